@@ -1,0 +1,201 @@
+//! System-call numbers, the registers they use, and handles.
+//!
+//! A call is `svc #0` with the number in `x8`. Arguments: `x0` is a handle or the first argument, `x1` the
+//! second; `x2..x8` are the six message words; `x9` is the absolute deadline of a blocking call in
+//! nanoseconds ([`NEVER`] never ends it); `x10` is a reply token. Results: `x0` is zero or an
+//! [`Error`](crate::Error) code, `x1` a value or the sender's badge, `x2..x8` message words, `x10` a reply
+//! token. All other registers are preserved.
+
+/// Words a message carries in registers.
+pub const MESSAGE_WORDS: usize = 6;
+/// The register that holds the first message word.
+pub const FIRST_WORD: usize = 2;
+/// The register that holds the call number.
+pub const NUMBER: usize = 8;
+/// The register that holds the deadline of a blocking call.
+pub const DEADLINE: usize = 9;
+/// The register that holds a reply token.
+pub const TOKEN: usize = 10;
+/// A deadline that never comes.
+pub const NEVER: u64 = u64::MAX;
+
+/// The number of a system call, as found in `x8`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u64)]
+pub enum Call {
+    /// `call(endpoint, _, words, deadline)`: sends a request, donates, waits for the reply.
+    Call = 0,
+    /// `reply_receive(endpoint, _, words, deadline, token)`: answers `token` (zero: nobody), then receives.
+    ReplyReceive = 1,
+    /// `send(endpoint, ..)`: a request without donation; refused if the server has no budget of its own.
+    Send = 2,
+    /// `receive(endpoint, _, deadline)`: the first half of a server's life.
+    Receive = 3,
+    /// `signal(notification, bits)`: sets event bits; wakes the waiter.
+    Signal = 4,
+    /// `wait(notification, _, deadline)`: takes all event bits, waiting until there is one. Bits in `x1`.
+    Wait = 5,
+    /// `next_job()`: completes this job; waits for the next release. `x1` number, `x2` release, `x3`
+    /// deadline, `x4` lateness of the completed job (signed), `x5` releases skipped.
+    NextJob = 6,
+    /// `release_job(task)`: releases a job of a sporadic task, not before its period has passed.
+    ReleaseJob = 7,
+    /// `early_release()`.
+    EarlyRelease = 8,
+    /// `yield()`: lets the next of equal or later key run once.
+    Yield = 9,
+    /// `acquire(engine, _, deadline)`: takes the engine's lock; maps its doorbell.
+    Acquire = 10,
+    /// `release(engine)`: gives the lock back; unmaps the doorbell. Never blocks.
+    Release = 11,
+    /// `should_yield(engine)`: `x1` is one if an earlier key waits for the engine.
+    ShouldYield = 12,
+    /// `acquire_group(..)`.
+    AcquireGroup = 13,
+    /// `engine_wait(..)`.
+    EngineWait = 14,
+    /// `engine_complete(engine)`.
+    EngineComplete = 15,
+    /// `map(region)`: maps the region at its place; at most 16 pages a trap, restarted by the kernel.
+    Map = 16,
+    /// `unmap(region)`.
+    Unmap = 17,
+    /// `lend(..)`.
+    Lend = 18,
+    /// `revoke(..)`.
+    Revoke = 19,
+    /// `interrupt_ack(interrupt)`: the line may fire again.
+    InterruptAck = 20,
+    /// `now()`: `x1` is the time since boot in nanoseconds, `x2` what this thread has been charged.
+    Now = 21,
+    /// `sleep_until(_, _, deadline)`: `x9` is the instant of waking.
+    SleepUntil = 22,
+    /// `start(task)`.
+    Start = 23,
+    /// `stop(task)`.
+    Stop = 24,
+    /// `restart(task)`.
+    Restart = 25,
+    /// `set_reservation(..)`.
+    SetReservation = 26,
+    /// `read_fault(task)`.
+    ReadFault = 27,
+    /// `exit(handle, code)`: ends this task; with a handle to the system, ends the system.
+    Exit = 28,
+    /// `log(value, value)`: writes two numbers to the trace.
+    Log = 29,
+    /// `null()`: does nothing; the price of a trap.
+    Null = 30,
+}
+
+impl Call {
+    /// The call with number `number`, if there is one.
+    #[must_use]
+    #[inline]
+    pub fn from_number(number: u64) -> Option<Self> {
+        use Call::{
+            Acquire, AcquireGroup, EarlyRelease, EngineComplete, EngineWait, Exit, InterruptAck, Lend, Log, Map,
+            NextJob, Now, Null, ReadFault, Receive, Release, ReleaseJob, ReplyReceive, Restart, Revoke, Send,
+            SetReservation, ShouldYield, Signal, SleepUntil, Start, Stop, Unmap, Wait, Yield,
+        };
+        const ALL: [self::Call; 31] = [
+            self::Call::Call,
+            ReplyReceive,
+            Send,
+            Receive,
+            Signal,
+            Wait,
+            NextJob,
+            ReleaseJob,
+            EarlyRelease,
+            Yield,
+            Acquire,
+            Release,
+            ShouldYield,
+            AcquireGroup,
+            EngineWait,
+            EngineComplete,
+            Map,
+            Unmap,
+            Lend,
+            Revoke,
+            InterruptAck,
+            Now,
+            SleepUntil,
+            Start,
+            Stop,
+            Restart,
+            SetReservation,
+            ReadFault,
+            Exit,
+            Log,
+            Null,
+        ];
+        usize::try_from(number).ok().and_then(|index| ALL.get(index).copied())
+    }
+}
+
+/// What a task names an object by: a slot of its handle table and the generation it was filled in.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[repr(transparent)]
+pub struct HandleValue(pub u64);
+
+impl HandleValue {
+    /// The handle to slot `slot` at `generation`.
+    #[must_use]
+    pub const fn new(slot: u16, generation: u32) -> Self {
+        Self(slot as u64 | (generation as u64) << 16)
+    }
+
+    /// The slot this handle claims.
+    #[must_use]
+    #[inline]
+    pub const fn slot(self) -> u16 {
+        self.0 as u16
+    }
+
+    /// The generation this handle claims; values beyond 32 bits never match.
+    #[must_use]
+    #[inline]
+    pub const fn generation(self) -> u64 {
+        self.0 >> 16
+    }
+}
+
+/// What a holder may do with an object. Rights only shrink when a handle is copied.
+pub mod rights {
+    /// Call an endpoint.
+    pub const CALL: u32 = 1;
+    /// Send to an endpoint.
+    pub const SEND: u32 = 1 << 1;
+    /// Serve an endpoint.
+    pub const RECEIVE: u32 = 1 << 2;
+    /// Signal a notification.
+    pub const SIGNAL: u32 = 1 << 3;
+    /// Wait for a notification.
+    pub const WAIT: u32 = 1 << 4;
+    /// Release jobs of a sporadic task.
+    pub const RELEASE_JOB: u32 = 1 << 5;
+    /// Acquire and release an engine.
+    pub const ACQUIRE: u32 = 1 << 6;
+    /// Map and unmap a region.
+    pub const MAP: u32 = 1 << 7;
+    /// Acknowledge an interrupt.
+    pub const ACKNOWLEDGE: u32 = 1 << 8;
+    /// End the whole system.
+    pub const SHUTDOWN: u32 = 1 << 9;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_names_the_call_it_belongs_to() {
+        for number in 0..31 {
+            assert_eq!(Call::from_number(number).map(|call| call as u64), Some(number));
+        }
+        assert_eq!(Call::from_number(31), None);
+        assert_eq!(Call::from_number(u64::MAX), None);
+    }
+}

@@ -1,0 +1,51 @@
+//! The page that tells a task what it was given.
+//!
+//! `xtask` writes one per task from the manifest; the task finds its address in `x0` at its first
+//! instruction. A count, then that many [`Entry`] records, all read only.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The first word of the page: "FUSEEENV".
+pub const MAGIC: u64 = u64::from_le_bytes(*b"FUSEEENV");
+
+/// The start of the page.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Header {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// Number of entries that follow.
+    pub entries: u64,
+    /// Name of the task, zero padded.
+    pub task: [u8; 16],
+}
+
+/// What an entry describes; the object kinds of `image::kind`, and these.
+pub mod kind {
+    /// A number from the manifest's `parameters`; it is in `address`.
+    pub const PARAMETER: u32 = 32;
+    /// The doorbell page of an engine: `address` is where it appears while the lock is held.
+    pub const DOORBELL: u32 = 33;
+    /// The task's script: `address` and `bytes`.
+    pub const SCRIPT: u32 = 34;
+}
+
+/// One thing the task was given, by the name the manifest uses.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Entry {
+    /// Name, zero padded.
+    pub name: [u8; 24],
+    /// `image::kind` or [`kind`].
+    pub kind: u32,
+    /// Reserved.
+    pub flags: u32,
+    /// The handle's value, where there is one.
+    pub handle: u64,
+    /// Virtual address, where there is one, or the value of a parameter.
+    pub address: u64,
+    /// Length in bytes, where there is one.
+    pub bytes: u64,
+    /// Physical address, for tasks that program devices; otherwise zero.
+    pub physical: u64,
+}

@@ -1,0 +1,68 @@
+//! Why a system call was refused or ended early.
+
+/// The error code in `x0`; zero means success.
+///
+/// A wrong argument never harms anyone but the caller: each of these leaves all other tasks as they were.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u64)]
+pub enum Error {
+    /// No call has this number.
+    BadCall = 1,
+    /// The handle's slot is empty, out of range, or of another generation.
+    BadHandle = 2,
+    /// The handle names an object of another kind.
+    WrongKind = 3,
+    /// The handle does not carry the right this call needs.
+    MissingRight = 4,
+    /// An argument is out of range.
+    BadArgument = 5,
+    /// The deadline passed first.
+    TimedOut = 6,
+    /// Waiting would close a cycle of tasks waiting for each other.
+    WouldDeadlock = 7,
+    /// The chain of tasks waiting for each other would exceed the kernel's bound.
+    ChainTooLong = 8,
+    /// The server has no budget of its own: it can only be called, with donation.
+    NeedsCall = 9,
+    /// The other side died, or dropped the request.
+    PeerDied = 10,
+    /// The caller does not hold this engine.
+    NotHeld = 11,
+    /// The caller already holds this engine.
+    AlreadyHeld = 12,
+    /// The reply token names no request waiting for this server.
+    BadToken = 13,
+    /// The manifest gives this task no jobs.
+    NoJobs = 14,
+    /// This version of the kernel knows the call but does not offer it.
+    Unsupported = 15,
+    /// All reply slots of the server are taken.
+    NoReplySlot = 16,
+}
+
+impl Error {
+    /// The error with code `code`; `None` for success and for codes of newer kernels.
+    #[must_use]
+    pub fn from_code(code: u64) -> Option<Error> {
+        use Error::*;
+        const ALL: [Error; 16] = [
+            BadCall,
+            BadHandle,
+            WrongKind,
+            MissingRight,
+            BadArgument,
+            TimedOut,
+            WouldDeadlock,
+            ChainTooLong,
+            NeedsCall,
+            PeerDied,
+            NotHeld,
+            AlreadyHeld,
+            BadToken,
+            NoJobs,
+            Unsupported,
+            NoReplySlot,
+        ];
+        ALL.iter().copied().find(|error| *error as u64 == code)
+    }
+}

@@ -1,0 +1,464 @@
+//! The packed system: what `xtask` writes behind the kernel and the kernel boots from.
+//!
+//! A [`Header`] at the start of a page, then one array per [`Table`], then the bytes of the task binaries,
+//! each page aligned. Offsets count from the header. All numbers are little endian; all references between
+//! records are indices; index + 1 where zero means "none" (marked `_plus_one`).
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The first word of a packed system: "FUSEESYS".
+pub const MAGIC: u64 = u64::from_le_bytes(*b"FUSEESYS");
+/// The layout described here.
+pub const VERSION: u32 = 1;
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+
+/// Engine locks are enforced; without this flag every doorbell stays mapped and the device decides.
+pub const FLAG_MANAGED: u32 = 1;
+/// One CPU beyond the kernel's runs the accelerator's firmware ([`Header::firmware`]).
+pub const FLAG_ENGINE_CPU: u32 = 1 << 1;
+
+/// The tables of a packed system, in order of [`Header::tables`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(usize)]
+pub enum Table {
+    /// [`Cluster`] records.
+    Clusters,
+    /// [`Task`] records; each has one thread of the same index.
+    Tasks,
+    /// [`Reservation`] records.
+    Reservations,
+    /// [`Endpoint`] records.
+    Endpoints,
+    /// [`Notification`] records.
+    Notifications,
+    /// [`Engine`] records.
+    Engines,
+    /// [`EngineUser`] records.
+    EngineUsers,
+    /// [`Interrupt`] records.
+    Interrupts,
+    /// [`Region`] records.
+    Regions,
+    /// [`Handle`] records.
+    Handles,
+    /// [`Mapping`] records.
+    Mappings,
+}
+
+/// Number of [`Table`]s.
+pub const TABLES: usize = 11;
+
+/// Where one table lies.
+#[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Span {
+    /// Offset from the header, in bytes; a multiple of eight.
+    pub offset: u32,
+    /// Number of records.
+    pub count: u32,
+}
+
+/// The start of a packed system.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Header {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// [`VERSION`].
+    pub version: u32,
+    /// `FLAG_` bits.
+    pub flags: u32,
+    /// Length of everything, in bytes.
+    pub bytes: u64,
+    /// The instant of the synchronous first release, nanoseconds after the kernel's time zero.
+    pub start: u64,
+    /// Number of CPUs the kernel runs on.
+    pub cpus: u32,
+    /// Distance between the CPUs the kernel uses, in the board's CPU list (2: every other one).
+    pub cpu_stride: u32,
+    /// Physical address at which the engine CPU starts, if [`FLAG_ENGINE_CPU`] is set.
+    pub firmware_entry: u64,
+    /// Physical address given to the engine CPU in `x0`: its device description.
+    pub firmware_argument: u64,
+    /// Where the firmware's bytes lie in this image and how many there are.
+    pub firmware_offset: u64,
+    /// Length of the firmware, in bytes.
+    pub firmware_bytes: u64,
+    /// The kernel copies the firmware here before it starts the engine CPU.
+    pub firmware_load: u64,
+    /// Where each [`Table`] lies.
+    pub tables: [Span; TABLES],
+}
+
+/// A set of CPUs that share one ready queue.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Cluster {
+    /// Bit `i`: the kernel's CPU `i`.
+    pub cpus: u32,
+    /// Reserved for the policy; zero is EDF.
+    pub policy: u32,
+}
+
+/// How jobs of a reservation come about.
+pub mod release {
+    /// No jobs: a server or a background task; the budget is replenished one period after it ran dry.
+    pub const NONE: u32 = 0;
+    /// By the clock, each period.
+    pub const PERIODIC: u32 = 1;
+    /// By `release_job`, at least a period apart.
+    pub const SPORADIC: u32 = 2;
+}
+
+/// Scheduling class, most urgent first.
+pub mod class {
+    /// Ordered by the policy's key.
+    pub const REAL_TIME: u32 = 0;
+    /// Drivers and servers nobody waits for.
+    pub const SERVICE: u32 = 1;
+    /// Everything else, round robin.
+    pub const BACKGROUND: u32 = 2;
+}
+
+/// One budget.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Reservation {
+    /// Home task.
+    pub task: u32,
+    /// Cluster index.
+    pub cluster: u32,
+    /// One of [`class`].
+    pub class: u32,
+    /// One of [`release`].
+    pub release: u32,
+    /// Nanoseconds of CPU a period.
+    pub budget: u64,
+    /// Nanoseconds between replenishments.
+    pub period: u64,
+    /// Nanoseconds from release to deadline.
+    pub deadline: u64,
+    /// First release, nanoseconds after [`Header::start`].
+    pub phase: u64,
+}
+
+/// One task.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Task {
+    /// Name, zero padded.
+    pub name: [u8; 16],
+    /// Virtual address of the first instruction.
+    pub entry: u64,
+    /// Initial stack pointer; the page below the stack is never mapped.
+    pub stack_top: u64,
+    /// Virtual address of the environment page, given in `x0`.
+    pub environment: u64,
+    /// Cluster the task starts in (that of its reservation, or where its clients are).
+    pub cluster: u32,
+    /// Reserved.
+    pub flags: u32,
+}
+
+/// One synchronous endpoint.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Endpoint {
+    /// The task that serves it.
+    pub server: u32,
+    /// Reserved.
+    pub flags: u32,
+    /// Longest service, in nanoseconds, as declared.
+    pub service_max: u64,
+}
+
+/// One notification.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Notification {
+    /// The task that will signal it, to which waiters donate; zero: none.
+    pub bound_plus_one: u32,
+    /// Reserved.
+    pub flags: u32,
+}
+
+/// Order in which an engine lock is granted.
+pub mod order {
+    /// By arrival.
+    pub const FIFO: u32 = 0;
+    /// By key, earliest first.
+    pub const PRIORITY: u32 = 1;
+}
+
+/// One execution engine, copy engine or DSP.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Engine {
+    /// One of [`order`].
+    pub order: u32,
+    /// The interrupt whose top half probes this engine.
+    pub interrupt_plus_one: u32,
+}
+
+/// What a task may do with one engine: its doorbell page and idle probe.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct EngineUser {
+    /// Engine index.
+    pub engine: u32,
+    /// Task index.
+    pub task: u32,
+    /// Physical address of the doorbell page; its first word counts submitted commands.
+    pub doorbell: u64,
+    /// Virtual address of the doorbell page in the task, mapped while the lock is held.
+    pub address: u64,
+    /// Physical address of the word that counts retired commands.
+    pub retired: u64,
+}
+
+/// One interrupt line.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Interrupt {
+    /// The interrupt controller's number of the line (GIC INTID).
+    pub line: u32,
+    /// Notification that is signalled.
+    pub notification: u32,
+    /// Event bits that are signalled.
+    pub bits: u64,
+    /// CPU of the kernel the line is routed to.
+    pub cpu: u32,
+    /// One if the line is edge triggered.
+    pub edge: u32,
+}
+
+/// Physical memory or a device window.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Region {
+    /// Physical address.
+    pub physical: u64,
+    /// Length in bytes, whole pages.
+    pub bytes: u64,
+    /// Virtual address in every task that maps it.
+    pub address: u64,
+}
+
+/// One filled slot of a task's handle table.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Handle {
+    /// Task that holds it.
+    pub task: u32,
+    /// Slot of its table.
+    pub slot: u32,
+    /// One of [`kind`].
+    pub kind: u32,
+    /// Index of the object in its table.
+    pub object: u32,
+    /// `call::rights` bits.
+    pub rights: u32,
+    /// Told to the receiver of what is sent through this handle.
+    pub badge: u32,
+}
+
+/// What a handle names.
+pub mod kind {
+    /// Nothing.
+    pub const EMPTY: u32 = 0;
+    /// [`super::Endpoint`].
+    pub const ENDPOINT: u32 = 1;
+    /// [`super::Notification`].
+    pub const NOTIFICATION: u32 = 2;
+    /// [`super::Engine`].
+    pub const ENGINE: u32 = 3;
+    /// [`super::Interrupt`].
+    pub const INTERRUPT: u32 = 4;
+    /// [`super::Region`].
+    pub const REGION: u32 = 5;
+    /// [`super::Task`].
+    pub const TASK: u32 = 6;
+    /// The whole system.
+    pub const SYSTEM: u32 = 7;
+}
+
+/// Flags of a [`Mapping`].
+pub mod mapping {
+    /// The task may read.
+    pub const READ: u32 = 1;
+    /// The task may write.
+    pub const WRITE: u32 = 2;
+    /// The task may execute. Never together with [`WRITE`].
+    pub const EXECUTE: u32 = 4;
+    /// Device memory (nGnRnE).
+    pub const DEVICE: u32 = 8;
+    /// The kernel fills the pages from the image (then zeroes) before the task starts; without it the
+    /// pages lie in the image itself or belong to a device and are left alone.
+    pub const FILL: u32 = 16;
+    /// Table slots are provided, but the pages are not mapped until the kernel says so (doorbells).
+    pub const HELD_BACK: u32 = 32;
+    /// The pages lie in the image: `physical` is an offset from the header.
+    pub const IN_IMAGE: u32 = 64;
+}
+
+/// Pages of one task.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Mapping {
+    /// Task index.
+    pub task: u32,
+    /// Flags of [`mapping`].
+    pub flags: u32,
+    /// First virtual address, page aligned.
+    pub address: u64,
+    /// First physical address, or an offset (see [`mapping::IN_IMAGE`]).
+    pub physical: u64,
+    /// Number of pages.
+    pub pages: u64,
+    /// With [`mapping::FILL`]: where the initial bytes lie in the image.
+    pub source_offset: u64,
+    /// With [`mapping::FILL`]: how many there are; the rest of the pages is zeroed.
+    pub source_bytes: u64,
+}
+
+/// A packed system, checked once and then read in place.
+#[derive(Clone, Copy)]
+pub struct System<'a> {
+    bytes: &'a [u8],
+    header: &'a Header,
+}
+
+/// Why bytes are not a packed system.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ImageError {
+    /// Too short, or not aligned to eight bytes.
+    Truncated,
+    /// The first word is not [`MAGIC`].
+    NotAnImage,
+    /// Written for another [`VERSION`].
+    OtherVersion(u32),
+    /// A table leaves the image or is not aligned.
+    BadTable(usize),
+}
+
+impl<'a> System<'a> {
+    /// Checks header and tables of `bytes`.
+    ///
+    /// # Errors
+    /// [`ImageError`] names what is wrong first.
+    pub fn parse(bytes: &'a [u8]) -> Result<System<'a>, ImageError> {
+        let (header, _) = Header::ref_from_prefix(bytes).map_err(|_| ImageError::Truncated)?;
+        if header.magic != MAGIC {
+            return Err(ImageError::NotAnImage);
+        }
+        if header.version != VERSION {
+            return Err(ImageError::OtherVersion(header.version));
+        }
+        let system = System { bytes, header };
+        let checks: [fn(&System<'a>) -> bool; TABLES] = [
+            |system| system.table::<Cluster>(Table::Clusters).is_some(),
+            |system| system.table::<Task>(Table::Tasks).is_some(),
+            |system| system.table::<Reservation>(Table::Reservations).is_some(),
+            |system| system.table::<Endpoint>(Table::Endpoints).is_some(),
+            |system| system.table::<Notification>(Table::Notifications).is_some(),
+            |system| system.table::<Engine>(Table::Engines).is_some(),
+            |system| system.table::<EngineUser>(Table::EngineUsers).is_some(),
+            |system| system.table::<Interrupt>(Table::Interrupts).is_some(),
+            |system| system.table::<Region>(Table::Regions).is_some(),
+            |system| system.table::<Handle>(Table::Handles).is_some(),
+            |system| system.table::<Mapping>(Table::Mappings).is_some(),
+        ];
+        for (index, check) in checks.iter().enumerate() {
+            if !check(&system) {
+                return Err(ImageError::BadTable(index));
+            }
+        }
+        Ok(system)
+    }
+
+    fn table<T: FromBytes + Immutable + KnownLayout>(&self, table: Table) -> Option<&'a [T]> {
+        let span = self.header.tables[table as usize];
+        let rest = self.bytes.get(span.offset as usize..)?;
+        let (records, _) = <[T]>::ref_from_prefix_with_elems(rest, span.count as usize).ok()?;
+        Some(records)
+    }
+
+    /// The header.
+    #[must_use]
+    pub fn header(&self) -> &'a Header {
+        self.header
+    }
+
+    /// All bytes, from the header on.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The clusters.
+    #[must_use]
+    pub fn clusters(&self) -> &'a [Cluster] {
+        self.table(Table::Clusters).unwrap_or(&[])
+    }
+
+    /// The tasks.
+    #[must_use]
+    pub fn tasks(&self) -> &'a [Task] {
+        self.table(Table::Tasks).unwrap_or(&[])
+    }
+
+    /// The reservations.
+    #[must_use]
+    pub fn reservations(&self) -> &'a [Reservation] {
+        self.table(Table::Reservations).unwrap_or(&[])
+    }
+
+    /// The endpoints.
+    #[must_use]
+    pub fn endpoints(&self) -> &'a [Endpoint] {
+        self.table(Table::Endpoints).unwrap_or(&[])
+    }
+
+    /// The notifications.
+    #[must_use]
+    pub fn notifications(&self) -> &'a [Notification] {
+        self.table(Table::Notifications).unwrap_or(&[])
+    }
+
+    /// The engines.
+    #[must_use]
+    pub fn engines(&self) -> &'a [Engine] {
+        self.table(Table::Engines).unwrap_or(&[])
+    }
+
+    /// Who uses which engine.
+    #[must_use]
+    pub fn engine_users(&self) -> &'a [EngineUser] {
+        self.table(Table::EngineUsers).unwrap_or(&[])
+    }
+
+    /// The interrupts.
+    #[must_use]
+    pub fn interrupts(&self) -> &'a [Interrupt] {
+        self.table(Table::Interrupts).unwrap_or(&[])
+    }
+
+    /// The regions.
+    #[must_use]
+    pub fn regions(&self) -> &'a [Region] {
+        self.table(Table::Regions).unwrap_or(&[])
+    }
+
+    /// The handles of all tasks.
+    #[must_use]
+    pub fn handles(&self) -> &'a [Handle] {
+        self.table(Table::Handles).unwrap_or(&[])
+    }
+
+    /// The pages of all tasks.
+    #[must_use]
+    pub fn mappings(&self) -> &'a [Mapping] {
+        self.table(Table::Mappings).unwrap_or(&[])
+    }
+}

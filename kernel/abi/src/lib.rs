@@ -1,0 +1,20 @@
+//! What the kernel, user tasks and host tools agree on.
+//!
+//! System-call numbers and registers (`call`), errors (`error`), the packed system that `xtask` writes and
+//! the kernel boots from (`image`), the page that tells a task what it was given (`environment`), the
+//! binary trace (`trace`), and the scripts of conformance systems (`script`).
+//!
+//! Everything here is plain data with a fixed layout. Not here: what a call *does* (`kernel/core`), how it
+//! is trapped (`kernel/aarch64`), and the safe wrappers tasks use (`userland/fusee`).
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod call;
+pub mod environment;
+pub mod error;
+pub mod image;
+pub mod script;
+pub mod trace;
+
+pub use call::Call;
+pub use error::Error;

@@ -1,0 +1,46 @@
+//! Scripts of conformance systems: what a scripted task does in each of its jobs.
+//!
+//! The manifest's `script` lines become these records. The simulator runs them directly; on the target,
+//! the task `scripted` does. Both end each job with `next_job`.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// One step of a script.
+#[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
+#[repr(C)]
+pub struct Step {
+    /// An operation number of [`operation`].
+    pub operation: u32,
+    /// Its engine, device context or similar small number.
+    pub selector: u32,
+    /// The handle it acts on, or zero.
+    pub handle: u64,
+    /// Its time in nanoseconds, bits, or other number.
+    pub value: u64,
+}
+
+/// Operations of a [`Step`].
+pub mod operation {
+    /// Compute until the thread has been charged `value` nanoseconds more.
+    pub const BURN: u32 = 1;
+    /// Call endpoint `handle`; word 0 is `value`: what the server burns.
+    pub const CALL: u32 = 2;
+    /// Signal notification `handle` with bits `value`.
+    pub const SIGNAL: u32 = 3;
+    /// Wait for notification `handle`.
+    pub const WAIT: u32 = 4;
+    /// Acquire engine `handle`.
+    pub const ACQUIRE: u32 = 5;
+    /// Run an operation of `value` nanoseconds on engine `selector` and wait on notification `handle` for its end.
+    pub const SUBMIT: u32 = 6;
+    /// Release engine `handle`.
+    pub const RELEASE: u32 = 7;
+    /// Release a job of task `handle`.
+    pub const RELEASE_JOB: u32 = 8;
+    /// Serve endpoint `handle` for ever: burn what each request asks for, then reply.
+    pub const SERVE: u32 = 9;
+    /// End the system.
+    pub const SHUTDOWN: u32 = 10;
+    /// Suspend until `value` nanoseconds after this job's release.
+    pub const SLEEP: u32 = 11;
+}

@@ -1,0 +1,164 @@
+//! The binary trace: one 24-byte record per event, in one ring per CPU.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// One event.
+#[derive(Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
+#[repr(C)]
+pub struct Record {
+    /// Nanoseconds since the kernel's time zero.
+    pub time: u64,
+    /// An [`Event`], as a number.
+    pub event: u8,
+    /// The CPU that wrote the record.
+    pub cpu: u8,
+    /// The thread it is about, index + 1; zero: none.
+    pub thread: u16,
+    /// The thread's job at that moment; zero before its first release.
+    pub job: u32,
+    /// The object it is about; each [`Event`] says what kind.
+    pub object: u32,
+    /// A number; each [`Event`] says what.
+    pub value: u32,
+}
+
+/// What happened. `object` and `value` are zero where nothing is said.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[repr(u8)]
+pub enum Event {
+    /// A job was released. `value`: relative deadline in microseconds.
+    Release = 1,
+    /// A job completed. `value`: lateness in nanoseconds (signed, saturated).
+    Complete = 2,
+    /// The thread starts to run on this CPU. `object`: its reservation.
+    SwitchTo = 3,
+    /// The thread stops running on this CPU.
+    SwitchAway = 4,
+    /// The CPU has nothing to run.
+    Idle = 5,
+    /// The thread suspends. `object`: what it waits for (`value`: the call's number).
+    Block = 6,
+    /// The thread is ready again.
+    Resume = 7,
+    /// A reservation ran dry. `object`: the reservation. `value`: overshoot in nanoseconds.
+    Throttle = 8,
+    /// A reservation was refilled. `object`: the reservation.
+    Replenish = 9,
+    /// The thread asks for an engine. `object`: the engine.
+    EngineRequest = 10,
+    /// The thread is granted an engine. `object`: the engine.
+    EngineGrant = 11,
+    /// The thread gives an engine back. `object`: the engine.
+    EngineRelease = 12,
+    /// An engine is idle after a release. `object`: the engine. `value`: microseconds since its grant.
+    EngineIdle = 13,
+    /// The thread called a server. `object`: the endpoint.
+    Call = 14,
+    /// The thread (a client) was answered. `object`: the server thread, index + 1.
+    Reply = 15,
+    /// An interrupt's top half ran. `object`: the interrupt.
+    Interrupt = 16,
+    /// A release was skipped.
+    Skip = 17,
+    /// A thread faulted. `object`: low word of the syndrome. `value`: kind (see `kernel/core`).
+    Fault = 18,
+    /// One register of a faulting thread. `object`: number (31 sp, 32 pc, 33 state, 34 fault address).
+    /// `job`/`value`: high and low half.
+    FaultRegister = 19,
+    /// `log` of a task. `job` / `value`: high and low half of the second argument; `object`: low half of the
+    /// first.
+    Log = 20,
+    /// One line of a ledger. `object`: a [`Ledger`] in the high 16 bits, an index in the low ones.
+    /// `job`/`value`: high and low half of the amount.
+    Ledger = 21,
+    /// The system ends. `value`: exit code.
+    Shutdown = 22,
+    /// A task ended by itself. `value`: its code.
+    Exit = 23,
+    /// The kernel kicked another CPU. `object`: that CPU.
+    Kick = 24,
+}
+
+impl Event {
+    /// The event with number `number`.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Event> {
+        use Event::*;
+        const ALL: [self::Event; 24] = [
+            Release,
+            Complete,
+            SwitchTo,
+            SwitchAway,
+            Idle,
+            Block,
+            Resume,
+            Throttle,
+            Replenish,
+            EngineRequest,
+            EngineGrant,
+            EngineRelease,
+            EngineIdle,
+            Call,
+            Reply,
+            Interrupt,
+            Skip,
+            Fault,
+            FaultRegister,
+            Log,
+            self::Event::Ledger,
+            Shutdown,
+            Exit,
+            Kick,
+        ];
+        ALL.get(usize::from(number).checked_sub(1)?).copied()
+    }
+}
+
+/// What a [`Event::Ledger`] record counts. Times in nanoseconds.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[repr(u16)]
+pub enum Ledger {
+    /// Jobs completed by a thread.
+    Jobs = 1,
+    /// Of those, completed after their deadline.
+    Misses = 2,
+    /// Largest lateness of a thread's jobs (signed).
+    MaxLateness = 3,
+    /// Releases skipped.
+    Skipped = 4,
+    /// CPU time a thread ran.
+    ThreadTime = 5,
+    /// CPU time charged to a reservation.
+    Charged = 6,
+    /// Time a CPU spent on interrupts and waiting for the kernel lock.
+    Kernel = 7,
+    /// Time a CPU had nothing to run.
+    IdleTime = 8,
+    /// Time since a CPU entered service; equals the sum of all charges on it.
+    Uptime = 9,
+    /// CPU time charged to all reservations on one CPU.
+    CpuCharged = 10,
+    /// Engine time charged to a thread: `index` is `engine << 8 | thread`.
+    EngineTime = 11,
+    /// Times a reservation ran dry.
+    Throttles = 12,
+    /// Faults of a thread.
+    Faults = 13,
+    /// Largest budget overshoot of a reservation, nanoseconds.
+    Overshoot = 14,
+}
+
+/// The header of one CPU's ring in memory, followed by its records.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct RingHeader {
+    /// "FUSEETRC".
+    pub magic: u64,
+    /// Records ever written; the newest is at `(written - 1) % capacity`.
+    pub written: u64,
+    /// Records the ring holds.
+    pub capacity: u64,
+}
+
+/// First word of a ring.
+pub const RING_MAGIC: u64 = u64::from_le_bytes(*b"FUSEETRC");

@@ -1,0 +1,273 @@
+//! From a packed system to kernel objects, filled in place.
+
+use fusee_abi::image::{self, System, class, kind, order, release};
+use fusee_locking::engine::Order;
+use fusee_sched::account::Account;
+use fusee_sched::cpu::{CpuId, CpuSet};
+use fusee_sched::key::{Class, Key, Tie};
+use fusee_sched::time::{Instant, Nanoseconds};
+
+use crate::Kernel;
+use crate::id::{
+    ClusterId, EndpointId, EngineId, EngineUserId, InterruptId, NotificationId, RegionId, ReservationId, ThreadId,
+};
+use crate::limits::{
+    CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, HANDLES, INTERRUPTS, NOTIFICATIONS, REGIONS, THREADS,
+};
+use crate::object::{Object, Release, State};
+
+/// Why a packed system cannot be booted. `xtask` refuses such systems; this is the kernel's own check.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum BootError {
+    /// More objects of this kind than the kernel's limits.
+    TooMany(&'static str),
+    /// A record of this kind refers to an object that does not exist, or holds a number that means nothing.
+    Dangling(&'static str),
+    /// A CPU is in no cluster or in two.
+    BadClusters,
+}
+
+fn within(count: usize, limit: usize, what: &'static str) -> Result<(), BootError> {
+    if count > limit { Err(BootError::TooMany(what)) } else { Ok(()) }
+}
+
+macro_rules! refer {
+    ($id:ident, $number:expr, $count:expr, $what:literal) => {
+        $id::new($number as usize).filter(|id| id.index() < $count).ok_or(BootError::Dangling($what))?
+    };
+}
+
+impl Kernel {
+    /// Fills an empty kernel from a packed system: called once, on the boot CPU, before any trap.
+    ///
+    /// # Errors
+    /// What does not fit the limits, or refers to nothing.
+    pub fn boot(&mut self, system: &System<'_>) -> Result<(), BootError> {
+        let header = system.header();
+        within(header.cpus as usize, CPUS, "CPUs")?;
+        within(system.clusters().len(), CLUSTERS, "clusters")?;
+        within(system.tasks().len(), THREADS, "tasks")?;
+        within(system.reservations().len(), THREADS, "reservations")?;
+        within(system.endpoints().len(), ENDPOINTS, "endpoints")?;
+        within(system.notifications().len(), NOTIFICATIONS, "notifications")?;
+        within(system.engines().len(), ENGINES, "engines")?;
+        within(system.engine_users().len(), ENGINE_USERS, "engine users")?;
+        within(system.interrupts().len(), INTERRUPTS, "interrupts")?;
+        within(system.regions().len(), REGIONS, "regions")?;
+        self.managed = header.flags & image::FLAG_MANAGED != 0;
+        self.counts.cpus = header.cpus as usize;
+        self.counts.clusters = system.clusters().len();
+        self.counts.threads = system.tasks().len();
+        self.counts.reservations = system.reservations().len();
+        self.counts.engines = system.engines().len();
+        self.counts.engine_users = system.engine_users().len();
+        self.counts.interrupts = system.interrupts().len();
+        self.boot_clusters(system)?;
+        self.boot_communication(system)?;
+        self.boot_engines(system)?;
+        self.boot_handles(system)?;
+        self.boot_threads(system)
+    }
+
+    fn boot_clusters(&mut self, system: &System<'_>) -> Result<(), BootError> {
+        for (index, record) in system.clusters().iter().enumerate() {
+            let id = refer!(ClusterId, index, CLUSTERS, "cluster");
+            let cpus = CpuSet(record.cpus);
+            let cluster = &mut self.clusters[id];
+            cluster.schedule.set_cpus(cpus);
+            cluster.timekeeper = cpus.lowest().ok_or(BootError::BadClusters)?;
+            for cpu in cpus.iter() {
+                let state = self.cpus.get_mut(cpu.index()).ok_or(BootError::BadClusters)?;
+                if state.cluster.replace(id).is_some() {
+                    return Err(BootError::BadClusters);
+                }
+            }
+        }
+        let covered = self.cpus[..self.counts.cpus].iter().all(|cpu| cpu.cluster.is_some());
+        let outside = self.cpus[self.counts.cpus..].iter().any(|cpu| cpu.cluster.is_some());
+        if covered && !outside { Ok(()) } else { Err(BootError::BadClusters) }
+    }
+
+    fn boot_communication(&mut self, system: &System<'_>) -> Result<(), BootError> {
+        let threads = self.counts.threads;
+        for (index, record) in system.endpoints().iter().enumerate() {
+            let id = refer!(EndpointId, index, ENDPOINTS, "endpoint");
+            self.endpoints[id].server = Some(refer!(ThreadId, record.server, threads, "endpoint"));
+        }
+        for (index, record) in system.notifications().iter().enumerate() {
+            let id = refer!(NotificationId, index, NOTIFICATIONS, "notification");
+            if record.bound_plus_one != 0 && self.managed {
+                let bound = refer!(ThreadId, record.bound_plus_one - 1, threads, "notification");
+                self.notifications[id].bound = Some(bound);
+            }
+        }
+        for (index, record) in system.interrupts().iter().enumerate() {
+            let id = refer!(InterruptId, index, INTERRUPTS, "interrupt");
+            let notification = refer!(NotificationId, record.notification, system.notifications().len(), "interrupt");
+            if record.cpu as usize >= self.counts.cpus {
+                return Err(BootError::Dangling("interrupt"));
+            }
+            self.interrupts[id].notification = Some(notification);
+            self.interrupts[id].bits = record.bits;
+        }
+        for (index, record) in system.regions().iter().enumerate() {
+            let id = refer!(RegionId, index, REGIONS, "region");
+            self.regions[id].pages = record.bytes / image::PAGE;
+        }
+        Ok(())
+    }
+
+    fn boot_engines(&mut self, system: &System<'_>) -> Result<(), BootError> {
+        for (index, record) in system.engines().iter().enumerate() {
+            let id = refer!(EngineId, index, ENGINES, "engine");
+            let engine = &mut self.engines[id];
+            engine.lock.set_order(match record.order {
+                order::FIFO => Order::Fifo,
+                order::PRIORITY => Order::Priority,
+                _ => return Err(BootError::Dangling("engine")),
+            });
+            if record.interrupt_plus_one != 0 {
+                let interrupt = refer!(InterruptId, record.interrupt_plus_one - 1, self.counts.interrupts, "engine");
+                engine.interrupt = Some(interrupt);
+                // Its driver is whoever may acknowledge that interrupt.
+                engine.driver = system
+                    .handles()
+                    .iter()
+                    .find(|handle| handle.kind == kind::INTERRUPT && handle.object + 1 == record.interrupt_plus_one)
+                    .and_then(|handle| ThreadId::new(handle.task as usize));
+            }
+        }
+        for (index, record) in system.engine_users().iter().enumerate() {
+            let id = refer!(EngineUserId, index, ENGINE_USERS, "engine user");
+            self.engine_users[id].engine = Some(refer!(EngineId, record.engine, self.counts.engines, "engine user"));
+            self.engine_users[id].thread = Some(refer!(ThreadId, record.task, self.counts.threads, "engine user"));
+        }
+        Ok(())
+    }
+
+    fn boot_handles(&mut self, system: &System<'_>) -> Result<(), BootError> {
+        for record in system.handles() {
+            let thread = refer!(ThreadId, record.task, self.counts.threads, "handle");
+            within(record.slot as usize + 1, HANDLES, "handles of a task")?;
+            let object = match record.kind {
+                kind::ENDPOINT => {
+                    Object::Endpoint(refer!(EndpointId, record.object, system.endpoints().len(), "handle"))
+                }
+                kind::NOTIFICATION => {
+                    Object::Notification(refer!(NotificationId, record.object, system.notifications().len(), "handle"))
+                }
+                kind::ENGINE => {
+                    let user = system
+                        .engine_users()
+                        .iter()
+                        .position(|user| user.engine == record.object && user.task == record.task)
+                        .and_then(EngineUserId::new)
+                        .ok_or(BootError::Dangling("handle"))?;
+                    Object::Engine(user)
+                }
+                kind::INTERRUPT => {
+                    Object::Interrupt(refer!(InterruptId, record.object, self.counts.interrupts, "handle"))
+                }
+                kind::REGION => Object::Region(refer!(RegionId, record.object, system.regions().len(), "handle")),
+                kind::TASK => Object::Task(refer!(ThreadId, record.object, self.counts.threads, "handle")),
+                kind::SYSTEM => Object::System,
+                _ => return Err(BootError::Dangling("handle")),
+            };
+            let handle = &mut self.handles[thread][record.slot as usize];
+            handle.object = object;
+            handle.rights = record.rights;
+            handle.badge = record.badge;
+            handle.generation = 1;
+        }
+        Ok(())
+    }
+
+    fn boot_threads(&mut self, system: &System<'_>) -> Result<(), BootError> {
+        let start = Instant(system.header().start);
+        for (index, record) in system.reservations().iter().enumerate() {
+            let id = refer!(ReservationId, index, THREADS, "reservation");
+            let home = refer!(ThreadId, record.task, self.counts.threads, "reservation");
+            let cluster = refer!(ClusterId, record.cluster, self.counts.clusters, "reservation");
+            let object = &mut self.reservations[id];
+            object.home = Some(home);
+            object.cluster = Some(cluster);
+            object.class = match record.class {
+                class::REAL_TIME => Class::RealTime,
+                class::SERVICE => Class::Service,
+                class::BACKGROUND => Class::Background,
+                _ => return Err(BootError::Dangling("reservation")),
+            };
+            object.release = match record.release {
+                release::NONE => Release::None,
+                release::PERIODIC => Release::Periodic,
+                release::SPORADIC => Release::Sporadic,
+                _ => return Err(BootError::Dangling("reservation")),
+            };
+            object.account = Account::new(Nanoseconds(record.budget), Nanoseconds(record.period));
+            object.deadline = Nanoseconds(record.deadline);
+            object.tie = Tie::new(0, object.deadline, home.index() as u16);
+            object.next_release =
+                if object.release == Release::Periodic { start + Nanoseconds(record.phase) } else { Instant::NEVER };
+            object.replenish_at = Instant::NEVER;
+            let class = object.class;
+            let key = match class {
+                Class::RealTime => self.job_key(id, Instant::ZERO),
+                class => self.next_turn(class, id),
+            };
+            self.reservations[id].key = key;
+            self.plan_event(id);
+            if self.threads[home].home.replace(id).is_some() {
+                return Err(BootError::Dangling("reservation"));
+            }
+        }
+        for (index, record) in system.tasks().iter().enumerate() {
+            let id = refer!(ThreadId, index, THREADS, "task");
+            let cluster = refer!(ClusterId, record.cluster, self.counts.clusters, "task");
+            self.threads[id].cluster = Some(cluster);
+            self.threads[id].state = State::Ready;
+        }
+        // A server without a budget of its own starts on the reserve of nobody: it is ready, and runs up to
+        // its first receive on background time of its cluster.
+        for index in 0..self.counts.threads {
+            let id = refer!(ThreadId, index, THREADS, "task");
+            if self.threads[id].home.is_none() {
+                self.boot_passive(id)?;
+            }
+            self.settle(id);
+        }
+        self.kicks = CpuSet::EMPTY;
+        for cpu in &mut self.cpus {
+            cpu.stale = false;
+        }
+        Ok(())
+    }
+
+    /// Lends a passive server a background reservation, so that it can reach its first receive.
+    fn boot_passive(&mut self, thread: ThreadId) -> Result<(), BootError> {
+        let index = self.counts.reservations;
+        within(index + 1, THREADS, "reservations")?;
+        let id = refer!(ReservationId, index, THREADS, "reservation");
+        self.counts.reservations += 1;
+        let cluster = self.threads[thread].cluster;
+        let tie = Tie::new(0, Nanoseconds(1), thread.index() as u16);
+        self.turns += 1;
+        let object = &mut self.reservations[id];
+        object.home = Some(thread);
+        object.cluster = cluster;
+        object.class = Class::Background;
+        object.only_for_start = true;
+        object.account = Account::new(Nanoseconds(10_000_000), Nanoseconds(10_000_000));
+        object.tie = tie;
+        object.next_release = Instant::NEVER;
+        object.replenish_at = Instant::NEVER;
+        object.key = Key::in_turn(Class::Background, self.turns, tie);
+        self.threads[thread].home = Some(id);
+        Ok(())
+    }
+
+    /// The CPU a boot image routes each interrupt to was checked by `boot`; how many CPUs there are.
+    #[must_use]
+    pub fn cpus(&self) -> impl Iterator<Item = CpuId> + use<> {
+        (0..self.counts.cpus as u8).map(CpuId)
+    }
+}

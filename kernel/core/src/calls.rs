@@ -1,0 +1,182 @@
+//! System calls: which function serves which number, and what a handle names.
+
+use fusee_abi::Error;
+use fusee_abi::call::{Call, HandleValue, NUMBER, rights};
+use fusee_abi::trace::Event;
+use fusee_sched::cpu::CpuId;
+use fusee_sched::key::Class;
+
+use crate::id::ThreadId;
+use crate::limits::{HANDLES, PAGES_PER_TRAP};
+use crate::object::Object;
+use crate::{Kernel, Machine};
+
+impl Kernel {
+    /// The call in the registers of `thread`. Calls that suspend write the result when they end.
+    #[inline]
+    pub(crate) fn call_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) {
+        let number = machine.registers(thread).general[NUMBER];
+        // The two calls that matter most, first.
+        let result = if number == Call::Call as u64 {
+            self.call(machine, cpu, thread, false)
+        } else if number == Call::ReplyReceive as u64 {
+            self.reply_receive(machine, cpu, thread, true)
+        } else {
+            self.other_call(machine, cpu, thread, number)
+        };
+        if let Err(error) = result {
+            machine.registers(thread).general[0] = error as u64;
+        }
+    }
+
+    fn other_call<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        cpu: CpuId,
+        thread: ThreadId,
+        number: u64,
+    ) -> Result<(), Error> {
+        match Call::from_number(number).ok_or(Error::BadCall)? {
+            Call::Null => done(machine, thread),
+            Call::Call => self.call(machine, cpu, thread, false),
+            Call::Send => {
+                machine.registers(thread).general[1] = 0;
+                self.call(machine, cpu, thread, true)
+            }
+            Call::ReplyReceive => self.reply_receive(machine, cpu, thread, true),
+            Call::Receive => self.reply_receive(machine, cpu, thread, false),
+            Call::Signal => {
+                self.signal_call(machine, thread)?;
+                done(machine, thread)
+            }
+            Call::Wait => self.wait_call(machine, cpu, thread),
+            Call::NextJob => self.next_job(machine, cpu, thread),
+            Call::ReleaseJob => {
+                self.release_job(machine, thread)?;
+                done(machine, thread)
+            }
+            Call::Yield => {
+                self.yield_turn(cpu, thread);
+                done(machine, thread)
+            }
+            Call::Acquire => self.acquire(machine, cpu, thread),
+            Call::Release => {
+                self.release_engine(machine, thread)?;
+                done(machine, thread)
+            }
+            Call::ShouldYield => self.should_yield(machine, thread),
+            Call::Map => self.set_mapped(machine, thread, true),
+            Call::Unmap => self.set_mapped(machine, thread, false),
+            Call::InterruptAck => {
+                self.interrupt_ack(machine, thread)?;
+                done(machine, thread)
+            }
+            Call::Now => {
+                let now = machine.now();
+                self.charge(machine, cpu, now);
+                let charged = self.threads[thread].statistics.time.0;
+                let general = &mut machine.registers(thread).general;
+                general[1] = now.0;
+                general[2] = charged;
+                done(machine, thread)
+            }
+            Call::SleepUntil => {
+                self.sleep(machine, cpu, thread);
+                Ok(())
+            }
+            Call::Exit => self.exit_call(machine, cpu, thread),
+            Call::Log => {
+                let general = machine.registers(thread).general;
+                self.trace_number(machine, Event::Log, Some(thread), general[0] as u32, general[1]);
+                done(machine, thread)
+            }
+            Call::EarlyRelease
+            | Call::AcquireGroup
+            | Call::EngineWait
+            | Call::EngineComplete
+            | Call::Lend
+            | Call::Revoke
+            | Call::Start
+            | Call::Stop
+            | Call::Restart
+            | Call::SetReservation
+            | Call::ReadFault => Err(Error::Unsupported),
+        }
+    }
+
+    /// What `value` names in `thread`'s handle table, and the badge of that handle.
+    ///
+    /// # Errors
+    /// [`Error::BadHandle`] if it names nothing (any more); [`Error::MissingRight`].
+    #[inline]
+    pub(crate) fn resolve(&self, thread: ThreadId, value: u64, right: u32) -> Result<(Object, u32), Error> {
+        let value = HandleValue(value);
+        let slot = usize::from(value.slot());
+        if slot >= HANDLES {
+            return Err(Error::BadHandle);
+        }
+        let handle = &self.handles[thread][slot];
+        if value.generation() != u64::from(handle.generation) || handle.object == Object::Empty {
+            return Err(Error::BadHandle);
+        }
+        if handle.rights & right != right {
+            return Err(Error::MissingRight);
+        }
+        Ok((handle.object, handle.badge))
+    }
+
+    /// `yield`: a service or background thread goes to the end of its class. Real-time jobs have no equals
+    /// to yield to: for them it only looks at the plan again.
+    fn yield_turn(&mut self, cpu: CpuId, thread: ThreadId) {
+        self.cpus[cpu.index()].stale = true;
+        if let Some(reservation) = self.threads[thread].chosen {
+            let class = self.reservations[reservation].class;
+            if class != Class::RealTime {
+                let key = self.next_turn(class, reservation);
+                self.set_key(reservation, key);
+            }
+        }
+    }
+
+    /// `map` and `unmap`: at most so many pages a trap; `x1` counts them, and the call starts again.
+    fn set_mapped<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, mapped: bool) -> Result<(), Error> {
+        let general = machine.registers(thread).general;
+        let (object, _) = self.resolve(thread, general[0], rights::MAP)?;
+        let Object::Region(region) = object else { return Err(Error::WrongKind) };
+        let pages = self.regions[region].pages;
+        let first = general[1];
+        if first >= pages {
+            return Err(Error::BadArgument);
+        }
+        let count = PAGES_PER_TRAP.min(pages - first);
+        machine.set_region_pages(thread, region, first, count, mapped);
+        let registers = machine.registers(thread);
+        if first + count == pages {
+            registers.general[0] = 0;
+        } else {
+            registers.general[1] = first + count;
+            registers.program_counter = registers.program_counter.wrapping_sub(4);
+        }
+        Ok(())
+    }
+
+    /// `exit`: of the task; with a handle to the system, of the system.
+    fn exit_call<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Result<(), Error> {
+        let general = machine.registers(thread).general;
+        if general[0] == 0 {
+            self.exit(machine, cpu, thread, general[1]);
+            return Ok(());
+        }
+        let (object, _) = self.resolve(thread, general[0], rights::SHUTDOWN)?;
+        let Object::System = object else { return Err(Error::WrongKind) };
+        self.shut_down(machine, general[1]);
+        done(machine, thread)
+    }
+}
+
+/// Success, without a value.
+#[inline]
+fn done<M: Machine>(machine: &mut M, thread: ThreadId) -> Result<(), Error> {
+    machine.registers(thread).general[0] = 0;
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! Engine locks, enforced: a doorbell is mapped exactly while its lock is held.
+//!
+//! The lock itself is `locking::engine`; here it meets threads (who waits donates to who holds, or to the
+//! driver while the lock drains), doorbell pages and the idle probe. Engine time is charged from grant to
+//! idle.
+//!
+//! In an unmanaged system every call succeeds and does nothing: all doorbells are mapped from boot, and the
+//! device's own queue decides.
+
+use fusee_abi::Error;
+use fusee_abi::call::{DEADLINE, rights};
+use fusee_abi::trace::Event;
+use fusee_locking::engine::{LockError, Requested, State as Lock};
+use fusee_sched::cpu::CpuId;
+use fusee_sched::key::Key;
+use fusee_sched::time::Instant;
+
+use crate::id::{EngineId, EngineUserId, InterruptId, ThreadId};
+use crate::limits::ENGINE_USERS;
+use crate::object::{Object, State};
+use crate::{Kernel, Machine};
+
+fn user_of(number: u16) -> Option<EngineUserId> {
+    EngineUserId::new(usize::from(number))
+}
+
+impl Kernel {
+    /// The engine and use that `thread`'s first argument names.
+    fn engine_argument<M: Machine>(
+        &self,
+        machine: &mut M,
+        thread: ThreadId,
+    ) -> Result<(EngineUserId, EngineId), Error> {
+        let handle = machine.registers(thread).general[0];
+        let (object, _) = self.resolve(thread, handle, rights::ACQUIRE)?;
+        let Object::Engine(user) = object else { return Err(Error::WrongKind) };
+        let engine = self.engine_users[user].engine.ok_or(Error::BadHandle)?;
+        Ok((user, engine))
+    }
+
+    /// `acquire`.
+    pub(crate) fn acquire<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Result<(), Error> {
+        let (user, engine) = self.engine_argument(machine, thread)?;
+        if !self.managed {
+            machine.registers(thread).general[0] = 0;
+            return Ok(());
+        }
+        // Refuse before anything changes.
+        if let Lock::Held(holder) = self.engines[engine].lock.state()
+            && let Some(holder) = user_of(holder).and_then(|holder| self.engine_users[holder].thread)
+            && holder != thread
+        {
+            self.may_wait_for(thread, holder)?;
+        }
+        let requested = self.engines[engine].lock.request(user.index() as u16).map_err(|error| match error {
+            LockError::AlreadyHeld => Error::AlreadyHeld,
+            LockError::NotHeld => Error::NotHeld,
+            LockError::Full => Error::BadArgument,
+        })?;
+        self.trace(machine, Event::EngineRequest, Some(thread), u32::from(engine.number()), 0);
+        if requested == Requested::Granted {
+            machine.registers(thread).general[0] = 0;
+            self.granted(machine, engine, user);
+            return Ok(());
+        }
+        let deadline = machine.registers(thread).general[DEADLINE];
+        self.threads[thread].state = State::Acquiring(user);
+        if let Some(target) = self.engine_donee(engine)
+            && target != thread
+        {
+            self.add_donor(target, thread);
+        }
+        self.plan_timeout(thread, Instant(deadline));
+        self.trace(machine, Event::Block, Some(thread), u32::from(engine.number()), 10);
+        self.cpus[cpu.index()].stale = true;
+        self.settle(thread);
+        Ok(())
+    }
+
+    /// `release`. Never blocks.
+    pub(crate) fn release_engine<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
+        let (user, engine) = self.engine_argument(machine, thread)?;
+        if !self.managed {
+            return Ok(());
+        }
+        self.give_back(machine, engine, user)
+    }
+
+    /// Takes the lock from `user`, which holds it: by its release, or by its death.
+    pub(crate) fn give_back<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        engine: EngineId,
+        user: EngineUserId,
+    ) -> Result<(), Error> {
+        if self.engines[engine].lock.state() != Lock::Held(user.index() as u16) {
+            return Err(Error::NotHeld);
+        }
+        machine.unmap_doorbell(user);
+        let idle = machine.engine_is_idle(user);
+        let thread = self.engine_users[user].thread;
+        self.trace(machine, Event::EngineRelease, thread, u32::from(engine.number()), 0);
+        // The state was checked above; releasing cannot fail.
+        let _ = self.engines[engine].lock.release(user.index() as u16, idle);
+        if idle {
+            self.idle(machine, engine, user);
+        }
+        self.move_waiters(engine);
+        if let Some(thread) = thread {
+            self.settle(thread);
+        }
+        Ok(())
+    }
+
+    /// `should_yield`: does an earlier key wait for an engine the caller holds?
+    pub(crate) fn should_yield<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
+        let (user, engine) = self.engine_argument(machine, thread)?;
+        let lock = &self.engines[engine].lock;
+        if self.managed && lock.state() != Lock::Held(user.index() as u16) {
+            return Err(Error::NotHeld);
+        }
+        let own = self.threads[thread].home.map(|reservation| self.reservations[reservation].key);
+        let earlier = lock.waiters().iter().any(|waiter| Some(self.user_key(*waiter)) < own.map(Some).unwrap_or(None));
+        let general = &mut machine.registers(thread).general;
+        general[0] = 0;
+        general[1] = u64::from(earlier);
+        Ok(())
+    }
+
+    /// The lock is `user`'s: map its doorbell, start its clock.
+    fn granted<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
+        machine.map_doorbell(user);
+        self.engines[engine].granted = machine.now();
+        let thread = self.engine_users[user].thread;
+        self.trace(machine, Event::EngineGrant, thread, u32::from(engine.number()), 0);
+    }
+
+    /// The engine is idle after `user`'s hold: charge it, and grant the next.
+    fn idle<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
+        let held = machine.now().since(self.engines[engine].granted);
+        self.engine_users[user].time += held;
+        let thread = self.engine_users[user].thread;
+        self.trace(machine, Event::EngineIdle, thread, u32::from(engine.number()), (held.0 / 1000) as u32);
+        let mut lock = core::mem::replace(&mut self.engines[engine].lock, fusee_locking::engine::EngineLock::EMPTY);
+        let next = lock.grant_next(|waiter| self.user_key(waiter));
+        self.engines[engine].lock = lock;
+        if let Some(next) = next.and_then(user_of)
+            && let Some(thread) = self.engine_users[next].thread
+        {
+            self.granted(machine, engine, next);
+            self.wake(machine, thread, Ok(()));
+        }
+    }
+
+    /// Of `user`'s thread: the key it waits with.
+    fn user_key(&self, user: u16) -> Key {
+        user_of(user)
+            .and_then(|user| self.engine_users[user].thread)
+            .and_then(|thread| self.threads[thread].chosen)
+            .map_or(Key::at(Instant::NEVER), |reservation| self.reservations[reservation].key)
+    }
+
+    /// Whom waiters of `engine` donate to: the holder; while it drains, the driver that will hear of it.
+    fn engine_donee(&self, engine: EngineId) -> Option<ThreadId> {
+        match self.engines[engine].lock.state() {
+            Lock::Held(holder) => user_of(holder).and_then(|user| self.engine_users[user].thread),
+            Lock::Draining(_) => self.engines[engine].driver,
+            Lock::Free => None,
+        }
+    }
+
+    /// After a change of holder, all waiters donate to the new one.
+    fn move_waiters(&mut self, engine: EngineId) {
+        let target = self.engine_donee(engine);
+        for index in 0..ENGINE_USERS {
+            let Some(waiter) = self.engines[engine].lock.waiters().get(index).copied() else { break };
+            let Some(thread) = user_of(waiter).and_then(|user| self.engine_users[user].thread) else { continue };
+            let before = self.remove_donor(thread);
+            if let Some(target) = target
+                && target != thread
+            {
+                self.add_donor(target, thread);
+            }
+            if let Some(before) = before
+                && Some(before) != target
+            {
+                self.settle(before);
+            }
+        }
+        if let Some(target) = target {
+            self.settle(target);
+        }
+    }
+
+    /// Lets every draining engine of `interrupt` that has become idle go on.
+    pub(crate) fn probe_engines<M: Machine>(&mut self, machine: &mut M, interrupt: InterruptId) {
+        for index in 0..self.counts.engines {
+            let Some(engine) = EngineId::new(index) else { break };
+            if self.engines[engine].interrupt != Some(interrupt) {
+                continue;
+            }
+            if let Lock::Draining(user) = self.engines[engine].lock.state()
+                && let Some(user) = user_of(user)
+                && machine.engine_is_idle(user)
+            {
+                self.engines[engine].lock.drained();
+                self.idle(machine, engine, user);
+                self.move_waiters(engine);
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The kernel as a pure, deterministic state machine.
+//!
+//! [`Kernel`] is one value; a trap is a function on it: [`Kernel::trap`] takes what happened on a CPU and
+//! returns what that CPU must do. Hardware is reached through [`Machine`] alone, so the same code runs on a
+//! board and on the host.
+//!
+//! # Design principles
+//!
+//! 1. **One thing decides who runs**: links in `sched::cluster`. Everything else makes reservations ready
+//!    or not, and marks CPUs whose plan changed ([`schedule`]).
+//! 2. **One rule says on whose budget** ([`donation`]): a thread runs on its own reservation or on that of
+//!    the earliest thread suspended on it. Servers, drivers, bottom halves and lock holders are one case.
+//! 3. **No CPU waits for another.** A thread's registers belong to a CPU until that CPU records it `off`.
+//! 4. **A user's mistake is a typed error**, returned to the one who made it; nothing is half-done.
+//!
+//! # Invariants
+//!
+//! Listed, and checked after every trap of a simulated system, in [`check`].
+//!
+//! What lives here: objects, calls, scheduling mechanism. What may not: registers beyond a thread's own,
+//! atomics, clocks, `unsafe`, allocation, recursion, loops without a bound in [`limits`].
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod arena;
+pub mod boot;
+mod calls;
+pub mod check;
+mod death;
+mod donation;
+mod engines;
+mod events;
+pub mod id;
+mod ipc;
+mod jobs;
+pub mod limits;
+pub mod machine;
+pub mod object;
+mod schedule;
+
+use fusee_sched::time::{Instant, Nanoseconds};
+
+use arena::Arena;
+pub use boot::BootError;
+pub use fusee_sched::cpu::{CpuId, CpuSet};
+use id::{
+    ClusterId, EndpointId, EngineId, EngineUserId, InterruptId, NotificationId, RegionId, ReservationId, ThreadId,
+};
+use limits::{CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, INTERRUPTS, NOTIFICATIONS, REGIONS, THREADS};
+pub use machine::{Machine, Registers};
+use object::{
+    ClusterObject, Cpu, Endpoint, Engine, EngineUser, Handle, HandleTable, Interrupt, Notification, Region,
+    Reservation, Thread,
+};
+
+/// Why the kernel was entered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Trap {
+    /// `svc`: the call is in the registers of the thread that ran.
+    Syscall,
+    /// A device interrupt, acknowledged at the controller.
+    Interrupt(InterruptId),
+    /// This CPU's timer.
+    Timer,
+    /// Another CPU (or nobody) wants this one to look at its plan again.
+    Kick,
+    /// The thread that ran did something it may not.
+    Fault(Fault),
+}
+
+/// What a faulting thread did.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Fault {
+    /// What kind of instruction.
+    pub kind: FaultKind,
+    /// The address it touched, where the hardware tells one.
+    pub address: Option<u64>,
+    /// The syndrome register (`ESR_EL1`).
+    pub syndrome: u64,
+}
+
+/// Kinds of faults.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum FaultKind {
+    /// Loaded from an address it may not read.
+    Read = 1,
+    /// Stored to an address it may not write.
+    Write = 2,
+    /// Jumped to an address it may not execute.
+    Execute = 3,
+    /// Executed an instruction that is undefined or not allowed.
+    Illegal = 4,
+    /// Misaligned stack, program counter or access.
+    Alignment = 5,
+    /// `brk` or another debug exception.
+    Breakpoint = 6,
+    /// Anything else, external aborts included.
+    Other = 7,
+}
+
+/// One trap.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Entry {
+    /// Why.
+    pub trap: Trap,
+    /// When, measured before anything else; `None` where the path may not need a clock (calls, faults).
+    pub at: Option<Instant>,
+    /// How long this CPU waited for the kernel lock; zero if it was served at once.
+    pub waited: Nanoseconds,
+}
+
+/// What the caller of [`Kernel::trap`] must do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use]
+pub struct Outcome {
+    /// The thread to run, or none: idle.
+    pub run: Option<ThreadId>,
+    /// When this CPU's timer shall fire next (`NEVER`: not at all); `None`: leave it as it is.
+    pub timer: Option<Instant>,
+    /// CPUs to interrupt.
+    pub kick: CpuSet,
+}
+
+/// All kernel state.
+pub struct Kernel {
+    cpus: [Cpu; CPUS],
+    /// CPUs to kick when the current trap ends.
+    kicks: CpuSet,
+    /// Engine locks and donation through devices are in force.
+    managed: bool,
+    /// Gives service and background threads their turn.
+    turns: u64,
+    threads: Arena<Thread, ThreadId, THREADS>,
+    handles: Arena<HandleTable, ThreadId, THREADS>,
+    reservations: Arena<Reservation, ReservationId, THREADS>,
+    clusters: Arena<ClusterObject, ClusterId, CLUSTERS>,
+    endpoints: Arena<Endpoint, EndpointId, ENDPOINTS>,
+    notifications: Arena<Notification, NotificationId, NOTIFICATIONS>,
+    engines: Arena<Engine, EngineId, ENGINES>,
+    engine_users: Arena<EngineUser, EngineUserId, ENGINE_USERS>,
+    interrupts: Arena<Interrupt, InterruptId, INTERRUPTS>,
+    regions: Arena<Region, RegionId, REGIONS>,
+    /// How many of each there are.
+    counts: Counts,
+}
+
+/// How many objects of each kind a system has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    cpus: usize,
+    threads: usize,
+    reservations: usize,
+    clusters: usize,
+    engines: usize,
+    engine_users: usize,
+    interrupts: usize,
+}
+
+impl Kernel {
+    /// All zero bytes: for a static in .bss that `boot` fills in place.
+    pub const EMPTY: Kernel = Kernel {
+        cpus: [const { Cpu::EMPTY }; CPUS],
+        kicks: CpuSet::EMPTY,
+        managed: false,
+        turns: 0,
+        threads: Arena::new([const { Thread::EMPTY }; THREADS]),
+        handles: Arena::new([const { [Handle::EMPTY; limits::HANDLES] }; THREADS]),
+        reservations: Arena::new([const { Reservation::EMPTY }; THREADS]),
+        clusters: Arena::new([const { ClusterObject::EMPTY }; CLUSTERS]),
+        endpoints: Arena::new([const { Endpoint::EMPTY }; ENDPOINTS]),
+        notifications: Arena::new([const { Notification::EMPTY }; NOTIFICATIONS]),
+        engines: Arena::new([const { Engine::EMPTY }; ENGINES]),
+        engine_users: Arena::new([const { EngineUser::EMPTY }; ENGINE_USERS]),
+        interrupts: Arena::new([const { Interrupt::EMPTY }; INTERRUPTS]),
+        regions: Arena::new([const { Region::EMPTY }; REGIONS]),
+        counts: Counts {
+            cpus: 0,
+            threads: 0,
+            reservations: 0,
+            clusters: 0,
+            engines: 0,
+            engine_users: 0,
+            interrupts: 0,
+        },
+    };
+
+    /// A CPU enters service and asks for its first outcome. Called once per CPU, under the lock, the boot CPU first.
+    pub fn enter<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, at: Instant) -> Outcome {
+        let state = &mut self.cpus[cpu.index()];
+        state.entered = true;
+        state.since = at;
+        state.mark = at;
+        state.payer = object::Payer::Kernel;
+        state.stale = true;
+        state.armed = Instant::NEVER;
+        if cpu == CpuId(0) {
+            for index in 0..self.counts.interrupts {
+                if let Some(interrupt) = InterruptId::new(index) {
+                    machine.set_interrupt_enabled(interrupt, true);
+                }
+            }
+        }
+        self.leave(machine, cpu)
+    }
+
+    /// Handles one trap taken on `cpu`; the caller applies the outcome.
+    pub fn trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Outcome {
+        let state = &mut self.cpus[cpu.index()];
+        if entry.waited != Nanoseconds::ZERO && entry.at.is_none() {
+            state.mark += entry.waited;
+            state.kernel += entry.waited;
+        }
+        if let Some(at) = entry.at {
+            self.charge(machine, cpu, at);
+            let state = &mut self.cpus[cpu.index()];
+            state.payer = object::Payer::Kernel;
+            state.stale = true;
+        }
+        match entry.trap {
+            Trap::Syscall => {
+                if let Some(thread) = self.cpus[cpu.index()].current {
+                    self.call_trap(machine, cpu, thread);
+                }
+            }
+            Trap::Interrupt(interrupt) => self.interrupt(machine, interrupt),
+            Trap::Timer => {
+                self.cpus[cpu.index()].armed = Instant::NEVER;
+                self.timer(machine, cpu, entry.at.unwrap_or(Instant::ZERO));
+            }
+            Trap::Kick => {}
+            Trap::Fault(fault) => {
+                if let Some(thread) = self.cpus[cpu.index()].current {
+                    self.fault(machine, cpu, thread, fault);
+                }
+            }
+        }
+        self.leave(machine, cpu)
+    }
+}

@@ -1,0 +1,52 @@
+//! How many of everything there may be, and the bound of every loop in the kernel.
+
+#[cfg(not(feature = "small"))]
+mod set {
+    /// CPUs the kernel runs on.
+    pub const CPUS: usize = 8;
+    /// Clusters.
+    pub const CLUSTERS: usize = 8;
+    /// Threads; as many tasks and reservations.
+    pub const THREADS: usize = 512;
+    /// Endpoints.
+    pub const ENDPOINTS: usize = 128;
+    /// Notifications.
+    pub const NOTIFICATIONS: usize = 256;
+    /// Engines.
+    pub const ENGINES: usize = 32;
+    /// Uses of engines by tasks.
+    pub const ENGINE_USERS: usize = 128;
+    /// Interrupts.
+    pub const INTERRUPTS: usize = 64;
+    /// Regions.
+    pub const REGIONS: usize = 128;
+    /// Slots of a task's handle table.
+    pub const HANDLES: usize = 32;
+    /// Timer events handled in one trap; the rest waits for the next, which follows at once.
+    pub const EVENTS_PER_TRAP: usize = 16;
+}
+
+#[cfg(feature = "small")]
+mod set {
+    #![allow(missing_docs)]
+    pub const CPUS: usize = 2;
+    pub const CLUSTERS: usize = 2;
+    pub const THREADS: usize = 4;
+    pub const ENDPOINTS: usize = 2;
+    pub const NOTIFICATIONS: usize = 2;
+    pub const ENGINES: usize = 2;
+    pub const ENGINE_USERS: usize = 4;
+    pub const INTERRUPTS: usize = 1;
+    pub const REGIONS: usize = 1;
+    pub const HANDLES: usize = 6;
+    pub const EVENTS_PER_TRAP: usize = 4;
+}
+
+pub use set::*;
+
+/// Longest chain of threads that wait for each other.
+pub const CHAIN_MAX: usize = 8;
+/// Deferred replies a server may hold.
+pub const REPLY_SLOTS: usize = 4;
+/// Pages mapped or unmapped in one trap.
+pub const PAGES_PER_TRAP: u64 = 16;

@@ -1,0 +1,73 @@
+//! The only door from the kernel to hardware.
+//!
+//! `kernel/aarch64` opens it onto a board, `tools/simulator` onto virtual time on the host. Everything the
+//! kernel decides that is not one of these calls goes out as an [`Outcome`](crate::Outcome).
+
+use fusee_abi::call::{FIRST_WORD, MESSAGE_WORDS};
+use fusee_abi::trace::Record;
+use fusee_sched::time::Instant;
+
+use crate::id::{EngineUserId, InterruptId, RegionId, ThreadId};
+
+/// The registers of a thread, as its last trap left them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(C)]
+pub struct Registers {
+    /// `x0` to `x30`.
+    pub general: [u64; 31],
+    /// `SP_EL0`.
+    pub stack: u64,
+    /// `ELR_EL1`: the next instruction.
+    pub program_counter: u64,
+    /// `SPSR_EL1`.
+    pub state: u64,
+}
+
+impl Registers {
+    /// All zero.
+    pub const EMPTY: Registers = Registers { general: [0; 31], stack: 0, program_counter: 0, state: 0 };
+}
+
+/// What the kernel asks of hardware.
+pub trait Machine {
+    /// Whether trace records are wanted; decided when the kernel is built, so that a bench build pays nothing.
+    const TRACE: bool;
+
+    /// The time now.
+    fn now(&mut self) -> Instant;
+
+    /// The registers of `thread`. The kernel touches only those of the trapping thread and of threads that
+    /// are `off`.
+    fn registers(&mut self, thread: ThreadId) -> &mut Registers;
+
+    /// Copies the message words of `from` to `to`.
+    #[inline]
+    fn copy_message(&mut self, from: ThreadId, to: ThreadId) {
+        let mut words = [0; MESSAGE_WORDS];
+        words.copy_from_slice(&self.registers(from).general[FIRST_WORD..FIRST_WORD + MESSAGE_WORDS]);
+        self.registers(to).general[FIRST_WORD..FIRST_WORD + MESSAGE_WORDS].copy_from_slice(&words);
+    }
+
+    /// Maps the doorbell page of this engine user into its task. Its page slot was provided at boot: this
+    /// cannot fail.
+    fn map_doorbell(&mut self, user: EngineUserId);
+
+    /// Unmaps the doorbell page and invalidates it on every CPU; returns when no store through it can
+    /// still be on its way.
+    fn unmap_doorbell(&mut self, user: EngineUserId);
+
+    /// Reads the idle probe: has every command that `user` submitted to its engine retired?
+    fn engine_is_idle(&mut self, user: EngineUserId) -> bool;
+
+    /// Maps pages `first..first + count` of a region into `thread`'s task, or unmaps them.
+    fn set_region_pages(&mut self, thread: ThreadId, region: RegionId, first: u64, count: u64, mapped: bool);
+
+    /// Lets an interrupt line fire, or keeps it from firing.
+    fn set_interrupt_enabled(&mut self, interrupt: InterruptId, enabled: bool);
+
+    /// Keeps one trace record. Called only if [`Machine::TRACE`].
+    fn trace(&mut self, record: Record);
+
+    /// Ends the system with an exit code, once the current trap is done. The ledgers are already traced.
+    fn shutdown(&mut self, code: u32);
+}

@@ -1,0 +1,446 @@
+//! What the kernel knows of each object.
+//!
+//! Every type has an `EMPTY` value of all zero bytes; `Kernel::boot` fills objects in place.
+
+use fusee_locking::engine::EngineLock;
+use fusee_sched::account::Account;
+use fusee_sched::cluster::Cluster;
+use fusee_sched::cpu::CpuId;
+use fusee_sched::key::{Class, Key, Tie};
+use fusee_sched::queue::Queue;
+use fusee_sched::time::{Instant, Nanoseconds};
+use heapless::Vec;
+
+use crate::id::{ClusterId, EndpointId, EngineUserId, InterruptId, NotificationId, ReservationId, ThreadId};
+use crate::limits::{CPUS, ENGINE_USERS, HANDLES, REPLY_SLOTS, THREADS};
+
+//--- Threads -----------------------------------------------------------------------------------------------
+
+/// What a thread is doing, and what it waits for if it is not ready.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum State {
+    /// Not started.
+    Dormant,
+    /// Could run, if a reservation with budget carries it.
+    Ready,
+    /// A server with nothing to do.
+    Receiving(EndpointId),
+    /// Queued at an endpoint whose server is busy.
+    Calling(EndpointId),
+    /// Its request was received; the reply is due from `server`, through its reply slot `slot`.
+    AwaitingReply {
+        /// Who owes the reply.
+        server: ThreadId,
+        /// Index of the server's reply slot.
+        slot: u8,
+    },
+    /// Waits for event bits.
+    Waiting(NotificationId),
+    /// Waits for an engine.
+    Acquiring(EngineUserId),
+    /// Its job is complete; waits for the next release.
+    BetweenJobs,
+    /// Waits for a time.
+    Sleeping,
+    /// Ended, by itself or by a fault. Never runs again.
+    Stopped,
+}
+
+/// One request whose reply is due.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplySlot {
+    /// Who waits for it; `None`: the slot is free.
+    pub client: Option<ThreadId>,
+    /// Counts uses, so that an old token never fits.
+    pub generation: u32,
+}
+
+/// The job a thread works on, and what it did before.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    /// Number of the job; the first is 1.
+    pub number: u32,
+    /// Released and not complete.
+    pub active: bool,
+    /// Its release.
+    pub release: Instant,
+    /// Its absolute deadline.
+    pub deadline: Instant,
+    /// A release that came while the job was active.
+    pub queued: Option<Instant>,
+    /// Releases dropped since the last `next_job` returned.
+    pub skipped: u32,
+    /// Lateness of the previous job, in nanoseconds.
+    pub lateness: i64,
+}
+
+/// What a thread has done so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Statistics {
+    /// Jobs completed.
+    pub jobs: u32,
+    /// Of those, late ones.
+    pub misses: u32,
+    /// Releases dropped.
+    pub skipped: u32,
+    /// Faults.
+    pub faults: u32,
+    /// Largest lateness; meaningless while `jobs` is zero.
+    pub max_lateness: i64,
+    /// CPU time it ran.
+    pub time: Nanoseconds,
+}
+
+/// A thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Thread {
+    /// What it is doing.
+    pub state: State,
+    /// The CPU its registers belong to, if it is not `off`.
+    pub on: Option<CpuId>,
+    /// Where it ran last.
+    pub last: Option<CpuId>,
+    /// Whether its request is a `send`: no donation, no reply.
+    pub sends: bool,
+    /// Whether it is in its cluster's timeout queue.
+    pub timed: bool,
+    /// Cluster whose timekeeper watches its timeouts.
+    pub cluster: Option<ClusterId>,
+    /// Its own reservation.
+    pub home: Option<ReservationId>,
+    /// The reservation it runs on, by the donor-set rule; trusted while it is ready or donates.
+    pub chosen: Option<ReservationId>,
+    /// Whom it donates to while it is suspended.
+    pub donates_to: Option<ThreadId>,
+    /// First of the threads that donate to it.
+    pub first_donor: Option<ThreadId>,
+    /// Next donor of the same thread.
+    pub next_donor: Option<ThreadId>,
+    /// Previous donor of the same thread.
+    pub previous_donor: Option<ThreadId>,
+    /// Badge of the handle its queued request came through.
+    pub badge: u32,
+    /// Requests it owes a reply.
+    pub slots: [ReplySlot; REPLY_SLOTS],
+    /// Its job.
+    pub job: Job,
+    /// Its record.
+    pub statistics: Statistics,
+}
+
+impl Thread {
+    /// Not started.
+    pub const EMPTY: Thread = Thread {
+        state: State::Dormant,
+        on: None,
+        last: None,
+        sends: false,
+        timed: false,
+        cluster: None,
+        home: None,
+        chosen: None,
+        donates_to: None,
+        first_donor: None,
+        next_donor: None,
+        previous_donor: None,
+        badge: 0,
+        slots: [ReplySlot { client: None, generation: 0 }; REPLY_SLOTS],
+        job: Job {
+            number: 0,
+            active: false,
+            release: Instant::ZERO,
+            deadline: Instant::ZERO,
+            queued: None,
+            skipped: 0,
+            lateness: 0,
+        },
+        statistics: Statistics { jobs: 0, misses: 0, skipped: 0, faults: 0, max_lateness: 0, time: Nanoseconds::ZERO },
+    };
+}
+
+/// What a slot of a handle table names.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Object {
+    /// Nothing.
+    Empty,
+    /// An endpoint.
+    Endpoint(EndpointId),
+    /// A notification.
+    Notification(NotificationId),
+    /// An engine, as used by the holder.
+    Engine(EngineUserId),
+    /// An interrupt.
+    Interrupt(InterruptId),
+    /// A region.
+    Region(crate::id::RegionId),
+    /// Another task.
+    Task(ThreadId),
+    /// The whole system.
+    System,
+}
+
+/// One slot of a handle table.
+#[derive(Clone, Copy, Debug)]
+pub struct Handle {
+    /// What it names.
+    pub object: Object,
+    /// What its holder may do with it.
+    pub rights: u32,
+    /// Told to the receiver of what is sent through it.
+    pub badge: u32,
+    /// A handle value fits only at the same generation.
+    pub generation: u32,
+}
+
+impl Handle {
+    /// Names nothing.
+    pub const EMPTY: Handle = Handle { object: Object::Empty, rights: 0, badge: 0, generation: 0 };
+}
+
+/// A task's handles.
+pub type HandleTable = [Handle; HANDLES];
+
+//--- Reservations ------------------------------------------------------------------------------------------
+
+/// How jobs of a reservation come about.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Release {
+    /// It has none.
+    None,
+    /// By the clock.
+    Periodic,
+    /// By `release_job`.
+    Sporadic,
+}
+
+/// A budget, its key, and who runs on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Reservation {
+    /// The thread it belongs to.
+    pub home: Option<ThreadId>,
+    /// The one thread that runs on it; set exactly while it is in its cluster's queue or linked.
+    pub runner: Option<ThreadId>,
+    /// Where it competes.
+    pub cluster: Option<ClusterId>,
+    /// Class.
+    pub class: Class,
+    /// How jobs come about.
+    pub release: Release,
+    /// Ran dry and was not refilled yet.
+    pub throttled: bool,
+    /// Lent to a passive server until its first receive.
+    pub only_for_start: bool,
+    /// Its key.
+    pub key: Key,
+    /// Its tie-break.
+    pub tie: Tie,
+    /// Budget and debt.
+    pub account: Account,
+    /// Relative deadline.
+    pub deadline: Nanoseconds,
+    /// The next release by the clock; `NEVER` if none is planned.
+    pub next_release: Instant,
+    /// The next replenishment by the clock; `NEVER` if none is planned.
+    pub replenish_at: Instant,
+    /// The earliest instant a sporadic job may be released.
+    pub earliest_release: Instant,
+    /// CPU time charged to it.
+    pub charged: Nanoseconds,
+    /// Times it ran dry.
+    pub throttles: u32,
+    /// Largest single overshoot.
+    pub overshoot: Nanoseconds,
+}
+
+impl Reservation {
+    /// No budget, no home.
+    pub const EMPTY: Reservation = Reservation {
+        home: None,
+        runner: None,
+        cluster: None,
+        class: Class::RealTime,
+        release: Release::None,
+        throttled: false,
+        only_for_start: false,
+        key: Key::at(Instant::ZERO),
+        tie: Tie::ZERO,
+        account: Account::EMPTY,
+        deadline: Nanoseconds::ZERO,
+        next_release: Instant::ZERO,
+        replenish_at: Instant::ZERO,
+        earliest_release: Instant::ZERO,
+        charged: Nanoseconds::ZERO,
+        throttles: 0,
+        overshoot: Nanoseconds::ZERO,
+    };
+}
+
+//--- Communication -----------------------------------------------------------------------------------------
+
+/// A place to call a server.
+#[derive(Debug)]
+pub struct Endpoint {
+    /// Who serves it.
+    pub server: Option<ThreadId>,
+    /// Callers whose request was not received yet, by arrival.
+    pub callers: Vec<ThreadId, THREADS>,
+}
+
+impl Endpoint {
+    /// No server, no callers.
+    pub const EMPTY: Endpoint = Endpoint { server: None, callers: Vec::new() };
+}
+
+/// Event bits and who waits for them.
+#[derive(Clone, Copy, Debug)]
+pub struct Notification {
+    /// Bits set and not taken.
+    pub bits: u64,
+    /// Who waits.
+    pub waiter: Option<ThreadId>,
+    /// Who will signal; waiters donate to it.
+    pub bound: Option<ThreadId>,
+}
+
+impl Notification {
+    /// No bits, no waiter.
+    pub const EMPTY: Notification = Notification { bits: 0, waiter: None, bound: None };
+}
+
+/// An interrupt line.
+#[derive(Clone, Copy, Debug)]
+pub struct Interrupt {
+    /// What its top half signals.
+    pub notification: Option<NotificationId>,
+    /// With which bits.
+    pub bits: u64,
+}
+
+impl Interrupt {
+    /// Bound to nothing.
+    pub const EMPTY: Interrupt = Interrupt { notification: None, bits: 0 };
+}
+
+/// A region, as far as the kernel's core cares.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    /// Number of pages.
+    pub pages: u64,
+}
+
+impl Region {
+    /// No pages.
+    pub const EMPTY: Region = Region { pages: 0 };
+}
+
+//--- Engines -----------------------------------------------------------------------------------------------
+
+/// An execution engine, copy engine or DSP.
+#[derive(Debug)]
+pub struct Engine {
+    /// Its lock; users are indices of [`EngineUserId`].
+    pub lock: EngineLock<ENGINE_USERS>,
+    /// The interrupt whose top half probes it.
+    pub interrupt: Option<InterruptId>,
+    /// The driver: who answers that interrupt; waiters donate to it while the lock drains.
+    pub driver: Option<ThreadId>,
+    /// When the lock was granted last.
+    pub granted: Instant,
+}
+
+impl Engine {
+    /// A free lock.
+    pub const EMPTY: Engine = Engine { lock: EngineLock::EMPTY, interrupt: None, driver: None, granted: Instant::ZERO };
+}
+
+/// One task's use of one engine.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineUser {
+    /// The engine.
+    pub engine: Option<crate::id::EngineId>,
+    /// The task.
+    pub thread: Option<ThreadId>,
+    /// Engine time charged: from each grant until the engine was idle.
+    pub time: Nanoseconds,
+}
+
+impl EngineUser {
+    /// Nobody uses nothing.
+    pub const EMPTY: EngineUser = EngineUser { engine: None, thread: None, time: Nanoseconds::ZERO };
+}
+
+//--- Clusters and CPUs -------------------------------------------------------------------------------------
+
+/// A cluster with the events its timekeeper watches.
+#[derive(Debug)]
+pub struct ClusterObject {
+    /// Which reservation is linked to which CPU.
+    pub schedule: Cluster<THREADS, CPUS>,
+    /// Releases and replenishments, by reservation index.
+    pub events: Queue<THREADS>,
+    /// Timeouts, by thread index.
+    pub timeouts: Queue<THREADS>,
+    /// The CPU whose timer serves both queues: the cluster's lowest.
+    pub timekeeper: CpuId,
+}
+
+impl ClusterObject {
+    /// No CPUs.
+    pub const EMPTY: ClusterObject =
+        ClusterObject { schedule: Cluster::EMPTY, events: Queue::EMPTY, timeouts: Queue::EMPTY, timekeeper: CpuId(0) };
+}
+
+/// Who pays for the time that passes on a CPU.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Payer {
+    /// Nobody: there is nothing to run.
+    Idle,
+    /// The kernel: interrupts, and waiting for its lock.
+    Kernel,
+    /// This reservation.
+    Reservation(ReservationId),
+}
+
+/// One CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Cpu {
+    /// In service.
+    pub entered: bool,
+    /// Its plan may have changed: look again before returning to a thread.
+    pub stale: bool,
+    /// The cluster it belongs to.
+    pub cluster: Option<ClusterId>,
+    /// The thread whose registers belong to it.
+    pub current: Option<ThreadId>,
+    /// Who pays since `mark`.
+    pub payer: Payer,
+    /// Until when time is booked.
+    pub mark: Instant,
+    /// What its timer is set to.
+    pub armed: Instant,
+    /// When it entered service.
+    pub since: Instant,
+    /// Time booked to the kernel.
+    pub kernel: Nanoseconds,
+    /// Time booked to nobody.
+    pub idle: Nanoseconds,
+    /// Time booked to reservations.
+    pub charged: Nanoseconds,
+}
+
+impl Cpu {
+    /// Not in service.
+    pub const EMPTY: Cpu = Cpu {
+        entered: false,
+        stale: false,
+        cluster: None,
+        current: None,
+        payer: Payer::Idle,
+        mark: Instant::ZERO,
+        armed: Instant::ZERO,
+        since: Instant::ZERO,
+        kernel: Nanoseconds::ZERO,
+        idle: Nanoseconds::ZERO,
+        charged: Nanoseconds::ZERO,
+    };
+}

@@ -1,0 +1,403 @@
+//! Who runs where, who pays, and when to look again.
+//!
+//! Anything that changes a plan calls [`Kernel::set_runner`] or [`Kernel::set_key`]; those change links and
+//! mark CPUs stale. A stale CPU other than the current one is kicked. [`Kernel::leave`] ends every trap: it
+//! books the time, picks the linked reservation's runner, and plans the timer.
+//!
+//! # The hand-over
+//!
+//! A runner that is still `on` another CPU cannot be taken: that CPU is kicked, and meanwhile the earliest
+//! ready reservation runs here, unlinked. The other CPU records the thread `off` as it leaves it, and kicks
+//! back.
+
+use fusee_abi::trace::{Event, Record};
+use fusee_sched::cpu::{CpuId, CpuSet};
+use fusee_sched::key::{Class, EarliestDeadlineFirst, JobParameters, Key, Policy};
+use fusee_sched::time::{Instant, Nanoseconds};
+
+use crate::id::{ClusterId, ReservationId, ThreadId};
+use crate::limits::EVENTS_PER_TRAP;
+use crate::object::{Payer, State};
+use crate::{Kernel, Machine, Outcome};
+
+/// Whether the first event of a queue moved forward: then its timekeeper must set its timer anew. One that
+/// moved back costs at most a timer that fires for nothing.
+fn earlier(first: Option<Key>, before: Option<Key>) -> bool {
+    first.is_some_and(|first| before.is_none_or(|before| first < before))
+}
+
+impl Kernel {
+    //--- Plans -------------------------------------------------------------------------------------------
+
+    /// This CPU's plan may have changed. The current CPU looks again by itself; others are kicked.
+    pub(crate) fn mark_stale(&mut self, cpu: CpuId) {
+        let state = &mut self.cpus[cpu.index()];
+        if !state.stale {
+            state.stale = true;
+            self.kicks.insert(cpu);
+        }
+    }
+
+    /// Makes `runner` the one thread that runs on `reservation`, which competes exactly while it has one.
+    pub(crate) fn set_runner(&mut self, reservation: ReservationId, runner: Option<ThreadId>) {
+        let object = &mut self.reservations[reservation];
+        let before = object.runner;
+        if before == runner {
+            return;
+        }
+        object.runner = runner;
+        let (Some(cluster), key) = (object.cluster, object.key) else { return };
+        let id = reservation.index() as u16;
+        let schedule = &mut self.clusters[cluster].schedule;
+        let changed = match (before, runner) {
+            (None, Some(thread)) => {
+                let state = &self.threads[thread];
+                schedule.insert(id, key, state.on.or(state.last))
+            }
+            (Some(_), None) => schedule.remove(id),
+            _ => schedule.link_of(id),
+        };
+        if let Some(cpu) = changed {
+            self.mark_stale(cpu);
+        }
+        for thread in [before, runner].into_iter().flatten() {
+            if let Some(cpu) = self.threads[thread].on {
+                self.mark_stale(cpu);
+            }
+        }
+    }
+
+    /// Gives `reservation` a new key.
+    pub(crate) fn set_key(&mut self, reservation: ReservationId, key: Key) {
+        let object = &mut self.reservations[reservation];
+        object.key = key;
+        let Some(cluster) = object.cluster else { return };
+        let id = reservation.index() as u16;
+        let schedule = &mut self.clusters[cluster].schedule;
+        if !schedule.contains(id) {
+            return;
+        }
+        let from = schedule.remove(id);
+        let to = schedule.insert(id, key, from);
+        for cpu in [from, to].into_iter().flatten() {
+            self.mark_stale(cpu);
+        }
+    }
+
+    /// The key of a job of `reservation` released at `release`, by its cluster's policy.
+    pub(crate) fn job_key(&self, reservation: ReservationId, release: Instant) -> Key {
+        let object = &self.reservations[reservation];
+        let cpus = object.cluster.map_or(1, |cluster| self.clusters[cluster].schedule.cpus().count());
+        let job = JobParameters { release, deadline: object.deadline, budget: object.account.budget, cpus };
+        Key::real_time(EarliestDeadlineFirst.priority_point(&job), object.tie)
+    }
+
+    /// The last place in the queue of a service or background reservation.
+    pub(crate) fn next_turn(&mut self, class: Class, reservation: ReservationId) -> Key {
+        self.turns += 1;
+        Key::in_turn(class, self.turns, self.reservations[reservation].tie)
+    }
+
+    //--- Time --------------------------------------------------------------------------------------------
+
+    /// Books the time since the last mark to whoever pays on `cpu`, and throttles a budget that ran dry.
+    pub(crate) fn charge<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, now: Instant) {
+        let state = &mut self.cpus[cpu.index()];
+        let span = now.since(state.mark);
+        state.mark += span;
+        match state.payer {
+            Payer::Idle => state.idle += span,
+            Payer::Kernel => state.kernel += span,
+            Payer::Reservation(reservation) => {
+                state.charged += span;
+                if let Some(thread) = state.current {
+                    self.threads[thread].statistics.time += span;
+                }
+                let object = &mut self.reservations[reservation];
+                object.charged += span;
+                let excess = object.account.charge(span);
+                object.overshoot = object.overshoot.max(excess);
+                if object.account.is_dry() && !object.throttled {
+                    self.exhaust(machine, reservation, now);
+                }
+            }
+        }
+    }
+
+    /// `reservation` has no budget left.
+    fn exhaust<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, now: Instant) {
+        let object = &mut self.reservations[reservation];
+        object.throttles += 1;
+        let (class, home, excess) = (object.class, object.home, object.account.debt);
+        if class == Class::Background {
+            // Nothing is promised to background work: its budget is only its time slice.
+            object.account.debt = Nanoseconds::ZERO;
+            object.account.replenish(now);
+            let key = self.next_turn(class, reservation);
+            self.set_key(reservation, key);
+            return;
+        }
+        object.throttled = true;
+        object.replenish_at = object.account.next_replenishment(now);
+        self.plan_event(reservation);
+        self.trace(machine, Event::Throttle, home, u32::from(reservation.number()), excess.0 as u32);
+        if let Some(thread) = home {
+            self.settle(thread);
+        }
+        // Whoever runs on it now must stop, even where the rule names no successor.
+        if let Some(runner) = self.reservations[reservation].runner {
+            self.settle(runner);
+        }
+    }
+
+    /// Refills `reservation` at `at`; a new deadline follows, as of a constant-bandwidth server.
+    pub(crate) fn replenish<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, at: Instant) {
+        let object = &mut self.reservations[reservation];
+        object.replenish_at = Instant::NEVER;
+        object.account.replenish(at);
+        let home = object.home;
+        if object.account.is_dry() {
+            // All of it went into debt: the next one, then.
+            object.throttled = true;
+            object.replenish_at = at + object.account.period;
+            self.plan_event(reservation);
+            return;
+        }
+        object.throttled = false;
+        let class = object.class;
+        let key =
+            if class == Class::RealTime { self.job_key(reservation, at) } else { self.next_turn(class, reservation) };
+        self.set_key(reservation, key);
+        self.plan_event(reservation);
+        self.trace(machine, Event::Replenish, home, u32::from(reservation.number()), 0);
+        if let Some(thread) = home {
+            self.settle(thread);
+        }
+    }
+
+    /// Queues the next release or replenishment of `reservation`, whichever is earlier.
+    pub(crate) fn plan_event(&mut self, reservation: ReservationId) {
+        let object = &self.reservations[reservation];
+        let at = object.next_release.min(object.replenish_at);
+        let Some(cluster) = object.cluster else { return };
+        let queue = &mut self.clusters[cluster].events;
+        let before = queue.first().map(|event| event.0);
+        let id = reservation.index() as u16;
+        if at == Instant::NEVER {
+            queue.remove(id);
+        } else {
+            queue.insert(id, Key::at(at));
+        }
+        if earlier(queue.first().map(|event| event.0), before) {
+            self.mark_stale(self.clusters[cluster].timekeeper);
+        }
+    }
+
+    /// Wakes `thread` at `deadline` unless something else does.
+    pub(crate) fn plan_timeout(&mut self, thread: ThreadId, deadline: Instant) {
+        let Some(cluster) = self.threads[thread].cluster else { return };
+        if deadline == Instant::NEVER {
+            return;
+        }
+        self.threads[thread].timed = true;
+        let queue = &mut self.clusters[cluster].timeouts;
+        let before = queue.first().map(|event| event.0);
+        queue.insert(thread.index() as u16, Key::at(deadline));
+        if earlier(queue.first().map(|event| event.0), before) {
+            self.mark_stale(self.clusters[cluster].timekeeper);
+        }
+    }
+
+    /// Takes back what [`Kernel::plan_timeout`] planned. The timekeeper's timer may fire for nothing.
+    pub(crate) fn cancel_timeout(&mut self, thread: ThreadId) {
+        if !self.threads[thread].timed {
+            return;
+        }
+        self.threads[thread].timed = false;
+        if let Some(cluster) = self.threads[thread].cluster {
+            self.clusters[cluster].timeouts.remove(thread.index() as u16);
+        }
+    }
+
+    /// The timer of `cpu` fired: a budget may be dry (already booked), and events of its cluster may be due.
+    pub(crate) fn timer<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, now: Instant) {
+        let Some(cluster) = self.cpus[cpu.index()].cluster else { return };
+        if self.clusters[cluster].timekeeper != cpu {
+            return;
+        }
+        for _ in 0..EVENTS_PER_TRAP {
+            if !self.next_event(machine, cluster, now) {
+                break;
+            }
+        }
+    }
+
+    /// Handles one due event of `cluster`; says whether there was one.
+    fn next_event<M: Machine>(&mut self, machine: &mut M, cluster: ClusterId, now: Instant) -> bool {
+        let object = &mut self.clusters[cluster];
+        if let Some((key, id)) = object.events.first()
+            && key.instant() <= now
+        {
+            object.events.remove(id);
+            if let Some(reservation) = ReservationId::new(usize::from(id)) {
+                self.reservation_event(machine, reservation, now);
+            }
+            return true;
+        }
+        if let Some((key, id)) = object.timeouts.first()
+            && key.instant() <= now
+        {
+            object.timeouts.remove(id);
+            if let Some(thread) = ThreadId::new(usize::from(id)) {
+                self.threads[thread].timed = false;
+                self.time_out(machine, thread);
+            }
+            return true;
+        }
+        false
+    }
+
+    fn reservation_event<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, now: Instant) {
+        let object = &self.reservations[reservation];
+        let (release, replenish) = (object.next_release, object.replenish_at);
+        if release <= now {
+            self.planned_release(machine, reservation, release);
+        }
+        // A job that starts with a release is refilled by it; then nothing is planned any more.
+        if replenish <= now && self.reservations[reservation].replenish_at == replenish {
+            self.replenish(machine, reservation, replenish);
+        }
+        self.plan_event(reservation);
+    }
+
+    //--- The end of a trap -------------------------------------------------------------------------------
+
+    /// Ends a trap on `cpu`: what to run, when to come back, whom to kick.
+    pub(crate) fn leave<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Outcome {
+        if !self.cpus[cpu.index()].stale {
+            return Outcome { run: self.cpus[cpu.index()].current, timer: None, kick: self.take_kicks(cpu) };
+        }
+        // 1. Book the time up to here; this may throttle what ran.
+        let now = machine.now();
+        self.charge(machine, cpu, now);
+        self.cpus[cpu.index()].stale = false;
+        // 2. Hand over.
+        let choice = self.choose(cpu);
+        let thread = choice.map(|(thread, _)| thread);
+        let previous = self.cpus[cpu.index()].current;
+        if previous != thread {
+            if let Some(old) = previous {
+                self.put_off(machine, cpu, old);
+            }
+            match choice {
+                Some((new, reservation)) => {
+                    let state = &mut self.threads[new];
+                    state.on = Some(cpu);
+                    state.last = Some(cpu);
+                    let number = u32::from(reservation.number());
+                    self.trace_on(machine, cpu, Event::SwitchTo, Some(new), number, 0);
+                }
+                None => self.trace_on(machine, cpu, Event::Idle, None, 0, 0),
+            }
+            self.cpus[cpu.index()].current = thread;
+        }
+        // 3. Who pays from here, and until when.
+        let (payer, mut next) = match choice {
+            Some((_, reservation)) => {
+                (Payer::Reservation(reservation), now + self.reservations[reservation].account.left)
+            }
+            None => (Payer::Idle, Instant::NEVER),
+        };
+        if let Some(cluster) = self.cpus[cpu.index()].cluster {
+            let object = &self.clusters[cluster];
+            if object.timekeeper == cpu {
+                for queue in [object.events.first(), object.timeouts.first()] {
+                    next = next.min(queue.map_or(Instant::NEVER, |(key, _)| key.instant()));
+                }
+            }
+        }
+        let state = &mut self.cpus[cpu.index()];
+        state.payer = payer;
+        let timer = (next != state.armed).then_some(next);
+        state.armed = next;
+        Outcome { run: thread, timer, kick: self.take_kicks(cpu) }
+    }
+
+    fn take_kicks(&mut self, cpu: CpuId) -> CpuSet {
+        let mut kicks = core::mem::take(&mut self.kicks);
+        kicks.remove(cpu);
+        kicks
+    }
+
+    /// The runner of the reservation linked to `cpu`; if another CPU still has it, the next choice.
+    fn choose(&mut self, cpu: CpuId) -> Option<(ThreadId, ReservationId)> {
+        let cluster = self.cpus[cpu.index()].cluster?;
+        let schedule = &self.clusters[cluster].schedule;
+        let linked = schedule.linked(cpu).and_then(|id| ReservationId::new(usize::from(id)))?;
+        let ready = schedule.first_ready().and_then(|id| ReservationId::new(usize::from(id)));
+        if let Some(thread) = self.reservations[linked].runner {
+            match self.threads[thread].on {
+                Some(other) if other != cpu => self.mark_stale(other),
+                _ => return Some((thread, linked)),
+            }
+        }
+        let reservation = ready?;
+        let thread = self.reservations[reservation].runner?;
+        self.threads[thread].on.is_none_or(|on| on == cpu).then_some((thread, reservation))
+    }
+
+    /// Records that `old` no longer runs on `cpu`, and tells the CPU that waits for it.
+    fn put_off<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, old: ThreadId) {
+        self.threads[old].on = None;
+        self.trace_on(machine, cpu, Event::SwitchAway, Some(old), 0, 0);
+        if self.threads[old].state != State::Ready {
+            return;
+        }
+        if let Some(reservation) = self.threads[old].chosen
+            && self.reservations[reservation].runner == Some(old)
+            && let Some(cluster) = self.reservations[reservation].cluster
+            && let Some(wanted) = self.clusters[cluster].schedule.link_of(reservation.index() as u16)
+            && wanted != cpu
+        {
+            self.mark_stale(wanted);
+        }
+    }
+
+    //--- Trace -------------------------------------------------------------------------------------------
+
+    /// Traces an event on whichever CPU handles it.
+    #[inline]
+    pub(crate) fn trace<M: Machine>(
+        &self,
+        machine: &mut M,
+        event: Event,
+        thread: Option<ThreadId>,
+        object: u32,
+        value: u32,
+    ) {
+        if M::TRACE {
+            let time = machine.now().0;
+            let job = thread.map_or(0, |thread| self.threads[thread].job.number);
+            let thread = thread.map_or(0, ThreadId::number);
+            machine.trace(Record { time, event: event as u8, cpu: 0, thread, job, object, value });
+        }
+    }
+
+    #[inline]
+    fn trace_on<M: Machine>(
+        &self,
+        machine: &mut M,
+        cpu: CpuId,
+        event: Event,
+        thread: Option<ThreadId>,
+        object: u32,
+        value: u32,
+    ) {
+        if M::TRACE {
+            let time = machine.now().0;
+            let job = thread.map_or(0, |thread| self.threads[thread].job.number);
+            let thread = thread.map_or(0, ThreadId::number);
+            machine.trace(Record { time, event: event as u8, cpu: cpu.0, thread, job, object, value });
+        }
+    }
+}

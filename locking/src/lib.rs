@@ -1,0 +1,13 @@
+//! Locks for accelerators, pure: who holds, who waits, who is next.
+//!
+//! Users are small numbers, keys come in as a function, grants go out as values. What may not live here:
+//! suspending or waking anybody (`kernel/core`), doorbells and probes (`kernel/aarch64`), budgets.
+//!
+//! - [`engine`]: the mutex of one execution engine, copy engine or DSP.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod engine;

@@ -1,0 +1,246 @@
+//! One cluster: which reservation each CPU should run, and whose link changed.
+//!
+//! A reservation is *linked* to the CPU where policy wants it and *scheduled* where it runs; the two
+//! differ while a kick is on its way. This module decides links, nothing else.
+//!
+//! # Invariants
+//!
+//! 1. A reservation is absent, ready, or linked to exactly one CPU.
+//! 2. No ready reservation has an earlier key than a linked one; no CPU is free while one is ready.
+//! 3. A key never changes in place: [`Cluster::remove`], then [`Cluster::insert`].
+//!
+//! # Why one queue per cluster, not one per CPU
+//!
+//! The lateness bounds hold for a shared queue only.
+//!
+//! Not here: budgets (`account.rs`), who runs on a reservation (`kernel/core`). Source: link-based
+//! scheduling after LITMUS^RT's GSN-EDF; Block et al., RTCSA 2007.
+
+use crate::cpu::{CpuId, CpuSet};
+use crate::key::Key;
+use crate::queue::Queue;
+
+const ABSENT: u8 = 0;
+const READY: u8 = 1;
+const LINKED: u8 = 2;
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    key: Key,
+    /// Id + 1; zero: the CPU is free.
+    id_plus_one: u16,
+}
+
+/// The cluster. `N` bounds the ids, `CPUS` the CPUs of the whole system.
+#[derive(Clone, Debug)]
+pub struct Cluster<const N: usize, const CPUS: usize> {
+    cpus: CpuSet,
+    links: [Link; CPUS],
+    ready: Queue<N>,
+    /// `ABSENT`, `READY`, or `LINKED` + CPU.
+    places: [u8; N],
+}
+
+impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
+    /// No CPUs, no reservations; all zero bytes.
+    pub const EMPTY: Self = Self {
+        cpus: CpuSet::EMPTY,
+        links: [Link { key: Key::at(crate::time::Instant::ZERO), id_plus_one: 0 }; CPUS],
+        ready: Queue::EMPTY,
+        places: [ABSENT; N],
+    };
+
+    /// Names the cluster's CPUs. Only while it is empty.
+    pub fn set_cpus(&mut self, cpus: CpuSet) {
+        self.cpus = cpus;
+    }
+
+    /// The cluster's CPUs.
+    #[must_use]
+    #[inline]
+    pub const fn cpus(&self) -> CpuSet {
+        self.cpus
+    }
+
+    /// The reservation linked to `cpu`.
+    #[must_use]
+    #[inline]
+    pub fn linked(&self, cpu: CpuId) -> Option<u16> {
+        self.links[cpu.index()].id_plus_one.checked_sub(1)
+    }
+
+    /// The CPU that `id` is linked to.
+    #[must_use]
+    #[inline]
+    pub fn link_of(&self, id: u16) -> Option<CpuId> {
+        self.places[usize::from(id)].checked_sub(LINKED).map(CpuId)
+    }
+
+    /// Whether `id` is ready or linked.
+    #[must_use]
+    #[inline]
+    pub fn contains(&self, id: u16) -> bool {
+        self.places[usize::from(id)] != ABSENT
+    }
+
+    /// The earliest reservation that is ready but not linked.
+    #[must_use]
+    #[inline]
+    pub fn first_ready(&self) -> Option<u16> {
+        self.ready.first().map(|entry| entry.1)
+    }
+
+    /// Adds `id`, which must be absent. Returns the CPU whose link changed, if one did.
+    ///
+    /// Where several CPUs are free the choice is free too: `preferred` is taken if it is one of them.
+    pub fn insert(&mut self, id: u16, key: Key, preferred: Option<CpuId>) -> Option<CpuId> {
+        debug_assert!(!self.contains(id));
+        match self.victim(preferred) {
+            Some((cpu, None)) => {
+                self.link(cpu, id, key);
+                Some(cpu)
+            }
+            Some((cpu, Some((latest, displaced)))) if key < latest => {
+                self.places[usize::from(displaced)] = READY;
+                self.ready.insert(displaced, latest);
+                self.link(cpu, id, key);
+                Some(cpu)
+            }
+            _ => {
+                self.places[usize::from(id)] = READY;
+                self.ready.insert(id, key);
+                None
+            }
+        }
+    }
+
+    /// Takes `id` out. Returns the CPU whose link changed, if one did.
+    pub fn remove(&mut self, id: u16) -> Option<CpuId> {
+        let place = self.places[usize::from(id)];
+        self.places[usize::from(id)] = ABSENT;
+        match place {
+            ABSENT => None,
+            READY => {
+                self.ready.remove(id);
+                None
+            }
+            _ => {
+                let cpu = CpuId(place - LINKED);
+                match self.ready.pop() {
+                    Some((key, next)) => self.link(cpu, next, key),
+                    None => self.links[cpu.index()].id_plus_one = 0,
+                }
+                Some(cpu)
+            }
+        }
+    }
+
+    fn link(&mut self, cpu: CpuId, id: u16, key: Key) {
+        self.links[cpu.index()] = Link { key, id_plus_one: id + 1 };
+        self.places[usize::from(id)] = LINKED + cpu.0;
+    }
+
+    /// The CPU a new reservation would get: a free one, else the one with the latest key and what is there.
+    fn victim(&self, preferred: Option<CpuId>) -> Option<(CpuId, Option<(Key, u16)>)> {
+        if let Some(cpu) = preferred
+            && self.cpus.contains(cpu)
+            && self.linked(cpu).is_none()
+        {
+            return Some((cpu, None));
+        }
+        let mut latest: Option<(CpuId, Option<(Key, u16)>)> = None;
+        for cpu in self.cpus.iter() {
+            let link = self.links[cpu.index()];
+            let Some(id) = link.id_plus_one.checked_sub(1) else {
+                return Some((cpu, None));
+            };
+            if latest.is_none_or(|(_, content)| content.is_none_or(|(key, _)| key < link.key)) {
+                latest = Some((cpu, Some((link.key, id))));
+            }
+        }
+        latest
+    }
+
+    /// Checks the invariants; for tests and self-checking builds.
+    ///
+    /// # Errors
+    /// The invariant that does not hold.
+    pub fn check(&self) -> Result<(), &'static str> {
+        for cpu in self.cpus.iter() {
+            match self.linked(cpu) {
+                Some(id) if self.places[usize::from(id)] != LINKED + cpu.0 => return Err("link without a place"),
+                Some(_) => {
+                    let key = self.links[cpu.index()].key;
+                    if self.ready.first().is_some_and(|(first, _)| first < key) {
+                        return Err("a ready reservation is earlier than a linked one");
+                    }
+                }
+                None if !self.ready.is_empty() => return Err("a CPU is free while a reservation is ready"),
+                None => {}
+            }
+        }
+        for (id, place) in self.places.iter().enumerate() {
+            let id = id as u16;
+            let holds = match *place {
+                ABSENT => !self.ready.contains(id),
+                READY => self.ready.contains(id),
+                place => self.linked(CpuId(place - LINKED)) == Some(id) && !self.ready.contains(id),
+            };
+            if !holds {
+                return Err("a place that is not true");
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Instant;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(3000))]
+
+        /// The oracle sorts everything and takes the first m.
+        #[test]
+        fn the_m_earliest_reservations_are_linked(
+            m in 1u8..5,
+            steps in proptest::collection::vec((0u16..12, 0u64..30, any::<bool>(), 0u8..8), 0..60),
+        ) {
+            let mut cluster = Cluster::<12, 8>::EMPTY;
+            cluster.set_cpus(CpuSet((1 << m) - 1));
+            let mut all: Vec<(u64, u16)> = Vec::new();
+            for (id, time, adds, preferred) in steps {
+                // Distinct points, so that the oracle's choice is unique.
+                let time = time * 16 + u64::from(id);
+                let before: Vec<_> = (0..m).map(|cpu| cluster.linked(CpuId(cpu))).collect();
+                let mut changed = CpuSet::EMPTY;
+                if cluster.contains(id) {
+                    changed = cluster.remove(id).map_or(changed, CpuSet::only);
+                    all.retain(|entry| entry.1 != id);
+                }
+                if adds {
+                    if let Some(cpu) = cluster.insert(id, Key::at(Instant(time)), Some(CpuId(preferred))) {
+                        changed.insert(cpu);
+                    }
+                    all.push((time, id));
+                }
+                all.sort_unstable();
+                let mut linked: Vec<u16> = (0..m).filter_map(|cpu| cluster.linked(CpuId(cpu))).collect();
+                let mut expected: Vec<u16> = all.iter().take(usize::from(m)).map(|entry| entry.1).collect();
+                linked.sort_unstable();
+                expected.sort_unstable();
+                prop_assert_eq!(linked, expected);
+                prop_assert_eq!(cluster.check(), Ok(()));
+                for cpu in 0..m {
+                    if cluster.linked(CpuId(cpu)) != before[usize::from(cpu)] {
+                        prop_assert!(changed.contains(CpuId(cpu)), "a link changed unannounced");
+                    }
+                }
+            }
+        }
+    }
+}

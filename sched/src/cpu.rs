@@ -1,0 +1,91 @@
+//! CPUs and sets of them.
+
+/// A CPU of the kernel: 0 is the one that boots.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[repr(transparent)]
+pub struct CpuId(pub u8);
+
+impl CpuId {
+    /// The CPU's index.
+    #[must_use]
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A set of up to 32 CPUs.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(transparent)]
+pub struct CpuSet(pub u32);
+
+impl CpuSet {
+    /// No CPU.
+    pub const EMPTY: CpuSet = CpuSet(0);
+
+    /// Only `cpu`.
+    #[must_use]
+    #[inline]
+    pub const fn only(cpu: CpuId) -> CpuSet {
+        CpuSet(1 << cpu.0)
+    }
+
+    /// Whether `cpu` is in the set.
+    #[must_use]
+    #[inline]
+    pub const fn contains(self, cpu: CpuId) -> bool {
+        self.0 >> cpu.0 & 1 != 0
+    }
+
+    /// Adds `cpu`.
+    #[inline]
+    pub const fn insert(&mut self, cpu: CpuId) {
+        self.0 |= 1 << cpu.0;
+    }
+
+    /// Takes `cpu` out.
+    #[inline]
+    pub const fn remove(&mut self, cpu: CpuId) {
+        self.0 &= !(1 << cpu.0);
+    }
+
+    /// All CPUs of either set.
+    #[must_use]
+    #[inline]
+    pub const fn union(self, other: CpuSet) -> CpuSet {
+        CpuSet(self.0 | other.0)
+    }
+
+    /// Whether the set is empty.
+    #[must_use]
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Number of CPUs in the set.
+    #[must_use]
+    #[inline]
+    pub const fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// The CPUs of the set, lowest first.
+    pub fn iter(self) -> impl Iterator<Item = CpuId> {
+        let mut rest = self.0;
+        core::iter::from_fn(move || {
+            if rest == 0 {
+                return None;
+            }
+            let lowest = rest.trailing_zeros() as u8;
+            rest &= rest - 1;
+            Some(CpuId(lowest))
+        })
+    }
+
+    /// The lowest CPU of the set.
+    #[must_use]
+    pub const fn lowest(self) -> Option<CpuId> {
+        if self.0 == 0 { None } else { Some(CpuId(self.0.trailing_zeros() as u8)) }
+    }
+}

@@ -1,0 +1,183 @@
+//! A fixed-capacity priority queue of small indices, O(log n), with removal by index.
+//!
+//! # Invariants
+//!
+//! 1. `places[id]` is the position of `id` in `entries`, plus one; zero if it is not queued.
+//! 2. No entry's key is earlier than its parent's.
+//!
+//! A queued key never changes in place: remove, change, insert.
+
+use crate::key::Key;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    key: Key,
+    id: u16,
+}
+
+/// The queue. `N` bounds both the ids and the number of entries.
+#[derive(Clone, Debug)]
+pub struct Queue<const N: usize> {
+    entries: [Entry; N],
+    places: [u16; N],
+    length: u16,
+}
+
+impl<const N: usize> Queue<N> {
+    /// No entries; all zero bytes.
+    pub const EMPTY: Self =
+        Self { entries: [Entry { key: Key::at(crate::time::Instant::ZERO), id: 0 }; N], places: [0; N], length: 0 };
+
+    /// Whether nothing is queued.
+    #[must_use]
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.length as usize
+    }
+
+    /// The earliest entry.
+    #[must_use]
+    #[inline]
+    pub fn first(&self) -> Option<(Key, u16)> {
+        if self.length == 0 { None } else { self.entries.first().map(|entry| (entry.key, entry.id)) }
+    }
+
+    /// Whether `id` is queued.
+    #[must_use]
+    #[inline]
+    pub fn contains(&self, id: u16) -> bool {
+        self.places.get(usize::from(id)).is_some_and(|place| *place != 0)
+    }
+
+    /// The key `id` is queued with.
+    #[must_use]
+    pub fn key_of(&self, id: u16) -> Option<Key> {
+        let place = *self.places.get(usize::from(id))?;
+        Some(self.entries[usize::from(place.checked_sub(1)?)].key)
+    }
+
+    /// Queues `id`; if it is queued already, it is moved to its new key.
+    pub fn insert(&mut self, id: u16, key: Key) {
+        self.remove(id);
+        let at = usize::from(self.length);
+        self.entries[at] = Entry { key, id };
+        self.places[usize::from(id)] = self.length + 1;
+        self.length += 1;
+        self.sift_up(at);
+    }
+
+    /// Takes `id` out; says whether it was queued.
+    pub fn remove(&mut self, id: u16) -> bool {
+        let place = self.places[usize::from(id)];
+        if place == 0 {
+            return false;
+        }
+        let at = usize::from(place - 1);
+        self.places[usize::from(id)] = 0;
+        self.length -= 1;
+        let last = usize::from(self.length);
+        if at != last {
+            self.entries[at] = self.entries[last];
+            self.places[usize::from(self.entries[at].id)] = place;
+            self.sift_down(at);
+            self.sift_up(at);
+        }
+        true
+    }
+
+    /// Takes the earliest entry out.
+    pub fn pop(&mut self) -> Option<(Key, u16)> {
+        let first = self.first()?;
+        self.remove(first.1);
+        Some(first)
+    }
+
+    /// All queued ids with their keys, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, u16)> + '_ {
+        self.entries[..usize::from(self.length)].iter().map(|entry| (entry.key, entry.id))
+    }
+
+    fn swap(&mut self, one: usize, other: usize) {
+        self.entries.swap(one, other);
+        self.places[usize::from(self.entries[one].id)] = one as u16 + 1;
+        self.places[usize::from(self.entries[other].id)] = other as u16 + 1;
+    }
+
+    fn sift_up(&mut self, mut at: usize) {
+        while at > 0 {
+            let parent = (at - 1) / 2;
+            if self.entries[parent].key <= self.entries[at].key {
+                break;
+            }
+            self.swap(parent, at);
+            at = parent;
+        }
+    }
+
+    fn sift_down(&mut self, mut at: usize) {
+        let length = usize::from(self.length);
+        loop {
+            let left = 2 * at + 1;
+            if left >= length {
+                break;
+            }
+            let right = left + 1;
+            let child = if right < length && self.entries[right].key < self.entries[left].key { right } else { left };
+            if self.entries[at].key <= self.entries[child].key {
+                break;
+            }
+            self.swap(at, child);
+            at = child;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Instant;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        /// Against a plain list: insert, move, remove and pop in any order.
+        #[test]
+        fn the_queue_orders_like_a_sorted_list(steps in proptest::collection::vec((0u16..16, 0u64..20, 0u8..4), 0..80)) {
+            let mut queue = Queue::<16>::EMPTY;
+            let mut list: std::vec::Vec<(u64, u16)> = std::vec::Vec::new();
+            for (id, time, action) in steps {
+                match action {
+                    0 | 1 => {
+                        queue.insert(id, Key::at(Instant(time)));
+                        list.retain(|entry| entry.1 != id);
+                        list.push((time, id));
+                    }
+                    2 => {
+                        prop_assert_eq!(queue.remove(id), list.iter().any(|entry| entry.1 == id));
+                        list.retain(|entry| entry.1 != id);
+                    }
+                    _ => {
+                        let earliest = list.iter().map(|entry| entry.0).min();
+                        let popped = queue.pop();
+                        prop_assert_eq!(popped.map(|entry| entry.0.instant().0), earliest);
+                        if let Some((_, id)) = popped {
+                            list.retain(|entry| entry.1 != id);
+                        }
+                    }
+                }
+                prop_assert_eq!(queue.len(), list.len());
+                prop_assert_eq!(queue.first().map(|entry| entry.0.instant().0), list.iter().map(|e| e.0).min());
+                for (time, id) in &list {
+                    prop_assert_eq!(queue.key_of(*id), Some(Key::at(Instant(*time))));
+                }
+            }
+        }
+    }
+}

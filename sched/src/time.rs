@@ -1,0 +1,106 @@
+//! Instants and spans of time, in nanoseconds.
+//!
+//! All time is 64-bit and never wraps: additions saturate at [`Instant::NEVER`], some 584 years after boot.
+
+use core::ops::{Add, AddAssign, Sub};
+
+/// A point in time, in nanoseconds since the kernel's time zero.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[repr(transparent)]
+pub struct Instant(pub u64);
+
+/// A span of time in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[repr(transparent)]
+pub struct Nanoseconds(pub u64);
+
+impl Instant {
+    /// The kernel's time zero.
+    pub const ZERO: Instant = Instant(0);
+    /// An instant that never comes.
+    pub const NEVER: Instant = Instant(u64::MAX);
+
+    /// Time passed since `earlier`; zero if `earlier` is later.
+    #[must_use]
+    #[inline]
+    pub const fn since(self, earlier: Instant) -> Nanoseconds {
+        Nanoseconds(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Signed distance to `other` in nanoseconds (positive: `self` is later), saturated.
+    #[must_use]
+    #[inline]
+    pub const fn signed_since(self, other: Instant) -> i64 {
+        let distance = self.0 as i128 - other.0 as i128;
+        if distance > i64::MAX as i128 {
+            i64::MAX
+        } else if distance < i64::MIN as i128 {
+            i64::MIN
+        } else {
+            distance as i64
+        }
+    }
+}
+
+impl Nanoseconds {
+    /// No time.
+    pub const ZERO: Nanoseconds = Nanoseconds(0);
+
+    /// What is left after taking `other` away; zero if nothing is.
+    #[must_use]
+    #[inline]
+    pub const fn saturating_sub(self, other: Nanoseconds) -> Nanoseconds {
+        Nanoseconds(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add<Nanoseconds> for Instant {
+    type Output = Instant;
+    #[inline]
+    fn add(self, span: Nanoseconds) -> Instant {
+        Instant(self.0.saturating_add(span.0))
+    }
+}
+
+impl AddAssign<Nanoseconds> for Instant {
+    #[inline]
+    fn add_assign(&mut self, span: Nanoseconds) {
+        *self = *self + span;
+    }
+}
+
+impl Sub<Nanoseconds> for Instant {
+    type Output = Instant;
+    #[inline]
+    fn sub(self, span: Nanoseconds) -> Instant {
+        Instant(self.0.saturating_sub(span.0))
+    }
+}
+
+impl Add for Nanoseconds {
+    type Output = Nanoseconds;
+    #[inline]
+    fn add(self, other: Nanoseconds) -> Nanoseconds {
+        Nanoseconds(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Nanoseconds {
+    #[inline]
+    fn add_assign(&mut self, other: Nanoseconds) {
+        *self = *self + other;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_saturates_instead_of_wrapping() {
+        assert_eq!(Instant::NEVER + Nanoseconds(1), Instant::NEVER);
+        assert_eq!(Instant::ZERO - Nanoseconds(1), Instant::ZERO);
+        assert_eq!(Instant(3).signed_since(Instant(10)), -7);
+        assert_eq!(Instant::NEVER.signed_since(Instant::ZERO), i64::MAX);
+    }
+}

@@ -43,4 +43,6 @@ pub mod operation {
     pub const SHUTDOWN: u32 = 10;
     /// Suspend until `value` nanoseconds after this job's release.
     pub const SLEEP: u32 = 11;
+    /// Start over from the first step, without completing a job.
+    pub const REPEAT: u32 = 12;
 }

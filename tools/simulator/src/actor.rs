@@ -1,0 +1,276 @@
+//! What a task does: a script, step by step, as the task `scripted` does on a board.
+
+use fusee_abi::call::{Call, DEADLINE, NEVER, NUMBER, TOKEN};
+use fusee_abi::script::{Step, operation};
+use fusee_kernel_core::id::ThreadId;
+use fusee_kernel_core::{Machine, Registers};
+
+use crate::board::{Board, DeviceUse};
+
+/// What a task consists of.
+#[derive(Clone, Debug)]
+pub enum Program {
+    /// Steps, once for each job; without jobs, once.
+    Script {
+        /// The steps.
+        steps: Vec<Step>,
+        /// Whether the task has jobs.
+        has_jobs: bool,
+    },
+    /// The driver of the accelerator: waits for its interrupt, signals clients, acknowledges.
+    Driver {
+        /// Handle of the notification that the interrupt signals.
+        wait: u64,
+        /// Handle of the interrupt.
+        interrupt: u64,
+        /// For each device context: the handle of its client's notification.
+        clients: Vec<(usize, u64)>,
+    },
+    /// A server that answers at once.
+    Server {
+        /// Handle of its endpoint.
+        endpoint: u64,
+    },
+    /// A task that ends at once.
+    Nothing,
+}
+
+/// What the task wants next, at an instant at which it runs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Action {
+    /// Compute for so many nanoseconds; ask again after them.
+    Burn(u64),
+    /// Trap: the call is in the registers.
+    Trap,
+    /// Do something it may not.
+    Fault(&'static str),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// Before the first instruction.
+    Start,
+    /// A job begins: `next_job` returned, its release is in the registers.
+    JobBegins,
+    /// The step at `step` is next.
+    Next,
+    /// Computing.
+    Burning(u64),
+    /// A request was received, or an event.
+    Received,
+    /// The request with this token has been computed.
+    Answer(u64),
+    /// Waiting until so many commands of a use have retired.
+    Fence(DeviceUse, u32, u64),
+    /// The driver has this many notices left to give.
+    Notify,
+    /// Nothing left to do.
+    Over,
+}
+
+/// One task in execution.
+#[derive(Clone, Debug)]
+pub struct Actor {
+    program: Program,
+    phase: Phase,
+    step: usize,
+    after_burn: Option<u64>,
+    release: u64,
+    /// Retired counts the driver has told about, by engine and context.
+    seen: Vec<u32>,
+    /// Errors that calls returned, in order.
+    pub errors: Vec<u64>,
+}
+
+impl Actor {
+    /// The task at its first instruction.
+    #[must_use]
+    pub fn new(program: Program) -> Actor {
+        Actor {
+            program,
+            phase: Phase::Start,
+            step: 0,
+            after_burn: None,
+            release: 0,
+            seen: vec![0; fusee_accel_contract::ENGINES * fusee_accel_contract::CONTEXTS],
+            errors: Vec::new(),
+        }
+    }
+
+    /// The task has run `span` nanoseconds.
+    pub fn ran(&mut self, span: u64) {
+        if let Phase::Burning(left) = &mut self.phase {
+            *left = left.saturating_sub(span);
+        }
+    }
+
+    /// What it does next.
+    pub fn act(&mut self, board: &mut Board, thread: ThreadId) -> Action {
+        match self.program.clone() {
+            Program::Script { steps, has_jobs } => self.script(board, thread, &steps, has_jobs),
+            Program::Driver { wait, interrupt, clients } => self.driver(board, thread, wait, interrupt, &clients),
+            Program::Server { endpoint } => self.server(board, thread, endpoint),
+            Program::Nothing => trap(board, thread, Call::Exit, 0, 0, NEVER),
+        }
+    }
+
+    fn script(&mut self, board: &mut Board, thread: ThreadId, steps: &[Step], has_jobs: bool) -> Action {
+        loop {
+            match self.phase {
+                Phase::Start => {
+                    self.step = 0;
+                    if has_jobs {
+                        self.phase = Phase::JobBegins;
+                        return trap(board, thread, Call::NextJob, 0, 0, NEVER);
+                    }
+                    self.phase = Phase::Next;
+                }
+                Phase::JobBegins => {
+                    self.release = board.registers(thread).general[2];
+                    self.step = 0;
+                    self.phase = Phase::Next;
+                }
+                Phase::Burning(left) if left > 0 => return Action::Burn(left),
+                Phase::Burning(_) => {
+                    self.phase = match self.after_burn.take() {
+                        Some(token) => Phase::Answer(token),
+                        None => Phase::Next,
+                    };
+                }
+                Phase::Received => {
+                    let registers = *board.registers(thread);
+                    self.after_burn = Some(registers.general[TOKEN]);
+                    self.phase = Phase::Burning(registers.general[2]);
+                }
+                Phase::Answer(token) => {
+                    let Some(step) = steps.get(self.step) else { return Action::Fault("serving without a step") };
+                    self.phase = Phase::Received;
+                    let action = trap(board, thread, Call::ReplyReceive, step.handle, 0, NEVER);
+                    board.registers(thread).general[TOKEN] = token;
+                    return action;
+                }
+                Phase::Fence(one, target, handle) => {
+                    if board.retired(one.engine, one.context).wrapping_sub(target) as i32 >= 0 {
+                        self.phase = Phase::Next;
+                    } else {
+                        return trap(board, thread, Call::Wait, handle, 0, NEVER);
+                    }
+                }
+                Phase::Next => {
+                    let Some(step) = steps.get(self.step).copied() else {
+                        if has_jobs {
+                            self.phase = Phase::JobBegins;
+                            return trap(board, thread, Call::NextJob, 0, 0, NEVER);
+                        }
+                        self.phase = Phase::Over;
+                        continue;
+                    };
+                    if step.operation != operation::SERVE {
+                        self.step += 1;
+                    }
+                    if let Some(action) = self.begin(board, thread, step) {
+                        return action;
+                    }
+                }
+                Phase::Notify | Phase::Over => return trap(board, thread, Call::Exit, 0, 0, NEVER),
+            }
+        }
+    }
+
+    /// Begins a step; `None` if it needs no trap.
+    fn begin(&mut self, board: &mut Board, thread: ThreadId, step: Step) -> Option<Action> {
+        let call = match step.operation {
+            operation::BURN => {
+                self.phase = Phase::Burning(step.value);
+                return None;
+            }
+            operation::REPEAT => {
+                self.step = 0;
+                return None;
+            }
+            operation::SUBMIT => {
+                let Some(one) = board.find_use(thread.index(), step.selector) else {
+                    return Some(Action::Fault("a doorbell it was never given"));
+                };
+                match board.submit(one, step.value) {
+                    Ok(target) => self.phase = Phase::Fence(one, target, step.handle),
+                    Err(reason) => return Some(Action::Fault(reason)),
+                }
+                return None;
+            }
+            operation::SERVE => {
+                self.phase = Phase::Received;
+                return Some(trap(board, thread, Call::Receive, step.handle, 0, NEVER));
+            }
+            operation::SLEEP => {
+                return Some(trap(board, thread, Call::SleepUntil, 0, 0, self.release + step.value));
+            }
+            operation::CALL => {
+                let action = trap(board, thread, Call::Call, step.handle, 0, NEVER);
+                board.registers(thread).general[2] = step.value;
+                return Some(action);
+            }
+            operation::SIGNAL => Call::Signal,
+            operation::WAIT => Call::Wait,
+            operation::ACQUIRE => Call::Acquire,
+            operation::RELEASE => Call::Release,
+            operation::RELEASE_JOB => Call::ReleaseJob,
+            operation::SHUTDOWN => Call::Exit,
+            _ => return Some(Action::Fault("an unknown step")),
+        };
+        let value = if step.operation == operation::SHUTDOWN { 0 } else { step.value };
+        Some(trap(board, thread, call, step.handle, value, NEVER))
+    }
+
+    fn driver(
+        &mut self,
+        board: &mut Board,
+        thread: ThreadId,
+        wait: u64,
+        interrupt: u64,
+        clients: &[(usize, u64)],
+    ) -> Action {
+        match self.phase {
+            Phase::Start => {
+                self.phase = Phase::Notify;
+                trap(board, thread, Call::Wait, wait, 0, NEVER)
+            }
+            _ => {
+                for engine in fusee_accel_contract::EngineIndex::ALL {
+                    for (context, handle) in clients {
+                        let place = engine.number() * fusee_accel_contract::CONTEXTS + context;
+                        let retired = board.retired(engine, *context);
+                        if retired != self.seen[place] {
+                            self.seen[place] = retired;
+                            return trap(board, thread, Call::Signal, *handle, 1, NEVER);
+                        }
+                    }
+                }
+                self.phase = Phase::Start;
+                trap(board, thread, Call::InterruptAck, interrupt, 0, NEVER)
+            }
+        }
+    }
+
+    fn server(&mut self, board: &mut Board, thread: ThreadId, endpoint: u64) -> Action {
+        if let Phase::Start = self.phase {
+            self.phase = Phase::Received;
+            return trap(board, thread, Call::Receive, endpoint, 0, NEVER);
+        }
+        // The token of what was received is still in its register.
+        let token = board.registers(thread).general[TOKEN];
+        let action = trap(board, thread, Call::ReplyReceive, endpoint, 0, NEVER);
+        board.registers(thread).general[TOKEN] = token;
+        action
+    }
+}
+
+fn trap(board: &mut Board, thread: ThreadId, call: Call, first: u64, second: u64, deadline: u64) -> Action {
+    let registers: &mut Registers = board.registers(thread);
+    registers.general[0] = first;
+    registers.general[1] = second;
+    registers.general[NUMBER] = call as u64;
+    registers.general[DEADLINE] = deadline;
+    registers.general[TOKEN] = 0;
+    Action::Trap
+}

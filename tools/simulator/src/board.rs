@@ -1,0 +1,277 @@
+//! The simulated machine: registers, interrupts, a little physical memory, and the accelerator.
+
+use std::collections::HashMap;
+
+use fusee_abi::image::System;
+use fusee_abi::trace::Record;
+use fusee_accel_contract as contract;
+use fusee_device_model::{Bus, BusError, Description, Device, Window};
+use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ThreadId};
+use fusee_kernel_core::{CpuId, Machine, Registers};
+use fusee_sched::time::Instant;
+
+/// Physical addresses of the simulated device; only the simulator knows them.
+const CONTROL: u64 = 0x1000_0000;
+const STATUS: u64 = 0x1000_1000;
+const DOORBELLS: u64 = 0x1010_0000;
+const LOCAL: Window = Window { base: 0x2000_0000, length: 0x10_0000 };
+const SYSTEM: Window = Window { base: 0x4000_0000, length: 0x10_0000 };
+
+/// Sparse physical memory.
+#[derive(Default)]
+pub struct Memory {
+    pages: HashMap<u64, Box<[u8; contract::PAGE_BYTES as usize]>>,
+}
+
+impl Memory {
+    fn at(&mut self, address: u64, length: usize) -> Result<&mut [u8], BusError> {
+        let page = address / contract::PAGE_BYTES;
+        let offset = (address % contract::PAGE_BYTES) as usize;
+        let page = self.pages.entry(page).or_insert_with(|| Box::new([0; contract::PAGE_BYTES as usize]));
+        page.get_mut(offset..offset + length).ok_or(BusError)
+    }
+}
+
+impl Bus for Memory {
+    fn read(&mut self, address: u64, buffer: &mut [u8]) -> Result<(), BusError> {
+        buffer.copy_from_slice(self.at(address, buffer.len())?);
+        Ok(())
+    }
+
+    fn write(&mut self, address: u64, data: &[u8]) -> Result<(), BusError> {
+        self.at(address, data.len())?.copy_from_slice(data);
+        Ok(())
+    }
+
+    fn read_u32(&mut self, address: u64) -> Result<u32, BusError> {
+        let mut word = [0; 4];
+        self.read(address, &mut word)?;
+        Ok(u32::from_le_bytes(word))
+    }
+
+    fn write_u32(&mut self, address: u64, value: u32) -> Result<(), BusError> {
+        self.write(address, &value.to_le_bytes())
+    }
+
+    fn read_u64(&mut self, address: u64) -> Result<u64, BusError> {
+        let mut word = [0; 8];
+        self.read(address, &mut word)?;
+        Ok(u64::from_le_bytes(word))
+    }
+
+    fn write_u64(&mut self, address: u64, value: u64) -> Result<(), BusError> {
+        self.write(address, &value.to_le_bytes())
+    }
+}
+
+/// One use of one engine, in the device's terms.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceUse {
+    /// Engine of the device.
+    pub engine: contract::EngineIndex,
+    /// Context of the task.
+    pub context: usize,
+    /// Task index.
+    pub task: usize,
+    /// Whether the task's doorbell is mapped.
+    pub mapped: bool,
+}
+
+/// The machine.
+pub struct Board {
+    /// The time.
+    pub now: u64,
+    /// Where the kernel is running.
+    pub cpu: CpuId,
+    registers: Vec<Registers>,
+    enabled: Vec<bool>,
+    /// Lines that fired while they were kept from it.
+    pub pending: Vec<bool>,
+    /// The trace so far.
+    pub records: Vec<Record>,
+    /// Exit code, once the system has ended.
+    pub ended: Option<u32>,
+    /// Who uses the device how, by engine user.
+    pub uses: Vec<DeviceUse>,
+    memory: Memory,
+    device: Box<Device>,
+    /// When the device must be polled next.
+    pub device_next: Option<u64>,
+    /// Index of the device's interrupt.
+    pub device_interrupt: Option<usize>,
+}
+
+impl Board {
+    /// The machine that `system` describes. `managed` doorbells are mapped by the kernel alone.
+    #[must_use]
+    pub fn new(system: &System<'_>, managed: bool) -> Board {
+        let mut memory = Memory::default();
+        let mut device = Box::new(Device::EMPTY);
+        let uses: Vec<DeviceUse> = system
+            .engine_users()
+            .iter()
+            .map(|user| {
+                // The retired word's place in the status page tells engine and context.
+                let place = (user.retired % contract::PAGE_BYTES / 4) as usize;
+                DeviceUse {
+                    engine: contract::EngineIndex::from_number(place / contract::CONTEXTS)
+                        .unwrap_or(contract::EngineIndex::Execution),
+                    context: place % contract::CONTEXTS,
+                    task: user.task as usize,
+                    mapped: !managed,
+                }
+            })
+            .collect();
+        if !uses.is_empty() {
+            let description =
+                Description { control: CONTROL, status: STATUS, doorbells: DOORBELLS, local: LOCAL, system: SYSTEM };
+            device.configure(description, &mut memory).expect("the simulator's own device description is right");
+        }
+        let mut board = Board {
+            now: 0,
+            cpu: CpuId(0),
+            registers: vec![Registers::EMPTY; system.tasks().len()],
+            enabled: vec![false; system.interrupts().len()],
+            pending: vec![false; system.interrupts().len()],
+            records: Vec::new(),
+            ended: None,
+            uses,
+            memory,
+            device,
+            device_next: None,
+            device_interrupt: system
+                .engines()
+                .iter()
+                .find_map(|engine| engine.interrupt_plus_one.checked_sub(1).map(|index| index as usize)),
+        };
+        board.open_contexts();
+        board
+    }
+
+    /// What the driver does first: a translation table for each context, with its ring page.
+    fn open_contexts(&mut self) {
+        for context in 1..contract::CONTEXTS {
+            let table = SYSTEM.base + context as u64 * 0x2000;
+            let entry =
+                contract::TableEntry { page: ring_page(context), writable: true, memory: contract::Memory::System };
+            let slot = table + contract::table_index(contract::RING_BASE) * contract::ENTRY_BYTES;
+            let words = contract::control_context(context) + CONTROL;
+            self.store_u64(slot, entry.encode());
+            self.store_u64(words + contract::CONTEXT_TABLE, table);
+            self.store(words + contract::CONTEXT_TABLE_ENTRIES, 2);
+            self.store(words + contract::CONTEXT_FLAGS, contract::CONTEXT_VALID);
+        }
+    }
+
+    fn store(&mut self, address: u64, value: u32) {
+        self.memory.write_u32(address, value).expect("the simulator's own addresses are right");
+    }
+
+    fn store_u64(&mut self, address: u64, value: u64) {
+        self.memory.write_u64(address, value).expect("the simulator's own addresses are right");
+    }
+
+    fn load(&mut self, address: u64) -> u32 {
+        self.memory.read_u32(address).expect("the simulator's own addresses are right")
+    }
+
+    /// Commands that `engine` has retired for `context`.
+    pub fn retired(&mut self, engine: contract::EngineIndex, context: usize) -> u32 {
+        self.load(STATUS + contract::status_retired(engine, context))
+    }
+
+    /// The use of engine `engine` by `task`.
+    #[must_use]
+    pub fn find_use(&self, task: usize, engine: u32) -> Option<DeviceUse> {
+        self.uses.iter().copied().find(|one| one.task == task && one.engine.number() == engine as usize)
+    }
+
+    /// A client submits a burn and rings: the store faults on a board if the doorbell is not mapped.
+    /// Returns how many commands must have retired for this one to be done.
+    ///
+    /// # Errors
+    /// The store would have faulted.
+    pub fn submit(&mut self, one: DeviceUse, time: u64) -> Result<u32, &'static str> {
+        if !one.mapped {
+            return Err("a store to a doorbell whose lock is not held");
+        }
+        let doorbell = DOORBELLS + contract::doorbell_page(one.engine, one.context) + contract::DOORBELL_SUBMITTED;
+        let number = self.load(doorbell);
+        let command = contract::Command { operation: contract::Operation::Burn { time }, fence: None };
+        let slot = ring_page(one.context) + contract::ring_slot(one.engine, number);
+        self.memory.write(slot, &command.encode()).expect("a ring page exists");
+        self.store(doorbell, number.wrapping_add(1));
+        self.device_next = Some(self.now);
+        Ok(number.wrapping_add(1))
+    }
+
+    /// Polls the device; says whether it raised its interrupt.
+    pub fn poll_device(&mut self) -> bool {
+        let mut interrupt = false;
+        loop {
+            let actions = self.device.poll(self.now, &mut self.memory);
+            interrupt |= actions.interrupt;
+            self.device_next = actions.next;
+            if actions.next.is_none_or(|next| next > self.now) {
+                return interrupt;
+            }
+        }
+    }
+
+    /// Completions announced later than modelled.
+    #[must_use]
+    pub fn late_completions(&self) -> u32 {
+        self.device.late_completions()
+    }
+
+    /// Whether the line may fire.
+    #[must_use]
+    pub fn is_enabled(&self, interrupt: usize) -> bool {
+        self.enabled[interrupt]
+    }
+}
+
+fn ring_page(context: usize) -> u64 {
+    SYSTEM.base + 0x8_0000 + context as u64 * contract::PAGE_BYTES
+}
+
+impl Machine for Board {
+    const TRACE: bool = true;
+
+    fn now(&mut self) -> Instant {
+        Instant(self.now)
+    }
+
+    fn registers(&mut self, thread: ThreadId) -> &mut Registers {
+        &mut self.registers[thread.index()]
+    }
+
+    fn map_doorbell(&mut self, user: EngineUserId) {
+        self.uses[user.index()].mapped = true;
+    }
+
+    fn unmap_doorbell(&mut self, user: EngineUserId) {
+        self.uses[user.index()].mapped = false;
+    }
+
+    fn engine_is_idle(&mut self, user: EngineUserId) -> bool {
+        let one = self.uses[user.index()];
+        let submitted =
+            self.load(DOORBELLS + contract::doorbell_page(one.engine, one.context) + contract::DOORBELL_SUBMITTED);
+        contract::is_idle(submitted, self.retired(one.engine, one.context))
+    }
+
+    fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}
+
+    fn set_interrupt_enabled(&mut self, interrupt: InterruptId, enabled: bool) {
+        self.enabled[interrupt.index()] = enabled;
+    }
+
+    fn trace(&mut self, record: Record) {
+        self.records.push(Record { cpu: self.cpu.0, ..record });
+    }
+
+    fn shutdown(&mut self, code: u32) {
+        self.ended = Some(code);
+    }
+}

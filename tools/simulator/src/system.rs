@@ -1,0 +1,69 @@
+//! From a manifest to a simulation.
+
+use fusee_abi::image::{kind, release};
+use fusee_manifest::{Manifest, ManifestError, PackOptions, Task};
+
+use crate::actor::Program;
+use crate::run::{Report, Simulation, SimulationError};
+
+/// Why a manifest could not be simulated.
+#[derive(Debug)]
+pub enum Error {
+    /// It could not be packed.
+    Manifest(ManifestError),
+    /// The simulation failed.
+    Simulation(SimulationError),
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::Manifest(error) => write!(f, "{error}"),
+            Error::Simulation(error) => write!(f, "the simulation failed: {error:?}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Simulates the system of `manifest` until it ends itself, at the latest until `limit` nanoseconds.
+///
+/// # Errors
+/// [`Error`].
+pub fn simulate(manifest: &Manifest, managed: Option<bool>, limit: u64) -> Result<Report, Error> {
+    let packed = manifest.pack_tables(PackOptions { cpu_stride: 1, managed }).map_err(Error::Manifest)?;
+    let programs = manifest.system.tasks.iter().enumerate().map(|(index, task)| program(manifest, index, task)).collect();
+    Simulation::new(&packed.system(), programs).and_then(|simulation| simulation.run(limit)).map_err(Error::Simulation)
+}
+
+/// What the simulator runs in place of a task's binary: its script, or what servers do that cost no time.
+fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
+    let system = &manifest.system;
+    if !task.script.is_empty() {
+        let reservation = task.reservation.map(|reservation| &system.reservations[reservation]);
+        let has_jobs = reservation.is_some_and(|reservation| reservation.release != release::NONE);
+        return Program::Script { steps: task.script.clone(), has_jobs };
+    }
+    let handle = |wanted: u32, suits: &dyn Fn(u32) -> bool| {
+        let entries = task.environment.iter().filter(|entry| entry.kind == wanted);
+        entries.map(|entry| entry.handle).find(|value| {
+            let slot = fusee_abi::call::HandleValue(*value).slot();
+            let mut records = system.handles.iter();
+            records.any(|record| record.task as usize == index && record.slot == u32::from(slot) && suits(record.object))
+        })
+    };
+    if let Some(interrupt) = handle(kind::INTERRUPT, &|_| true) {
+        let notified = |object: u32| system.interrupts.iter().any(|(_, interrupt)| interrupt.notification == object);
+        let Some(wait) = handle(kind::NOTIFICATION, &notified) else { return Program::Nothing };
+        return Program::Driver { wait, interrupt, clients: clients(task) };
+    }
+    let serves = |object: u32| system.endpoints[object as usize].1.server as usize == index;
+    handle(kind::ENDPOINT, &serves).map_or(Program::Nothing, |endpoint| Program::Server { endpoint })
+}
+
+/// For each device context the driver's handle to its client's notification: `done_1` belongs to context 1.
+fn clients(task: &Task) -> Vec<(usize, u64)> {
+    let context = |name: &str| name.strip_prefix("done_").and_then(|number| number.parse().ok());
+    let entries = task.environment.iter().filter(|entry| entry.kind == kind::NOTIFICATION);
+    entries.filter_map(|entry| Some((context(&entry.name)?, entry.handle))).collect()
+}

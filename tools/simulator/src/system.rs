@@ -1,5 +1,6 @@
 //! From a manifest to a simulation.
 
+use fusee_abi::environment;
 use fusee_abi::image::{kind, release};
 use fusee_manifest::{Manifest, ManifestError, PackOptions, Task};
 
@@ -61,9 +62,18 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
     handle(kind::ENDPOINT, &serves).map_or(Program::Nothing, |endpoint| Program::Server { endpoint })
 }
 
-/// For each device context the driver's handle to its client's notification: `done_1` belongs to context 1.
+/// For each client of the driver's device its context and the driver's handle to its notification, by the
+/// names the driver itself goes by: the parameter `context.<client>` and the notification `done.<client>`.
 fn clients(task: &Task) -> Vec<(usize, u64)> {
-    let context = |name: &str| name.strip_prefix("done_").and_then(|number| number.parse().ok());
-    let entries = task.environment.iter().filter(|entry| entry.kind == kind::NOTIFICATION);
-    entries.filter_map(|entry| Some((context(&entry.name)?, entry.handle))).collect()
+    let notification = |client: &str| {
+        let name = format!("done.{client}");
+        task.environment.iter().find(|entry| entry.kind == kind::NOTIFICATION && entry.name == name)
+    };
+    let contexts = task.environment.iter().filter(|entry| entry.kind == environment::kind::PARAMETER);
+    contexts
+        .filter_map(|entry| {
+            let client = entry.name.strip_prefix("context.")?;
+            Some((entry.address as usize, notification(client)?.handle))
+        })
+        .collect()
 }

@@ -1,0 +1,260 @@
+//! Where each word lies: control, status, doorbell and ring pages.
+//!
+//! Offsets are in bytes from the start of the page, and every word has one writer, except
+//! the fault kind of a context, which the device sets and the driver clears.
+
+use crate::COMMAND_BYTES;
+
+/// Bytes of a page, for the device as for the CPUs.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Engines of the device.
+pub const ENGINES: usize = 3;
+
+/// Contexts of the device. Context 0 belongs to the driver.
+pub const CONTEXTS: usize = 8;
+
+/// One engine of the device.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Ord, PartialOrd)]
+#[repr(u8)]
+pub enum EngineIndex {
+    /// The execution engine: works on device memory.
+    Execution = 0,
+    /// The copy engine from system memory to device memory.
+    CopyIn = 1,
+    /// The copy engine from device memory to system memory.
+    CopyOut = 2,
+}
+
+impl EngineIndex {
+    /// All engines, in the order of their numbers.
+    pub const ALL: [Self; ENGINES] = [Self::Execution, Self::CopyIn, Self::CopyOut];
+
+    /// The engine with this number.
+    #[must_use]
+    pub const fn from_number(number: usize) -> Option<Self> {
+        match number {
+            0 => Some(Self::Execution),
+            1 => Some(Self::CopyIn),
+            2 => Some(Self::CopyOut),
+            _ => None,
+        }
+    }
+
+    /// The engine's number.
+    #[must_use]
+    pub const fn number(self) -> usize {
+        self as usize
+    }
+}
+
+//--- Control page
+
+/// First word of the control page. The device writes it last: once it reads right, the
+/// other words of the page are valid. Spells `FUSE`.
+pub const MAGIC: u32 = u32::from_le_bytes(*b"FUSE");
+/// The version of this contract.
+pub const VERSION: u32 = 1;
+/// Feature: each context has a translation table, and the device touches nothing else.
+pub const FEATURE_TRANSLATION: u32 = 1;
+/// Feature: one engine can be reset for one context.
+pub const FEATURE_RESET: u32 = 2;
+/// Feature: commands without data take the time they ask for.
+pub const FEATURE_BURN: u32 = 4;
+
+/// Offset of [`MAGIC`], `u32`, written by the device.
+pub const CONTROL_MAGIC: u64 = 0x00;
+/// Offset of [`VERSION`], `u32`, written by the device.
+pub const CONTROL_VERSION: u64 = 0x04;
+/// Offset of the feature bits, `u32`, written by the device.
+pub const CONTROL_FEATURES: u64 = 0x08;
+/// Offset of the number of engines, `u32`, written by the device.
+pub const CONTROL_ENGINES: u64 = 0x0C;
+/// Offset of the number of contexts, `u32`, written by the device.
+pub const CONTROL_CONTEXTS: u64 = 0x10;
+/// Offset of the number of completions announced too late, `u32`, written by the device.
+/// See [`crate::timing::LATE_TOLERANCE`].
+pub const CONTROL_LATE_COMPLETIONS: u64 = 0x14;
+
+/// Offset of the first context's words; see [`control_context`].
+pub const CONTROL_CONTEXT_BASE: u64 = 0x100;
+/// Bytes of one context's words.
+pub const CONTROL_CONTEXT_BYTES: u64 = 0x40;
+/// Within a context: physical address of its translation table, `u64`, by the driver.
+pub const CONTEXT_TABLE: u64 = 0x00;
+/// Within a context: entries in its translation table, `u32`, by the driver.
+pub const CONTEXT_TABLE_ENTRIES: u64 = 0x08;
+/// Within a context: [`CONTEXT_VALID`] or 0, `u32`, by the driver.
+///
+/// Write table and length before setting it. While it is clear the device ignores the
+/// context's doorbells and faults what is queued.
+pub const CONTEXT_FLAGS: u64 = 0x0C;
+/// Within a context: `u32` for each engine, by the driver. A new value asks for a reset: the
+/// device forgets the context's commands on that engine, running or queued, without writing
+/// their fences, makes the retired word equal to the doorbell word, and answers in
+/// [`CONTEXT_RESET_DONE`]. The doorbell must be out of the client's reach by then.
+pub const CONTEXT_RESET_REQUEST: u64 = 0x10;
+/// Within a context: `u32` for each engine, by the device; equals the request once it is done.
+pub const CONTEXT_RESET_DONE: u64 = 0x1C;
+/// Within a context: faults so far, `u32`, by the device, wrapping.
+pub const CONTEXT_FAULT_COUNT: u64 = 0x28;
+/// Within a context: a [`crate::FaultWord`], `u32`. The first fault is kept until the driver
+/// stores 0; later ones are only counted.
+pub const CONTEXT_FAULT: u64 = 0x2C;
+/// Within a context: the device address that the kept fault is about, `u64`, by the device.
+pub const CONTEXT_FAULT_ADDRESS: u64 = 0x30;
+/// Within a context: the number of the command that faulted, `u32`, by the device.
+pub const CONTEXT_FAULT_COMMAND: u64 = 0x38;
+
+/// The context may be used.
+pub const CONTEXT_VALID: u32 = 1;
+
+/// Offset of a context's words in the control page.
+#[must_use]
+pub const fn control_context(context: usize) -> u64 {
+    CONTROL_CONTEXT_BASE + context as u64 * CONTROL_CONTEXT_BYTES
+}
+
+/// Offset of a context's reset request for `engine` in the control page.
+#[must_use]
+pub const fn control_reset_request(context: usize, engine: EngineIndex) -> u64 {
+    control_context(context) + CONTEXT_RESET_REQUEST + 4 * engine.number() as u64
+}
+
+/// Offset of a context's reset answer for `engine` in the control page.
+#[must_use]
+pub const fn control_reset_done(context: usize, engine: EngineIndex) -> u64 {
+    control_context(context) + CONTEXT_RESET_DONE + 4 * engine.number() as u64
+}
+
+//--- Status page
+
+/// Offset of the first engine's busy time.
+pub const STATUS_BUSY: u64 = 0x80;
+
+/// Offset in the status page of the commands retired on this engine for this context, `u32`.
+#[must_use]
+pub const fn status_retired(engine: EngineIndex, context: usize) -> u64 {
+    4 * (engine.number() * CONTEXTS + context) as u64
+}
+
+/// Offset in the status page of the modelled nanoseconds this engine has been busy, `u64`.
+#[must_use]
+pub const fn status_busy(engine: EngineIndex) -> u64 {
+    STATUS_BUSY + 8 * engine.number() as u64
+}
+
+//--- Doorbell pages
+
+/// Doorbell pages of a device: one for each engine and context.
+pub const DOORBELL_PAGES: usize = ENGINES * CONTEXTS;
+
+/// Offset in a doorbell page of the commands submitted so far, `u32`, wrapping.
+pub const DOORBELL_SUBMITTED: u64 = 0;
+
+/// Offset of a doorbell page from the device's first one.
+#[must_use]
+pub const fn doorbell_page(engine: EngineIndex, context: usize) -> u64 {
+    (engine.number() * CONTEXTS + context) as u64 * PAGE_BYTES
+}
+
+/// Whether an engine has nothing left to do for a context: the kernel's probe.
+#[must_use]
+pub const fn is_idle(submitted: u32, retired: u32) -> bool {
+    submitted == retired
+}
+
+/// Commands handed over but not retired. More than [`RING_ENTRIES`] is a fault.
+#[must_use]
+pub const fn outstanding(submitted: u32, retired: u32) -> u32 {
+    submitted.wrapping_sub(retired)
+}
+
+//--- Ring page: three rings and the fences, one page of system memory for each context
+
+/// Commands in one ring.
+pub const RING_ENTRIES: u32 = 16;
+/// Bytes of one ring.
+pub const RING_BYTES: u64 = RING_ENTRIES as u64 * COMMAND_BYTES as u64;
+/// Device address of the ring page in every context. Page 0 is left out, so that a
+/// forgotten address faults.
+pub const RING_BASE: u64 = PAGE_BYTES;
+/// Offset of the fences in the ring page.
+pub const FENCE_OFFSET: u64 = ENGINES as u64 * RING_BYTES;
+/// Device address of the first fence.
+pub const FENCE_BASE: u64 = RING_BASE + FENCE_OFFSET;
+/// Fences in the ring page, 32 bits each.
+pub const FENCES: usize = (PAGE_BYTES - FENCE_OFFSET) as usize / 4;
+
+/// Set by the device in the fence of a command that faulted. Fence values leave it clear.
+pub const FENCE_ERROR: u32 = 1 << 31;
+
+/// Offset of the slot of command `number` in the ring page.
+#[must_use]
+pub const fn ring_slot(engine: EngineIndex, number: u32) -> u64 {
+    engine.number() as u64 * RING_BYTES + (number % RING_ENTRIES) as u64 * COMMAND_BYTES as u64
+}
+
+/// Offset of a fence in the ring page. `index` is below [`FENCES`].
+#[must_use]
+pub const fn fence_offset(index: usize) -> u64 {
+    FENCE_OFFSET + 4 * index as u64
+}
+
+/// Device address of a fence in the ring page. `index` is below [`FENCES`].
+#[must_use]
+pub const fn fence_address(index: usize) -> u64 {
+    RING_BASE + fence_offset(index)
+}
+
+/// What a fence says about the command that was to write `value`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FenceState {
+    /// The fence holds some other value: the command has not retired.
+    Pending,
+    /// The command did what it was told.
+    Done,
+    /// The command faulted; what it wrote is undefined.
+    Failed,
+}
+
+/// Reads a fence word, for a client that uses a different value for each command.
+#[must_use]
+pub const fn fence_state(word: u32, value: u32) -> FenceState {
+    if word == value {
+        FenceState::Done
+    } else if word == value | FENCE_ERROR {
+        FenceState::Failed
+    } else {
+        FenceState::Pending
+    }
+}
+
+const _: () = assert!(FENCE_OFFSET < PAGE_BYTES);
+const _: () = assert!(status_retired(EngineIndex::CopyOut, CONTEXTS - 1) < STATUS_BUSY);
+const _: () = assert!(control_context(CONTEXTS) <= PAGE_BYTES);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_stay_meaningful_when_they_wrap() {
+        assert_eq!(outstanding(3, u32::MAX - 1), 5);
+        assert_eq!(ring_slot(EngineIndex::CopyIn, u32::MAX), RING_BYTES + 15 * 64);
+        assert_eq!(ring_slot(EngineIndex::CopyIn, 0), RING_BYTES);
+    }
+
+    #[test]
+    fn a_fence_tells_success_from_failure() {
+        assert_eq!(fence_state(6, 7), FenceState::Pending);
+        assert_eq!(fence_state(7, 7), FenceState::Done);
+        assert_eq!(fence_state(FENCE_ERROR | 7, 7), FenceState::Failed);
+    }
+
+    #[test]
+    fn rings_and_fences_fill_one_page() {
+        assert_eq!((RING_BYTES, FENCE_BASE, FENCES), (1024, 0x1C00, 256));
+        assert_eq!(fence_offset(FENCES), PAGE_BYTES);
+    }
+}

@@ -1,0 +1,52 @@
+//! What an accelerator and its users agree on: pages, rings, commands, faults and times.
+//!
+//! The device is a GPU with one execution engine and two copy engines, shared by up to
+//! [`CONTEXTS`] contexts. Everything it is told and everything it tells lies in plain
+//! memory; there are no registers. This crate names the places and gives the words their
+//! meaning, for all four parties: device, driver, client, kernel. It never touches memory
+//! itself: a reader brings bytes and gets values, a writer brings values and gets bytes.
+//!
+//! ```text
+//! page                            written by       seen by
+//! control                         driver, device   driver
+//! status                          device           driver, kernel; clients may read it
+//! doorbell (engine, context)      client           device, kernel; client while it holds the engine
+//! ring page (context)             client, device   client, device
+//! translation table (context)     driver           device
+//! ```
+//!
+//! # How a command travels
+//!
+//! 1. The client writes command *n* into slot *n* mod [`RING_ENTRIES`] of its ring page.
+//! 2. It stores *n* + 1 into word 0 of the doorbell page (release order), then kicks the
+//!    device. How a kick is made is the board's business; a kick is a hint and may be stray.
+//! 3. The device runs the command, writes its results, then its fence, then adds one to the
+//!    retired word of that engine and context, then raises its interrupt.
+//!
+//! # Invariants
+//!
+//! 1. The counters only grow, and wrap. They are not cleared when a context changes hands: a
+//!    new client continues at the value it finds in the doorbell page.
+//! 2. At most [`RING_ENTRIES`] commands are outstanding for each engine and context.
+//! 3. An engine is idle for a context if, and only if, doorbell word and retired word are
+//!    equal ([`is_idle`]). The kernel decides by this whether an engine lock can move on.
+//! 4. Until its fence is written, what a command writes is undefined. A slot of the ring may
+//!    be used again once its command has retired.
+//! 5. All words are little-endian and naturally aligned.
+//!
+//! Not here: the device's behaviour (`qemu/device-model`), MMIO (`drivers/framework`).
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod command;
+mod fault;
+mod layout;
+pub mod space;
+pub mod timing;
+mod translation;
+
+pub use command::*;
+pub use fault::*;
+pub use layout::*;
+pub use translation::*;

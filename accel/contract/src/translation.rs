@@ -1,0 +1,86 @@
+//! The translation table of a context: what the device may touch on its behalf.
+//!
+//! An array of 64-bit entries, one for each page of device addresses, starting with page 0.
+//! It lies in memory of one of the device's windows, contiguous, eight-byte aligned. The
+//! device keeps no copy: a changed entry takes effect at the next page it touches, so a
+//! driver that takes a page away first waits until the context is idle, or resets it.
+
+use crate::PAGE_BYTES;
+
+/// Which of the two memories a page is in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Memory {
+    /// Memory of the board: rings, fences and one end of each copy.
+    System,
+    /// Memory of the device: operands of the execution engine, other end of each copy.
+    Local,
+}
+
+/// One valid entry of a translation table.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TableEntry {
+    /// Physical address of the page, a multiple of [`PAGE_BYTES`], below 2^48.
+    pub page: u64,
+    /// Whether the device may write to it.
+    pub writable: bool,
+    /// Which memory it is in. The device checks that the page is in that memory's window.
+    pub memory: Memory,
+}
+
+/// Bit of an entry: the page may be used at all.
+pub const ENTRY_VALID: u64 = 1;
+/// Bit of an entry: the device may write to the page.
+pub const ENTRY_WRITE: u64 = 2;
+/// Bit of an entry: the page is device memory.
+pub const ENTRY_LOCAL: u64 = 4;
+/// Bits of an entry that hold the page's physical address. All others are 0.
+pub const ENTRY_PAGE: u64 = 0x0000_FFFF_FFFF_F000;
+/// Bytes of an entry.
+pub const ENTRY_BYTES: u64 = 8;
+
+impl TableEntry {
+    /// The entry as it stands in the table. Address bits that no page has are dropped.
+    #[must_use]
+    pub const fn encode(self) -> u64 {
+        let write = if self.writable { ENTRY_WRITE } else { 0 };
+        let local = if matches!(self.memory, Memory::Local) { ENTRY_LOCAL } else { 0 };
+        self.page & ENTRY_PAGE | ENTRY_VALID | write | local
+    }
+
+    /// Reads an entry; `None` if it is not valid or has a bit set that means nothing.
+    #[must_use]
+    pub const fn decode(word: u64) -> Option<Self> {
+        let known = ENTRY_PAGE | ENTRY_VALID | ENTRY_WRITE | ENTRY_LOCAL;
+        if word & ENTRY_VALID == 0 || word & !known != 0 {
+            return None;
+        }
+        Some(Self {
+            page: word & ENTRY_PAGE,
+            writable: word & ENTRY_WRITE != 0,
+            memory: if word & ENTRY_LOCAL != 0 { Memory::Local } else { Memory::System },
+        })
+    }
+}
+
+/// The number of the entry for a device address.
+#[must_use]
+pub const fn table_index(device_address: u64) -> u64 {
+    device_address / PAGE_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_what_was_written(word: u64) {
+            for candidate in [word, word & 0xFFFF_FFFF_FFFF, word & (ENTRY_PAGE | 7) | 1] {
+                if let Some(entry) = TableEntry::decode(candidate) {
+                    prop_assert_eq!(entry.encode(), candidate);
+                }
+            }
+        }
+    }
+}

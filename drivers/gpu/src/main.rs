@@ -1,0 +1,126 @@
+//! The GPU server: opens a context for each client, and runs the bottom half of completions.
+//!
+//! Handles: regions "control", "status" and "local" (given to every driver of a device), region "tables"
+//! (physical), interrupt "line", notification "event" that the line signals. For each client: the parameter
+//! `context.<client>`, the notification `done.<client>`, the region `ring.<client>` (physical), and if the
+//! client has one, its buffer `buffer.<client>` (physical).
+//!
+//! Clients submit by themselves, into their own rings, through doorbells that the kernel maps while they
+//! hold an engine. So the driver is not on that path: it wakes for completions, tells the clients whose
+//! counters moved, and acknowledges. It runs with key and budget of the clients that wait.
+//!
+//! # Invariants
+//!
+//! 1. A context reaches its own ring, buffer and share of device memory, and nothing else.
+//! 2. A completion that comes while the driver looks is not lost: the line is acknowledged before the
+//!    counters are read for the last time.
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+use fusee::{Environment, Instant, Interrupt, Notification, Region, SharedBytes, environment};
+use fusee_accel_contract as contract;
+use fusee_accel_contract::space;
+
+fusee::entry!(main);
+
+/// One client, as the driver knows it.
+struct Client {
+    context: usize,
+    done: Notification,
+    /// Commands it was told about, by engine.
+    told: [u32; contract::ENGINES],
+}
+
+fn main() {
+    let environment = environment();
+    let control = environment.expect::<Region>("control").shared();
+    let status = environment.expect::<Region>("status").shared();
+    while control.observe_u32(contract::CONTROL_MAGIC as usize) != contract::MAGIC {
+        // The device comes up by itself, on its own processor.
+        let soon = Instant(fusee::now().now.0 + 100_000);
+        let _ = fusee::sleep_until(soon);
+    }
+    let mut clients = open_contexts(&environment, &control);
+    let line = environment.expect::<Interrupt>("line");
+    let event = environment.expect::<Notification>("event");
+    loop {
+        event.wait(Instant::NEVER).expect("the driver may wait for its device");
+        line.acknowledge().expect("the driver may acknowledge its line");
+        for client in clients.iter_mut().flatten() {
+            if client.has_news(&status) {
+                // A client that died no longer hears; nobody else is concerned.
+                let _ = client.done.signal(1);
+            }
+        }
+    }
+}
+
+impl Client {
+    fn has_news(&mut self, status: &SharedBytes) -> bool {
+        let mut news = false;
+        for engine in contract::EngineIndex::ALL {
+            let retired = status.observe_u32(contract::status_retired(engine, self.context) as usize);
+            news |= core::mem::replace(&mut self.told[engine.number()], retired) != retired;
+        }
+        news
+    }
+}
+
+/// Opens a context for every client of the manifest.
+fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Client>; contract::CONTEXTS] {
+    let tables = environment.expect::<Region>("tables");
+    let local = environment.expect::<Region>("local");
+    let mut clients = [const { None }; contract::CONTEXTS];
+    let named = |entry: &fusee::abi::environment::Entry| {
+        let length = entry.name.iter().position(|byte| *byte == 0).unwrap_or(entry.name.len());
+        core::str::from_utf8(&entry.name[..length]).ok().and_then(|name| name.strip_prefix("context.")).is_some()
+    };
+    let count = environment.entries().iter().filter(|entry| named(entry)).count().max(1) as u64;
+    let share = (local.bytes() as u64 / contract::PAGE_BYTES / count).min(space::LOCAL_PAGES);
+    for entry in environment.entries().iter().filter(|entry| named(entry)) {
+        let length = entry.name.iter().position(|byte| *byte == 0).unwrap_or(entry.name.len());
+        let Ok(name) = core::str::from_utf8(&entry.name["context.".len()..length]) else { continue };
+        let context = entry.address as usize;
+        let mut long = [0; 24];
+        let ring: Region = environment.expect(joined(&mut long, "ring.", name));
+        let done: Notification = environment.expect(joined(&mut long, "done.", name));
+        let buffer = environment.region(joined(&mut long, "buffer.", name)).ok();
+
+        let offset = context * space::TABLE_BYTES as usize;
+        let table = tables.shared().part(offset, space::TABLE_BYTES as usize);
+        table.fill(0, space::TABLE_BYTES as usize, 0);
+        map(&table, contract::RING_BASE, ring.physical(), 1, contract::Memory::System);
+        if let Some(buffer) = buffer {
+            let pages = (buffer.bytes() as u64 / contract::PAGE_BYTES).min(space::BUFFER_PAGES);
+            map(&table, space::BUFFER_BASE, buffer.physical(), pages, contract::Memory::System);
+        }
+        let first = local.physical() + (context as u64 - 1) * share * contract::PAGE_BYTES;
+        map(&table, space::LOCAL_BASE, first, share, contract::Memory::Local);
+
+        let words = contract::control_context(context) as usize;
+        control.write_u64(words + contract::CONTEXT_TABLE as usize, tables.physical() + offset as u64);
+        control.write_u32(words + contract::CONTEXT_TABLE_ENTRIES as usize, space::TABLE_ENTRIES);
+        control.publish_u32(words + contract::CONTEXT_FLAGS as usize, contract::CONTEXT_VALID);
+        clients[context] = Some(Client { context, done, told: [0; contract::ENGINES] });
+    }
+    clients
+}
+
+/// `prefix` and `name` in one, for looking up; what does not fit names nothing.
+fn joined<'a>(buffer: &'a mut [u8; 24], prefix: &str, name: &str) -> &'a str {
+    let mut length = 0;
+    for (byte, place) in prefix.bytes().chain(name.bytes()).zip(buffer.iter_mut()) {
+        *place = byte;
+        length += 1;
+    }
+    core::str::from_utf8(&buffer[..length]).unwrap_or("")
+}
+
+/// Enters `pages` pages from `physical` on at device address `address`.
+fn map(table: &SharedBytes, address: u64, physical: u64, pages: u64, memory: contract::Memory) {
+    for page in 0..pages {
+        let entry = contract::TableEntry { page: physical + page * contract::PAGE_BYTES, writable: true, memory };
+        let place = contract::table_index(address + page * contract::PAGE_BYTES) * contract::ENTRY_BYTES;
+        table.write_u64(place as usize, entry.encode());
+    }
+}

@@ -1,0 +1,91 @@
+//! Time: the virtual counter, in nanoseconds since the kernel's time zero, and this CPU's timer.
+//!
+//! The counter's frequency is read, never assumed. At 1 GHz a tick is a nanosecond and nothing is computed;
+//! otherwise conversion is a multiplication by `nanoseconds / tick * 2^32`, rounded down, so that time never
+//! runs ahead; timers round up, so that a timer never fires before the instant it was set to.
+
+use core::arch::asm;
+
+use aarch64_cpu::registers::{CNTFRQ_EL0, CNTKCTL_EL1, CNTV_CTL_EL0};
+use fusee_sched::time::Instant;
+use tock_registers::interfaces::{Readable, Writeable};
+
+use crate::cell::BootCell;
+
+/// How the counter relates to time.
+struct Rate {
+    /// The counter at time zero.
+    zero: u64,
+    /// Nanoseconds in 2^32 ticks; zero: a tick is a nanosecond.
+    scale: u64,
+}
+
+static RATE: BootCell<Rate> = BootCell::new(Rate { zero: 0, scale: 0 });
+
+/// Makes now the kernel's time zero.
+///
+/// # Safety
+/// As [`BootCell::set`]: only the boot CPU, alone.
+pub unsafe fn start() {
+    const SECOND: u64 = 1_000_000_000;
+    let frequency = CNTFRQ_EL0.get();
+    assert!(frequency > 0, "the firmware left CNTFRQ_EL0 at zero");
+    let scale = if frequency == SECOND { 0 } else { (SECOND << 32) / frequency };
+    // SAFETY: we are alone: promised by our caller.
+    unsafe { RATE.set(Rate { zero: counter(), scale }) };
+}
+
+/// Makes the calling CPU's timer ready, disarmed, and lets tasks read the counter.
+pub fn enter() {
+    disarm();
+    CNTV_CTL_EL0.write(CNTV_CTL_EL0::ENABLE::SET);
+    CNTKCTL_EL1.write(CNTKCTL_EL1::EL0VCTEN::SET);
+}
+
+/// The counter. Not ordered with other instructions: reads some nanoseconds early at worst.
+#[inline(always)]
+fn counter() -> u64 {
+    let ticks: u64;
+    // SAFETY: CNTVCT_EL0 is readable at EL1 and reading it changes nothing. Volatile by default, so that two
+    // reads are two reads.
+    unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags)) };
+    ticks
+}
+
+/// The time now.
+#[inline(always)]
+pub fn now() -> Instant {
+    let rate = RATE.get();
+    let ticks = counter().wrapping_sub(rate.zero);
+    if rate.scale == 0 {
+        return Instant(ticks);
+    }
+    Instant(((u128::from(ticks) * u128::from(rate.scale)) >> 32) as u64)
+}
+
+/// Sets this CPU's timer to fire at `at`, or at once if that has passed, or never.
+#[inline(always)]
+pub fn arm(at: Instant) {
+    let rate = RATE.get();
+    let ticks = if rate.scale == 0 { at.0 } else { ticks_until(at, rate.scale) };
+    let compare = rate.zero.saturating_add(ticks);
+    // SAFETY: CNTV_CVAL_EL0 is writable at EL1 and touches no memory.
+    unsafe { asm!("msr cntv_cval_el0, {}", in(reg) compare, options(nomem, nostack, preserves_flags)) };
+}
+
+/// Keeps this CPU's timer from firing.
+#[inline(always)]
+pub fn disarm() {
+    // SAFETY: as in `arm`.
+    unsafe { asm!("msr cntv_cval_el0, {}", in(reg) u64::MAX, options(nomem, nostack, preserves_flags)) };
+}
+
+/// The smallest number of ticks whose time is not before `at`.
+#[cold]
+fn ticks_until(at: Instant, scale: u64) -> u64 {
+    if at == Instant::NEVER {
+        return u64::MAX;
+    }
+    let ticks = (u128::from(at.0) << 32).div_ceil(u128::from(scale));
+    u64::try_from(ticks).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,52 @@
+//! What a synchronous exception from EL0 means: from the syndrome register to the kernel's typed fault.
+//!
+//! Source: Arm ARM (DDI 0487) D24.2.40, ESR_EL1.
+
+use aarch64_cpu::registers::FAR_EL1;
+use fusee_kernel_core::{Fault, FaultKind};
+use tock_registers::interfaces::Readable;
+
+const INSTRUCTION_ABORT: u64 = 0x20;
+const PROGRAM_COUNTER_ALIGNMENT: u64 = 0x22;
+const DATA_ABORT: u64 = 0x24;
+const STACK_ALIGNMENT: u64 = 0x26;
+const SYSTEM_ERROR: u64 = 0x2f;
+
+/// Aborts: the address register holds nothing.
+const NO_ADDRESS: u64 = 1 << 10;
+/// Data aborts: the access was a store.
+const STORE: u64 = 1 << 6;
+/// Data aborts: the access was cache maintenance, for which [`STORE`] is always set.
+const MAINTENANCE: u64 = 1 << 8;
+const STATUS: u64 = 0x3f;
+const STATUS_ALIGNMENT: u64 = 0x21;
+/// Synchronous external aborts, of the access itself and of table walks.
+const STATUS_EXTERNAL: [u64; 5] = [0x10, 0x14, 0x15, 0x16, 0x17];
+
+/// The fault that `syndrome` tells of. Reads the fault address register where it is valid.
+pub fn decode(syndrome: u64) -> Fault {
+    let class = syndrome >> 26 & 0x3f;
+    let status = syndrome & STATUS;
+    let (kind, has_address) = match class {
+        INSTRUCTION_ABORT | DATA_ABORT => {
+            let kind = match status {
+                STATUS_ALIGNMENT => FaultKind::Alignment,
+                _ if STATUS_EXTERNAL.contains(&status) => FaultKind::Other,
+                _ if class == INSTRUCTION_ABORT => FaultKind::Execute,
+                _ if syndrome & STORE != 0 && syndrome & MAINTENANCE == 0 => FaultKind::Write,
+                _ => FaultKind::Read,
+            };
+            (kind, syndrome & NO_ADDRESS == 0)
+        }
+        PROGRAM_COUNTER_ALIGNMENT => (FaultKind::Alignment, true),
+        STACK_ALIGNMENT => (FaultKind::Alignment, false),
+        // Unknown reason, trapped wfi/wfe, SVE, illegal state, trapped system register.
+        0x00 | 0x01 | 0x0e | 0x18 | 0x19 => (FaultKind::Illegal, false),
+        // Breakpoint, single step, watchpoint, brk.
+        0x30 | 0x32 | 0x3c => (FaultKind::Breakpoint, false),
+        0x34 => (FaultKind::Breakpoint, true),
+        SYSTEM_ERROR => (FaultKind::Other, false),
+        _ => (FaultKind::Other, false),
+    };
+    Fault { kind, address: has_address.then(|| FAR_EL1.get()), syndrome }
+}

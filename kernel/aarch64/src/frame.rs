@@ -1,0 +1,129 @@
+//! Register frames, one per thread, and their floating-point halves.
+//!
+//! The vectors save into a frame and restore from it by offset; the assertions below hold both sides
+//! together.
+
+use core::arch::global_asm;
+use core::cell::UnsafeCell;
+use core::mem::{offset_of, size_of};
+
+use fusee_kernel_core::Registers;
+use fusee_kernel_core::id::ThreadId;
+use fusee_kernel_core::limits::THREADS;
+
+/// The floating-point registers of a thread, as of the last time it lost the CPU after using them.
+#[repr(C, align(16))]
+pub struct Float {
+    vectors: [u128; 32],
+    control: u64,
+    status: u64,
+}
+
+/// All of a thread that is neither in the kernel's state machine nor in its memory.
+#[repr(C, align(64))]
+pub struct Frame {
+    /// General registers, where the vectors put them.
+    pub registers: Registers,
+    /// `TTBR0_EL1` while the thread runs: its address space and address-space number.
+    pub translation: u64,
+    float: Float,
+}
+
+const _: () = assert!(offset_of!(Frame, registers) == 0);
+const _: () = assert!(offset_of!(Registers, stack) == 248);
+const _: () = assert!(offset_of!(Registers, program_counter) == 256);
+const _: () = assert!(offset_of!(Registers, state) == 264);
+const _: () = assert!(offset_of!(Frame, float) == 288);
+const _: () = assert!(size_of::<Frame>() == 832);
+const _: () = assert!(THREADS.is_power_of_two());
+
+impl Frame {
+    const EMPTY: Frame = Frame {
+        registers: Registers::EMPTY,
+        translation: 0,
+        float: Float { vectors: [0; 32], control: 0, status: 0 },
+    };
+}
+
+/// The frames of all threads. Who may touch which is settled outside: see [`of`].
+struct Frames(UnsafeCell<[Frame; THREADS]>);
+
+// SAFETY: a frame is touched by one CPU at a time: the one its thread is `on`, or the holder of the kernel's
+// lock while it is `off` (DESIGN section 1; `kernel/core` keeps `on` a partial injection).
+unsafe impl Sync for Frames {}
+
+static FRAMES: Frames = Frames(UnsafeCell::new([Frame::EMPTY; THREADS]));
+
+/// The frame of `thread`. Making the pointer is always safe; using it needs the right to: the caller is the
+/// CPU the thread is `on`, or holds the kernel's lock while it is `off`.
+#[inline(always)]
+pub fn of(thread: ThreadId) -> *mut Frame {
+    // The remainder keeps the access inside without a branch; ids are below THREADS anyway.
+    FRAMES.0.get().cast::<Frame>().wrapping_add(thread.index() % THREADS)
+}
+
+unsafe extern "C" {
+    /// Lets EL0 and EL1 use floating point on this CPU and loads its registers.
+    ///
+    /// # Safety
+    /// `frame` is that of the thread now on this CPU.
+    #[link_name = "fusee_float_restore"]
+    pub fn restore_float(frame: *const Frame);
+
+    /// Stores the floating-point registers and keeps EL0 and EL1 from using them.
+    ///
+    /// # Safety
+    /// `frame` is that of the thread now on this CPU, for which [`restore_float`] was called before.
+    #[link_name = "fusee_float_save"]
+    pub fn save_float(frame: *mut Frame);
+}
+
+global_asm!(
+    r#"
+    .pushsection .text.float, "ax"
+    .arch armv8-a+fp+simd
+    .macro  float_pairs operation
+    \operation q0, q1, [x0, #0]
+    \operation q2, q3, [x0, #32]
+    \operation q4, q5, [x0, #64]
+    \operation q6, q7, [x0, #96]
+    \operation q8, q9, [x0, #128]
+    \operation q10, q11, [x0, #160]
+    \operation q12, q13, [x0, #192]
+    \operation q14, q15, [x0, #224]
+    \operation q16, q17, [x0, #256]
+    \operation q18, q19, [x0, #288]
+    \operation q20, q21, [x0, #320]
+    \operation q22, q23, [x0, #352]
+    \operation q24, q25, [x0, #384]
+    \operation q26, q27, [x0, #416]
+    \operation q28, q29, [x0, #448]
+    \operation q30, q31, [x0, #480]
+    .endm
+
+    .global fusee_float_restore
+fusee_float_restore:
+    mov     x1, #3 << 20
+    msr     cpacr_el1, x1
+    isb
+    add     x0, x0, #288
+    float_pairs ldp
+    add     x0, x0, #512
+    ldp     x1, x2, [x0]
+    msr     fpcr, x1
+    msr     fpsr, x2
+    ret
+
+    .global fusee_float_save
+fusee_float_save:
+    add     x0, x0, #288
+    float_pairs stp
+    mrs     x1, fpcr
+    mrs     x2, fpsr
+    add     x0, x0, #512
+    stp     x1, x2, [x0]
+    msr     cpacr_el1, xzr              // in effect from the next exception return on
+    ret
+    .popsection
+"#
+);

@@ -1,0 +1,169 @@
+//! The kernel's door to this board.
+
+use core::ptr::NonNull;
+
+use fusee_abi::call::{FIRST_WORD, MESSAGE_WORDS};
+use fusee_abi::trace::Record;
+use fusee_bsp::gic::Distributor;
+use fusee_bsp::virt as board;
+use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ThreadId};
+use fusee_kernel_core::limits::{ENGINE_USERS, INTERRUPTS, REGIONS};
+use fusee_kernel_core::{Machine, Registers};
+use fusee_sched::time::Instant;
+
+use crate::translation::{self, Leaf, PAGE, Space, direct, invalidation};
+use crate::{clock, frame, interrupts, trace};
+
+/// One task's doorbell on one engine.
+pub struct Doorbell {
+    /// The page's slot.
+    pub leaf: Leaf,
+    /// What makes all CPUs forget the page.
+    pub invalidation: u64,
+    /// How many commands the task has submitted: the first word of the page.
+    pub submitted: NonNull<u32>,
+    /// How many the engine has retired.
+    pub retired: NonNull<u32>,
+}
+
+// SAFETY: both words are read only, by volatile loads, under the kernel's lock; they are memory for ever.
+unsafe impl Send for Doorbell {}
+
+/// What `Machine` needs to know, filled at boot.
+pub struct Board {
+    doorbells: [Option<Doorbell>; ENGINE_USERS],
+    /// First virtual address of each region in the tasks that map it.
+    regions: [u64; REGIONS],
+    /// The line of each interrupt.
+    lines: [u32; INTERRUPTS],
+}
+
+const _: () = assert!(ENGINE_USERS.is_power_of_two() && REGIONS.is_power_of_two() && INTERRUPTS.is_power_of_two());
+
+impl Board {
+    /// A board without objects: all zero.
+    pub const EMPTY: Board =
+        Board { doorbells: [const { None }; ENGINE_USERS], regions: [0; REGIONS], lines: [0; INTERRUPTS] };
+
+    /// Remembers the doorbell of `user`.
+    pub fn set_doorbell(&mut self, user: EngineUserId, doorbell: Doorbell) {
+        self.doorbells[user.index() % ENGINE_USERS] = Some(doorbell);
+    }
+
+    /// Remembers where tasks map `region`.
+    pub fn set_region(&mut self, region: RegionId, address: u64) {
+        self.regions[region.index() % REGIONS] = address;
+    }
+
+    /// Remembers the line of `interrupt`.
+    pub fn set_line(&mut self, interrupt: InterruptId, line: u32) {
+        self.lines[interrupt.index() % INTERRUPTS] = line;
+    }
+
+    #[inline]
+    fn doorbell(&self, user: EngineUserId) -> Option<&Doorbell> {
+        self.doorbells[user.index() % ENGINE_USERS].as_ref()
+    }
+}
+
+/// The interrupt controller's distributor.
+pub fn distributor() -> Distributor {
+    let base = NonNull::new(direct(board::GIC_DISTRIBUTOR)).unwrap_or(NonNull::dangling());
+    // SAFETY: the board has its distributor there, and the kernel's tables map all of `board::DEVICES`.
+    unsafe { Distributor::new(base) }
+}
+
+impl Machine for Board {
+    const TRACE: bool = cfg!(feature = "trace");
+
+    #[inline(always)]
+    fn now(&mut self) -> Instant {
+        clock::now()
+    }
+
+    #[inline(always)]
+    fn registers(&mut self, thread: ThreadId) -> &mut Registers {
+        // SAFETY: in bounds and initialised: `frame::of`. Ours: the kernel asks only for the trapping thread
+        // and for threads that are `off` (`Machine`'s contract), and we are called under its lock. The
+        // reference borrows `self`, so that there is one at a time.
+        unsafe { &mut (*frame::of(thread)).registers }
+    }
+
+    #[inline(always)]
+    fn copy_message(&mut self, from: ThreadId, to: ThreadId) {
+        let (from, to) = (frame::of(from), frame::of(to));
+        // SAFETY: as in `registers`; the loads end before the store begins, so `from` may be `to`.
+        let words: [u64; MESSAGE_WORDS] = unsafe { (&raw const (*from).registers.general[FIRST_WORD]).cast::<[u64; MESSAGE_WORDS]>().read() };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*to).registers.general[FIRST_WORD]).cast::<[u64; MESSAGE_WORDS]>().write(words) };
+    }
+
+    #[inline]
+    fn map_doorbell(&mut self, user: EngineUserId) {
+        if let Some(doorbell) = self.doorbell(user) {
+            doorbell.leaf.show();
+            translation::publish();
+        }
+    }
+
+    #[inline]
+    fn unmap_doorbell(&mut self, user: EngineUserId) {
+        if let Some(doorbell) = self.doorbell(user) {
+            doorbell.leaf.hide();
+            translation::publish();
+            translation::withdraw(doorbell.invalidation);
+            translation::wait();
+        }
+    }
+
+    #[inline]
+    fn engine_is_idle(&mut self, user: EngineUserId) -> bool {
+        let Some(doorbell) = self.doorbell(user) else { return true };
+        // SAFETY: a word of memory the kernel maps, aligned: `spaces::build` checked both. Volatile: the
+        // device writes it.
+        let retired = unsafe { doorbell.retired.read_volatile() };
+        // SAFETY: as above; a client may write it.
+        let submitted = unsafe { doorbell.submitted.read_volatile() };
+        submitted == retired
+    }
+
+    fn set_region_pages(&mut self, thread: ThreadId, region: RegionId, first: u64, count: u64, mapped: bool) {
+        // SAFETY: the field is written only at boot, so reading it races with nothing.
+        let base = unsafe { (*frame::of(thread)).translation };
+        // SAFETY: `spaces::build` put the base of the thread's address space there.
+        let space = unsafe { Space::from_base(base) };
+        let number = base >> 48;
+        let start = self.regions[region.index() % REGIONS] + first * PAGE;
+        for page in 0..count {
+            let address = start + page * PAGE;
+            let Some(leaf) = space.leaf(address) else { continue };
+            if mapped {
+                leaf.show();
+            } else {
+                leaf.hide();
+            }
+        }
+        translation::publish();
+        if !mapped {
+            for page in 0..count {
+                translation::withdraw(invalidation(number, start + page * PAGE));
+            }
+            translation::wait();
+        }
+    }
+
+    #[inline]
+    fn set_interrupt_enabled(&mut self, interrupt: InterruptId, enabled: bool) {
+        distributor().set_enabled(self.lines[interrupt.index() % INTERRUPTS], enabled);
+    }
+
+    #[inline]
+    fn trace(&mut self, record: Record) {
+        // SAFETY: `Machine` is called under the kernel's lock only, and boot starts the rings first.
+        unsafe { trace::write(record) };
+    }
+
+    fn shutdown(&mut self, code: u32) {
+        interrupts::shut_down(code);
+    }
+}

@@ -1,0 +1,114 @@
+//! When the kernel itself is wrong: say what is known on the serial line, and end the run with code 101.
+
+use core::arch::asm;
+use core::cell::UnsafeCell;
+use core::fmt::Write;
+use core::panic::PanicInfo;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use aarch64_cpu::registers::{ESR_EL1, FAR_EL1};
+use fusee_bsp::pl011::Pl011;
+use fusee_bsp::psci::Conduit;
+use fusee_bsp::{semihosting, virt as board};
+use fusee_kernel_core::Registers;
+use tock_registers::interfaces::Readable;
+
+use crate::cell::BootCell;
+use crate::cpu;
+use crate::translation::direct;
+
+/// Exit code of a run that ends by a panic.
+pub const PANIC: u32 = 101;
+
+/// How the firmware is called; known once boot has read the device tree.
+pub static CONDUIT: BootCell<Option<Conduit>> = BootCell::new(None);
+
+/// Set by the first CPU that stops, so that only one speaks, and once.
+static STOPPING: AtomicBool = AtomicBool::new(false);
+/// Set before semihosting is tried: if it is off, the instruction is undefined and comes back as an exception.
+static LEAVING: AtomicBool = AtomicBool::new(false);
+
+#[repr(C, align(16))]
+struct LastStack(UnsafeCell<[u8; 8192]>);
+// SAFETY: used as a stack by the first CPU with a fatal exception; others that follow may spoil its report,
+// nothing else.
+unsafe impl Sync for LastStack {}
+#[unsafe(export_name = "fusee_last_stack")]
+static LAST_STACK: LastStack = LastStack(UnsafeCell::new([0; 8192]));
+
+#[repr(transparent)]
+struct LastRegisters(UnsafeCell<Registers>);
+// SAFETY: written by the vectors on a fatal exception, read by `stop` on the same CPU; as above.
+unsafe impl Sync for LastRegisters {}
+#[unsafe(export_name = "fusee_last_registers")]
+static LAST_REGISTERS: LastRegisters = LastRegisters(UnsafeCell::new(Registers::EMPTY));
+
+/// The serial line as long as nothing better is known to work.
+fn console() -> Pl011 {
+    let base = NonNull::new(direct(board::UART)).unwrap_or(NonNull::dangling());
+    // SAFETY: the board has a PL011 at UART, switched on at reset, and both the boot tables and the kernel's
+    // own map all of `board::DEVICES`.
+    unsafe { Pl011::new(base) }
+}
+
+/// Whether this is the first time the system stops.
+fn first() -> bool {
+    // Relaxed: nothing else is read or written under its protection.
+    !STOPPING.swap(true, Ordering::Relaxed)
+}
+
+#[panic_handler]
+fn panic(information: &PanicInfo<'_>) -> ! {
+    if first() {
+        // A console that fails leaves nobody to tell.
+        let _ = writeln!(console(), "\nkernel panic on CPU {}: {information}", cpu::current().0);
+    }
+    exit(PANIC)
+}
+
+/// An exception the kernel does not expect, at vector `vector`: its own mistake. Called by the vectors on the
+/// last stack.
+#[unsafe(export_name = "fusee_stop")]
+extern "C" fn stop(vector: u64) -> ! {
+    // Relaxed: set by this CPU, or we are lost anyway.
+    if LEAVING.load(Ordering::Relaxed) {
+        power_off();
+    }
+    if first() {
+        // SAFETY: the vector has just filled it, and only the first CPU comes here.
+        let registers = unsafe { &*LAST_REGISTERS.0.get() };
+        let _ = report(&mut console(), vector, registers);
+    }
+    exit(PANIC)
+}
+
+fn report(console: &mut Pl011, vector: u64, registers: &Registers) -> core::fmt::Result {
+    let (syndrome, address) = (ESR_EL1.get(), FAR_EL1.get());
+    writeln!(console, "\nkernel panic on CPU {}: unexpected exception, vector {vector}", cpu::current().0)?;
+    writeln!(console, "  pc {:#018x}  sp {:#018x}", registers.program_counter, registers.stack)?;
+    writeln!(console, "  esr {syndrome:#010x}  far {address:#018x}  spsr {:#010x}", registers.state)?;
+    for (index, value) in registers.general.iter().enumerate() {
+        let end = if index % 4 == 3 || index == 30 { "\n" } else { "" };
+        write!(console, "  x{index:<2} {value:#018x}{end}")?;
+    }
+    Ok(())
+}
+
+/// Ends the run with `code`.
+pub fn exit(code: u32) -> ! {
+    // Relaxed: for this CPU's own exception vector.
+    LEAVING.store(true, Ordering::Relaxed);
+    semihosting::exit(code);
+    power_off()
+}
+
+fn power_off() -> ! {
+    if let Some(conduit) = CONDUIT.get() {
+        conduit.switch_off();
+    }
+    loop {
+        // SAFETY: `wfi` waits; it changes no state.
+        unsafe { asm!("wfi", options(nomem, nostack, preserves_flags)) };
+    }
+}

@@ -1,0 +1,171 @@
+//! The address spaces of all tasks, built once from the packed system.
+
+use core::ops::Range;
+use core::ptr::NonNull;
+use core::slice;
+
+use fusee_abi::image::{EngineUser, Mapping, System, mapping};
+use fusee_bsp::virt as board;
+use fusee_kernel_core::Registers;
+use fusee_kernel_core::id::{EngineUserId, RegionId, ThreadId};
+use fusee_kernel_core::limits::THREADS;
+
+use crate::frame;
+use crate::machine::{Board, Doorbell};
+use crate::translation::{
+    self, Access, MapError, PAGE, Pool, Space, direct, invalidation, physical,
+};
+
+/// What is wrong with the packed system, and which record.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SpaceError {
+    /// More tasks than the kernel has threads.
+    TooManyTasks,
+    /// A mapping names no task.
+    NoTask(usize),
+    /// A mapping cannot be made.
+    Mapping(usize, MapError),
+    /// A mapping would give away memory of the kernel, or memory that is not there.
+    Forbidden(usize),
+    /// The bytes a mapping is filled from are not in the image, or more than it holds.
+    BadSource(usize),
+    /// An engine's user has words that the kernel cannot read.
+    BadProbe(usize),
+    /// An engine's user names no task.
+    BadUser(usize),
+}
+
+/// Address-space number of the task with this index; zero belongs to no task.
+const fn number(task: usize) -> u64 {
+    task as u64 + 1
+}
+
+/// Builds and fills the address spaces of all tasks, and points their frames to them.
+///
+/// # Errors
+/// [`SpaceError`] for what the packed system should not ask for.
+///
+/// # Safety
+/// - Only the boot CPU runs; no frame and no `Board` is in use.
+/// - `system` lies in memory that the kernel maps, and nothing outside the kernel's own memory and `system`
+///   holds anything of value.
+pub unsafe fn build(
+    system: &System<'_>,
+    pool: &mut Pool,
+    kernel: &Range<u64>,
+    board: &mut Board,
+) -> Result<(), SpaceError> {
+    if system.tasks().len() > THREADS {
+        return Err(SpaceError::TooManyTasks);
+    }
+    let mut spaces = [None; THREADS];
+    for (index, task) in system.tasks().iter().enumerate() {
+        let space = Space::new(pool).map_err(|error| SpaceError::Mapping(index, error))?;
+        spaces[index] = Some(space);
+        let Some(thread) = ThreadId::new(index) else { return Err(SpaceError::TooManyTasks) };
+        let frame = frame::of(thread);
+        // SAFETY: nobody else uses any frame yet: promised by our caller.
+        let frame = unsafe { &mut *frame };
+        frame.translation = number(index) << 48 | space.base();
+        frame.registers = Registers {
+            stack: task.stack_top,
+            program_counter: task.entry,
+            ..Registers::EMPTY
+        };
+        frame.registers.general[0] = task.environment;
+    }
+
+    let image = physical(system.bytes().as_ptr());
+    for (index, mapping) in system.mappings().iter().enumerate() {
+        let space = spaces.get(mapping.task as usize).copied().flatten().ok_or(SpaceError::NoTask(index))?;
+        let to = target(system, image, mapping).ok_or(SpaceError::Forbidden(index))?;
+        let bytes = to.end - to.start;
+        if mapping.flags & mapping::IN_IMAGE == 0 && overlaps(&to, kernel) {
+            return Err(SpaceError::Forbidden(index));
+        }
+        if mapping.flags & mapping::FILL != 0 {
+            if !inside(&to, &board::MEMORY) {
+                return Err(SpaceError::Forbidden(index));
+            }
+            // SAFETY: `to` is memory the kernel maps, outside its own and the image: the tests above. Nobody
+            // else runs, and what it held is of no value: promised by our caller.
+            unsafe { fill(system, mapping, &to) }.ok_or(SpaceError::BadSource(index))?;
+        }
+        if mapping.flags & mapping::EXECUTE != 0 && inside(&to, &board::MEMORY) {
+            translation::synchronise_code(to.start, bytes);
+        }
+        let access = Access::Task {
+            write: mapping.flags & mapping::WRITE != 0,
+            execute: mapping.flags & mapping::EXECUTE != 0,
+            device: mapping.flags & mapping::DEVICE != 0,
+        };
+        let held_back = mapping.flags & mapping::HELD_BACK != 0;
+        space
+            .map(pool, mapping.address, to.start, bytes, access, held_back)
+            .map_err(|error| SpaceError::Mapping(index, error))?;
+    }
+
+    for (index, region) in system.regions().iter().enumerate() {
+        if let Some(id) = RegionId::new(index) {
+            board.set_region(id, region.address);
+        }
+    }
+    for (index, user) in system.engine_users().iter().enumerate() {
+        let space = spaces.get(user.task as usize).copied().flatten().ok_or(SpaceError::BadUser(index))?;
+        let Some(leaf) = space.leaf(user.address) else { continue };
+        let (submitted, retired) = probe(user).ok_or(SpaceError::BadProbe(index))?;
+        let invalidation = invalidation(number(user.task as usize), user.address);
+        if let Some(id) = EngineUserId::new(index) {
+            board.set_doorbell(id, Doorbell { leaf, invalidation, submitted, retired });
+        }
+    }
+    translation::publish();
+    Ok(())
+}
+
+/// The physical addresses a mapping is about, if they make sense.
+fn target(system: &System<'_>, image: u64, mapping: &Mapping) -> Option<Range<u64>> {
+    let bytes = mapping.pages.checked_mul(PAGE)?;
+    if mapping.flags & mapping::IN_IMAGE == 0 {
+        let end = mapping.physical.checked_add(bytes)?;
+        return Some(mapping.physical..end);
+    }
+    let end = mapping.physical.checked_add(bytes)?;
+    // The image's last page may be shared with nothing but padding.
+    let length = (system.bytes().len() as u64).next_multiple_of(PAGE);
+    (end <= length).then(|| image + mapping.physical..image + end)
+}
+
+/// Copies the initial bytes of `mapping` to `to`, and zeroes the rest.
+///
+/// # Safety
+/// `to` is memory the kernel maps, and nobody uses it.
+unsafe fn fill(system: &System<'_>, mapping: &Mapping, to: &Range<u64>) -> Option<()> {
+    let start = usize::try_from(mapping.source_offset).ok()?;
+    let length = usize::try_from(mapping.source_bytes).ok()?;
+    let source = system.bytes().get(start..start.checked_add(length)?)?;
+    // SAFETY: mapped, ours alone, and any bytes are a valid `[u8]`: promised by our caller.
+    let pages = unsafe { slice::from_raw_parts_mut(direct::<u8>(to.start), (to.end - to.start) as usize) };
+    let (head, tail) = pages.split_at_mut_checked(length)?;
+    head.copy_from_slice(source);
+    tail.fill(0);
+    Some(())
+}
+
+/// Where the kernel reads an engine's idle probe.
+fn probe(user: &EngineUser) -> Option<(NonNull<u32>, NonNull<u32>)> {
+    let word = |address: u64| {
+        let range = address..address.checked_add(4)?;
+        let mapped = inside(&range, &board::MEMORY) || inside(&range, &board::DEVICES);
+        (address % 4 == 0 && mapped).then(|| NonNull::new(direct::<u32>(address))).flatten()
+    };
+    Some((word(user.doorbell)?, word(user.retired)?))
+}
+
+fn inside(inner: &Range<u64>, outer: &Range<u64>) -> bool {
+    outer.start <= inner.start && inner.end <= outer.end
+}
+
+fn overlaps(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}

@@ -1,0 +1,360 @@
+//! Translation tables: 39-bit addresses, 4 KiB pages, three levels, for the kernel (`TTBR1_EL1`) and each
+//! task (`TTBR0_EL1`).
+//!
+//! Tables come from one static pool while the system boots; afterwards only leaves of tasks change. A leaf
+//! that is *held back* has everything but its valid bit, so that mapping it is one store and can never fail.
+//!
+//! # Invariants
+//!
+//! 1. No leaf is writable and executable.
+//! 2. A leaf that EL0 may use is never executable at EL1, and only TTBR0 tables have such leaves.
+//! 3. A descriptor once valid in a live table is never changed into another valid one: it is made invalid,
+//!    invalidated on every CPU, and only then made valid again.
+
+use core::arch::asm;
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+/// Virtual minus physical address of everything the kernel maps.
+pub const OFFSET: u64 = 0xffff_ff80_0000_0000;
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+const BLOCK: u64 = 2 * 1024 * 1024;
+/// Addresses from here on are no task's.
+pub const TASK_END: u64 = 1 << 39;
+
+const ENTRIES: usize = 512;
+/// Tables of the kernel and all tasks.
+const TABLES: usize = 4096;
+
+const VALID: u64 = 1;
+const TABLE_OR_PAGE: u64 = 2;
+const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
+const EL0: u64 = 1 << 6;
+const READ_ONLY: u64 = 1 << 7;
+const INNER_SHAREABLE: u64 = 3 << 8;
+const ACCESSED: u64 = 1 << 10;
+const NOT_GLOBAL: u64 = 1 << 11;
+const EL1_NO_EXECUTE: u64 = 1 << 53;
+const EL0_NO_EXECUTE: u64 = 1 << 54;
+/// Indices into `MAIR_EL1`, which boot code sets to [`MEMORY_TYPES`].
+const DEVICE: u64 = 0 << 2;
+const NORMAL: u64 = 1 << 2;
+/// Device-nGnRnE; normal, write back; normal, not cached.
+pub const MEMORY_TYPES: u64 = 0x44_ff_00;
+
+/// What may be done with a page.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Access {
+    /// The kernel executes it.
+    KernelText,
+    /// The kernel reads it.
+    KernelRead,
+    /// The kernel reads and writes it.
+    KernelWrite,
+    /// The kernel drives a device through it.
+    KernelDevice,
+    /// A task uses it.
+    Task {
+        /// May store to it.
+        write: bool,
+        /// May execute it; never together with `write`.
+        execute: bool,
+        /// It is a device.
+        device: bool,
+    },
+}
+
+impl Access {
+    /// The attributes of a leaf, without address and type bits.
+    const fn attributes(self) -> u64 {
+        let common = ACCESSED | INNER_SHAREABLE;
+        match self {
+            Self::KernelText => common | NORMAL | READ_ONLY | EL0_NO_EXECUTE,
+            Self::KernelRead => common | NORMAL | READ_ONLY | EL0_NO_EXECUTE | EL1_NO_EXECUTE,
+            Self::KernelWrite => common | NORMAL | EL0_NO_EXECUTE | EL1_NO_EXECUTE,
+            Self::KernelDevice => common | DEVICE | EL0_NO_EXECUTE | EL1_NO_EXECUTE,
+            Self::Task { write, execute, device } => {
+                let memory = if device { DEVICE } else { NORMAL };
+                let write = if write { 0 } else { READ_ONLY };
+                let execute = if execute { 0 } else { EL0_NO_EXECUTE };
+                common | memory | EL0 | NOT_GLOBAL | EL1_NO_EXECUTE | write | execute
+            }
+        }
+    }
+
+    const fn is_task(self) -> bool {
+        matches!(self, Self::Task { .. })
+    }
+}
+
+/// Why something cannot be mapped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MapError {
+    /// The pool of tables is used up.
+    OutOfTables,
+    /// An address is not page aligned, or out of range.
+    BadAddress,
+    /// Something is mapped there already.
+    Overlap,
+    /// Writable and executable, or an executable device.
+    BadAccess,
+}
+
+//--- Addresses
+
+/// Where the kernel finds physical address `address`.
+#[inline]
+pub const fn direct<T>(address: u64) -> *mut T {
+    (address | OFFSET) as *mut T
+}
+
+/// The physical address of something the kernel has mapped.
+#[inline]
+pub fn physical<T: ?Sized>(pointer: *const T) -> u64 {
+    pointer.cast::<u8>() as u64 & !OFFSET
+}
+
+//--- Tables
+
+/// One table of some level.
+#[derive(Clone, Copy)]
+struct Table(NonNull<u64>);
+
+impl Table {
+    /// The table that a descriptor points to.
+    ///
+    /// # Safety
+    /// `descriptor` is a table descriptor written by this module, or the value of [`Space::base`].
+    unsafe fn of(descriptor: u64) -> Self {
+        let pointer = direct::<u64>(descriptor & ADDRESS);
+        // SAFETY: upper-half addresses are not null.
+        Self(unsafe { NonNull::new_unchecked(pointer) })
+    }
+
+    /// The slot for `address` at `level` (1 to 3).
+    fn slot(self, address: u64, level: u32) -> NonNull<u64> {
+        let index = address >> (12 + 9 * (3 - level)) & (ENTRIES as u64 - 1);
+        // SAFETY: index < ENTRIES, and a table has that many: it came from the pool.
+        unsafe { self.0.add(index as usize) }
+    }
+}
+
+#[inline]
+fn load(slot: NonNull<u64>) -> u64 {
+    // SAFETY: a slot of a table from the pool, which lives for ever. Volatile: the hardware reads it, too.
+    unsafe { slot.read_volatile() }
+}
+
+#[inline]
+fn store(slot: NonNull<u64>, descriptor: u64) {
+    // SAFETY: as in `load`; what the store makes reachable is checked by `Space::map`, or was by then.
+    unsafe { slot.write_volatile(descriptor) };
+}
+
+#[repr(C, align(4096))]
+struct Memory(UnsafeCell<[[MaybeUninit<u64>; ENTRIES]; TABLES]>);
+
+// SAFETY: each table is handed out once, by the one `Pool`.
+unsafe impl Sync for Memory {}
+
+#[unsafe(link_section = ".noinit")]
+static MEMORY: Memory = Memory(UnsafeCell::new([[const { MaybeUninit::uninit() }; ENTRIES]; TABLES]));
+
+/// The tables not used yet.
+pub struct Pool {
+    used: usize,
+}
+
+impl Pool {
+    /// All tables.
+    ///
+    /// # Safety
+    /// Called once.
+    pub unsafe fn take() -> Self {
+        Self { used: 0 }
+    }
+
+    fn allocate(&mut self) -> Result<Table, MapError> {
+        if self.used == TABLES {
+            return Err(MapError::OutOfTables);
+        }
+        let table = MEMORY.0.get().cast::<[u64; ENTRIES]>().wrapping_add(self.used);
+        self.used += 1;
+        // SAFETY: inside the static array, aligned like it, and never handed out before: `used` only grows and
+        // there is one pool.
+        unsafe { table.write([0; ENTRIES]) };
+        NonNull::new(table.cast()).map(Table).ok_or(MapError::OutOfTables)
+    }
+}
+
+/// One address space: the kernel's or a task's.
+#[derive(Clone, Copy)]
+pub struct Space {
+    root: Table,
+}
+
+impl Space {
+    /// An empty address space.
+    ///
+    /// # Errors
+    /// [`MapError::OutOfTables`].
+    pub fn new(pool: &mut Pool) -> Result<Self, MapError> {
+        Ok(Self { root: pool.allocate()? })
+    }
+
+    /// The address space whose [`Space::base`] is in `base`, which may hold an address-space number, too.
+    ///
+    /// # Safety
+    /// There is such an address space.
+    pub unsafe fn from_base(base: u64) -> Self {
+        // SAFETY: promised by our caller.
+        Self { root: unsafe { Table::of(base) } }
+    }
+
+    /// The physical address of the first table.
+    pub fn base(self) -> u64 {
+        physical(self.root.0.as_ptr())
+    }
+
+    /// Maps `bytes` bytes. Kernel mappings use 2 MiB blocks where they can. With `held_back` the leaves are
+    /// written but not valid.
+    ///
+    /// # Errors
+    /// [`MapError`]; part of the range may be mapped by then.
+    pub fn map(
+        self,
+        pool: &mut Pool,
+        address: u64,
+        physical: u64,
+        bytes: u64,
+        access: Access,
+        held_back: bool,
+    ) -> Result<(), MapError> {
+        let end = address.checked_add(bytes).ok_or(MapError::BadAddress)?;
+        let physical_end = physical.checked_add(bytes).ok_or(MapError::BadAddress)?;
+        if (address | physical | bytes) % PAGE != 0 || physical_end > ADDRESS {
+            return Err(MapError::BadAddress);
+        }
+        if access.is_task() != (end <= TASK_END) || !access.is_task() && address < OFFSET {
+            return Err(MapError::BadAddress);
+        }
+        if let Access::Task { execute: true, write, device } = access
+            && (write || device)
+        {
+            return Err(MapError::BadAccess);
+        }
+        let attributes = access.attributes() | if held_back { 0 } else { VALID };
+        let mut done = 0;
+        while done < bytes {
+            let (at, to) = (address + done, physical + done);
+            let block = !access.is_task() && (at | to) % BLOCK == 0 && bytes - done >= BLOCK;
+            let second = self.descend(pool, self.root.slot(at, 1))?;
+            let (slot, leaf, step) = if block {
+                (second.slot(at, 2), to | attributes, BLOCK)
+            } else {
+                let third = self.descend(pool, second.slot(at, 2))?;
+                (third.slot(at, 3), to | attributes | TABLE_OR_PAGE, PAGE)
+            };
+            if load(slot) != 0 {
+                return Err(MapError::Overlap);
+            }
+            store(slot, leaf);
+            done += step;
+        }
+        Ok(())
+    }
+
+    /// The table behind `slot`, made if there is none.
+    fn descend(self, pool: &mut Pool, slot: NonNull<u64>) -> Result<Table, MapError> {
+        let descriptor = load(slot);
+        if descriptor == 0 {
+            let table = pool.allocate()?;
+            store(slot, physical(table.0.as_ptr()) | TABLE_OR_PAGE | VALID);
+            return Ok(table);
+        }
+        if descriptor & TABLE_OR_PAGE == 0 {
+            return Err(MapError::Overlap);
+        }
+        // SAFETY: a table descriptor: only this function writes that bit above level 3.
+        Ok(unsafe { Table::of(descriptor) })
+    }
+
+    /// The leaf for `address`, mapped or held back.
+    pub fn leaf(self, address: u64) -> Option<Leaf> {
+        let mut table = self.root;
+        for level in 1..3 {
+            let descriptor = load(table.slot(address, level));
+            if descriptor & TABLE_OR_PAGE == 0 {
+                return None;
+            }
+            // SAFETY: a table descriptor, by the test above.
+            table = unsafe { Table::of(descriptor) };
+        }
+        let slot = table.slot(address, 3);
+        (load(slot) != 0).then_some(Leaf(slot))
+    }
+}
+
+/// The slot of one page of a task.
+#[derive(Clone, Copy)]
+pub struct Leaf(NonNull<u64>);
+
+// SAFETY: a leaf names a word of a table, which lives for ever; who may change it is settled by the kernel's
+// lock, under which `Machine` is called.
+unsafe impl Send for Leaf {}
+
+impl Leaf {
+    /// Makes the page valid. A barrier must follow: [`publish`].
+    #[inline]
+    pub fn show(self) {
+        store(self.0, load(self.0) | VALID);
+    }
+
+    /// Makes the page invalid. [`withdraw`] must follow for its address.
+    #[inline]
+    pub fn hide(self) {
+        store(self.0, load(self.0) & !VALID);
+    }
+}
+
+/// Makes leaves just made valid visible to all table walks from here on; a task is entered by an exception
+/// return, which is the `isb` that goes with it.
+#[inline]
+pub fn publish() {
+    // SAFETY: a barrier changes no state; not `nomem`, as it orders the stores of leaves.
+    unsafe { asm!("dsb ishst", options(nostack, preserves_flags)) };
+}
+
+/// The argument of `tlbi vae1is` for a page of the task with address-space number `number`.
+pub const fn invalidation(number: u64, address: u64) -> u64 {
+    number << 48 | address >> 12 & 0xfff_ffff_ffff
+}
+
+/// Makes every CPU forget a page whose leaf was just made invalid. Complete only after [`wait`].
+#[inline]
+pub fn withdraw(invalidation: u64) {
+    // SAFETY: forgetting a translation is always allowed: it would be found again in the tables.
+    unsafe { asm!("tlbi vae1is, {}", in(reg) invalidation, options(nostack, preserves_flags)) };
+}
+
+/// Waits until all CPUs have forgotten what was withdrawn, and all accesses made through it are complete.
+#[inline]
+pub fn wait() {
+    // SAFETY: a barrier changes no state.
+    unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
+}
+
+/// Makes code just written to `bytes` bytes from `start` fit to be executed on every CPU.
+pub fn synchronise_code(start: u64, bytes: u64) {
+    const LINE: usize = 64;
+    for line in (start..start + bytes).step_by(LINE) {
+        let line = direct::<u8>(line);
+        // SAFETY: cleaning a mapped line to the point of unification changes no data; 64 bytes is at most the
+        // size of a line on the CPUs of our boards.
+        unsafe { asm!("dc cvau, {}", in(reg) line, options(nostack, preserves_flags)) };
+    }
+    // SAFETY: forgetting instructions is always allowed.
+    unsafe { asm!("dsb ish", "ic ialluis", "dsb ish", "isb", options(nostack, preserves_flags)) };
+}

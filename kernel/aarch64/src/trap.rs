@@ -1,0 +1,161 @@
+//! From a saved frame to the frame to go on with.
+
+use core::arch::asm;
+use core::ptr;
+
+use fusee_kernel_core::{Entry, Kernel, Outcome, Trap};
+use fusee_sched::time::Instant;
+
+use crate::cpu::Cpu;
+use crate::frame::Frame;
+use crate::interrupts::{self, Cause};
+use crate::lock::TicketLock;
+use crate::machine::Board;
+use crate::{clock, fault};
+
+/// What the lock protects: the kernel, and its door to the hardware.
+pub struct State {
+    pub kernel: Kernel,
+    pub board: Board,
+}
+
+/// The one kernel. All zero, so that it lies in .bss until boot fills it in place.
+pub static STATE: TicketLock<State> = TicketLock::new(State { kernel: Kernel::EMPTY, board: Board::EMPTY });
+
+/// Where a CPU goes after a trap.
+#[must_use]
+enum Next {
+    /// On with the thread that trapped.
+    Same,
+    /// To another thread.
+    Other(*mut Frame),
+    /// To sleep.
+    Idle,
+}
+
+/// `svc`. The vector calls it with the CPU it runs on. Null: go on with the thread that trapped; the kernel
+/// has written to its `x0` to `x18` and program counter at most.
+#[unsafe(export_name = "fusee_syscall")]
+extern "C" fn syscall(cpu: &mut Cpu) -> *mut Frame {
+    match enter(cpu, Trap::Syscall, None) {
+        Next::Same => ptr::null_mut(),
+        Next::Other(frame) => frame,
+        Next::Idle => idle(cpu),
+    }
+}
+
+/// An interrupt. Null: go on with the thread it interrupted.
+#[unsafe(export_name = "fusee_interrupt")]
+extern "C" fn interrupt(cpu: &mut Cpu) -> *mut Frame {
+    match take_interrupt(cpu) {
+        Next::Same => ptr::null_mut(),
+        Next::Other(frame) => frame,
+        Next::Idle => idle(cpu),
+    }
+}
+
+/// Any other exception from EL0, told by its syndrome. Null as above.
+#[unsafe(export_name = "fusee_fault")]
+extern "C" fn fault(cpu: &mut Cpu, syndrome: u64) -> *mut Frame {
+    match enter(cpu, Trap::Fault(fault::decode(syndrome)), None) {
+        Next::Same => ptr::null_mut(),
+        Next::Other(frame) => frame,
+        Next::Idle => idle(cpu),
+    }
+}
+
+/// First use of floating point since the thread was dispatched. No business of the kernel's state machine.
+#[unsafe(export_name = "fusee_float")]
+extern "C" fn float(cpu: &mut Cpu) {
+    cpu.take_float();
+}
+
+/// Looks at what the interrupt controller has, and handles it.
+#[inline(always)]
+fn take_interrupt(cpu: &mut Cpu) -> Next {
+    let at = clock::now();
+    let number = fusee_bsp::gic::acknowledge();
+    let next = match interrupts::cause(number) {
+        Cause::Trap(trap) => enter(cpu, trap, Some(at)),
+        Cause::Nothing => return Next::Same,
+        Cause::Unknown => {
+            interrupts::refuse(number);
+            Next::Same
+        }
+    };
+    fusee_bsp::gic::end(number);
+    next
+}
+
+/// One trap through the kernel, and everything its outcome asks for.
+#[inline(always)]
+fn enter(cpu: &mut Cpu, trap: Trap, at: Option<Instant>) -> Next {
+    let (mut guard, waited) = STATE.lock();
+    let state = &mut *guard;
+    let outcome = state.kernel.trap(&mut state.board, cpu.id, Entry { trap, at, waited });
+    let same = cpu.runs(outcome.run);
+    if !same {
+        cpu.switch(outcome.run);
+    }
+    drop(guard);
+    apply(cpu, outcome, same)
+}
+
+/// Carries out an outcome whose thread is recorded as on this CPU. Outside the lock: all of it is this CPU's
+/// own, or a hint to others.
+#[inline(always)]
+fn apply(cpu: &mut Cpu, outcome: Outcome, same: bool) -> Next {
+    if let Some(timer) = outcome.timer {
+        clock::arm(timer);
+    }
+    if !outcome.kick.is_empty() {
+        interrupts::kick(outcome.kick);
+    }
+    if same {
+        return Next::Same;
+    }
+    match outcome.run {
+        Some(thread) => Next::Other(cpu.dispatch(thread)),
+        None => Next::Idle,
+    }
+}
+
+/// Sleeps until an interrupt brings something to run. Interrupts stay masked: `wfi` ends all the same, and
+/// the interrupt is fetched from the controller, not taken.
+#[cold]
+#[inline(never)]
+fn idle(cpu: &mut Cpu) -> *mut Frame {
+    loop {
+        // SAFETY: `wfi` waits; it changes no state. Not `nomem`: everything stored before it must be.
+        unsafe { asm!("dsb sy", "wfi", options(nostack, preserves_flags)) };
+        // "The same" is to go on sleeping here.
+        if let Next::Other(frame) = take_interrupt(cpu) {
+            return frame;
+        }
+    }
+}
+
+/// The calling CPU enters service: asks the kernel for its first outcome and never comes back.
+///
+/// `before` runs under the lock, before the kernel hears of the CPU.
+pub fn run(cpu: &mut Cpu, before: impl FnOnce(&mut State)) -> ! {
+    let (mut guard, _) = STATE.lock();
+    before(&mut guard);
+    let state = &mut *guard;
+    let outcome = state.kernel.enter(&mut state.board, cpu.id, clock::now());
+    cpu.switch(outcome.run);
+    drop(guard);
+    let frame = match apply(cpu, outcome, false) {
+        Next::Other(frame) => frame,
+        Next::Same | Next::Idle => idle(cpu),
+    };
+    resume(frame)
+}
+
+/// Enters EL0 by `frame`; the current stack is forgotten.
+fn resume(frame: *mut Frame) -> ! {
+    // SAFETY: `fusee_resume` wants the frame of the thread on this CPU in x0: `Cpu::dispatch` made it so. It never
+    // returns; the next exception starts at the top of the kernel stack.
+    unsafe { asm!("b fusee_resume", in("x0") frame, options(noreturn)) }
+}
+

@@ -1,0 +1,508 @@
+//! The device: doorbells in, completions out.
+//!
+//! Three engines, each with one running command at most, and one ring for each engine and
+//! context. [`Device::poll`] looks at everything there is to see at one instant: resets,
+//! doorbells, completions that are due, engines that are free, work left to do.
+//!
+//! # Invariants
+//!
+//! 1. `retired <= next <= seen` in each ring, counted with wrapping, and `seen - retired` is
+//!    at most [`RING_ENTRIES`]. `next - retired` is 1 while a command of the ring runs, else 0.
+//! 2. An engine is free only if nothing is queued for it.
+//! 3. What the device counts, it keeps for itself and only copies into the status page: no
+//!    client can change its mind by writing there.
+//!
+//! Not here: the work of a command (`work.rs`), translation (`space.rs`).
+
+use crate::space::{Fault, Space};
+use crate::work::{self, Progress, Scratch};
+use crate::{Bus, BusError, Window};
+use fusee_accel::sharing::{Arrival, Client, FirstComeFirstServed, Sharing, Waiting};
+use fusee_accel_contract::{
+    COMMAND_BYTES, CONTEXT_FAULT, CONTEXT_FAULT_ADDRESS, CONTEXT_FAULT_COMMAND, CONTEXT_FAULT_COUNT, CONTEXT_FLAGS,
+    CONTEXT_TABLE, CONTEXT_TABLE_ENTRIES, CONTEXT_VALID, CONTEXTS, CONTROL_CONTEXTS, CONTROL_ENGINES, CONTROL_FEATURES,
+    CONTROL_LATE_COMPLETIONS, CONTROL_MAGIC, CONTROL_VERSION, Command, DOORBELL_PAGES, DOORBELL_SUBMITTED, ENGINES,
+    EngineIndex, FEATURE_BURN, FEATURE_RESET, FEATURE_TRANSLATION, FENCE_ERROR, FaultKind, FaultWord, Fence, MAGIC,
+    Memory, Operation, PAGE_BYTES, RING_BASE, RING_ENTRIES, VERSION, control_context, control_reset_done,
+    control_reset_request, doorbell_page, outstanding, ring_slot, status_busy, status_retired, timing,
+};
+
+//--- Public types
+
+/// Where the device finds what it may touch, in physical addresses.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Description {
+    /// The control page.
+    pub control: u64,
+    /// The status page.
+    pub status: u64,
+    /// The first of [`DOORBELL_PAGES`] doorbell pages, one after the other.
+    pub doorbells: u64,
+    /// Device memory.
+    pub local: Window,
+    /// Memory of the board in which clients and translation tables may be.
+    pub system: Window,
+}
+
+/// Why a [`Description`] was refused.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum DescriptionError {
+    /// An address or length is not a multiple of a page, or a range goes beyond 2^64.
+    Unaligned,
+    /// Two of the five ranges share an address: a client could be given the device's own pages.
+    Overlap,
+    /// The bus knows no memory where a page of the device should be.
+    Bus,
+}
+
+/// What the caller of [`Device::poll`] must do.
+#[must_use]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Actions {
+    /// Raise the device's interrupt, once: something retired, or faulted, or was reset.
+    pub interrupt: bool,
+    /// When to poll again, unless a kick comes first. Not after `now`: again at once.
+    /// `None`: only a kick can change anything.
+    pub next: Option<u64>,
+}
+
+/// The whole device. Large: it belongs into a static, not onto a stack.
+pub struct Device<P = FirstComeFirstServed> {
+    policy: P,
+    description: Description,
+    rings: [[Ring; CONTEXTS]; ENGINES],
+    engines: [Engine; ENGINES],
+    reset_done: [[u32; CONTEXTS]; ENGINES],
+    faults: [u32; CONTEXTS],
+    late_completions: u32,
+    configured: bool,
+    interrupt: bool,
+    scratch: Scratch,
+}
+
+/// The commands of one engine and context, by number.
+#[derive(Clone, Copy)]
+struct Ring {
+    seen: u32,
+    next: u32,
+    retired: u32,
+    /// A doorbell made no sense; nothing is taken from it until a reset.
+    halted: bool,
+    arrivals: [u64; RING_ENTRIES as usize],
+}
+
+struct Engine {
+    running: Option<Running>,
+    /// When the last command ended.
+    free_at: u64,
+    busy: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Running {
+    context: usize,
+    number: u32,
+    start: u64,
+    due: u64,
+    operation: Operation,
+    fence: Option<Fence>,
+    fault: Option<Fault>,
+    progress: Progress,
+}
+
+//--- Public functions
+
+impl Device {
+    /// A device that has not been configured and serves in order of arrival. All zeros.
+    pub const EMPTY: Self = Self::new(FirstComeFirstServed);
+}
+
+impl<P: Sharing> Device<P> {
+    /// A device that has not been configured.
+    pub const fn new(policy: P) -> Self {
+        Self {
+            policy,
+            description: Description {
+                control: 0,
+                status: 0,
+                doorbells: 0,
+                local: Window { base: 0, length: 0 },
+                system: Window { base: 0, length: 0 },
+            },
+            rings: [[Ring::EMPTY; CONTEXTS]; ENGINES],
+            engines: [const { Engine { running: None, free_at: 0, busy: 0 } }; ENGINES],
+            reset_done: [[0; CONTEXTS]; ENGINES],
+            faults: [0; CONTEXTS],
+            late_completions: 0,
+            configured: false,
+            interrupt: false,
+            scratch: Scratch::EMPTY,
+        }
+    }
+
+    /// Connects the device to memory, once, before the first poll.
+    ///
+    /// Every ring starts empty at the value of its doorbell, and every reset counts as done.
+    /// [`MAGIC`] appears in the control page when all else is in place.
+    ///
+    /// # Errors
+    /// [`DescriptionError`]. The device then stays as it was.
+    pub fn configure(&mut self, description: Description, bus: &mut impl Bus) -> Result<(), DescriptionError> {
+        description.check()?;
+        let before = core::mem::replace(&mut self.description, description);
+        if let Err(BusError) = self.introduce(bus) {
+            self.description = before;
+            return Err(DescriptionError::Bus);
+        }
+        self.configured = true;
+        Ok(())
+    }
+
+    /// Looks at the world at instant `now`, in nanoseconds that never go back.
+    ///
+    /// Call it after each kick and at each instant it asked for. It costs some thousand
+    /// instructions, and a slice of work if there is any.
+    ///
+    /// A bus that refuses the device's own pages, which [`Device::configure`] has seen working,
+    /// makes the device deaf, not wrong.
+    pub fn poll(&mut self, now: u64, bus: &mut impl Bus) -> Actions {
+        if !self.configured {
+            return Actions { interrupt: false, next: None };
+        }
+        // 1. Hear: what the driver wants forgotten, what the clients want done.
+        for context in 0..CONTEXTS {
+            for engine in EngineIndex::ALL {
+                self.answer_reset(engine, context, now, bus);
+            }
+            if self.is_valid(context, bus) {
+                for engine in EngineIndex::ALL {
+                    self.read_doorbell(engine, context, now, bus);
+                }
+            }
+        }
+        // 2. Announce what is due, in model order; the successor starts where it ended.
+        while let Some(engine) = self.earliest(|running| running.progress == Progress::Finished && running.due <= now) {
+            self.announce(engine, now, bus);
+            self.start_next(engine, bus);
+        }
+        for engine in EngineIndex::ALL {
+            self.start_next(engine, bus);
+        }
+        // 3. Work, a slice, for whoever is due first.
+        if let Some(engine) = self.earliest(|running| running.progress != Progress::Finished) {
+            self.work(engine, bus);
+        }
+        // 4. Say when to come again.
+        let unfinished = self.earliest(|running| running.progress != Progress::Finished);
+        let next = match unfinished {
+            Some(_) => Some(now),
+            None => self.running().map(|(_, running)| running.due).min(),
+        };
+        Actions { interrupt: core::mem::take(&mut self.interrupt), next }
+    }
+
+    /// Completions announced more than [`timing::LATE_TOLERANCE`] after their instant. In a run
+    /// whose results count, this is 0.
+    #[must_use]
+    pub fn late_completions(&self) -> u32 {
+        self.late_completions
+    }
+}
+
+impl Description {
+    fn check(&self) -> Result<(), DescriptionError> {
+        let page = |base, pages| Window { base, length: pages * PAGE_BYTES };
+        let ranges = [
+            page(self.control, 1),
+            page(self.status, 1),
+            page(self.doorbells, DOORBELL_PAGES as u64),
+            self.local,
+            self.system,
+        ];
+        let aligned = |range: &Window| {
+            range.base.is_multiple_of(PAGE_BYTES)
+                && range.length.is_multiple_of(PAGE_BYTES)
+                && range.base.checked_add(range.length).is_some()
+        };
+        if !ranges.iter().all(aligned) {
+            return Err(DescriptionError::Unaligned);
+        }
+        for (index, range) in ranges.iter().enumerate() {
+            if ranges[..index].iter().any(|other| other.overlaps(range)) {
+                return Err(DescriptionError::Overlap);
+            }
+        }
+        Ok(())
+    }
+}
+
+//--- Hearing
+
+impl<P: Sharing> Device<P> {
+    /// Fills control and status page, and starts each ring where its doorbell is.
+    fn introduce(&mut self, bus: &mut impl Bus) -> Result<(), BusError> {
+        let Description { control, status, .. } = self.description;
+        for context in 0..CONTEXTS {
+            for engine in EngineIndex::ALL {
+                let submitted = bus.read_u32(self.doorbell(engine, context))?;
+                *self.ring(engine, context) = Ring::starting_at(submitted);
+                bus.write_u32(status + status_retired(engine, context), submitted)?;
+                let request = bus.read_u32(control + control_reset_request(context, engine))?;
+                self.reset_done[engine.number()][context] = request;
+                bus.write_u32(control + control_reset_done(context, engine), request)?;
+            }
+            let words = control + control_context(context);
+            bus.write_u32(words + CONTEXT_FAULT, 0)?;
+            bus.write_u32(words + CONTEXT_FAULT_COUNT, 0)?;
+        }
+        for engine in EngineIndex::ALL {
+            bus.write_u64(status + status_busy(engine), 0)?;
+        }
+        bus.write_u32(control + CONTROL_VERSION, VERSION)?;
+        bus.write_u32(control + CONTROL_FEATURES, FEATURE_TRANSLATION | FEATURE_RESET | FEATURE_BURN)?;
+        bus.write_u32(control + CONTROL_ENGINES, ENGINES as u32)?;
+        bus.write_u32(control + CONTROL_CONTEXTS, CONTEXTS as u32)?;
+        bus.write_u32(control + CONTROL_LATE_COMPLETIONS, 0)?;
+        bus.write_u32(control + CONTROL_MAGIC, MAGIC)
+    }
+
+    /// Forgets a ring's commands if the driver asks for it.
+    fn answer_reset(&mut self, engine: EngineIndex, context: usize, now: u64, bus: &mut impl Bus) {
+        let Description { control, status, .. } = self.description;
+        let Ok(request) = bus.read_u32(control + control_reset_request(context, engine)) else { return };
+        if request == self.reset_done[engine.number()][context] {
+            return;
+        }
+        let Ok(submitted) = bus.read_u32(self.doorbell(engine, context)) else { return };
+        let unit = &mut self.engines[engine.number()];
+        if let Some(aborted) = unit.running.take_if(|running| running.context == context) {
+            unit.busy = unit.busy.saturating_add(now.min(aborted.due) - aborted.start);
+            unit.free_at = now.min(aborted.due);
+            let busy = unit.busy;
+            let _ = bus.write_u64(status + status_busy(engine), busy);
+        }
+        *self.ring(engine, context) = Ring::starting_at(submitted);
+        self.reset_done[engine.number()][context] = request;
+        let _ = bus.write_u32(status + status_retired(engine, context), submitted);
+        let _ = bus.write_u32(control + control_reset_done(context, engine), request);
+        self.interrupt = true;
+    }
+
+    fn read_doorbell(&mut self, engine: EngineIndex, context: usize, now: u64, bus: &mut impl Bus) {
+        let Ok(submitted) = bus.read_u32(self.doorbell(engine, context)) else { return };
+        let ring = self.ring(engine, context);
+        if submitted == ring.seen || ring.halted {
+            return;
+        }
+        let claimed = outstanding(submitted, ring.retired);
+        // Neither more than fits, nor less than was there before.
+        if claimed > RING_ENTRIES || claimed < outstanding(ring.seen, ring.retired) {
+            ring.halted = true;
+            let number = ring.seen;
+            let fault = Fault { kind: FaultKind::DoorbellOverrun, address: u64::from(submitted) };
+            self.record(engine, context, number, fault, bus);
+            return;
+        }
+        while ring.seen != submitted {
+            ring.arrivals[(ring.seen % RING_ENTRIES) as usize] = now;
+            ring.seen = ring.seen.wrapping_add(1);
+        }
+    }
+}
+
+//--- Running
+
+impl<P: Sharing> Device<P> {
+    /// Starts the next command on a free engine, if one is queued.
+    fn start_next(&mut self, engine: EngineIndex, bus: &mut impl Bus) {
+        let unit = &self.engines[engine.number()];
+        if unit.running.is_some() {
+            return;
+        }
+        let waiting = |context: usize, ring: &Ring| Waiting {
+            client: Client(context as u8),
+            arrival: Arrival(ring.arrivals[(ring.next % RING_ENTRIES) as usize]),
+        };
+        let heads = || {
+            let rings = self.rings[engine.number()].iter().enumerate();
+            rings.filter(|(_, ring)| ring.next != ring.seen).map(|(context, ring)| waiting(context, ring))
+        };
+        // The choice is made when the engine becomes free, or when the first command arrives;
+        // what arrives later is no part of it.
+        let Some(first) = heads().map(|head| head.arrival.0).min() else { return };
+        let start = unit.free_at.max(first);
+        let mut list = [Waiting { client: Client(0), arrival: Arrival(0) }; CONTEXTS];
+        let mut length = 0;
+        for (place, head) in list.iter_mut().zip(heads().filter(|head| head.arrival.0 <= start)) {
+            *place = head;
+            length += 1;
+        }
+        let list = &list[..length];
+        // A policy that answers nonsense gets the first.
+        let chosen = self.policy.choose(list).and_then(|position| list.get(position)).unwrap_or(&list[0]);
+        self.start(engine, usize::from(chosen.client.0), start, bus);
+    }
+
+    fn start(&mut self, engine: EngineIndex, context: usize, start: u64, bus: &mut impl Bus) {
+        let ring = self.ring(engine, context);
+        let number = ring.next;
+        ring.next = ring.next.wrapping_add(1);
+
+        let slot = RING_BASE + ring_slot(engine, number);
+        let mut bytes = [0; COMMAND_BYTES];
+        let fetched =
+            self.space(context, slot, bus).and_then(|space| space.read(bus, slot, Memory::System, &mut bytes));
+        let bad = Fault { kind: FaultKind::BadCommand, address: slot };
+        let command = fetched
+            .and_then(|()| Command::decode(&bytes).map_err(|_| bad))
+            .and_then(|command| if command.operation.runs_on(engine) { Ok(command) } else { Err(bad) });
+        let running = match command {
+            Ok(command) => Running {
+                context,
+                number,
+                start,
+                due: start.saturating_add(timing::modelled_time(&command, engine)),
+                operation: command.operation,
+                fence: command.fence,
+                fault: None,
+                progress: match command.operation {
+                    Operation::Burn { .. } => Progress::Finished,
+                    _ => Progress::Slices(0),
+                },
+            },
+            Err(fault) => Running {
+                context,
+                number,
+                start,
+                due: start.saturating_add(timing::SETUP),
+                operation: Operation::Burn { time: timing::SETUP },
+                fence: Command::fence_of(&bytes),
+                fault: Some(fault),
+                progress: Progress::Finished,
+            },
+        };
+        self.engines[engine.number()].running = Some(running);
+    }
+
+    /// Does a slice of work, or several small ones.
+    fn work(&mut self, engine: EngineIndex, bus: &mut impl Bus) {
+        let Some(mut running) = self.engines[engine.number()].running else { return };
+        let space = self.space(running.context, 0, bus);
+        let mut instructions = 0;
+        while let Progress::Slices(done) = running.progress
+            && instructions < work::ENOUGH
+        {
+            let slice =
+                space.and_then(|space| work::slice(&running.operation, engine, done, &mut self.scratch, &space, bus));
+            match slice {
+                Ok(slice) => {
+                    running.progress = slice.progress;
+                    instructions += slice.instructions;
+                }
+                Err(fault) => {
+                    running.fault = Some(fault);
+                    running.progress = Progress::Finished;
+                }
+            }
+        }
+        self.engines[engine.number()].running = Some(running);
+    }
+
+    /// Tells everybody that a command has ended: fault, fence, retired word, interrupt.
+    fn announce(&mut self, engine: EngineIndex, now: u64, bus: &mut impl Bus) {
+        let Description { control, status, .. } = self.description;
+        let unit = &mut self.engines[engine.number()];
+        let Some(running) = unit.running.take() else { return };
+        unit.free_at = running.due;
+        unit.busy = unit.busy.saturating_add(running.due - running.start);
+        let busy = unit.busy;
+        let Running { context, number, .. } = running;
+
+        let mut fault = running.fault;
+        if let Some(fence) = running.fence {
+            let error = if fault.is_some() { FENCE_ERROR } else { 0 };
+            let written = self
+                .space(context, fence.address, bus)
+                .and_then(|space| space.write_word(bus, fence.address, fence.value | error));
+            fault = fault.or(written.err());
+        }
+        if let Some(fault) = fault {
+            self.record(engine, context, number, fault, bus);
+        }
+        if now > running.due.saturating_add(timing::LATE_TOLERANCE) {
+            self.late_completions = self.late_completions.saturating_add(1);
+            let _ = bus.write_u32(control + CONTROL_LATE_COMPLETIONS, self.late_completions);
+        }
+        let ring = self.ring(engine, context);
+        ring.retired = ring.retired.wrapping_add(1);
+        let retired = ring.retired;
+        let _ = bus.write_u64(status + status_busy(engine), busy);
+        let _ = bus.write_u32(status + status_retired(engine, context), retired);
+        self.interrupt = true;
+    }
+
+    /// Keeps a context's first fault, and counts all of them.
+    fn record(&mut self, engine: EngineIndex, context: usize, number: u32, fault: Fault, bus: &mut impl Bus) {
+        let words = self.description.control + control_context(context);
+        self.faults[context] = self.faults[context].wrapping_add(1);
+        let _ = bus.write_u32(words + CONTEXT_FAULT_COUNT, self.faults[context]);
+        if bus.read_u32(words + CONTEXT_FAULT) == Ok(0) {
+            let _ = bus.write_u64(words + CONTEXT_FAULT_ADDRESS, fault.address);
+            let _ = bus.write_u32(words + CONTEXT_FAULT_COMMAND, number);
+            let _ = bus.write_u32(words + CONTEXT_FAULT, FaultWord { kind: fault.kind, engine }.encode());
+        }
+        self.interrupt = true;
+    }
+}
+
+//--- Small things
+
+impl Ring {
+    const EMPTY: Self = Self::starting_at(0);
+
+    const fn starting_at(number: u32) -> Self {
+        let arrivals = [0; RING_ENTRIES as usize];
+        Self { seen: number, next: number, retired: number, halted: false, arrivals }
+    }
+}
+
+impl<P> Device<P> {
+    fn ring(&mut self, engine: EngineIndex, context: usize) -> &mut Ring {
+        &mut self.rings[engine.number()][context]
+    }
+
+    fn doorbell(&self, engine: EngineIndex, context: usize) -> u64 {
+        self.description.doorbells + doorbell_page(engine, context) + DOORBELL_SUBMITTED
+    }
+
+    fn running(&self) -> impl Iterator<Item = (EngineIndex, &Running)> {
+        EngineIndex::ALL
+            .into_iter()
+            .filter_map(|engine| Some((engine, self.engines[engine.number()].running.as_ref()?)))
+    }
+
+    /// Of the engines whose command is `wanted`, the one that is due first.
+    fn earliest(&self, wanted: impl Fn(&Running) -> bool) -> Option<EngineIndex> {
+        let wanted = self.running().filter(|(_, running)| wanted(running));
+        wanted.min_by_key(|(_, running)| running.due).map(|(engine, _)| engine)
+    }
+
+    fn is_valid(&self, context: usize, bus: &mut impl Bus) -> bool {
+        let flags = bus.read_u32(self.description.control + control_context(context) + CONTEXT_FLAGS);
+        flags == Ok(CONTEXT_VALID)
+    }
+
+    /// What a context may touch now, or a fault about `address`.
+    fn space(&self, context: usize, address: u64, bus: &mut impl Bus) -> Result<Space, Fault> {
+        if !self.is_valid(context, bus) {
+            return Err(Fault { kind: FaultKind::ContextInvalid, address });
+        }
+        let words = self.description.control + control_context(context);
+        let table = bus.read_u64(words + CONTEXT_TABLE);
+        let entries = bus.read_u32(words + CONTEXT_TABLE_ENTRIES);
+        let (Ok(table), Ok(entries)) = (table, entries) else {
+            return Err(Fault { kind: FaultKind::Bus, address });
+        };
+        Ok(Space { table, entries, local: self.description.local, system: self.description.system })
+    }
+}

@@ -1,0 +1,36 @@
+//! The accelerator of `accel/contract`, as a pure state machine in virtual time.
+//!
+//! Time comes in as an argument, memory is reached through a [`Bus`], and what must happen
+//! next goes out as [`Actions`]. The same code runs in the simulator and as the firmware of
+//! an emulated engine core; the two differ in their bus and in where time comes from.
+//!
+//! # Invariants
+//!
+//! 1. On behalf of a context the device touches only pages that the context's translation
+//!    table maps, of the right memory, inside the windows of its [`Description`].
+//! 2. Commands of one engine and context run in ring order, one at a time for each engine.
+//! 3. A completion is announced at its modelled instant or later, never earlier, and only
+//!    after the real work is done. Announcing too late is counted.
+//! 4. Whatever a client writes, the device keeps going, and other contexts notice nothing.
+//!
+//! # Why the work is done in slices
+//!
+//! A block match is a millisecond of real work. If one call did it all, a copy that ends
+//! meanwhile would be announced late. So each call of [`Device::poll`] does at most one
+//! slice, some 16,000 instructions, and asks to be called again.
+//!
+//! Not here: kicks, interrupts lines, clocks (`qemu/engine-core`); pages and times
+//! (`accel/contract`).
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod bus;
+mod device;
+pub mod kernels;
+mod space;
+mod work;
+
+pub use bus::{Bus, BusError};
+pub use device::{Actions, Description, DescriptionError, Device};
+pub use space::Window;

@@ -1,0 +1,162 @@
+//! The real work of one command, a slice at a time.
+//!
+//! A slice is bounded, some 16,000 instructions, whatever the command says, and says itself
+//! how much it was, so that small ones can be done together. It faults at the
+//! first page it may not touch, and then nothing more of the command is done.
+
+use crate::Bus;
+use crate::kernels::{self, Search};
+use crate::space::{Fault, Space};
+use fusee_accel_contract::{EngineIndex, IMAGE_PIXELS, ImageSize, MATCH_BYTES, MatchResult, Memory, Operation};
+
+/// Bytes of a copy in a slice.
+const COPY_SLICE: u64 = 4096;
+/// Pixels of a gradient or shift in a slice, rounded down to rows, at least one row.
+const PIXEL_SLICE: usize = 1024;
+/// Comparisons of a block match in a slice, counting rows as [`Search::step`] does.
+const COMPARISON_SLICE: usize = 2048;
+
+/// How far a command has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Progress {
+    /// This many slices are done.
+    Slices(u64),
+    /// All is done, or given up.
+    Finished,
+}
+
+/// Instructions after which a poll does no further slice.
+pub(crate) const ENOUGH: usize = 8000;
+
+/// One slice: how far the command has come, and roughly how many instructions it took.
+pub(crate) struct Slice {
+    pub progress: Progress,
+    pub instructions: usize,
+}
+
+/// One image, aligned so that a bus may fill it word by word.
+#[repr(C, align(8))]
+struct Image([u8; IMAGE_PIXELS]);
+
+/// What the execution engine works on. Only one command at a time needs it.
+pub(crate) struct Scratch {
+    first: Image,
+    second: Image,
+    output: Image,
+    search: Search,
+    displacement: (i32, i32),
+}
+
+impl Scratch {
+    pub const EMPTY: Self = Self {
+        first: Image([0; IMAGE_PIXELS]),
+        second: Image([0; IMAGE_PIXELS]),
+        output: Image([0; IMAGE_PIXELS]),
+        search: Search::idle(),
+        displacement: (0, 0),
+    };
+}
+
+/// Does the slice after `done` others; says how far the command has come.
+pub(crate) fn slice(
+    operation: &Operation,
+    engine: EngineIndex,
+    done: u64,
+    scratch: &mut Scratch,
+    space: &Space,
+    bus: &mut impl Bus,
+) -> Result<Slice, Fault> {
+    let more = |instructions| Ok(Slice { progress: Progress::Slices(done + 1), instructions });
+    let last = |instructions| Ok(Slice { progress: Progress::Finished, instructions });
+    match *operation {
+        Operation::Burn { .. } => last(0),
+        Operation::Copy { source, destination, length } => {
+            let (from, to) = match engine {
+                EngineIndex::CopyIn => (Memory::System, Memory::Local),
+                EngineIndex::CopyOut | EngineIndex::Execution => (Memory::Local, Memory::System),
+            };
+            let begin = done * COPY_SLICE;
+            let bytes = (length - begin).min(COPY_SLICE);
+            space.copy_part(bus, (destination, to), (source, from), begin, bytes)?;
+            if begin + bytes < length { more(bytes as usize) } else { last(bytes as usize) }
+        }
+        Operation::Gradient { source, destination, size } => {
+            let Scratch { first, output, .. } = scratch;
+            let Some(row) = done.checked_sub(1) else {
+                space.read(bus, source, Memory::Local, &mut first.0[..size.pixels()])?;
+                return more(size.pixels());
+            };
+            if let Some(rows) = rows(size, row) {
+                let pixels = rows.len() * usize::from(size.width);
+                kernels::gradient_rows(&first.0, size, rows, &mut output.0);
+                return more(17 * pixels);
+            }
+            space.write(bus, destination, Memory::Local, &output.0[..size.pixels()])?;
+            last(size.pixels())
+        }
+        Operation::BlockMatch { reference, current, result, size, radius, stride } => {
+            let Scratch { first, second, search, .. } = scratch;
+            match done {
+                0 => {
+                    space.read(bus, reference, Memory::Local, &mut first.0[..size.pixels()])?;
+                    more(size.pixels())
+                }
+                1 => {
+                    space.read(bus, current, Memory::Local, &mut second.0[..size.pixels()])?;
+                    *search = Search::new(radius, stride);
+                    more(size.pixels())
+                }
+                _ => match search.step(&first.0, &second.0, size, COMPARISON_SLICE) {
+                    None => more(9 * COMPARISON_SLICE),
+                    Some(found) => {
+                        space.write(bus, result, Memory::Local, &found.encode())?;
+                        last(ENOUGH)
+                    }
+                },
+            }
+        }
+        Operation::Shift { source, destination, displacement, size } => {
+            let Scratch { first, output, displacement: moved, .. } = scratch;
+            let Some(row) = done.checked_sub(1) else {
+                let mut result = [0; MATCH_BYTES];
+                space.read(bus, displacement, Memory::Local, &mut result)?;
+                let result = MatchResult::decode(&result);
+                *moved = (result.dx, result.dy);
+                space.read(bus, source, Memory::Local, &mut first.0[..size.pixels()])?;
+                return more(size.pixels());
+            };
+            if let Some(rows) = rows(size, row) {
+                let pixels = rows.len() * usize::from(size.width);
+                kernels::shift_rows(&first.0, size, *moved, rows, &mut output.0);
+                return more(4 * pixels);
+            }
+            space.write(bus, destination, Memory::Local, &output.0[..size.pixels()])?;
+            last(size.pixels())
+        }
+        Operation::MatrixProduct { left, right, product, order, .. } => {
+            let Scratch { first, second, output, .. } = scratch;
+            let row = 4 * usize::from(order);
+            let all = row * usize::from(order);
+            let Some(index) = done.checked_sub(1) else {
+                space.read(bus, left, Memory::Local, &mut first.0[..all])?;
+                space.read(bus, right, Memory::Local, &mut second.0[..all])?;
+                return more(2 * all);
+            };
+            if index < u64::from(order) {
+                let at = row * index as usize;
+                kernels::matrix_row(&first.0[at..], &second.0, order, &mut output.0[at..]);
+                return more(10 * all / 4);
+            }
+            space.write(bus, product, Memory::Local, &output.0[..all])?;
+            last(all)
+        }
+    }
+}
+
+/// The rows of slice number `index`, or `None` after the last.
+fn rows(size: ImageSize, index: u64) -> Option<core::ops::Range<usize>> {
+    let height = usize::from(size.height);
+    let rows = (PIXEL_SLICE / usize::from(size.width)).max(1);
+    let begin = rows * index as usize;
+    (begin < height).then(|| begin..(begin + rows).min(height))
+}

@@ -1,0 +1,692 @@
+//! The device as its users see it: rings and doorbells in, fences and counters out.
+
+use fusee_accel_contract::*;
+use fusee_device_model::{Actions, Bus, BusError, Description, DescriptionError, Device, Window, kernels};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+const BASE: u64 = 0x4000_0000;
+const DESCRIPTION: Description = Description {
+    control: BASE,
+    status: BASE + 0x1000,
+    doorbells: BASE + 0x2000,
+    local: Window { base: BASE + 0x20_0000, length: 0x10_0000 },
+    system: Window { base: BASE + 0x10_0000, length: 0x10_0000 },
+};
+const TABLE_ENTRIES: u32 = 256;
+
+/// Memory that remembers which pages were touched, and insists on what `Bus` promises.
+struct Ram {
+    bytes: Vec<u8>,
+    read: BTreeSet<u64>,
+    written: BTreeSet<u64>,
+    bulk: usize,
+}
+
+impl Ram {
+    fn at(&self, address: u64, length: usize) -> Result<usize, BusError> {
+        let offset = address.checked_sub(BASE).ok_or(BusError)? as usize;
+        assert!(address % PAGE_BYTES + length as u64 <= PAGE_BYTES, "an access crosses a page");
+        if offset + length <= self.bytes.len() { Ok(offset) } else { Err(BusError) }
+    }
+
+    fn word(&mut self, address: u64, length: usize) -> Result<usize, BusError> {
+        assert_eq!(address % length as u64, 0, "a word is not aligned");
+        self.at(address, length)
+    }
+}
+
+impl Bus for Ram {
+    fn read(&mut self, address: u64, buffer: &mut [u8]) -> Result<(), BusError> {
+        assert_eq!(address % 8, 0);
+        let at = self.at(address, buffer.len())?;
+        self.read.insert(address / PAGE_BYTES * PAGE_BYTES);
+        self.bulk += buffer.len();
+        buffer.copy_from_slice(&self.bytes[at..at + buffer.len()]);
+        Ok(())
+    }
+
+    fn write(&mut self, address: u64, data: &[u8]) -> Result<(), BusError> {
+        assert_eq!(address % 8, 0);
+        let at = self.at(address, data.len())?;
+        self.written.insert(address / PAGE_BYTES * PAGE_BYTES);
+        self.bulk += data.len();
+        self.bytes[at..at + data.len()].copy_from_slice(data);
+        Ok(())
+    }
+
+    fn read_u32(&mut self, address: u64) -> Result<u32, BusError> {
+        let at = self.word(address, 4)?;
+        self.read.insert(address / PAGE_BYTES * PAGE_BYTES);
+        Ok(u32::from_le_bytes(self.bytes[at..at + 4].try_into().unwrap()))
+    }
+
+    fn write_u32(&mut self, address: u64, value: u32) -> Result<(), BusError> {
+        let at = self.word(address, 4)?;
+        self.written.insert(address / PAGE_BYTES * PAGE_BYTES);
+        self.bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        Ok(())
+    }
+
+    fn read_u64(&mut self, address: u64) -> Result<u64, BusError> {
+        let at = self.word(address, 8)?;
+        self.read.insert(address / PAGE_BYTES * PAGE_BYTES);
+        Ok(u64::from_le_bytes(self.bytes[at..at + 8].try_into().unwrap()))
+    }
+
+    fn write_u64(&mut self, address: u64, value: u64) -> Result<(), BusError> {
+        let at = self.word(address, 8)?;
+        self.written.insert(address / PAGE_BYTES * PAGE_BYTES);
+        self.bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        Ok(())
+    }
+}
+
+/// A device with its memory; the test plays driver and clients.
+struct Rig {
+    device: Box<Device>,
+    ram: Ram,
+}
+
+impl Rig {
+    /// Contexts 1 and 2 each have 64 local pages from device address 64 * 4096 on, 64 system
+    /// pages from 128 * 4096 on, and their ring page.
+    fn new() -> Self {
+        let ram = Ram { bytes: vec![0; 0x30_0000], read: BTreeSet::new(), written: BTreeSet::new(), bulk: 0 };
+        let mut rig = Self { device: Box::new(Device::EMPTY), ram };
+        assert_eq!(rig.device.configure(DESCRIPTION, &mut rig.ram), Ok(()));
+        for context in 1..=2 {
+            rig.open(context);
+            for page in 0..64 {
+                rig.map(context, LOCAL + page * PAGE_BYTES, local(context, LOCAL + page * PAGE_BYTES), true);
+                rig.map(context, SYSTEM + page * PAGE_BYTES, system(context, SYSTEM + page * PAGE_BYTES), true);
+            }
+        }
+        rig
+    }
+
+    fn open(&mut self, context: usize) {
+        let words = DESCRIPTION.control + control_context(context);
+        self.ram.write_u64(words + CONTEXT_TABLE, table(context)).unwrap();
+        self.ram.write_u32(words + CONTEXT_TABLE_ENTRIES, TABLE_ENTRIES).unwrap();
+        self.ram.write_u32(words + CONTEXT_FLAGS, CONTEXT_VALID).unwrap();
+        self.map(context, RING_BASE, ring_page(context), true);
+    }
+
+    fn map(&mut self, context: usize, address: u64, page: u64, writable: bool) {
+        let memory = if DESCRIPTION.local.contains(page, 1) { Memory::Local } else { Memory::System };
+        self.map_raw(context, address, TableEntry { page, writable, memory }.encode());
+    }
+
+    fn map_raw(&mut self, context: usize, address: u64, entry: u64) {
+        self.ram.write_u64(table(context) + table_index(address) * ENTRY_BYTES, entry).unwrap();
+    }
+
+    fn submitted(&mut self, engine: EngineIndex, context: usize) -> u32 {
+        self.ram.read_u32(DESCRIPTION.doorbells + doorbell_page(engine, context)).unwrap()
+    }
+
+    fn retired(&mut self, engine: EngineIndex, context: usize) -> u32 {
+        self.ram.read_u32(DESCRIPTION.status + status_retired(engine, context)).unwrap()
+    }
+
+    fn ring(&mut self, engine: EngineIndex, context: usize, submitted: u32) {
+        self.ram.write_u32(DESCRIPTION.doorbells + doorbell_page(engine, context), submitted).unwrap();
+    }
+
+    fn submit_bytes(&mut self, engine: EngineIndex, context: usize, bytes: &[u8; 64]) {
+        let number = self.submitted(engine, context);
+        self.ram.write(ring_page(context) + ring_slot(engine, number), bytes).unwrap();
+        self.ring(engine, context, number.wrapping_add(1));
+    }
+
+    /// Submits with fence number `fence`, value 1 + `fence`.
+    fn submit(&mut self, engine: EngineIndex, context: usize, operation: Operation, fence: usize) {
+        let fence = Some(Fence { address: fence_address(fence), value: 1 + fence as u32 });
+        self.submit_bytes(engine, context, &Command { operation, fence }.encode());
+    }
+
+    fn fence(&mut self, context: usize, fence: usize) -> FenceState {
+        let word = self.ram.read_u32(ring_page(context) + fence_offset(fence)).unwrap();
+        fence_state(word, 1 + fence as u32)
+    }
+
+    /// Polls at `now` until the device asks for a later instant.
+    fn poll(&mut self, now: u64) -> Actions {
+        let mut interrupt = false;
+        loop {
+            let actions = self.device.poll(now, &mut self.ram);
+            interrupt |= actions.interrupt;
+            if actions.next.is_none_or(|next| next > now) {
+                return Actions { interrupt, ..actions };
+            }
+        }
+    }
+
+    /// Polls at each instant the device asks for; returns those at which it interrupted.
+    fn run(&mut self, mut now: u64) -> Vec<u64> {
+        let mut interrupts = Vec::new();
+        loop {
+            let actions = self.poll(now);
+            if actions.interrupt {
+                interrupts.push(now);
+            }
+            let Some(next) = actions.next else { return interrupts };
+            now = next;
+        }
+    }
+
+    fn faults(&mut self, context: usize) -> u32 {
+        self.ram.read_u32(DESCRIPTION.control + control_context(context) + CONTEXT_FAULT_COUNT).unwrap()
+    }
+
+    fn first_fault(&mut self, context: usize) -> Option<FaultKind> {
+        let word = self.ram.read_u32(DESCRIPTION.control + control_context(context) + CONTEXT_FAULT).unwrap();
+        FaultWord::decode(word).map(|word| word.kind)
+    }
+
+    fn fill(&mut self, physical: u64, bytes: &[u8]) {
+        let at = (physical - BASE) as usize;
+        self.ram.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn bytes(&self, physical: u64, length: usize) -> &[u8] {
+        &self.ram.bytes[(physical - BASE) as usize..][..length]
+    }
+}
+
+/// Device addresses at which contexts 1 and 2 have memory.
+const LOCAL: u64 = 64 * PAGE_BYTES;
+const SYSTEM: u64 = 128 * PAGE_BYTES;
+
+fn table(context: usize) -> u64 {
+    DESCRIPTION.system.base + context as u64 * PAGE_BYTES
+}
+
+fn ring_page(context: usize) -> u64 {
+    DESCRIPTION.system.base + 0x1_0000 + context as u64 * PAGE_BYTES
+}
+
+/// The physical address behind a local device address.
+fn local(context: usize, address: u64) -> u64 {
+    DESCRIPTION.local.base + context as u64 * 0x4_0000 + (address - LOCAL)
+}
+
+fn system(context: usize, address: u64) -> u64 {
+    DESCRIPTION.system.base + context as u64 * 0x4_0000 + (address - SYSTEM)
+}
+
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+const MILLISECOND: u64 = 1_000_000;
+const BURN: Operation = Operation::Burn { time: MILLISECOND };
+const CAMERA: ImageSize = ImageSize { width: 128, height: 96 };
+
+fn time(operation: Operation, engine: EngineIndex) -> u64 {
+    timing::modelled_time(&Command { operation, fence: None }, engine)
+}
+
+//--- Work
+
+#[test]
+fn a_picture_is_stabilised_through_all_three_engines() {
+    let mut rig = Rig::new();
+    let still = noise(CAMERA.pixels());
+    let mut moved = vec![0; CAMERA.pixels()];
+    kernels::shift(&still, CAMERA, (-5, 3), &mut moved);
+    rig.fill(system(1, SYSTEM), &still);
+    rig.fill(system(1, SYSTEM + 0x4000), &moved);
+
+    let (still_gradient, moved_gradient, result, out) =
+        (LOCAL + 0x8000, LOCAL + 0xC000, LOCAL + 0x1_0000, LOCAL + 0x1_4000);
+    let copy = Operation::Copy { source: SYSTEM, destination: LOCAL, length: 0x8000 };
+    rig.submit(EngineIndex::CopyIn, 1, copy, 0);
+    let copied = time(copy, EngineIndex::CopyIn);
+    assert_eq!(rig.run(0), [copied]);
+
+    let size = CAMERA;
+    let work = [
+        Operation::Gradient { source: LOCAL, destination: still_gradient, size },
+        Operation::Gradient { source: LOCAL + 0x4000, destination: moved_gradient, size },
+        Operation::BlockMatch {
+            reference: still_gradient,
+            current: moved_gradient,
+            result,
+            size,
+            radius: 6,
+            stride: 4,
+        },
+        Operation::Shift { source: LOCAL + 0x4000, destination: out, displacement: result, size },
+    ];
+    let mut instant = copied;
+    let mut expected = Vec::new();
+    for (fence, operation) in (1..).zip(work) {
+        rig.submit(EngineIndex::Execution, 1, operation, fence);
+        instant += time(operation, EngineIndex::Execution);
+        expected.push(instant);
+    }
+    assert_eq!(rig.run(copied), expected);
+
+    let mut gradient = vec![0; CAMERA.pixels()];
+    kernels::gradient(&still, CAMERA, &mut gradient);
+    assert_eq!(rig.bytes(local(1, still_gradient), CAMERA.pixels()), gradient);
+    let found = MatchResult::decode(rig.bytes(local(1, result), MATCH_BYTES).try_into().unwrap());
+    assert_eq!((found.dx, found.dy), (5, -3));
+
+    let back = Operation::Copy { source: out, destination: SYSTEM + 0x8000, length: 0x3000 };
+    rig.submit(EngineIndex::CopyOut, 1, back, 5);
+    rig.run(instant);
+    let mut expected = vec![0; CAMERA.pixels()];
+    kernels::shift(&moved, CAMERA, (5, -3), &mut expected);
+    assert_eq!(rig.bytes(system(1, SYSTEM + 0x8000), CAMERA.pixels()), expected);
+    assert!((0..=5).all(|fence| rig.fence(1, fence) == FenceState::Done));
+    assert_eq!((rig.faults(1), rig.device.late_completions()), (0, 0));
+}
+
+#[test]
+fn a_product_of_matrices_takes_the_time_it_was_told() {
+    let mut rig = Rig::new();
+    let words = |from: u32| (from..from + 16).flat_map(u32::to_le_bytes).collect::<Vec<u8>>();
+    let identity: Vec<u8> = (0..16).flat_map(|i| u32::from(i % 5 == 0).to_le_bytes()).collect();
+    rig.fill(local(1, LOCAL), &words(7));
+    rig.fill(local(1, LOCAL + 64), &identity);
+    let product = Operation::MatrixProduct {
+        left: LOCAL,
+        right: LOCAL + 64,
+        product: LOCAL + 128,
+        order: 4,
+        time: 5 * MILLISECOND,
+    };
+    rig.submit(EngineIndex::Execution, 1, product, 0);
+    assert_eq!(rig.run(10), [10 + 5 * MILLISECOND]);
+    assert_eq!(rig.bytes(local(1, LOCAL + 128), 64), words(7));
+}
+
+/// Given the longest work there is, no poll moves more than two images or compares long, so
+/// that a completion on another engine is announced in time.
+#[test]
+fn long_work_is_done_in_many_polls() {
+    let mut rig = Rig::new();
+    let size = CAMERA;
+    let search = Operation::BlockMatch {
+        reference: LOCAL,
+        current: LOCAL + 0x4000,
+        result: LOCAL + 0x8000,
+        size,
+        radius: 6,
+        stride: 4,
+    };
+    let copy = Operation::Copy { source: SYSTEM, destination: LOCAL + 0x1_0000, length: 0x1_0000 };
+    for (engine, operation, at_least, instructions) in
+        [(EngineIndex::Execution, search, 60, 16_000), (EngineIndex::CopyIn, copy, 15, 4_000)]
+    {
+        rig.submit(engine, 1, operation, 0);
+        let mut polls = 0;
+        loop {
+            rig.ram.bulk = 0;
+            let actions = rig.device.poll(0, &mut rig.ram);
+            assert!(rig.ram.bulk <= 16 * 1024 + 64);
+            if actions.next != Some(0) {
+                break;
+            }
+            polls += 1;
+        }
+        assert!(polls >= at_least, "{polls}");
+        // Real work is at most an eighth of the model, if a slice costs no more than this.
+        assert!(polls * instructions <= time(operation, engine) / 8, "{polls}");
+        rig = Rig::new();
+    }
+}
+
+//--- Time and order
+
+#[test]
+fn nothing_is_announced_before_its_instant() {
+    let mut rig = Rig::new();
+    rig.submit(EngineIndex::Execution, 1, BURN, 0);
+    assert_eq!(rig.poll(5), Actions { interrupt: false, next: Some(5 + MILLISECOND) });
+    assert!(!rig.poll(4 + MILLISECOND).interrupt);
+    assert_eq!((rig.retired(EngineIndex::Execution, 1), rig.fence(1, 0)), (0, FenceState::Pending));
+    assert_eq!(rig.poll(5 + MILLISECOND), Actions { interrupt: true, next: None });
+    assert_eq!((rig.retired(EngineIndex::Execution, 1), rig.fence(1, 0)), (1, FenceState::Done));
+}
+
+/// Given two queued burns and a device that is polled late, when the first ends, then the
+/// second is taken to have started there, not at the poll.
+#[test]
+fn a_late_poll_does_not_delay_the_next_command() {
+    let mut rig = Rig::new();
+    rig.submit(EngineIndex::Execution, 1, BURN, 0);
+    rig.submit(EngineIndex::Execution, 1, BURN, 1);
+    let _ = rig.poll(0);
+    assert_eq!(rig.poll(MILLISECOND + 7).next, Some(2 * MILLISECOND));
+    // What arrives after the engine became free starts when it arrives.
+    let _ = rig.poll(2 * MILLISECOND);
+    rig.submit(EngineIndex::Execution, 1, BURN, 2);
+    assert_eq!(rig.poll(3 * MILLISECOND).next, Some(4 * MILLISECOND));
+    let _ = rig.poll(4 * MILLISECOND);
+    let busy = rig.ram.read_u64(DESCRIPTION.status + status_busy(EngineIndex::Execution));
+    assert_eq!(busy, Ok(3 * MILLISECOND));
+}
+
+#[test]
+fn only_a_completion_beyond_the_tolerance_is_late() {
+    for (excess, late) in [(0, 0), (timing::LATE_TOLERANCE, 0), (timing::LATE_TOLERANCE + 1, 1)] {
+        let mut rig = Rig::new();
+        rig.submit(EngineIndex::CopyOut, 1, BURN, 0);
+        let _ = rig.poll(0);
+        let _ = rig.poll(MILLISECOND + excess);
+        assert_eq!(rig.device.late_completions(), late);
+        assert_eq!(rig.ram.read_u32(DESCRIPTION.control + CONTROL_LATE_COMPLETIONS), Ok(late));
+    }
+}
+
+#[test]
+fn engines_work_side_by_side() {
+    let mut rig = Rig::new();
+    for engine in EngineIndex::ALL {
+        rig.submit(engine, 1, BURN, engine.number());
+    }
+    assert_eq!(rig.run(0), [MILLISECOND]);
+}
+
+#[test]
+fn an_endless_burn_never_ends() {
+    let mut rig = Rig::new();
+    rig.submit(EngineIndex::Execution, 1, Operation::Burn { time: u64::MAX }, 0);
+    assert_eq!(rig.poll(3).next, Some(u64::MAX));
+}
+
+//--- Faults
+
+#[test]
+fn a_bad_command_fails_alone() {
+    let mut rig = Rig::new();
+    let fence = Some(Fence { address: fence_address(0), value: 1 });
+    let mut unknown = Command { operation: BURN, fence }.encode();
+    unknown[0] = 99;
+    rig.submit_bytes(EngineIndex::Execution, 1, &unknown);
+    rig.submit(EngineIndex::Execution, 1, BURN, 1);
+    assert_eq!(rig.run(0), [timing::SETUP, timing::SETUP + MILLISECOND]);
+    assert_eq!((rig.fence(1, 0), rig.fence(1, 1)), (FenceState::Failed, FenceState::Done));
+    assert_eq!((rig.faults(1), rig.first_fault(1)), (1, Some(FaultKind::BadCommand)));
+    assert_eq!(rig.retired(EngineIndex::Execution, 1), 2);
+}
+
+#[test]
+fn each_forbidden_access_has_its_own_fault() {
+    let copy = |source, destination| Operation::Copy { source, destination, length: 8 };
+    let hole = 255 * PAGE_BYTES;
+    let cases = [
+        (copy(hole, LOCAL), FaultKind::NotMapped),
+        (copy(u64::from(TABLE_ENTRIES) * PAGE_BYTES, LOCAL), FaultKind::NotMapped),
+        (copy(u64::MAX - 7, LOCAL), FaultKind::NotMapped),
+        (copy(SYSTEM, hole), FaultKind::NotMapped),
+        (copy(LOCAL, LOCAL + 0x1000), FaultKind::WrongMemory),
+        (copy(SYSTEM, SYSTEM + 0x1000), FaultKind::WrongMemory),
+        (copy(SYSTEM, 200 * PAGE_BYTES), FaultKind::NotWritable),
+        (copy(201 * PAGE_BYTES, LOCAL), FaultKind::OutsideWindow),
+        (copy(SYSTEM, 202 * PAGE_BYTES), FaultKind::OutsideWindow),
+    ];
+    for (operation, expected) in cases {
+        let mut rig = Rig::new();
+        rig.map(1, 200 * PAGE_BYTES, DESCRIPTION.local.base, false);
+        // Its own status page, and system memory dressed up as local memory.
+        rig.map(1, 201 * PAGE_BYTES, DESCRIPTION.status, true);
+        let disguise = TableEntry { page: table(1), writable: true, memory: Memory::Local };
+        rig.map_raw(1, 202 * PAGE_BYTES, disguise.encode());
+        rig.submit(EngineIndex::CopyIn, 1, operation, 0);
+        rig.run(0);
+        assert_eq!((rig.faults(1), rig.first_fault(1)), (1, Some(expected)), "{operation:?}");
+        assert_eq!(rig.fence(1, 0), FenceState::Failed);
+    }
+}
+
+#[test]
+fn an_impossible_doorbell_halts_one_ring_until_it_is_reset() {
+    for nonsense in [17, 1 << 31, u32::MAX] {
+        let mut rig = Rig::new();
+        rig.ring(EngineIndex::Execution, 1, nonsense);
+        rig.submit(EngineIndex::CopyIn, 1, BURN, 0);
+        rig.submit(EngineIndex::Execution, 2, BURN, 0);
+        assert_eq!(rig.run(0), [0, MILLISECOND]);
+        assert_eq!((rig.faults(1), rig.first_fault(1)), (1, Some(FaultKind::DoorbellOverrun)));
+        assert_eq!((rig.fence(1, 0), rig.fence(2, 0)), (FenceState::Done, FenceState::Done));
+        assert_eq!((rig.retired(EngineIndex::Execution, 1), rig.faults(2)), (0, 0));
+
+        let request = DESCRIPTION.control + control_reset_request(1, EngineIndex::Execution);
+        rig.ram.write_u32(request, 1).unwrap();
+        let _ = rig.poll(2 * MILLISECOND);
+        let done = DESCRIPTION.control + control_reset_done(1, EngineIndex::Execution);
+        assert_eq!(rig.ram.read_u32(done), Ok(1));
+        assert_eq!(rig.retired(EngineIndex::Execution, 1), nonsense);
+        rig.submit(EngineIndex::Execution, 1, BURN, 1);
+        rig.run(2 * MILLISECOND);
+        assert_eq!(rig.fence(1, 1), FenceState::Done);
+    }
+}
+
+/// Given an endless command and two behind it, when the driver resets that engine for that
+/// context, then the other context's command runs at once.
+#[test]
+fn a_reset_takes_the_engine_from_whoever_holds_it() {
+    let mut rig = Rig::new();
+    rig.submit(EngineIndex::Execution, 1, Operation::Burn { time: u64::MAX }, 0);
+    rig.submit(EngineIndex::Execution, 1, BURN, 1);
+    let _ = rig.poll(0);
+    rig.submit(EngineIndex::Execution, 2, BURN, 0);
+    let _ = rig.poll(MILLISECOND);
+    rig.ram.write_u32(DESCRIPTION.control + control_reset_request(1, EngineIndex::Execution), 77).unwrap();
+    assert_eq!(rig.run(3 * MILLISECOND), [3 * MILLISECOND, 4 * MILLISECOND]);
+    assert_eq!((rig.fence(1, 0), rig.fence(1, 1)), (FenceState::Pending, FenceState::Pending));
+    assert_eq!(rig.fence(2, 0), FenceState::Done);
+    assert!(is_idle(rig.submitted(EngineIndex::Execution, 1), rig.retired(EngineIndex::Execution, 1)));
+    let busy = rig.ram.read_u64(DESCRIPTION.status + status_busy(EngineIndex::Execution));
+    assert_eq!(busy, Ok(4 * MILLISECOND));
+}
+
+#[test]
+fn a_context_taken_away_touches_nothing_more() {
+    let mut rig = Rig::new();
+    let copy = Operation::Copy { source: SYSTEM, destination: LOCAL, length: 0x4000 };
+    rig.submit(EngineIndex::CopyIn, 1, copy, 0);
+    rig.submit(EngineIndex::CopyIn, 1, copy, 1);
+    let _ = rig.device.poll(0, &mut rig.ram);
+    rig.ram.write_u32(DESCRIPTION.control + control_context(1) + CONTEXT_FLAGS, 0).unwrap();
+    rig.ram.written.clear();
+    rig.run(0);
+    assert_eq!(rig.first_fault(1), Some(FaultKind::ContextInvalid));
+    assert_eq!((rig.faults(1), rig.retired(EngineIndex::CopyIn, 1)), (2, 2));
+    assert!(rig.ram.written.iter().all(|&page| page < DESCRIPTION.system.base));
+}
+
+#[test]
+fn a_description_that_exposes_the_device_is_refused() {
+    let mut rig = Rig::new();
+    let mut refused = |description| rig.device.configure(description, &mut rig.ram);
+    let doorbell = DESCRIPTION.doorbells + 23 * PAGE_BYTES;
+    let overlap = Description { local: Window { base: doorbell, length: PAGE_BYTES }, ..DESCRIPTION };
+    assert_eq!(refused(overlap), Err(DescriptionError::Overlap));
+    let unaligned = Description { status: DESCRIPTION.status + 8, ..DESCRIPTION };
+    assert_eq!(refused(unaligned), Err(DescriptionError::Unaligned));
+    let nowhere = Description { control: 0, ..DESCRIPTION };
+    assert_eq!(refused(nowhere), Err(DescriptionError::Bus));
+    assert_eq!(rig.ram.read_u32(DESCRIPTION.control + CONTROL_MAGIC), Ok(MAGIC));
+}
+
+//--- Properties
+
+fn any_engine() -> impl Strategy<Value = EngineIndex> {
+    prop::sample::select(EngineIndex::ALL.as_slice())
+}
+
+/// Commands about the first 16 pages, some of them nonsense.
+fn any_bytes() -> impl Strategy<Value = [u8; 64]> {
+    let address = || prop_oneof![9 => (0_u64..16 * 512).prop_map(|word| word * 8), 1 => any::<u64>()];
+    let size = || (1_u16..80, 1_u16..80).prop_map(|(width, height)| ImageSize { width, height });
+    let operation = prop_oneof![
+        4 => (address(), address(), 1_u64..2048)
+            .prop_map(|(source, destination, words)| Operation::Copy { source, destination, length: words * 8 }),
+        1 => (address(), address(), size())
+            .prop_map(|(source, destination, size)| Operation::Gradient { source, destination, size }),
+        1 => (address(), address(), address(), size()).prop_map(|(reference, current, result, size)| {
+            Operation::BlockMatch { reference, current, result, size, radius: 2, stride: 3 }
+        }),
+        1 => (address(), address(), address(), size()).prop_map(|(source, destination, displacement, size)| {
+            Operation::Shift { source, destination, displacement, size }
+        }),
+        1 => (address(), address(), address(), 1_u16..33).prop_map(|(left, right, product, order)| {
+            Operation::MatrixProduct { left, right, product, order, time: 0 }
+        }),
+        1 => (0..MILLISECOND).prop_map(|time| Operation::Burn { time }),
+    ];
+    let fence = prop::option::of((1_u64..4 * 4096).prop_map(|word| Fence { address: word * 4, value: 1 }));
+    let command = (operation, fence).prop_map(|(operation, fence)| Command { operation, fence }.encode());
+    prop_oneof![9 => command, 1 => any::<[u8; 32]>().prop_map(|half| {
+        core::array::from_fn(|i| half[i % 32])
+    })]
+}
+
+/// What a table may say about a page: anything at all, as often as not something sensible.
+fn any_entry() -> impl Strategy<Value = u64> {
+    let sensible = (0_u64..32, any::<bool>(), any::<bool>()).prop_map(|(page, is_local, writable)| {
+        let base = if is_local { DESCRIPTION.local.base } else { DESCRIPTION.system.base + 0x8_0000 };
+        let memory = if is_local { Memory::Local } else { Memory::System };
+        TableEntry { page: base + page * PAGE_BYTES, writable, memory }.encode()
+    });
+    let anywhere = (0_u64..0x300, 0_u64..8).prop_map(|(page, bits)| (BASE + page * PAGE_BYTES) | bits);
+    prop_oneof![8 => sensible, 2 => anywhere, 1 => any::<u64>(), 1 => Just(0)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn no_context_reaches_a_page_its_table_does_not_give(
+        entries in prop::collection::vec(any_entry(), 16),
+        commands in prop::collection::vec((any_engine(), any_bytes()), 1..12),
+    ) {
+        let mut rig = Rig::new();
+        rig.open(3);
+        for (page, &entry) in (0..).zip(&entries) {
+            if page != table_index(RING_BASE) {
+                rig.map_raw(3, page * PAGE_BYTES, entry);
+            }
+        }
+        for (engine, bytes) in &commands {
+            rig.submit_bytes(*engine, 3, bytes);
+        }
+        // The table as it is now: a command may well overwrite it, if its owner is so careless.
+        let careless = |page: u64| page == table(3) || page == ring_page(3);
+        let given: Vec<TableEntry> = (0..u64::from(TABLE_ENTRIES))
+            .filter_map(|page| TableEntry::decode(rig.ram.read_u64(table(3) + 8 * page).unwrap()))
+            .filter(|entry| {
+                let window = if entry.memory == Memory::Local { DESCRIPTION.local } else { DESCRIPTION.system };
+                window.contains(entry.page, PAGE_BYTES)
+            })
+            .collect();
+        prop_assume!(!given.iter().any(|entry| entry.page == table(3) && entry.writable));
+        rig.ram.read.clear();
+        rig.ram.written.clear();
+        rig.run(0);
+
+        let own = |page: u64| (BASE..DESCRIPTION.doorbells + 24 * PAGE_BYTES).contains(&page);
+        for &page in &rig.ram.read {
+            prop_assert!(own(page) || careless(page) || given.iter().any(|entry| entry.page == page));
+        }
+        let written_by_device = [DESCRIPTION.control, DESCRIPTION.status];
+        for &page in &rig.ram.written {
+            let given = given.iter().any(|entry| entry.page == page && entry.writable);
+            prop_assert!(written_by_device.contains(&page) || given, "{page:#x}");
+        }
+        // And however bad the commands, all of them retire.
+        for engine in EngineIndex::ALL {
+            prop_assert!(is_idle(rig.submitted(engine, 3), rig.retired(engine, 3)));
+        }
+    }
+
+    #[test]
+    fn a_neighbours_faults_change_nothing_but_the_waiting(
+        commands in prop::collection::vec((any_engine(), any_bytes()), 1..12),
+        doorbell: u32,
+        jump: bool,
+    ) {
+        let mut rig = Rig::new();
+        let data = noise(0x2000);
+        rig.fill(system(2, SYSTEM), &data);
+        for (engine, bytes) in &commands {
+            rig.submit_bytes(*engine, 1, bytes);
+        }
+        if jump {
+            rig.ring(EngineIndex::CopyOut, 1, doorbell);
+        }
+        let there = Operation::Copy { source: SYSTEM, destination: LOCAL, length: 0x2000 };
+        rig.submit(EngineIndex::CopyIn, 2, there, 0);
+        rig.run(0);
+        let back = Operation::Copy { source: LOCAL, destination: SYSTEM + 0x8000, length: 0x2000 };
+        rig.submit(EngineIndex::CopyOut, 2, back, 1);
+        rig.run(1000 * MILLISECOND);
+
+        prop_assert_eq!((rig.fence(2, 0), rig.fence(2, 1)), (FenceState::Done, FenceState::Done));
+        prop_assert_eq!((rig.faults(2), rig.first_fault(2)), (0, None));
+        prop_assert_eq!(rig.bytes(system(2, SYSTEM + 0x8000), 0x2000), &data[..]);
+    }
+
+    /// The oracle is a queue that a child could keep: whoever came first goes first, each
+    /// takes as long as it says, nobody starts before it came.
+    #[test]
+    fn commands_end_when_a_simple_queue_says(
+        gaps in prop::collection::vec((0..3 * MILLISECOND, timing::SETUP..4 * MILLISECOND, 1_usize..=2), 1..16),
+    ) {
+        let mut rig = Rig::new();
+        let (mut now, mut free) = (0, 0);
+        let mut expected = Vec::new();
+        let mut announced = Vec::new();
+        let mut next = None;
+        let engine = EngineIndex::Execution;
+        for (fence, &(gap, time, context)) in gaps.iter().enumerate() {
+            now += gap;
+            while let Some(instant) = next.filter(|&instant| instant < now) {
+                let actions = rig.poll(instant);
+                announced.extend(actions.interrupt.then_some(instant));
+                next = actions.next;
+            }
+            // The probe agrees with the oracle on whether anything is left.
+            let idle = (1..=2).all(|c| is_idle(rig.submitted(engine, c), rig.retired(engine, c)));
+            prop_assert_eq!(idle, free < now || expected.is_empty());
+            rig.submit(engine, context, Operation::Burn { time }, fence);
+            free = free.max(now) + time;
+            expected.push(free);
+            let actions = rig.poll(now);
+            announced.extend(actions.interrupt.then_some(now));
+            next = actions.next;
+        }
+        if let Some(next) = next {
+            announced.extend(rig.run(next));
+        }
+        prop_assert_eq!(announced, expected);
+        prop_assert_eq!(rig.device.late_completions(), 0);
+    }
+
+    #[test]
+    fn counters_may_wrap(start in (u32::MAX - 20)..=u32::MAX, count in 1_u32..17) {
+        let mut rig = Rig::new();
+        rig.ring(EngineIndex::Execution, 1, start);
+        // A device that starts here takes the doorbell as it is.
+        *rig.device = Device::EMPTY;
+        prop_assert_eq!(rig.device.configure(DESCRIPTION, &mut rig.ram), Ok(()));
+        for fence in 0..count {
+            rig.submit(EngineIndex::Execution, 1, BURN, fence as usize);
+        }
+        prop_assert_eq!(rig.run(0).len() as u32, count);
+        prop_assert_eq!(rig.retired(EngineIndex::Execution, 1), start.wrapping_add(count));
+        prop_assert_eq!(rig.faults(1), 0);
+    }
+}

@@ -1,0 +1,103 @@
+//! Boards: memory maps and ways to run them, from `qemu/profiles/*.toml`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::quantity::Bytes;
+use crate::schema::Profile;
+
+/// One board. The key words are explained in `qemu/profiles/virt.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Board {
+    /// Where memory lies.
+    pub memory: Memory,
+    /// How the accelerator is kicked.
+    pub kick: Kick,
+    /// What every run of QEMU is given.
+    pub qemu: Qemu,
+    /// What the runs of one profile are given.
+    pub profiles: BTreeMap<Profile, QemuProfile>,
+}
+
+/// Where memory lies. Physical addresses and lengths.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// Start of RAM.
+    pub base: u64,
+    /// Length of RAM.
+    pub bytes: Bytes,
+    /// Where the raw kernel image is loaded.
+    pub kernel: u64,
+    /// Where kernel image and packed system must have ended.
+    pub kernel_end: u64,
+    /// Where the engine firmware is linked; its description block is the page below.
+    pub firmware: u64,
+    /// Room for the firmware.
+    pub firmware_bytes: Bytes,
+    /// Memory of tasks and of the accelerator.
+    pub pool: u64,
+    /// Length of it.
+    pub pool_bytes: Bytes,
+}
+
+/// How the accelerator is kicked.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kick {
+    /// The page a client stores to.
+    pub page: u64,
+}
+
+/// What every run of QEMU is given.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Qemu {
+    /// The machine and its properties.
+    pub machine: String,
+    /// Arguments.
+    pub arguments: Vec<String>,
+}
+
+/// What the runs of one profile are given.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QemuProfile {
+    /// Distance between the CPUs in use.
+    pub cpu_stride: u32,
+    /// CPUs of the machine, at least.
+    pub smp: u32,
+    /// Arguments; `{quantum}` stands for virtual microseconds.
+    pub arguments: Vec<String>,
+}
+
+impl Board {
+    /// The board called `name`, if there is one.
+    ///
+    /// # Panics
+    /// If a board of this repository is written wrongly; a test reads them all.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Board> {
+        let text = match name {
+            "virt" => include_str!("../../../qemu/profiles/virt.toml"),
+            _ => return None,
+        };
+        Some(toml::from_str(text).unwrap_or_else(|error| panic!("qemu/profiles/{name}.toml: {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_board_is_read_and_its_memory_does_not_overlap() {
+        let Memory { base, bytes, kernel, kernel_end, firmware, firmware_bytes, pool, pool_bytes } =
+            Board::named("virt").unwrap().memory;
+        let places = [base, kernel, kernel_end, firmware, firmware + firmware_bytes.0, pool, pool + pool_bytes.0];
+        assert!(places.is_sorted() && pool + pool_bytes.0 <= base + bytes.0);
+        assert!(Board::named("toaster").is_none());
+    }
+}

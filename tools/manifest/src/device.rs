@@ -1,0 +1,19 @@
+//! The description block that the engine firmware finds in `x0`.
+
+use crate::resolve::{Device, Resolved};
+
+/// The bytes of the block.
+pub(crate) fn description(system: &Resolved, device: &Device) -> Vec<u8> {
+    let pool = system.board.memory.pool;
+    let words = [
+        device.control,
+        device.status,
+        device.doorbells,
+        device.memory,
+        device.memory_bytes,
+        pool,
+        device.system_end - pool,
+        u64::from(device.lines[0]),
+    ];
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}

@@ -1,0 +1,100 @@
+//! Programs: from ELF files to segments that can be mapped.
+
+use object::elf::{EM_AARCH64, ET_EXEC, FileHeader64, PF_W, PF_X, PT_LOAD};
+use object::endian::LittleEndian;
+use object::read::elf::{FileHeader, ProgramHeader};
+
+use crate::error::Reason;
+use crate::layout::{self, PAGE};
+
+/// A program that is ready to be mapped.
+#[derive(Debug)]
+pub(crate) struct Program<'a> {
+    /// First instruction.
+    pub entry: u64,
+    /// Its segments, by address.
+    pub segments: Vec<Segment<'a>>,
+}
+
+/// One loadable segment.
+#[derive(Debug)]
+pub(crate) struct Segment<'a> {
+    /// First virtual address.
+    pub address: u64,
+    /// Physical (load) address, where it matters.
+    pub load: u64,
+    /// Bytes in memory.
+    pub bytes: u64,
+    /// Initial bytes; what is missing is zero.
+    pub data: &'a [u8],
+    /// Whether it may be written.
+    pub writable: bool,
+    /// Whether it may be executed.
+    pub executable: bool,
+}
+
+/// Reads any program for this machine.
+pub(crate) fn read<'a>(name: &str, bytes: &'a [u8]) -> Result<Program<'a>, Reason> {
+    let fail = |why: &str| Reason::NotAnElf { binary: name.to_owned(), why: why.to_owned() };
+    let endian = LittleEndian;
+    let header = FileHeader64::<LittleEndian>::parse(bytes).map_err(|_| fail("not a 64-bit ELF file"))?;
+    if header.e_machine(endian) != EM_AARCH64 || header.endian().is_err() {
+        return Err(fail("not for AArch64"));
+    }
+    if header.e_type(endian) != ET_EXEC {
+        return Err(fail("not linked at fixed addresses"));
+    }
+    let headers = header.program_headers(endian, bytes).map_err(|_| fail("its program headers are cut off"))?;
+    let mut segments = Vec::new();
+    for one in headers.iter().filter(|one| one.p_type(endian) == PT_LOAD && one.p_memsz(endian) > 0) {
+        let data = one.data(endian, bytes).map_err(|()| fail("a segment is cut off"))?;
+        let bytes = one.p_memsz(endian);
+        if data.len() as u64 > bytes || one.p_vaddr(endian).checked_add(bytes).is_none() {
+            return Err(fail("a segment is longer than its memory"));
+        }
+        segments.push(Segment {
+            address: one.p_vaddr(endian),
+            load: one.p_paddr(endian),
+            bytes,
+            data,
+            writable: one.p_flags(endian) & PF_W == PF_W,
+            executable: one.p_flags(endian) & PF_X == PF_X,
+        });
+    }
+    if segments.is_empty() {
+        return Err(fail("nothing to load"));
+    }
+    segments.sort_by_key(|segment| segment.address);
+    Ok(Program { entry: header.e_entry(endian), segments })
+}
+
+/// Reads a user task: whole pages in the place of binaries, none both writable and executable.
+pub(crate) fn read_task<'a>(name: &str, bytes: &'a [u8]) -> Result<Program<'a>, Reason> {
+    let program = read(name, bytes)?;
+    let mut next = layout::BINARY;
+    for segment in &program.segments {
+        let Segment { address, bytes, writable, executable, .. } = *segment;
+        if writable && executable {
+            return Err(Reason::WritableCode { binary: name.to_owned(), address });
+        }
+        if !address.is_multiple_of(PAGE) || address < next || address + bytes > layout::BINARY_END {
+            return Err(Reason::BadSegment { binary: name.to_owned(), address });
+        }
+        next = (address + bytes).next_multiple_of(PAGE);
+    }
+    Ok(program)
+}
+
+/// The bytes from `base` on that loading `program` by physical addresses gives, `.bss` included.
+pub(crate) fn flatten(program: &Program<'_>, base: u64, limit: u64) -> Option<Vec<u8>> {
+    let end = program.segments.iter().map(|segment| segment.load + segment.bytes).max()?;
+    if program.segments.iter().any(|segment| segment.load < base) || end > base + limit {
+        return None;
+    }
+    let mut flat = vec![0; (end - base) as usize];
+    for segment in &program.segments {
+        let at = (segment.load - base) as usize;
+        flat[at..at + segment.data.len()].copy_from_slice(segment.data);
+    }
+    Some(flat)
+}

@@ -1,0 +1,213 @@
+//! What can be wrong with a manifest, and where.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// One mistake in one file. Prints as `file:line: reason`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ManifestError {
+    /// The manifest, as it was named by the caller.
+    pub file: PathBuf,
+    /// Line of the mistake, from 1; 0 if it belongs to no line.
+    pub line: usize,
+    /// What is wrong.
+    pub reason: Reason,
+}
+
+impl fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.file.display(), self.reason),
+            line => write!(f, "{}:{line}: {}", self.file.display(), self.reason),
+        }
+    }
+}
+
+impl std::error::Error for ManifestError {}
+
+/// What is wrong.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[allow(missing_docs, reason = "each field is said in words by `Display`")]
+pub enum Reason {
+    /// The file cannot be read.
+    Unreadable(String),
+    /// Not TOML, or a value of the wrong type.
+    Syntax(String),
+    /// A key that means nothing here; with the nearest one that does.
+    UnknownKey { key: String, nearest: Option<String> },
+    /// No board of this name is known.
+    UnknownBoard(String),
+    /// A name that nothing in the manifest has.
+    Unknown { kind: &'static str, name: String },
+    /// A name longer than the kernel's tables hold.
+    NameTooLong { name: String, limit: usize },
+    /// Something in the environment of a task already has this name.
+    NameTaken { task: String, name: String },
+    /// A handle is not written `kind name: rights`.
+    BadHandle(String),
+    /// This kind of object has no such right.
+    BadRight { kind: &'static str, right: String },
+    /// A right only one task may have.
+    NotTheServer { task: String, endpoint: String, server: String },
+    /// The same region twice in one task.
+    RegionTwice { task: String, region: String },
+    /// A step of a script that is not understood.
+    BadStep { step: String, why: String },
+    /// A task has neither a binary nor a script, or both.
+    BinaryOrScript { task: String },
+    /// A policy, order or class this version does not offer.
+    NotOffered { what: &'static str, name: String },
+    /// A value that must not be zero.
+    Zero { what: &'static str, of: String },
+    /// A key that belongs together with another one.
+    Needs { what: &'static str, of: String, needs: &'static str },
+    /// A key that has no meaning together with another one.
+    Excludes { what: &'static str, of: String, with: &'static str },
+    /// More budget than there is time.
+    BudgetExceeds { task: String, budget: u64, what: &'static str, limit: u64 },
+    /// A length that is not a whole number of pages.
+    NotPages { what: &'static str, of: String },
+    /// More objects of a kind than the kernel holds.
+    TooMany { what: &'static str, limit: usize },
+    /// A CPU the system does not have.
+    NoSuchCpu { cpu: u32, cpus: u32 },
+    /// A CPU is in two clusters.
+    CpuInTwoClusters { cpu: u32, first: String, second: String },
+    /// A CPU is in no cluster.
+    CpuInNoCluster { cpu: u32 },
+    /// A task, or an interrupt, must say which cluster it belongs to.
+    NoCluster { of: String },
+    /// Tasks of two clusters lock the same engine.
+    EngineInTwoClusters { engine: String, first: String, second: String },
+    /// Two tasks, engines or contexts want the same place of a device.
+    PlaceTaken { what: &'static str, of: String, by: String },
+    /// The device has no such engine, or no context left.
+    DeviceFull { device: String, what: &'static str, limit: usize },
+    /// A task uses the engines of two devices.
+    TwoDevices { task: String, first: String, second: String },
+    /// Physical memory given out twice.
+    Overlap { region: String, with: String },
+    /// The pool of task memory is too small.
+    PoolExhausted { of: String, bytes: u64, left: u64 },
+    /// The range of virtual addresses for this is used up.
+    NoAddresses { of: String },
+    /// The cluster's tasks need more than its CPUs give.
+    Overload { cluster: String, per_mille: u64, cpus: u32 },
+    /// `hard = true`, and this version cannot prove it.
+    NotProved { task: String },
+    /// No bytes were given for a binary.
+    NoBinary { binary: String },
+    /// The binary is not an ELF file for this machine.
+    NotAnElf { binary: String, why: String },
+    /// A segment may be both written and executed.
+    WritableCode { binary: String, address: u64 },
+    /// A segment that does not start at a page, or lies outside the place of binaries.
+    BadSegment { binary: String, address: u64 },
+    /// The packed system does not fit where it must.
+    TooLarge { what: &'static str, bytes: u64, limit: u64 },
+    /// An expectation of `[test]` that cannot be read.
+    BadMark(String),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
+            Self::Syntax(why) => f.write_str(why),
+            Self::UnknownKey { key, nearest: Some(nearest) } => {
+                write!(f, "unknown key `{key}`; did you mean `{nearest}`?")
+            }
+            Self::UnknownKey { key, nearest: None } => write!(f, "unknown key `{key}`"),
+            Self::UnknownBoard(name) => write!(f, "no board is called `{name}`; there is `virt`"),
+            Self::Unknown { kind, name } => write!(f, "no {kind} is called `{name}`"),
+            Self::NameTooLong { name, limit } => write!(f, "`{name}` is longer than {limit} bytes"),
+            Self::NameTaken { task, name } => {
+                write!(f, "the environment of task `{task}` already has an entry `{name}`")
+            }
+            Self::BadHandle(text) => write!(f, "`{text}` is not a handle: write \"kind name: rights\""),
+            Self::BadRight { kind, right } => write!(f, "there is no right `{right}` to a handle of kind {kind}"),
+            Self::NotTheServer { task, endpoint, server } => {
+                write!(f, "task `{task}` may not receive from endpoint `{endpoint}`: its server is `{server}`")
+            }
+            Self::RegionTwice { task, region } => write!(f, "task `{task}` has region `{region}` twice"),
+            Self::BadStep { step, why } => write!(f, "step `{step}`: {why}"),
+            Self::BinaryOrScript { task } => write!(f, "task `{task}` needs either a binary or a script"),
+            Self::NotOffered { what, name } => write!(f, "{what} `{name}` is not offered"),
+            Self::Zero { what, of } => write!(f, "{what} of `{of}` is zero"),
+            Self::Needs { what, of, needs } => write!(f, "{what} of `{of}` needs {needs}"),
+            Self::Excludes { what, of, with } => write!(f, "{what} of `{of}` means nothing together with {with}"),
+            Self::BudgetExceeds { task, budget, what, limit } => {
+                write!(f, "budget of `{task}` ({budget} ns) exceeds its {what} ({limit} ns)")
+            }
+            Self::NotPages { what, of } => write!(f, "{what} of `{of}` is not a whole number of 4 KiB pages"),
+            Self::TooMany { what, limit } => write!(f, "more than {limit} {what}"),
+            Self::NoSuchCpu { cpu, cpus } => write!(f, "there is no CPU {cpu}: the system has {cpus}"),
+            Self::CpuInTwoClusters { cpu, first, second } => {
+                write!(f, "CPU {cpu} is in two clusters, `{first}` and `{second}`")
+            }
+            Self::CpuInNoCluster { cpu } => write!(f, "CPU {cpu} is in no cluster"),
+            Self::NoCluster { of } => write!(f, "`{of}` must name its cluster: there are several"),
+            Self::EngineInTwoClusters { engine, first, second } => write!(
+                f,
+                "engine `{engine}` is used from two clusters, by `{first}` and `{second}`: that takes a pool with \
+                 donation at release, which is not offered"
+            ),
+            Self::PlaceTaken { what, of, by } => write!(f, "{what} of `{of}` is already taken by `{by}`"),
+            Self::DeviceFull { device, what, limit } => write!(f, "device `{device}` has only {limit} {what}"),
+            Self::TwoDevices { task, first, second } => {
+                write!(f, "task `{task}` uses two devices, `{first}` and `{second}`; one is offered")
+            }
+            Self::Overlap { region, with } => write!(f, "region `{region}` overlaps {with}"),
+            Self::PoolExhausted { of, bytes, left } => {
+                write!(f, "`{of}` needs {bytes} bytes, but only {left} are left in the board's pool")
+            }
+            Self::NoAddresses { of } => write!(f, "no virtual addresses are left for `{of}`"),
+            Self::Overload { cluster, per_mille, cpus } => write!(
+                f,
+                "the real-time tasks of cluster `{cluster}` need {}.{}% of {} CPU{}",
+                per_mille / 10,
+                per_mille % 10,
+                cpus,
+                if *cpus == 1 { "" } else { "s" }
+            ),
+            Self::NotProved { task } => write!(
+                f,
+                "task `{task}` is hard, but its deadlines cannot be proved: that takes a cluster of one CPU that is \
+                 not overloaded, or one with no more tasks than CPUs"
+            ),
+            Self::NoBinary { binary } => write!(f, "binary `{binary}` was not built"),
+            Self::NotAnElf { binary, why } => write!(f, "binary `{binary}` is not a program for this machine: {why}"),
+            Self::WritableCode { binary, address } => {
+                write!(f, "binary `{binary}` has a segment at {address:#x} that is both writable and executable")
+            }
+            Self::BadSegment { binary, address } => write!(
+                f,
+                "binary `{binary}` has a segment at {address:#x}, which is no page of its own between 2 MiB and \
+                 1.5 GiB: link it with linker/task.ld"
+            ),
+            Self::TooLarge { what, bytes, limit } => write!(f, "{what} takes {bytes} bytes; {limit} are provided"),
+            Self::BadMark(text) => write!(f, "`{text}` is not a mark: write \"task: number number\""),
+        }
+    }
+}
+
+/// The nearest of `candidates` to a mistyped `key`, if one is near.
+pub(crate) fn nearest<'a>(key: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = 1 + key.len() / 4;
+    candidates.map(|name| (edit_distance(key, name), name)).filter(|(far, _)| *far <= limit).min().map(|(_, n)| n)
+}
+
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,67 @@
+//! What a test system is expected to do: the `[test]` table, by index.
+
+use crate::schema::{self, Profile};
+
+/// Expectations of `cargo xtask test`.
+#[derive(Clone, Debug)]
+pub struct Expectations {
+    /// Profiles the system is run in.
+    pub profiles: Vec<Profile>,
+    /// Exit code of the system.
+    pub exit: u32,
+    /// What each task logs, in order; tasks that are not named may log what they like.
+    pub marks: Vec<Mark>,
+    /// Tasks that fault, in order.
+    pub faults: Vec<usize>,
+    /// Tasks that complete at least one job and miss no deadline; checked in det only.
+    pub no_misses: Vec<usize>,
+    /// Whether the canonical trace is compared with `tests/golden/<name>.trace`.
+    pub golden: bool,
+    /// Host seconds after which the run is ended.
+    pub seconds: Option<u64>,
+}
+
+/// One expected `log(first, second)`; `None` matches any number.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Mark {
+    /// The task that logs.
+    pub task: usize,
+    /// Low half of the first argument.
+    pub first: Option<u32>,
+    /// The second argument.
+    pub second: Option<u64>,
+}
+
+impl Mark {
+    /// Reads `task: number number`, where `_` stands for any number.
+    pub(crate) fn parse(text: &str, task: impl Fn(&str) -> Option<usize>) -> Option<Mark> {
+        let (name, numbers) = text.split_once(':')?;
+        let [first, second] = numbers.split_whitespace().collect::<Vec<_>>()[..] else { return None };
+        let first = number(first)?.map(u32::try_from).transpose().ok()?;
+        Some(Mark { task: task(name.trim())?, first, second: number(second)? })
+    }
+}
+
+fn number(text: &str) -> Option<Option<u64>> {
+    if text == "_" {
+        return Some(None);
+    }
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok().map(Some),
+        None => text.parse().ok().map(Some),
+    }
+}
+
+impl Expectations {
+    pub(crate) fn new(test: &schema::Test, task: impl Fn(&str) -> Option<usize>) -> Self {
+        Self {
+            profiles: test.profiles.clone(),
+            exit: test.exit,
+            marks: test.marks.iter().filter_map(|mark| Mark::parse(mark.get_ref(), &task)).collect(),
+            faults: test.faults.iter().filter_map(|name| task(name.get_ref())).collect(),
+            no_misses: test.no_misses.iter().filter_map(|name| task(name.get_ref())).collect(),
+            golden: test.golden,
+            seconds: test.seconds,
+        }
+    }
+}

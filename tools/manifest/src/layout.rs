@@ -1,0 +1,24 @@
+//! Where things lie in a task's address space. `linker/task.ld` and `userland/fusee` agree.
+
+/// Bytes of a page.
+pub const PAGE: u64 = fusee_abi::image::PAGE;
+/// First address of a binary's segments.
+pub const BINARY: u64 = 0x0020_0000;
+/// End of the addresses for segments.
+pub const BINARY_END: u64 = ENVIRONMENT;
+/// The environment page.
+pub const ENVIRONMENT: u64 = 0x6000_0000;
+/// The script of a scripted task.
+pub const SCRIPT: u64 = 0x6100_0000;
+/// End of the stack, which grows down; the page below the stack is never mapped.
+pub const STACK_TOP: u64 = 0x7000_0000;
+/// Most bytes of a stack.
+pub const STACK_MAX: u64 = STACK_TOP - SCRIPT - 0x0100_0000;
+/// The first region; each starts at a boundary of its own, at the same address in all tasks.
+pub const REGIONS: u64 = 0x8000_0000;
+/// Boundary of regions: what one last-level translation table covers.
+pub const REGION_STEP: u64 = 2 << 20;
+/// End of the addresses for regions, and the first doorbell page.
+pub const DOORBELLS: u64 = 0xC000_0000;
+/// Distance of doorbell pages: between two of them a page stays unmapped.
+pub const DOORBELL_STEP: u64 = 2 * PAGE;

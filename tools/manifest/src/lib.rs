@@ -1,0 +1,120 @@
+//! System manifests: read, checked, resolved to indices, packed for the kernel; and traces, read back.
+//!
+//! [`Manifest::read`] does all checking; what it returns can be simulated or, with programs, packed. Each
+//! mistake comes with its line, and the reason is an enum ([`Reason`]): text is made at the edge.
+//!
+//! ```text
+//! manifest.toml -> schema -> resolve -> pack -> bytes for the kernel
+//!                                    -> pack_tables -> the simulator
+//! ring buffers  -> trace  -> records, canonical form, ledgers
+//! ```
+//!
+//! # Invariants
+//!
+//! 1. Slots, indices and addresses follow the order of the file, and nothing else: the same manifest gives
+//!    the same bytes.
+//! 2. No physical page is given out twice, except through one region that several tasks name.
+//! 3. No page is both writable and executable.
+//!
+//! Not here: building programs and running QEMU (`tools/xtask`), what records mean (`kernel/abi`).
+#![forbid(unsafe_code)]
+
+mod board;
+mod device;
+mod elf;
+mod error;
+mod expect;
+pub mod layout;
+mod pack;
+mod quantity;
+mod resolve;
+mod schema;
+mod script;
+pub mod trace;
+
+use std::path::{Path, PathBuf};
+
+pub use board::{Board, Kick, Memory, Qemu, QemuProfile};
+pub use error::{ManifestError, Reason};
+pub use expect::{Expectations, Mark};
+pub use pack::{Binaries, PackOptions, PackedSystem};
+pub use quantity::{Bytes, Time};
+pub use resolve::{Device, Entry, Resolved, Task, UNLIMITED};
+pub use schema::Profile;
+
+/// A manifest without mistakes.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    /// Where it was read from.
+    pub file: PathBuf,
+    /// The system, with all names resolved.
+    pub system: Resolved,
+    /// What tests expect of it.
+    pub expectations: Option<Expectations>,
+}
+
+impl Manifest {
+    /// Reads and checks the manifest at `path`.
+    ///
+    /// # Errors
+    /// The first mistake, with its line.
+    pub fn read(path: &Path) -> Result<Self, ManifestError> {
+        let text = std::fs::read_to_string(path).map_err(|error| ManifestError {
+            file: path.to_owned(),
+            line: 0,
+            reason: Reason::Unreadable(error.to_string()),
+        })?;
+        Self::parse(path, &text)
+    }
+
+    /// Checks the manifest `text`; errors name `path`.
+    ///
+    /// # Errors
+    /// The first mistake, with its line.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ManifestError> {
+        let at = |place: usize, reason| ManifestError {
+            file: path.to_owned(),
+            line: text.as_bytes()[..place.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1,
+            reason,
+        };
+        let file: schema::File = toml::from_str(text)
+            .map_err(|error| at(error.span().map_or(0, |span| span.start), syntax(error.message())))?;
+        let system = resolve::resolve(&file).map_err(|(place, reason)| at(place.start, reason))?;
+        let task = |name: &str| system.tasks.iter().position(|task| task.name == name);
+        let expectations = file.test.as_ref().map(|test| Expectations::new(test, task));
+        Ok(Self { file: path.to_owned(), system, expectations })
+    }
+
+    /// Packs the system with its programs.
+    ///
+    /// # Errors
+    /// A program that is missing or cannot be mapped, or too little memory.
+    pub fn pack(&self, binaries: &Binaries, options: PackOptions) -> Result<PackedSystem, ManifestError> {
+        pack::pack(&self.system, Some(binaries), options).map_err(|reason| self.at_no_line(reason))
+    }
+
+    /// Packs the system without programs, for the simulator.
+    ///
+    /// # Errors
+    /// Too little memory.
+    pub fn pack_tables(&self, options: PackOptions) -> Result<PackedSystem, ManifestError> {
+        pack::pack(&self.system, None, options).map_err(|reason| self.at_no_line(reason))
+    }
+
+    fn at_no_line(&self, reason: Reason) -> ManifestError {
+        ManifestError { file: self.file.clone(), line: 0, reason }
+    }
+}
+
+/// Turns the parser's words on unknown keys into ours.
+fn syntax(message: &str) -> Reason {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let unknown = message.starts_with("unknown field");
+    match (unknown, quoted.next()) {
+        (true, Some(key)) => {
+            let nearest = error::nearest(key, quoted).map(str::to_owned);
+            Reason::UnknownKey { key: key.to_owned(), nearest }
+        }
+        _ => Reason::Syntax(message.to_owned()),
+    }
+}

@@ -1,0 +1,326 @@
+//! From a checked system and its programs to the bytes the kernel boots from.
+
+use std::collections::{BTreeMap, HashMap};
+
+use fusee_abi::environment;
+use fusee_abi::image::{self, Header, Span, System, TABLES, Table, mapping};
+use zerocopy::{Immutable, IntoBytes};
+
+use crate::elf;
+use crate::error::Reason;
+use crate::layout::{self, PAGE};
+use crate::resolve::{Device, Entry, Resolved, Task};
+
+/// Programs by the names the manifest uses: `package/binary`, or a package's firmware.
+pub type Binaries = BTreeMap<String, Vec<u8>>;
+
+/// What is decided when a system is run, not when it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct PackOptions {
+    /// Distance between the CPUs the kernel uses.
+    pub cpu_stride: u32,
+    /// Enforce engine locks, or not; `None`: as the manifest says.
+    pub managed: Option<bool>,
+}
+
+/// A packed system, aligned as the kernel expects it.
+#[derive(Clone, Debug)]
+pub struct PackedSystem {
+    words: Vec<u64>,
+    bytes: usize,
+}
+
+impl PackedSystem {
+    fn new(bytes: &[u8]) -> Self {
+        let mut words = vec![0u64; bytes.len().div_ceil(8)];
+        words.as_mut_bytes()[..bytes.len()].copy_from_slice(bytes);
+        Self { words, bytes: bytes.len() }
+    }
+
+    /// All bytes: whole pages.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.words.as_bytes()[..self.bytes]
+    }
+
+    /// The system, as the kernel reads it.
+    ///
+    /// # Panics
+    /// Never: what was packed here can be parsed.
+    #[must_use]
+    pub fn system(&self) -> System<'_> {
+        System::parse(self.bytes()).unwrap_or_else(|error| panic!("what was packed cannot be read: {error:?}"))
+    }
+}
+
+/// Packs `system`; without binaries the tasks have no code, which is all the simulator needs.
+pub(crate) fn pack(
+    system: &Resolved,
+    binaries: Option<&Binaries>,
+    options: PackOptions,
+) -> Result<PackedSystem, Reason> {
+    let mut packer = Packer {
+        system: system.clone(),
+        managed: options.managed.unwrap_or(system.managed),
+        records: Vec::new(),
+        mappings: system.mappings.clone(),
+        blobs: Vec::new(),
+        blob_bytes: 0,
+        shared: HashMap::new(),
+    };
+    for (index, task) in system.tasks.iter().enumerate() {
+        packer.task(index, task, binaries)?;
+    }
+    packer.doorbells();
+    let firmware = match binaries {
+        Some(binaries) => system.devices.first().map(|device| packer.firmware(device, binaries)).transpose()?,
+        None => None,
+    };
+    Ok(packer.finish(options.cpu_stride, firmware))
+}
+
+struct Packer<'a> {
+    system: Resolved,
+    managed: bool,
+    records: Vec<image::Task>,
+    mappings: Vec<image::Mapping>,
+    /// Page-aligned bytes behind the tables; offsets count from the first blob until `finish`.
+    blobs: Vec<Vec<u8>>,
+    blob_bytes: u64,
+    /// Blobs that several tasks map, by binary and address of the segment.
+    shared: HashMap<(&'a str, u64), u64>,
+}
+
+struct Firmware {
+    offset: u64,
+    bytes: u64,
+    entry: u64,
+    load: u64,
+}
+
+impl<'a> Packer<'a> {
+    fn task(&mut self, index: usize, task: &'a Task, binaries: Option<&'a Binaries>) -> Result<(), Reason> {
+        let entry = match binaries {
+            Some(binaries) => self.program(index, &task.binary, binaries)?,
+            None => 0,
+        };
+        let stack = self.system.allocate(&task.name, task.stack)?;
+        self.map(index, mapping::READ | mapping::WRITE | mapping::FILL, layout::STACK_TOP - task.stack, stack, task.stack);
+        let mut entries = task.environment.clone();
+        if !task.script.is_empty() {
+            let steps = task.script.as_bytes();
+            let at = self.blob(steps);
+            let pages = (steps.len() as u64).next_multiple_of(PAGE);
+            self.map(index, mapping::READ | mapping::IN_IMAGE, layout::SCRIPT, at, pages);
+            entries.push(Entry {
+                name: "script".into(),
+                kind: environment::kind::SCRIPT,
+                flags: 0,
+                handle: 0,
+                address: layout::SCRIPT,
+                bytes: steps.len() as u64,
+                physical: 0,
+            });
+        }
+        let page = environment_page(&task.name, &entries);
+        let at = self.blob(&page);
+        let pages = (page.len() as u64).next_multiple_of(PAGE);
+        self.map(index, mapping::READ | mapping::IN_IMAGE, layout::ENVIRONMENT, at, pages);
+        self.records.push(image::Task {
+            name: padded(&task.name),
+            entry,
+            stack_top: layout::STACK_TOP,
+            environment: layout::ENVIRONMENT,
+            cluster: task.cluster,
+            flags: 0,
+        });
+        Ok(())
+    }
+
+    /// Maps the segments of a program: what is only read in place, what is written from the pool.
+    fn program(&mut self, index: usize, name: &'a str, binaries: &'a Binaries) -> Result<u64, Reason> {
+        let bytes = binaries.get(name).ok_or_else(|| Reason::NoBinary { binary: name.to_owned() })?;
+        let program = elf::read_task(name, bytes)?;
+        for segment in &program.segments {
+            let pages = segment.bytes.next_multiple_of(PAGE);
+            let at = match self.shared.get(&(name, segment.address)) {
+                Some(at) => *at,
+                None => {
+                    // The file may hold less than the memory; what is mapped in place needs all of it.
+                    let mut data = segment.data.to_vec();
+                    if !segment.writable {
+                        data.resize(segment.bytes as usize, 0);
+                    }
+                    let at = self.blob(&data);
+                    self.shared.insert((name, segment.address), at);
+                    at
+                }
+            };
+            let execute = if segment.executable { mapping::EXECUTE } else { 0 };
+            if segment.writable {
+                let physical = self.system.allocate(name, pages)?;
+                self.map(index, mapping::READ | mapping::WRITE | mapping::FILL, segment.address, physical, pages);
+                if let Some(last) = self.mappings.last_mut() {
+                    last.source_offset = at;
+                    last.source_bytes = segment.data.len() as u64;
+                }
+            } else {
+                self.map(index, mapping::READ | execute | mapping::IN_IMAGE, segment.address, at, pages);
+            }
+        }
+        Ok(program.entry)
+    }
+
+    fn doorbells(&mut self) {
+        let held = if self.managed { mapping::HELD_BACK } else { 0 };
+        for user in self.system.engine_users.clone() {
+            let flags = mapping::READ | mapping::WRITE | held;
+            self.map(user.task as usize, flags, user.address, user.doorbell, PAGE);
+        }
+    }
+
+    /// The description block, and behind it the firmware.
+    fn firmware(&mut self, device: &Device, binaries: &Binaries) -> Result<Firmware, Reason> {
+        let name = &device.firmware;
+        let bytes = binaries.get(name).ok_or_else(|| Reason::NoBinary { binary: name.clone() })?;
+        let program = elf::read(name, bytes)?;
+        let memory = &self.system.board.memory;
+        let (base, limit) = (memory.firmware, memory.firmware_bytes.0);
+        let flat = elf::flatten(&program, base, limit).ok_or_else(|| Reason::NotAnElf {
+            binary: name.clone(),
+            why: format!("it is not linked between {base:#x} and {:#x}", base + limit),
+        })?;
+        let mut blob = crate::device::description(&self.system, device);
+        blob.resize(PAGE as usize, 0);
+        blob.extend_from_slice(&flat);
+        let offset = self.blob(&blob);
+        Ok(Firmware { offset, bytes: blob.len() as u64, entry: program.entry, load: base - PAGE })
+    }
+
+    /// Adds bytes behind the tables, at a page of their own.
+    fn blob(&mut self, bytes: &[u8]) -> u64 {
+        let at = self.blob_bytes;
+        let mut blob = bytes.to_vec();
+        blob.resize(bytes.len().next_multiple_of(PAGE as usize), 0);
+        self.blob_bytes += blob.len() as u64;
+        self.blobs.push(blob);
+        at
+    }
+
+    fn map(&mut self, task: usize, flags: u32, address: u64, physical: u64, bytes: u64) {
+        self.mappings.push(image::Mapping {
+            task: task as u32,
+            flags,
+            address,
+            physical,
+            pages: bytes / PAGE,
+            source_offset: 0,
+            source_bytes: 0,
+        });
+    }
+
+    fn tables(&self) -> Writer {
+        let mut out = Writer { bytes: vec![0; size_of::<Header>()], tables: [Span::default(); TABLES] };
+        out.table(Table::Clusters, &values(&self.system.clusters));
+        out.table(Table::Tasks, &self.records);
+        out.table(Table::Reservations, &self.system.reservations);
+        out.table(Table::Endpoints, &values(&self.system.endpoints));
+        out.table(Table::Notifications, &values(&self.system.notifications));
+        out.table(Table::Engines, &values(&self.system.engines));
+        out.table(Table::EngineUsers, &self.system.engine_users);
+        out.table(Table::Interrupts, &values(&self.system.interrupts));
+        out.table(Table::Regions, &values(&self.system.regions));
+        out.table(Table::Handles, &self.system.handles);
+        out.table(Table::Mappings, &self.mappings);
+        out
+    }
+
+    fn finish(mut self, cpu_stride: u32, firmware: Option<Firmware>) -> PackedSystem {
+        // The tables are written twice: their length says where the blobs begin, which mappings refer to.
+        let blobs_at = (self.tables().bytes.len() as u64).next_multiple_of(PAGE);
+        for mapping in &mut self.mappings {
+            if mapping.flags & mapping::IN_IMAGE != 0 {
+                mapping.physical += blobs_at;
+            }
+            if mapping.source_bytes != 0 {
+                mapping.source_offset += blobs_at;
+            }
+        }
+
+        let out = self.tables();
+        let mut flags = if self.managed { image::FLAG_MANAGED } else { 0 };
+        if firmware.is_some() {
+            flags |= image::FLAG_ENGINE_CPU;
+        }
+        let none = Firmware { offset: 0, bytes: 0, entry: 0, load: 0 };
+        let (at, firmware) = match firmware {
+            Some(firmware) => (blobs_at + firmware.offset, firmware),
+            None => (0, none),
+        };
+        let header = Header {
+            magic: image::MAGIC,
+            version: image::VERSION,
+            flags,
+            bytes: blobs_at + self.blob_bytes,
+            start: self.system.start,
+            cpus: self.system.cpus,
+            cpu_stride,
+            firmware_entry: firmware.entry,
+            firmware_argument: firmware.load,
+            firmware_offset: at,
+            firmware_bytes: firmware.bytes,
+            firmware_load: firmware.load,
+            tables: out.tables,
+        };
+        let mut bytes = out.bytes;
+        bytes[..size_of::<Header>()].copy_from_slice(header.as_bytes());
+        bytes.resize(blobs_at as usize, 0);
+        for blob in &self.blobs {
+            bytes.extend_from_slice(blob);
+        }
+        PackedSystem::new(&bytes)
+    }
+}
+
+struct Writer {
+    bytes: Vec<u8>,
+    tables: [Span; TABLES],
+}
+
+impl Writer {
+    fn table<T: IntoBytes + Immutable>(&mut self, table: Table, records: &[T]) {
+        self.tables[table as usize] = Span { offset: self.bytes.len() as u32, count: records.len() as u32 };
+        self.bytes.extend_from_slice(records.as_bytes());
+        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+    }
+}
+
+fn values<T: Clone>(named: &[(String, T)]) -> Vec<T> {
+    named.iter().map(|(_, value)| value.clone()).collect()
+}
+
+fn environment_page(task: &str, entries: &[Entry]) -> Vec<u8> {
+    let header =
+        environment::Header { magic: environment::MAGIC, entries: entries.len() as u64, task: padded(task) };
+    let mut page = header.as_bytes().to_vec();
+    for entry in entries {
+        let record = environment::Entry {
+            name: padded(&entry.name),
+            kind: entry.kind,
+            flags: entry.flags,
+            handle: entry.handle,
+            address: entry.address,
+            bytes: entry.bytes,
+            physical: entry.physical,
+        };
+        page.extend_from_slice(record.as_bytes());
+    }
+    page
+}
+
+fn padded<const N: usize>(name: &str) -> [u8; N] {
+    let mut bytes = [0; N];
+    let length = name.len().min(N);
+    bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
+    bytes
+}

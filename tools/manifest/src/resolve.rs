@@ -1,0 +1,1045 @@
+//! From names to indices: checks a manifest and lays the system out.
+//!
+//! The result needs no binaries: the simulator boots from it, `pack.rs` adds the programs. All indices
+//! follow the order of the file.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::image::{self, class, kind, mapping, order, release};
+use fusee_abi::script::Step;
+use fusee_accel_contract as contract;
+use fusee_accel_contract::EngineIndex;
+use fusee_kernel_core::limits;
+use toml::Spanned;
+
+use crate::board::Board;
+use crate::error::Reason;
+use crate::layout::{self, PAGE};
+use crate::schema::{self, Admission, Class, Named, Order, Release};
+use crate::script::{Target, parse_step};
+
+/// Budget of a task that may run for ever: it never runs dry.
+pub const UNLIMITED: u64 = u64::MAX;
+/// The replenishment period of such a task, which is never used.
+const UNLIMITED_PERIOD: u64 = 1_000_000_000;
+
+/// A checked system: everything but the bytes of its programs.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// Name of the system.
+    pub name: String,
+    /// The board.
+    pub board: Board,
+    /// CPUs of the kernel.
+    pub cpus: u32,
+    /// Instant of the synchronous first release, nanoseconds.
+    pub start: u64,
+    /// Whether engine locks are enforced.
+    pub managed: bool,
+    /// Clusters, in order of their indices; so are all others.
+    pub clusters: Vec<(String, image::Cluster)>,
+    /// Tasks.
+    pub tasks: Vec<Task>,
+    /// Reservations.
+    pub reservations: Vec<image::Reservation>,
+    /// Endpoints.
+    pub endpoints: Vec<(String, image::Endpoint)>,
+    /// Notifications.
+    pub notifications: Vec<(String, image::Notification)>,
+    /// Engines.
+    pub engines: Vec<(String, image::Engine)>,
+    /// Who uses which engine.
+    pub engine_users: Vec<image::EngineUser>,
+    /// For each engine its device and its number there, if it belongs to one.
+    pub engine_places: Vec<Option<(usize, EngineIndex)>>,
+    /// Interrupts.
+    pub interrupts: Vec<(String, image::Interrupt)>,
+    /// Regions.
+    pub regions: Vec<(String, image::Region)>,
+    /// Handles of all tasks.
+    pub handles: Vec<image::Handle>,
+    /// Mappings of regions. Binaries, stacks, environments and doorbells join them when packed.
+    pub mappings: Vec<image::Mapping>,
+    /// Accelerators.
+    pub devices: Vec<Device>,
+    /// The first free physical address of the pool.
+    pub pool_next: u64,
+    /// What is doubtful, but allowed by the manifest.
+    pub warnings: Vec<String>,
+}
+
+/// One task.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Its name.
+    pub name: String,
+    /// Its program: `package/binary`.
+    pub binary: String,
+    /// Its script; empty if it has none.
+    pub script: Vec<Step>,
+    /// Cluster it starts in.
+    pub cluster: u32,
+    /// Its reservation, if it has one.
+    pub reservation: Option<usize>,
+    /// Bytes of its stack.
+    pub stack: u64,
+    /// What its environment page will say.
+    pub environment: Vec<Entry>,
+}
+
+/// One entry of an environment.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Entry {
+    /// Name.
+    pub name: String,
+    /// `image::kind` or `environment::kind`.
+    pub kind: u32,
+    /// For engines and doorbells: number of the engine in its device.
+    pub flags: u32,
+    /// Handle, or zero.
+    pub handle: u64,
+    /// Virtual address, or value.
+    pub address: u64,
+    /// Length.
+    pub bytes: u64,
+    /// Physical address, or zero.
+    pub physical: u64,
+}
+
+/// One accelerator: where its pages lie, and whose context is whose.
+#[derive(Clone, Debug)]
+pub struct Device {
+    /// Its name.
+    pub name: String,
+    /// Its firmware: name of the package.
+    pub firmware: String,
+    /// Task that drives it; its context is 0.
+    pub driver: usize,
+    /// First physical address after the memory of regions, which is what the device may reach.
+    pub system_end: u64,
+    /// Physical address of the control page.
+    pub control: u64,
+    /// Physical address of the status page.
+    pub status: u64,
+    /// Physical address of the first doorbell page.
+    pub doorbells: u64,
+    /// Physical address of its local memory.
+    pub memory: u64,
+    /// Bytes of its local memory.
+    pub memory_bytes: u64,
+    /// Task of each context, the driver first.
+    pub contexts: Vec<usize>,
+    /// For each engine the line it interrupts with; zero: none.
+    pub lines: [u32; contract::ENGINES],
+}
+
+type Fail = (Range<usize>, Reason);
+
+/// Resolves `file`; a mistake comes with its place in the text.
+pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
+    let board_name = file.system.board.get_ref();
+    let board = Board::named(board_name)
+        .ok_or_else(|| (file.system.board.span(), Reason::UnknownBoard(board_name.clone())))?;
+    let mut resolver = Resolver {
+        file,
+        out: Resolved {
+            name: file.system.name.clone(),
+            cpus: *file.system.cpus.get_ref(),
+            start: file.system.start.unwrap_or_default().0,
+            managed: file.system.managed,
+            clusters: Vec::new(),
+            tasks: Vec::new(),
+            reservations: Vec::new(),
+            endpoints: Vec::new(),
+            notifications: Vec::new(),
+            engines: Vec::new(),
+            engine_users: Vec::new(),
+            engine_places: Vec::new(),
+            interrupts: Vec::new(),
+            regions: Vec::new(),
+            handles: Vec::new(),
+            mappings: Vec::new(),
+            devices: Vec::new(),
+            pool_next: board.memory.pool,
+            warnings: Vec::new(),
+            board,
+        },
+        next_address: layout::REGIONS,
+        region_is_device: Vec::new(),
+        automatic: BTreeMap::new(),
+    };
+    resolver.limits()?;
+    resolver.clusters()?;
+    resolver.tasks()?;
+    resolver.endpoints()?;
+    resolver.notifications()?;
+    resolver.interrupts()?;
+    resolver.regions()?;
+    resolver.devices()?;
+    resolver.engines()?;
+    resolver.handles()?;
+    resolver.scripts()?;
+    resolver.admission()?;
+    resolver.test()?;
+    Ok(resolver.out)
+}
+
+struct Resolver<'a> {
+    file: &'a schema::File,
+    out: Resolved,
+    /// First free virtual address for regions.
+    next_address: u64,
+    /// Whether each region is device memory.
+    region_is_device: Vec<bool>,
+    /// Regions made here, by the name the environment gives them.
+    automatic: BTreeMap<String, usize>,
+}
+
+//--- Tables
+
+impl Resolver<'_> {
+    fn limits(&self) -> Result<(), Fail> {
+        fn check<T>(table: &Named<T>, what: &'static str, limit: usize, name: usize) -> Result<(), Fail> {
+            for (index, (key, _)) in table.0.iter().enumerate() {
+                if index >= limit {
+                    return Err((key.span(), Reason::TooMany { what, limit }));
+                }
+                if key.get_ref().len() > name {
+                    return Err((key.span(), Reason::NameTooLong { name: key.get_ref().clone(), limit: name }));
+                }
+            }
+            Ok(())
+        }
+        let file = self.file;
+        let cpus = &file.system.cpus;
+        if *cpus.get_ref() == 0 {
+            return Err((cpus.span(), Reason::Zero { what: "number of CPUs", of: file.system.name.clone() }));
+        }
+        if *cpus.get_ref() as usize > limits::CPUS {
+            return Err((cpus.span(), Reason::TooMany { what: "CPUs", limit: limits::CPUS }));
+        }
+        check(&file.clusters, "clusters", limits::CLUSTERS, 24)?;
+        check(&file.tasks, "tasks", limits::THREADS, 15)?;
+        check(&file.endpoints, "endpoints", limits::ENDPOINTS, 24)?;
+        check(&file.notifications, "notifications", limits::NOTIFICATIONS, 24)?;
+        check(&file.interrupts, "interrupts", limits::INTERRUPTS, 24)?;
+        check(&file.regions, "regions", limits::REGIONS, 24)?;
+        check(&file.engines, "engines", limits::ENGINES, 24)?;
+        // The header has room for one engine CPU.
+        check(&file.devices, "devices", 1, 24)
+    }
+
+    fn clusters(&mut self) -> Result<(), Fail> {
+        let cpus = self.out.cpus;
+        if self.file.clusters.0.is_empty() {
+            let all = ((1u64 << cpus) - 1) as u32;
+            self.out.clusters.push(("all".into(), image::Cluster { cpus: all, policy: 0 }));
+            return Ok(());
+        }
+        let mut owner: Vec<Option<&str>> = vec![None; cpus as usize];
+        for (name, cluster) in &self.file.clusters.0 {
+            if let Some(policy) = cluster.policy.as_ref().filter(|policy| policy.get_ref() != "EDF") {
+                let reason = Reason::NotOffered { what: "policy", name: policy.get_ref().clone() };
+                return Err((policy.span(), reason));
+            }
+            if cluster.cpus.is_empty() {
+                let of = name.get_ref().clone();
+                return Err((name.span(), Reason::Zero { what: "number of CPUs", of }));
+            }
+            let mut set = 0;
+            for cpu in &cluster.cpus {
+                let number = *cpu.get_ref();
+                let Some(owner) = owner.get_mut(number as usize) else {
+                    return Err((cpu.span(), Reason::NoSuchCpu { cpu: number, cpus }));
+                };
+                if let Some(first) = owner.replace(name.get_ref()) {
+                    let (first, second) = (first.to_owned(), name.get_ref().clone());
+                    return Err((cpu.span(), Reason::CpuInTwoClusters { cpu: number, first, second }));
+                }
+                set |= 1 << number;
+            }
+            self.out.clusters.push((name.get_ref().clone(), image::Cluster { cpus: set, policy: 0 }));
+        }
+        match owner.iter().position(Option::is_none) {
+            Some(cpu) => Err((self.file.system.cpus.span(), Reason::CpuInNoCluster { cpu: cpu as u32 })),
+            None => Ok(()),
+        }
+    }
+
+    /// The cluster that `named` says, or the only one there is.
+    fn cluster(&self, named: Option<&Spanned<String>>, of: &Spanned<String>) -> Result<usize, Fail> {
+        match named {
+            Some(name) => index_of(&self.file.clusters, "cluster", name),
+            None if self.out.clusters.len() == 1 => Ok(0),
+            None => Err((of.span(), Reason::NoCluster { of: of.get_ref().clone() })),
+        }
+    }
+
+    fn tasks(&mut self) -> Result<(), Fail> {
+        for (index, (name, task)) in self.file.tasks.0.iter().enumerate() {
+            let cluster = self.cluster(task.cluster.as_ref(), name)?;
+            let binary = match (&task.binary, &task.script) {
+                (Some(binary), None) => binary.get_ref().clone(),
+                (None, Some(_)) => "apps/scripted".to_owned(),
+                _ => return Err((name.span(), Reason::BinaryOrScript { task: name.get_ref().clone() })),
+            };
+            let stack = task.stack.as_ref().map_or(16 << 10, |stack| stack.get_ref().0);
+            if stack == 0 || !stack.is_multiple_of(PAGE) || stack > layout::STACK_MAX {
+                let place = task.stack.as_ref().map_or(name.span(), Spanned::span);
+                return Err((place, Reason::NotPages { what: "stack", of: name.get_ref().clone() }));
+            }
+            let reservation = reservation(index, cluster, name, task)?;
+            if let Some(reservation) = reservation {
+                self.out.reservations.push(reservation);
+            }
+            self.out.tasks.push(Task {
+                name: name.get_ref().clone(),
+                binary,
+                script: Vec::new(),
+                cluster: cluster as u32,
+                reservation: reservation.map(|_| self.out.reservations.len() - 1),
+                stack,
+                environment: Vec::new(),
+            });
+        }
+        Ok(())
+    }
+
+    fn endpoints(&mut self) -> Result<(), Fail> {
+        for (name, endpoint) in &self.file.endpoints.0 {
+            let server = self.task(&endpoint.server)? as u32;
+            let service_max = endpoint.service_max.unwrap_or_default().0;
+            let record = image::Endpoint { server, flags: 0, service_max };
+            self.out.endpoints.push((name.get_ref().clone(), record));
+        }
+        Ok(())
+    }
+
+    fn notifications(&mut self) -> Result<(), Fail> {
+        for (name, notification) in &self.file.notifications.0 {
+            let bound = notification.bound.as_ref().map(|task| self.task(task)).transpose()?;
+            let record = image::Notification { bound_plus_one: plus_one(bound), flags: 0 };
+            self.out.notifications.push((name.get_ref().clone(), record));
+        }
+        Ok(())
+    }
+
+    fn interrupts(&mut self) -> Result<(), Fail> {
+        let mut lines: BTreeMap<u32, &str> = BTreeMap::new();
+        for (name, interrupt) in &self.file.interrupts.0 {
+            let of = name.get_ref().clone();
+            let line = *interrupt.line.get_ref();
+            if line == 0 {
+                return Err((interrupt.line.span(), Reason::Zero { what: "line", of }));
+            }
+            if let Some(by) = lines.insert(line, name.get_ref()) {
+                return Err((interrupt.line.span(), Reason::PlaceTaken { what: "line", of, by: by.to_owned() }));
+            }
+            let notification = index_of(&self.file.notifications, "notification", &interrupt.notification)?;
+            let bits = interrupt.bits.as_ref().map_or(1, |bits| *bits.get_ref());
+            if bits == 0 {
+                let place = interrupt.bits.as_ref().map_or(name.span(), Spanned::span);
+                return Err((place, Reason::Zero { what: "set of bits", of }));
+            }
+            let cpu = match (&interrupt.cpu, &interrupt.cluster) {
+                (Some(cpu), None) if *cpu.get_ref() < self.out.cpus => *cpu.get_ref(),
+                (Some(cpu), None) => {
+                    let reason = Reason::NoSuchCpu { cpu: *cpu.get_ref(), cpus: self.out.cpus };
+                    return Err((cpu.span(), reason));
+                }
+                (Some(cpu), Some(_)) => {
+                    return Err((cpu.span(), Reason::Excludes { what: "CPU", of, with: "a cluster" }));
+                }
+                (None, cluster) => {
+                    let cluster = self.cluster(cluster.as_ref(), name)?;
+                    self.out.clusters[cluster].1.cpus.trailing_zeros()
+                }
+            };
+            let record =
+                image::Interrupt { line, notification: notification as u32, bits, cpu, edge: interrupt.edge.into() };
+            self.out.interrupts.push((name.get_ref().clone(), record));
+        }
+        Ok(())
+    }
+
+    fn regions(&mut self) -> Result<(), Fail> {
+        let memory = self.out.board.memory.clone();
+        let ram = memory.base..memory.base + memory.bytes.0;
+        let mut fixed: Vec<(Range<u64>, &str)> = Vec::new();
+        for (name, region) in &self.file.regions.0 {
+            let of = name.get_ref().clone();
+            let bytes = region.bytes.get_ref().0;
+            if bytes == 0 || !bytes.is_multiple_of(PAGE) {
+                return Err((region.bytes.span(), Reason::NotPages { what: "length", of }));
+            }
+            let physical = match &region.physical {
+                None if region.device => {
+                    return Err((name.span(), Reason::Needs { what: "device", of, needs: "a physical address" }));
+                }
+                None => self.allocate(&of, bytes, region.bytes.span())?,
+                Some(at) => {
+                    let start = *at.get_ref();
+                    if !start.is_multiple_of(PAGE) {
+                        return Err((at.span(), Reason::NotPages { what: "physical address", of }));
+                    }
+                    let range = start..start.saturating_add(bytes);
+                    let overlap = |other: &Range<u64>| range.start < other.end && other.start < range.end;
+                    if overlap(&ram) {
+                        let with = "the board's RAM, which is given out by the packer".into();
+                        return Err((at.span(), Reason::Overlap { region: of, with }));
+                    }
+                    let kick = memory_page(self.out.board.kick.page);
+                    if !self.file.devices.0.is_empty() && overlap(&kick) {
+                        let with = "the page through which the accelerator is kicked".into();
+                        return Err((at.span(), Reason::Overlap { region: of, with }));
+                    }
+                    if let Some((_, with)) = fixed.iter().find(|(other, _)| overlap(other)) {
+                        return Err((at.span(), Reason::Overlap { region: of, with: format!("region `{with}`") }));
+                    }
+                    fixed.push((range, name.get_ref()));
+                    start
+                }
+            };
+            self.region(of, physical, bytes, region.device, name.span())?;
+        }
+        Ok(())
+    }
+
+    fn devices(&mut self) -> Result<(), Fail> {
+        for (name, device) in &self.file.devices.0 {
+            let driver = self.task(&device.driver)?;
+            let of = name.get_ref().clone();
+            let memory_bytes = device.memory.get_ref().0;
+            if memory_bytes == 0 || !memory_bytes.is_multiple_of(PAGE) {
+                return Err((device.memory.span(), Reason::NotPages { what: "memory", of }));
+            }
+            let place = name.span();
+            let system_end = self.out.pool_next;
+            let control = self.allocate(&of, PAGE, place.clone())?;
+            let status = self.allocate(&of, PAGE, place.clone())?;
+            let doorbells = self.allocate(&of, contract::DOORBELL_PAGES as u64 * PAGE, place.clone())?;
+            let memory = self.allocate(&of, memory_bytes, device.memory.span())?;
+            let kick = self.out.board.kick.page;
+            for (entry, physical, bytes, is_device) in [
+                ("control", control, PAGE, false),
+                ("status", status, PAGE, false),
+                ("local", memory, memory_bytes, false),
+                ("kick", kick, PAGE, true),
+            ] {
+                let region = self.region(format!("{of}.{entry}"), physical, bytes, is_device, place.clone())?;
+                self.automatic.insert(entry.into(), region);
+            }
+            self.out.devices.push(Device {
+                name: of,
+                firmware: device.firmware.get_ref().clone(),
+                driver,
+                system_end,
+                control,
+                status,
+                doorbells,
+                memory,
+                memory_bytes,
+                contexts: vec![driver],
+                lines: [0; contract::ENGINES],
+            });
+        }
+        Ok(())
+    }
+
+    fn engines(&mut self) -> Result<(), Fail> {
+        let mut taken: BTreeMap<(usize, EngineIndex), &str> = BTreeMap::new();
+        for (name, engine) in &self.file.engines.0 {
+            let of = name.get_ref().clone();
+            let interrupt = engine
+                .interrupt
+                .as_ref()
+                .map(|interrupt| index_of(&self.file.interrupts, "interrupt", interrupt))
+                .transpose()?;
+            let place = match (&engine.device, &engine.index) {
+                (None, None) => None,
+                (None, Some(index)) => {
+                    return Err((index.span(), Reason::Needs { what: "index", of, needs: "a device" }));
+                }
+                (Some(device), None) => {
+                    return Err((device.span(), Reason::Needs { what: "device", of, needs: "an index" }));
+                }
+                (Some(device), Some(index)) => {
+                    let owner = index_of(&self.file.devices, "device", device)?;
+                    let number = EngineIndex::from_number(*index.get_ref()).ok_or_else(|| {
+                        let device = device.get_ref().clone();
+                        (index.span(), Reason::DeviceFull { device, what: "engines", limit: contract::ENGINES })
+                    })?;
+                    if let Some(by) = taken.insert((owner, number), name.get_ref()) {
+                        return Err((index.span(), Reason::PlaceTaken { what: "index", of, by: by.to_owned() }));
+                    }
+                    if let Some(interrupt) = interrupt {
+                        let line = self.out.interrupts[interrupt].1.line;
+                        self.out.devices[owner].lines[number.number()] = line;
+                    }
+                    Some((owner, number))
+                }
+            };
+            let order = match engine.order {
+                Order::Fifo => order::FIFO,
+                Order::Priority => order::PRIORITY,
+            };
+            let record = image::Engine { order, interrupt_plus_one: plus_one(interrupt) };
+            self.out.engines.push((name.get_ref().clone(), record));
+            self.out.engine_places.push(place);
+        }
+        Ok(())
+    }
+}
+
+fn reservation(
+    index: usize,
+    cluster: usize,
+    name: &Spanned<String>,
+    task: &schema::Task,
+) -> Result<Option<image::Reservation>, Fail> {
+    let of = || name.get_ref().clone();
+    let positive = |time: &Option<Spanned<crate::Time>>, what| match time {
+        Some(time) if time.get_ref().0 == 0 => Err((time.span(), Reason::Zero { what, of: of() })),
+        Some(time) => Ok(Some(time.get_ref().0)),
+        None => Ok(None),
+    };
+    let period = positive(&task.period, "period")?;
+    let deadline = positive(&task.deadline, "deadline")?;
+    let budget = positive(&task.budget, "budget")?;
+    let class = match (&task.class, period) {
+        (Some(class), _) => Some(*class.get_ref()),
+        (None, Some(_)) => Some(Class::RealTime),
+        (None, None) => None,
+    };
+    if class != Some(Class::RealTime) {
+        let with = match class {
+            None => "no period",
+            _ => "a class other than real-time",
+        };
+        let excluded = [
+            ("deadline", task.deadline.as_ref().map(Spanned::span)),
+            ("release", task.release.as_ref().map(Spanned::span)),
+            ("phase", task.phase.as_ref().map(Spanned::span)),
+            ("hard", task.hard.as_ref().map(Spanned::span)),
+        ];
+        for (what, place) in excluded {
+            if let Some(place) = place {
+                return Err((place, Reason::Excludes { what, of: of(), with }));
+            }
+        }
+    }
+    let needs = |what, needs| (name.span(), Reason::Needs { what, of: of(), needs });
+    let (class, release, budget, period) = match (class, budget, period) {
+        (None, None, _) => return Ok(None),
+        (None, Some(_), _) => return Err(needs("budget", "a period")),
+        (Some(Class::RealTime), _, None) => return Err(needs("class", "a period")),
+        (Some(Class::Service), _, None) => return Err(needs("class", "a period")),
+        (Some(Class::RealTime | Class::Service), None, Some(_)) => return Err(needs("period", "a budget")),
+        (Some(Class::RealTime), Some(budget), Some(period)) => {
+            let release = match task.release.as_ref().map(Spanned::get_ref) {
+                None | Some(Release::Periodic) => release::PERIODIC,
+                Some(Release::Sporadic) => release::SPORADIC,
+            };
+            (class::REAL_TIME, release, budget, period)
+        }
+        (Some(Class::Service), Some(budget), Some(period)) => (class::SERVICE, release::NONE, budget, period),
+        (Some(Class::Background), None, None) => (class::BACKGROUND, release::NONE, UNLIMITED, UNLIMITED_PERIOD),
+        (Some(Class::Background), Some(budget), Some(period)) => (class::BACKGROUND, release::NONE, budget, period),
+        (Some(Class::Background), Some(_), None) => return Err(needs("budget", "a period")),
+        (Some(Class::Background), None, Some(_)) => return Err(needs("period", "a budget")),
+    };
+    let deadline = deadline.unwrap_or(period);
+    if budget != UNLIMITED {
+        let place = task.budget.as_ref().map_or(name.span(), Spanned::span);
+        for (what, limit) in [("period", period), ("deadline", deadline)] {
+            if budget > limit {
+                return Err((place, Reason::BudgetExceeds { task: of(), budget, what, limit }));
+            }
+        }
+    }
+    let phase = task.phase.as_ref().map_or(0, |phase| phase.get_ref().0);
+    let (task, cluster) = (index as u32, cluster as u32);
+    Ok(Some(image::Reservation { task, cluster, class, release, budget, period, deadline, phase }))
+}
+
+//--- Handles
+
+impl Resolver<'_> {
+    fn handles(&mut self) -> Result<(), Fail> {
+        for index in 0..self.file.tasks.0.len() {
+            let (name, task) = &self.file.tasks.0[index];
+            for (slot, (entry, text)) in task.handles.0.iter().enumerate() {
+                self.unused(index, entry.get_ref(), entry.span())?;
+                self.handle(index, slot, entry, text)?;
+            }
+            self.automatic_handles(index, name)?;
+            for (entry, value) in &task.parameters.0 {
+                self.unused(index, entry.get_ref(), entry.span())?;
+                let value = *value.get_ref() as u64;
+                self.parameter(index, entry.get_ref(), value);
+            }
+        }
+        // A driver is told its clients once all are known.
+        for device in 0..self.out.devices.len() {
+            let Device { driver, contexts, .. } = self.out.devices[device].clone();
+            for (context, client) in contexts.iter().enumerate().skip(1) {
+                let entry = format!("context.{}", self.out.tasks[*client].name);
+                self.unused(driver, &entry, self.file.devices.0[device].0.span())?;
+                self.parameter(driver, &entry, context as u64);
+            }
+        }
+        Ok(())
+    }
+
+    fn handle(
+        &mut self,
+        task: usize,
+        slot: usize,
+        entry: &Spanned<String>,
+        text: &Spanned<String>,
+    ) -> Result<(), Fail> {
+        let place = text.span();
+        let bad = || (place.clone(), Reason::BadHandle(text.get_ref().clone()));
+        let (what, words) = text.get_ref().split_once(':').ok_or_else(bad)?;
+        let mut what = what.split_whitespace();
+        let kind = what.next().ok_or_else(bad)?;
+        let object = what.next();
+        let words: Vec<&str> = words.split_whitespace().collect();
+        if what.next().is_some() || (object.is_none() && kind != "system") || words.is_empty() {
+            return Err(bad());
+        }
+        let object = Spanned::new(place.clone(), object.unwrap_or_default().to_owned());
+        let file = self.file;
+        let rights_of = |kind: &'static str, known: &[(&str, u32)]| {
+            words.iter().try_fold(0, |set, word| match known.iter().find(|(name, _)| name == word) {
+                Some((_, bit)) => Ok(set | bit),
+                None => Err((place.clone(), Reason::BadRight { kind, right: (*word).to_owned() })),
+            })
+        };
+        match kind {
+            "endpoint" => {
+                let known = [("call", rights::CALL), ("send", rights::SEND), ("receive", rights::RECEIVE)];
+                let set = rights_of("endpoint", &known)?;
+                let endpoint = index_of(&file.endpoints, "endpoint", &object)?;
+                let server = self.out.endpoints[endpoint].1.server as usize;
+                if set & rights::RECEIVE != 0 && server != task {
+                    let reason = Reason::NotTheServer {
+                        task: self.out.tasks[task].name.clone(),
+                        endpoint: object.into_inner(),
+                        server: self.out.tasks[server].name.clone(),
+                    };
+                    return Err((place, reason));
+                }
+                self.give(task, slot, entry, kind::ENDPOINT, endpoint, set)
+            }
+            "notification" => {
+                let set = rights_of("notification", &[("signal", rights::SIGNAL), ("wait", rights::WAIT)])?;
+                let notification = index_of(&file.notifications, "notification", &object)?;
+                self.give(task, slot, entry, kind::NOTIFICATION, notification, set)
+            }
+            "engine" => {
+                let set = rights_of("engine", &[("acquire", rights::ACQUIRE)])?;
+                let engine = index_of(&file.engines, "engine", &object)?;
+                self.give(task, slot, entry, kind::ENGINE, engine, set)?;
+                self.engine_user(task, engine, entry, &place)
+            }
+            "interrupt" => {
+                let set = rights_of("interrupt", &[("acknowledge", rights::ACKNOWLEDGE)])?;
+                let interrupt = index_of(&file.interrupts, "interrupt", &object)?;
+                self.give(task, slot, entry, kind::INTERRUPT, interrupt, set)
+            }
+            "region" => {
+                let known = [("read", READ), ("write", WRITE), ("map", MAP), ("physical", PHYSICAL)];
+                let set = rights_of("region", &known)?;
+                let region = index_of(&file.regions, "region", &object)?;
+                self.share(task, slot, entry, region, set, &place)
+            }
+            "task" => {
+                let set = rights_of("task", &[("release_job", rights::RELEASE_JOB)])?;
+                let other = index_of(&file.tasks, "task", &object)?;
+                self.give(task, slot, entry, kind::TASK, other, set)
+            }
+            "system" => {
+                let set = rights_of("system", &[("shutdown", rights::SHUTDOWN)])?;
+                self.give(task, slot, entry, kind::SYSTEM, 0, set)
+            }
+            _ => Err(bad()),
+        }
+    }
+
+    /// Puts a handle into a slot, and an entry into the environment.
+    fn give(
+        &mut self,
+        task: usize,
+        slot: usize,
+        name: &Spanned<String>,
+        kind: u32,
+        object: usize,
+        rights: u32,
+    ) -> Result<(), Fail> {
+        if slot >= limits::HANDLES {
+            return Err((name.span(), Reason::TooMany { what: "handles of one task", limit: limits::HANDLES }));
+        }
+        let badge = task as u32 + 1;
+        let record = image::Handle { task: task as u32, slot: slot as u32, kind, object: object as u32, rights, badge };
+        self.out.handles.push(record);
+        self.out.tasks[task].environment.push(Entry {
+            name: name.get_ref().clone(),
+            kind,
+            flags: 0,
+            handle: HandleValue::new(slot as u16, 1).0,
+            address: 0,
+            bytes: 0,
+            physical: 0,
+        });
+        Ok(())
+    }
+
+    /// Gives a task a region, mapped from the start unless it has the right to map.
+    fn share(
+        &mut self,
+        task: usize,
+        slot: usize,
+        name: &Spanned<String>,
+        region: usize,
+        set: u32,
+        place: &Range<usize>,
+    ) -> Result<(), Fail> {
+        let twice = |handle: &image::Handle| {
+            handle.task as usize == task && handle.kind == kind::REGION && handle.object as usize == region
+        };
+        let (region_name, record) = self.out.regions[region].clone();
+        if self.out.handles.iter().any(twice) {
+            let task = self.out.tasks[task].name.clone();
+            return Err((place.clone(), Reason::RegionTwice { task, region: region_name }));
+        }
+        let map = if set & MAP != 0 { rights::MAP } else { 0 };
+        self.give(task, slot, name, kind::REGION, region, map)?;
+        let entry = self.out.tasks[task].environment.last_mut();
+        if let Some(entry) = entry {
+            entry.address = if set & (READ | WRITE) != 0 { record.address } else { 0 };
+            entry.bytes = record.bytes;
+            entry.physical = if set & PHYSICAL != 0 { record.physical } else { 0 };
+        }
+        if set & (READ | WRITE) == 0 {
+            return Ok(());
+        }
+        let mut flags = mapping::READ;
+        if set & WRITE != 0 {
+            flags |= mapping::WRITE;
+        }
+        if set & MAP != 0 {
+            flags |= mapping::HELD_BACK;
+        }
+        if self.region_is_device[region] {
+            flags |= mapping::DEVICE;
+        } else if !self.out.mappings.iter().any(|other| other.physical == record.physical) {
+            // The first task that has the region lets the kernel zero it.
+            flags |= mapping::FILL;
+        }
+        self.out.mappings.push(image::Mapping {
+            task: task as u32,
+            flags,
+            address: record.address,
+            physical: record.physical,
+            pages: record.bytes / PAGE,
+            source_offset: 0,
+            source_bytes: 0,
+        });
+        Ok(())
+    }
+
+    fn engine_user(
+        &mut self,
+        task: usize,
+        engine: usize,
+        name: &Spanned<String>,
+        place: &Range<usize>,
+    ) -> Result<(), Fail> {
+        if self.out.engine_users.len() >= limits::ENGINE_USERS {
+            let limit = limits::ENGINE_USERS;
+            return Err((place.clone(), Reason::TooMany { what: "uses of engines", limit }));
+        }
+        let same = |user: &&image::EngineUser| user.engine as usize == engine;
+        if let Some(other) = self.out.engine_users.iter().find(same) {
+            let other = &self.out.tasks[other.task as usize];
+            if other.cluster != self.out.tasks[task].cluster {
+                let reason = Reason::EngineInTwoClusters {
+                    engine: self.out.engines[engine].0.clone(),
+                    first: other.name.clone(),
+                    second: self.out.tasks[task].name.clone(),
+                };
+                return Err((place.clone(), reason));
+            }
+        }
+        let (doorbell, retired, number) = match self.out.engine_places[engine] {
+            Some((device, number)) => {
+                let context = self.context(device, task, place)?;
+                let device = &self.out.devices[device];
+                let doorbell = device.doorbells + contract::doorbell_page(number, context);
+                (doorbell, device.status + contract::status_retired(number, context), number.number())
+            }
+            None => {
+                // An engine without a device retires at once: both words stay zero unless the task writes.
+                let doorbell = self.allocate(name.get_ref(), PAGE, place.clone())?;
+                (doorbell, doorbell, 0)
+            }
+        };
+        let address = layout::DOORBELLS + self.out.engine_users.len() as u64 * layout::DOORBELL_STEP;
+        let record = image::EngineUser { engine: engine as u32, task: task as u32, doorbell, address, retired };
+        self.out.engine_users.push(record);
+        let environment = &mut self.out.tasks[task].environment;
+        if let Some(handle) = environment.last_mut() {
+            handle.flags = number as u32;
+        }
+        environment.push(Entry {
+            name: name.get_ref().clone(),
+            kind: fusee_abi::environment::kind::DOORBELL,
+            flags: number as u32,
+            handle: 0,
+            address,
+            bytes: PAGE,
+            physical: 0,
+        });
+        Ok(())
+    }
+
+    /// The context of `task` on `device`, a new one if it has none.
+    fn context(&mut self, device: usize, task: usize, place: &Range<usize>) -> Result<usize, Fail> {
+        let other = self.out.devices.iter().enumerate().find(|(index, other)| {
+            *index != device && other.contexts.contains(&task)
+        });
+        if let Some((_, other)) = other {
+            let (first, second) = (other.name.clone(), self.out.devices[device].name.clone());
+            let task = self.out.tasks[task].name.clone();
+            return Err((place.clone(), Reason::TwoDevices { task, first, second }));
+        }
+        let device = &mut self.out.devices[device];
+        if let Some(context) = device.contexts.iter().position(|owner| *owner == task) {
+            return Ok(context);
+        }
+        if device.contexts.len() >= contract::CONTEXTS {
+            let (device, limit) = (device.name.clone(), contract::CONTEXTS - 1);
+            return Err((place.clone(), Reason::DeviceFull { device, what: "contexts for clients", limit }));
+        }
+        device.contexts.push(task);
+        Ok(device.contexts.len() - 1)
+    }
+
+    /// What drivers and clients of a device get without asking.
+    fn automatic_handles(&mut self, task: usize, name: &Spanned<String>) -> Result<(), Fail> {
+        for device in 0..self.out.devices.len() {
+            let Some(context) = self.out.devices[device].contexts.iter().position(|owner| *owner == task) else {
+                continue;
+            };
+            let is_driver = self.out.devices[device].driver == task;
+            let given: &[(&str, u32)] = if is_driver {
+                &[
+                    ("control", READ | WRITE | PHYSICAL),
+                    ("status", READ | PHYSICAL),
+                    ("local", READ | WRITE | PHYSICAL),
+                    ("kick", READ | WRITE),
+                ]
+            } else {
+                &[("status", READ), ("kick", READ | WRITE)]
+            };
+            for (entry, set) in given {
+                self.unused(task, entry, name.span())?;
+                let slot = self.out.handles.iter().filter(|handle| handle.task as usize == task).count();
+                let region = self.automatic[*entry];
+                let entry = Spanned::new(name.span(), (*entry).to_owned());
+                self.share(task, slot, &entry, region, *set, &name.span())?;
+            }
+            self.unused(task, "context", name.span())?;
+            self.parameter(task, "context", context as u64);
+        }
+        Ok(())
+    }
+
+    fn parameter(&mut self, task: usize, name: &str, value: u64) {
+        self.out.tasks[task].environment.push(Entry {
+            name: name.to_owned(),
+            kind: fusee_abi::environment::kind::PARAMETER,
+            flags: 0,
+            handle: 0,
+            address: value,
+            bytes: 0,
+            physical: 0,
+        });
+    }
+
+    fn unused(&self, task: usize, name: &str, place: Range<usize>) -> Result<(), Fail> {
+        if name.len() > 24 {
+            return Err((place, Reason::NameTooLong { name: name.to_owned(), limit: 24 }));
+        }
+        let task = &self.out.tasks[task];
+        match task.environment.iter().any(|entry| entry.name == name) {
+            true => Err((place, Reason::NameTaken { task: task.name.clone(), name: name.to_owned() })),
+            false => Ok(()),
+        }
+    }
+
+    fn scripts(&mut self) -> Result<(), Fail> {
+        for (index, (_, task)) in self.file.tasks.0.iter().enumerate() {
+            for text in task.script.iter().flatten() {
+                let environment = &self.out.tasks[index].environment;
+                let find = |name: &str| {
+                    let entry = environment.iter().find(|entry| entry.name == name)?;
+                    Some(Target { kind: entry.kind, handle: entry.handle, selector: entry.flags })
+                };
+                let step = parse_step(text.get_ref(), find).map_err(|why| {
+                    (text.span(), Reason::BadStep { step: text.get_ref().clone(), why })
+                })?;
+                self.out.tasks[index].script.push(step);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bits of region rights, as written in the manifest.
+const READ: u32 = 1;
+const WRITE: u32 = 2;
+const MAP: u32 = 4;
+const PHYSICAL: u32 = 8;
+
+//--- Admission and expectations
+
+impl Resolver<'_> {
+    /// The necessary condition for bounded tardiness, and what can be proved of hard tasks.
+    fn admission(&mut self) -> Result<(), Fail> {
+        for (cluster, (name, record)) in self.out.clusters.iter().enumerate() {
+            let members: Vec<&image::Reservation> = self
+                .out
+                .reservations
+                .iter()
+                .filter(|one| one.class == class::REAL_TIME && one.cluster as usize == cluster)
+                .collect();
+            let cpus = record.cpus.count_ones();
+            let overload = Overload::of(&members);
+            let mut complaints: Vec<Fail> = Vec::new();
+            if overload.period > 1_000 * u64::from(cpus) {
+                let key = self.file.clusters.0.get(cluster).map_or(self.file.system.cpus.span(), |(key, _)| key.span());
+                let reason = Reason::Overload { cluster: name.clone(), per_mille: overload.period, cpus };
+                complaints.push((key, reason));
+            }
+            let proved = members.len() <= cpus as usize || (cpus == 1 && overload.density <= 1_000);
+            for member in &members {
+                let (task, written) = &self.file.tasks.0[member.task as usize];
+                if let Some(hard) = written.hard.as_ref().filter(|hard| *hard.get_ref() && !proved) {
+                    complaints.push((hard.span(), Reason::NotProved { task: task.get_ref().clone() }));
+                }
+            }
+            for (place, reason) in complaints {
+                match self.file.system.admission {
+                    Admission::Refuse => return Err((place, reason)),
+                    Admission::Warn => self.out.warnings.push(reason.to_string()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn test(&self) -> Result<(), Fail> {
+        let Some(test) = &self.file.test else { return Ok(()) };
+        for name in test.faults.iter().chain(&test.no_misses) {
+            self.task(name)?;
+        }
+        for mark in &test.marks {
+            crate::expect::Mark::parse(mark.get_ref(), |name| self.out.tasks.iter().position(|task| task.name == name))
+                .ok_or_else(|| (mark.span(), Reason::BadMark(mark.get_ref().clone())))?;
+        }
+        Ok(())
+    }
+}
+
+/// What real-time tasks need, in thousandths of a CPU, rounded up.
+struct Overload {
+    /// Sum of budget / period.
+    period: u64,
+    /// Sum of budget / min(period, deadline).
+    density: u64,
+}
+
+impl Overload {
+    fn of(members: &[&image::Reservation]) -> Self {
+        // Summed in billionths and forgiving a few of them: rounding up must not refuse a full CPU.
+        let sum = |over: fn(&image::Reservation) -> u64| {
+            let billionths: u128 = members
+                .iter()
+                .map(|one| (u128::from(one.budget) * 1_000_000_000).div_ceil(u128::from(over(one))))
+                .sum();
+            u64::try_from(billionths.saturating_sub(1_000).div_ceil(1_000_000)).unwrap_or(u64::MAX)
+        };
+        Self { period: sum(|one| one.period), density: sum(|one| one.period.min(one.deadline)) }
+    }
+}
+
+//--- Small things
+
+impl Resolver<'_> {
+    fn task(&self, name: &Spanned<String>) -> Result<usize, Fail> {
+        index_of(&self.file.tasks, "task", name)
+    }
+
+    fn allocate(&mut self, of: &str, bytes: u64, place: Range<usize>) -> Result<u64, Fail> {
+        self.out.allocate(of, bytes).map_err(|reason| (place, reason))
+    }
+
+    /// Adds a region and finds an address for it.
+    fn region(
+        &mut self,
+        name: String,
+        physical: u64,
+        bytes: u64,
+        is_device: bool,
+        place: Range<usize>,
+    ) -> Result<usize, Fail> {
+        if self.out.regions.len() >= limits::REGIONS {
+            return Err((place, Reason::TooMany { what: "regions", limit: limits::REGIONS }));
+        }
+        let address = self.next_address;
+        let end = bytes.checked_next_multiple_of(layout::REGION_STEP).and_then(|bytes| address.checked_add(bytes));
+        match end {
+            Some(end) if end <= layout::DOORBELLS => self.next_address = end,
+            _ => return Err((place, Reason::NoAddresses { of: name })),
+        }
+        self.out.regions.push((name, image::Region { physical, bytes, address }));
+        self.region_is_device.push(is_device);
+        Ok(self.out.regions.len() - 1)
+    }
+}
+
+impl Resolved {
+    /// Takes whole pages from the board's pool.
+    pub(crate) fn allocate(&mut self, of: &str, bytes: u64) -> Result<u64, Reason> {
+        let memory = &self.board.memory;
+        let left = memory.pool + memory.pool_bytes.0 - self.pool_next;
+        match bytes.checked_next_multiple_of(PAGE) {
+            Some(whole) if whole <= left => {
+                let start = self.pool_next;
+                self.pool_next += whole;
+                Ok(start)
+            }
+            _ => Err(Reason::PoolExhausted { of: of.to_owned(), bytes, left }),
+        }
+    }
+}
+
+fn index_of<T>(table: &Named<T>, kind: &'static str, name: &Spanned<String>) -> Result<usize, Fail> {
+    table
+        .0
+        .iter()
+        .position(|(key, _)| key.get_ref() == name.get_ref())
+        .ok_or_else(|| (name.span(), Reason::Unknown { kind, name: name.get_ref().clone() }))
+}
+
+fn plus_one(index: Option<usize>) -> u32 {
+    index.map_or(0, |index| index as u32 + 1)
+}
+
+fn memory_page(page: u64) -> Range<u64> {
+    page..page + PAGE
+}

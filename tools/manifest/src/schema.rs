@@ -1,0 +1,231 @@
+//! The manifest as it is written: one struct per kind of table.
+//!
+//! Nothing here is checked beyond its type; `resolve.rs` does that. Every name and every value that a
+//! check may complain about carries its place in the file.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use toml::Spanned;
+
+use crate::quantity::{Bytes, Time};
+
+/// Named tables in the order of the file.
+#[derive(Clone, Debug)]
+pub struct Named<T>(pub Vec<(Spanned<String>, T)>);
+
+impl<T> Default for Named<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NamedVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for NamedVisitor<T> {
+            type Value = Named<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("named tables")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T>, A::Error> {
+                let mut entries: Vec<(Spanned<String>, T)> = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                entries.sort_by_key(|(name, _)| name.span().start);
+                Ok(Named(entries))
+            }
+        }
+        deserializer.deserialize_map(NamedVisitor(PhantomData))
+    }
+}
+
+/// A whole manifest.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    pub system: System,
+    #[serde(default)]
+    pub clusters: Named<Cluster>,
+    #[serde(default)]
+    pub tasks: Named<Task>,
+    #[serde(default)]
+    pub endpoints: Named<Endpoint>,
+    #[serde(default)]
+    pub notifications: Named<Notification>,
+    #[serde(default)]
+    pub interrupts: Named<Interrupt>,
+    #[serde(default)]
+    pub regions: Named<Region>,
+    #[serde(default)]
+    pub devices: Named<Device>,
+    #[serde(default)]
+    pub engines: Named<Engine>,
+    pub test: Option<Test>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct System {
+    pub name: String,
+    pub board: Spanned<String>,
+    pub cpus: Spanned<u32>,
+    pub start: Option<Time>,
+    #[serde(default = "yes")]
+    pub managed: bool,
+    #[serde(default)]
+    pub admission: Admission,
+}
+
+/// What happens to a system whose deadlines do not hold.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Admission {
+    /// It is not packed.
+    #[default]
+    Refuse,
+    /// It is packed, with a warning.
+    Warn,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    pub cpus: Vec<Spanned<u32>>,
+    pub policy: Option<Spanned<String>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    pub binary: Option<Spanned<String>>,
+    pub script: Option<Vec<Spanned<String>>>,
+    pub cluster: Option<Spanned<String>>,
+    pub class: Option<Spanned<Class>>,
+    pub release: Option<Spanned<Release>>,
+    pub period: Option<Spanned<Time>>,
+    pub deadline: Option<Spanned<Time>>,
+    pub budget: Option<Spanned<Time>>,
+    pub phase: Option<Spanned<Time>>,
+    pub hard: Option<Spanned<bool>>,
+    pub stack: Option<Spanned<Bytes>>,
+    #[serde(default)]
+    pub parameters: Named<Spanned<i64>>,
+    #[serde(default)]
+    pub handles: Named<Spanned<String>>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    RealTime,
+    Service,
+    Background,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Release {
+    Periodic,
+    Sporadic,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoint {
+    pub server: Spanned<String>,
+    pub service_max: Option<Time>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Notification {
+    pub bound: Option<Spanned<String>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interrupt {
+    pub line: Spanned<u32>,
+    pub notification: Spanned<String>,
+    pub bits: Option<Spanned<u64>>,
+    pub cluster: Option<Spanned<String>>,
+    pub cpu: Option<Spanned<u32>>,
+    #[serde(default)]
+    pub edge: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Region {
+    pub bytes: Spanned<Bytes>,
+    pub physical: Option<Spanned<u64>>,
+    #[serde(default)]
+    pub device: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    pub driver: Spanned<String>,
+    pub firmware: Spanned<String>,
+    pub memory: Spanned<Bytes>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Engine {
+    pub device: Option<Spanned<String>>,
+    pub index: Option<Spanned<usize>>,
+    #[serde(default)]
+    pub order: Order,
+    pub interrupt: Option<Spanned<String>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    Fifo,
+    #[default]
+    Priority,
+}
+
+/// What `cargo xtask test` expects of the system.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Test {
+    #[serde(default = "det_only")]
+    pub profiles: Vec<Profile>,
+    #[serde(default)]
+    pub exit: u32,
+    #[serde(default)]
+    pub marks: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub faults: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub no_misses: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub golden: bool,
+    pub seconds: Option<u64>,
+}
+
+/// How QEMU runs a system.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// Instructions are counted: exact and repeatable.
+    Det,
+    /// Host threads: races and stress.
+    Par,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn det_only() -> Vec<Profile> {
+    vec![Profile::Det]
+}

@@ -1,0 +1,72 @@
+//! Steps of scripted tasks: from words to records.
+//!
+//! ```text
+//! burn 2ms               compute until charged 2 ms more
+//! sleep 5ms              suspend until 5 ms after this job's release
+//! call server 1ms        call an endpoint; the server burns 1 ms for us
+//! serve server           serve an endpoint for ever
+//! signal done 1          signal bits of a notification
+//! wait done              wait for a notification
+//! acquire ee             take an engine
+//! submit ee 3ms done     run 3 ms on an engine, wait on a notification for the end
+//! release ee             give the engine back
+//! release_job camera     release a job of a sporadic task
+//! shutdown               end the system
+//! ```
+//!
+//! Objects go by the names of the task's handles.
+
+use fusee_abi::image::kind;
+use fusee_abi::script::{Step, operation};
+
+use crate::quantity::Time;
+
+/// A handle of the task that a script may name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    /// One of `image::kind`.
+    pub kind: u32,
+    /// Value of the handle.
+    pub handle: u64,
+    /// For engines: index of the engine in its device.
+    pub selector: u32,
+}
+
+/// Reads one step; `find` looks a handle up by name.
+pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> Result<Step, String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let target = |name: &str, wanted: u32| match find(name) {
+        Some(target) if target.kind == wanted => Ok(target),
+        Some(_) => Err(format!("handle `{name}` is of another kind")),
+        None => Err(format!("the task has no handle `{name}`")),
+    };
+    let time = |text: &str| Time::parse(text).map(|time| time.0).ok_or_else(|| format!("`{text}` is not a time"));
+    let step = |operation, target: Target, value| Step {
+        operation,
+        selector: target.selector,
+        handle: target.handle,
+        value,
+    };
+    let nothing = Target { kind: kind::EMPTY, handle: 0, selector: 0 };
+    Ok(match words[..] {
+        ["burn", span] => step(operation::BURN, nothing, time(span)?),
+        ["sleep", span] => step(operation::SLEEP, nothing, time(span)?),
+        ["call", name, span] => step(operation::CALL, target(name, kind::ENDPOINT)?, time(span)?),
+        ["serve", name] => step(operation::SERVE, target(name, kind::ENDPOINT)?, 0),
+        ["signal", name, bits] => {
+            let bits = bits.parse().map_err(|_| format!("`{bits}` is not a number"))?;
+            step(operation::SIGNAL, target(name, kind::NOTIFICATION)?, bits)
+        }
+        ["wait", name] => step(operation::WAIT, target(name, kind::NOTIFICATION)?, 0),
+        ["acquire", name] => step(operation::ACQUIRE, target(name, kind::ENGINE)?, 0),
+        ["submit", engine, span, name] => {
+            let engine = target(engine, kind::ENGINE)?;
+            let done = target(name, kind::NOTIFICATION)?;
+            step(operation::SUBMIT, Target { selector: engine.selector, ..done }, time(span)?)
+        }
+        ["release", name] => step(operation::RELEASE, target(name, kind::ENGINE)?, 0),
+        ["release_job", name] => step(operation::RELEASE_JOB, target(name, kind::TASK)?, 0),
+        ["shutdown"] => step(operation::SHUTDOWN, find("system").unwrap_or(nothing), 0),
+        _ => return Err("no such step".into()),
+    })
+}

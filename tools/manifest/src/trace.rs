@@ -1,0 +1,292 @@
+//! Traces: from ring buffers to records, and to a form that two runs can be compared in.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use fusee_abi::trace::{Event, Ledger, RING_MAGIC, Record, RingHeader};
+use zerocopy::FromBytes;
+
+use crate::resolve::Resolved;
+
+/// The grid of conformance systems: releases, burns and modelled engine times are multiples of it.
+pub const GRID: u64 = 1_000_000;
+
+/// A decoded trace, in order of time.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Trace {
+    /// The records of all CPUs. Of equal times those of one CPU keep their order.
+    pub records: Vec<Record>,
+    /// Records that were overwritten before they could be read.
+    pub lost: u64,
+}
+
+/// Why bytes are not a trace.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TraceError {
+    /// Ring `0`'s header lacks the magic word. A CPU that never came up leaves zeros, which is no error.
+    NoRing(usize),
+    /// The bytes end in the middle of a ring.
+    Truncated,
+}
+
+impl std::fmt::Display for TraceError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoRing(ring) => write!(f, "ring {ring} of the trace does not start with its magic word"),
+            Self::Truncated => f.write_str("the trace ends in the middle of a ring"),
+        }
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+impl Trace {
+    /// Reads the rings of all CPUs, which lie one after the other, `rings` of them, all of the same size.
+    ///
+    /// # Errors
+    /// [`TraceError`] names the first ring that is none.
+    pub fn from_rings(bytes: &[u8], rings: usize) -> Result<Self, TraceError> {
+        let mut trace = Trace::default();
+        let ring_bytes = bytes.len().checked_div(rings).ok_or(TraceError::Truncated)?;
+        let capacity = ring_bytes.saturating_sub(size_of::<RingHeader>()) / size_of::<Record>();
+        for (index, ring) in bytes.chunks_exact(ring_bytes.max(1)).take(rings).enumerate() {
+            let (header, rest) = RingHeader::read_from_prefix(ring).map_err(|_| TraceError::Truncated)?;
+            if header.magic == 0 && header.written == 0 {
+                continue;
+            }
+            if header.magic != RING_MAGIC {
+                return Err(TraceError::NoRing(index));
+            }
+            if header.capacity == 0 || header.capacity > capacity as u64 {
+                return Err(TraceError::Truncated);
+            }
+            let kept = header.written.min(header.capacity);
+            trace.lost += header.written - kept;
+            for number in header.written - kept..header.written {
+                let at = (number % header.capacity) as usize * size_of::<Record>();
+                let (record, _) = Record::read_from_prefix(&rest[at..]).map_err(|_| TraceError::Truncated)?;
+                trace.records.push(record);
+            }
+        }
+        trace.records.sort_by_key(|record| record.time);
+        Ok(trace)
+    }
+
+    /// A trace from records that were collected elsewhere.
+    #[must_use]
+    pub fn from_records(mut records: Vec<Record>) -> Self {
+        records.sort_by_key(|record| record.time);
+        Self { records, lost: 0 }
+    }
+
+    /// The amounts of all ledger lines, by kind and index.
+    #[must_use]
+    pub fn ledgers(&self) -> BTreeMap<(u16, u16), u64> {
+        self.records
+            .iter()
+            .filter(|record| record.event == Event::Ledger as u8)
+            .map(|record| (((record.object >> 16) as u16, record.object as u16), wide(record)))
+            .collect()
+    }
+
+    /// The exit code of the system, if it ended by itself.
+    #[must_use]
+    pub fn exit_code(&self) -> Option<u32> {
+        self.records.iter().rev().find(|record| record.event == Event::Shutdown as u8).map(|record| record.value)
+    }
+
+    /// All `log` records: thread + 1, low half of the first number, second number.
+    pub fn logs(&self) -> impl Iterator<Item = (u16, u32, u64)> {
+        self.records
+            .iter()
+            .filter(|record| record.event == Event::Log as u8)
+            .map(|record| (record.thread, record.object, wide(record)))
+    }
+}
+
+/// The 64-bit number that some records carry in `job` (high half) and `value` (low half).
+#[must_use]
+pub fn wide(record: &Record) -> u64 {
+    u64::from(record.job) << 32 | u64::from(record.value)
+}
+
+/// One line of the ledger as a name for tables.
+#[must_use]
+pub fn ledger_name(kind: u16) -> Option<Ledger> {
+    use Ledger::{
+        Charged, CpuCharged, EngineTime, Faults, IdleTime, Jobs, Kernel, MaxLateness, Misses, Overshoot, Skipped,
+        ThreadTime, Throttles, Uptime,
+    };
+    const ALL: [self::Ledger; 14] = [
+        Jobs,
+        Misses,
+        MaxLateness,
+        Skipped,
+        ThreadTime,
+        Charged,
+        Kernel,
+        IdleTime,
+        Uptime,
+        CpuCharged,
+        EngineTime,
+        Throttles,
+        Faults,
+        Overshoot,
+    ];
+    ALL.into_iter().find(|ledger| *ledger as u16 == kind)
+}
+
+//--- Text
+
+/// One record as a line of text, with the names of `system`.
+#[must_use]
+pub fn describe(record: &Record, system: &Resolved) -> String {
+    let mut line = format!("{:>14} cpu {} ", micros(record.time), record.cpu);
+    let Some(event) = Event::from_number(record.event) else {
+        let _ = write!(line, "event {}", record.event);
+        return line;
+    };
+    let _ = write!(line, "{:<14} {:<20}", format!("{event:?}"), subject(record, system));
+    let object = object_name(event, record.object, system);
+    let _ = match event {
+        Event::Release => write!(line, " deadline {} us", record.value),
+        Event::Complete => write!(line, " lateness {} ns", record.value.cast_signed()),
+        Event::Throttle => write!(line, " {object} overshoot {} ns", record.value),
+        Event::EngineIdle => write!(line, " {object} after {} us", record.value),
+        Event::Block => write!(line, " {} object {}", call_name(record.value), record.object),
+        Event::Fault => write!(line, " syndrome {:#x} kind {}", record.object, record.value),
+        Event::FaultRegister => write!(line, " register {} = {:#x}", record.object, wide(record)),
+        Event::Log => write!(line, " {} {}", record.object, wide(record)),
+        Event::Ledger => {
+            let kind = (record.object >> 16) as u16;
+            let name = ledger_name(kind).map_or_else(|| kind.to_string(), |ledger| format!("{ledger:?}"));
+            write!(line, " {name} of {} = {}", record.object & 0xffff, wide(record).cast_signed())
+        }
+        Event::Shutdown | Event::Exit => write!(line, " code {}", record.value),
+        _ => write!(line, " {object}"),
+    };
+    line.truncate(line.trim_end().len());
+    line
+}
+
+fn micros(time: u64) -> String {
+    format!("{}.{:03} us", time / 1_000, time % 1_000)
+}
+
+/// `task#job`, or nothing.
+fn subject(record: &Record, system: &Resolved) -> String {
+    let wide_number = matches!(
+        Event::from_number(record.event),
+        Some(Event::FaultRegister | Event::Log | Event::Ledger)
+    );
+    let Some(index) = usize::from(record.thread).checked_sub(1) else { return String::new() };
+    let name = system.tasks.get(index).map_or_else(|| format!("thread {index}"), |task| task.name.clone());
+    if wide_number || record.job == 0 { name } else { format!("{name}#{}", record.job) }
+}
+
+fn object_name(event: Event, object: u32, system: &Resolved) -> String {
+    let index = object as usize;
+    let named = |name: Option<&String>| name.cloned().unwrap_or_else(|| object.to_string());
+    let task = |index: usize| system.tasks.get(index).map(|task| &task.name);
+    match event {
+        Event::SwitchTo | Event::Throttle | Event::Replenish => {
+            let home = system.reservations.get(index).and_then(|one| task(one.task as usize));
+            format!("on {}", named(home))
+        }
+        Event::EngineRequest | Event::EngineGrant | Event::EngineRelease | Event::EngineIdle => {
+            named(system.engines.get(index).map(|(name, _)| name))
+        }
+        Event::Call => named(system.endpoints.get(index).map(|(name, _)| name)),
+        Event::Reply => format!("by {}", named(index.checked_sub(1).and_then(task))),
+        Event::Interrupt => named(system.interrupts.get(index).map(|(name, _)| name)),
+        Event::Kick => format!("cpu {object}"),
+        _ => String::new(),
+    }
+}
+
+fn call_name(number: u32) -> String {
+    fusee_abi::Call::from_number(u64::from(number)).map_or_else(|| number.to_string(), |call| format!("{call:?}"))
+}
+
+//--- Canonical form
+
+/// A record that lies too far from the grid to be compared.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct OffGrid {
+    /// The record.
+    pub record: Record,
+    /// Distance to the nearest grid point, nanoseconds.
+    pub by: u64,
+}
+
+/// The canonical trace: what happened in each cell of the grid, sorted, without CPUs and exact times.
+///
+/// Two runs of a conformance system, one simulated and one in QEMU, give the same text. Left out are kicks,
+/// idling, interrupts, registers and ledgers; and runs and gaps shorter than a quarter of the grid, because
+/// whether a thread is switched away and back at a release depends on which CPU sees it first.
+///
+/// # Errors
+/// [`OffGrid`] for the first event that is more than a quarter of the grid away from a grid point.
+pub fn canonical(trace: &Trace, system: &Resolved) -> Result<String, OffGrid> {
+    let mut cells: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for record in without_flicker(&trace.records) {
+        let Some(event) = Event::from_number(record.event).filter(|event| is_compared(*event)) else { continue };
+        let cell = (record.time + GRID / 2) / GRID;
+        let by = record.time.abs_diff(cell * GRID);
+        if by > GRID / 4 {
+            return Err(OffGrid { record, by });
+        }
+        let line = format!("{event:?} {} {}", subject(&record, system), object_name(event, record.object, system));
+        cells.entry(cell).or_default().push(line.trim_end().to_owned());
+    }
+    let mut text = String::new();
+    for (cell, mut lines) in cells {
+        lines.sort();
+        for line in lines {
+            let _ = writeln!(text, "{cell} {line}");
+        }
+    }
+    Ok(text)
+}
+
+fn is_compared(event: Event) -> bool {
+    !matches!(
+        event,
+        Event::Idle | Event::Kick | Event::Interrupt | Event::FaultRegister | Event::Ledger | Event::Log
+    )
+}
+
+/// Drops pairs of switches that are closer than a quarter of the grid, of one thread and job.
+fn without_flicker(records: &[Record]) -> Vec<Record> {
+    let is_switch = |record: &Record| [Event::SwitchTo as u8, Event::SwitchAway as u8].contains(&record.event);
+    let mut kept: Vec<Option<Record>> = Vec::with_capacity(records.len());
+    // For each thread, where its last switch is in `kept`.
+    let mut last: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+    for record in records {
+        if is_switch(record) {
+            let open = last.entry(record.thread).or_default();
+            let previous = open.last().and_then(|index| kept[*index]);
+            if let Some(previous) = previous {
+                let near = record.time - previous.time <= GRID / 4;
+                let short_run = previous.event == Event::SwitchTo as u8 && record.event == Event::SwitchAway as u8;
+                let short_gap = previous.event == Event::SwitchAway as u8
+                    && record.event == Event::SwitchTo as u8
+                    && same_run(open.len().checked_sub(2).and_then(|index| kept[open[index]]), record);
+                if near && (short_run || short_gap) {
+                    if let Some(index) = open.pop() {
+                        kept[index] = None;
+                    }
+                    continue;
+                }
+            }
+            open.push(kept.len());
+        }
+        kept.push(Some(*record));
+    }
+    kept.into_iter().flatten().collect()
+}
+
+/// Whether a run that starts with `next` goes on with what `earlier` started: same job, same reservation.
+fn same_run(earlier: Option<Record>, next: &Record) -> bool {
+    earlier.is_some_and(|earlier| earlier.job == next.job && earlier.object == next.object)
+}

@@ -1,0 +1,168 @@
+//! Builds kernel, firmware and tasks, and joins them into one bootable image.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use fusee_manifest::{Binaries, Manifest, Memory, PackOptions, PackedSystem, Resolved};
+use object::{Object, ObjectSegment, ObjectSymbol};
+
+use crate::toolchain::{KERNEL_TARGET, TASK_TARGET, Toolchain};
+
+/// The kernel runs this far above its physical addresses.
+pub const KERNEL_OFFSET: u64 = 0xffff_ff80_0000_0000;
+const KERNEL_PACKAGE: &str = "fusee-kernel";
+/// Where the kernel's image ends and the packed system begins, by the linker script.
+const IMAGE_END: &str = "__image_end";
+const PAGE: usize = 4096;
+
+/// What building needs to know.
+pub struct Builder<'a> {
+    /// The repository.
+    pub root: &'a Path,
+    /// The compiler.
+    pub toolchain: &'a Toolchain,
+}
+
+/// Programs of one system, as ELF files.
+pub struct Programs {
+    /// The kernel.
+    pub kernel: PathBuf,
+    /// Tasks and firmware, by the names the manifest uses.
+    pub binaries: BTreeMap<String, PathBuf>,
+}
+
+impl Builder<'_> {
+    /// Builds all programs of `systems`.
+    pub fn programs(&self, systems: &[&Resolved]) -> Result<Programs> {
+        let kernel = self.softfloat(KERNEL_PACKAGE)?;
+        let mut binaries = self.tasks(systems)?;
+        let firmwares: BTreeSet<&str> =
+            systems.iter().flat_map(|system| &system.devices).map(|device| device.firmware.as_str()).collect();
+        for firmware in firmwares {
+            binaries.insert(firmware.to_owned(), self.softfloat(firmware)?);
+        }
+        Ok(Programs { kernel, binaries })
+    }
+
+    /// Builds a program without floating point; its build script names the linker script.
+    fn softfloat(&self, package: &str) -> Result<PathBuf> {
+        let mut command = self.toolchain.cargo(KERNEL_TARGET, &[]);
+        command.args(["build", "--release", "--target", KERNEL_TARGET, "--package", package, "--bin", package]);
+        self.finish(&mut command);
+        check(&mut command, package)?;
+        Ok(self.target_dir().join(KERNEL_TARGET).join("release").join(package))
+    }
+
+    /// Builds the programs of tasks, all in one go.
+    fn tasks(&self, systems: &[&Resolved]) -> Result<BTreeMap<String, PathBuf>> {
+        let mut binaries = BTreeMap::new();
+        let mut packages = BTreeSet::new();
+        let mut programs = BTreeSet::new();
+        for task in systems.iter().flat_map(|system| &system.tasks) {
+            let Some((package, program)) = task.binary.split_once('/') else {
+                bail!("task `{}`: binary `{}` is not written package/binary", task.name, task.binary);
+            };
+            packages.insert(package);
+            programs.insert(program);
+            let path = self.target_dir().join(TASK_TARGET).join("release").join(program);
+            binaries.insert(task.binary.clone(), path);
+        }
+        if packages.is_empty() {
+            return Ok(binaries);
+        }
+        let script = self.root.join("linker/task.ld");
+        let mut command = self.toolchain.cargo(TASK_TARGET, &[format!("-Clink-arg=-T{}", script.display())]);
+        command.args(["build", "--release", "--target", TASK_TARGET]);
+        for package in packages {
+            command.args(["--package", package]);
+        }
+        for program in programs {
+            command.args(["--bin", program]);
+        }
+        self.finish(&mut command);
+        check(&mut command, "the tasks")?;
+        Ok(binaries)
+    }
+
+    fn finish(&self, command: &mut std::process::Command) {
+        command.current_dir(self.root).arg("--quiet").arg("--target-dir").arg(self.target_dir());
+    }
+
+    /// A place of our own: the workspace's is locked while cargo runs us, and each toolchain keeps its own.
+    pub fn target_dir(&self) -> PathBuf {
+        let name = if self.toolchain.name == "debian" { "target/fusee-debian" } else { "target/fusee" };
+        self.root.join(name)
+    }
+}
+
+fn check(command: &mut std::process::Command, what: &str) -> Result<()> {
+    let status = command.status().context("cargo does not start")?;
+    if !status.success() {
+        bail!("{what} could not be built");
+    }
+    Ok(())
+}
+
+//--- Images
+
+/// Joins kernel and packed system.
+pub fn image(kernel: &Path, system: &PackedSystem, memory: &Memory) -> Result<Vec<u8>> {
+    let bytes = std::fs::read(kernel).with_context(|| kernel.display().to_string())?;
+    let mut image = flatten(&bytes, memory).with_context(|| format!("kernel {}", kernel.display()))?;
+    image.resize(image.len().next_multiple_of(PAGE), 0);
+    image.extend_from_slice(system.bytes());
+    let room = memory.kernel_end - memory.kernel;
+    if image.len() as u64 > room {
+        bail!("kernel and system take {} bytes; the board has room for {room}", image.len());
+    }
+    Ok(image)
+}
+
+/// The kernel as it lies in memory: code, constants and data, without what is zeroed at start.
+fn flatten(elf: &[u8], memory: &Memory) -> Result<Vec<u8>> {
+    let file = object::File::parse(elf)?;
+    let mut image = Vec::new();
+    for segment in file.segments() {
+        let data = segment.data()?;
+        if data.is_empty() {
+            continue;
+        }
+        let virtual_address = segment.address();
+        let physical = virtual_address.checked_sub(KERNEL_OFFSET).unwrap_or(virtual_address);
+        let in_place = physical >= memory.kernel && physical + data.len() as u64 <= memory.kernel_end;
+        if !in_place {
+            bail!("a segment at {virtual_address:#x} lies outside the place of the kernel");
+        }
+        let at = (physical - memory.kernel) as usize;
+        image.resize(image.len().max(at + data.len()), 0);
+        image[at..at + data.len()].copy_from_slice(data);
+    }
+    if image.is_empty() {
+        bail!("it has no code");
+    }
+    if let Some(symbol) = file.symbols().find(|symbol| symbol.name() == Ok(IMAGE_END)) {
+        let length = symbol.address().wrapping_sub(KERNEL_OFFSET).wrapping_sub(memory.kernel) as usize;
+        if length < image.len() || length as u64 > memory.kernel_end - memory.kernel {
+            bail!("its {IMAGE_END} is not the end of its image");
+        }
+        image.resize(length, 0);
+    }
+    Ok(image)
+}
+
+/// Reads the programs of one system and packs them with it.
+pub fn pack(manifest: &Manifest, programs: &Programs, options: PackOptions) -> Result<PackedSystem> {
+    let mut binaries = Binaries::new();
+    let tasks = manifest.system.tasks.iter().map(|task| &task.binary);
+    let firmware = manifest.system.devices.iter().map(|device| &device.firmware);
+    for name in tasks.chain(firmware) {
+        if let Some(path) = programs.binaries.get(name)
+            && !binaries.contains_key(name)
+        {
+            let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+            binaries.insert(name.clone(), bytes);
+        }
+    }
+    Ok(manifest.pack(&binaries, options)?)
+}

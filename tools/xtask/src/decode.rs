@@ -1,0 +1,84 @@
+//! What a run leaves behind: the trace in the guest's memory, and addresses that have source lines.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use fusee_kernel_core::limits;
+use fusee_manifest::trace::Trace;
+use gimli::{EndianArcSlice, LittleEndian};
+use object::{Object, ObjectSection, ObjectSymbol};
+
+use crate::build::KERNEL_OFFSET;
+use crate::qemu::GuestMemory;
+
+/// The kernel's rings: one per CPU.
+const TRACE_SYMBOL: &str = "FUSEE_TRACE";
+
+/// Reads the trace that `kernel` left in `memory`.
+pub fn trace(kernel: &Path, memory: &GuestMemory) -> Result<Trace> {
+    let elf = std::fs::read(kernel).with_context(|| kernel.display().to_string())?;
+    let file = object::File::parse(&*elf)?;
+    let Some(symbol) = file.symbols().find(|symbol| symbol.name() == Ok(TRACE_SYMBOL)) else {
+        bail!("the kernel keeps no trace (there is no symbol {TRACE_SYMBOL})");
+    };
+    let physical = symbol.address().checked_sub(KERNEL_OFFSET).unwrap_or(symbol.address());
+    let bytes = memory.read(physical, usize::try_from(symbol.size())?)?;
+    Ok(Trace::from_rings(&bytes, limits::CPUS)?)
+}
+
+/// Source lines of one program.
+pub struct Symbols {
+    context: addr2line::Context<EndianArcSlice<LittleEndian>>,
+    functions: Vec<(u64, u64, String)>,
+}
+
+impl Symbols {
+    /// Reads them from an ELF file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let elf = std::fs::read(path).with_context(|| path.display().to_string())?;
+        let file = object::File::parse(&*elf)?;
+        let dwarf = gimli::Dwarf::load(|id| -> Result<_> {
+            let data = match file.section_by_name(id.name()) {
+                Some(section) => section.uncompressed_data()?,
+                None => Cow::Borrowed(&[][..]),
+            };
+            Ok(EndianArcSlice::new(Arc::from(&*data), LittleEndian))
+        })?;
+        let functions = file
+            .symbols()
+            .filter(|symbol| symbol.kind() == object::SymbolKind::Text)
+            .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?.to_owned())))
+            .collect();
+        Ok(Self { context: addr2line::Context::from_dwarf(dwarf)?, functions })
+    }
+
+    /// `function (file:line)` for an address, innermost first; nothing if it is nobody's.
+    pub fn locate(&self, address: u64) -> Vec<String> {
+        let mut found = Vec::new();
+        if let Ok(mut frames) = self.context.find_frames(address).skip_all_loads() {
+            while let Ok(Some(frame)) = frames.next() {
+                let function = frame.function.as_ref().and_then(|function| function.demangle().ok());
+                let function = function.map_or_else(|| "?".to_owned(), Cow::into_owned);
+                let place = frame.location.map(|place| {
+                    format!("{}:{}", shorten(place.file.unwrap_or("?")), place.line.unwrap_or_default())
+                });
+                found.push(format!("{function} ({})", place.unwrap_or_else(|| "?".into())));
+            }
+        }
+        if found.is_empty() {
+            let inside = |(start, size, _): &&(u64, u64, String)| address >= *start && address - *start < (*size).max(4);
+            found.extend(self.functions.iter().find(inside).map(|(start, _, name)| {
+                format!("{:#}+{:#x}", rustc_demangle::demangle(name), address - start)
+            }));
+        }
+        found
+    }
+}
+
+/// Paths inside the repository without the repository; others are kept.
+fn shorten(file: &str) -> &str {
+    let root = env!("CARGO_MANIFEST_DIR").trim_end_matches("tools/xtask");
+    file.strip_prefix(root).unwrap_or(file)
+}

@@ -1,0 +1,164 @@
+//! `cargo xtask`: builds, runs, tests and measures Fusee.
+//!
+//! ```text
+//! toolchain  finds a compiler that has the targets, and QEMU
+//! build      kernel, firmware, tasks and manifest -> one bootable image
+//! qemu       runs an image under a time limit
+//! decode     guest memory -> trace, addresses -> source lines
+//! report     trace -> fault reports and the table of tasks
+//! system     the four above, for one manifest
+//! demo       what only the demo does after its run
+//! tests      `cargo xtask test`
+//! bench      `cargo xtask bench`
+//! ```
+//!
+//! Not here: what a manifest means and how traces are read (`tools/manifest`).
+#![forbid(unsafe_code)]
+
+mod bench;
+mod build;
+mod decode;
+mod demo;
+mod qemu;
+mod report;
+mod system;
+mod tests;
+mod toolchain;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use fusee_manifest::Profile;
+
+use crate::system::Workspace;
+
+/// Build, run, test and measure Fusee.
+///
+/// The first use looks for a compiler that can build for AArch64, and for QEMU: first the active toolchain,
+/// then `rustup target add`, then Debian's packages. Whatever is missing is named, and installed if we are root.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Install nothing; say what is missing instead.
+    #[arg(long, global = true)]
+    no_install: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs a system in QEMU (the demo, unless told otherwise), then prints what each task got.
+    Run(RunArguments),
+    /// Builds the image of a system (the demo, unless told otherwise) and says where it is.
+    Build(SystemArguments),
+    /// Runs all checks: format, lints, host tests, and the systems of `tests/target` in QEMU.
+    Test(tests::TestArguments),
+    /// Measures the paths of the kernel, in instructions, beside those of other kernels.
+    Bench(bench::BenchArguments),
+    /// Prints the records of the last run as text.
+    Trace(TraceArguments),
+}
+
+/// Which system, and how.
+#[derive(Args, Clone)]
+struct SystemArguments {
+    /// The system's manifest.
+    #[arg(long, default_value = demo::MANIFEST)]
+    manifest: PathBuf,
+    /// How QEMU keeps time: `det` counts instructions and repeats exactly, `par` runs on host threads.
+    #[arg(long, default_value = "det")]
+    profile: ProfileArgument,
+    /// Leave all doorbells mapped: engine locks become advice.
+    #[arg(long)]
+    unmanaged: bool,
+}
+
+#[derive(Args)]
+struct RunArguments {
+    #[command(flatten)]
+    system: SystemArguments,
+    /// Host seconds after which the run is ended.
+    #[arg(long, default_value_t = 120)]
+    seconds: u64,
+    /// Longest turn of a CPU in virtual microseconds (det only): 10 for latencies, 50 for long runs.
+    #[arg(long, default_value_t = 50)]
+    quantum: u32,
+    /// Arguments for QEMU, such as `-- -S -gdb tcp::1234`.
+    #[arg(last = true)]
+    qemu: Vec<String>,
+}
+
+#[derive(Args)]
+struct TraceArguments {
+    /// Print the canonical form, which is the same in QEMU and in the simulator.
+    #[arg(long)]
+    canonical: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ProfileArgument {
+    Det,
+    Par,
+}
+
+impl From<ProfileArgument> for Profile {
+    fn from(argument: ProfileArgument) -> Self {
+        match argument {
+            ProfileArgument::Det => Profile::Det,
+            ProfileArgument::Par => Profile::Par,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match dispatch(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{} {error:#}", report::red("error:"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Carries out the command; `false`: it ran, and what it found is not good.
+fn dispatch(arguments: &Arguments) -> Result<bool> {
+    let install = !arguments.no_install;
+    match &arguments.command {
+        Command::Run(run) => {
+            let workspace = Workspace::open(install)?;
+            let image = workspace.image(&run.system.manifest, run.system.profile.into(), run.system.unmanaged)?;
+            let outcome = system::run(
+                &workspace,
+                &image,
+                &system::RunOptions {
+                    echo: true,
+                    seconds: run.seconds,
+                    quantum: run.quantum,
+                    arguments: run.qemu.clone(),
+                },
+            )?;
+            system::keep_trace(&workspace, &image, &outcome)?;
+            let good = system::print_outcome(&image, &outcome);
+            let demo_good = demo::after_run(&workspace, &image, &outcome)?;
+            Ok(good && demo_good)
+        }
+        Command::Build(build) => {
+            let workspace = Workspace::open(install)?;
+            let image = workspace.image(&build.manifest, build.profile.into(), build.unmanaged)?;
+            println!("{}", image.path.display());
+            Ok(true)
+        }
+        Command::Test(test) => tests::test(test, install),
+        Command::Bench(bench) => bench::bench(bench, install),
+        Command::Trace(trace) => {
+            let root = system::root()?;
+            let (trace_read, manifest) = system::last_trace(&root).context("no run to show; try `cargo xtask run`")?;
+            system::print_trace(&trace_read, &manifest, trace.canonical)
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Runs an image in QEMU: under a time limit, with memory that can be read afterwards.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use fusee_manifest::{Board, Profile};
+
+/// How one run is made.
+pub struct Setup<'a> {
+    /// The program.
+    pub qemu: &'a Path,
+    /// The image.
+    pub image: &'a Path,
+    /// The machine.
+    pub board: &'a Board,
+    /// The profile.
+    pub profile: Profile,
+    /// CPUs in use, engine CPU included.
+    pub cpus: u32,
+    /// Longest turn of a CPU, virtual microseconds.
+    pub quantum: u32,
+    /// Host time after which the run is ended.
+    pub limit: Duration,
+    /// Whether the console is shown while it is printed.
+    pub echo: bool,
+    /// Further arguments.
+    pub arguments: &'a [String],
+}
+
+/// How one run ended.
+pub struct Outcome {
+    /// What the system ended with; `None`: the time limit ended it.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub console: String,
+    /// Host time it took.
+    pub took: Duration,
+    /// The guest's memory.
+    pub memory: GuestMemory,
+}
+
+/// The guest's RAM, after its end.
+pub struct GuestMemory {
+    path: PathBuf,
+    file: File,
+    base: u64,
+}
+
+impl GuestMemory {
+    /// Reads `length` bytes at a physical address.
+    pub fn read(&self, physical: u64, length: usize) -> Result<Vec<u8>> {
+        let offset = physical.checked_sub(self.base).context("below the guest's RAM")?;
+        let mut bytes = vec![0; length];
+        self.file.read_exact_at(&mut bytes, offset).with_context(|| format!("guest memory at {physical:#x}"))?;
+        Ok(bytes)
+    }
+}
+
+impl Drop for GuestMemory {
+    fn drop(&mut self) {
+        // Nothing depends on it; what is left over is a file in a folder for temporary ones.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Runs the image to its end, or to the end of our patience.
+pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
+    let memory = guest_memory(setup)?;
+    let started = Instant::now();
+    let mut child = command(setup, &memory.path)?
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("{} does not start", setup.qemu.display()))?;
+    let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        bail!("{} has no output", setup.qemu.display());
+    };
+    let echo = setup.echo;
+    let console = std::thread::spawn(move || copy_console(stdout, echo));
+    let noise = std::thread::spawn(move || filter_errors(stderr));
+    let code = wait(&mut child, started + setup.limit)?;
+    let console = console.join().unwrap_or_default();
+    let errors = noise.join().unwrap_or_default();
+    for line in &errors {
+        eprintln!("qemu: {line}");
+    }
+    Ok(Outcome { code, console, took: started.elapsed(), memory })
+}
+
+fn guest_memory(setup: &Setup<'_>) -> Result<GuestMemory> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let shared = Path::new("/dev/shm");
+    let folder = if shared.is_dir() { shared } else { setup.image.parent().unwrap_or(Path::new(".")) };
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = folder.join(format!("fusee-{}-{number}.ram", std::process::id()));
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
+    let file = file.with_context(|| path.display().to_string())?;
+    file.set_len(setup.board.memory.bytes.0)?;
+    Ok(GuestMemory { path, file, base: setup.board.memory.base })
+}
+
+fn command(setup: &Setup<'_>, memory: &Path) -> Result<Command> {
+    let board = setup.board;
+    let profile = board.profiles.get(&setup.profile).context("the board does not have this profile")?;
+    let smp = profile.smp.max(setup.cpus * profile.cpu_stride);
+    let bytes = board.memory.bytes.0;
+    let mut command = Command::new(setup.qemu);
+    command
+        .args(["-machine", &board.qemu.machine])
+        .args(&board.qemu.arguments)
+        .args(["-smp", &smp.to_string(), "-m", &format!("{}M", bytes >> 20)])
+        .arg("-object")
+        .arg(format!("memory-backend-file,id=ram,size={bytes},mem-path={},share=on", memory.display()))
+        .args(profile.arguments.iter().map(|argument| argument.replace("{quantum}", &setup.quantum.to_string())))
+        .args(["-serial", "stdio", "-display", "none", "-monitor", "none", "-no-reboot"])
+        .args(["-semihosting-config", "enable=on,target=native"])
+        .arg("-kernel")
+        .arg(setup.image)
+        .args(setup.arguments);
+    Ok(command)
+}
+
+/// Waits for the end, and makes one at `deadline`.
+fn wait(child: &mut Child, deadline: Instant) -> Result<Option<i32>> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status.code().unwrap_or(-1)));
+        }
+        if Instant::now() >= deadline {
+            // SIGKILL: QEMU does not always listen to anything milder.
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+fn copy_console(mut from: impl Read, echo: bool) -> String {
+    let mut all = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        let new = &buffer[..count];
+        all.extend_from_slice(new);
+        if echo {
+            let mut out = std::io::stdout().lock();
+            // Whoever closed our output does not want to see more.
+            let _ = out.write_all(new).and_then(|()| out.flush());
+        }
+    }
+    String::from_utf8_lossy(&all).replace('\r', "")
+}
+
+/// The lines that QEMU complains with, without those it always does under our profiles.
+fn filter_errors(from: impl Read) -> Vec<String> {
+    const EXPECTED: [&str; 2] = ["has no peer", "icount sleep disabled and no active timers"];
+    BufReader::new(from)
+        .lines()
+        .map_while(Result::ok)
+        .filter(|line| !line.trim().is_empty() && !EXPECTED.iter().any(|expected| line.contains(expected)))
+        .collect()
+}

@@ -1,0 +1,276 @@
+//! From a trace to what people read: fault reports, the table of tasks, and whether all time is accounted for.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use fusee_abi::trace::{Event, Ledger, Record};
+use fusee_manifest::Resolved;
+use fusee_manifest::trace::{Trace, wide};
+
+use crate::build::KERNEL_OFFSET;
+use crate::decode::Symbols;
+use crate::system::Image;
+
+//--- Colours
+
+/// Red, if somebody looks.
+pub fn red(text: &str) -> String {
+    colour(text, 31)
+}
+
+/// Yellow, if somebody looks.
+pub fn yellow(text: &str) -> String {
+    colour(text, 33)
+}
+
+/// Green, if somebody looks.
+pub fn green(text: &str) -> String {
+    colour(text, 32)
+}
+
+fn colour(text: &str, code: u8) -> String {
+    let plain = std::env::var_os("NO_COLOR").is_some() || !std::io::stderr().is_terminal();
+    if plain { text.to_owned() } else { format!("\x1b[1;{code}m{text}\x1b[0m") }
+}
+
+//--- Faults
+
+/// One report for each fault in the trace.
+pub fn faults(trace: &Trace, image: &Image) -> Vec<String> {
+    let mut symbols: BTreeMap<PathBuf, Option<Symbols>> = BTreeMap::new();
+    fault_records(trace)
+        .into_iter()
+        .map(|(fault, registers)| fault_report(fault, &registers, image, &mut symbols))
+        .collect()
+}
+
+/// Threads (index + 1) that faulted, in order.
+pub fn faulted_threads(trace: &Trace) -> Vec<usize> {
+    let faults = trace.records.iter().filter(|record| record.event == Event::Fault as u8);
+    faults.map(|record| usize::from(record.thread)).collect()
+}
+
+/// Each fault with the registers that follow it.
+fn fault_records(trace: &Trace) -> Vec<(Record, BTreeMap<u32, u64>)> {
+    let mut found: Vec<(Record, BTreeMap<u32, u64>)> = Vec::new();
+    for record in &trace.records {
+        if record.event == Event::Fault as u8 {
+            found.push((*record, BTreeMap::new()));
+        } else if record.event == Event::FaultRegister as u8
+            && let Some((_, registers)) = found.iter_mut().rev().find(|(fault, _)| fault.thread == record.thread)
+        {
+            registers.entry(record.object).or_insert_with(|| wide(record));
+        }
+    }
+    found
+}
+
+fn fault_report(
+    fault: Record,
+    registers: &BTreeMap<u32, u64>,
+    image: &Image,
+    symbols: &mut BTreeMap<PathBuf, Option<Symbols>>,
+) -> String {
+    let task = usize::from(fault.thread).checked_sub(1).and_then(|index| image.manifest.system.tasks.get(index));
+    let name = task.map_or("?", |task| task.name.as_str());
+    let register = |number: u32| registers.get(&number).copied();
+    let what = match fault.value {
+        1 => "read from",
+        2 => "wrote to",
+        3 => "jumped to",
+        4 => "executed an instruction it may not",
+        5 => "made a misaligned access",
+        6 => "hit a breakpoint",
+        _ => "made an error of an unknown kind",
+    };
+    let mut text = format!("fault: task `{name}`, job {}, {what}", fault.job);
+    let address = register(34);
+    if let (1..=3, Some(address)) = (fault.value, address) {
+        let _ = write!(text, " {address:#x}, which it may not{}", beside_stack(address, task.map(|task| task.stack)));
+    }
+    let _ = write!(text, "\n  at {} us on CPU {}, syndrome {:#x}", fault.time / 1_000, fault.cpu, fault.object);
+    let program = task.and_then(|task| image.programs.binaries.get(&task.binary));
+    let symbols = program.and_then(|path| {
+        symbols.entry(path.clone()).or_insert_with(|| Symbols::read(path).ok()).as_ref()
+    });
+    for (label, number) in [("pc", 32), ("lr", 30)] {
+        let Some(address) = register(number) else { continue };
+        // A link register names the instruction after the call.
+        let inside = if number == 30 { address.saturating_sub(4) } else { address };
+        let frames = symbols.map(|symbols| symbols.locate(inside)).unwrap_or_default();
+        let _ = write!(text, "\n  {label} {address:#x}");
+        for (depth, frame) in frames.iter().enumerate() {
+            let _ = write!(text, "{} {frame}", if depth == 0 { "" } else { "\n      inlined into" });
+        }
+    }
+    for row in (0..31).collect::<Vec<u32>>().chunks(4) {
+        text.push_str("\n ");
+        for number in row {
+            if let Some(value) = register(*number) {
+                let _ = write!(text, " {:>4} {value:016x}", format!("x{number}"));
+            }
+        }
+    }
+    if let (Some(stack), Some(state)) = (register(31), register(33)) {
+        let _ = write!(text, "\n    sp {stack:016x}  pstate {state:x}");
+    }
+    text.lines().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+fn beside_stack(address: u64, stack: Option<u64>) -> &'static str {
+    let bottom = fusee_manifest::layout::STACK_TOP - stack.unwrap_or_default();
+    if stack.is_some() && address < bottom && bottom - address <= 64 * 1024 { " (just below its stack)" } else { "" }
+}
+
+/// The kernel addresses in what a failed system printed, with their source lines.
+pub fn kernel_addresses(console: &str, kernel: &Path) -> Vec<String> {
+    let words = console.split(|c: char| !c.is_ascii_alphanumeric());
+    let addresses: Vec<u64> = words
+        .filter_map(|word| u64::from_str_radix(word.strip_prefix("0x").unwrap_or(word), 16).ok())
+        .filter(|address| *address >= KERNEL_OFFSET)
+        .collect();
+    if addresses.is_empty() {
+        return Vec::new();
+    }
+    let Ok(symbols) = Symbols::read(kernel) else { return Vec::new() };
+    let mut lines = Vec::new();
+    for address in addresses {
+        let frames = symbols.locate(address).join(", in ");
+        let line = format!("  {address:#x} {frames}");
+        if !frames.is_empty() && !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+//--- Tables
+
+/// The last word on each task: jobs, deadlines, time.
+pub fn task_table(trace: &Trace, system: &Resolved) -> String {
+    let ledgers = trace.ledgers();
+    let amount = |ledger: Ledger, index: usize| ledgers.get(&(ledger as u16, index as u16)).copied();
+    let mut header = vec!["task", "jobs", "missed", "skipped", "max lateness", "CPU", "charged"];
+    let engines: Vec<&str> = system.engines.iter().map(|(name, _)| name.as_str()).collect();
+    header.extend(&engines);
+    header.extend(["dry", "faults"]);
+    let mut table = table(&header);
+    for (index, task) in system.tasks.iter().enumerate() {
+        let jobs = amount(Ledger::Jobs, index).unwrap_or(0);
+        let count = |ledger| amount(ledger, index).map_or_else(|| "-".into(), |count| count.to_string());
+        let lateness = amount(Ledger::MaxLateness, index).filter(|_| jobs > 0);
+        let reserved = |ledger| task.reservation.and_then(|reservation| amount(ledger, reservation));
+        let mut row = vec![
+            task.name.clone(),
+            count(Ledger::Jobs),
+            count(Ledger::Misses),
+            count(Ledger::Skipped),
+            lateness.map_or_else(|| "-".into(), |lateness| span(lateness.cast_signed())),
+            amount(Ledger::ThreadTime, index).map_or_else(|| "-".into(), time),
+            reserved(Ledger::Charged).map_or_else(|| "-".into(), time),
+        ];
+        for engine in 0..engines.len() {
+            let used = amount(Ledger::EngineTime, engine << 8 | index);
+            row.push(used.map_or_else(|| "-".into(), time));
+        }
+        row.push(reserved(Ledger::Throttles).map_or_else(|| "-".into(), |count| count.to_string()));
+        row.push(count(Ledger::Faults));
+        table.add_row(row);
+    }
+    table.to_string()
+}
+
+/// A table in the style of all of ours: names to the left, numbers to the right.
+pub fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// CPUs whose time is not all accounted for; a CPU that left no ledger is one, too.
+pub fn unbalanced(trace: &Trace) -> Vec<String> {
+    let ledgers = trace.ledgers();
+    let amount = |ledger: Ledger, cpu: u16| ledgers.get(&(ledger as u16, cpu)).copied();
+    let cpus: Vec<u16> =
+        ledgers.keys().filter(|(kind, _)| *kind == Ledger::Uptime as u16).map(|(_, cpu)| *cpu).collect();
+    if cpus.is_empty() {
+        return vec!["the system left no ledgers".into()];
+    }
+    let mut errors = Vec::new();
+    for cpu in cpus {
+        let parts = [Ledger::CpuCharged, Ledger::Kernel, Ledger::IdleTime];
+        let parts: Vec<u64> = parts.into_iter().map(|part| amount(part, cpu).unwrap_or(0)).collect();
+        let uptime = amount(Ledger::Uptime, cpu).unwrap_or(0);
+        let sum: u64 = parts.iter().sum();
+        if sum != uptime {
+            errors.push(format!(
+                "time of CPU {cpu} is not accounted for: charged {} + kernel {} + idle {} = {sum} ns of {uptime} ns",
+                parts[0], parts[1], parts[2]
+            ));
+        }
+    }
+    errors
+}
+
+fn time(nanoseconds: u64) -> String {
+    span(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
+}
+
+/// A span of time in the unit that suits it, three digits after the point.
+fn span(nanoseconds: i64) -> String {
+    let magnitude = nanoseconds.unsigned_abs();
+    let (divisor, unit) = match magnitude {
+        0..1_000 => return format!("{nanoseconds} ns"),
+        1_000..1_000_000 => (1_000, "us"),
+        1_000_000..10_000_000_000 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
+    };
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    format!("{sign}{}.{:03} {unit}", magnitude / divisor, magnitude % divisor * 1_000 / divisor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(kind: Ledger, index: u32, amount: u64) -> Record {
+        Record {
+            event: Event::Ledger as u8,
+            object: (kind as u32) << 16 | index,
+            job: (amount >> 32) as u32,
+            value: amount as u32,
+            ..Record::default()
+        }
+    }
+
+    #[test]
+    fn time_that_nobody_was_charged_for_is_an_error() {
+        let mut records = vec![
+            ledger(Ledger::Uptime, 0, 10_000_000_000),
+            ledger(Ledger::CpuCharged, 0, 9_000_000_000),
+            ledger(Ledger::Kernel, 0, 300),
+            ledger(Ledger::IdleTime, 0, 999_999_700),
+        ];
+        assert_eq!(unbalanced(&Trace::from_records(records.clone())), Vec::<String>::new());
+        records[2] = ledger(Ledger::Kernel, 0, 299);
+        let errors = unbalanced(&Trace::from_records(records));
+        assert_eq!(errors.len(), 1);
+        assert!(errors[0].contains("9999999999 ns of 10000000000 ns"), "{errors:?}");
+        assert_eq!(unbalanced(&Trace::default()).len(), 1);
+    }
+
+    #[test]
+    fn spans_are_written_in_a_unit_that_suits_them() {
+        assert_eq!(span(-999), "-999 ns");
+        assert_eq!(span(-1_500), "-1.500 us");
+        assert_eq!(span(33_333_333), "33.333 ms");
+        assert_eq!(span(12_345_678_901), "12.345 s");
+    }
+}

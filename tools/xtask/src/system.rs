@@ -1,0 +1,228 @@
+//! One system from manifest to verdict: build, run, decode, print.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use fusee_abi::trace::Record;
+use fusee_manifest::trace::{Trace, canonical, describe};
+use fusee_manifest::{Manifest, PackOptions, Profile};
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::build::{self, Builder, Programs};
+use crate::qemu::{self, Outcome};
+use crate::report;
+use crate::toolchain::{self, Toolchain};
+use crate::decode;
+
+/// The repository, and the programs we call.
+pub struct Workspace {
+    /// Its folder.
+    pub root: PathBuf,
+    /// The compiler.
+    pub toolchain: Toolchain,
+    /// The emulator.
+    pub qemu: PathBuf,
+}
+
+/// A bootable image, and what it was made of.
+pub struct Image {
+    /// The image.
+    pub path: PathBuf,
+    /// The system in it.
+    pub manifest: Manifest,
+    /// How it is to be run.
+    pub profile: Profile,
+    /// The programs in it, with their symbols.
+    pub programs: Programs,
+}
+
+/// How to run an image.
+pub struct RunOptions {
+    /// Show the console while it is printed.
+    pub echo: bool,
+    /// Host seconds after which the run is ended.
+    pub seconds: u64,
+    /// Longest turn of a CPU, virtual microseconds.
+    pub quantum: u32,
+    /// Further arguments for QEMU.
+    pub arguments: Vec<String>,
+}
+
+/// A run, and its trace if it left one.
+pub struct Run {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What happened.
+    pub trace: Result<Trace>,
+}
+
+/// The repository's folder.
+pub fn root() -> Result<PathBuf> {
+    // Cargo says where our own source is: two levels below.
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    let root = own.ancestors().nth(2).context("xtask is not in tools/xtask")?;
+    Ok(root.to_owned())
+}
+
+impl Workspace {
+    /// Finds compiler and emulator.
+    pub fn open(install: bool) -> Result<Workspace> {
+        let root = root()?;
+        let toolchain = Toolchain::find(&root, install)?;
+        let qemu = toolchain::find_qemu(install)?;
+        Ok(Workspace { root, toolchain, qemu })
+    }
+
+    /// What building needs.
+    pub fn builder(&self) -> Builder<'_> {
+        Builder { root: &self.root, toolchain: &self.toolchain }
+    }
+
+    /// Reads a manifest; relative paths count from here or from the repository.
+    pub fn manifest(&self, path: &Path) -> Result<Manifest> {
+        let path = if path.exists() { path.to_owned() } else { self.root.join(path) };
+        let shown = path.strip_prefix(&self.root).unwrap_or(&path).to_owned();
+        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let manifest = Manifest::parse(&shown, &text)?;
+        for warning in &manifest.system.warnings {
+            eprintln!("{} {}: {warning}", report::yellow("warning:"), shown.display());
+        }
+        Ok(manifest)
+    }
+
+    /// Builds the image of one manifest.
+    pub fn image(&self, path: &Path, profile: Profile, unmanaged: bool) -> Result<Image> {
+        let manifest = self.manifest(path)?;
+        let programs = self.builder().programs(&[&manifest.system])?;
+        self.image_of(manifest, programs, profile, unmanaged)
+    }
+
+    /// Joins programs that are already built.
+    pub fn image_of(
+        &self,
+        manifest: Manifest,
+        programs: Programs,
+        profile: Profile,
+        unmanaged: bool,
+    ) -> Result<Image> {
+        let board = &manifest.system.board;
+        let stride = board.profiles.get(&profile).context("the board does not have this profile")?.cpu_stride;
+        let options = PackOptions { cpu_stride: stride, managed: unmanaged.then_some(false) };
+        let packed = build::pack(&manifest, &programs, options)?;
+        let bytes = build::image(&programs.kernel, &packed, &board.memory)?;
+        let folder = self.root.join("target/fusee");
+        std::fs::create_dir_all(&folder)?;
+        let kind = if unmanaged { "-unmanaged" } else { "" };
+        let path = folder.join(format!("{}-{}{kind}.img", manifest.system.name, profile_name(profile)));
+        let draft = path.with_extension(format!("{}.draft", std::process::id()));
+        std::fs::write(&draft, bytes)?;
+        std::fs::rename(&draft, &path)?;
+        Ok(Image { path, manifest, profile, programs })
+    }
+}
+
+/// The profile's name, as in file names and on the command line.
+pub fn profile_name(profile: Profile) -> &'static str {
+    match profile {
+        Profile::Det => "det",
+        Profile::Par => "par",
+    }
+}
+
+/// Runs an image and reads its trace.
+pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions) -> Result<Run> {
+    let system = &image.manifest.system;
+    let outcome = qemu::run(&qemu::Setup {
+        qemu: &workspace.qemu,
+        image: &image.path,
+        board: &system.board,
+        profile: image.profile,
+        cpus: system.cpus + u32::from(!system.devices.is_empty()),
+        quantum: options.quantum,
+        limit: Duration::from_secs(options.seconds),
+        echo: options.echo,
+        arguments: &options.arguments,
+    })?;
+    let trace = decode::trace(&image.programs.kernel, &outcome.memory);
+    Ok(Run { outcome, trace })
+}
+
+/// Prints faults, the table of tasks and what is wrong; `true` if nothing is.
+pub fn print_outcome(image: &Image, run: &Run) -> bool {
+    let mut good = true;
+    let mut bad = |text: String| {
+        eprintln!("{} {text}", report::red("error:"));
+        good = false;
+    };
+    match run.outcome.code {
+        Some(0) => {}
+        Some(code) => bad(format!("the system ended with code {code}")),
+        None => bad(format!("the system did not end within {} s", run.outcome.took.as_secs())),
+    }
+    if run.outcome.code != Some(0) {
+        for line in report::kernel_addresses(&run.outcome.console, &image.programs.kernel) {
+            eprintln!("{line}");
+        }
+    }
+    match &run.trace {
+        Ok(trace) => {
+            for fault in report::faults(trace, image) {
+                eprintln!("{}", report::red(&fault));
+            }
+            println!("{}", report::task_table(trace, &image.manifest.system));
+            for error in report::unbalanced(trace) {
+                bad(error);
+            }
+            if trace.lost > 0 {
+                eprintln!("{} the first {} records of the trace were overwritten", report::yellow("note:"), trace.lost);
+            }
+        }
+        Err(error) => bad(format!("no trace: {error:#}")),
+    }
+    good
+}
+
+//--- The last trace
+
+const RECORDS: &str = "target/fusee/last.trace";
+const NAMES: &str = "target/fusee/last.toml";
+
+/// Keeps the trace of a run for `cargo xtask trace`.
+pub fn keep_trace(workspace: &Workspace, image: &Image, run: &Run) -> Result<()> {
+    let Ok(trace) = &run.trace else { return Ok(()) };
+    std::fs::write(workspace.root.join(RECORDS), trace.records.as_bytes())?;
+    // The manifest may change before anybody looks at the trace.
+    let source = workspace.root.join(&image.manifest.file);
+    std::fs::copy(&source, workspace.root.join(NAMES)).with_context(|| source.display().to_string())?;
+    Ok(())
+}
+
+/// The trace of the last run, and the system that ran.
+pub fn last_trace(root: &Path) -> Result<(Trace, Manifest)> {
+    let bytes = std::fs::read(root.join(RECORDS))?;
+    let manifest = Manifest::read(&root.join(NAMES))?;
+    let mut records = Vec::new();
+    let mut rest = &bytes[..];
+    while let Ok((record, next)) = Record::read_from_prefix(rest) {
+        records.push(record);
+        rest = next;
+    }
+    Ok((Trace::from_records(records), manifest))
+}
+
+/// Prints a trace.
+pub fn print_trace(trace: &Trace, manifest: &Manifest, as_canonical: bool) -> Result<bool> {
+    use std::io::Write;
+    let text = if as_canonical {
+        match canonical(trace, &manifest.system) {
+            Ok(text) => text,
+            Err(off) => bail!("not on the grid, {} ns away: {}", off.by, describe(&off.record, &manifest.system)),
+        }
+    } else {
+        trace.records.iter().map(|record| describe(record, &manifest.system) + "\n").collect()
+    };
+    // A closed pipe (`| head`) is no error.
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    Ok(true)
+}

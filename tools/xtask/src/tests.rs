@@ -1,0 +1,369 @@
+//! `cargo xtask test`: all checks, one line each, and a summary.
+//!
+//! Host checks first (format, lints, tests), then one run in QEMU for each manifest in `tests/target` and
+//! each profile that its `[test]` table names.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use fusee_abi::trace::Ledger;
+use fusee_manifest::trace::{canonical, describe};
+use fusee_manifest::{Expectations, Manifest, Mark, Profile, Resolved};
+
+use crate::build::Programs;
+use crate::report;
+use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
+use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
+
+/// Arguments of `cargo xtask test`.
+#[derive(Args)]
+pub struct TestArguments {
+    /// Only systems whose name contains this, and no host checks.
+    filter: Option<String>,
+    /// Only this half.
+    #[arg(long)]
+    only: Option<Half>,
+    /// Write the golden traces instead of comparing with them.
+    #[arg(long)]
+    bless: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Half {
+    /// Format, lints, tests on the host.
+    Host,
+    /// Systems in QEMU.
+    Target,
+}
+
+/// Runs the checks; `false` if one fails.
+pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
+    let workspace = Workspace::open(install)?;
+    let started = Instant::now();
+    let mut summary = Summary::default();
+    if arguments.filter.is_none() && arguments.only != Some(Half::Target) {
+        host(&workspace, &mut summary)?;
+    }
+    if arguments.only != Some(Half::Host) {
+        target(&workspace, arguments, &mut summary)?;
+    }
+    println!("{}", summary.line(started.elapsed()));
+    Ok(summary.failed == 0)
+}
+
+#[derive(Default)]
+struct Summary {
+    passed: usize,
+    failed: usize,
+}
+
+impl Summary {
+    fn add(&mut self, name: &str, took: Duration, problems: &[String]) {
+        let verdict = if problems.is_empty() { report::green("ok    ") } else { report::red("FAILED") };
+        println!("{verdict} {name} ({:.1} s)", took.as_secs_f64());
+        for problem in problems {
+            for line in problem.lines() {
+                println!("       {line}");
+            }
+        }
+        match problems.is_empty() {
+            true => self.passed += 1,
+            false => self.failed += 1,
+        }
+    }
+
+    fn line(&self, took: Duration) -> String {
+        let Self { passed, failed } = self;
+        match failed {
+            0 => report::green(&format!("all {passed} checks passed in {:.0} s", took.as_secs_f64())),
+            _ => report::red(&format!("{failed} of {} checks failed", passed + failed)),
+        }
+    }
+}
+
+//--- On the host
+
+fn host(workspace: &Workspace, summary: &mut Summary) -> Result<()> {
+    let members = Members::read(&workspace.root)?;
+    let cargo = |target: &str, arguments: &[&str]| {
+        let script = workspace.root.join("linker/task.ld");
+        let flags = if target == TASK_TARGET { vec![format!("-Clink-arg=-T{}", script.display())] } else { Vec::new() };
+        let mut command = workspace.toolchain.cargo(target, &flags);
+        command.current_dir(&workspace.root).args(arguments);
+        command
+    };
+    let mut check = |name: &str, mut command: Command| {
+        let started = Instant::now();
+        let problems = match command.output() {
+            Ok(output) if output.status.success() => Vec::new(),
+            Ok(output) => {
+                vec![String::from_utf8_lossy(&output.stdout).into(), String::from_utf8_lossy(&output.stderr).into()]
+            }
+            Err(error) => vec![format!("cargo does not start: {error}")],
+        };
+        let problems: Vec<String> = problems.into_iter().filter(|text: &String| !text.trim().is_empty()).collect();
+        summary.add(name, started.elapsed(), &problems);
+    };
+
+    check("format", cargo("host", &["fmt", "--all", "--check"]));
+    check("lints, host", cargo("host", &["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]));
+    for (name, target, packages) in [
+        ("lints, kernel and firmware", KERNEL_TARGET, &members.kernel),
+        ("lints, drivers and tasks", TASK_TARGET, &members.tasks),
+    ] {
+        let mut command = cargo(target, &["clippy", "--quiet", "--target", target, "--target-dir"]);
+        command.arg(workspace.builder().target_dir());
+        for package in packages {
+            command.args(["--package", package]);
+        }
+        command.args(["--", "-D", "warnings"]);
+        check(name, command);
+    }
+    check("tests on the host", cargo("host", &["test", "--quiet"]));
+    Ok(())
+}
+
+/// Packages that are not built for the host, by their target.
+struct Members {
+    kernel: Vec<String>,
+    tasks: Vec<String>,
+}
+
+impl Members {
+    fn read(root: &Path) -> Result<Self> {
+        let parse = |path: PathBuf| -> Result<toml::Table> {
+            let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            toml::from_str(&text).with_context(|| path.display().to_string())
+        };
+        let workspace = parse(root.join("Cargo.toml"))?;
+        let list = |key: &str| -> Vec<String> {
+            let names = workspace.get("workspace").and_then(|table| table.get(key)).and_then(|list| list.as_array());
+            names.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+        };
+        let on_host = list("default-members");
+        let mut members = Self { kernel: Vec::new(), tasks: Vec::new() };
+        for folder in list("members").into_iter().filter(|folder| !on_host.contains(folder)) {
+            let package = parse(root.join(&folder).join("Cargo.toml"))?;
+            let name = package.get("package").and_then(|package| package.get("name")).and_then(|name| name.as_str());
+            let Some(name) = name else { bail!("{folder}/Cargo.toml names no package") };
+            let is_task = folder.starts_with("userland/") || folder.starts_with("drivers/");
+            if is_task { &mut members.tasks } else { &mut members.kernel }.push(name.to_owned());
+        }
+        Ok(members)
+    }
+}
+
+//--- On the target
+
+struct Case {
+    manifest: Manifest,
+    profile: Profile,
+}
+
+impl Case {
+    fn name(&self) -> String {
+        format!("{} ({})", self.manifest.system.name, profile_name(self.profile))
+    }
+}
+
+fn target(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) -> Result<()> {
+    let mut cases = Vec::new();
+    for path in manifests(&workspace.root.join("tests/target"))? {
+        let manifest = match workspace.manifest(&path) {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                summary.add(&path.display().to_string(), Duration::ZERO, &[format!("{error:#}")]);
+                continue;
+            }
+        };
+        let named = arguments.filter.as_ref().is_none_or(|filter| manifest.system.name.contains(filter.as_str()));
+        let Some(expectations) = manifest.expectations.as_ref().filter(|_| named) else { continue };
+        for profile in expectations.profiles.clone() {
+            cases.push(Case { manifest: manifest.clone(), profile });
+        }
+    }
+    if cases.is_empty() {
+        return Ok(());
+    }
+    let systems: Vec<&Resolved> = cases.iter().map(|case| &case.manifest.system).collect();
+    let programs = workspace.builder().programs(&systems)?;
+
+    // Single-threaded runs side by side; those that use several host threads by themselves.
+    let (alone, beside): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.profile == Profile::Par);
+    let next = AtomicUsize::new(0);
+    let shared = Mutex::new(summary);
+    let one = |case: &Case| {
+        let started = Instant::now();
+        let problems = run_case(workspace, case, &programs, arguments.bless);
+        let problems = problems.unwrap_or_else(|error| vec![format!("{error:#}")]);
+        let mut summary = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        summary.add(&case.name(), started.elapsed(), &problems);
+    };
+    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(case) = beside.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    one(case);
+                }
+            });
+        }
+    });
+    alone.into_iter().for_each(one);
+    Ok(())
+}
+
+fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(Vec::new()) };
+    let mut paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<std::io::Result<Vec<_>>>()?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    paths.sort();
+    Ok(paths)
+}
+
+/// Runs one system; what it did differently from what is expected.
+fn run_case(workspace: &Workspace, case: &Case, programs: &Programs, bless: bool) -> Result<Vec<String>> {
+    let Some(expected) = &case.manifest.expectations else { return Ok(Vec::new()) };
+    let programs = Programs { kernel: programs.kernel.clone(), binaries: programs.binaries.clone() };
+    let image = workspace.image_of(case.manifest.clone(), programs, case.profile, false)?;
+    let options = RunOptions {
+        echo: false,
+        seconds: expected.seconds.unwrap_or(60),
+        quantum: 10,
+        arguments: Vec::new(),
+    };
+    let run = system::run(workspace, &image, &options)?;
+    let mut problems = compare(&image, &run, expected);
+    if expected.golden && case.profile == Profile::Det {
+        problems.extend(compare_golden(workspace, &image, &run, bless)?);
+    }
+    if !problems.is_empty() {
+        if !run.outcome.console.trim().is_empty() {
+            problems.push(format!("console:\n{}", run.outcome.console.trim_end()));
+        }
+        problems.extend(report::kernel_addresses(&run.outcome.console, &image.programs.kernel));
+        if let Ok(trace) = &run.trace {
+            problems.extend(report::faults(trace, &image));
+        }
+    }
+    Ok(problems)
+}
+
+fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String> {
+    let system = &image.manifest.system;
+    let name = |index: usize| system.tasks.get(index).map_or("?", |task| task.name.as_str());
+    let mut problems = Vec::new();
+    match run.outcome.code {
+        Some(code) if code == expected.exit.cast_signed() => {}
+        Some(code) => problems.push(format!("ended with code {code}, not {}", expected.exit)),
+        None => problems.push(format!("did not end within {} s", run.outcome.took.as_secs())),
+    }
+    let trace = match &run.trace {
+        Ok(trace) => trace,
+        Err(error) => {
+            problems.push(format!("no trace: {error:#}"));
+            return problems;
+        }
+    };
+    problems.extend(report::unbalanced(trace));
+
+    let faulted: Vec<usize> =
+        report::faulted_threads(trace).iter().filter_map(|thread| thread.checked_sub(1)).collect();
+    if faulted != expected.faults {
+        let list = |tasks: &[usize]| tasks.iter().map(|task| name(*task)).collect::<Vec<_>>().join(", ");
+        problems.push(format!("faults of [{}], not of [{}]", list(&faulted), list(&expected.faults)));
+    }
+
+    let marks = marks_of(trace, expected);
+    let matches = marks.len() == expected.marks.len()
+        && marks.iter().zip(ordered(&expected.marks)).all(|(seen, wanted)| is_match(seen, &wanted));
+    if !matches {
+        let show = |mark: &Mark| {
+            let number = |number: Option<u64>| number.map_or_else(|| "_".to_owned(), |number| number.to_string());
+            format!("  {}: {} {}", name(mark.task), number(mark.first.map(u64::from)), number(mark.second))
+        };
+        let list = |marks: &[Mark]| marks.iter().map(show).collect::<Vec<_>>().join("\n");
+        problems.push(format!("logged\n{}\nnot\n{}", list(&marks), list(&ordered(&expected.marks))));
+    }
+
+    // Emulated in parallel, time depends on the host.
+    if image.profile == Profile::Det {
+        let ledgers = trace.ledgers();
+        for task in &expected.no_misses {
+            let amount = |ledger: Ledger| ledgers.get(&(ledger as u16, *task as u16)).copied().unwrap_or(0);
+            let (jobs, misses, skipped) = (amount(Ledger::Jobs), amount(Ledger::Misses), amount(Ledger::Skipped));
+            if jobs == 0 || misses > 0 || skipped > 0 {
+                problems.push(format!("{}: {jobs} jobs, {misses} missed, {skipped} skipped", name(*task)));
+            }
+        }
+    }
+    problems
+}
+
+/// What the tasks that are expected to log have logged, task by task.
+fn marks_of(trace: &fusee_manifest::trace::Trace, expected: &Expectations) -> Vec<Mark> {
+    let seen: Vec<Mark> = trace
+        .logs()
+        .filter_map(|(thread, first, second)| {
+            let task = usize::from(thread).checked_sub(1)?;
+            Some(Mark { task, first: Some(first), second: Some(second) })
+        })
+        .filter(|mark| expected.marks.iter().any(|wanted| wanted.task == mark.task))
+        .collect();
+    ordered(&seen)
+}
+
+/// Task by task; the order within a task stays.
+fn ordered(marks: &[Mark]) -> Vec<Mark> {
+    let mut marks = marks.to_vec();
+    marks.sort_by_key(|mark| mark.task);
+    marks
+}
+
+fn is_match(seen: &Mark, wanted: &Mark) -> bool {
+    let any = |wanted: Option<u64>, seen: Option<u64>| wanted.is_none() || wanted == seen;
+    seen.task == wanted.task
+        && any(wanted.first.map(u64::from), seen.first.map(u64::from))
+        && any(wanted.second, seen.second)
+}
+
+/// Compares the canonical trace with the golden one, or writes that.
+fn compare_golden(workspace: &Workspace, image: &Image, run: &Run, bless: bool) -> Result<Vec<String>> {
+    let Ok(trace) = &run.trace else { return Ok(Vec::new()) };
+    let system = &image.manifest.system;
+    let text = match canonical(trace, system) {
+        Ok(text) => text,
+        Err(off) => return Ok(vec![format!("{} ns off the grid: {}", off.by, describe(&off.record, system))]),
+    };
+    let path = workspace.root.join("tests/golden").join(format!("{}.trace", system.name));
+    if bless {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::write(&path, text)?;
+        return Ok(Vec::new());
+    }
+    let golden = match std::fs::read_to_string(&path) {
+        Ok(golden) => golden,
+        Err(_) => return Ok(vec![format!("there is no tests/golden/{}.trace; write it with --bless", system.name)]),
+    };
+    Ok(difference(&golden, &text).into_iter().collect())
+}
+
+/// The first lines in which two texts differ.
+pub fn difference(expected: &str, seen: &str) -> Option<String> {
+    if expected == seen {
+        return None;
+    }
+    let (expected, seen): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), seen.lines().collect());
+    let same = expected.iter().zip(&seen).take_while(|(a, b)| a == b).count();
+    let part = |lines: &[&str], sign: char| {
+        lines.iter().skip(same).take(5).map(|line| format!("{sign} {line}\n")).collect::<String>()
+    };
+    Some(format!("differs from line {} on:\n{}{}", same + 1, part(&expected, '-'), part(&seen, '+')))
+}

@@ -1,0 +1,296 @@
+//! Finds a compiler that has the targets, and QEMU.
+//!
+//! Tried in this order; `FUSEE_TOOLCHAIN=active|rustup|debian` leaves one choice only:
+//!
+//! 1. `active`: the toolchain that runs us already has `libcore` for both targets.
+//! 2. `rustup`: `rustup target add` gives it to us.
+//! 3. `debian`: Debian's compiler, its library source, and a sysroot of our own that is built once.
+//!
+//! What was tried by hand is in `docs/toolchain.md`.
+
+use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// The kernel and the engine firmware: no floating point.
+pub const KERNEL_TARGET: &str = "aarch64-unknown-none-softfloat";
+/// Tasks.
+pub const TASK_TARGET: &str = "aarch64-unknown-none";
+const TARGETS: [&str; 2] = [KERNEL_TARGET, TASK_TARGET];
+
+const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
+const DEBIAN_CARGO: &str = "/usr/bin/cargo";
+const DEBIAN_PACKAGES: [&str; 5] = ["rustc-web", "cargo-web", "rust-web-src", "rust-web-llvm", "lld-22"];
+const QEMU: &str = "qemu-system-aarch64";
+const QEMU_PACKAGE: &str = "qemu-system-arm";
+/// Debian 12's.
+const QEMU_AT_LEAST: (u32, u32) = (7, 2);
+
+/// A way to call cargo that can build for both targets.
+#[derive(Clone, Debug)]
+pub struct Toolchain {
+    /// `active`, `rustup` or `debian`.
+    pub name: &'static str,
+    cargo: PathBuf,
+    environment: Vec<(String, OsString)>,
+    /// Where the libraries of the targets are, if not in the compiler's own place.
+    sysroot: Option<PathBuf>,
+}
+
+impl Toolchain {
+    /// Finds one, installing what is missing if that is wanted and possible.
+    pub fn find(root: &Path, install: bool) -> Result<Toolchain> {
+        let forced = std::env::var("FUSEE_TOOLCHAIN").ok();
+        match forced.as_deref() {
+            None => {}
+            Some("active") => {
+                return active().context("the active toolchain lacks the targets; try `rustup target add`");
+            }
+            Some("rustup") => return rustup(install).context("rustup cannot provide the targets"),
+            Some("debian") => return debian(root, install),
+            Some(other) => bail!("FUSEE_TOOLCHAIN={other}: there are active, rustup and debian"),
+        }
+        if let Some(found) = active() {
+            return Ok(found);
+        }
+        if let Some(found) = rustup(install) {
+            return Ok(found);
+        }
+        debian(root, install)
+    }
+
+    /// A cargo command. `flags` are the compiler's for `target`.
+    pub fn cargo(&self, target: &str, flags: &[String]) -> Command {
+        let mut command = Command::new(&self.cargo);
+        // These would replace the flags of the target.
+        command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("CARGO_BUILD_TARGET");
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        let mut flags = flags.to_vec();
+        if let Some(sysroot) = &self.sysroot {
+            flags.extend(["--sysroot".to_owned(), sysroot.display().to_string()]);
+        }
+        let variable = format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_"));
+        command.env(variable, flags.join(" "));
+        command
+    }
+}
+
+fn active() -> Option<Toolchain> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let has = |target: &&str| {
+        let printed = output(Command::new(&rustc).args(["--print", "target-libdir", "--target", target]));
+        printed.is_some_and(|folder| has_core(Path::new(folder.trim())))
+    };
+    TARGETS.iter().all(has).then(|| Toolchain {
+        name: "active",
+        cargo: std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()).into(),
+        environment: Vec::new(),
+        sysroot: None,
+    })
+}
+
+fn rustup(install: bool) -> Option<Toolchain> {
+    if install && output(Command::new("rustup").arg("--version")).is_some() {
+        eprintln!("rustup target add {}", TARGETS.join(" "));
+        Command::new("rustup").args(["target", "add"]).args(TARGETS).status().ok().filter(|status| status.success())?;
+    }
+    active().map(|found| Toolchain { name: "rustup", ..found })
+}
+
+fn debian(root: &Path, install: bool) -> Result<Toolchain> {
+    if missing_of_debian().is_some() && install && is_root() {
+        install_packages(&DEBIAN_PACKAGES)?;
+    }
+    if let Some(missing) = missing_of_debian() {
+        bail!(
+            "no compiler for AArch64: {missing}; run `rustup target add {}`, or as root `apt-get install {}`",
+            TARGETS.join(" "),
+            DEBIAN_PACKAGES.join(" ")
+        );
+    }
+    let sysroot = debian_sysroot(root)?;
+    Ok(Toolchain {
+        name: "debian",
+        cargo: DEBIAN_CARGO.into(),
+        environment: debian_environment(),
+        sysroot: Some(sysroot),
+    })
+}
+
+/// What keeps Debian's toolchain from being used.
+fn missing_of_debian() -> Option<String> {
+    let Some(version) = output(Command::new(DEBIAN_RUSTC).arg("--version").env_remove("RUSTUP_TOOLCHAIN")) else {
+        return Some("Debian's rustc-web is not installed".into());
+    };
+    if numbers(&version).is_none_or(|version| version < (1, 95)) {
+        return Some(format!("{} is too old", version.trim()));
+    }
+    let Some(source) = debian_source() else {
+        return Some("Debian's rust-web-src is not installed".into());
+    };
+    for (path, package) in [
+        (source.join("core"), "rust-web-src"),
+        (DEBIAN_CARGO.into(), "cargo-web"),
+        ("/usr/bin/rust-lld".into(), "rust-web-llvm (or the lld-22 it points to)"),
+    ] {
+        if !path.exists() {
+            return Some(format!("Debian's {package} is not installed"));
+        }
+    }
+    None
+}
+
+/// The library's source, as Debian installs it.
+fn debian_source() -> Option<PathBuf> {
+    let sysroot = output(Command::new(DEBIAN_RUSTC).args(["--print", "sysroot"]).env_remove("RUSTUP_TOOLCHAIN"))?;
+    let source = Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library");
+    source.exists().then_some(source)
+}
+
+fn debian_environment() -> Vec<(String, OsString)> {
+    // Debian's folder first: cargo and the linker must be of the same version as the compiler.
+    let mut path = OsString::from("/usr/bin:");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    vec![("RUSTC".into(), DEBIAN_RUSTC.into()), ("CARGO".into(), DEBIAN_CARGO.into()), ("PATH".into(), path)]
+}
+
+/// Builds `core`, `alloc` and their like for both targets, once for each version of the compiler.
+fn debian_sysroot(root: &Path) -> Result<PathBuf> {
+    let version = output(Command::new(DEBIAN_RUSTC).arg("-vV").env_remove("RUSTUP_TOOLCHAIN")).unwrap_or_default();
+    let mut hasher = DefaultHasher::new();
+    version.hash(&mut hasher);
+    let sysroot = root.join(format!("target/sysroot-{:016x}", hasher.finish()));
+    let library = |target: &str| sysroot.join("lib/rustlib").join(target).join("lib");
+    if TARGETS.iter().all(|target| has_core(&library(target))) {
+        return Ok(sysroot);
+    }
+    eprintln!("building core and alloc for AArch64, once (about a minute)");
+    let work = root.join("target/sysroot-build");
+    std::fs::create_dir_all(work.join(".cargo"))?;
+    let manifest = "[package]\nname = \"sysroot\"\nedition = \"2021\"\n[lib]\npath = \"lib.rs\"\n[workspace]\n";
+    std::fs::write(work.join("Cargo.toml"), manifest)?;
+    std::fs::write(work.join("lib.rs"), "#![no_std]\n")?;
+    // The library's own dependencies come with its source: no network.
+    let vendor = debian_source().map(|source| source.join("vendor")).filter(|vendor| vendor.exists());
+    let config = vendor.map_or_else(String::new, |vendor| {
+        format!("[source.crates-io]\nreplace-with = \"debian\"\n[source.debian]\ndirectory = {vendor:?}\n")
+    });
+    std::fs::write(work.join(".cargo/config.toml"), config)?;
+    for target in TARGETS {
+        let status = Command::new(DEBIAN_CARGO)
+            .current_dir(&work)
+            .envs(debian_environment())
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env_remove("RUSTUP_TOOLCHAIN")
+            .env_remove("RUSTFLAGS")
+            .args(["build", "--quiet", "--release", "--target", target, "--target-dir", "target"])
+            .args(["-Z", "build-std=core,alloc,panic_abort", "-Z", "build-std-features=compiler-builtins-mem"])
+            .status()
+            .context("Debian's cargo does not start")?;
+        if !status.success() {
+            bail!("Debian's compiler could not build its own library for {target}");
+        }
+        let to = library(target);
+        std::fs::create_dir_all(&to)?;
+        let from = work.join("target").join(target).join("release/deps");
+        for entry in std::fs::read_dir(&from)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "rlib")
+                && let Some(name) = path.file_name()
+                && !name.to_string_lossy().starts_with("libsysroot")
+            {
+                std::fs::copy(&path, to.join(name))?;
+            }
+        }
+    }
+    Ok(sysroot)
+}
+
+//--- QEMU
+
+/// The QEMU to use.
+pub fn find_qemu(install: bool) -> Result<PathBuf> {
+    let path = PathBuf::from(std::env::var_os("FUSEE_QEMU").unwrap_or_else(|| QEMU.into()));
+    if qemu_version(&path).is_none() && install && is_root() {
+        install_packages(&[QEMU_PACKAGE])?;
+    }
+    let (major, minor) = QEMU_AT_LEAST;
+    match qemu_version(&path) {
+        Some(version) if version >= QEMU_AT_LEAST => Ok(path),
+        Some((old, older)) => bail!("{} is version {old}.{older}; {major}.{minor} or newer is needed", path.display()),
+        None => bail!(
+            "{} is not installed; QEMU {major}.{minor} or newer is needed: `apt-get install {QEMU_PACKAGE}` as root",
+            path.display()
+        ),
+    }
+}
+
+/// Version of a QEMU, major and minor.
+pub fn qemu_version(path: &Path) -> Option<(u32, u32)> {
+    numbers(&output(Command::new(path).arg("--version"))?)
+}
+
+//--- Small things
+
+/// The first two numbers of the first word that looks like a version.
+fn numbers(text: &str) -> Option<(u32, u32)> {
+    let word = text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+    let mut parts = word.split('.').map(|part| part.parse().ok());
+    Some((parts.next()??, parts.next()??))
+}
+
+fn has_core(folder: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    entries.flatten().any(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        name.starts_with("libcore-") && name.ends_with(".rlib")
+    })
+}
+
+/// What a command prints, if it succeeds.
+fn output(command: &mut Command) -> Option<String> {
+    let output = command.output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn is_root() -> bool {
+    output(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0")
+}
+
+fn install_packages(packages: &[&str]) -> Result<()> {
+    eprintln!("installing {}", packages.join(" "));
+    let install = || {
+        Command::new("apt-get")
+            .args(["install", "--yes", "--no-install-recommends"])
+            .args(packages)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .stdout(std::process::Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    };
+    if install() {
+        return Ok(());
+    }
+    // The lists of packages may be old.
+    let updated = Command::new("apt-get").arg("update").stdout(std::process::Stdio::null()).status();
+    if updated.is_ok_and(|status| status.success()) && install() {
+        return Ok(());
+    }
+    bail!("apt-get could not install {}", packages.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_from_what_programs_print() {
+        assert_eq!(numbers("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)"), Some((7, 2)));
+        assert_eq!(numbers("rustc 1.96.0 (ac68faa20 2026-05-25)"), Some((1, 96)));
+        assert_eq!(numbers("no version"), None);
+    }
+}

@@ -1,0 +1,240 @@
+//! Measures the kernel's paths from user mode: `log(row, instructions)` for each sample, then the end of the system.
+//!
+//! Made for the profile that counts instructions, where the counter ticks once for each; elsewhere the samples are
+//! ticks. Rows are those of `apps::rows`. What measuring itself costs, the same code with a `nop` in place of the
+//! trap, is subtracted. All samples are logged at the end, so that logging disturbs none.
+//!
+//! Handles: endpoint "server" (call); notifications "event" and "go" (signal); regions "samples" (shared with the
+//! peers), "clock" (a PL031) and "page" (one page, with the right to map); "system" (shutdown).
+//!
+//! # Caveats
+//!
+//! The timer row is too high by the way into the kernel up to its reading of the clock, at most: the counter at the
+//! kernel's time zero is known no better from here.
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+use apps::rows::{self, NAMES, SAMPLES, STAMP, WARM_UP, clock};
+use core::hint::black_box;
+use fusee::abi::call::{Call, NEVER};
+use fusee::{
+    Endpoint, Environment, Instant, Message, Nanoseconds, Notification, Region, SharedBytes, System, counter,
+    environment, log, now, null, raw, shutdown, sleep_until, yield_now,
+};
+
+fusee::entry!(main);
+
+/// Looks at the counter until a peer must have run, were it ever to run.
+const PATIENCE: u64 = 1_000_000;
+/// How far ahead the timer row sleeps.
+const SLEEP: Nanoseconds = Nanoseconds(100_000);
+
+type Samples = [u64; SAMPLES];
+
+fn main() {
+    let environment = environment();
+    let server = environment.expect::<Endpoint>("server");
+    let mut rows = [[0; SAMPLES]; NAMES.len()];
+    rows[rows::NULL as usize] = nothing();
+    rows[rows::CALL_0 as usize] = call_without_words(server);
+    rows[rows::CALL_4 as usize] = call_with_words(server);
+    rows[rows::MAP as usize] = map(environment.expect("page"));
+    rows[rows::TIMER as usize] = timer();
+    rows[rows::SIGNAL as usize] = signal(&environment);
+    rows[rows::INTERRUPT as usize] = interrupt(&environment);
+    // Last: the yielder never sleeps again.
+    rows[rows::YIELD as usize] = yield_to_another(&environment);
+    for (row, samples) in rows.iter().enumerate() {
+        samples.iter().for_each(|sample| log(row as u64, *sample));
+    }
+    shutdown(environment.expect::<System>("system"), 0)
+}
+
+//--- Rows
+
+#[inline(never)]
+fn nothing() -> Samples {
+    let untrapped = || {
+        raw::untrapped::plain(Call::Null as u64, 0, 0);
+    };
+    less(around(null, || {}), around(untrapped, || {}))
+}
+
+#[inline(never)]
+fn call_without_words(server: Endpoint) -> Samples {
+    less(calls(|| server.call([0; 6], Instant::NEVER).is_ok()), calls(|| untrapped_call([0; 6]).0))
+}
+
+#[inline(never)]
+fn call_with_words(server: Endpoint) -> Samples {
+    let trapped = |words| match server.call(words, Instant::NEVER) {
+        Ok(reply) => (true, reply),
+        Err(_) => (false, words),
+    };
+    less(calls_with_words(trapped), calls_with_words(untrapped_call))
+}
+
+#[inline(always)]
+fn calls(call: impl Fn() -> bool) -> Samples {
+    let mut failed = 0;
+    let samples = around(|| failed += u64::from(!call()), || {});
+    assert_eq!(failed, 0, "calls failed");
+    samples
+}
+
+/// Four words that change with each call are sent, and what comes back is looked at.
+#[inline(always)]
+fn calls_with_words(call: impl Fn(Message) -> (bool, Message)) -> Samples {
+    let mut number = black_box(1u64);
+    let mut wrong = 0;
+    let samples = around(
+        || {
+            let (good, [a, b, c, d, ..]) = call([number, number, number, number, 0, 0]);
+            wrong |= u64::from(!good) | (a ^ number) | (b ^ number) | (c ^ number) | (d ^ number);
+            number += 1;
+        },
+        || {},
+    );
+    assert_eq!(wrong, 0, "calls failed, or the server changed words");
+    samples
+}
+
+#[inline(never)]
+fn map(page: Region) -> Samples {
+    let mut failed = 0;
+    let samples = around(
+        || failed += u64::from(page.map().is_err()),
+        || {
+            // A page that is not there ends the task.
+            page.shared().write_u64(0, 1);
+            page.unmap().expect("the page may be unmapped");
+        },
+    );
+    assert_eq!(failed, 0, "mapping failed");
+    let untrapped = || {
+        black_box(raw::untrapped::plain(Call::Map as u64, 0, 0).code);
+    };
+    less(samples, around(untrapped, || {}))
+}
+
+#[inline(never)]
+fn timer() -> Samples {
+    samples_of(|| {
+        // The kernel reads its clock after `before` and before the next line.
+        let before = counter();
+        let wake = now().now + SLEEP;
+        sleep_until(wake).expect("sleeping is allowed");
+        counter() - (before + SLEEP.0)
+    })
+}
+
+#[inline(never)]
+fn signal(environment: &Environment) -> Samples {
+    let event = environment.expect::<Notification>("event");
+    let samples = environment.expect::<Region>("samples").shared();
+    let raw = until_stamped(samples, || {
+        // A refused signal leaves no stamp.
+        let _ = event.signal(rows::SIGNALLED);
+    });
+    less(raw, untrapped_signal())
+}
+
+#[inline(never)]
+fn interrupt(environment: &Environment) -> Samples {
+    let samples = environment.expect::<Region>("samples").shared();
+    let device = environment.expect::<Region>("clock").shared();
+    device.write_u32(clock::MASK, 0);
+    // The second may change between reading and writing, so that it takes another turn.
+    let armed = (0..1_000).any(|_| {
+        device.write_u32(clock::MATCH, device.read_u32(clock::DATA));
+        device.read_u32(clock::RAW) & 1 == 1
+    });
+    assert!(armed, "the clock does not reach its alarm");
+    // Raising the line is the work here; only reading the counter is overhead.
+    less(until_stamped(samples, || device.write_u32(clock::MASK, 1)), around(|| {}, || {}))
+}
+
+#[inline(never)]
+fn yield_to_another(environment: &Environment) -> Samples {
+    let samples = environment.expect::<Region>("samples").shared();
+    environment.expect::<Notification>("go").signal(1).expect("the yielder may be started");
+    yield_now();
+    let raw = until_stamped(samples, yield_now);
+    let untrapped = || {
+        raw::untrapped::plain(Call::Yield as u64, 0, 0);
+    };
+    less(raw, around(untrapped, || {}))
+}
+
+//--- Measuring
+
+/// Times `work`, with `undo` after each round outside the measure.
+#[inline(always)]
+fn around(mut work: impl FnMut(), mut undo: impl FnMut()) -> Samples {
+    samples_of(|| {
+        let before = counter();
+        work();
+        let after = counter();
+        undo();
+        after - before
+    })
+}
+
+/// Times from before `work` to what a peer stamps.
+#[inline(always)]
+fn until_stamped(samples: SharedBytes, work: impl Fn()) -> Samples {
+    samples_of(|| {
+        samples.write_u64(STAMP, 0);
+        let before = counter();
+        work();
+        let stamp = stamp(samples, before);
+        stamp - before
+    })
+}
+
+/// The peer's stamp; on one CPU it is there already.
+fn stamp(samples: SharedBytes, since: u64) -> u64 {
+    loop {
+        let stamp = samples.read_u64(STAMP);
+        if stamp != 0 {
+            return stamp;
+        }
+        assert!(counter() - since < PATIENCE, "the peer did not run");
+    }
+}
+
+#[inline(always)]
+fn samples_of(mut sample: impl FnMut() -> u64) -> Samples {
+    let mut samples = [0; SAMPLES];
+    for _ in 0..black_box(WARM_UP) {
+        black_box(sample());
+    }
+    // The optimiser must not know how many there are: unrolled, each round would be other code.
+    for place in &mut samples[..black_box(SAMPLES)] {
+        *place = sample();
+    }
+    samples
+}
+
+/// A call's stub with everything but the trap: it finds the words as they were.
+#[inline(always)]
+fn untrapped_call(words: Message) -> (bool, Message) {
+    let answer = raw::untrapped::message(Call::Call as u64, 0, words, NEVER, 0);
+    if answer.code == 0 { (true, answer.words) } else { (false, words) }
+}
+
+/// A signal's stub with everything but the trap.
+#[inline(never)]
+fn untrapped_signal() -> Samples {
+    let untrapped = || {
+        let _ = black_box(raw::untrapped::plain(Call::Signal as u64, 0, rows::SIGNALLED).code == 0);
+    };
+    around(untrapped, || {})
+}
+
+/// Each sample without what measuring costs: the least of `overhead`.
+fn less(mut samples: Samples, overhead: Samples) -> Samples {
+    let least = overhead.iter().copied().min().unwrap_or(0);
+    samples.iter_mut().for_each(|sample| *sample = sample.saturating_sub(least));
+    samples
+}

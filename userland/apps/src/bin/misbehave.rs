@@ -1,0 +1,135 @@
+//! Does, on request, what a task must not do: every fault the kernel claims to survive is a value of `how`.
+//!
+//! Handles: for 9 an engine "engine" that is not acquired; for 4 whatever the manifest likes to give.
+//! Parameters: "how"; "calls" for 4, a hundred thousand if absent.
+//!
+//! | `how` | what                              | how it must end                          |
+//! |-------|-----------------------------------|------------------------------------------|
+//! | 1     | reads address zero                | fault                                    |
+//! | 2     | runs data                         | fault                                    |
+//! | 3     | overflows its stack               | fault                                    |
+//! | 4     | calls with handles it was not given | `log(4, calls)`, exit 0; a call that succeeds: `log(number, handle)`, exit 1 |
+//! | 5     | computes for ever                 | out of budget, again and again           |
+//! | 6     | writes to its instructions        | fault                                    |
+//! | 7     | runs an undefined instruction     | fault                                    |
+//! | 8     | reads the kernel                  | fault                                    |
+//! | 9     | rings an engine it does not hold  | fault                                    |
+//!
+//! A task with jobs does it in its first job, others at once. A fault that goes unnoticed ends the task with code 99.
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+#[cfg(not(target_os = "none"))]
+fn main() {}
+
+#[cfg(target_os = "none")]
+fusee::entry!(target::main);
+
+#[cfg(target_os = "none")]
+mod target {
+    use core::hint::black_box;
+    use fusee::abi::call::{Call, HandleValue};
+    use fusee::misbehave::{Fault, provoke};
+    use fusee::{Environment, environment, exit, log, next_job, raw};
+
+    pub fn main() {
+        let environment = environment();
+        // Without jobs there is nothing to wait for.
+        let _ = next_job();
+        match environment.parameter("how").expect("the parameter `how` says what to do") {
+            1 => provoke(Fault::ReadNothing),
+            2 => provoke(Fault::RunData),
+            3 => exit(overflow(0)),
+            4 => try_handles(&environment, environment.parameter("calls").unwrap_or(100_000)),
+            5 => compute(),
+            6 => provoke(Fault::WriteText),
+            7 => provoke(Fault::UndefinedInstruction),
+            8 => provoke(Fault::ReadKernel),
+            9 => provoke(Fault::RingUnheld(environment.expect("engine"))),
+            unknown => panic!("no misbehaviour has the number {unknown}"),
+        }
+    }
+
+    /// Recurses until there is no stack left; what it computes is meant to be too much for the optimiser.
+    #[expect(unconditional_recursion, reason = "the stack is what shall end it")]
+    fn overflow(depth: u64) -> u64 {
+        let mut room = [depth; 32];
+        black_box(&mut room);
+        overflow(depth + 1) + room[(depth % 32) as usize]
+    }
+
+    fn compute() {
+        let mut count = 0u64;
+        loop {
+            count = black_box(count.wrapping_add(1));
+        }
+    }
+
+    /// Calls that take a handle; the others harm nobody and would stop the test.
+    const CALLS: [Call; 22] = [
+        Call::Call,
+        Call::ReplyReceive,
+        Call::Send,
+        Call::Receive,
+        Call::Signal,
+        Call::Wait,
+        Call::ReleaseJob,
+        Call::Acquire,
+        Call::Release,
+        Call::ShouldYield,
+        Call::AcquireGroup,
+        Call::EngineWait,
+        Call::EngineComplete,
+        Call::Map,
+        Call::Unmap,
+        Call::Lend,
+        Call::Revoke,
+        Call::InterruptAck,
+        Call::Start,
+        Call::Stop,
+        Call::Restart,
+        Call::ReadFault,
+    ];
+
+    /// Every call must be refused, because no handle is one the task was given.
+    fn try_handles(environment: &Environment, calls: u64) {
+        let mut random = 0x9E37_79B9_7F4A_7C15;
+        for _ in 0..calls {
+            let number = CALLS[(next(&mut random) % CALLS.len() as u64) as usize] as u64;
+            let handle = guess(&mut random);
+            let given = environment.entries().iter().any(|entry| entry.handle == handle);
+            // A number that is no call at all must be refused, too.
+            let number = if random.is_multiple_of(16) { number | 1 << (5 + random % 50) } else { number };
+            if given {
+                continue;
+            }
+            let words = [next(&mut random); 6];
+            // A deadline in the past: should the call be accepted after all, it ends.
+            if raw::message(number, handle, words, 0, random).code == 0 {
+                log(number, handle);
+                exit(1)
+            }
+        }
+        log(4, calls);
+    }
+
+    /// A handle of any shape: near what exists, or just bits. Never zero, which is "this task" for some calls.
+    fn guess(random: &mut u64) -> u64 {
+        let bits = next(random);
+        let handle = match bits % 4 {
+            0 => bits,
+            1 => HandleValue::new((bits >> 8) as u16 % 64, (bits >> 32) as u32 % 4).0,
+            2 => HandleValue::new((bits >> 8) as u16, 1).0,
+            _ => HandleValue::new((bits >> 8) as u16 % 64, (bits >> 32) as u32).0 | bits << 62,
+        };
+        handle.max(1)
+    }
+
+    /// One step of a xorshift generator.
+    fn next(state: &mut u64) -> u64 {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        *state
+    }
+}

@@ -1,0 +1,125 @@
+//! Does what its script says, in each of its jobs: the tasks of conformance systems.
+//!
+//! The simulator runs the same scripts directly (`tools/simulator/src/actor.rs`), and both must leave the same trace.
+//! A task with jobs runs all steps in each of them; one without runs them once. A refused call changes nothing about
+//! the steps that follow; it is logged as `log(operation, REFUSED)`.
+//!
+//! Handles: those the script names; to submit, also the regions "ring" and "kick".
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+use fusee::abi::script::{Step, operation};
+use fusee::gpu::{Context, Operation};
+use fusee::{
+    Endpoint, Engine, EngineGuard, Environment, Instant, JobError, Nanoseconds, Notification, Object, Server, System,
+    Task, burn, environment, next_job, shutdown, sleep_until,
+};
+
+fusee::entry!(main);
+
+/// Engines of one device: more than a script can hold.
+const ENGINES: usize = fusee::gpu::ENGINES;
+/// The word logged with the number of a step's operation when its call was refused.
+const REFUSED: u64 = 0xFFFF_FFFF;
+
+fn main() {
+    let environment = environment();
+    let mut player = Player { environment, held: [const { None }; ENGINES], context: None };
+    match next_job() {
+        Ok(job) => player.play(job.release),
+        Err(JobError::NoJobs) => return player.play(Instant::ZERO),
+        Err(error) => panic!("no job, and no reason: {error:?}"),
+    }
+    loop {
+        let job = next_job().expect("a task with jobs has another");
+        player.play(job.release);
+    }
+}
+
+/// What the script has acquired and opened so far.
+struct Player {
+    environment: Environment,
+    held: [Option<EngineGuard>; ENGINES],
+    context: Option<Context>,
+}
+
+impl Player {
+    /// Plays all steps once; `release` is what sleeps count from.
+    fn play(&mut self, release: Instant) {
+        let steps = self.environment.script();
+        let mut next = 0;
+        while let Some(step) = steps.get(next) {
+            next = if step.operation == operation::REPEAT { 0 } else { next + 1 };
+            if !self.step(step, release) {
+                fusee::log(step.operation.into(), REFUSED);
+            }
+        }
+    }
+
+    /// Plays one step; `false` if the kernel refused it.
+    fn step(&mut self, step: &Step, release: Instant) -> bool {
+        let value = step.value;
+        match step.operation {
+            operation::BURN => burn(Nanoseconds(value)),
+            operation::SLEEP => return sleep_until(release + Nanoseconds(value)).is_ok(),
+            operation::CALL => {
+                return self.object::<Endpoint>(step).call([value, 0, 0, 0, 0, 0], Instant::NEVER).is_ok();
+            }
+            operation::SERVE => self.serve(step),
+            operation::SIGNAL => return self.object::<Notification>(step).signal(value).is_ok(),
+            operation::WAIT => return self.object::<Notification>(step).wait(Instant::NEVER).is_ok(),
+            operation::ACQUIRE => return self.acquire(step),
+            operation::SUBMIT => return self.submit(step),
+            operation::RELEASE => return self.release(step),
+            operation::RELEASE_JOB => return self.object::<Task>(step).release_job().is_ok(),
+            operation::SHUTDOWN => shutdown(self.object::<System>(step), 0),
+            // `play` has gone back to the first step.
+            operation::REPEAT => {}
+            unknown => panic!("the script has an operation {unknown}, newer than this program"),
+        }
+        true
+    }
+
+    fn serve(&self, step: &Step) -> ! {
+        Server::new(self.object(step)).run(|_, words| {
+            burn(Nanoseconds(words[0]));
+            words
+        })
+    }
+
+    fn acquire(&mut self, step: &Step) -> bool {
+        let engine = self.object::<Engine>(step);
+        match engine.acquire(Instant::NEVER) {
+            Ok(guard) => *self.place(engine.number()) = Some(guard),
+            Err(_) => return false,
+        }
+        true
+    }
+
+    fn release(&mut self, step: &Step) -> bool {
+        let engine = self.object::<Engine>(step);
+        self.place(engine.number()).take().is_some_and(|guard| guard.release().is_ok())
+    }
+
+    fn submit(&mut self, step: &Step) -> bool {
+        let done = self.object::<Notification>(step);
+        let environment = self.environment;
+        let Some(guard) = self.held.get(step.selector as usize).and_then(Option::as_ref) else { return false };
+        let context = self
+            .context
+            .get_or_insert_with(|| Context::new(environment.expect("ring"), environment.expect("kick"), done));
+        match context.submit(guard, Operation::Burn { time: step.value }) {
+            Ok(fence) => context.wait_with(fence, done, Instant::NEVER).is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    fn place(&mut self, number: u32) -> &mut Option<EngineGuard> {
+        self.held.get_mut(number as usize).expect("the device has no such engine")
+    }
+
+    /// The object a step acts on; the manifest check has seen to it that the task has it.
+    fn object<T: Object>(&self, step: &Step) -> T {
+        self.environment.by_handle(step.handle).expect("a step names a handle of the task")
+    }
+}

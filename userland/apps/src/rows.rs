@@ -1,0 +1,70 @@
+//! The rows of `cargo xtask bench`, and how its tasks tell each other what happened.
+//!
+//! The client logs each sample on its own, as `log(row, instructions)`; `tools/xtask/src/bench.rs` sorts them. This
+//! file depends on nothing, so that a host tool can include it.
+
+/// A call and its reply, without words that matter.
+pub const CALL_0: u64 = 0;
+/// A call and its reply; four words are written before and read after.
+pub const CALL_4: u64 = 1;
+/// From a device raising its line to the first instruction of the waiting task.
+pub const INTERRUPT: u64 = 2;
+/// From a signal to the first instruction of a waiting task of higher priority.
+pub const SIGNAL: u64 = 3;
+/// From the end of a sleep to the next instruction, the CPU being idle.
+pub const TIMER: u64 = 4;
+/// From a yield to the first instruction of another task.
+pub const YIELD: u64 = 5;
+/// A system call that does nothing.
+pub const NULL: u64 = 6;
+/// Mapping a region of one page.
+pub const MAP: u64 = 7;
+
+/// What each row is called.
+pub const NAMES: [&str; 8] = [
+    "call + reply round trip, 0 words",
+    "call + reply round trip, 4 words",
+    "interrupt -> user handler running",
+    "signal -> higher-priority thread runs",
+    "timer deadline -> waiting task running",
+    "yield to another process",
+    "null system call",
+    "page map",
+];
+
+/// Samples of each row.
+pub const SAMPLES: usize = 64;
+/// Rounds before them that are not counted.
+pub const WARM_UP: usize = 16;
+
+/// Event bit of the client's signals.
+pub const SIGNALLED: u64 = 1;
+/// Event bit of the interrupt, as the manifest gives it.
+pub const INTERRUPTED: u64 = 2;
+
+/// Values of the parameter `role` of `bench-peer`.
+pub mod role {
+    /// Answers calls.
+    pub const SERVER: u64 = 0;
+    /// Waits for signals and interrupts, above the client.
+    pub const WAITER: u64 = 1;
+    /// Yields for ever, at the client's level, once it is told to go.
+    pub const YIELDER: u64 = 2;
+}
+
+/// Offset in the region `samples` of the instant at which a peer ran.
+pub const STAMP: usize = 0;
+
+/// Registers of the PL031 clock, the device that interrupts on request (Arm DDI 0224C, table 3-1).
+///
+/// Its raw status is made one once, and stays so; the line then follows the mask.
+pub mod clock {
+    /// The time, in seconds.
+    pub const DATA: usize = 0x00;
+    /// The time that sets the raw status.
+    pub const MATCH: usize = 0x04;
+    /// One: the raw status reaches the line.
+    pub const MASK: usize = 0x10;
+    /// The raw status.
+    pub const RAW: usize = 0x14;
+}

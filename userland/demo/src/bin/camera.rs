@@ -1,0 +1,34 @@
+//! The camera: a frame each period, then a job of the stabiliser.
+//!
+//! Handles: region "frames" (the stabiliser's buffer), task "stabiliser". Parameter: "frames", how many.
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+use demo::{HEIGHT, WIDTH, buffer, render_row};
+use fusee::{Region, Task, environment, next_job};
+
+fusee::entry!(main);
+
+fn main() {
+    let environment = environment();
+    let frames = environment.expect::<Region>("frames").shared();
+    let stabiliser = environment.expect::<Task>("stabiliser");
+    let count = environment.parameter("frames").unwrap_or(u64::MAX);
+    let mut frame: u32 = 0;
+    loop {
+        let job = next_job().expect("the camera is periodic");
+        // A frame that was missed is gone: the next one shows the world as it is now.
+        frame = frame.wrapping_add(job.skipped as u32);
+        if u64::from(frame) >= count {
+            continue;
+        }
+        let mut row = [0; WIDTH];
+        for y in 0..HEIGHT {
+            render_row(frame, y, &mut row);
+            frames.copy_from_slice(buffer::slot(frame) + y * WIDTH, &row);
+        }
+        frame += 1;
+        frames.publish_u32(buffer::DELIVERED, frame);
+        stabiliser.release_job().expect("the stabiliser is sporadic");
+    }
+}

@@ -1,0 +1,122 @@
+//! Engines: the lock of a GPU's engine, and the doorbell that comes with it.
+
+use crate::environment::{Environment, Object};
+use crate::memory::SharedBytes;
+use crate::syscall::{complete_stores, plain, relax, timed};
+use crate::{AcquireError, EngineError, Instant, Region};
+use fusee_abi::call::Call;
+use fusee_abi::environment::Entry;
+use fusee_abi::image::{PAGE, kind};
+
+/// Offset in the kick page of the word that wakes the engines: the translation register of an interrupt
+/// translation service (Arm IHI 0069, `GITS_TRANSLATER`), or what stands in for one.
+const KICK: usize = 0x40;
+/// The event that means "look at the doorbells".
+const KICK_EVENT: u32 = 0;
+/// Offset in a doorbell page of the count of submitted commands.
+const SUBMITTED: usize = 0;
+
+/// One engine of a device.
+#[derive(Clone, Copy, Debug)]
+pub struct Engine {
+    handle: u64,
+    number: u32,
+    doorbell: SharedBytes,
+}
+
+impl Object for Engine {
+    const KIND: u32 = kind::ENGINE;
+    const NAME: &'static str = "engine";
+
+    fn from_entry(environment: &Environment, entry: &'static Entry) -> Self {
+        let address = environment.doorbell(entry);
+        // An engine without a doorbell page can be locked, but not rung.
+        let bytes = if address == 0 { 0 } else { PAGE };
+        // SAFETY: the memory must be set aside for the doorbell. The environment page says where that is, and the
+        // manifest check puts nothing else there.
+        let doorbell = unsafe { SharedBytes::new(address as usize, bytes as usize) };
+        Self { handle: entry.handle, number: entry.flags, doorbell }
+    }
+}
+
+impl Engine {
+    /// Waits for the engine's lock until `deadline`. The doorbell is reachable while the guard lives.
+    ///
+    /// # Errors
+    /// [`AcquireError`] says why it was not granted.
+    #[inline]
+    pub fn acquire(&self, deadline: Instant) -> Result<EngineGuard, AcquireError> {
+        AcquireError::check(timed(Call::Acquire as u64, self.handle, deadline.0).code)?;
+        Ok(EngineGuard { engine: *self })
+    }
+
+    /// Its number in its device.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The doorbell page, lock or no lock. For tests: without the lock, an access faults.
+    #[cfg(all(feature = "misbehave", target_os = "none"))]
+    pub(crate) fn doorbell(&self) -> SharedBytes {
+        self.doorbell
+    }
+}
+
+/// The lock of one engine, given back when dropped. Commands still running keep the next holder waiting.
+#[derive(Debug)]
+#[must_use = "the engine is given back at once"]
+pub struct EngineGuard {
+    engine: Engine,
+}
+
+impl EngineGuard {
+    /// The engine that is held.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Commands this task has submitted to the engine so far, wrapping.
+    #[must_use]
+    pub fn submitted(&self) -> u32 {
+        self.engine.doorbell.read_u32(SUBMITTED)
+    }
+
+    /// Tells the device that `submitted` commands are in the ring, and wakes it through the region `kick`.
+    pub fn ring(&self, kick: &Region, submitted: u32) {
+        self.engine.doorbell.publish_u32(SUBMITTED, submitted);
+        complete_stores();
+        kick.shared().write_u32(KICK, KICK_EVENT);
+        // The engine may be another CPU of an emulator: let it run.
+        relax();
+    }
+
+    /// Whether an earlier key waits for the engine, so that a long operation should be cut here.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the lock was lost.
+    #[inline]
+    pub fn should_yield(&self) -> Result<bool, EngineError> {
+        let answer = plain(Call::ShouldYield as u64, self.engine.handle, 0);
+        EngineError::check(answer.code)?;
+        Ok(answer.value == 1)
+    }
+
+    /// Gives the engine back, and tells whether it was still held.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the lock was lost before.
+    pub fn release(self) -> Result<(), EngineError> {
+        let handle = self.engine.handle;
+        core::mem::forget(self);
+        EngineError::check(plain(Call::Release as u64, handle, 0).code)
+    }
+}
+
+impl Drop for EngineGuard {
+    fn drop(&mut self) {
+        // A lock lost to the watchdog is already released: nothing is left to do, and nobody to tell.
+        let _ = plain(Call::Release as u64, self.engine.handle, 0);
+    }
+}

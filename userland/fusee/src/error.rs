@@ -1,0 +1,212 @@
+//! Why a call was refused or ended early: one enum for each kind of call.
+//!
+//! Each lists what that call can meet in a correct system, plus two variants common to all: the handle itself was
+//! refused, or the kernel answered something this call does not document (a newer kernel).
+
+use fusee_abi::Error;
+
+/// What was wrong with the handle a call was given.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum HandleError {
+    /// It was revoked, or the object's task has died since.
+    Stale,
+    /// It names an object of another kind.
+    WrongKind,
+    /// The manifest does not grant the right this call needs.
+    MissingRight,
+}
+
+impl HandleError {
+    fn of(error: Error) -> Option<Self> {
+        match error {
+            Error::BadHandle => Some(Self::Stale),
+            Error::WrongKind => Some(Self::WrongKind),
+            Error::MissingRight => Some(Self::MissingRight),
+            _ => None,
+        }
+    }
+}
+
+macro_rules! call_errors {
+    ($(#[$about:meta])* $name:ident { $($(#[$meaning:meta])* $variant:ident,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub enum $name {
+            $($(#[$meaning])* $variant,)*
+            /// The handle was refused.
+            Handle(HandleError),
+            /// The kernel gave a reason this call does not know; `None` for a code newer than this crate.
+            Unexpected(Option<Error>),
+        }
+
+        impl $name {
+            /// The error behind a code other than zero.
+            #[cold]
+            pub(crate) fn from_code(code: u64) -> Self {
+                match Error::from_code(code) {
+                    $(Some(Error::$variant) => Self::$variant,)*
+                    Some(error) => HandleError::of(error).map_or(Self::Unexpected(Some(error)), Self::Handle),
+                    None => Self::Unexpected(None),
+                }
+            }
+
+            /// `Ok` for code zero.
+            #[inline]
+            pub(crate) fn check(code: u64) -> Result<(), Self> {
+                if code == 0 { Ok(()) } else { Err(Self::from_code(code)) }
+            }
+        }
+    };
+}
+
+call_errors! {
+    /// Why [`Endpoint::call`](crate::Endpoint::call) brought no reply.
+    CallError {
+        /// The deadline passed first.
+        TimedOut,
+        /// The server waits, directly or through others, for the caller.
+        WouldDeadlock,
+        /// Too many tasks already wait for each other in a row.
+        ChainTooLong,
+        /// The server died, or dropped the request.
+        PeerDied,
+        /// Too many callers are queued at the endpoint.
+        BadArgument,
+    }
+}
+
+call_errors! {
+    /// Why [`Endpoint::send`](crate::Endpoint::send) was refused.
+    SendError {
+        /// The deadline passed first.
+        TimedOut,
+        /// The server has no budget of its own: it can only be called.
+        NeedsCall,
+        /// The server died.
+        PeerDied,
+        /// Too many callers are queued at the endpoint.
+        BadArgument,
+    }
+}
+
+call_errors! {
+    /// Why a [`Server`](crate::Server) got no request.
+    ServeError {
+        /// The deadline passed first.
+        TimedOut,
+        /// The client that was to be answered is gone.
+        BadToken,
+        /// This server owes as many replies as it may.
+        NoReplySlot,
+        /// Waiting would close a cycle.
+        WouldDeadlock,
+        /// Too many tasks already wait for each other in a row.
+        ChainTooLong,
+    }
+}
+
+call_errors! {
+    /// Why a signal was refused.
+    SignalError {
+        /// No bit was set.
+        BadArgument,
+    }
+}
+
+call_errors! {
+    /// Why a wait ended without an event.
+    WaitError {
+        /// The deadline passed first.
+        TimedOut,
+        /// The task that is to signal waits for the caller.
+        WouldDeadlock,
+        /// Too many tasks already wait for each other in a row.
+        ChainTooLong,
+        /// The task that was to signal died.
+        PeerDied,
+        /// Another task waits already.
+        BadArgument,
+    }
+}
+
+call_errors! {
+    /// Why there is no next job.
+    JobError {
+        /// The manifest gives this task no jobs.
+        NoJobs,
+    }
+}
+
+call_errors! {
+    /// Why a job of another task was not released.
+    ReleaseJobError {
+        /// The manifest gives that task no sporadic jobs.
+        NoJobs,
+        /// That task died.
+        PeerDied,
+    }
+}
+
+call_errors! {
+    /// Why an engine was not granted.
+    AcquireError {
+        /// The deadline passed first.
+        TimedOut,
+        /// Waiting would close a cycle.
+        WouldDeadlock,
+        /// Too many tasks already wait for each other in a row.
+        ChainTooLong,
+        /// The task holds this engine already.
+        AlreadyHeld,
+        /// The engine's driver died.
+        PeerDied,
+    }
+}
+
+call_errors! {
+    /// Why a held engine was not found held.
+    EngineError {
+        /// The lock was taken away: the operation ran too long.
+        NotHeld,
+    }
+}
+
+call_errors! {
+    /// Why an interrupt was not acknowledged.
+    AcknowledgeError {
+        /// The line does not wait for it.
+        BadArgument,
+    }
+}
+
+call_errors! {
+    /// Why a region was not mapped or unmapped.
+    RegionError {
+        /// It is so already.
+        BadArgument,
+        /// This kernel does not offer the call.
+        Unsupported,
+    }
+}
+
+call_errors! {
+    /// Why a sleep ended early.
+    SleepError {
+        /// The instant is out of range.
+        BadArgument,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_code_becomes_the_reason_its_call_documents() {
+        assert_eq!(CallError::from_code(Error::PeerDied as u64), CallError::PeerDied);
+        assert_eq!(CallError::from_code(Error::MissingRight as u64), CallError::Handle(HandleError::MissingRight));
+        assert_eq!(CallError::from_code(Error::NoJobs as u64), CallError::Unexpected(Some(Error::NoJobs)));
+        assert_eq!(CallError::from_code(1 << 40), CallError::Unexpected(None));
+        assert_eq!(CallError::check(0), Ok(()));
+    }
+}

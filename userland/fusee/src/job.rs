@@ -1,0 +1,84 @@
+//! Jobs and time.
+
+use crate::syscall::{message, plain, spin, timed};
+use crate::{Instant, JobError, Nanoseconds, SleepError};
+use fusee_abi::call::{Call, NEVER};
+
+/// One activation of this task.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct JobInfo {
+    /// Its number; the first is one.
+    pub number: u64,
+    /// The instant it might first run.
+    pub release: Instant,
+    /// The instant it should be complete.
+    pub deadline: Instant,
+    /// Lateness of the job before it in nanoseconds: completion minus deadline, so negative if it was early.
+    pub late_by: i64,
+    /// Releases given up since, because that job was too late.
+    pub skipped: u64,
+}
+
+/// The time, and what this task has used of it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Clock {
+    /// Time since the kernel's time zero.
+    pub now: Instant,
+    /// CPU time charged to this thread so far.
+    pub charged: Nanoseconds,
+}
+
+/// Completes this job and waits for the release of the next.
+///
+/// # Errors
+/// [`JobError::NoJobs`] if the manifest gives this task none.
+pub fn next_job() -> Result<JobInfo, JobError> {
+    let answer = message(Call::NextJob as u64, 0, [0; 6], NEVER, 0);
+    JobError::check(answer.code)?;
+    let [release, deadline, late_by, skipped, ..] = answer.words;
+    Ok(JobInfo {
+        number: answer.value,
+        release: Instant(release),
+        deadline: Instant(deadline),
+        late_by: late_by.cast_signed(),
+        skipped,
+    })
+}
+
+/// Lets the next task of equal or later key run once.
+#[inline]
+pub fn yield_now() {
+    plain(Call::Yield as u64, 0, 0);
+}
+
+/// The time, and what this thread has been charged.
+#[inline]
+#[must_use]
+pub fn now() -> Clock {
+    let answer = plain(Call::Now as u64, 0, 0);
+    Clock { now: Instant(answer.value), charged: Nanoseconds(answer.second) }
+}
+
+/// Suspends until `instant`.
+///
+/// # Errors
+/// [`SleepError`] says why it did not.
+pub fn sleep_until(instant: Instant) -> Result<(), SleepError> {
+    SleepError::check(timed(Call::SleepUntil as u64, 0, instant.0).code)
+}
+
+/// Computes until this thread has been charged `time` more, preempted or not.
+///
+/// Ends late by less than a microsecond on an undisturbed CPU: each stretch of computing takes at most half of what
+/// is left, even where eight emulated CPUs share one timeline and an instruction costs eight nanoseconds.
+pub fn burn(time: Nanoseconds) {
+    let end = now().charged + time;
+    loop {
+        let left = end.saturating_sub(now().charged);
+        if left == Nanoseconds::ZERO {
+            return;
+        }
+        // Four instructions a round: left / 64 rounds are left / 16 instructions.
+        spin((left.0 / 64).max(2));
+    }
+}

@@ -1,0 +1,105 @@
+//! What a task of Fusee is written against: typed handles, jobs, messages, engines, time.
+//!
+//! ```ignore
+//! #![no_std]
+//! #![no_main]
+//! fusee::entry!(main);
+//!
+//! fn main() {
+//!     loop {
+//!         let job = fusee::next_job().expect("this task has jobs");
+//!         fusee::println!("job {} was late by {} ns", job.number, job.late_by);
+//!     }
+//! }
+//! ```
+//!
+//! A task owns nothing it was not given in the manifest. It asks [`environment`] for each thing by the name the
+//! manifest uses, and gets a handle whose type says what can be done with it. Whatever a task does with its
+//! handles harms nobody else; a refused call comes back as a small enum that lists what *this* call can run into.
+//!
+//! # Invariants
+//!
+//! 1. Memory shared with other tasks or devices is never borrowed: bytes are copied in and out
+//!    ([`SharedBytes`]), because somebody else may write at any moment.
+//! 2. `unsafe` lives in `syscall`, `memory` and (behind a feature, to provoke faults) `misbehave`.
+//! 3. An engine's doorbell is reachable only through an [`EngineGuard`], and dropping that gives the engine back.
+//!
+//! On the host the crate builds with a kernel that refuses every call, so that what is pure can be tested there.
+//!
+//! Not here: numbers and layouts (`kernel/abi`), registers of devices (`drivers/framework`).
+#![no_std]
+
+pub mod console;
+mod endpoint;
+mod engine;
+mod environment;
+mod error;
+#[cfg(feature = "gpu")]
+pub mod gpu;
+mod job;
+mod memory;
+#[cfg(all(feature = "misbehave", target_os = "none"))]
+pub mod misbehave;
+mod notification;
+#[cfg(target_os = "none")]
+mod panic;
+mod region;
+#[cfg_attr(not(target_os = "none"), path = "syscall_host.rs")]
+mod syscall;
+mod system;
+
+pub mod raw;
+
+pub use endpoint::{Endpoint, Message, ReplyToken, Request, Server};
+pub use engine::{Engine, EngineGuard};
+pub use environment::{Environment, MissingHandle, Object, environment};
+pub use error::{
+    AcknowledgeError, AcquireError, CallError, EngineError, HandleError, JobError, RegionError, ReleaseJobError,
+    SendError, ServeError, SignalError, SleepError, WaitError,
+};
+pub use fusee_abi as abi;
+pub use fusee_sched::time::{Instant, Nanoseconds};
+pub use job::{Clock, JobInfo, burn, next_job, now, sleep_until, yield_now};
+pub use memory::SharedBytes;
+pub use notification::{Interrupt, Notification};
+pub use region::Region;
+pub use syscall::{counter, relax};
+pub use system::{System, Task, exit, log, null, shutdown};
+
+#[doc(hidden)]
+pub use environment::start as __start;
+
+/// Exit code of a task that panicked.
+pub const PANIC_CODE: u64 = 101;
+
+/// Makes `main` the first function of the task.
+///
+/// When it returns, the task ends with code 0. The kernel provides the stack and, in `x0`, the address of the
+/// environment page. On the host the macro is empty, and `main` is an ordinary one.
+#[cfg(target_os = "none")]
+#[macro_export]
+macro_rules! entry {
+    ($main:path) => {
+        /// The first instruction of the task.
+        // SAFETY: the symbol `_start` must be defined once and have the type its caller assumes.
+        // - Once: a second definition is an error of the linker.
+        // - Type: the kernel enters with the environment page's address in `x0` and an aligned stack.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn _start(environment: usize) -> ! {
+            let main: fn() = $main;
+            // SAFETY: the address must be that of the environment page, and this the first call.
+            // - Address: the kernel puts it into `x0`, and nothing ran before.
+            // - First: nobody calls `_start` but the kernel, once in each life of the task.
+            unsafe { $crate::__start(environment) };
+            main();
+            $crate::exit(0)
+        }
+    };
+}
+
+/// Makes `main` the first function of the task: on the host, nothing is to be done for that.
+#[cfg(not(target_os = "none"))]
+#[macro_export]
+macro_rules! entry {
+    ($main:path) => {};
+}

@@ -1,0 +1,236 @@
+//! Memory that is not the task's own: what the kernel maps read only, and what others may write at any moment.
+//!
+//! The environment page vouches for every address used here. `xtask` writes it; the manifest check keeps regions
+//! apart from each other and from the program; the kernel maps it read only.
+
+use core::ptr::with_exposed_provenance_mut;
+use core::sync::atomic::{Ordering, fence};
+
+/// Bytes the kernel maps read only for as long as the task lives.
+///
+/// # Safety
+/// `[address, address + bytes)` must be such memory, and not zero-based.
+pub(crate) unsafe fn read_only(address: usize, bytes: usize) -> &'static [u8] {
+    // SAFETY: a shared slice demands readable bytes that nobody writes while it lives: the caller's promise.
+    unsafe { core::slice::from_raw_parts(with_exposed_provenance_mut(address), bytes) }
+}
+
+/// Memory shared with other tasks or devices.
+///
+/// Never borrowed, always copied, by volatile accesses of natural size: somebody else may write at any moment, and
+/// what was checked once may read differently the second time. Words of up to 64 bits never tear; longer copies may
+/// mix old and new. While the region is not mapped, an access faults like any other stray one.
+///
+/// Out-of-range or misaligned offsets panic, like an index of a slice.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedBytes {
+    base: usize,
+    bytes: usize,
+}
+
+macro_rules! accessors {
+    ($word:ty, $read:ident, $write:ident) => {
+        #[doc = concat!("Reads the `", stringify!($word), "` at `offset`, which is a multiple of its size.")]
+        #[inline]
+        #[must_use]
+        #[track_caller]
+        pub fn $read(&self, offset: usize) -> $word {
+            let address = self.word(offset, size_of::<$word>());
+            // SAFETY: a volatile read demands an aligned address of memory that is not the program's own.
+            // - Aligned, and inside the region: `word` panics otherwise.
+            // - Not the program's own: `SharedBytes::new`'s caller promised it.
+            unsafe { with_exposed_provenance_mut::<$word>(address).read_volatile() }
+        }
+
+        #[doc = concat!("Writes the `", stringify!($word), "` at `offset`, which is a multiple of its size.")]
+        #[inline]
+        #[track_caller]
+        pub fn $write(&self, offset: usize, value: $word) {
+            let address = self.word(offset, size_of::<$word>());
+            // SAFETY: a volatile write demands an aligned address of memory that is not the program's own.
+            // - Aligned, and inside the region: `word` panics otherwise.
+            // - Not the program's own: `SharedBytes::new`'s caller promised it.
+            unsafe { with_exposed_provenance_mut::<$word>(address).write_volatile(value) }
+        }
+    };
+}
+
+impl SharedBytes {
+    /// The memory at `base`.
+    ///
+    /// # Safety
+    /// Unless `bytes` is zero, `[base, base + bytes)` must be set aside by the environment page and hold nothing of
+    /// the program itself; `base` is a multiple of eight.
+    pub(crate) unsafe fn new(base: usize, bytes: usize) -> SharedBytes {
+        assert!(base.is_multiple_of(8) && base.checked_add(bytes).is_some(), "the environment page is damaged");
+        SharedBytes { base, bytes }
+    }
+
+    /// Number of bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there are no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The `bytes` bytes from `offset` on; `offset` is a multiple of eight.
+    #[must_use]
+    #[track_caller]
+    pub fn part(&self, offset: usize, bytes: usize) -> SharedBytes {
+        self.check(offset, bytes);
+        assert!(offset.is_multiple_of(8), "offset {offset} is not a multiple of eight");
+        SharedBytes { base: self.base + offset, bytes }
+    }
+
+    accessors!(u8, read_u8, write_u8);
+    accessors!(u32, read_u32, write_u32);
+    accessors!(u64, read_u64, write_u64);
+
+    /// Reads a word that says other memory is ready: what is read afterwards is at least as new.
+    ///
+    /// Pairs with [`SharedBytes::publish_u32`] of another task, or with a device that writes the word last.
+    #[inline]
+    #[must_use]
+    #[track_caller]
+    pub fn observe_u32(&self, offset: usize) -> u32 {
+        let word = self.read_u32(offset);
+        fence(Ordering::Acquire);
+        word
+    }
+
+    /// Writes a word that says other memory is ready: what was written before is seen by whoever sees the word.
+    ///
+    /// Pairs with [`SharedBytes::observe_u32`].
+    #[inline]
+    #[track_caller]
+    pub fn publish_u32(&self, offset: usize, value: u32) {
+        fence(Ordering::Release);
+        self.write_u32(offset, value);
+    }
+
+    /// Copies `source` to `offset`.
+    #[track_caller]
+    pub fn copy_from_slice(&self, offset: usize, source: &[u8]) {
+        self.check(offset, source.len());
+        let (head, rest) = source.split_at(self.bytes_to_alignment(offset).min(source.len()));
+        let mut at = offset;
+        for &byte in head {
+            self.write_u8(at, byte);
+            at += 1;
+        }
+        let (words, tail) = rest.as_chunks::<8>();
+        for word in words {
+            self.write_u64(at, u64::from_ne_bytes(*word));
+            at += 8;
+        }
+        for &byte in tail {
+            self.write_u8(at, byte);
+            at += 1;
+        }
+    }
+
+    /// Copies the bytes at `offset` to `destination`.
+    #[track_caller]
+    pub fn copy_to_slice(&self, offset: usize, destination: &mut [u8]) {
+        self.check(offset, destination.len());
+        let before = self.bytes_to_alignment(offset).min(destination.len());
+        let (head, rest) = destination.split_at_mut(before);
+        let mut at = offset;
+        for byte in head {
+            *byte = self.read_u8(at);
+            at += 1;
+        }
+        let (words, tail) = rest.as_chunks_mut::<8>();
+        for word in words {
+            *word = self.read_u64(at).to_ne_bytes();
+            at += 8;
+        }
+        for byte in tail {
+            *byte = self.read_u8(at);
+            at += 1;
+        }
+    }
+
+    /// Writes `value` to the `bytes` bytes at `offset`.
+    #[track_caller]
+    pub fn fill(&self, offset: usize, bytes: usize, value: u8) {
+        self.check(offset, bytes);
+        let before = self.bytes_to_alignment(offset).min(bytes);
+        let words = (bytes - before) / 8;
+        let aligned = offset + before;
+        (offset..aligned).for_each(|at| self.write_u8(at, value));
+        (0..words).for_each(|word| self.write_u64(aligned + 8 * word, u64::from_ne_bytes([value; 8])));
+        (aligned + 8 * words..offset + bytes).for_each(|at| self.write_u8(at, value));
+    }
+
+    fn bytes_to_alignment(&self, offset: usize) -> usize {
+        offset.wrapping_neg() % 8
+    }
+
+    #[inline]
+    #[track_caller]
+    fn word(&self, offset: usize, size: usize) -> usize {
+        self.check(offset, size);
+        assert!(offset.is_multiple_of(size), "offset {offset} is not a multiple of {size}");
+        self.base + offset
+    }
+
+    #[inline]
+    #[track_caller]
+    fn check(&self, offset: usize, bytes: usize) {
+        assert!(
+            bytes <= self.bytes && offset <= self.bytes - bytes,
+            "{bytes} bytes at {offset} leave a shared memory of {}",
+            self.bytes
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use core::cell::UnsafeCell;
+    use std::boxed::Box;
+    use std::vec::Vec;
+
+    fn shared() -> SharedBytes {
+        let memory: &'static UnsafeCell<[u64; 8]> = Box::leak(Box::new(UnsafeCell::new([0; 8])));
+        // SAFETY: the memory is leaked, aligned, and reached through the returned value only.
+        unsafe { SharedBytes::new(memory.get().expose_provenance(), 64) }
+    }
+
+    #[test]
+    fn what_is_copied_in_comes_out_at_every_offset_and_length() {
+        let shared = shared();
+        for offset in 0..24 {
+            for length in 0..40 {
+                let source: Vec<u8> = (1..=length).collect();
+                let mut destination = std::vec![0; source.len()];
+                shared.fill(0, 64, 0xEE);
+                shared.copy_from_slice(offset, &source);
+                shared.copy_to_slice(offset, &mut destination);
+                assert_eq!(source, destination);
+                assert_eq!(shared.read_u8(offset + source.len()), 0xEE);
+                assert!(offset == 0 || shared.read_u8(offset - 1) == 0xEE);
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "leave a shared memory of 64")]
+    fn a_word_beyond_the_end_is_refused() {
+        let _ = shared().read_u64(64);
+    }
+
+    #[test]
+    #[should_panic(expected = "not a multiple of 4")]
+    fn a_misaligned_word_is_refused() {
+        shared().write_u32(2, 1);
+    }
+}

@@ -1,0 +1,69 @@
+//! Faults on request, for tasks that test whether the kernel survives them.
+//!
+//! A system that is what it says ends the task at the first of these accesses. Should one of them come through, the
+//! task ends itself with [`SURVIVED`] before it can act on what it broke.
+
+use crate::{Engine, exit};
+use core::arch::asm;
+
+/// Exit code of a task whose fault the kernel did not notice.
+pub const SURVIVED: u64 = 99;
+
+/// A fault to provoke.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// Reads address zero.
+    ReadNothing,
+    /// Runs what lies on the stack.
+    RunData,
+    /// Writes to the program's own instructions.
+    WriteText,
+    /// Runs an instruction that is none.
+    UndefinedInstruction,
+    /// Reads an address of the kernel.
+    ReadKernel,
+    /// Rings an engine without holding its lock.
+    RingUnheld(Engine),
+}
+
+/// The first instruction of the kernel on the board `virt`: mapped, but not for us (`linker/kernel.ld`).
+const KERNEL: u64 = 0xffff_ff80_4008_0000;
+
+/// Provokes `fault`, and ends the task if that changed nothing.
+pub fn provoke(fault: Fault) -> ! {
+    match fault {
+        Fault::ReadNothing => read(0),
+        Fault::ReadKernel => read(KERNEL),
+        Fault::RunData => {
+            // `ret`, so that a machine that runs it comes back.
+            let instructions = [0xd65f_03c0_u32; 4];
+            run(&raw const instructions as u64);
+        }
+        Fault::WriteText => write(provoke as *const () as u64 & !7),
+        Fault::UndefinedInstruction => undefined(),
+        Fault::RingUnheld(engine) => engine.doorbell().write_u32(0, u32::MAX),
+    }
+    exit(SURVIVED)
+}
+
+fn read(address: u64) {
+    // SAFETY: the read must fault or be harmless. Both addresses used are outside every task (the manifest check
+    // keeps page zero and the upper half free); a value that is read after all is thrown away.
+    unsafe { asm!("ldr {0}, [{0}]", inout(reg) address => _, options(nostack, preserves_flags)) };
+}
+
+fn write(address: u64) {
+    // SAFETY: the write must fault or be harmless. The kernel maps no text writable; should it come through, the
+    // only caller leaves by `exit`, and the first two instructions of a function it never calls again are lost.
+    unsafe { asm!("str xzr, [{0}]", in(reg) address, options(nostack, preserves_flags)) };
+}
+
+fn run(address: u64) {
+    // SAFETY: the jump must fault or come back. The only caller passes the address of `ret` instructions.
+    unsafe { asm!("blr {0}", in(reg) address, clobber_abi("C")) };
+}
+
+fn undefined() {
+    // SAFETY: the instruction is permanently undefined (Arm ARM, C6.2 UDF): it faults, or changes nothing.
+    unsafe { asm!("udf #0", options(nostack, preserves_flags)) };
+}

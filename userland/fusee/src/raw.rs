@@ -1,0 +1,30 @@
+//! System calls as the ABI has them: numbers in, numbers out.
+//!
+//! For tests that give the kernel nonsense, and for benchmarks that measure the trap and nothing else. Everything
+//! else is better served by the typed calls of this crate.
+
+pub use crate::syscall::{message, plain, timed, untrapped};
+
+/// What a call without message words returns.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// Zero, or an error code.
+    pub code: u64,
+    /// `x1`.
+    pub value: u64,
+    /// `x2`.
+    pub second: u64,
+}
+
+/// What a call with message words returns.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageAnswer {
+    /// Zero, or an error code.
+    pub code: u64,
+    /// `x1`: a value or the sender's badge.
+    pub value: u64,
+    /// `x2` to `x7`.
+    pub words: [u64; 6],
+    /// `x10`: the reply token.
+    pub token: u64,
+}

@@ -1,0 +1,85 @@
+//! Regions: memory shared with other tasks or devices.
+
+use crate::RegionError;
+use crate::environment::{Environment, Object};
+use crate::memory::SharedBytes;
+use crate::syscall::plain;
+use fusee_abi::call::Call;
+use fusee_abi::environment::Entry;
+use fusee_abi::image::kind;
+
+/// Physical memory or a device window at a fixed address.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    handle: u64,
+    /// Empty if the task may neither read nor write: then the region is nowhere in its address space.
+    shared: SharedBytes,
+    bytes: u64,
+    address: usize,
+    physical: u64,
+}
+
+impl Object for Region {
+    const KIND: u32 = kind::REGION;
+    const NAME: &'static str = "region";
+
+    fn from_entry(_: &Environment, entry: &'static Entry) -> Self {
+        let address = entry.address as usize;
+        let reachable = if address == 0 { 0 } else { entry.bytes };
+        // SAFETY: the memory must be set aside for the region. The environment page says where that is, and the
+        // manifest check puts nothing else there.
+        let shared = unsafe { SharedBytes::new(address, reachable as usize) };
+        Self { handle: entry.handle, shared, bytes: entry.bytes, address, physical: entry.physical }
+    }
+}
+
+impl Region {
+    /// Its bytes. While the region is not mapped, an access faults.
+    #[inline]
+    #[must_use]
+    pub fn shared(&self) -> SharedBytes {
+        self.shared
+    }
+
+    /// Its length in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Its address in this task; zero if the task may neither read nor write it.
+    #[must_use]
+    pub fn address(&self) -> usize {
+        self.address
+    }
+
+    /// Its physical address, for tasks that program devices; zero for others.
+    #[must_use]
+    pub fn physical(&self) -> u64 {
+        self.physical
+    }
+
+    /// The slot of its handle: different for each region of a task.
+    #[must_use]
+    pub fn slot(&self) -> u16 {
+        fusee_abi::call::HandleValue(self.handle).slot()
+    }
+
+    /// Maps it at its address.
+    ///
+    /// # Errors
+    /// [`RegionError`] says why not.
+    #[inline]
+    pub fn map(&self) -> Result<(), RegionError> {
+        RegionError::check(plain(Call::Map as u64, self.handle, 0).code)
+    }
+
+    /// Takes it out of this task's address space.
+    ///
+    /// # Errors
+    /// [`RegionError`] says why not.
+    #[inline]
+    pub fn unmap(&self) -> Result<(), RegionError> {
+        RegionError::check(plain(Call::Unmap as u64, self.handle, 0).code)
+    }
+}

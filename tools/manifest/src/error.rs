@@ -37,6 +37,8 @@ pub enum Reason {
     UnknownKey { key: String, nearest: Option<String> },
     /// No board of this name is known.
     UnknownBoard(String),
+    /// Two objects of one kind with the same name.
+    DefinedTwice { kind: &'static str, name: String },
     /// A name that nothing in the manifest has.
     Unknown { kind: &'static str, name: String },
     /// A name longer than the kernel's tables hold.
@@ -119,6 +121,7 @@ impl fmt::Display for Reason {
             }
             Self::UnknownKey { key, nearest: None } => write!(f, "unknown key `{key}`"),
             Self::UnknownBoard(name) => write!(f, "no board is called `{name}`; there is `virt`"),
+            Self::DefinedTwice { kind, name } => write!(f, "a second {kind} is called `{name}`"),
             Self::Unknown { kind, name } => write!(f, "no {kind} is called `{name}`"),
             Self::NameTooLong { name, limit } => write!(f, "`{name}` is longer than {limit} bytes"),
             Self::NameTaken { task, name } => {

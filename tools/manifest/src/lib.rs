@@ -77,9 +77,11 @@ impl Manifest {
             line: text.as_bytes()[..place.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1,
             reason,
         };
-        let file: schema::File = toml::from_str(text)
+        let mut file: schema::File = toml::from_str(text)
             .map_err(|error| at(error.span().map_or(0, |span| span.start), syntax(error.message())))?;
-        let system = resolve::resolve(&file).map_err(|(place, reason)| at(place.start, reason))?;
+        let system = resolve::expand(&mut file)
+            .and_then(|()| resolve::resolve(&file))
+            .map_err(|(place, reason)| at(place.start, reason))?;
         let task = |name: &str| system.tasks.iter().position(|task| task.name == name);
         let expectations = file.test.as_ref().map(|test| Expectations::new(test, task));
         Ok(Self { file: path.to_owned(), system, expectations })

@@ -119,6 +119,8 @@ pub struct Device {
     pub driver: usize,
     /// First physical address after the memory of regions, which is what the device may reach.
     pub system_end: u64,
+    /// Physical address of the ring pages made for clients that bring none of their own.
+    pub rings: u64,
     /// Physical address of the control page.
     pub control: u64,
     /// Physical address of the status page.
@@ -136,6 +138,32 @@ pub struct Device {
 }
 
 type Fail = (Range<usize>, Reason);
+
+/// Replaces each task that wants copies by them: `hog` becomes `hog1`, `hog2` and so on.
+pub(crate) fn expand(file: &mut schema::File) -> Result<(), Fail> {
+    let mut tasks: Vec<(Spanned<String>, schema::Task)> = Vec::new();
+    for (name, task) in std::mem::take(&mut file.tasks).0 {
+        let Some(copies) = task.copies.as_ref() else {
+            tasks.push((name, task));
+            continue;
+        };
+        if *copies.get_ref() == 0 {
+            return Err((copies.span(), Reason::Zero { what: "number of copies", of: name.into_inner() }));
+        }
+        // One more than fits is enough to be refused for it.
+        for number in 1..=(*copies.get_ref()).min(limits::THREADS as u32 + 1) {
+            let copy = Spanned::new(name.span(), format!("{}{number}", name.get_ref()));
+            tasks.push((copy, task.clone()));
+        }
+    }
+    for (index, (name, _)) in tasks.iter().enumerate() {
+        if tasks[..index].iter().any(|(earlier, _)| earlier.get_ref() == name.get_ref()) {
+            return Err((name.span(), Reason::DefinedTwice { kind: "task", name: name.get_ref().clone() }));
+        }
+    }
+    file.tasks = Named(tasks);
+    Ok(())
+}
 
 /// Resolves `file`; a mistake comes with its place in the text.
 pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
@@ -181,6 +209,7 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
     resolver.engines()?;
     resolver.handles()?;
     resolver.scripts()?;
+    resolver.environments()?;
     resolver.admission()?;
     resolver.test()?;
     Ok(resolver.out)
@@ -416,6 +445,7 @@ impl Resolver<'_> {
                 return Err((device.memory.span(), Reason::NotPages { what: "memory", of }));
             }
             let place = name.span();
+            let rings = self.allocate(&of, (contract::CONTEXTS - 1) as u64 * PAGE, place.clone())?;
             let system_end = self.out.pool_next;
             let control = self.allocate(&of, PAGE, place.clone())?;
             let status = self.allocate(&of, PAGE, place.clone())?;
@@ -436,6 +466,7 @@ impl Resolver<'_> {
                 firmware: device.firmware.get_ref().clone(),
                 driver,
                 system_end,
+                rings,
                 control,
                 status,
                 doorbells,
@@ -569,19 +600,21 @@ fn reservation(
 impl Resolver<'_> {
     fn handles(&mut self) -> Result<(), Fail> {
         for index in 0..self.file.tasks.0.len() {
-            let (name, task) = &self.file.tasks.0[index];
+            let (_, task) = &self.file.tasks.0[index];
             for (slot, (entry, text)) in task.handles.0.iter().enumerate() {
                 self.unused(index, entry.get_ref(), entry.span())?;
                 self.handle(index, slot, entry, text)?;
             }
-            self.automatic_handles(index, name)?;
             for (entry, value) in &task.parameters.0 {
                 self.unused(index, entry.get_ref(), entry.span())?;
                 let value = *value.get_ref() as u64;
                 self.parameter(index, entry.get_ref(), value);
             }
         }
-        // A driver is told its clients once all are known.
+        // What nobody wrote comes after what somebody did, in each table.
+        for index in 0..self.file.tasks.0.len() {
+            self.automatic_handles(index, &self.file.tasks.0[index].0)?;
+        }
         for device in 0..self.out.devices.len() {
             let Device { driver, contexts, .. } = self.out.devices[device].clone();
             for (context, client) in contexts.iter().enumerate().skip(1) {
@@ -847,15 +880,64 @@ impl Resolver<'_> {
             };
             for (entry, set) in given {
                 self.unused(task, entry, name.span())?;
-                let slot = self.out.handles.iter().filter(|handle| handle.task as usize == task).count();
+                let slot = self.next_slot(task);
                 let region = self.automatic[*entry];
                 let entry = Spanned::new(name.span(), (*entry).to_owned());
                 self.share(task, slot, &entry, region, *set, &name.span())?;
             }
             self.unused(task, "context", name.span())?;
             self.parameter(task, "context", context as u64);
+            if !is_driver {
+                self.client_handles(device, task, context, name)?;
+            }
         }
         Ok(())
+    }
+
+    /// A client's ring page, and the notification that tells it of completions, if it names none itself; the
+    /// driver gets its ends of both.
+    fn client_handles(
+        &mut self,
+        device: usize,
+        task: usize,
+        context: usize,
+        name: &Spanned<String>,
+    ) -> Result<(), Fail> {
+        let Device { driver, rings, .. } = self.out.devices[device];
+        let place = name.span();
+        let spanned = |text: String| Spanned::new(place.clone(), text);
+        let has = |out: &Resolved, entry: &str| out.tasks[task].environment.iter().any(|one| one.name == entry);
+        if !has(&self.out, "ring") {
+            let entry = format!("ring.{}", name.get_ref());
+            let physical = rings + (context - 1) as u64 * PAGE;
+            let region = self.region(entry.clone(), physical, PAGE, false, place.clone())?;
+            self.unused(driver, &entry, place.clone())?;
+            let slot = self.next_slot(task);
+            self.share(task, slot, &spanned("ring".into()), region, READ | WRITE, &place)?;
+            let slot = self.next_slot(driver);
+            self.share(driver, slot, &spanned(entry), region, PHYSICAL, &place)?;
+        }
+        if !has(&self.out, "gpu_done") {
+            let entry = format!("done.{}", name.get_ref());
+            if self.out.notifications.len() >= limits::NOTIFICATIONS {
+                let limit = limits::NOTIFICATIONS;
+                return Err((place, Reason::TooMany { what: "notifications", limit }));
+            }
+            self.unused(driver, &entry, place.clone())?;
+            let record = image::Notification { bound_plus_one: plus_one(Some(driver)), flags: 0 };
+            self.out.notifications.push((entry.clone(), record));
+            let done = self.out.notifications.len() - 1;
+            let slot = self.next_slot(task);
+            self.give(task, slot, &spanned("gpu_done".into()), kind::NOTIFICATION, done, rights::WAIT)?;
+            let slot = self.next_slot(driver);
+            self.give(driver, slot, &spanned(entry), kind::NOTIFICATION, done, rights::SIGNAL)?;
+        }
+        Ok(())
+    }
+
+    /// The first slot of `task` after those that are filled.
+    fn next_slot(&self, task: usize) -> usize {
+        self.out.handles.iter().filter(|handle| handle.task as usize == task).count()
     }
 
     fn parameter(&mut self, task: usize, name: &str, value: u64) {
@@ -893,6 +975,19 @@ impl Resolver<'_> {
                     (text.span(), Reason::BadStep { step: text.get_ref().clone(), why })
                 })?;
                 self.out.tasks[index].script.push(step);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Resolver<'_> {
+    /// Each environment fits into its page, with room for the entry of a script.
+    fn environments(&self) -> Result<(), Fail> {
+        let limit = layout::ENVIRONMENT_ENTRIES - 1;
+        for (task, (name, _)) in self.out.tasks.iter().zip(&self.file.tasks.0) {
+            if task.environment.len() > limit {
+                return Err((name.span(), Reason::TooMany { what: "entries in the environment of one task", limit }));
             }
         }
         Ok(())

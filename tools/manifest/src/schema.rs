@@ -103,6 +103,8 @@ pub struct Cluster {
 pub struct Task {
     pub binary: Option<Spanned<String>>,
     pub script: Option<Vec<Spanned<String>>>,
+    /// How many such tasks there are: `name1`, `name2` and so on.
+    pub copies: Option<Spanned<u32>>,
     pub cluster: Option<Spanned<String>>,
     pub class: Option<Spanned<Class>>,
     pub release: Option<Spanned<Release>>,

@@ -11,10 +11,11 @@
 //! submit ee 3ms done     run 3 ms on an engine, wait on a notification for the end
 //! release ee             give the engine back
 //! release_job camera     release a job of a sporadic task
+//! repeat                 start over, without completing a job
 //! shutdown               end the system
 //! ```
 //!
-//! Objects go by the names of the task's handles.
+//! Objects go by the names of the task's handles; `shutdown` needs the one called `system`.
 
 use fusee_abi::image::kind;
 use fusee_abi::script::{Step, operation};
@@ -66,7 +67,8 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
         }
         ["release", name] => step(operation::RELEASE, target(name, kind::ENGINE)?, 0),
         ["release_job", name] => step(operation::RELEASE_JOB, target(name, kind::TASK)?, 0),
-        ["shutdown"] => step(operation::SHUTDOWN, find("system").unwrap_or(nothing), 0),
+        ["repeat"] => step(operation::REPEAT, nothing, 0),
+        ["shutdown"] => step(operation::SHUTDOWN, target("system", kind::SYSTEM)?, 0),
         _ => return Err("no such step".into()),
     })
 }

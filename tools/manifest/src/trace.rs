@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use fusee_abi::Call;
 use fusee_abi::trace::{Event, Ledger, RING_MAGIC, Record, RingHeader};
 use zerocopy::FromBytes;
 
@@ -147,13 +148,13 @@ pub fn describe(record: &Record, system: &Resolved) -> String {
         return line;
     };
     let _ = write!(line, "{:<14} {:<20}", format!("{event:?}"), subject(record, system));
-    let object = object_name(event, record.object, system);
+    let object = object_name(record, event, system);
     let _ = match event {
         Event::Release => write!(line, " deadline {} us", record.value),
         Event::Complete => write!(line, " lateness {} ns", record.value.cast_signed()),
         Event::Throttle => write!(line, " {object} overshoot {} ns", record.value),
         Event::EngineIdle => write!(line, " {object} after {} us", record.value),
-        Event::Block => write!(line, " {} object {}", call_name(record.value), record.object),
+        Event::Block => write!(line, " {} {object}", call_name(record.value)),
         Event::Fault => write!(line, " syndrome {:#x} kind {}", record.object, record.value),
         Event::FaultRegister => write!(line, " register {} = {:#x}", record.object, wide(record)),
         Event::Log => write!(line, " {} {}", record.object, wide(record)),
@@ -184,28 +185,37 @@ fn subject(record: &Record, system: &Resolved) -> String {
     if wide_number || record.job == 0 { name } else { format!("{name}#{}", record.job) }
 }
 
-fn object_name(event: Event, object: u32, system: &Resolved) -> String {
-    let index = object as usize;
-    let named = |name: Option<&String>| name.cloned().unwrap_or_else(|| object.to_string());
+/// The object of a record by its name. Traced objects are numbered from one; CPUs are not.
+fn object_name(record: &Record, event: Event, system: &Resolved) -> String {
+    let Some(index) = (record.object as usize).checked_sub(usize::from(event != Event::Kick)) else {
+        return String::new();
+    };
+    let named = |name: Option<&String>| name.cloned().unwrap_or_else(|| record.object.to_string());
     let task = |index: usize| system.tasks.get(index).map(|task| &task.name);
+    let engine = || named(system.engines.get(index).map(|(name, _)| name));
+    let endpoint = || named(system.endpoints.get(index).map(|(name, _)| name));
     match event {
         Event::SwitchTo | Event::Throttle | Event::Replenish => {
             let home = system.reservations.get(index).and_then(|one| task(one.task as usize));
             format!("on {}", named(home))
         }
-        Event::EngineRequest | Event::EngineGrant | Event::EngineRelease | Event::EngineIdle => {
-            named(system.engines.get(index).map(|(name, _)| name))
-        }
-        Event::Call => named(system.endpoints.get(index).map(|(name, _)| name)),
-        Event::Reply => format!("by {}", named(index.checked_sub(1).and_then(task))),
+        Event::EngineRequest | Event::EngineGrant | Event::EngineRelease | Event::EngineIdle => engine(),
+        Event::Call => endpoint(),
+        Event::Block => match Call::from_number(u64::from(record.value)) {
+            Some(Call::Call | Call::ReplyReceive | Call::Send | Call::Receive) => endpoint(),
+            Some(Call::Wait) => named(system.notifications.get(index).map(|(name, _)| name)),
+            Some(Call::Acquire) => engine(),
+            _ => String::new(),
+        },
+        Event::Reply => format!("by {}", named(task(index))),
         Event::Interrupt => named(system.interrupts.get(index).map(|(name, _)| name)),
-        Event::Kick => format!("cpu {object}"),
+        Event::Kick => format!("cpu {index}"),
         _ => String::new(),
     }
 }
 
 fn call_name(number: u32) -> String {
-    fusee_abi::Call::from_number(u64::from(number)).map_or_else(|| number.to_string(), |call| format!("{call:?}"))
+    Call::from_number(u64::from(number)).map_or_else(|| number.to_string(), |call| format!("{call:?}"))
 }
 
 //--- Canonical form
@@ -236,7 +246,7 @@ pub fn canonical(trace: &Trace, system: &Resolved) -> Result<String, OffGrid> {
         if by > GRID / 4 {
             return Err(OffGrid { record, by });
         }
-        let line = format!("{event:?} {} {}", subject(&record, system), object_name(event, record.object, system));
+        let line = format!("{event:?} {} {}", subject(&record, system), object_name(&record, event, system));
         cells.entry(cell).or_default().push(line.trim_end().to_owned());
     }
     let mut text = String::new();

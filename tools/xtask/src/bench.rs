@@ -45,7 +45,9 @@ pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
     let options =
         system::RunOptions { echo: false, seconds: arguments.seconds, quantum: 10, arguments: Vec::new() };
     let run = system::run(&workspace, &image, &options)?;
-    system::keep_trace(&workspace, &image, &run)?;
+    if let Ok(trace) = &run.trace {
+        system::keep_trace(&workspace.root, &image.manifest, trace)?;
+    }
     if run.outcome.code != Some(0) {
         print!("{}", run.outcome.console);
         system::print_outcome(&image, &run);

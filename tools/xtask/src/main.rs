@@ -56,6 +56,8 @@ enum Command {
     Build(SystemArguments),
     /// Runs all checks: format, lints, host tests, and the systems of `tests/target` in QEMU.
     Test(tests::TestArguments),
+    /// Simulates a system on the host: the same kernel, scripted tasks, virtual time.
+    Simulate(SimulateArguments),
     /// Measures the paths of the kernel, in instructions, beside those of other kernels.
     Bench(bench::BenchArguments),
     /// Prints the records of the last run as text.
@@ -89,6 +91,19 @@ struct RunArguments {
     /// Arguments for QEMU, such as `-- -S -gdb tcp::1234`.
     #[arg(last = true)]
     qemu: Vec<String>,
+}
+
+#[derive(Args)]
+struct SimulateArguments {
+    /// The system's manifest.
+    #[arg(long)]
+    manifest: PathBuf,
+    /// Leave all doorbells mapped: engine locks become advice.
+    #[arg(long)]
+    unmanaged: bool,
+    /// Virtual milliseconds after which the simulation ends.
+    #[arg(long, default_value_t = 10_000)]
+    milliseconds: u64,
 }
 
 #[derive(Args)]
@@ -142,7 +157,9 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
                     arguments: run.qemu.clone(),
                 },
             )?;
-            system::keep_trace(&workspace, &image, &outcome)?;
+            if let Ok(trace) = &outcome.trace {
+                system::keep_trace(&workspace.root, &image.manifest, trace)?;
+            }
             let good = system::print_outcome(&image, &outcome);
             let demo_good = demo::after_run(&workspace, &image, &outcome)?;
             Ok(good && demo_good)
@@ -152,6 +169,11 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             let image = workspace.image(&build.manifest, build.profile.into(), build.unmanaged)?;
             println!("{}", image.path.display());
             Ok(true)
+        }
+        Command::Simulate(simulate) => {
+            let root = system::root()?;
+            let manifest = system::read_manifest(&root, &simulate.manifest)?;
+            system::simulate(&root, &manifest, simulate.unmanaged, simulate.milliseconds)
         }
         Command::Test(test) => tests::test(test, install),
         Command::Bench(bench) => bench::bench(bench, install),

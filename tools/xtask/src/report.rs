@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
 use fusee_abi::trace::{Event, Ledger, Record};
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::{Trace, wide};
@@ -186,7 +186,9 @@ pub fn task_table(trace: &Trace, system: &Resolved) -> String {
 /// A table in the style of all of ours: names to the left, numbers to the right.
 pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+    table
+        .load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()))
+        .set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);

@@ -65,6 +65,18 @@ pub fn root() -> Result<PathBuf> {
     Ok(root.to_owned())
 }
 
+/// Reads a manifest; relative paths count from here or from `root`. Warnings are printed.
+pub fn read_manifest(root: &Path, path: &Path) -> Result<Manifest> {
+    let path = if path.exists() { path.to_owned() } else { root.join(path) };
+    let shown = path.strip_prefix(root).unwrap_or(&path).to_owned();
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let manifest = Manifest::parse(&shown, &text)?;
+    for warning in &manifest.system.warnings {
+        eprintln!("{} {}: {warning}", report::yellow("warning:"), shown.display());
+    }
+    Ok(manifest)
+}
+
 impl Workspace {
     /// Finds compiler and emulator.
     pub fn open(install: bool) -> Result<Workspace> {
@@ -81,14 +93,7 @@ impl Workspace {
 
     /// Reads a manifest; relative paths count from here or from the repository.
     pub fn manifest(&self, path: &Path) -> Result<Manifest> {
-        let path = if path.exists() { path.to_owned() } else { self.root.join(path) };
-        let shown = path.strip_prefix(&self.root).unwrap_or(&path).to_owned();
-        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let manifest = Manifest::parse(&shown, &text)?;
-        for warning in &manifest.system.warnings {
-            eprintln!("{} {}: {warning}", report::yellow("warning:"), shown.display());
-        }
-        Ok(manifest)
+        read_manifest(&self.root, path)
     }
 
     /// Builds the image of one manifest.
@@ -111,7 +116,7 @@ impl Workspace {
         let options = PackOptions { cpu_stride: stride, managed: unmanaged.then_some(false) };
         let packed = build::pack(&manifest, &programs, options)?;
         let bytes = build::image(&programs.kernel, &packed, &board.memory)?;
-        let folder = self.root.join("target/fusee");
+        let folder = self.root.join(FOLDER);
         std::fs::create_dir_all(&folder)?;
         let kind = if unmanaged { "-unmanaged" } else { "" };
         let path = folder.join(format!("{}-{}{kind}.img", manifest.system.name, profile_name(profile)));
@@ -183,18 +188,45 @@ pub fn print_outcome(image: &Image, run: &Run) -> bool {
     good
 }
 
+//--- Simulation
+
+/// Simulates the system, prints its table and keeps its trace.
+pub fn simulate(root: &Path, manifest: &Manifest, unmanaged: bool, milliseconds: u64) -> Result<bool> {
+    let limit = milliseconds.saturating_mul(1_000_000);
+    let report = fusee_simulator::simulate(manifest, unmanaged.then_some(false), limit)?;
+    let trace = Trace::from_records(report.records);
+    keep_trace(root, manifest, &trace)?;
+    let ended = report.ended_at / 1_000;
+    println!("{} traps, {} records, until {ended} us", report.traps, trace.records.len());
+    let Some(code) = report.exit else {
+        // Ledgers are written at the end of a system.
+        println!("the system did not end itself");
+        return Ok(true);
+    };
+    println!("{}", report::task_table(&trace, &manifest.system));
+    let unbalanced = report::unbalanced(&trace);
+    for error in &unbalanced {
+        eprintln!("{} {error}", report::red("error:"));
+    }
+    if report.late_completions > 0 {
+        eprintln!("{} {} completions of the device came late", report::red("error:"), report.late_completions);
+    }
+    Ok(code == 0 && unbalanced.is_empty() && report.late_completions == 0)
+}
+
 //--- The last trace
 
+const FOLDER: &str = "target/fusee";
 const RECORDS: &str = "target/fusee/last.trace";
 const NAMES: &str = "target/fusee/last.toml";
 
 /// Keeps the trace of a run for `cargo xtask trace`.
-pub fn keep_trace(workspace: &Workspace, image: &Image, run: &Run) -> Result<()> {
-    let Ok(trace) = &run.trace else { return Ok(()) };
-    std::fs::write(workspace.root.join(RECORDS), trace.records.as_bytes())?;
+pub fn keep_trace(root: &Path, manifest: &Manifest, trace: &Trace) -> Result<()> {
+    std::fs::create_dir_all(root.join(FOLDER))?;
+    std::fs::write(root.join(RECORDS), trace.records.as_bytes())?;
     // The manifest may change before anybody looks at the trace.
-    let source = workspace.root.join(&image.manifest.file);
-    std::fs::copy(&source, workspace.root.join(NAMES)).with_context(|| source.display().to_string())?;
+    let source = root.join(&manifest.file);
+    std::fs::copy(&source, root.join(NAMES)).with_context(|| source.display().to_string())?;
     Ok(())
 }
 

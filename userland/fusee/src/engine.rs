@@ -1,12 +1,12 @@
 //! Engines: the lock of a GPU's engine, and the doorbell that comes with it.
 
 use crate::environment::{Environment, Object};
-use crate::memory::SharedBytes;
+use crate::memory::{SharedBytes, shared};
 use crate::syscall::{complete_stores, plain, relax, timed};
 use crate::{AcquireError, EngineError, Instant, Region};
 use fusee_abi::call::Call;
 use fusee_abi::environment::Entry;
-use fusee_abi::image::{PAGE, kind};
+use fusee_abi::image::kind;
 
 /// Offset in the kick page of the word that wakes the engines: the translation register of an interrupt
 /// translation service (Arm IHI 0069, `GITS_TRANSLATER`), or what stands in for one.
@@ -29,12 +29,8 @@ impl Object for Engine {
     const NAME: &'static str = "engine";
 
     fn from_entry(environment: &Environment, entry: &'static Entry) -> Self {
-        let address = environment.doorbell(entry);
         // An engine without a doorbell page can be locked, but not rung.
-        let bytes = if address == 0 { 0 } else { PAGE };
-        // SAFETY: the memory must be set aside for the doorbell. The environment page says where that is, and the
-        // manifest check puts nothing else there.
-        let doorbell = unsafe { SharedBytes::new(address as usize, bytes as usize) };
+        let doorbell = environment.doorbell(entry).map_or(SharedBytes::EMPTY, shared);
         Self { handle: entry.handle, number: entry.flags, doorbell }
     }
 }

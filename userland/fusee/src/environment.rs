@@ -3,18 +3,13 @@
 //! `xtask` writes the page from the manifest, so a missing name is a mistake of the manifest: [`Environment::expect`]
 //! says so in one sentence. Names are unique for each kind of object.
 
-use crate::memory::read_only;
+use crate::memory::{environment_page, script};
 use core::fmt;
-use core::sync::atomic::{AtomicUsize, Ordering};
 use fusee_abi::environment::{Entry, Header, MAGIC, kind};
-use fusee_abi::image::PAGE;
 use fusee_abi::script::Step;
 use zerocopy::FromBytes;
 
 use crate::{Endpoint, Engine, Interrupt, Notification, Region, System, Task};
-
-/// Address of the environment page; zero before the first instruction, and on the host.
-static PAGE_ADDRESS: AtomicUsize = AtomicUsize::new(0);
 
 /// Everything a task was given.
 #[derive(Clone, Copy, Debug)]
@@ -49,24 +44,10 @@ pub trait Object: Sized {
 /// If the page is damaged, which `xtask` never writes.
 #[must_use]
 pub fn environment() -> Environment {
-    // Relaxed: written once, by this thread, before `main`.
-    let address = PAGE_ADDRESS.load(Ordering::Relaxed);
-    if address == 0 {
-        return Environment { task: b"", entries: &[] };
+    match environment_page() {
+        Some(page) => Environment::parse(page).expect("the environment page is damaged"),
+        None => Environment { task: b"", entries: &[] },
     }
-    // SAFETY: a page of memory that stays readable and unwritten must lie at the address.
-    // `start`'s caller promised it.
-    let page = unsafe { read_only(address, PAGE as usize) };
-    Environment::parse(page).expect("the environment page is damaged")
-}
-
-/// Remembers where the environment page lies.
-///
-/// # Safety
-/// `address` must be that of the environment page, which the kernel maps read only for the life of the task.
-pub unsafe fn start(address: usize) {
-    // Relaxed: a task has one thread.
-    PAGE_ADDRESS.store(address, Ordering::Relaxed);
 }
 
 impl Environment {
@@ -191,16 +172,12 @@ impl Environment {
         let Some(entry) = self.entries.iter().find(|entry| entry.kind == kind::SCRIPT && entry.bytes > 0) else {
             return &[];
         };
-        // SAFETY: memory that stays readable and unwritten must lie there. The page says so, `xtask` places scripts
-        // in read-only pages, and the kernel maps them for the life of the task.
-        let bytes = unsafe { read_only(entry.address as usize, entry.bytes as usize) };
-        <[Step]>::ref_from_bytes(bytes).expect("the script is damaged")
+        <[Step]>::ref_from_bytes(script(entry)).expect("the script is damaged")
     }
 
-    /// Where the doorbell of `engine` appears while its lock is held.
-    pub(crate) fn doorbell(&self, engine: &'static Entry) -> u64 {
-        let doorbells = self.entries.iter().filter(|entry| entry.kind == kind::DOORBELL);
-        doorbells.into_iter().find(|entry| entry.name == engine.name).map_or(engine.address, |entry| entry.address)
+    /// The doorbell page of `engine`, if it has one.
+    pub(crate) fn doorbell(&self, engine: &Entry) -> Option<&'static Entry> {
+        self.entries.iter().find(|entry| entry.kind == kind::DOORBELL && entry.name == engine.name)
     }
 
     fn find(&self, name: &str, kind: u32) -> Option<&'static Entry> {
@@ -268,7 +245,15 @@ mod tests {
         assert!(environment.endpoint("frames").is_ok());
         assert!(environment.by_handle::<Endpoint>(3).is_some());
         assert!(environment.by_handle::<Engine>(3).is_none());
-        assert_eq!(environment.doorbell(&environment.entries()[2]), 0x4000);
+        assert_eq!(environment.doorbell(&environment.entries()[2]).map(|entry| entry.address), Some(0x4000));
+    }
+
+    /// Safe code can write entries, so they must not become addresses.
+    #[test]
+    #[should_panic(expected = "not a region or doorbell of this task")]
+    fn an_entry_somebody_made_up_opens_no_memory() {
+        let made_up = Entry { bytes: 4096, ..entry("clock", Region::KIND, 0, 0x4000) };
+        let _ = Region::from_entry(&environment_of(&[]), Box::leak(Box::new(made_up)));
     }
 
     #[test]

@@ -21,7 +21,8 @@
 //!
 //! 1. Memory shared with other tasks or devices is never borrowed: bytes are copied in and out
 //!    ([`SharedBytes`]), because somebody else may write at any moment.
-//! 2. `unsafe` lives in `syscall`, `memory` and (behind a feature, to provoke faults) `misbehave`.
+//! 2. `unsafe` lives in `syscall`, in `memory`, in what [`entry!`] expands to, and (behind a feature, to provoke
+//!    faults) in `misbehave`. Programs can forbid it.
 //! 3. An engine's doorbell is reachable only through an [`EngineGuard`], and dropping that gives the engine back.
 //!
 //! On the host the crate builds with a kernel that refuses every call, so that what is pure can be tested there.
@@ -67,7 +68,7 @@ pub use syscall::{counter, relax};
 pub use system::{System, Task, exit, log, null, shutdown};
 
 #[doc(hidden)]
-pub use environment::start as __start;
+pub use memory::start as __start;
 
 /// Exit code of a task that panicked.
 pub const PANIC_CODE: u64 = 101;

@@ -1,18 +1,62 @@
 //! Memory that is not the task's own: what the kernel maps read only, and what others may write at any moment.
 //!
-//! The environment page vouches for every address used here. `xtask` writes it; the manifest check keeps regions
-//! apart from each other and from the program; the kernel maps it read only.
+//! The environment page vouches for every address used here: `xtask` writes it, the manifest check keeps regions apart
+//! from each other and from the program, and the kernel maps it read only. So an address counts only if it stands in
+//! an entry of that page, which is checked; an entry somebody made up is refused.
 
 use core::ptr::with_exposed_provenance_mut;
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::{AtomicUsize, Ordering, fence};
+use fusee_abi::environment::{Entry, kind};
+use fusee_abi::image;
 
-/// Bytes the kernel maps read only for as long as the task lives.
+/// Address of the environment page; zero before the first instruction, and on the host.
+static PAGE_ADDRESS: AtomicUsize = AtomicUsize::new(0);
+
+/// Remembers where the environment page lies.
 ///
 /// # Safety
-/// `[address, address + bytes)` must be such memory, and not zero-based.
-pub(crate) unsafe fn read_only(address: usize, bytes: usize) -> &'static [u8] {
-    // SAFETY: a shared slice demands readable bytes that nobody writes while it lives: the caller's promise.
-    unsafe { core::slice::from_raw_parts(with_exposed_provenance_mut(address), bytes) }
+/// `address` must be that of the environment page, which the kernel maps read only for the life of the task.
+pub unsafe fn start(address: usize) {
+    // Relaxed: a task has one thread.
+    PAGE_ADDRESS.store(address, Ordering::Relaxed);
+}
+
+/// The environment page; `None` on the host.
+pub(crate) fn environment_page() -> Option<&'static [u8]> {
+    // Relaxed: written once, by this thread, before `main`.
+    let address = PAGE_ADDRESS.load(Ordering::Relaxed);
+    if address == 0 {
+        return None;
+    }
+    // SAFETY: the address must be that of a page that stays readable and unwritten: `start`'s caller promised it.
+    Some(unsafe { core::slice::from_raw_parts(with_exposed_provenance_mut(address), image::PAGE as usize) })
+}
+
+/// The script that `entry` describes.
+pub(crate) fn script(entry: &'static Entry) -> &'static [u8] {
+    assert!(vouches_for(entry) && entry.kind == kind::SCRIPT, "not a script of this task");
+    let start = with_exposed_provenance_mut(entry.address as usize);
+    // SAFETY: a shared slice demands readable bytes that nobody writes while it lives. The environment page says
+    // that a script is there; `xtask` places scripts in read-only pages, and the kernel maps them for the life of the
+    // task.
+    unsafe { core::slice::from_raw_parts(start, entry.bytes as usize) }
+}
+
+/// The region or doorbell page that `entry` describes; empty if the task has no address for it.
+pub(crate) fn shared(entry: &'static Entry) -> SharedBytes {
+    if entry.address == 0 || entry.bytes == 0 {
+        return SharedBytes::EMPTY;
+    }
+    let is_shared = entry.kind == image::kind::REGION || entry.kind == kind::DOORBELL;
+    assert!(vouches_for(entry) && is_shared, "not a region or doorbell of this task");
+    // SAFETY: the memory must be set aside for this use and aligned. The environment page says so: the manifest check
+    // puts nothing else there, and regions and doorbells are whole pages.
+    unsafe { SharedBytes::new(entry.address as usize, entry.bytes as usize) }
+}
+
+/// Whether `entry` stands in the environment page.
+fn vouches_for(entry: &'static Entry) -> bool {
+    environment_page().is_some_and(|page| page.as_ptr_range().contains(&(&raw const *entry).cast()))
 }
 
 /// Memory shared with other tasks or devices.
@@ -56,12 +100,14 @@ macro_rules! accessors {
 }
 
 impl SharedBytes {
-    /// The memory at `base`.
+    /// No memory.
+    pub(crate) const EMPTY: SharedBytes = SharedBytes { base: 0, bytes: 0 };
+
+    /// The memory at `base`, which is a multiple of eight.
     ///
     /// # Safety
-    /// Unless `bytes` is zero, `[base, base + bytes)` must be set aside by the environment page and hold nothing of
-    /// the program itself; `base` is a multiple of eight.
-    pub(crate) unsafe fn new(base: usize, bytes: usize) -> SharedBytes {
+    /// `[base, base + bytes)` must be set aside for sharing and hold nothing of the program itself.
+    unsafe fn new(base: usize, bytes: usize) -> SharedBytes {
         assert!(base.is_multiple_of(8) && base.checked_add(bytes).is_some(), "the environment page is damaged");
         SharedBytes { base, bytes }
     }

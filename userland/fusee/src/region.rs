@@ -2,7 +2,7 @@
 
 use crate::RegionError;
 use crate::environment::{Environment, Object};
-use crate::memory::SharedBytes;
+use crate::memory::{SharedBytes, shared};
 use crate::syscall::plain;
 use fusee_abi::call::Call;
 use fusee_abi::environment::Entry;
@@ -24,11 +24,8 @@ impl Object for Region {
     const NAME: &'static str = "region";
 
     fn from_entry(_: &Environment, entry: &'static Entry) -> Self {
+        let shared = shared(entry);
         let address = entry.address as usize;
-        let reachable = if address == 0 { 0 } else { entry.bytes };
-        // SAFETY: the memory must be set aside for the region. The environment page says where that is, and the
-        // manifest check puts nothing else there.
-        let shared = unsafe { SharedBytes::new(address, reachable as usize) };
         Self { handle: entry.handle, shared, bytes: entry.bytes, address, physical: entry.physical }
     }
 }

@@ -1,6 +1,6 @@
 //! The camera: a frame each period, then a job of the stabiliser.
 //!
-//! Handles: region "frames" (the stabiliser's buffer), task "stabiliser". Parameter: "frames", how many.
+//! Handles: region "frames" (the stabiliser's buffer), task "stabiliser". Parameter: "count", how many.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ fn main() {
     let environment = environment();
     let frames = environment.expect::<Region>("frames").shared();
     let stabiliser = environment.expect::<Task>("stabiliser");
-    let count = environment.parameter("frames").unwrap_or(u64::MAX);
+    let count = environment.parameter("count").unwrap_or(u64::MAX);
     let mut frame: u32 = 0;
     loop {
         let job = next_job().expect("the camera is periodic");

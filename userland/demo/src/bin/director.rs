@@ -1,6 +1,6 @@
 //! Ends the demo when its time is over, and says what was seen.
 //!
-//! Handles: endpoint "console", region "record", "system". Parameters: "frames"; "end_ms", when to end.
+//! Handles: endpoint "console", region "record", "system". Parameters: "count"; "end_ms", when to end.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ fn main() {
     let environment = environment();
     let record = environment.expect::<Region>("record").shared();
     let system = environment.expect::<System>("system");
-    let frames = environment.parameter("frames").unwrap_or(0) as usize;
+    let frames = environment.parameter("count").unwrap_or(0) as usize;
     let end = environment.parameter("end_ms").unwrap_or(1000) * 1_000_000;
     println!("demo: {frames} frames to come");
     sleep_until(Instant(end)).expect("the end is in the future");

@@ -48,11 +48,7 @@ impl Setup<'_> {
     /// # Safety
     /// `distributor` and `redistributors` are mapped as device memory, 64 KiB and 128 KiB for each CPU; the
     /// board has a GICv3 there; and nothing else touches either until the value is dropped.
-    pub unsafe fn new(
-        distributor: NonNull<u8>,
-        redistributors: NonNull<u8>,
-        cpus: usize,
-    ) -> Result<Self, GicError> {
+    pub unsafe fn new(distributor: NonNull<u8>, redistributors: NonNull<u8>, cpus: usize) -> Result<Self, GicError> {
         // SAFETY: mapped, a distributor, no alias: all promised by our caller.
         let distributor = unsafe { UniqueMmioPointer::<Gicd>::new(distributor.cast()) };
         // SAFETY: the same for the redistributors.

@@ -76,12 +76,7 @@ pub unsafe fn route_events(
     let its = unsafe { Registers::new(its) };
     // SAFETY: the same for the redistributor and its pending table.
     let redistributor = unsafe { Registers::new(redistributor) };
-    for table in [
-        &mut memory.devices,
-        &mut memory.collections,
-        &mut memory.pending,
-        &mut memory.translations,
-    ] {
+    for table in [&mut memory.devices, &mut memory.collections, &mut memory.pending, &mut memory.translations] {
         table.fill(0);
     }
     memory.properties.fill(PROPERTY);

@@ -8,7 +8,9 @@
 //! An emulated engine core shares one timeline with up to three busy CPUs and executes one
 //! instruction in a nanosecond. Real work must fit in half the modelled time even so: a
 //! command may cost at most an eighth of its modelled nanoseconds in instructions. Each
-//! rate below says what that leaves.
+//! rate below says what that leaves. Measured with release code in QEMU, one nanosecond an
+//! instruction: a gradient takes 96 % of it, a block match 90 to 95 %, a copy of 8 bytes 92 %,
+//! all else less than 80 %, with all eight contexts open.
 //!
 //! All results are nanoseconds. Sums saturate: an endless burn is allowed.
 

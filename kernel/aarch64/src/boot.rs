@@ -272,7 +272,7 @@ unsafe extern "C" fn boot(device_tree: u64) -> ! {
 /// The packed system behind the kernel.
 fn packed_system() -> System<'static> {
     let start = &raw const symbols::IMAGE_END;
-    assert!(physical(start) % PAGE == 0, "the image is not padded to whole pages");
+    assert!(physical(start).is_multiple_of(PAGE), "the image is not padded to whole pages");
     // SAFETY: the boot tables map all memory, and the linker script leaves at least a page between the image
     // and the kernel's memory; a header is plain words, valid whatever they are.
     let header = unsafe { &*start.cast::<Header>() };
@@ -343,7 +343,7 @@ pub fn leave_identity() {
 
 /// How the firmware is called, by the device tree at physical address `address`; `None`: there is none.
 fn conduit(address: u64) -> Option<Conduit> {
-    if address == 0 || address % 8 != 0 || !board::MEMORY.contains(&address) {
+    if address == 0 || !address.is_multiple_of(8) || !board::MEMORY.contains(&address) {
         return None;
     }
     let tree = NonNull::new(direct::<u8>(address))?;
@@ -368,4 +368,3 @@ fn route_interrupts(system: &System<'_>, state: &mut State) {
         unsafe { interrupts::assign(interrupt.line, id) };
     }
 }
-

@@ -38,11 +38,8 @@ const _: () = assert!(size_of::<Frame>() == 832);
 const _: () = assert!(THREADS.is_power_of_two());
 
 impl Frame {
-    const EMPTY: Frame = Frame {
-        registers: Registers::EMPTY,
-        translation: 0,
-        float: Float { vectors: [0; 32], control: 0, status: 0 },
-    };
+    const EMPTY: Frame =
+        Frame { registers: Registers::EMPTY, translation: 0, float: Float { vectors: [0; 32], control: 0, status: 0 } };
 }
 
 /// The frames of all threads. Who may touch which is settled outside: see [`of`].

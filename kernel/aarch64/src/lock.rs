@@ -36,11 +36,7 @@ impl<T> TicketLock<T> {
         // Relaxed: the ticket is only a number; `serving` carries the order.
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
         // Acquire: pairs with the release in `Guard::drop` of the ticket before ours.
-        let waited = if self.serving.load(Ordering::Acquire) == ticket {
-            Nanoseconds::ZERO
-        } else {
-            self.wait(ticket)
-        };
+        let waited = if self.serving.load(Ordering::Acquire) == ticket { Nanoseconds::ZERO } else { self.wait(ticket) };
         (Guard { lock: self, ticket }, waited)
     }
 

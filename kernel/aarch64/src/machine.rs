@@ -93,7 +93,8 @@ impl Machine for Board {
     fn copy_message(&mut self, from: ThreadId, to: ThreadId) {
         let (from, to) = (frame::of(from), frame::of(to));
         // SAFETY: as in `registers`; the loads end before the store begins, so `from` may be `to`.
-        let words: [u64; MESSAGE_WORDS] = unsafe { (&raw const (*from).registers.general[FIRST_WORD]).cast::<[u64; MESSAGE_WORDS]>().read() };
+        let words: [u64; MESSAGE_WORDS] =
+            unsafe { (&raw const (*from).registers.general[FIRST_WORD]).cast::<[u64; MESSAGE_WORDS]>().read() };
         // SAFETY: as above.
         unsafe { (&raw mut (*to).registers.general[FIRST_WORD]).cast::<[u64; MESSAGE_WORDS]>().write(words) };
     }

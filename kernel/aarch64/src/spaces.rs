@@ -12,9 +12,7 @@ use fusee_kernel_core::limits::THREADS;
 
 use crate::frame;
 use crate::machine::{Board, Doorbell};
-use crate::translation::{
-    self, Access, MapError, PAGE, Pool, Space, direct, invalidation, physical,
-};
+use crate::translation::{self, Access, MapError, PAGE, Pool, Space, direct, invalidation, physical};
 
 /// What is wrong with the packed system, and which record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -67,11 +65,7 @@ pub unsafe fn build(
         // SAFETY: nobody else uses any frame yet: promised by our caller.
         let frame = unsafe { &mut *frame };
         frame.translation = number(index) << 48 | space.base();
-        frame.registers = Registers {
-            stack: task.stack_top,
-            program_counter: task.entry,
-            ..Registers::EMPTY
-        };
+        frame.registers = Registers { stack: task.stack_top, program_counter: task.entry, ..Registers::EMPTY };
         frame.registers.general[0] = task.environment;
     }
 
@@ -157,7 +151,7 @@ fn probe(user: &EngineUser) -> Option<(NonNull<u32>, NonNull<u32>)> {
     let word = |address: u64| {
         let range = address..address.checked_add(4)?;
         let mapped = inside(&range, &board::MEMORY) || inside(&range, &board::DEVICES);
-        (address % 4 == 0 && mapped).then(|| NonNull::new(direct::<u32>(address))).flatten()
+        (address.is_multiple_of(4) && mapped).then(|| NonNull::new(direct::<u32>(address))).flatten()
     };
     Some((word(user.doorbell)?, word(user.retired)?))
 }

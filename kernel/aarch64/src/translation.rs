@@ -234,7 +234,7 @@ impl Space {
     ) -> Result<(), MapError> {
         let end = address.checked_add(bytes).ok_or(MapError::BadAddress)?;
         let physical_end = physical.checked_add(bytes).ok_or(MapError::BadAddress)?;
-        if (address | physical | bytes) % PAGE != 0 || physical_end > ADDRESS {
+        if !(address | physical | bytes).is_multiple_of(PAGE) || physical_end > ADDRESS {
             return Err(MapError::BadAddress);
         }
         if access.is_task() != (end <= TASK_END) || !access.is_task() && address < OFFSET {

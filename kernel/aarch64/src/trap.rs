@@ -158,4 +158,3 @@ fn resume(frame: *mut Frame) -> ! {
     // returns; the next exception starts at the top of the kernel stack.
     unsafe { asm!("b fusee_resume", in("x0") frame, options(noreturn)) }
 }
-

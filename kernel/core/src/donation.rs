@@ -18,6 +18,8 @@ use crate::id::{ReservationId, ThreadId};
 use crate::limits::{CHAIN_MAX, THREADS};
 use crate::object::State;
 use fusee_abi::Error;
+use fusee_sched::key::{Class, Key, Tie};
+use fusee_sched::time::Instant;
 
 /// Reservations whose runner may change in one evaluation: two per link of the chain.
 type Touched = heapless::Vec<ReservationId, { 2 * (CHAIN_MAX + 2) }>;
@@ -90,6 +92,17 @@ impl Kernel {
     fn carries(&self, thread: ThreadId) -> Option<ReservationId> {
         let state = &self.threads[thread];
         if state.state == State::Ready && state.donates_to.is_none() { state.chosen } else { None }
+    }
+
+    /// The key `thread` queues with for a lock or a server. Service and background threads of one class are
+    /// equal here, so that they queue by arrival: their turns say who ran last, not who waits longest.
+    pub(crate) fn waiting_key(&self, thread: ThreadId) -> Key {
+        let Some(reservation) = self.threads[thread].chosen else { return Key::at(Instant::NEVER) };
+        let key = self.reservations[reservation].key;
+        match key.class() {
+            Class::RealTime => key,
+            class => Key::in_turn(class, 0, Tie::ZERO),
+        }
     }
 
     /// `donor` suspends on `target`.

@@ -156,8 +156,7 @@ impl Kernel {
     fn user_key(&self, user: u16) -> Key {
         user_of(user)
             .and_then(|user| self.engine_users[user].thread)
-            .and_then(|thread| self.threads[thread].chosen)
-            .map_or(Key::at(Instant::NEVER), |reservation| self.reservations[reservation].key)
+            .map_or(Key::at(Instant::NEVER), |thread| self.waiting_key(thread))
     }
 
     /// Whom waiters of `engine` donate to: the holder; while it drains, the driver that will hear of it.

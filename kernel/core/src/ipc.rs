@@ -294,12 +294,7 @@ impl Kernel {
     /// Takes the caller with the earliest key; of equal ones the first to come.
     fn take_caller(&mut self, endpoint: EndpointId) -> Option<ThreadId> {
         let callers = &self.endpoints[endpoint].callers;
-        let key = |thread: &ThreadId| {
-            self.threads[*thread].chosen.map_or((1, fusee_sched::key::Key::at(Instant::NEVER)), |reservation| {
-                (0, self.reservations[reservation].key)
-            })
-        };
-        let first = callers.iter().enumerate().min_by_key(|(_, thread)| key(thread))?.0;
+        let first = callers.iter().enumerate().min_by_key(|(_, thread)| self.waiting_key(**thread))?.0;
         Some(self.endpoints[endpoint].callers.remove(first))
     }
 }

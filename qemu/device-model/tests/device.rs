@@ -325,7 +325,7 @@ fn long_work_is_done_in_many_polls() {
     };
     let copy = Operation::Copy { source: SYSTEM, destination: LOCAL + 0x1_0000, length: 0x1_0000 };
     for (engine, operation, at_least, instructions) in
-        [(EngineIndex::Execution, search, 60, 16_000), (EngineIndex::CopyIn, copy, 15, 4_000)]
+        [(EngineIndex::Execution, search, 60, 16_500), (EngineIndex::CopyIn, copy, 7, 6_500)]
     {
         rig.submit(engine, 1, operation, 0);
         let mut polls = 0;

@@ -1,8 +1,8 @@
 //! CPU power through the firmware: PSCI by `smc` or `hvc`, as the device tree says.
 
-use dtoolkit::fdt::Fdt;
-use dtoolkit::{Node, Property};
 use smccc::{Hvc, Smc, psci};
+
+use crate::device_tree;
 
 /// How the firmware is called.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,9 +20,8 @@ pub struct Refused;
 impl Conduit {
     /// What `/psci/method` says; `None` if there is no such node or it says something else.
     #[must_use]
-    pub fn from_device_tree(tree: &Fdt<'_>) -> Option<Self> {
-        let method = tree.find_node("/psci")?.property("method")?;
-        match method.value() {
+    pub fn from_device_tree(tree: &[u8]) -> Option<Self> {
+        match device_tree::property(tree, b"psci", b"method")? {
             b"smc\0" => Some(Self::Smc),
             b"hvc\0" => Some(Self::Hvc),
             _ => None,

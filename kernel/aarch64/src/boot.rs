@@ -13,19 +13,19 @@
 use core::arch::{asm, global_asm};
 use core::cell::UnsafeCell;
 use core::ops::Range;
-use core::ptr::NonNull;
 use core::slice;
 
-use dtoolkit::fdt::Fdt;
-use fusee_abi::image::{Header, System};
+use fusee_abi::image::{Header, ImageError, System};
 use fusee_bsp::gic::Signal;
 use fusee_bsp::psci::Conduit;
-use fusee_bsp::virt as board;
-use fusee_kernel_core::CpuId;
+use fusee_bsp::{device_tree, virt as board};
 use fusee_kernel_core::id::InterruptId;
 use fusee_kernel_core::limits::CPUS;
+use fusee_kernel_core::{BootError, CpuId};
 
 use crate::cell::BootCell;
+use crate::engine::EngineError;
+use crate::spaces::SpaceError;
 use crate::translation::{Access, MEMORY_TYPES, MapError, OFFSET, PAGE, Pool, Space, direct, physical};
 use crate::trap::State;
 use crate::{clock, cpu, engine, interrupts, panic, smp, spaces, trace, trap, vectors};
@@ -221,7 +221,7 @@ unsafe extern "C" fn boot(device_tree: u64) -> ! {
     );
     // SAFETY: called once: so is this function.
     let mut pool = unsafe { Pool::take() };
-    let kernel = kernel_space(&mut pool, &layout).expect("the kernel's own mappings fit");
+    let Ok(kernel) = kernel_space(&mut pool, &layout) else { panic!("the kernel's own mappings do not fit") };
     // SAFETY: alone; `kernel` maps all that we use, at the addresses the boot tables map it.
     unsafe { replace_tables(kernel.base()) };
     smp::harden();
@@ -250,13 +250,13 @@ unsafe extern "C" fn boot(device_tree: u64) -> ! {
         // SAFETY: alone until `smp::start` below. The kernel's memory is `layout.memory`, the system lies
         // behind the kernel, and neither is handed out: `build` checks.
         unsafe { spaces::build(&system, &mut pool, &(layout.text.start..layout.memory.end), &mut state.board) }
-            .expect("the packed system's mappings can be made");
+            .unwrap_or_else(|error| refuse_spaces(error));
         route_interrupts(&system, state);
-        state.kernel.boot(&system).expect("the packed system fits the kernel");
+        state.kernel.boot(&system).unwrap_or_else(|error| refuse_objects(error));
         if let Some(conduit) = conduit {
             // SAFETY: called once and alone; what lies behind the kernel's memory belongs to nobody yet.
             unsafe { engine::start(&system, conduit, &(layout.memory.end..board::MEMORY.end)) }
-                .expect("the engine CPU starts");
+                .unwrap_or_else(|error| refuse_engine(error));
         }
         // SAFETY: alone.
         unsafe { clock::start() };
@@ -285,7 +285,9 @@ fn packed_system() -> System<'static> {
     let bytes = unsafe { slice::from_raw_parts(start, length) };
     match System::parse(bytes) {
         Ok(system) => system,
-        Err(error) => panic!("the packed system is not one: {error:?}"),
+        Err(ImageError::OtherVersion(version)) => panic!("the packed system is of version {version}"),
+        Err(ImageError::BadTable(table)) => panic!("table {table} of the packed system is broken"),
+        Err(ImageError::Truncated | ImageError::NotAnImage) => panic!("no packed system behind the kernel"),
     }
 }
 
@@ -346,11 +348,17 @@ fn conduit(address: u64) -> Option<Conduit> {
     if address == 0 || !address.is_multiple_of(8) || !board::MEMORY.contains(&address) {
         return None;
     }
-    let tree = NonNull::new(direct::<u8>(address))?;
+    let start = direct::<u8>(address);
     // SAFETY: the boot protocol says that x0 is a device tree; it lies in memory the kernel maps, behind what
-    // the image header says we use, so that nobody has written to it. `from_raw` checks its magic and length.
-    let tree = unsafe { Fdt::from_raw(tree.as_ptr()) }.ok()?;
-    Conduit::from_device_tree(&tree)
+    // the image header says we use, so that nobody has written to it or will while we read.
+    let header = unsafe { slice::from_raw_parts(start, device_tree::HEADER) };
+    let length = device_tree::length(header)?;
+    if length as u64 > board::MEMORY.end - address {
+        return None;
+    }
+    // SAFETY: as above, and it ends in memory the kernel maps.
+    let tree = unsafe { slice::from_raw_parts(start, length) };
+    Conduit::from_device_tree(tree)
 }
 
 /// Sets up the interrupt controller for all device lines.
@@ -362,9 +370,53 @@ fn route_interrupts(system: &System<'_>, state: &mut State) {
         let Some(id) = InterruptId::new(index) else { continue };
         let signal = if interrupt.edge != 0 { Signal::Edge } else { Signal::Level };
         let affinity = board::affinity(smp::on_board(interrupt.cpu as usize));
-        controller.route(interrupt.line, signal, affinity).expect("the board has this interrupt line");
+        if controller.route(interrupt.line, signal, affinity).is_err() {
+            panic!("interrupt {index}: the board has no line {}", interrupt.line);
+        }
         state.board.set_line(id, interrupt.line);
         // SAFETY: alone.
         unsafe { interrupts::assign(interrupt.line, id) };
+    }
+}
+
+// Text is made from errors here, at the edge, and without `Debug`: that would cost more code than all of boot.
+
+#[cold]
+fn refuse_spaces(error: SpaceError) -> ! {
+    match error {
+        SpaceError::TooManyTasks => panic!("more tasks than the kernel has threads"),
+        SpaceError::OutOfTables => panic!("the tasks need more translation tables than there are"),
+        SpaceError::NoTask(index) => panic!("mapping {index} names no task"),
+        SpaceError::Forbidden(index) => panic!("mapping {index} reaches where no task may"),
+        SpaceError::BadSource(index) => panic!("mapping {index} is filled from outside the image"),
+        SpaceError::BadProbe(index) => panic!("engine user {index}: the kernel cannot read its idle probe"),
+        SpaceError::BadUser(index) => panic!("engine user {index} names no task"),
+        SpaceError::Mapping(index, error) => {
+            let why = match error {
+                MapError::OutOfTables => "there are no more translation tables",
+                MapError::BadAddress => "its address is misaligned or out of range",
+                MapError::Overlap => "something is mapped there already",
+                MapError::BadAccess => "it is writable or a device, and executable",
+            };
+            panic!("mapping {index}: {why}")
+        }
+    }
+}
+
+#[cold]
+fn refuse_objects(error: BootError) -> ! {
+    match error {
+        BootError::TooMany(what) => panic!("too many {what} for this kernel"),
+        BootError::Dangling(what) => panic!("a record of {what} names an object that does not exist"),
+        BootError::BadClusters => panic!("a CPU is in no cluster or in two"),
+    }
+}
+
+#[cold]
+fn refuse_engine(error: EngineError) -> ! {
+    match error {
+        EngineError::BadFirmware => panic!("the engine firmware has no place"),
+        EngineError::Translation => panic!("the interrupt translation service does not answer"),
+        EngineError::Refused => panic!("the firmware does not start the engine CPU"),
     }
 }

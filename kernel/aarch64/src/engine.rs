@@ -60,8 +60,10 @@ pub unsafe fn start(system: &System<'_>, conduit: Conduit, free: &core::ops::Ran
 
     let cpu = smp::on_board(header.cpus as usize);
     let redistributor = board::GIC_REDISTRIBUTORS + cpu as u64 * REDISTRIBUTOR;
-    // SAFETY: called once: the only reference. Any bytes are valid in it.
-    let memory = unsafe { (*ITS_MEMORY.0.get()).assume_init_mut() };
+    // SAFETY: called once: the only reference.
+    let memory = unsafe { &mut *ITS_MEMORY.0.get() };
+    // SAFETY: any bytes are valid in it: it is made of integers.
+    let memory = unsafe { memory.assume_init_mut() };
     let place = physical(&raw const *memory);
     let its = NonNull::new(direct(board::ITS)).ok_or(EngineError::Translation)?;
     let redistributor = NonNull::new(direct(redistributor)).ok_or(EngineError::Translation)?;

@@ -7,6 +7,7 @@ use core::arch::global_asm;
 use core::cell::UnsafeCell;
 use core::mem::{offset_of, size_of};
 
+use fusee_abi::call::{FIRST_WORD, MESSAGE_WORDS};
 use fusee_kernel_core::Registers;
 use fusee_kernel_core::id::ThreadId;
 use fusee_kernel_core::limits::THREADS;
@@ -57,6 +58,13 @@ static FRAMES: Frames = Frames(UnsafeCell::new([Frame::EMPTY; THREADS]));
 pub fn of(thread: ThreadId) -> *mut Frame {
     // The remainder keeps the access inside without a branch; ids are below THREADS anyway.
     FRAMES.0.get().cast::<Frame>().wrapping_add(thread.index() % THREADS)
+}
+
+/// The message words of `thread`. As for [`of`].
+#[inline(always)]
+pub fn message(thread: ThreadId) -> *mut [u64; MESSAGE_WORDS] {
+    const OFFSET: usize = offset_of!(Frame, registers) + FIRST_WORD * size_of::<u64>();
+    of(thread).wrapping_byte_add(OFFSET).cast()
 }
 
 unsafe extern "C" {

@@ -2,7 +2,6 @@
 
 use core::ptr::NonNull;
 
-use fusee_abi::call::{FIRST_WORD, MESSAGE_WORDS};
 use fusee_abi::trace::Record;
 use fusee_bsp::gic::Distributor;
 use fusee_bsp::virt as board;
@@ -91,12 +90,11 @@ impl Machine for Board {
 
     #[inline(always)]
     fn copy_message(&mut self, from: ThreadId, to: ThreadId) {
-        let (from, to) = (frame::of(from), frame::of(to));
-        // SAFETY: as in `registers`; the loads end before the store begins, so `from` may be `to`.
-        let words: [u64; MESSAGE_WORDS] =
-            unsafe { (&raw const (*from).registers.general[FIRST_WORD]).cast::<[u64; MESSAGE_WORDS]>().read() };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*to).registers.general[FIRST_WORD]).cast::<[u64; MESSAGE_WORDS]>().write(words) };
+        let (from, to) = (frame::message(from), frame::message(to));
+        // SAFETY: in bounds and initialised: `frame::message`. Ours: as in `registers`.
+        let words = unsafe { from.read() };
+        // SAFETY: the same; the load has ended, so `from` may be `to`.
+        unsafe { to.write(words) };
     }
 
     #[inline]

@@ -45,14 +45,19 @@ pub unsafe fn controller() -> gic::Setup<'static> {
     let distributor = NonNull::new(direct(board::GIC_DISTRIBUTOR)).expect("upper half");
     let redistributors = NonNull::new(direct(board::GIC_REDISTRIBUTORS)).expect("upper half");
     // SAFETY: the board has its GICv3 there, mapped as `board::DEVICES`; alone: promised by our caller.
-    unsafe { gic::Setup::new(distributor, redistributors, board::CPUS) }.expect("no GICv3 where the board has one")
+    match unsafe { gic::Setup::new(distributor, redistributors, board::CPUS) } {
+        Ok(setup) => setup,
+        Err(_) => panic!("no GICv3 where the board has one"),
+    }
 }
 
 /// The calling CPU's part of entering service: interrupts, timer, no floating point. Under the kernel's lock.
 pub fn enter(id: CpuId, _lock: &mut State) {
     // SAFETY: a `State` borrowed mutably is the kernel's lock.
     let mut controller = unsafe { controller() };
-    controller.enter(on_board(id.index()), &interrupts::PRIVATE).expect("the board has this CPU");
+    if controller.enter(on_board(id.index()), &interrupts::PRIVATE).is_err() {
+        panic!("the board has no CPU {}", on_board(id.index()));
+    }
     clock::enter();
 }
 

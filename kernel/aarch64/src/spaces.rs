@@ -19,6 +19,8 @@ use crate::translation::{self, Access, MapError, PAGE, Pool, Space, direct, inva
 pub enum SpaceError {
     /// More tasks than the kernel has threads.
     TooManyTasks,
+    /// There is no table left for a task's address space.
+    OutOfTables,
     /// A mapping names no task.
     NoTask(usize),
     /// A mapping cannot be made.
@@ -56,10 +58,8 @@ pub unsafe fn build(
     if system.tasks().len() > THREADS {
         return Err(SpaceError::TooManyTasks);
     }
-    let mut spaces = [None; THREADS];
     for (index, task) in system.tasks().iter().enumerate() {
-        let space = Space::new(pool).map_err(|error| SpaceError::Mapping(index, error))?;
-        spaces[index] = Some(space);
+        let space = Space::new(pool).map_err(|_| SpaceError::OutOfTables)?;
         let Some(thread) = ThreadId::new(index) else { return Err(SpaceError::TooManyTasks) };
         let frame = frame::of(thread);
         // SAFETY: nobody else uses any frame yet: promised by our caller.
@@ -71,7 +71,7 @@ pub unsafe fn build(
 
     let image = physical(system.bytes().as_ptr());
     for (index, mapping) in system.mappings().iter().enumerate() {
-        let space = spaces.get(mapping.task as usize).copied().flatten().ok_or(SpaceError::NoTask(index))?;
+        let space = space_of(system, mapping.task).ok_or(SpaceError::NoTask(index))?;
         let to = target(system, image, mapping).ok_or(SpaceError::Forbidden(index))?;
         let bytes = to.end - to.start;
         if mapping.flags & mapping::IN_IMAGE == 0 && overlaps(&to, kernel) {
@@ -105,7 +105,7 @@ pub unsafe fn build(
         }
     }
     for (index, user) in system.engine_users().iter().enumerate() {
-        let space = spaces.get(user.task as usize).copied().flatten().ok_or(SpaceError::BadUser(index))?;
+        let space = space_of(system, user.task).ok_or(SpaceError::BadUser(index))?;
         let Some(leaf) = space.leaf(user.address) else { continue };
         let (submitted, retired) = probe(user).ok_or(SpaceError::BadProbe(index))?;
         let invalidation = invalidation(number(user.task as usize), user.address);
@@ -115,6 +115,17 @@ pub unsafe fn build(
     }
     translation::publish();
     Ok(())
+}
+
+/// The address space of a task, if there is such a task; only once `build` has made them all.
+fn space_of(system: &System<'_>, task: u32) -> Option<Space> {
+    let index = task as usize;
+    system.tasks().get(index)?;
+    let frame = frame::of(ThreadId::new(index)?);
+    // SAFETY: boot is alone with the frames: `build`'s caller promised.
+    let base = unsafe { (*frame).translation };
+    // SAFETY: `build` put the base of the task's address space there, before any call.
+    Some(unsafe { Space::from_base(base) })
 }
 
 /// The physical addresses a mapping is about, if they make sense.

@@ -53,11 +53,11 @@ pub unsafe fn start() {
 /// # Safety
 /// The caller holds the kernel's lock, and [`start`] has run.
 pub unsafe fn write(record: Record) {
-    let ring = ring(usize::from(record.cpu));
-    // SAFETY: inside the static array, ours while we hold the lock (promised), and initialised by `start`.
-    let header = unsafe { (*ring).header.assume_init_mut() };
+    // SAFETY: inside the static array, and ours while we hold the lock (promised).
+    let ring = unsafe { &mut *ring(usize::from(record.cpu)) };
+    // SAFETY: `start` has initialised it (promised).
+    let header = unsafe { ring.header.assume_init_mut() };
     let slot = header.written as usize % CAPACITY;
     header.written += 1;
-    // SAFETY: as above; `header` is not used any more.
-    unsafe { (*ring).records[slot] = MaybeUninit::new(record) };
+    ring.records[slot] = MaybeUninit::new(record);
 }

@@ -4,12 +4,12 @@ use core::arch::asm;
 use core::ptr;
 
 use fusee_kernel_core::{Entry, Kernel, Outcome, Trap};
-use fusee_sched::time::Instant;
+use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::cpu::Cpu;
 use crate::frame::Frame;
 use crate::interrupts::{self, Cause};
-use crate::lock::TicketLock;
+use crate::lock::{Guard, TicketLock};
 use crate::machine::Board;
 use crate::{clock, fault};
 
@@ -37,7 +37,25 @@ enum Next {
 /// has written to its `x0` to `x18` and program counter at most.
 #[unsafe(export_name = "fusee_syscall")]
 extern "C" fn syscall(cpu: &mut Cpu) -> *mut Frame {
-    match enter(cpu, Trap::Syscall, None) {
+    let (mut guard, waited) = STATE.lock();
+    let state = &mut *guard;
+    // Waiting must be booked: not shortly.
+    if waited == Nanoseconds::ZERO
+        && let Some(thread) = state.kernel.quick_call(&mut state.board, cpu.id)
+    {
+        if cpu.runs(Some(thread)) {
+            return ptr::null_mut();
+        }
+        cpu.switch(Some(thread));
+        drop(guard);
+        return cpu.dispatch(thread);
+    }
+    long_syscall(cpu, guard, waited)
+}
+
+#[inline(never)]
+fn long_syscall(cpu: &mut Cpu, guard: Guard<'_, State>, waited: Nanoseconds) -> *mut Frame {
+    match enter(cpu, Trap::Syscall, None, guard, waited) {
         Next::Same => ptr::null_mut(),
         Next::Other(frame) => frame,
         Next::Idle => idle(cpu),
@@ -57,7 +75,8 @@ extern "C" fn interrupt(cpu: &mut Cpu) -> *mut Frame {
 /// Any other exception from EL0, told by its syndrome. Null as above.
 #[unsafe(export_name = "fusee_fault")]
 extern "C" fn fault(cpu: &mut Cpu, syndrome: u64) -> *mut Frame {
-    match enter(cpu, Trap::Fault(fault::decode(syndrome)), None) {
+    let (guard, waited) = STATE.lock();
+    match enter(cpu, Trap::Fault(fault::decode(syndrome)), None, guard, waited) {
         Next::Same => ptr::null_mut(),
         Next::Other(frame) => frame,
         Next::Idle => idle(cpu),
@@ -76,7 +95,10 @@ fn take_interrupt(cpu: &mut Cpu) -> Next {
     let at = clock::now();
     let number = fusee_bsp::gic::acknowledge();
     let next = match interrupts::cause(number) {
-        Cause::Trap(trap) => enter(cpu, trap, Some(at)),
+        Cause::Trap(trap) => {
+            let (guard, waited) = STATE.lock();
+            enter(cpu, trap, Some(at), guard, waited)
+        }
         Cause::Nothing => return Next::Same,
         Cause::Unknown => {
             interrupts::refuse(number);
@@ -89,8 +111,7 @@ fn take_interrupt(cpu: &mut Cpu) -> Next {
 
 /// One trap through the kernel, and everything its outcome asks for.
 #[inline(always)]
-fn enter(cpu: &mut Cpu, trap: Trap, at: Option<Instant>) -> Next {
-    let (mut guard, waited) = STATE.lock();
+fn enter(cpu: &mut Cpu, trap: Trap, at: Option<Instant>, mut guard: Guard<'_, State>, waited: Nanoseconds) -> Next {
     let state = &mut *guard;
     let outcome = state.kernel.trap(&mut state.board, cpu.id, Entry { trap, at, waited });
     let same = cpu.runs(outcome.run);

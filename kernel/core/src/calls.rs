@@ -13,23 +13,15 @@ use crate::{Kernel, Machine};
 
 impl Kernel {
     /// The call in the registers of `thread`. Calls that suspend write the result when they end.
-    #[inline]
     pub(crate) fn call_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) {
         let number = machine.registers(thread).general[NUMBER];
-        // The two calls that matter most, first.
-        let result = if number == Call::Call as u64 {
-            self.call(machine, cpu, thread, false)
-        } else if number == Call::ReplyReceive as u64 {
-            self.reply_receive(machine, cpu, thread, true)
-        } else {
-            self.other_call(machine, cpu, thread, number)
-        };
+        let result = self.dispatch_call(machine, cpu, thread, number);
         if let Err(error) = result {
             machine.registers(thread).general[0] = error as u64;
         }
     }
 
-    fn other_call<M: Machine>(
+    fn dispatch_call<M: Machine>(
         &mut self,
         machine: &mut M,
         cpu: CpuId,

@@ -2,7 +2,7 @@
 //! released in order.
 
 use fusee_abi::Error;
-use fusee_abi::trace::{Event, Ledger};
+use fusee_abi::trace::{Event, Ledger, Record};
 use fusee_sched::cpu::CpuId;
 use fusee_sched::time::Instant;
 
@@ -15,7 +15,8 @@ impl Kernel {
     /// A thread did what it may not: its registers are traced, and it alone stops.
     pub(crate) fn fault<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId, fault: Fault) {
         self.threads[thread].statistics.faults += 1;
-        self.trace(machine, Event::Fault, Some(thread), fault.syndrome as u32, fault.kind as u32);
+        let what = (fault.kind as u64) | u64::from(self.threads[thread].job.number) << 32;
+        self.trace_number(machine, Event::Fault, Some(thread), fault.syndrome as u32, what);
         if M::TRACE {
             let registers = *machine.registers(thread);
             let rest = [registers.stack, registers.program_counter, registers.state, fault.address.unwrap_or(u64::MAX)];
@@ -100,10 +101,8 @@ impl Kernel {
                 self.charge(machine, CpuId(cpu as u8), now);
             }
         }
-        if M::TRACE {
-            self.trace_ledgers(machine);
-        }
-        self.trace(machine, Event::Shutdown, None, 0, code as u32);
+        self.trace_ledgers(machine);
+        self.trace_number(machine, Event::Shutdown, None, 0, code & 0xffff_ffff);
         machine.shutdown(code as u32);
     }
 
@@ -145,7 +144,7 @@ impl Kernel {
         }
     }
 
-    /// Traces a 64-bit number.
+    /// Traces a 64-bit number: what a run is judged by, so in every build.
     pub(crate) fn trace_number<M: Machine>(
         &self,
         machine: &mut M,
@@ -154,18 +153,10 @@ impl Kernel {
         object: u32,
         number: u64,
     ) {
-        if M::TRACE {
-            let time = machine.now().0;
-            machine.trace(fusee_abi::trace::Record {
-                time,
-                event: event as u8,
-                cpu: 0,
-                thread: thread.map_or(0, ThreadId::number),
-                job: (number >> 32) as u32,
-                object,
-                value: number as u32,
-            });
-        }
+        let time = machine.now().0;
+        let thread = thread.map_or(0, ThreadId::number);
+        let (job, value) = ((number >> 32) as u32, number as u32);
+        machine.trace(Record { time, event: event as u8, cpu: self.here.0, thread, job, object, value });
     }
 
     /// Number of clusters in use; for checks.

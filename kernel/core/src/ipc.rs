@@ -1,11 +1,9 @@
 //! Synchronous calls: a request, a donation, a reply.
 //!
-//! An uncontended call moves six words and a runner: the client's reservation stays where it is linked, the
-//! server runs on it. No queue, no clock. Everything else (a busy server, a deadline, a server with a more
-//! urgent reservation of its own) takes the long way round through [`Kernel::settle`].
+//! This is the long way round, which can do everything; the short paths are in `quick`.
 
 use fusee_abi::Error;
-use fusee_abi::call::{DEADLINE, NEVER, TOKEN, rights};
+use fusee_abi::call::{DEADLINE, TOKEN, rights};
 use fusee_abi::trace::Event;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::time::Instant;
@@ -13,12 +11,8 @@ use fusee_sched::time::Instant;
 use crate::id::{EndpointId, ThreadId};
 use crate::limits::REPLY_SLOTS;
 use crate::object::{Object, State};
+use crate::quick::token;
 use crate::{Kernel, Machine};
-
-/// A reply token: slot + 1 in the low byte, the slot's generation above.
-fn token(slot: usize, generation: u32) -> u64 {
-    slot as u64 + 1 | u64::from(generation) << 8
-}
 
 impl Kernel {
     /// `call`, and `send` if `sends`.
@@ -42,9 +36,6 @@ impl Kernel {
         }
         if server == thread {
             return Err(Error::WouldDeadlock);
-        }
-        if !sends && deadline == NEVER && self.call_directly(machine, cpu, thread, server, endpoint, badge) {
-            return Ok(());
         }
         if !sends {
             self.may_wait_for(thread, server)?;
@@ -76,61 +67,6 @@ impl Kernel {
         self.cpus[cpu.index()].stale = true;
         self.settle(thread);
         Ok(())
-    }
-
-    /// The short way: the server is idle and nobody else's key or budget is concerned.
-    #[inline]
-    fn call_directly<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        cpu: CpuId,
-        thread: ThreadId,
-        server: ThreadId,
-        endpoint: EndpointId,
-        badge: u32,
-    ) -> bool {
-        let client = &self.threads[thread];
-        let Some(reservation) = client.chosen else { return false };
-        let object = &self.threads[server];
-        let slot = &object.slots[0];
-        if object.state != State::Receiving(endpoint)
-            || object.timed
-            || object.first_donor.is_some()
-            || client.first_donor.is_some()
-            || slot.client.is_some()
-            || self.cpus[cpu.index()].stale
-        {
-            return false;
-        }
-        if let Some(own) = object.home
-            && (self.reservations[own].cluster != self.reservations[reservation].cluster
-                || self.reservations[own].key < self.reservations[reservation].key)
-        {
-            return false;
-        }
-        let generation = slot.generation;
-        if M::TRACE {
-            self.trace(machine, Event::Call, Some(thread), u32::from(endpoint.number()), 0);
-        }
-        let object = &mut self.threads[server];
-        object.state = State::Ready;
-        object.chosen = Some(reservation);
-        object.first_donor = Some(thread);
-        object.slots[0].client = Some(thread);
-        object.on = Some(cpu);
-        object.last = Some(cpu);
-        let client = &mut self.threads[thread];
-        client.state = State::AwaitingReply { server, slot: 0 };
-        client.donates_to = Some(server);
-        client.on = None;
-        self.reservations[reservation].runner = Some(server);
-        self.cpus[cpu.index()].current = Some(server);
-        machine.copy_message(thread, server);
-        let registers = machine.registers(server);
-        registers.general[0] = 0;
-        registers.general[1] = u64::from(badge);
-        registers.general[TOKEN] = token(0, generation);
-        true
     }
 
     /// Gives the request of `client` to `server`, which is ready and has a free reply slot. Both must be
@@ -181,9 +117,6 @@ impl Kernel {
         }
         if reply != 0 {
             let slot = self.reply_slot(thread, reply)?;
-            if slot == 0 && deadline == NEVER && self.reply_directly(machine, cpu, thread, endpoint) {
-                return Ok(());
-            }
             self.reply(machine, thread, slot);
         }
         // A server that receives always has a slot for the reply it will owe.
@@ -225,53 +158,6 @@ impl Kernel {
             return Err(Error::BadToken);
         }
         Ok(index)
-    }
-
-    /// The short way back: the server's only donor gets its own reservation back, and nobody else calls.
-    #[inline]
-    fn reply_directly<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        cpu: CpuId,
-        thread: ThreadId,
-        endpoint: EndpointId,
-    ) -> bool {
-        let server = &self.threads[thread];
-        let (Some(client), Some(reservation)) = (server.slots[0].client, server.chosen) else { return false };
-        let other = &self.threads[client];
-        if server.first_donor != Some(client)
-            || other.next_donor.is_some()
-            || other.timed
-            || other.chosen != Some(reservation)
-            || other.first_donor.is_some()
-            || !self.endpoints[endpoint].callers.is_empty()
-            || self.cpus[cpu.index()].stale
-        {
-            return false;
-        }
-        let server = &mut self.threads[thread];
-        server.state = State::Receiving(endpoint);
-        server.chosen = None;
-        server.first_donor = None;
-        server.slots[0].client = None;
-        server.slots[0].generation = server.slots[0].generation.wrapping_add(1);
-        server.on = None;
-        let other = &mut self.threads[client];
-        other.state = State::Ready;
-        other.donates_to = None;
-        other.on = Some(cpu);
-        other.last = Some(cpu);
-        self.reservations[reservation].runner = Some(client);
-        self.cpus[cpu.index()].current = Some(client);
-        machine.copy_message(thread, client);
-        let value = machine.registers(thread).general[1];
-        let registers = machine.registers(client);
-        registers.general[0] = 0;
-        registers.general[1] = value;
-        if M::TRACE {
-            self.trace(machine, Event::Reply, Some(client), u32::from(thread.number()), 0);
-        }
-        true
     }
 
     /// Answers the client in `slot`, the long way. The server is settled as well.

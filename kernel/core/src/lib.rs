@@ -39,6 +39,7 @@ mod jobs;
 pub mod limits;
 pub mod machine;
 pub mod object;
+mod quick;
 mod schedule;
 
 use fusee_sched::time::{Instant, Nanoseconds};
@@ -134,6 +135,8 @@ pub struct Kernel {
     managed: bool,
     /// Gives service and background threads their turn.
     turns: u64,
+    /// The CPU of the trap in progress, for the trace.
+    here: CpuId,
     threads: Arena<Thread, ThreadId, THREADS>,
     handles: Arena<HandleTable, ThreadId, THREADS>,
     reservations: Arena<Reservation, ReservationId, THREADS>,
@@ -167,6 +170,7 @@ impl Kernel {
         kicks: CpuSet::EMPTY,
         managed: false,
         turns: 0,
+        here: CpuId(0),
         threads: Arena::new([const { Thread::EMPTY }; THREADS]),
         handles: Arena::new([const { [Handle::EMPTY; limits::HANDLES] }; THREADS]),
         reservations: Arena::new([const { Reservation::EMPTY }; THREADS]),
@@ -190,6 +194,7 @@ impl Kernel {
 
     /// A CPU enters service and asks for its first outcome. Called once per CPU, under the lock, the boot CPU first.
     pub fn enter<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, at: Instant) -> Outcome {
+        self.here = cpu;
         let state = &mut self.cpus[cpu.index()];
         state.entered = true;
         state.since = at;
@@ -209,6 +214,9 @@ impl Kernel {
 
     /// Handles one trap taken on `cpu`; the caller applies the outcome.
     pub fn trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Outcome {
+        if M::TRACE {
+            self.here = cpu;
+        }
         let state = &mut self.cpus[cpu.index()];
         if entry.waited != Nanoseconds::ZERO && entry.at.is_none() {
             state.mark += entry.waited;

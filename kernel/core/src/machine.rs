@@ -30,7 +30,8 @@ impl Registers {
 
 /// What the kernel asks of hardware.
 pub trait Machine {
-    /// Whether trace records are wanted; decided when the kernel is built, so that a bench build pays nothing.
+    /// Whether scheduling events are traced; decided when the kernel is built, so that a bench build pays nothing.
+    /// Faults, ledgers and what tasks log are kept in every build.
     const TRACE: bool;
 
     /// The time now.
@@ -65,7 +66,7 @@ pub trait Machine {
     /// Lets an interrupt line fire, or keeps it from firing.
     fn set_interrupt_enabled(&mut self, interrupt: InterruptId, enabled: bool);
 
-    /// Keeps one trace record. Called only if [`Machine::TRACE`].
+    /// Keeps one trace record.
     fn trace(&mut self, record: Record);
 
     /// Ends the system with an exit code, once the current trap is done. The ledgers are already traced.

@@ -295,9 +295,9 @@ impl Kernel {
                     state.on = Some(cpu);
                     state.last = Some(cpu);
                     let number = u32::from(reservation.number());
-                    self.trace_on(machine, cpu, Event::SwitchTo, Some(new), number, 0);
+                    self.trace(machine, Event::SwitchTo, Some(new), number, 0);
                 }
-                None => self.trace_on(machine, cpu, Event::Idle, None, 0, 0),
+                None => self.trace(machine, Event::Idle, None, 0, 0),
             }
             self.cpus[cpu.index()].current = thread;
         }
@@ -349,7 +349,7 @@ impl Kernel {
     /// Records that `old` no longer runs on `cpu`, and tells the CPU that waits for it.
     fn put_off<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, old: ThreadId) {
         self.threads[old].on = None;
-        self.trace_on(machine, cpu, Event::SwitchAway, Some(old), 0, 0);
+        self.trace(machine, Event::SwitchAway, Some(old), 0, 0);
         if self.threads[old].state != State::Ready {
             return;
         }
@@ -365,7 +365,7 @@ impl Kernel {
 
     //--- Trace -------------------------------------------------------------------------------------------
 
-    /// Traces an event on whichever CPU handles it.
+    /// Traces an event, if this build traces.
     #[inline]
     pub(crate) fn trace<M: Machine>(
         &self,
@@ -379,25 +379,7 @@ impl Kernel {
             let time = machine.now().0;
             let job = thread.map_or(0, |thread| self.threads[thread].job.number);
             let thread = thread.map_or(0, ThreadId::number);
-            machine.trace(Record { time, event: event as u8, cpu: 0, thread, job, object, value });
-        }
-    }
-
-    #[inline]
-    fn trace_on<M: Machine>(
-        &self,
-        machine: &mut M,
-        cpu: CpuId,
-        event: Event,
-        thread: Option<ThreadId>,
-        object: u32,
-        value: u32,
-    ) {
-        if M::TRACE {
-            let time = machine.now().0;
-            let job = thread.map_or(0, |thread| self.threads[thread].job.number);
-            let thread = thread.map_or(0, ThreadId::number);
-            machine.trace(Record { time, event: event as u8, cpu: cpu.0, thread, job, object, value });
+            machine.trace(Record { time, event: event as u8, cpu: self.here.0, thread, job, object, value });
         }
     }
 }

@@ -22,7 +22,8 @@ impl Memory {
     fn at<T>(&self, address: u64, bytes: u64) -> Result<*mut T, BusError> {
         let end = address.checked_add(bytes).ok_or(BusError)?;
         let outside = address < board::MEMORY.start || end > board::MEMORY.end;
-        if outside || address < self.own.end && self.own.start < end || !address.is_multiple_of(align_of::<T>() as u64) {
+        if outside || address < self.own.end && self.own.start < end || !address.is_multiple_of(align_of::<T>() as u64)
+        {
             return Err(BusError);
         }
         Ok(address as *mut T)

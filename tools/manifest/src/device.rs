@@ -2,7 +2,7 @@
 
 use crate::resolve::{Device, Resolved};
 
-/// The bytes of the block.
+/// The bytes of the block, in the order of the firmware's `Block`.
 pub(crate) fn description(system: &Resolved, device: &Device) -> Vec<u8> {
     let pool = system.board.memory.pool;
     let words = [
@@ -13,7 +13,7 @@ pub(crate) fn description(system: &Resolved, device: &Device) -> Vec<u8> {
         device.memory_bytes,
         pool,
         device.system_end - pool,
-        u64::from(device.lines[0]),
+        u64::from(device.line),
     ];
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }

@@ -85,6 +85,8 @@ pub enum Reason {
     PlaceTaken { what: &'static str, of: String, by: String },
     /// The device has no such engine, or no context left.
     DeviceFull { device: String, what: &'static str, limit: usize },
+    /// Engines of one device name two interrupts.
+    SecondLine { device: String },
     /// A task uses the engines of two devices.
     TwoDevices { task: String, first: String, second: String },
     /// Physical memory given out twice.
@@ -157,6 +159,9 @@ impl fmt::Display for Reason {
             ),
             Self::PlaceTaken { what, of, by } => write!(f, "{what} of `{of}` is already taken by `{by}`"),
             Self::DeviceFull { device, what, limit } => write!(f, "device `{device}` has only {limit} {what}"),
+            Self::SecondLine { device } => {
+                write!(f, "device `{device}` raises one line; another of its engines names another interrupt")
+            }
             Self::TwoDevices { task, first, second } => {
                 write!(f, "task `{task}` uses two devices, `{first}` and `{second}`; one is offered")
             }

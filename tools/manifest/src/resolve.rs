@@ -25,6 +25,9 @@ pub const UNLIMITED: u64 = u64::MAX;
 /// The replenishment period of such a task, which is never used.
 const UNLIMITED_PERIOD: u64 = 1_000_000_000;
 
+/// The first line of the interrupt controller that is not some CPU's own.
+const FIRST_SHARED_LINE: u32 = 32;
+
 /// A checked system: everything but the bytes of its programs.
 #[derive(Clone, Debug)]
 pub struct Resolved {
@@ -133,8 +136,8 @@ pub struct Device {
     pub memory_bytes: u64,
     /// Task of each context, the driver first.
     pub contexts: Vec<usize>,
-    /// For each engine the line it interrupts with; zero: none.
-    pub lines: [u32; contract::ENGINES],
+    /// The line it raises when any of its engines has news; zero: none.
+    pub line: u32,
 }
 
 type Fail = (Range<usize>, Reason);
@@ -473,7 +476,7 @@ impl Resolver<'_> {
                 memory,
                 memory_bytes,
                 contexts: vec![driver],
-                lines: [0; contract::ENGINES],
+                line: 0,
             });
         }
         Ok(())
@@ -505,9 +508,12 @@ impl Resolver<'_> {
                     if let Some(by) = taken.insert((owner, number), name.get_ref()) {
                         return Err((index.span(), Reason::PlaceTaken { what: "index", of, by: by.to_owned() }));
                     }
-                    if let Some(interrupt) = interrupt {
+                    if let (Some(interrupt), Some(named)) = (interrupt, &engine.interrupt) {
                         let line = self.out.interrupts[interrupt].1.line;
-                        self.out.devices[owner].lines[number.number()] = line;
+                        if ![0, line].contains(&self.out.devices[owner].line) {
+                            return Err((named.span(), Reason::SecondLine { device: device.get_ref().clone() }));
+                        }
+                        self.out.devices[owner].line = line;
                     }
                     Some((owner, number))
                 }
@@ -520,7 +526,15 @@ impl Resolver<'_> {
             self.out.engines.push((name.get_ref().clone(), record));
             self.out.engine_places.push(place);
         }
-        Ok(())
+        // Without an interrupt nobody would hear of completions.
+        let silent = self.out.devices.iter().position(|device| device.line < FIRST_SHARED_LINE);
+        match silent.map(|device| &self.file.devices.0[device].0) {
+            Some(name) => {
+                let of = name.get_ref().clone();
+                Err((name.span(), Reason::Needs { what: "device", of, needs: "an engine with an interrupt above 31" }))
+            }
+            None => Ok(()),
+        }
     }
 }
 

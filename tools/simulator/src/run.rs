@@ -7,7 +7,7 @@
 use fusee_abi::image::{FLAG_MANAGED, System};
 use fusee_abi::trace::Record;
 use fusee_kernel_core::id::{InterruptId, ThreadId};
-use fusee_kernel_core::{CpuId, Entry, Fault, FaultKind, Kernel, Machine, Outcome, Trap};
+use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, FaultKind, Kernel, Machine, Outcome, Trap};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::actor::{Action, Actor, Program};
@@ -218,6 +218,12 @@ impl Simulation {
         };
         self.traps += 1;
         self.board.cpu = cpu;
+        // As on a board: the short paths first.
+        if trap == Trap::Syscall
+            && let Some(thread) = self.kernel.quick_call(&mut self.board, cpu)
+        {
+            return self.apply(cpu, Outcome { run: Some(thread), timer: None, kick: CpuSet::EMPTY });
+        }
         let outcome = self.kernel.trap(&mut self.board, cpu, Entry { trap, at, waited: Nanoseconds::ZERO });
         self.apply(cpu, outcome)
     }

@@ -40,7 +40,7 @@ const ROWS: [Row; 8] = [
 
 /// Runs the bench system and prints the table; `false` if a path is longer than it must be.
 pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
-    let workspace = Workspace::open(install)?;
+    let workspace = Workspace { traced: false, ..Workspace::open(install)? };
     let image = workspace.image(&arguments.manifest, Profile::Det, false)?;
     let options =
         system::RunOptions { echo: false, seconds: arguments.seconds, quantum: 10, arguments: Vec::new() };

@@ -22,6 +22,8 @@ pub struct Builder<'a> {
     pub root: &'a Path,
     /// The compiler.
     pub toolchain: &'a Toolchain,
+    /// Build the kernel with its trace; without, its paths are as short as they get.
+    pub traced: bool,
 }
 
 /// Programs of one system, as ELF files.
@@ -49,6 +51,9 @@ impl Builder<'_> {
     fn softfloat(&self, package: &str) -> Result<PathBuf> {
         let mut command = self.toolchain.cargo(KERNEL_TARGET, &[]);
         command.args(["build", "--release", "--target", KERNEL_TARGET, "--package", package, "--bin", package]);
+        if package == KERNEL_PACKAGE && !self.traced {
+            command.arg("--no-default-features");
+        }
         self.finish(&mut command);
         check(&mut command, package)?;
         Ok(self.target_dir().join(KERNEL_TARGET).join("release").join(package))
@@ -91,8 +96,9 @@ impl Builder<'_> {
 
     /// A place of our own: the workspace's is locked while cargo runs us, and each toolchain keeps its own.
     pub fn target_dir(&self) -> PathBuf {
-        let name = if self.toolchain.name == "debian" { "target/fusee-debian" } else { "target/fusee" };
-        self.root.join(name)
+        let toolchain = if self.toolchain.name == "debian" { "-debian" } else { "" };
+        let kind = if self.traced { "" } else { "-bench" };
+        self.root.join(format!("target/fusee{toolchain}{kind}"))
     }
 }
 

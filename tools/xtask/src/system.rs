@@ -17,6 +17,8 @@ use crate::decode;
 
 /// The repository, and the programs we call.
 pub struct Workspace {
+    /// Whether kernels are built with their trace.
+    pub traced: bool,
     /// Its folder.
     pub root: PathBuf,
     /// The compiler.
@@ -83,12 +85,12 @@ impl Workspace {
         let root = root()?;
         let toolchain = Toolchain::find(&root, install)?;
         let qemu = toolchain::find_qemu(install)?;
-        Ok(Workspace { root, toolchain, qemu })
+        Ok(Workspace { root, toolchain, qemu, traced: true })
     }
 
     /// What building needs.
     pub fn builder(&self) -> Builder<'_> {
-        Builder { root: &self.root, toolchain: &self.toolchain }
+        Builder { root: &self.root, toolchain: &self.toolchain, traced: self.traced }
     }
 
     /// Reads a manifest; relative paths count from here or from the repository.

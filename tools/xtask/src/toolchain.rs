@@ -24,6 +24,8 @@ const TARGETS: [&str; 2] = [KERNEL_TARGET, TASK_TARGET];
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 const DEBIAN_CARGO: &str = "/usr/bin/cargo";
 const DEBIAN_PACKAGES: [&str; 5] = ["rustc-web", "cargo-web", "rust-web-src", "rust-web-llvm", "lld-22"];
+/// Our release profile optimises across crates, which needs the library's bitcode.
+const SYSROOT_FLAGS: &str = "-Cembed-bitcode=yes";
 const QEMU: &str = "qemu-system-aarch64";
 const QEMU_PACKAGE: &str = "qemu-system-arm";
 /// Debian 12's.
@@ -161,7 +163,7 @@ fn debian_environment() -> Vec<(String, OsString)> {
 fn debian_sysroot(root: &Path) -> Result<PathBuf> {
     let version = output(Command::new(DEBIAN_RUSTC).arg("-vV").env_remove("RUSTUP_TOOLCHAIN")).unwrap_or_default();
     let mut hasher = DefaultHasher::new();
-    version.hash(&mut hasher);
+    (version, SYSROOT_FLAGS).hash(&mut hasher);
     let sysroot = root.join(format!("target/sysroot-{:016x}", hasher.finish()));
     let library = |target: &str| sysroot.join("lib/rustlib").join(target).join("lib");
     if TARGETS.iter().all(|target| has_core(&library(target))) {
@@ -185,7 +187,8 @@ fn debian_sysroot(root: &Path) -> Result<PathBuf> {
             .envs(debian_environment())
             .env("RUSTC_BOOTSTRAP", "1")
             .env_remove("RUSTUP_TOOLCHAIN")
-            .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_ENCODED_RUSTFLAGS")
+            .env("RUSTFLAGS", SYSROOT_FLAGS)
             .args(["build", "--quiet", "--release", "--target", target, "--target-dir", "target"])
             .args(["-Z", "build-std=core,alloc,panic_abort", "-Z", "build-std-features=compiler-builtins-mem"])
             .status()

@@ -1,0 +1,165 @@
+//! The short paths: an uncontended call, its reply, and a trap that does nothing.
+//!
+//! A call moves six words and a runner: the client's reservation stays where it is linked, and the server
+//! runs on it. No queue, no clock. A short path either does exactly what the long way round
+//! ([`Kernel::trap`]) would do, or declines and has changed nothing.
+//!
+//! Declined is whatever concerns a third: other donors, other callers, a deadline, a server whose own
+//! reservation comes first, a plan that must be looked at again.
+
+use fusee_abi::call::{Call, DEADLINE, HandleValue, NEVER, NUMBER, TOKEN, rights};
+use fusee_abi::trace::Event;
+use fusee_sched::cpu::CpuId;
+
+use crate::id::{EndpointId, ThreadId};
+use crate::limits::HANDLES;
+use crate::object::{Object, State};
+use crate::{Kernel, Machine};
+
+/// The token of a reply slot: slot + 1 in the low byte, the slot's generation above.
+#[inline(always)]
+pub(crate) fn token(slot: usize, generation: u32) -> u64 {
+    slot as u64 + 1 | u64::from(generation) << 8
+}
+
+impl Kernel {
+    /// Handles the system call of the thread on `cpu` if it can be handled shortly, and returns the thread to
+    /// run: timer and other CPUs stay as they are. `None`: nothing has happened; use [`Kernel::trap`].
+    #[inline(always)]
+    pub fn quick_call<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<ThreadId> {
+        let state = self.cpus.get(cpu.index())?;
+        let thread = state.current?;
+        if state.stale {
+            return None;
+        }
+        if M::TRACE {
+            self.here = cpu;
+        }
+        let general = &mut machine.registers(thread).general;
+        let number = general[NUMBER];
+        if number == Call::ReplyReceive as u64 {
+            self.reply_quickly(machine, cpu, thread)
+        } else if number == Call::Call as u64 {
+            self.call_quickly(machine, cpu, thread)
+        } else if number == Call::Null as u64 {
+            general[0] = 0;
+            Some(thread)
+        } else {
+            None
+        }
+    }
+
+    /// The endpoint that `value` names, and the handle's badge, if `thread` has this right to it.
+    #[inline(always)]
+    fn endpoint_of(&self, thread: ThreadId, value: u64, right: u32) -> Option<(EndpointId, u32)> {
+        let value = HandleValue(value);
+        let slot = usize::from(value.slot());
+        if slot >= HANDLES {
+            return None;
+        }
+        let handle = &self.handles[thread][slot];
+        let Object::Endpoint(endpoint) = handle.object else { return None };
+        (value.generation() == u64::from(handle.generation) && handle.rights & right != 0)
+            .then_some((endpoint, handle.badge))
+    }
+
+    #[inline(always)]
+    fn call_quickly<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
+        let general = &machine.registers(thread).general;
+        if general[DEADLINE] != NEVER {
+            return None;
+        }
+        let (endpoint, badge) = self.endpoint_of(thread, general[0], rights::CALL)?;
+        let server = self.endpoints[endpoint].server?;
+        let client = &self.threads[thread];
+        let reservation = client.chosen?;
+        let other = &self.threads[server];
+        let slot = &other.slots[0];
+        if other.state != State::Receiving(endpoint)
+            || other.timed
+            || other.first_donor.is_some()
+            || client.first_donor.is_some()
+            || slot.client.is_some()
+        {
+            return None;
+        }
+        if let Some(own) = other.home {
+            let (own, lent) = (&self.reservations[own], &self.reservations[reservation]);
+            if own.cluster != lent.cluster || own.key < lent.key {
+                return None;
+            }
+        }
+        let reply = token(0, slot.generation);
+        self.trace(machine, Event::Call, Some(thread), u32::from(endpoint.number()), 0);
+
+        let client = &mut self.threads[thread];
+        client.state = State::AwaitingReply { server, slot: 0 };
+        client.donates_to = Some(server);
+        client.on = None;
+        let other = &mut self.threads[server];
+        other.state = State::Ready;
+        other.chosen = Some(reservation);
+        other.first_donor = Some(thread);
+        other.slots[0].client = Some(thread);
+        other.on = Some(cpu);
+        other.last = Some(cpu);
+        self.reservations[reservation].runner = Some(server);
+        self.cpus[cpu.index()].current = Some(server);
+        machine.copy_message(thread, server);
+        let general = &mut machine.registers(server).general;
+        general[0] = 0;
+        general[1] = u64::from(badge);
+        general[TOKEN] = reply;
+        Some(server)
+    }
+
+    #[inline(always)]
+    fn reply_quickly<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
+        let general = &machine.registers(thread).general;
+        let (reply, value) = (general[TOKEN], general[1]);
+        if general[DEADLINE] != NEVER {
+            return None;
+        }
+        let (endpoint, _) = self.endpoint_of(thread, general[0], rights::RECEIVE)?;
+        let object = &self.endpoints[endpoint];
+        let server = &self.threads[thread];
+        let slot = &server.slots[0];
+        let (client, reservation) = (slot.client?, server.chosen?);
+        let other = &self.threads[client];
+        if reply != token(0, slot.generation)
+            || object.server != Some(thread)
+            || !object.callers.is_empty()
+            || server.first_donor != Some(client)
+            || other.next_donor.is_some()
+            || other.timed
+            || other.chosen != Some(reservation)
+        {
+            return None;
+        }
+        if let Some(home) = server.home
+            && self.reservations[home].only_for_start
+        {
+            return None;
+        }
+        let server = &mut self.threads[thread];
+        server.state = State::Receiving(endpoint);
+        server.chosen = None;
+        server.first_donor = None;
+        server.on = None;
+        server.slots[0].client = None;
+        server.slots[0].generation = server.slots[0].generation.wrapping_add(1);
+        let other = &mut self.threads[client];
+        other.state = State::Ready;
+        other.donates_to = None;
+        other.on = Some(cpu);
+        other.last = Some(cpu);
+        self.reservations[reservation].runner = Some(client);
+        self.cpus[cpu.index()].current = Some(client);
+        machine.copy_message(thread, client);
+        let general = &mut machine.registers(client).general;
+        general[0] = 0;
+        general[1] = value;
+        self.trace(machine, Event::Reply, Some(client), u32::from(thread.number()), 0);
+        Some(client)
+    }
+}

@@ -1,0 +1,399 @@
+//! Every mistake is found, on its line, with words that say what to do.
+
+mod common;
+
+use std::path::Path;
+
+use common::{Segment, elf};
+use fusee_manifest::{Binaries, Manifest, PackOptions};
+
+/// A system without mistakes. Line numbers below count from its first line.
+const GOOD: &str = r#"[system]
+name = "good"
+board = "virt"
+cpus = 2
+admission = "refuse"
+
+[clusters.left]
+cpus = [0]
+
+[clusters.right]
+cpus = [1]
+
+[tasks.client]
+binary = "apps/client"
+cluster = "left"
+period = "10ms"
+budget = "2ms"
+handles.server = "endpoint service: call"
+handles.shared = "region shared: read write"
+handles.ee = "engine ee: acquire"
+
+[tasks.server]
+binary = "apps/server"
+cluster = "left"
+handles.service = "endpoint service: receive"
+handles.line = "interrupt line: acknowledge"
+parameters.size = 7
+
+[tasks.far]
+script = ["burn 1ms", "signal event 1"]
+cluster = "right"
+period = "20ms"
+budget = "5ms"
+deadline = "15ms"
+handles.event = "notification event: signal"
+
+[endpoints.service]
+server = "server"
+
+[notifications.event]
+bound = "far"
+
+[interrupts.line]
+line = 72
+notification = "event"
+cluster = "left"
+
+[regions.shared]
+bytes = "8KiB"
+
+[regions.uart]
+physical = 0x0900_0000
+bytes = "4KiB"
+device = true
+
+[devices.gpu]
+driver = "server"
+firmware = "engine-core"
+memory = "1MiB"
+
+[engines.ee]
+device = "gpu"
+index = 0
+interrupt = "line"
+
+[engines.mutex]
+
+[test]
+marks = ["client: 1 2"]
+faults = ["far"]
+"#;
+
+fn parse(text: &str) -> Result<Manifest, String> {
+    Manifest::parse(Path::new("m.toml"), text).map_err(|error| error.to_string())
+}
+
+/// What is said when `from` is replaced by `to`.
+#[track_caller]
+fn refused(from: &str, to: &str, expected: &str) {
+    assert!(GOOD.contains(from), "the good manifest has no `{from}`");
+    match parse(&GOOD.replacen(from, to, 1)) {
+        Ok(_) => panic!("`{to}` is accepted"),
+        Err(error) => assert_eq!(error, expected),
+    }
+}
+
+#[test]
+fn a_good_manifest_is_accepted() {
+    parse(GOOD).unwrap();
+}
+
+#[test]
+fn what_is_no_manifest_is_refused() {
+    let missing = Manifest::read(Path::new("nowhere.toml")).unwrap_err().to_string();
+    assert!(missing.starts_with("nowhere.toml: cannot be read: "), "{missing}");
+    // The words are the parser's.
+    let broken = parse(&GOOD.replacen("cpus = 2", "cpus = 2 2", 1)).unwrap_err();
+    assert!(broken.starts_with("m.toml:4: "), "{broken}");
+    refused("cpus = 2", "cpus = \"two\"", "m.toml:4: invalid type: string \"two\", expected u32");
+}
+
+#[test]
+fn a_mistyped_key_is_named_with_the_nearest_one() {
+    refused("period = \"10ms\"", "perod = \"10ms\"", "m.toml:16: unknown key `perod`; did you mean `period`?");
+    refused("admission", "fast", "m.toml:5: unknown key `fast`");
+    refused("[endpoints.service]", "[endpoint.service]", "m.toml:37: unknown key `endpoint`; did you mean `endpoints`?");
+}
+
+#[test]
+fn quantities_need_units() {
+    let times = "expected a time with its unit, such as \"10ms\" (ns, us, ms, s)";
+    refused("\"10ms\"", "\"10 fortnights\"", &format!("m.toml:16: invalid value: string \"10 fortnights\", {times}"));
+    refused("\"10ms\"", "10", &format!("m.toml:16: invalid type: integer `10`, {times}"));
+    let lengths = "expected a length, such as \"16KiB\" (B, KiB, MiB, GiB)";
+    refused("\"8KiB\"", "\"8kb\"", &format!("m.toml:49: invalid value: string \"8kb\", {lengths}"));
+}
+
+#[test]
+fn unknown_names_are_refused() {
+    refused("\"virt\"", "\"toaster\"", "m.toml:3: no board is called `toaster`; there is `virt`");
+    refused("cluster = \"right\"", "cluster = \"up\"", "m.toml:31: no cluster is called `up`");
+    refused("server = \"server\"", "server = \"waiter\"", "m.toml:38: no task is called `waiter`");
+    refused("bound = \"far\"", "bound = \"near\"", "m.toml:41: no task is called `near`");
+    refused("notification = \"event\"", "notification = \"e\"", "m.toml:45: no notification is called `e`");
+    refused("driver = \"server\"", "driver = \"d\"", "m.toml:57: no task is called `d`");
+    refused("device = \"gpu\"", "device = \"npu\"", "m.toml:62: no device is called `npu`");
+    refused("interrupt = \"line\"", "interrupt = \"x\"", "m.toml:64: no interrupt is called `x`");
+    for (kind, right) in [
+        ("endpoint", "call"),
+        ("notification", "wait"),
+        ("engine", "acquire"),
+        ("interrupt", "acknowledge"),
+        ("region", "read"),
+        ("task", "release_job"),
+    ] {
+        refused(
+            "endpoint service: call",
+            &format!("{kind} nothing: {right}"),
+            &format!("m.toml:18: no {kind} is called `nothing`"),
+        );
+    }
+    refused("faults = [\"far\"]", "faults = [\"away\"]", "m.toml:70: no task is called `away`");
+    refused("client: 1 2", "nobody: 1 2", "m.toml:69: `nobody: 1 2` is not a mark: write \"task: number number\"");
+}
+
+#[test]
+fn names_are_unique_and_fit() {
+    refused("[tasks.far]", "[tasks.client]", "m.toml:29: duplicate key");
+    refused("[tasks.far]", "[tasks.a_name_that_is_too_long]", "m.toml:29: `a_name_that_is_too_long` is longer than 15 bytes");
+    refused("parameters.size", "parameters.line", "m.toml:27: the environment of task `server` already has an entry `line`");
+    refused("parameters.size", "parameters.kick", "m.toml:22: the environment of task `server` already has an entry `kick`");
+    let copies = "[tasks.far1]\nbinary = \"a/b\"\ncluster = \"left\"\n[tasks.far]\ncopies = 2";
+    refused("[tasks.far]", copies, "m.toml:32: a second task is called `far1`");
+    refused("[tasks.far]", "[tasks.far]\ncopies = 0", "m.toml:30: number of copies of `far` is zero");
+}
+
+#[test]
+fn handles_are_written_kind_name_rights() {
+    for wrong in ["endpoint service", "endpoint: call", "endpoint service:", "pipe service: call", "endpoint a b: call"] {
+        let expected = format!("m.toml:18: `{wrong}` is not a handle: write \"kind name: rights\"");
+        refused("endpoint service: call", wrong, &expected);
+    }
+    for (kind, handle) in [
+        ("endpoint", "endpoint service: wait"),
+        ("notification", "notification event: wait call"),
+        ("region", "region shared: execute"),
+        ("system", "system: start"),
+    ] {
+        let right = handle.split_whitespace().last().unwrap_or_default();
+        let expected = format!("m.toml:18: there is no right `{right}` to a handle of kind {kind}");
+        refused("endpoint service: call", handle, &expected);
+    }
+    refused(
+        "endpoint service: call",
+        "endpoint service: receive",
+        "m.toml:18: task `client` may not receive from endpoint `service`: its server is `server`",
+    );
+    refused(
+        "endpoint service: call",
+        "region shared: read",
+        "m.toml:19: task `client` has region `shared` twice",
+    );
+    let many: String = (0..33).map(|number| format!("handles.h{number} = \"endpoint service: call\"\n")).collect();
+    refused("handles.server = \"endpoint service: call\"\n", &many, "m.toml:50: more than 32 handles of one task");
+}
+
+#[test]
+fn clusters_divide_the_cpus() {
+    refused("cpus = [1]", "cpus = [0, 1]", "m.toml:11: CPU 0 is in two clusters, `left` and `right`");
+    refused("cpus = [1]", "cpus = [2]", "m.toml:11: there is no CPU 2: the system has 2");
+    refused("cpus = 2", "cpus = 3", "m.toml:4: CPU 2 is in no cluster");
+    refused("cpus = 2", "cpus = 0", "m.toml:4: number of CPUs of `good` is zero");
+    refused("cpus = 2", "cpus = 9", "m.toml:4: more than 8 CPUs");
+    refused("cpus = [1]", "cpus = []", "m.toml:10: number of CPUs of `right` is zero");
+    refused("cpus = [1]", "cpus = [1]\npolicy = \"RM\"", "m.toml:12: policy `RM` is not offered");
+    refused("cluster = \"right\"\n", "", "m.toml:29: `far` must name its cluster: there are several");
+    refused("cluster = \"left\"\n\n[regions", "cpu = 2\n\n[regions", "m.toml:46: there is no CPU 2: the system has 2");
+    refused(
+        "cluster = \"left\"\n\n[regions",
+        "cluster = \"left\"\ncpu = 0\n\n[regions",
+        "m.toml:47: CPU of `line` means nothing together with a cluster",
+    );
+}
+
+#[test]
+fn reservations_make_sense() {
+    refused("period = \"10ms\"", "period = \"0ms\"", "m.toml:16: period of `client` is zero");
+    refused("budget = \"2ms\"", "budget = \"0us\"", "m.toml:17: budget of `client` is zero");
+    refused("deadline = \"15ms\"", "deadline = \"0s\"", "m.toml:34: deadline of `far` is zero");
+    refused(
+        "budget = \"2ms\"",
+        "budget = \"11ms\"",
+        "m.toml:17: budget of `client` (11000000 ns) exceeds its period (10000000 ns)",
+    );
+    refused(
+        "deadline = \"15ms\"",
+        "deadline = \"4ms\"",
+        "m.toml:33: budget of `far` (5000000 ns) exceeds its deadline (4000000 ns)",
+    );
+    refused("period = \"10ms\"\n", "", "m.toml:13: budget of `client` needs a period");
+    refused("budget = \"2ms\"\n", "", "m.toml:13: period of `client` needs a budget");
+    refused("period = \"10ms\"\nbudget = \"2ms\"", "class = \"real-time\"", "m.toml:13: class of `client` needs a period");
+    refused("period = \"10ms\"\nbudget = \"2ms\"", "class = \"service\"", "m.toml:13: class of `client` needs a period");
+    refused(
+        "period = \"10ms\"\nbudget = \"2ms\"",
+        "phase = \"1ms\"",
+        "m.toml:16: phase of `client` means nothing together with no period",
+    );
+    refused(
+        "budget = \"5ms\"",
+        "budget = \"5ms\"\nclass = \"service\"",
+        "m.toml:35: deadline of `far` means nothing together with a class other than real-time",
+    );
+    refused("binary = \"apps/client\"\n", "", "m.toml:13: task `client` needs either a binary or a script");
+    refused("script = ", "binary = \"a/b\"\nscript = ", "m.toml:29: task `far` needs either a binary or a script");
+    let stack = "budget = \"2ms\"\nstack = \"5000B\"";
+    refused("budget = \"2ms\"", stack, "m.toml:18: stack of `client` is not a whole number of 4 KiB pages");
+}
+
+#[test]
+fn scripts_are_understood() {
+    let bad = |step: &str, why: &str| {
+        refused("burn 1ms", step, &format!("m.toml:30: step `{step}`: {why}"));
+    };
+    bad("dance", "no such step");
+    bad("burn", "no such step");
+    bad("burn hot", "`hot` is not a time");
+    bad("wait nothing", "the task has no handle `nothing`");
+    bad("acquire event", "handle `event` is of another kind");
+    bad("signal event none", "`none` is not a number");
+    bad("shutdown", "the task has no handle `system`");
+}
+
+#[test]
+fn memory_is_given_out_once() {
+    let overlap = "m.toml:52: region `uart` overlaps";
+    refused("0x0900_0000", "0x4100_0000", &format!("{overlap} the board's RAM, which is given out by the packer"));
+    refused("0x0900_0000", "0x0809_0000", &format!("{overlap} the page through which the accelerator is kicked"));
+    let twin = "[regions.twin]\nphysical = 0x0900_0000\nbytes = \"8KiB\"\n\n[regions.uart]";
+    refused("[regions.uart]", twin, "m.toml:56: region `uart` overlaps region `twin`");
+    refused("0x0900_0000", "0x0900_0004", "m.toml:52: physical address of `uart` is not a whole number of 4 KiB pages");
+    refused("physical = 0x0900_0000\n", "", "m.toml:51: device of `uart` needs a physical address");
+    refused("\"8KiB\"", "\"100B\"", "m.toml:49: length of `shared` is not a whole number of 4 KiB pages");
+    refused("\"8KiB\"", "0", "m.toml:49: length of `shared` is not a whole number of 4 KiB pages");
+    refused(
+        "\"8KiB\"",
+        "\"65MiB\"",
+        "m.toml:49: `shared` needs 68157440 bytes, but only 67108864 are left in the board's pool",
+    );
+    refused(
+        "bytes = \"4KiB\"\ndevice",
+        "bytes = \"1GiB\"\ndevice",
+        "m.toml:52: region `uart` overlaps the board's RAM, which is given out by the packer",
+    );
+    refused(
+        "0x0900_0000\nbytes = \"4KiB\"",
+        "0x1_0000_0000\nbytes = \"2GiB\"",
+        "m.toml:51: no virtual addresses are left for `uart`",
+    );
+    refused("\"1MiB\"", "100", "m.toml:59: memory of `gpu` is not a whole number of 4 KiB pages");
+}
+
+#[test]
+fn interrupts_and_engines_have_one_place_each() {
+    let twin = "[interrupts.twin]\nline = 72\nnotification = \"event\"\ncluster = \"left\"\n\n[interrupts.line]";
+    refused("[interrupts.line]", twin, "m.toml:49: line of `line` is already taken by `twin`");
+    refused("line = 72", "line = 0", "m.toml:44: line of `line` is zero");
+    refused("line = 72", "bits = 0\nline = 72", "m.toml:44: set of bits of `line` is zero");
+    refused("[engines.mutex]", "[engines.mutex]\ndevice = \"gpu\"\nindex = 0", "m.toml:68: index of `mutex` is already taken by `ee`");
+    refused("index = 0", "index = 3", "m.toml:63: device `gpu` has only 3 engines");
+    refused("[engines.mutex]", "[engines.mutex]\nindex = 1", "m.toml:67: index of `mutex` needs a device");
+    refused("[engines.mutex]", "[engines.mutex]\ndevice = \"gpu\"", "m.toml:67: device of `mutex` needs an index");
+    refused(
+        "handles.event = \"notification event: signal\"",
+        "handles.ee = \"engine ee: acquire\"\nhandles.event = \"notification event: signal\"",
+        "m.toml:35: engine `ee` is used from two clusters, by `client` and `far`: that takes a pool with donation at \
+         release, which is not offered",
+    );
+    refused("interrupt = \"line\"\n", "", "m.toml:56: device of `gpu` needs an engine with an interrupt above 31");
+    let ce = "[interrupts.other]\nline = 73\nnotification = \"event\"\ncluster = \"left\"\n[engines.ce]\ndevice = \
+              \"gpu\"\nindex = 1\ninterrupt = \"other\"\n[engines.mutex]";
+    refused(
+        "[engines.mutex]",
+        ce,
+        "m.toml:73: device `gpu` raises one line; another of its engines names another interrupt",
+    );
+    let users = "[tasks.many]\ncopies = 7\nbinary = \"a/b\"\ncluster = \"left\"\nhandles.ee = \"engine ee: acquire\"\n\n";
+    refused("[tasks.far]", &format!("{users}[tasks.far]"), "m.toml:33: device `gpu` has only 7 contexts for clients");
+    let second = "[devices.second]\ndriver = \"far\"\nfirmware = \"f\"\nmemory = \"4KiB\"\n\n[devices.gpu]";
+    refused("[devices.gpu]", second, "m.toml:61: more than 1 devices");
+}
+
+#[test]
+fn what_cannot_be_scheduled_is_refused_or_reported() {
+    let twin = "[tasks.twin]\nbinary = \"a/b\"\ncluster = \"left\"\nperiod = \"10ms\"\nbudget = \"9ms\"\n\n[tasks.far]";
+    refused("[tasks.far]", twin, "m.toml:7: the real-time tasks of cluster `left` need 110.0% of 1 CPU");
+    let hard = "[tasks.twin]\nbinary = \"a/b\"\ncluster = \"left\"\nperiod = \"10ms\"\nbudget = \"5ms\"\ndeadline = \
+                \"5ms\"\nhard = true\n\n[tasks.far]";
+    refused(
+        "[tasks.far]",
+        hard,
+        "m.toml:35: task `twin` is hard, but its deadlines cannot be proved: that takes a cluster of one CPU that is \
+         not overloaded, or one with no more tasks than CPUs",
+    );
+    let warned = parse(&GOOD.replace("refuse", "warn").replacen("[tasks.far]", twin, 1)).unwrap();
+    assert_eq!(warned.system.warnings, ["the real-time tasks of cluster `left` need 110.0% of 1 CPU"]);
+    let full = twin.replace("9ms", "8ms");
+    parse(&GOOD.replacen("[tasks.far]", &full, 1)).unwrap();
+}
+
+//--- Programs
+
+/// What is said of a client that is this file.
+fn packed(client: Vec<u8>) -> Result<(), String> {
+    let manifest = parse(GOOD)?;
+    let good = elf(&[Segment(5, 0x20_0000, &[0; 8], 8)]);
+    let firmware = elf(&[Segment(7, 0x4b00_0000, &[0; 8], 8)]);
+    let mut binaries = Binaries::new();
+    binaries.insert("apps/client".into(), client);
+    binaries.insert("apps/server".into(), good.clone());
+    binaries.insert("apps/scripted".into(), good);
+    binaries.insert("engine-core".into(), firmware);
+    let options = PackOptions { cpu_stride: 1, managed: None };
+    manifest.pack(&binaries, options).map(|_| ()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn only_programs_that_can_be_mapped_are_packed() {
+    let refuse = |client: Vec<u8>, why: &str| {
+        assert_eq!(packed(client), Err(format!("m.toml: binary `apps/client` {why}")));
+    };
+    let text = Segment(5, 0x20_0000, &[0; 8], 8);
+    assert_eq!(packed(elf(&[text])), Ok(()));
+    refuse(b"#!/bin/sh\n".to_vec(), "is not a program for this machine: not a 64-bit ELF file");
+    let mut foreign = elf(&[Segment(5, 0x20_0000, &[0; 8], 8)]);
+    foreign[18] = 62;
+    refuse(foreign, "is not a program for this machine: not for AArch64");
+    let mut relocatable = elf(&[Segment(5, 0x20_0000, &[0; 8], 8)]);
+    relocatable[16] = 3;
+    refuse(relocatable, "is not a program for this machine: not linked at fixed addresses");
+    refuse(elf(&[]), "is not a program for this machine: nothing to load");
+    refuse(elf(&[Segment(5, 0x20_0000, &[0; 8], 4)]), "is not a program for this machine: a segment is longer than its memory");
+    let mut cut = elf(&[Segment(5, 0x20_0000, &[0; 8], 8)]);
+    cut.truncate(4097);
+    refuse(cut, "is not a program for this machine: a segment is cut off");
+    refuse(
+        elf(&[Segment(7, 0x20_0000, &[0; 8], 8)]),
+        "has a segment at 0x200000 that is both writable and executable",
+    );
+    for address in [0x20_0010, 0x1000, 0x6000_0000] {
+        let expected = format!(
+            "has a segment at {address:#x}, which is no page of its own between 2 MiB and 1.5 GiB: link it with \
+             linker/task.ld"
+        );
+        refuse(elf(&[Segment(5, address, &[0; 8], 8)]), &expected);
+    }
+    refuse(
+        elf(&[Segment(5, 0x20_0000, &[0; 8], 8192), Segment(6, 0x20_1000, &[0; 8], 8)]),
+        "has a segment at 0x201000, which is no page of its own between 2 MiB and 1.5 GiB: link it with linker/task.ld",
+    );
+}
+
+#[test]
+fn a_program_that_was_not_built_is_named() {
+    let manifest = parse(GOOD).unwrap();
+    let options = PackOptions { cpu_stride: 1, managed: None };
+    let error = manifest.pack(&Binaries::new(), options).unwrap_err();
+    assert_eq!(error.to_string(), "m.toml: binary `apps/client` was not built");
+}

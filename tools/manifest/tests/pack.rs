@@ -1,0 +1,293 @@
+//! What is packed can be read back, and says what the manifest says.
+
+mod common;
+
+use std::path::Path;
+
+use common::{Segment, elf};
+use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::environment;
+use fusee_abi::image::{self, FLAG_ENGINE_CPU, FLAG_MANAGED, System, kind, mapping};
+use fusee_abi::script::{Step, operation};
+use fusee_manifest::{Binaries, Manifest, PackOptions, PackedSystem, layout};
+use zerocopy::FromBytes;
+
+const DEMO: &str = r#"
+[system]
+name = "small"
+board = "virt"
+cpus = 2
+start = "10ms"
+
+[tasks.client]
+binary = "apps/client"
+period = "10ms"
+budget = "2ms"
+phase = "1ms"
+parameters = { size = 7, shift = -1 }
+handles.ee = "engine ee: acquire"
+handles.shared = "region shared: read write"
+handles.server = "endpoint service: call"
+handles.system = "system: shutdown"
+
+[tasks.twin]
+copies = 2
+binary = "apps/client"
+class = "background"
+
+[tasks.driver]
+binary = "apps/server"
+class = "service"
+period = "10ms"
+budget = "1ms"
+handles.service = "endpoint service: receive"
+handles.shared = "region shared: read physical"
+handles.line = "interrupt line: acknowledge"
+handles.event = "notification event: wait"
+
+[tasks.robot]
+script = ["acquire ee", "submit ee 3ms gpu_done", "release ee", "burn 1ms"]
+period = "20ms"
+budget = "5ms"
+handles.ee = "engine ee: acquire"
+
+[endpoints.service]
+server = "driver"
+service_max = "1ms"
+
+[notifications.event]
+
+[interrupts.line]
+line = 72
+notification = "event"
+edge = true
+
+[regions.shared]
+bytes = "8KiB"
+
+[devices.gpu]
+driver = "driver"
+firmware = "engine-core"
+memory = "1MiB"
+
+[engines.ee]
+device = "gpu"
+index = 0
+interrupt = "line"
+"#;
+
+fn manifest() -> Manifest {
+    Manifest::parse(Path::new("m.toml"), DEMO).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn packed(manifest: &Manifest, managed: Option<bool>) -> PackedSystem {
+    let code = [0xd5; 5000];
+    let client = elf(&[
+        Segment(5, 0x20_0000, &code, 5000),
+        Segment(4, 0x20_2000, b"constants", 9),
+        Segment(6, 0x20_3000, b"data", 0x2000),
+    ]);
+    let server = elf(&[Segment(5, 0x20_0000, b"text", 4)]);
+    let firmware = elf(&[Segment(5, 0x4b00_0000, b"firmware", 8), Segment(6, 0x4b00_1000, b"", 64)]);
+    let mut binaries = Binaries::new();
+    binaries.insert("apps/client".into(), client);
+    binaries.insert("apps/scripted".into(), server.clone());
+    binaries.insert("apps/server".into(), server);
+    binaries.insert("engine-core".into(), firmware);
+    let packed = manifest.pack(&binaries, PackOptions { cpu_stride: 2, managed });
+    packed.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The environment of a task, by the mapping it sees it through.
+fn environment<'a>(system: &System<'a>, task: u32) -> Vec<&'a environment::Entry> {
+    let mut mappings = system.mappings().iter();
+    let page = mappings.find(|page| page.task == task && page.address == layout::ENVIRONMENT).unwrap();
+    assert_eq!(page.flags, mapping::READ | mapping::IN_IMAGE);
+    let bytes = &system.bytes()[page.physical as usize..][..4096];
+    let (header, rest) = environment::Header::ref_from_prefix(bytes).unwrap();
+    assert_eq!(header.magic, environment::MAGIC);
+    let (entries, _) = <[environment::Entry]>::ref_from_prefix_with_elems(rest, header.entries as usize).unwrap();
+    entries.iter().collect()
+}
+
+fn entry<'a>(entries: &[&'a environment::Entry], name: &str, kind: u32) -> &'a environment::Entry {
+    let mut padded = [0; 24];
+    padded[..name.len()].copy_from_slice(name.as_bytes());
+    let found = entries.iter().find(|entry| entry.name == padded && entry.kind == kind);
+    found.unwrap_or_else(|| panic!("there is no entry {name} of kind {kind}"))
+}
+
+#[test]
+fn what_is_packed_is_read_back() {
+    let manifest = manifest();
+    let packed = packed(&manifest, None);
+    let system = System::parse(packed.bytes()).unwrap();
+    let header = system.header();
+    assert_eq!((header.cpus, header.cpu_stride, header.start), (2, 2, 10_000_000));
+    assert_eq!(header.flags, FLAG_MANAGED | FLAG_ENGINE_CPU);
+    assert_eq!(header.bytes as usize, packed.bytes().len());
+    let names: Vec<&[u8]> = system.tasks().iter().map(|task| task.name.split(|byte| *byte == 0).next().unwrap()).collect();
+    assert_eq!(names, [&b"client"[..], b"twin1", b"twin2", b"driver", b"robot"]);
+    assert_eq!(system.clusters().len(), 1);
+    assert_eq!(system.clusters()[0].cpus, 3);
+    assert_eq!(system.reservations()[0].phase, 1_000_000);
+    assert_eq!(system.reservations()[0].deadline, 10_000_000);
+    assert_eq!(system.reservations()[1].budget, fusee_manifest::UNLIMITED);
+    assert_eq!(system.endpoints()[0].server, 3);
+    assert_eq!(system.interrupts()[0].edge, 1);
+    assert_eq!(system.tasks()[0].entry, 0x20_0000);
+    // Two clients of the device, two notifications made for them.
+    assert_eq!(system.notifications().len(), 3);
+    assert_eq!(system.notifications()[1].bound_plus_one, 4);
+}
+
+#[test]
+fn the_same_manifest_gives_the_same_bytes() {
+    assert_eq!(packed(&manifest(), None).bytes(), packed(&manifest(), None).bytes());
+}
+
+#[test]
+fn no_page_is_given_out_twice_and_none_is_writable_code() {
+    let packed = packed(&manifest(), None);
+    let system = packed.system();
+    let region = |address: u64| system.regions().iter().any(|region| region.address == address);
+    let mut physical = Vec::new();
+    for one in system.mappings() {
+        let writable_code = mapping::WRITE | mapping::EXECUTE;
+        assert_ne!(one.flags & writable_code, writable_code);
+        if one.flags & mapping::IN_IMAGE != 0 {
+            assert_eq!(one.flags & mapping::WRITE, 0);
+            assert!((one.physical + one.pages * 4096) as usize <= packed.bytes().len());
+        } else if !region(one.address) {
+            physical.push((one.physical, one.physical + one.pages * 4096));
+        }
+        assert_eq!((one.address | one.physical) % 4096, 0);
+    }
+    physical.extend(system.regions().iter().map(|region| (region.physical, region.physical + region.bytes)));
+    physical.sort_unstable();
+    assert!(physical.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{physical:x?}");
+}
+
+#[test]
+fn binaries_are_shared_where_they_are_only_read() {
+    let packed = packed(&manifest(), None);
+    let system = packed.system();
+    let of = |task: u32, address: u64| {
+        *system.mappings().iter().find(|one| one.task == task && one.address == address).unwrap()
+    };
+    let (text, twin) = (of(0, 0x20_0000), of(1, 0x20_0000));
+    assert_eq!(text.flags, mapping::READ | mapping::EXECUTE | mapping::IN_IMAGE);
+    assert_eq!((text.physical, text.pages), (twin.physical, 2));
+    assert_eq!(packed.bytes()[text.physical as usize..][..5000], [0xd5; 5000]);
+    let (data, twin) = (of(0, 0x20_3000), of(1, 0x20_3000));
+    assert_eq!(data.flags, mapping::READ | mapping::WRITE | mapping::FILL);
+    assert_ne!(data.physical, twin.physical);
+    assert_eq!((data.source_offset, data.source_bytes, data.pages), (twin.source_offset, 4, 2));
+    assert_eq!(&packed.bytes()[data.source_offset as usize..][..4], b"data");
+    let stack = of(0, layout::STACK_TOP - 16 * 1024);
+    assert_eq!((stack.pages, stack.flags), (4, mapping::READ | mapping::WRITE | mapping::FILL));
+}
+
+#[test]
+fn a_client_finds_in_its_environment_what_it_needs() {
+    let manifest = manifest();
+    let packed = packed(&manifest, None);
+    let system = packed.system();
+    let client = environment(&system, 0);
+    let ee = entry(&client, "ee", kind::ENGINE);
+    assert_eq!(ee.handle, HandleValue::new(0, 1).0);
+    let doorbell = entry(&client, "ee", environment::kind::DOORBELL);
+    assert_eq!(doorbell.address, layout::DOORBELLS);
+    assert_eq!(entry(&client, "size", environment::kind::PARAMETER).address, 7);
+    assert_eq!(entry(&client, "shift", environment::kind::PARAMETER).address, u64::MAX);
+    assert_eq!(entry(&client, "context", environment::kind::PARAMETER).address, 1);
+    let shared = entry(&client, "shared", kind::REGION);
+    assert_eq!((shared.address, shared.bytes, shared.physical), (layout::REGIONS, 8192, 0));
+    assert_eq!(entry(&client, "kick", kind::REGION).physical, 0);
+    entry(&client, "status", kind::REGION);
+    entry(&client, "gpu_done", kind::NOTIFICATION);
+
+    let driver = environment(&system, 3);
+    assert_eq!(entry(&driver, "shared", kind::REGION).physical, system.regions()[0].physical);
+    assert_eq!(entry(&driver, "context.client", environment::kind::PARAMETER).address, 1);
+    assert_eq!(entry(&driver, "context.robot", environment::kind::PARAMETER).address, 2);
+    let control = entry(&driver, "control", kind::REGION);
+    assert_eq!(control.physical, manifest.system.devices[0].control);
+    entry(&driver, "done.robot", kind::NOTIFICATION);
+    let ring = entry(&driver, "ring.client", kind::REGION);
+    assert_eq!(ring.address, 0, "the driver does not map its clients' rings");
+    assert_ne!(ring.physical, 0);
+
+    let handle = system.handles().iter().find(|handle| handle.task == 0 && handle.slot == 3).unwrap();
+    assert_eq!((handle.kind, handle.rights, handle.badge), (kind::SYSTEM, rights::SHUTDOWN, 1));
+    let slots: Vec<u32> = system.handles().iter().filter(|one| one.task == 3).map(|one| one.slot).collect();
+    assert!(slots.iter().enumerate().all(|(index, slot)| *slot == index as u32), "{slots:?}");
+}
+
+#[test]
+fn doorbells_are_held_back_only_where_locks_are_enforced() {
+    let manifest = manifest();
+    for (managed, expected) in [(None, mapping::HELD_BACK), (Some(false), 0)] {
+        let packed = packed(&manifest, managed);
+        let system = packed.system();
+        assert_eq!(system.header().flags & FLAG_MANAGED != 0, expected != 0);
+        assert_eq!(system.engine_users().len(), 2);
+        for user in system.engine_users() {
+            let mut mappings = system.mappings().iter();
+            let page = mappings.find(|one| one.task == user.task && one.address == user.address).unwrap();
+            assert_eq!(page.flags & mapping::HELD_BACK, expected);
+            assert_eq!(page.physical, user.doorbell);
+        }
+    }
+    let device = &manifest.system.devices[0];
+    let user = manifest.system.engine_users[1];
+    assert_eq!(user.doorbell, device.doorbells + 2 * 4096);
+    assert_eq!(user.retired, device.status + 2 * 4);
+}
+
+#[test]
+fn a_script_becomes_steps() {
+    let packed = packed(&manifest(), None);
+    let system = packed.system();
+    let robot = environment(&system, 4);
+    let script = entry(&robot, "script", environment::kind::SCRIPT);
+    let page = system.mappings().iter().find(|one| one.task == 4 && one.address == layout::SCRIPT).unwrap();
+    let bytes = &system.bytes()[page.physical as usize..][..script.bytes as usize];
+    let steps = <[Step]>::ref_from_bytes(bytes).unwrap();
+    let done = entry(&robot, "gpu_done", kind::NOTIFICATION).handle;
+    let engine = entry(&robot, "ee", kind::ENGINE).handle;
+    let step = |operation, handle, value| Step { operation, selector: 0, handle, value };
+    assert_eq!(
+        steps,
+        [
+            step(operation::ACQUIRE, engine, 0),
+            step(operation::SUBMIT, done, 3_000_000),
+            step(operation::RELEASE, engine, 0),
+            step(operation::BURN, 0, 1_000_000),
+        ]
+    );
+}
+
+#[test]
+fn the_firmware_follows_its_description() {
+    let packed = packed(&manifest(), None);
+    let header = packed.system().header();
+    assert_eq!(header.firmware_entry, 0x4b00_0000);
+    assert_eq!(header.firmware_load, 0x4b00_0000 - image::PAGE);
+    assert_eq!(header.firmware_argument, header.firmware_load);
+    let blob = &packed.bytes()[header.firmware_offset as usize..][..header.firmware_bytes as usize];
+    assert_eq!(&blob[4096..4104], b"firmware");
+    // Zeroed memory is part of it.
+    assert_eq!(blob.len(), 4096 + 0x1000 + 64);
+}
+
+#[test]
+fn without_programs_the_tables_are_the_same() {
+    let manifest = manifest();
+    let options = PackOptions { cpu_stride: 1, managed: None };
+    let tables = manifest.pack_tables(options).unwrap_or_else(|error| panic!("{error}"));
+    let system = tables.system();
+    assert_eq!(system.tasks().len(), 5);
+    assert_eq!(system.handles().len(), packed(&manifest, None).system().handles().len());
+    assert_eq!(system.header().flags & FLAG_ENGINE_CPU, 0);
+}

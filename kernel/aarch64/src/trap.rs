@@ -35,11 +35,14 @@ enum Next {
 
 /// `svc`. The vector calls it with the CPU it runs on. Null: go on with the thread that trapped; the kernel
 /// has written to its `x0` to `x18` and program counter at most.
+///
+/// The short paths are inlined here; everything else is a call at the end of the function, so that the short
+/// ones need no stack.
 #[unsafe(export_name = "fusee_syscall")]
 extern "C" fn syscall(cpu: &mut Cpu) -> *mut Frame {
     let (mut guard, waited) = STATE.lock();
     let state = &mut *guard;
-    // Waiting must be booked: not shortly.
+    // A wait must be booked, which the short paths do not.
     if waited == Nanoseconds::ZERO
         && let Some(thread) = state.kernel.quick_call(&mut state.board, cpu.id)
     {
@@ -53,9 +56,10 @@ extern "C" fn syscall(cpu: &mut Cpu) -> *mut Frame {
     long_syscall(cpu, guard, waited)
 }
 
+/// `svc` the long way round.
 #[inline(never)]
 fn long_syscall(cpu: &mut Cpu, guard: Guard<'_, State>, waited: Nanoseconds) -> *mut Frame {
-    match enter(cpu, Trap::Syscall, None, guard, waited) {
+    match decide(cpu, guard, Entry { trap: Trap::Syscall, at: None, waited }) {
         Next::Same => ptr::null_mut(),
         Next::Other(frame) => frame,
         Next::Idle => idle(cpu),
@@ -75,8 +79,7 @@ extern "C" fn interrupt(cpu: &mut Cpu) -> *mut Frame {
 /// Any other exception from EL0, told by its syndrome. Null as above.
 #[unsafe(export_name = "fusee_fault")]
 extern "C" fn fault(cpu: &mut Cpu, syndrome: u64) -> *mut Frame {
-    let (guard, waited) = STATE.lock();
-    match enter(cpu, Trap::Fault(fault::decode(syndrome)), None, guard, waited) {
+    match enter(cpu, Trap::Fault(fault::decode(syndrome)), None) {
         Next::Same => ptr::null_mut(),
         Next::Other(frame) => frame,
         Next::Idle => idle(cpu),
@@ -95,10 +98,7 @@ fn take_interrupt(cpu: &mut Cpu) -> Next {
     let at = clock::now();
     let number = fusee_bsp::gic::acknowledge();
     let next = match interrupts::cause(number) {
-        Cause::Trap(trap) => {
-            let (guard, waited) = STATE.lock();
-            enter(cpu, trap, Some(at), guard, waited)
-        }
+        Cause::Trap(trap) => enter(cpu, trap, Some(at)),
         Cause::Nothing => return Next::Same,
         Cause::Unknown => {
             interrupts::refuse(number);
@@ -111,9 +111,16 @@ fn take_interrupt(cpu: &mut Cpu) -> Next {
 
 /// One trap through the kernel, and everything its outcome asks for.
 #[inline(always)]
-fn enter(cpu: &mut Cpu, trap: Trap, at: Option<Instant>, mut guard: Guard<'_, State>, waited: Nanoseconds) -> Next {
+fn enter(cpu: &mut Cpu, trap: Trap, at: Option<Instant>) -> Next {
+    let (guard, waited) = STATE.lock();
+    decide(cpu, guard, Entry { trap, at, waited })
+}
+
+/// The same, with the lock already held.
+#[inline(always)]
+fn decide(cpu: &mut Cpu, mut guard: Guard<'_, State>, entry: Entry) -> Next {
     let state = &mut *guard;
-    let outcome = state.kernel.trap(&mut state.board, cpu.id, Entry { trap, at, waited });
+    let outcome = state.kernel.trap(&mut state.board, cpu.id, entry);
     let same = cpu.runs(outcome.run);
     if !same {
         cpu.switch(outcome.run);

@@ -42,8 +42,7 @@ const ROWS: [Row; 8] = [
 pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
     let workspace = Workspace { traced: false, ..Workspace::open(install)? };
     let image = workspace.image(&arguments.manifest, Profile::Det, false)?;
-    let options =
-        system::RunOptions { echo: false, seconds: arguments.seconds, quantum: 10, arguments: Vec::new() };
+    let options = system::RunOptions { echo: false, seconds: arguments.seconds, quantum: 10, arguments: Vec::new() };
     let run = system::run(&workspace, &image, &options)?;
     if let Ok(trace) = &run.trace {
         system::keep_trace(&workspace.root, &image.manifest, trace)?;

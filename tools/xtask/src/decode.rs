@@ -61,17 +61,21 @@ impl Symbols {
             while let Ok(Some(frame)) = frames.next() {
                 let function = frame.function.as_ref().and_then(|function| function.demangle().ok());
                 let function = function.map_or_else(|| "?".to_owned(), Cow::into_owned);
-                let place = frame.location.map(|place| {
-                    format!("{}:{}", shorten(place.file.unwrap_or("?")), place.line.unwrap_or_default())
-                });
+                let place = frame
+                    .location
+                    .map(|place| format!("{}:{}", shorten(place.file.unwrap_or("?")), place.line.unwrap_or_default()));
                 found.push(format!("{function} ({})", place.unwrap_or_else(|| "?".into())));
             }
         }
         if found.is_empty() {
-            let inside = |(start, size, _): &&(u64, u64, String)| address >= *start && address - *start < (*size).max(4);
-            found.extend(self.functions.iter().find(inside).map(|(start, _, name)| {
-                format!("{:#}+{:#x}", rustc_demangle::demangle(name), address - start)
-            }));
+            let inside =
+                |(start, size, _): &&(u64, u64, String)| address >= *start && address - *start < (*size).max(4);
+            found.extend(
+                self.functions
+                    .iter()
+                    .find(inside)
+                    .map(|(start, _, name)| format!("{:#}+{:#x}", rustc_demangle::demangle(name), address - start)),
+            );
         }
         found
     }

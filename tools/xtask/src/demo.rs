@@ -1,19 +1,181 @@
-//! What only the demo does after its run.
+//! What only the demo does after its run: compares what the GPU found with the truth, and keeps the frames.
+//!
+//! The truth is computed here, from the same photograph and the same shaking, but not the same way: where the
+//! GPU searches for the displacement, the host knows it.
 
-use anyhow::Result;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
 
+use anyhow::{Context, Result, bail};
+use demo::{FRAME_BYTES, HEIGHT, WIDTH, record, render_row, shake};
+use fusee_abi::trace::Ledger;
+use fusee_accel_contract::CONTROL_LATE_COMPLETIONS;
+use fusee_manifest::trace::Trace;
+
+use crate::report;
 use crate::system::{Image, Run, Workspace};
 
 /// The system that `cargo xtask run` runs.
 pub const MANIFEST: &str = "userland/demo/demo.toml";
 /// Its name in the manifest.
 const NAME: &str = "demo";
+/// Where frames are written, from the repository.
+const FRAMES: &str = "target/demo";
 
 /// Looks at what the demo left in its regions; `true` if it is as it should be. Other systems are left alone.
-pub fn after_run(_workspace: &Workspace, image: &Image, _run: &Run) -> Result<bool> {
-    if image.manifest.system.name != NAME {
+///
+/// A managed run must be perfect: every displacement, every byte, every deadline of `control` and
+/// `stabiliser`. An unmanaged one must tell the truth about the frames it got done.
+pub fn after_run(workspace: &Workspace, image: &Image, run: &Run) -> Result<bool> {
+    let system = &image.manifest.system;
+    if system.name != NAME {
         return Ok(true);
     }
-    // Here: read regions with `run.outcome.memory.read(physical, bytes)`, write frames as PNG, check displacements.
-    Ok(true)
+    let Ok(trace) = &run.trace else { bail!("the run left no trace") };
+    let (_, region) = system.regions.iter().find(|(name, _)| name == "record").context("region `record` is gone")?;
+    let bytes = run.outcome.memory.read(region.physical, record::BYTES)?;
+    let count = frame_count(image)?;
+    let folder = workspace.root.join(FRAMES).join(if image.unmanaged { "unmanaged" } else { "frames" });
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::create_dir_all(&folder)?;
+
+    let mut seen = Seen::default();
+    for frame in 0..count {
+        let Some(entry) = Entry::read(&bytes, frame) else { continue };
+        seen.processed += 1;
+        seen.recovered += u32::from(entry.displacement == shake(frame as u32));
+        let expected = stabilised(frame as u32, shake(frame as u32));
+        seen.equal += u32::from(entry.pixels == expected);
+        write_png(&folder.join(format!("{frame:03}.png")), entry.pixels)?;
+    }
+    let device = system.devices.first().context("the demo has a device")?;
+    let late = run.outcome.memory.read(device.control + CONTROL_LATE_COMPLETIONS, 4)?;
+    let late = u32::from_le_bytes(late.try_into().expect("four bytes were asked for"));
+    let missed = ["control", "stabiliser"].map(|task| missed(trace, image, task));
+
+    println!("displacements recovered: {} of {count}", seen.recovered);
+    println!("stabilised frames equal to the reference: {} of {count} ({FRAMES})", seen.equal);
+    println!("deadlines missed: control {}, stabiliser {}", missed[0], missed[1]);
+    println!("late completions of the device model: {late}");
+
+    let truthful = seen.recovered == seen.processed && seen.equal == seen.processed && late == 0 && missed[0] == 0;
+    let perfect = truthful && seen.processed as usize == count && missed[1] == 0;
+    if image.unmanaged {
+        if truthful {
+            println!("{}", report::yellow("Without management the GPU is right, and late."));
+        }
+        return Ok(truthful);
+    }
+    if perfect {
+        println!("{}", report::green("The demo is right: every frame, every deadline."));
+    }
+    Ok(perfect)
+}
+
+#[derive(Default)]
+struct Seen {
+    processed: u32,
+    recovered: u32,
+    equal: u32,
+}
+
+/// What the stabiliser recorded of one frame.
+struct Entry<'a> {
+    displacement: (i32, i32),
+    pixels: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    /// `None` if the frame was never processed.
+    fn read(bytes: &'a [u8], frame: usize) -> Option<Entry<'a>> {
+        let word = |offset: usize| {
+            let start = record::entry(frame) + offset;
+            Some(i32::from_le_bytes(bytes.get(start..start + 4)?.try_into().ok()?))
+        };
+        let pixels = bytes.get(record::frame(frame)..record::frame(frame) + FRAME_BYTES)?;
+        (word(0)? == 1).then_some(Entry { displacement: (word(4)?, word(8)?), pixels })
+    }
+}
+
+/// The frame as the camera delivered it, moved back by the true displacement; pixels beyond the border equal
+/// the border.
+fn stabilised(frame: u32, (dx, dy): (i32, i32)) -> Vec<u8> {
+    let mut rows = vec![[0; WIDTH]; HEIGHT];
+    for (y, row) in rows.iter_mut().enumerate() {
+        render_row(frame, y, row);
+    }
+    let clamped = |at: usize, by: i32, size: usize| (at as i32 - by).clamp(0, size as i32 - 1) as usize;
+    let mut moved = Vec::with_capacity(FRAME_BYTES);
+    for y in 0..HEIGHT {
+        moved.extend((0..WIDTH).map(|x| rows[clamped(y, dy, HEIGHT)][clamped(x, dx, WIDTH)]));
+    }
+    moved
+}
+
+/// How many frames the manifest asks the camera for.
+fn frame_count(image: &Image) -> Result<usize> {
+    let tasks = &image.manifest.system.tasks;
+    let camera = tasks.iter().find(|task| task.name == "camera").context("task `camera` is gone")?;
+    let count = camera.environment.iter().find(|entry| entry.name == "count").context("parameter `count` is gone")?;
+    let count = usize::try_from(count.address)?;
+    if count > record::FRAMES {
+        bail!("the record has room for {} frames, not for {count}", record::FRAMES);
+    }
+    Ok(count)
+}
+
+/// Deadlines that `task` missed, late releases that were given up included.
+fn missed(trace: &Trace, image: &Image, task: &str) -> u64 {
+    let ledgers = trace.ledgers();
+    let index = image.manifest.system.tasks.iter().position(|one| one.name == task).unwrap_or(usize::MAX);
+    let of = |ledger: Ledger| ledgers.get(&(ledger as u16, index as u16)).copied().unwrap_or(0);
+    of(Ledger::Misses) + of(Ledger::Skipped)
+}
+
+fn write_png(path: &Path, pixels: &[u8]) -> Result<()> {
+    let file = BufWriter::new(File::create(path).with_context(|| path.display().to_string())?);
+    let mut encoder = png::Encoder::new(file, WIDTH as u32, HEIGHT as u32);
+    encoder.set_color(png::ColorType::Grayscale);
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.write_header()?.write_image_data(pixels)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fusee_accel_contract::ImageSize;
+    use fusee_device_model::kernels;
+
+    fn render(frame: u32) -> Vec<u8> {
+        let mut pixels = Vec::new();
+        for y in 0..HEIGHT {
+            let mut row = [0; WIDTH];
+            render_row(frame, y, &mut row);
+            pixels.extend_from_slice(&row);
+        }
+        pixels
+    }
+
+    #[test]
+    fn the_camera_shakes_in_all_directions_but_not_at_first() {
+        assert_eq!(shake(0), (0, 0));
+        let all: Vec<_> = (1..90).map(shake).collect();
+        assert!(all.iter().any(|(dx, dy)| *dx < -3 && *dy > 0) && all.iter().any(|(dx, dy)| *dx > 3 && *dy < 0));
+    }
+
+    /// The reference moves frames without the device's kernels; both must agree on every byte.
+    #[test]
+    fn the_reference_agrees_with_the_kernel_of_the_device() {
+        let size = ImageSize { width: WIDTH as u16, height: HEIGHT as u16 };
+        for frame in [0, 1, 17, 89] {
+            let (dx, dy) = shake(frame);
+            let mut moved = vec![0; FRAME_BYTES];
+            kernels::shift(&render(frame), size, (-dx, -dy), &mut moved);
+            assert_eq!(moved, stabilised(frame, (dx, dy)), "frame {frame}");
+        }
+    }
 }

@@ -93,9 +93,8 @@ fn fault_report(
     }
     let _ = write!(text, "\n  at {} us on CPU {}, syndrome {:#x}", fault.time / 1_000, fault.cpu, fault.object);
     let program = task.and_then(|task| image.programs.binaries.get(&task.binary));
-    let symbols = program.and_then(|path| {
-        symbols.entry(path.clone()).or_insert_with(|| Symbols::read(path).ok()).as_ref()
-    });
+    let symbols =
+        program.and_then(|path| symbols.entry(path.clone()).or_insert_with(|| Symbols::read(path).ok()).as_ref());
     for (label, number) in [("pc", 32), ("lr", 30)] {
         let Some(address) = register(number) else { continue };
         // A link register names the instruction after the call.

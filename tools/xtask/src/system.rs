@@ -10,10 +10,10 @@ use fusee_manifest::{Manifest, PackOptions, Profile};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::build::{self, Builder, Programs};
+use crate::decode;
 use crate::qemu::{self, Outcome};
 use crate::report;
 use crate::toolchain::{self, Toolchain};
-use crate::decode;
 
 /// The repository, and the programs we call.
 pub struct Workspace {
@@ -29,6 +29,8 @@ pub struct Workspace {
 
 /// A bootable image, and what it was made of.
 pub struct Image {
+    /// Whether engine locks are off.
+    pub unmanaged: bool,
     /// The image.
     pub path: PathBuf,
     /// The system in it.
@@ -106,13 +108,7 @@ impl Workspace {
     }
 
     /// Joins programs that are already built.
-    pub fn image_of(
-        &self,
-        manifest: Manifest,
-        programs: Programs,
-        profile: Profile,
-        unmanaged: bool,
-    ) -> Result<Image> {
+    pub fn image_of(&self, manifest: Manifest, programs: Programs, profile: Profile, unmanaged: bool) -> Result<Image> {
         let board = &manifest.system.board;
         let stride = board.profiles.get(&profile).context("the board does not have this profile")?.cpu_stride;
         let options = PackOptions { cpu_stride: stride, managed: unmanaged.then_some(false) };
@@ -125,7 +121,7 @@ impl Workspace {
         let draft = path.with_extension(format!("{}.draft", std::process::id()));
         std::fs::write(&draft, bytes)?;
         std::fs::rename(&draft, &path)?;
-        Ok(Image { path, manifest, profile, programs })
+        Ok(Image { path, manifest, profile, programs, unmanaged })
     }
 }
 

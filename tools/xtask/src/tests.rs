@@ -231,12 +231,8 @@ fn run_case(workspace: &Workspace, case: &Case, programs: &Programs, bless: bool
     let Some(expected) = &case.manifest.expectations else { return Ok(Vec::new()) };
     let programs = Programs { kernel: programs.kernel.clone(), binaries: programs.binaries.clone() };
     let image = workspace.image_of(case.manifest.clone(), programs, case.profile, false)?;
-    let options = RunOptions {
-        echo: false,
-        seconds: expected.seconds.unwrap_or(60),
-        quantum: 10,
-        arguments: Vec::new(),
-    };
+    let options =
+        RunOptions { echo: false, seconds: expected.seconds.unwrap_or(60), quantum: 10, arguments: Vec::new() };
     let run = system::run(workspace, &image, &options)?;
     let mut problems = compare(&image, &run, expected);
     if expected.golden && case.profile == Profile::Det {

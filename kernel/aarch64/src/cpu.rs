@@ -22,8 +22,6 @@ pub struct Cpu {
     running: Option<ThreadId>,
     /// Whether that thread's floating-point registers are in the hardware.
     float_live: bool,
-    /// `TTBR0_EL1`.
-    translation: u64,
 }
 
 const STACK: usize = 4 * 4096;
@@ -51,7 +49,7 @@ unsafe impl Sync for Areas {}
 const EMPTY: Area = Area {
     guard: [0; GUARD],
     stack: [0; STACK - GUARD - size_of::<Cpu>()],
-    cpu: Cpu { id: CpuId(0), running: None, float_live: false, translation: 0 },
+    cpu: Cpu { id: CpuId(0), running: None, float_live: false },
 };
 
 /// Boot code finds the boot CPU's stack here.
@@ -119,6 +117,19 @@ impl Cpu {
         self.running = next;
     }
 
+    /// Whether the thread on this CPU has used floating point since it came.
+    #[inline(always)]
+    pub fn has_float(&self) -> bool {
+        self.float_live
+    }
+
+    /// [`Cpu::switch`] for a thread that has not used floating point.
+    #[inline(always)]
+    pub fn switch_without_float(&mut self, next: ThreadId) {
+        debug_assert!(!self.float_live);
+        self.running = Some(next);
+    }
+
     #[cold]
     fn put_float_away(&mut self) {
         self.float_live = false;
@@ -140,17 +151,15 @@ impl Cpu {
     /// The frame of `thread`, which [`Cpu::switch`] has made the thread on this CPU; its address space is the
     /// current one from here on.
     #[inline(always)]
-    pub fn dispatch(&mut self, thread: ThreadId) -> *mut Frame {
+    pub fn dispatch(&self, thread: ThreadId) -> *mut Frame {
         let frame = frame::of(thread);
-        // SAFETY: in bounds and initialised: `frame::of`. The field is written only at boot.
+        // SAFETY: in bounds: one of the kernel's threads. The field is written only at boot.
         let translation = unsafe { (*frame).translation };
-        if translation != self.translation {
-            self.translation = translation;
-            // SAFETY: `translation` names a level 1 table that boot code filled (`spaces::build`) and nobody
-            // frees, and an address-space number that no other table uses. The kernel itself is mapped
-            // through TTBR1_EL1. No `isb`: the exception return that follows is one.
-            unsafe { asm!("msr ttbr0_el1, {}", in(reg) translation, options(nostack, preserves_flags)) };
-        }
+        // No look whether it is the current one: each thread has an address space of its own.
+        // SAFETY: `translation` names a level 1 table that boot code filled (`spaces::build`) and nobody frees,
+        // and an address-space number that no other table uses. The kernel itself is mapped through
+        // TTBR1_EL1. No `isb`: the exception return that follows is one.
+        unsafe { asm!("msr ttbr0_el1, {}", in(reg) translation, options(nostack, preserves_flags)) };
         frame
     }
 }

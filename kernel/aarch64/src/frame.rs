@@ -3,7 +3,7 @@
 //! The vectors save into a frame and restore from it by offset; the assertions below hold both sides
 //! together.
 
-use core::arch::global_asm;
+use core::arch::{asm, global_asm};
 use core::cell::UnsafeCell;
 use core::mem::{offset_of, size_of};
 
@@ -36,7 +36,6 @@ const _: () = assert!(offset_of!(Registers, program_counter) == 256);
 const _: () = assert!(offset_of!(Registers, state) == 264);
 const _: () = assert!(offset_of!(Frame, float) == 288);
 const _: () = assert!(size_of::<Frame>() == 832);
-const _: () = assert!(THREADS.is_power_of_two());
 
 impl Frame {
     const EMPTY: Frame =
@@ -44,27 +43,55 @@ impl Frame {
 }
 
 /// The frames of all threads. Who may touch which is settled outside: see [`of`].
-struct Frames(UnsafeCell<[Frame; THREADS]>);
+///
+/// Thread ids count from one, and so does this array: its first frame is nobody's, and spares each access a
+/// subtraction.
+struct Frames(UnsafeCell<[Frame; THREADS + 1]>);
 
 // SAFETY: a frame is touched by one CPU at a time: the one its thread is `on`, or the holder of the kernel's
 // lock while it is `off` (DESIGN section 1; `kernel/core` keeps `on` a partial injection).
 unsafe impl Sync for Frames {}
 
-static FRAMES: Frames = Frames(UnsafeCell::new([Frame::EMPTY; THREADS]));
+static FRAMES: Frames = Frames(UnsafeCell::new([Frame::EMPTY; THREADS + 1]));
 
 /// The frame of `thread`. Making the pointer is always safe; using it needs the right to: the caller is the
-/// CPU the thread is `on`, or holds the kernel's lock while it is `off`.
+/// CPU the thread is `on`, or holds the kernel's lock while it is `off`; and `thread` is one of the kernel's,
+/// which has no more than `THREADS`.
 #[inline(always)]
 pub fn of(thread: ThreadId) -> *mut Frame {
-    // The remainder keeps the access inside without a branch; ids are below THREADS anyway.
-    FRAMES.0.get().cast::<Frame>().wrapping_add(thread.index() % THREADS)
+    debug_assert!(thread.index() < THREADS);
+    FRAMES.0.get().cast::<Frame>().wrapping_add(usize::from(thread.number()))
 }
 
-/// The message words of `thread`. As for [`of`].
+/// Copies the message words of `from` to `to`.
+///
+/// # Safety
+/// The caller may use both frames: see [`of`].
 #[inline(always)]
-pub fn message(thread: ThreadId) -> *mut [u64; MESSAGE_WORDS] {
+pub unsafe fn copy_message(from: ThreadId, to: ThreadId) {
     const OFFSET: usize = offset_of!(Frame, registers) + FIRST_WORD * size_of::<u64>();
-    of(thread).wrapping_byte_add(OFFSET).cast()
+    const _: () = assert!(MESSAGE_WORDS == 6 && OFFSET == 16);
+    // SAFETY: six words of either frame, aligned to eight bytes; ours: promised by our caller. In assembly,
+    // because the compiler calls `memmove` for six words.
+    unsafe {
+        asm!(
+            "ldp {0}, {1}, [{from}, #16]",
+            "ldp {2}, {3}, [{from}, #32]",
+            "ldp {4}, {5}, [{from}, #48]",
+            "stp {0}, {1}, [{to}, #16]",
+            "stp {2}, {3}, [{to}, #32]",
+            "stp {4}, {5}, [{to}, #48]",
+            out(reg) _,
+            out(reg) _,
+            out(reg) _,
+            out(reg) _,
+            out(reg) _,
+            out(reg) _,
+            from = in(reg) of(from),
+            to = in(reg) of(to),
+            options(nostack, preserves_flags)
+        );
+    }
 }
 
 unsafe extern "C" {

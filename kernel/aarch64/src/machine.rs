@@ -82,19 +82,17 @@ impl Machine for Board {
 
     #[inline(always)]
     fn registers(&mut self, thread: ThreadId) -> &mut Registers {
-        // SAFETY: in bounds and initialised: `frame::of`. Ours: the kernel asks only for the trapping thread
-        // and for threads that are `off` (`Machine`'s contract), and we are called under its lock. The
-        // reference borrows `self`, so that there is one at a time.
+        // SAFETY: in bounds: the kernel names only threads of its arena, which is as large as the array of
+        // frames. Initialised: a static. Ours: the kernel asks only for the trapping thread and for threads
+        // that are `off` (`Machine`'s contract), and we are called under its lock. The reference borrows
+        // `self`, so that there is one at a time.
         unsafe { &mut (*frame::of(thread)).registers }
     }
 
     #[inline(always)]
     fn copy_message(&mut self, from: ThreadId, to: ThreadId) {
-        let (from, to) = (frame::message(from), frame::message(to));
-        // SAFETY: in bounds and initialised: `frame::message`. Ours: as in `registers`.
-        let words = unsafe { from.read() };
-        // SAFETY: the same; the load has ended, so `from` may be `to`.
-        unsafe { to.write(words) };
+        // SAFETY: as in `registers`, for both.
+        unsafe { frame::copy_message(from, to) };
     }
 
     #[inline]

@@ -62,7 +62,7 @@ pub unsafe fn build(
         let space = Space::new(pool).map_err(|_| SpaceError::OutOfTables)?;
         let Some(thread) = ThreadId::new(index) else { return Err(SpaceError::TooManyTasks) };
         let frame = frame::of(thread);
-        // SAFETY: nobody else uses any frame yet: promised by our caller.
+        // SAFETY: in bounds by the test above; nobody else uses any frame yet: promised by our caller.
         let frame = unsafe { &mut *frame };
         frame.translation = number(index) << 48 | space.base();
         frame.registers = Registers { stack: task.stack_top, program_counter: task.entry, ..Registers::EMPTY };
@@ -122,7 +122,8 @@ fn space_of(system: &System<'_>, task: u32) -> Option<Space> {
     let index = task as usize;
     system.tasks().get(index)?;
     let frame = frame::of(ThreadId::new(index)?);
-    // SAFETY: boot is alone with the frames: `build`'s caller promised.
+    // SAFETY: in bounds: `build` has tested the number of tasks. Boot is alone with the frames: its caller
+    // promised.
     let base = unsafe { (*frame).translation };
     // SAFETY: `build` put the base of the task's address space there, before any call.
     Some(unsafe { Space::from_base(base) })

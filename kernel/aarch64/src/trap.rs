@@ -3,13 +3,14 @@
 use core::arch::asm;
 use core::ptr;
 
+use fusee_kernel_core::id::ThreadId;
 use fusee_kernel_core::{Entry, Kernel, Outcome, Trap};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::cpu::Cpu;
 use crate::frame::Frame;
 use crate::interrupts::{self, Cause};
-use crate::lock::{Guard, TicketLock};
+use crate::lock::{Guard, Ticket, TicketLock};
 use crate::machine::Board;
 use crate::{clock, fault};
 
@@ -40,19 +41,30 @@ enum Next {
 /// ones need no stack.
 #[unsafe(export_name = "fusee_syscall")]
 extern "C" fn syscall(cpu: &mut Cpu) -> *mut Frame {
-    let (mut guard, waited) = STATE.lock();
+    let mut guard = match STATE.queue() {
+        Ok(guard) => guard,
+        Err(ticket) => return late_syscall(cpu, ticket),
+    };
     let state = &mut *guard;
-    // A wait must be booked, which the short paths do not.
-    if waited == Nanoseconds::ZERO
-        && let Some(thread) = state.kernel.quick_call(&mut state.board, cpu.id)
-    {
-        if cpu.runs(Some(thread)) {
-            return ptr::null_mut();
-        }
-        cpu.switch(Some(thread));
-        drop(guard);
-        return cpu.dispatch(thread);
+    let Some(thread) = state.kernel.quick_call(&mut state.board, cpu.id) else {
+        return long_syscall(cpu, guard, Nanoseconds::ZERO);
+    };
+    if cpu.runs(Some(thread)) {
+        return ptr::null_mut();
     }
+    if cpu.has_float() {
+        return switch_with_float(cpu, guard, thread);
+    }
+    cpu.switch_without_float(thread);
+    drop(guard);
+    cpu.dispatch(thread)
+}
+
+/// `svc` that has to wait for the lock. The wait must be booked, which the short paths do not.
+#[cold]
+#[inline(never)]
+fn late_syscall(cpu: &mut Cpu, ticket: Ticket<'_, State>) -> *mut Frame {
+    let (guard, waited) = ticket.wait();
     long_syscall(cpu, guard, waited)
 }
 
@@ -64,6 +76,14 @@ fn long_syscall(cpu: &mut Cpu, guard: Guard<'_, State>, waited: Nanoseconds) -> 
         Next::Other(frame) => frame,
         Next::Idle => idle(cpu),
     }
+}
+
+/// The end of a short `svc` of a thread that has used floating point.
+#[inline(never)]
+fn switch_with_float(cpu: &mut Cpu, guard: Guard<'_, State>, thread: ThreadId) -> *mut Frame {
+    cpu.switch(Some(thread));
+    drop(guard);
+    cpu.dispatch(thread)
 }
 
 /// An interrupt. Null: go on with the thread it interrupted.

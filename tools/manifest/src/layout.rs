@@ -23,5 +23,5 @@ pub const DOORBELLS: u64 = 0xC000_0000;
 /// Distance of doorbell pages: between two of them a page stays unmapped.
 pub const DOORBELL_STEP: u64 = 2 * PAGE;
 /// Entries that fit into an environment page.
-pub const ENVIRONMENT_ENTRIES: usize = (PAGE as usize - size_of::<fusee_abi::environment::Header>())
-    / size_of::<fusee_abi::environment::Entry>();
+pub const ENVIRONMENT_ENTRIES: usize =
+    (PAGE as usize - size_of::<fusee_abi::environment::Header>()) / size_of::<fusee_abi::environment::Entry>();

@@ -105,7 +105,13 @@ impl<'a> Packer<'a> {
             None => 0,
         };
         let stack = self.system.allocate(&task.name, task.stack)?;
-        self.map(index, mapping::READ | mapping::WRITE | mapping::FILL, layout::STACK_TOP - task.stack, stack, task.stack);
+        self.map(
+            index,
+            mapping::READ | mapping::WRITE | mapping::FILL,
+            layout::STACK_TOP - task.stack,
+            stack,
+            task.stack,
+        );
         let mut entries = task.environment.clone();
         if !task.script.is_empty() {
             let steps = task.script.as_bytes();
@@ -301,8 +307,7 @@ fn values<T: Clone>(named: &[(String, T)]) -> Vec<T> {
 }
 
 fn environment_page(task: &str, entries: &[Entry]) -> Vec<u8> {
-    let header =
-        environment::Header { magic: environment::MAGIC, entries: entries.len() as u64, task: padded(task) };
+    let header = environment::Header { magic: environment::MAGIC, entries: entries.len() as u64, task: padded(task) };
     let mut page = header.as_bytes().to_vec();
     for entry in entries {
         let record = environment::Entry {

@@ -82,6 +82,8 @@ pub struct Task {
     pub binary: String,
     /// Its script; empty if it has none.
     pub script: Vec<Step>,
+    /// What the simulator runs in place of its program; empty if nothing is said.
+    pub model: Vec<Step>,
     /// Cluster it starts in.
     pub cluster: u32,
     /// Its reservation, if it has one.
@@ -171,8 +173,8 @@ pub(crate) fn expand(file: &mut schema::File) -> Result<(), Fail> {
 /// Resolves `file`; a mistake comes with its place in the text.
 pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
     let board_name = file.system.board.get_ref();
-    let board = Board::named(board_name)
-        .ok_or_else(|| (file.system.board.span(), Reason::UnknownBoard(board_name.clone())))?;
+    let board =
+        Board::named(board_name).ok_or_else(|| (file.system.board.span(), Reason::UnknownBoard(board_name.clone())))?;
     let mut resolver = Resolver {
         file,
         out: Resolved {
@@ -330,6 +332,7 @@ impl Resolver<'_> {
                 name: name.get_ref().clone(),
                 binary,
                 script: Vec::new(),
+                model: Vec::new(),
                 cluster: cluster as u32,
                 reservation: reservation.map(|_| self.out.reservations.len() - 1),
                 stack,
@@ -855,9 +858,12 @@ impl Resolver<'_> {
 
     /// The context of `task` on `device`, a new one if it has none.
     fn context(&mut self, device: usize, task: usize, place: &Range<usize>) -> Result<usize, Fail> {
-        let other = self.out.devices.iter().enumerate().find(|(index, other)| {
-            *index != device && other.contexts.contains(&task)
-        });
+        let other = self
+            .out
+            .devices
+            .iter()
+            .enumerate()
+            .find(|(index, other)| *index != device && other.contexts.contains(&task));
         if let Some((_, other)) = other {
             let (first, second) = (other.name.clone(), self.out.devices[device].name.clone());
             let task = self.out.tasks[task].name.clone();
@@ -979,16 +985,18 @@ impl Resolver<'_> {
 
     fn scripts(&mut self) -> Result<(), Fail> {
         for (index, (_, task)) in self.file.tasks.0.iter().enumerate() {
-            for text in task.script.iter().flatten() {
+            let written = task.script.iter().flatten().map(|text| (text, false));
+            let texts = written.chain(task.model.iter().flatten().map(|text| (text, true)));
+            for (text, is_model) in texts {
                 let environment = &self.out.tasks[index].environment;
                 let find = |name: &str| {
                     let entry = environment.iter().find(|entry| entry.name == name)?;
                     Some(Target { kind: entry.kind, handle: entry.handle, selector: entry.flags })
                 };
-                let step = parse_step(text.get_ref(), find).map_err(|why| {
-                    (text.span(), Reason::BadStep { step: text.get_ref().clone(), why })
-                })?;
-                self.out.tasks[index].script.push(step);
+                let step = parse_step(text.get_ref(), find)
+                    .map_err(|why| (text.span(), Reason::BadStep { step: text.get_ref().clone(), why }))?;
+                let resolved = &mut self.out.tasks[index];
+                if is_model { resolved.model.push(step) } else { resolved.script.push(step) }
             }
         }
         Ok(())

@@ -103,6 +103,8 @@ pub struct Cluster {
 pub struct Task {
     pub binary: Option<Spanned<String>>,
     pub script: Option<Vec<Spanned<String>>>,
+    /// What the simulator runs in place of `binary`: a script of what it does and how long that takes.
+    pub model: Option<Vec<Spanned<String>>>,
     /// How many such tasks there are: `name1`, `name2` and so on.
     pub copies: Option<Spanned<u32>>,
     pub cluster: Option<Spanned<String>>,

@@ -42,12 +42,8 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
         None => Err(format!("the task has no handle `{name}`")),
     };
     let time = |text: &str| Time::parse(text).map(|time| time.0).ok_or_else(|| format!("`{text}` is not a time"));
-    let step = |operation, target: Target, value| Step {
-        operation,
-        selector: target.selector,
-        handle: target.handle,
-        value,
-    };
+    let step =
+        |operation, target: Target, value| Step { operation, selector: target.selector, handle: target.handle, value };
     let nothing = Target { kind: kind::EMPTY, handle: 0, selector: 0 };
     Ok(match words[..] {
         ["burn", span] => step(operation::BURN, nothing, time(span)?),

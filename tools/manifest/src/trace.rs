@@ -176,10 +176,8 @@ fn micros(time: u64) -> String {
 
 /// `task#job`, or nothing.
 fn subject(record: &Record, system: &Resolved) -> String {
-    let wide_number = matches!(
-        Event::from_number(record.event),
-        Some(Event::FaultRegister | Event::Log | Event::Ledger)
-    );
+    let wide_number =
+        matches!(Event::from_number(record.event), Some(Event::FaultRegister | Event::Log | Event::Ledger));
     let Some(index) = usize::from(record.thread).checked_sub(1) else { return String::new() };
     let name = system.tasks.get(index).map_or_else(|| format!("thread {index}"), |task| task.name.clone());
     if wide_number || record.job == 0 { name } else { format!("{name}#{}", record.job) }
@@ -260,10 +258,7 @@ pub fn canonical(trace: &Trace, system: &Resolved) -> Result<String, OffGrid> {
 }
 
 fn is_compared(event: Event) -> bool {
-    !matches!(
-        event,
-        Event::Idle | Event::Kick | Event::Interrupt | Event::FaultRegister | Event::Ledger | Event::Log
-    )
+    !matches!(event, Event::Idle | Event::Kick | Event::Interrupt | Event::FaultRegister | Event::Ledger | Event::Log)
 }
 
 /// Drops pairs of switches that are closer than a quarter of the grid, of one thread and job.

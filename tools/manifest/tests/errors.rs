@@ -113,7 +113,11 @@ fn what_is_no_manifest_is_refused() {
 fn a_mistyped_key_is_named_with_the_nearest_one() {
     refused("period = \"10ms\"", "perod = \"10ms\"", "m.toml:16: unknown key `perod`; did you mean `period`?");
     refused("admission", "fast", "m.toml:5: unknown key `fast`");
-    refused("[endpoints.service]", "[endpoint.service]", "m.toml:37: unknown key `endpoint`; did you mean `endpoints`?");
+    refused(
+        "[endpoints.service]",
+        "[endpoint.service]",
+        "m.toml:37: unknown key `endpoint`; did you mean `endpoints`?",
+    );
 }
 
 #[test]
@@ -156,9 +160,21 @@ fn unknown_names_are_refused() {
 #[test]
 fn names_are_unique_and_fit() {
     refused("[tasks.far]", "[tasks.client]", "m.toml:29: duplicate key");
-    refused("[tasks.far]", "[tasks.a_name_that_is_too_long]", "m.toml:29: `a_name_that_is_too_long` is longer than 15 bytes");
-    refused("parameters.size", "parameters.line", "m.toml:27: the environment of task `server` already has an entry `line`");
-    refused("parameters.size", "parameters.kick", "m.toml:22: the environment of task `server` already has an entry `kick`");
+    refused(
+        "[tasks.far]",
+        "[tasks.a_name_that_is_too_long]",
+        "m.toml:29: `a_name_that_is_too_long` is longer than 15 bytes",
+    );
+    refused(
+        "parameters.size",
+        "parameters.line",
+        "m.toml:27: the environment of task `server` already has an entry `line`",
+    );
+    refused(
+        "parameters.size",
+        "parameters.kick",
+        "m.toml:22: the environment of task `server` already has an entry `kick`",
+    );
     let copies = "[tasks.far1]\nbinary = \"a/b\"\ncluster = \"left\"\n[tasks.far]\ncopies = 2";
     refused("[tasks.far]", copies, "m.toml:32: a second task is called `far1`");
     refused("[tasks.far]", "[tasks.far]\ncopies = 0", "m.toml:30: number of copies of `far` is zero");
@@ -166,7 +182,8 @@ fn names_are_unique_and_fit() {
 
 #[test]
 fn handles_are_written_kind_name_rights() {
-    for wrong in ["endpoint service", "endpoint: call", "endpoint service:", "pipe service: call", "endpoint a b: call"] {
+    for wrong in ["endpoint service", "endpoint: call", "endpoint service:", "pipe service: call", "endpoint a b: call"]
+    {
         let expected = format!("m.toml:18: `{wrong}` is not a handle: write \"kind name: rights\"");
         refused("endpoint service: call", wrong, &expected);
     }
@@ -185,11 +202,7 @@ fn handles_are_written_kind_name_rights() {
         "endpoint service: receive",
         "m.toml:18: task `client` may not receive from endpoint `service`: its server is `server`",
     );
-    refused(
-        "endpoint service: call",
-        "region shared: read",
-        "m.toml:19: task `client` has region `shared` twice",
-    );
+    refused("endpoint service: call", "region shared: read", "m.toml:19: task `client` has region `shared` twice");
     let many: String = (0..33).map(|number| format!("handles.h{number} = \"endpoint service: call\"\n")).collect();
     refused("handles.server = \"endpoint service: call\"\n", &many, "m.toml:50: more than 32 handles of one task");
 }
@@ -229,8 +242,16 @@ fn reservations_make_sense() {
     );
     refused("period = \"10ms\"\n", "", "m.toml:13: budget of `client` needs a period");
     refused("budget = \"2ms\"\n", "", "m.toml:13: period of `client` needs a budget");
-    refused("period = \"10ms\"\nbudget = \"2ms\"", "class = \"real-time\"", "m.toml:13: class of `client` needs a period");
-    refused("period = \"10ms\"\nbudget = \"2ms\"", "class = \"service\"", "m.toml:13: class of `client` needs a period");
+    refused(
+        "period = \"10ms\"\nbudget = \"2ms\"",
+        "class = \"real-time\"",
+        "m.toml:13: class of `client` needs a period",
+    );
+    refused(
+        "period = \"10ms\"\nbudget = \"2ms\"",
+        "class = \"service\"",
+        "m.toml:13: class of `client` needs a period",
+    );
     refused(
         "period = \"10ms\"\nbudget = \"2ms\"",
         "phase = \"1ms\"",
@@ -296,7 +317,11 @@ fn interrupts_and_engines_have_one_place_each() {
     refused("[interrupts.line]", twin, "m.toml:49: line of `line` is already taken by `twin`");
     refused("line = 72", "line = 0", "m.toml:44: line of `line` is zero");
     refused("line = 72", "bits = 0\nline = 72", "m.toml:44: set of bits of `line` is zero");
-    refused("[engines.mutex]", "[engines.mutex]\ndevice = \"gpu\"\nindex = 0", "m.toml:68: index of `mutex` is already taken by `ee`");
+    refused(
+        "[engines.mutex]",
+        "[engines.mutex]\ndevice = \"gpu\"\nindex = 0",
+        "m.toml:68: index of `mutex` is already taken by `ee`",
+    );
     refused("index = 0", "index = 3", "m.toml:63: device `gpu` has only 3 engines");
     refused("[engines.mutex]", "[engines.mutex]\nindex = 1", "m.toml:67: index of `mutex` needs a device");
     refused("[engines.mutex]", "[engines.mutex]\ndevice = \"gpu\"", "m.toml:67: device of `mutex` needs an index");
@@ -314,7 +339,8 @@ fn interrupts_and_engines_have_one_place_each() {
         ce,
         "m.toml:73: device `gpu` raises one line; another of its engines names another interrupt",
     );
-    let users = "[tasks.many]\ncopies = 7\nbinary = \"a/b\"\ncluster = \"left\"\nhandles.ee = \"engine ee: acquire\"\n\n";
+    let users =
+        "[tasks.many]\ncopies = 7\nbinary = \"a/b\"\ncluster = \"left\"\nhandles.ee = \"engine ee: acquire\"\n\n";
     refused("[tasks.far]", &format!("{users}[tasks.far]"), "m.toml:33: device `gpu` has only 7 contexts for clients");
     let second = "[devices.second]\ndriver = \"far\"\nfirmware = \"f\"\nmemory = \"4KiB\"\n\n[devices.gpu]";
     refused("[devices.gpu]", second, "m.toml:61: more than 1 devices");
@@ -369,14 +395,14 @@ fn only_programs_that_can_be_mapped_are_packed() {
     relocatable[16] = 3;
     refuse(relocatable, "is not a program for this machine: not linked at fixed addresses");
     refuse(elf(&[]), "is not a program for this machine: nothing to load");
-    refuse(elf(&[Segment(5, 0x20_0000, &[0; 8], 4)]), "is not a program for this machine: a segment is longer than its memory");
+    refuse(
+        elf(&[Segment(5, 0x20_0000, &[0; 8], 4)]),
+        "is not a program for this machine: a segment is longer than its memory",
+    );
     let mut cut = elf(&[Segment(5, 0x20_0000, &[0; 8], 8)]);
     cut.truncate(4097);
     refuse(cut, "is not a program for this machine: a segment is cut off");
-    refuse(
-        elf(&[Segment(7, 0x20_0000, &[0; 8], 8)]),
-        "has a segment at 0x200000 that is both writable and executable",
-    );
+    refuse(elf(&[Segment(7, 0x20_0000, &[0; 8], 8)]), "has a segment at 0x200000 that is both writable and executable");
     for address in [0x20_0010, 0x1000, 0x6000_0000] {
         let expected = format!(
             "has a segment at {address:#x}, which is no page of its own between 2 MiB and 1.5 GiB: link it with \

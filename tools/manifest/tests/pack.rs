@@ -126,7 +126,8 @@ fn what_is_packed_is_read_back() {
     assert_eq!((header.cpus, header.cpu_stride, header.start), (2, 2, 10_000_000));
     assert_eq!(header.flags, FLAG_MANAGED | FLAG_ENGINE_CPU);
     assert_eq!(header.bytes as usize, packed.bytes().len());
-    let names: Vec<&[u8]> = system.tasks().iter().map(|task| task.name.split(|byte| *byte == 0).next().unwrap()).collect();
+    let names: Vec<&[u8]> =
+        system.tasks().iter().map(|task| task.name.split(|byte| *byte == 0).next().unwrap()).collect();
     assert_eq!(names, [&b"client"[..], b"twin1", b"twin2", b"driver", b"robot"]);
     assert_eq!(system.clusters().len(), 1);
     assert_eq!(system.clusters()[0].cpus, 3);

@@ -33,24 +33,28 @@ impl std::error::Error for Error {}
 /// [`Error`].
 pub fn simulate(manifest: &Manifest, managed: Option<bool>, limit: u64) -> Result<Report, Error> {
     let packed = manifest.pack_tables(PackOptions { cpu_stride: 1, managed }).map_err(Error::Manifest)?;
-    let programs = manifest.system.tasks.iter().enumerate().map(|(index, task)| program(manifest, index, task)).collect();
+    let programs =
+        manifest.system.tasks.iter().enumerate().map(|(index, task)| program(manifest, index, task)).collect();
     Simulation::new(&packed.system(), programs).and_then(|simulation| simulation.run(limit)).map_err(Error::Simulation)
 }
 
-/// What the simulator runs in place of a task's binary: its script, or what servers do that cost no time.
+/// What the simulator runs in place of a task's binary: its script, the model of its program, or what servers
+/// do, at no cost of time.
 fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
     let system = &manifest.system;
-    if !task.script.is_empty() {
+    let steps = if task.script.is_empty() { &task.model } else { &task.script };
+    if !steps.is_empty() {
         let reservation = task.reservation.map(|reservation| &system.reservations[reservation]);
         let has_jobs = reservation.is_some_and(|reservation| reservation.release != release::NONE);
-        return Program::Script { steps: task.script.clone(), has_jobs };
+        return Program::Script { steps: steps.clone(), has_jobs };
     }
     let handle = |wanted: u32, suits: &dyn Fn(u32) -> bool| {
         let entries = task.environment.iter().filter(|entry| entry.kind == wanted);
         entries.map(|entry| entry.handle).find(|value| {
             let slot = fusee_abi::call::HandleValue(*value).slot();
             let mut records = system.handles.iter();
-            records.any(|record| record.task as usize == index && record.slot == u32::from(slot) && suits(record.object))
+            records
+                .any(|record| record.task as usize == index && record.slot == u32::from(slot) && suits(record.object))
         })
     };
     if let Some(interrupt) = handle(kind::INTERRUPT, &|_| true) {

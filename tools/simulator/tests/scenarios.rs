@@ -68,7 +68,9 @@ fn edf_on_one_cpu_runs_the_earliest_deadline_and_misses_nothing() {
         events(&report, Event::Complete).take(2).map(|record| (record.time / MS, record.thread)).collect();
     assert_eq!(first, [(12, 1), (18, 2)]);
     // Sum of charges = sum of time.
-    let booked = ledger(&report, Ledger::CpuCharged, 0) + ledger(&report, Ledger::Kernel, 0) + ledger(&report, Ledger::IdleTime, 0);
+    let booked = ledger(&report, Ledger::CpuCharged, 0)
+        + ledger(&report, Ledger::Kernel, 0)
+        + ledger(&report, Ledger::IdleTime, 0);
     assert_eq!(booked, ledger(&report, Ledger::Uptime, 0));
 }
 
@@ -139,7 +141,8 @@ handles = { system = "system: shutdown" }
 #[test]
 fn a_low_clients_request_is_finished_at_the_high_waiters_key_and_budget() {
     let (_, report) = run(CLIENTS, 1000 * MS);
-    let done = |thread: u16| events(&report, Event::Complete).find(|record| record.thread == thread).map(|r| r.time / MS);
+    let done =
+        |thread: u16| events(&report, Event::Complete).find(|record| record.thread == thread).map(|r| r.time / MS);
     // 10..11 server for low, 11..12 high, 12..15 server for low on high's budget, 15..17 server for high.
     assert_eq!(done(4), Some(17));
     assert_eq!(ledger(&report, Ledger::Misses, 3), 0);

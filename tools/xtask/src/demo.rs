@@ -13,6 +13,7 @@ use fusee_abi::trace::Ledger;
 use fusee_accel_contract::CONTROL_LATE_COMPLETIONS;
 use fusee_manifest::trace::Trace;
 
+use crate::agreement;
 use crate::report;
 use crate::system::{Image, Run, Workspace};
 
@@ -20,13 +21,15 @@ use crate::system::{Image, Run, Workspace};
 pub const MANIFEST: &str = "userland/demo/demo.toml";
 /// Its name in the manifest.
 const NAME: &str = "demo";
+/// Virtual nanoseconds after which a simulation that does not end is given up.
+const SIMULATED: u64 = 10_000_000_000;
 /// Where frames are written, from the repository.
 const FRAMES: &str = "target/demo";
 
 /// Looks at what the demo left in its regions; `true` if it is as it should be. Other systems are left alone.
 ///
 /// A managed run must be perfect: every displacement, every byte, every deadline of `control` and
-/// `stabiliser`. An unmanaged one must tell the truth about the frames it got done.
+/// `stabiliser`, and engines used in the order of the simulation. An unmanaged one must tell the truth about the frames it got done.
 pub fn after_run(workspace: &Workspace, image: &Image, run: &Run) -> Result<bool> {
     let system = &image.manifest.system;
     if system.name != NAME {
@@ -61,8 +64,16 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run) -> Result<bool
     println!("deadlines missed: control {}, stabiliser {}", missed[0], missed[1]);
     println!("late completions of the device model: {late}");
 
+    let simulated = fusee_simulator::simulate(&image.manifest, image.unmanaged.then_some(false), SIMULATED)?;
+    let agreement = agreement::compare(system, trace, &Trace::from_records(simulated.records));
+    if !image.unmanaged {
+        let agreement::Agreement { compared, equal } = agreement;
+        println!("engine grants and completions in the simulator's order: {equal} of {compared}");
+    }
+
     let truthful = seen.recovered == seen.processed && seen.equal == seen.processed && late == 0 && missed[0] == 0;
-    let perfect = truthful && seen.processed as usize == count && missed[1] == 0;
+    let perfect =
+        truthful && agreement.equal == agreement.compared && seen.processed as usize == count && missed[1] == 0;
     if image.unmanaged {
         if truthful {
             println!("{}", report::yellow("Without management the GPU is right, and late."));

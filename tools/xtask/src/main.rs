@@ -7,6 +7,7 @@
 //! decode     guest memory -> trace, addresses -> source lines
 //! report     trace -> fault reports and the table of tasks
 //! system     the four above, for one manifest
+//! agreement  whether a run and its simulation used the engines in the same order
 //! demo       what only the demo does after its run
 //! tests      `cargo xtask test`
 //! bench      `cargo xtask bench`
@@ -15,6 +16,7 @@
 //! Not here: what a manifest means and how traces are read (`tools/manifest`).
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod bench;
 mod build;
 mod decode;

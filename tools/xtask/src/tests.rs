@@ -90,41 +90,45 @@ impl Summary {
 
 fn host(workspace: &Workspace, summary: &mut Summary) -> Result<()> {
     let members = Members::read(&workspace.root)?;
-    let cargo = |target: &str, arguments: &[&str]| {
-        let script = workspace.root.join("linker/task.ld");
-        let flags = if target == TASK_TARGET { vec![format!("-Clink-arg=-T{}", script.display())] } else { Vec::new() };
-        let mut command = workspace.toolchain.cargo(target, &flags);
-        command.current_dir(&workspace.root).args(arguments);
-        command
-    };
-    let mut check = |name: &str, mut command: Command| {
-        let started = Instant::now();
-        let problems = match command.output() {
-            Ok(output) if output.status.success() => Vec::new(),
-            Ok(output) => {
-                vec![String::from_utf8_lossy(&output.stdout).into(), String::from_utf8_lossy(&output.stderr).into()]
-            }
-            Err(error) => vec![format!("cargo does not start: {error}")],
+    let toolchain = &workspace.toolchain;
+    let script = workspace.root.join("linker/task.ld");
+    let task_flags = [format!("-Clink-arg=-T{}", script.display())];
+    let mut check = |name: &str, command: Option<Command>, arguments: &[&str]| {
+        let Some(mut command) = command else {
+            println!("{} {name}: the {} toolchain lacks the tool", report::yellow("skip  "), toolchain.name);
+            return;
         };
-        let problems: Vec<String> = problems.into_iter().filter(|text: &String| !text.trim().is_empty()).collect();
+        let started = Instant::now();
+        let output = command.current_dir(&workspace.root).args(arguments).output();
+        let problems = match output {
+            Ok(output) if output.status.success() => Vec::new(),
+            Ok(output) => [output.stdout, output.stderr]
+                .map(|text| String::from_utf8_lossy(&text).into_owned())
+                .into_iter()
+                .filter(|text| !text.trim().is_empty())
+                .collect(),
+            Err(error) => vec![format!("does not start: {error}")],
+        };
         summary.add(name, started.elapsed(), &problems);
     };
 
-    check("format", cargo("host", &["fmt", "--all", "--check"]));
-    check("lints, host", cargo("host", &["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]));
-    for (name, target, packages) in [
-        ("lints, kernel and firmware", KERNEL_TARGET, &members.kernel),
-        ("lints, drivers and tasks", TASK_TARGET, &members.tasks),
+    check("format", toolchain.plugin("fmt", "host", &[]), &["--all", "--check"]);
+    let strict = ["--", "-D", "warnings"];
+    let clippy = |target, flags| toolchain.plugin("clippy", target, flags);
+    check("lints, host", clippy("host", &[]), &[&["--quiet", "--all-targets"], &strict[..]].concat());
+    let target_dir = workspace.builder().target_dir().display().to_string();
+    for (name, target, flags, packages) in [
+        ("lints, kernel and firmware", KERNEL_TARGET, &[][..], &members.kernel),
+        ("lints, drivers and tasks", TASK_TARGET, &task_flags[..], &members.tasks),
     ] {
-        let mut command = cargo(target, &["clippy", "--quiet", "--target", target, "--target-dir"]);
-        command.arg(workspace.builder().target_dir());
+        let mut arguments = vec!["--quiet", "--target", target, "--target-dir", &target_dir];
         for package in packages {
-            command.args(["--package", package]);
+            arguments.extend(["--package", package]);
         }
-        command.args(["--", "-D", "warnings"]);
-        check(name, command);
+        arguments.extend(strict);
+        check(name, clippy(target, flags), &arguments);
     }
-    check("tests on the host", cargo("host", &["test", "--quiet"]));
+    check("tests on the host", Some(toolchain.cargo("host", &[])), &["test", "--quiet"]);
     Ok(())
 }
 

@@ -66,7 +66,30 @@ impl Toolchain {
 
     /// A cargo command. `flags` are the compiler's for `target`.
     pub fn cargo(&self, target: &str, flags: &[String]) -> Command {
-        let mut command = Command::new(&self.cargo);
+        self.prepare(&self.cargo, target, flags)
+    }
+
+    /// The command of a cargo plug-in, `fmt` or `clippy`, if this toolchain has it.
+    pub fn plugin(&self, name: &str, target: &str, flags: &[String]) -> Option<Command> {
+        let command = || match self.sysroot {
+            // Called through cargo, a plug-in of another toolchain in the home folder would come first.
+            Some(_) => {
+                let program = Path::new(DEBIAN_CARGO).with_file_name(format!("cargo-{name}"));
+                let mut command = self.prepare(&program, target, flags);
+                command.arg(name);
+                command
+            }
+            None => {
+                let mut command = self.prepare(&self.cargo, target, flags);
+                command.arg(name);
+                command
+            }
+        };
+        output(command().arg("--version")).map(|_| command())
+    }
+
+    fn prepare(&self, program: &Path, target: &str, flags: &[String]) -> Command {
+        let mut command = Command::new(program);
         // These would replace the flags of the target.
         command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("CARGO_BUILD_TARGET");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));

@@ -76,7 +76,7 @@ fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Cl
         core::str::from_utf8(&entry.name[..length]).ok().and_then(|name| name.strip_prefix("context.")).is_some()
     };
     let count = environment.entries().iter().filter(|entry| named(entry)).count().max(1) as u64;
-    let share = (local.bytes() as u64 / contract::PAGE_BYTES / count).min(space::LOCAL_PAGES);
+    let share = (local.bytes() / contract::PAGE_BYTES / count).min(space::LOCAL_PAGES);
     for entry in environment.entries().iter().filter(|entry| named(entry)) {
         let length = entry.name.iter().position(|byte| *byte == 0).unwrap_or(entry.name.len());
         let Ok(name) = core::str::from_utf8(&entry.name["context.".len()..length]) else { continue };
@@ -91,7 +91,7 @@ fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Cl
         table.fill(0, space::TABLE_BYTES as usize, 0);
         map(&table, contract::RING_BASE, ring.physical(), 1, contract::Memory::System);
         if let Some(buffer) = buffer {
-            let pages = (buffer.bytes() as u64 / contract::PAGE_BYTES).min(space::BUFFER_PAGES);
+            let pages = (buffer.bytes() / contract::PAGE_BYTES).min(space::BUFFER_PAGES);
             map(&table, space::BUFFER_BASE, buffer.physical(), pages, contract::Memory::System);
         }
         let first = local.physical() + (context as u64 - 1) * share * contract::PAGE_BYTES;

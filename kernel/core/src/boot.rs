@@ -265,8 +265,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// The CPU a boot image routes each interrupt to was checked by `boot`; how many CPUs there are.
-    #[must_use]
+    /// The CPUs of the system.
     pub fn cpus(&self) -> impl Iterator<Item = CpuId> + use<> {
         (0..self.counts.cpus as u8).map(CpuId)
     }

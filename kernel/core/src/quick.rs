@@ -19,7 +19,7 @@ use crate::{Kernel, Machine};
 /// The token of a reply slot: slot + 1 in the low byte, the slot's generation above.
 #[inline(always)]
 pub(crate) fn token(slot: usize, generation: u32) -> u64 {
-    slot as u64 + 1 | u64::from(generation) << 8
+    (slot as u64 + 1) | (u64::from(generation) << 8)
 }
 
 impl Kernel {

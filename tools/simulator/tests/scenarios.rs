@@ -16,7 +16,7 @@ fn run(text: &str, limit: u64) -> (Manifest, Report) {
     (manifest, report)
 }
 
-fn events<'a>(report: &'a Report, event: Event) -> impl Iterator<Item = &'a Record> {
+fn events(report: &Report, event: Event) -> impl Iterator<Item = &Record> {
     report.records.iter().filter(move |record| record.event == event as u8)
 }
 

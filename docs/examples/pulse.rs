@@ -15,7 +15,7 @@ fn main() {
         let job = next_job().expect("the manifest gives this task a period");
         burn(work);
         if job.number.is_multiple_of(10) {
-            println!("pulse: job {}, the one before ended {} us after its deadline", job.number, job.late_by / 1_000);
+            println!("pulse: job {}; lateness of the one before: {} us", job.number, job.late_by / 1_000);
         }
         if job.number == 50 {
             shutdown(environment.expect::<System>("system"), 0);

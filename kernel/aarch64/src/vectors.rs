@@ -81,7 +81,8 @@ fusee_vectors:
     cmp     x2, #0x15                   // svc from AArch64
     b.ne    fusee_fault_entry
     bl      fusee_syscall
-    b       fusee_return
+    cbnz    x0, fusee_resume
+    b       fusee_same
 
     .balign 128                         // EL0, interrupt
     save
@@ -114,6 +115,7 @@ fusee_fault_entry:
     // Returns to EL0: by the frame in x0, or, if that is null, to where we came from.
 fusee_return:
     cbnz    x0, fusee_resume
+fusee_same:
     mov     sp, x19
     ldr     x2, [sp, #256]
     ldr     x30, [sp, #240]

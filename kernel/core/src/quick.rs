@@ -75,7 +75,9 @@ impl Kernel {
         let reservation = client.chosen?;
         let other = &self.threads[server];
         let slot = &other.slots[0];
-        if other.state != State::Receiving(endpoint)
+        // Not `==`: comparing whole states is a call.
+        let State::Receiving(open) = other.state else { return None };
+        if open != endpoint
             || other.timed
             || other.first_donor.is_some()
             || client.first_donor.is_some()

@@ -3,11 +3,12 @@
 //! The bench task logs one sample at a time: `log(row, instructions)`. Rows are those of [`ROWS`].
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use fusee_manifest::Profile;
+use object::{Object, ObjectSection};
 
 use crate::system::{self, Workspace};
 use crate::{report, toolchain};
@@ -16,12 +17,25 @@ use crate::{report, toolchain};
 #[derive(Args)]
 pub struct BenchArguments {
     /// The system that measures.
-    #[arg(long, default_value = "tests/bench/bench.toml")]
+    #[arg(long, default_value = MANIFEST)]
     manifest: PathBuf,
     /// Host seconds after which the run is ended.
-    #[arg(long, default_value_t = 120)]
+    #[arg(long, default_value_t = SECONDS)]
     seconds: u64,
+    /// Record the figures, for this compiler and this QEMU, instead of comparing with the recorded ones.
+    #[arg(long)]
+    bless: bool,
 }
+
+const MANIFEST: &str = "tests/bench/bench.toml";
+const SECONDS: u64 = 120;
+/// The recorded figures.
+const FIGURES: &str = "tests/bench/figures.toml";
+/// Percent by which a path may be longer than recorded.
+const TOLERANCE: i64 = 2;
+/// Bytes of code and constants that the kernel may have, and of data.
+const CODE_MAX: u64 = 96 << 10;
+const DATA_MAX: u64 = 4 << 10;
 
 /// One path: name; seL4 default, seL4 MCS, NOVA; what we must reach, aim for, and dream of. 0: not measured.
 struct Row(&'static str, [u32; 3], [u32; 3]);
@@ -38,40 +52,33 @@ const ROWS: [Row; 8] = [
     Row("page map", [561, 637, 0], [637, 561, 400]),
 ];
 
-/// Runs the bench system and prints the table; `false` if a path is longer than it must be.
+/// What one run of the bench system measured.
+struct Measured {
+    /// Samples of each row, sorted.
+    samples: BTreeMap<usize, Vec<u64>>,
+    /// Bytes of the kernel's code and constants, and of its data.
+    size: (u64, u64),
+    /// What the figures depend on: compiler and emulator.
+    column: String,
+    root: PathBuf,
+}
+
+/// Runs the bench system and prints the table; `false` if a path is longer than it must be, or than it was.
 pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
-    let workspace = Workspace { traced: false, ..Workspace::open(install)? };
-    let image = workspace.image(&arguments.manifest, Profile::Det, false)?;
-    let options = system::RunOptions { echo: false, seconds: arguments.seconds, quantum: 10, arguments: Vec::new() };
-    let run = system::run(&workspace, &image, &options)?;
-    if let Ok(trace) = &run.trace {
-        system::keep_trace(&workspace.root, &image.manifest, trace)?;
-    }
-    if run.outcome.code != Some(0) {
-        print!("{}", run.outcome.console);
-        system::print_outcome(&image, &run);
-        bail!("the bench did not end well");
-    }
-    let trace = run.trace?;
-    let mut samples: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
-    for (_, row, value) in trace.logs() {
-        samples.entry(row as usize).or_default().push(value);
-    }
+    let measured = measure(arguments, install)?;
     let mut header = vec!["path, instructions", "min", "median", "max"];
     header.extend(["seL4", "seL4 MCS", "NOVA", "must", "aim", "stretch", ""]);
     let mut table = report::table(&header);
     let mut good = true;
     for (number, Row(name, others, goals)) in ROWS.iter().enumerate() {
         let mut row = vec![(*name).to_owned()];
-        let verdict = match samples.get_mut(&number) {
-            Some(values) => {
-                values.sort_unstable();
-                let median = values[values.len() / 2];
+        let verdict = match (measured.samples.get(&number), measured.median(number)) {
+            (Some(values), Some(median)) => {
                 row.extend([values[0], median, values[values.len() - 1]].map(|value| value.to_string()));
                 good &= median <= u64::from(goals[0]);
                 verdict(median, goals)
             }
-            None => {
+            _ => {
                 row.extend(["-", "-", "-"].map(String::from));
                 "not measured".to_owned()
             }
@@ -82,10 +89,104 @@ pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
         table.add_row(row);
     }
     println!("{table}");
-    if let Some((major, minor)) = toolchain::qemu_version(&workspace.qemu) {
-        println!("QEMU {major}.{minor}, profile det, {} toolchain", workspace.toolchain.name);
+    let (code, data) = measured.size;
+    println!("kernel: {:.1} KiB of code and constants (must 96, aim 64, stretch 48), {data} B of data", kibibytes(code));
+    println!("{}, profile det, no trace", measured.column);
+    good &= code <= CODE_MAX && data <= DATA_MAX;
+    if arguments.bless {
+        bless(&measured)?;
+        return Ok(good);
     }
-    Ok(good)
+    let longer = compare(&measured)?;
+    for problem in &longer {
+        eprintln!("{} {problem}", report::red("error:"));
+    }
+    Ok(good && longer.is_empty())
+}
+
+/// Measures, and names the paths that have become longer than the recorded figures of this compiler and emulator.
+pub fn regressions(install: bool) -> Result<Vec<String>> {
+    let arguments = BenchArguments { manifest: MANIFEST.into(), seconds: SECONDS, bless: false };
+    compare(&measure(&arguments, install)?)
+}
+
+fn measure(arguments: &BenchArguments, install: bool) -> Result<Measured> {
+    let workspace = Workspace { traced: false, ..Workspace::open(install)? };
+    let image = workspace.image(&arguments.manifest, Profile::Det, false)?;
+    let options = system::RunOptions { echo: false, seconds: arguments.seconds, quantum: 10, arguments: Vec::new() };
+    let run = system::run(&workspace, &image, &options)?;
+    if run.outcome.code != Some(0) {
+        print!("{}", run.outcome.console);
+        system::print_outcome(&image, &run);
+        bail!("the bench did not end well");
+    }
+    let mut samples: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+    for (_, row, value) in run.trace?.logs() {
+        samples.entry(row as usize).or_default().push(value);
+    }
+    samples.values_mut().for_each(|values| values.sort_unstable());
+    let qemu = toolchain::qemu_version(&workspace.qemu).unwrap_or_default();
+    let rustc = workspace.toolchain.version().unwrap_or_default();
+    let column = format!("rustc {}.{}, QEMU {}.{}", rustc.0, rustc.1, qemu.0, qemu.1);
+    Ok(Measured { samples, size: size_of_kernel(&image.programs.kernel)?, column, root: workspace.root })
+}
+
+impl Measured {
+    fn median(&self, row: usize) -> Option<u64> {
+        let values = self.samples.get(&row)?;
+        values.get(values.len() / 2).copied()
+    }
+}
+
+fn size_of_kernel(kernel: &Path) -> Result<(u64, u64)> {
+    let elf = std::fs::read(kernel).with_context(|| kernel.display().to_string())?;
+    let file = object::File::parse(&*elf)?;
+    let size = |name: &str| file.section_by_name(name).map_or(0, |section| section.size());
+    Ok((size(".text") + size(".rodata"), size(".data")))
+}
+
+fn kibibytes(bytes: u64) -> f64 {
+    bytes as f64 / 1024.0
+}
+
+//--- Recorded figures
+
+/// The recorded medians: a table for each compiler and emulator, a line for each row.
+fn recorded(root: &Path) -> Result<toml::Table> {
+    match std::fs::read_to_string(root.join(FIGURES)) {
+        Ok(text) => toml::from_str(&text).context(FIGURES),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(toml::Table::new()),
+        Err(error) => Err(error).context(FIGURES),
+    }
+}
+
+/// The rows that are longer than recorded; none if nothing is recorded for this compiler and emulator.
+fn compare(measured: &Measured) -> Result<Vec<String>> {
+    let figures = recorded(&measured.root)?;
+    let Some(column) = figures.get(&measured.column).and_then(toml::Value::as_table) else { return Ok(Vec::new()) };
+    let mut longer = Vec::new();
+    for (number, Row(name, ..)) in ROWS.iter().enumerate() {
+        let (Some(median), Some(recorded)) =
+            (measured.median(number), column.get(*name).and_then(toml::Value::as_integer))
+        else {
+            continue;
+        };
+        if i64::try_from(median)? * 100 > recorded * (100 + TOLERANCE) {
+            longer.push(format!("{name}: {median} instructions, {recorded} recorded for {}", measured.column));
+        }
+    }
+    Ok(longer)
+}
+
+fn bless(measured: &Measured) -> Result<()> {
+    let mut figures = recorded(&measured.root)?;
+    let medians = ROWS.iter().enumerate().filter_map(|(number, Row(name, ..))| {
+        let median = i64::try_from(measured.median(number)?).ok()?;
+        Some(((*name).to_owned(), toml::Value::Integer(median)))
+    });
+    figures.insert(measured.column.clone(), toml::Value::Table(medians.collect()));
+    let text = format!("# Medians in instructions; written by `cargo xtask bench --bless`.\n\n{figures}");
+    std::fs::write(measured.root.join(FIGURES), text).context(FIGURES)
 }
 
 fn verdict(median: u64, goals: &[u32; 3]) -> String {

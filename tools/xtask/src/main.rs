@@ -10,6 +10,7 @@
 //! agreement  whether a run and its simulation used the engines in the same order
 //! demo       what only the demo does after its run
 //! tests      `cargo xtask test`
+//! readme     the commands of the README, and what they print
 //! bench      `cargo xtask bench`
 //! ```
 //!
@@ -22,6 +23,7 @@ mod build;
 mod decode;
 mod demo;
 mod qemu;
+mod readme;
 mod report;
 mod system;
 mod tests;

@@ -1,7 +1,8 @@
 //! `cargo xtask test`: all checks, one line each, and a summary.
 //!
 //! Host checks first (format, lints, tests), then one run in QEMU for each manifest in `tests/target` and
-//! each profile that its `[test]` table names.
+//! each profile that its `[test]` table names, then the kernel's paths against the recorded figures, then the
+//! commands of the README against what it prints.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,13 +13,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use fusee_abi::trace::Ledger;
-use fusee_manifest::trace::{canonical, describe};
+use fusee_manifest::trace::{Trace, canonical, describe};
 use fusee_manifest::{Expectations, Manifest, Mark, Profile, Resolved};
 
 use crate::build::Programs;
-use crate::report;
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
+use crate::{bench, readme, report};
+
+/// Virtual nanoseconds after which the simulation of a conformance system is given up.
+const SIMULATED: u64 = 10_000_000_000;
 
 /// Arguments of `cargo xtask test`.
 #[derive(Args)]
@@ -51,6 +55,18 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
     }
     if arguments.only != Some(Half::Host) {
         target(&workspace, arguments, &mut summary)?;
+    }
+    if arguments.filter.is_none() && arguments.only != Some(Half::Host) {
+        let started = Instant::now();
+        let problems = bench::regressions(install).unwrap_or_else(|error| vec![format!("{error:#}")]);
+        summary.add("kernel paths", started.elapsed(), &problems);
+    }
+    if arguments.filter.is_none() && arguments.only.is_none() {
+        for example in readme::examples(&workspace.root)? {
+            let started = Instant::now();
+            let problems = readme::check(&workspace.root, &example)?;
+            summary.add(&format!("README: {}", example.command), started.elapsed(), &problems);
+        }
     }
     println!("{}", summary.line(started.elapsed()));
     Ok(summary.failed == 0)
@@ -306,7 +322,7 @@ fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String> {
 }
 
 /// What the tasks that are expected to log have logged, task by task.
-fn marks_of(trace: &fusee_manifest::trace::Trace, expected: &Expectations) -> Vec<Mark> {
+fn marks_of(trace: &Trace, expected: &Expectations) -> Vec<Mark> {
     let seen: Vec<Mark> = trace
         .logs()
         .filter_map(|(thread, first, second)| {
@@ -332,14 +348,26 @@ fn is_match(seen: &Mark, wanted: &Mark) -> bool {
         && any(wanted.second, seen.second)
 }
 
-/// Compares the canonical trace with the golden one, or writes that.
+/// Compares the canonical trace with the simulator's and with the golden one, or writes that.
 fn compare_golden(workspace: &Workspace, image: &Image, run: &Run, bless: bool) -> Result<Vec<String>> {
     let Ok(trace) = &run.trace else { return Ok(Vec::new()) };
     let system = &image.manifest.system;
-    let text = match canonical(trace, system) {
-        Ok(text) => text,
-        Err(off) => return Ok(vec![format!("{} ns off the grid: {}", off.by, describe(&off.record, system))]),
+    let text_of = |trace: &Trace| {
+        canonical(trace, system).map_err(|off| format!("{} ns off the grid: {}", off.by, describe(&off.record, system)))
     };
+    let text = match text_of(trace) {
+        Ok(text) => text,
+        Err(problem) => return Ok(vec![problem]),
+    };
+    let simulated = match fusee_simulator::simulate(&image.manifest, None, SIMULATED) {
+        Ok(report) => text_of(&Trace::from_records(report.records)),
+        Err(error) => Err(error.to_string()),
+    };
+    match simulated.map(|simulated| difference(&text, &simulated)) {
+        Ok(None) => {}
+        Ok(Some(difference)) => return Ok(vec![format!("QEMU (-) and the simulator (+): {difference}")]),
+        Err(problem) => return Ok(vec![format!("simulated: {problem}")]),
+    }
     let path = workspace.root.join("tests/golden").join(format!("{}.trace", system.name));
     if bless {
         if let Some(folder) = path.parent() {

@@ -88,6 +88,13 @@ impl Toolchain {
         output(command().arg("--version")).map(|_| command())
     }
 
+    /// Version of the compiler, major and minor.
+    pub fn version(&self) -> Option<(u32, u32)> {
+        let own = self.environment.iter().find(|(name, _)| name == "RUSTC").map(|(_, path)| path.clone());
+        let rustc = own.or_else(|| std::env::var_os("RUSTC")).unwrap_or_else(|| "rustc".into());
+        numbers(&output(Command::new(rustc).arg("--version"))?)
+    }
+
     fn prepare(&self, program: &Path, target: &str, flags: &[String]) -> Command {
         let mut command = Command::new(program);
         // These would replace the flags of the target.
@@ -140,7 +147,8 @@ fn debian(root: &Path, install: bool) -> Result<Toolchain> {
     Ok(Toolchain {
         name: "debian",
         cargo: DEBIAN_CARGO.into(),
-        environment: debian_environment(),
+        // Not where another compiler, which runs us, keeps what it built.
+        environment: [debian_environment(), vec![("CARGO_TARGET_DIR".into(), root.join("target/debian").into())]].concat(),
         sysroot: Some(sysroot),
     })
 }

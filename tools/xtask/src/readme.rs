@@ -1,0 +1,131 @@
+//! The commands of the README do what it shows.
+//!
+//! A block fenced as `console` holds commands, `$ cargo xtask ...`, each followed by what it prints. Printed lines
+//! must come in this order; `...` stands for any number of lines. Numbers with a unit of time may differ, because
+//! they change with the compiler; all else is compared as printed. Commands that do not start with `cargo xtask`,
+//! and `cargo xtask test` itself, are not run.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+/// One command of the README, and what follows it there.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Example {
+    /// The command.
+    pub command: String,
+    /// Lines that it prints.
+    pub expected: Vec<String>,
+}
+
+/// The commands that can be checked; none if there is no README yet.
+pub fn examples(root: &Path) -> Result<Vec<Example>> {
+    match std::fs::read_to_string(root.join("README.md")) {
+        Ok(text) => Ok(parse(&text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Runs one command; what it does not print.
+pub fn check(root: &Path, example: &Example) -> Result<Vec<String>> {
+    // We are that command's program: cargo need not build us again, nor wait for its own lock.
+    let program = std::env::current_exe()?;
+    let arguments = example.command.split_whitespace().skip_while(|word| *word != "xtask").skip(1);
+    let output = Command::new(program).args(arguments).current_dir(root).env("NO_COLOR", "1").output()?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let mut problems = Vec::new();
+    if !output.status.success() {
+        problems.push(format!("it failed:\n{}", String::from_utf8_lossy(&output.stderr).trim_end()));
+    }
+    problems.extend(missing(&example.expected, &printed));
+    Ok(problems)
+}
+
+fn parse(text: &str) -> Vec<Example> {
+    let mut found: Vec<Example> = Vec::new();
+    let mut inside = false;
+    let mut wanted = false;
+    for line in text.lines() {
+        if line.starts_with("```") {
+            inside = line == "```console";
+            wanted = false;
+        } else if let Some(command) = line.strip_prefix("$ ").filter(|_| inside) {
+            wanted = command.starts_with("cargo xtask ") && !command.starts_with("cargo xtask test");
+            if wanted {
+                found.push(Example { command: command.to_owned(), expected: Vec::new() });
+            }
+        } else if let Some(example) = found.last_mut().filter(|_| inside && wanted) {
+            example.expected.push(line.to_owned());
+        }
+    }
+    found
+}
+
+/// The first expected line that is not printed where it should be.
+fn missing(expected: &[String], printed: &str) -> Option<String> {
+    let printed: Vec<String> = printed.lines().map(normal).collect();
+    let mut rest = &printed[..];
+    let mut anywhere = false;
+    for line in expected {
+        if line.trim() == "..." {
+            anywhere = true;
+            continue;
+        }
+        let wanted = normal(line);
+        let place = if anywhere { rest.iter().position(|line| *line == wanted) } else { Some(0) };
+        match place.filter(|place| rest.get(*place) == Some(&wanted)) {
+            Some(place) => rest = &rest[place + 1..],
+            None => {
+                let instead = rest.first().map_or("nothing", String::as_str);
+                return Some(format!("- {wanted}\n+ {instead}"));
+            }
+        }
+        anywhere = false;
+    }
+    None
+}
+
+/// A line without what may differ: runs of blanks and rules, and numbers that have a unit of time.
+fn normal(line: &str) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let mut normal: Vec<String> = Vec::new();
+    for (index, word) in words.iter().enumerate() {
+        let unit = words.get(index + 1).map_or("", |next| next.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()));
+        let is_time = ["ns", "us", "ms", "s"].contains(&unit) && word.parse::<f64>().is_ok();
+        let is_unit = ["ns", "us", "ms", "s"].contains(word) && normal.last().is_some_and(|last| last == "#");
+        let is_rule = word.chars().all(|c| "─═".contains(c));
+        match (is_time, is_unit, is_rule) {
+            (true, ..) => normal.push("#".into()),
+            // A time may have another unit next time.
+            (_, true, _) => normal.push("time".into()),
+            (.., true) => normal.push("─".into()),
+            _ => normal.push((*word).to_owned()),
+        }
+    }
+    normal.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const README: &str = "Try it:\n```console\n$ git clone fusee\n$ cargo xtask run\nhello\n...\nit took 5 us\n$ cargo \
+                          xtask test\nall good\n```\n```rust\n$ cargo xtask none\n```\n";
+
+    #[test]
+    fn commands_and_what_they_print_are_found() {
+        let expected = ["hello", "...", "it took 5 us"].map(String::from).to_vec();
+        assert_eq!(parse(README), [Example { command: "cargo xtask run".into(), expected }]);
+    }
+
+    #[test]
+    fn only_times_may_differ() {
+        let expected = &parse(README)[0].expected;
+        assert_eq!(missing(expected, "hello\none\ntwo\nit took 1.5 ms\n"), None);
+        assert_eq!(missing(expected, "hello\nit took 7 apples\n"), Some("- it took # time\n+ it took 7 apples".into()));
+        assert_eq!(missing(expected, "good day\nit took 5 us\n"), Some("- hello\n+ good day".into()));
+        assert_eq!(missing(expected, ""), Some("- hello\n+ nothing".into()));
+    }
+}

@@ -236,7 +236,8 @@ impl Kernel {
             }
             Trap::Interrupt(interrupt) => self.interrupt(machine, interrupt),
             Trap::Timer => {
-                self.cpus[cpu.index()].armed = Instant::NEVER;
+                // It has fired, but it goes on firing until it is set anew, be it to `NEVER`.
+                self.cpus[cpu.index()].armed = Instant::ZERO;
                 self.timer(machine, cpu, entry.at.unwrap_or(Instant::ZERO));
             }
             Trap::Kick => {}

@@ -1,0 +1,263 @@
+//! The pages say what is so: commands exist, shown files are the files, and each claim names what shows it.
+//!
+//! ```text
+//! <!-- support table -->          then the table that `docs/support.toml` gives
+//! <!-- file: PATH -->             then a block that is this whole file
+//! <!-- excerpt of: PATH -->       then a block that is a part of it
+//! <!-- output of: COMMAND -->     then a block: `$ COMMAND`, and all it prints
+//! ```
+//!
+//! Not here: running the commands of the README (`readme`).
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::CommandFactory;
+
+/// Where claims are written as data.
+const SUPPORT: &str = "docs/support.toml";
+const TABLE: &str = "<!-- support table -->";
+
+/// Checks the README and all pages.
+///
+/// # Errors
+/// All that is not so, one line each.
+pub fn check(root: &Path) -> Result<()> {
+    let features = features(&read(root, SUPPORT)?)?;
+    let mut problems = claims(root, &features);
+    let readme = read(root, "README.md")?;
+    let table = table(&features);
+    if !readme.split_once(TABLE).is_some_and(|(_, rest)| rest.trim_start().starts_with(&table)) {
+        problems.push(format!("README.md: its table is not what {SUPPORT} gives:\n{table}"));
+    }
+    for page in pages(root)? {
+        let text = read(root, &page)?;
+        problems.extend(page_problems(root, &page, &text));
+    }
+    none(&problems)
+}
+
+/// Checks that the pages show `fresh` as the output of `command`, wherever they show one.
+///
+/// # Errors
+/// The first line that differs, for each such block.
+pub fn check_output(root: &Path, command: &str, fresh: &str) -> Result<()> {
+    let mut problems = Vec::new();
+    for page in pages(root)? {
+        for block in blocks(&read(root, &page)?) {
+            if block.comment.as_deref() == Some(&format!("output of: {command}")) {
+                let expected = format!("$ {command}\n{fresh}");
+                let lines = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
+                let (shown, expected) = (lines(&block.text), lines(&expected));
+                let same = shown.iter().zip(&expected).take_while(|(a, b)| a == b).count();
+                if same < shown.len().max(expected.len()) {
+                    let line = |lines: &[String]| lines.get(same).cloned().unwrap_or_default();
+                    let (old, new) = (line(&shown), line(&expected));
+                    problems.push(format!("{page}:{}:\n- {old}\n+ {new}", block.line + 1 + same));
+                }
+            }
+        }
+    }
+    none(&problems)
+}
+
+fn none(problems: &[String]) -> Result<()> {
+    if problems.is_empty() { Ok(()) } else { bail!("{}", problems.join("\n")) }
+}
+
+fn read(root: &Path, path: &str) -> Result<String> {
+    std::fs::read_to_string(root.join(path)).with_context(|| path.to_owned())
+}
+
+/// All pages, by their paths from the repository.
+fn pages(root: &Path) -> Result<Vec<String>> {
+    let mut pages = vec!["README.md".to_owned(), "CHANGES.md".to_owned(), "userland/demo/README.md".to_owned()];
+    for entry in std::fs::read_dir(root.join("docs"))? {
+        let name = entry?.file_name().into_string().unwrap_or_default();
+        if name.ends_with(".md") {
+            pages.push(format!("docs/{name}"));
+        }
+    }
+    pages.sort();
+    Ok(pages)
+}
+
+//--- Claims
+
+/// One row of the table.
+struct Feature {
+    name: String,
+    state: String,
+    shown_by: Vec<String>,
+}
+
+fn features(text: &str) -> Result<Vec<Feature>> {
+    let file: toml::Table = toml::from_str(text).context(SUPPORT)?;
+    let rows = file.get("feature").and_then(toml::Value::as_array).context("docs/support.toml has no features")?;
+    let feature = |row: &toml::Value| {
+        let word = |key: &str| row.get(key)?.as_str().map(str::to_owned);
+        let shown_by = row.get("shown_by").and_then(toml::Value::as_array).into_iter().flatten();
+        let shown_by = shown_by.map(|one| one.as_str().map(str::to_owned)).collect::<Option<_>>()?;
+        Some(Feature { name: word("name")?, state: word("state")?, shown_by })
+    };
+    rows.iter().map(|row| feature(row).with_context(|| format!("{SUPPORT}: not a feature: {row}"))).collect()
+}
+
+/// Every claim names a command or a test, and that exists; what is not there is shown by nothing.
+fn claims(root: &Path, features: &[Feature]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for Feature { name, state, shown_by } in features {
+        let mut bad = |why: String| problems.push(format!("{SUPPORT}: `{name}`: {why}"));
+        match state.as_str() {
+            "works" | "partly" if shown_by.is_empty() => bad("nothing shows it".into()),
+            "not yet" if !shown_by.is_empty() => bad("something shows what is not there".into()),
+            "works" | "partly" | "not yet" => {}
+            other => bad(format!("no such state: {other}")),
+        }
+        for shown in shown_by {
+            match (shown.starts_with("cargo "), shown.split_once(": ")) {
+                (true, _) => problems.extend(command_problem(SUPPORT, shown)),
+                (_, Some((path, test))) if !defines(root, path, test) => bad(format!("no test `{test}` in {path}")),
+                (_, None) if !root.join(shown).exists() => bad(format!("there is no {shown}")),
+                _ => {}
+            }
+        }
+    }
+    problems
+}
+
+fn defines(root: &Path, path: &str, test: &str) -> bool {
+    read(root, path).is_ok_and(|text| text.contains(&format!("fn {test}(")))
+}
+
+fn table(features: &[Feature]) -> String {
+    let mut text = String::from("| Feature | State | Shown by |\n|---|---|---|\n");
+    for Feature { name, state, shown_by } in features {
+        let cells: Vec<String> = shown_by
+            .iter()
+            .map(|shown| match shown.split_once(": ") {
+                Some((path, test)) => format!("[`{test}`]({path})"),
+                None if shown.starts_with("cargo ") => format!("`{shown}`"),
+                None => format!("[`{shown}`]({shown})"),
+            })
+            .collect();
+        let _ = writeln!(text, "| {name} | {state} | {} |", cells.join(", "));
+    }
+    text
+}
+
+//--- Pages
+
+/// A fenced block.
+struct Block {
+    /// Line of its opening fence, from 1.
+    line: usize,
+    /// What the comment right before it says.
+    comment: Option<String>,
+    /// What follows the opening fence.
+    language: String,
+    text: String,
+}
+
+fn blocks(page: &str) -> Vec<Block> {
+    let mut found: Vec<Block> = Vec::new();
+    let mut comment = None;
+    let mut inside = false;
+    for (index, line) in page.lines().enumerate() {
+        match (inside, line.strip_prefix("```")) {
+            (true, Some(_)) => inside = false,
+            (true, None) => {
+                if let Some(block) = found.last_mut() {
+                    block.text.push_str(line);
+                    block.text.push('\n');
+                }
+            }
+            (false, Some(language)) => {
+                inside = true;
+                let (comment, language) = (comment.take(), language.to_owned());
+                found.push(Block { line: index + 1, comment, language, text: String::new() });
+            }
+            (false, None) if line.trim().is_empty() => {}
+            (false, None) => {
+                let text = line.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
+                comment = text.map(str::to_owned);
+            }
+        }
+    }
+    found
+}
+
+fn page_problems(root: &Path, page: &str, text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    for block in blocks(text) {
+        let place = format!("{page}:{}", block.line);
+        if ["sh", "console"].contains(&block.language.as_str()) {
+            let commands = block.text.lines().map(|line| line.strip_prefix("$ ").unwrap_or(line));
+            problems.extend(commands.filter_map(|command| command_problem(&place, command)));
+        }
+        let source = |kind: &str| block.comment.as_deref().and_then(|comment| comment.strip_prefix(kind));
+        let part = match (source("file: "), source("excerpt of: ")) {
+            (Some(path), _) => Some((path, true)),
+            (_, Some(path)) => Some((path, false)),
+            _ => None,
+        };
+        if let Some((path, whole)) = part {
+            let file = read(root, path).unwrap_or_default();
+            if (whole && file != block.text) || !file.contains(&block.text) {
+                problems.push(format!("{place}: this is not what {path} says"));
+            }
+        }
+    }
+    let folder = Path::new(page).parent().unwrap_or(Path::new(""));
+    for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        let path: PathBuf = folder.join(link.split('#').next().unwrap_or_default());
+        if !link.contains("://") && !link.starts_with('#') && !root.join(path).exists() {
+            problems.push(format!("{page}: the link to {link} leads nowhere"));
+        }
+    }
+    problems
+}
+
+/// Whether `line` is a command of ours that we would not understand.
+fn command_problem(place: &str, line: &str) -> Option<String> {
+    let words: Vec<&str> = line.split(" #").next()?.split_whitespace().collect();
+    let ["cargo", "xtask", arguments @ ..] = &words[..] else { return None };
+    let arguments = std::iter::once("cargo xtask").chain(arguments.iter().copied());
+    let error = crate::Arguments::command().try_get_matches_from(arguments).err()?;
+    error.use_stderr().then(|| format!("{place}: `{line}`: {}", error.to_string().lines().next().unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of `docs/five-minutes.md` compiles.
+    #[allow(dead_code)]
+    #[path = "../../../../docs/examples/pulse.rs"]
+    mod pulse;
+
+    #[test]
+    fn the_pages_say_what_is_so() {
+        let root = crate::system::root().unwrap();
+        check(&root).unwrap_or_else(|problems| panic!("{problems}"));
+    }
+
+    #[test]
+    fn a_block_knows_its_comment_and_its_place() {
+        let page = "text\n<!-- file: a -->\n```rust\nlet a;\n```\n<!-- b -->\nmore\n```\n```\n";
+        let found: Vec<_> =
+            blocks(page).into_iter().map(|block| (block.line, block.comment, block.language, block.text)).collect();
+        let first = (3, Some("file: a".to_owned()), "rust".to_owned(), "let a;\n".to_owned());
+        assert_eq!(found, [first, (8, None, String::new(), String::new())]);
+    }
+
+    #[test]
+    fn only_commands_that_exist_pass() {
+        assert_eq!(command_problem("p", "git clone x"), None);
+        assert_eq!(command_problem("p", "cargo xtask run --unmanaged  # a remark"), None);
+        assert_eq!(command_problem("p", "cargo xtask run -- -S"), None);
+        assert!(command_problem("p", "cargo xtask fly").is_some());
+        assert!(command_problem("p", "cargo xtask run --fly").is_some());
+    }
+}

@@ -90,7 +90,10 @@ pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
     }
     println!("{table}");
     let (code, data) = measured.size;
-    println!("kernel: {:.1} KiB of code and constants (must 96, aim 64, stretch 48), {data} B of data", kibibytes(code));
+    println!(
+        "kernel: {:.1} KiB of code and constants (must 96, aim 64, stretch 48), {data} B of data",
+        kibibytes(code)
+    );
     println!("{}, profile det, no trace", measured.column);
     good &= code <= CODE_MAX && data <= DATA_MAX;
     if arguments.bless {

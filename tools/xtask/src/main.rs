@@ -8,6 +8,7 @@
 //! report     trace -> fault reports and the table of tasks
 //! system     the four above, for one manifest
 //! agreement  whether a run and its simulation used the engines in the same order
+//! structure  what must stay true of the tree and of the kernel's size
 //! demo       what only the demo does after its run
 //! tests      `cargo xtask test`
 //! readme     the commands of the README, and what they print
@@ -25,6 +26,7 @@ mod demo;
 mod qemu;
 mod readme;
 mod report;
+mod structure;
 mod system;
 mod tests;
 mod toolchain;

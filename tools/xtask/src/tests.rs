@@ -19,7 +19,7 @@ use fusee_manifest::{Expectations, Manifest, Mark, Profile, Resolved};
 use crate::build::Programs;
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
-use crate::{bench, readme, report};
+use crate::{bench, readme, report, structure};
 
 /// Virtual nanoseconds after which the simulation of a conformance system is given up.
 const SIMULATED: u64 = 10_000_000_000;
@@ -52,6 +52,9 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
     let mut summary = Summary::default();
     if arguments.filter.is_none() && arguments.only != Some(Half::Target) {
         host(&workspace, &mut summary)?;
+        let started = Instant::now();
+        let problems = structure::sources(&workspace.root)?;
+        summary.add("where unsafe code may be", started.elapsed(), &problems);
     }
     if arguments.only != Some(Half::Host) {
         target(&workspace, arguments, &mut summary)?;
@@ -212,6 +215,9 @@ fn target(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
     }
     let systems: Vec<&Resolved> = cases.iter().map(|case| &case.manifest.system).collect();
     let programs = workspace.builder().programs(&systems)?;
+    let sizes = structure::sizes(&programs.kernel)?;
+    let name = format!("size of the kernel: text and read-only data {}, .data {}", sizes.text, sizes.data);
+    summary.add(&name, Duration::ZERO, &structure::too_large(sizes));
 
     // Single-threaded runs side by side; those that use several host threads by themselves.
     let (alone, beside): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.profile == Profile::Par);

@@ -148,7 +148,8 @@ fn debian(root: &Path, install: bool) -> Result<Toolchain> {
         name: "debian",
         cargo: DEBIAN_CARGO.into(),
         // Not where another compiler, which runs us, keeps what it built.
-        environment: [debian_environment(), vec![("CARGO_TARGET_DIR".into(), root.join("target/debian").into())]].concat(),
+        environment: [debian_environment(), vec![("CARGO_TARGET_DIR".into(), root.join("target/debian").into())]]
+            .concat(),
         sysroot: Some(sysroot),
     })
 }

@@ -75,7 +75,7 @@ pub fn arm(at: Instant) {
 
 /// Keeps this CPU's timer from firing.
 #[inline(always)]
-pub fn disarm() {
+fn disarm() {
     // SAFETY: as in `arm`.
     unsafe { asm!("msr cntv_cval_el0, {}", in(reg) u64::MAX, options(nomem, nostack, preserves_flags)) };
 }

@@ -9,7 +9,7 @@ use fusee_kernel_core::limits::CPUS;
 use fusee_kernel_core::{CpuSet, Trap};
 
 use crate::cell::BootCell;
-use crate::{clock, machine, panic};
+use crate::{machine, panic};
 
 /// Software interrupt: look at your plan again.
 pub const KICK: u32 = 0;
@@ -64,8 +64,7 @@ pub unsafe fn set_affinity(index: usize, affinity: u64) {
 #[inline(always)]
 pub fn cause(number: u32) -> Cause {
     if number == board::TIMER_INTERRUPT {
-        // One shot: the line is level, and would come again if the kernel wants no other deadline.
-        clock::disarm();
+        // The line is level, and would come again; but the kernel answers this trap by setting the timer anew.
         return Cause::Trap(Trap::Timer);
     }
     if number == KICK {

@@ -16,7 +16,7 @@ use crate::trap::State;
 use crate::{clock, interrupts, trap, vectors};
 
 /// How many of the board's CPUs lie between two of the kernel's.
-static STRIDE: BootCell<usize> = BootCell::new(1);
+static STRIDE: BootCell<usize> = BootCell::new(0);
 
 /// The place of the kernel's CPU `id` in the board's list.
 pub fn on_board(id: usize) -> usize {

@@ -60,6 +60,33 @@ impl Kernel {
     ///
     /// Works upward and downward alike: keys and budgets may have come or gone.
     pub(crate) fn settle(&mut self, start: ThreadId) {
+        let state = &self.threads[start];
+        if state.first_donor.is_none() && state.donates_to.is_none() {
+            self.settle_alone(start);
+        } else {
+            self.settle_chain(start);
+        }
+    }
+
+    /// The rule for a thread that nobody waits for and that waits for nobody: its own reservation, if that has
+    /// budget. Nobody else runs on it.
+    fn settle_alone(&mut self, thread: ThreadId) {
+        let state = &self.threads[thread];
+        let (before, ready) = (state.chosen, state.state == State::Ready);
+        let own = state.home.filter(|reservation| !self.reservations[*reservation].throttled);
+        self.threads[thread].chosen = own;
+        if let Some(reservation) = before
+            && before != own
+            && self.reservations[reservation].runner == Some(thread)
+        {
+            self.set_runner(reservation, None);
+        }
+        if let Some(reservation) = own {
+            self.set_runner(reservation, ready.then_some(thread));
+        }
+    }
+
+    fn settle_chain(&mut self, start: ThreadId) {
         let mut touched = Touched::new();
         let mut thread = start;
         for _ in 0..=CHAIN_MAX {
@@ -76,7 +103,8 @@ impl Kernel {
         }
         let end = &self.threads[thread];
         let chosen = if end.state == State::Ready { end.chosen } else { None };
-        for reservation in touched {
+        for index in 0..touched.len() {
+            let Some(reservation) = touched.get(index).copied() else { break };
             if Some(reservation) == chosen {
                 self.set_runner(reservation, Some(thread));
             } else if self.reservations[reservation]

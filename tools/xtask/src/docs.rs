@@ -15,6 +15,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
 
+/// The example of `docs/five-minutes.md` compiles.
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../../docs/examples/pulse.rs"]
+mod pulse;
+
 /// Where claims are written as data.
 const SUPPORT: &str = "docs/support.toml";
 const TABLE: &str = "<!-- support table -->";
@@ -108,20 +114,20 @@ fn features(text: &str) -> Result<Vec<Feature>> {
 fn claims(root: &Path, features: &[Feature]) -> Vec<String> {
     let mut problems = Vec::new();
     for Feature { name, state, shown_by } in features {
-        let mut bad = |why: String| problems.push(format!("{SUPPORT}: `{name}`: {why}"));
-        match state.as_str() {
+        let bad = |why: String| Some(format!("{SUPPORT}: `{name}`: {why}"));
+        problems.extend(match state.as_str() {
             "works" | "partly" if shown_by.is_empty() => bad("nothing shows it".into()),
             "not yet" if !shown_by.is_empty() => bad("something shows what is not there".into()),
-            "works" | "partly" | "not yet" => {}
+            "works" | "partly" | "not yet" => None,
             other => bad(format!("no such state: {other}")),
-        }
+        });
         for shown in shown_by {
-            match (shown.starts_with("cargo "), shown.split_once(": ")) {
-                (true, _) => problems.extend(command_problem(SUPPORT, shown)),
+            problems.extend(match (shown.starts_with("cargo "), shown.split_once(": ")) {
+                (true, _) => command_problem(SUPPORT, shown),
                 (_, Some((path, test))) if !defines(root, path, test) => bad(format!("no test `{test}` in {path}")),
                 (_, None) if !root.join(shown).exists() => bad(format!("there is no {shown}")),
-                _ => {}
-            }
+                _ => None,
+            });
         }
     }
     problems
@@ -231,11 +237,6 @@ fn command_problem(place: &str, line: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The example of `docs/five-minutes.md` compiles.
-    #[allow(dead_code)]
-    #[path = "../../../../docs/examples/pulse.rs"]
-    mod pulse;
 
     #[test]
     fn the_pages_say_what_is_so() {

@@ -2,7 +2,7 @@
 //!
 //! From EL0: `SP_EL1` is the frame, so each register is stored once, where it belongs, with no scratch
 //! register and no stack in between: 23 instructions until the kernel stack is in place, 23 to go to another
-//! thread, 16 to go back to the same one, whose x20 to x29 the handler, like any function, has preserved.
+//! thread, 17 to go back to the same one, whose x20 to x29 the handler, like any function, has preserved.
 //! From EL1 nothing is expected: print and stop, on a stack of its own, for the kernel's may be the reason.
 
 use core::arch::{asm, global_asm};

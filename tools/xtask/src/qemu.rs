@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -45,9 +47,8 @@ pub struct Outcome {
     pub memory: GuestMemory,
 }
 
-/// The guest's RAM, after its end.
+/// The guest's RAM, after its end: a file without a name, so that nothing is left over however we end.
 pub struct GuestMemory {
-    path: PathBuf,
     file: File,
     base: u64,
 }
@@ -62,18 +63,13 @@ impl GuestMemory {
     }
 }
 
-impl Drop for GuestMemory {
-    fn drop(&mut self) {
-        // Nothing depends on it; what is left over is a file in a folder for temporary ones.
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
 /// Runs the image to its end, or to the end of our patience.
 pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
     let memory = guest_memory(setup)?;
     let started = Instant::now();
-    let mut child = command(setup, &memory.path)?
+    // QEMU opens the file through us.
+    let path = format!("/proc/{}/fd/{}", std::process::id(), memory.file.as_raw_fd());
+    let mut child = command(setup, &path)?
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -100,24 +96,25 @@ fn guest_memory(setup: &Setup<'_>) -> Result<GuestMemory> {
     let folder = if shared.is_dir() { shared } else { setup.image.parent().unwrap_or(Path::new(".")) };
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let path = folder.join(format!("fusee-{}-{number}.ram", std::process::id()));
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
+    let file = File::options().read(true).write(true).create_new(true).open(&path);
     let file = file.with_context(|| path.display().to_string())?;
+    std::fs::remove_file(&path)?;
     file.set_len(setup.board.memory.bytes.0)?;
-    Ok(GuestMemory { path, file, base: setup.board.memory.base })
+    Ok(GuestMemory { file, base: setup.board.memory.base })
 }
 
-fn command(setup: &Setup<'_>, memory: &Path) -> Result<Command> {
+fn command(setup: &Setup<'_>, memory: &str) -> Result<Command> {
     let board = setup.board;
     let profile = board.profiles.get(&setup.profile).context("the board does not have this profile")?;
     let smp = profile.smp.max(setup.cpus * profile.cpu_stride);
     let bytes = board.memory.bytes.0;
-    let mut command = Command::new(setup.qemu);
+    let mut command = dying_with_us(setup.qemu);
     command
         .args(["-machine", &board.qemu.machine])
         .args(&board.qemu.arguments)
         .args(["-smp", &smp.to_string(), "-m", &format!("{}M", bytes >> 20)])
         .arg("-object")
-        .arg(format!("memory-backend-file,id=ram,size={bytes},mem-path={},share=on", memory.display()))
+        .arg(format!("memory-backend-file,id=ram,size={bytes},mem-path={memory},share=on"))
         .args(profile.arguments.iter().map(|argument| argument.replace("{quantum}", &setup.quantum.to_string())))
         .args(["-serial", "stdio", "-display", "none", "-monitor", "none", "-no-reboot"])
         .args(["-semihosting-config", "enable=on,target=native"])
@@ -125,6 +122,20 @@ fn command(setup: &Setup<'_>, memory: &Path) -> Result<Command> {
         .arg(setup.image)
         .args(setup.arguments);
     Ok(command)
+}
+
+/// A command that the system ends with us, if it can: a system that hangs must not outlive an impatient user.
+fn dying_with_us(program: &Path) -> Command {
+    static CAN: LazyLock<bool> = LazyLock::new(|| {
+        let status = Command::new("setpriv").args(["--pdeathsig", "KILL", "true"]).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    });
+    if !*CAN {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(program);
+    command
 }
 
 /// Waits for the end, and makes one at `deadline`.

@@ -47,10 +47,10 @@ pub fn faults(trace: &Trace, image: &Image) -> Vec<String> {
         .collect()
 }
 
-/// Threads (index + 1) that faulted, in order.
-pub fn faulted_threads(trace: &Trace) -> Vec<usize> {
+/// Tasks that faulted, in order.
+pub fn faulted_tasks(trace: &Trace) -> Vec<usize> {
     let faults = trace.records.iter().filter(|record| record.event == Event::Fault as u8);
-    faults.map(|record| usize::from(record.thread)).collect()
+    faults.filter_map(|record| usize::from(record.thread).checked_sub(1)).collect()
 }
 
 /// Each fault with the registers that follow it.

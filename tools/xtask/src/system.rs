@@ -41,6 +41,9 @@ pub struct Image {
     pub programs: Programs,
 }
 
+/// Records that are shown of a system that did not end itself.
+const LAST: usize = 12;
+
 /// How to run an image.
 pub struct RunOptions {
     /// Show the console while it is printed.
@@ -173,9 +176,21 @@ pub fn print_outcome(image: &Image, run: &Run) -> bool {
             for fault in report::faults(trace, image) {
                 eprintln!("{}", report::red(&fault));
             }
-            println!("{}", report::task_table(trace, &image.manifest.system));
-            for error in report::unbalanced(trace) {
-                bad(error);
+            let allowed = image.manifest.expectations.as_ref().map_or(&[][..], |expected| &expected.faults);
+            if report::faulted_tasks(trace).iter().any(|task| !allowed.contains(task)) {
+                bad("a task faulted".into());
+            }
+            if trace.exit_code().is_some() {
+                println!("{}", report::task_table(trace, &image.manifest.system));
+                for error in report::unbalanced(trace) {
+                    bad(error);
+                }
+            } else {
+                // Ledgers are written at the end of a system: the last records are all there is.
+                eprintln!("what happened last:");
+                for record in &trace.records[trace.records.len().saturating_sub(LAST)..] {
+                    eprintln!("{}", describe(record, &image.manifest.system));
+                }
             }
             if trace.lost > 0 {
                 eprintln!("{} the first {} records of the trace were overwritten", report::yellow("note:"), trace.lost);

@@ -294,8 +294,7 @@ fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String> {
     };
     problems.extend(report::unbalanced(trace));
 
-    let faulted: Vec<usize> =
-        report::faulted_threads(trace).iter().filter_map(|thread| thread.checked_sub(1)).collect();
+    let faulted = report::faulted_tasks(trace);
     if faulted != expected.faults {
         let list = |tasks: &[usize]| tasks.iter().map(|task| name(*task)).collect::<Vec<_>>().join(", ");
         problems.push(format!("faults of [{}], not of [{}]", list(&faulted), list(&expected.faults)));

@@ -27,6 +27,7 @@ pub struct Builder<'a> {
 }
 
 /// Programs of one system, as ELF files.
+#[derive(Clone)]
 pub struct Programs {
     /// The kernel.
     pub kernel: PathBuf,

@@ -44,30 +44,6 @@ pub fn check(root: &Path) -> Result<()> {
     none(&problems)
 }
 
-/// Checks that the pages show `fresh` as the output of `command`, wherever they show one.
-///
-/// # Errors
-/// The first line that differs, for each such block.
-pub fn check_output(root: &Path, command: &str, fresh: &str) -> Result<()> {
-    let mut problems = Vec::new();
-    for page in pages(root)? {
-        for block in blocks(&read(root, &page)?) {
-            if block.comment.as_deref() == Some(&format!("output of: {command}")) {
-                let expected = format!("$ {command}\n{fresh}");
-                let lines = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
-                let (shown, expected) = (lines(&block.text), lines(&expected));
-                let same = shown.iter().zip(&expected).take_while(|(a, b)| a == b).count();
-                if same < shown.len().max(expected.len()) {
-                    let line = |lines: &[String]| lines.get(same).cloned().unwrap_or_default();
-                    let (old, new) = (line(&shown), line(&expected));
-                    problems.push(format!("{page}:{}:\n- {old}\n+ {new}", block.line + 1 + same));
-                }
-            }
-        }
-    }
-    none(&problems)
-}
-
 fn none(problems: &[String]) -> Result<()> {
     if problems.is_empty() { Ok(()) } else { bail!("{}", problems.join("\n")) }
 }

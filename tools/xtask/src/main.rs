@@ -8,6 +8,8 @@
 //! report     trace -> fault reports and the table of tasks
 //! system     the four above, for one manifest
 //! agreement  whether a run and its simulation used the engines in the same order
+//! conformance  whether QEMU, the simulator and golden traces agree
+//! docs       whether pages, manifests and commands agree
 //! structure  what must stay true of the tree and of the kernel's size
 //! demo       what only the demo does after its run
 //! tests      `cargo xtask test`
@@ -21,8 +23,10 @@
 mod agreement;
 mod bench;
 mod build;
+mod conformance;
 mod decode;
 mod demo;
+mod docs;
 mod qemu;
 mod readme;
 mod report;

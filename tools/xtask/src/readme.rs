@@ -1,8 +1,8 @@
 //! The commands of the README do what it shows.
 //!
 //! A block fenced as `console` holds commands, `$ cargo xtask ...`, each followed by what it prints. Printed lines
-//! must come in this order; `...` stands for any number of lines. Numbers with a unit of time may differ, because
-//! they change with the compiler; all else is compared as printed. Commands that do not start with `cargo xtask`,
+//! must come in this order; `...` stands for any number of lines. Numbers with a unit of time may differ, and so may
+//! a whole (`7 of 7`), because they change with the compiler; all else is compared as printed. Commands that do not start with `cargo xtask`,
 //! and `cargo xtask test` itself, are not run.
 
 use std::path::Path;
@@ -87,7 +87,7 @@ fn missing(expected: &[String], printed: &str) -> Option<String> {
     None
 }
 
-/// A line without what may differ: runs of blanks and rules, and numbers that have a unit of time.
+/// A line without what may differ: runs of blanks and rules, numbers that have a unit of time, wholes.
 fn normal(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     let mut normal: Vec<String> = Vec::new();
@@ -95,8 +95,14 @@ fn normal(line: &str) -> String {
         let unit = words.get(index + 1).map_or("", |next| next.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()));
         let is_time = ["ns", "us", "ms", "s"].contains(&unit) && word.parse::<f64>().is_ok();
         let is_unit = ["ns", "us", "ms", "s"].contains(word) && normal.last().is_some_and(|last| last == "#");
+        let whole = |at: usize| match words.get(at..at + 3) {
+            Some([part, "of", all]) => part == all && part.parse::<u64>().is_ok(),
+            _ => false,
+        };
+        let is_whole = whole(index) || index.checked_sub(2).is_some_and(whole);
         let is_rule = word.chars().all(|c| "─═".contains(c));
         match (is_time, is_unit, is_rule) {
+            _ if is_whole => normal.push("all".into()),
             (true, ..) => normal.push("#".into()),
             // A time may have another unit next time.
             (_, true, _) => normal.push("time".into()),
@@ -121,7 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn only_times_may_differ() {
+    fn only_times_and_wholes_may_differ() {
+        let expected = ["7 of 7 done".to_owned()];
+        assert_eq!(missing(&expected, "8 of 8 done"), None);
+        assert!(missing(&expected, "7 of 8 done").is_some());
         let expected = &parse(README)[0].expected;
         assert_eq!(missing(expected, "hello\none\ntwo\nit took 1.5 ms\n"), None);
         assert_eq!(missing(expected, "hello\nit took 7 apples\n"), Some("- it took # time\n+ it took 7 apples".into()));

@@ -19,7 +19,7 @@ use fusee_manifest::{Expectations, Manifest, Mark, Profile, Resolved};
 use crate::build::Programs;
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
-use crate::{bench, readme, report, structure};
+use crate::{bench, conformance, docs, readme, report, structure};
 
 /// Virtual nanoseconds after which the simulation of a conformance system is given up.
 const SIMULATED: u64 = 10_000_000_000;
@@ -55,9 +55,13 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         let started = Instant::now();
         let problems = structure::sources(&workspace.root)?;
         summary.add("where unsafe code may be", started.elapsed(), &problems);
+        let started = Instant::now();
+        let problems = docs::check(&workspace.root).map_or_else(|error| vec![format!("{error:#}")], |()| Vec::new());
+        summary.add("pages, manifests and commands agree", started.elapsed(), &problems);
     }
     if arguments.only != Some(Half::Host) {
         target(&workspace, arguments, &mut summary)?;
+        conform(&workspace, arguments, &mut summary)?;
     }
     if arguments.filter.is_none() && arguments.only != Some(Half::Host) {
         let started = Instant::now();
@@ -241,6 +245,27 @@ fn target(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
         }
     });
     alone.into_iter().for_each(one);
+    Ok(())
+}
+
+//--- Conformance systems
+
+fn conform(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) -> Result<()> {
+    let mut paths = manifests(&workspace.root.join(conformance::FOLDER))?;
+    let wanted = |path: &PathBuf| {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        arguments.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()))
+    };
+    paths.retain(wanted);
+    let systems = paths.iter().map(|path| workspace.manifest(path)).collect::<Result<Vec<_>>>()?;
+    let programs = workspace.builder().programs(&systems.iter().map(|one| &one.system).collect::<Vec<_>>())?;
+    for (path, manifest) in paths.iter().zip(&systems) {
+        let started = Instant::now();
+        let problems = conformance::check(workspace, path, &programs, arguments.bless);
+        let problems = problems.unwrap_or_else(|error| vec![format!("{error:#}")]);
+        let name = format!("{} (QEMU, simulator, golden)", manifest.system.name);
+        summary.add(&name, started.elapsed(), &problems);
+    }
     Ok(())
 }
 

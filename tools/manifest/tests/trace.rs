@@ -1,0 +1,116 @@
+//! Rings become records, and two runs of one system become the same text.
+
+use std::path::Path;
+
+use fusee_abi::trace::{Event, Ledger, RING_MAGIC, Record, RingHeader};
+use fusee_manifest::Manifest;
+use fusee_manifest::trace::{GRID, Trace, TraceError, canonical, describe};
+use zerocopy::IntoBytes;
+
+const CAPACITY: usize = 4;
+
+fn ring(written: u64, records: &[Record]) -> Vec<u8> {
+    let header = RingHeader { magic: RING_MAGIC, written, capacity: CAPACITY as u64 };
+    let mut bytes = header.as_bytes().to_vec();
+    bytes.extend_from_slice(records.as_bytes());
+    bytes.resize(size_of::<RingHeader>() + CAPACITY * size_of::<Record>(), 0xff);
+    bytes
+}
+
+fn at(time: u64, event: Event, thread: u16) -> Record {
+    Record { time, event: event as u8, thread, job: 1, ..Record::default() }
+}
+
+fn system() -> Manifest {
+    let text = "[system]\nname = \"s\"\nboard = \"virt\"\ncpus = 2\n[tasks.a]\nbinary = \"p/a\"\nperiod = \"10ms\"\nbudget \
+                = \"5ms\"\n[tasks.b]\nbinary = \"p/b\"\nperiod = \"10ms\"\nbudget = \"5ms\"\n";
+    Manifest::parse(Path::new("m.toml"), text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn rings_are_merged_by_time_and_keep_the_newest() {
+    let first = ring(2, &[at(10, Event::Release, 1), at(30, Event::Complete, 1)]);
+    // Six were written into four places: the two oldest are gone.
+    let records = [5, 6, 3, 4].map(|number| at(number * 7, Event::Idle, 0));
+    let second = ring(6, &records);
+    let trace = Trace::from_rings(&[first, second].concat(), 2).unwrap();
+    let times: Vec<u64> = trace.records.iter().map(|record| record.time).collect();
+    assert_eq!(times, [10, 21, 28, 30, 35, 42]);
+    assert_eq!(trace.lost, 2);
+}
+
+#[test]
+fn memory_without_rings_is_no_trace() {
+    let empty = vec![0; size_of::<RingHeader>() + CAPACITY * size_of::<Record>()];
+    assert_eq!(Trace::from_rings(&empty, 1), Ok(Trace::default()));
+    let mut broken = ring(0, &[]);
+    broken[0] = 0;
+    broken[8] = 1;
+    assert_eq!(Trace::from_rings(&broken, 1), Err(TraceError::NoRing(0)));
+    assert_eq!(Trace::from_rings(&ring(0, &[])[..30], 1), Err(TraceError::Truncated));
+    assert_eq!(Trace::from_rings(&[], 0), Err(TraceError::Truncated));
+}
+
+#[test]
+fn wide_numbers_are_put_together() {
+    let object = (Ledger::MaxLateness as u32) << 16 | 1;
+    let records = vec![
+        Record { event: Event::Ledger as u8, object, job: 1, value: 2, ..Record::default() },
+        Record { event: Event::Shutdown as u8, value: 3, ..Record::default() },
+    ];
+    let trace = Trace::from_records(records);
+    assert_eq!(trace.ledgers()[&(Ledger::MaxLateness as u16, 1)], (1 << 32) + 2);
+    assert_eq!(trace.exit_code(), Some(3));
+}
+
+#[test]
+fn a_record_is_described_with_names() {
+    let manifest = system();
+    let record = Record { object: 2, ..at(1_234_567, Event::SwitchTo, 1) };
+    assert_eq!(describe(&record, &manifest.system), "   1234.567 us cpu 0 SwitchTo       a#1                  on b");
+    let late = Record { value: (-5i32).cast_unsigned(), ..at(0, Event::Complete, 2) };
+    assert!(describe(&late, &manifest.system).ends_with("b#1                  lateness -5 ns"));
+}
+
+#[test]
+fn runs_that_differ_by_a_little_have_the_same_canonical_trace() {
+    let manifest = system();
+    let text = |records: Vec<Record>| canonical(&Trace::from_records(records), &manifest.system);
+    let run = |thread: u16, time: u64| Record { object: u32::from(thread), ..at(time, Event::SwitchTo, thread) };
+    let simulated = text(vec![
+        at(10 * GRID, Event::Release, 1),
+        at(10 * GRID, Event::Release, 2),
+        run(1, 10 * GRID),
+        at(12 * GRID, Event::Complete, 1),
+        at(12 * GRID, Event::SwitchAway, 1),
+        run(2, 12 * GRID),
+    ]);
+    // Another order at the release, a switch away and back, a moment on the CPU, and kicks.
+    let emulated = text(vec![
+        at(10 * GRID + 5, Event::Release, 2),
+        run(2, 10 * GRID + 6),
+        at(10 * GRID + 7, Event::Release, 1),
+        at(10 * GRID + 8, Event::SwitchAway, 2),
+        run(1, 10 * GRID + 9),
+        at(10 * GRID + 10, Event::Kick, 0),
+        at(11 * GRID - 20, Event::SwitchAway, 1),
+        at(11 * GRID - 15, Event::Interrupt, 0),
+        run(1, 11 * GRID - 10),
+        at(12 * GRID - 100, Event::Complete, 1),
+        at(12 * GRID + 100, Event::SwitchAway, 1),
+        run(2, 12 * GRID + 101),
+    ]);
+    let expected = "10 Release a#1\n10 Release b#1\n10 SwitchTo a#1 on a\n12 Complete a#1\n12 SwitchAway a#1\n12 \
+                    SwitchTo b#1 on b\n";
+    assert_eq!(simulated.unwrap(), expected);
+    assert_eq!(emulated.unwrap(), expected);
+}
+
+#[test]
+fn an_event_between_the_points_of_the_grid_is_refused() {
+    let manifest = system();
+    let trace = Trace::from_records(vec![at(10 * GRID + GRID / 3, Event::Release, 1)]);
+    assert_eq!(canonical(&trace, &manifest.system).unwrap_err().by, GRID / 3);
+    let near = Trace::from_records(vec![at(10 * GRID + GRID / 4, Event::Release, 1)]);
+    assert!(canonical(&near, &manifest.system).is_ok());
+}

@@ -2,7 +2,7 @@
 //!
 //! Used for one thing: clients kick the emulated accelerator by storing an event number to the ITS's
 //! translation page, and the CPU that plays the accelerator wakes from `wfi`. A CPU's own store is taken for
-//! DeviceID 0; that is QEMU's behaviour, not the architecture's (`specs/qemu-feasibility.md` 3.9).
+//! DeviceID 0; that is QEMU's behaviour, not the architecture's.
 
 use core::arch::asm;
 use core::ptr::NonNull;

@@ -114,6 +114,9 @@ impl Event {
     }
 }
 
+/// Bits of the thread in the index of [`Ledger::EngineTime`]; the engine is above them.
+pub const ENGINE_TIME_SHIFT: usize = 9;
+
 /// What a [`Event::Ledger`] record counts. Times in nanoseconds.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[repr(u16)]
@@ -138,7 +141,7 @@ pub enum Ledger {
     Uptime = 9,
     /// CPU time charged to all reservations on one CPU.
     CpuCharged = 10,
-    /// Engine time charged to a thread: `index` is `engine << 8 | thread`.
+    /// Engine time charged to a thread: `index` is `engine << ENGINE_TIME_SHIFT | thread`.
     EngineTime = 11,
     /// Times a reservation ran dry.
     Throttles = 12,

@@ -2,7 +2,7 @@
 //! released in order.
 
 use fusee_abi::Error;
-use fusee_abi::trace::{Event, Ledger, Record};
+use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
 use fusee_sched::cpu::CpuId;
 use fusee_sched::time::Instant;
 
@@ -10,6 +10,8 @@ use crate::id::{ClusterId, EndpointId, EngineId, EngineUserId, NotificationId, R
 use crate::limits::{ENDPOINTS, NOTIFICATIONS, REPLY_SLOTS, THREADS};
 use crate::object::{Release, State};
 use crate::{Fault, Kernel, Machine};
+
+const _: () = assert!(THREADS <= 1 << ENGINE_TIME_SHIFT && crate::limits::ENGINES << ENGINE_TIME_SHIFT <= 1 << 16);
 
 impl Kernel {
     /// A thread did what it may not: its registers are traced, and it alone stops.
@@ -138,7 +140,7 @@ impl Kernel {
         for user in (0..self.counts.engine_users).filter_map(EngineUserId::new) {
             let object = &self.engine_users[user];
             if let (Some(engine), Some(thread)) = (object.engine, object.thread) {
-                let index = (engine.index() as u32 & 0xff) << 8 | thread.index() as u32 & 0xff;
+                let index = ((engine.index() << ENGINE_TIME_SHIFT) | thread.index()) as u32;
                 line(Ledger::EngineTime, index, object.time.0);
             }
         }
@@ -159,7 +161,7 @@ impl Kernel {
         machine.trace(Record { time, event: event as u8, cpu: self.here.0, thread, job, object, value });
     }
 
-    /// Number of clusters in use; for checks.
+    /// The clusters in use; for checks.
     pub(crate) fn cluster_ids(&self) -> impl Iterator<Item = ClusterId> + use<> {
         (0..self.counts.clusters).filter_map(ClusterId::new)
     }

@@ -46,11 +46,10 @@ impl Kernel {
             return Ok(());
         }
         // Refuse before anything changes.
-        if let Lock::Held(holder) = self.engines[engine].lock.state()
-            && let Some(holder) = user_of(holder).and_then(|holder| self.engine_users[holder].thread)
-            && holder != thread
+        if let Some(target) = self.engine_donee(engine)
+            && target != thread
         {
-            self.may_wait_for(thread, holder)?;
+            self.may_wait_for(thread, target)?;
         }
         let requested = self.engines[engine].lock.request(user.index() as u16).map_err(|error| match error {
             LockError::AlreadyHeld => Error::AlreadyHeld,

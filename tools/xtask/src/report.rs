@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
-use fusee_abi::trace::{Event, Ledger, Record};
+use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::{Trace, wide};
 
@@ -172,7 +172,7 @@ pub fn task_table(trace: &Trace, system: &Resolved) -> String {
             reserved(Ledger::Charged).map_or_else(|| "-".into(), time),
         ];
         for engine in 0..engines.len() {
-            let used = amount(Ledger::EngineTime, engine << 8 | index);
+            let used = amount(Ledger::EngineTime, engine << ENGINE_TIME_SHIFT | index);
             row.push(used.map_or_else(|| "-".into(), time));
         }
         row.push(reserved(Ledger::Throttles).map_or_else(|| "-".into(), |count| count.to_string()));

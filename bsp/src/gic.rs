@@ -1,7 +1,7 @@
 //! The interrupt controller, GICv3: set-up through `arm-gic`, the hot path by single register accesses.
 //!
-//! Everything is one non-secure group 1 with one priority: the kernel decides what is urgent, not the
-//! controller. Interrupts are taken with interrupts masked, so acknowledging and ending come in pairs.
+//! Everything is one non-secure group 1 with one priority, but for the end of a nap: the kernel decides what is
+//! urgent, not the controller. Interrupts are taken with interrupts masked, so acknowledging and ending come in pairs.
 
 use core::arch::asm;
 use core::ptr::NonNull;
@@ -63,15 +63,20 @@ impl Setup<'_> {
     }
 
     /// Makes the calling CPU, number `index` on the board, ready to take interrupts, and enables its private
-    /// interrupts `private`.
+    /// interrupts `private`; and `urgent`, before all others: it reaches the CPU even while another interrupt is
+    /// not ended.
     ///
     /// # Errors
     /// There is no CPU `index`.
-    pub fn enter(&mut self, index: usize, private: &[u32]) -> Result<(), GicError> {
+    pub fn enter(&mut self, index: usize, private: &[u32], urgent: u32) -> Result<(), GicError> {
         self.0.redistributor(index)?.configure_default_settings();
         self.0.init_cpu(index);
         for &number in private {
             let Some(id) = private_id(number) else { continue };
+            self.0.enable_interrupt(id, Some(index), true)?;
+        }
+        if let Some(id) = private_id(urgent) {
+            self.0.set_interrupt_priority(id, Some(index), 0)?;
             self.0.enable_interrupt(id, Some(index), true)?;
         }
         GicCpuInterface::set_priority_mask(0xff);

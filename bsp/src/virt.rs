@@ -29,6 +29,8 @@ pub const ITS: u64 = 0x0808_0000;
 pub const UART: u64 = 0x0900_0000;
 /// The interrupt number of each CPU's virtual timer.
 pub const TIMER_INTERRUPT: u32 = 27;
+/// The interrupt number of each CPU's physical timer, which the kernel uses to nap.
+pub const NAP_INTERRUPT: u32 = 30;
 /// Most CPUs of the board.
 pub const CPUS: usize = 16;
 

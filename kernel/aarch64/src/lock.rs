@@ -89,6 +89,9 @@ impl<T> TicketLock<T> {
     }
 }
 
+/// Looks at the lock, some five instructions each, before a waiting CPU naps.
+const PATIENCE: u32 = 10_000;
+
 /// A place in the queue for the lock. Whoever drops it stops the queue for ever.
 #[must_use]
 pub struct Ticket<'a, T> {
@@ -98,11 +101,19 @@ pub struct Ticket<'a, T> {
 
 impl<'a, T> Ticket<'a, T> {
     /// Waits for the lock, and tells how long that took.
+    ///
+    /// After [`PATIENCE`] looks, which is more than all other CPUs together can need, some CPU before us is not
+    /// running: an emulator has fewer host CPUs than we have CPUs. Then sleep, so that it gets its turn.
     #[cold]
     pub fn wait(self) -> (Guard<'a, T>, Nanoseconds) {
         let start = clock::now();
+        let mut patience = PATIENCE;
         while self.lock.serving() != self.number {
             fusee_bsp::relax();
+            patience = patience.saturating_sub(1);
+            if patience == 0 {
+                clock::nap();
+            }
         }
         (Guard { lock: self.lock, number: self.number }, clock::now().since(start))
     }

@@ -55,7 +55,7 @@ pub unsafe fn controller() -> gic::Setup<'static> {
 pub fn enter(id: CpuId, _lock: &mut State) {
     // SAFETY: a `State` borrowed mutably is the kernel's lock.
     let mut controller = unsafe { controller() };
-    if controller.enter(on_board(id.index()), &interrupts::PRIVATE).is_err() {
+    if controller.enter(on_board(id.index()), &interrupts::PRIVATE, board::NAP_INTERRUPT).is_err() {
         panic!("the board has no CPU {}", on_board(id.index()));
     }
     clock::enter();

@@ -41,13 +41,18 @@ enum Next {
 /// ones need no stack.
 #[unsafe(export_name = "fusee_syscall")]
 extern "C" fn syscall(cpu: &mut Cpu) -> *mut Frame {
-    let mut guard = match STATE.queue() {
-        Ok(guard) => guard,
-        Err(ticket) => return late_syscall(cpu, ticket),
-    };
+    match STATE.queue() {
+        Ok(guard) => locked_syscall(cpu, guard),
+        Err(ticket) => late_syscall(cpu, ticket),
+    }
+}
+
+/// `svc`, under the lock: shortly if that can be.
+#[inline(always)]
+fn locked_syscall(cpu: &mut Cpu, mut guard: Guard<'_, State>) -> *mut Frame {
     let state = &mut *guard;
     let Some(thread) = state.kernel.quick_call(&mut state.board, cpu.id) else {
-        return long_syscall(cpu, guard, Nanoseconds::ZERO);
+        return long_syscall(cpu, guard);
     };
     if cpu.runs(Some(thread)) {
         return ptr::null_mut();
@@ -60,18 +65,19 @@ extern "C" fn syscall(cpu: &mut Cpu) -> *mut Frame {
     cpu.dispatch(thread)
 }
 
-/// `svc` that has to wait for the lock. The wait must be booked, which the short paths do not.
+/// `svc` that has to wait for the lock; no task pays for that.
 #[cold]
 #[inline(never)]
 fn late_syscall(cpu: &mut Cpu, ticket: Ticket<'_, State>) -> *mut Frame {
-    let (guard, waited) = ticket.wait();
-    long_syscall(cpu, guard, waited)
+    let (mut guard, waited) = ticket.wait();
+    guard.kernel.book_wait(cpu.id, waited);
+    locked_syscall(cpu, guard)
 }
 
 /// `svc` the long way round.
 #[inline(never)]
-fn long_syscall(cpu: &mut Cpu, guard: Guard<'_, State>, waited: Nanoseconds) -> *mut Frame {
-    match decide(cpu, guard, Entry { trap: Trap::Syscall, at: None, waited }) {
+fn long_syscall(cpu: &mut Cpu, guard: Guard<'_, State>) -> *mut Frame {
+    match decide(cpu, guard, Entry { trap: Trap::Syscall, at: None, waited: Nanoseconds::ZERO }) {
         Next::Same => ptr::null_mut(),
         Next::Other(frame) => frame,
         Next::Idle => idle(cpu),

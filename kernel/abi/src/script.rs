@@ -45,4 +45,6 @@ pub mod operation {
     pub const SLEEP: u32 = 11;
     /// Start over from the first step, without completing a job.
     pub const REPEAT: u32 = 12;
+    /// Start an operation of `value` nanoseconds on engine `selector`, and do not wait for its end.
+    pub const START: u32 = 13;
 }

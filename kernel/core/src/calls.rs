@@ -126,6 +126,12 @@ impl Kernel {
             if class != Class::RealTime {
                 let key = self.next_turn(class, reservation);
                 self.set_key(reservation, key);
+                // With donors, another may come first now.
+                if self.threads[thread].first_donor.is_some()
+                    && let Some(home) = self.reservations[reservation].home
+                {
+                    self.settle(home);
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::Kernel;
 use crate::id::{ReservationId, ThreadId};
-use crate::object::State;
+use crate::object::{Payer, State};
 
 impl Kernel {
     /// Checks every invariant.
@@ -48,6 +48,25 @@ impl Kernel {
             let state = &self.cpus[cpu.index()];
             if state.entered && state.charged.0 + state.kernel.0 + state.idle.0 != state.mark.since(state.since).0 {
                 return Err("the sum of charges is not the sum of time");
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks what holds once no kick is on its way: every CPU runs what it is linked to, at its expense.
+    ///
+    /// # Errors
+    /// The first that does not hold.
+    pub fn check_settled(&self) -> Result<(), &'static str> {
+        for cpu in self.cpus() {
+            let state = &self.cpus[cpu.index()];
+            let Some(cluster) = state.cluster.filter(|_| state.entered) else { continue };
+            let linked = self.clusters[cluster].schedule.linked(cpu).and_then(|id| ReservationId::new(id.into()));
+            if linked.and_then(|linked| self.reservations[linked].runner) != state.current {
+                return Err("a CPU does not run what it is linked to");
+            }
+            if state.payer != linked.map_or(Payer::Idle, Payer::Reservation) {
+                return Err("what runs is paid by another");
             }
         }
         Ok(())

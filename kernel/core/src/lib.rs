@@ -212,15 +212,24 @@ impl Kernel {
         self.leave(machine, cpu)
     }
 
+    /// Books the time `cpu` waited for the kernel lock to the kernel: no task pays for it. [`Kernel::trap`] does
+    /// so by itself; before [`Kernel::quick_call`] it is the caller's to do.
+    #[inline]
+    pub fn book_wait(&mut self, cpu: CpuId, waited: Nanoseconds) {
+        if waited != Nanoseconds::ZERO {
+            let state = &mut self.cpus[cpu.index()];
+            state.mark += waited;
+            state.kernel += waited;
+        }
+    }
+
     /// Handles one trap taken on `cpu`; the caller applies the outcome.
     pub fn trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Outcome {
         if M::TRACE {
             self.here = cpu;
         }
-        let state = &mut self.cpus[cpu.index()];
-        if entry.waited != Nanoseconds::ZERO && entry.at.is_none() {
-            state.mark += entry.waited;
-            state.kernel += entry.waited;
+        if entry.at.is_none() {
+            self.book_wait(cpu, entry.waited);
         }
         if let Some(at) = entry.at {
             self.charge(machine, cpu, at);

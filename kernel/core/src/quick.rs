@@ -4,6 +4,8 @@
 //! runs on it. No queue, no clock. A short path either does exactly what the long way round
 //! ([`Kernel::trap`]) would do, or declines and has changed nothing.
 //!
+//! Both ways leave the same trace.
+//!
 //! Declined is whatever concerns a third: other donors, other callers, a deadline, a server whose own
 //! reservation comes first, a plan that must be looked at again.
 
@@ -107,6 +109,8 @@ impl Kernel {
         other.last = Some(cpu);
         self.reservations[reservation].runner = Some(server);
         self.cpus[cpu.index()].current = Some(server);
+        self.trace(machine, Event::SwitchAway, Some(thread), 0, 0);
+        self.trace(machine, Event::SwitchTo, Some(server), u32::from(reservation.number()), 0);
         machine.copy_message(thread, server);
         let general = &mut machine.registers(server).general;
         general[0] = 0;
@@ -162,6 +166,9 @@ impl Kernel {
         general[0] = 0;
         general[1] = value;
         self.trace(machine, Event::Reply, Some(client), u32::from(thread.number()), 0);
+        self.trace(machine, Event::Resume, Some(client), 0, 0);
+        self.trace(machine, Event::SwitchAway, Some(thread), 0, 0);
+        self.trace(machine, Event::SwitchTo, Some(client), u32::from(reservation.number()), 0);
         Some(client)
     }
 }

@@ -135,6 +135,9 @@ impl Kernel {
             object.account.replenish(now);
             let key = self.next_turn(class, reservation);
             self.set_key(reservation, key);
+            if let Some(home) = home {
+                self.settle(home);
+            }
             return;
         }
         object.throttled = true;

@@ -9,6 +9,7 @@
 //! wait done              wait for a notification
 //! acquire ee             take an engine
 //! submit ee 3ms done     run 3 ms on an engine, wait on a notification for the end
+//! start ee 3ms           run 3 ms on an engine, do not wait for the end
 //! release ee             give the engine back
 //! release_job camera     release a job of a sporadic task
 //! repeat                 start over, without completing a job
@@ -61,6 +62,7 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
             let done = target(name, kind::NOTIFICATION)?;
             step(operation::SUBMIT, Target { selector: engine.selector, ..done }, time(span)?)
         }
+        ["start", engine, span] => step(operation::START, target(engine, kind::ENGINE)?, time(span)?),
         ["release", name] => step(operation::RELEASE, target(name, kind::ENGINE)?, 0),
         ["release_job", name] => step(operation::RELEASE_JOB, target(name, kind::TASK)?, 0),
         ["repeat"] => step(operation::REPEAT, nothing, 0),

@@ -31,8 +31,59 @@ pub enum Program {
         /// Handle of its endpoint.
         endpoint: u64,
     },
+    /// Requests one by one, with any registers: for deadlines, wrong arguments and work left in flight.
+    Requests {
+        /// The requests.
+        requests: Vec<Request>,
+        /// Where to go on after the last; `None`: the task ends.
+        again_from: Option<usize>,
+    },
     /// A task that ends at once.
     Nothing,
+}
+
+/// One thing a task of [`Program::Requests`] does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Request {
+    /// Computes for so many nanoseconds.
+    Burn(u64),
+    /// Submits so many nanoseconds of work to this engine of its device and does not wait for the end.
+    Submit(u32, u64),
+    /// Makes a system call.
+    Call {
+        /// Its number.
+        number: u64,
+        /// The first argument: mostly a handle.
+        first: u64,
+        /// The second argument.
+        second: u64,
+        /// The first message word.
+        word: u64,
+        /// When it shall end at the latest.
+        until: Until,
+        /// Whom to reply to.
+        reply: Reply,
+    },
+}
+
+/// The deadline of a request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Until {
+    /// None.
+    Never,
+    /// So many nanoseconds after the call.
+    After(u64),
+}
+
+/// The reply token of a request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reply {
+    /// Zero.
+    Nobody,
+    /// The token that came with the last message.
+    Last,
+    /// This one, whatever it means.
+    Token(u64),
 }
 
 /// What the task wants next, at an instant at which it runs.
@@ -64,6 +115,8 @@ enum Phase {
     Fence(DeviceUse, u32, u64),
     /// The driver has this many notices left to give.
     Notify,
+    /// The call of the request before `step` returned.
+    Returned,
     /// Nothing left to do.
     Over,
 }
@@ -78,8 +131,10 @@ pub struct Actor {
     release: u64,
     /// Retired counts the driver has told about, by engine and context.
     seen: Vec<u32>,
-    /// Errors that calls returned, in order.
-    pub errors: Vec<u64>,
+    /// Token of the last message received.
+    token: u64,
+    /// What the calls of [`Program::Requests`] returned, in order: zero or an error's code.
+    pub results: Vec<u64>,
 }
 
 impl Actor {
@@ -93,7 +148,8 @@ impl Actor {
             after_burn: None,
             release: 0,
             seen: vec![0; fusee_accel_contract::ENGINES * fusee_accel_contract::CONTEXTS],
-            errors: Vec::new(),
+            token: 0,
+            results: Vec::new(),
         }
     }
 
@@ -110,6 +166,7 @@ impl Actor {
             Program::Script { steps, has_jobs } => self.script(board, thread, &steps, has_jobs),
             Program::Driver { wait, interrupt, clients } => self.driver(board, thread, wait, interrupt, &clients),
             Program::Server { endpoint } => self.server(board, thread, endpoint),
+            Program::Requests { requests, again_from } => self.requests(board, thread, &requests, again_from),
             Program::Nothing => trap(board, thread, Call::Exit, 0, 0, NEVER),
         }
     }
@@ -172,7 +229,7 @@ impl Actor {
                         return action;
                     }
                 }
-                Phase::Notify | Phase::Over => return trap(board, thread, Call::Exit, 0, 0, NEVER),
+                Phase::Notify | Phase::Returned | Phase::Over => return trap(board, thread, Call::Exit, 0, 0, NEVER),
             }
         }
     }
@@ -198,6 +255,14 @@ impl Actor {
                 }
                 return None;
             }
+            operation::START => {
+                let started = board.find_use(thread.index(), step.selector).map(|one| board.submit(one, step.value));
+                return match started {
+                    Some(Ok(_)) => None,
+                    Some(Err(reason)) => Some(Action::Fault(reason)),
+                    None => Some(Action::Fault("a doorbell it was never given")),
+                };
+            }
             operation::SERVE => {
                 self.phase = Phase::Received;
                 return Some(trap(board, thread, Call::Receive, step.handle, 0, NEVER));
@@ -220,6 +285,69 @@ impl Actor {
         };
         let value = if step.operation == operation::SHUTDOWN { 0 } else { step.value };
         Some(trap(board, thread, call, step.handle, value, NEVER))
+    }
+
+    fn requests(
+        &mut self,
+        board: &mut Board,
+        thread: ThreadId,
+        requests: &[Request],
+        again_from: Option<usize>,
+    ) -> Action {
+        loop {
+            match self.phase {
+                Phase::Burning(left) if left > 0 => return Action::Burn(left),
+                Phase::Returned => {
+                    let general = &board.registers(thread).general;
+                    self.results.push(general[0]);
+                    if general[0] == 0 && general[TOKEN] != 0 {
+                        self.token = general[TOKEN];
+                    }
+                    self.phase = Phase::Next;
+                }
+                _ => {}
+            }
+            let Some(request) = requests.get(self.step) else {
+                match again_from {
+                    Some(first) if first < requests.len() => self.step = first,
+                    _ => return trap(board, thread, Call::Exit, 0, 0, NEVER),
+                }
+                continue;
+            };
+            self.step += 1;
+            match *request {
+                Request::Burn(span) => self.phase = Phase::Burning(span),
+                Request::Submit(engine, span) => {
+                    self.phase = Phase::Next;
+                    let submitted = board
+                        .find_use(thread.index(), engine)
+                        .ok_or("a doorbell it was never given")
+                        .and_then(|one| board.submit(one, span));
+                    if let Err(reason) = submitted {
+                        return Action::Fault(reason);
+                    }
+                }
+                Request::Call { number, first, second, word, until, reply } => {
+                    self.phase = Phase::Returned;
+                    let deadline = match until {
+                        Until::Never => NEVER,
+                        Until::After(span) => board.now + span,
+                    };
+                    let registers = board.registers(thread);
+                    registers.general[0] = first;
+                    registers.general[1] = second;
+                    registers.general[2] = word;
+                    registers.general[NUMBER] = number;
+                    registers.general[DEADLINE] = deadline;
+                    registers.general[TOKEN] = match reply {
+                        Reply::Nobody => 0,
+                        Reply::Last => self.token,
+                        Reply::Token(token) => token,
+                    };
+                    return Action::Trap;
+                }
+            }
+        }
     }
 
     fn driver(

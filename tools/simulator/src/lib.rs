@@ -17,6 +17,6 @@ pub mod board;
 pub mod run;
 pub mod system;
 
-pub use actor::Program;
+pub use actor::{Program, Reply, Request, Until};
 pub use run::{Report, Simulation, SimulationError};
-pub use system::simulate;
+pub use system::{Options, simulate, simulate_with};

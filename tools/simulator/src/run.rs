@@ -51,12 +51,16 @@ pub struct Report {
     pub late_completions: u32,
     /// Traps handled.
     pub traps: u64,
+    /// For each task with [`Program::Requests`], what its calls returned, in order.
+    pub results: Vec<Vec<u64>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct SimulatedCpu {
     run: Option<ThreadId>,
     timer: u64,
+    /// When a kick that is on its way arrives.
+    kicked: u64,
     /// When the running task was last told how long it ran.
     since: u64,
 }
@@ -68,6 +72,7 @@ pub struct Simulation {
     cpus: Vec<SimulatedCpu>,
     actors: Vec<Actor>,
     routes: Vec<CpuId>,
+    kick_delay: u64,
     traps: u64,
 }
 
@@ -80,10 +85,17 @@ impl Simulation {
         let mut kernel = Box::new(Kernel::EMPTY);
         kernel.boot(system).map_err(SimulationError::Boot)?;
         let managed = system.header().flags & FLAG_MANAGED != 0;
-        let cpus = vec![SimulatedCpu { run: None, timer: u64::MAX, since: 0 }; system.header().cpus as usize];
+        let cpus = vec![SimulatedCpu { run: None, timer: u64::MAX, kicked: u64::MAX, since: 0 }; system.header().cpus as usize];
         let routes = system.interrupts().iter().map(|interrupt| CpuId(interrupt.cpu as u8)).collect();
         let actors = programs.into_iter().map(Actor::new).collect();
-        Ok(Simulation { kernel, board: Board::new(system, managed), cpus, actors, routes, traps: 0 })
+        Ok(Simulation { kernel, board: Board::new(system, managed), cpus, actors, routes, kick_delay: 0, traps: 0 })
+    }
+
+    /// Lets kicks arrive so many nanoseconds later: until then a CPU goes on with what it runs.
+    #[must_use]
+    pub fn with_kick_delay(mut self, delay: u64) -> Simulation {
+        self.kick_delay = delay;
+        self
     }
 
     /// Runs until the system ends itself, at the latest until `limit` nanoseconds.
@@ -99,6 +111,10 @@ impl Simulation {
         }
         while self.board.ended.is_none() {
             self.settle_instant()?;
+            if self.board.ended.is_none() && self.cpus.iter().all(|cpu| cpu.kicked == u64::MAX) {
+                let at = self.board.now;
+                self.kernel.check_settled().map_err(|which| SimulationError::Invariant { at, which })?;
+            }
             let Some(next) = self.next_instant().filter(|next| *next <= limit) else { break };
             self.board.now = next;
         }
@@ -108,6 +124,7 @@ impl Simulation {
             late_completions: self.board.late_completions(),
             records: self.board.records,
             traps: self.traps,
+            results: self.actors.into_iter().map(|actor| actor.results).collect(),
         })
     }
 
@@ -121,6 +138,11 @@ impl Simulation {
                 if self.cpus[cpu].timer <= self.board.now {
                     self.cpus[cpu].timer = u64::MAX;
                     self.trap(CpuId(cpu as u8), Trap::Timer)?;
+                    quiet = false;
+                }
+                if self.cpus[cpu].kicked <= self.board.now {
+                    self.cpus[cpu].kicked = u64::MAX;
+                    self.trap(CpuId(cpu as u8), Trap::Kick)?;
                     quiet = false;
                 }
             }
@@ -197,7 +219,7 @@ impl Simulation {
         let mut next = self.board.device_next;
         for cpu in 0..self.cpus.len() {
             let state = self.cpus[cpu];
-            let mut earliest = state.timer;
+            let mut earliest = state.timer.min(state.kicked);
             if let Some(thread) = state.run
                 && let Action::Burn(left) = self.actors[thread.index()].act(&mut self.board, thread)
             {
@@ -237,7 +259,13 @@ impl Simulation {
             state.timer = timer.0;
         }
         for other in outcome.kick.iter() {
-            self.trap(other, Trap::Kick)?;
+            if self.kick_delay == 0 {
+                self.trap(other, Trap::Kick)?;
+            } else {
+                let arrives = self.board.now + self.kick_delay;
+                let kicked = &mut self.cpus[other.index()].kicked;
+                *kicked = arrives.min(*kicked);
+            }
         }
         Ok(())
     }

@@ -27,15 +27,41 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// How a simulation departs from the plain run of a manifest.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Whether engine locks are in force, whatever the manifest says.
+    pub managed: Option<bool>,
+    /// Nanoseconds a kick is on its way.
+    pub kick_delay: u64,
+    /// Tasks, by index, that run something else than the manifest says.
+    pub programs: Vec<(usize, Program)>,
+}
+
 /// Simulates the system of `manifest` until it ends itself, at the latest until `limit` nanoseconds.
 ///
 /// # Errors
 /// [`Error`].
 pub fn simulate(manifest: &Manifest, managed: Option<bool>, limit: u64) -> Result<Report, Error> {
-    let packed = manifest.pack_tables(PackOptions { cpu_stride: 1, managed }).map_err(Error::Manifest)?;
-    let programs =
+    simulate_with(manifest, &Options { managed, ..Options::default() }, limit)
+}
+
+/// Simulates the system of `manifest` with the departures `options` until it ends itself, at the latest until
+/// `limit` nanoseconds.
+///
+/// # Errors
+/// [`Error`].
+pub fn simulate_with(manifest: &Manifest, options: &Options, limit: u64) -> Result<Report, Error> {
+    let pack = PackOptions { cpu_stride: 1, managed: options.managed };
+    let packed = manifest.pack_tables(pack).map_err(Error::Manifest)?;
+    let mut programs: Vec<Program> =
         manifest.system.tasks.iter().enumerate().map(|(index, task)| program(manifest, index, task)).collect();
-    Simulation::new(&packed.system(), programs).and_then(|simulation| simulation.run(limit)).map_err(Error::Simulation)
+    for (index, other) in &options.programs {
+        programs[*index] = other.clone();
+    }
+    Simulation::new(&packed.system(), programs)
+        .and_then(|simulation| simulation.with_kick_delay(options.kick_delay).run(limit))
+        .map_err(Error::Simulation)
 }
 
 /// What the simulator runs in place of a task's binary: its script, the model of its program, or what servers

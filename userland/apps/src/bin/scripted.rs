@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use fusee::abi::script::{Step, operation};
-use fusee::gpu::{Context, Operation};
+use fusee::gpu::{Context, Fence, Operation};
 use fusee::{
     Endpoint, Engine, EngineGuard, Environment, Instant, JobError, Nanoseconds, Notification, Object, Server, System,
     Task, burn, environment, next_job, shutdown, sleep_until,
@@ -70,6 +70,7 @@ impl Player {
             operation::WAIT => return self.object::<Notification>(step).wait(Instant::NEVER).is_ok(),
             operation::ACQUIRE => return self.acquire(step),
             operation::SUBMIT => return self.submit(step),
+            operation::START => return self.start(step),
             operation::RELEASE => return self.release(step),
             operation::RELEASE_JOB => return self.object::<Task>(step).release_job().is_ok(),
             operation::SHUTDOWN => shutdown(self.object::<System>(step), 0),
@@ -103,15 +104,25 @@ impl Player {
 
     fn submit(&mut self, step: &Step) -> bool {
         let done = self.object::<Notification>(step);
+        match self.ring(step) {
+            Some((context, fence)) => context.wait_with(fence, done, Instant::NEVER).is_ok(),
+            None => false,
+        }
+    }
+
+    fn start(&mut self, step: &Step) -> bool {
+        self.ring(step).is_some()
+    }
+
+    /// Submits the operation of a step to the engine it names, which must be held.
+    fn ring(&mut self, step: &Step) -> Option<(&Context, Fence)> {
         let environment = self.environment;
-        let Some(guard) = self.held.get(step.selector as usize).and_then(Option::as_ref) else { return false };
+        let guard = self.held.get(step.selector as usize).and_then(Option::as_ref)?;
         let context = self
             .context
-            .get_or_insert_with(|| Context::new(environment.expect("ring"), environment.expect("kick"), done));
-        match context.submit(guard, Operation::Burn { time: step.value }) {
-            Ok(fence) => context.wait_with(fence, done, Instant::NEVER).is_ok(),
-            Err(_) => false,
-        }
+            .get_or_insert_with(|| Context::of(&environment).expect("who submits is a client of the device"));
+        let fence = context.submit(guard, Operation::Burn { time: step.value }).ok()?;
+        Some((context, fence))
     }
 
     fn place(&mut self, number: u32) -> &mut Option<EngineGuard> {

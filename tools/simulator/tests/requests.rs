@@ -1,0 +1,342 @@
+#![allow(missing_docs)]
+//! Random requests with random arguments on the whole kernel, with kicks that take their time.
+//!
+//! Where `random.rs` plays scripts, tasks here make any system call in any state: with deadlines, with handles of
+//! the wrong kind or of nobody, with tokens they made up, with doorbells they do not hold. The simulator checks the
+//! kernel's invariants after every trap, and that every CPU runs what it is linked to whenever no kick is on its way.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use fusee_abi::call::Call;
+use fusee_abi::trace::{Event, Ledger};
+use fusee_manifest::Manifest;
+use fusee_manifest::trace::Trace;
+use fusee_simulator::{Options, Program, Reply, Report, Request, Until, simulate_with};
+use proptest::prelude::*;
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000 * US;
+/// When the systems end themselves.
+const END: u64 = 40;
+
+/// What each task has handles to, in this order.
+const OBJECTS: [&str; 8] = ["s0", "s1", "n0", "n1", "e0", "e1", "sporadic", "page"];
+
+#[derive(Clone, Copy, Debug)]
+enum Class {
+    Periodic,
+    Background,
+    /// No reservation of its own.
+    Passive,
+}
+
+#[derive(Clone, Debug)]
+struct Task {
+    class: Class,
+    second_cluster: bool,
+    period: u64,
+    budget: u64,
+    deadline: u64,
+    phase: u64,
+    requests: Vec<Wish>,
+    /// Computes so long in each round: time must pass.
+    burn: u64,
+}
+
+/// A request whose handle has yet to be found.
+#[derive(Clone, Copy, Debug)]
+enum Wish {
+    Burn(u64),
+    Submit(u32, u64),
+    Call { call: Call, object: usize, second: u64, until: Until, reply: Reply },
+    Wild { number: u64, first: u64, second: u64, until: Until, token: u64 },
+}
+
+#[derive(Clone, Debug)]
+struct System {
+    cpus: u32,
+    first_cluster: u32,
+    servers: [usize; 2],
+    bound: [Option<usize>; 2],
+    tasks: Vec<Task>,
+    kick_delay: u64,
+    managed: bool,
+}
+
+//--- Strategies
+
+fn until() -> impl Strategy<Value = Until> {
+    prop_oneof![3 => Just(Until::Never), 1 => (0u64..3_000).prop_map(|span| Until::After(span * US))]
+}
+
+fn wish() -> impl Strategy<Value = Wish> {
+    let call = |call, object: usize, until| Wish::Call { call, object, second: 1, until, reply: Reply::Nobody };
+    let engine = 4usize..6;
+    prop_oneof![
+        6 => (1u64..2_000).prop_map(|span| Wish::Burn(span * US)),
+        2 => Just(call(Call::NextJob, 0, Until::Never)),
+        6 => (0usize..2, until()).prop_map(move |(object, until)| call(Call::Call, object, until)),
+        1 => (0usize..2, until()).prop_map(move |(object, until)| call(Call::Send, object, until)),
+        4 => (0usize..2, until(), prop_oneof![3 => Just(Reply::Last), 1 => Just(Reply::Nobody)]).prop_map(
+            |(object, until, reply)| Wish::Call { call: Call::ReplyReceive, object, second: 0, until, reply }
+        ),
+        4 => (2usize..4).prop_map(move |object| call(Call::Signal, object, Until::Never)),
+        4 => (2usize..4, until()).prop_map(move |(object, until)| call(Call::Wait, object, until)),
+        6 => (engine.clone(), until()).prop_map(move |(object, until)| call(Call::Acquire, object, until)),
+        3 => (0u32..2, 1u64..3_000).prop_map(|(engine, span)| Wish::Submit(engine, span * US)),
+        4 => engine.prop_map(move |object| call(Call::Release, object, Until::Never)),
+        1 => Just(call(Call::ShouldYield, 4, Until::Never)),
+        1 => Just(call(Call::ReleaseJob, 6, Until::Never)),
+        1 => prop::sample::select(vec![Call::Map, Call::Unmap]).prop_map(move |which| call(which, 7, Until::Never)),
+        1 => (0u64..3_000).prop_map(move |span| call(Call::SleepUntil, 0, Until::After(span * US))),
+        1 => Just(call(Call::Yield, 0, Until::Never)),
+        1 => Just(call(Call::Now, 0, Until::Never)),
+        1 => (0u64..34, any::<u64>(), any::<u64>(), until(), any::<u64>()).prop_map(
+            |(number, first, second, until, token)| {
+                // Handles near those that exist; `exit` needs one of none, and the end of all is not theirs.
+                let first = first % 40 | (1 + (first >> 32) % 2) << 16;
+                Wish::Wild { number, first, second: second % 4, until, token: token % 1024 }
+            }
+        ),
+    ]
+}
+
+fn task() -> impl Strategy<Value = Task> {
+    let class = prop_oneof![4 => Just(Class::Periodic), 2 => Just(Class::Background), 1 => Just(Class::Passive)];
+    let shape = (class, any::<bool>(), 3u64..15, 1u64..=10, 1u64..=10, 0u64..10);
+    (shape, prop::collection::vec(wish(), 1..9), 10u64..1_000).prop_map(
+        |((class, second_cluster, period, budget, deadline, phase), requests, burn)| Task {
+            class,
+            second_cluster,
+            period,
+            budget,
+            deadline: deadline.max(budget),
+            phase,
+            requests,
+            burn: burn * US,
+        },
+    )
+}
+
+fn system() -> impl Strategy<Value = System> {
+    let shape = (2u32..5, 1u32..5, 0usize..8, 0usize..8, prop::option::of(0usize..8), prop::option::of(0usize..8));
+    let delay = prop_oneof![2 => Just(0), 1 => Just(US), 1 => 1..50 * US];
+    (shape, prop::collection::vec(task(), 3..8), delay, prop::bool::weighted(0.9)).prop_map(
+        |((cpus, first_cluster, s0, s1, n0, n1), tasks, kick_delay, managed)| {
+            let count = tasks.len();
+            let bound = [n0, n1].map(|task| task.map(|task| task % count));
+            let servers = [s0 % count, s1 % count];
+            System { cpus, first_cluster: first_cluster.min(cpus), servers, bound, tasks, kick_delay, managed }
+        },
+    )
+}
+
+//--- From shapes to systems
+
+impl System {
+    fn has_two_clusters(&self) -> bool {
+        self.first_cluster < self.cpus
+    }
+
+    fn text(&self) -> String {
+        let mut out = String::new();
+        let mut line = |text: std::fmt::Arguments<'_>| writeln!(out, "{text}").expect("a string takes everything");
+        let (cpus, first, managed) = (self.cpus, self.first_cluster, self.managed);
+        line(format_args!("[system]\nname = \"random\"\nboard = \"virt\"\ncpus = {cpus}"));
+        line(format_args!("start = \"1ms\"\nmanaged = {managed}\nadmission = \"warn\""));
+        line(format_args!("[clusters.a]\ncpus = {:?}", (0..first).collect::<Vec<_>>()));
+        if self.has_two_clusters() {
+            line(format_args!("[clusters.b]\ncpus = {:?}", (first..cpus).collect::<Vec<_>>()));
+        }
+        for (index, task) in self.tasks.iter().enumerate() {
+            let cluster = if task.second_cluster && self.has_two_clusters() { "b" } else { "a" };
+            line(format_args!("[tasks.t{index}]\nscript = [\"burn 1us\"]\ncluster = \"{cluster}\""));
+            let period = task.period * 1_000;
+            let (budget, deadline) = (period * task.budget / 20, period * task.deadline / 10);
+            match task.class {
+                Class::Periodic => line(format_args!(
+                    "period = \"{period}us\"\nbudget = \"{budget}us\"\ndeadline = \"{deadline}us\"\nphase = \"{}ms\"",
+                    task.phase
+                )),
+                Class::Background => line(format_args!("class = \"background\"")),
+                Class::Passive => {}
+            }
+            line(format_args!("[tasks.t{index}.handles]"));
+            for server in 0..2 {
+                let receive = if self.servers[server] == index { " receive" } else { "" };
+                line(format_args!("s{server} = \"endpoint s{server}: call send{receive}\""));
+            }
+            line(format_args!("n0 = \"notification n0: signal wait\"\nn1 = \"notification n1: signal wait\""));
+            // Engines are used from one cluster: the manifest refuses anything else.
+            if cluster == "a" {
+                line(format_args!("e0 = \"engine e0: acquire\"\ne1 = \"engine e1: acquire\""));
+            }
+            line(format_args!("sporadic = \"task sporadic: release_job\"\npage = \"region page: read map\""));
+        }
+        for other in 0..2 {
+            line(format_args!("[endpoints.s{other}]\nserver = \"t{}\"\n[notifications.n{other}]", self.servers[other]));
+            if let Some(bound) = self.bound[other] {
+                line(format_args!("bound = \"t{bound}\""));
+            }
+        }
+        let order = if self.cpus.is_multiple_of(2) { "priority" } else { "fifo" };
+        for engine in 0..2 {
+            line(format_args!("[engines.e{engine}]\ndevice = \"gpu\"\nindex = {engine}\norder = \"{order}\""));
+            line(format_args!("interrupt = \"gpu\""));
+        }
+        line(format_args!("{REST}"));
+        line(format_args!("[tasks.end]\nscript = [\"sleep {END}ms\", \"shutdown\"]\ncluster = \"a\""));
+        line(format_args!("period = \"1s\"\ndeadline = \"100us\"\nbudget = \"100us\""));
+        line(format_args!("handles = {{ system = \"system: shutdown\" }}"));
+        out
+    }
+
+    fn programs(&self, manifest: &Manifest) -> Vec<(usize, Program)> {
+        let program = |index: usize, task: &Task| {
+            let environment = &manifest.system.tasks[index].environment;
+            let handle = |object: usize| {
+                environment.iter().find(|entry| entry.name == OBJECTS[object]).map_or(0, |entry| entry.handle)
+            };
+            let wished = task.requests.iter().map(|wish| match *wish {
+                Wish::Burn(span) => Request::Burn(span),
+                Wish::Submit(engine, span) => Request::Submit(engine, span),
+                Wish::Call { call, object, second, until, reply } => {
+                    Request::Call { number: call as u64, first: handle(object), second, word: 0, until, reply }
+                }
+                Wish::Wild { number, first, second, until, token } => {
+                    Request::Call { number, first, second, word: 0, until, reply: Reply::Token(token) }
+                }
+            });
+            let requests = wished.chain([Request::Burn(task.burn)]).collect();
+            (index, Program::Requests { requests, again_from: Some(0) })
+        };
+        self.tasks.iter().enumerate().map(|(index, task)| program(index, task)).collect()
+    }
+}
+
+const REST: &str = r#"
+[tasks.sporadic]
+script = ["burn 500us"]
+cluster = "a"
+release = "sporadic"
+period = "4ms"
+budget = "1ms"
+
+[tasks.gpu]
+binary = "gpu-driver/gpu-driver"
+cluster = "a"
+class = "service"
+period = "5ms"
+budget = "1ms"
+
+[tasks.gpu.handles]
+line = "interrupt gpu: acknowledge"
+event = "notification event: wait"
+
+[notifications.event]
+
+[interrupts.gpu]
+line = 112
+notification = "event"
+cluster = "a"
+edge = true
+
+[devices.gpu]
+driver = "gpu"
+firmware = "engine-core"
+memory = "64KiB"
+
+[regions.page]
+bytes = "128KiB"
+"#;
+
+//--- The properties
+
+fn run(system: &System) -> Result<(Manifest, Report), String> {
+    let text = system.text();
+    let manifest = Manifest::parse(Path::new("random.toml"), &text).map_err(|error| format!("{error}\n{text}"))?;
+    let programs = system.programs(&manifest);
+    let options = Options { managed: None, kick_delay: system.kick_delay, programs };
+    let report = simulate_with(&manifest, &options, 100 * MS).map_err(|error| format!("{error}\n{text}"))?;
+    Ok((manifest, report))
+}
+
+fn holders_alternate(report: &Report) -> Result<(), String> {
+    let mut holders: BTreeMap<u32, u16> = BTreeMap::new();
+    for record in &report.records {
+        let wrong = match Event::from_number(record.event) {
+            Some(Event::EngineGrant) => holders.insert(record.object, record.thread).is_some(),
+            Some(Event::EngineIdle) => holders.remove(&record.object) != Some(record.thread),
+            _ => false,
+        };
+        if wrong {
+            return Err(format!("two holders of engine {} at {} ns", record.object, record.time));
+        }
+    }
+    Ok(())
+}
+
+fn time_is_accounted_for(system: &System, manifest: &Manifest, report: &Report) -> Result<(), String> {
+    let ledgers = Trace::from_records(report.records.clone()).ledgers();
+    let sum = |wanted: Ledger| -> u64 {
+        ledgers.iter().filter(|((kind, _), _)| *kind == wanted as u16).map(|(_, amount)| amount).sum()
+    };
+    let (charged, run) = (sum(Ledger::Charged), sum(Ledger::ThreadTime));
+    if sum(Ledger::CpuCharged) != charged || run != charged {
+        return Err(format!("CPUs charged {}, reservations {charged}, threads ran {run}", sum(Ledger::CpuCharged)));
+    }
+    for (index, reservation) in manifest.system.reservations.iter().enumerate() {
+        let amount = |kind: Ledger| ledgers.get(&(kind as u16, index as u16)).copied().unwrap_or(0);
+        if reservation.class == fusee_abi::image::class::BACKGROUND {
+            continue;
+        }
+        // A CPU that is kicked later goes on for that long, at most.
+        if amount(Ledger::Overshoot) > system.kick_delay {
+            return Err(format!("reservation {index} overran by {} ns", amount(Ledger::Overshoot)));
+        }
+        let periods = report.ended_at.div_ceil(reservation.period) + 1;
+        let most = (reservation.budget + system.kick_delay) * periods;
+        if amount(Ledger::Charged) > most {
+            return Err(format!("reservation {index} was charged {} of {most} ns", amount(Ledger::Charged)));
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, max_shrink_iters: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_request_breaks_an_invariant_exceeds_a_budget_or_shares_an_engine(system in system()) {
+        let (manifest, report) = run(&system).map_err(TestCaseError::fail)?;
+        holders_alternate(&report).map_err(TestCaseError::fail)?;
+        if report.exit.is_some() {
+            time_is_accounted_for(&system, &manifest, &report).map_err(TestCaseError::fail)?;
+        }
+        prop_assert!(report.exit == Some(0), "the end did not come");
+        prop_assert_eq!(report.late_completions, 0);
+    }
+}
+
+#[test]
+#[ignore = "debug"]
+fn debug_case() {
+    let call = |call: Call, object, until| Wish::Call { call, object, second: 1, until, reply: Reply::Nobody };
+    let task = |period, budget, deadline, phase, requests: Vec<Wish>, burn| Task {
+        class: Class::Periodic, second_cluster: false, period, budget, deadline, phase, requests, burn,
+    };
+    let system = System {
+        cpus: 2, first_cluster: 2, servers: [2, 1], bound: [None, None],
+        tasks: vec![
+            task(5, 9, 9, 4, vec![call(Call::Call, 0, Until::Never)], 10000),
+            task(4, 4, 7, 3, vec![Wish::Burn(1000)], 10000),
+            task(3, 3, 10, 2, vec![call(Call::Call, 1, Until::After(66000))], 19000),
+            task(13, 2, 4, 3, vec![Wish::Burn(917000), call(Call::Call, 1, Until::Never)], 10000),
+        ],
+        kick_delay: 1000, managed: false,
+    };
+    let (manifest, report) = run(&system).unwrap();
+    for record in &report.records { println!("{}", fusee_manifest::trace::describe(record, &manifest.system)); }
+}

@@ -17,6 +17,11 @@ impl Kernel {
             {
                 return Err("a CPU's current thread is not on it");
             }
+            if let Some(reservation) = self.cpus[cpu.index()].carried
+                && self.reservations[reservation].on != Some(cpu)
+            {
+                return Err("a reservation runs on two CPUs");
+            }
         }
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
             self.check_thread(thread)?;

@@ -28,6 +28,9 @@ impl Kernel {
         }
         self.cpus[cpu.index()].stale = true;
         if let Some(release) = self.threads[thread].job.queued.take() {
+            // What the late job used is not the next one's to pay.
+            let now = machine.now();
+            self.charge(machine, cpu, now);
             self.start_job(machine, thread, reservation, release);
         } else {
             self.threads[thread].state = State::BetweenJobs;

@@ -220,6 +220,8 @@ pub struct Reservation {
     pub home: Option<ThreadId>,
     /// The one thread that runs on it; set exactly while it is in its cluster's queue or linked.
     pub runner: Option<ThreadId>,
+    /// The CPU whose time it pays, until that CPU has booked it and chosen anew: it runs nowhere else meanwhile.
+    pub on: Option<CpuId>,
     /// Where it competes.
     pub cluster: Option<ClusterId>,
     /// Class.
@@ -257,6 +259,7 @@ impl Reservation {
     pub const EMPTY: Reservation = Reservation {
         home: None,
         runner: None,
+        on: None,
         cluster: None,
         class: Class::RealTime,
         release: Release::None,
@@ -412,6 +415,8 @@ pub struct Cpu {
     pub cluster: Option<ClusterId>,
     /// The thread whose registers belong to it.
     pub current: Option<ThreadId>,
+    /// The reservation it ran on when it last left the kernel.
+    pub carried: Option<ReservationId>,
     /// Who pays since `mark`.
     pub payer: Payer,
     /// Until when time is booked.
@@ -435,6 +440,7 @@ impl Cpu {
         stale: false,
         cluster: None,
         current: None,
+        carried: None,
         payer: Payer::Idle,
         mark: Instant::ZERO,
         armed: Instant::ZERO,

@@ -8,7 +8,8 @@
 //!
 //! A runner that is still `on` another CPU cannot be taken: that CPU is kicked, and meanwhile the earliest
 //! ready reservation runs here, unlinked. The other CPU records the thread `off` as it leaves it, and kicks
-//! back.
+//! back. So it is with a reservation that another CPU still runs on: what that CPU used is not booked yet, so
+//! nobody knows what is left.
 
 use fusee_abi::trace::{Event, Record};
 use fusee_sched::cpu::{CpuId, CpuSet};
@@ -304,6 +305,7 @@ impl Kernel {
             }
             self.cpus[cpu.index()].current = thread;
         }
+        self.carry(cpu, choice.map(|(_, reservation)| reservation));
         // 3. Who pays from here, and until when.
         let (payer, mut next) = match choice {
             Some((_, reservation)) => {
@@ -332,21 +334,48 @@ impl Kernel {
         kicks
     }
 
-    /// The runner of the reservation linked to `cpu`; if another CPU still has it, the next choice.
+    /// The runner of the reservation linked to `cpu`; if another CPU still has one of the two, the next choice.
     fn choose(&mut self, cpu: CpuId) -> Option<(ThreadId, ReservationId)> {
         let cluster = self.cpus[cpu.index()].cluster?;
         let schedule = &self.clusters[cluster].schedule;
         let linked = schedule.linked(cpu).and_then(|id| ReservationId::new(usize::from(id)))?;
         let ready = schedule.first_ready().and_then(|id| ReservationId::new(usize::from(id)));
         if let Some(thread) = self.reservations[linked].runner {
-            match self.threads[thread].on {
-                Some(other) if other != cpu => self.mark_stale(other),
-                _ => return Some((thread, linked)),
+            match self.elsewhere(cpu, thread, linked) {
+                Some(other) => self.mark_stale(other),
+                None => return Some((thread, linked)),
             }
         }
         let reservation = ready?;
         let thread = self.reservations[reservation].runner?;
-        self.threads[thread].on.is_none_or(|on| on == cpu).then_some((thread, reservation))
+        self.elsewhere(cpu, thread, reservation).is_none().then_some((thread, reservation))
+    }
+
+    /// The other CPU that `thread` is still on, or that still runs on `reservation`.
+    fn elsewhere(&self, cpu: CpuId, thread: ThreadId, reservation: ReservationId) -> Option<CpuId> {
+        let other = |on: Option<CpuId>| on.filter(|on| *on != cpu);
+        other(self.threads[thread].on).or(other(self.reservations[reservation].on))
+    }
+
+    /// From here on `cpu` runs on `reservation`. The one it ran on before is booked; who waits for it is told.
+    fn carry(&mut self, cpu: CpuId, reservation: Option<ReservationId>) {
+        let before = core::mem::replace(&mut self.cpus[cpu.index()].carried, reservation);
+        if before == reservation {
+            return;
+        }
+        if let Some(reservation) = reservation {
+            self.reservations[reservation].on = Some(cpu);
+        }
+        let Some(before) = before else { return };
+        let object = &mut self.reservations[before];
+        object.on = None;
+        if object.runner.is_some()
+            && let Some(cluster) = object.cluster
+            && let Some(wanted) = self.clusters[cluster].schedule.link_of(before.index() as u16)
+            && wanted != cpu
+        {
+            self.mark_stale(wanted);
+        }
     }
 
     /// Records that `old` no longer runs on `cpu`, and tells the CPU that waits for it.

@@ -96,6 +96,9 @@ impl Kernel {
         {
             return Err("a ready thread does not run on what it chose");
         }
+        if state.donates_to != self.donee(thread) {
+            return Err("a thread donates to another than the one it waits for");
+        }
         let mut donors = 0;
         let mut next = state.first_donor;
         while let Some(donor) = next {
@@ -109,5 +112,18 @@ impl Kernel {
             next = self.threads[donor].next_donor;
         }
         Ok(())
+    }
+
+    /// Whom `thread` must donate to, by what it waits for.
+    fn donee(&self, thread: ThreadId) -> Option<ThreadId> {
+        let state = &self.threads[thread];
+        let donee = match state.state {
+            State::Calling(endpoint) if !state.sends => self.endpoints[endpoint].server,
+            State::AwaitingReply { server, .. } => Some(server),
+            State::Waiting(notification) => self.notifications[notification].bound,
+            State::Acquiring(user) => self.engine_users[user].engine.and_then(|engine| self.engine_donee(engine)),
+            _ => None,
+        };
+        donee.filter(|donee| *donee != thread)
     }
 }

@@ -159,7 +159,7 @@ impl Kernel {
     }
 
     /// Whom waiters of `engine` donate to: the holder; while it drains, the driver that will hear of it.
-    fn engine_donee(&self, engine: EngineId) -> Option<ThreadId> {
+    pub(crate) fn engine_donee(&self, engine: EngineId) -> Option<ThreadId> {
         match self.engines[engine].lock.state() {
             Lock::Held(holder) => user_of(holder).and_then(|user| self.engine_users[user].thread),
             Lock::Draining(_) => self.engines[engine].driver,

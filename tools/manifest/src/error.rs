@@ -113,6 +113,19 @@ pub enum Reason {
     BadMark(String),
 }
 
+impl Reason {
+    /// The binary it is about.
+    pub(crate) fn binary(&self) -> Option<&str> {
+        match self {
+            Self::NoBinary { binary }
+            | Self::NotAnElf { binary, .. }
+            | Self::WritableCode { binary, .. }
+            | Self::BadSegment { binary, .. } => Some(binary),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -32,6 +32,7 @@ mod schema;
 mod script;
 pub mod trace;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use board::{Board, Kick, Memory, Qemu, QemuProfile};
@@ -51,6 +52,8 @@ pub struct Manifest {
     pub system: Resolved,
     /// What tests expect of it.
     pub expectations: Option<Expectations>,
+    /// The line that names each binary first.
+    binary_lines: BTreeMap<String, usize>,
 }
 
 impl Manifest {
@@ -72,11 +75,9 @@ impl Manifest {
     /// # Errors
     /// The first mistake, with its line.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ManifestError> {
-        let at = |place: usize, reason| ManifestError {
-            file: path.to_owned(),
-            line: text.as_bytes()[..place.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1,
-            reason,
-        };
+        let line_of =
+            |place: usize| text.as_bytes()[..place.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let at = |place: usize, reason| ManifestError { file: path.to_owned(), line: line_of(place), reason };
         let mut file: schema::File = toml::from_str(text)
             .map_err(|error| at(error.span().map_or(0, |span| span.start), syntax(error.message())))?;
         let system = resolve::expand(&mut file)
@@ -84,7 +85,13 @@ impl Manifest {
             .map_err(|(place, reason)| at(place.start, reason))?;
         let task = |name: &str| system.tasks.iter().position(|task| task.name == name);
         let expectations = file.test.as_ref().map(|test| Expectations::new(test, task));
-        Ok(Self { file: path.to_owned(), system, expectations })
+        let tasks = file.tasks.0.iter().filter_map(|(_, task)| task.binary.as_ref());
+        let firmwares = file.devices.0.iter().map(|(_, device)| &device.firmware);
+        let mut binary_lines = BTreeMap::new();
+        for binary in tasks.chain(firmwares) {
+            binary_lines.entry(binary.get_ref().clone()).or_insert_with(|| line_of(binary.span().start));
+        }
+        Ok(Self { file: path.to_owned(), system, expectations, binary_lines })
     }
 
     /// Packs the system with its programs.
@@ -92,7 +99,7 @@ impl Manifest {
     /// # Errors
     /// A program that is missing or cannot be mapped, or too little memory.
     pub fn pack(&self, binaries: &Binaries, options: PackOptions) -> Result<PackedSystem, ManifestError> {
-        pack::pack(&self.system, Some(binaries), options).map_err(|reason| self.at_no_line(reason))
+        pack::pack(&self.system, Some(binaries), options).map_err(|reason| self.packing(reason))
     }
 
     /// Packs the system without programs, for the simulator.
@@ -100,11 +107,13 @@ impl Manifest {
     /// # Errors
     /// Too little memory.
     pub fn pack_tables(&self, options: PackOptions) -> Result<PackedSystem, ManifestError> {
-        pack::pack(&self.system, None, options).map_err(|reason| self.at_no_line(reason))
+        pack::pack(&self.system, None, options).map_err(|reason| self.packing(reason))
     }
 
-    fn at_no_line(&self, reason: Reason) -> ManifestError {
-        ManifestError { file: self.file.clone(), line: 0, reason }
+    /// An error found while packing: where its binary is named, if it is about one.
+    fn packing(&self, reason: Reason) -> ManifestError {
+        let line = reason.binary().and_then(|binary| self.binary_lines.get(binary)).copied().unwrap_or(0);
+        ManifestError { file: self.file.clone(), line, reason }
     }
 }
 

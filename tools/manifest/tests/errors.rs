@@ -383,7 +383,7 @@ fn packed(client: Vec<u8>) -> Result<(), String> {
 #[test]
 fn only_programs_that_can_be_mapped_are_packed() {
     let refuse = |client: Vec<u8>, why: &str| {
-        assert_eq!(packed(client), Err(format!("m.toml: binary `apps/client` {why}")));
+        assert_eq!(packed(client), Err(format!("m.toml:14: binary `apps/client` {why}")));
     };
     let text = Segment(5, 0x20_0000, &[0; 8], 8);
     assert_eq!(packed(elf(&[text])), Ok(()));
@@ -421,5 +421,5 @@ fn a_program_that_was_not_built_is_named() {
     let manifest = parse(GOOD).unwrap();
     let options = PackOptions { cpu_stride: 1, managed: None };
     let error = manifest.pack(&Binaries::new(), options).unwrap_err();
-    assert_eq!(error.to_string(), "m.toml: binary `apps/client` was not built");
+    assert_eq!(error.to_string(), "m.toml:14: binary `apps/client` was not built");
 }

@@ -27,6 +27,8 @@ pub struct Frame {
     pub registers: Registers,
     /// `TTBR0_EL1` while the thread runs: its address space and address-space number.
     pub translation: u64,
+    /// `TPIDR_EL0`: the task's own, so no other task may see it.
+    thread_pointer: u64,
     float: Float,
 }
 
@@ -34,12 +36,17 @@ const _: () = assert!(offset_of!(Frame, registers) == 0);
 const _: () = assert!(offset_of!(Registers, stack) == 248);
 const _: () = assert!(offset_of!(Registers, program_counter) == 256);
 const _: () = assert!(offset_of!(Registers, state) == 264);
+const _: () = assert!(offset_of!(Frame, thread_pointer) == 280);
 const _: () = assert!(offset_of!(Frame, float) == 288);
 const _: () = assert!(size_of::<Frame>() == 832);
 
 impl Frame {
-    const EMPTY: Frame =
-        Frame { registers: Registers::EMPTY, translation: 0, float: Float { vectors: [0; 32], control: 0, status: 0 } };
+    const EMPTY: Frame = Frame {
+        registers: Registers::EMPTY,
+        translation: 0,
+        thread_pointer: 0,
+        float: Float { vectors: [0; 32], control: 0, status: 0 },
+    };
 }
 
 /// The frames of all threads. Who may touch which is settled outside: see [`of`].

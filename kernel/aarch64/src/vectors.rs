@@ -1,7 +1,7 @@
 //! Exception vectors.
 //!
 //! From EL0: `SP_EL1` is the frame, so each register is stored once, where it belongs, with no scratch
-//! register and no stack in between: 23 instructions until the kernel stack is in place, 23 to go to another
+//! register and no stack in between: 25 instructions until the kernel stack is in place, 25 to go to another
 //! thread, 17 to go back to the same one, whose x20 to x29 the handler, like any function, has preserved.
 //! From EL1 nothing is expected: print and stop, on a stack of its own, for the kernel's may be the reason.
 
@@ -47,8 +47,10 @@ global_asm!(
     mrs     x1, sp_el0
     mrs     x2, elr_el1
     mrs     x3, spsr_el1
+    mrs     x4, tpidr_el0
     stp     x30, x1, [sp, #240]
     stp     x2, x3, [sp, #256]
+    str     x4, [sp, #280]
     mov     x19, sp
     mrs     x0, tpidr_el1
     mov     sp, x0
@@ -138,6 +140,8 @@ fusee_resume:
     mov     sp, x0
     ldp     x22, x23, [sp, #256]
     ldp     x30, x21, [sp, #240]
+    ldr     x20, [sp, #280]
+    msr     tpidr_el0, x20
     msr     elr_el1, x22
     msr     spsr_el1, x23
     msr     sp_el0, x21

@@ -79,12 +79,7 @@ impl Kernel {
         let slot = &other.slots[0];
         // Not `==`: comparing whole states is a call.
         let State::Receiving(open) = other.state else { return None };
-        if open != endpoint
-            || other.timed
-            || other.first_donor.is_some()
-            || client.first_donor.is_some()
-            || slot.client.is_some()
-        {
+        if open != endpoint || other.timed || other.first_donor.is_some() || slot.client.is_some() {
             return None;
         }
         if let Some(own) = other.home {
@@ -106,7 +101,6 @@ impl Kernel {
         other.first_donor = Some(thread);
         other.slots[0].client = Some(thread);
         other.on = Some(cpu);
-        other.last = Some(cpu);
         self.reservations[reservation].runner = Some(server);
         self.cpus[cpu.index()].current = Some(server);
         self.trace(machine, Event::SwitchAway, Some(thread), 0, 0);
@@ -158,7 +152,6 @@ impl Kernel {
         other.state = State::Ready;
         other.donates_to = None;
         other.on = Some(cpu);
-        other.last = Some(cpu);
         self.reservations[reservation].runner = Some(client);
         self.cpus[cpu.index()].current = Some(client);
         machine.copy_message(thread, client);

@@ -297,7 +297,6 @@ impl Kernel {
                 Some((new, reservation)) => {
                     let state = &mut self.threads[new];
                     state.on = Some(cpu);
-                    state.last = Some(cpu);
                     let number = u32::from(reservation.number());
                     self.trace(machine, Event::SwitchTo, Some(new), number, 0);
                 }
@@ -381,6 +380,7 @@ impl Kernel {
     /// Records that `old` no longer runs on `cpu`, and tells the CPU that waits for it.
     fn put_off<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, old: ThreadId) {
         self.threads[old].on = None;
+        self.threads[old].last = Some(cpu);
         self.trace(machine, Event::SwitchAway, Some(old), 0, 0);
         if self.threads[old].state != State::Ready {
             return;

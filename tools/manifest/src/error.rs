@@ -111,6 +111,8 @@ pub enum Reason {
     TooLarge { what: &'static str, bytes: u64, limit: u64 },
     /// An expectation of `[test]` that cannot be read.
     BadMark(String),
+    /// Another one.
+    BadExit(String),
 }
 
 impl Reason {
@@ -207,6 +209,7 @@ impl fmt::Display for Reason {
                  1.5 GiB: link it with linker/task.ld"
             ),
             Self::TooLarge { what, bytes, limit } => write!(f, "{what} takes {bytes} bytes; {limit} are provided"),
+            Self::BadExit(text) => write!(f, "`{text}` is not the end of a task: write \"task: code\""),
             Self::BadMark(text) => write!(f, "`{text}` is not a mark: write \"task: number number\""),
         }
     }

@@ -13,6 +13,10 @@ pub struct Expectations {
     pub marks: Vec<Mark>,
     /// Tasks that fault, in order.
     pub faults: Vec<usize>,
+    /// Tasks that end themselves, and with which code.
+    pub exits: Vec<(usize, u32)>,
+    /// Lines that the console shows, whole, each as often as it is listed here; there may be others.
+    pub console: Vec<String>,
     /// Tasks that complete at least one job and miss no deadline; checked in det only.
     pub no_misses: Vec<usize>,
     /// Whether the canonical trace is compared with `tests/golden/<name>.trace`.
@@ -52,6 +56,12 @@ fn number(text: &str) -> Option<Option<u64>> {
     }
 }
 
+/// Reads `task: code`.
+pub(crate) fn parse_exit(text: &str, task: impl Fn(&str) -> Option<usize>) -> Option<(usize, u32)> {
+    let (name, code) = text.split_once(':')?;
+    Some((task(name.trim())?, code.trim().parse().ok()?))
+}
+
 impl Expectations {
     pub(crate) fn new(test: &schema::Test, task: impl Fn(&str) -> Option<usize>) -> Self {
         Self {
@@ -59,6 +69,8 @@ impl Expectations {
             exit: test.exit,
             marks: test.marks.iter().filter_map(|mark| Mark::parse(mark.get_ref(), &task)).collect(),
             faults: test.faults.iter().filter_map(|name| task(name.get_ref())).collect(),
+            exits: test.exits.iter().filter_map(|exit| parse_exit(exit.get_ref(), &task)).collect(),
+            console: test.console.clone(),
             no_misses: test.no_misses.iter().filter_map(|name| task(name.get_ref())).collect(),
             golden: test.golden,
             seconds: test.seconds,

@@ -1064,9 +1064,14 @@ impl Resolver<'_> {
         for name in test.faults.iter().chain(&test.no_misses) {
             self.task(name)?;
         }
+        let task = |name: &str| self.out.tasks.iter().position(|task| task.name == name);
         for mark in &test.marks {
-            crate::expect::Mark::parse(mark.get_ref(), |name| self.out.tasks.iter().position(|task| task.name == name))
+            crate::expect::Mark::parse(mark.get_ref(), task)
                 .ok_or_else(|| (mark.span(), Reason::BadMark(mark.get_ref().clone())))?;
+        }
+        for exit in &test.exits {
+            crate::expect::parse_exit(exit.get_ref(), task)
+                .ok_or_else(|| (exit.span(), Reason::BadExit(exit.get_ref().clone())))?;
         }
         Ok(())
     }

@@ -210,6 +210,10 @@ pub struct Test {
     #[serde(default)]
     pub faults: Vec<Spanned<String>>,
     #[serde(default)]
+    pub exits: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub console: Vec<String>,
+    #[serde(default)]
     pub no_misses: Vec<Spanned<String>>,
     #[serde(default)]
     pub golden: bool,

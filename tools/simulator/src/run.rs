@@ -85,7 +85,10 @@ impl Simulation {
         let mut kernel = Box::new(Kernel::EMPTY);
         kernel.boot(system).map_err(SimulationError::Boot)?;
         let managed = system.header().flags & FLAG_MANAGED != 0;
-        let cpus = vec![SimulatedCpu { run: None, timer: u64::MAX, kicked: u64::MAX, since: 0 }; system.header().cpus as usize];
+        let cpus = vec![
+            SimulatedCpu { run: None, timer: u64::MAX, kicked: u64::MAX, since: 0 };
+            system.header().cpus as usize
+        ];
         let routes = system.interrupts().iter().map(|interrupt| CpuId(interrupt.cpu as u8)).collect();
         let actors = programs.into_iter().map(Actor::new).collect();
         Ok(Simulation { kernel, board: Board::new(system, managed), cpus, actors, routes, kick_delay: 0, traps: 0 })

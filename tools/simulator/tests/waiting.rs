@@ -127,16 +127,396 @@ phase = "1ms"
 #[test]
 fn a_client_that_gives_up_a_call_has_only_the_budget_that_its_server_left() {
     for kick_delay in [0, 1_000, 50_000] {
-        let client = vec![
-            NEXT_JOB,
-            Asked::Call(Call::Call, "service", 30 * MS, Until::After(6 * MS)),
-            Asked::Burn(20 * MS),
-        ];
+        let client =
+            vec![NEXT_JOB, Asked::Call(Call::Call, "service", 30 * MS, Until::After(6 * MS)), Asked::Burn(20 * MS)];
         let (manifest, report) = run(TIMED_CALL, kick_delay, &[("client", client)]);
         let client = task(&manifest, "client");
         assert_eq!(report.results[usize::from(client)][1], Error::TimedOut as u64);
         assert!(ledger(&report, Ledger::Overshoot, 0) <= kick_delay, "{}", ledger(&report, Ledger::Overshoot, 0));
         let throttled = times(&manifest, &report, Event::Throttle, "client");
         assert!(throttled[0].abs_diff(21_000) <= 3 * kick_delay / 1_000, "{throttled:?}");
+    }
+}
+
+const LATE: &str = r#"
+[system]
+name = "late"
+board = "virt"
+cpus = 2
+start = "10ms"
+admission = "warn"
+
+[clusters.all]
+cpus = [0, 1]
+
+[tasks.first]
+script = ["burn 100us"]
+cluster = "all"
+period = "20ms"
+deadline = "1ms"
+budget = "1ms"
+
+[tasks.long]
+script = ["burn 50ms"]
+cluster = "all"
+period = "80ms"
+deadline = "70ms"
+budget = "60ms"
+
+[tasks.late]
+script = ["burn 8ms"]
+cluster = "all"
+period = "10ms"
+deadline = "10ms"
+budget = "9ms"
+
+[tasks.blocker]
+script = ["burn 4ms"]
+cluster = "all"
+period = "100ms"
+deadline = "4ms"
+budget = "4ms"
+phase = "5ms"
+
+[tasks.other]
+script = ["burn 3ms"]
+cluster = "all"
+period = "100ms"
+deadline = "4ms"
+budget = "4ms"
+phase = "5ms"
+"#;
+
+/// `late` runs on CPU 1 from 10 to 15 and, after `other`, from 18 to 21, so that its release at 20 queues. The second
+/// job has a whole budget: what the first used since 18 is booked before the budget is refilled.
+#[test]
+fn a_late_job_does_not_use_the_budget_of_the_next() {
+    let (manifest, report) = run(LATE, 0, &[]);
+    let done = times(&manifest, &report, Event::Complete, "late");
+    assert_eq!(done[..3], [21_000, 29_000, 38_000]);
+    assert_eq!(times(&manifest, &report, Event::Throttle, "late"), []);
+}
+
+const MIGRATION: &str = r#"
+[system]
+name = "migration"
+board = "virt"
+cpus = 2
+start = "10ms"
+
+[clusters.all]
+cpus = [0, 1]
+
+[tasks.short]
+script = ["burn 2010us"]
+cluster = "all"
+period = "100ms"
+deadline = "10ms"
+budget = "3ms"
+
+[tasks.moved]
+script = ["burn 10ms"]
+cluster = "all"
+period = "100ms"
+deadline = "30ms"
+budget = "12ms"
+
+[tasks.high]
+script = ["burn 5ms"]
+cluster = "all"
+period = "100ms"
+deadline = "6ms"
+budget = "6ms"
+phase = "2ms"
+"#;
+
+/// `high` takes `moved`'s CPU at 12 ms; 10 us later `short` ends, and `moved` goes on where that was: at once if
+/// kicks take no time. If they take 50 us it is still on its first CPU then, which is asked to let it go first.
+#[test]
+fn a_thread_moves_to_another_cpu_once_its_first_has_let_it_go() {
+    for (kick_delay, latest) in [(0, 0), (50_000, 150)] {
+        let (manifest, report) = run(MIGRATION, kick_delay, &[]);
+        let number = task(&manifest, "moved") + 1;
+        let of = |event: Event| {
+            let is = move |record: &&Record| record.event == event as u8 && record.thread == number;
+            report.records.iter().filter(is).copied().collect::<Vec<Record>>()
+        };
+        let (on, off) = (of(Event::SwitchTo), of(Event::SwitchAway));
+        assert_eq!(on.len(), 3, "{on:?}");
+        assert_eq!((on[1].cpu, off[1].cpu, on[2].cpu), (1, 1, 0));
+        assert!(on[2].time >= off[1].time && off[1].time == 12 * MS + kick_delay);
+        let done = times(&manifest, &report, Event::Complete, "moved")[0];
+        assert!((20_010..=20_010 + latest).contains(&done), "{done}");
+        assert_eq!(ledger(&report, Ledger::ThreadTime, number - 1), 10 * MS);
+    }
+}
+
+//--- Deadlines
+
+const TIMEOUTS: &str = r#"
+[system]
+name = "timeouts"
+board = "virt"
+cpus = 2
+start = "10ms"
+
+[clusters.all]
+cpus = [0, 1]
+
+[endpoints.service]
+server = "server"
+
+[notifications.never]
+
+[tasks.server]
+script = ["serve service"]
+cluster = "all"
+handles = { service = "endpoint service: receive" }
+
+[tasks.patient]
+script = ["burn 1ms"]
+cluster = "all"
+period = "100ms"
+budget = "10ms"
+phase = "1ms"
+handles = { service = "endpoint service: call", never = "notification never: wait", ee = "engine ee: acquire" }
+
+[tasks.other]
+script = ["burn 1ms"]
+cluster = "all"
+period = "100ms"
+deadline = "90ms"
+budget = "50ms"
+handles = { service = "endpoint service: call", ee = "engine ee: acquire" }
+"#;
+
+const DEVICE: &str = r#"
+[tasks.gpu]
+binary = "gpu-driver/gpu-driver"
+cluster = "all"
+class = "service"
+period = "10ms"
+budget = "1ms"
+
+[tasks.gpu.handles]
+line = "interrupt gpu: acknowledge"
+event = "notification gpu_event: wait"
+
+[notifications.gpu_event]
+
+[interrupts.gpu]
+line = 112
+notification = "gpu_event"
+cluster = "all"
+edge = true
+
+[devices.gpu]
+driver = "gpu"
+firmware = "engine-core"
+memory = "64KiB"
+
+[engines.ee]
+device = "gpu"
+index = 0
+order = "priority"
+interrupt = "gpu"
+"#;
+
+#[test]
+fn waiting_ends_at_its_deadline_and_leaves_nothing_behind() {
+    let timed_out = Error::TimedOut as u64;
+    let patient = vec![
+        NEXT_JOB,
+        Asked::Call(Call::Wait, "never", 0, Until::After(2 * MS)),
+        Asked::Call(Call::Acquire, "ee", 0, Until::After(3 * MS)),
+        Asked::Call(Call::Call, "service", MS, Until::After(5 * MS)),
+        // Once `other` is through, both are to be had.
+        Asked::Call(Call::SleepUntil, "", 0, Until::After(20 * MS)),
+        Asked::Call(Call::Acquire, "ee", 0, Until::After(0)),
+        Asked::Call(Call::Call, "service", MS, Until::After(5 * MS)),
+    ];
+    let other = vec![
+        NEXT_JOB,
+        Asked::Call(Call::Acquire, "ee", 0, Until::Never),
+        Asked::Call(Call::Call, "service", 25 * MS, Until::Never),
+        Asked::Call(Call::Release, "ee", 0, Until::Never),
+    ];
+    let text = format!("{TIMEOUTS}{DEVICE}");
+    let (manifest, report) = run(&text, 0, &[("patient", patient), ("other", other)]);
+    let results = |name| &report.results[usize::from(task(&manifest, name))];
+    assert_eq!(results("patient")[..], [0, timed_out, timed_out, timed_out, 0, 0, 0]);
+    assert_eq!(results("other")[..], [0, 0, 0, 0]);
+    let resumed = times(&manifest, &report, Event::Resume, "patient");
+    assert_eq!(resumed[..3], [13_000, 16_000, 21_000]);
+}
+
+//--- Engines
+
+const ENGINES: &str = r#"
+[system]
+name = "engines"
+board = "virt"
+cpus = 1
+start = "10ms"
+
+[clusters.all]
+cpus = [0]
+
+[tasks.low]
+script = ["acquire ee", "burn 4ms", "submit ee 2ms gpu_done", "release ee", "burn 1ms"]
+cluster = "all"
+period = "100ms"
+deadline = "60ms"
+budget = "9ms"
+handles = { ee = "engine ee: acquire" }
+
+[tasks.middle]
+script = ["burn 10ms"]
+cluster = "all"
+period = "100ms"
+deadline = "50ms"
+budget = "11ms"
+phase = "3ms"
+
+[tasks.high]
+script = ["acquire ee", "submit ee 1ms gpu_done", "release ee"]
+cluster = "all"
+period = "100ms"
+deadline = "20ms"
+budget = "9ms"
+phase = "2ms"
+handles = { ee = "engine ee: acquire" }
+
+[tasks.last]
+script = ["acquire ee", "submit ee 1ms gpu_done", "release ee"]
+cluster = "all"
+period = "100ms"
+deadline = "70ms"
+budget = "9ms"
+phase = "1ms"
+handles = { ee = "engine ee: acquire" }
+"#;
+
+/// `low` has the engine from 10 ms. `last` would ask at 11, but has no CPU before `low` waits; `high` asks at 12 and
+/// lends: `low` ends its 4 ms at 14, before `middle`, which came at 13 with an earlier deadline than its own. `high`
+/// is granted at 16, when `low`'s work ends, and `last`, which asked while `middle` did not yet run, comes after it.
+#[test]
+fn a_low_holder_runs_at_the_key_of_a_high_waiter_which_is_granted_first() {
+    let text = format!("{ENGINES}{DEVICE}");
+    let (manifest, report) = run(&text, 0, &[]);
+    let granted = |name| times(&manifest, &report, Event::EngineGrant, name)[0];
+    assert_eq!((granted("low"), granted("high")), (10_000, 16_000));
+    assert!(granted("last") > granted("high"));
+    assert_eq!(times(&manifest, &report, Event::Complete, "high"), [17_000]);
+    // From 12 to 14 `high` paid.
+    assert_eq!(ledger(&report, Ledger::Charged, 2), 2 * MS);
+}
+
+#[test]
+fn an_engine_given_back_with_work_in_flight_is_granted_when_that_ends() {
+    let leaver = vec![
+        NEXT_JOB,
+        Asked::Call(Call::Acquire, "ee", 0, Until::Never),
+        Asked::Submit(0, 9 * MS),
+        Asked::Call(Call::Release, "ee", 0, Until::Never),
+        Asked::Burn(MS),
+        // It may wait for its own work, too.
+        Asked::Call(Call::Acquire, "ee", 0, Until::After(MS)),
+        NEXT_JOB,
+    ];
+    let text = format!("{ENGINES}{DEVICE}");
+    let (manifest, report) = run(&text, 0, &[("low", leaver)]);
+    let results = &report.results[usize::from(task(&manifest, "low"))];
+    assert_eq!(results[..], [0, 0, 0, Error::TimedOut as u64]);
+    assert_eq!(times(&manifest, &report, Event::EngineRelease, "low"), [10_000]);
+    assert_eq!(times(&manifest, &report, Event::EngineIdle, "low"), [19_000]);
+    assert_eq!(times(&manifest, &report, Event::EngineGrant, "high"), [19_000]);
+    assert_eq!(ledger(&report, Ledger::EngineTime, task(&manifest, "low")), 9 * MS);
+}
+
+/// The holder submits and faults: its doorbell is gone, the work in flight ends, the next has the engine then.
+#[test]
+fn an_engine_whose_holder_dies_is_granted_when_its_work_ends() {
+    let dying = vec![
+        NEXT_JOB,
+        Asked::Call(Call::Acquire, "ee", 0, Until::Never),
+        Asked::Submit(0, 9 * MS),
+        Asked::Submit(1, 1),
+    ];
+    let text = format!("{ENGINES}{DEVICE}");
+    let (manifest, report) = run(&text, 0, &[("low", dying)]);
+    assert_eq!(times(&manifest, &report, Event::Fault, "low"), [10_000]);
+    assert_eq!(times(&manifest, &report, Event::EngineGrant, "high"), [19_000]);
+}
+
+//--- Cycles and chains
+
+/// A system of `count` tasks, each of which serves an endpoint `s0`, `s1` ... and may call every other; task `0`
+/// starts last.
+fn callers(count: usize) -> String {
+    let mut text =
+        "[system]\nname = \"callers\"\nboard = \"virt\"\ncpus = 1\nstart = \"10ms\"\n[clusters.all]\ncpus = [0]\n"
+            .to_owned();
+    for index in 0..count {
+        let phase = count - index;
+        text += &format!(
+            "[endpoints.s{index}]\nserver = \"t{index}\"\n[tasks.t{index}]\nscript = [\"burn 1ms\"]\ncluster = \"all\"\n\
+             period = \"100ms\"\nbudget = \"5ms\"\ndeadline = \"{}ms\"\nphase = \"{phase}ms\"\n[tasks.t{index}.handles]\n",
+            100 - phase
+        );
+        for other in 0..count {
+            let receive = if other == index { " receive" } else { "" };
+            text += &format!("s{other} = \"endpoint s{other}: call{receive}\"\n");
+        }
+    }
+    text
+}
+
+const fn call(endpoint: &'static str) -> Asked {
+    Asked::Call(Call::Call, endpoint, 0, Until::Never)
+}
+
+#[test]
+fn a_call_that_would_close_a_cycle_is_refused_and_the_others_are_served() {
+    // Of 2, 1 and 0, in this order, each calls the next below; 0 would close the cycle.
+    let serve = || Asked::Call(Call::Receive, "s0", 0, Until::Never);
+    let programs = [
+        ("t2", vec![NEXT_JOB, call("s1")]),
+        ("t1", vec![NEXT_JOB, call("s0")]),
+        ("t0", vec![NEXT_JOB, call("s2"), call("s0"), serve()]),
+    ];
+    let (_, report) = run(&callers(3), 0, &programs);
+    let cycle = Error::WouldDeadlock as u64;
+    assert_eq!(report.results[0], [0, cycle, cycle, 0]);
+    // It ended without replying; so did the one that waited for it.
+    assert_eq!(report.results[1], [0, Error::PeerDied as u64]);
+    assert_eq!(report.results[2], [0, Error::PeerDied as u64]);
+}
+
+#[test]
+fn a_chain_of_callers_has_eight_links_at_most() {
+    const S: [&str; 10] = ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9"];
+    const T: [&str; 10] = ["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"];
+    // 9 sleeps; 8 calls it, 7 calls 8, and so on.
+    let mut programs: Vec<_> = (0..9).map(|index| (T[index], vec![NEXT_JOB, call(S[index + 1])])).collect();
+    programs.push((T[9], vec![NEXT_JOB, Asked::Call(Call::SleepUntil, "", 0, Until::After(30 * MS))]));
+    let (_, report) = run(&callers(10), 0, &programs);
+    let refused: Vec<usize> = (0..9).filter(|index| report.results[*index][1] == Error::ChainTooLong as u64).collect();
+    // 2 to 8 wait for the next: with 9 that are eight. When 1 ends refused, 0 finds nobody to call.
+    assert_eq!(refused, [1]);
+    assert_eq!(report.results[0][1], Error::PeerDied as u64);
+}
+
+#[test]
+fn a_server_with_four_open_requests_receives_no_fifth() {
+    let receive = || Asked::Call(Call::Receive, "s0", 0, Until::Never);
+    let mut programs = vec![("t0", vec![NEXT_JOB, receive(), receive(), receive(), receive(), receive()])];
+    for client in ["t1", "t2", "t3", "t4", "t5"] {
+        programs.push((client, vec![NEXT_JOB, call("s0")]));
+    }
+    let (_, report) = run(&callers(6), 0, &programs);
+    assert_eq!(report.results[0], [0, 0, 0, 0, 0, Error::NoReplySlot as u64]);
+    for client in 1..6 {
+        assert_eq!(report.results[client], [0, Error::PeerDied as u64]);
     }
 }

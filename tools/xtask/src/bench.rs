@@ -75,7 +75,7 @@ pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
         let verdict = match (measured.samples.get(&number), measured.median(number)) {
             (Some(values), Some(median)) => {
                 row.extend([values[0], median, values[values.len() - 1]].map(|value| value.to_string()));
-        
+
                 verdict(median, goals)
             }
             _ => {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use fusee_abi::trace::Ledger;
+use fusee_abi::trace::{Event, Ledger};
 use fusee_manifest::trace::{Trace, canonical, describe};
 use fusee_manifest::{Expectations, Manifest, Mark, Profile, Resolved};
 
@@ -335,6 +335,22 @@ fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String> {
         };
         let list = |marks: &[Mark]| marks.iter().map(show).collect::<Vec<_>>().join("\n");
         problems.push(format!("logged\n{}\nnot\n{}", list(&marks), list(&ordered(&expected.marks))));
+    }
+
+    for (task, code) in &expected.exits {
+        let ends = trace.records.iter().filter(|record| record.event == Event::Exit as u8);
+        let codes: Vec<u32> =
+            ends.filter(|record| usize::from(record.thread) == task + 1).map(|record| record.value).collect();
+        if codes != [*code] {
+            problems.push(format!("{} ended with {codes:?}, not {code}", name(*task)));
+        }
+    }
+    for line in &expected.console {
+        let shown = run.outcome.console.lines().filter(|shown| shown.trim_end() == line).count();
+        let wanted = expected.console.iter().filter(|other| *other == line).count();
+        if shown != wanted {
+            problems.push(format!("the console shows the line `{line}` {shown} times, not {wanted}"));
+        }
     }
 
     // Emulated in parallel, time depends on the host.

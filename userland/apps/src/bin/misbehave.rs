@@ -1,7 +1,8 @@
 //! Does, on request, what a task must not do: every fault the kernel claims to survive is a value of `how`.
 //!
-//! Handles: for 9 an engine "engine" that is not acquired; for 4 whatever the manifest likes to give.
-//! Parameters: "how"; "calls" for 4, a hundred thousand if absent.
+//! Handles: for 9 and 12 an engine "engine" that is not acquired; for 4 whatever the manifest likes to give; for 10 an
+//! endpoint "console" (call); for 11 and 12 an endpoint "service" (receive); for 12 a notification "event" (signal).
+//! Parameters: "how"; "calls" for 4, a hundred thousand if absent; "requests" that 11 answers first.
 //!
 //! | `how` | what                              | how it must end                          |
 //! |-------|-----------------------------------|------------------------------------------|
@@ -14,6 +15,9 @@
 //! | 7     | runs an undefined instruction     | fault                                    |
 //! | 8     | reads the kernel                  | fault                                    |
 //! | 9     | rings an engine it does not hold  | fault                                    |
+//! | 10    | panics                            | a line on the console, exit 101          |
+//! | 11    | dies while it owes a reply        | `log(11, requests)`, then a fault        |
+//! | 12    | asks for what it may not have     | `log(call, error)` for each, exit 0      |
 //!
 //! A task with jobs does it in its first job, others at once. A fault that goes unnoticed ends the task with code 99.
 #![cfg_attr(target_os = "none", no_std, no_main)]
@@ -29,8 +33,9 @@ fusee::entry!(target::main);
 mod target {
     use core::hint::black_box;
     use fusee::abi::call::{Call, HandleValue};
+    use fusee::abi::environment::Entry;
     use fusee::misbehave::{Fault, provoke};
-    use fusee::{Environment, environment, exit, log, next_job, raw};
+    use fusee::{Endpoint, Environment, Server, environment, exit, log, next_job, raw};
 
     pub fn main() {
         let environment = environment();
@@ -46,6 +51,9 @@ mod target {
             7 => provoke(Fault::UndefinedInstruction),
             8 => provoke(Fault::ReadKernel),
             9 => provoke(Fault::RingUnheld(environment.expect("engine"))),
+            10 => panic!("it was asked to panic"),
+            11 => die_serving(environment.expect("service"), environment.parameter("requests").unwrap_or(0)),
+            12 => ask_too_much(&environment),
             unknown => panic!("no misbehaviour has the number {unknown}"),
         }
     }
@@ -63,6 +71,47 @@ mod target {
         loop {
             count = black_box(count.wrapping_add(1));
         }
+    }
+
+    /// Answers `requests` requests, and dies on the next.
+    fn die_serving(service: Endpoint, requests: u64) {
+        let mut answered = 0;
+        Server::new(service).run(|_, words| {
+            if answered == requests {
+                log(11, answered);
+                provoke(Fault::ReadNothing)
+            }
+            answered += 1;
+            words
+        })
+    }
+
+    /// Calls with good handles and wrong intentions; logs what each of them gets to hear.
+    fn ask_too_much(environment: &Environment) {
+        let handle = |name: &str| {
+            let named = |entry: &&Entry| entry.name[..name.len()] == *name.as_bytes() && entry.name[name.len()] == 0;
+            environment.entries().iter().find(named).map_or(0, |entry| entry.handle)
+        };
+        let (engine, service, event) = (handle("engine"), handle("service"), handle("event"));
+        for (call, handle, word) in [
+            (Call::Release, engine, 0),
+            (Call::ShouldYield, engine, 0),
+            (Call::Acquire, engine, 0),
+            (Call::Acquire, engine, 0),
+            (Call::Release, engine, 0),
+            (Call::Release, engine, 0),
+            (Call::Call, service, 0),
+            (Call::Wait, event, 0),
+            (Call::Signal, service, 0),
+            (Call::Signal, event + (1 << 16), 0),
+            (Call::ReleaseJob, 0, 0),
+            (Call::Exit, engine, 0),
+            (Call::Revoke, event, 0),
+        ] {
+            log(call as u64, raw::message(call as u64, handle, [word; 6], 0, 0).code);
+        }
+        // A token for a request that nobody made.
+        log(Call::ReplyReceive as u64, raw::message(Call::ReplyReceive as u64, service, [0; 6], 0, 0x101).code);
     }
 
     /// Calls that take a handle; the others harm nobody and would stop the test.

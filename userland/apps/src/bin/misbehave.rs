@@ -32,7 +32,7 @@ fusee::entry!(target::main);
 #[cfg(target_os = "none")]
 mod target {
     use core::hint::black_box;
-    use fusee::abi::call::{Call, HandleValue};
+    use fusee::abi::call::{Call, HandleValue, NEVER};
     use fusee::abi::environment::Entry;
     use fusee::misbehave::{Fault, provoke};
     use fusee::{Endpoint, Environment, Server, environment, exit, log, next_job, raw};
@@ -93,25 +93,26 @@ mod target {
             environment.entries().iter().find(named).map_or(0, |entry| entry.handle)
         };
         let (engine, service, event) = (handle("engine"), handle("service"), handle("event"));
-        for (call, handle, word) in [
-            (Call::Release, engine, 0),
-            (Call::ShouldYield, engine, 0),
-            (Call::Acquire, engine, 0),
-            (Call::Acquire, engine, 0),
-            (Call::Release, engine, 0),
-            (Call::Release, engine, 0),
-            (Call::Call, service, 0),
-            (Call::Wait, event, 0),
-            (Call::Signal, service, 0),
-            (Call::Signal, event + (1 << 16), 0),
-            (Call::ReleaseJob, 0, 0),
-            (Call::Exit, engine, 0),
-            (Call::Revoke, event, 0),
+        // None of these waits, except to take an engine that another holds.
+        for (call, handle) in [
+            (Call::Release, engine),
+            (Call::ShouldYield, engine),
+            (Call::Acquire, engine),
+            (Call::Acquire, engine),
+            (Call::Release, engine),
+            (Call::Release, engine),
+            (Call::Call, service),
+            (Call::Wait, event),
+            (Call::Signal, service),
+            (Call::Signal, event + (1 << 16)),
+            (Call::ReleaseJob, 0),
+            (Call::Exit, engine),
+            (Call::Revoke, event),
         ] {
-            log(call as u64, raw::message(call as u64, handle, [word; 6], 0, 0).code);
+            log(call as u64, raw::message(call as u64, handle, [0; 6], NEVER, 0).code);
         }
         // A token for a request that nobody made.
-        log(Call::ReplyReceive as u64, raw::message(Call::ReplyReceive as u64, service, [0; 6], 0, 0x101).code);
+        log(Call::ReplyReceive as u64, raw::message(Call::ReplyReceive as u64, service, [0; 6], NEVER, 0x101).code);
     }
 
     /// Calls that take a handle; the others harm nobody and would stop the test.

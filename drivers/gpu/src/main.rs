@@ -17,6 +17,7 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
+use fusee::abi::environment::Entry;
 use fusee::{Environment, Instant, Interrupt, Notification, Region, SharedBytes, environment};
 use fusee_accel_contract as contract;
 use fusee_accel_contract::space;
@@ -71,16 +72,10 @@ fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Cl
     let tables = environment.expect::<Region>("tables");
     let local = environment.expect::<Region>("local");
     let mut clients = [const { None }; contract::CONTEXTS];
-    let named = |entry: &fusee::abi::environment::Entry| {
-        let length = entry.name.iter().position(|byte| *byte == 0).unwrap_or(entry.name.len());
-        core::str::from_utf8(&entry.name[..length]).ok().and_then(|name| name.strip_prefix("context.")).is_some()
-    };
-    let count = environment.entries().iter().filter(|entry| named(entry)).count().max(1) as u64;
+    let named = || environment.entries().iter().filter_map(|entry| Some((client_name(entry)?, entry.address as usize)));
+    let count = named().count().max(1) as u64;
     let share = (local.bytes() / contract::PAGE_BYTES / count).min(space::LOCAL_PAGES);
-    for entry in environment.entries().iter().filter(|entry| named(entry)) {
-        let length = entry.name.iter().position(|byte| *byte == 0).unwrap_or(entry.name.len());
-        let Ok(name) = core::str::from_utf8(&entry.name["context.".len()..length]) else { continue };
-        let context = entry.address as usize;
+    for (name, context) in named() {
         let mut long = [0; 24];
         let ring: Region = environment.expect(joined(&mut long, "ring.", name));
         let done: Notification = environment.expect(joined(&mut long, "done.", name));
@@ -104,6 +99,12 @@ fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Cl
         clients[context] = Some(Client { context, done, told: [0; contract::ENGINES] });
     }
     clients
+}
+
+/// The client that an entry `context.<client>` is about.
+fn client_name(entry: &Entry) -> Option<&str> {
+    let length = entry.name.iter().position(|byte| *byte == 0).unwrap_or(entry.name.len());
+    core::str::from_utf8(&entry.name[..length]).ok()?.strip_prefix("context.")
 }
 
 /// `prefix` and `name` in one, for looking up; what does not fit names nothing.

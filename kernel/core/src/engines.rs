@@ -119,7 +119,7 @@ impl Kernel {
             return Err(Error::NotHeld);
         }
         let own = self.threads[thread].home.map(|reservation| self.reservations[reservation].key);
-        let earlier = lock.waiters().iter().any(|waiter| Some(self.user_key(*waiter)) < own.map(Some).unwrap_or(None));
+        let earlier = own.is_some_and(|own| lock.waiters().iter().any(|waiter| self.user_key(*waiter) < own));
         let general = &mut machine.registers(thread).general;
         general[0] = 0;
         general[1] = u64::from(earlier);

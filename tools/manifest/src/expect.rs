@@ -19,8 +19,6 @@ pub struct Expectations {
     pub console: Vec<String>,
     /// Tasks that complete at least one job and miss no deadline; checked in det only.
     pub no_misses: Vec<usize>,
-    /// Whether the canonical trace is compared with `tests/golden/<name>.trace`.
-    pub golden: bool,
     /// Host seconds after which the run is ended.
     pub seconds: Option<u64>,
 }
@@ -72,7 +70,6 @@ impl Expectations {
             exits: test.exits.iter().filter_map(|exit| parse_exit(exit.get_ref(), &task)).collect(),
             console: test.console.clone(),
             no_misses: test.no_misses.iter().filter_map(|name| task(name.get_ref())).collect(),
-            golden: test.golden,
             seconds: test.seconds,
         }
     }

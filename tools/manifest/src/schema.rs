@@ -215,8 +215,6 @@ pub struct Test {
     pub console: Vec<String>,
     #[serde(default)]
     pub no_misses: Vec<Spanned<String>>,
-    #[serde(default)]
-    pub golden: bool,
     pub seconds: Option<u64>,
 }
 

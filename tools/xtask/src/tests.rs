@@ -13,16 +13,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use fusee_abi::trace::{Event, Ledger};
-use fusee_manifest::trace::{Trace, canonical, describe};
+use fusee_manifest::trace::Trace;
 use fusee_manifest::{Expectations, Manifest, Mark, Profile, Resolved};
 
 use crate::build::Programs;
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
 use crate::{bench, conformance, docs, readme, report, structure};
-
-/// Virtual nanoseconds after which the simulation of a conformance system is given up.
-const SIMULATED: u64 = 10_000_000_000;
 
 /// Arguments of `cargo xtask test`.
 #[derive(Args)]
@@ -229,7 +226,7 @@ fn target(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
     let shared = Mutex::new(summary);
     let one = |case: &Case| {
         let started = Instant::now();
-        let problems = run_case(workspace, case, &programs, arguments.bless);
+        let problems = run_case(workspace, case, &programs);
         let problems = problems.unwrap_or_else(|error| vec![format!("{error:#}")]);
         let mut summary = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         summary.add(&case.name(), started.elapsed(), &problems);
@@ -278,7 +275,7 @@ fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Runs one system; what it did differently from what is expected.
-fn run_case(workspace: &Workspace, case: &Case, programs: &Programs, bless: bool) -> Result<Vec<String>> {
+fn run_case(workspace: &Workspace, case: &Case, programs: &Programs) -> Result<Vec<String>> {
     let Some(expected) = &case.manifest.expectations else { return Ok(Vec::new()) };
     let programs = Programs { kernel: programs.kernel.clone(), binaries: programs.binaries.clone() };
     let image = workspace.image_of(case.manifest.clone(), programs, case.profile, false)?;
@@ -286,9 +283,6 @@ fn run_case(workspace: &Workspace, case: &Case, programs: &Programs, bless: bool
         RunOptions { echo: false, seconds: expected.seconds.unwrap_or(60), quantum: 10, arguments: Vec::new() };
     let run = system::run(workspace, &image, &options)?;
     let mut problems = compare(&image, &run, expected);
-    if expected.golden && case.profile == Profile::Det {
-        problems.extend(compare_golden(workspace, &image, &run, bless)?);
-    }
     if !problems.is_empty() {
         if !run.outcome.console.trim().is_empty() {
             problems.push(format!("console:\n{}", run.outcome.console.trim_end()));
@@ -392,41 +386,6 @@ fn is_match(seen: &Mark, wanted: &Mark) -> bool {
     seen.task == wanted.task
         && any(wanted.first.map(u64::from), seen.first.map(u64::from))
         && any(wanted.second, seen.second)
-}
-
-/// Compares the canonical trace with the simulator's and with the golden one, or writes that.
-fn compare_golden(workspace: &Workspace, image: &Image, run: &Run, bless: bool) -> Result<Vec<String>> {
-    let Ok(trace) = &run.trace else { return Ok(Vec::new()) };
-    let system = &image.manifest.system;
-    let text_of = |trace: &Trace| {
-        canonical(trace, system).map_err(|off| format!("{} ns off the grid: {}", off.by, describe(&off.record, system)))
-    };
-    let text = match text_of(trace) {
-        Ok(text) => text,
-        Err(problem) => return Ok(vec![problem]),
-    };
-    let simulated = match fusee_simulator::simulate(&image.manifest, None, SIMULATED) {
-        Ok(report) => text_of(&Trace::from_records(report.records)),
-        Err(error) => Err(error.to_string()),
-    };
-    match simulated.map(|simulated| difference(&text, &simulated)) {
-        Ok(None) => {}
-        Ok(Some(difference)) => return Ok(vec![format!("QEMU (-) and the simulator (+): {difference}")]),
-        Err(problem) => return Ok(vec![format!("simulated: {problem}")]),
-    }
-    let path = workspace.root.join("tests/golden").join(format!("{}.trace", system.name));
-    if bless {
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        std::fs::write(&path, text)?;
-        return Ok(Vec::new());
-    }
-    let golden = match std::fs::read_to_string(&path) {
-        Ok(golden) => golden,
-        Err(_) => return Ok(vec![format!("there is no tests/golden/{}.trace; write it with --bless", system.name)]),
-    };
-    Ok(difference(&golden, &text).into_iter().collect())
 }
 
 /// The first lines in which two texts differ.

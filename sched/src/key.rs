@@ -92,33 +92,165 @@ impl Tie {
     }
 }
 
-/// The parameters of a job that a policy may look at.
+/// The parameters of a task that a policy may look at.
 #[derive(Clone, Copy, Debug)]
-pub struct JobParameters {
-    /// Release.
-    pub release: Instant,
-    /// Relative deadline.
+pub struct TaskParameters {
+    /// Worst-case execution time `e`, as provisioned.
+    pub execution: Nanoseconds,
+    /// Least time between releases `p`.
+    pub period: Nanoseconds,
+    /// Relative deadline `d`.
     pub deadline: Nanoseconds,
-    /// Worst-case execution time, as provisioned.
-    pub budget: Nanoseconds,
-    /// CPUs of the cluster.
+    /// Priority by decree: 1 is the most urgent.
+    pub priority: u32,
+    /// CPUs of the cluster `m`.
     pub cpus: u32,
 }
 
-/// A job-level fixed-priority policy: when is a job's priority point?
-pub trait Policy {
-    /// The instant this job is ordered by.
-    fn priority_point(&self, job: &JobParameters) -> Instant;
+/// Where the priority points of a task's jobs lie. Only points of one cluster may be compared.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PriorityPoint {
+    /// This long after the job's release, give or take an offset that is the same for all tasks of the cluster.
+    AfterRelease(Nanoseconds),
+    /// The same for all jobs: fixed priorities.
+    Constant(u64),
 }
 
-/// Earliest deadline first: the priority point is the deadline.
+impl PriorityPoint {
+    /// The point of the job released at `release`, on the cluster's own scale.
+    #[must_use]
+    #[inline]
+    pub const fn of_job(self, release: Instant) -> Instant {
+        match self {
+            PriorityPoint::AfterRelease(offset) => Instant(release.0.saturating_add(offset.0)),
+            PriorityPoint::Constant(point) => Instant(point),
+        }
+    }
+}
+
+/// A job-level fixed-priority policy: where are the priority points of a task's jobs?
+pub trait Policy {
+    /// Where they are.
+    fn priority_point(&self, task: &TaskParameters) -> PriorityPoint;
+}
+
+/// Earliest deadline first: `D`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EarliestDeadlineFirst;
 
+/// Fair lateness: `Y = D - ((m - 1) / m) * e`, so that all tasks have the same bound on lateness.
+///
+/// With one CPU it is EDF. Points are kept [`FAIR_LATENESS_OFFSET`] later than the formula says, because with
+/// `d < e` they may precede the release, and time zero with it.
+///
+/// # Source
+/// Erickson, Anderson, Ward 2014; Elliott 2015, eq. 2.12 and 2.13, with `m` the CPUs of the cluster.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FairLateness;
+
+/// By how much all points of [`FairLateness`] are later than `Y`: 2^56 ns, more than two years. No execution
+/// time may be longer.
+pub const FAIR_LATENESS_OFFSET: Nanoseconds = Nanoseconds(1 << 56);
+
+/// Rate monotonic: the shorter period first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RateMonotonic;
+
+/// Deadline monotonic: the shorter relative deadline first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeadlineMonotonic;
+
+/// Fixed priorities by decree: the smaller number first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FixedPriority;
+
 impl Policy for EarliestDeadlineFirst {
-    #[inline]
-    fn priority_point(&self, job: &JobParameters) -> Instant {
-        job.release + job.deadline
+    fn priority_point(&self, task: &TaskParameters) -> PriorityPoint {
+        PriorityPoint::AfterRelease(task.deadline)
+    }
+}
+
+impl Policy for FairLateness {
+    fn priority_point(&self, task: &TaskParameters) -> PriorityPoint {
+        // e - ceil(e / m) is ((m - 1) / m) * e, rounded down.
+        let share = task.execution.0 - task.execution.0.div_ceil(u64::from(task.cpus.max(1)));
+        PriorityPoint::AfterRelease((task.deadline + FAIR_LATENESS_OFFSET).saturating_sub(Nanoseconds(share)))
+    }
+}
+
+impl Policy for RateMonotonic {
+    fn priority_point(&self, task: &TaskParameters) -> PriorityPoint {
+        PriorityPoint::Constant(task.period.0)
+    }
+}
+
+impl Policy for DeadlineMonotonic {
+    fn priority_point(&self, task: &TaskParameters) -> PriorityPoint {
+        PriorityPoint::Constant(task.deadline.0)
+    }
+}
+
+impl Policy for FixedPriority {
+    fn priority_point(&self, task: &TaskParameters) -> PriorityPoint {
+        PriorityPoint::Constant(u64::from(task.priority))
+    }
+}
+
+/// The policies a manifest can name, with the numbers that a packed system gives them.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[repr(u32)]
+pub enum PolicyName {
+    /// [`EarliestDeadlineFirst`].
+    #[default]
+    Edf = 0,
+    /// [`FairLateness`].
+    Fl = 1,
+    /// [`RateMonotonic`].
+    Rm = 2,
+    /// [`DeadlineMonotonic`].
+    Dm = 3,
+    /// [`FixedPriority`].
+    Fp = 4,
+}
+
+impl PolicyName {
+    /// All of them, by number.
+    pub const ALL: [PolicyName; 5] = [PolicyName::Edf, PolicyName::Fl, PolicyName::Rm, PolicyName::Dm, PolicyName::Fp];
+
+    /// The policy with number `number`.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<PolicyName> {
+        Self::ALL.get(number as usize).copied()
+    }
+
+    /// The policy called `name` in manifests: `EDF`, `FL`, `RM`, `DM` or `FP`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<PolicyName> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+
+    /// Its name in manifests.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            PolicyName::Edf => "EDF",
+            PolicyName::Fl => "FL",
+            PolicyName::Rm => "RM",
+            PolicyName::Dm => "DM",
+            PolicyName::Fp => "FP",
+        }
+    }
+}
+
+impl Policy for PolicyName {
+    fn priority_point(&self, task: &TaskParameters) -> PriorityPoint {
+        match self {
+            PolicyName::Edf => EarliestDeadlineFirst.priority_point(task),
+            PolicyName::Fl => FairLateness.priority_point(task),
+            PolicyName::Rm => RateMonotonic.priority_point(task),
+            PolicyName::Dm => DeadlineMonotonic.priority_point(task),
+            PolicyName::Fp => FixedPriority.priority_point(task),
+        }
     }
 }
 
@@ -142,5 +274,44 @@ mod tests {
         assert!(late < early);
         assert!(Tie::new(i64::MIN, deadline, 1) > Tie::new(i64::MAX, deadline, 1));
         assert!(Tie::new(0, deadline, 1) < Tie::new(0, deadline, 2));
+    }
+
+    const TASK: TaskParameters = TaskParameters {
+        execution: Nanoseconds(9),
+        period: Nanoseconds(20),
+        deadline: Nanoseconds(12),
+        priority: 3,
+        cpus: 3,
+    };
+
+    fn point(policy: PolicyName, task: TaskParameters) -> u64 {
+        policy.priority_point(&task).of_job(Instant(100)).0
+    }
+
+    #[test]
+    fn each_policy_orders_by_its_own_parameter() {
+        assert_eq!(point(PolicyName::Edf, TASK), 112);
+        assert_eq!(point(PolicyName::Fl, TASK), 106 + FAIR_LATENESS_OFFSET.0);
+        assert_eq!(point(PolicyName::Rm, TASK), 20);
+        assert_eq!(point(PolicyName::Dm, TASK), 12);
+        assert_eq!(point(PolicyName::Fp, TASK), 3);
+        for policy in PolicyName::ALL {
+            assert_eq!(PolicyName::from_name(policy.name()), Some(policy));
+            assert_eq!(PolicyName::from_number(policy as u32), Some(policy));
+        }
+    }
+
+    #[test]
+    fn fair_lateness_on_one_cpu_is_edf() {
+        let alone = TaskParameters { cpus: 1, ..TASK };
+        assert_eq!(point(PolicyName::Fl, alone) - FAIR_LATENESS_OFFSET.0, point(PolicyName::Edf, alone));
+    }
+
+    #[test]
+    fn fair_lateness_orders_points_before_time_zero() {
+        let early = TaskParameters { execution: Nanoseconds(90), deadline: Nanoseconds(1), ..TASK };
+        let later = TaskParameters { deadline: Nanoseconds(2), ..early };
+        let at_zero = |task: TaskParameters| FairLateness.priority_point(&task).of_job(Instant::ZERO);
+        assert!(at_zero(early) < at_zero(later));
     }
 }

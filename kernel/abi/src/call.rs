@@ -36,11 +36,12 @@ pub enum Call {
     /// `wait(notification, _, deadline)`: takes all event bits, waiting until there is one. Bits in `x1`.
     Wait = 5,
     /// `next_job()`: completes this job; waits for the next release. `x1` number, `x2` release, `x3`
-    /// deadline, `x4` lateness of the completed job (signed), `x5` releases skipped.
+    /// deadline, `x4` lateness of the completed job (signed), `x5` releases skipped, `x6` times the completed
+    /// job used up its budget.
     NextJob = 6,
     /// `release_job(task)`: releases a job of a sporadic task, not before its period has passed.
     ReleaseJob = 7,
-    /// `early_release()`.
+    /// `early_release()`: this job takes the budget and the deadline of the next, which is dropped.
     EarlyRelease = 8,
     /// `yield()`: lets the next of equal or later key run once.
     Yield = 9,

@@ -38,6 +38,8 @@ pub enum Error {
     Unsupported = 15,
     /// All reply slots of the server are taken.
     NoReplySlot = 16,
+    /// The job used up its budget, and its overrun policy is *signal*: clean up and end it.
+    Overrun = 17,
 }
 
 impl Error {
@@ -45,7 +47,7 @@ impl Error {
     #[must_use]
     pub fn from_code(code: u64) -> Option<Error> {
         use Error::*;
-        const ALL: [Error; 16] = [
+        const ALL: [Error; 17] = [
             BadCall,
             BadHandle,
             WrongKind,
@@ -62,6 +64,7 @@ impl Error {
             NoJobs,
             Unsupported,
             NoReplySlot,
+            Overrun,
         ];
         ALL.iter().copied().find(|error| *error as u64 == code)
     }

@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The first word of a packed system: "FUSEESYS".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FUSEESYS");
 /// The layout described here.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
@@ -97,7 +97,7 @@ pub struct Header {
 pub struct Cluster {
     /// Bit `i`: the kernel's CPU `i`.
     pub cpus: u32,
-    /// Reserved for the policy; zero is EDF.
+    /// Number of a `sched::key::PolicyName`: 0 EDF, 1 FL, 2 RM, 3 DM, 4 FP.
     pub policy: u32,
 }
 
@@ -121,6 +121,16 @@ pub mod class {
     pub const BACKGROUND: u32 = 2;
 }
 
+/// What happens to a job that uses up its budget.
+pub mod overrun {
+    /// It waits for the next replenishment.
+    pub const THROTTLE: u32 = 0;
+    /// The same, and its next checkpoint is answered with `Error::Overrun`.
+    pub const SIGNAL: u32 = 1;
+    /// It takes budget and deadline of the next job, which is dropped.
+    pub const EARLY_RELEASE: u32 = 2;
+}
+
 /// One budget.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
@@ -141,6 +151,16 @@ pub struct Reservation {
     pub deadline: u64,
     /// First release, nanoseconds after [`Header::start`].
     pub phase: u64,
+    /// Worst-case execution time of a job, nanoseconds.
+    pub execution: u64,
+    /// Priority under fixed priorities; 1 is the most urgent.
+    pub priority: u32,
+    /// One of [`overrun`].
+    pub overrun: u32,
+    /// Releases that may queue while a job is late; at least one.
+    pub backlog: u32,
+    /// Reserved.
+    pub reserved: u32,
 }
 
 /// One task.

@@ -47,4 +47,8 @@ pub mod operation {
     pub const REPEAT: u32 = 12;
     /// Start an operation of `value` nanoseconds on engine `selector`, and do not wait for its end.
     pub const START: u32 = 13;
+    /// Yield: a checkpoint. After an overrun that is signalled here or elsewhere, the rest of the job is left out.
+    pub const YIELD: u32 = 14;
+    /// Take the budget and the deadline of the next job.
+    pub const EARLY_RELEASE: u32 = 15;
 }

@@ -77,6 +77,10 @@ pub enum Event {
     Exit = 23,
     /// The kernel kicked another CPU. `object`: that CPU.
     Kick = 24,
+    /// A job that used up its budget is told so. `object`: its reservation.
+    Overrun = 25,
+    /// A job takes the budget and the deadline of the next. `object`: its reservation.
+    EarlyRelease = 26,
 }
 
 impl Event {
@@ -84,7 +88,7 @@ impl Event {
     #[must_use]
     pub fn from_number(number: u8) -> Option<Event> {
         use Event::*;
-        const ALL: [self::Event; 24] = [
+        const ALL: [self::Event; 26] = [
             Release,
             Complete,
             SwitchTo,
@@ -109,6 +113,8 @@ impl Event {
             Shutdown,
             Exit,
             Kick,
+            Overrun,
+            EarlyRelease,
         ];
         ALL.get(usize::from(number).checked_sub(1)?).copied()
     }

@@ -1,10 +1,10 @@
 //! From a packed system to kernel objects, filled in place.
 
-use fusee_abi::image::{self, System, class, kind, order, release};
+use fusee_abi::image::{self, System, class, kind, order, overrun, release};
 use fusee_locking::engine::Order;
 use fusee_sched::account::Account;
 use fusee_sched::cpu::{CpuId, CpuSet};
-use fusee_sched::key::{Class, Key, Tie};
+use fusee_sched::key::{Class, Key, Policy, PolicyName, TaskParameters, Tie};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::Kernel;
@@ -14,7 +14,7 @@ use crate::id::{
 use crate::limits::{
     CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, HANDLES, INTERRUPTS, NOTIFICATIONS, REGIONS, THREADS,
 };
-use crate::object::{Object, Release, State};
+use crate::object::{Object, Overrun, Release, State};
 
 /// Why a packed system cannot be booted. `xtask` refuses such systems; this is the kernel's own check.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -29,6 +29,11 @@ pub enum BootError {
 
 fn within(count: usize, limit: usize, what: &'static str) -> Result<(), BootError> {
     if count > limit { Err(BootError::TooMany(what)) } else { Ok(()) }
+}
+
+fn policy_of(system: &System<'_>, cluster: u32) -> Result<PolicyName, BootError> {
+    let record = system.clusters().get(cluster as usize);
+    record.and_then(|record| PolicyName::from_number(record.policy)).ok_or(BootError::Dangling("cluster"))
 }
 
 macro_rules! refer {
@@ -203,6 +208,20 @@ impl Kernel {
                 release::SPORADIC => Release::Sporadic,
                 _ => return Err(BootError::Dangling("reservation")),
             };
+            object.overrun = match record.overrun {
+                overrun::THROTTLE => Overrun::Throttle,
+                overrun::SIGNAL => Overrun::Signal,
+                overrun::EARLY_RELEASE => Overrun::EarlyRelease,
+                _ => return Err(BootError::Dangling("reservation")),
+            };
+            object.backlog = u8::try_from(record.backlog).map_err(|_| BootError::TooMany("queued releases"))?;
+            object.point = policy_of(system, record.cluster)?.priority_point(&TaskParameters {
+                execution: Nanoseconds(record.execution),
+                period: Nanoseconds(record.period),
+                deadline: Nanoseconds(record.deadline),
+                priority: record.priority,
+                cpus: self.clusters[cluster].schedule.cpus().count(),
+            });
             object.account = Account::new(Nanoseconds(record.budget), Nanoseconds(record.period));
             object.deadline = Nanoseconds(record.deadline);
             object.tie = Tie::new(0, object.deadline, home.index() as u16);

@@ -41,17 +41,28 @@ impl Kernel {
                 self.signal_call(machine, thread)?;
                 done(machine, thread)
             }
-            Call::Wait => self.wait_call(machine, cpu, thread),
+            Call::Wait => {
+                self.checkpoint(machine, thread)?;
+                self.wait_call(machine, cpu, thread)
+            }
             Call::NextJob => self.next_job(machine, cpu, thread),
             Call::ReleaseJob => {
                 self.release_job(machine, thread)?;
                 done(machine, thread)
             }
+            Call::EarlyRelease => {
+                self.early_release(machine, cpu, thread)?;
+                done(machine, thread)
+            }
             Call::Yield => {
+                self.checkpoint(machine, thread)?;
                 self.yield_turn(cpu, thread);
                 done(machine, thread)
             }
-            Call::Acquire => self.acquire(machine, cpu, thread),
+            Call::Acquire => {
+                self.checkpoint(machine, thread)?;
+                self.acquire(machine, cpu, thread)
+            }
             Call::Release => {
                 self.release_engine(machine, thread)?;
                 done(machine, thread)
@@ -73,6 +84,7 @@ impl Kernel {
                 done(machine, thread)
             }
             Call::SleepUntil => {
+                self.checkpoint(machine, thread)?;
                 self.sleep(machine, cpu, thread);
                 Ok(())
             }
@@ -82,8 +94,7 @@ impl Kernel {
                 self.trace_number(machine, Event::Log, Some(thread), general[0] as u32, general[1]);
                 done(machine, thread)
             }
-            Call::EarlyRelease
-            | Call::AcquireGroup
+            Call::AcquireGroup
             | Call::EngineWait
             | Call::EngineComplete
             | Call::Lend

@@ -98,6 +98,9 @@ impl Kernel {
         machine.unmap_doorbell(user);
         let idle = machine.engine_is_idle(user);
         let thread = self.engine_users[user].thread;
+        if let Some(thread) = thread {
+            self.threads[thread].engines -= 1;
+        }
         self.trace(machine, Event::EngineRelease, thread, u32::from(engine.number()), 0);
         // The state was checked above; releasing cannot fail.
         let _ = self.engines[engine].lock.release(user.index() as u16, idle);
@@ -131,6 +134,9 @@ impl Kernel {
         machine.map_doorbell(user);
         self.engines[engine].granted = machine.now();
         let thread = self.engine_users[user].thread;
+        if let Some(thread) = thread {
+            self.threads[thread].engines += 1;
+        }
         self.trace(machine, Event::EngineGrant, thread, u32::from(engine.number()), 0);
     }
 

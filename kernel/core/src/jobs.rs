@@ -1,15 +1,17 @@
 //! Jobs: release, completion, lateness.
 //!
-//! One release that comes while a job is active is queued; further ones are counted as skipped. A job is
-//! ordered by its own deadline for as long as it has budget; a job that overran its budget goes on with that
-//! of the next period, and with its deadline.
+//! Releases that come while a job is active queue, one unless the manifest allows more; further ones are
+//! counted as skipped, until none is queued. A job is ordered by its own priority point for as long as it has
+//! budget; one that used it up goes on with that of the next period, and with its priority point.
+//!
+//! Under the overrun policy *early release* it takes that budget at once, and the next job is dropped.
 
 use fusee_abi::Error;
 use fusee_abi::call::rights;
 use fusee_abi::trace::Event;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Tie;
-use fusee_sched::time::Instant;
+use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ReservationId, ThreadId};
 use crate::object::{Object, Release, State};
@@ -27,7 +29,7 @@ impl Kernel {
             self.complete(machine, thread, reservation, now);
         }
         self.cpus[cpu.index()].stale = true;
-        if let Some(release) = self.threads[thread].job.queued.take() {
+        if let Some(release) = self.take_queued(thread, reservation) {
             // What the late job used is not the next one's to pay.
             let now = machine.now();
             self.charge(machine, cpu, now);
@@ -37,6 +39,18 @@ impl Kernel {
         }
         self.settle(thread);
         Ok(())
+    }
+
+    /// The first of the releases that queue for `thread`'s next job.
+    fn take_queued(&mut self, thread: ThreadId, reservation: ReservationId) -> Option<Instant> {
+        let period = self.reservations[reservation].account.period;
+        let job = &mut self.threads[thread].job;
+        let first = job.queued.take()?;
+        if job.more > 0 {
+            job.more -= 1;
+            job.queued = Some(first + period);
+        }
+        Some(first)
     }
 
     fn complete<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, reservation: ReservationId, now: Instant) {
@@ -78,6 +92,8 @@ impl Kernel {
         job.release = release;
         job.deadline = deadline;
         let skipped = core::mem::take(&mut job.skipped);
+        let overruns = core::mem::take(&mut job.overruns);
+        job.signalled = false;
         let general = &mut machine.registers(thread).general;
         general[0] = 0;
         general[1] = u64::from(job.number);
@@ -85,6 +101,7 @@ impl Kernel {
         general[3] = deadline.0;
         general[4] = job.lateness as u64;
         general[5] = u64::from(skipped);
+        general[6] = u64::from(overruns);
         let relative = self.reservations[reservation].deadline.0 / 1000;
         self.trace(machine, Event::Release, Some(thread), 0, relative as u32);
     }
@@ -111,17 +128,104 @@ impl Kernel {
             self.settle(thread);
             return;
         }
-        let state = &mut self.threads[thread];
-        if state.state == State::Stopped {
+        if self.threads[thread].state == State::Stopped {
             return;
         }
-        if state.job.queued.is_none() {
-            state.job.queued = Some(release);
-        } else {
-            state.job.skipped += 1;
-            state.statistics.skipped += 1;
-            self.trace(machine, Event::Skip, Some(thread), 0, 0);
+        let (period, backlog) = (self.reservations[reservation].account.period, self.reservations[reservation].backlog);
+        let job = &mut self.threads[thread].job;
+        match job.queued {
+            None => job.queued = Some(release),
+            // Those that queue follow each other without a gap.
+            Some(first)
+                if job.more + 1 < backlog
+                    && release == first + Nanoseconds(period.0.saturating_mul(u64::from(job.more) + 1)) =>
+            {
+                job.more += 1;
+            }
+            Some(_) => self.skip(machine, thread),
         }
+    }
+
+    /// A release is dropped.
+    fn skip<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
+        let state = &mut self.threads[thread];
+        state.job.skipped += 1;
+        state.statistics.skipped += 1;
+        self.trace(machine, Event::Skip, Some(thread), 0, 0);
+    }
+
+    /// `early_release`.
+    pub(crate) fn early_release<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        cpu: CpuId,
+        thread: ThreadId,
+    ) -> Result<(), Error> {
+        let reservation = self.threads[thread].home.ok_or(Error::NoJobs)?;
+        if self.reservations[reservation].release == Release::None || !self.threads[thread].job.active {
+            return Err(Error::NoJobs);
+        }
+        // What is left of the present budget is given up, but not what was used of it.
+        let now = machine.now();
+        self.charge(machine, cpu, now);
+        self.cpus[cpu.index()].stale = true;
+        self.release_early(machine, reservation, thread);
+        // Whoever it runs on: with another key, another may come first.
+        self.settle(thread);
+        Ok(())
+    }
+
+    /// The active job of `thread` takes the budget and the deadline of the next, which is dropped. Says whether
+    /// there is budget now: all of it may have gone into debt.
+    ///
+    /// What the job leaves of that budget is discarded: the release after brings its own. Source: Elliott 2015,
+    /// section 3.2.4 (early releasing).
+    pub(crate) fn release_early<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        reservation: ReservationId,
+        thread: ThreadId,
+    ) -> bool {
+        let queued = self.take_queued(thread, reservation);
+        let object = &mut self.reservations[reservation];
+        let period = object.account.period;
+        let next = match queued {
+            Some(release) => release,
+            None if object.next_release != Instant::NEVER => object.next_release,
+            None => object.earliest_release,
+        };
+        let dropped = queued.is_some() || object.next_release != Instant::NEVER;
+        if queued.is_none() {
+            object.next_release = if object.release == Release::Periodic { next + period } else { Instant::NEVER };
+            object.earliest_release = next + period;
+        }
+        object.account.replenish(next);
+        let has_budget = !object.account.is_dry();
+        let key = self.job_key(reservation, next);
+        self.set_key(reservation, key);
+        self.plan_event(reservation);
+        if dropped {
+            self.skip(machine, thread);
+        }
+        self.trace(machine, Event::EarlyRelease, Some(thread), u32::from(reservation.number()), 0);
+        has_budget
+    }
+
+    /// A job of policy *signal* that used up its budget learns of it at its next checkpoint: a call that takes
+    /// an engine, waits for something other than a server, or yields. Once, and not while it holds an engine.
+    /// (Not when it gives one back: that is done by destructors, which have nobody to tell.)
+    ///
+    /// # Errors
+    /// [`Error::Overrun`].
+    pub(crate) fn checkpoint<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
+        let state = &mut self.threads[thread];
+        if !state.job.signalled || state.engines != 0 {
+            return Ok(());
+        }
+        state.job.signalled = false;
+        let object = state.home.map_or(0, ReservationId::number);
+        self.trace(machine, Event::Overrun, Some(thread), u32::from(object), 0);
+        Err(Error::Overrun)
     }
 
     /// `release_job`: a sporadic release, now or as soon as a period has passed since the last one.
@@ -140,9 +244,7 @@ impl Kernel {
         let object = &mut self.reservations[reservation];
         if object.next_release != Instant::NEVER {
             // One is planned already: this one is too many.
-            self.threads[target].job.skipped += 1;
-            self.threads[target].statistics.skipped += 1;
-            self.trace(machine, Event::Skip, Some(target), 0, 0);
+            self.skip(machine, target);
         } else if now < object.earliest_release {
             object.next_release = object.earliest_release;
             self.plan_event(reservation);

@@ -6,7 +6,7 @@ use fusee_locking::engine::EngineLock;
 use fusee_sched::account::Account;
 use fusee_sched::cluster::Cluster;
 use fusee_sched::cpu::CpuId;
-use fusee_sched::key::{Class, Key, Tie};
+use fusee_sched::key::{Class, Key, PriorityPoint, Tie};
 use fusee_sched::queue::Queue;
 use fusee_sched::time::{Instant, Nanoseconds};
 use heapless::Vec;
@@ -66,8 +66,14 @@ pub struct Job {
     pub release: Instant,
     /// Its absolute deadline.
     pub deadline: Instant,
-    /// A release that came while the job was active.
+    /// The first release that came while the job was active,
     pub queued: Option<Instant>,
+    /// and how many followed it, each a period after the other.
+    pub more: u8,
+    /// Times it used up a budget.
+    pub overruns: u32,
+    /// Its next checkpoint is answered with [`fusee_abi::Error::Overrun`].
+    pub signalled: bool,
     /// Releases dropped since the last `next_job` returned.
     pub skipped: u32,
     /// Lateness of the previous job, in nanoseconds.
@@ -118,6 +124,8 @@ pub struct Thread {
     pub next_donor: Option<ThreadId>,
     /// Previous donor of the same thread.
     pub previous_donor: Option<ThreadId>,
+    /// Engines it holds.
+    pub engines: u8,
     /// Badge of the handle its queued request came through.
     pub badge: u32,
     /// Requests it owes a reply.
@@ -143,6 +151,7 @@ impl Thread {
         first_donor: None,
         next_donor: None,
         previous_donor: None,
+        engines: 0,
         badge: 0,
         slots: [ReplySlot { client: None, generation: 0 }; REPLY_SLOTS],
         job: Job {
@@ -151,6 +160,9 @@ impl Thread {
             release: Instant::ZERO,
             deadline: Instant::ZERO,
             queued: None,
+            more: 0,
+            overruns: 0,
+            signalled: false,
             skipped: 0,
             lateness: 0,
         },
@@ -213,6 +225,17 @@ pub enum Release {
     Sporadic,
 }
 
+/// What happens to a job that uses up its budget.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Overrun {
+    /// It waits for the next replenishment.
+    Throttle,
+    /// The same, and its next checkpoint says so.
+    Signal,
+    /// It takes budget and deadline of the next job.
+    EarlyRelease,
+}
+
 /// A budget, its key, and who runs on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Reservation {
@@ -232,6 +255,12 @@ pub struct Reservation {
     pub throttled: bool,
     /// Lent to a passive server until its first receive.
     pub only_for_start: bool,
+    /// What becomes of a job that uses up its budget.
+    pub overrun: Overrun,
+    /// Releases that may queue while a job is late.
+    pub backlog: u8,
+    /// Where the priority points of its jobs lie.
+    pub point: PriorityPoint,
     /// Its key.
     pub key: Key,
     /// Its tie-break.
@@ -265,6 +294,9 @@ impl Reservation {
         release: Release::None,
         throttled: false,
         only_for_start: false,
+        overrun: Overrun::Throttle,
+        backlog: 0,
+        point: PriorityPoint::AfterRelease(Nanoseconds::ZERO),
         key: Key::at(Instant::ZERO),
         tie: Tie::ZERO,
         account: Account::EMPTY,

@@ -13,12 +13,12 @@
 
 use fusee_abi::trace::{Event, Record};
 use fusee_sched::cpu::{CpuId, CpuSet};
-use fusee_sched::key::{Class, EarliestDeadlineFirst, JobParameters, Key, Policy};
+use fusee_sched::key::{Class, Key};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ClusterId, ReservationId, ThreadId};
 use crate::limits::EVENTS_PER_TRAP;
-use crate::object::{Payer, State};
+use crate::object::{Overrun, Payer, State};
 use crate::{Kernel, Machine, Outcome};
 
 /// Whether the first event of a queue moved forward: then its timekeeper must set its timer anew. One that
@@ -78,9 +78,7 @@ impl Kernel {
         if !schedule.contains(id) {
             return;
         }
-        let from = schedule.remove(id);
-        let to = schedule.insert(id, key, from);
-        for cpu in [from, to].into_iter().flatten() {
+        if let Some(cpu) = schedule.change_key(id, key) {
             self.mark_stale(cpu);
         }
     }
@@ -88,9 +86,7 @@ impl Kernel {
     /// The key of a job of `reservation` released at `release`, by its cluster's policy.
     pub(crate) fn job_key(&self, reservation: ReservationId, release: Instant) -> Key {
         let object = &self.reservations[reservation];
-        let cpus = object.cluster.map_or(1, |cluster| self.clusters[cluster].schedule.cpus().count());
-        let job = JobParameters { release, deadline: object.deadline, budget: object.account.budget, cpus };
-        Key::real_time(EarliestDeadlineFirst.priority_point(&job), object.tie)
+        Key::real_time(object.point.of_job(release), object.tie)
     }
 
     /// The last place in the queue of a service or background reservation.
@@ -141,6 +137,19 @@ impl Kernel {
             }
             return;
         }
+        let overrun = object.overrun;
+        if let Some(thread) = home
+            && self.threads[thread].job.active
+        {
+            let job = &mut self.threads[thread].job;
+            job.overruns = job.overruns.saturating_add(1);
+            job.signalled |= overrun == Overrun::Signal;
+            if overrun == Overrun::EarlyRelease && self.release_early(machine, reservation, thread) {
+                self.settle(thread);
+                return;
+            }
+        }
+        let object = &mut self.reservations[reservation];
         object.throttled = true;
         object.replenish_at = object.account.next_replenishment(now);
         self.plan_event(reservation);

@@ -67,6 +67,10 @@ pub enum Reason {
     Excludes { what: &'static str, of: String, with: &'static str },
     /// More budget than there is time.
     BudgetExceeds { task: String, budget: u64, what: &'static str, limit: u64 },
+    /// A job may take longer than its budget.
+    ExecutionExceeds { task: String, execution: u64, budget: u64 },
+    /// A number outside its range.
+    OutOfRange { what: &'static str, of: String, from: u32, to: u32 },
     /// A length that is not a whole number of pages.
     NotPages { what: &'static str, of: String },
     /// More objects of a kind than the kernel holds.
@@ -109,6 +113,8 @@ pub enum Reason {
     BadSegment { binary: String, address: u64 },
     /// The packed system does not fit where it must.
     TooLarge { what: &'static str, bytes: u64, limit: u64 },
+    /// Sizes of clusters that cannot be read.
+    BadClusters(String),
     /// An expectation of `[test]` that cannot be read.
     BadMark(String),
     /// Another one.
@@ -159,6 +165,10 @@ impl fmt::Display for Reason {
             Self::BudgetExceeds { task, budget, what, limit } => {
                 write!(f, "budget of `{task}` ({budget} ns) exceeds its {what} ({limit} ns)")
             }
+            Self::ExecutionExceeds { task, execution, budget } => {
+                write!(f, "wcet of `{task}` ({execution} ns) exceeds its budget ({budget} ns)")
+            }
+            Self::OutOfRange { what, of, from, to } => write!(f, "{what} of `{of}` is not from {from} to {to}"),
             Self::NotPages { what, of } => write!(f, "{what} of `{of}` is not a whole number of 4 KiB pages"),
             Self::TooMany { what, limit } => write!(f, "more than {limit} {what}"),
             Self::NoSuchCpu { cpu, cpus } => write!(f, "there is no CPU {cpu}: the system has {cpus}"),
@@ -209,6 +219,7 @@ impl fmt::Display for Reason {
                  1.5 GiB: link it with linker/task.ld"
             ),
             Self::TooLarge { what, bytes, limit } => write!(f, "{what} takes {bytes} bytes; {limit} are provided"),
+            Self::BadClusters(text) => write!(f, "`{text}` is no list of cluster sizes: write \"2,1\""),
             Self::BadExit(text) => write!(f, "`{text}` is not the end of a task: write \"task: code\""),
             Self::BadMark(text) => write!(f, "`{text}` is not a mark: write \"task: number number\""),
         }

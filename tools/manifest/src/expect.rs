@@ -1,5 +1,8 @@
 //! What a test system is expected to do: the `[test]` table, by index.
 
+use fusee_sched::key::PolicyName;
+
+use crate::resolve::Variant;
 use crate::schema::{self, Profile};
 
 /// Expectations of `cargo xtask test`.
@@ -21,6 +24,8 @@ pub struct Expectations {
     pub no_misses: Vec<usize>,
     /// Host seconds after which the run is ended.
     pub seconds: Option<u64>,
+    /// Conformance systems: how to vary them; each variant is run. One plain run if nothing is said.
+    pub variants: Vec<Variant>,
 }
 
 /// One expected `log(first, second)`; `None` matches any number.
@@ -42,6 +47,20 @@ impl Mark {
         let first = number(first)?.map(u32::try_from).transpose().ok()?;
         Some(Mark { task: task(name.trim())?, first, second: number(second)? })
     }
+}
+
+/// Every policy with every list of clusters.
+fn variants(test: &schema::Test) -> Vec<Variant> {
+    // Without a list, what the manifest says.
+    fn or_plain<T>(list: Vec<Option<T>>) -> Vec<Option<T>> {
+        if list.is_empty() { vec![None] } else { list }
+    }
+    let policies = or_plain(test.policies.iter().map(|name| PolicyName::from_name(name.get_ref())).collect());
+    let clusters = or_plain(test.clusters.iter().map(|list| Variant::parse_clusters(list.get_ref())).collect());
+    policies
+        .iter()
+        .flat_map(|policy| clusters.iter().map(|clusters| Variant { policy: *policy, clusters: clusters.clone() }))
+        .collect()
 }
 
 fn number(text: &str) -> Option<Option<u64>> {
@@ -71,6 +90,7 @@ impl Expectations {
             console: test.console.clone(),
             no_misses: test.no_misses.iter().filter_map(|name| task(name.get_ref())).collect(),
             seconds: test.seconds,
+            variants: variants(test),
         }
     }
 }

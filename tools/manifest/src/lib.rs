@@ -38,9 +38,10 @@ use std::path::{Path, PathBuf};
 pub use board::{Board, Kick, Memory, Qemu, QemuProfile};
 pub use error::{ManifestError, Reason};
 pub use expect::{Expectations, Mark};
+pub use fusee_sched::key::PolicyName;
 pub use pack::{Binaries, PackOptions, PackedSystem};
 pub use quantity::{Bytes, Time};
-pub use resolve::{Device, Entry, Resolved, Task, UNLIMITED};
+pub use resolve::{Device, Entry, Resolved, Task, UNLIMITED, Variant};
 pub use schema::Profile;
 
 /// A manifest without mistakes.
@@ -62,12 +63,20 @@ impl Manifest {
     /// # Errors
     /// The first mistake, with its line.
     pub fn read(path: &Path) -> Result<Self, ManifestError> {
+        Self::read_variant(path, &Variant::default())
+    }
+
+    /// Reads and checks the manifest at `path`, varied.
+    ///
+    /// # Errors
+    /// The first mistake, with its line.
+    pub fn read_variant(path: &Path, variant: &Variant) -> Result<Self, ManifestError> {
         let text = std::fs::read_to_string(path).map_err(|error| ManifestError {
             file: path.to_owned(),
             line: 0,
             reason: Reason::Unreadable(error.to_string()),
         })?;
-        Self::parse(path, &text)
+        Self::parse_variant(path, &text, variant)
     }
 
     /// Checks the manifest `text`; errors name `path`.
@@ -75,13 +84,24 @@ impl Manifest {
     /// # Errors
     /// The first mistake, with its line.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ManifestError> {
+        Self::parse_variant(path, text, &Variant::default())
+    }
+
+    /// Checks the manifest `text`, varied; errors name `path`.
+    ///
+    /// # Errors
+    /// The first mistake, with its line.
+    pub fn parse_variant(path: &Path, text: &str, variant: &Variant) -> Result<Self, ManifestError> {
         let line_of =
             |place: usize| text.as_bytes()[..place.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
         let at = |place: usize, reason| ManifestError { file: path.to_owned(), line: line_of(place), reason };
         let mut file: schema::File = toml::from_str(text)
             .map_err(|error| at(error.span().map_or(0, |span| span.start), syntax(error.message())))?;
         let system = resolve::expand(&mut file)
-            .and_then(|()| resolve::resolve(&file))
+            .and_then(|()| {
+                resolve::vary(&mut file, variant);
+                resolve::resolve(&file)
+            })
             .map_err(|(place, reason)| at(place.start, reason))?;
         let task = |name: &str| system.tasks.iter().position(|task| task.name == name);
         let expectations = file.test.as_ref().map(|test| Expectations::new(test, task));

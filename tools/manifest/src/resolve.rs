@@ -7,23 +7,27 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use fusee_abi::call::{HandleValue, rights};
-use fusee_abi::image::{self, class, kind, mapping, order, release};
+use fusee_abi::image::{self, class, kind, mapping, order, overrun, release};
 use fusee_abi::script::Step;
 use fusee_accel_contract as contract;
 use fusee_accel_contract::EngineIndex;
 use fusee_kernel_core::limits;
+use fusee_sched::key::{FAIR_LATENESS_OFFSET, PolicyName};
 use toml::Spanned;
 
 use crate::board::Board;
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
-use crate::schema::{self, Admission, Class, Named, Order, Release};
+use crate::schema::{self, Admission, Class, Named, Order, Overrun, Release};
 use crate::script::{Target, parse_step};
 
 /// Budget of a task that may run for ever: it never runs dry.
 pub const UNLIMITED: u64 = u64::MAX;
 /// The replenishment period of such a task, which is never used.
 const UNLIMITED_PERIOD: u64 = 1_000_000_000;
+
+/// Releases of one task that may queue.
+const BACKLOG_MAX: u32 = 255;
 
 /// The first line of the interrupt controller that is not some CPU's own.
 const FIRST_SHARED_LINE: u32 = 32;
@@ -170,6 +174,81 @@ pub(crate) fn expand(file: &mut schema::File) -> Result<(), Fail> {
     Ok(())
 }
 
+/// Another policy and other clusters than the file says: what `--policy` and `--clusters` ask for.
+pub(crate) fn vary(file: &mut schema::File, variant: &Variant) {
+    let place = file.system.cpus.span();
+    let spanned = |text: &str| Spanned::new(place.clone(), text.to_owned());
+    if let Some(sizes) = &variant.clusters {
+        let total = sizes.iter().sum();
+        file.system.cpus = Spanned::new(place.clone(), total);
+        let mut next = 0;
+        file.clusters = Named::default();
+        for (index, size) in sizes.iter().enumerate() {
+            let cpus = (next..next + size).map(|cpu| Spanned::new(place.clone(), cpu)).collect();
+            next += size;
+            file.clusters.0.push((spanned(&format!("c{index}")), schema::Cluster { cpus, policy: None }));
+        }
+        let share = |task: &schema::Task| match (&task.wcet, &task.budget, &task.period) {
+            (Some(time), _, Some(period)) | (None, Some(time), Some(period)) if task.class.is_none() => {
+                (time.get_ref().0, period.get_ref().0.max(1))
+            }
+            _ => (0, 1),
+        };
+        let shares: Vec<_> = file.tasks.0.iter().map(|(_, task)| share(task)).collect();
+        for ((_, task), cluster) in file.tasks.0.iter_mut().zip(worst_fit(&shares, sizes)) {
+            task.cluster = Some(spanned(&format!("c{cluster}")));
+        }
+        for (_, interrupt) in &mut file.interrupts.0 {
+            interrupt.cluster = Some(spanned("c0"));
+            interrupt.cpu = None;
+        }
+    }
+    if let Some(policy) = variant.policy {
+        file.system.policy = Some(spanned(policy.name()));
+        for (_, cluster) in &mut file.clusters.0 {
+            cluster.policy = None;
+        }
+    }
+}
+
+/// Gives each task, by (time, period), a cluster: worst fit, by decreasing utilisation. What takes no time goes
+/// to the first.
+fn worst_fit(shares: &[(u64, u64)], sizes: &[u32]) -> Vec<usize> {
+    let parts = |(time, period): (u64, u64)| u128::from(time) * 1_000_000_000 / u128::from(period);
+    let mut left: Vec<i128> = sizes.iter().map(|size| i128::from(*size) * 1_000_000_000).collect();
+    let mut order: Vec<usize> = (0..shares.len()).collect();
+    order.sort_by_key(|task| std::cmp::Reverse(parts(shares[*task])));
+    let mut clusters = vec![0; shares.len()];
+    for task in order {
+        let roomiest = (0..left.len()).max_by_key(|cluster| (left[*cluster], std::cmp::Reverse(*cluster))).unwrap_or(0);
+        let part = parts(shares[task]) as i128;
+        if part > 0 {
+            clusters[task] = roomiest;
+            left[roomiest] -= part;
+        }
+    }
+    clusters
+}
+
+/// How a system departs from its manifest.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Variant {
+    /// The policy of all clusters.
+    pub policy: Option<PolicyName>,
+    /// Numbers of CPUs of the clusters `c0`, `c1` and so on, which replace those of the manifest. Tasks are
+    /// spread over them, worst fit, by decreasing utilisation; what has no utilisation goes to the first.
+    pub clusters: Option<Vec<u32>>,
+}
+
+impl Variant {
+    /// Reads sizes of clusters: `2,1`. `None` if it is no such list.
+    #[must_use]
+    pub fn parse_clusters(text: &str) -> Option<Vec<u32>> {
+        let sizes = text.split(',').map(|size| size.trim().parse().ok().filter(|size| (1..=64).contains(size)));
+        sizes.collect()
+    }
+}
+
 /// Resolves `file`; a mistake comes with its place in the text.
 pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
     let board_name = file.system.board.get_ref();
@@ -269,15 +348,13 @@ impl Resolver<'_> {
         let cpus = self.out.cpus;
         if self.file.clusters.0.is_empty() {
             let all = ((1u64 << cpus) - 1) as u32;
-            self.out.clusters.push(("all".into(), image::Cluster { cpus: all, policy: 0 }));
+            let policy = self.policy(None)?;
+            self.out.clusters.push(("all".into(), image::Cluster { cpus: all, policy }));
             return Ok(());
         }
         let mut owner: Vec<Option<&str>> = vec![None; cpus as usize];
         for (name, cluster) in &self.file.clusters.0 {
-            if let Some(policy) = cluster.policy.as_ref().filter(|policy| policy.get_ref() != "EDF") {
-                let reason = Reason::NotOffered { what: "policy", name: policy.get_ref().clone() };
-                return Err((policy.span(), reason));
-            }
+            let policy = self.policy(cluster.policy.as_ref())?;
             if cluster.cpus.is_empty() {
                 let of = name.get_ref().clone();
                 return Err((name.span(), Reason::Zero { what: "number of CPUs", of }));
@@ -294,12 +371,21 @@ impl Resolver<'_> {
                 }
                 set |= 1 << number;
             }
-            self.out.clusters.push((name.get_ref().clone(), image::Cluster { cpus: set, policy: 0 }));
+            self.out.clusters.push((name.get_ref().clone(), image::Cluster { cpus: set, policy }));
         }
         match owner.iter().position(Option::is_none) {
             Some(cpu) => Err((self.file.system.cpus.span(), Reason::CpuInNoCluster { cpu: cpu as u32 })),
             None => Ok(()),
         }
+    }
+
+    /// Number of the policy a cluster names; else of the system's; else EDF.
+    fn policy(&self, named: Option<&Spanned<String>>) -> Result<u32, Fail> {
+        let Some(name) = named.or(self.file.system.policy.as_ref()) else { return Ok(PolicyName::Edf as u32) };
+        PolicyName::from_name(name.get_ref()).map(|policy| policy as u32).ok_or_else(|| {
+            let reason = Reason::NotOffered { what: "policy", name: name.get_ref().clone() };
+            (name.span(), reason)
+        })
     }
 
     /// The cluster that `named` says, or the only one there is.
@@ -325,6 +411,13 @@ impl Resolver<'_> {
                 return Err((place, Reason::NotPages { what: "stack", of: name.get_ref().clone() }));
             }
             let reservation = reservation(index, cluster, name, task)?;
+            let policy = self.out.clusters[cluster].1.policy;
+            if policy == PolicyName::Fp as u32
+                && reservation.is_some_and(|one| one.class == class::REAL_TIME && one.priority == 0)
+            {
+                let of = name.get_ref().clone();
+                return Err((name.span(), Reason::Needs { what: "policy", of, needs: "a priority" }));
+            }
             if let Some(reservation) = reservation {
                 self.out.reservations.push(reservation);
             }
@@ -571,6 +664,10 @@ fn reservation(
             ("release", task.release.as_ref().map(Spanned::span)),
             ("phase", task.phase.as_ref().map(Spanned::span)),
             ("hard", task.hard.as_ref().map(Spanned::span)),
+            ("wcet", task.wcet.as_ref().map(Spanned::span)),
+            ("priority", task.priority.as_ref().map(Spanned::span)),
+            ("overrun", task.overrun.as_ref().map(Spanned::span)),
+            ("backlog", task.backlog.as_ref().map(Spanned::span)),
         ];
         for (what, place) in excluded {
             if let Some(place) = place {
@@ -601,15 +698,45 @@ fn reservation(
     let deadline = deadline.unwrap_or(period);
     if budget != UNLIMITED {
         let place = task.budget.as_ref().map_or(name.span(), Spanned::span);
-        for (what, limit) in [("period", period), ("deadline", deadline)] {
+        for (what, limit) in [("period", period), ("deadline", deadline), ("limit", FAIR_LATENESS_OFFSET.0)] {
             if budget > limit {
                 return Err((place, Reason::BudgetExceeds { task: of(), budget, what, limit }));
             }
         }
     }
-    let phase = task.phase.as_ref().map_or(0, |phase| phase.get_ref().0);
-    let (task, cluster) = (index as u32, cluster as u32);
-    Ok(Some(image::Reservation { task, cluster, class, release, budget, period, deadline, phase }))
+    let execution = positive(&task.wcet, "wcet")?.unwrap_or(budget);
+    if let Some(place) = task.wcet.as_ref().filter(|_| execution > budget) {
+        let reason = Reason::ExecutionExceeds { task: of(), execution, budget };
+        return Err((place.span(), reason));
+    }
+    let priority = task.priority.as_ref().map_or(0, |priority| *priority.get_ref());
+    if let Some(place) = task.priority.as_ref().filter(|_| priority == 0) {
+        return Err((place.span(), Reason::Zero { what: "priority", of: of() }));
+    }
+    let backlog = task.backlog.as_ref().map_or(1, |backlog| *backlog.get_ref());
+    if let Some(place) = task.backlog.as_ref().filter(|_| backlog == 0 || backlog > BACKLOG_MAX) {
+        return Err((place.span(), Reason::OutOfRange { what: "backlog", of: of(), from: 1, to: BACKLOG_MAX }));
+    }
+    let overrun = match task.overrun.as_ref().map_or(Overrun::default(), |overrun| *overrun.get_ref()) {
+        Overrun::Throttle => overrun::THROTTLE,
+        Overrun::Signal => overrun::SIGNAL,
+        Overrun::EarlyRelease => overrun::EARLY_RELEASE,
+    };
+    Ok(Some(image::Reservation {
+        task: index as u32,
+        cluster: cluster as u32,
+        class,
+        release,
+        budget,
+        period,
+        deadline,
+        phase: task.phase.as_ref().map_or(0, |phase| phase.get_ref().0),
+        execution,
+        priority,
+        overrun,
+        backlog,
+        reserved: 0,
+    }))
 }
 
 //--- Handles
@@ -1065,6 +1192,17 @@ impl Resolver<'_> {
             self.task(name)?;
         }
         let task = |name: &str| self.out.tasks.iter().position(|task| task.name == name);
+        for policy in &test.policies {
+            if PolicyName::from_name(policy.get_ref()).is_none() {
+                let reason = Reason::NotOffered { what: "policy", name: policy.get_ref().clone() };
+                return Err((policy.span(), reason));
+            }
+        }
+        for clusters in &test.clusters {
+            if Variant::parse_clusters(clusters.get_ref()).is_none() {
+                return Err((clusters.span(), Reason::BadClusters(clusters.get_ref().clone())));
+            }
+        }
         for mark in &test.marks {
             crate::expect::Mark::parse(mark.get_ref(), task)
                 .ok_or_else(|| (mark.span(), Reason::BadMark(mark.get_ref().clone())))?;

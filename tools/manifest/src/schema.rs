@@ -74,6 +74,8 @@ pub struct System {
     pub board: Spanned<String>,
     pub cpus: Spanned<u32>,
     pub start: Option<Time>,
+    /// Policy of the clusters that name none.
+    pub policy: Option<Spanned<String>>,
     #[serde(default = "yes")]
     pub managed: bool,
     #[serde(default)]
@@ -113,6 +115,10 @@ pub struct Task {
     pub period: Option<Spanned<Time>>,
     pub deadline: Option<Spanned<Time>>,
     pub budget: Option<Spanned<Time>>,
+    pub wcet: Option<Spanned<Time>>,
+    pub priority: Option<Spanned<u32>>,
+    pub overrun: Option<Spanned<Overrun>>,
+    pub backlog: Option<Spanned<u32>>,
     pub phase: Option<Spanned<Time>>,
     pub hard: Option<Spanned<bool>>,
     pub stack: Option<Spanned<Bytes>>,
@@ -135,6 +141,16 @@ pub enum Class {
 pub enum Release {
     Periodic,
     Sporadic,
+}
+
+/// What happens to a job that uses up its budget.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overrun {
+    #[default]
+    Throttle,
+    Signal,
+    EarlyRelease,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -216,6 +232,11 @@ pub struct Test {
     #[serde(default)]
     pub no_misses: Vec<Spanned<String>>,
     pub seconds: Option<u64>,
+    /// Conformance systems: the policies and the clusters to run it with; each combination is a system.
+    #[serde(default)]
+    pub policies: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub clusters: Vec<Spanned<String>>,
 }
 
 /// How QEMU runs a system.

@@ -12,9 +12,13 @@
 //! start ee 3ms           run 3 ms on an engine, do not wait for the end
 //! release ee             give the engine back
 //! release_job camera     release a job of a sporadic task
+//! yield                  yield: a checkpoint
+//! early_release          take the budget and the deadline of the next job
 //! repeat                 start over, without completing a job
 //! shutdown               end the system
 //! ```
+//!
+//! A step that is answered with `Overrun` ends the job: the steps after it are left out.
 //!
 //! Objects go by the names of the task's handles; `shutdown` needs the one called `system`.
 
@@ -65,6 +69,8 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
         ["start", engine, span] => step(operation::START, target(engine, kind::ENGINE)?, time(span)?),
         ["release", name] => step(operation::RELEASE, target(name, kind::ENGINE)?, 0),
         ["release_job", name] => step(operation::RELEASE_JOB, target(name, kind::TASK)?, 0),
+        ["yield"] => step(operation::YIELD, nothing, 0),
+        ["early_release"] => step(operation::EARLY_RELEASE, nothing, 0),
         ["repeat"] => step(operation::REPEAT, nothing, 0),
         ["shutdown"] => step(operation::SHUTDOWN, target("system", kind::SYSTEM)?, 0),
         _ => return Err("no such step".into()),

@@ -193,7 +193,7 @@ fn object_name(record: &Record, event: Event, system: &Resolved) -> String {
     let engine = || named(system.engines.get(index).map(|(name, _)| name));
     let endpoint = || named(system.endpoints.get(index).map(|(name, _)| name));
     match event {
-        Event::SwitchTo | Event::Throttle | Event::Replenish => {
+        Event::SwitchTo | Event::Throttle | Event::Replenish | Event::Overrun | Event::EarlyRelease => {
             let home = system.reservations.get(index).and_then(|one| task(one.task as usize));
             format!("on {}", named(home))
         }

@@ -215,7 +215,8 @@ fn clusters_divide_the_cpus() {
     refused("cpus = 2", "cpus = 0", "m.toml:4: number of CPUs of `good` is zero");
     refused("cpus = 2", "cpus = 9", "m.toml:4: more than 8 CPUs");
     refused("cpus = [1]", "cpus = []", "m.toml:10: number of CPUs of `right` is zero");
-    refused("cpus = [1]", "cpus = [1]\npolicy = \"RM\"", "m.toml:12: policy `RM` is not offered");
+    refused("cpus = [1]", "cpus = [1]\npolicy = \"LLF\"", "m.toml:12: policy `LLF` is not offered");
+    refused("cpus = [1]", "cpus = [1]\npolicy = \"FP\"", "m.toml:30: policy of `far` needs a priority");
     refused("cluster = \"right\"\n", "", "m.toml:29: `far` must name its cluster: there are several");
     refused("cluster = \"left\"\n\n[regions", "cpu = 2\n\n[regions", "m.toml:46: there is no CPU 2: the system has 2");
     refused(

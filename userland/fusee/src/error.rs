@@ -126,6 +126,16 @@ call_errors! {
         PeerDied,
         /// Another task waits already.
         BadArgument,
+        /// The job has used up its budget: clean up and end it.
+        Overrun,
+    }
+}
+
+call_errors! {
+    /// Why a task did not simply go on after it yielded.
+    YieldError {
+        /// The job has used up its budget: clean up and end it.
+        Overrun,
     }
 }
 
@@ -160,6 +170,8 @@ call_errors! {
         AlreadyHeld,
         /// The engine's driver died.
         PeerDied,
+        /// The job has used up its budget: clean up and end it.
+        Overrun,
     }
 }
 
@@ -194,6 +206,8 @@ call_errors! {
     SleepError {
         /// The instant is out of range.
         BadArgument,
+        /// The job has used up its budget: clean up and end it.
+        Overrun,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Jobs and time.
 
 use crate::syscall::{message, plain, spin, timed};
-use crate::{Instant, JobError, Nanoseconds, SleepError};
+use crate::{Instant, JobError, Nanoseconds, SleepError, YieldError};
 use fusee_abi::call::{Call, NEVER};
 
 /// One activation of this task.
@@ -17,6 +17,8 @@ pub struct JobInfo {
     pub late_by: i64,
     /// Releases given up since, because that job was too late.
     pub skipped: u64,
+    /// Times that job used up a budget.
+    pub overruns: u64,
 }
 
 /// The time, and what this task has used of it.
@@ -35,20 +37,34 @@ pub struct Clock {
 pub fn next_job() -> Result<JobInfo, JobError> {
     let answer = message(Call::NextJob as u64, 0, [0; 6], NEVER, 0);
     JobError::check(answer.code)?;
-    let [release, deadline, late_by, skipped, ..] = answer.words;
+    let [release, deadline, late_by, skipped, overruns, _] = answer.words;
     Ok(JobInfo {
         number: answer.value,
         release: Instant(release),
         deadline: Instant(deadline),
         late_by: late_by.cast_signed(),
         skipped,
+        overruns,
     })
 }
 
-/// Lets the next task of equal or later key run once.
+/// Lets the next task of this class run, if this is a service or background task. In a job, a checkpoint: the
+/// place to learn, between two pieces of work, that the budget is used up.
+///
+/// # Errors
+/// [`YieldError::Overrun`], once a job whose overrun policy is *signal* has used up its budget.
 #[inline]
-pub fn yield_now() {
-    plain(Call::Yield as u64, 0, 0);
+pub fn yield_now() -> Result<(), YieldError> {
+    YieldError::check(plain(Call::Yield as u64, 0, 0).code)
+}
+
+/// Lets this job take the budget and the deadline of the next, which is dropped; what is left of its own budget is
+/// given up. For a job that knows it will not finish in time, before its budget ends.
+///
+/// # Errors
+/// [`JobError::NoJobs`] if the manifest gives this task none, or none is active.
+pub fn early_release() -> Result<(), JobError> {
+    JobError::check(plain(Call::EarlyRelease as u64, 0, 0).code)
 }
 
 /// The time, and what this thread has been charged.

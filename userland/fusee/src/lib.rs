@@ -56,11 +56,11 @@ pub use engine::{Engine, EngineGuard};
 pub use environment::{Environment, MissingHandle, Object, environment};
 pub use error::{
     AcknowledgeError, AcquireError, CallError, EngineError, HandleError, JobError, RegionError, ReleaseJobError,
-    SendError, ServeError, SignalError, SleepError, WaitError,
+    SendError, ServeError, SignalError, SleepError, WaitError, YieldError,
 };
 pub use fusee_abi as abi;
 pub use fusee_sched::time::{Instant, Nanoseconds};
-pub use job::{Clock, JobInfo, burn, next_job, now, sleep_until, yield_now};
+pub use job::{Clock, JobInfo, burn, early_release, next_job, now, sleep_until, yield_now};
 pub use memory::SharedBytes;
 pub use notification::{Interrupt, Notification};
 pub use region::Region;

@@ -2,7 +2,8 @@
 //!
 //! The simulator runs the same scripts directly (`tools/simulator/src/actor.rs`), and both must leave the same trace.
 //! A task with jobs runs all steps in each of them; one without runs them once. A refused call changes nothing about
-//! the steps that follow; it is logged as `log(operation, REFUSED)`.
+//! the steps that follow; it is logged as `log(operation, REFUSED)`. A call that says the job has used up its budget
+//! ends the job.
 //!
 //! Handles: those the script names; to submit, also the regions "ring" and "kick".
 #![cfg_attr(target_os = "none", no_std, no_main)]
@@ -11,8 +12,9 @@
 use fusee::abi::script::{Step, operation};
 use fusee::gpu::{Context, Fence, Operation};
 use fusee::{
-    Endpoint, Engine, EngineGuard, Environment, Instant, JobError, Nanoseconds, Notification, Object, Server, System,
-    Task, burn, environment, next_job, shutdown, sleep_until,
+    AcquireError, Endpoint, Engine, EngineGuard, Environment, Instant, JobError, Nanoseconds, Notification, Object,
+    Server, SleepError, System, Task, WaitError, YieldError, burn, early_release, environment, next_job, shutdown,
+    sleep_until, yield_now,
 };
 
 fusee::entry!(main);
@@ -36,6 +38,21 @@ fn main() {
     }
 }
 
+/// What came of a step.
+enum Outcome {
+    Done,
+    /// The kernel refused the call; the script goes on.
+    Refused,
+    /// The job has used up its budget and was told so: it ends here.
+    Overrun,
+}
+
+impl From<bool> for Outcome {
+    fn from(done: bool) -> Self {
+        if done { Self::Done } else { Self::Refused }
+    }
+}
+
 /// What the script has acquired and opened so far.
 struct Player {
     environment: Environment,
@@ -50,35 +67,50 @@ impl Player {
         let mut next = 0;
         while let Some(step) = steps.get(next) {
             next = if step.operation == operation::REPEAT { 0 } else { next + 1 };
-            if !self.step(step, release) {
-                fusee::log(step.operation.into(), REFUSED);
+            match self.step(step, release) {
+                Outcome::Done => {}
+                Outcome::Refused => fusee::log(step.operation.into(), REFUSED),
+                Outcome::Overrun => return,
             }
         }
     }
 
-    /// Plays one step; `false` if the kernel refused it.
-    fn step(&mut self, step: &Step, release: Instant) -> bool {
+    /// Plays one step.
+    fn step(&mut self, step: &Step, release: Instant) -> Outcome {
         let value = step.value;
         match step.operation {
-            operation::BURN => burn(Nanoseconds(value)),
-            operation::SLEEP => return sleep_until(release + Nanoseconds(value)).is_ok(),
+            operation::BURN => {
+                burn(Nanoseconds(value));
+                Outcome::Done
+            }
+            operation::SLEEP => match sleep_until(release + Nanoseconds(value)) {
+                Err(SleepError::Overrun) => Outcome::Overrun,
+                result => result.is_ok().into(),
+            },
             operation::CALL => {
-                return self.object::<Endpoint>(step).call([value, 0, 0, 0, 0, 0], Instant::NEVER).is_ok();
+                self.object::<Endpoint>(step).call([value, 0, 0, 0, 0, 0], Instant::NEVER).is_ok().into()
             }
             operation::SERVE => self.serve(step),
-            operation::SIGNAL => return self.object::<Notification>(step).signal(value).is_ok(),
-            operation::WAIT => return self.object::<Notification>(step).wait(Instant::NEVER).is_ok(),
-            operation::ACQUIRE => return self.acquire(step),
-            operation::SUBMIT => return self.submit(step),
-            operation::START => return self.start(step),
-            operation::RELEASE => return self.release(step),
-            operation::RELEASE_JOB => return self.object::<Task>(step).release_job().is_ok(),
+            operation::SIGNAL => self.object::<Notification>(step).signal(value).is_ok().into(),
+            operation::WAIT => match self.object::<Notification>(step).wait(Instant::NEVER) {
+                Err(WaitError::Overrun) => Outcome::Overrun,
+                result => result.is_ok().into(),
+            },
+            operation::ACQUIRE => self.acquire(step),
+            operation::SUBMIT => self.submit(step).into(),
+            operation::START => self.start(step).into(),
+            operation::RELEASE => self.release(step).into(),
+            operation::RELEASE_JOB => self.object::<Task>(step).release_job().is_ok().into(),
+            operation::YIELD => match yield_now() {
+                Err(YieldError::Overrun) => Outcome::Overrun,
+                result => result.is_ok().into(),
+            },
+            operation::EARLY_RELEASE => early_release().is_ok().into(),
             operation::SHUTDOWN => shutdown(self.object::<System>(step), 0),
             // `play` has gone back to the first step.
-            operation::REPEAT => {}
+            operation::REPEAT => Outcome::Done,
             unknown => panic!("the script has an operation {unknown}, newer than this program"),
         }
-        true
     }
 
     fn serve(&self, step: &Step) -> ! {
@@ -88,13 +120,16 @@ impl Player {
         })
     }
 
-    fn acquire(&mut self, step: &Step) -> bool {
+    fn acquire(&mut self, step: &Step) -> Outcome {
         let engine = self.object::<Engine>(step);
         match engine.acquire(Instant::NEVER) {
-            Ok(guard) => *self.place(engine.number()) = Some(guard),
-            Err(_) => return false,
+            Ok(guard) => {
+                *self.place(engine.number()) = Some(guard);
+                Outcome::Done
+            }
+            Err(AcquireError::Overrun) => Outcome::Overrun,
+            Err(_) => Outcome::Refused,
         }
-        true
     }
 
     fn release(&mut self, step: &Step) -> bool {

@@ -4,6 +4,7 @@ use fusee_sched::key::PolicyName;
 
 use crate::resolve::Variant;
 use crate::schema::{self, Profile};
+use crate::trace::Places;
 
 /// Expectations of `cargo xtask test`.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub struct Expectations {
     pub seconds: Option<u64>,
     /// Conformance systems: how to vary them; each variant is run. One plain run if nothing is said.
     pub variants: Vec<Variant>,
+    /// Whether golden traces say on which CPU tasks run.
+    pub places: Places,
 }
 
 /// One expected `log(first, second)`; `None` matches any number.
@@ -91,6 +94,7 @@ impl Expectations {
             no_misses: test.no_misses.iter().filter_map(|name| task(name.get_ref())).collect(),
             seconds: test.seconds,
             variants: variants(test),
+            places: if test.places { Places::Shown } else { Places::Left },
         }
     }
 }

@@ -177,6 +177,9 @@ pub(crate) fn expand(file: &mut schema::File) -> Result<(), Fail> {
 /// Another policy and other clusters than the file says: what `--policy` and `--clusters` ask for.
 pub(crate) fn vary(file: &mut schema::File, variant: &Variant) {
     let place = file.system.cpus.span();
+    if *variant != Variant::default() {
+        file.system.name = format!("{}.{variant}", file.system.name);
+    }
     let spanned = |text: &str| Spanned::new(place.clone(), text.to_owned());
     if let Some(sizes) = &variant.clusters {
         let total = sizes.iter().sum();
@@ -238,6 +241,16 @@ pub struct Variant {
     /// Numbers of CPUs of the clusters `c0`, `c1` and so on, which replace those of the manifest. Tasks are
     /// spread over them, worst fit, by decreasing utilisation; what has no utilisation goes to the first.
     pub clusters: Option<Vec<u32>>,
+}
+
+impl std::fmt::Display for Variant {
+    /// `FL.2-1`: what is added to the system's name; nothing if nothing is varied.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let clusters = self.clusters.as_ref();
+        let sizes = clusters.map(|sizes| sizes.iter().map(u32::to_string).collect::<Vec<_>>().join("-"));
+        let parts: Vec<String> = self.policy.map(|policy| policy.name().to_owned()).into_iter().chain(sizes).collect();
+        f.write_str(&parts.join("."))
+    }
 }
 
 impl Variant {

@@ -237,6 +237,9 @@ pub struct Test {
     pub policies: Vec<Spanned<String>>,
     #[serde(default)]
     pub clusters: Vec<Spanned<String>>,
+    /// The golden trace says on which CPU tasks run.
+    #[serde(default)]
+    pub places: bool,
 }
 
 /// How QEMU runs a system.

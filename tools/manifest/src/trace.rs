@@ -227,7 +227,17 @@ pub struct OffGrid {
     pub by: u64,
 }
 
-/// The canonical trace: what happened in each cell of the grid, sorted, without CPUs and exact times.
+/// Whether a canonical trace says on which CPU a task starts and stops to run.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Places {
+    /// It does not: where the choice between CPUs is free, two runs may choose differently.
+    #[default]
+    Left,
+    /// It does, and a task that goes on at once on another CPU is seen to move.
+    Shown,
+}
+
+/// The canonical trace: what happened in each cell of the grid, sorted, without exact times.
 ///
 /// Two runs of a conformance system, one simulated and one in QEMU, give the same text. Left out are kicks,
 /// idling, interrupts, registers and ledgers; and runs and gaps shorter than a quarter of the grid, because
@@ -235,9 +245,9 @@ pub struct OffGrid {
 ///
 /// # Errors
 /// [`OffGrid`] for the first event that is more than a quarter of the grid away from a grid point.
-pub fn canonical(trace: &Trace, system: &Resolved) -> Result<String, OffGrid> {
+pub fn canonical(trace: &Trace, system: &Resolved, places: Places) -> Result<String, OffGrid> {
     let mut cells: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-    for record in without_flicker(&trace.records) {
+    for record in without_flicker(&trace.records, places) {
         let Some(event) = Event::from_number(record.event).filter(|event| is_compared(*event)) else { continue };
         let cell = (record.time + GRID / 2) / GRID;
         let by = record.time.abs_diff(cell * GRID);
@@ -245,7 +255,9 @@ pub fn canonical(trace: &Trace, system: &Resolved) -> Result<String, OffGrid> {
             return Err(OffGrid { record, by });
         }
         let line = format!("{event:?} {} {}", subject(&record, system), object_name(&record, event, system));
-        cells.entry(cell).or_default().push(line.trim_end().to_owned());
+        let place =
+            if places == Places::Shown && is_switch(&record) { format!(" cpu {}", record.cpu) } else { String::new() };
+        cells.entry(cell).or_default().push(format!("{}{place}", line.trim_end()));
     }
     let mut text = String::new();
     for (cell, mut lines) in cells {
@@ -261,9 +273,12 @@ fn is_compared(event: Event) -> bool {
     !matches!(event, Event::Idle | Event::Kick | Event::Interrupt | Event::FaultRegister | Event::Ledger | Event::Log)
 }
 
+fn is_switch(record: &Record) -> bool {
+    [Event::SwitchTo as u8, Event::SwitchAway as u8].contains(&record.event)
+}
+
 /// Drops pairs of switches that are closer than a quarter of the grid, of one thread and job.
-fn without_flicker(records: &[Record]) -> Vec<Record> {
-    let is_switch = |record: &Record| [Event::SwitchTo as u8, Event::SwitchAway as u8].contains(&record.event);
+fn without_flicker(records: &[Record], places: Places) -> Vec<Record> {
     let mut kept: Vec<Option<Record>> = Vec::with_capacity(records.len());
     // For each thread, where its last switch is in `kept`.
     let mut last: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
@@ -276,7 +291,10 @@ fn without_flicker(records: &[Record]) -> Vec<Record> {
                 let short_run = previous.event == Event::SwitchTo as u8 && record.event == Event::SwitchAway as u8;
                 let short_gap = previous.event == Event::SwitchAway as u8
                     && record.event == Event::SwitchTo as u8
-                    && same_run(open.len().checked_sub(2).and_then(|index| kept[open[index]]), record);
+                    && (places == Places::Left || previous.cpu == record.cpu)
+                    // A job may end and the next begin within one run, so the gap's two ends tell the job.
+                    && previous.job == record.job
+                    && open.len().checked_sub(2).and_then(|index| kept[open[index]]).is_some_and(|run| run.object == record.object);
                 if near && (short_run || short_gap) {
                     if let Some(index) = open.pop() {
                         kept[index] = None;
@@ -289,9 +307,4 @@ fn without_flicker(records: &[Record]) -> Vec<Record> {
         kept.push(Some(*record));
     }
     kept.into_iter().flatten().collect()
-}
-
-/// Whether a run that starts with `next` goes on with what `earlier` started: same job, same reservation.
-fn same_run(earlier: Option<Record>, next: &Record) -> bool {
-    earlier.is_some_and(|earlier| earlier.job == next.job && earlier.object == next.object)
 }

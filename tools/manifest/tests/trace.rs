@@ -4,7 +4,7 @@ use std::path::Path;
 
 use fusee_abi::trace::{Event, Ledger, RING_MAGIC, Record, RingHeader};
 use fusee_manifest::Manifest;
-use fusee_manifest::trace::{GRID, Trace, TraceError, canonical, describe};
+use fusee_manifest::trace::{GRID, Places, Trace, TraceError, canonical, describe};
 use zerocopy::IntoBytes;
 
 const CAPACITY: usize = 4;
@@ -67,15 +67,18 @@ fn wide_numbers_are_put_together() {
 fn a_record_is_described_with_names() {
     let manifest = system();
     let record = Record { object: 2, ..at(1_234_567, Event::SwitchTo, 1) };
-    assert_eq!(describe(&record, &manifest.system), "   1234.567 us cpu 0 SwitchTo       a#1                  on b");
+    assert_eq!(
+        describe(&record, &manifest.system, Places::Left),
+        "   1234.567 us cpu 0 SwitchTo       a#1                  on b"
+    );
     let late = Record { value: (-5i32).cast_unsigned(), ..at(0, Event::Complete, 2) };
-    assert!(describe(&late, &manifest.system).ends_with("b#1                  lateness -5 ns"));
+    assert!(describe(&late, &manifest.system, Places::Left).ends_with("b#1                  lateness -5 ns"));
 }
 
 #[test]
 fn runs_that_differ_by_a_little_have_the_same_canonical_trace() {
     let manifest = system();
-    let text = |records: Vec<Record>| canonical(&Trace::from_records(records), &manifest.system);
+    let text = |records: Vec<Record>| canonical(&Trace::from_records(records), &manifest.system, Places::Left);
     let run = |thread: u16, time: u64| Record { object: u32::from(thread), ..at(time, Event::SwitchTo, thread) };
     let simulated = text(vec![
         at(10 * GRID, Event::Release, 1),
@@ -110,7 +113,7 @@ fn runs_that_differ_by_a_little_have_the_same_canonical_trace() {
 fn an_event_between_the_points_of_the_grid_is_refused() {
     let manifest = system();
     let trace = Trace::from_records(vec![at(10 * GRID + GRID / 3, Event::Release, 1)]);
-    assert_eq!(canonical(&trace, &manifest.system).unwrap_err().by, GRID / 3);
+    assert_eq!(canonical(&trace, &manifest.system, Places::Left).unwrap_err().by, GRID / 3);
     let near = Trace::from_records(vec![at(10 * GRID + GRID / 4, Event::Release, 1)]);
-    assert!(canonical(&near, &manifest.system).is_ok());
+    assert!(canonical(&near, &manifest.system, Places::Left).is_ok());
 }

@@ -1,13 +1,15 @@
 //! Conformance systems: QEMU, the simulator and the checked-in golden trace must tell the same story.
 //!
 //! Compared are the canonical traces of scripted tasks, from the synchronous release on: what each cell of the
-//! 1 ms grid contains. What drivers and servers without a script do in between differs by nature.
+//! 1 ms grid contains, up to the shutdown. A system may list policies and clusters to be run with; each combination has a golden trace
+//! of its own. What drivers and servers without a script do in between differs by nature.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use fusee_manifest::trace::{self, Trace};
-use fusee_manifest::{Profile, Resolved};
+use fusee_abi::trace::{Event, Record};
+use fusee_manifest::trace::{self, Places, Trace};
+use fusee_manifest::{Manifest, Profile, Variant};
 
 use crate::build::Programs;
 use crate::system::{self, RunOptions, Workspace};
@@ -17,51 +19,78 @@ use crate::tests::difference;
 pub const FOLDER: &str = "tests/conformance";
 /// Virtual nanoseconds after which a simulation is given up.
 const LIMIT: u64 = 10_000_000_000;
+/// Longest turn of a CPU, virtual microseconds: the others wait so long, and so late may a job complete.
+const QUANTUM: u32 = 2;
 /// Half a cell: events up to here before the first release belong to its cell.
 const HALF_CELL: u64 = 500_000;
 
-/// Runs one system in QEMU and in the simulator; what differs.
-pub fn check(workspace: &Workspace, path: &Path, programs: &Programs, bless: bool) -> Result<Vec<String>> {
-    let manifest = workspace.manifest(path)?;
-    let image = workspace.image_of(manifest, programs.clone(), Profile::Det, false)?;
-    let options = RunOptions { echo: false, seconds: 60, quantum: 10, arguments: Vec::new() };
-    let run = system::run(workspace, &image, &options)?;
-    let system = &image.manifest.system;
-    let mut problems = Vec::new();
-    let emulated = canonical(&run.trace.context("the run left no trace")?, system, "QEMU", &mut problems);
-    let simulated = fusee_simulator::simulate(&image.manifest, None, LIMIT)?;
-    let simulated = canonical(&Trace::from_records(simulated.records), system, "the simulator", &mut problems);
-    if run.outcome.code != Some(0) {
-        problems.push(format!("QEMU ended with {:?}", run.outcome.code));
-    }
-    if let Some(difference) = difference(&simulated, &emulated) {
-        problems.push(format!("QEMU (+) and simulator (-) differ:\n{difference}"));
-    }
-    let golden = path.with_extension("trace");
-    if bless && problems.is_empty() {
-        std::fs::write(&golden, &emulated)?;
-    }
-    // A golden trace that is not there yet differs in its first line.
-    let expected = std::fs::read_to_string(&golden).unwrap_or_default();
-    if let Some(difference) = difference(&expected, &emulated) {
-        problems.push(format!("QEMU (+) and {} (-) differ:\n{difference}", golden.display()));
-    }
-    Ok(problems)
+/// One system of [`FOLDER`], in one of its variants.
+pub struct Case {
+    /// The system.
+    pub manifest: Manifest,
+    /// Where its golden trace is.
+    golden: PathBuf,
 }
 
-fn canonical(trace: &Trace, system: &Resolved, who: &str, problems: &mut Vec<String>) -> String {
-    let scripted = |thread: u16| {
-        let task = usize::from(thread).checked_sub(1).and_then(|index| system.tasks.get(index));
-        task.is_some_and(|task| !task.script.is_empty())
-    };
-    let start = system.start.saturating_sub(HALF_CELL);
-    let kept = trace.records.iter().filter(|record| record.time >= start && scripted(record.thread));
-    match trace::canonical(&Trace::from_records(kept.copied().collect()), system) {
-        Ok(text) => text,
-        Err(off) => {
-            let what = trace::describe(&off.record, system);
-            problems.push(format!("{who}: off the grid by {} ns at {} ns: {what}", off.by, off.record.time));
-            String::new()
+impl Case {
+    /// All variants of the system at `path`.
+    pub fn all(workspace: &Workspace, path: &Path) -> Result<Vec<Case>> {
+        let plain = workspace.manifest(path)?;
+        let variants = plain.expectations.map_or_else(|| vec![Variant::default()], |expected| expected.variants);
+        let case = |variant: &Variant| {
+            let manifest = Manifest::read_variant(&workspace.root.join(path), variant)?;
+            let name = path.with_file_name(format!("{}.trace", manifest.system.name));
+            Ok(Case { manifest, golden: workspace.root.join(name) })
+        };
+        variants.iter().map(case).collect()
+    }
+
+    /// Runs the system in QEMU and in the simulator; what differs.
+    pub fn check(&self, workspace: &Workspace, programs: &Programs, bless: bool) -> Result<Vec<String>> {
+        let image = workspace.image_of(self.manifest.clone(), programs.clone(), Profile::Det, false)?;
+        let options = RunOptions { echo: false, seconds: 60, quantum: QUANTUM, arguments: Vec::new() };
+        let run = system::run(workspace, &image, &options)?;
+        let mut problems = Vec::new();
+        let emulated = self.canonical(&run.trace.context("the run left no trace")?, "QEMU", &mut problems);
+        let simulated = fusee_simulator::simulate(&self.manifest, None, LIMIT)?;
+        let simulated = self.canonical(&Trace::from_records(simulated.records), "the simulator", &mut problems);
+        if run.outcome.code != Some(0) {
+            problems.push(format!("QEMU ended with {:?}", run.outcome.code));
+        }
+        if let Some(difference) = difference(&simulated, &emulated) {
+            problems.push(format!("QEMU (+) and simulator (-) differ:\n{difference}"));
+        }
+        if bless && problems.is_empty() {
+            std::fs::write(&self.golden, &emulated)?;
+        }
+        // A golden trace that is not there yet differs in its first line.
+        let expected = std::fs::read_to_string(&self.golden).unwrap_or_default();
+        if let Some(difference) = difference(&expected, &emulated) {
+            problems.push(format!("QEMU (+) and {} (-) differ:\n{difference}", self.golden.display()));
+        }
+        Ok(problems)
+    }
+
+    fn canonical(&self, trace: &Trace, who: &str, problems: &mut Vec<String>) -> String {
+        let system = &self.manifest.system;
+        let places = self.manifest.expectations.as_ref().map_or(Places::Left, |expected| expected.places);
+        let scripted = |thread: u16| {
+            let task = usize::from(thread).checked_sub(1).and_then(|index| system.tasks.get(index));
+            task.is_some_and(|task| !task.script.is_empty())
+        };
+        let start = system.start.saturating_sub(HALF_CELL);
+        // What else happens at the instant of the shutdown may come before or after it.
+        let ended = trace.records.iter().find(|record| record.event == Event::Shutdown as u8);
+        let end = ended.map_or(u64::MAX, |record| (record.time / trace::GRID * trace::GRID).saturating_sub(HALF_CELL));
+        let compared = |record: &&Record| (start..end).contains(&record.time) && scripted(record.thread);
+        let kept = trace.records.iter().filter(compared);
+        match trace::canonical(&Trace::from_records(kept.copied().collect()), system, places) {
+            Ok(text) => text,
+            Err(off) => {
+                let what = trace::describe(&off.record, system);
+                problems.push(format!("{who}: off the grid by {} ns at {} ns: {what}", off.by, off.record.time));
+                String::new()
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use fusee_abi::trace::Record;
-use fusee_manifest::trace::{Trace, canonical, describe};
+use fusee_manifest::trace::{Places, Trace, canonical, describe};
 use fusee_manifest::{Manifest, PackOptions, Profile};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -260,7 +260,7 @@ pub fn last_trace(root: &Path) -> Result<(Trace, Manifest)> {
 pub fn print_trace(trace: &Trace, manifest: &Manifest, as_canonical: bool) -> Result<bool> {
     use std::io::Write;
     let text = if as_canonical {
-        match canonical(trace, &manifest.system) {
+        match canonical(trace, &manifest.system, Places::Shown) {
             Ok(text) => text,
             Err(off) => bail!("not on the grid, {} ns away: {}", off.by, describe(&off.record, &manifest.system)),
         }

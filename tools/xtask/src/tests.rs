@@ -222,27 +222,38 @@ fn target(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
 
     // Single-threaded runs side by side; those that use several host threads by themselves.
     let (alone, beside): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.profile == Profile::Par);
+    let one = |case: &Case| (case.name(), run_case(workspace, case, &programs));
+    side_by_side(&beside, summary, |case| one(case));
+    for case in alone {
+        let started = Instant::now();
+        let (name, problems) = one(case);
+        summary.add(&name, started.elapsed(), &problems.unwrap_or_else(|error| vec![format!("{error:#}")]));
+    }
+    Ok(())
+}
+
+/// Runs a check for each case, on all cores of the host: its name, and what is wrong.
+fn side_by_side<T: Sync>(
+    cases: &[T],
+    summary: &mut Summary,
+    check: impl Fn(&T) -> (String, Result<Vec<String>>) + Sync,
+) {
     let next = AtomicUsize::new(0);
     let shared = Mutex::new(summary);
-    let one = |case: &Case| {
-        let started = Instant::now();
-        let problems = run_case(workspace, case, &programs);
-        let problems = problems.unwrap_or_else(|error| vec![format!("{error:#}")]);
-        let mut summary = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        summary.add(&case.name(), started.elapsed(), &problems);
-    };
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                while let Some(case) = beside.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    one(case);
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let started = Instant::now();
+                    let (name, problems) = check(case);
+                    let problems = problems.unwrap_or_else(|error| vec![format!("{error:#}")]);
+                    let mut summary = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    summary.add(&name, started.elapsed(), &problems);
                 }
             });
         }
     });
-    alone.into_iter().for_each(one);
-    Ok(())
 }
 
 //--- Conformance systems
@@ -254,15 +265,19 @@ fn conform(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summa
         arguments.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()))
     };
     paths.retain(wanted);
-    let systems = paths.iter().map(|path| workspace.manifest(path)).collect::<Result<Vec<_>>>()?;
-    let programs = workspace.builder().programs(&systems.iter().map(|one| &one.system).collect::<Vec<_>>())?;
-    for (path, manifest) in paths.iter().zip(&systems) {
-        let started = Instant::now();
-        let problems = conformance::check(workspace, path, &programs, arguments.bless);
-        let problems = problems.unwrap_or_else(|error| vec![format!("{error:#}")]);
-        let name = format!("{} (QEMU, simulator, golden)", manifest.system.name);
-        summary.add(&name, started.elapsed(), &problems);
+    let mut cases = Vec::new();
+    for path in &paths {
+        match conformance::Case::all(workspace, path) {
+            Ok(all) => cases.extend(all),
+            Err(error) => summary.add(&path.display().to_string(), Duration::ZERO, &[format!("{error:#}")]),
+        }
     }
+    let systems: Vec<&Resolved> = cases.iter().map(|case| &case.manifest.system).collect();
+    let programs = workspace.builder().programs(&systems)?;
+    side_by_side(&cases, summary, |case| {
+        let name = format!("{} (QEMU, simulator, golden)", case.manifest.system.name);
+        (name, case.check(workspace, &programs, arguments.bless))
+    });
     Ok(())
 }
 

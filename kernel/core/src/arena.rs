@@ -10,7 +10,7 @@ pub trait Id: Copy {
 }
 
 /// `N` objects of type `T`, named by `I`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Arena<T, I, const N: usize> {
     items: [T; N],
     names: PhantomData<I>,

@@ -1,8 +1,22 @@
-//! The kernel's invariants, checked in full. For tests and self-checking builds: it walks everything.
+//! The kernel's invariants, checked in full, and its state as tests see it. For tests and self-checking builds:
+//! it walks everything.
+//!
+//! [`Kernel::hash_state`] tells states apart: two kernels that it feeds alike answer alike from then on. A new
+//! field that a decision depends on belongs there.
+
+use core::hash::Hasher;
+
+use fusee_locking::engine::State as Lock;
+use fusee_sched::cpu::CpuId;
+use fusee_sched::key::{Class, PriorityPoint};
+use fusee_sched::queue::Queue;
+use fusee_sched::time::Instant;
 
 use crate::Kernel;
-use crate::id::{ReservationId, ThreadId};
-use crate::object::{Payer, State};
+use crate::id::{EndpointId, EngineId, NotificationId, ReservationId, ThreadId};
+use crate::limits::{ENDPOINTS, NOTIFICATIONS, THREADS};
+use crate::object::{Cpu, Payer, Reservation, State, Thread};
+use crate::quick::token;
 
 impl Kernel {
     /// Checks every invariant.
@@ -29,6 +43,7 @@ impl Kernel {
         for cluster in self.cluster_ids() {
             self.clusters[cluster].schedule.check()?;
         }
+        self.check_queues()?;
         for reservation in (0..self.counts.reservations).filter_map(ReservationId::new) {
             let object = &self.reservations[reservation];
             if let Some(runner) = object.runner {
@@ -43,10 +58,18 @@ impl Kernel {
                     return Err("a runner on a dry reservation");
                 }
             }
-            if let Some(cluster) = object.cluster
-                && self.clusters[cluster].schedule.contains(reservation.index() as u16) != object.runner.is_some()
-            {
+            let Some(cluster) = object.cluster else { continue };
+            let schedule = &self.clusters[cluster].schedule;
+            if schedule.contains(reservation.index() as u16) != object.runner.is_some() {
                 return Err("competing and having a runner differ");
+            }
+            // The cluster keeps copies of keys; these are the originals.
+            let first = schedule.first_ready().and_then(|id| ReservationId::new(id.into()));
+            if let Some(first) = first
+                && object.runner.is_some()
+                && (object.key < self.reservations[first].key) != schedule.link_of(reservation.index() as u16).is_some()
+            {
+                return Err("the links do not follow the keys");
             }
         }
         for cpu in self.cpus() {
@@ -73,6 +96,40 @@ impl Kernel {
             if state.payer != linked.map_or(Payer::Idle, Payer::Reservation) {
                 return Err("what runs is paid by another");
             }
+            if linked.is_some_and(|linked| state.mark + self.reservations[linked].account.left < state.armed) {
+                return Err("a timer that fires after the budget ran dry");
+            }
+            let object = &self.clusters[cluster];
+            let first = |queue: &Queue<THREADS>| queue.first().map_or(Instant::NEVER, |(key, _)| key.instant());
+            if object.timekeeper == cpu && first(&object.events).min(first(&object.timeouts)) < state.armed {
+                return Err("a timer that fires after an event was due");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever waits is queued where it waits, once; and what it waits for has not come.
+    fn check_queues(&self) -> Result<(), &'static str> {
+        for endpoint in (0..ENDPOINTS).filter_map(EndpointId::new) {
+            let object = &self.endpoints[endpoint];
+            for (place, caller) in object.callers.iter().enumerate() {
+                if self.threads[*caller].state != State::Calling(endpoint) || object.callers[..place].contains(caller) {
+                    return Err("a queued caller that does not call");
+                }
+            }
+            if let Some(server) = object.server
+                && self.threads[server].state == State::Receiving(endpoint)
+                && !object.callers.is_empty()
+            {
+                return Err("a server receives while a caller queues");
+            }
+        }
+        for notification in (0..NOTIFICATIONS).filter_map(NotificationId::new) {
+            let object = &self.notifications[notification];
+            let Some(waiter) = object.waiter else { continue };
+            if self.threads[waiter].state != State::Waiting(notification) || object.bits != 0 {
+                return Err("a waiter of bits that are set, or that does not wait");
+            }
         }
         Ok(())
     }
@@ -96,8 +153,25 @@ impl Kernel {
         {
             return Err("a ready thread does not run on what it chose");
         }
+        let queued = match state.state {
+            State::Calling(endpoint) => self.endpoints[endpoint].callers.contains(&thread),
+            State::AwaitingReply { server, slot } => {
+                self.threads[server].slots.get(usize::from(slot)).is_some_and(|slot| slot.client == Some(thread))
+            }
+            State::Waiting(notification) => self.notifications[notification].waiter == Some(thread),
+            _ => true,
+        };
+        if !queued {
+            return Err("a thread waits where nobody will find it");
+        }
         if state.donates_to != self.donee(thread) {
             return Err("a thread donates to another than the one it waits for");
+        }
+        if let Some(target) = state.donates_to
+            && state.previous_donor.map_or(self.threads[target].first_donor, |before| self.threads[before].next_donor)
+                != Some(thread)
+        {
+            return Err("a donor that is not among the donors");
         }
         let mut donors = 0;
         let mut next = state.first_donor;
@@ -125,5 +199,164 @@ impl Kernel {
             _ => None,
         };
         donee.filter(|donee| *donee != thread)
+    }
+
+    //--- What tests look at ------------------------------------------------------------------------------
+
+    /// A thread.
+    #[must_use]
+    pub fn thread(&self, thread: ThreadId) -> &Thread {
+        &self.threads[thread]
+    }
+
+    /// A reservation.
+    #[must_use]
+    pub fn reservation(&self, reservation: ReservationId) -> &Reservation {
+        &self.reservations[reservation]
+    }
+
+    /// A CPU.
+    ///
+    /// # Panics
+    /// If there is no such CPU.
+    #[must_use]
+    pub fn cpu(&self, cpu: CpuId) -> &Cpu {
+        &self.cpus[cpu.index()]
+    }
+
+    /// The client that a reply of `server` through `reply` would answer.
+    #[must_use]
+    pub fn client_of(&self, server: ThreadId, reply: u64) -> Option<ThreadId> {
+        let mut slots = self.threads[server].slots.iter().enumerate();
+        slots.find(|(index, slot)| token(*index, slot.generation) == reply).and_then(|(_, slot)| slot.client)
+    }
+
+    /// Feeds everything that decides what the kernel will do: instants as seen from `now`, turns as an order.
+    ///
+    /// Left out is what only counts (statistics, charges, numbers of jobs), what boot sets once and for all, and
+    /// generations of reply slots: compare tokens by [`Kernel::client_of`].
+    pub fn hash_state<H: Hasher>(&self, now: Instant, hasher: &mut H) {
+        let from_now = |at: Instant| if at == Instant::NEVER { u64::MAX } else { at.0.wrapping_sub(now.0) };
+        let thread_number = |thread: Option<ThreadId>| thread.map_or(0, ThreadId::number);
+        let number = |reservation: Option<ReservationId>| reservation.map_or(0, ReservationId::number);
+        let cpu_number = |cpu: Option<CpuId>| cpu.map_or(0, |cpu| cpu.0 + 1);
+        for cpu in self.cpus() {
+            let state = &self.cpus[cpu.index()];
+            hasher.write_u8(u8::from(state.entered) | u8::from(state.stale) << 1);
+            if state.entered {
+                hasher.write_u16(thread_number(state.current));
+                hasher.write_u16(number(state.carried));
+                hasher.write_u16(match state.payer {
+                    Payer::Idle => 0,
+                    Payer::Kernel => u16::MAX,
+                    Payer::Reservation(reservation) => reservation.number(),
+                });
+                hasher.write_u64(from_now(state.mark));
+                hasher.write_u64(from_now(state.armed));
+            }
+        }
+        for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
+            let state = &self.threads[thread];
+            let (kind, what, slot) = match state.state {
+                State::Dormant => (0, 0, 0),
+                State::Ready => (1, 0, 0),
+                State::Receiving(endpoint) => (2, endpoint.number(), 0),
+                State::Calling(endpoint) => (3, endpoint.number(), 0),
+                State::AwaitingReply { server, slot } => (4, server.number(), slot),
+                State::Waiting(notification) => (5, notification.number(), 0),
+                State::Acquiring(user) => (6, user.number(), 0),
+                State::BetweenJobs => (7, 0, 0),
+                State::Sleeping => (8, 0, 0),
+                State::Stopped => (9, 0, 0),
+            };
+            hasher.write_u8(kind);
+            hasher.write_u8(slot);
+            hasher.write_u16(what);
+            hasher.write_u8(cpu_number(state.on));
+            hasher.write_u8(cpu_number(state.last));
+            hasher.write_u8(u8::from(state.timed) | state.engines << 1);
+            if matches!(state.state, State::Calling(_)) {
+                hasher.write_u8(u8::from(state.sends));
+                hasher.write_u32(state.badge);
+            }
+            hasher.write_u16(number(state.home));
+            let queues = matches!(state.state, State::Calling(_) | State::Acquiring(_));
+            let counts = queues || state.state == State::Ready || state.donates_to.is_some();
+            hasher.write_u16(if counts { number(state.chosen) } else { 0 });
+            for other in [state.donates_to, state.first_donor, state.next_donor, state.previous_donor] {
+                hasher.write_u16(thread_number(other));
+            }
+            for slot in &state.slots {
+                hasher.write_u16(thread_number(slot.client));
+            }
+            let job = &state.job;
+            hasher.write_u8(u8::from(job.active) | u8::from(job.signalled) << 1);
+            hasher.write_u64(if job.active { from_now(job.deadline) } else { 0 });
+            hasher.write_u64(job.queued.map_or(u64::MAX, from_now));
+            hasher.write_u8(job.more);
+            // The tie-break of the next key follows from it.
+            hasher.write_i64(job.lateness);
+        }
+        for reservation in (0..self.counts.reservations).filter_map(ReservationId::new) {
+            let object = &self.reservations[reservation];
+            hasher.write_u16(thread_number(object.home));
+            hasher.write_u16(thread_number(object.runner));
+            hasher.write_u8(cpu_number(object.on));
+            hasher.write_u8(u8::from(object.throttled) | (object.release as u8) << 1);
+            hasher.write_u64(match (object.class, object.point) {
+                (Class::RealTime, PriorityPoint::AfterRelease(_)) => from_now(object.key.instant()),
+                (Class::RealTime, PriorityPoint::Constant(_)) => object.key.instant().0,
+                _ => {
+                    let all = (0..self.counts.reservations).filter_map(ReservationId::new);
+                    all.filter(|other| self.reservations[*other].key < object.key).count() as u64
+                }
+            });
+            hasher.write_u64(object.account.left.0);
+            hasher.write_u64(object.account.debt.0);
+            for at in [object.account.replenished, object.next_release, object.replenish_at, object.earliest_release] {
+                hasher.write_u64(from_now(at));
+            }
+            let place = object.cluster.map(|cluster| {
+                let schedule = &self.clusters[cluster].schedule;
+                let id = reservation.index() as u16;
+                (schedule.contains(id), schedule.link_of(id))
+            });
+            hasher.write_u8(place.map_or(0, |(contained, link)| u8::from(contained) | cpu_number(link) << 1));
+        }
+        for cluster in self.cluster_ids() {
+            // As they lie in the heap: so events of one instant are taken in the same order.
+            for queue in [&self.clusters[cluster].events, &self.clusters[cluster].timeouts] {
+                for (key, id) in queue.iter() {
+                    hasher.write_u16(id + 1);
+                    hasher.write_u64(from_now(key.instant()));
+                }
+                hasher.write_u16(0);
+            }
+        }
+        for endpoint in (0..ENDPOINTS).filter_map(EndpointId::new) {
+            for caller in &self.endpoints[endpoint].callers {
+                hasher.write_u16(caller.number());
+            }
+            hasher.write_u16(0);
+        }
+        for notification in (0..NOTIFICATIONS).filter_map(NotificationId::new) {
+            hasher.write_u64(self.notifications[notification].bits);
+            hasher.write_u16(thread_number(self.notifications[notification].waiter));
+        }
+        for engine in (0..self.counts.engines).filter_map(EngineId::new) {
+            let object = &self.engines[engine];
+            let (kind, user) = match object.lock.state() {
+                Lock::Free => (0, 0),
+                Lock::Held(user) => (1, user),
+                Lock::Draining(user) => (2, user),
+            };
+            hasher.write_u8(kind);
+            hasher.write_u16(user);
+            hasher.write_u16(thread_number(object.driver));
+            for waiter in object.lock.waiters() {
+                hasher.write_u16(waiter + 1);
+            }
+            hasher.write_u16(0);
+        }
     }
 }

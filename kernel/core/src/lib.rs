@@ -127,6 +127,7 @@ pub struct Outcome {
 }
 
 /// All kernel state.
+#[derive(Clone)]
 pub struct Kernel {
     cpus: [Cpu; CPUS],
     /// CPUs to kick when the current trap ends.

@@ -313,7 +313,7 @@ impl Reservation {
 //--- Communication -----------------------------------------------------------------------------------------
 
 /// A place to call a server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Endpoint {
     /// Who serves it.
     pub server: Option<ThreadId>,
@@ -371,7 +371,7 @@ impl Region {
 //--- Engines -----------------------------------------------------------------------------------------------
 
 /// An execution engine, copy engine or DSP.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Engine {
     /// Its lock; users are indices of [`EngineUserId`].
     pub lock: EngineLock<ENGINE_USERS>,
@@ -407,7 +407,7 @@ impl EngineUser {
 //--- Clusters and CPUs -------------------------------------------------------------------------------------
 
 /// A cluster with the events its timekeeper watches.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ClusterObject {
     /// Which reservation is linked to which CPU.
     pub schedule: Cluster<THREADS, CPUS>,

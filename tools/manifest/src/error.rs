@@ -67,6 +67,8 @@ pub enum Reason {
     Excludes { what: &'static str, of: String, with: &'static str },
     /// More budget than there is time.
     BudgetExceeds { task: String, budget: u64, what: &'static str, limit: u64 },
+    /// Less budget than the kernel can enforce.
+    BudgetTooSmall { task: String, budget: u64, least: u64 },
     /// A job may take longer than its budget.
     ExecutionExceeds { task: String, execution: u64, budget: u64 },
     /// A number outside its range.
@@ -101,8 +103,10 @@ pub enum Reason {
     NoAddresses { of: String },
     /// The cluster's tasks need more than its CPUs give.
     Overload { cluster: String, per_mille: u64, cpus: u32 },
-    /// `hard = true`, and this version cannot prove it.
-    NotProved { task: String },
+    /// `hard = true`, and the analysis cannot prove it; with its bound, if it has one.
+    NotProved { task: String, why: &'static str, late: Option<String> },
+    /// Tasks that cannot be analysed.
+    Nonsense(String),
     /// No bytes were given for a binary.
     NoBinary { binary: String },
     /// The binary is not an ELF file for this machine.
@@ -165,6 +169,11 @@ impl fmt::Display for Reason {
             Self::BudgetExceeds { task, budget, what, limit } => {
                 write!(f, "budget of `{task}` ({budget} ns) exceeds its {what} ({limit} ns)")
             }
+            Self::BudgetTooSmall { task, budget, least } => write!(
+                f,
+                "budget of `{task}` ({budget} ns) is too small to be enforced: at least {least} ns, four times the \
+                 longest path through the kernel"
+            ),
             Self::ExecutionExceeds { task, execution, budget } => {
                 write!(f, "wcet of `{task}` ({execution} ns) exceeds its budget ({budget} ns)")
             }
@@ -203,11 +212,11 @@ impl fmt::Display for Reason {
                 cpus,
                 if *cpus == 1 { "" } else { "s" }
             ),
-            Self::NotProved { task } => write!(
-                f,
-                "task `{task}` is hard, but its deadlines cannot be proved: that takes a cluster of one CPU that is \
-                 not overloaded, or one with no more tasks than CPUs"
-            ),
+            Self::NotProved { task, why, late: None } => write!(f, "task `{task}` is hard, but not proved: {why}"),
+            Self::NotProved { task, why, late: Some(late) } => {
+                write!(f, "task `{task}` is hard, but not proved: {why} ({late})")
+            }
+            Self::Nonsense(why) => f.write_str(why),
             Self::NoBinary { binary } => write!(f, "binary `{binary}` was not built"),
             Self::NotAnElf { binary, why } => write!(f, "binary `{binary}` is not a program for this machine: {why}"),
             Self::WritableCode { binary, address } => {

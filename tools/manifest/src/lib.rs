@@ -19,6 +19,7 @@
 //! Not here: building programs and running QEMU (`tools/xtask`), what records mean (`kernel/abi`).
 #![forbid(unsafe_code)]
 
+pub mod admission;
 mod board;
 mod device;
 mod elf;

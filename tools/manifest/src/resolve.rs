@@ -13,8 +13,12 @@ use fusee_accel_contract as contract;
 use fusee_accel_contract::EngineIndex;
 use fusee_kernel_core::limits;
 use fusee_sched::key::{FAIR_LATENESS_OFFSET, PolicyName};
+use fusee_sched_analysis::report::{Hard, Term};
+use fusee_sched_analysis::{Overheads, analyse, approximate};
+use num_bigint::BigInt;
 use toml::Spanned;
 
+use crate::admission;
 use crate::board::Board;
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
@@ -92,6 +96,8 @@ pub struct Task {
     pub cluster: u32,
     /// Its reservation, if it has one.
     pub reservation: Option<usize>,
+    /// Whether it must not miss a deadline.
+    pub hard: bool,
     /// Bytes of its stack.
     pub stack: u64,
     /// What its environment page will say.
@@ -441,6 +447,7 @@ impl Resolver<'_> {
                 model: Vec::new(),
                 cluster: cluster as u32,
                 reservation: reservation.map(|_| self.out.reservations.len() - 1),
+                hard: task.hard.as_ref().is_some_and(|hard| *hard.get_ref()),
                 stack,
                 environment: Vec::new(),
             });
@@ -711,6 +718,9 @@ fn reservation(
     let deadline = deadline.unwrap_or(period);
     if budget != UNLIMITED {
         let place = task.budget.as_ref().map_or(name.span(), Spanned::span);
+        if budget < limits::BUDGET_MIN {
+            return Err((place, Reason::BudgetTooSmall { task: of(), budget, least: limits::BUDGET_MIN }));
+        }
         for (what, limit) in [("period", period), ("deadline", deadline), ("limit", FAIR_LATENESS_OFFSET.0)] {
             if budget > limit {
                 return Err((place, Reason::BudgetExceeds { task: of(), budget, what, limit }));
@@ -1165,28 +1175,32 @@ const PHYSICAL: u32 = 8;
 //--- Admission and expectations
 
 impl Resolver<'_> {
-    /// The necessary condition for bounded tardiness, and what can be proved of hard tasks.
+    /// Refuses what is overloaded, and hard tasks that the analysis cannot prove.
     fn admission(&mut self) -> Result<(), Fail> {
-        for (cluster, (name, record)) in self.out.clusters.iter().enumerate() {
-            let members: Vec<&image::Reservation> = self
-                .out
-                .reservations
-                .iter()
-                .filter(|one| one.class == class::REAL_TIME && one.cluster as usize == cluster)
-                .collect();
-            let cpus = record.cpus.count_ones();
-            let overload = Overload::of(&members);
+        for index in 0..self.out.clusters.len() {
+            let (name, record) = &self.out.clusters[index];
+            let key = self.file.clusters.0.get(index).map_or(self.file.system.cpus.span(), |(key, _)| key.span());
+            let (cluster, members) =
+                admission::cluster(&self.out, index).map_err(|why| (key.clone(), Reason::Nonsense(why.to_string())))?;
+            let report = analyse(&cluster, &Overheads::default(), &[])
+                .map_err(|why| (key.clone(), Reason::Nonsense(why.to_string())))?;
             let mut complaints: Vec<Fail> = Vec::new();
-            if overload.period > 1_000 * u64::from(cpus) {
-                let key = self.file.clusters.0.get(cluster).map_or(self.file.system.cpus.span(), |(key, _)| key.span());
-                let reason = Reason::Overload { cluster: name.clone(), per_mille: overload.period, cpus };
-                complaints.push((key, reason));
+            if report.bounded == Some(false) {
+                let cpus = record.cpus.count_ones();
+                let utilisation = (&report.utilisation * BigInt::from(1_000)).ceil().to_integer();
+                let per_mille = u64::try_from(utilisation).unwrap_or(u64::MAX);
+                complaints.push((key, Reason::Overload { cluster: name.clone(), per_mille, cpus }));
             }
-            let proved = members.len() <= cpus as usize || (cpus == 1 && overload.density <= 1_000);
-            for member in &members {
-                let (task, written) = &self.file.tasks.0[member.task as usize];
-                if let Some(hard) = written.hard.as_ref().filter(|hard| *hard.get_ref() && !proved) {
-                    complaints.push((hard.span(), Reason::NotProved { task: task.get_ref().clone() }));
+            for (member, verdict) in members.iter().zip(&report.tasks) {
+                let (task, written) = &self.file.tasks.0[*member];
+                let Hard::NotProved(why) = verdict.hard else { continue };
+                if let Some(hard) = written.hard.as_ref().filter(|hard| *hard.get_ref()) {
+                    let task = task.get_ref().clone();
+                    let bound = verdict.bound.as_ref();
+                    let mostly = bound.map(|bound| self.term(bound.dominating, &members));
+                    let late_by = bound.map(|bound| approximate(&bound.lateness) / 1e6);
+                    let late = mostly.zip(late_by).map(|(mostly, by)| format!("{by:.3} ms late, mostly {mostly}"));
+                    complaints.push((hard.span(), Reason::NotProved { task, why: why.words(), late }));
                 }
             }
             for (place, reason) in complaints {
@@ -1197,6 +1211,16 @@ impl Resolver<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A term of a bound in words; `members` are the tasks of the cluster.
+    fn term(&self, term: Term, members: &[usize]) -> String {
+        match term {
+            Term::Interference { largest } => {
+                format!("{}, first {}", term.words(), self.out.tasks[members[largest]].name)
+            }
+            term => term.words().to_owned(),
+        }
     }
 
     fn test(&self) -> Result<(), Fail> {
@@ -1225,28 +1249,6 @@ impl Resolver<'_> {
                 .ok_or_else(|| (exit.span(), Reason::BadExit(exit.get_ref().clone())))?;
         }
         Ok(())
-    }
-}
-
-/// What real-time tasks need, in thousandths of a CPU, rounded up.
-struct Overload {
-    /// Sum of budget / period.
-    period: u64,
-    /// Sum of budget / min(period, deadline).
-    density: u64,
-}
-
-impl Overload {
-    fn of(members: &[&image::Reservation]) -> Self {
-        // Summed in billionths and forgiving a few of them: rounding up must not refuse a full CPU.
-        let sum = |over: fn(&image::Reservation) -> u64| {
-            let billionths: u128 = members
-                .iter()
-                .map(|one| (u128::from(one.budget) * 1_000_000_000).div_ceil(u128::from(over(one))))
-                .sum();
-            u64::try_from(billionths.saturating_sub(1_000).div_ceil(1_000_000)).unwrap_or(u64::MAX)
-        };
-        Self { period: sum(|one| one.period), density: sum(|one| one.period.min(one.deadline)) }
     }
 }
 

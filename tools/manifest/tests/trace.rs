@@ -67,12 +67,9 @@ fn wide_numbers_are_put_together() {
 fn a_record_is_described_with_names() {
     let manifest = system();
     let record = Record { object: 2, ..at(1_234_567, Event::SwitchTo, 1) };
-    assert_eq!(
-        describe(&record, &manifest.system, Places::Left),
-        "   1234.567 us cpu 0 SwitchTo       a#1                  on b"
-    );
+    assert_eq!(describe(&record, &manifest.system), "   1234.567 us cpu 0 SwitchTo       a#1                  on b");
     let late = Record { value: (-5i32).cast_unsigned(), ..at(0, Event::Complete, 2) };
-    assert!(describe(&late, &manifest.system, Places::Left).ends_with("b#1                  lateness -5 ns"));
+    assert!(describe(&late, &manifest.system).ends_with("b#1                  lateness -5 ns"));
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! What a task does: a script, step by step, as the task `scripted` does on a board.
 
+use std::rc::Rc;
+
+use fusee_abi::Error;
 use fusee_abi::call::{Call, DEADLINE, NEVER, NUMBER, TOKEN};
 use fusee_abi::script::{Step, operation};
 use fusee_kernel_core::id::ThreadId;
@@ -105,6 +108,8 @@ enum Phase {
     JobBegins,
     /// The step at `step` is next.
     Next,
+    /// The call of the step before `step` returned.
+    Stepped,
     /// Computing.
     Burning(u64),
     /// A request was received, or an event.
@@ -124,7 +129,7 @@ enum Phase {
 /// One task in execution.
 #[derive(Clone, Debug)]
 pub struct Actor {
-    program: Program,
+    program: Rc<Program>,
     phase: Phase,
     step: usize,
     after_burn: Option<u64>,
@@ -142,7 +147,7 @@ impl Actor {
     #[must_use]
     pub fn new(program: Program) -> Actor {
         Actor {
-            program,
+            program: Rc::new(program),
             phase: Phase::Start,
             step: 0,
             after_burn: None,
@@ -162,11 +167,11 @@ impl Actor {
 
     /// What it does next.
     pub fn act(&mut self, board: &mut Board, thread: ThreadId) -> Action {
-        match self.program.clone() {
-            Program::Script { steps, has_jobs } => self.script(board, thread, &steps, has_jobs),
-            Program::Driver { wait, interrupt, clients } => self.driver(board, thread, wait, interrupt, &clients),
-            Program::Server { endpoint } => self.server(board, thread, endpoint),
-            Program::Requests { requests, again_from } => self.requests(board, thread, &requests, again_from),
+        match &*Rc::clone(&self.program) {
+            Program::Script { steps, has_jobs } => self.script(board, thread, steps, *has_jobs),
+            Program::Driver { wait, interrupt, clients } => self.driver(board, thread, *wait, *interrupt, clients),
+            Program::Server { endpoint } => self.server(board, thread, *endpoint),
+            Program::Requests { requests, again_from } => self.requests(board, thread, requests, *again_from),
             Program::Nothing => trap(board, thread, Call::Exit, 0, 0, NEVER),
         }
     }
@@ -226,8 +231,18 @@ impl Actor {
                         self.step += 1;
                     }
                     if let Some(action) = self.begin(board, thread, step) {
+                        if let Phase::Next = self.phase {
+                            self.phase = Phase::Stepped;
+                        }
                         return action;
                     }
+                }
+                Phase::Stepped => {
+                    // The job has used up its budget and was told so: the rest is left out.
+                    if board.registers(thread).general[0] == Error::Overrun as u64 {
+                        self.step = steps.len();
+                    }
+                    self.phase = Phase::Next;
                 }
                 Phase::Notify | Phase::Returned | Phase::Over => return trap(board, thread, Call::Exit, 0, 0, NEVER),
             }
@@ -280,6 +295,8 @@ impl Actor {
             operation::ACQUIRE => Call::Acquire,
             operation::RELEASE => Call::Release,
             operation::RELEASE_JOB => Call::ReleaseJob,
+            operation::YIELD => Call::Yield,
+            operation::EARLY_RELEASE => Call::EarlyRelease,
             operation::SHUTDOWN => Call::Exit,
             _ => return Some(Action::Fault("an unknown step")),
         };

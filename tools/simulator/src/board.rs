@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 
 use fusee_abi::image::System;
-use fusee_abi::trace::Record;
+use fusee_abi::trace::{Event, Record};
 use fusee_accel_contract as contract;
 use fusee_device_model::{Bus, BusError, Description, Device, Window};
 use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ThreadId};
 use fusee_kernel_core::{CpuId, Machine, Registers};
 use fusee_sched::time::Instant;
+
+use crate::overheads::Overheads;
 
 /// Physical addresses of the simulated device; only the simulator knows them.
 const CONTROL: u64 = 0x1000_0000;
@@ -79,8 +81,12 @@ pub struct DeviceUse {
 
 /// The machine.
 pub struct Board {
-    /// The time.
+    /// The time outside the kernel.
     pub now: u64,
+    /// How far past `now` the trap in progress is.
+    pub spent: u64,
+    /// What paths of the kernel cost.
+    pub overheads: Overheads,
     /// Where the kernel is running.
     pub cpu: CpuId,
     registers: Vec<Registers>,
@@ -129,6 +135,8 @@ impl Board {
         }
         let mut board = Board {
             now: 0,
+            spent: 0,
+            overheads: Overheads::NONE,
             cpu: CpuId(0),
             registers: vec![Registers::EMPTY; system.tasks().len()],
             enabled: vec![false; system.interrupts().len()],
@@ -224,10 +232,10 @@ impl Board {
         self.device.late_completions()
     }
 
-    /// Whether the line may fire.
+    /// Whether the line has something to say and is not kept from it.
     #[must_use]
-    pub fn is_enabled(&self, interrupt: usize) -> bool {
-        self.enabled[interrupt]
+    pub fn may_fire(&self, interrupt: usize) -> bool {
+        self.pending[interrupt] && self.enabled[interrupt]
     }
 }
 
@@ -239,7 +247,7 @@ impl Machine for Board {
     const TRACE: bool = true;
 
     fn now(&mut self) -> Instant {
-        Instant(self.now)
+        Instant(self.now + self.spent)
     }
 
     fn registers(&mut self, thread: ThreadId) -> &mut Registers {
@@ -269,6 +277,11 @@ impl Machine for Board {
 
     fn trace(&mut self, record: Record) {
         self.records.push(Record { cpu: self.cpu.0, ..record });
+        if record.event == Event::Release as u8 {
+            self.spent += self.overheads.release;
+        } else if record.event == Event::SwitchTo as u8 {
+            self.spent += self.overheads.context_switch;
+        }
     }
 
     fn shutdown(&mut self, code: u32) {

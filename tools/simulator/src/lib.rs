@@ -1,22 +1,33 @@
 //! Runs the kernel on the host, in virtual time, with scripted tasks and the device model.
 //!
-//! The kernel is the one that boots on boards: [`fusee_kernel_core::Kernel`]. Here it meets a [`Machine`]
-//! whose time stands still while the kernel and user code run, and passes only while tasks burn and devices
-//! work. After every trap all invariants of the kernel are checked.
+//! The kernel is the one that boots on boards: [`fusee_kernel_core::Kernel`]. Here it meets a [`Machine`] whose
+//! time passes while tasks burn and devices work, and in the kernel only as far as [`Overheads`] say. All
+//! invariants of the kernel are checked after every trap, or as often as [`Checks`] say.
 //!
 //! - [`actor`]: what a task does, step by step.
 //! - [`board`]: the machine: registers, interrupts, memory and the device.
 //! - [`run`]: the loop over events.
+//! - [`overheads`]: what paths of the kernel cost.
 //! - [`system`]: from a manifest to a simulation.
+//! - [`workload`]: from a task set to a manifest; random task sets.
+//! - [`metrics`]: from a trace to response times and lateness.
+//! - [`picture`]: from a trace to a picture.
+//! - [`soundness`]: bounds against what happens, in many random task sets.
 //!
 //! [`Machine`]: fusee_kernel_core::Machine
 #![forbid(unsafe_code)]
 
 pub mod actor;
 pub mod board;
+pub mod metrics;
+pub mod overheads;
+pub mod picture;
 pub mod run;
+pub mod soundness;
 pub mod system;
+pub mod workload;
 
 pub use actor::{Program, Reply, Request, Until};
-pub use run::{Report, Simulation, SimulationError};
-pub use system::{Options, simulate, simulate_with};
+pub use overheads::Overheads;
+pub use run::{Checks, First, Report, Simulation, SimulationError};
+pub use system::{Options, simulate, simulate_observed, simulate_with};

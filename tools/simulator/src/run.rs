@@ -1,17 +1,26 @@
 //! The loop over events, in the order of their instants.
 //!
-//! At one instant: timers (lowest CPU first), then the device, then tasks whose computing ends. On a board
+//! At one instant: timers (lowest CPU first), then the device, then tasks whose computing ends, or tasks first if
+//! that is asked for ([`First`]). On a board
 //! kernel paths take time, so that what began at a release always ends after the next release that falls
 //! on the same instant here; the order agrees.
+//!
+//! # With overheads
+//!
+//! A trap still changes the kernel's state at once, but the CPU that took it is out of the kernel only when
+//! the trap's cost has passed: until then its timer, kicks and interrupts wait, and its task does not run. Other
+//! CPUs that trap meanwhile wait for the kernel's lock, in the order of their traps. So the kernel sees time
+//! go forward only, whichever CPU looks.
 
 use fusee_abi::image::{FLAG_MANAGED, System};
 use fusee_abi::trace::Record;
 use fusee_kernel_core::id::{InterruptId, ThreadId};
-use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, FaultKind, Kernel, Machine, Outcome, Trap};
+use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, FaultKind, Kernel, Outcome, Trap};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::actor::{Action, Actor, Program};
 use crate::board::Board;
+use crate::overheads::Overheads;
 
 /// Calls a task may make without time passing, before the run is given up: a task that never computes and
 /// never waits would hang the simulation.
@@ -38,10 +47,30 @@ pub enum SimulationError {
     },
 }
 
+/// When the kernel's invariants are checked. A check walks everything, so it costs more than a trap.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Checks {
+    /// After every trap.
+    #[default]
+    Traps,
+    /// At every so many instants, once nothing more happens at them; zero: never.
+    Instants(u64),
+}
+
+/// What comes first of all that happens at one instant.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum First {
+    /// Timers, kicks and devices, as on a board: a job whose computing ends at a release is complete after it.
+    #[default]
+    Interrupts,
+    /// Tasks, as in the literature: a job that has computed its time is complete.
+    Tasks,
+}
+
 /// What came out.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The trace, in order.
+    /// The trace, in order; empty if somebody else looked at it.
     pub records: Vec<Record>,
     /// Exit code, if the system ended itself.
     pub exit: Option<u32>,
@@ -63,6 +92,10 @@ struct SimulatedCpu {
     kicked: u64,
     /// When the running task was last told how long it ran.
     since: u64,
+    /// When the running task must be asked what it does next.
+    ask: u64,
+    /// Until when it is in the kernel.
+    busy: u64,
 }
 
 /// A system in execution.
@@ -72,7 +105,10 @@ pub struct Simulation {
     cpus: Vec<SimulatedCpu>,
     actors: Vec<Actor>,
     routes: Vec<CpuId>,
-    kick_delay: u64,
+    checks: Checks,
+    first: First,
+    /// When the kernel's lock is free again.
+    lock: u64,
     traps: u64,
 }
 
@@ -85,42 +121,67 @@ impl Simulation {
         let mut kernel = Box::new(Kernel::EMPTY);
         kernel.boot(system).map_err(SimulationError::Boot)?;
         let managed = system.header().flags & FLAG_MANAGED != 0;
-        let cpus = vec![
-            SimulatedCpu { run: None, timer: u64::MAX, kicked: u64::MAX, since: 0 };
-            system.header().cpus as usize
-        ];
-        let routes = system.interrupts().iter().map(|interrupt| CpuId(interrupt.cpu as u8)).collect();
-        let actors = programs.into_iter().map(Actor::new).collect();
-        Ok(Simulation { kernel, board: Board::new(system, managed), cpus, actors, routes, kick_delay: 0, traps: 0 })
+        let cpu = SimulatedCpu { run: None, timer: u64::MAX, kicked: u64::MAX, since: 0, ask: u64::MAX, busy: 0 };
+        Ok(Simulation {
+            kernel,
+            board: Board::new(system, managed),
+            cpus: vec![cpu; system.header().cpus as usize],
+            actors: programs.into_iter().map(Actor::new).collect(),
+            routes: system.interrupts().iter().map(|interrupt| CpuId(interrupt.cpu as u8)).collect(),
+            checks: Checks::default(),
+            first: First::default(),
+            lock: 0,
+            traps: 0,
+        })
     }
 
-    /// Lets kicks arrive so many nanoseconds later: until then a CPU goes on with what it runs.
+    /// Lets paths of the kernel take time.
     #[must_use]
-    pub fn with_kick_delay(mut self, delay: u64) -> Simulation {
-        self.kick_delay = delay;
+    pub fn with_overheads(mut self, overheads: Overheads) -> Simulation {
+        self.board.overheads = overheads;
         self
     }
 
-    /// Runs until the system ends itself, at the latest until `limit` nanoseconds.
+    /// Checks the kernel's invariants at other times than after every trap.
+    #[must_use]
+    pub fn with_checks(mut self, checks: Checks) -> Simulation {
+        self.checks = checks;
+        self
+    }
+
+    /// Lets something else come first at each instant.
+    #[must_use]
+    pub fn with_first(mut self, first: First) -> Simulation {
+        self.first = first;
+        self
+    }
+
+    /// Runs until the system ends itself, at the latest until `limit` nanoseconds. With an `observer`, that one
+    /// sees each record of the trace, and none is kept.
     ///
     /// # Errors
     /// [`SimulationError`], with the trace lost: it is a defect of the kernel or of a script.
-    pub fn run(mut self, limit: u64) -> Result<Report, SimulationError> {
+    pub fn run(mut self, limit: u64, mut observer: Option<&mut dyn FnMut(&Record)>) -> Result<Report, SimulationError> {
         for cpu in 0..self.cpus.len() as u8 {
             let cpu = CpuId(cpu);
             self.board.cpu = cpu;
+            self.board.spent = self.lock;
             let outcome = self.kernel.enter(&mut self.board, cpu, Instant::ZERO);
             self.apply(cpu, outcome)?;
         }
+        let mut instants: u64 = 0;
         while self.board.ended.is_none() {
             self.settle_instant()?;
-            if self.board.ended.is_none() && self.cpus.iter().all(|cpu| cpu.kicked == u64::MAX) {
-                let at = self.board.now;
-                self.kernel.check_settled().map_err(|which| SimulationError::Invariant { at, which })?;
+            instants += 1;
+            self.check_instant(instants)?;
+            self.show(&mut observer);
+            let next = self.next_instant();
+            if self.board.ended.is_some() || next > limit || next == u64::MAX {
+                break;
             }
-            let Some(next) = self.next_instant().filter(|next| *next <= limit) else { break };
             self.board.now = next;
         }
+        self.show(&mut observer);
         Ok(Report {
             exit: self.board.ended,
             ended_at: self.board.now,
@@ -131,44 +192,60 @@ impl Simulation {
         })
     }
 
+    /// Lets the observer see the records since the last time.
+    fn show(&mut self, observer: &mut Option<&mut dyn FnMut(&Record)>) {
+        if let Some(observer) = observer {
+            self.board.records.drain(..).for_each(|record| observer(&record));
+        }
+    }
+
     /// Handles everything that happens at the present instant.
     fn settle_instant(&mut self) -> Result<(), SimulationError> {
-        let mut quiet = false;
         let mut rounds = 0;
-        while !quiet && self.board.ended.is_none() {
-            quiet = true;
-            for cpu in 0..self.cpus.len() {
-                if self.cpus[cpu].timer <= self.board.now {
-                    self.cpus[cpu].timer = u64::MAX;
-                    self.trap(CpuId(cpu as u8), Trap::Timer)?;
-                    quiet = false;
-                }
-                if self.cpus[cpu].kicked <= self.board.now {
-                    self.cpus[cpu].kicked = u64::MAX;
-                    self.trap(CpuId(cpu as u8), Trap::Kick)?;
-                    quiet = false;
-                }
+        while self.board.ended.is_none() {
+            let happened = match self.first {
+                First::Interrupts => self.timers()? || self.device()? || self.tasks()?,
+                First::Tasks => self.tasks()? || self.timers()? || self.device()?,
+            };
+            if !happened {
+                break;
             }
-            if quiet && self.device()? {
-                quiet = false;
-            }
-            if !quiet {
-                continue;
-            }
-            // One task at a time, so that what it causes comes first.
-            for cpu in 0..self.cpus.len() {
-                if self.run_task(CpuId(cpu as u8))? {
-                    quiet = false;
-                    rounds += 1;
-                    if rounds > STUCK {
-                        let task = self.cpus[cpu].run.map_or(0, ThreadId::index);
-                        return Err(SimulationError::Stuck { at: self.board.now, task });
-                    }
-                    break;
-                }
+            rounds += 1;
+            if rounds > STUCK {
+                let task = self.cpus[self.board.cpu.index()].run.map_or(0, ThreadId::index);
+                return Err(SimulationError::Stuck { at: self.board.now, task });
             }
         }
         Ok(())
+    }
+
+    /// Lets timers and kicks that are due fire; says whether any did.
+    fn timers(&mut self) -> Result<bool, SimulationError> {
+        let now = self.board.now;
+        let mut fired = false;
+        for cpu in 0..self.cpus.len() {
+            if self.cpus[cpu].timer <= now && self.cpus[cpu].busy <= now {
+                self.cpus[cpu].timer = u64::MAX;
+                self.trap(CpuId(cpu as u8), Trap::Timer)?;
+                fired = true;
+            }
+            if self.cpus[cpu].kicked <= now && self.cpus[cpu].busy <= now {
+                self.cpus[cpu].kicked = u64::MAX;
+                self.trap(CpuId(cpu as u8), Trap::Kick)?;
+                fired = true;
+            }
+        }
+        Ok(fired)
+    }
+
+    /// Lets one task act, so that what it causes comes first; says whether one trapped.
+    fn tasks(&mut self) -> Result<bool, SimulationError> {
+        for cpu in 0..self.cpus.len() {
+            if self.cpus[cpu].ask <= self.board.now && self.run_task(CpuId(cpu as u8))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Lets the device and its interrupt line do what is due; says whether anything happened.
@@ -180,10 +257,11 @@ impl Simulation {
             self.board.pending[interrupt] = true;
         }
         for index in 0..self.routes.len() {
-            if self.board.pending[index] && self.board.is_enabled(index) {
+            let cpu = self.routes[index];
+            if self.board.may_fire(index) && self.cpus[cpu.index()].busy <= self.board.now {
                 self.board.pending[index] = false;
                 if let Some(interrupt) = InterruptId::new(index) {
-                    self.trap(self.routes[index], Trap::Interrupt(interrupt))?;
+                    self.trap(cpu, Trap::Interrupt(interrupt))?;
                     return Ok(true);
                 }
             }
@@ -191,12 +269,19 @@ impl Simulation {
         Ok(false)
     }
 
-    /// Lets the task on `cpu` act if its time has come; says whether it trapped.
+    /// Lets the task on `cpu` act, as its time has come; says whether it trapped.
     fn run_task(&mut self, cpu: CpuId) -> Result<bool, SimulationError> {
         self.tell(cpu);
-        let Some(thread) = self.cpus[cpu.index()].run else { return Ok(false) };
+        let state = &mut self.cpus[cpu.index()];
+        let Some(thread) = state.run else {
+            state.ask = u64::MAX;
+            return Ok(false);
+        };
         match self.actors[thread.index()].act(&mut self.board, thread) {
-            Action::Burn(_) => Ok(false),
+            Action::Burn(left) => {
+                state.ask = self.board.now.saturating_add(left);
+                Ok(false)
+            }
             Action::Trap => {
                 self.trap(cpu, Trap::Syscall)?;
                 Ok(true)
@@ -218,18 +303,15 @@ impl Simulation {
         state.since = self.board.now;
     }
 
-    fn next_instant(&mut self) -> Option<u64> {
-        let mut next = self.board.device_next;
-        for cpu in 0..self.cpus.len() {
-            let state = self.cpus[cpu];
-            let mut earliest = state.timer.min(state.kicked);
-            if let Some(thread) = state.run
-                && let Action::Burn(left) = self.actors[thread.index()].act(&mut self.board, thread)
-            {
-                earliest = earliest.min(state.since + left);
-            }
-            if earliest != u64::MAX {
-                next = Some(next.map_or(earliest, |next| next.min(earliest)));
+    /// When something happens next; `u64::MAX`: never.
+    fn next_instant(&self) -> u64 {
+        let mut next = self.board.device_next.unwrap_or(u64::MAX);
+        for state in &self.cpus {
+            next = next.min(state.timer.min(state.kicked).max(state.busy)).min(state.ask);
+        }
+        for (index, cpu) in self.routes.iter().enumerate() {
+            if self.board.may_fire(index) {
+                next = next.min(self.cpus[cpu.index()].busy);
             }
         }
         next
@@ -237,39 +319,70 @@ impl Simulation {
 
     fn trap(&mut self, cpu: CpuId, trap: Trap) -> Result<(), SimulationError> {
         self.tell(cpu);
-        let at = match trap {
-            Trap::Syscall | Trap::Fault(_) => None,
-            _ => Some(self.board.now()),
-        };
         self.traps += 1;
         self.board.cpu = cpu;
-        // As on a board: the short paths first.
-        if trap == Trap::Syscall
-            && let Some(thread) = self.kernel.quick_call(&mut self.board, cpu)
-        {
-            return self.apply(cpu, Outcome { run: Some(thread), timer: None, kick: CpuSet::EMPTY });
+        let overheads = self.board.overheads;
+        let at = match trap {
+            Trap::Syscall | Trap::Fault(_) => None,
+            _ => Some(Instant(self.board.now)),
+        };
+        let mut waited = Nanoseconds(self.lock.saturating_sub(self.board.now));
+        self.board.spent = waited.0 + if at.is_none() { overheads.call() } else { overheads.interrupt };
+        if trap == Trap::Syscall {
+            self.kernel.book_wait(cpu, waited);
+            waited = Nanoseconds::ZERO;
+            // As on a board: the short paths first.
+            if let Some(thread) = self.kernel.quick_call(&mut self.board, cpu) {
+                return self.apply(cpu, Outcome { run: Some(thread), timer: None, kick: CpuSet::EMPTY });
+            }
         }
-        let outcome = self.kernel.trap(&mut self.board, cpu, Entry { trap, at, waited: Nanoseconds::ZERO });
+        self.board.spent += overheads.schedule;
+        let outcome = self.kernel.trap(&mut self.board, cpu, Entry { trap, at, waited });
         self.apply(cpu, outcome)
     }
 
     fn apply(&mut self, cpu: CpuId, outcome: Outcome) -> Result<(), SimulationError> {
-        self.kernel.check().map_err(|which| SimulationError::Invariant { at: self.board.now, which })?;
+        if self.checks == Checks::Traps {
+            self.check()?;
+        }
+        let end = self.board.now + std::mem::take(&mut self.board.spent);
+        self.lock = end;
         let state = &mut self.cpus[cpu.index()];
         state.run = outcome.run;
-        state.since = self.board.now;
+        state.since = end;
+        state.busy = end;
+        state.ask = if outcome.run.is_some() { end } else { u64::MAX };
         if let Some(timer) = outcome.timer {
             state.timer = timer.0;
         }
         for other in outcome.kick.iter() {
-            if self.kick_delay == 0 {
+            let arrives = end + self.board.overheads.interprocessor_interrupt;
+            let state = &mut self.cpus[other.index()];
+            if arrives <= self.board.now && state.busy <= self.board.now {
                 self.trap(other, Trap::Kick)?;
             } else {
-                let arrives = self.board.now + self.kick_delay;
-                let kicked = &mut self.cpus[other.index()].kicked;
-                *kicked = arrives.min(*kicked);
+                state.kicked = arrives.min(state.kicked);
             }
         }
         Ok(())
+    }
+
+    //--- Checks
+
+    fn check(&self) -> Result<(), SimulationError> {
+        self.kernel.check().map_err(|which| SimulationError::Invariant { at: self.board.now, which })
+    }
+
+    /// Checks what is due at the end of the instant with number `instant`.
+    fn check_instant(&self, instant: u64) -> Result<(), SimulationError> {
+        match self.checks {
+            Checks::Traps => {}
+            Checks::Instants(every) if every != 0 && instant.is_multiple_of(every) => self.check()?,
+            Checks::Instants(_) => return Ok(()),
+        }
+        if self.board.ended.is_some() || self.cpus.iter().any(|cpu| cpu.kicked != u64::MAX) {
+            return Ok(());
+        }
+        self.kernel.check_settled().map_err(|which| SimulationError::Invariant { at: self.board.now, which })
     }
 }

@@ -2,10 +2,12 @@
 
 use fusee_abi::environment;
 use fusee_abi::image::{kind, release};
+use fusee_abi::trace::Record;
 use fusee_manifest::{Manifest, ManifestError, PackOptions, Task};
 
 use crate::actor::Program;
-use crate::run::{Report, Simulation, SimulationError};
+use crate::overheads::Overheads;
+use crate::run::{Checks, First, Report, Simulation, SimulationError};
 
 /// Why a manifest could not be simulated.
 #[derive(Debug)]
@@ -27,13 +29,23 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+impl From<SimulationError> for Error {
+    fn from(error: SimulationError) -> Error {
+        Error::Simulation(error)
+    }
+}
+
 /// How a simulation departs from the plain run of a manifest.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Whether engine locks are in force, whatever the manifest says.
     pub managed: Option<bool>,
-    /// Nanoseconds a kick is on its way.
-    pub kick_delay: u64,
+    /// What paths of the kernel cost.
+    pub overheads: Overheads,
+    /// When the kernel's invariants are checked.
+    pub checks: Checks,
+    /// What comes first of all that happens at one instant.
+    pub first: First,
     /// Tasks, by index, that run something else than the manifest says.
     pub programs: Vec<(usize, Program)>,
 }
@@ -52,6 +64,23 @@ pub fn simulate(manifest: &Manifest, managed: Option<bool>, limit: u64) -> Resul
 /// # Errors
 /// [`Error`].
 pub fn simulate_with(manifest: &Manifest, options: &Options, limit: u64) -> Result<Report, Error> {
+    Ok(prepare(manifest, options)?.run(limit, None)?)
+}
+
+/// As [`simulate_with`], but `observer` sees each record of the trace, in order, and none is kept.
+///
+/// # Errors
+/// [`Error`].
+pub fn simulate_observed(
+    manifest: &Manifest,
+    options: &Options,
+    limit: u64,
+    observer: &mut dyn FnMut(&Record),
+) -> Result<Report, Error> {
+    Ok(prepare(manifest, options)?.run(limit, Some(observer))?)
+}
+
+fn prepare(manifest: &Manifest, options: &Options) -> Result<Simulation, Error> {
     let pack = PackOptions { cpu_stride: 1, managed: options.managed };
     let packed = manifest.pack_tables(pack).map_err(Error::Manifest)?;
     let mut programs: Vec<Program> =
@@ -59,9 +88,8 @@ pub fn simulate_with(manifest: &Manifest, options: &Options, limit: u64) -> Resu
     for (index, other) in &options.programs {
         programs[*index] = other.clone();
     }
-    Simulation::new(&packed.system(), programs)
-        .and_then(|simulation| simulation.with_kick_delay(options.kick_delay).run(limit))
-        .map_err(Error::Simulation)
+    let simulation = Simulation::new(&packed.system(), programs)?;
+    Ok(simulation.with_overheads(options.overheads).with_checks(options.checks).with_first(options.first))
 }
 
 /// What the simulator runs in place of a task's binary: its script, the model of its program, or what servers

@@ -14,7 +14,7 @@ use fusee_abi::call::Call;
 use fusee_abi::trace::{Event, Ledger};
 use fusee_manifest::Manifest;
 use fusee_manifest::trace::Trace;
-use fusee_simulator::{Options, Program, Reply, Report, Request, Until, simulate_with};
+use fusee_simulator::{Options, Overheads, Program, Reply, Report, Request, Until, simulate_with};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -263,7 +263,8 @@ fn run(system: &System) -> Result<(Manifest, Report), String> {
     let text = system.text();
     let manifest = Manifest::parse(Path::new("random.toml"), &text).map_err(|error| format!("{error}\n{text}"))?;
     let programs = system.programs(&manifest);
-    let options = Options { managed: None, kick_delay: system.kick_delay, programs };
+    let overheads = Overheads::kicks(system.kick_delay);
+    let options = Options { overheads, programs, ..Options::default() };
     let report = simulate_with(&manifest, &options, 100 * MS).map_err(|error| format!("{error}\n{text}"))?;
     Ok((manifest, report))
 }

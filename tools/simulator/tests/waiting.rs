@@ -8,7 +8,7 @@ use fusee_abi::call::Call;
 use fusee_abi::trace::{Event, Ledger, Record};
 use fusee_manifest::Manifest;
 use fusee_manifest::trace::Trace;
-use fusee_simulator::{Options, Program, Reply, Report, Request, Until, simulate_with};
+use fusee_simulator::{Options, Overheads, Program, Reply, Report, Request, Until, simulate_with};
 
 const MS: u64 = 1_000_000;
 
@@ -24,7 +24,7 @@ fn run(text: &str, kick_delay: u64, programs: &[(&str, Vec<Asked>)]) -> (Manifes
             (index, Program::Requests { requests, again_from: None })
         })
         .collect();
-    let options = Options { managed: None, kick_delay, programs };
+    let options = Options { overheads: Overheads::kicks(kick_delay), programs, ..Options::default() };
     let report = simulate_with(&manifest, &options, 1_000 * MS).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(report.exit, Some(0));
     (manifest, report)

@@ -10,6 +10,7 @@ use clap::Args;
 use fusee_manifest::Profile;
 use object::{Object, ObjectSection};
 
+use crate::crowd::Costs;
 use crate::system::{self, Workspace};
 use crate::{report, toolchain};
 
@@ -29,6 +30,8 @@ pub struct BenchArguments {
 
 const MANIFEST: &str = "tests/bench/bench.toml";
 const SECONDS: u64 = 120;
+/// What the kernel costs a task set, for `simulate` and `analyze`.
+const OVERHEADS: &str = "tests/bench/overheads.toml";
 /// The recorded figures.
 const FIGURES: &str = "tests/bench/figures.toml";
 /// Percent by which a path may be longer than recorded.
@@ -52,12 +55,17 @@ const ROWS: [Row; 8] = [
     Row("page map", [561, 637, 0], [637, 561, 400]),
 ];
 
+/// The row of a call that does nothing.
+const NULL: usize = 6;
+
 /// What one run of the bench system measured.
 struct Measured {
     /// Samples of each row, sorted.
     samples: BTreeMap<usize, Vec<u64>>,
     /// Bytes of the kernel's code and constants, and of its data.
     size: (u64, u64),
+    /// What scheduling costs among many tasks.
+    crowd: Costs,
     /// What the figures depend on: compiler and emulator.
     column: String,
     root: PathBuf,
@@ -89,6 +97,7 @@ pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
         table.add_row(row);
     }
     println!("{table}");
+    println!("{}", measured.crowd.table());
     let (code, data) = measured.size;
     println!(
         "kernel: {:.1} KiB of code and constants (must 96, aim 64, stretch 48), {data} B of data",
@@ -100,17 +109,18 @@ pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
         bless(&measured)?;
         return Ok(good);
     }
-    let longer = compare(&measured)?;
-    for problem in &longer {
+    let problems = measured.problems()?;
+    for problem in &problems {
         eprintln!("{} {problem}", report::red("error:"));
     }
-    Ok(good && longer.is_empty())
+    Ok(good && problems.is_empty())
 }
 
-/// Measures, and names the paths that have become longer than the recorded figures of this compiler and emulator.
+/// Measures, and names the paths that have become longer than the recorded figures of this compiler and emulator, or
+/// that grow too fast with the number of tasks.
 pub fn regressions(install: bool) -> Result<Vec<String>> {
     let arguments = BenchArguments { manifest: MANIFEST.into(), seconds: SECONDS, bless: false };
-    compare(&measure(&arguments, install)?)
+    measure(&arguments, install)?.problems()
 }
 
 fn measure(arguments: &BenchArguments, install: bool) -> Result<Measured> {
@@ -131,10 +141,24 @@ fn measure(arguments: &BenchArguments, install: bool) -> Result<Measured> {
     let qemu = toolchain::qemu_version(&workspace.qemu).unwrap_or_default();
     let rustc = workspace.toolchain.version().unwrap_or_default();
     let column = format!("rustc {}.{}, QEMU {}.{}", rustc.0, rustc.1, qemu.0, qemu.1);
-    Ok(Measured { samples, size: size_of_kernel(&image.programs.kernel)?, column, root: workspace.root })
+    let crowd = Costs::measure(&workspace)?;
+    Ok(Measured { samples, crowd, size: size_of_kernel(&image.programs.kernel)?, column, root: workspace.root })
 }
 
 impl Measured {
+    /// Name and median of each row.
+    fn figures(&self) -> impl Iterator<Item = (String, u64)> {
+        let rows = ROWS.iter().enumerate();
+        let paths = rows.filter_map(|(number, Row(name, ..))| Some(((*name).to_owned(), self.median(number)?)));
+        paths.chain(self.crowd.figures())
+    }
+
+    fn problems(&self) -> Result<Vec<String>> {
+        let mut problems = compare(self)?;
+        problems.extend(self.crowd.problems());
+        Ok(problems)
+    }
+
     fn median(&self, row: usize) -> Option<u64> {
         let values = self.samples.get(&row)?;
         values.get(values.len() / 2).copied()
@@ -168,12 +192,8 @@ fn compare(measured: &Measured) -> Result<Vec<String>> {
     let figures = recorded(&measured.root)?;
     let Some(column) = figures.get(&measured.column).and_then(toml::Value::as_table) else { return Ok(Vec::new()) };
     let mut longer = Vec::new();
-    for (number, Row(name, ..)) in ROWS.iter().enumerate() {
-        let (Some(median), Some(recorded)) =
-            (measured.median(number), column.get(*name).and_then(toml::Value::as_integer))
-        else {
-            continue;
-        };
+    for (name, median) in measured.figures() {
+        let Some(recorded) = column.get(&name).and_then(toml::Value::as_integer) else { continue };
         if i64::try_from(median)? * 100 > recorded * (100 + TOLERANCE) {
             longer.push(format!("{name}: {median} instructions, {recorded} recorded for {}", measured.column));
         }
@@ -183,13 +203,13 @@ fn compare(measured: &Measured) -> Result<Vec<String>> {
 
 fn bless(measured: &Measured) -> Result<()> {
     let mut figures = recorded(&measured.root)?;
-    let medians = ROWS.iter().enumerate().filter_map(|(number, Row(name, ..))| {
-        let median = i64::try_from(measured.median(number)?).ok()?;
-        Some(((*name).to_owned(), toml::Value::Integer(median)))
-    });
+    let medians =
+        measured.figures().filter_map(|(name, median)| Some((name, toml::Value::Integer(i64::try_from(median).ok()?))));
     figures.insert(measured.column.clone(), toml::Value::Table(medians.collect()));
     let text = format!("# Medians in instructions; written by `cargo xtask bench --bless`.\n\n{figures}");
-    std::fs::write(measured.root.join(FIGURES), text).context(FIGURES)
+    std::fs::write(measured.root.join(FIGURES), text).context(FIGURES)?;
+    let text = measured.crowd.overheads(&measured.column, measured.median(NULL).unwrap_or(0));
+    std::fs::write(measured.root.join(OVERHEADS), text).context(OVERHEADS)
 }
 
 fn verdict(median: u64, goals: &[u32; 3]) -> String {

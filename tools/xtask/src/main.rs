@@ -6,8 +6,13 @@
 //! qemu       runs an image under a time limit
 //! decode     guest memory -> trace, addresses -> source lines
 //! report     trace -> fault reports and the table of tasks
+//! simulate   `cargo xtask simulate`
+//! soundness  whether observed lateness stays within its bounds
 //! system     the four above, for one manifest
+//! analyze    `cargo xtask analyze`
+//! task_set   task sets written as JSON
 //! agreement  whether a run and its simulation used the engines in the same order
+//! crowd      `bench`: what scheduling costs among many tasks
 //! conformance  whether QEMU, the simulator and golden traces agree
 //! docs       whether pages, manifests and commands agree
 //! structure  what must stay true of the tree and of the kernel's size
@@ -21,17 +26,22 @@
 #![forbid(unsafe_code)]
 
 mod agreement;
+mod analyze;
 mod bench;
 mod build;
 mod conformance;
+mod crowd;
 mod decode;
 mod demo;
 mod docs;
 mod qemu;
 mod readme;
 mod report;
+mod simulate;
+mod soundness;
 mod structure;
 mod system;
+mod task_set;
 mod tests;
 mod toolchain;
 
@@ -66,8 +76,10 @@ enum Command {
     Build(SystemArguments),
     /// Runs all checks: format, lints, host tests, and the systems of `tests/target` in QEMU.
     Test(tests::TestArguments),
-    /// Simulates a system on the host: the same kernel, scripted tasks, virtual time.
-    Simulate(SimulateArguments),
+    /// Simulates a system or task sets on the host: the same kernel, scripted tasks, virtual time.
+    Simulate(simulate::SimulateArguments),
+    /// Says what can be proved of a system, or of task sets, before they run.
+    Analyze(analyze::AnalyzeArguments),
     /// Measures the paths of the kernel, in instructions, beside those of other kernels.
     Bench(bench::BenchArguments),
     /// Prints the records of the last run as text.
@@ -101,19 +113,6 @@ struct RunArguments {
     /// Arguments for QEMU, such as `-- -S -gdb tcp::1234`.
     #[arg(last = true)]
     qemu: Vec<String>,
-}
-
-#[derive(Args)]
-struct SimulateArguments {
-    /// The system's manifest.
-    #[arg(long)]
-    manifest: PathBuf,
-    /// Leave all doorbells mapped: engine locks become advice.
-    #[arg(long)]
-    unmanaged: bool,
-    /// Virtual milliseconds after which the simulation ends.
-    #[arg(long, default_value_t = 10_000)]
-    milliseconds: u64,
 }
 
 #[derive(Args)]
@@ -180,12 +179,9 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             println!("{}", image.path.display());
             Ok(true)
         }
-        Command::Simulate(simulate) => {
-            let root = system::root()?;
-            let manifest = system::read_manifest(&root, &simulate.manifest)?;
-            system::simulate(&root, &manifest, simulate.unmanaged, simulate.milliseconds)
-        }
+        Command::Simulate(arguments) => simulate::simulate(arguments),
         Command::Test(test) => tests::test(test, install),
+        Command::Analyze(arguments) => analyze::analyze(arguments),
         Command::Bench(bench) => bench::bench(bench, install),
         Command::Trace(trace) => {
             let root = system::root()?;

@@ -201,32 +201,6 @@ pub fn print_outcome(image: &Image, run: &Run) -> bool {
     good
 }
 
-//--- Simulation
-
-/// Simulates the system, prints its table and keeps its trace.
-pub fn simulate(root: &Path, manifest: &Manifest, unmanaged: bool, milliseconds: u64) -> Result<bool> {
-    let limit = milliseconds.saturating_mul(1_000_000);
-    let report = fusee_simulator::simulate(manifest, unmanaged.then_some(false), limit)?;
-    let trace = Trace::from_records(report.records);
-    keep_trace(root, manifest, &trace)?;
-    let ended = report.ended_at / 1_000;
-    println!("{} traps, {} records, until {ended} us", report.traps, trace.records.len());
-    let Some(code) = report.exit else {
-        // Ledgers are written at the end of a system.
-        println!("the system did not end itself");
-        return Ok(true);
-    };
-    println!("{}", report::task_table(&trace, &manifest.system));
-    let unbalanced = report::unbalanced(&trace);
-    for error in &unbalanced {
-        eprintln!("{} {error}", report::red("error:"));
-    }
-    if report.late_completions > 0 {
-        eprintln!("{} {} completions of the device came late", report::red("error:"), report.late_completions);
-    }
-    Ok(code == 0 && unbalanced.is_empty() && report.late_completions == 0)
-}
-
 //--- The last trace
 
 const FOLDER: &str = "target/fusee";

@@ -19,7 +19,7 @@ use fusee_manifest::{Expectations, Manifest, Mark, Profile, Resolved};
 use crate::build::Programs;
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
-use crate::{bench, conformance, docs, readme, report, structure};
+use crate::{bench, conformance, docs, readme, report, soundness, structure};
 
 /// Arguments of `cargo xtask test`.
 #[derive(Args)]
@@ -49,6 +49,10 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
     let mut summary = Summary::default();
     if arguments.filter.is_none() && arguments.only != Some(Half::Target) {
         host(&workspace, &mut summary)?;
+        models(&workspace, &mut summary);
+        let started = Instant::now();
+        let (words, problems) = soundness::check();
+        summary.add(&words, started.elapsed(), &problems);
         let started = Instant::now();
         let problems = structure::sources(&workspace.root)?;
         summary.add("where unsafe code may be", started.elapsed(), &problems);
@@ -150,6 +154,41 @@ fn host(workspace: &Workspace, summary: &mut Summary) -> Result<()> {
     }
     check("tests on the host", Some(toolchain.cargo("host", &[])), &["test", "--quiet"]);
     Ok(())
+}
+
+/// Explores every interleaving on the small kernel; what it prints says how many states there were.
+fn models(workspace: &Workspace, summary: &mut Summary) {
+    let arguments = ["test", "--quiet", "--package", "fusee-kernel-core", "--features", "small", "--test", "hand_over"];
+    let started = Instant::now();
+    let mut command = workspace.toolchain.cargo("host", &[]);
+    let output = command.current_dir(&workspace.root).args(arguments).args(["--", "--nocapture"]).output();
+    let took = started.elapsed();
+    match output {
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            let explored: Vec<(u64, u64)> = text.lines().filter_map(explored).collect();
+            let sum = |of: fn(&(u64, u64)) -> u64| explored.iter().map(of).sum::<u64>();
+            let (states, transitions) = (sum(|model| model.0), sum(|model| model.1));
+            let problems = if output.status.success() && !explored.is_empty() {
+                Vec::new()
+            } else {
+                [text.clone(), String::from_utf8_lossy(&output.stderr)].map(std::borrow::Cow::into_owned).to_vec()
+            };
+            let name = format!(
+                "every interleaving on the small kernel: {} models, {states} states, {transitions} transitions",
+                explored.len()
+            );
+            summary.add(&name, took, &problems);
+        }
+        Err(error) => summary.add("the small kernel", took, &[format!("does not start: {error}")]),
+    }
+}
+
+/// States and transitions, from `name: 12 states, 34 transitions`.
+fn explored(line: &str) -> Option<(u64, u64)> {
+    let (before, after) = line.split_once(" states, ")?;
+    let states = before.rsplit(' ').next()?.parse().ok()?;
+    Some((states, after.split(' ').next()?.parse().ok()?))
 }
 
 /// Packages that are not built for the host, by their target.

@@ -68,3 +68,43 @@ pub mod clock {
     /// The raw status.
     pub const RAW: usize = 0x14;
 }
+
+/// The rows of `bench-crowd`, and the roles of its tasks.
+pub mod crowd {
+    /// A release that preempts nobody: the interruption of what runs.
+    pub const RELEASE: u64 = 0;
+    /// From a release to the first instruction of the job, which preempts.
+    pub const SWITCH: u64 = 1;
+    /// From the end of a job to the next instruction of the one that was preempted.
+    pub const SCHEDULE: u64 = 2;
+    /// A call that releases a job on another CPU and kicks it.
+    pub const SEND: u64 = 3;
+    /// From there to the first instruction of that job on the other CPU.
+    pub const KICK: u64 = 4;
+
+    /// What each row is called.
+    pub const NAMES: [&str; 5] = [
+        "release, nobody is preempted",
+        "release -> first instruction of the job",
+        "end of a job -> next instruction of another",
+        "release by a call, with a kick",
+        "kick -> first instruction of the job",
+    ];
+
+    /// Jobs that are measured.
+    pub const ROUNDS: u64 = 64;
+
+    /// Values of the parameter `role`.
+    pub mod role {
+        /// One of many.
+        pub const CROWD: u64 = 0;
+        /// Runs while nobody else does, and sees when it does not.
+        pub const WATCHER: u64 = 1;
+        /// Preempts it.
+        pub const JOB: u64 = 2;
+        /// Releases jobs of another task.
+        pub const RELEASER: u64 = 3;
+        /// Runs them on another CPU.
+        pub const REMOTE: u64 = 4;
+    }
+}

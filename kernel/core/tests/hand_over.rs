@@ -1,0 +1,174 @@
+//! The hand-over of threads and reservations between CPUs, model-checked: every order of calls, kicks and timers.
+//!
+//! [`model`] says what is checked in each state, and what that rests on. One line is printed for each model.
+#![allow(missing_docs)]
+
+mod model;
+
+use model::Step::{Call, CallFor, Exit, NextJob, Serve, Signal, Sleep, Wait, WaitFor, Yield};
+use model::{Fault, Model, PASSIVE, Step, background, periodic, real_time};
+
+/// Deadlines of three tasks, in every order.
+const ORDERS: [[u64; 3]; 6] = [[3, 4, 5], [3, 5, 4], [4, 3, 5], [4, 5, 3], [5, 3, 4], [5, 4, 3]];
+
+/// Explores `model`; a violation fails the test.
+fn holds(model: &Model) {
+    match model.explore() {
+        Ok(report) => println!("{}: {report}", model.name),
+        Err(violation) => panic!("{}: {violation}", model.name),
+    }
+}
+
+fn three_threads(cpus: u8, deadlines: [u64; 3]) -> Model {
+    let [a, b, c] = deadlines.map(real_time);
+    Model::new(format!("hand-over, {cpus} CPUs, 3 threads, keys {deadlines:?}"), &[cpus])
+        .task("a", 0, a, &[Wait("a"), Signal("b"), Signal("c"), Yield])
+        .task("b", 0, b, &[Wait("b"), Signal("a"), Signal("c"), Yield])
+        .task("c", 0, c, &[Wait("c"), Signal("a"), Signal("b"), Yield])
+}
+
+#[test]
+fn threads_that_wake_each_other_run_on_one_cpu_each() {
+    for deadlines in ORDERS {
+        holds(&three_threads(2, deadlines));
+    }
+    holds(&three_threads(3, ORDERS[0]));
+    let four = Model::new("hand-over, 3 CPUs, 4 threads", &[3])
+        .task("a", 0, real_time(3), &[Wait("a"), Signal("b")])
+        .task("b", 0, real_time(4), &[Wait("b"), Signal("c")])
+        .task("c", 0, real_time(5), &[Wait("c"), Signal("a")])
+        .task("d", 0, real_time(6), &[Wait("a"), Signal("b")]);
+    holds(&four);
+}
+
+#[test]
+fn background_threads_take_turns_on_one_cpu_each() {
+    let model = Model::new("turns, 2 CPUs, 3 background threads", &[2])
+        .task("a", 0, background(1), &[Wait("a"), Signal("b"), Signal("c"), Yield])
+        .task("b", 0, background(1), &[Wait("b"), Signal("a"), Signal("c"), Yield])
+        .task("c", 0, background(1), &[Wait("c"), Signal("a"), Signal("b"), Yield]);
+    holds(&model);
+    let model = Model::new("turns, 3 CPUs, 4 background threads", &[3])
+        .task("a", 0, background(1), &[Wait("a"), Signal("b")])
+        .task("b", 0, background(1), &[Wait("b"), Signal("a")])
+        .task("c", 0, background(1), &[Yield])
+        .task("d", 0, background(1), &[Yield]);
+    holds(&model);
+}
+
+const CLIENT: [Step; 4] = [Call("s"), Wait("n"), Signal("n"), Signal("m")];
+const SERVER: [Step; 3] = [Serve("s"), Signal("n"), Wait("m")];
+
+#[test]
+fn a_reservation_follows_its_thread_to_the_server_and_back() {
+    for deadlines in ORDERS {
+        let [a, b, c] = deadlines.map(real_time);
+        let passive = Model::new(format!("passive server, 2 CPUs, 2 clients, bystander, keys {deadlines:?}"), &[2])
+            .task("a", 0, a.clone(), &CLIENT)
+            .task("b", 0, b.clone(), &CLIENT)
+            .task("bystander", 0, c.clone(), &CLIENT[1..])
+            .task("server", 0, PASSIVE, &SERVER);
+        holds(&passive);
+        let active = Model::new(format!("server with a budget, 2 CPUs, 2 clients, keys {deadlines:?}"), &[2])
+            .task("a", 0, a, &CLIENT)
+            .task("b", 0, b, &CLIENT)
+            .task("server", 0, c, &SERVER);
+        holds(&active);
+    }
+    let three = Model::new("passive server, 2 CPUs, 3 clients", &[2])
+        .task("a", 0, real_time(3), &CLIENT)
+        .task("b", 0, real_time(4), &CLIENT)
+        .task("c", 0, real_time(5), &CLIENT)
+        .task("server", 0, PASSIVE, &SERVER);
+    holds(&three);
+}
+
+#[test]
+fn a_server_works_for_clients_of_two_clusters() {
+    for (clusters, home) in [([1, 1], 0), ([1, 1], 1), ([2, 1], 0), ([2, 1], 1), ([1, 2], 0), ([1, 2], 1)] {
+        for deadlines in [[3, 4, 5], [4, 3, 5]] {
+            let [a, b, c] = deadlines.map(real_time);
+            let name = format!("passive server in {home} of clusters {clusters:?}, 3 clients, keys {deadlines:?}");
+            let model = Model::new(name, &clusters)
+                .task("a", 0, a, &CLIENT)
+                .task("b", 0, b, &CLIENT)
+                .task("c", 1, c, &CLIENT)
+                .task("server", home, PASSIVE, &SERVER);
+            holds(&model);
+        }
+    }
+}
+
+#[test]
+fn who_will_signal_runs_on_the_budget_of_who_waits() {
+    for deadlines in ORDERS {
+        let [a, b, c] = deadlines.map(real_time);
+        let mut model = Model::new(format!("bound notifications, 2 CPUs, 2 waiters, keys {deadlines:?}"), &[2])
+            .task("a", 0, a, &[Wait("a"), Signal("m")])
+            .task("b", 0, b, &[Wait("b"), Signal("m")])
+            .task("driver", 0, c, &[Signal("a"), Signal("b"), Wait("m")]);
+        model.bound = vec![("a", "driver"), ("b", "driver")];
+        holds(&model);
+        let [a, b, c] = deadlines.map(real_time);
+        let name = format!("bound notification and server, 2 CPUs, 2 clients, waiter, keys {deadlines:?}");
+        let mut model = Model::new(name, &[2])
+            .task("client", 0, a, &[Call("s"), Signal("m")])
+            .task("waiter", 0, b, &[Wait("a"), Call("s")])
+            .task("other", 0, c, &[Call("s"), Signal("m")])
+            .task("server", 0, PASSIVE, &[Serve("s"), Signal("a"), Wait("m")]);
+        model.bound = vec![("a", "server")];
+        holds(&model);
+    }
+}
+
+#[test]
+fn whoever_dies_leaves_nobody_behind() {
+    let model = Model::new("deaths, 2 CPUs, 2 clients, passive server, bystander", &[2])
+        .task("a", 0, real_time(3), &[Call("s"), Wait("n"), Exit])
+        .task("b", 0, real_time(4), &[Call("s"), Wait("n"), Exit])
+        .task("bystander", 0, real_time(5), &[Signal("n"), Exit])
+        .task("server", 0, PASSIVE, &[Serve("s"), Exit]);
+    holds(&model);
+}
+
+/// Budgets and periods of few ticks, so that they end and come again before the model does.
+#[test]
+fn jobs_end_and_budgets_run_dry_on_whatever_cpu_they_are() {
+    let jobs = |name: &str, more: &str| {
+        let keys = |period, budget| periodic(period, budget, period) + more;
+        Model::new(format!("{name}, 2 CPUs, 3 tasks"), &[2])
+            .task("a", 0, keys(2, 1), &[NextJob])
+            .task("b", 0, keys(3, 2), &[NextJob])
+            .task("c", 0, keys(4, 2), &[NextJob])
+            .ticks(4)
+    };
+    holds(&jobs("jobs", ""));
+    holds(&jobs("jobs released early", "overrun = \"early-release\"\n"));
+    holds(&Model { late: 1, ..jobs("late timers", "") }.ticks(3));
+    for (clusters, ticks) in [(&[2][..], 5), (&[1, 1], 8)] {
+        let model = Model::new(format!("clients run dry, clusters {clusters:?}, passive server"), clusters)
+            .task("a", 0, periodic(3, 2, 3), &[Call("s")])
+            .task("b", clusters.len() - 1, periodic(3, 1, 2), &[Call("s")])
+            .task("server", 0, PASSIVE, &[Serve("s")]);
+        holds(&model.ticks(ticks));
+    }
+}
+
+#[test]
+fn timeouts_end_waits_wherever_the_waiter_is() {
+    let model = Model::new("timeouts, 2 CPUs, 2 clients, passive server", &[2])
+        .task("a", 0, real_time(3), &[CallFor("s", 1), Sleep(1)])
+        .task("b", 0, real_time(4), &[CallFor("s", 2), WaitFor("n", 1)])
+        .task("server", 0, PASSIVE, &[Serve("s"), Signal("n")]);
+    holds(&model.ticks(3));
+}
+
+/// A machine that fails once must be found: else the checks above say nothing.
+#[test]
+fn a_lost_kick_and_an_ignored_outcome_are_found() {
+    for fault in [Fault::LosesKick, Fault::IgnoresOutcome] {
+        let violation = Model { fault: Some(fault), ..three_threads(2, ORDERS[0]) }.explore().expect_err("a fault");
+        println!("{fault:?}: {violation}");
+        assert!(violation.path.last().is_some_and(|line| line.contains("fails")), "found as soon as it happens");
+    }
+}

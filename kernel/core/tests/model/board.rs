@@ -1,0 +1,516 @@
+//! One state of a model: the kernel, and what its CPUs really do; and what may happen next.
+
+use std::hash::Hasher;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use fusee_abi::Error;
+use fusee_abi::call::{Call, DEADLINE, FIRST_WORD, MESSAGE_WORDS, NEVER, NUMBER, TOKEN};
+use fusee_abi::trace::Record;
+use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ReservationId, ThreadId};
+use fusee_kernel_core::limits::{CPUS, THREADS};
+use fusee_kernel_core::object::{self, Payer};
+use fusee_kernel_core::{CpuId, CpuSet, Entry, Kernel, Machine, Outcome, Registers, Trap};
+use fusee_sched::time::{Instant, Nanoseconds};
+
+use super::{Step, System, TICK};
+
+/// Where a request names its client, which the server gives back with the reply.
+const NAME: usize = FIRST_WORD + MESSAGE_WORDS - 1;
+
+/// What may happen next.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Action {
+    /// A CPU enters service.
+    Enter(CpuId),
+    /// The kick that is on its way to a CPU arrives.
+    Kick(CpuId),
+    /// A kick arrives that nobody sent.
+    Look(CpuId),
+    /// A CPU's timer fires.
+    Timer(CpuId),
+    /// The task that a CPU executes makes this call of its alphabet.
+    Call(CpuId, usize),
+    /// Time passes.
+    Tick,
+    /// The model's fault happens on this CPU.
+    Fail(CpuId),
+}
+
+/// What may be wrong with a machine, so that the checks have something to find.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fault {
+    /// A kick never arrives.
+    LosesKick,
+    /// A CPU handles a kick, but goes on with what it executed before.
+    IgnoresOutcome,
+}
+
+/// One CPU, as the kernel cannot see it.
+#[derive(Clone, Copy, Debug)]
+struct BoardCpu {
+    entered: bool,
+    /// What it executes since its last outcome.
+    executes: Option<ThreadId>,
+    /// When its timer fires.
+    timer: Instant,
+    /// A kick is on its way.
+    kicked: bool,
+}
+
+/// The machine.
+#[derive(Clone, Debug)]
+pub struct Board {
+    now: Instant,
+    /// The CPU whose trap is handled.
+    here: CpuId,
+    cpus: [BoardCpu; CPUS],
+    registers: [Registers; THREADS],
+    /// A thread whose registers the kernel touched while another CPU executed it.
+    touched: Option<ThreadId>,
+    failed: bool,
+}
+
+/// A state: what an action leads from and to.
+#[derive(Clone)]
+pub struct State {
+    kernel: Kernel,
+    board: Board,
+}
+
+impl State {
+    /// `system`, booted; no CPU has entered service.
+    pub fn boot(system: &System) -> State {
+        let mut kernel = Kernel::EMPTY;
+        kernel.boot(&system.packed.system()).unwrap_or_else(|error| panic!("{error:?}"));
+        let cpu = BoardCpu { entered: false, executes: None, timer: Instant::NEVER, kicked: false };
+        let registers = [Registers::EMPTY; THREADS];
+        let board =
+            Board { now: Instant::ZERO, here: CpuId(0), cpus: [cpu; CPUS], registers, touched: None, failed: false };
+        State { kernel, board }
+    }
+
+    /// The first CPU to which a kick is on its way.
+    fn kicked(&self) -> Option<CpuId> {
+        let is_kicked = |cpu: &BoardCpu| cpu.entered && cpu.kicked;
+        self.kernel.cpus().find(|cpu| is_kicked(&self.board.cpus[cpu.index()]))
+    }
+
+    /// Everything that may happen next.
+    pub fn actions(&self, system: &System) -> Vec<Action> {
+        let board = &self.board;
+        let mut actions = Vec::new();
+        for cpu in self.kernel.cpus() {
+            let state = &board.cpus[cpu.index()];
+            if !state.entered {
+                // The boot CPU comes first.
+                if cpu == CpuId(0) || board.cpus[0].entered {
+                    actions.push(Action::Enter(cpu));
+                }
+                continue;
+            }
+            if state.kicked {
+                actions.push(Action::Kick(cpu));
+            } else if system.model.ticks == 0 {
+                actions.push(Action::Look(cpu));
+            }
+            if state.timer <= board.now {
+                actions.push(Action::Timer(cpu));
+            }
+            if let Some(thread) = state.executes {
+                actions.extend((0..system.handles[thread.index()].len()).map(|call| Action::Call(cpu, call)));
+            }
+            if state.kicked && system.model.fault.is_some() && !board.failed {
+                actions.push(Action::Fail(cpu));
+            }
+        }
+        let on_time = |cpu: &BoardCpu| cpu.timer.0.saturating_add(system.model.late * TICK) > board.now.0;
+        if board.now.0 < system.model.ticks * TICK && board.cpus.iter().all(on_time) {
+            actions.push(Action::Tick);
+        }
+        actions
+    }
+
+    /// Lets `action` happen, and checks all that must hold afterwards.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn act(&mut self, system: &System, action: Action) -> Result<(), String> {
+        match action {
+            Action::Enter(cpu) => {
+                let at = self.board.now;
+                self.board.here = cpu;
+                self.board.cpus[cpu.index()].entered = true;
+                let outcome = self.kernel.enter(&mut self.board, cpu, at);
+                self.apply(cpu, outcome)?;
+            }
+            Action::Kick(cpu) | Action::Look(cpu) => {
+                self.board.cpus[cpu.index()].kicked = false;
+                self.trap(cpu, Trap::Kick)?;
+            }
+            Action::Timer(cpu) => {
+                self.board.cpus[cpu.index()].timer = Instant::NEVER;
+                self.trap(cpu, Trap::Timer)?;
+            }
+            Action::Call(cpu, call) => self.call(system, cpu, call)?,
+            Action::Tick => self.board.now += Nanoseconds(TICK),
+            Action::Fail(cpu) => self.fail(system, cpu)?,
+        }
+        self.check(system)
+    }
+
+    fn fail(&mut self, system: &System, cpu: CpuId) -> Result<(), String> {
+        self.board.failed = true;
+        let state = &mut self.board.cpus[cpu.index()];
+        state.kicked = false;
+        if system.model.fault == Some(Fault::IgnoresOutcome) {
+            let before = state.executes;
+            self.trap(cpu, Trap::Kick)?;
+            self.board.cpus[cpu.index()].executes = before;
+        }
+        Ok(())
+    }
+
+    fn trap(&mut self, cpu: CpuId, trap: Trap) -> Result<(), String> {
+        let at = (trap != Trap::Syscall).then_some(self.board.now);
+        self.board.here = cpu;
+        let (kernel, board) = (&mut self.kernel, &mut self.board);
+        let entry = Entry { trap, at, waited: Nanoseconds::ZERO };
+        let outcome = catch_unwind(AssertUnwindSafe(|| kernel.trap(board, cpu, entry)));
+        self.apply(cpu, outcome.map_err(|_| "the kernel panicked")?)
+    }
+
+    fn call(&mut self, system: &System, cpu: CpuId, call: usize) -> Result<(), String> {
+        let Some(thread) = self.board.cpus[cpu.index()].executes else { return Ok(()) };
+        let step = system.model.tasks[thread.index()].alphabet[call];
+        self.prepare(thread, step, system.handles[thread.index()][call]);
+        self.board.here = cpu;
+        let mut long = self.clone();
+        match self.kernel.quick_call(&mut self.board, cpu) {
+            Some(run) => {
+                self.apply(cpu, Outcome { run: Some(run), timer: None, kick: CpuSet::EMPTY })?;
+                if self.has_entered() {
+                    long.trap(cpu, Trap::Syscall)?;
+                    self.compare(system, cpu, long)?;
+                }
+            }
+            None => self.trap(cpu, Trap::Syscall)?,
+        }
+        // Told that nobody waits for this reply any more, a server forgets it.
+        let general = &mut self.board.registers[thread.index()].general;
+        if general[0] == Error::BadToken as u64 {
+            general[TOKEN] = 0;
+        }
+        Ok(())
+    }
+
+    /// Puts a call into the registers of `thread`.
+    fn prepare(&mut self, thread: ThreadId, step: Step, handle: u64) {
+        let until = |ticks: u64| self.board.now.0 + ticks * TICK;
+        let (number, deadline) = match step {
+            Step::Wait(_) => (Call::Wait, NEVER),
+            Step::WaitFor(_, ticks) => (Call::Wait, until(ticks)),
+            Step::Signal(_) => (Call::Signal, NEVER),
+            Step::Call(_) => (Call::Call, NEVER),
+            Step::CallFor(_, ticks) => (Call::Call, until(ticks)),
+            Step::Serve(_) => (Call::ReplyReceive, NEVER),
+            Step::NextJob => (Call::NextJob, NEVER),
+            Step::Yield => (Call::Yield, NEVER),
+            Step::Sleep(ticks) => (Call::SleepUntil, until(ticks)),
+            Step::Exit => (Call::Exit, NEVER),
+        };
+        let general = &mut self.board.registers[thread.index()].general;
+        general[0] = handle;
+        general[1] = 1;
+        general[NUMBER] = number as u64;
+        general[DEADLINE] = deadline;
+        if number == Call::Call {
+            general[NAME] = u64::from(thread.number());
+        }
+    }
+
+    /// The CPU does what the kernel said.
+    fn apply(&mut self, cpu: CpuId, outcome: Outcome) -> Result<(), String> {
+        if let Some(thread) = self.board.touched {
+            return Err(format!("the kernel touched the registers of thread {} while it executed", thread.index()));
+        }
+        let elsewhere = |other: CpuId| other != cpu && self.board.cpus[other.index()].executes == outcome.run;
+        if outcome.run.is_some()
+            && let Some(other) = self.kernel.cpus().find(|other| elsewhere(*other))
+        {
+            return Err(format!("CPU {} runs what CPU {} still executes", cpu.0, other.0));
+        }
+        let state = &mut self.board.cpus[cpu.index()];
+        state.executes = outcome.run;
+        state.timer = outcome.timer.unwrap_or(state.timer);
+        for other in outcome.kick.iter() {
+            self.board.cpus[other.index()].kicked = true;
+        }
+        Ok(())
+    }
+
+    /// The short path led here, and the long way there: once all kicks have arrived, they are the same but for the
+    /// CPUs that they chose.
+    fn compare(&self, system: &System, cpu: CpuId, mut long: State) -> Result<(), String> {
+        let mut short = self.clone();
+        for state in [&mut short, &mut long] {
+            state.trap(cpu, Trap::Kick)?;
+            while let Some(kicked) = state.kicked() {
+                state.board.cpus[kicked.index()].kicked = false;
+                state.trap(kicked, Trap::Kick)?;
+            }
+        }
+        let is_same = |thread: ThreadId| {
+            let (one, other) = (short.kernel.thread(thread), long.kernel.thread(thread));
+            let executes = |state: &State| state.board.cpus.iter().any(|cpu| cpu.executes == Some(thread));
+            one.state == other.state
+                && (one.on.is_none() || one.chosen == other.chosen)
+                && executes(&short) == executes(&long)
+        };
+        if !system.threads().all(is_same) || short.board.registers != long.board.registers {
+            return Err("a short path did not do what the long way does".into());
+        }
+        Ok(())
+    }
+
+    //--- Checks --------------------------------------------------------------------------------------------
+
+    /// What must hold after every trap.
+    fn check(&self, system: &System) -> Result<(), String> {
+        self.kernel.check()?;
+        let name = |thread: ThreadId| self.board.registers[thread.index()].general[NAME];
+        let stranger = |thread: &ThreadId| name(*thread) != 0 && name(*thread) != u64::from(thread.number());
+        if let Some(client) = system.threads().filter(|thread| !system.servers.contains(thread)).find(stranger) {
+            return Err(format!("{} got the reply to another", system.name(client)));
+        }
+        let mut payers = Vec::with_capacity(CPUS);
+        for cpu in self.kernel.cpus().filter(|cpu| self.board.cpus[cpu.index()].entered) {
+            let state = self.kernel.cpu(cpu);
+            if let Payer::Reservation(reservation) = state.payer {
+                if payers.contains(&reservation) {
+                    return Err("two CPUs run at the expense of one reservation".into());
+                }
+                payers.push(reservation);
+            }
+            if self.board.cpus[cpu.index()].timer != state.armed {
+                return Err(format!("the timer of CPU {} is not set to what the kernel believes", cpu.0));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks what must hold if no kick is on its way.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn check_settled(&self, system: &System) -> Result<(), String> {
+        if self.kicked().is_none() {
+            self.kernel.check_settled()?;
+            if self.has_entered() {
+                self.runs_the_earliest(system)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all CPUs are in service.
+    fn has_entered(&self) -> bool {
+        self.kernel.cpus().all(|cpu| self.board.cpus[cpu.index()].entered)
+    }
+
+    /// The oracle: in each cluster, of the reservations with budget that carry a ready thread, the earliest run.
+    ///
+    /// It takes from the kernel what threads are doing, whose reservation is whose, keys, and what is dry; the rest
+    /// is the donation rule, read anew.
+    fn runs_the_earliest(&self, system: &System) -> Result<(), String> {
+        let mut first_cpu = 0;
+        for (cluster, count) in system.model.clusters.iter().enumerate() {
+            let mut ready: Vec<(ReservationId, ThreadId)> = system
+                .threads()
+                .filter(|thread| self.kernel.thread(*thread).state == object::State::Ready)
+                .filter_map(|thread| Some((self.best(system, thread)?, thread)))
+                .filter(|(reservation, _)| self.cluster_of(*reservation) == cluster)
+                .collect();
+            ready.sort_by_key(|(reservation, _)| self.kernel.reservation(*reservation).key);
+            let mut wanted: Vec<ThreadId> = ready.iter().take(usize::from(*count)).map(|(_, thread)| *thread).collect();
+            let cpus = first_cpu..first_cpu + usize::from(*count);
+            first_cpu = cpus.end;
+            let mut runs: Vec<ThreadId> = cpus.filter_map(|cpu| self.board.cpus[cpu].executes).collect();
+            wanted.sort_unstable();
+            runs.sort_unstable();
+            if wanted != runs {
+                let names = |threads: &[ThreadId]| {
+                    threads.iter().map(|thread| system.name(*thread)).collect::<Vec<_>>().join(" and ")
+                };
+                return Err(format!("{} should run, not {}", names(&wanted), names(&runs)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The reservation that carries `thread`: its own or a donor's, the earliest with budget. Across clusters keys
+    /// cannot be compared: there who is being served counts, and anybody rather than nobody.
+    fn best(&self, system: &System, thread: ThreadId) -> Option<ReservationId> {
+        let own = self.kernel.thread(thread).home.filter(|own| !self.kernel.reservation(*own).throttled);
+        let donors = || system.threads().filter(|donor| self.donee(system, *donor) == Some(thread));
+        let mut candidates: Vec<ReservationId> = donors().filter_map(|donor| self.best(system, donor)).collect();
+        let is_served =
+            |donor: &ThreadId| matches!(self.kernel.thread(*donor).state, object::State::AwaitingReply { .. });
+        let served = donors().filter(is_served).find_map(|donor| self.best(system, donor));
+        if served.is_none() && candidates.iter().any(|one| self.cluster_of(*one) != self.cluster_of(candidates[0])) {
+            // The rule leaves it open.
+            return self.kernel.thread(thread).chosen;
+        }
+        let leading = served.or(candidates.first().copied()).or(own).map(|leading| self.cluster_of(leading));
+        candidates.extend(own);
+        candidates.retain(|candidate| Some(self.cluster_of(*candidate)) == leading);
+        candidates.into_iter().min_by_key(|candidate| self.kernel.reservation(*candidate).key)
+    }
+
+    /// Whom `thread` waits for.
+    fn donee(&self, system: &System, thread: ThreadId) -> Option<ThreadId> {
+        match self.kernel.thread(thread).state {
+            object::State::Calling(endpoint) => Some(system.servers[endpoint.index()]),
+            object::State::AwaitingReply { server, .. } => Some(server),
+            object::State::Waiting(notification) => system.bound[notification.index()],
+            _ => None,
+        }
+    }
+
+    fn cluster_of(&self, reservation: ReservationId) -> usize {
+        self.kernel.reservation(reservation).cluster.map_or(usize::MAX, |cluster| cluster.index())
+    }
+
+    //--- Identity and words --------------------------------------------------------------------------------
+
+    /// What tells this state from others: two hashes with different seeds, of everything that matters from here on.
+    pub fn fingerprint(&self, system: &System) -> u128 {
+        let mut hasher = Pair::new();
+        self.kernel.hash_state(self.board.now, &mut hasher);
+        hasher.write_u8(u8::from(self.board.failed));
+        for cpu in self.kernel.cpus() {
+            let state = &self.board.cpus[cpu.index()];
+            hasher.write_u8(u8::from(state.entered) | u8::from(state.kicked) << 1);
+            hasher.write_u16(state.executes.map_or(0, ThreadId::number));
+            let never = state.timer == Instant::NEVER;
+            hasher.write_u64(if never { NEVER } else { state.timer.0.wrapping_sub(self.board.now.0) });
+        }
+        for thread in system.threads() {
+            // Of all registers only the token outlives a call.
+            let reply = self.board.registers[thread.index()].general[TOKEN];
+            hasher.write_u8(u8::from(reply != 0));
+            hasher.write_u16(self.kernel.client_of(thread, reply).map_or(0, ThreadId::number));
+        }
+        u128::from(hasher.0[0]) << 64 | u128::from(hasher.0[1])
+    }
+
+    /// What `action` is, in words.
+    pub fn words(&self, system: &System, action: Action) -> String {
+        let at = |cpu: CpuId| match self.board.cpus[cpu.index()].executes {
+            Some(thread) => format!("CPU {} ({})", cpu.0, system.name(thread)),
+            None => format!("CPU {} (idle)", cpu.0),
+        };
+        match action {
+            Action::Enter(cpu) => format!("CPU {} enters service", cpu.0),
+            Action::Kick(cpu) => format!("{}: the kick arrives", at(cpu)),
+            Action::Look(cpu) => format!("{}: a kick that nobody sent arrives", at(cpu)),
+            Action::Timer(cpu) => format!("{}: the timer fires", at(cpu)),
+            Action::Call(cpu, call) => {
+                let thread = self.board.cpus[cpu.index()].executes.map_or(0, ThreadId::index);
+                format!("{}: {:?}", at(cpu), system.model.tasks[thread].alphabet[call])
+            }
+            Action::Tick => "a tick passes".into(),
+            Action::Fail(cpu) => format!("{}: the machine fails: {:?}", at(cpu), system.model.fault),
+        }
+    }
+
+    /// What the CPUs do, in words.
+    pub fn situation(&self, system: &System) -> String {
+        let each = |cpu: CpuId| {
+            let state = &self.board.cpus[cpu.index()];
+            let runs = match state.executes {
+                Some(thread) => system.name(thread),
+                None if state.entered => "idle",
+                None => "off",
+            };
+            format!("{}: {runs}{}", cpu.0, if state.kicked { " (kicked)" } else { "" })
+        };
+        self.kernel.cpus().map(each).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Machine for Board {
+    const TRACE: bool = false;
+
+    fn now(&mut self) -> Instant {
+        self.now
+    }
+
+    fn registers(&mut self, thread: ThreadId) -> &mut Registers {
+        let executes = |(cpu, state): (usize, &BoardCpu)| cpu != self.here.index() && state.executes == Some(thread);
+        if self.cpus.iter().enumerate().any(executes) {
+            self.touched = Some(thread);
+        }
+        &mut self.registers[thread.index()]
+    }
+
+    fn map_doorbell(&mut self, _user: EngineUserId) {}
+
+    fn unmap_doorbell(&mut self, _user: EngineUserId) {}
+
+    fn engine_is_idle(&mut self, _user: EngineUserId) -> bool {
+        true
+    }
+
+    fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}
+
+    fn set_interrupt_enabled(&mut self, _interrupt: InterruptId, _enabled: bool) {}
+
+    fn trace(&mut self, _record: Record) {}
+
+    fn shutdown(&mut self, _code: u32) {}
+}
+
+/// Two 64-bit hashes of one stream, with different seeds and multipliers.
+struct Pair([u64; 2]);
+
+impl Pair {
+    const MULTIPLIERS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
+
+    fn new() -> Pair {
+        Pair([0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344])
+    }
+}
+
+impl Hasher for Pair {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        for (hash, multiplier) in self.0.iter_mut().zip(Pair::MULTIPLIERS) {
+            // A full product, folded: every bit of the word reaches every bit of the hash.
+            let product = u128::from(*hash ^ word).wrapping_mul(u128::from(multiplier));
+            *hash = (product as u64).rotate_left(23) ^ (product >> 64) as u64;
+        }
+    }
+
+    fn write_u8(&mut self, word: u8) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn write_u16(&mut self, word: u16) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0[0]
+    }
+}

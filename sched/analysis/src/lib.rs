@@ -1,0 +1,61 @@
+//! What can be proved of a task set before it runs: bounds on response times, cluster by cluster.
+//!
+//! A cluster's tasks, its CPUs and its policy go in; verdicts and bounds come out, each with the name of the
+//! test that gave it. Runs on the host only.
+//!
+//! Four principles:
+//!
+//! 1. **Exact.** Times are integers, quotients are rationals of any size. No decision rests on floating point,
+//!    so a verdict never depends on the order of a sum.
+//! 2. **Never wrong, sometimes silent.** A search that grows too long ends in [`uniprocessor::Unanswered`], a
+//!    test outside its assumptions in a `DoesNotApply`.
+//! 3. **What the kernel does is what is analysed.** Priority points come from `fusee_sched`, and ties count
+//!    against the task, because the kernel decides them by lateness.
+//! 4. **Each cluster alone.** Nothing here sees two clusters, locks, or accelerators. Blocking comes in as a
+//!    number, and suspension is not modelled.
+//!
+//! - [`task`]: tasks and clusters.
+//! - [`utilisation`]: sums of e / p, and the tests that need nothing else.
+//! - [`devi`]: tardiness under global EDF.
+//! - [`compliant`]: lateness under global EDF and FL, for any deadlines.
+//! - [`uniprocessor`]: exact tests for one CPU.
+//! - [`overheads`]: what the kernel itself costs.
+//! - [`report`]: all of it, for one cluster.
+#![forbid(unsafe_code)]
+
+pub mod compliant;
+pub mod devi;
+pub mod overheads;
+pub mod report;
+pub mod task;
+pub mod uniprocessor;
+pub mod utilisation;
+
+pub use overheads::{Locking, Overheads};
+pub use report::{Report, analyse};
+pub use task::{Cluster, Nonsense, Task};
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use num_traits::ToPrimitive;
+
+/// The fraction as the nearest number a printer can show. For the edge only: no decision may rest on it.
+#[must_use]
+pub fn approximate(value: &BigRational) -> f64 {
+    value.to_f64().unwrap_or(f64::NAN)
+}
+
+/// `value + whole`, without the search for common divisors that general addition makes: there are none.
+fn plus(value: &BigRational, whole: impl Into<BigInt>) -> BigRational {
+    BigRational::new_raw(value.numer() + value.denom() * whole.into(), value.denom().clone())
+}
+
+/// Which is larger, by two multiplications: fractions of thousands of digits make the general way slow.
+fn compare(one: &BigRational, other: &BigRational) -> std::cmp::Ordering {
+    (one.numer() * other.denom()).cmp(&(other.numer() * one.denom()))
+}
+
+/// A span as a fraction.
+fn whole(span: fusee_sched::time::Nanoseconds) -> BigRational {
+    BigRational::from_integer(span.0.into())
+}

@@ -1,0 +1,284 @@
+//! What the kernel itself costs: tasks are inflated until a plain test may ignore it.
+//!
+//! *Preemption-centric:* each job pays for the preemptions it causes, so that nobody else has to. Releases, and
+//! ticks if there are any, are interrupts that may hit any job; as virtual tasks of the highest priority they
+//! take a share of each CPU, and once more at each point where a job starts or resumes.
+//!
+//! In Fusee only a cluster's timekeeper serves releases. To charge them to all its CPUs is safe.
+//!
+//! Rounded against the task: execution times up to whole nanoseconds. Periods and deadlines stay whole.
+//!
+//! Not here: what a lock's waiters block for. It comes in as a number ([`Locking`]).
+//!
+//! # Source
+//! Brandenburg 2011; Elliott 2015, eq. 2.41, 2.47, 2.49 to 2.52.
+
+use std::fmt;
+
+use fusee_sched::time::Nanoseconds;
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use num_traits::{ToPrimitive, Zero};
+
+use crate::task::{Cluster, Task};
+use crate::utilisation::Utilisations;
+use crate::{plus, whole};
+
+/// Upper bounds on the kernel's costs. All may be zero.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Overheads {
+    /// Choosing the next job.
+    pub schedule: Nanoseconds,
+    /// The interrupt that releases a job.
+    pub release: Nanoseconds,
+    /// The periodic tick, if there is one.
+    pub tick: Nanoseconds,
+    /// Switching to another thread.
+    pub context_switch: Nanoseconds,
+    /// What a job loses by a preemption or migration, because its cache is cold.
+    pub cache_delay: Nanoseconds,
+    /// What it loses by an interrupt.
+    pub cache_interrupt: Nanoseconds,
+    /// From an event to its handler; takes no CPU time.
+    pub event_latency: Nanoseconds,
+    /// From one CPU's request to another's interrupt; takes no CPU time.
+    pub interprocessor_interrupt: Nanoseconds,
+    /// Entering the kernel by a call.
+    pub call_in: Nanoseconds,
+    /// Leaving it.
+    pub call_out: Nanoseconds,
+    /// Acquiring a lock nobody holds.
+    pub lock: Nanoseconds,
+    /// Releasing one.
+    pub unlock: Nanoseconds,
+    /// Time between ticks; zero: no ticks.
+    pub tick_period: Nanoseconds,
+}
+
+/// What a task's locks cost it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Locking {
+    /// Requests of each job.
+    pub requests: u32,
+    /// How long a job can be blocked in all, with critical sections as long as [`Overheads::section`] says.
+    pub blocking: Nanoseconds,
+}
+
+/// Why a task cannot pay for the kernel. Tasks are counted from zero.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Infeasible {
+    /// Interrupts leave no time for any task.
+    OnlyInterrupts,
+    /// Its period or deadline is not longer than the latency of its release.
+    TooShort {
+        /// Which.
+        task: usize,
+    },
+    /// It needs more than a CPU.
+    TooLong {
+        /// Which.
+        task: usize,
+    },
+}
+
+impl fmt::Display for Infeasible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Infeasible::OnlyInterrupts => write!(f, "interrupts leave no time for tasks"),
+            Infeasible::TooShort { task } => {
+                write!(f, "task {task}: its period or deadline is over before its release is handled")
+            }
+            Infeasible::TooLong { task } => write!(f, "task {task}: with overheads it needs more than a CPU"),
+        }
+    }
+}
+
+impl std::error::Error for Infeasible {}
+
+impl Overheads {
+    /// The cost called `name`, which is the name of its field.
+    pub fn by_name(&mut self, name: &str) -> Option<&mut Nanoseconds> {
+        Some(match name {
+            "schedule" => &mut self.schedule,
+            "release" => &mut self.release,
+            "tick" => &mut self.tick,
+            "context_switch" => &mut self.context_switch,
+            "cache_delay" => &mut self.cache_delay,
+            "cache_interrupt" => &mut self.cache_interrupt,
+            "event_latency" => &mut self.event_latency,
+            "interprocessor_interrupt" => &mut self.interprocessor_interrupt,
+            "call_in" => &mut self.call_in,
+            "call_out" => &mut self.call_out,
+            "lock" => &mut self.lock,
+            "unlock" => &mut self.unlock,
+            "tick_period" => &mut self.tick_period,
+            _ => return None,
+        })
+    }
+
+    /// How long a critical section of `length` can keep others waiting, if its holder can be preempted.
+    ///
+    /// # Source
+    /// Elliott 2015, eq. 2.47.
+    #[must_use]
+    pub fn section(&self, length: Nanoseconds) -> Nanoseconds {
+        let switches = sum(&[(2, self.schedule), (2, self.context_switch)]);
+        let calls = sum(&[(1, self.call_in), (1, self.call_out), (1, self.unlock), (1, self.interprocessor_interrupt)]);
+        length + switches + calls
+    }
+
+    /// What each request costs the job that makes it.
+    ///
+    /// # Source
+    /// Elliott 2015, eq. 2.49.
+    fn request(&self) -> Nanoseconds {
+        sum(&[
+            (2, self.call_in),
+            (2, self.call_out),
+            (1, self.lock),
+            (1, self.unlock),
+            (3, self.schedule),
+            (3, self.context_switch),
+            (2, self.cache_delay),
+            (1, self.interprocessor_interrupt),
+        ])
+    }
+}
+
+/// The sum of `count * span`; saturates, and then no period is long enough.
+fn sum(terms: &[(u64, Nanoseconds)]) -> Nanoseconds {
+    let spans = terms.iter().map(|(count, span)| Nanoseconds(span.0.saturating_mul(*count)));
+    spans.fold(Nanoseconds::ZERO, |sum, span| sum + span)
+}
+
+/// The cluster whose plain analysis holds for `cluster` on a kernel with these costs. Tasks without an entry in
+/// `locking` use no locks.
+///
+/// The new releases are `event_latency` later than the old ones, so that a response time is that much longer;
+/// lateness is the same.
+///
+/// # Errors
+/// What does not fit any more.
+///
+/// # Source
+/// Elliott 2015, eq. 2.41 and 2.50 to 2.52: steps 3 to 5.
+pub fn inflate(cluster: &Cluster, costs: &Overheads, locking: &[Locking]) -> Result<Cluster, Infeasible> {
+    let interrupt = costs.release + costs.cache_interrupt;
+    let releases: Vec<Task> = cluster.tasks().iter().map(|task| Task { execution: interrupt, ..*task }).collect();
+    let releases_share = Utilisations::of(&releases).total();
+    let (tick, tick_share) = match costs.tick_period.0 {
+        0 => (Nanoseconds::ZERO, BigRational::zero()),
+        period => {
+            let tick = costs.tick + costs.cache_interrupt;
+            (tick, BigRational::new(tick.0.into(), period.into()))
+        }
+    };
+    let interrupts = tick_share + releases_share;
+    let left = plus(&-&interrupts, 1);
+    if left <= BigRational::zero() {
+        return Err(Infeasible::OnlyInterrupts);
+    }
+    let at_once = BigInt::from(tick.0) + BigInt::from(interrupt.0) * releases.len();
+    let at_each_point = plus(&(whole(costs.event_latency) * interrupts), at_once) / &left;
+
+    let inflate = |(index, task): (usize, &Task)| {
+        let Locking { requests, blocking } = locking.get(index).copied().unwrap_or_default();
+        let switches = sum(&[(2, costs.schedule), (2, costs.context_switch), (1, costs.cache_delay)]);
+        let locks = sum(&[(u64::from(requests), costs.request())]);
+        let work = whole(task.execution + blocking + locks + switches) / &left;
+        let points = BigRational::from_integer((u64::from(requests) + 2).into()) * &at_each_point;
+        let execution = (work + points + whole(costs.interprocessor_interrupt)).ceil();
+        let latency = costs.event_latency;
+        if latency >= task.period || latency > task.deadline {
+            return Err(Infeasible::TooShort { task: index });
+        }
+        let period = task.period.saturating_sub(latency);
+        let execution = execution.to_integer().to_u64().filter(|execution| *execution <= period.0);
+        let execution = Nanoseconds(execution.ok_or(Infeasible::TooLong { task: index })?);
+        Ok(Task { execution, period, deadline: task.deadline.saturating_sub(latency), priority: task.priority })
+    };
+    let tasks = cluster.tasks().iter().enumerate().map(inflate).collect::<Result<Vec<Task>, Infeasible>>()?;
+    Ok(cluster.with_tasks(tasks))
+}
+
+#[cfg(test)]
+mod tests {
+    use fusee_sched::key::PolicyName;
+
+    use super::*;
+
+    fn cluster(triples: &[(u64, u64, u64)]) -> Cluster {
+        let task = |&(e, p, d): &(u64, u64, u64)| Task {
+            execution: Nanoseconds(e),
+            period: Nanoseconds(p),
+            deadline: Nanoseconds(d),
+            priority: 7,
+        };
+        Cluster::new(2, PolicyName::Edf, triples.iter().map(task).collect()).unwrap()
+    }
+
+    fn costs(list: &[(&str, u64)]) -> Overheads {
+        let mut costs = Overheads::default();
+        list.iter().for_each(|(name, cost)| *costs.by_name(name).unwrap() = Nanoseconds(*cost));
+        costs
+    }
+
+    fn triples(cluster: &Cluster) -> Vec<(u64, u64, u64)> {
+        cluster.tasks().iter().map(|task| (task.execution.0, task.period.0, task.deadline.0)).collect()
+    }
+
+    #[test]
+    fn a_kernel_that_costs_nothing_changes_nothing() {
+        let before = cluster(&[(3, 10, 8), (1 << 55, 1 << 56, 1 << 56)]);
+        assert_eq!(inflate(&before, &Overheads::default(), &[]), Ok(before));
+    }
+
+    /// Releases take 30 of 1000 and 30 of 2000: 0.045, so 0.955 is left. Each point where a job starts or resumes
+    /// costs (0.045 * 10 + 60) / 0.955 = 63.298... The first job then needs
+    /// (200 + 2 (5 + 7) + 11) / 0.955 + 2 * 63.298... + 4 = 376.67.
+    #[test]
+    fn a_tickless_kernel_is_paid_for_by_shares_points_and_switches() {
+        let costs = costs(&[
+            ("release", 20),
+            ("cache_interrupt", 10),
+            ("event_latency", 10),
+            ("schedule", 5),
+            ("context_switch", 7),
+            ("cache_delay", 11),
+            ("interprocessor_interrupt", 4),
+            ("tick", 1_000),
+        ]);
+        let inflated = inflate(&cluster(&[(200, 1_000, 900), (400, 2_000, 2_000)]), &costs, &[]).unwrap();
+        assert_eq!(triples(&inflated), [(377, 990, 890), (587, 1_990, 1_990)]);
+    }
+
+    /// A tick of 40 + 10 each 500 takes a tenth; releases cost 10 of 1000: 0.89 is left, and a point costs
+    /// (50 + 10) / 0.89. A job with two requests of 2 * 3 + 2 * 2 + 8 + 6 = 24 and blocking of 119 needs
+    /// (100 + 119 + 48) / 0.89 + 4 * 60 / 0.89 = 300 + 269.66.
+    #[test]
+    fn ticks_requests_and_blocking_are_paid_for_too() {
+        let costs = costs(&[
+            ("tick", 40),
+            ("tick_period", 500),
+            ("cache_interrupt", 10),
+            ("call_in", 3),
+            ("call_out", 2),
+            ("lock", 8),
+            ("unlock", 6),
+        ]);
+        let locking = [Locking { requests: 2, blocking: Nanoseconds(119) }];
+        let inflated = inflate(&cluster(&[(100, 1_000, 1_000)]), &costs, &locking).unwrap();
+        assert_eq!(triples(&inflated), [(570, 1_000, 1_000)]);
+        assert_eq!(costs.section(Nanoseconds(50)), Nanoseconds(50 + 3 + 2 + 6));
+    }
+
+    #[test]
+    fn what_cannot_pay_is_named() {
+        let tasks = cluster(&[(5, 100, 100), (50, 80, 20)]);
+        let refused = |list: &[(&str, u64)]| inflate(&tasks, &costs(list), &[]);
+        assert_eq!(refused(&[("release", 60)]), Err(Infeasible::OnlyInterrupts));
+        assert_eq!(refused(&[("event_latency", 21)]), Err(Infeasible::TooShort { task: 1 }));
+        assert_eq!(refused(&[("schedule", 16)]), Err(Infeasible::TooLong { task: 1 }));
+        assert_eq!(refused(&[("schedule", u64::MAX)]), Err(Infeasible::TooLong { task: 0 }));
+    }
+}

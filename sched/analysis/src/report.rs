@@ -1,0 +1,498 @@
+//! All that can be said of one cluster: which test gives what, and for each task the best bound with its cause.
+//!
+//! A task is *hard* if one of these proves that it misses no deadline:
+//!
+//! | Cluster | Proof |
+//! |---|---|
+//! | one CPU | its exact response time |
+//! | no more tasks than CPUs | its execution time |
+//! | global EDF | densities; compliant-vector analysis with lateness of at most zero |
+//! | global FL | compliant-vector analysis with lateness of at most zero |
+//! | global fixed priorities | none here: no bound at all |
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use num_traits::{Signed, Zero};
+
+use crate::compliant::{self, Compliant};
+use crate::devi::{self, DoesNotApply};
+use crate::overheads::{Infeasible, Locking, Overheads, inflate};
+use crate::task::{Cluster, Task};
+use crate::uniprocessor::{self, Response, Unanswered};
+use crate::utilisation::{self, Utilisations};
+use crate::{compare, plus, whole};
+use fusee_sched::key::PolicyName;
+use fusee_sched::time::Nanoseconds;
+
+/// Where a bound or verdict comes from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Test {
+    /// `U <= m` and each `u <= 1`.
+    Utilisation,
+    /// No more tasks than CPUs.
+    OwnCpu,
+    /// The processor-demand criterion, exact.
+    Demand,
+    /// Response times under EDF, exact.
+    DeadlineResponse,
+    /// Response times under fixed priorities, exact.
+    FixedPriorityResponse,
+    /// The hyperbolic bound.
+    Hyperbolic,
+    /// Liu and Layland's bound.
+    LiuLayland,
+    /// Densities under global EDF.
+    Density,
+    /// Devi and Anderson's tardiness.
+    Devi,
+    /// Compliant-vector analysis as printed.
+    Printed,
+    /// The same, with the earliest priority point moved to zero.
+    Tightest,
+}
+
+impl Test {
+    /// Its name in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Test::Utilisation => "utilisation",
+            Test::OwnCpu => "a CPU each",
+            Test::Demand => "processor demand",
+            Test::DeadlineResponse => "response times",
+            Test::FixedPriorityResponse => "response times",
+            Test::Hyperbolic => "hyperbolic",
+            Test::LiuLayland => "Liu-Layland",
+            Test::Density => "density",
+            Test::Devi => "Devi-Anderson",
+            Test::Printed => "CVA",
+            Test::Tightest => "CVA, shifted",
+        }
+    }
+}
+
+/// What a test says of all tasks together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// No deadline is ever missed.
+    Proved,
+    /// Tardiness is bounded.
+    Bounded,
+    /// Some run misses a deadline.
+    Misses,
+    /// The work is no more than the CPUs can do: no promise yet.
+    Fits,
+    /// Work piles up without limit.
+    Overload,
+    /// Nothing: the test is only sufficient.
+    Silent,
+    /// Nothing: the search grew too long.
+    GaveUp,
+    /// Nothing: the tasks or the policy are not of its kind.
+    DoesNotApply,
+}
+
+impl Verdict {
+    /// Its words in tables.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Proved => "no deadline is missed",
+            Verdict::Bounded => "tardiness is bounded",
+            Verdict::Misses => "deadlines can be missed",
+            Verdict::Fits => "fits",
+            Verdict::Overload => "overload",
+            Verdict::Silent => "proves nothing",
+            Verdict::GaveUp => "gave up",
+            Verdict::DoesNotApply => "does not apply",
+        }
+    }
+
+    fn proved_if(proved: bool, otherwise: Verdict) -> Verdict {
+        if proved { Verdict::Proved } else { otherwise }
+    }
+}
+
+/// The largest contribution to a bound.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Term {
+    /// The task's own execution.
+    Execution,
+    /// Work of others that comes first.
+    Interference {
+        /// The task with the largest part of it.
+        largest: usize,
+    },
+    /// Global: work pending when all CPUs become busy.
+    CarriedIn,
+    /// Global: how much earlier the priority points of other tasks can be.
+    PriorityPoint,
+    /// The kernel's own costs.
+    Overheads,
+    /// Waiting for locks.
+    Blocking,
+}
+
+impl Term {
+    /// Its words in tables.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Term::Execution => "execution",
+            Term::Interference { .. } => "others",
+            Term::CarriedIn => "carried-in work",
+            Term::PriorityPoint => "late priority point",
+            Term::Overheads => "overheads",
+            Term::Blocking => "blocking",
+        }
+    }
+}
+
+/// A bound, in nanoseconds.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Bound {
+    /// From release to completion.
+    pub response: BigRational,
+    /// From deadline to completion; negative: how much sooner.
+    pub lateness: BigRational,
+    /// What gave it.
+    pub test: Test,
+    /// What it is mostly made of.
+    pub dominating: Term,
+}
+
+impl Bound {
+    /// Lateness, but at least zero.
+    #[must_use]
+    pub fn tardiness(&self) -> BigRational {
+        if self.lateness.is_positive() { self.lateness.clone() } else { BigRational::zero() }
+    }
+
+    /// What is left until the deadline; negative if the bound is later.
+    #[must_use]
+    pub fn slack(&self) -> BigRational {
+        -&self.lateness
+    }
+}
+
+/// Whether a task may be called hard.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Hard {
+    /// It misses no deadline.
+    Proved,
+    /// It may, as far as we know.
+    NotProved(Reason),
+}
+
+/// Why a task may not be called hard.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reason {
+    /// Some run misses its deadline: the test is exact.
+    Misses,
+    /// The bound is later than its deadline; the truth may be earlier.
+    BoundTooLate,
+    /// Work piles up without limit.
+    Overload,
+    /// The search grew too long.
+    GaveUp,
+    /// No test here is made for fixed priorities on several CPUs.
+    NoTest,
+}
+
+impl Reason {
+    /// Its words in tables.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Reason::Misses => "some run misses its deadline",
+            Reason::BoundTooLate => "its bound is later than its deadline",
+            Reason::Overload => "overload",
+            Reason::GaveUp => "the search grew too long",
+            Reason::NoTest => "no test for fixed priorities on several CPUs",
+        }
+    }
+}
+
+/// What is known of one task.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TaskReport {
+    /// The best bound, if there is one.
+    pub bound: Option<Bound>,
+    /// Whether it may be called hard.
+    pub hard: Hard,
+    /// Devi and Anderson's bound on tardiness, where it applies.
+    pub devi_tardiness: Option<BigRational>,
+    /// The bound on lateness by compliant-vector analysis as printed, under EDF and FL.
+    pub printed_lateness: Option<BigRational>,
+}
+
+/// What is known of one cluster.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Report {
+    /// The sum of e / p, overheads and blocking included.
+    pub utilisation: BigRational,
+    /// Whether tardiness is bounded; `None`: no test says.
+    pub bounded: Option<bool>,
+    /// All tests that were made.
+    pub tests: Vec<(Test, Verdict)>,
+    /// By task.
+    pub tasks: Vec<TaskReport>,
+}
+
+impl Report {
+    /// Whether no task misses a deadline.
+    #[must_use]
+    pub fn is_hard(&self) -> bool {
+        self.tasks.iter().all(|task| task.hard == Hard::Proved)
+    }
+}
+
+/// Analyses `cluster` on a kernel with these costs. Tasks without an entry in `locking` use no locks.
+///
+/// # Errors
+/// Which task cannot pay for the kernel.
+pub fn analyse(cluster: &Cluster, overheads: &Overheads, locking: &[Locking]) -> Result<Report, Infeasible> {
+    let inflated = match (*overheads == Overheads::default(), locking) {
+        (true, []) => cluster.clone(),
+        _ => inflate(cluster, overheads, locking)?,
+    };
+    let shares = Utilisations::of(inflated.tasks());
+    let mut study = Study { original: cluster, cluster: &inflated, shares: &shares, locking, tests: Vec::new() };
+    let fits = shares.fit(inflated.cpus());
+    study.tests.push((Test::Utilisation, if fits { Verdict::Fits } else { Verdict::Overload }));
+    let own_cpus = inflated.tasks().len() <= inflated.cpus() as usize;
+    let mut tasks = match (own_cpus, inflated.cpus(), inflated.policy()) {
+        (true, ..) => study.own_cpus(),
+        (_, 1, PolicyName::Edf | PolicyName::Fl) => study.deadlines_on_one_cpu(),
+        (_, 1, _) => study.priorities_on_one_cpu(),
+        (.., PolicyName::Edf | PolicyName::Fl) => study.deadlines_on_several_cpus(),
+        _ => study.priorities_on_several_cpus(),
+    };
+    study.literature(&mut tasks);
+    let bounded = match tasks.iter().all(|task| task.bound.is_some()) {
+        true => Some(true),
+        false if !fits => Some(false),
+        // All we have are searches that gave up, or no test at all.
+        false => (inflated.cpus() == 1).then_some(true),
+    };
+    // Releases moved by the latency of events: responses count from the real ones.
+    for bound in tasks.iter_mut().filter_map(|task| task.bound.as_mut()) {
+        bound.response = plus(&bound.response, overheads.event_latency.0);
+    }
+    Ok(Report { utilisation: shares.total(), bounded, tests: study.tests, tasks })
+}
+
+/// One cluster under analysis.
+struct Study<'a> {
+    original: &'a Cluster,
+    cluster: &'a Cluster,
+    shares: &'a Utilisations,
+    locking: &'a [Locking],
+    tests: Vec<(Test, Verdict)>,
+}
+
+/// A bound before it is compared with others: response, test, and what it is made of.
+type Candidate = (BigRational, Test, Term);
+
+//--- The cases
+
+impl Study<'_> {
+    fn own_cpus(&mut self) -> Vec<TaskReport> {
+        let tasks = self.cluster.tasks();
+        let reports: Vec<TaskReport> = (0..tasks.len())
+            .map(|index| match tasks[index].execution <= tasks[index].period {
+                true => {
+                    let term = self.dominating(index, &[]);
+                    self.task(index, Some((whole(tasks[index].execution), Test::OwnCpu, term)), Reason::Misses)
+                }
+                false => self.task(index, None, Reason::Overload),
+            })
+            .collect();
+        self.conclude(Test::OwnCpu, &reports);
+        reports
+    }
+
+    fn deadlines_on_one_cpu(&mut self) -> Vec<TaskReport> {
+        let tasks = self.cluster.tasks();
+        let demand = uniprocessor::meets_demand(tasks);
+        self.tests.push((
+            Test::Demand,
+            match demand {
+                Ok(proved) => Verdict::proved_if(proved, Verdict::Misses),
+                Err(_) => Verdict::GaveUp,
+            },
+        ));
+        match uniprocessor::deadline_responses(tasks) {
+            Ok(responses) => {
+                let reports: Vec<TaskReport> = (0..tasks.len())
+                    .map(|index| {
+                        let candidate = self.exact(index, &responses[index], Test::DeadlineResponse);
+                        self.task(index, Some(candidate), Reason::Misses)
+                    })
+                    .collect();
+                self.conclude(Test::DeadlineResponse, &reports);
+                reports
+            }
+            Err(Unanswered::Unbounded) => self.without_bounds(Reason::Overload),
+            Err(Unanswered::GaveUp) => {
+                self.tests.push((Test::DeadlineResponse, Verdict::GaveUp));
+                self.best_of_bounds(demand == Ok(true), Test::Demand)
+            }
+        }
+    }
+
+    fn priorities_on_one_cpu(&mut self) -> Vec<TaskReport> {
+        let (tasks, policy) = (self.cluster.tasks(), self.cluster.policy());
+        let reports: Vec<TaskReport> = (0..tasks.len())
+            .map(|index| match uniprocessor::fixed_priority_response(tasks, policy, index) {
+                Ok(response) => {
+                    let candidate = self.exact(index, &response, Test::FixedPriorityResponse);
+                    self.task(index, Some(candidate), Reason::Misses)
+                }
+                Err(Unanswered::Unbounded) => self.task(index, None, Reason::Overload),
+                Err(Unanswered::GaveUp) => self.task(index, None, Reason::GaveUp),
+            })
+            .collect();
+        self.conclude(Test::FixedPriorityResponse, &reports);
+        reports
+    }
+
+    fn deadlines_on_several_cpus(&mut self) -> Vec<TaskReport> {
+        let is_dense = match self.cluster.policy() {
+            PolicyName::Edf => utilisation::density(self.cluster),
+            _ => None,
+        };
+        self.tests.push((
+            Test::Density,
+            is_dense.map_or(Verdict::DoesNotApply, |proved| Verdict::proved_if(proved, Verdict::Silent)),
+        ));
+        self.best_of_bounds(is_dense == Some(true), Test::Density)
+    }
+
+    fn priorities_on_several_cpus(&mut self) -> Vec<TaskReport> {
+        match self.shares.fit(self.cluster.cpus()) {
+            true => self.without_bounds(Reason::NoTest),
+            false => self.without_bounds(Reason::Overload),
+        }
+    }
+
+    /// Global bounds, which also hold on one CPU; and the deadlines themselves, if `by` proved them all.
+    fn best_of_bounds(&mut self, all_meet: bool, by: Test) -> Vec<TaskReport> {
+        let Some(bounds) = compliant::tightest(self.cluster, self.shares, self.original.scheduled()) else {
+            return self.without_bounds(Reason::Overload);
+        };
+        let proved = !bounds.lateness(self.cluster.tasks()).iter().any(Signed::is_positive);
+        self.tests.push((Test::Tightest, Verdict::proved_if(proved, Verdict::Bounded)));
+        let tardiness = devi::tardiness(self.cluster, self.shares).ok();
+        let cpus = BigInt::from(self.cluster.cpus());
+        let (early, carried) = (&bounds.fixed_point - &bounds.carried_in, &bounds.carried_in / &cpus);
+        let shared = (early / cpus, carried);
+        (0..self.cluster.tasks().len())
+            .map(|index| {
+                let deadline = self.cluster.tasks()[index].deadline;
+                let term = self.compliant_term(index, &bounds, &shared);
+                let devi = tardiness.as_ref().map(|all| (plus(&all[index], deadline.0), Test::Devi, Term::CarriedIn));
+                let met = all_meet.then_some((whole(deadline), by, Term::PriorityPoint));
+                let candidates = [Some((bounds.responses[index].clone(), Test::Tightest, term)), met, devi];
+                let best = candidates.into_iter().flatten().min_by(|one, other| compare(&one.0, &other.0));
+                self.task(index, best, Reason::BoundTooLate)
+            })
+            .collect()
+    }
+
+    fn without_bounds(&self, reason: Reason) -> Vec<TaskReport> {
+        (0..self.cluster.tasks().len()).map(|index| self.task(index, None, reason)).collect()
+    }
+
+    /// The bounds people compare with, and tests that say less than those above.
+    fn literature(&mut self, reports: &mut [TaskReport]) {
+        let tasks = self.cluster.tasks();
+        let is_implicit = tasks.iter().all(|task| task.deadline == task.period);
+        match self.cluster.policy() {
+            PolicyName::Rm if is_implicit && self.cluster.cpus() == 1 => {
+                for (test, proved) in [
+                    (Test::Hyperbolic, utilisation::hyperbolic(tasks)),
+                    (Test::LiuLayland, utilisation::liu_layland(tasks)),
+                ] {
+                    self.tests.push((test, Verdict::proved_if(proved, Verdict::Silent)));
+                }
+            }
+            PolicyName::Edf | PolicyName::Fl => {
+                let devi = devi::tardiness(self.cluster, self.shares);
+                self.tests.push((
+                    Test::Devi,
+                    match &devi {
+                        Ok(all) => Verdict::proved_if(all.iter().all(Zero::is_zero), Verdict::Bounded),
+                        Err(DoesNotApply::Overutilised) => Verdict::Overload,
+                        Err(_) => Verdict::DoesNotApply,
+                    },
+                ));
+                for (report, tardiness) in reports.iter_mut().zip(devi.into_iter().flatten()) {
+                    report.devi_tardiness = Some(tardiness);
+                }
+                let Some(printed) = compliant::textbook(self.cluster, self.shares) else { return };
+                let lateness = printed.lateness(tasks);
+                let proved = !lateness.iter().any(Signed::is_positive);
+                self.tests.push((Test::Printed, Verdict::proved_if(proved, Verdict::Bounded)));
+                for (report, lateness) in reports.iter_mut().zip(lateness) {
+                    report.printed_lateness = Some(lateness);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+//--- From candidates to reports
+
+impl Study<'_> {
+    fn exact(&self, index: usize, response: &Response, test: Test) -> Candidate {
+        let others = response.largest.map(|largest| (Term::Interference { largest }, whole(response.interference)));
+        (whole(response.longest), test, self.dominating(index, others.as_slice()))
+    }
+
+    fn task(&self, index: usize, best: Option<Candidate>, reason: Reason) -> TaskReport {
+        let deadline = BigInt::from(self.cluster.tasks()[index].deadline.0);
+        let bound = best.map(|(response, test, dominating)| {
+            let lateness = plus(&response, -deadline);
+            Bound { response, lateness, test, dominating }
+        });
+        let is_met = bound.as_ref().is_some_and(|bound| !bound.lateness.is_positive());
+        let hard = if is_met { Hard::Proved } else { Hard::NotProved(reason) };
+        TaskReport { bound, hard, devi_tardiness: None, printed_lateness: None }
+    }
+
+    /// Files the verdict that follows from the reports that `test`, which is exact, gave.
+    fn conclude(&mut self, test: Test, reports: &[TaskReport]) {
+        let reason = |reason| reports.iter().any(|report| report.hard == Hard::NotProved(reason));
+        let verdict = match () {
+            () if reason(Reason::Overload) => Verdict::Overload,
+            () if reason(Reason::GaveUp) => Verdict::GaveUp,
+            () if reports.iter().all(|report| report.hard == Hard::Proved) => Verdict::Proved,
+            () => Verdict::Misses,
+        };
+        self.tests.push((test, verdict));
+    }
+
+    /// The largest of `others` and of what the task's own execution consists of.
+    fn dominating(&self, index: usize, others: &[(Term, BigRational)]) -> Term {
+        let (before, after): (Task, Task) = (self.original.tasks()[index], self.cluster.tasks()[index]);
+        let blocking = self.locking.get(index).map_or(Nanoseconds::ZERO, |locking| locking.blocking);
+        let costs = after.execution.saturating_sub(before.execution).saturating_sub(blocking);
+        let own = [(Term::Overheads, costs), (Term::Blocking, blocking), (Term::Execution, before.execution)];
+        let own = own.map(|(term, span)| (term, whole(span)));
+        let all = own.iter().chain(others);
+        all.max_by(|one, other| compare(&one.1, &other.1)).map_or(Term::Execution, |(term, _)| *term)
+    }
+
+    /// `shared`: what early work and carried-in work add to the bounds of all tasks.
+    fn compliant_term(&self, index: usize, bounds: &Compliant, shared: &(BigRational, BigRational)) -> Term {
+        let point = BigRational::new(bounds.points[index].into(), self.cluster.cpus().into());
+        let mut others = vec![(Term::CarriedIn, shared.1.clone()), (Term::PriorityPoint, point)];
+        let each = bounds.early.iter().enumerate().filter(|(other, work)| *other != index && work.is_positive());
+        if let Some((largest, _)) = each.max_by(|one, other| one.1.cmp(other.1)) {
+            others.push((Term::Interference { largest }, shared.0.clone()));
+        }
+        self.dominating(index, &others)
+    }
+}

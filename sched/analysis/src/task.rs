@@ -1,0 +1,173 @@
+//! Tasks and clusters, checked once.
+//!
+//! # Invariants
+//!
+//! 1. A [`Cluster`] has a CPU; its tasks have execution times and periods above zero.
+//! 2. No time in it is longer than [`LONGEST`]. With that, all integer arithmetic of this crate fits its types.
+
+use std::fmt;
+
+use fusee_sched::key::{PolicyName, TaskParameters};
+use fusee_sched::time::Nanoseconds;
+
+/// The longest time that is analysed: 2^56 ns, more than two years; what the scheduler's FL can order.
+pub const LONGEST: Nanoseconds = fusee_sched::key::FAIR_LATENESS_OFFSET;
+
+/// One sporadic task. Its deadline may be shorter than, equal to or longer than its period.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Task {
+    /// Worst-case execution time `e`.
+    pub execution: Nanoseconds,
+    /// Least time between releases `p`.
+    pub period: Nanoseconds,
+    /// Relative deadline `d`.
+    pub deadline: Nanoseconds,
+    /// Priority by decree: 1 is the most urgent. Only FP looks at it.
+    pub priority: u32,
+}
+
+impl Task {
+    /// What a policy may look at, in a cluster of `cpus`.
+    #[must_use]
+    pub fn parameters(&self, cpus: u32) -> TaskParameters {
+        let Task { execution, period, deadline, priority } = *self;
+        TaskParameters { execution, period, deadline, priority, cpus }
+    }
+}
+
+/// Tasks that share CPUs and one queue.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Cluster {
+    cpus: u32,
+    policy: PolicyName,
+    tasks: Vec<Task>,
+    /// The tasks as the policy sees them.
+    scheduled: Vec<Task>,
+}
+
+impl Cluster {
+    /// Checks and keeps a cluster.
+    ///
+    /// # Errors
+    /// The first value no cluster can have.
+    pub fn new(cpus: u32, policy: PolicyName, tasks: Vec<Task>) -> Result<Cluster, Nonsense> {
+        if cpus == 0 {
+            return Err(Nonsense::NoCpus);
+        }
+        for (task, one) in tasks.iter().enumerate() {
+            let longest = one.execution.max(one.period).max(one.deadline);
+            match () {
+                () if one.execution == Nanoseconds::ZERO => return Err(Nonsense::NoExecution { task }),
+                () if one.period == Nanoseconds::ZERO => return Err(Nonsense::NoPeriod { task }),
+                () if longest > LONGEST => return Err(Nonsense::TooLong { task, time: longest }),
+                () => {}
+            }
+        }
+        let scheduled = tasks.clone();
+        Ok(Cluster { cpus, policy, tasks, scheduled })
+    }
+
+    /// The same cluster, whose policy is told these execution times: where budgets are enforced, a job may execute
+    /// for its budget, but FL computes priority points from what is expected of it. One for each task; tasks without
+    /// one keep theirs.
+    #[must_use]
+    pub fn expecting(mut self, executions: &[Nanoseconds]) -> Cluster {
+        for (task, execution) in self.scheduled.iter_mut().zip(executions) {
+            task.execution = *execution;
+        }
+        self
+    }
+
+    /// The same cluster with other tasks, which must keep the invariants.
+    pub(crate) fn with_tasks(&self, tasks: Vec<Task>) -> Cluster {
+        Cluster { tasks, scheduled: self.scheduled.clone(), ..*self }
+    }
+
+    /// Its CPUs `m`, at least one.
+    #[must_use]
+    pub fn cpus(&self) -> u32 {
+        self.cpus
+    }
+
+    /// What orders its jobs.
+    #[must_use]
+    pub fn policy(&self) -> PolicyName {
+        self.policy
+    }
+
+    /// Its tasks.
+    #[must_use]
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    /// Its tasks as the policy sees them.
+    pub(crate) fn scheduled(&self) -> &[Task] {
+        &self.scheduled
+    }
+
+    /// Whether jobs are ordered by their deadlines. FL on one CPU is EDF.
+    #[must_use]
+    pub fn is_earliest_deadline_first(&self) -> bool {
+        self.policy == PolicyName::Edf || (self.policy == PolicyName::Fl && self.cpus == 1)
+    }
+}
+
+/// Why something is no cluster. Tasks are counted from zero.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Nonsense {
+    /// No CPUs.
+    NoCpus,
+    /// A task that never computes.
+    NoExecution {
+        /// Which.
+        task: usize,
+    },
+    /// A task released infinitely often.
+    NoPeriod {
+        /// Which.
+        task: usize,
+    },
+    /// A time beyond [`LONGEST`].
+    TooLong {
+        /// Whose.
+        task: usize,
+        /// The time.
+        time: Nanoseconds,
+    },
+}
+
+impl fmt::Display for Nonsense {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Nonsense::NoCpus => write!(f, "a cluster needs a CPU"),
+            Nonsense::NoExecution { task } => write!(f, "task {task}: its execution time is zero"),
+            Nonsense::NoPeriod { task } => write!(f, "task {task}: its period is zero"),
+            Nonsense::TooLong { task, time } => {
+                write!(f, "task {task}: {} ns is longer than {} ns", time.0, LONGEST.0)
+            }
+        }
+    }
+}
+
+impl std::error::Error for Nonsense {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(execution: u64, period: u64) -> Result<Cluster, Nonsense> {
+        let (execution, period) = (Nanoseconds(execution), Nanoseconds(period));
+        Cluster::new(1, PolicyName::Edf, vec![Task { execution, period, deadline: period, priority: 1 }])
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_name() {
+        assert_eq!(Cluster::new(0, PolicyName::Edf, Vec::new()), Err(Nonsense::NoCpus));
+        assert_eq!(one(0, 5), Err(Nonsense::NoExecution { task: 0 }));
+        assert_eq!(one(5, 0), Err(Nonsense::NoPeriod { task: 0 }));
+        let time = Nanoseconds(LONGEST.0 + 1);
+        assert_eq!(one(5, time.0), Err(Nonsense::TooLong { task: 0, time }));
+        assert!(one(LONGEST.0, LONGEST.0).is_ok());
+    }
+}

@@ -1,0 +1,155 @@
+#![allow(missing_docs)]
+//! Paths of the kernel that take time: who waits, who pays, and that nothing changes when they take none.
+
+use std::path::Path;
+
+use fusee_abi::trace::{Event, Ledger, Record};
+use fusee_manifest::trace::Trace;
+use fusee_manifest::{Manifest, PolicyName};
+use fusee_simulator::workload::{Generator, Platform, Source};
+use fusee_simulator::{Checks, Options, Overheads, Report, simulate_observed, simulate_with};
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+
+const COSTS: Overheads = Overheads {
+    release: 3_000,
+    schedule: 5_000,
+    context_switch: 4_000,
+    call_in: 1_000,
+    call_out: 1_000,
+    interrupt: 7_000,
+    interprocessor_interrupt: 11_000,
+};
+
+fn run(text: &str, overheads: Overheads) -> Report {
+    let manifest = Manifest::parse(Path::new("overheads.toml"), text).unwrap_or_else(|error| panic!("{error}"));
+    let options = Options { overheads, ..Options::default() };
+    simulate_with(&manifest, &options, 1_000 * MS).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn events(report: &Report, event: Event, thread: u16) -> Vec<u64> {
+    let wanted = |record: &&Record| record.event == event as u8 && record.thread == thread;
+    report.records.iter().filter(wanted).map(|record| record.time).collect()
+}
+
+const ONE_TASK: &str = r#"
+[system]
+name = "one"
+board = "virt"
+cpus = 1
+start = "10ms"
+
+[tasks.only]
+script = ["burn 2ms"]
+period = "10ms"
+budget = "4ms"
+
+[tasks.end]
+script = ["sleep 96ms", "shutdown"]
+period = "1s"
+deadline = "500ms"
+budget = "10ms"
+handles = { system = "system: shutdown" }
+"#;
+
+/// The timer of a release is an interrupt, a look at the plan, a release and a switch; the call that ends the job
+/// is complete once the kernel has looked.
+#[test]
+fn a_response_is_longer_by_the_paths_that_are_on_its_way() {
+    let report = run(ONE_TASK, COSTS);
+    let complete = events(&report, Event::Complete, 1);
+    // From its second job on nobody else is released.
+    assert_eq!(complete[1], 20 * MS + 7_000 + 5_000 + 3_000 + 4_000 + 2 * MS + 2_000 + 5_000);
+}
+
+#[test]
+fn interrupts_are_the_kernels_own_and_calls_and_switches_are_their_tasks() {
+    let report = run(ONE_TASK, COSTS);
+    let ledgers = Trace::from_records(report.records.clone()).ledgers();
+    let amount = |ledger: Ledger, index: u16| ledgers[&(ledger as u16, index)];
+    assert_eq!(report.exit, Some(0));
+    // Each job: 2 ms, a switch and its last call, which reads the clock after the look.
+    let jobs = events(&report, Event::Complete, 1).len() as u64;
+    let started = amount(Ledger::Charged, 0) - jobs * (2 * MS + 4_000 + 2_000 + 5_000);
+    assert_eq!(started, 4_000 + 2_000 + 5_000, "its first call");
+    // Interrupts: each release, and the end of the sleep.
+    let kernel = amount(Ledger::Kernel, 0);
+    assert!(kernel >= jobs * (7_000 + 5_000 + 3_000), "{kernel}");
+    let sum = amount(Ledger::CpuCharged, 0) + kernel + amount(Ledger::IdleTime, 0);
+    assert_eq!(sum, amount(Ledger::Uptime, 0));
+}
+
+const TWO_CPUS: &str = r#"
+[system]
+name = "two"
+board = "virt"
+cpus = 2
+start = "10ms"
+
+[tasks.first]
+script = ["burn 5ms"]
+period = "20ms"
+budget = "6ms"
+
+[tasks.second]
+script = ["burn 5ms"]
+period = "20ms"
+phase = "1ms"
+budget = "6ms"
+"#;
+
+/// The first CPU handles the second task's release and goes on with its own; the other CPU hears of it by a kick.
+#[test]
+fn a_kicked_cpu_switches_once_the_kick_has_arrived_and_the_kernel_has_looked() {
+    let switches = |overheads| {
+        let report = run(TWO_CPUS, overheads);
+        let on_second = |record: &&Record| record.event == Event::SwitchTo as u8 && record.cpu == 1;
+        let times = report.records.iter().filter(on_second).map(|record| record.time);
+        times.filter(|time| *time >= 10 * MS).take(2).collect::<Vec<u64>>()
+    };
+    assert_eq!(switches(Overheads::NONE), [11 * MS, 31 * MS]);
+    // The trap of the release, the kick on its way, and the kick's own trap.
+    let late = 7_000 + 5_000 + 3_000 + 11_000 + 7_000 + 5_000;
+    assert_eq!(switches(COSTS), [11 * MS + late, 31 * MS + late]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// All invariants of the kernel are checked after every trap.
+    #[test]
+    fn the_kernel_sees_time_go_forward_whatever_its_paths_cost(
+        seed: u64,
+        policy in prop::sample::select(PolicyName::ALL.to_vec()),
+        clusters in prop::sample::select(vec![vec![1], vec![2], vec![2, 1], vec![4]]),
+        costs in prop::array::uniform6(prop::sample::select(vec![0u64, 1, 700, 40_000])),
+    ) {
+        let [release, schedule, context_switch, call_in, interrupt, interprocessor_interrupt] = costs;
+        let call_out = call_in;
+        let overheads =
+            Overheads { release, schedule, context_switch, call_in, call_out, interrupt, interprocessor_interrupt };
+        let words = Generator::parse("uunifast,n=8,u=1.2,deadlines=arbitrary").map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let set = words.generate(&mut Source::new(seed, 0)).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let manifest = set.system(&Platform { clusters, policy, overheads }).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let (mut last, mut forward) = (0, true);
+        let options = Options { overheads, checks: Checks::Traps, ..Options::default() };
+        let report = simulate_observed(&manifest, &options, 100 * MS, &mut |record| {
+            forward &= last <= record.time;
+            last = record.time;
+        });
+        prop_assert!(report.is_ok(), "{report:?}");
+        prop_assert!(forward);
+    }
+
+    #[test]
+    fn costs_of_zero_change_nothing(seed: u64) {
+        let words = Generator::parse("uunifast,n=6,u=1.5").map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let set = words.generate(&mut Source::new(seed, 0)).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let overheads = Overheads::parse("release = 0\nschedule = 0\ncall_in = \"0ns\"").map_err(TestCaseError::fail)?;
+        let platform = Platform { clusters: vec![2], policy: PolicyName::Fl, overheads };
+        let manifest = set.system(&platform).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let records = |options: &Options| simulate_with(&manifest, options, 100 * MS).map(|report| report.records).ok();
+        prop_assert_eq!(records(&Options { overheads, ..Options::default() }), records(&Options::default()));
+    }
+}

@@ -1,0 +1,359 @@
+//! `cargo xtask analyze`: what can be proved of a system, or of task sets, before they run.
+//!
+//! Analyses each cluster by itself, with the tests of `fusee_sched_analysis`; prints tables, or JSON for scripts.
+//! It does not pass if a cluster is overloaded, a task cannot pay for the kernel, or a task is called hard and is
+//! not proved. Floating point is used to print, and for nothing else.
+//!
+//! Not here: reading task sets (`task_set`), reading manifests (`tools/manifest`).
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use fusee_manifest::{Manifest, Resolved, Time, Variant, admission};
+use fusee_sched::key::PolicyName;
+use fusee_sched::time::Nanoseconds;
+use fusee_sched_analysis::report::{Hard, TaskReport, Term};
+use fusee_sched_analysis::utilisation::Utilisations;
+use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse, approximate};
+use num_rational::BigRational;
+use serde_json::{Value, json};
+
+use crate::report;
+use crate::system;
+use crate::task_set::{self, NamedTask, TaskSet};
+
+/// What to analyse, and how.
+#[derive(Args)]
+pub struct AnalyzeArguments {
+    /// A manifest (`.toml`), or task sets as JSON, in microseconds; `-` reads JSON from standard input.
+    source: PathBuf,
+    /// CPUs of task sets; before what they say themselves.
+    #[arg(long)]
+    cpus: Option<u32>,
+    /// Policy of all clusters: EDF, FL, RM, DM or FP; before what is written. [default for JSON: EDF]
+    #[arg(long, value_parser = policy)]
+    policy: Option<PolicyName>,
+    /// CPUs of each cluster, such as `2,1`; tasks are spread over them, worst fit by decreasing utilisation.
+    #[arg(long, value_delimiter = ',')]
+    clusters: Option<Vec<u32>>,
+    /// What the kernel costs: a TOML file with nanoseconds.
+    #[arg(long)]
+    overheads: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn policy(name: &str) -> Result<PolicyName, String> {
+    PolicyName::from_name(name).ok_or_else(|| "there are EDF, FL, RM, DM and FP".to_owned())
+}
+
+/// A cluster with the names of its tasks.
+struct NamedCluster {
+    name: String,
+    cluster: Cluster,
+    /// In the order of the cluster's tasks.
+    tasks: Vec<NamedTask>,
+}
+
+/// One system or task set, divided into clusters.
+struct Subject {
+    /// What to call it; empty if there is only one.
+    name: String,
+    clusters: Vec<NamedCluster>,
+}
+
+/// Analyses what the arguments name, and prints it; `false`: something does not hold.
+pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
+    let overheads = match &arguments.overheads {
+        Some(path) => read_overheads(path)?,
+        None => Overheads::default(),
+    };
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut good = true;
+    let mut first = true;
+    let mut each = |subject: Subject| -> Result<()> {
+        let reports: Vec<_> = subject.clusters.iter().map(|one| analyse(&one.cluster, &overheads, &[])).collect();
+        good &= subject.clusters.iter().zip(&reports).all(|(cluster, report)| holds(cluster, report.as_ref().ok()));
+        let reports = subject.clusters.iter().zip(&reports);
+        if arguments.json {
+            write!(out, "{}{}", if first { "[\n" } else { ",\n" }, json(reports))?;
+        } else {
+            if !subject.name.is_empty() {
+                writeln!(out, "{}\n", subject.name)?;
+            }
+            for (cluster, report) in reports {
+                match report {
+                    Ok(report) => writeln!(out, "{}", text(cluster, report))?,
+                    Err(why) => writeln!(out, "{}: {why}\n", cluster.name)?,
+                }
+            }
+        }
+        first = false;
+        Ok(())
+    };
+    if arguments.source.extension().is_some_and(|extension| extension == "toml") {
+        each(of_manifest(arguments)?)?;
+    } else {
+        let sets = task_set::read(&arguments.source)?;
+        let several = sets.len() > 1;
+        for (index, set) in sets.into_iter().enumerate() {
+            each(of_set(arguments, several, index, set).with_context(|| format!("set {index}"))?)?;
+        }
+    }
+    if arguments.json {
+        writeln!(out, "{}", if first { "[]" } else { "\n]" })?;
+    }
+    out.flush()?;
+    Ok(good)
+}
+
+/// Whether the cluster is not overloaded, and all its hard tasks are proved.
+fn holds(cluster: &NamedCluster, report: Option<&Report>) -> bool {
+    report.is_some_and(|report| {
+        let proved = |(task, report): (&NamedTask, &TaskReport)| !task.hard || report.hard == Hard::Proved;
+        report.bounded != Some(false) && cluster.tasks.iter().zip(&report.tasks).all(proved)
+    })
+}
+
+/// A cost that only the simulator knows: the analysis has it in that of a release.
+const SIMULATED: &str = "interrupt";
+
+/// Reads costs; each key is one of [`Overheads`], in nanoseconds or with a unit.
+fn read_overheads(path: &Path) -> Result<Overheads> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| shown.to_string())?;
+    let table: toml::Table = text.parse().with_context(|| shown.to_string())?;
+    let mut overheads = Overheads::default();
+    for (key, value) in table {
+        if key == SIMULATED {
+            continue;
+        }
+        let cost = overheads.by_name(&key).with_context(|| format!("{shown}: no cost is called `{key}`"))?;
+        let number = value.as_integer().and_then(|span| u64::try_from(span).ok());
+        let span = number.or_else(|| Some(Time::parse(value.as_str()?)?.0));
+        *cost = Nanoseconds(span.with_context(|| format!("{shown}: `{key}` should be a time, such as \"2us\""))?);
+    }
+    Ok(overheads)
+}
+
+//--- Where clusters come from
+
+fn of_manifest(arguments: &AnalyzeArguments) -> Result<Subject> {
+    if arguments.cpus.is_some() {
+        bail!("a manifest says itself how many CPUs there are; --cpus is for task sets");
+    }
+    let root = system::root()?;
+    let path = if arguments.source.exists() { arguments.source.clone() } else { root.join(&arguments.source) };
+    let variant = Variant { policy: arguments.policy, clusters: arguments.clusters.clone() };
+    let manifest = Manifest::read_variant(&path, &variant)?;
+    Ok(Subject { name: manifest.system.name.clone(), clusters: clusters_of(&manifest.system)? })
+}
+
+/// The clusters of a system with their real-time tasks.
+fn clusters_of(system: &Resolved) -> Result<Vec<NamedCluster>> {
+    let each = system.clusters.iter().enumerate().map(|(index, (name, _))| {
+        let (cluster, members) = admission::cluster(system, index).with_context(|| format!("cluster `{name}`"))?;
+        let named = |(member, task): (&usize, &Task)| {
+            let member = &system.tasks[*member];
+            NamedTask { name: member.name.clone(), task: *task, hard: member.hard }
+        };
+        let tasks = members.iter().zip(cluster.tasks()).map(named).collect();
+        Ok(NamedCluster { name: name.clone(), cluster, tasks })
+    });
+    each.collect()
+}
+
+fn of_set(arguments: &AnalyzeArguments, several: bool, index: usize, set: TaskSet) -> Result<Subject> {
+    let policy = arguments.policy.or(set.policy).unwrap_or_default();
+    let cpus = arguments.cpus.or(set.cpus);
+    let sizes = match (arguments.clusters.clone().or(set.clusters), cpus) {
+        (Some(sizes), _) => sizes,
+        (None, Some(cpus)) => vec![cpus],
+        (None, None) => bail!("`m` is missing, and there is no --cpus"),
+    };
+    let sum: u64 = sizes.iter().copied().map(u64::from).sum();
+    if let Some(cpus) = arguments.cpus.filter(|cpus| u64::from(*cpus) != sum) {
+        bail!("--cpus is {cpus}, but clusters have {sum} CPUs");
+    }
+    let clusters = spread(&sizes, set.tasks).into_iter().zip(&sizes).enumerate();
+    let clusters = clusters.map(|(index, (tasks, cpus))| named(format!("c{index}"), *cpus, policy, tasks));
+    let name = if several { format!("set {index}") } else { String::new() };
+    Ok(Subject { name, clusters: clusters.collect::<Result<_>>()? })
+}
+
+fn named(name: String, cpus: u32, policy: PolicyName, tasks: Vec<NamedTask>) -> Result<NamedCluster> {
+    let cluster = Cluster::new(cpus, policy, tasks.iter().map(|one| one.task).collect())
+        .with_context(|| format!("cluster `{name}`"))?;
+    Ok(NamedCluster { name, cluster, tasks })
+}
+
+/// Spreads tasks over clusters of these sizes: the one with the largest utilisation first, each to where most is
+/// left. Of equals the first.
+fn spread(sizes: &[u32], tasks: Vec<NamedTask>) -> Vec<Vec<NamedTask>> {
+    if let [_] = sizes {
+        return vec![tasks];
+    }
+    let parameters: Vec<Task> = tasks.iter().map(|one| one.task).collect();
+    let shares = Utilisations::of(&parameters);
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    order.sort_by(|one, other| shares.parts[*other].cmp(&shares.parts[*one]));
+    let mut left: Vec<_> = sizes.iter().map(|cpus| &shares.whole * *cpus).collect();
+    let mut home = vec![0; tasks.len()];
+    for task in order {
+        let emptiest = (0..left.len()).rev().max_by(|one, other| left[*one].cmp(&left[*other])).unwrap_or(0);
+        left[emptiest] -= &shares.parts[task];
+        home[task] = emptiest;
+    }
+    let mut clusters = vec![Vec::new(); sizes.len()];
+    tasks.into_iter().zip(home).for_each(|(task, home)| clusters[home].push(task));
+    clusters
+}
+
+//--- What people and scripts read
+
+fn text(cluster: &NamedCluster, report: &Report) -> String {
+    let header = ["task", "e", "p", "d", "u", "response", "lateness", "slack", "mostly", "test", "hard", "CVA", "Devi"];
+    let mut table = report::table(&header);
+    for (named, report) in cluster.tasks.iter().zip(&report.tasks) {
+        let Task { execution, period, deadline, .. } = named.task;
+        let bounds = match &report.bound {
+            Some(bound) => [&bound.response, &bound.lateness, &bound.slack()].map(shown),
+            None => ["-"; 3].map(str::to_owned),
+        };
+        let time = |span: Nanoseconds| trimmed(span.0 as f64 / 1e3);
+        let mut row = vec![named.name.clone(), time(execution), time(period), time(deadline)];
+        row.push(format!("{:.3}", execution.0 as f64 / period.0 as f64));
+        row.extend(bounds);
+        row.push(report.bound.as_ref().map_or_else(|| "-".into(), |bound| term(bound.dominating, cluster)));
+        row.push(report.bound.as_ref().map_or("-", |bound| bound.test.name()).to_owned());
+        row.push(match report.hard {
+            Hard::Proved => "proved".to_owned(),
+            Hard::NotProved(_) => if named.hard { "NOT PROVED" } else { "no" }.to_owned(),
+        });
+        row.extend(
+            [&report.printed_lateness, &report.devi_tardiness].map(|one| one.as_ref().map_or("-".into(), shown)),
+        );
+        table.add_row(row);
+    }
+    let bounded = match report.bounded {
+        _ if report.is_hard() => "no deadline is missed",
+        Some(true) => "tardiness is bounded",
+        Some(false) => "OVERLOAD: tardiness is not bounded",
+        None => "no test says whether tardiness is bounded",
+    };
+    let mut remarks: Vec<String> =
+        report.tests.iter().map(|(test, verdict)| format!("{}: {}", test.name(), verdict.words())).collect();
+    let mut causes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (named, report) in cluster.tasks.iter().zip(&report.tasks) {
+        if let Hard::NotProved(why) = report.hard {
+            causes.entry(why.words()).or_default().push(&named.name);
+        }
+    }
+    remarks.extend(causes.iter().map(|(why, tasks)| format!("not hard, because {why}: {}", tasks.join(", "))));
+    format!(
+        "{table}\n{}: {} CPU{}, {}, U = {:.4}: {bounded}  (times in us)\n  {}\n",
+        cluster.name,
+        cluster.cluster.cpus(),
+        if cluster.cluster.cpus() == 1 { "" } else { "s" },
+        cluster.cluster.policy().name(),
+        approximate(&report.utilisation),
+        remarks.join("\n  "),
+    )
+}
+
+fn term(term: Term, cluster: &NamedCluster) -> String {
+    match term {
+        Term::Interference { largest } => format!("{}, first {}", term.words(), cluster.tasks[largest].name),
+        term => term.words().to_owned(),
+    }
+}
+
+/// Microseconds, from nanoseconds.
+fn number(value: &BigRational) -> f64 {
+    approximate(&BigRational::new_raw(value.numer().clone(), value.denom() * 1_000u32))
+}
+
+fn shown(value: &BigRational) -> String {
+    trimmed(number(value))
+}
+
+/// Up to three digits after the point.
+fn trimmed(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// One object for each task set. Times are microseconds.
+fn json<'a>(
+    clusters: impl Iterator<Item = (&'a NamedCluster, &'a Result<Report, fusee_sched_analysis::overheads::Infeasible>)>,
+) -> Value {
+    let mut tasks = Vec::new();
+    let mut parts = Vec::new();
+    let mut errors = Vec::new();
+    let (mut cpus, mut utilisation) = (0, BigRational::from_integer(0.into()));
+    let (mut bounded, mut hard, mut holding) = (Some(true), true, true);
+    let mut policies = Vec::new();
+    for (cluster, report) in clusters {
+        cpus += cluster.cluster.cpus();
+        policies.push(cluster.cluster.policy().name());
+        holding &= holds(cluster, report.as_ref().ok());
+        let report = match report {
+            Ok(report) => report,
+            Err(why) => {
+                (bounded, hard) = (Some(false), false);
+                errors.push(format!("cluster {}: {why}", cluster.name));
+                continue;
+            }
+        };
+        utilisation += &report.utilisation;
+        hard &= report.is_hard();
+        bounded = match (bounded, report.bounded) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (Some(true), Some(true)) => Some(true),
+            _ => None,
+        };
+        let tests: serde_json::Map<String, Value> =
+            report.tests.iter().map(|(test, verdict)| (test.name().to_owned(), verdict.words().into())).collect();
+        parts.push(json!({
+            "name": cluster.name, "m": cluster.cluster.cpus(), "policy": cluster.cluster.policy().name(),
+            "utilisation": approximate(&report.utilisation),
+            "bounded_tardiness": report.bounded, "hard": report.is_hard(), "tests": tests,
+        }));
+        tasks.extend(cluster.tasks.iter().zip(&report.tasks).map(|(named, report)| task(cluster, named, report)));
+    }
+    policies.dedup();
+    json!({
+        "m": cpus,
+        "policy": if let [policy] = policies[..] { Some(policy) } else { None },
+        "utilisation": approximate(&utilisation),
+        "bounded_tardiness": bounded, "hard": hard, "holds": holding, "errors": errors,
+        "clusters": parts, "tasks": tasks,
+    })
+}
+
+fn task(cluster: &NamedCluster, named: &NamedTask, report: &TaskReport) -> Value {
+    let Task { execution, period, deadline, .. } = named.task;
+    let time = |span: Nanoseconds| span.0 as f64 / 1e3;
+    let bound = report.bound.as_ref();
+    json!({
+        "name": named.name, "cluster": cluster.name,
+        "e": time(execution), "p": time(period), "d": time(deadline),
+        "devi_tardiness": report.devi_tardiness.as_ref().map(number),
+        "cva_lateness": report.printed_lateness.as_ref().map(number),
+        "response": bound.map(|bound| number(&bound.response)),
+        "lateness": bound.map(|bound| number(&bound.lateness)),
+        "tardiness": bound.map(|bound| number(&bound.tardiness())),
+        "slack": bound.map(|bound| number(&bound.slack())),
+        "test": bound.map(|bound| bound.test.name()),
+        "dominating": bound.map(|bound| term(bound.dominating, cluster)),
+        "hard": report.hard == Hard::Proved,
+        "why_not": match report.hard {
+            Hard::Proved => None,
+            Hard::NotProved(why) => Some(why.words()),
+        },
+    })
+}

@@ -1,0 +1,343 @@
+//! `cargo xtask simulate`: one system, or the systems of task sets, on the host in virtual time.
+//!
+//! What is simulated comes from a manifest, from a file of task sets, or from a few words and a seed. Systems made of
+//! task sets are written to `target/fusee/simulated.toml`, where they can be looked at and run as any other.
+
+use std::io::{IsTerminal, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use fusee_abi::trace::Record;
+use fusee_manifest::trace::Trace;
+use fusee_manifest::{Manifest, PolicyName, Time, Variant};
+use fusee_simulator::metrics::{Metrics, Summary, TaskMetrics};
+use fusee_simulator::picture::Schedule;
+use fusee_simulator::workload::{CPU, Generator, Platform, SimulatedTask, Source, TaskSet, cpus, task_name};
+use fusee_simulator::{Checks, First, Options, Overheads, Report, simulate_observed};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+use crate::report;
+use crate::system;
+use crate::task_set as written;
+
+/// Records that are kept for `cargo xtask trace` and for pictures; of a longer run it is the first ones.
+const KEPT: usize = 4_000_000;
+/// Task sets may run long, and do little that is not done again and again.
+const CHECKS: Checks = Checks::Instants(16);
+/// Where the systems of task sets are written.
+const WRITTEN: &str = "target/fusee/simulated.toml";
+
+#[derive(Args)]
+pub struct SimulateArguments {
+    /// A manifest, a file of task sets (`.json`), or `random:` and what to draw: `random:medium,moderate,u=3` or
+    /// `random:uunifast,n=10,u=2.5,periods=1:2:5:10`.
+    #[arg(required_unless_present = "manifest", conflicts_with = "manifest")]
+    system: Option<String>,
+    /// The system's manifest.
+    #[arg(long)]
+    manifest: Option<PathBuf>,
+    /// Policy of all clusters: EDF, FL, RM, DM or FP.
+    #[arg(long, value_parser = policy)]
+    policy: Option<PolicyName>,
+    /// CPUs of each cluster, such as `2,1`; tasks are spread over them worst fit, by decreasing utilisation.
+    #[arg(long, value_parser = clusters)]
+    clusters: Option<Sizes>,
+    /// So many CPUs in one cluster. Unless told otherwise a task set gets as many as it needs.
+    #[arg(long, conflicts_with = "clusters")]
+    cpus: Option<u32>,
+    /// Virtual time after which the simulation ends.
+    #[arg(long = "for", default_value = "10s", value_parser = time)]
+    limit: Time,
+    /// Which of all random task sets.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// What paths of the kernel cost: a TOML file with times, such as tests/bench/overheads.toml.
+    #[arg(long)]
+    overheads: Option<PathBuf>,
+    /// Draw the schedule.
+    #[arg(long)]
+    svg: Option<PathBuf>,
+    /// Where the picture begins; unless told otherwise at the first release.
+    #[arg(long, requires = "svg", value_parser = time)]
+    from: Option<Time>,
+    /// Where the picture ends.
+    #[arg(long, requires = "svg", value_parser = time)]
+    until: Option<Time>,
+    /// Print numbers as JSON, one line for each task set.
+    #[arg(long)]
+    json: bool,
+    /// Leave all doorbells mapped: engine locks become advice.
+    #[arg(long)]
+    unmanaged: bool,
+}
+
+#[derive(Clone)]
+struct Sizes(Vec<u32>);
+
+fn policy(text: &str) -> Result<PolicyName, String> {
+    let named = PolicyName::from_name(&text.to_ascii_uppercase());
+    named.ok_or_else(|| "known are EDF, FL, RM, DM and FP".to_owned())
+}
+
+fn clusters(text: &str) -> Result<Sizes, String> {
+    Variant::parse_clusters(text).map(Sizes).ok_or_else(|| "a list of sizes, such as `2,1`".to_owned())
+}
+
+fn time(text: &str) -> Result<Time, String> {
+    Time::parse(text).ok_or_else(|| "a time with its unit, such as `10ms` (ns, us, ms, s)".to_owned())
+}
+
+/// Simulates what the command line says; `false`: it ran, and what came out is not good.
+///
+/// # Errors
+/// What cannot be read, simulated or written.
+pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
+    let root = system::root()?;
+    let overheads = match &arguments.overheads {
+        None => Overheads::NONE,
+        Some(path) => {
+            let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            Overheads::parse(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?
+        }
+    };
+    let named = match (&arguments.system, &arguments.manifest) {
+        (Some(system), _) => system.clone(),
+        (None, Some(manifest)) => manifest.display().to_string(),
+        (None, None) => bail!("no system"),
+    };
+    let sets = match named.strip_prefix("random:") {
+        Some(words) => {
+            let set = Generator::parse(words)?.generate(&mut Source::new(arguments.seed, 0))?;
+            vec![(TaskSet { name: format!("{named}, seed {}", arguments.seed), ..set }, written::TaskSet::default())]
+        }
+        None if named.ends_with(".json") || named == "-" => {
+            let sets = written::read(Path::new(&named))?;
+            sets.into_iter().enumerate().map(|(number, set)| (task_set(&set, &named, number), set)).collect()
+        }
+        None => {
+            let variant = Variant { policy: arguments.policy, clusters: arguments.sizes() };
+            let manifest = read(&root, Path::new(&named), &variant)?;
+            for warning in &manifest.system.warnings {
+                eprintln!("{} {}: {warning}", report::yellow("warning:"), manifest.file.display());
+            }
+            return one(&root, &manifest, &Options { overheads, ..Options::default() }, arguments);
+        }
+    };
+    ensure!(sets.len() == 1 || arguments.svg.is_none(), "a picture shows one task set, and {named} has {}", sets.len());
+    let mut good = true;
+    for (set, said) in &sets {
+        // What the command line says comes before what the set says.
+        let needed = vec![set.utilisation().div_ceil(CPU).max(1) as u32];
+        let own = said.clusters.clone().or(said.cpus.map(|cpus| vec![cpus]));
+        let platform = Platform {
+            clusters: arguments.sizes().or(own).unwrap_or(needed),
+            policy: arguments.policy.or(said.policy).unwrap_or_default(),
+            overheads,
+        };
+        if !arguments.json {
+            say(&heading(set, &platform));
+        }
+        std::fs::create_dir_all(root.join(WRITTEN).parent().unwrap_or(&root))?;
+        std::fs::write(root.join(WRITTEN), set.manifest(&platform))?;
+        let variant = Variant { policy: None, clusters: Some(platform.clusters) };
+        let manifest = read(&root, &root.join(WRITTEN), &variant)?;
+        // As the literature has it: a job is complete when it has computed its time.
+        let options = Options { overheads, first: First::Tasks, checks: CHECKS, ..Options::default() };
+        good &= one(&root, &manifest, &options, arguments)?;
+    }
+    Ok(good)
+}
+
+/// A set of a file in the simulator's terms.
+fn task_set(set: &written::TaskSet, file: &str, number: usize) -> TaskSet {
+    let tasks = set.tasks.iter().map(|named| SimulatedTask {
+        name: task_name(&named.name),
+        execution: named.task.execution.0,
+        period: named.task.period.0,
+        deadline: named.task.deadline.0,
+        priority: Some(named.task.priority).filter(|priority| *priority > 0),
+    });
+    TaskSet { name: format!("{file}, set {number}"), tasks: tasks.collect() }
+}
+
+impl SimulateArguments {
+    fn sizes(&self) -> Option<Vec<u32>> {
+        self.clusters.clone().map(|sizes| sizes.0).or(self.cpus.map(|cpus| vec![cpus]))
+    }
+}
+
+/// Reads a manifest, varied; relative paths count from here or from `root`.
+fn read(root: &Path, path: &Path, variant: &Variant) -> Result<Manifest> {
+    let path = if path.exists() { path.to_owned() } else { root.join(path) };
+    let shown = path.strip_prefix(root).unwrap_or(&path).to_owned();
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    Ok(Manifest::parse_variant(&shown, &text, variant)?)
+}
+
+/// Simulates one system, prints its tables, draws it and keeps its trace.
+fn one(root: &Path, manifest: &Manifest, options: &Options, arguments: &SimulateArguments) -> Result<bool> {
+    let options = Options { managed: arguments.unmanaged.then_some(false), ..options.clone() };
+    let mut metrics = Metrics::new(&manifest.system);
+    let (mut records, mut seen) = (Vec::new(), 0usize);
+    let progress = progress(arguments.limit.0);
+    let began = std::time::Instant::now();
+    let report = simulate_observed(manifest, &options, arguments.limit.0, &mut |record: &Record| {
+        metrics.observe(record);
+        if seen < KEPT {
+            records.push(*record);
+        }
+        seen += 1;
+        if seen.is_multiple_of(1 << 14) {
+            progress.set_position(record.time / 1_000_000);
+        }
+    })?;
+    let took = began.elapsed().as_secs_f64();
+    progress.finish_and_clear();
+    let trace = Trace::from_records(records);
+    system::keep_trace(root, manifest, &trace)?;
+    let good = if arguments.json {
+        say(&numbers(manifest, &report, &metrics).to_string());
+        report.exit.unwrap_or(0) == 0 && report.late_completions == 0
+    } else {
+        print(manifest, &report, &metrics, &trace, seen)
+    };
+    if let Some(path) = &arguments.svg {
+        let schedule = Schedule::of(&trace, &manifest.system);
+        let all = schedule.window(manifest.system.start);
+        let window = window(arguments, all);
+        ensure!(window.start < window.end, "the picture would end before it begins");
+        std::fs::write(path, schedule.picture(&manifest.system, window)).with_context(|| path.display().to_string())?;
+    }
+    if seen > KEPT {
+        eprintln!("{} of {seen} records the first {KEPT} were kept", report::yellow("note:"));
+    }
+    let speed = report.traps as f64 / took.max(1e-9) / 1e6;
+    eprintln!("{} traps in {took:.3} s ({speed:.2} M/s)", report.traps);
+    Ok(good)
+}
+
+/// The part to be drawn; what is not asked for is as `all` says.
+fn window(arguments: &SimulateArguments, all: Range<u64>) -> Range<u64> {
+    let from = arguments.from.map_or(all.start, |from| from.0);
+    let length = all.end - all.start;
+    from..arguments.until.map_or(from + length, |until| until.0)
+}
+
+/// A bar of virtual milliseconds, if somebody looks.
+fn progress(limit: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} ms, {eta} left");
+    ProgressBar::new(limit / 1_000_000).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+//--- What is printed
+
+/// What a task set is, and where it runs.
+fn heading(set: &TaskSet, platform: &Platform) -> String {
+    let clusters: Vec<String> = platform.clusters.iter().map(u32::to_string).collect();
+    let (tasks, used, policy) = (set.tasks.len(), cpus(set.utilisation()), platform.policy.name());
+    format!("{}: {tasks} tasks use {used} CPUs of {}, {policy}", set.name, clusters.join(" + "))
+}
+
+/// Prints tables; `false`: something is wrong.
+fn print(manifest: &Manifest, report: &Report, metrics: &Metrics, trace: &Trace, seen: usize) -> bool {
+    say(&format!("{} traps, {seen} records, until {} us", report.traps, report.ended_at / 1_000));
+    let mut problems = Vec::new();
+    // Ledgers are the last records of a system.
+    if report.exit.is_some() && seen <= KEPT {
+        say(&report::task_table(trace, &manifest.system));
+        problems.extend(report::unbalanced(trace));
+    } else if report.exit.is_none() {
+        say("the system did not end itself");
+    }
+    if report.late_completions > 0 {
+        problems.push(format!("{} completions of the device came late", report.late_completions));
+    }
+    say(&table(metrics));
+    for problem in &problems {
+        eprintln!("{} {problem}", report::red("error:"));
+    }
+    report.exit.unwrap_or(0) == 0 && problems.is_empty()
+}
+
+/// Prints a line. A closed pipe (`| head`) is no error.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}
+
+/// Each task with jobs, in milliseconds; its response times from zero to the deadline, or to the longest. Of
+/// lateness there is the greatest only: the rest is that of the response times less the deadline.
+fn table(metrics: &Metrics) -> String {
+    let mut header =
+        vec!["ms", "jobs", "missed", "skipped", "dry", "response min", "mean", "99 %", "max", "max lateness"];
+    if metrics.missed() {
+        header.extend(["tardiness mean", "99 %", "max"]);
+    }
+    header.push("responses until deadline");
+    let mut table = report::table(&header);
+    for task in metrics.tasks.iter().filter(|task| task.deadline.is_some()) {
+        let (response, tardiness) = (task.response(), task.tardiness());
+        let mut row = vec![task.name.clone()];
+        row.extend([task.jobs(), task.misses(), task.skipped, task.throttles].map(|count| count.to_string()));
+        let mut times = vec![
+            response.map(|one| one.least),
+            response.map(|one| one.mean),
+            response.map(|one| one.percentile_99),
+            response.map(|one| one.greatest),
+            task.max_lateness(),
+        ];
+        if metrics.missed() {
+            times.extend([
+                tardiness.map(|one| one.mean),
+                tardiness.map(|one| one.percentile_99),
+                tardiness.map(|one| one.greatest),
+            ]);
+        }
+        row.extend(times.into_iter().map(|time| time.map_or_else(|| "-".to_owned(), milliseconds)));
+        row.push(task.bars());
+        table.add_row(row);
+    }
+    table.to_string()
+}
+
+fn milliseconds(time: i64) -> String {
+    let sign = if time < 0 { "-" } else { "" };
+    let micros = time.unsigned_abs() / 1_000;
+    format!("{sign}{}.{:03}", micros / 1_000, micros % 1_000)
+}
+
+fn numbers(manifest: &Manifest, report: &Report, metrics: &Metrics) -> Value {
+    let summary = |summary: Option<Summary>| {
+        summary.map(|one| json!({ "min": one.least, "mean": one.mean, "p99": one.percentile_99, "max": one.greatest }))
+    };
+    let task = |task: &TaskMetrics| {
+        let (buckets, deadline) = task.histogram();
+        json!({
+            "name": task.name, "deadline": task.deadline, "jobs": task.jobs(), "started": task.started,
+            "missed": task.misses(), "skipped": task.skipped, "dry": task.throttles,
+            "response": summary(task.response()), "lateness": summary(task.lateness()),
+            "tardiness": summary(task.tardiness()),
+            "histogram": { "buckets": buckets.to_vec(), "deadline_after": deadline },
+        })
+    };
+    let tasks: Vec<Value> = metrics.tasks.iter().filter(|task| task.deadline.is_some()).map(task).collect();
+    json!({
+        "name": manifest.system.name, "unit": "ns", "ended_at": report.ended_at, "exit": report.exit,
+        "traps": report.traps, "tasks": tasks,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_milliseconds_with_three_digits() {
+        assert_eq!([0, 1_234_567, -20_000_999, -999].map(milliseconds), ["0.000", "1.234", "-20.000", "-0.000"]);
+    }
+}

@@ -142,10 +142,11 @@ impl Kernel {
         machine.registers(thread).general[0] = result.map_or_else(|error| error as u64, |()| 0);
         self.threads[thread].state = State::Ready;
         self.trace(machine, Event::Resume, Some(thread), 0, 0);
-        // First the one it lent to lets go, then it takes back.
-        if let Some(target) = self.remove_donor(thread) {
+        let target = self.remove_donor(thread);
+        // First it takes back, so that what it lent stays where it is linked; then the one it lent to lets go.
+        self.settle(thread);
+        if let Some(target) = target {
             self.settle(target);
         }
-        self.settle(thread);
     }
 }

@@ -4,7 +4,8 @@
 //! runs on it. No queue, no clock. A short path either does exactly what the long way round
 //! ([`Kernel::trap`]) would do, or declines and has changed nothing.
 //!
-//! Both ways leave the same trace.
+//! Both ways leave the same trace. (Where a thread ran last, which is only a hint for its next place, is not kept
+//! here.)
 //!
 //! Declined is whatever concerns a third: other donors, other callers, a deadline, a server whose own
 //! reservation comes first, a plan that must be looked at again.

@@ -73,6 +73,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100_000))]
+
         /// Replenished is spent, left, or was paid for what was owed.
         #[test]
         fn every_nanosecond_is_left_spent_or_owed(

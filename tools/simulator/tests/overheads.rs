@@ -1,6 +1,7 @@
 #![allow(missing_docs)]
 //! Paths of the kernel that take time: who waits, who pays, and that nothing changes when they take none.
 
+use std::fmt::Write;
 use std::path::Path;
 
 use fusee_abi::trace::{Event, Ledger, Record};
@@ -140,6 +141,53 @@ proptest! {
         });
         prop_assert!(report.is_ok(), "{report:?}");
         prop_assert!(forward);
+    }
+
+    /// Tasks that never stop on their own: each overshoot is at most one path, and what is owed is paid from the next
+    /// budget, so that nobody ever gets more than its budgets and one path.
+    #[test]
+    fn no_budget_is_exceeded_by_more_than_one_path_and_the_excess_is_paid_back(
+        tasks in prop::collection::vec((1u64..8, 2u64..30, 30u64..900), 1..6),
+        cpus in 1u32..3,
+        costs in prop::array::uniform6(prop::sample::select(vec![0u64, 300, 2_500])),
+    ) {
+        let [release, schedule, context_switch, call, interrupt, interprocessor_interrupt] = costs;
+        let overheads = Overheads {
+            release,
+            schedule,
+            context_switch,
+            call_in: call,
+            call_out: call,
+            interrupt,
+            interprocessor_interrupt,
+        };
+        let mut text = format!(
+            "[system]\nname = \"greedy\"\nboard = \"virt\"\ncpus = {cpus}\nstart = \"1ms\"\nadmission = \"warn\"\n\
+             [tasks.end]\nscript = [\"shutdown\"]\nperiod = \"1ms\"\ndeadline = \"100us\"\nphase = \"99ms\"\n\
+             budget = \"100us\"\nhandles = {{ system = \"system: shutdown\" }}\n"
+        );
+        for (index, (period, burn, budget)) in tasks.iter().enumerate() {
+            let _ = writeln!(
+                text,
+                "[tasks.t{index}]\nscript = [\"burn {burn}us\", \"yield\", \"repeat\"]\nperiod = \"{period}ms\"\n\
+                 budget = \"{budget}us\""
+            );
+        }
+        let manifest = Manifest::parse(Path::new("greedy.toml"), &text).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let options = Options { overheads, ..Options::default() };
+        let report = simulate_with(&manifest, &options, 200 * MS).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        prop_assert_eq!(report.exit, Some(0));
+        let path = call * 2 + schedule + context_switch;
+        let ledgers = Trace::from_records(report.records.clone()).ledgers();
+        for (index, (period, _, budget)) in tasks.iter().enumerate() {
+            let reservation = index as u16 + 1;
+            let amount = |ledger: Ledger| ledgers.get(&(ledger as u16, reservation)).copied().unwrap_or(0);
+            let (overshoot, charged) = (amount(Ledger::Overshoot), amount(Ledger::Charged));
+            prop_assert!(overshoot <= path, "t{} overshot by {} ns, a path takes {}", index, overshoot, path);
+            // One budget from boot to the first release, then one each period.
+            let budgets = 1 + (99 / period + 1);
+            prop_assert!(charged <= budgets * budget * 1_000 + path, "t{} was charged {} ns", index, charged);
+        }
     }
 
     #[test]

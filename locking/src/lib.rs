@@ -3,6 +3,7 @@
 //! Users are small numbers, keys come in as a function, grants go out as values. What may not live here:
 //! suspending or waking anybody (`kernel/core`), doorbells and probes (`kernel/aarch64`), budgets.
 //!
+//! - [`propagation`]: who waits for whom, and on whose reservation each thread runs.
 //! - [`engine`]: the mutex of one execution engine, copy engine or DSP.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -11,3 +12,4 @@
 extern crate std;
 
 pub mod engine;
+pub mod propagation;

@@ -21,6 +21,18 @@ impl<T, I, const N: usize> Arena<T, I, N> {
     pub const fn new(items: [T; N]) -> Self {
         Self { items, names: PhantomData }
     }
+
+    /// The object at `index`, for those who know it by nothing else.
+    #[inline]
+    pub fn at(&self, index: u16) -> &T {
+        &self.items[usize::from(index)]
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub fn at_mut(&mut self, index: u16) -> &mut T {
+        &mut self.items[usize::from(index)]
+    }
 }
 
 impl<T, I: Id, const N: usize> Index<I> for Arena<T, I, N> {

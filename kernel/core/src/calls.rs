@@ -132,13 +132,13 @@ impl Kernel {
     /// to yield to: for them it only looks at the plan again.
     fn yield_turn(&mut self, cpu: CpuId, thread: ThreadId) {
         self.cpus[cpu.index()].stale = true;
-        if let Some(reservation) = self.threads[thread].chosen {
+        if let Some(reservation) = self.threads[thread].chosen() {
             let class = self.reservations[reservation].class;
             if class != Class::RealTime {
                 let key = self.next_turn(class, reservation);
                 self.set_key(reservation, key);
                 // With donors, another may come first now.
-                if self.threads[thread].first_donor.is_some()
+                if !self.threads[thread].waits.is_alone()
                     && let Some(home) = self.reservations[reservation].home
                 {
                     self.settle(home);

@@ -13,7 +13,7 @@ use fusee_sched::queue::Queue;
 use fusee_sched::time::Instant;
 
 use crate::Kernel;
-use crate::id::{EndpointId, EngineId, NotificationId, ReservationId, ThreadId};
+use crate::id::{ClusterId, EndpointId, EngineId, NotificationId, ReservationId, ThreadId};
 use crate::limits::{ENDPOINTS, NOTIFICATIONS, THREADS};
 use crate::object::{Cpu, Payer, Reservation, State, Thread};
 use crate::quick::token;
@@ -48,10 +48,10 @@ impl Kernel {
             let object = &self.reservations[reservation];
             if let Some(runner) = object.runner {
                 let state = &self.threads[runner];
-                if state.state != State::Ready || state.donates_to.is_some() {
+                if state.state != State::Ready || state.donates_to().is_some() {
                     return Err("a runner that may not run");
                 }
-                if state.chosen != Some(reservation) {
+                if state.chosen() != Some(reservation) {
                     return Err("a runner that chose another reservation");
                 }
                 if object.throttled {
@@ -141,14 +141,14 @@ impl Kernel {
         {
             return Err("a thread is on a CPU that runs another");
         }
-        if state.state == State::Ready && state.donates_to.is_some() {
+        if state.state == State::Ready && state.donates_to().is_some() {
             return Err("a thread that runs donates");
         }
-        if (state.state == State::Ready || state.donates_to.is_some()) && state.chosen != self.best(thread) {
+        if (state.state == State::Ready || state.donates_to().is_some()) && state.chosen() != self.rule(thread) {
             return Err("the chosen reservation is not the best");
         }
         if state.state == State::Ready
-            && let Some(chosen) = state.chosen
+            && let Some(chosen) = state.chosen()
             && self.reservations[chosen].runner != Some(thread)
         {
             return Err("a ready thread does not run on what it chose");
@@ -164,28 +164,28 @@ impl Kernel {
         if !queued {
             return Err("a thread waits where nobody will find it");
         }
-        if state.donates_to != self.donee(thread) {
+        if state.donates_to() != self.donee(thread) {
             return Err("a thread donates to another than the one it waits for");
         }
-        if let Some(target) = state.donates_to
-            && state.previous_donor.map_or(self.threads[target].first_donor, |before| self.threads[before].next_donor)
-                != Some(thread)
-        {
-            return Err("a donor that is not among the donors");
-        }
-        let mut donors = 0;
-        let mut next = state.first_donor;
-        while let Some(donor) = next {
-            if self.threads[donor].donates_to != Some(thread) {
-                return Err("a donor that donates elsewhere");
-            }
-            donors += 1;
-            if donors > self.counts.threads {
-                return Err("a ring of donors");
-            }
-            next = self.threads[donor].next_donor;
-        }
         Ok(())
+    }
+
+    /// What `thread` must have chosen: the rule of `locking::propagation` as it reads, with all threads looked at.
+    fn rule(&self, thread: ThreadId) -> Option<ReservationId> {
+        let donors = (0..self.counts.threads).filter_map(ThreadId::new);
+        let donors = donors.filter(|donor| self.threads[*donor].donates_to() == Some(thread));
+        let offers = || donors.clone().filter_map(|donor| self.threads[donor].chosen());
+        let cluster_of = |reservation: ReservationId| self.reservations[reservation].cluster;
+        let makes = |cluster: &Option<ClusterId>| offers().any(|offer| cluster_of(offer) == *cluster);
+        let own = self.threads[thread].home.filter(|home| !self.reservations[*home].throttled);
+        let served = self.threads[thread].waits.serving().and_then(|client| self.threads.at(client).chosen());
+        let cluster = served
+            .map(cluster_of)
+            .or_else(|| own.map(cluster_of).filter(makes))
+            .or_else(|| offers().map(cluster_of).min());
+        let Some(cluster) = cluster else { return own };
+        let all = offers().chain(own).filter(|offer| cluster_of(*offer) == cluster);
+        all.min_by_key(|offer| self.reservations[*offer].key)
     }
 
     /// Whom `thread` must donate to, by what it waits for.
@@ -281,11 +281,10 @@ impl Kernel {
             }
             hasher.write_u16(number(state.home));
             let queues = matches!(state.state, State::Calling(_) | State::Acquiring(_));
-            let counts = queues || state.state == State::Ready || state.donates_to.is_some();
-            hasher.write_u16(if counts { number(state.chosen) } else { 0 });
-            for other in [state.donates_to, state.first_donor, state.next_donor, state.previous_donor] {
-                hasher.write_u16(thread_number(other));
-            }
+            let counts = queues || state.state == State::Ready || state.donates_to().is_some();
+            hasher.write_u16(if counts { number(state.chosen()) } else { 0 });
+            hasher.write_u16(thread_number(state.donates_to()));
+            hasher.write_u16(state.waits.serving().map_or(0, |client| client + 1));
             for slot in &state.slots {
                 hasher.write_u16(thread_number(slot.client));
             }

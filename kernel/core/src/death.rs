@@ -3,9 +3,11 @@
 
 use fusee_abi::Error;
 use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
+use fusee_locking::propagation;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::time::Instant;
 
+use crate::donation::number;
 use crate::id::{ClusterId, EndpointId, EngineId, EngineUserId, NotificationId, ReservationId, ThreadId};
 use crate::limits::{ENDPOINTS, NOTIFICATIONS, REPLY_SLOTS, THREADS};
 use crate::object::{Release, State};
@@ -82,7 +84,8 @@ impl Kernel {
             }
         }
         for _ in 0..THREADS {
-            let Some(donor) = self.threads[thread].first_donor else { break };
+            let donor = propagation::a_donor(self, number(thread)).and_then(|donor| ThreadId::new(usize::from(donor)));
+            let Some(donor) = donor else { break };
             self.remove_donor(donor);
         }
         if let Some(reservation) = self.threads[thread].home {

@@ -1,67 +1,69 @@
 //! The donor set: on whose reservation a thread runs.
 //!
 //! A thread's donors are the threads suspended on it: callers being served or queued, waiters for an engine
-//! it holds, waiters for an event it will signal. It runs on exactly one reservation: its own, or that of
-//! the donor with the earliest key that still has budget; key and charge come from the same one. A thread
-//! that runs never donates. Donors donate on: a chain ends at the thread that is not suspended on anybody.
+//! it holds, waiters for an event it will signal. The rule by which it chooses one reservation, its own or one that a
+//! donor lends, is `locking::propagation`; key and charge come from the same one. A thread that runs never donates.
 //!
-//! Keys are comparable within a cluster only. Across clusters a donor that is being *served* wins; bounding
-//! that boost by `service_max` is the caller's analysis.
+//! Here the rule meets threads and reservations: the thread at the end of a chain, if it is ready, becomes the runner
+//! of what it has chosen.
 //!
 //! # Invariants
 //!
-//! 1. `chosen` of a ready or donating thread is what [`Kernel::best`] says.
+//! 1. What a ready or donating thread has chosen is what the rule says.
 //! 2. A reservation's runner is the ready thread at the end of the chain that chose it, if there is one.
 
-use crate::Kernel;
-use crate::id::{ReservationId, ThreadId};
-use crate::limits::{CHAIN_MAX, THREADS};
-use crate::object::State;
 use fusee_abi::Error;
+use fusee_locking::propagation::{self, Graph, Node, Refusal, Settled};
 use fusee_sched::key::{Class, Key, Tie};
 use fusee_sched::time::Instant;
 
-/// Reservations whose runner may change in one evaluation: two per link of the chain.
-type Touched = heapless::Vec<ReservationId, { 2 * (CHAIN_MAX + 2) }>;
+use crate::Kernel;
+use crate::id::{ReservationId, ThreadId};
+use crate::object::State;
 
-impl Kernel {
-    /// The reservation `thread` runs on, or lends to whom it waits for: the rule itself.
-    pub(crate) fn best(&self, thread: ThreadId) -> Option<ReservationId> {
-        let own = self.threads[thread].home;
-        let mut best = own.filter(|reservation| !self.reservations[*reservation].throttled);
-        let mut best_served = false;
-        let mut next = self.threads[thread].first_donor;
-        for _ in 0..THREADS {
-            let Some(donor) = next else { break };
-            let state = &self.threads[donor];
-            next = state.next_donor;
-            let Some(candidate) = state.chosen else { continue };
-            let served = matches!(state.state, State::AwaitingReply { .. });
-            let better = match best {
-                None => true,
-                Some(current) => {
-                    let (current, candidate) = (&self.reservations[current], &self.reservations[candidate]);
-                    if current.cluster == candidate.cluster {
-                        candidate.key < current.key
-                    } else {
-                        served && !best_served || best == own
-                    }
-                }
-            };
-            if better {
-                best = Some(candidate);
-                best_served = served;
-            }
-        }
-        best
+impl Graph for Kernel {
+    type Key = Key;
+
+    #[inline]
+    fn node(&self, thread: u16) -> &Node<Key> {
+        &self.threads.at(thread).waits
     }
 
+    #[inline]
+    fn node_mut(&mut self, thread: u16) -> &mut Node<Key> {
+        &mut self.threads.at_mut(thread).waits
+    }
+
+    #[inline]
+    fn own(&self, thread: u16) -> Option<u16> {
+        let home = self.threads.at(thread).home?;
+        (!self.reservations[home].throttled).then_some(home.index() as u16)
+    }
+
+    #[inline]
+    fn key(&self, reservation: u16) -> Key {
+        self.reservations.at(reservation).key
+    }
+
+    #[inline]
+    fn cluster(&self, reservation: u16) -> u8 {
+        self.reservations.at(reservation).cluster.map_or(0, |cluster| cluster.index() as u8)
+    }
+}
+
+/// The number of a thread in the graph.
+#[inline]
+pub(crate) fn number(thread: ThreadId) -> u16 {
+    thread.index() as u16
+}
+
+impl Kernel {
     /// Re-evaluates the rule for `start` and everybody it donates to, and sets runners accordingly.
     ///
     /// Works upward and downward alike: keys and budgets may have come or gone.
     pub(crate) fn settle(&mut self, start: ThreadId) {
-        let state = &self.threads[start];
-        if state.first_donor.is_none() && state.donates_to.is_none() {
+        let node = &self.threads[start].waits;
+        if node.is_alone() && node.waits_for().is_none() {
             self.settle_alone(start);
         } else {
             self.settle_chain(start);
@@ -72,9 +74,11 @@ impl Kernel {
     /// budget. Nobody else runs on it.
     fn settle_alone(&mut self, thread: ThreadId) {
         let state = &self.threads[thread];
-        let (before, ready) = (state.chosen, state.state == State::Ready);
+        let (before, ready) = (state.chosen(), state.state == State::Ready);
         let own = state.home.filter(|reservation| !self.reservations[*reservation].throttled);
-        self.threads[thread].chosen = own;
+        if before != own {
+            self.threads[thread].waits.choose_own(own.map(|own| own.index() as u16));
+        }
         if let Some(reservation) = before
             && before != own
             && self.reservations[reservation].runner == Some(thread)
@@ -87,24 +91,11 @@ impl Kernel {
     }
 
     fn settle_chain(&mut self, start: ThreadId) {
-        let mut touched = Touched::new();
-        let mut thread = start;
-        for _ in 0..=CHAIN_MAX {
-            let best = self.best(thread);
-            let before = core::mem::replace(&mut self.threads[thread].chosen, best);
-            for reservation in [before, best].into_iter().flatten() {
-                if !touched.contains(&reservation) {
-                    // Two per link always fit: the chain is no longer than CHAIN_MAX.
-                    let _ = touched.push(reservation);
-                }
-            }
-            let Some(next) = self.threads[thread].donates_to else { break };
-            thread = next;
-        }
+        let Settled { end, touched } = propagation::settle(self, number(start));
+        let Some(thread) = ThreadId::new(usize::from(end)) else { return };
         let end = &self.threads[thread];
-        let chosen = if end.state == State::Ready { end.chosen } else { None };
-        for index in 0..touched.len() {
-            let Some(reservation) = touched.get(index).copied() else { break };
+        let chosen = if end.state == State::Ready { end.chosen() } else { None };
+        for reservation in touched.iter().filter_map(|number| ReservationId::new(usize::from(*number))) {
             if Some(reservation) == chosen {
                 self.set_runner(reservation, Some(thread));
             } else if self.reservations[reservation]
@@ -119,13 +110,13 @@ impl Kernel {
     /// The reservation that carries `thread`, if it may run.
     fn carries(&self, thread: ThreadId) -> Option<ReservationId> {
         let state = &self.threads[thread];
-        if state.state == State::Ready && state.donates_to.is_none() { state.chosen } else { None }
+        if state.state == State::Ready && state.waits.waits_for().is_none() { state.chosen() } else { None }
     }
 
     /// The key `thread` queues with for a lock or a server. Service and background threads of one class are
     /// equal here, so that they queue by arrival: their turns say who ran last, not who waits longest.
     pub(crate) fn waiting_key(&self, thread: ThreadId) -> Key {
-        let Some(reservation) = self.threads[thread].chosen else { return Key::at(Instant::NEVER) };
+        let Some(reservation) = self.threads[thread].chosen() else { return Key::at(Instant::NEVER) };
         let key = self.reservations[reservation].key;
         match key.class() {
             Class::RealTime => key,
@@ -133,31 +124,14 @@ impl Kernel {
         }
     }
 
-    /// `donor` suspends on `target`.
+    /// `donor` suspends on `target`. It must be settled afterwards, and everybody up the chain with it.
     pub(crate) fn add_donor(&mut self, target: ThreadId, donor: ThreadId) {
-        let first = self.threads[target].first_donor.replace(donor);
-        let state = &mut self.threads[donor];
-        state.donates_to = Some(target);
-        state.next_donor = first;
-        state.previous_donor = None;
-        if let Some(first) = first {
-            self.threads[first].previous_donor = Some(donor);
-        }
+        propagation::wait_for(self, number(donor), number(target));
     }
 
     /// `donor` no longer donates. The thread it donated to, if any, must be settled.
     pub(crate) fn remove_donor(&mut self, donor: ThreadId) -> Option<ThreadId> {
-        let state = &mut self.threads[donor];
-        let target = state.donates_to.take()?;
-        let (previous, next) = (state.previous_donor.take(), state.next_donor.take());
-        match previous {
-            Some(previous) => self.threads[previous].next_donor = next,
-            None => self.threads[target].first_donor = next,
-        }
-        if let Some(next) = next {
-            self.threads[next].previous_donor = previous;
-        }
-        Some(target)
+        propagation::stop_waiting(self, number(donor)).and_then(|target| ThreadId::new(usize::from(target)))
     }
 
     /// Whether `waiter` may suspend on `target`.
@@ -166,47 +140,9 @@ impl Kernel {
     /// [`Error::WouldDeadlock`] if `target` waits for `waiter`, however indirectly; [`Error::ChainTooLong`] if
     /// the chain below or above would exceed the bound.
     pub(crate) fn may_wait_for(&self, waiter: ThreadId, target: ThreadId) -> Result<(), Error> {
-        let mut length = self.donor_depth(waiter);
-        let mut thread = Some(target);
-        while let Some(link) = thread {
-            if link == waiter {
-                return Err(Error::WouldDeadlock);
-            }
-            length += 1;
-            if length >= CHAIN_MAX {
-                return Err(Error::ChainTooLong);
-            }
-            thread = self.threads[link].donates_to;
-        }
-        Ok(())
-    }
-
-    /// Longest chain of donors that ends at `thread`, up to the bound. A walk over the donor tree, which has
-    /// each thread at most once.
-    fn donor_depth(&self, thread: ThreadId) -> usize {
-        let mut deepest = 0;
-        let mut depth = 0;
-        let mut at = thread;
-        for _ in 0..2 * THREADS {
-            if let Some(down) = self.threads[at].first_donor {
-                depth += 1;
-                deepest = deepest.max(depth);
-                at = down;
-                continue;
-            }
-            loop {
-                if at == thread {
-                    return deepest;
-                }
-                if let Some(beside) = self.threads[at].next_donor {
-                    at = beside;
-                    break;
-                }
-                let Some(up) = self.threads[at].donates_to else { return deepest };
-                depth -= 1;
-                at = up;
-            }
-        }
-        deepest
+        propagation::may_wait_for(self, number(waiter), number(target)).map_err(|refusal| match refusal {
+            Refusal::Cycle => Error::WouldDeadlock,
+            Refusal::TooLong => Error::ChainTooLong,
+        })
     }
 }

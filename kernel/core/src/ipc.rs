@@ -5,9 +5,11 @@
 use fusee_abi::Error;
 use fusee_abi::call::{DEADLINE, TOKEN, rights};
 use fusee_abi::trace::Event;
+use fusee_locking::propagation;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::time::Instant;
 
+use crate::donation::number;
 use crate::id::{EndpointId, ThreadId};
 use crate::limits::REPLY_SLOTS;
 use crate::object::{Object, State};
@@ -86,9 +88,10 @@ impl Kernel {
             let Some(slot) = slots.iter().position(|slot| slot.client.is_none()) else { return };
             slots[slot].client = Some(client);
             reply = token(slot, slots[slot].generation);
-            if self.threads[client].donates_to.is_none() {
+            if self.threads[client].waits.waits_for().is_none() {
                 self.add_donor(server, client);
             }
+            propagation::serve(self, number(server), number(client));
             self.threads[client].state = State::AwaitingReply { server, slot: slot as u8 };
         }
         machine.copy_message(client, server);

@@ -52,7 +52,8 @@ pub const LONGEST_PATH: u64 = 6_000;
 /// time for itself. The factor is the design's, and an instruction is taken for a nanosecond.
 pub const BUDGET_MIN: u64 = 4 * LONGEST_PATH;
 /// Longest chain of threads that wait for each other.
-pub const CHAIN_MAX: usize = 8;
+pub const CHAIN_MAX: usize = fusee_locking::propagation::CHAIN_MAX;
+const _: () = assert!(CLUSTERS <= fusee_locking::propagation::CLUSTERS);
 /// Deferred replies a server may hold.
 pub const REPLY_SLOTS: usize = 4;
 /// Pages mapped or unmapped in one trap.

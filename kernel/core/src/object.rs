@@ -3,6 +3,7 @@
 //! Every type has an `EMPTY` value of all zero bytes; `Kernel::boot` fills objects in place.
 
 use fusee_locking::engine::EngineLock;
+use fusee_locking::propagation::Node;
 use fusee_sched::account::Account;
 use fusee_sched::cluster::Cluster;
 use fusee_sched::cpu::CpuId;
@@ -114,16 +115,9 @@ pub struct Thread {
     pub cluster: Option<ClusterId>,
     /// Its own reservation.
     pub home: Option<ReservationId>,
-    /// The reservation it runs on, by the donor-set rule; trusted while it is ready or donates.
-    pub chosen: Option<ReservationId>,
-    /// Whom it donates to while it is suspended.
-    pub donates_to: Option<ThreadId>,
-    /// First of the threads that donate to it.
-    pub first_donor: Option<ThreadId>,
-    /// Next donor of the same thread.
-    pub next_donor: Option<ThreadId>,
-    /// Previous donor of the same thread.
-    pub previous_donor: Option<ThreadId>,
+    /// Whom it waits for, who waits for it, and the reservation it has chosen: trusted while it is ready or waits for
+    /// somebody.
+    pub waits: Node<Key>,
     /// Engines it holds.
     pub engines: u8,
     /// Badge of the handle its queued request came through.
@@ -146,11 +140,7 @@ impl Thread {
         timed: false,
         cluster: None,
         home: None,
-        chosen: None,
-        donates_to: None,
-        first_donor: None,
-        next_donor: None,
-        previous_donor: None,
+        waits: Node::new(Key::at(Instant::ZERO)),
         engines: 0,
         badge: 0,
         slots: [ReplySlot { client: None, generation: 0 }; REPLY_SLOTS],
@@ -168,6 +158,22 @@ impl Thread {
         },
         statistics: Statistics { jobs: 0, misses: 0, skipped: 0, faults: 0, max_lateness: 0, time: Nanoseconds::ZERO },
     };
+}
+
+impl Thread {
+    /// The reservation it has chosen.
+    #[must_use]
+    #[inline]
+    pub fn chosen(&self) -> Option<ReservationId> {
+        ReservationId::new(usize::from(self.waits.chosen()?))
+    }
+
+    /// Whom it donates to while it is suspended.
+    #[must_use]
+    #[inline]
+    pub fn donates_to(&self) -> Option<ThreadId> {
+        ThreadId::new(usize::from(self.waits.waits_for()?))
+    }
 }
 
 /// What a slot of a handle table names.

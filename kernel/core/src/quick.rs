@@ -12,10 +12,12 @@
 
 use fusee_abi::call::{Call, DEADLINE, HandleValue, NEVER, NUMBER, TOKEN, rights};
 use fusee_abi::trace::Event;
+use fusee_locking::propagation;
 use fusee_sched::cpu::CpuId;
 
+use crate::donation::number;
 use crate::id::{EndpointId, ThreadId};
-use crate::limits::HANDLES;
+use crate::limits::{CHAIN_MAX, HANDLES};
 use crate::object::{Object, State};
 use crate::{Kernel, Machine};
 
@@ -75,12 +77,15 @@ impl Kernel {
         let (endpoint, badge) = self.endpoint_of(thread, general[0], rights::CALL)?;
         let server = self.endpoints[endpoint].server?;
         let client = &self.threads[thread];
-        let reservation = client.chosen?;
+        let reservation = client.chosen()?;
         let other = &self.threads[server];
         let slot = &other.slots[0];
         // Not `==`: comparing whole states is a call.
         let State::Receiving(open) = other.state else { return None };
-        if open != endpoint || other.timed || other.first_donor.is_some() || slot.client.is_some() {
+        if open != endpoint || other.timed || !other.waits.is_alone() || slot.client.is_some() {
+            return None;
+        }
+        if client.waits.depth() + 1 >= CHAIN_MAX {
             return None;
         }
         if let Some(own) = other.home {
@@ -94,14 +99,12 @@ impl Kernel {
 
         let client = &mut self.threads[thread];
         client.state = State::AwaitingReply { server, slot: 0 };
-        client.donates_to = Some(server);
         client.on = None;
         let other = &mut self.threads[server];
         other.state = State::Ready;
-        other.chosen = Some(reservation);
-        other.first_donor = Some(thread);
         other.slots[0].client = Some(thread);
         other.on = Some(cpu);
+        propagation::lend(self, number(thread), number(server));
         self.reservations[reservation].runner = Some(server);
         self.cpus[cpu.index()].current = Some(server);
         self.trace(machine, Event::SwitchAway, Some(thread), 0, 0);
@@ -125,15 +128,13 @@ impl Kernel {
         let object = &self.endpoints[endpoint];
         let server = &self.threads[thread];
         let slot = &server.slots[0];
-        let (client, reservation) = (slot.client?, server.chosen?);
+        let (client, reservation) = (slot.client?, server.chosen()?);
         let other = &self.threads[client];
         if reply != token(0, slot.generation)
             || object.server != Some(thread)
             || !object.callers.is_empty()
-            || server.first_donor != Some(client)
-            || other.next_donor.is_some()
             || other.timed
-            || other.chosen != Some(reservation)
+            || !propagation::has_lent(self, number(client), number(thread))
         {
             return None;
         }
@@ -144,15 +145,13 @@ impl Kernel {
         }
         let server = &mut self.threads[thread];
         server.state = State::Receiving(endpoint);
-        server.chosen = None;
-        server.first_donor = None;
         server.on = None;
         server.slots[0].client = None;
         server.slots[0].generation = server.slots[0].generation.wrapping_add(1);
         let other = &mut self.threads[client];
         other.state = State::Ready;
-        other.donates_to = None;
         other.on = Some(cpu);
+        propagation::take_back(self, number(client), number(thread));
         self.reservations[reservation].runner = Some(client);
         self.cpus[cpu.index()].current = Some(client);
         machine.copy_message(thread, client);

@@ -394,7 +394,7 @@ impl Kernel {
         if self.threads[old].state != State::Ready {
             return;
         }
-        if let Some(reservation) = self.threads[old].chosen
+        if let Some(reservation) = self.threads[old].chosen()
             && self.reservations[reservation].runner == Some(old)
             && let Some(cluster) = self.reservations[reservation].cluster
             && let Some(wanted) = self.clusters[cluster].schedule.link_of(reservation.index() as u16)

@@ -263,7 +263,7 @@ impl State {
             let (one, other) = (short.kernel.thread(thread), long.kernel.thread(thread));
             let executes = |state: &State| state.board.cpus.iter().any(|cpu| cpu.executes == Some(thread));
             one.state == other.state
-                && (one.on.is_none() || one.chosen == other.chosen)
+                && (one.on.is_none() || one.chosen() == other.chosen())
                 && executes(&short) == executes(&long)
         };
         if !system.threads().all(is_same) || short.board.registers != long.board.registers {
@@ -358,7 +358,7 @@ impl State {
         let served = donors().filter(is_served).find_map(|donor| self.best(system, donor));
         if served.is_none() && candidates.iter().any(|one| self.cluster_of(*one) != self.cluster_of(candidates[0])) {
             // The rule leaves it open.
-            return self.kernel.thread(thread).chosen;
+            return self.kernel.thread(thread).chosen();
         }
         let leading = served.or(candidates.first().copied()).or(own).map(|leading| self.cluster_of(leading));
         candidates.extend(own);

@@ -1,0 +1,482 @@
+//! Who waits for whom, and on whose reservation each thread runs: one structure for all kinds of waiting.
+//!
+//! A thread waits for at most one other: the server that has its request, the holder of a lock, the driver whose
+//! interrupt it awaits. It is then a *donor* of that thread. A thread *chooses* one reservation: its own, or what one
+//! of its donors has chosen and lends. Donors lend on, so a chain of waiting ends at the thread that can make
+//! progress, and that thread runs with the earliest key of all that wait, on the budget the key belongs to.
+//!
+//! # The rule
+//!
+//! 1. Offers are what donors have chosen, and the thread's own reservation while it has budget. A donor without an
+//!    offer (all its budgets are dry) is passed over.
+//! 2. Keys are comparable within one cluster only. So first a cluster is taken: that of the offer of the client that
+//!    is *served*, if it makes one; else that of the thread's own reservation, if a donor of it makes one; else the lowest
+//!    in which a donor does.
+//! 3. In that cluster the earliest offer is chosen, the thread's own among them. With no donor's offer at all it is the
+//!    thread's own.
+//!
+//! # Cost
+//!
+//! Each thread has a leftist heap of its donors for each cluster: the next choice, and a donor that comes, goes or
+//! changes its key, take O(log n) steps. [`settle`] walks up one chain, which has at most [`CHAIN_MAX`] links.
+//! Keys may rise and fall: nothing here assumes that a donor only ever helps.
+//!
+//! # Invariants
+//!
+//! 1. The graph of waiting has no cycle, and no chain longer than [`CHAIN_MAX`]: [`may_wait_for`] refuses first.
+//! 2. A donor is in exactly one heap of the thread it waits for: that of the cluster of what it has chosen, or the
+//!    last one if it has chosen nothing.
+//!    Except for an only donor that came by [`lend`]: it is in no heap and is not counted, until somebody else comes.
+//! 3. A heap is ordered by the keys its members had when they were put there. The key of an only member is looked up
+//!    when a second comes: until then it may be out of date.
+//!
+//! Not here: budgets, who is ready to run, locks. Source: Elliott 2015, section 3.3.3 (detect, apply, propagate); the
+//! donor set is ours.
+
+/// Links of the longest chain of waiting threads.
+pub const CHAIN_MAX: usize = 8;
+/// Clusters whose donors are told apart.
+pub const CLUSTERS: usize = 8;
+/// Heaps of a thread: one for each cluster, and one for donors without an offer.
+const HEAPS: usize = CLUSTERS + 1;
+/// The heap of donors without an offer.
+const DRY: usize = CLUSTERS;
+
+/// The number of a thread, plus one; zero is none.
+type Link = u16;
+
+/// What the graph knows of one thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Node<K> {
+    /// The reservation the thread has chosen, plus one; zero: none.
+    chosen: u16,
+    /// Whom it waits for.
+    waits_for: Link,
+    /// The donor it serves, if any.
+    serving: Link,
+    /// Its only donor, which it serves, if that came by [`lend`].
+    lent_by: Link,
+    /// Length of the longest chain of donors that ends here.
+    depth: u8,
+    /// In which heap of whom it waits for it is.
+    heap: u8,
+    /// Rank in that heap: distance to the nearest place for a child.
+    rank: u8,
+    /// Its neighbours there.
+    left: Link,
+    right: Link,
+    above: Link,
+    /// Its key there.
+    key: K,
+    /// Donors, by the length of the longest chain that ends at them.
+    below: [u16; CHAIN_MAX],
+    /// Its heaps of donors.
+    heaps: [Link; HEAPS],
+}
+
+impl<K: Copy> Node<K> {
+    /// A thread that waits for nobody and has no donors. All zero bytes if `key` is.
+    #[must_use]
+    pub const fn new(key: K) -> Self {
+        Self {
+            chosen: 0,
+            waits_for: 0,
+            serving: 0,
+            lent_by: 0,
+            depth: 0,
+            heap: 0,
+            rank: 0,
+            left: 0,
+            right: 0,
+            above: 0,
+            key,
+            below: [0; CHAIN_MAX],
+            heaps: [0; HEAPS],
+        }
+    }
+
+    /// The reservation the thread has chosen.
+    #[must_use]
+    #[inline]
+    pub const fn chosen(&self) -> Option<u16> {
+        self.chosen.checked_sub(1)
+    }
+
+    /// Whom it waits for.
+    #[must_use]
+    #[inline]
+    pub const fn waits_for(&self) -> Option<u16> {
+        self.waits_for.checked_sub(1)
+    }
+
+    /// What a thread without donors that waits for nobody chooses: the only case in which there is no choice.
+    #[inline]
+    pub fn choose_own(&mut self, own: Option<u16>) {
+        debug_assert!(self.depth == 0 && self.waits_for == 0);
+        self.chosen = own.map_or(0, |own| own + 1);
+    }
+
+    /// The donor it serves.
+    #[must_use]
+    pub const fn serving(&self) -> Option<u16> {
+        // One of the two is zero.
+        (self.serving | self.lent_by).checked_sub(1)
+    }
+
+    /// Whether nobody waits for it.
+    #[must_use]
+    #[inline]
+    pub const fn is_alone(&self) -> bool {
+        self.depth == 0
+    }
+
+    /// Length of the longest chain of donors that ends at it.
+    #[must_use]
+    #[inline]
+    pub const fn depth(&self) -> usize {
+        self.depth as usize
+    }
+}
+
+/// The threads, as the kernel keeps them.
+pub trait Graph {
+    /// What offers are ordered by: the smaller comes first.
+    type Key: Copy + Ord;
+
+    /// A thread.
+    fn node(&self, thread: u16) -> &Node<Self::Key>;
+    /// The same, to be changed by this module alone.
+    fn node_mut(&mut self, thread: u16) -> &mut Node<Self::Key>;
+    /// The thread's own reservation, while it has budget.
+    fn own(&self, thread: u16) -> Option<u16>;
+    /// The key of a reservation.
+    fn key(&self, reservation: u16) -> Self::Key;
+    /// The cluster of a reservation, below [`CLUSTERS`].
+    fn cluster(&self, reservation: u16) -> u8;
+}
+
+/// Why a thread must not wait for another.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Refusal {
+    /// The other waits for it, directly or through others.
+    Cycle,
+    /// The chain of waiting threads would be longer than [`CHAIN_MAX`].
+    TooLong,
+}
+
+/// The reservations along a chain: what was chosen and what is.
+pub type Touched = heapless::Vec<u16, { 2 * (CHAIN_MAX + 1) }>;
+
+/// What [`settle`] found.
+#[derive(Clone, Debug)]
+pub struct Settled {
+    /// The thread at the end of the chain: the one that waits for nobody.
+    pub end: u16,
+    /// Reservations whose runner may have changed, each once.
+    pub touched: Touched,
+}
+
+//--- The rule
+
+/// What `thread` should run on, or lend to whom it waits for.
+#[must_use]
+pub fn choose<G: Graph>(graph: &G, thread: u16) -> Option<u16> {
+    let node = graph.node(thread);
+    let own = graph.own(thread);
+    if node.is_alone() {
+        return own;
+    }
+    let heap_of = |offer: u16| {
+        let root = node.heaps.get(usize::from(graph.cluster(offer))).copied();
+        root.filter(|root| *root != 0)
+    };
+    let served = node.serving().and_then(|client| graph.node(client).chosen());
+    let lent = Some(node.lent_by).filter(|lent_by| *lent_by != 0);
+    let root = lent
+        .or_else(|| served.and_then(heap_of))
+        .or_else(|| own.and_then(heap_of))
+        .or_else(|| node.heaps[..CLUSTERS].iter().copied().find(|root| *root != 0));
+    let Some(lent) = root.and_then(|root| graph.node(root - 1).chosen()) else { return own };
+    match own {
+        Some(own) if graph.cluster(own) == graph.cluster(lent) && graph.key(own) <= graph.key(lent) => Some(own),
+        _ => Some(lent),
+    }
+}
+
+/// Whether a donor in another cluster than that of the chosen reservation makes an offer.
+#[must_use]
+pub fn has_foreign_donors<G: Graph>(graph: &G, thread: u16) -> bool {
+    let node = graph.node(thread);
+    let Some(chosen) = node.chosen() else { return false };
+    let home = usize::from(graph.cluster(chosen));
+    let lent = node.lent_by.checked_sub(1).and_then(|donor| graph.node(donor).chosen());
+    lent.is_some_and(|lent| usize::from(graph.cluster(lent)) != home)
+        || node.heaps[..CLUSTERS].iter().enumerate().any(|(cluster, root)| *root != 0 && cluster != home)
+}
+
+/// Whether `waiter` may wait for `target`: to be asked before anything changes.
+///
+/// # Errors
+/// [`Refusal`].
+pub fn may_wait_for<G: Graph>(graph: &G, waiter: u16, target: u16) -> Result<(), Refusal> {
+    let mut length = graph.node(waiter).depth();
+    let mut at = Some(target);
+    while let Some(thread) = at {
+        if thread == waiter {
+            return Err(Refusal::Cycle);
+        }
+        length += 1;
+        at = graph.node(thread).waits_for();
+    }
+    if length < CHAIN_MAX { Ok(()) } else { Err(Refusal::TooLong) }
+}
+
+//--- Waiting and not waiting
+
+/// `waiter`, which waits for nobody, waits for `target`. Both must be settled afterwards, `waiter` first.
+pub fn wait_for<G: Graph>(graph: &mut G, waiter: u16, target: u16) {
+    debug_assert!(graph.node(waiter).waits_for().is_none() && waiter != target);
+    // Whoever lent alone is one of several from here on.
+    let lent_by = core::mem::take(&mut graph.node_mut(target).lent_by);
+    if let Some(donor) = lent_by.checked_sub(1) {
+        enter(graph, donor, target);
+        let depth = graph.node(donor).depth;
+        let node = graph.node_mut(target);
+        node.serving = lent_by;
+        if let Some(count) = node.below.get_mut(usize::from(depth)) {
+            *count = 1;
+        }
+    }
+    graph.node_mut(waiter).waits_for = target + 1;
+    enter(graph, waiter, target);
+    let depth = graph.node(waiter).depth;
+    deepen(graph, target, None, Some(depth));
+}
+
+/// `waiter` no longer waits. Returns whom it waited for; both must be settled afterwards.
+pub fn stop_waiting<G: Graph>(graph: &mut G, waiter: u16) -> Option<u16> {
+    let target = graph.node(waiter).waits_for()?;
+    if graph.node(target).lent_by != waiter + 1 {
+        leave(graph, waiter, target);
+    }
+    graph.node_mut(waiter).waits_for = 0;
+    let depth = graph.node(waiter).depth;
+    deepen(graph, target, Some(depth), None);
+    let node = graph.node_mut(target);
+    node.lent_by = 0;
+    if node.serving == waiter + 1 {
+        node.serving = 0;
+    }
+    Some(target)
+}
+
+/// From here on `server` serves `client`, which waits for it, until somebody else is served or `client` stops waiting.
+/// `server` must be settled afterwards.
+pub fn serve<G: Graph>(graph: &mut G, server: u16, client: u16) {
+    let node = graph.node_mut(server);
+    // Who lent is served already.
+    if node.lent_by == 0 {
+        node.serving = client + 1;
+    }
+}
+
+/// One of the donors of `thread`, whichever; `None`: it has none.
+#[must_use]
+pub fn a_donor<G: Graph>(graph: &G, thread: u16) -> Option<u16> {
+    let node = graph.node(thread);
+    node.lent_by.checked_sub(1).or_else(|| node.heaps.iter().find_map(|root| root.checked_sub(1)))
+}
+
+/// Applies the rule to `start` and to everybody up the chain, after something there has changed: a key, a budget, a
+/// donor.
+pub fn settle<G: Graph>(graph: &mut G, start: u16) -> Settled {
+    let mut touched = Touched::new();
+    let mut end = start;
+    for _ in 0..=CHAIN_MAX {
+        let chosen = choose(graph, end);
+        let before = graph.node(end).chosen();
+        graph.node_mut(end).chosen = chosen.map_or(0, |chosen| chosen + 1);
+        for reservation in [before, chosen].into_iter().flatten() {
+            if !touched.contains(&reservation) {
+                // Two for each link always fit: the chain is no longer than it may be.
+                let _ = touched.push(reservation);
+            }
+        }
+        let Some(target) = graph.node(end).waits_for() else { break };
+        if graph.node(target).lent_by == 0 && !is_in_place(graph, end, before) {
+            leave(graph, end, target);
+            enter(graph, end, target);
+        }
+        end = target;
+    }
+    Settled { end, touched }
+}
+
+/// Whether a donor that had chosen `before` is where it belongs among the donors of whom it waits for.
+fn is_in_place<G: Graph>(graph: &G, donor: u16, before: Option<u16>) -> bool {
+    let node = graph.node(donor);
+    // Nobody looks at the key of an only member, nor of one without an offer.
+    let is_only = node.left == 0 && node.above == 0;
+    node.chosen() == before && (is_only || node.chosen().is_none_or(|chosen| graph.key(chosen) == node.key))
+}
+
+/// For an uncontended call: `waiter` becomes the only donor of `target`, is served, and `target` takes over what it
+/// has chosen. What [`wait_for`], [`serve`] and two [`settle`]s would do, if `target` has nothing of its own that
+/// comes before.
+///
+/// Neither may wait for anybody, `target` must be alone, and the chain must have room.
+#[inline(always)]
+pub fn lend<G: Graph>(graph: &mut G, waiter: u16, target: u16) {
+    let node = graph.node_mut(waiter);
+    node.waits_for = target + 1;
+    let (chosen, depth) = (node.chosen, node.depth);
+    let node = graph.node_mut(target);
+    node.chosen = chosen;
+    node.lent_by = waiter + 1;
+    node.depth = depth + 1;
+}
+
+/// Whether `waiter` is the only donor of `target` since it lent to it, and what it lends is what `target` has chosen.
+#[inline(always)]
+#[must_use]
+pub fn has_lent<G: Graph>(graph: &G, waiter: u16, target: u16) -> bool {
+    let (one, other) = (graph.node(waiter), graph.node(target));
+    other.lent_by == waiter + 1 && one.chosen == other.chosen
+}
+
+/// Takes back what [`lend`] lent: `target` has chosen nothing from here on, and waits to be settled if it goes on.
+#[inline(always)]
+pub fn take_back<G: Graph>(graph: &mut G, waiter: u16, target: u16) {
+    graph.node_mut(waiter).waits_for = 0;
+    let node = graph.node_mut(target);
+    node.chosen = 0;
+    node.lent_by = 0;
+    node.depth = 0;
+}
+
+/// Counts at `target` a donor whose chain was `from` links long and is `to`; then, where that changes the length of
+/// its own chain, at whom it waits for, and so on.
+fn deepen<G: Graph>(graph: &mut G, target: u16, from: Option<u8>, to: Option<u8>) {
+    let (mut from, mut to) = (from, to);
+    let mut at = Some(target);
+    for _ in 0..=CHAIN_MAX {
+        let Some(thread) = at else { return };
+        let node = graph.node_mut(thread);
+        let before = node.depth;
+        let after = if node.lent_by != 0 {
+            to.map_or(0, |depth| depth + 1)
+        } else {
+            for (depth, step) in [(from, -1), (to, 1)] {
+                if let Some(count) = depth.and_then(|depth| node.below.get_mut(usize::from(depth))) {
+                    *count = count.wrapping_add_signed(step);
+                }
+            }
+            node.below.iter().rposition(|count| *count != 0).map_or(0, |depth| depth as u8 + 1)
+        };
+        if before == after {
+            return;
+        }
+        node.depth = after;
+        (from, to) = (Some(before), Some(after));
+        at = node.waits_for();
+    }
+}
+
+//--- Leftist heaps
+
+/// Puts `donor` into the heap of `target` where what it has chosen belongs.
+fn enter<G: Graph>(graph: &mut G, donor: u16, target: u16) {
+    let chosen = graph.node(donor).chosen();
+    let heap = chosen.map_or(DRY, |chosen| usize::from(graph.cluster(chosen)).min(CLUSTERS - 1));
+    // Without offers there is no order; any key will do.
+    let key = chosen.map_or(graph.node(donor).key, |chosen| graph.key(chosen));
+    let node = graph.node_mut(donor);
+    (node.heap, node.rank, node.key) = (heap as u8, 1, key);
+    (node.left, node.right, node.above) = (0, 0, 0);
+    let root = graph.node(target).heaps[heap];
+    if root != 0 {
+        let first = graph.node(root - 1);
+        if let (0, Some(chosen)) = (first.left, first.chosen()) {
+            let key = graph.key(chosen);
+            graph.node_mut(root - 1).key = key;
+        }
+    }
+    let root = merge(graph, root, donor + 1);
+    graph.node_mut(target).heaps[heap] = root;
+}
+
+/// Takes `donor` out of its heap of `target`.
+fn leave<G: Graph>(graph: &mut G, donor: u16, target: u16) {
+    let node = *graph.node(donor);
+    let rest = merge(graph, node.left, node.right);
+    let links = graph.node_mut(donor);
+    (links.left, links.right, links.above) = (0, 0, 0);
+    if rest != 0 {
+        graph.node_mut(rest - 1).above = node.above;
+    }
+    if node.above == 0 {
+        graph.node_mut(target).heaps[usize::from(node.heap)] = rest;
+        return;
+    }
+    let above = graph.node_mut(node.above - 1);
+    if above.left == donor + 1 {
+        above.left = rest;
+    } else {
+        above.right = rest;
+    }
+    // Ranks change on the way up for no more steps than there are ranks.
+    let mut at = node.above;
+    while at != 0 && lean(graph, at) {
+        at = graph.node(at - 1).above;
+    }
+}
+
+/// Joins two heaps; returns the root.
+fn merge<G: Graph>(graph: &mut G, one: Link, other: Link) -> Link {
+    if one == 0 || other == 0 {
+        return one | other;
+    }
+    let ordered = |graph: &G, one: Link, other: Link| {
+        if graph.node(other - 1).key < graph.node(one - 1).key { (other, one) } else { (one, other) }
+    };
+    // Down the right sides: each is as short as the logarithm of its heap.
+    let (root, mut rest) = ordered(graph, one, other);
+    let mut at = root;
+    loop {
+        let right = graph.node(at - 1).right;
+        if right == 0 {
+            break;
+        }
+        let (first, second) = ordered(graph, right, rest);
+        graph.node_mut(at - 1).right = first;
+        graph.node_mut(first - 1).above = at;
+        (at, rest) = (first, second);
+    }
+    graph.node_mut(at - 1).right = rest;
+    graph.node_mut(rest - 1).above = at;
+    // And up again.
+    loop {
+        lean(graph, at);
+        if at == root {
+            return root;
+        }
+        at = graph.node(at - 1).above;
+    }
+}
+
+/// Puts the child of the higher rank to the left; says whether the rank of `at` changed.
+fn lean<G: Graph>(graph: &mut G, at: Link) -> bool {
+    let node = *graph.node(at - 1);
+    let rank = |child: Link| if child == 0 { 0 } else { graph.node(child - 1).rank };
+    let (left, right) = (rank(node.left), rank(node.right));
+    let node = graph.node_mut(at - 1);
+    if left < right {
+        core::mem::swap(&mut node.left, &mut node.right);
+    }
+    let before = core::mem::replace(&mut node.rank, left.min(right) + 1);
+    before != node.rank
+}
+
+#[cfg(test)]
+#[path = "propagation_tests.rs"]
+mod tests;

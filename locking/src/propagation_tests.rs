@@ -1,0 +1,338 @@
+//! The rule by brute force, and chains by name.
+
+use super::*;
+use proptest::prelude::*;
+use std::vec;
+use std::vec::Vec;
+
+const THREADS: usize = 14;
+
+/// Threads and reservations of the same numbers; reservation `t` is that of thread `t`, if it has one.
+#[derive(Clone, Debug)]
+struct Threads {
+    nodes: Vec<Node<(u32, u16)>>,
+    owns: Vec<bool>,
+    dry: Vec<bool>,
+    keys: Vec<u32>,
+    clusters: Vec<u8>,
+    /// What the kernel would keep: the thread that runs on each reservation.
+    runners: Vec<Option<u16>>,
+}
+
+impl Graph for Threads {
+    type Key = (u32, u16);
+
+    fn node(&self, thread: u16) -> &Node<Self::Key> {
+        &self.nodes[usize::from(thread)]
+    }
+
+    fn node_mut(&mut self, thread: u16) -> &mut Node<Self::Key> {
+        &mut self.nodes[usize::from(thread)]
+    }
+
+    fn own(&self, thread: u16) -> Option<u16> {
+        (self.owns[usize::from(thread)] && !self.dry[usize::from(thread)]).then_some(thread)
+    }
+
+    fn key(&self, reservation: u16) -> Self::Key {
+        (self.keys[usize::from(reservation)], reservation)
+    }
+
+    fn cluster(&self, reservation: u16) -> u8 {
+        self.clusters[usize::from(reservation)]
+    }
+}
+
+impl Threads {
+    fn new(owns: Vec<bool>, clusters: Vec<u8>, keys: Vec<u32>) -> Threads {
+        let count = owns.len();
+        let mut threads = Threads {
+            nodes: vec![Node::new((0, 0)); count],
+            owns,
+            dry: vec![false; count],
+            keys,
+            clusters,
+            runners: vec![None; count],
+        };
+        (0..count as u16).for_each(|thread| threads.settle(thread));
+        threads
+    }
+
+    /// Threads that all have reservations in one cluster, with these keys.
+    fn with_keys(keys: &[u32]) -> Threads {
+        Threads::new(vec![true; keys.len()], vec![0; keys.len()], keys.to_vec())
+    }
+
+    fn settle(&mut self, thread: u16) {
+        let settled = settle(self, thread);
+        let chosen = self.node(settled.end).chosen();
+        for reservation in &settled.touched {
+            let runner = &mut self.runners[usize::from(*reservation)];
+            if Some(*reservation) == chosen {
+                *runner = Some(settled.end);
+            } else if let Some(other) = *runner {
+                let node = self.node(other);
+                if node.waits_for().is_some() || node.chosen() != Some(*reservation) {
+                    self.runners[usize::from(*reservation)] = None;
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self, waiter: u16, target: u16) {
+        may_wait_for(self, waiter, target).expect("the chain is short");
+        wait_for(self, waiter, target);
+        self.settle(waiter);
+    }
+
+    fn stop(&mut self, waiter: u16) {
+        if let Some(target) = stop_waiting(self, waiter) {
+            self.settle(waiter);
+            self.settle(target);
+        }
+    }
+
+    /// The key that `thread` runs or waits with.
+    fn key_of(&self, thread: u16) -> Option<u32> {
+        self.node(thread).chosen().map(|chosen| self.keys[usize::from(chosen)])
+    }
+}
+
+//--- By brute force
+
+fn donors(threads: &Threads, thread: u16) -> Vec<u16> {
+    (0..threads.nodes.len() as u16).filter(|other| threads.node(*other).waits_for() == Some(thread)).collect()
+}
+
+/// The rule, read from its text.
+fn oracle(threads: &Threads, thread: u16) -> Option<u16> {
+    let offers: Vec<u16> = donors(threads, thread).into_iter().filter_map(|donor| oracle(threads, donor)).collect();
+    let own = threads.own(thread);
+    let makes = |cluster: &u8| offers.iter().any(|offer| threads.cluster(*offer) == *cluster);
+    let served = threads.node(thread).serving().and_then(|client| oracle(threads, client));
+    let served = served.map(|offer| threads.cluster(offer));
+    let home = own.map(|own| threads.cluster(own)).filter(makes);
+    let lowest = (0..CLUSTERS as u8).find(makes);
+    let Some(cluster) = served.or(home).or(lowest) else { return own };
+    let all = offers.iter().copied().chain(own);
+    all.filter(|offer| threads.cluster(*offer) == cluster).min_by_key(|offer| threads.key(*offer))
+}
+
+fn depth(threads: &Threads, thread: u16) -> usize {
+    donors(threads, thread).into_iter().map(|donor| depth(threads, donor) + 1).max().unwrap_or(0)
+}
+
+fn check(threads: &Threads) -> Result<(), TestCaseError> {
+    for thread in 0..threads.nodes.len() as u16 {
+        let node = threads.node(thread);
+        prop_assert_eq!(node.chosen(), oracle(threads, thread), "thread {}", thread);
+        prop_assert_eq!(node.depth(), depth(threads, thread), "thread {}", thread);
+        prop_assert!(node.depth() + usize::from(node.waits_for().is_some()) <= CHAIN_MAX);
+        let runs: Vec<u16> = (0..threads.nodes.len() as u16)
+            .filter(|other| threads.node(*other).waits_for().is_none() && threads.node(*other).chosen() == Some(thread))
+            .collect();
+        prop_assert!(runs.len() <= 1, "reservation {} on two threads", thread);
+        prop_assert_eq!(threads.runners[usize::from(thread)], runs.first().copied(), "reservation {}", thread);
+        // Every donor is in one heap, and in order.
+        let mut seen = Vec::new();
+        for root in node.heaps {
+            let mut stack = vec![root];
+            while let Some(link) = stack.pop() {
+                if link != 0 {
+                    let member = threads.node(link - 1);
+                    seen.push(link - 1);
+                    for child in [member.left, member.right] {
+                        prop_assert!(child == 0 || member.key <= threads.node(child - 1).key, "a heap out of order");
+                        stack.push(child);
+                    }
+                }
+            }
+        }
+        seen.extend(node.lent_by.checked_sub(1));
+        seen.sort_unstable();
+        prop_assert_eq!(seen, donors(threads, thread));
+    }
+    Ok(())
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Wait(u16, u16),
+    Stop(u16),
+    Key(u16, u32),
+    Budget(u16, bool),
+    Serve(u16),
+    /// The short way of a call, and of its reply.
+    Lend(u16, u16),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let thread = 0..THREADS as u16;
+    prop_oneof![
+        5 => (thread.clone(), thread.clone()).prop_map(|(waiter, target)| Step::Wait(waiter, target)),
+        3 => thread.clone().prop_map(Step::Stop),
+        3 => (thread.clone(), 0u32..20).prop_map(|(thread, key)| Step::Key(thread, key)),
+        2 => (thread.clone(), any::<bool>()).prop_map(|(thread, dry)| Step::Budget(thread, dry)),
+        1 => thread.clone().prop_map(Step::Serve),
+        5 => (thread.clone(), thread).prop_map(|(waiter, target)| Step::Lend(waiter, target)),
+    ]
+}
+
+fn apply(threads: &mut Threads, step: &Step) -> Result<(), TestCaseError> {
+    match *step {
+        Step::Wait(waiter, target) => {
+            if threads.node(waiter).waits_for().is_some() {
+                return Ok(());
+            }
+            let mut chain = vec![target];
+            while let Some(next) = threads.node(chain[chain.len() - 1]).waits_for() {
+                chain.push(next);
+            }
+            let expected = if chain.contains(&waiter) {
+                Err(Refusal::Cycle)
+            } else if depth(threads, waiter) + chain.len() >= CHAIN_MAX {
+                Err(Refusal::TooLong)
+            } else {
+                Ok(())
+            };
+            prop_assert_eq!(may_wait_for(threads, waiter, target), expected);
+            if expected.is_ok() {
+                threads.wait(waiter, target);
+            }
+        }
+        Step::Stop(waiter) => threads.stop(waiter),
+        Step::Key(thread, key) => {
+            threads.keys[usize::from(thread)] = key;
+            threads.settle(thread);
+        }
+        Step::Budget(thread, dry) => {
+            threads.dry[usize::from(thread)] = dry;
+            threads.settle(thread);
+        }
+        Step::Lend(waiter, target) => {
+            let (one, other) = (threads.node(waiter), threads.node(target));
+            if has_lent(threads, waiter, target) {
+                if other.waits_for().is_none() {
+                    take_back(threads, waiter, target);
+                    threads.settle(waiter);
+                    threads.settle(target);
+                }
+            } else if one.waits_for().is_none()
+                && other.waits_for().is_none()
+                && other.is_alone()
+                && one.chosen().is_some()
+                && may_wait_for(threads, waiter, target).is_ok()
+                && threads.own(target).is_none()
+            {
+                let chosen = one.chosen;
+                lend(threads, waiter, target);
+                threads.runners[usize::from(chosen) - 1] = Some(target);
+            }
+        }
+        Step::Serve(client) => {
+            if let Some(server) = threads.node(client).waits_for() {
+                serve(threads, server, client);
+                threads.settle(server);
+            }
+        }
+    }
+    check(threads)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100_000))]
+
+    #[test]
+    fn after_every_step_each_thread_has_what_the_rule_says(
+        owns in prop::collection::vec(any::<bool>(), THREADS),
+        clusters in prop::collection::vec(prop::sample::select(vec![0u8, 0, 0, 1, 7]), THREADS),
+        keys in prop::collection::vec(0u32..20, THREADS),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let mut threads = Threads::new(owns, clusters, keys);
+        for step in &steps {
+            apply(&mut threads, step)?;
+        }
+    }
+}
+
+//--- By name
+
+/// Elliott 2015, figure 3.10: a donor waits in a queue whose head waits for a copy engine, whose holder waits for a
+/// second one, whose holder is suspended on its transfer; the callback thread and the interrupt's bottom half work
+/// for that one. Smaller keys are earlier.
+#[test]
+fn all_helpers_of_a_long_chain_run_at_its_highest_priority_and_fall_when_that_one_is_stolen() {
+    // t1 donates to t2, which queues behind t3, as t4 does; t3 waits for the engine of t6, as t5 does; t6 for that of
+    // t8, as t7 does; t8 is suspended on its transfer. t9 waits for another transfer of the same device.
+    let [t1, t2, t3, t4, t5, t6, t7, t8, t9, callback, bottom_half] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+    let keys = [30, 40, 50, 10, 60, 70, 80, 90, 20];
+    let mut owns = vec![true; 9];
+    owns.extend([false, false]);
+    let mut all = keys.to_vec();
+    all.extend([0, 0]);
+    let mut threads = Threads::new(owns, vec![0; 11], all);
+    for (waiter, target) in [(t1, t2), (t2, t3), (t4, t3), (t3, t6), (t5, t6), (t6, t8), (t7, t8), (t8, callback)] {
+        threads.wait(waiter, target);
+    }
+    // The bottom half signals the callback thread and t9.
+    threads.wait(callback, bottom_half);
+    threads.wait(t9, bottom_half);
+    assert_eq!(threads.key_of(callback), Some(10));
+    assert_eq!(threads.key_of(bottom_half), Some(10));
+    assert_eq!(threads.runners[usize::from(t4)], Some(bottom_half), "on whose budget");
+
+    // t4 is stolen by another queue.
+    threads.stop(t4);
+    assert_eq!([t3, t6, t8, callback].map(|thread| threads.key_of(thread)), [Some(30); 4]);
+    assert_eq!(threads.key_of(bottom_half), Some(20), "t9 waits for it, too");
+    assert_eq!(threads.runners[usize::from(t4)], Some(t4), "it may go its own way");
+    check(&threads).expect("the rule holds");
+}
+
+#[test]
+fn a_donor_that_runs_dry_is_passed_over_until_it_is_refilled() {
+    let mut threads = Threads::with_keys(&[5, 7, 9]);
+    threads.wait(0, 2);
+    threads.wait(1, 2);
+    assert_eq!(threads.node(2).chosen(), Some(0));
+    threads.dry[0] = true;
+    threads.settle(0);
+    assert_eq!(threads.node(2).chosen(), Some(1));
+    threads.dry[0] = false;
+    threads.settle(0);
+    assert_eq!(threads.node(2).chosen(), Some(0));
+}
+
+#[test]
+fn nobody_waits_in_a_circle_or_in_a_row_that_is_too_long() {
+    let mut threads = Threads::with_keys(&[0; CHAIN_MAX + 2]);
+    for waiter in 0..CHAIN_MAX as u16 - 1 {
+        threads.wait(waiter, waiter + 1);
+    }
+    let last = CHAIN_MAX as u16 - 1;
+    assert_eq!(may_wait_for(&threads, last, 0), Err(Refusal::Cycle));
+    assert_eq!(may_wait_for(&threads, last, last + 1), Err(Refusal::TooLong));
+    assert_eq!(may_wait_for(&threads, last + 1, 0), Err(Refusal::TooLong));
+    assert_eq!(may_wait_for(&threads, last + 1, 1), Ok(()));
+}
+
+/// However many wait: a choice among 500 looks at no more of them than among a few.
+#[test]
+fn five_hundred_donors_come_and_go_in_any_order() {
+    let count = 500;
+    let keys: Vec<u32> = (0..count).map(|index| index * 7919 % 1009).chain([2000]).collect();
+    let mut threads = Threads::with_keys(&keys);
+    let server = count as u16;
+    for donor in 0..server {
+        threads.wait(donor, server);
+        assert!(threads.nodes.iter().all(|node| node.rank <= 9), "ranks grow with the logarithm");
+    }
+    for step in 0..server {
+        let donor = step * 7 % server;
+        let earliest = donors(&threads, server).into_iter().min_by_key(|donor| threads.key(*donor));
+        assert_eq!(threads.node(server).chosen(), earliest);
+        threads.stop(donor);
+    }
+    assert!(threads.node(server).is_alone());
+}

@@ -3,7 +3,8 @@
 //! Handles: regions "control", "status" and "local" (given to every driver of a device), region "tables"
 //! (physical), interrupt "line", notification "event" that the line signals. For each client: the parameter
 //! `context.<client>`, the notification `done.<client>`, the region `ring.<client>` (physical), and if the
-//! client has one, its buffer `buffer.<client>` (physical).
+//! client has one, its buffer `buffer.<client>` (physical). The parameter `bottom_half_us` lets each notice take so long:
+//! what a driver with more to do would take.
 //!
 //! Clients submit by themselves, into their own rings, through doorbells that the kernel maps while they
 //! hold an engine. So the driver is not on that path: it wakes for completions, tells the clients whose
@@ -18,7 +19,7 @@
 #![forbid(unsafe_code)]
 
 use fusee::abi::environment::Entry;
-use fusee::{Environment, Instant, Interrupt, Notification, Region, SharedBytes, environment};
+use fusee::{Environment, Instant, Interrupt, Nanoseconds, Notification, Region, SharedBytes, environment};
 use fusee_accel_contract as contract;
 use fusee_accel_contract::space;
 
@@ -44,11 +45,13 @@ fn main() {
     let mut clients = open_contexts(&environment, &control);
     let line = environment.expect::<Interrupt>("line");
     let event = environment.expect::<Notification>("event");
+    let bottom_half = Nanoseconds(environment.parameter("bottom_half_us").unwrap_or(0) * 1_000);
     loop {
         event.wait(Instant::NEVER).expect("the driver may wait for its device");
         line.acknowledge().expect("the driver may acknowledge its line");
         for client in clients.iter_mut().flatten() {
             if client.has_news(&status) {
+                fusee::burn(bottom_half);
                 // A client that died no longer hears; nobody else is concerned.
                 let _ = client.done.signal(1);
             }

@@ -51,4 +51,6 @@ pub mod operation {
     pub const YIELD: u32 = 14;
     /// Take the budget and the deadline of the next job.
     pub const EARLY_RELEASE: u32 = 15;
+    /// Send to endpoint `handle`, without donating; word 0 is `value`: what the server burns.
+    pub const SEND: u32 = 17;
 }

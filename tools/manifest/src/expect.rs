@@ -29,6 +29,8 @@ pub struct Expectations {
     pub variants: Vec<Variant>,
     /// Whether golden traces say on which CPU tasks run.
     pub places: Places,
+    /// Tasks whose longest response times are shown.
+    pub responses: Vec<usize>,
 }
 
 /// One expected `log(first, second)`; `None` matches any number.
@@ -94,6 +96,7 @@ impl Expectations {
             no_misses: test.no_misses.iter().filter_map(|name| task(name.get_ref())).collect(),
             seconds: test.seconds,
             variants: variants(test),
+            responses: test.responses.iter().filter_map(|name| task(name.get_ref())).collect(),
             places: if test.places { Places::Shown } else { Places::Left },
         }
     }

@@ -1225,7 +1225,7 @@ impl Resolver<'_> {
 
     fn test(&self) -> Result<(), Fail> {
         let Some(test) = &self.file.test else { return Ok(()) };
-        for name in test.faults.iter().chain(&test.no_misses) {
+        for name in test.faults.iter().chain(&test.no_misses).chain(&test.responses) {
             self.task(name)?;
         }
         let task = |name: &str| self.out.tasks.iter().position(|task| task.name == name);

@@ -240,6 +240,9 @@ pub struct Test {
     /// The golden trace says on which CPU tasks run.
     #[serde(default)]
     pub places: bool,
+    /// Tasks whose longest response times are shown.
+    #[serde(default)]
+    pub responses: Vec<Spanned<String>>,
 }
 
 /// How QEMU runs a system.

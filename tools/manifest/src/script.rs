@@ -4,6 +4,7 @@
 //! burn 2ms               compute until charged 2 ms more
 //! sleep 5ms              suspend until 5 ms after this job's release
 //! call server 1ms        call an endpoint; the server burns 1 ms for us
+//! send server 1ms        send to an endpoint; nobody waits, and nobody donates
 //! serve server           serve an endpoint for ever
 //! signal done 1          signal bits of a notification
 //! wait done              wait for a notification
@@ -54,6 +55,7 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
         ["burn", span] => step(operation::BURN, nothing, time(span)?),
         ["sleep", span] => step(operation::SLEEP, nothing, time(span)?),
         ["call", name, span] => step(operation::CALL, target(name, kind::ENDPOINT)?, time(span)?),
+        ["send", name, span] => step(operation::SEND, target(name, kind::ENDPOINT)?, time(span)?),
         ["serve", name] => step(operation::SERVE, target(name, kind::ENDPOINT)?, 0),
         ["signal", name, bits] => {
             let bits = bits.parse().map_err(|_| format!("`{bits}` is not a number"))?;

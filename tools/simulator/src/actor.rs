@@ -28,6 +28,8 @@ pub enum Program {
         interrupt: u64,
         /// For each device context: the handle of its client's notification.
         clients: Vec<(usize, u64)>,
+        /// What it computes for each notice, nanoseconds.
+        bottom_half: u64,
     },
     /// A server that answers at once.
     Server {
@@ -169,7 +171,9 @@ impl Actor {
     pub fn act(&mut self, board: &mut Board, thread: ThreadId) -> Action {
         match &*Rc::clone(&self.program) {
             Program::Script { steps, has_jobs } => self.script(board, thread, steps, *has_jobs),
-            Program::Driver { wait, interrupt, clients } => self.driver(board, thread, *wait, *interrupt, clients),
+            Program::Driver { wait, interrupt, clients, bottom_half } => {
+                self.driver(board, thread, (*wait, *interrupt), clients, *bottom_half)
+            }
             Program::Server { endpoint } => self.server(board, thread, *endpoint),
             Program::Requests { requests, again_from } => self.requests(board, thread, requests, *again_from),
             Program::Nothing => trap(board, thread, Call::Exit, 0, 0, NEVER),
@@ -285,8 +289,9 @@ impl Actor {
             operation::SLEEP => {
                 return Some(trap(board, thread, Call::SleepUntil, 0, 0, self.release + step.value));
             }
-            operation::CALL => {
-                let action = trap(board, thread, Call::Call, step.handle, 0, NEVER);
+            operation::CALL | operation::SEND => {
+                let call = if step.operation == operation::CALL { Call::Call } else { Call::Send };
+                let action = trap(board, thread, call, step.handle, 0, NEVER);
                 board.registers(thread).general[2] = step.value;
                 return Some(action);
             }
@@ -371,30 +376,35 @@ impl Actor {
         &mut self,
         board: &mut Board,
         thread: ThreadId,
-        wait: u64,
-        interrupt: u64,
+        (wait, interrupt): (u64, u64),
         clients: &[(usize, u64)],
+        bottom_half: u64,
     ) -> Action {
-        match self.phase {
-            Phase::Start => {
-                self.phase = Phase::Notify;
-                trap(board, thread, Call::Wait, wait, 0, NEVER)
-            }
-            _ => {
-                for engine in fusee_accel_contract::EngineIndex::ALL {
-                    for (context, handle) in clients {
-                        let place = engine.number() * fusee_accel_contract::CONTEXTS + context;
-                        let retired = board.retired(engine, *context);
-                        if retired != self.seen[place] {
-                            self.seen[place] = retired;
-                            return trap(board, thread, Call::Signal, *handle, 1, NEVER);
-                        }
-                    }
+        if let Phase::Start = self.phase {
+            self.phase = Phase::Notify;
+            return trap(board, thread, Call::Wait, wait, 0, NEVER);
+        }
+        if let Phase::Burning(left @ 1..) = self.phase {
+            return Action::Burn(left);
+        }
+        for engine in fusee_accel_contract::EngineIndex::ALL {
+            for (context, handle) in clients {
+                let place = engine.number() * fusee_accel_contract::CONTEXTS + context;
+                let retired = board.retired(engine, *context);
+                if retired == self.seen[place] {
+                    continue;
                 }
-                self.phase = Phase::Start;
-                trap(board, thread, Call::InterruptAck, interrupt, 0, NEVER)
+                if bottom_half > 0 && !matches!(self.phase, Phase::Burning(_)) {
+                    self.phase = Phase::Burning(bottom_half);
+                    return Action::Burn(bottom_half);
+                }
+                self.seen[place] = retired;
+                self.phase = Phase::Notify;
+                return trap(board, thread, Call::Signal, *handle, 1, NEVER);
             }
         }
+        self.phase = Phase::Start;
+        trap(board, thread, Call::InterruptAck, interrupt, 0, NEVER)
     }
 
     fn server(&mut self, board: &mut Board, thread: ThreadId, endpoint: u64) -> Action {

@@ -114,10 +114,17 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
     if let Some(interrupt) = handle(kind::INTERRUPT, &|_| true) {
         let notified = |object: u32| system.interrupts.iter().any(|(_, interrupt)| interrupt.notification == object);
         let Some(wait) = handle(kind::NOTIFICATION, &notified) else { return Program::Nothing };
-        return Program::Driver { wait, interrupt, clients: clients(task) };
+        let bottom_half = parameter(task, "bottom_half_us").unwrap_or(0) * 1_000;
+        return Program::Driver { wait, interrupt, clients: clients(task), bottom_half };
     }
     let serves = |object: u32| system.endpoints[object as usize].1.server as usize == index;
     handle(kind::ENDPOINT, &serves).map_or(Program::Nothing, |endpoint| Program::Server { endpoint })
+}
+
+/// A number of the manifest's `parameters`.
+fn parameter(task: &Task, name: &str) -> Option<u64> {
+    let entry = task.environment.iter().find(|entry| entry.kind == environment::kind::PARAMETER && entry.name == name);
+    entry.map(|entry| entry.address)
 }
 
 /// For each client of the driver's device its context and the driver's handle to its notification, by the

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use fusee_abi::trace::{Event, Record};
 use fusee_manifest::trace::{self, Places, Trace};
 use fusee_manifest::{Manifest, Profile, Variant};
+use fusee_simulator::metrics::Metrics;
 
 use crate::build::Programs;
 use crate::system::{self, RunOptions, Workspace};
@@ -45,15 +46,16 @@ impl Case {
         variants.iter().map(case).collect()
     }
 
-    /// Runs the system in QEMU and in the simulator; what differs.
-    pub fn check(&self, workspace: &Workspace, programs: &Programs, bless: bool) -> Result<Vec<String>> {
+    /// Runs the system in QEMU and in the simulator: the longest response times to be shown, and what differs.
+    pub fn check(&self, workspace: &Workspace, programs: &Programs, bless: bool) -> Result<(String, Vec<String>)> {
         let image = workspace.image_of(self.manifest.clone(), programs.clone(), Profile::Det, false)?;
         // One CPU takes turns with nobody, and an idle one passes long turns quickly.
         let quantum = if image.manifest.system.cpus == 1 { 1_000 * QUANTUM } else { QUANTUM };
         let options = RunOptions { echo: false, seconds: 60, quantum, arguments: Vec::new() };
         let run = system::run(workspace, &image, &options)?;
         let mut problems = Vec::new();
-        let emulated = self.canonical(&run.trace.context("the run left no trace")?, "QEMU", &mut problems);
+        let trace = run.trace.context("the run left no trace")?;
+        let emulated = self.canonical(&trace, "QEMU", &mut problems);
         let simulated = fusee_simulator::simulate(&self.manifest, None, LIMIT)?;
         let simulated = self.canonical(&Trace::from_records(simulated.records), "the simulator", &mut problems);
         if run.outcome.code != Some(0) {
@@ -70,7 +72,19 @@ impl Case {
         if let Some(difference) = difference(&expected, &emulated) {
             problems.push(format!("QEMU (+) and {} (-) differ:\n{difference}", self.golden.display()));
         }
-        Ok(problems)
+        Ok((self.responses(&trace), problems))
+    }
+
+    /// `: high answers within 8.04 ms`, for the tasks to be shown.
+    fn responses(&self, trace: &Trace) -> String {
+        let metrics = Metrics::of(trace, &self.manifest.system);
+        let tasks = self.manifest.expectations.iter().flat_map(|expected| &expected.responses);
+        let shown = tasks.filter_map(|task| {
+            let task = metrics.tasks.get(*task)?;
+            Some(format!("{} answers within {:.2} ms", task.name, task.response()?.greatest as f64 / 1e6))
+        });
+        let shown: Vec<String> = shown.collect();
+        if shown.is_empty() { String::new() } else { format!(": {}", shown.join(", ")) }
     }
 
     fn canonical(&self, trace: &Trace, who: &str, problems: &mut Vec<String>) -> String {

@@ -2,7 +2,7 @@
 //!
 //! Host checks first (format, lints, tests), then one run in QEMU for each manifest in `tests/target` and
 //! each profile that its `[test]` table names, then the kernel's paths against the recorded figures, then the
-//! commands of the README against what it prints.
+//! commands that pages show against what they print.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -73,7 +73,7 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         for example in readme::examples(&workspace.root)? {
             let started = Instant::now();
             let problems = readme::check(&workspace.root, &example)?;
-            summary.add(&format!("README: {}", example.command), started.elapsed(), &problems);
+            summary.add(&format!("{}: {}", example.page, example.command), started.elapsed(), &problems);
         }
     }
     println!("{}", summary.line(started.elapsed()));
@@ -314,8 +314,11 @@ fn conform(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summa
     let systems: Vec<&Resolved> = cases.iter().map(|case| &case.manifest.system).collect();
     let programs = workspace.builder().programs(&systems)?;
     side_by_side(&cases, summary, |case| {
-        let name = format!("{} (QEMU, simulator, golden)", case.manifest.system.name);
-        (name, case.check(workspace, &programs, arguments.bless))
+        let name = &case.manifest.system.name;
+        match case.check(workspace, &programs, arguments.bless) {
+            Ok((responses, problems)) => (format!("{name} (QEMU, simulator, golden){responses}"), Ok(problems)),
+            Err(error) => (name.clone(), Err(error)),
+        }
     });
     Ok(())
 }

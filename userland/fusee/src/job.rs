@@ -95,6 +95,9 @@ const ROUND: u64 = 4;
 /// and an instruction costs four nanoseconds. Looking at the clock is a trap, and traps of several CPUs wait for each
 /// other, on nobody's account; so the last few microseconds are computed at once, at the speed of the stretch before.
 pub fn burn(time: Nanoseconds) {
+    if time == Nanoseconds::ZERO {
+        return;
+    }
     let mut charged = now().charged;
     let end = charged + time;
     // Nanoseconds that 256 instructions take.

@@ -90,6 +90,9 @@ impl Player {
             operation::CALL => {
                 self.object::<Endpoint>(step).call([value, 0, 0, 0, 0, 0], Instant::NEVER).is_ok().into()
             }
+            operation::SEND => {
+                self.object::<Endpoint>(step).send([value, 0, 0, 0, 0, 0], Instant::NEVER).is_ok().into()
+            }
             operation::SERVE => self.serve(step),
             operation::SIGNAL => self.object::<Notification>(step).signal(value).is_ok().into(),
             operation::WAIT => match self.object::<Notification>(step).wait(Instant::NEVER) {

@@ -147,6 +147,7 @@ fn enter(cpu: &mut Cpu, trap: Trap, at: Option<Instant>) -> Next {
 fn decide(cpu: &mut Cpu, mut guard: Guard<'_, State>, entry: Entry) -> Next {
     let state = &mut *guard;
     let outcome = state.kernel.trap(&mut state.board, cpu.id, entry);
+    check(&state.kernel);
     let same = cpu.runs(outcome.run);
     if !same {
         cpu.switch(outcome.run);
@@ -154,6 +155,19 @@ fn decide(cpu: &mut Cpu, mut guard: Guard<'_, State>, entry: Entry) -> Next {
     drop(guard);
     apply(cpu, outcome, same)
 }
+
+/// The kernel's invariants, in builds that check themselves.
+#[cfg(feature = "check")]
+fn check(kernel: &Kernel) {
+    if let Err(which) = kernel.check() {
+        panic!("invariant: {which}");
+    }
+}
+
+/// The kernel's invariants, unchecked.
+#[cfg(not(feature = "check"))]
+#[inline(always)]
+fn check(_: &Kernel) {}
 
 /// Carries out an outcome whose thread is recorded as on this CPU. Outside the lock: all of it is this CPU's
 /// own, or a hint to others.

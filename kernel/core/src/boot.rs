@@ -64,6 +64,8 @@ impl Kernel {
         self.counts.clusters = system.clusters().len();
         self.counts.threads = system.tasks().len();
         self.counts.reservations = system.reservations().len();
+        self.counts.endpoints = system.endpoints().len();
+        self.counts.notifications = system.notifications().len();
         self.counts.engines = system.engines().len();
         self.counts.engine_users = system.engine_users().len();
         self.counts.interrupts = system.interrupts().len();

@@ -41,7 +41,7 @@ impl Kernel {
             self.check_thread(thread)?;
         }
         for cluster in self.cluster_ids() {
-            self.clusters[cluster].schedule.check()?;
+            self.clusters[cluster].schedule.check(self.counts.reservations)?;
         }
         self.check_queues()?;
         for reservation in (0..self.counts.reservations).filter_map(ReservationId::new) {
@@ -110,7 +110,7 @@ impl Kernel {
 
     /// Whoever waits is queued where it waits, once; and what it waits for has not come.
     fn check_queues(&self) -> Result<(), &'static str> {
-        for endpoint in (0..ENDPOINTS).filter_map(EndpointId::new) {
+        for endpoint in (0..self.counts.endpoints).filter_map(EndpointId::new) {
             let object = &self.endpoints[endpoint];
             for (place, caller) in object.callers.iter().enumerate() {
                 if self.threads[*caller].state != State::Calling(endpoint) || object.callers[..place].contains(caller) {
@@ -124,7 +124,7 @@ impl Kernel {
                 return Err("a server receives while a caller queues");
             }
         }
-        for notification in (0..NOTIFICATIONS).filter_map(NotificationId::new) {
+        for notification in (0..self.counts.notifications).filter_map(NotificationId::new) {
             let object = &self.notifications[notification];
             let Some(waiter) = object.waiter else { continue };
             if self.threads[waiter].state != State::Waiting(notification) || object.bits != 0 {

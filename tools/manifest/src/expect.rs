@@ -25,6 +25,8 @@ pub struct Expectations {
     pub no_misses: Vec<usize>,
     /// Host seconds after which the run is ended.
     pub seconds: Option<u64>,
+    /// Whether the kernel checks all its invariants after every trap.
+    pub self_check: bool,
     /// Conformance systems: how to vary them; each variant is run. One plain run if nothing is said.
     pub variants: Vec<Variant>,
     /// Whether golden traces say on which CPU tasks run.
@@ -95,6 +97,7 @@ impl Expectations {
             console: test.console.clone(),
             no_misses: test.no_misses.iter().filter_map(|name| task(name.get_ref())).collect(),
             seconds: test.seconds,
+            self_check: test.self_check,
             variants: variants(test),
             responses: test.responses.iter().filter_map(|name| task(name.get_ref())).collect(),
             places: if test.places { Places::Shown } else { Places::Left },

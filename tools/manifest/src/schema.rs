@@ -232,6 +232,9 @@ pub struct Test {
     #[serde(default)]
     pub no_misses: Vec<Spanned<String>>,
     pub seconds: Option<u64>,
+    /// Run it on a kernel that checks all its invariants after every trap.
+    #[serde(default)]
+    pub self_check: bool,
     /// Conformance systems: the policies and the clusters to run it with; each combination is a system.
     #[serde(default)]
     pub policies: Vec<Spanned<String>>,

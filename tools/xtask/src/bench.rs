@@ -10,6 +10,7 @@ use clap::Args;
 use fusee_manifest::Profile;
 use object::{Object, ObjectSection};
 
+use crate::build::Kernel;
 use crate::crowd::Costs;
 use crate::system::{self, Workspace};
 use crate::{report, toolchain};
@@ -124,7 +125,7 @@ pub fn regressions(install: bool) -> Result<Vec<String>> {
 }
 
 fn measure(arguments: &BenchArguments, install: bool) -> Result<Measured> {
-    let workspace = Workspace { traced: false, ..Workspace::open(install)? };
+    let workspace = Workspace { kernel: Kernel::Bare, ..Workspace::open(install)? };
     let image = workspace.image(&arguments.manifest, Profile::Det, false)?;
     let options = system::RunOptions { echo: false, seconds: arguments.seconds, quantum: 10, arguments: Vec::new() };
     let run = system::run(&workspace, &image, &options)?;

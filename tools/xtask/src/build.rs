@@ -22,8 +22,19 @@ pub struct Builder<'a> {
     pub root: &'a Path,
     /// The compiler.
     pub toolchain: &'a Toolchain,
-    /// Build the kernel with its trace; without, its paths are as short as they get.
-    pub traced: bool,
+    /// Which kernel.
+    pub kernel: Kernel,
+}
+
+/// How the kernel is built.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kernel {
+    /// With its trace.
+    Traced,
+    /// Without: its paths are as short as they get.
+    Bare,
+    /// With its trace, and all its invariants checked after every trap.
+    Checked,
 }
 
 /// Programs of one system, as ELF files.
@@ -52,8 +63,12 @@ impl Builder<'_> {
     fn softfloat(&self, package: &str) -> Result<PathBuf> {
         let mut command = self.toolchain.cargo(KERNEL_TARGET, &[]);
         command.args(["build", "--release", "--target", KERNEL_TARGET, "--package", package, "--bin", package]);
-        if package == KERNEL_PACKAGE && !self.traced {
-            command.arg("--no-default-features");
+        if package == KERNEL_PACKAGE {
+            match self.kernel {
+                Kernel::Traced => {}
+                Kernel::Bare => _ = command.arg("--no-default-features"),
+                Kernel::Checked => _ = command.args(["--features", "check"]),
+            }
         }
         self.finish(&mut command);
         check(&mut command, package)?;
@@ -98,7 +113,11 @@ impl Builder<'_> {
     /// A place of our own: the workspace's is locked while cargo runs us, and each toolchain keeps its own.
     pub fn target_dir(&self) -> PathBuf {
         let toolchain = if self.toolchain.name == "debian" { "-debian" } else { "" };
-        let kind = if self.traced { "" } else { "-bench" };
+        let kind = match self.kernel {
+            Kernel::Traced => "",
+            Kernel::Bare => "-bench",
+            Kernel::Checked => "-checked",
+        };
         self.root.join(format!("target/fusee{toolchain}{kind}"))
     }
 }

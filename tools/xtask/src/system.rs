@@ -17,8 +17,8 @@ use crate::toolchain::{self, Toolchain};
 
 /// The repository, and the programs we call.
 pub struct Workspace {
-    /// Whether kernels are built with their trace.
-    pub traced: bool,
+    /// Which kernel is built.
+    pub kernel: build::Kernel,
     /// Its folder.
     pub root: PathBuf,
     /// The compiler.
@@ -90,12 +90,12 @@ impl Workspace {
         let root = root()?;
         let toolchain = Toolchain::find(&root, install)?;
         let qemu = toolchain::find_qemu(install)?;
-        Ok(Workspace { root, toolchain, qemu, traced: true })
+        Ok(Workspace { root, toolchain, qemu, kernel: build::Kernel::Traced })
     }
 
     /// What building needs.
     pub fn builder(&self) -> Builder<'_> {
-        Builder { root: &self.root, toolchain: &self.toolchain, traced: self.traced }
+        Builder { root: &self.root, toolchain: &self.toolchain, kernel: self.kernel }
     }
 
     /// Reads a manifest; relative paths count from here or from the repository.

@@ -16,7 +16,7 @@ use fusee_abi::trace::{Event, Ledger};
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Expectations, Manifest, Mark, Profile, Resolved};
 
-use crate::build::Programs;
+use crate::build::{Builder, Kernel, Programs};
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
 use crate::{bench, conformance, docs, readme, report, soundness, structure};
@@ -253,15 +253,22 @@ fn target(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
     if cases.is_empty() {
         return Ok(());
     }
-    let systems: Vec<&Resolved> = cases.iter().map(|case| &case.manifest.system).collect();
-    let programs = workspace.builder().programs(&systems)?;
+    let checks = |case: &&Case| case.manifest.expectations.as_ref().is_some_and(|expected| expected.self_check);
+    let systems = |checked| cases.iter().filter(move |case| checks(case) == checked).map(|case| &case.manifest.system);
+    let programs = workspace.builder().programs(&systems(false).collect::<Vec<_>>())?;
+    let checking: Vec<&Resolved> = systems(true).collect();
+    let checked = match checking[..] {
+        [] => None,
+        _ => Some(Builder { kernel: Kernel::Checked, ..workspace.builder() }.programs(&checking)?),
+    };
     let sizes = structure::sizes(&programs.kernel)?;
     let name = format!("size of the kernel: text and read-only data {}, .data {}", sizes.text, sizes.data);
     summary.add(&name, Duration::ZERO, &structure::too_large(sizes));
 
     // Single-threaded runs side by side; those that use several host threads by themselves.
     let (alone, beside): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.profile == Profile::Par);
-    let one = |case: &Case| (case.name(), run_case(workspace, case, &programs));
+    let programs_of = |case: &Case| checked.as_ref().filter(|_| checks(&case)).unwrap_or(&programs);
+    let one = |case: &Case| (case.name(), run_case(workspace, case, programs_of(case)));
     side_by_side(&beside, summary, |case| one(case));
     for case in alone {
         let started = Instant::now();

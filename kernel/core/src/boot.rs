@@ -99,7 +99,11 @@ impl Kernel {
         let threads = self.counts.threads;
         for (index, record) in system.endpoints().iter().enumerate() {
             let id = refer!(EndpointId, index, ENDPOINTS, "endpoint");
-            self.endpoints[id].server = Some(refer!(ThreadId, record.server, threads, "endpoint"));
+            let server = refer!(ThreadId, record.server, threads, "endpoint");
+            self.endpoints[id].server = Some(server);
+            let state = &mut self.threads[server];
+            state.service_max = state.service_max.max(Nanoseconds(record.service_max));
+            state.boost = (0, state.service_max);
         }
         for (index, record) in system.notifications().iter().enumerate() {
             let id = refer!(NotificationId, index, NOTIFICATIONS, "notification");

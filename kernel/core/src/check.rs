@@ -7,12 +7,14 @@
 use core::hash::Hasher;
 
 use fusee_locking::engine::State as Lock;
+use fusee_locking::propagation;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::{Class, PriorityPoint};
 use fusee_sched::queue::Queue;
 use fusee_sched::time::Instant;
 
 use crate::Kernel;
+use crate::donation::number as node_number;
 use crate::id::{ClusterId, EndpointId, EngineId, NotificationId, ReservationId, ThreadId};
 use crate::limits::{ENDPOINTS, NOTIFICATIONS, THREADS};
 use crate::object::{Cpu, Payer, Reservation, State, Thread};
@@ -58,6 +60,11 @@ impl Kernel {
                     return Err("a runner on a dry reservation");
                 }
             }
+            if object.boosted
+                && !object.runner.is_some_and(|runner| propagation::has_foreign_donors(self, node_number(runner)))
+            {
+                return Err("a boost for nobody");
+            }
             let Some(cluster) = object.cluster else { continue };
             let schedule = &self.clusters[cluster].schedule;
             if schedule.contains(reservation.index() as u16) != object.runner.is_some() {
@@ -67,7 +74,8 @@ impl Kernel {
             let first = schedule.first_ready().and_then(|id| ReservationId::new(id.into()));
             if let Some(first) = first
                 && object.runner.is_some()
-                && (object.key < self.reservations[first].key) != schedule.link_of(reservation.index() as u16).is_some()
+                && (object.competing_key() < self.reservations[first].competing_key())
+                    != schedule.link_of(reservation.index() as u16).is_some()
             {
                 return Err("the links do not follow the keys");
             }

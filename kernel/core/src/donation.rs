@@ -15,7 +15,7 @@
 use fusee_abi::Error;
 use fusee_locking::propagation::{self, Graph, Node, Refusal, Settled};
 use fusee_sched::key::{Class, Key, Tie};
-use fusee_sched::time::Instant;
+use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::Kernel;
 use crate::id::{ReservationId, ThreadId};
@@ -87,6 +87,9 @@ impl Kernel {
         }
         if let Some(reservation) = own {
             self.set_runner(reservation, ready.then_some(thread));
+            if self.reservations[reservation].boosted {
+                self.set_boosted(reservation, false);
+            }
         }
     }
 
@@ -95,9 +98,16 @@ impl Kernel {
         let Some(thread) = ThreadId::new(usize::from(end)) else { return };
         let end = &self.threads[thread];
         let chosen = if end.state == State::Ready { end.chosen() } else { None };
+        // Keys are compared within a cluster: whom a thread keeps waiting from another, it serves above all keys of its
+        // own, for as long as a service may take.
+        let boosted = propagation::has_foreign_donors(self, number(thread))
+            && self.threads[thread].boost_left() != Nanoseconds::ZERO;
         for reservation in touched.iter().filter_map(|number| ReservationId::new(usize::from(*number))) {
             if Some(reservation) == chosen {
                 self.set_runner(reservation, Some(thread));
+                if self.reservations[reservation].boosted != boosted {
+                    self.set_boosted(reservation, boosted);
+                }
             } else if self.reservations[reservation]
                 .runner
                 .is_some_and(|runner| self.carries(runner) != Some(reservation))

@@ -118,6 +118,10 @@ pub struct Thread {
     /// Whom it waits for, who waits for it, and the reservation it has chosen: trusted while it is ready or waits for
     /// somebody.
     pub waits: Node<Key>,
+    /// How long it may be boosted for one request, at most.
+    pub service_max: Nanoseconds,
+    /// What is left of that, since so many replies.
+    pub boost: (u32, Nanoseconds),
     /// Engines it holds.
     pub engines: u8,
     /// Badge of the handle its queued request came through.
@@ -141,6 +145,8 @@ impl Thread {
         cluster: None,
         home: None,
         waits: Node::new(Key::at(Instant::ZERO)),
+        service_max: Nanoseconds::ZERO,
+        boost: (0, Nanoseconds::ZERO),
         engines: 0,
         badge: 0,
         slots: [ReplySlot { client: None, generation: 0 }; REPLY_SLOTS],
@@ -166,6 +172,15 @@ impl Thread {
     #[inline]
     pub fn chosen(&self) -> Option<ReservationId> {
         ReservationId::new(usize::from(self.waits.chosen()?))
+    }
+
+    /// What is left of its boost. Each reply gives it a new one: a boost is for one request.
+    pub fn boost_left(&mut self) -> Nanoseconds {
+        let replies = self.slots.iter().fold(0, |sum: u32, slot| sum.wrapping_add(slot.generation));
+        if self.boost.0 != replies {
+            self.boost = (replies, self.service_max);
+        }
+        self.boost.1
     }
 
     /// Whom it donates to while it is suspended.
@@ -259,6 +274,8 @@ pub struct Reservation {
     pub release: Release,
     /// Ran dry and was not refilled yet.
     pub throttled: bool,
+    /// It competes above all keys of its cluster, because its runner keeps clients of other clusters waiting.
+    pub boosted: bool,
     /// Lent to a passive server until its first receive.
     pub only_for_start: bool,
     /// What becomes of a job that uses up its budget.
@@ -290,6 +307,13 @@ pub struct Reservation {
 }
 
 impl Reservation {
+    /// The key it competes with.
+    #[must_use]
+    #[inline]
+    pub fn competing_key(&self) -> Key {
+        if self.boosted { Key::real_time(Instant::ZERO, self.tie) } else { self.key }
+    }
+
     /// No budget, no home.
     pub const EMPTY: Reservation = Reservation {
         home: None,
@@ -299,6 +323,7 @@ impl Reservation {
         class: Class::RealTime,
         release: Release::None,
         throttled: false,
+        boosted: false,
         only_for_start: false,
         overrun: Overrun::Throttle,
         backlog: 0,
@@ -457,6 +482,8 @@ pub struct Cpu {
     pub carried: Option<ReservationId>,
     /// Who pays since `mark`.
     pub payer: Payer,
+    /// What ran since `mark` was boosted, and knew it.
+    pub boosted: bool,
     /// Until when time is booked.
     pub mark: Instant,
     /// What its timer is set to.
@@ -480,6 +507,7 @@ impl Cpu {
         current: None,
         carried: None,
         payer: Payer::Idle,
+        boosted: false,
         mark: Instant::ZERO,
         armed: Instant::ZERO,
         since: Instant::ZERO,

@@ -47,6 +47,11 @@ impl Kernel {
             return;
         }
         object.runner = runner;
+        if object.boosted {
+            // A boost is for the one runner.
+            self.set_boosted(reservation, false);
+        }
+        let object = &self.reservations[reservation];
         let (Some(cluster), key) = (object.cluster, object.key) else { return };
         let id = reservation.index() as u16;
         let schedule = &mut self.clusters[cluster].schedule;
@@ -70,15 +75,32 @@ impl Kernel {
 
     /// Gives `reservation` a new key.
     pub(crate) fn set_key(&mut self, reservation: ReservationId, key: Key) {
+        self.reservations[reservation].key = key;
+        self.compete(reservation);
+    }
+
+    /// Boosts `reservation`, which competes, or ends its boost.
+    #[cold]
+    pub(crate) fn set_boosted(&mut self, reservation: ReservationId, boosted: bool) {
         let object = &mut self.reservations[reservation];
-        object.key = key;
-        let Some(cluster) = object.cluster else { return };
+        object.boosted = boosted;
+        // The CPU's timer tells when a boost ends.
+        let on = object.on;
+        self.compete(reservation);
+        if let Some(cpu) = on {
+            self.mark_stale(cpu);
+        }
+    }
+
+    /// Lets `reservation` compete with the key it has now, if it competes.
+    fn compete(&mut self, reservation: ReservationId) {
+        let object = &self.reservations[reservation];
+        let (Some(cluster), key) = (object.cluster, object.competing_key()) else { return };
         let id = reservation.index() as u16;
         let schedule = &mut self.clusters[cluster].schedule;
-        if !schedule.contains(id) {
-            return;
-        }
-        if let Some(cpu) = schedule.change_key(id, key) {
+        if schedule.contains(id)
+            && let Some(cpu) = schedule.change_key(id, key)
+        {
             self.mark_stale(cpu);
         }
     }
@@ -110,6 +132,9 @@ impl Kernel {
                 if let Some(thread) = state.current {
                     self.threads[thread].statistics.time += span;
                 }
+                if state.boosted {
+                    self.charge_boost(cpu, reservation, span);
+                }
                 let object = &mut self.reservations[reservation];
                 object.charged += span;
                 let excess = object.account.charge(span);
@@ -118,6 +143,17 @@ impl Kernel {
                     self.exhaust(machine, reservation, now);
                 }
             }
+        }
+    }
+
+    /// Takes `span` from the boost of what runs on `cpu`.
+    #[cold]
+    fn charge_boost(&mut self, cpu: CpuId, reservation: ReservationId, span: Nanoseconds) {
+        let Some(thread) = self.cpus[cpu.index()].current else { return };
+        let left = self.threads[thread].boost_left().saturating_sub(span);
+        self.threads[thread].boost.1 = left;
+        if left == Nanoseconds::ZERO && self.reservations[reservation].boosted {
+            self.set_boosted(reservation, false);
         }
     }
 
@@ -315,9 +351,16 @@ impl Kernel {
         }
         self.carry(cpu, choice.map(|(_, reservation)| reservation));
         // 3. Who pays from here, and until when.
+        let mut boosted = false;
         let (payer, mut next) = match choice {
-            Some((_, reservation)) => {
-                (Payer::Reservation(reservation), now + self.reservations[reservation].account.left)
+            Some((thread, reservation)) => {
+                let object = &self.reservations[reservation];
+                let mut left = object.account.left;
+                boosted = object.boosted;
+                if boosted {
+                    left = left.min(self.threads[thread].boost_left());
+                }
+                (Payer::Reservation(reservation), now + left)
             }
             None => (Payer::Idle, Instant::NEVER),
         };
@@ -331,6 +374,7 @@ impl Kernel {
         }
         let state = &mut self.cpus[cpu.index()];
         state.payer = payer;
+        state.boosted = boosted;
         let timer = (next != state.armed).then_some(next);
         state.armed = next;
         Outcome { run: thread, timer, kick: self.take_kicks(cpu) }

@@ -7,7 +7,7 @@
 //! <!-- output of: COMMAND -->     then a block: `$ COMMAND`, and all it prints
 //! ```
 //!
-//! Not here: running the commands of the README (`readme`).
+//! Not here: running the commands that pages show (`readme`).
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@
 //! report     trace -> fault reports and the table of tasks
 //! simulate   `cargo xtask simulate`
 //! soundness  whether observed lateness stays within its bounds
-//! system     the four above, for one manifest
+//! system     build, run, decode and report, for one manifest
 //! analyze    `cargo xtask analyze`
 //! task_set   task sets written as JSON
 //! agreement  whether a run and its simulation used the engines in the same order
@@ -18,7 +18,7 @@
 //! structure  what must stay true of the tree and of the kernel's size
 //! demo       what only the demo does after its run
 //! tests      `cargo xtask test`
-//! readme     the commands of the README, and what they print
+//! readme     commands that pages show, and what they print
 //! bench      `cargo xtask bench`
 //! ```
 //!
@@ -51,6 +51,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fusee_manifest::Profile;
+use fusee_simulator::metrics::Metrics;
 
 use crate::system::Workspace;
 
@@ -110,6 +111,9 @@ struct RunArguments {
     /// Longest turn of a CPU in virtual microseconds (det only): 10 for latencies, 50 for long runs.
     #[arg(long, default_value_t = 50)]
     quantum: u32,
+    /// Print response times and lateness of each task, too, as `simulate` does.
+    #[arg(long)]
+    responses: bool,
     /// Arguments for QEMU, such as `-- -S -gdb tcp::1234`.
     #[arg(last = true)]
     qemu: Vec<String>,
@@ -117,7 +121,7 @@ struct RunArguments {
 
 #[derive(Args)]
 struct TraceArguments {
-    /// Print the canonical form, which is the same in QEMU and in the simulator.
+    /// Print the canonical form, in which a run in QEMU and one in the simulator can be compared.
     #[arg(long)]
     canonical: bool,
 }
@@ -170,6 +174,9 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
                 system::keep_trace(&workspace.root, &image.manifest, trace)?;
             }
             let good = system::print_outcome(&image, &outcome);
+            if let (true, Ok(trace)) = (run.responses, &outcome.trace) {
+                println!("{}", report::response_table(&Metrics::of(trace, &image.manifest.system)));
+            }
             let demo_good = demo::after_run(&workspace, &image, &outcome)?;
             Ok(good && demo_good)
         }

@@ -1,31 +1,37 @@
-//! The commands of the README do what it shows.
+//! Commands that pages show do what the pages say they do.
 //!
 //! A block fenced as `console` holds commands, `$ cargo xtask ...`, each followed by what it prints. Printed lines
 //! must come in this order; `...` stands for any number of lines. Numbers with a unit of time may differ, and so may
 //! a whole (`7 of 7`), because they change with the compiler; all else is compared as printed. Commands that do not start with `cargo xtask`,
-//! and `cargo xtask test` itself, are not run.
+//! and `cargo xtask test` itself, are not run. Only the pages of [`PAGES`] are looked at.
 
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-/// One command of the README, and what follows it there.
+/// Pages whose commands are run.
+const PAGES: [&str; 2] = ["README.md", "docs/scheduling.md"];
+
+/// One command of a page, and what follows it there.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Example {
+    /// The page.
+    pub page: &'static str,
     /// The command.
     pub command: String,
     /// Lines that it prints.
     pub expected: Vec<String>,
 }
 
-/// The commands that can be checked; none if there is no README yet.
+/// The commands that can be checked.
 pub fn examples(root: &Path) -> Result<Vec<Example>> {
-    match std::fs::read_to_string(root.join("README.md")) {
-        Ok(text) => Ok(parse(&text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error.into()),
+    let mut all = Vec::new();
+    for page in PAGES {
+        let text = std::fs::read_to_string(root.join(page)).context(page)?;
+        all.extend(parse(page, &text));
     }
+    Ok(all)
 }
 
 /// Runs one command; what it does not print.
@@ -43,7 +49,7 @@ pub fn check(root: &Path, example: &Example) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-fn parse(text: &str) -> Vec<Example> {
+fn parse(page: &'static str, text: &str) -> Vec<Example> {
     let mut found: Vec<Example> = Vec::new();
     let mut inside = false;
     let mut wanted = false;
@@ -54,7 +60,7 @@ fn parse(text: &str) -> Vec<Example> {
         } else if let Some(command) = line.strip_prefix("$ ").filter(|_| inside) {
             wanted = command.starts_with("cargo xtask ") && !command.starts_with("cargo xtask test");
             if wanted {
-                found.push(Example { command: command.to_owned(), expected: Vec::new() });
+                found.push(Example { page, command: command.to_owned(), expected: Vec::new() });
             }
         } else if let Some(example) = found.last_mut().filter(|_| inside && wanted) {
             example.expected.push(line.to_owned());
@@ -123,7 +129,10 @@ mod tests {
     #[test]
     fn commands_and_what_they_print_are_found() {
         let expected = ["hello", "...", "it took 5 us"].map(String::from).to_vec();
-        assert_eq!(parse(README), [Example { command: "cargo xtask run".into(), expected }]);
+        assert_eq!(
+            parse("README.md", README),
+            [Example { page: "README.md", command: "cargo xtask run".into(), expected }]
+        );
     }
 
     #[test]
@@ -131,7 +140,7 @@ mod tests {
         let expected = ["7 of 7 done".to_owned()];
         assert_eq!(missing(&expected, "8 of 8 done"), None);
         assert!(missing(&expected, "7 of 8 done").is_some());
-        let expected = &parse(README)[0].expected;
+        let expected = &parse("README.md", README)[0].expected;
         assert_eq!(missing(expected, "hello\none\ntwo\nit took 1.5 ms\n"), None);
         assert_eq!(missing(expected, "hello\nit took 7 apples\n"), Some("- it took # time\n+ it took 7 apples".into()));
         assert_eq!(missing(expected, "good day\nit took 5 us\n"), Some("- hello\n+ good day".into()));

@@ -9,6 +9,7 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
 use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::{Trace, wide};
+use fusee_simulator::metrics::Metrics;
 
 use crate::build::KERNEL_OFFSET;
 use crate::decode::Symbols;
@@ -182,6 +183,41 @@ pub fn task_table(trace: &Trace, system: &Resolved) -> String {
     table.to_string()
 }
 
+/// Each task with jobs, in milliseconds; its response times from zero to the deadline, or to the longest. Of
+/// lateness there is the greatest only: the rest is that of the response times less the deadline.
+pub fn response_table(metrics: &Metrics) -> String {
+    let mut header =
+        vec!["ms", "jobs", "missed", "skipped", "dry", "response min", "mean", "99 %", "max", "max lateness"];
+    if metrics.missed() {
+        header.extend(["tardiness mean", "99 %", "max"]);
+    }
+    header.push("responses until deadline");
+    let mut table = table(&header);
+    for task in metrics.tasks.iter().filter(|task| task.deadline.is_some()) {
+        let (response, tardiness) = (task.response(), task.tardiness());
+        let mut row = vec![task.name.clone()];
+        row.extend([task.jobs(), task.misses(), task.skipped, task.throttles].map(|count| count.to_string()));
+        let mut times = vec![
+            response.map(|one| one.least),
+            response.map(|one| one.mean),
+            response.map(|one| one.percentile_99),
+            response.map(|one| one.greatest),
+            task.max_lateness(),
+        ];
+        if metrics.missed() {
+            times.extend([
+                tardiness.map(|one| one.mean),
+                tardiness.map(|one| one.percentile_99),
+                tardiness.map(|one| one.greatest),
+            ]);
+        }
+        row.extend(times.into_iter().map(|time| time.map_or_else(|| "-".to_owned(), milliseconds)));
+        row.push(task.bars());
+        table.add_row(row);
+    }
+    table.to_string()
+}
+
 /// A table in the style of all of ours: names to the left, numbers to the right.
 pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
@@ -237,6 +273,12 @@ fn span(nanoseconds: i64) -> String {
     format!("{sign}{}.{:03} {unit}", magnitude / divisor, magnitude % divisor * 1_000 / divisor)
 }
 
+fn milliseconds(time: i64) -> String {
+    let sign = if time < 0 { "-" } else { "" };
+    let micros = time.unsigned_abs() / 1_000;
+    format!("{sign}{}.{:03}", micros / 1_000, micros % 1_000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,5 +315,10 @@ mod tests {
         assert_eq!(span(-1_500), "-1.500 us");
         assert_eq!(span(33_333_333), "33.333 ms");
         assert_eq!(span(12_345_678_901), "12.345 s");
+    }
+
+    #[test]
+    fn times_are_milliseconds_with_three_digits() {
+        assert_eq!([0, 1_234_567, -20_000_999, -999].map(milliseconds), ["0.000", "1.234", "-20.000", "-0.000"]);
     }
 }

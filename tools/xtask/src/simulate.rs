@@ -258,7 +258,7 @@ fn print(manifest: &Manifest, report: &Report, metrics: &Metrics, trace: &Trace,
     if report.late_completions > 0 {
         problems.push(format!("{} completions of the device came late", report.late_completions));
     }
-    say(&table(metrics));
+    say(&report::response_table(metrics));
     for problem in &problems {
         eprintln!("{} {problem}", report::red("error:"));
     }
@@ -268,47 +268,6 @@ fn print(manifest: &Manifest, report: &Report, metrics: &Metrics, trace: &Trace,
 /// Prints a line. A closed pipe (`| head`) is no error.
 fn say(line: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{line}");
-}
-
-/// Each task with jobs, in milliseconds; its response times from zero to the deadline, or to the longest. Of
-/// lateness there is the greatest only: the rest is that of the response times less the deadline.
-fn table(metrics: &Metrics) -> String {
-    let mut header =
-        vec!["ms", "jobs", "missed", "skipped", "dry", "response min", "mean", "99 %", "max", "max lateness"];
-    if metrics.missed() {
-        header.extend(["tardiness mean", "99 %", "max"]);
-    }
-    header.push("responses until deadline");
-    let mut table = report::table(&header);
-    for task in metrics.tasks.iter().filter(|task| task.deadline.is_some()) {
-        let (response, tardiness) = (task.response(), task.tardiness());
-        let mut row = vec![task.name.clone()];
-        row.extend([task.jobs(), task.misses(), task.skipped, task.throttles].map(|count| count.to_string()));
-        let mut times = vec![
-            response.map(|one| one.least),
-            response.map(|one| one.mean),
-            response.map(|one| one.percentile_99),
-            response.map(|one| one.greatest),
-            task.max_lateness(),
-        ];
-        if metrics.missed() {
-            times.extend([
-                tardiness.map(|one| one.mean),
-                tardiness.map(|one| one.percentile_99),
-                tardiness.map(|one| one.greatest),
-            ]);
-        }
-        row.extend(times.into_iter().map(|time| time.map_or_else(|| "-".to_owned(), milliseconds)));
-        row.push(task.bars());
-        table.add_row(row);
-    }
-    table.to_string()
-}
-
-fn milliseconds(time: i64) -> String {
-    let sign = if time < 0 { "-" } else { "" };
-    let micros = time.unsigned_abs() / 1_000;
-    format!("{sign}{}.{:03}", micros / 1_000, micros % 1_000)
 }
 
 fn numbers(manifest: &Manifest, report: &Report, metrics: &Metrics) -> Value {
@@ -330,14 +289,4 @@ fn numbers(manifest: &Manifest, report: &Report, metrics: &Metrics) -> Value {
         "name": manifest.system.name, "unit": "ns", "ended_at": report.ended_at, "exit": report.exit,
         "traps": report.traps, "tasks": tasks,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_milliseconds_with_three_digits() {
-        assert_eq!([0, 1_234_567, -20_000_999, -999].map(milliseconds), ["0.000", "1.234", "-20.000", "-0.000"]);
-    }
 }

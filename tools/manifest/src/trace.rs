@@ -246,7 +246,7 @@ pub enum Places {
 /// # Errors
 /// [`OffGrid`] for the first event that is more than a quarter of the grid away from a grid point.
 pub fn canonical(trace: &Trace, system: &Resolved, places: Places) -> Result<String, OffGrid> {
-    let mut cells: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    let mut cells: BTreeMap<u64, Vec<(String, Option<u8>)>> = BTreeMap::new();
     for record in without_flicker(&trace.records, places) {
         let Some(event) = Event::from_number(record.event).filter(|event| is_compared(*event)) else { continue };
         let cell = (record.time + GRID / 2) / GRID;
@@ -255,15 +255,24 @@ pub fn canonical(trace: &Trace, system: &Resolved, places: Places) -> Result<Str
             return Err(OffGrid { record, by });
         }
         let line = format!("{event:?} {} {}", subject(&record, system), object_name(&record, event, system));
-        let place =
-            if places == Places::Shown && is_switch(&record) { format!(" cpu {}", record.cpu) } else { String::new() };
-        cells.entry(cell).or_default().push(format!("{}{place}", line.trim_end()));
+        let cpu = (places == Places::Shown && is_switch(&record)).then_some(record.cpu);
+        cells.entry(cell).or_default().push((line.trim_end().to_owned(), cpu));
     }
     let mut text = String::new();
+    // CPUs in the order in which tasks come to them: which of two alike is the first is a matter of how they booted.
+    let mut seen: Vec<u8> = Vec::new();
     for (cell, mut lines) in cells {
         lines.sort();
-        for line in lines {
-            let _ = writeln!(text, "{cell} {line}");
+        for (line, cpu) in lines {
+            let _ = write!(text, "{cell} {line}");
+            if let Some(cpu) = cpu {
+                let number = seen.iter().position(|one| *one == cpu).unwrap_or_else(|| {
+                    seen.push(cpu);
+                    seen.len() - 1
+                });
+                let _ = write!(text, " cpu {number}");
+            }
+            text.push('\n');
         }
     }
     Ok(text)

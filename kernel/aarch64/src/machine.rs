@@ -35,6 +35,8 @@ pub struct Board {
     regions: [u64; REGIONS],
     /// The line of each interrupt.
     lines: [u32; INTERRUPTS],
+    /// How many entries the first table of a task uses at most: one for each GiB up to its highest address.
+    entries: u64,
 }
 
 const _: () = assert!(ENGINE_USERS.is_power_of_two() && REGIONS.is_power_of_two() && INTERRUPTS.is_power_of_two());
@@ -42,7 +44,7 @@ const _: () = assert!(ENGINE_USERS.is_power_of_two() && REGIONS.is_power_of_two(
 impl Board {
     /// A board without objects: all zero.
     pub const EMPTY: Board =
-        Board { doorbells: [const { None }; ENGINE_USERS], regions: [0; REGIONS], lines: [0; INTERRUPTS] };
+        Board { doorbells: [const { None }; ENGINE_USERS], regions: [0; REGIONS], lines: [0; INTERRUPTS], entries: 0 };
 
     /// Remembers the doorbell of `user`.
     pub fn set_doorbell(&mut self, user: EngineUserId, doorbell: Doorbell) {
@@ -59,10 +61,23 @@ impl Board {
         self.lines[interrupt.index() % INTERRUPTS] = line;
     }
 
+    /// Remembers that a task has addresses below `end`.
+    pub fn set_end(&mut self, end: u64) {
+        self.entries = self.entries.max(end.div_ceil(1 << 30));
+    }
+
     #[inline]
     fn doorbell(&self, user: EngineUserId) -> Option<&Doorbell> {
         self.doorbells[user.index() % ENGINE_USERS].as_ref()
     }
+}
+
+/// The address space of `thread`, and its number.
+fn space_of(thread: ThreadId) -> (Space, u64) {
+    // SAFETY: the field is written only at boot, so reading it races with nothing.
+    let base = unsafe { (*frame::of(thread)).translation };
+    // SAFETY: `spaces::build` put the base of the thread's address space there.
+    (unsafe { Space::from_base(base) }, base >> 48)
 }
 
 /// The interrupt controller's distributor.
@@ -125,11 +140,7 @@ impl Machine for Board {
     }
 
     fn set_region_pages(&mut self, thread: ThreadId, region: RegionId, first: u64, count: u64, mapped: bool) {
-        // SAFETY: the field is written only at boot, so reading it races with nothing.
-        let base = unsafe { (*frame::of(thread)).translation };
-        // SAFETY: `spaces::build` put the base of the thread's address space there.
-        let space = unsafe { Space::from_base(base) };
-        let number = base >> 48;
+        let (space, number) = space_of(thread);
         let start = self.regions[region.index() % REGIONS] + first * PAGE;
         for page in 0..count {
             let address = start + page * PAGE;
@@ -147,6 +158,14 @@ impl Machine for Board {
             }
             translation::wait();
         }
+    }
+
+    fn close_space(&mut self, thread: ThreadId) {
+        let (space, number) = space_of(thread);
+        space.close(self.entries);
+        translation::publish();
+        translation::forget_space(number);
+        translation::wait();
     }
 
     #[inline]

@@ -97,6 +97,7 @@ pub unsafe fn build(
         space
             .map(pool, mapping.address, to.start, bytes, access, held_back)
             .map_err(|error| SpaceError::Mapping(index, error))?;
+        board.set_end(mapping.address + bytes);
     }
 
     for (index, region) in system.regions().iter().enumerate() {

@@ -1,8 +1,9 @@
 //! Translation tables: 39-bit addresses, 4 KiB pages, three levels, for the kernel (`TTBR1_EL1`) and each
 //! task (`TTBR0_EL1`).
 //!
-//! Tables come from one static pool while the system boots; afterwards only leaves of tasks change. A leaf
-//! that is *held back* has everything but its valid bit, so that mapping it is one store and can never fail.
+//! Tables come from one static pool while the system boots; afterwards only leaves of tasks change, and the first table
+//! of one that dies. A leaf that is *held back* has everything but its valid bit, so that mapping it is one store and can
+//! never fail.
 //!
 //! # Invariants
 //!
@@ -281,6 +282,17 @@ impl Space {
         Ok(unsafe { Table::of(descriptor) })
     }
 
+    /// Makes all addresses below `entries` GiB invalid for good. [`forget_space`] must follow.
+    ///
+    /// A CPU may have this space's base loaded still, and walk its tables: they stay what they are behind the entries of
+    /// the first one, which it finds invalid.
+    #[inline]
+    pub fn close(self, entries: u64) {
+        for entry in 0..entries {
+            Leaf(self.root.slot(entry << 30, 1)).hide();
+        }
+    }
+
     /// The leaf for `address`, mapped or held back.
     pub fn leaf(self, address: u64) -> Option<Leaf> {
         let mut table = self.root;
@@ -337,6 +349,13 @@ pub const fn invalidation(number: u64, address: u64) -> u64 {
 pub fn withdraw(invalidation: u64) {
     // SAFETY: forgetting a translation is always allowed: it would be found again in the tables.
     unsafe { asm!("tlbi vae1is, {}", in(reg) invalidation, options(nostack, preserves_flags)) };
+}
+
+/// Makes every CPU forget all addresses of the task with address-space number `number`. Complete only after [`wait`].
+#[inline]
+pub fn forget_space(number: u64) {
+    // SAFETY: forgetting a translation is always allowed: it would be found again in the tables.
+    unsafe { asm!("tlbi aside1is, {}", in(reg) number << 48, options(nostack, preserves_flags)) };
 }
 
 /// Waits until all CPUs have forgotten what was withdrawn, and all accesses made through it are complete.

@@ -73,7 +73,7 @@ pub enum Call {
     SleepUntil = 22,
     /// `start(task)`.
     Start = 23,
-    /// `stop(task)`.
+    /// `stop(task)`: ends the task, whatever it is doing and wherever it runs.
     Stop = 24,
     /// `restart(task)`.
     Restart = 25,
@@ -185,6 +185,8 @@ pub mod rights {
     pub const ACKNOWLEDGE: u32 = 1 << 8;
     /// End the whole system.
     pub const SHUTDOWN: u32 = 1 << 9;
+    /// End a task.
+    pub const STOP: u32 = 1 << 10;
 }
 
 #[cfg(test)]

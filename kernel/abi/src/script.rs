@@ -53,4 +53,6 @@ pub mod operation {
     pub const EARLY_RELEASE: u32 = 15;
     /// Send to endpoint `handle`, without donating; word 0 is `value`: what the server burns.
     pub const SEND: u32 = 17;
+    /// End task `handle`.
+    pub const STOP: u32 = 16;
 }

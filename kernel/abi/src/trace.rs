@@ -81,6 +81,8 @@ pub enum Event {
     Overrun = 25,
     /// A job takes the budget and the deadline of the next. `object`: its reservation.
     EarlyRelease = 26,
+    /// A task was ended by another. `object`: that thread, index + 1.
+    Stop = 27,
 }
 
 impl Event {
@@ -88,7 +90,7 @@ impl Event {
     #[must_use]
     pub fn from_number(number: u8) -> Option<Event> {
         use Event::*;
-        const ALL: [self::Event; 26] = [
+        const ALL: [self::Event; 27] = [
             Release,
             Complete,
             SwitchTo,
@@ -115,6 +117,7 @@ impl Event {
             Kick,
             Overrun,
             EarlyRelease,
+            Stop,
         ];
         ALL.get(usize::from(number).checked_sub(1)?).copied()
     }

@@ -73,7 +73,27 @@ impl Kernel {
         self.boot_communication(system)?;
         self.boot_engines(system)?;
         self.boot_handles(system)?;
+        self.boot_lists(system);
         self.boot_threads(system)
+    }
+
+    /// Links what each task serves, will signal and uses, in the order of the system: what its death goes through.
+    fn boot_lists(&mut self, system: &System<'_>) {
+        for id in (0..system.endpoints().len()).rev().filter_map(EndpointId::new) {
+            if let Some(server) = self.endpoints[id].server {
+                self.endpoints[id].next = self.threads[server].serves.replace(id);
+            }
+        }
+        for id in (0..system.notifications().len()).rev().filter_map(NotificationId::new) {
+            if let Some(bound) = self.notifications[id].bound {
+                self.notifications[id].next = self.threads[bound].signals.replace(id);
+            }
+        }
+        for id in (0..self.counts.engine_users).rev().filter_map(EngineUserId::new) {
+            if let Some(thread) = self.engine_users[id].thread {
+                self.engine_users[id].next = self.threads[thread].uses.replace(id);
+            }
+        }
     }
 
     fn boot_clusters(&mut self, system: &System<'_>) -> Result<(), BootError> {

@@ -88,7 +88,11 @@ impl Kernel {
                 self.sleep(machine, cpu, thread);
                 Ok(())
             }
-            Call::Exit => self.exit_call(machine, cpu, thread),
+            Call::Stop => {
+                self.stop_call(machine, thread)?;
+                done(machine, thread)
+            }
+            Call::Exit => self.exit_call(machine, thread),
             Call::Log => {
                 let general = machine.registers(thread).general;
                 self.trace_number(machine, Event::Log, Some(thread), general[0] as u32, general[1]);
@@ -100,7 +104,6 @@ impl Kernel {
             | Call::Lend
             | Call::Revoke
             | Call::Start
-            | Call::Stop
             | Call::Restart
             | Call::SetReservation
             | Call::ReadFault => Err(Error::Unsupported),
@@ -170,10 +173,10 @@ impl Kernel {
     }
 
     /// `exit`: of the task; with a handle to the system, of the system.
-    fn exit_call<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Result<(), Error> {
+    fn exit_call<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let general = machine.registers(thread).general;
         if general[0] == 0 {
-            self.exit(machine, cpu, thread, general[1]);
+            self.exit(machine, thread, general[1]);
             return Ok(());
         }
         let (object, _) = self.resolve(thread, general[0], rights::SHUTDOWN)?;

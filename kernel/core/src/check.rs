@@ -15,7 +15,7 @@ use fusee_sched::time::Instant;
 
 use crate::Kernel;
 use crate::donation::number as node_number;
-use crate::id::{ClusterId, EndpointId, EngineId, NotificationId, ReservationId, ThreadId};
+use crate::id::{ClusterId, EndpointId, EngineId, EngineUserId, NotificationId, ReservationId, ThreadId};
 use crate::limits::{ENDPOINTS, NOTIFICATIONS, THREADS};
 use crate::object::{Cpu, Payer, Reservation, State, Thread};
 use crate::quick::token;
@@ -33,6 +33,12 @@ impl Kernel {
             {
                 return Err("a CPU's current thread is not on it");
             }
+            if let Some(thread) = self.cpus[cpu.index()].current
+                && self.threads[thread].state != State::Ready
+                && !self.cpus[cpu.index()].stale
+            {
+                return Err("a CPU goes on with a thread that may not run");
+            }
             if let Some(reservation) = self.cpus[cpu.index()].carried
                 && self.reservations[reservation].on != Some(cpu)
             {
@@ -46,6 +52,11 @@ impl Kernel {
             self.clusters[cluster].schedule.check(self.counts.reservations)?;
         }
         self.check_queues()?;
+        for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
+            if self.threads[thread].state == State::Stopped {
+                self.check_dead(thread)?;
+            }
+        }
         for reservation in (0..self.counts.reservations).filter_map(ReservationId::new) {
             let object = &self.reservations[reservation];
             if let Some(runner) = object.runner {
@@ -138,6 +149,37 @@ impl Kernel {
             if self.threads[waiter].state != State::Waiting(notification) || object.bits != 0 {
                 return Err("a waiter of bits that are set, or that does not wait");
             }
+        }
+        Ok(())
+    }
+
+    /// The dead want nothing; and as long as anybody waits for them, or they hold an engine, their death goes on.
+    fn check_dead(&self, thread: ThreadId) -> Result<(), &'static str> {
+        let state = &self.threads[thread];
+        let mut reservations = (0..self.counts.reservations).filter_map(ReservationId::new);
+        if state.donates_to().is_some() || reservations.any(|one| self.reservations[one].runner == Some(thread)) {
+            return Err("a dead thread lends, or runs");
+        }
+        if let Some(home) = state.home
+            && self.reservations[home].next_release.min(self.reservations[home].replenish_at) != Instant::NEVER
+        {
+            return Err("a dead thread has a release or a replenishment before it");
+        }
+        let queued =
+            state.cluster.is_some_and(|cluster| self.clusters[cluster].timeouts.contains(thread.index() as u16));
+        if queued != state.timed {
+            return Err("a death that goes on without being planned");
+        }
+        let calls = |endpoint: &EndpointId| {
+            let object = &self.endpoints[*endpoint];
+            object.server == Some(thread) && !object.callers.is_empty()
+        };
+        // Whoever calls or waits donates, except for those who send.
+        let is_waited_for = !state.waits.is_alone()
+            || state.slots.iter().any(|slot| slot.client.is_some())
+            || (0..ENDPOINTS).filter_map(EndpointId::new).any(|endpoint| calls(&endpoint));
+        if !queued && (is_waited_for || state.engines != 0) {
+            return Err("somebody waits for the dead, and nobody will tell");
         }
         Ok(())
     }
@@ -283,6 +325,12 @@ impl Kernel {
             hasher.write_u8(cpu_number(state.on));
             hasher.write_u8(cpu_number(state.last));
             hasher.write_u8(u8::from(state.timed) | state.engines << 1);
+            if state.state == State::Stopped {
+                // How far its death has come.
+                hasher.write_u16(state.serves.map_or(0, EndpointId::number));
+                hasher.write_u16(state.signals.map_or(0, NotificationId::number));
+                hasher.write_u16(state.uses.map_or(0, EngineUserId::number));
+            }
             if matches!(state.state, State::Calling(_)) {
                 hasher.write_u8(u8::from(state.sends));
                 hasher.write_u32(state.badge);

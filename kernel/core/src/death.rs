@@ -1,23 +1,61 @@
-//! The end of a thread: it leaves every queue, everyone who waited for it hears of it, and what it held is
-//! released in order.
+//! The end of a thread: it runs no more, everyone who waited for it hears of it, and what it held is released in order.
+//!
+//! A thread ends by `exit`, by a fault, or because another stops it, at any instant and wherever it runs. Its trap does
+//! what must be done at once, in constant time but for the queue it stood in:
+//!
+//! 1. It is dead: it waits nowhere, lends to nobody, runs on nothing, and has no more releases. If it is on another CPU,
+//!    that one is kicked and leaves it; until then a call or a fault of the dead does nothing but enter the kernel, and
+//!    the time is its reservation's, as before.
+//! 2. Its addresses are invalid everywhere. So it stores nothing more, even before the kick arrives, and faults instead.
+//!
+//! Everything else is a row of steps, of which each gives one engine back or ends one thread's wait:
+//!
+//! 3. Engines that it held go to the next in line, or drain. Then clients whose reply it owes, callers that queue, and
+//!    waiters for a notification that it would have signalled go on, with `PeerDied`. Then those who wait for an engine
+//!    that drains and whose driver it was: see below.
+//!
+//! A trap takes [`EVENTS_PER_TRAP`] steps. If more are left, the dead thread is queued with the timeouts of its cluster, as
+//! due now: the timekeeper goes on, behind all that was due before, and as many events a trap as ever.
+//!
+//! # Invariants
+//!
+//! 1. Nothing runs on the reservation of the dead, nor on one that is lent to it: whoever waits for it is as if it waited
+//!    for a thread that sleeps.
+//! 2. While anybody waits for the dead, or it holds an engine, it is queued.
+//! 3. Nobody begins to wait for the dead, except for an engine that it has yet to give back.
+//!
+//! # Why the timekeeper, and not the caller of `stop` again and again
+//!
+//! `exit` and faults have no caller to go on, and one that stops another may run out of budget, or be stopped itself, and
+//! leave the rest undone. It would also pay for clients it has never heard of. So all three ends are one, and a death with
+//! many clients costs what as many timeouts at one instant cost.
+//!
+//! # Drivers
+//!
+//! A line that nobody acknowledges stays silent, so an engine that drains after its driver's death has nobody to say so.
+//! Its waiters are told, and so is whoever asks for it; unless it has drained by then, which is looked up.
+//!
+//! Not here: what comes after. A handle to the dead stays what it is and is answered with `PeerDied`; a task has one life,
+//! so no handle can name another one. Reply tokens have generations, and those that the dead gave or held are void.
 
 use fusee_abi::Error;
+use fusee_abi::call::rights;
 use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
-use fusee_locking::propagation;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::time::Instant;
 
-use crate::donation::number;
-use crate::id::{ClusterId, EndpointId, EngineId, EngineUserId, NotificationId, ReservationId, ThreadId};
-use crate::limits::{ENDPOINTS, NOTIFICATIONS, REPLY_SLOTS, THREADS};
-use crate::object::{Release, State};
+use crate::id::{ClusterId, EngineUserId, ReservationId, ThreadId};
+use crate::limits::{ENDPOINTS, ENGINE_USERS, EVENTS_PER_TRAP, NOTIFICATIONS, REPLY_SLOTS, THREADS};
+use crate::object::{Object, Release, State};
 use crate::{Fault, Kernel, Machine};
 
 const _: () = assert!(THREADS <= 1 << ENGINE_TIME_SHIFT && crate::limits::ENGINES << ENGINE_TIME_SHIFT <= 1 << 16);
 
 impl Kernel {
+    //--- Three ways to end -------------------------------------------------------------------------------
+
     /// A thread did what it may not: its registers are traced, and it alone stops.
-    pub(crate) fn fault<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId, fault: Fault) {
+    pub(crate) fn fault<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, fault: Fault) {
         self.threads[thread].statistics.faults += 1;
         let what = (fault.kind as u64) | u64::from(self.threads[thread].job.number) << 32;
         self.trace_number(machine, Event::Fault, Some(thread), fault.syndrome as u32, what);
@@ -28,75 +66,128 @@ impl Kernel {
                 self.trace_number(machine, Event::FaultRegister, Some(thread), number as u32, *value);
             }
         }
-        self.stop(machine, cpu, thread);
+        self.stop(machine, thread);
     }
 
     /// `exit` of one task.
-    pub(crate) fn exit<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId, code: u64) {
+    pub(crate) fn exit<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, code: u64) {
         self.trace(machine, Event::Exit, Some(thread), 0, code as u32);
-        self.stop(machine, cpu, thread);
+        self.stop(machine, thread);
     }
 
-    /// Ends `thread`, which runs on `cpu`.
-    fn stop<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) {
-        self.cpus[cpu.index()].stale = true;
+    /// `stop`: of another task, or of the caller. The dead may be stopped again.
+    pub(crate) fn stop_call<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
+        let handle = machine.registers(thread).general[0];
+        let (object, _) = self.resolve(thread, handle, rights::STOP)?;
+        let Object::Task(target) = object else { return Err(Error::WrongKind) };
+        if self.threads[target].state != State::Stopped {
+            self.trace(machine, Event::Stop, Some(target), u32::from(thread.number()), 0);
+            self.stop(machine, target);
+        }
+        Ok(())
+    }
+
+    //--- The end -----------------------------------------------------------------------------------------
+
+    /// Ends `thread`, which may be on any CPU. Its registers are not touched.
+    #[cold]
+    fn stop<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         self.cancel_timeout(thread);
         self.withdraw(thread);
-        self.threads[thread].state = State::Stopped;
+        let state = &mut self.threads[thread];
+        state.state = State::Stopped;
+        state.job.active = false;
+        let (on, home, chosen) = (state.on, state.home, state.chosen());
+        if let Some(cpu) = on {
+            self.mark_stale(cpu);
+        }
         if let Some(target) = self.remove_donor(thread) {
-            self.settle(target);
+            self.settle_living(target);
+        } else if let Some(reservation) = chosen
+            && self.reservations[reservation].runner == Some(thread)
+        {
+            self.set_runner(reservation, None);
         }
-        // Clients whose reply it owes, then those that still queue.
-        for slot in 0..REPLY_SLOTS {
-            if let Some(client) = self.free_slot(thread, slot) {
-                self.wake(machine, client, Err(Error::PeerDied));
-            }
-        }
-        for endpoint in (0..ENDPOINTS).filter_map(EndpointId::new) {
-            if self.endpoints[endpoint].server != Some(thread) {
-                continue;
-            }
-            for _ in 0..THREADS {
-                let Some(client) = self.endpoints[endpoint].callers.pop() else { break };
-                self.wake(machine, client, Err(Error::PeerDied));
-            }
-        }
-        // Those that wait for an event it would have signalled.
-        for notification in (0..NOTIFICATIONS).filter_map(NotificationId::new) {
-            if self.notifications[notification].bound == Some(thread)
-                && let Some(waiter) = self.notifications[notification].waiter.take()
-            {
-                self.wake(machine, waiter, Err(Error::PeerDied));
-            }
-        }
-        // Engines it held or waited for.
-        for user in (0..self.counts.engine_users).filter_map(EngineUserId::new) {
-            if self.engine_users[user].thread == Some(thread)
-                && let Some(engine) = self.engine_users[user].engine
-            {
-                let _ = self.give_back(machine, engine, user);
-            }
-        }
-        // Draining engines keep their waiters, who no longer have anybody to donate to.
-        for engine in (0..self.counts.engines).filter_map(EngineId::new) {
-            if self.engines[engine].driver == Some(thread) {
-                self.engines[engine].driver = None;
-            }
-        }
-        for _ in 0..THREADS {
-            let donor = propagation::a_donor(self, number(thread)).and_then(|donor| ThreadId::new(usize::from(donor)));
-            let Some(donor) = donor else { break };
-            self.remove_donor(donor);
-        }
-        if let Some(reservation) = self.threads[thread].home {
+        if let Some(reservation) = home {
             let object = &mut self.reservations[reservation];
             object.next_release = Instant::NEVER;
             object.replenish_at = Instant::NEVER;
             object.release = Release::None;
             self.plan_event(reservation);
         }
-        self.settle(thread);
+        machine.close_space(thread);
+        for _ in 0..EVENTS_PER_TRAP {
+            if !self.die(machine, thread) {
+                return;
+            }
+        }
+        self.plan_death(machine, thread);
     }
+
+    /// The death of `thread` has steps left: its timekeeper takes them.
+    #[cold]
+    pub(crate) fn plan_death<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
+        if !self.threads[thread].timed {
+            self.plan_timeout(thread, machine.now());
+        }
+    }
+
+    /// One more step of the death of `thread`, whose turn was at `now`.
+    #[cold]
+    pub(crate) fn go_on_dying<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, now: Instant) {
+        if self.die(machine, thread) {
+            self.plan_timeout(thread, now);
+        }
+    }
+
+    /// One step of the death of `thread`; says whether there was anything left to do.
+    fn die<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> bool {
+        for _ in 0..ENGINE_USERS {
+            let Some(user) = self.threads[thread].uses else { break };
+            self.threads[thread].uses = self.engine_users[user].next;
+            if let Some(engine) = self.engine_users[user].engine
+                && self.give_back(machine, engine, user).is_ok()
+            {
+                return true;
+            }
+        }
+        let Some(waiter) = self.take_waiter(thread) else { return self.fail_drain_waiter(machine, thread) };
+        self.wake(machine, waiter, Err(Error::PeerDied));
+        true
+    }
+
+    /// Takes one of those who wait for a reply, a service or a signal of the dead `thread` from where it waits.
+    fn take_waiter(&mut self, thread: ThreadId) -> Option<ThreadId> {
+        for slot in 0..REPLY_SLOTS {
+            if self.threads[thread].slots[slot].client.is_some() {
+                return self.free_slot(thread, slot);
+            }
+        }
+        for _ in 0..ENDPOINTS {
+            let Some(endpoint) = self.threads[thread].serves else { break };
+            if let Some(caller) = self.endpoints[endpoint].callers.pop() {
+                return Some(caller);
+            }
+            self.threads[thread].serves = self.endpoints[endpoint].next;
+        }
+        for _ in 0..NOTIFICATIONS {
+            let notification = self.threads[thread].signals?;
+            self.threads[thread].signals = self.notifications[notification].next;
+            if let Some(waiter) = self.notifications[notification].waiter.take() {
+                return Some(waiter);
+            }
+        }
+        None
+    }
+
+    /// Settles `thread` unless it is dead: nothing runs on what the dead would choose, and many may wait for it.
+    pub(crate) fn settle_living(&mut self, thread: ThreadId) {
+        if self.threads[thread].state != State::Stopped {
+            self.settle(thread);
+        }
+    }
+
+    //--- The end of the system ---------------------------------------------------------------------------
 
     /// Ends the system: books all time up to now, traces the ledgers, and shuts the machine down.
     pub(crate) fn shut_down<M: Machine>(&mut self, machine: &mut M, code: u64) {

@@ -45,6 +45,7 @@ impl Kernel {
             machine.registers(thread).general[0] = 0;
             return Ok(());
         }
+        self.drain_for_the_dead(machine, engine)?;
         // Refuse before anything changes.
         if let Some(target) = self.engine_donee(engine)
             && target != thread
@@ -107,9 +108,9 @@ impl Kernel {
         if idle {
             self.idle(machine, engine, user);
         }
-        self.move_waiters(engine);
+        self.move_waiters(machine, engine);
         if let Some(thread) = thread {
-            self.settle(thread);
+            self.settle_living(thread);
         }
         Ok(())
     }
@@ -174,8 +175,9 @@ impl Kernel {
     }
 
     /// After a change of holder, all waiters donate to the new one.
-    fn move_waiters(&mut self, engine: EngineId) {
+    pub(crate) fn move_waiters<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
         let target = self.engine_donee(engine);
+        let mut left = None;
         for index in 0..ENGINE_USERS {
             let Some(waiter) = self.engines[engine].lock.waiters().get(index).copied() else { break };
             let Some(thread) = user_of(waiter).and_then(|user| self.engine_users[user].thread) else { continue };
@@ -185,15 +187,46 @@ impl Kernel {
             {
                 self.add_donor(target, thread);
             }
-            if let Some(before) = before
-                && Some(before) != target
-            {
-                self.settle(before);
-            }
+            // All of them donated to the same thread.
+            left = before.or(left);
         }
-        if let Some(target) = target {
+        if let Some(left) = left
+            && Some(left) != target
+        {
+            self.settle_living(left);
+        }
+        let Some(target) = target else { return };
+        if self.threads[target].state != State::Stopped {
             self.settle(target);
+        } else if !self.engines[engine].lock.waiters().is_empty() {
+            // The driver is dead: nobody will tell them.
+            self.plan_death(machine, target);
         }
+    }
+
+    /// If the driver that would hear of the end of `engine`'s last operation is dead, looks for itself.
+    ///
+    /// # Errors
+    /// [`Error::PeerDied`] if that operation has not ended.
+    pub(crate) fn drain_for_the_dead<M: Machine>(&mut self, machine: &mut M, engine: EngineId) -> Result<(), Error> {
+        let Lock::Draining(user) = self.engines[engine].lock.state() else { return Ok(()) };
+        let Some(driver) = self.engines[engine].driver else { return Ok(()) };
+        if self.threads[driver].state != State::Stopped {
+            return Ok(());
+        }
+        let user = user_of(user).ok_or(Error::PeerDied)?;
+        if !machine.engine_is_idle(user) {
+            return Err(Error::PeerDied);
+        }
+        self.drained(machine, engine, user);
+        Ok(())
+    }
+
+    /// The last operation of `user`, who has given `engine` back, has ended.
+    fn drained<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
+        self.engines[engine].lock.drained();
+        self.idle(machine, engine, user);
+        self.move_waiters(machine, engine);
     }
 
     /// Lets every draining engine of `interrupt` that has become idle go on.
@@ -207,10 +240,28 @@ impl Kernel {
                 && let Some(user) = user_of(user)
                 && machine.engine_is_idle(user)
             {
-                self.engines[engine].lock.drained();
-                self.idle(machine, engine, user);
-                self.move_waiters(engine);
+                self.drained(machine, engine, user);
             }
         }
+    }
+
+    /// Ends the wait of one of those who wait for an engine to drain whose driver, `thread`, is dead: with the engine,
+    /// if it has drained after all, or with an error. Says whether there was one.
+    pub(crate) fn fail_drain_waiter<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> bool {
+        for engine in (0..self.counts.engines).filter_map(EngineId::new) {
+            let object = &self.engines[engine];
+            if object.driver != Some(thread) || !matches!(object.lock.state(), Lock::Draining(_)) {
+                continue;
+            }
+            let Some(waiter) = object.lock.waiters().last().copied() else { continue };
+            if self.drain_for_the_dead(machine, engine).is_err() {
+                self.engines[engine].lock.withdraw(waiter);
+                if let Some(client) = user_of(waiter).and_then(|user| self.engine_users[user].thread) {
+                    self.wake(machine, client, Err(Error::PeerDied));
+                }
+            }
+            return true;
+        }
+        false
     }
 }

@@ -146,7 +146,7 @@ impl Kernel {
         // First it takes back, so that what it lent stays where it is linked; then the one it lent to lets go.
         self.settle(thread);
         if let Some(target) = target {
-            self.settle(target);
+            self.settle_living(target);
         }
     }
 }

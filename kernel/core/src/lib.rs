@@ -244,23 +244,28 @@ impl Kernel {
         }
         match entry.trap {
             Trap::Syscall => {
-                if let Some(thread) = self.cpus[cpu.index()].current {
+                if let Some(thread) = self.living(cpu) {
                     self.call_trap(machine, cpu, thread);
                 }
             }
             Trap::Interrupt(interrupt) => self.interrupt(machine, interrupt),
             Trap::Timer => {
                 // It has fired, but it goes on firing until it is set anew, be it to `NEVER`.
-                self.cpus[cpu.index()].armed = Instant::ZERO;
+                self.cpus[cpu.index()].armed = Cpu::FIRED;
                 self.timer(machine, cpu, entry.at.unwrap_or(Instant::ZERO));
             }
             Trap::Kick => {}
             Trap::Fault(fault) => {
-                if let Some(thread) = self.cpus[cpu.index()].current {
-                    self.fault(machine, cpu, thread, fault);
+                if let Some(thread) = self.living(cpu) {
+                    self.fault(machine, thread, fault);
                 }
             }
         }
         self.leave(machine, cpu)
+    }
+
+    /// The thread on `cpu`, unless another CPU has stopped it: then its last trap does nothing but leave.
+    fn living(&self, cpu: CpuId) -> Option<ThreadId> {
+        self.cpus[cpu.index()].current.filter(|thread| self.threads[*thread].state != object::State::Stopped)
     }
 }

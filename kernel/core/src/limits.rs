@@ -22,7 +22,7 @@ mod set {
     pub const REGIONS: usize = 128;
     /// Slots of a task's handle table.
     pub const HANDLES: usize = 32;
-    /// Timer events handled in one trap; the rest waits for the next, which follows at once.
+    /// Timer events handled in one trap, and those told of a death; the rest waits for the next, which follows at once.
     pub const EVENTS_PER_TRAP: usize = 4;
 }
 
@@ -44,9 +44,8 @@ mod set {
 
 pub use set::*;
 
-/// The longest path through the kernel while nobody dies, in instructions: a trap that serves as many timer events as
-/// it may. Never less than what `cargo xtask bench` sees in a system of 400 tasks. (How long the death of a task
-/// takes depends on how many others wait for it.)
+/// The longest path through the kernel, in instructions: a trap that serves as many timer events as it may, or that ends
+/// a task and tells as many others. Never less than what `cargo xtask bench` sees in a system of 400 tasks.
 pub const LONGEST_PATH: u64 = 6_000;
 /// The least budget of a reservation, in nanoseconds: a job that overshoots it by a whole path has had most of its
 /// time for itself. The factor is the design's, and an instruction is taken for a nanosecond.

@@ -63,6 +63,10 @@ pub trait Machine {
     /// Maps pages `first..first + count` of a region into `thread`'s task, or unmaps them.
     fn set_region_pages(&mut self, thread: ThreadId, region: RegionId, first: u64, count: u64, mapped: bool);
 
+    /// Makes every address of `thread`'s task invalid, for good, on every CPU; returns when no access through one can
+    /// still be on its way. The thread may be running on another CPU. Constant time.
+    fn close_space(&mut self, thread: ThreadId);
+
     /// Lets an interrupt line fire, or keeps it from firing.
     fn set_interrupt_enabled(&mut self, interrupt: InterruptId, enabled: bool);
 

@@ -43,7 +43,7 @@ pub enum State {
     BetweenJobs,
     /// Waits for a time.
     Sleeping,
-    /// Ended, by itself or by a fault. Never runs again.
+    /// Ended: by itself, by a fault, or by another. Never runs again. Those who wait for it may not all know yet.
     Stopped,
 }
 
@@ -122,6 +122,13 @@ pub struct Thread {
     pub service_max: Nanoseconds,
     /// What is left of that, since so many replies.
     pub boost: (u32, Nanoseconds),
+    /// First of the endpoints it serves, of the notifications it will signal, and of its uses of engines, as far as its
+    /// death has not gone through them.
+    pub serves: Option<EndpointId>,
+    /// See `serves`.
+    pub signals: Option<NotificationId>,
+    /// See `serves`.
+    pub uses: Option<EngineUserId>,
     /// Engines it holds.
     pub engines: u8,
     /// Badge of the handle its queued request came through.
@@ -147,6 +154,9 @@ impl Thread {
         waits: Node::new(Key::at(Instant::ZERO)),
         service_max: Nanoseconds::ZERO,
         boost: (0, Nanoseconds::ZERO),
+        serves: None,
+        signals: None,
+        uses: None,
         engines: 0,
         badge: 0,
         slots: [ReplySlot { client: None, generation: 0 }; REPLY_SLOTS],
@@ -350,11 +360,13 @@ pub struct Endpoint {
     pub server: Option<ThreadId>,
     /// Callers whose request was not received yet, by arrival.
     pub callers: Vec<ThreadId, THREADS>,
+    /// The next endpoint of the same server.
+    pub next: Option<EndpointId>,
 }
 
 impl Endpoint {
     /// No server, no callers.
-    pub const EMPTY: Endpoint = Endpoint { server: None, callers: Vec::new() };
+    pub const EMPTY: Endpoint = Endpoint { server: None, callers: Vec::new(), next: None };
 }
 
 /// Event bits and who waits for them.
@@ -366,11 +378,13 @@ pub struct Notification {
     pub waiter: Option<ThreadId>,
     /// Who will signal; waiters donate to it.
     pub bound: Option<ThreadId>,
+    /// The next notification bound to the same thread.
+    pub next: Option<NotificationId>,
 }
 
 impl Notification {
     /// No bits, no waiter.
-    pub const EMPTY: Notification = Notification { bits: 0, waiter: None, bound: None };
+    pub const EMPTY: Notification = Notification { bits: 0, waiter: None, bound: None, next: None };
 }
 
 /// An interrupt line.
@@ -428,11 +442,13 @@ pub struct EngineUser {
     pub thread: Option<ThreadId>,
     /// Engine time charged: from each grant until the engine was idle.
     pub time: Nanoseconds,
+    /// The next use by the same task.
+    pub next: Option<EngineUserId>,
 }
 
 impl EngineUser {
     /// Nobody uses nothing.
-    pub const EMPTY: EngineUser = EngineUser { engine: None, thread: None, time: Nanoseconds::ZERO };
+    pub const EMPTY: EngineUser = EngineUser { engine: None, thread: None, time: Nanoseconds::ZERO, next: None };
 }
 
 //--- Clusters and CPUs -------------------------------------------------------------------------------------
@@ -499,6 +515,8 @@ pub struct Cpu {
 }
 
 impl Cpu {
+    /// What a timer that has fired is set to: an instant for which nothing is ever planned.
+    pub const FIRED: Instant = Instant(Instant::NEVER.0 - 1);
     /// Not in service.
     pub const EMPTY: Cpu = Cpu {
         entered: false,

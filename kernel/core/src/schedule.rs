@@ -158,8 +158,16 @@ impl Kernel {
     }
 
     /// `reservation` has no budget left.
+    #[inline(never)]
     fn exhaust<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, now: Instant) {
         let object = &mut self.reservations[reservation];
+        if let Some(home) = object.home
+            && self.threads[home].state == State::Stopped
+        {
+            // Its CPU has yet to hear of it. The dead have no next period.
+            object.throttled = true;
+            return;
+        }
         object.throttles += 1;
         let (class, home, excess) = (object.class, object.home, object.account.debt);
         if class == Class::Background {
@@ -299,7 +307,11 @@ impl Kernel {
             object.timeouts.remove(id);
             if let Some(thread) = ThreadId::new(usize::from(id)) {
                 self.threads[thread].timed = false;
-                self.time_out(machine, thread);
+                if self.threads[thread].state == State::Stopped {
+                    self.go_on_dying(machine, thread, now);
+                } else {
+                    self.time_out(machine, thread);
+                }
             }
             return true;
         }

@@ -5,7 +5,7 @@
 
 mod model;
 
-use model::Step::{Call, CallFor, Exit, NextJob, Serve, Signal, Sleep, Wait, WaitFor, Yield};
+use model::Step::{Call, CallFor, Exit, NextJob, Serve, Signal, Sleep, Stop, Wait, WaitFor, Yield};
 use model::{Fault, Model, PASSIVE, Step, background, periodic, real_time};
 
 /// Deadlines of three tasks, in every order.
@@ -129,6 +129,61 @@ fn whoever_dies_leaves_nobody_behind() {
         .task("bystander", 0, real_time(5), &[Signal("n"), Exit])
         .task("server", 0, PASSIVE, &[Serve("s"), Exit]);
     holds(&model);
+}
+
+/// A small kernel tells one of a death in a trap, so that all others happen between two of its steps.
+#[test]
+fn whoever_is_stopped_from_another_cpu_leaves_nobody_behind() {
+    for deadlines in ORDERS {
+        let [a, b, c] = deadlines.map(real_time);
+        let server = Model::new(format!("stopped, 2 CPUs, passive server of 2 clients, keys {deadlines:?}"), &[2])
+            .task("a", 0, a.clone(), &[Call("s"), Wait("n"), Stop("server")])
+            .task("b", 0, b.clone(), &[Call("s"), Signal("n"), Stop("a")])
+            .task("killer", 0, c.clone(), &[Stop("server"), Stop("a"), Yield])
+            .task("server", 0, PASSIVE, &[Serve("s"), Stop("b")]);
+        holds(&server);
+        let mut driver = Model::new(format!("stopped, 2 CPUs, who signals 2 waiters, keys {deadlines:?}"), &[2])
+            .task("a", 0, a, &[Wait("x"), Signal("m"), Stop("driver")])
+            .task("b", 0, b, &[Wait("y"), Signal("m"), Stop("driver")])
+            .task("driver", 0, c, &[Signal("x"), Signal("y"), Wait("m"), Stop("a")]);
+        driver.bound = vec![("x", "driver"), ("y", "driver")];
+        holds(&driver);
+    }
+    let three = Model::new("stopped, 2 CPUs, a server of 3 clients that stop each other", &[2])
+        .task("a", 0, real_time(3), &[Call("s"), Stop("b")])
+        .task("b", 0, real_time(4), &[Call("s"), Stop("c")])
+        .task("c", 0, real_time(5), &[Call("s"), Stop("server"), Yield])
+        .task("server", 0, PASSIVE, &[Serve("s")]);
+    holds(&three);
+    let three_cpus = Model::new("stopped, 3 CPUs, everybody stops everybody", &[3])
+        .task("a", 0, real_time(3), &[Call("s"), Stop("b"), Stop("server")])
+        .task("b", 0, real_time(4), &[Call("s"), Stop("c"), Stop("a")])
+        .task("c", 0, real_time(5), &[Call("s"), Stop("server"), Stop("b")])
+        .task("server", 0, real_time(6), &[Serve("s"), Stop("a")]);
+    holds(&three_cpus);
+    for (clusters, home) in [([1, 1], 0), ([1, 1], 1), ([2, 1], 0), ([1, 2], 1)] {
+        let name = format!("stopped, server in {home} of clusters {clusters:?}, 2 clients");
+        let model = Model::new(name, &clusters)
+            .task("a", 0, real_time(3), &[Call("s"), Stop("server"), Stop("b")])
+            .task("b", 1, real_time(4), &[Call("s"), Stop("server"), Stop("a")])
+            .task("killer", 1, real_time(5), &[Stop("a"), Stop("server"), Yield])
+            .task("server", home, PASSIVE, &[Serve("s")]);
+        holds(&model);
+    }
+}
+
+#[test]
+fn whoever_is_stopped_between_ticks_pays_for_what_it_used_and_no_more() {
+    let model = Model::new("stopped in time, 2 CPUs, server, 2 clients", &[2])
+        .task("a", 0, periodic(2, 1, 2), &[Call("s"), Stop("b")])
+        .task("b", 0, periodic(3, 2, 3), &[CallFor("s", 1), Stop("server")])
+        .task("server", 0, PASSIVE, &[Serve("s")]);
+    holds(&model.ticks(3));
+    let model = Model { late: 1, ..Model::new("stopped while dry, 2 CPUs, late timers", &[2]) }
+        .task("a", 0, periodic(2, 1, 2), &[NextJob])
+        .task("b", 0, periodic(3, 1, 3) + "overrun = \"early-release\"\n", &[NextJob, Stop("a")])
+        .task("c", 0, background(1), &[Stop("b"), Yield]);
+    holds(&model.ticks(3));
 }
 
 /// Budgets and periods of few ticks, so that they end and come again before the model does.

@@ -857,7 +857,7 @@ impl Resolver<'_> {
                 self.share(task, slot, entry, region, set, &place)
             }
             "task" => {
-                let set = rights_of("task", &[("release_job", rights::RELEASE_JOB)])?;
+                let set = rights_of("task", &[("release_job", rights::RELEASE_JOB), ("stop", rights::STOP)])?;
                 let other = index_of(&file.tasks, "task", &object)?;
                 self.give(task, slot, entry, kind::TASK, other, set)
             }

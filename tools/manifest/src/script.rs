@@ -13,6 +13,7 @@
 //! start ee 3ms           run 3 ms on an engine, do not wait for the end
 //! release ee             give the engine back
 //! release_job camera     release a job of a sporadic task
+//! stop camera            end another task
 //! yield                  yield: a checkpoint
 //! early_release          take the budget and the deadline of the next job
 //! repeat                 start over, without completing a job
@@ -71,6 +72,7 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
         ["start", engine, span] => step(operation::START, target(engine, kind::ENGINE)?, time(span)?),
         ["release", name] => step(operation::RELEASE, target(name, kind::ENGINE)?, 0),
         ["release_job", name] => step(operation::RELEASE_JOB, target(name, kind::TASK)?, 0),
+        ["stop", name] => step(operation::STOP, target(name, kind::TASK)?, 0),
         ["yield"] => step(operation::YIELD, nothing, 0),
         ["early_release"] => step(operation::EARLY_RELEASE, nothing, 0),
         ["repeat"] => step(operation::REPEAT, nothing, 0),

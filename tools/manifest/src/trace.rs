@@ -205,7 +205,7 @@ fn object_name(record: &Record, event: Event, system: &Resolved) -> String {
             Some(Call::Acquire) => engine(),
             _ => String::new(),
         },
-        Event::Reply => format!("by {}", named(task(index))),
+        Event::Reply | Event::Stop => format!("by {}", named(task(index))),
         Event::Interrupt => named(system.interrupts.get(index).map(|(name, _)| name)),
         Event::Kick => format!("cpu {index}"),
         _ => String::new(),

@@ -205,6 +205,11 @@ impl Actor {
                 }
                 Phase::Received => {
                     let registers = *board.registers(thread);
+                    if registers.general[0] != 0 {
+                        // The client is gone; the next one is not to blame.
+                        let Some(step) = steps.get(self.step) else { return Action::Fault("serving without a step") };
+                        return trap(board, thread, Call::Receive, step.handle, 0, NEVER);
+                    }
                     self.after_burn = Some(registers.general[TOKEN]);
                     self.phase = Phase::Burning(registers.general[2]);
                 }
@@ -300,6 +305,7 @@ impl Actor {
             operation::ACQUIRE => Call::Acquire,
             operation::RELEASE => Call::Release,
             operation::RELEASE_JOB => Call::ReleaseJob,
+            operation::STOP => Call::Stop,
             operation::YIELD => Call::Yield,
             operation::EARLY_RELEASE => Call::EarlyRelease,
             operation::SHUTDOWN => Call::Exit,
@@ -408,7 +414,7 @@ impl Actor {
     }
 
     fn server(&mut self, board: &mut Board, thread: ThreadId, endpoint: u64) -> Action {
-        if let Phase::Start = self.phase {
+        if matches!(self.phase, Phase::Start) || board.registers(thread).general[0] != 0 {
             self.phase = Phase::Received;
             return trap(board, thread, Call::Receive, endpoint, 0, NEVER);
         }

@@ -271,6 +271,13 @@ impl Machine for Board {
 
     fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}
 
+    fn close_space(&mut self, thread: ThreadId) {
+        // Of all addresses the simulator knows doorbells alone.
+        for one in self.uses.iter_mut().filter(|one| one.task == thread.index()) {
+            one.mapped = false;
+        }
+    }
+
     fn set_interrupt_enabled(&mut self, interrupt: InterruptId, enabled: bool) {
         self.enabled[interrupt.index()] = enabled;
     }

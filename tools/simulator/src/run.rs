@@ -15,6 +15,7 @@
 use fusee_abi::image::{FLAG_MANAGED, System};
 use fusee_abi::trace::Record;
 use fusee_kernel_core::id::{InterruptId, ThreadId};
+use fusee_kernel_core::object::State;
 use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, FaultKind, Kernel, Outcome, Trap};
 use fusee_sched::time::{Instant, Nanoseconds};
 
@@ -82,6 +83,8 @@ pub struct Report {
     pub traps: u64,
     /// For each task with [`Program::Requests`], what its calls returned, in order.
     pub results: Vec<Vec<u64>>,
+    /// What each task was doing at the end.
+    pub states: Vec<State>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -182,12 +185,14 @@ impl Simulation {
             self.board.now = next;
         }
         self.show(&mut observer);
+        let threads = (0..self.actors.len()).filter_map(ThreadId::new);
         Ok(Report {
             exit: self.board.ended,
             ended_at: self.board.now,
             late_completions: self.board.late_completions(),
             records: self.board.records,
             traps: self.traps,
+            states: threads.map(|thread| self.kernel.thread(thread).state).collect(),
             results: self.actors.into_iter().map(|actor| actor.results).collect(),
         })
     }

@@ -4,6 +4,7 @@
 //! Where `random.rs` plays scripts, tasks here make any system call in any state: with deadlines, with handles of
 //! the wrong kind or of nobody, with tokens they made up, with doorbells they do not hold. The simulator checks the
 //! kernel's invariants after every trap, and that every CPU runs what it is linked to whenever no kick is on its way.
+//! In other systems tasks stop each other, and a supervisor stops them, in the middle of whatever they are doing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -12,6 +13,7 @@ use std::path::Path;
 use fusee_abi::Error;
 use fusee_abi::call::Call;
 use fusee_abi::trace::{Event, Ledger};
+use fusee_kernel_core::object::State;
 use fusee_manifest::Manifest;
 use fusee_manifest::trace::Trace;
 use fusee_simulator::{Options, Overheads, Program, Reply, Report, Request, Until, simulate_with};
@@ -25,7 +27,9 @@ const MS: u64 = 1_000 * US;
 const END: u64 = 40;
 
 /// What each task has handles to, in this order.
-const OBJECTS: [&str; 8] = ["s0", "s1", "n0", "n1", "e0", "e1", "sporadic", "page"];
+const OBJECTS: [&str; 9] = ["s0", "s1", "n0", "n1", "e0", "e1", "sporadic", "page", "victim"];
+/// Whom the supervisor may stop besides.
+const OTHERS: [&str; 3] = ["gpu", "sporadic", "supervisor"];
 
 #[derive(Clone, Copy, Debug)]
 enum Class {
@@ -66,6 +70,9 @@ struct System {
     tasks: Vec<Task>,
     kick_delay: u64,
     managed: bool,
+    /// What the supervisor does: sleeps so long, then stops this task, one of the others among them. Nothing: there is no
+    /// supervisor, and nobody stops anybody.
+    stops: Vec<(u64, usize)>,
 }
 
 //--- Strategies
@@ -96,6 +103,7 @@ fn wish() -> impl Strategy<Value = Wish> {
         1 => (0u64..3_000).prop_map(move |span| call(Call::SleepUntil, 0, Until::After(span * US))),
         // Without a handle it is the task that ends.
         1 => Just(Wish::Wild { number: Call::Exit as u64, first: 0, second: 3, until: Until::Never, token: 0 }),
+        1 => Just(call(Call::Stop, 8, Until::Never)),
         1 => Just(call(Call::Yield, 0, Until::Never)),
         1 => Just(call(Call::Now, 0, Until::Never)),
         1 => (0u64..34, any::<u64>(), any::<u64>(), until(), any::<u64>()).prop_map(
@@ -133,9 +141,15 @@ fn system() -> impl Strategy<Value = System> {
             let count = tasks.len();
             let bound = [n0, n1].map(|task| task.map(|task| task % count));
             let servers = [s0 % count, s1 % count];
-            System { cpus, first_cluster: first_cluster.min(cpus), servers, bound, tasks, kick_delay, managed }
+            let (first_cluster, stops) = (first_cluster.min(cpus), Vec::new());
+            System { cpus, first_cluster, servers, bound, tasks, kick_delay, managed, stops }
         },
     )
+}
+
+fn deadly_system() -> impl Strategy<Value = System> {
+    let stop = (0u64..12_000, 0usize..usize::MAX).prop_map(|(span, victim)| (span * US, victim));
+    (system(), prop::collection::vec(stop, 1..9)).prop_map(|(system, stops)| System { stops, ..system })
 }
 
 //--- From shapes to systems
@@ -179,6 +193,17 @@ impl System {
                 line(format_args!("e0 = \"engine e0: acquire\"\ne1 = \"engine e1: acquire\""));
             }
             line(format_args!("sporadic = \"task sporadic: release_job\"\npage = \"region page: read map\""));
+            if !self.stops.is_empty() {
+                line(format_args!("victim = \"task t{}: stop\"", (index + 1) % self.tasks.len()));
+            }
+        }
+        if !self.stops.is_empty() {
+            line(format_args!("[tasks.supervisor]\nscript = [\"burn 1us\"]\ncluster = \"a\"\nclass = \"service\""));
+            line(format_args!("period = \"10ms\"\nbudget = \"1ms\"\n[tasks.supervisor.handles]"));
+            let victims = (0..self.tasks.len()).map(|index| format!("t{index}"));
+            for victim in victims.chain(OTHERS.map(String::from)) {
+                line(format_args!("{victim} = \"task {victim}: stop\""));
+            }
         }
         for other in 0..2 {
             line(format_args!("[endpoints.s{other}]\nserver = \"t{}\"\n[notifications.n{other}]", self.servers[other]));
@@ -217,7 +242,32 @@ impl System {
             let requests = wished.chain([Request::Burn(task.burn)]).collect();
             (index, Program::Requests { requests, again_from: Some(0) })
         };
-        self.tasks.iter().enumerate().map(|(index, task)| program(index, task)).collect()
+        let mut programs: Vec<_> = self.tasks.iter().enumerate().map(|(index, task)| program(index, task)).collect();
+        if !self.stops.is_empty() {
+            programs.push((self.tasks.len(), self.supervisor(manifest)));
+        }
+        programs
+    }
+
+    /// Its index is that after the tasks'.
+    fn supervisor(&self, manifest: &Manifest) -> Program {
+        let environment = &manifest.system.tasks[self.tasks.len()].environment;
+        let call = |call: Call, first, until| Request::Call {
+            number: call as u64,
+            first,
+            second: 0,
+            word: 0,
+            until,
+            reply: Reply::Nobody,
+        };
+        let requests = self.stops.iter().flat_map(|(span, victim)| {
+            // The tasks first, the others behind them.
+            let victim = victim % (self.tasks.len() + OTHERS.len());
+            let name = victim.checked_sub(self.tasks.len()).map_or(format!("t{victim}"), |other| OTHERS[other].into());
+            let handle = environment.iter().find(|entry| entry.name == name).map_or(0, |entry| entry.handle);
+            [call(Call::SleepUntil, 0, Until::After(*span)), call(Call::Stop, handle, Until::Never)]
+        });
+        Program::Requests { requests: requests.collect(), again_from: None }
     }
 }
 
@@ -311,6 +361,82 @@ fn time_is_accounted_for(system: &System, manifest: &Manifest, report: &Report) 
     Ok(())
 }
 
+//--- Deaths
+
+/// When each task that has ended did so, and at which place in the trace; by index.
+fn deaths(report: &Report) -> BTreeMap<usize, (u64, usize)> {
+    let ends = [Event::Stop as u8, Event::Exit as u8, Event::Fault as u8];
+    let records = report.records.iter().enumerate().filter(|(_, record)| ends.contains(&record.event));
+    let mut deaths = BTreeMap::new();
+    for (place, record) in records {
+        deaths.entry(usize::from(record.thread) - 1).or_insert((record.time, place));
+    }
+    deaths
+}
+
+/// The dead do nothing; what is written of them afterwards others do.
+fn the_dead_rest(report: &Report) -> Result<(), String> {
+    let done_for_them =
+        [Event::SwitchAway, Event::EngineRelease, Event::EngineIdle, Event::FaultRegister, Event::Ledger];
+    for (task, (time, place)) in deaths(report) {
+        if report.states[task] != State::Stopped {
+            return Err(format!("task {task} ended at {time} ns, and is {:?}", report.states[task]));
+        }
+        let mut after = report.records[place + 1..].iter().filter(|record| usize::from(record.thread) == task + 1);
+        if let Some(record) = after.find(|record| !done_for_them.iter().any(|event| *event as u8 == record.event)) {
+            return Err(format!("task {task} ended at {time} ns, then came {record:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// At the end nobody waits for a task that is dead, unless it has died just now: for a reply, a service, a signal, or an
+/// engine.
+fn nobody_waits_for_the_dead(system: &System, report: &Report) -> Result<(), String> {
+    let deaths = deaths(report);
+    let driver = system.tasks.len() + 2;
+    // The kicks that carry the news may be on their way.
+    let recent = report.ended_at.saturating_sub(4 * system.kick_delay + 1);
+    let is_long_dead = |task: usize| deaths.get(&task).is_some_and(|death| death.0 < recent);
+    let mut holders: BTreeMap<u32, (usize, bool, u64)> = BTreeMap::new();
+    for record in &report.records {
+        let thread = usize::from(record.thread).wrapping_sub(1);
+        match Event::from_number(record.event) {
+            Some(Event::EngineGrant) => _ = holders.insert(record.object, (thread, true, record.time)),
+            Some(Event::EngineRelease) => _ = holders.insert(record.object, (thread, false, record.time)),
+            Some(Event::EngineIdle) => _ = holders.remove(&record.object),
+            _ => {}
+        }
+    }
+    for (engine, (holder, holds, _)) in &holders {
+        if *holds && is_long_dead(*holder) {
+            return Err(format!("the dead {holder} holds engine {engine}"));
+        }
+    }
+    for (task, state) in report.states.iter().enumerate() {
+        let dead = match *state {
+            State::Calling(endpoint) => is_long_dead(system.servers[endpoint.index()]),
+            State::AwaitingReply { server, .. } => is_long_dead(server.index()),
+            State::Waiting(notification) => {
+                system.managed
+                    && system.bound.get(notification.index()).is_some_and(|bound| bound.is_some_and(is_long_dead))
+            }
+            State::Acquiring(_) => {
+                let record = report.records.iter().rfind(|record| {
+                    usize::from(record.thread) == task + 1 && record.event == Event::EngineRequest as u8
+                });
+                let held = record.and_then(|record| holders.get(&record.object));
+                held.is_none_or(|(_, holds, since)| !holds && *since < recent && is_long_dead(driver))
+            }
+            _ => false,
+        };
+        if dead {
+            return Err(format!("task {task} is {state:?}, and nobody will come"));
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, max_shrink_iters: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -323,6 +449,71 @@ proptest! {
         }
         prop_assert!(report.exit == Some(0), "the end did not come");
         prop_assert_eq!(report.late_completions, 0);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10_000, max_shrink_iters: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whoever_is_stopped_rests_and_leaves_nobody_behind(system in deadly_system()) {
+        let (manifest, report) = run(&system).map_err(TestCaseError::fail)?;
+        holders_alternate(&report).map_err(TestCaseError::fail)?;
+        the_dead_rest(&report).map_err(TestCaseError::fail)?;
+        nobody_waits_for_the_dead(&system, &report).map_err(TestCaseError::fail)?;
+        time_is_accounted_for(&system, &manifest, &report).map_err(TestCaseError::fail)?;
+        prop_assert!(report.exit == Some(0), "the end did not come");
+    }
+}
+
+/// In the middle of what tasks are stopped.
+#[test]
+fn random_tasks_are_stopped_in_the_middle_of_everything() {
+    let mut runner = TestRunner::deterministic();
+    let mut met = BTreeSet::new();
+    for _ in 0..1_000 {
+        let system = deadly_system().new_tree(&mut runner).expect("a system").current();
+        let (_, report) = run(&system).unwrap_or_else(|error| panic!("{error}"));
+        for (place, stop) in report.records.iter().enumerate().filter(|(_, one)| one.event == Event::Stop as u8) {
+            let mut before = report.records[..place].iter().rev().filter(|record| record.thread == stop.thread);
+            let last = before.clone().find(|record| record.event != Event::SwitchAway as u8);
+            met.insert(match last.and_then(|last| Some((Event::from_number(last.event)?, last.value))) {
+                Some((Event::Block, call)) => format!("waits in call {call}"),
+                Some((Event::SwitchTo, _))
+                    if before.next().is_some_and(|record| record.event == Event::SwitchAway as u8) =>
+                {
+                    "is preempted".into()
+                }
+                Some((Event::SwitchTo, _)) => "runs".into(),
+                Some((event, _)) => format!("has just met {event:?}"),
+                None => "has not begun".into(),
+            });
+            let mut engines = report.records[..place].iter().rev().filter(|record| {
+                record.thread == stop.thread
+                    && [Event::EngineGrant as u8, Event::EngineRelease as u8, Event::EngineIdle as u8]
+                        .contains(&record.event)
+            });
+            match engines.next().and_then(|record| Event::from_number(record.event)) {
+                Some(Event::EngineGrant) => _ = met.insert("holds an engine".into()),
+                Some(Event::EngineRelease) => _ = met.insert("has left an engine draining".into()),
+                _ => {}
+            }
+        }
+    }
+    for expected in [
+        "waits in call 0",
+        "waits in call 5",
+        "waits in call 10",
+        "waits in call 22",
+        "is preempted",
+        "runs",
+        "has just met Complete",
+        "has just met Call",
+        "has just met Throttle",
+        "holds an engine",
+        "has left an engine draining",
+    ] {
+        assert!(met.contains(expected), "nobody who {expected} is stopped, only who {met:?}");
     }
 }
 

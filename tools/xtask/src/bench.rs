@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use fusee_kernel_core::limits::LONGEST_PATH;
 use fusee_manifest::Profile;
 use object::{Object, ObjectSection};
 
@@ -45,7 +46,7 @@ const DATA_MAX: u64 = 4 << 10;
 struct Row(&'static str, [u32; 3], [u32; 3]);
 
 /// In the order of the numbers the bench task logs. The figures are those of `docs/performance.md`.
-const ROWS: [Row; 8] = [
+const ROWS: [Row; 10] = [
     Row("call + reply round trip, 0 words", [406, 475, 359], [475, 406, 340]),
     Row("call + reply round trip, 4 words", [453, 522, 429], [522, 453, 360]),
     Row("interrupt -> user handler running", [336, 470, 0], [470, 336, 300]),
@@ -54,6 +55,8 @@ const ROWS: [Row; 8] = [
     Row("yield to another process", [329, 502, 0], [502, 329, 300]),
     Row("null system call", [91, 0, 113], [120, 91, 60]),
     Row("page map", [561, 637, 0], [637, 561, 400]),
+    Row("kill, of a client in a call", [0, 0, 0], [LONGEST_PATH as u32, 2_000, 1_000]),
+    Row("kill, of a server with 3 clients", [0, 0, 0], [LONGEST_PATH as u32, 4_000, 2_000]),
 ];
 
 /// The row of a call that does nothing.

@@ -19,9 +19,13 @@ pub const YIELD: u64 = 5;
 pub const NULL: u64 = 6;
 /// Mapping a region of one page.
 pub const MAP: u64 = 7;
+/// Stopping a task that waits for the reply to its call.
+pub const KILL: u64 = 8;
+/// Stopping a server that owes three replies: no trap tells more than four of a death.
+pub const KILL_SERVER: u64 = 9;
 
 /// What each row is called.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 10] = [
     "call + reply round trip, 0 words",
     "call + reply round trip, 4 words",
     "interrupt -> user handler running",
@@ -30,10 +34,16 @@ pub const NAMES: [&str; 8] = [
     "yield to another process",
     "null system call",
     "page map",
+    "kill, of a client in a call",
+    "kill, of a server with 3 clients",
 ];
 
-/// Samples of each row.
+/// Samples of each row, but for those that take a life each.
 pub const SAMPLES: usize = 64;
+/// Clients that are stopped.
+pub const CLIENTS: [&str; 8] = ["victim1", "victim2", "victim3", "victim4", "victim5", "victim6", "victim7", "victim8"];
+/// Servers that are stopped.
+pub const SERVERS: [&str; 4] = ["doomed1", "doomed2", "doomed3", "doomed4"];
 /// Rounds before them that are not counted.
 pub const WARM_UP: usize = 16;
 
@@ -50,6 +60,10 @@ pub mod role {
     pub const WAITER: u64 = 1;
     /// Yields for ever, at the client's level, once it is told to go.
     pub const YIELDER: u64 = 2;
+    /// Takes requests and answers none.
+    pub const MUTE: u64 = 3;
+    /// Calls a server: in its first job, or at once if it has none.
+    pub const CALLER: u64 = 4;
 }
 
 /// Offset in the region `samples` of the instant at which a peer ran.

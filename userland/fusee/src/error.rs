@@ -158,6 +158,11 @@ call_errors! {
 }
 
 call_errors! {
+    /// Why another task was not ended.
+    StopError {}
+}
+
+call_errors! {
     /// Why an engine was not granted.
     AcquireError {
         /// The deadline passed first.
@@ -168,7 +173,7 @@ call_errors! {
         ChainTooLong,
         /// The task holds this engine already.
         AlreadyHeld,
-        /// The engine's driver died.
+        /// The engine's driver died, and an operation has yet to end.
         PeerDied,
         /// The job has used up its budget: clean up and end it.
         Overrun,

@@ -56,7 +56,7 @@ pub use engine::{Engine, EngineGuard};
 pub use environment::{Environment, MissingHandle, Object, environment};
 pub use error::{
     AcknowledgeError, AcquireError, CallError, EngineError, HandleError, JobError, RegionError, ReleaseJobError,
-    SendError, ServeError, SignalError, SleepError, WaitError, YieldError,
+    SendError, ServeError, SignalError, SleepError, StopError, WaitError, YieldError,
 };
 pub use fusee_abi as abi;
 pub use fusee_sched::time::{Instant, Nanoseconds};

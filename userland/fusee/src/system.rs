@@ -1,8 +1,8 @@
-//! Ending tasks and the system, releasing other tasks' jobs, and leaving numbers in the trace.
+//! Ending tasks, be it others, and the system, releasing other tasks' jobs, and leaving numbers in the trace.
 
-use crate::ReleaseJobError;
 use crate::environment::{Environment, Object};
 use crate::syscall::{plain, relax};
+use crate::{ReleaseJobError, StopError};
 use fusee_abi::call::Call;
 use fusee_abi::environment::Entry;
 use fusee_abi::image::kind;
@@ -30,6 +30,15 @@ impl Task {
     #[inline]
     pub fn release_job(&self) -> Result<(), ReleaseJobError> {
         ReleaseJobError::check(plain(Call::ReleaseJob as u64, self.handle, 0).code)
+    }
+
+    /// Ends this task, whatever it is doing. Afterwards it stores nothing more; whoever waits for it hears of it soon. A
+    /// task that has ended may be ended again, and one that ends itself does not come back from here.
+    ///
+    /// # Errors
+    /// [`StopError`] if it may not be ended by this one.
+    pub fn stop(&self) -> Result<(), StopError> {
+        StopError::check(plain(Call::Stop as u64, self.handle, 0).code)
     }
 }
 

@@ -184,6 +184,9 @@ impl State {
         let step = system.model.tasks[thread.index()].alphabet[call];
         self.prepare(thread, step, system.handles[thread.index()][call]);
         self.board.here = cpu;
+        if self.is_dead(thread) {
+            return self.last_call(system, cpu, thread);
+        }
         let mut long = self.clone();
         match self.kernel.quick_call(&mut self.board, cpu) {
             Some(run) => {
@@ -203,6 +206,26 @@ impl State {
         Ok(())
     }
 
+    fn is_dead(&self, thread: ThreadId) -> bool {
+        self.kernel.thread(thread).state == object::State::Stopped
+    }
+
+    /// `thread`, which another CPU has stopped, calls before its own CPU has heard of it: as if a kick had arrived.
+    fn last_call(&mut self, system: &System, cpu: CpuId, thread: ThreadId) -> Result<(), String> {
+        let mut kicked = self.clone();
+        kicked.trap(cpu, Trap::Kick)?;
+        if self.kernel.quick_call(&mut self.board, cpu).is_some() {
+            return Err("a call of the dead is handled shortly".into());
+        }
+        self.trap(cpu, Trap::Syscall)?;
+        // The kick that is on its way still is.
+        let same = |of: ThreadId| self.kernel.thread(of).state == kicked.kernel.thread(of).state;
+        if !system.threads().all(same) || self.board.registers != kicked.board.registers {
+            return Err(format!("the dead {} still did something", system.name(thread)));
+        }
+        Ok(())
+    }
+
     /// Puts a call into the registers of `thread`.
     fn prepare(&mut self, thread: ThreadId, step: Step, handle: u64) {
         let until = |ticks: u64| self.board.now.0 + ticks * TICK;
@@ -217,6 +240,7 @@ impl State {
             Step::Yield => (Call::Yield, NEVER),
             Step::Sleep(ticks) => (Call::SleepUntil, until(ticks)),
             Step::Exit => (Call::Exit, NEVER),
+            Step::Stop(_) => (Call::Stop, NEVER),
         };
         let general = &mut self.board.registers[thread.index()].general;
         general[0] = handle;
@@ -238,6 +262,9 @@ impl State {
             && let Some(other) = self.kernel.cpus().find(|other| elsewhere(*other))
         {
             return Err(format!("CPU {} runs what CPU {} still executes", cpu.0, other.0));
+        }
+        if outcome.run.is_some_and(|thread| self.is_dead(thread)) {
+            return Err("a dead thread is to run".into());
         }
         let state = &mut self.board.cpus[cpu.index()];
         state.executes = outcome.run;
@@ -462,6 +489,8 @@ impl Machine for Board {
     }
 
     fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}
+
+    fn close_space(&mut self, _thread: ThreadId) {}
 
     fn set_interrupt_enabled(&mut self, _interrupt: InterruptId, _enabled: bool) {}
 

@@ -14,17 +14,18 @@
 //! 2. The kernel touches no registers of a thread that another CPU executes.
 //! 3. No two CPUs run at the expense of one reservation.
 //! 4. `Kernel::check`; a CPU's timer is set to what the kernel believes; a client gets the reply to its own request.
-//! 5. A short path does what the long way round would have done, but for the CPUs that threads are linked to.
+//! 5. A dead thread is put on no CPU, and what it still calls changes nothing for anybody else.
+//! 6. A short path does what the long way round would have done, but for the CPUs that threads are linked to.
 //!
 //! Whenever no kick is on its way:
 //!
-//! 6. `Kernel::check_settled`.
-//! 7. No wake-up was lost: in each cluster the earliest reservations run. The oracle sorts, and knows nothing of
+//! 7. `Kernel::check_settled`.
+//! 8. No wake-up was lost: in each cluster the earliest reservations run. The oracle sorts, and knows nothing of
 //!    links, runners or lists of donors.
 //!
 //! Of all states together:
 //!
-//! 8. Kicks alone, in whatever order they arrive, come to an end: the states that they lead through form no circle.
+//! 9. Kicks alone, in whatever order they arrive, come to an end: the states that they lead through form no circle.
 //!
 //! # What it rests on
 //!
@@ -79,6 +80,8 @@ pub enum Step {
     Sleep(u64),
     /// `exit`.
     Exit,
+    /// `stop` a task.
+    Stop(&'static str),
 }
 
 impl Step {
@@ -89,6 +92,7 @@ impl Step {
             Step::Signal(name) => (name, "notification", "signal"),
             Step::Call(name) | Step::CallFor(name, _) => (name, "endpoint", "call"),
             Step::Serve(name) => (name, "endpoint", "receive"),
+            Step::Stop(name) => (name, "task", "stop"),
             _ => return None,
         })
     }

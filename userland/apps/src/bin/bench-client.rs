@@ -5,7 +5,8 @@
 //! trap, is subtracted. All samples are logged at the end, so that logging disturbs none.
 //!
 //! Handles: endpoint "server" (call); notifications "event" and "go" (signal); regions "samples" (shared with the
-//! peers), "clock" (a PL031) and "page" (one page, with the right to map); "system" (shutdown).
+//! peers), "clock" (a PL031) and "page" (one page, with the right to map); tasks "victim1" ... (release_job, stop) and
+//! "doomed1" ... (stop); "system" (shutdown).
 //!
 //! # Caveats
 //!
@@ -18,7 +19,7 @@ use apps::rows::{self, NAMES, SAMPLES, STAMP, WARM_UP, clock};
 use core::hint::black_box;
 use fusee::abi::call::{Call, NEVER};
 use fusee::{
-    Endpoint, Environment, Instant, Message, Nanoseconds, Notification, Region, SharedBytes, System, counter,
+    Endpoint, Environment, Instant, Message, Nanoseconds, Notification, Region, SharedBytes, System, Task, counter,
     environment, log, now, null, raw, shutdown, sleep_until, yield_now,
 };
 
@@ -29,12 +30,17 @@ const PATIENCE: u64 = 1_000_000;
 /// How far ahead the timer row sleeps.
 const SLEEP: Nanoseconds = Nanoseconds(100_000);
 
+/// How long the others take to begin, at most.
+const BEGINNING: Nanoseconds = Nanoseconds(2_000_000);
+
 type Samples = [u64; SAMPLES];
 
 fn main() {
     let environment = environment();
     let server = environment.expect::<Endpoint>("server");
     let mut rows = [[0; SAMPLES]; NAMES.len()];
+    // All others begin: servers wait for calls, callers for replies.
+    sleep_until(now().now + BEGINNING).expect("sleeping is allowed");
     rows[rows::NULL as usize] = nothing();
     rows[rows::CALL_0 as usize] = call_without_words(server);
     rows[rows::CALL_4 as usize] = call_with_words(server);
@@ -42,10 +48,20 @@ fn main() {
     rows[rows::TIMER as usize] = timer();
     rows[rows::SIGNAL as usize] = signal(&environment);
     rows[rows::INTERRUPT as usize] = interrupt(&environment);
+    rows[rows::KILL as usize] = kill(&environment, &rows::CLIENTS, |victim| {
+        // It calls before the next instruction: it is of a higher class.
+        victim.release_job().expect("the victim takes a release");
+    });
+    rows[rows::KILL_SERVER as usize] = kill(&environment, &rows::SERVERS, |_| {});
     // Last: the yielder never sleeps again.
     rows[rows::YIELD as usize] = yield_to_another(&environment);
     for (row, samples) in rows.iter().enumerate() {
-        samples.iter().for_each(|sample| log(row as u64, *sample));
+        let count = match row as u64 {
+            rows::KILL => rows::CLIENTS.len(),
+            rows::KILL_SERVER => rows::SERVERS.len(),
+            _ => SAMPLES,
+        };
+        samples.iter().take(count).for_each(|sample| log(row as u64, *sample));
     }
     shutdown(environment.expect::<System>("system"), 0)
 }
@@ -165,6 +181,24 @@ fn yield_to_another(environment: &Environment) -> Samples {
         raw::untrapped::plain(Call::Yield as u64, 0, 0);
     };
     less(raw, around(untrapped, || {}))
+}
+
+/// Stops each of `victims` once, after `prepare`.
+#[inline(never)]
+fn kill(environment: &Environment, victims: &[&str], prepare: impl Fn(Task)) -> Samples {
+    let mut samples = [0; SAMPLES];
+    for (name, place) in victims.iter().zip(&mut samples) {
+        let victim = environment.expect::<Task>(name);
+        prepare(victim);
+        let before = counter();
+        let stopped = victim.stop();
+        *place = counter() - before;
+        stopped.expect("the client may stop its victims");
+    }
+    let untrapped = || {
+        let _ = black_box(raw::untrapped::plain(Call::Stop as u64, 0, 0).code == 0);
+    };
+    less(samples, around(untrapped, || {}))
 }
 
 //--- Measuring

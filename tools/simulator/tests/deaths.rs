@@ -1,0 +1,544 @@
+#![allow(missing_docs)]
+//! Deaths: a task is stopped in the middle of something, and what becomes of all others.
+//!
+//! `requests.rs` has the property, over random systems; here are the cases one by one.
+
+use std::path::Path;
+
+use fusee_abi::Error;
+use fusee_abi::call::Call;
+use fusee_abi::trace::{Event, Ledger, Record};
+use fusee_kernel_core::limits::EVENTS_PER_TRAP;
+use fusee_kernel_core::object::State;
+use fusee_manifest::Manifest;
+use fusee_manifest::trace::Trace;
+use fusee_simulator::{Options, Overheads, Program, Reply, Report, Request, Until, simulate_with};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000 * US;
+
+/// A run, and what tasks are called.
+struct Run {
+    manifest: Manifest,
+    report: Report,
+}
+
+/// Runs the system of `text` with a supervisor and an end; the tasks named in `programs` make these calls, one after the
+/// other, in place of what the text says.
+fn run(text: &str, overheads: Overheads, programs: &[(&str, &[Asked])]) -> Run {
+    let text = format!("{text}{END}");
+    let manifest = Manifest::parse(Path::new("deaths.toml"), &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let programs = programs
+        .iter()
+        .map(|(name, asked)| {
+            let index = index_of(&manifest, name);
+            let requests = asked.iter().map(|asked| asked.request(&manifest, index)).collect();
+            (index, Program::Requests { requests, again_from: None })
+        })
+        .collect();
+    let options = Options { overheads, programs, ..Options::default() };
+    let report = simulate_with(&manifest, &options, 1_000 * MS).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(report.exit, Some(0));
+    Run { manifest, report }
+}
+
+fn index_of(manifest: &Manifest, name: &str) -> usize {
+    manifest.system.tasks.iter().position(|task| task.name == name).expect("a task of the text")
+}
+
+#[derive(Clone, Copy)]
+enum Asked {
+    Burn(u64),
+    Submit(u64),
+    /// A call with a number, through the handle of this name.
+    Call(Call, &'static str, u64),
+}
+
+impl Asked {
+    fn request(&self, manifest: &Manifest, task: usize) -> Request {
+        match *self {
+            Asked::Burn(span) => Request::Burn(span),
+            Asked::Submit(span) => Request::Submit(0, span),
+            Asked::Call(call, name, number) => {
+                let entries = &manifest.system.tasks[task].environment;
+                let first = entries.iter().find(|entry| entry.name == name).map_or(0, |entry| entry.handle);
+                let until = if call == Call::SleepUntil { Until::After(number) } else { Until::Never };
+                Request::Call { number: call as u64, first, second: number, word: number, until, reply: Reply::Nobody }
+            }
+        }
+    }
+}
+
+impl Run {
+    /// Instants, in microseconds, of the events of one kind of one task.
+    fn times(&self, event: Event, name: &str) -> Vec<u64> {
+        self.of(name).filter(|record| record.event == event as u8).map(|record| record.time / US).collect()
+    }
+
+    fn of(&self, name: &str) -> impl Iterator<Item = &Record> {
+        let number = index_of(&self.manifest, name) as u16 + 1;
+        self.report.records.iter().filter(move |record| record.thread == number)
+    }
+
+    fn results(&self, name: &str) -> &[u64] {
+        &self.report.results[index_of(&self.manifest, name)]
+    }
+
+    fn state(&self, name: &str) -> State {
+        self.report.states[index_of(&self.manifest, name)]
+    }
+
+    fn ledger(&self, ledger: Ledger, index: usize) -> u64 {
+        let ledgers = Trace::from_records(self.report.records.clone()).ledgers();
+        ledgers.get(&(ledger as u16, index as u16)).copied().unwrap_or(0)
+    }
+}
+
+const DIED: u64 = Error::PeerDied as u64;
+
+const END: &str = r#"
+[tasks.end]
+script = ["sleep 85ms", "shutdown"]
+cluster = "all"
+period = "1s"
+deadline = "1ms"
+budget = "1ms"
+handles = { system = "system: shutdown" }
+"#;
+
+//--- Clients and servers
+
+const SERVICE: &str = r#"
+[system]
+name = "service"
+board = "virt"
+cpus = 2
+start = "10ms"
+
+[clusters.all]
+cpus = [0, 1]
+
+[endpoints.service]
+server = "server"
+
+[tasks.server]
+script = ["serve service"]
+cluster = "all"
+handles = { service = "endpoint service: receive" }
+
+[tasks.client]
+script = ["call service 10ms"]
+cluster = "all"
+period = "80ms"
+budget = "20ms"
+handles = { service = "endpoint service: call" }
+
+[tasks.other]
+script = ["call service 1ms"]
+cluster = "all"
+period = "80ms"
+budget = "20ms"
+phase = "10ms"
+handles = { service = "endpoint service: call" }
+
+[tasks.supervisor]
+script = ["sleep 4ms", "stop victim"]
+cluster = "all"
+period = "100ms"
+deadline = "1ms"
+budget = "1ms"
+handles = { victim = "task VICTIM: stop" }
+"#;
+
+/// The client calls at 10 ms and dies at 14, with 6 of 10 ms to go. Nobody pays for them until the other calls, at 20:
+/// on its budget the server goes on, replies to nobody, and serves it until 27.
+#[test]
+fn a_client_killed_in_the_middle_of_a_call_leaves_its_server_runnable() {
+    for kick_delay in [0, 50 * US] {
+        let run = run(&SERVICE.replace("VICTIM", "client"), Overheads::kicks(kick_delay), &[]);
+        let died = run.times(Event::Stop, "client")[0];
+        assert!(died / 1_000 == 14);
+        assert_eq!(run.times(Event::SwitchTo, "server").iter().filter(|at| (died..20_000).contains(*at)).count(), 0);
+        // What the server computes until the kick arrives, it need not compute then.
+        let done = run.times(Event::Complete, "other")[0];
+        assert!(done.abs_diff(27_000) <= 2 * kick_delay / US, "done at {done}");
+        assert!(matches!(run.state("server"), State::Receiving(_)));
+    }
+}
+
+/// Three more call while the server works for the first: one is served, three queue, all hear of its death.
+#[test]
+fn a_server_killed_in_the_middle_gives_every_caller_a_typed_error() {
+    let text = SERVICE.replace("VICTIM", "server").replace("[tasks.client]", "[tasks.client]\ncopies = 4");
+    let text = text.replace(r#"["call service 10ms"]"#, r#"["call service 10ms", "burn 1ms"]"#);
+    let calls = [Asked::Call(Call::NextJob, "", 0), Asked::Call(Call::Call, "service", 10 * MS), Asked::Burn(MS)];
+    let again = [calls[0], calls[1], calls[1], calls[2]];
+    let programs: [(&str, &[Asked]); 4] =
+        [("client1", &calls), ("client2", &calls), ("client3", &calls), ("client4", &again)];
+    let run = run(&text, Overheads::NONE, &programs);
+    for client in ["client1", "client2", "client3"] {
+        assert_eq!(run.results(client), [0, DIED]);
+    }
+    assert_eq!(run.results("client4"), [0, DIED, DIED], "the second call finds nobody");
+    assert_eq!(run.state("server"), State::Stopped);
+    assert_eq!(run.times(Event::Reply, "client1"), []);
+}
+
+/// Forty clients and a kernel in which a trap takes a microsecond: at no instant more than four of them are woken.
+#[test]
+fn a_trap_tells_no_more_than_four_of_a_death_and_none_is_forgotten() {
+    let text = SERVICE.replace("VICTIM", "server").replace("[tasks.client]", "[tasks.client]\ncopies = 40");
+    let text = text.replace("budget = \"20ms\"", "budget = \"50us\"").replace("cpus = 2", "cpus = 1");
+    let run = run(&text.replace("[0, 1]", "[0]"), Overheads { interrupt: US, ..Overheads::NONE }, &[]);
+    let died = run.times(Event::Stop, "server")[0] * US;
+    let mut woken: Vec<u64> = Vec::new();
+    for client in 1..=40 {
+        let resumed = run.of(&format!("client{client}")).find(|record| record.event == Event::Resume as u8);
+        woken.push(resumed.expect("it hears of it").time);
+    }
+    woken.sort_unstable();
+    assert!(woken[0] >= died, "nobody was served");
+    let most = woken.chunk_by(|one, other| one == other).map(<[u64]>::len).max();
+    assert_eq!(most, Some(EVENTS_PER_TRAP));
+    assert!(woken[39] < died + 20 * US, "one trap after the other: {woken:?}");
+}
+
+const DEFERRING: &str = r#"
+[system]
+name = "deferring"
+board = "virt"
+cpus = 2
+start = "10ms"
+
+[clusters.all]
+cpus = [0, 1]
+
+[endpoints.service]
+server = "server"
+
+[tasks.server]
+script = ["burn 1ms"]
+cluster = "all"
+class = "service"
+period = "100ms"
+budget = "50ms"
+handles = { service = "endpoint service: receive" }
+
+[tasks.client]
+copies = 6
+script = ["burn 1ms"]
+cluster = "all"
+class = "background"
+handles = { service = "endpoint service: call send" }
+
+[tasks.supervisor]
+script = ["sleep 4ms", "stop victim"]
+cluster = "all"
+period = "100ms"
+deadline = "1ms"
+budget = "1ms"
+handles = { victim = "task server: stop" }
+"#;
+
+/// The server owes four replies; a fifth client queues, and so does the request of a sixth, which does not wait for a
+/// reply.
+#[test]
+fn a_server_that_owes_four_replies_leaves_neither_callers_nor_senders_behind() {
+    let receive = Asked::Call(Call::Receive, "service", 0);
+    let server = [receive, receive, receive, receive, Asked::Burn(30 * MS)];
+    let call = [Asked::Call(Call::Call, "service", 0)];
+    let late = [Asked::Call(Call::SleepUntil, "", 2 * MS), Asked::Call(Call::Call, "service", 0)];
+    let send = [Asked::Call(Call::SleepUntil, "", 3 * MS), Asked::Call(Call::Send, "service", 0)];
+    let programs: [(&str, &[Asked]); 7] = [
+        ("server", &server),
+        ("client1", &call),
+        ("client2", &call),
+        ("client3", &call),
+        ("client4", &call),
+        ("client5", &late),
+        ("client6", &send),
+    ];
+    let run = run(DEFERRING, Overheads::NONE, &programs);
+    for client in ["client1", "client2", "client3", "client4"] {
+        assert_eq!(run.results(client), [DIED]);
+    }
+    for client in ["client5", "client6"] {
+        assert_eq!(run.results(client), [0, DIED]);
+    }
+}
+
+//--- Wherever it runs
+
+const BUSY: &str = r#"
+[system]
+name = "busy"
+board = "virt"
+cpus = 2
+start = "10ms"
+
+[clusters.all]
+cpus = [0, 1]
+
+[tasks.victim]
+script = ["burn 1ms"]
+cluster = "all"
+class = "background"
+handles = { itself = "task victim: stop" }
+
+[tasks.supervisor]
+script = ["sleep 4ms", "stop victim", "stop victim"]
+cluster = "all"
+period = "40ms"
+deadline = "1ms"
+budget = "1ms"
+handles = { victim = "task victim: stop" }
+"#;
+
+/// The victim logs a line every 10 us. The kick that ends it takes 50 us, during which it enters the kernel as before.
+#[test]
+fn a_task_killed_while_it_runs_on_another_cpu_does_nothing_more() {
+    let text = BUSY;
+    let manifest = Manifest::parse(Path::new("busy.toml"), &format!("{text}{END}")).expect("a system");
+    let victim = index_of(&manifest, "victim");
+    let log = Request::Call {
+        number: Call::Log as u64,
+        first: 1,
+        second: 2,
+        word: 0,
+        until: Until::Never,
+        reply: Reply::Nobody,
+    };
+    let program = Program::Requests { requests: vec![log, Request::Burn(10 * US)], again_from: Some(0) };
+    for kick_delay in [0, 50 * US] {
+        let options = Options {
+            overheads: Overheads::kicks(kick_delay),
+            programs: vec![(victim, program.clone())],
+            ..Options::default()
+        };
+        let report = simulate_with(&manifest, &options, 1_000 * MS).expect("a run");
+        let run = Run { manifest: manifest.clone(), report };
+        let died = run.times(Event::Stop, "victim");
+        assert_eq!(died.len(), 1, "the second `stop` finds it dead");
+        assert_eq!(run.times(Event::Log, "victim").last(), Some(&died[0]), "up to then it goes on");
+        let mut after = run.of("victim").skip_while(|record| record.event != Event::Stop as u8);
+        assert!(after.all(|record| record.event != Event::Log as u8), "a line from the dead");
+        let gone = run.times(Event::SwitchAway, "victim").last().copied().expect("it leaves");
+        // Its own trap, if that comes before the kick.
+        assert!((died[0]..=died[0] + 10).contains(&gone), "gone at {gone}");
+        // Until it leaves, its CPU works for it.
+        assert_eq!(run.ledger(Ledger::Charged, 0), gone * US);
+    }
+}
+
+#[test]
+fn a_task_that_stops_itself_is_gone_like_one_that_exits() {
+    let itself = [Asked::Burn(MS), Asked::Call(Call::Stop, "itself", 0), Asked::Burn(MS)];
+    let run = run(BUSY, Overheads::NONE, &[("victim", &itself)]);
+    assert_eq!(run.times(Event::Stop, "victim"), [1_000]);
+    assert_eq!(run.results("victim"), []);
+    assert_eq!(run.ledger(Ledger::Charged, 0), MS);
+}
+
+const LOAN: &str = r#"
+[system]
+name = "loan"
+board = "virt"
+cpus = 2
+start = "10ms"
+
+[clusters.first]
+cpus = [0]
+
+[clusters.all]
+cpus = [1]
+
+[endpoints.service]
+server = "server"
+
+[tasks.server]
+script = ["serve service"]
+cluster = "all"
+handles = { service = "endpoint service: receive" }
+
+[tasks.client]
+script = ["call service 10ms"]
+cluster = "first"
+period = "80ms"
+budget = "20ms"
+handles = { service = "endpoint service: call" }
+
+[tasks.here]
+script = ["call service 1ms"]
+cluster = "all"
+period = "80ms"
+budget = "20ms"
+phase = "2ms"
+handles = { service = "endpoint service: call" }
+
+[tasks.supervisor]
+script = ["sleep 4ms", "stop victim"]
+cluster = "all"
+period = "100ms"
+deadline = "1ms"
+budget = "1ms"
+handles = { victim = "task client: stop" }
+"#;
+
+/// The server works on CPU 0 on the client's budget, and a client of its own cluster queues. When the first dies it goes
+/// on for the second, on CPU 1, as soon as CPU 0 has let go.
+#[test]
+fn a_reservation_on_loan_to_a_server_comes_back_to_nobody() {
+    for kick_delay in [0, US, 50 * US] {
+        let run = run(LOAN, Overheads::kicks(kick_delay), &[]);
+        assert_eq!(run.ledger(Ledger::Charged, 0), 4 * MS + kick_delay);
+        let done = run.times(Event::Complete, "here")[0];
+        assert!(done.abs_diff(21_000) <= 3 * kick_delay / US, "done at {done}");
+    }
+}
+
+/// Before its first receive a passive server runs on background time that is lent to it.
+#[test]
+fn a_passive_server_killed_before_its_first_receive_is_gone() {
+    let text = SERVICE.replace("VICTIM", "server").replace("start = \"10ms\"", "start = \"0ms\"");
+    let text = text.replace("[\"sleep 4ms\", \"stop victim\"]", "[\"stop victim\"]");
+    let burn = [Asked::Burn(50 * MS)];
+    let run = run(&text, Overheads::NONE, &[("server", &burn)]);
+    assert_eq!(run.state("server"), State::Stopped);
+    assert_eq!(run.times(Event::Stop, "server"), [0]);
+    assert!(run.of("server").all(|record| record.time / US == 0 || record.event == Event::Ledger as u8));
+    assert!(matches!(run.state("client"), State::BetweenJobs), "its calls are refused, its jobs go on");
+}
+
+//--- Engines and drivers
+
+const ENGINE: &str = r#"
+[system]
+name = "engine"
+board = "virt"
+cpus = 2
+start = "10ms"
+
+[clusters.all]
+cpus = [0, 1]
+
+[tasks.holder]
+script = ["burn 1ms"]
+cluster = "all"
+class = "background"
+handles = { ee = "engine ee: acquire" }
+
+[tasks.next]
+script = ["burn 1ms"]
+cluster = "all"
+class = "background"
+handles = { ee = "engine ee: acquire" }
+
+[tasks.third]
+script = ["burn 1ms"]
+cluster = "all"
+class = "background"
+
+[tasks.third.handles]
+ee = "engine ee: acquire"
+gpu_done = "notification done: wait"
+
+[tasks.gpu]
+binary = "gpu-driver/gpu-driver"
+cluster = "all"
+class = "service"
+period = "10ms"
+budget = "1ms"
+
+[tasks.gpu.handles]
+line = "interrupt gpu: acknowledge"
+event = "notification event: wait"
+
+[tasks.supervisor]
+script = ["sleep 4ms", "stop victim"]
+cluster = "all"
+period = "100ms"
+deadline = "1ms"
+budget = "1ms"
+handles = { victim = "task VICTIM: stop" }
+
+[notifications.event]
+
+[notifications.done]
+bound = "gpu"
+
+[interrupts.gpu]
+line = 112
+notification = "event"
+cluster = "all"
+edge = true
+
+[devices.gpu]
+driver = "gpu"
+firmware = "engine-core"
+memory = "64KiB"
+
+[engines.ee]
+device = "gpu"
+index = 0
+order = "fifo"
+interrupt = "gpu"
+"#;
+
+const ACQUIRE: Asked = Asked::Call(Call::Acquire, "ee", 0);
+const RELEASE: Asked = Asked::Call(Call::Release, "ee", 0);
+const NAP: Asked = Asked::Call(Call::SleepUntil, "", MS);
+
+/// With an idle engine at once; with an operation in flight when that has ended, at 16 ms; then by the next to the third.
+#[test]
+fn a_killed_holders_engine_goes_to_the_next_in_line() {
+    for (submitted, granted) in [(None, 14_000), (Some(15 * MS), 15_000), (Some(17 * MS), 17_000)] {
+        let mut holder = vec![ACQUIRE];
+        holder.extend(submitted.map(Asked::Submit));
+        holder.push(Asked::Burn(80 * MS));
+        let next = [NAP, ACQUIRE, Asked::Burn(MS), RELEASE];
+        let third = [NAP, NAP, ACQUIRE, RELEASE];
+        let programs: [(&str, &[Asked]); 3] = [("holder", &holder), ("next", &next), ("third", &third)];
+        let run = run(&ENGINE.replace("VICTIM", "holder"), Overheads::NONE, &programs);
+        assert_eq!(run.times(Event::EngineRelease, "holder"), [14_000]);
+        assert_eq!(run.times(Event::EngineGrant, "next"), [granted]);
+        assert_eq!(run.times(Event::EngineGrant, "third"), [granted + 1_000]);
+        assert_eq!(run.results("next"), [0, 0, 0]);
+    }
+}
+
+#[test]
+fn a_killed_waiters_place_in_line_is_taken_by_the_next() {
+    let holder = [ACQUIRE, Asked::Burn(20 * MS), RELEASE];
+    let next = [NAP, ACQUIRE, Asked::Burn(80 * MS)];
+    let third = [NAP, NAP, ACQUIRE, RELEASE];
+    let programs: [(&str, &[Asked]); 3] = [("holder", &holder), ("next", &next), ("third", &third)];
+    let run = run(&ENGINE.replace("VICTIM", "next"), Overheads::NONE, &programs);
+    assert_eq!(run.times(Event::EngineGrant, "next"), []);
+    assert_eq!(run.times(Event::EngineGrant, "third"), [20_000]);
+}
+
+/// `third` waits for the driver's signal, and hears of its death. So does `next`, which waits for the engine that drains
+/// until 20 ms, and asks again in vain; at 24 the engine is found idle, without a driver.
+#[test]
+fn a_killed_drivers_waiters_hear_of_it() {
+    let holder = [ACQUIRE, Asked::Submit(20 * MS), Asked::Burn(2 * MS), RELEASE];
+    let wait = Asked::Call(Call::SleepUntil, "", 10 * MS);
+    let next = [NAP, ACQUIRE, ACQUIRE, wait, ACQUIRE, RELEASE];
+    let third = [Asked::Call(Call::Wait, "gpu_done", 0), Asked::Burn(MS)];
+    let programs: [(&str, &[Asked]); 3] = [("holder", &holder), ("next", &next), ("third", &third)];
+    let run = run(&ENGINE.replace("VICTIM", "gpu"), Overheads::NONE, &programs);
+    assert_eq!(run.results("third"), [DIED]);
+    assert_eq!(run.results("next"), [0, DIED, DIED, 0, 0, 0]);
+    assert_eq!(run.times(Event::EngineGrant, "next"), [24_000]);
+}
+
+/// The driver dies while nobody waits for it. An engine given back in the middle of an operation tells who waits then.
+#[test]
+fn an_engine_that_drains_after_its_drivers_death_tells_who_waits_for_it() {
+    let holder = [ACQUIRE, Asked::Submit(30 * MS), Asked::Burn(20 * MS), RELEASE];
+    let programs: [(&str, &[Asked]); 3] = [("holder", &holder), ("next", &[NAP, ACQUIRE]), ("third", &[NAP, ACQUIRE])];
+    let run = run(&ENGINE.replace("VICTIM", "gpu"), Overheads::NONE, &programs);
+    assert_eq!(run.results("next"), [0, DIED]);
+    assert_eq!(run.results("third"), [0, DIED]);
+    assert_eq!(run.times(Event::Resume, "next").last(), Some(&20_000));
+}

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use fusee_abi::Error;
 use fusee_abi::call::Call;
-use fusee_abi::trace::{Event, Ledger};
+use fusee_abi::trace::{Event, Ledger, Record};
 use fusee_kernel_core::object::State;
 use fusee_manifest::Manifest;
 use fusee_manifest::trace::Trace;
@@ -352,7 +352,11 @@ fn time_is_accounted_for(system: &System, manifest: &Manifest, report: &Report) 
         if amount(Ledger::Overshoot) > system.kick_delay {
             return Err(format!("reservation {index} overran by {} ns", amount(Ledger::Overshoot)));
         }
-        let periods = report.ended_at.div_ceil(reservation.period) + 1;
+        // A job may ask for the budgets of later ones, and get them with their deadlines.
+        let is_early =
+            |record: &&Record| record.event == Event::EarlyRelease as u8 && record.object as usize == index + 1;
+        let early = report.records.iter().filter(is_early).count() as u64;
+        let periods = report.ended_at.div_ceil(reservation.period) + 1 + early;
         let most = (reservation.budget + system.kick_delay) * periods;
         if amount(Ledger::Charged) > most {
             return Err(format!("reservation {index} was charged {} of {most} ns", amount(Ledger::Charged)));

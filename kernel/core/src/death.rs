@@ -41,6 +41,7 @@ impl Kernel {
         self.cancel_timeout(thread);
         self.withdraw(thread);
         self.threads[thread].state = State::Stopped;
+        self.drop_handles(thread);
         if let Some(target) = self.remove_donor(thread) {
             self.settle(target);
         }

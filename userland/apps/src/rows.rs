@@ -20,8 +20,13 @@ pub const NULL: u64 = 6;
 /// Mapping a region of one page.
 pub const MAP: u64 = 7;
 
+/// Revoking a handle of which there is one copy.
+pub const REVOKE_1: u64 = 8;
+/// The same with eight copies, held by another task.
+pub const REVOKE_8: u64 = 9;
+
 /// What each row is called.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 10] = [
     "call + reply round trip, 0 words",
     "call + reply round trip, 4 words",
     "interrupt -> user handler running",
@@ -30,12 +35,17 @@ pub const NAMES: [&str; 8] = [
     "yield to another process",
     "null system call",
     "page map",
+    "revoke, 1 copy",
+    "revoke, 8 copies",
 ];
 
 /// Samples of each row.
 pub const SAMPLES: usize = 64;
 /// Rounds before them that are not counted.
 pub const WARM_UP: usize = 16;
+
+/// The most copies of a handle that are revoked at once.
+pub const COPIES: usize = 8;
 
 /// Event bit of the client's signals.
 pub const SIGNALLED: u64 = 1;
@@ -50,6 +60,8 @@ pub mod role {
     pub const WAITER: u64 = 1;
     /// Yields for ever, at the client's level, once it is told to go.
     pub const YIELDER: u64 = 2;
+    /// Keeps the handles it is given, and gives them up when a request brings none.
+    pub const KEEPER: u64 = 3;
 }
 
 /// Offset in the region `samples` of the instant at which a peer ran.

@@ -2,6 +2,7 @@
 
 use crate::ReleaseJobError;
 use crate::environment::{Environment, Object};
+use crate::grant::{Grantable, Handle};
 use crate::syscall::{plain, relax};
 use fusee_abi::call::Call;
 use fusee_abi::environment::Entry;
@@ -19,6 +20,18 @@ impl Object for Task {
 
     fn from_entry(_: &Environment, entry: &'static Entry) -> Self {
         Self { handle: entry.handle }
+    }
+}
+
+impl Grantable for Task {}
+
+impl Handle for Task {
+    fn value(&self) -> u64 {
+        self.handle
+    }
+
+    fn of(value: u64) -> Self {
+        Self { handle: value }
     }
 }
 

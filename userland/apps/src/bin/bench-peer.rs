@@ -5,13 +5,14 @@
 //! | 0, server   | endpoint "server" (receive)                                                          |
 //! | 1, waiter   | notification "event" (wait), interrupt "line" (acknowledge), regions "samples", "clock" |
 //! | 2, yielder  | notification "go" (wait), region "samples"                                           |
+//! | 3, keeper   | endpoint "keeper" (receive)                                                          |
 //!
 //! A peer reads the counter first thing when it runs and leaves what it read for the client.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use apps::rows::{INTERRUPTED, STAMP, clock, role};
-use fusee::{Environment, Instant, Interrupt, Notification, Region, Server, counter, environment, yield_now};
+use apps::rows::{self, INTERRUPTED, STAMP, clock, role};
+use fusee::{Environment, Instant, Interrupt, Notification, Region, Server, counter, environment, give_up, yield_now};
 
 fusee::entry!(main);
 
@@ -21,6 +22,7 @@ fn main() {
         role::SERVER => Server::new(environment.expect("server")).run(|_, words| words),
         role::WAITER => wait(&environment),
         role::YIELDER => yield_for_ever(&environment),
+        role::KEEPER => keep(Server::new(environment.expect("keeper"))),
         unknown => panic!("there is no role {unknown}"),
     }
 }
@@ -39,6 +41,24 @@ fn wait(environment: &Environment) {
             line.acknowledge().expect("the waiter may acknowledge");
         }
         samples.write_u64(STAMP, stamp);
+    }
+}
+
+/// Keeps handles until a request brings none.
+fn keep(mut server: Server) {
+    let mut kept: [Option<Notification>; rows::COPIES] = [None; rows::COPIES];
+    let mut request = server.receive(Instant::NEVER).expect("the keeper may receive");
+    loop {
+        match (request.take(), kept.iter_mut().find(|place| place.is_none())) {
+            (Some(handle), Some(place)) => *place = Some(handle),
+            (Some(_), None) => panic!("more handles than the keeper can keep"),
+            (None, _) => {
+                for handle in kept.iter_mut().filter_map(Option::take) {
+                    give_up(handle).expect("what it was given is the keeper's");
+                }
+            }
+        }
+        request = server.reply_receive(request.token, [0; 6], Instant::NEVER).expect("the client waits");
     }
 }
 

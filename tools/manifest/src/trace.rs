@@ -233,7 +233,8 @@ pub enum Places {
     /// It does not: where the choice between CPUs is free, two runs may choose differently.
     #[default]
     Left,
-    /// It does, and a task that goes on at once on another CPU is seen to move.
+    /// It does, and a task that goes on at once on another CPU is seen to move. The CPUs of a cluster are numbered as
+    /// they come into use: which is the first to be idle depends on how long the boot takes.
     Shown,
 }
 
@@ -246,7 +247,7 @@ pub enum Places {
 /// # Errors
 /// [`OffGrid`] for the first event that is more than a quarter of the grid away from a grid point.
 pub fn canonical(trace: &Trace, system: &Resolved, places: Places) -> Result<String, OffGrid> {
-    let mut cells: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    let mut cells: BTreeMap<u64, Vec<(String, Option<u8>)>> = BTreeMap::new();
     for record in without_flicker(&trace.records, places) {
         let Some(event) = Event::from_number(record.event).filter(|event| is_compared(*event)) else { continue };
         let cell = (record.time + GRID / 2) / GRID;
@@ -255,18 +256,32 @@ pub fn canonical(trace: &Trace, system: &Resolved, places: Places) -> Result<Str
             return Err(OffGrid { record, by });
         }
         let line = format!("{event:?} {} {}", subject(&record, system), object_name(&record, event, system));
-        let place =
-            if places == Places::Shown && is_switch(&record) { format!(" cpu {}", record.cpu) } else { String::new() };
-        cells.entry(cell).or_default().push(format!("{}{place}", line.trim_end()));
+        let place = Some(record.cpu).filter(|_| places == Places::Shown && is_switch(&record));
+        cells.entry(cell).or_default().push((line.trim_end().to_owned(), place));
     }
     let mut text = String::new();
+    let mut used = Vec::new();
     for (cell, mut lines) in cells {
         lines.sort();
-        for line in lines {
-            let _ = writeln!(text, "{cell} {line}");
+        for (line, place) in lines {
+            let place = place.map_or_else(String::new, |cpu| format!(" cpu {}", number_of(cpu, &mut used, system)));
+            let _ = writeln!(text, "{cell} {line}{place}");
         }
     }
     Ok(text)
+}
+
+/// The number of `cpu` in the order in which its cluster's CPUs come into use, counted from the lowest of them.
+/// `used`: those that have.
+fn number_of(cpu: u8, used: &mut Vec<u8>, system: &Resolved) -> u8 {
+    if !used.contains(&cpu) {
+        used.push(cpu);
+    }
+    let has = |cpus: u32, one: u8| cpus.checked_shr(one.into()).unwrap_or(0) & 1 == 1;
+    let clusters = system.clusters.iter().map(|(_, cluster)| cluster.cpus);
+    let Some(cpus) = clusters.into_iter().find(|cpus| has(*cpus, cpu)) else { return cpu };
+    let place = used.iter().filter(|one| has(cpus, **one)).position(|one| *one == cpu).unwrap_or(0);
+    (0..32).filter(|one| has(cpus, *one)).nth(place).unwrap_or(cpu)
 }
 
 fn is_compared(event: Event) -> bool {

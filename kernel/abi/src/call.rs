@@ -5,6 +5,11 @@
 //! nanoseconds ([`NEVER`] never ends it); `x10` is a reply token. Results: `x0` is zero or an
 //! [`Error`](crate::Error) code, `x1` a value or the sender's badge, `x2..x8` message words, `x10` a reply
 //! token. All other registers are preserved.
+//!
+//! A message may carry one handle: `x11` is the handle given, `x12` the mask of the rights that the receiver's copy
+//! keeps. `call_with` and `send` look at them (`x11` zero: none), a reply if its token has bit [`CARRIES`] set. A server
+//! learns of a handle by the same bit of `x1`, and finds it in `x11`; in the result of `call_with`, `x11` is the handle
+//! that came with the reply, or zero. Nobody else is given any.
 
 /// Words a message carries in registers.
 pub const MESSAGE_WORDS: usize = 6;
@@ -16,6 +21,12 @@ pub const NUMBER: usize = 8;
 pub const DEADLINE: usize = 9;
 /// The register that holds a reply token.
 pub const TOKEN: usize = 10;
+/// The register that holds the handle a message carries.
+pub const GIVEN: usize = 11;
+/// The register that holds the mask of rights kept by the copy of a handle that is given.
+pub const KEPT: usize = 12;
+/// Set in the reply token: the reply carries a handle. Set in `x1` of a request received: it carried one.
+pub const CARRIES: u64 = 1 << 63;
 /// A deadline that never comes.
 pub const NEVER: u64 = u64::MAX;
 
@@ -27,7 +38,8 @@ pub enum Call {
     Call = 0,
     /// `reply_receive(endpoint, _, words, deadline, token)`: answers `token` (zero: nobody), then receives.
     ReplyReceive = 1,
-    /// `send(endpoint, ..)`: a request without donation; refused if the server has no budget of its own.
+    /// `send(endpoint, _, words, deadline, handle, mask)`: a request without donation; refused if the server has no
+    /// budget of its own.
     Send = 2,
     /// `receive(endpoint, _, deadline)`: the first half of a server's life.
     Receive = 3,
@@ -63,7 +75,8 @@ pub enum Call {
     Unmap = 17,
     /// `lend(..)`.
     Lend = 18,
-    /// `revoke(..)`.
+    /// `revoke(handle, gives_up)`: from now on all copies of the handle are void, and their copies; with a second
+    /// argument of one, the handle itself is given up. Constant time.
     Revoke = 19,
     /// `interrupt_ack(interrupt)`: the line may fire again.
     InterruptAck = 20,
@@ -87,6 +100,8 @@ pub enum Call {
     Log = 29,
     /// `null()`: does nothing; the price of a trap.
     Null = 30,
+    /// `call_with(endpoint, _, words, deadline, handle, mask)`: as `call`; request and reply may each carry a handle.
+    CallWith = 31,
 }
 
 impl Call {
@@ -95,11 +110,11 @@ impl Call {
     #[inline]
     pub fn from_number(number: u64) -> Option<Self> {
         use Call::{
-            Acquire, AcquireGroup, EarlyRelease, EngineComplete, EngineWait, Exit, InterruptAck, Lend, Log, Map,
-            NextJob, Now, Null, ReadFault, Receive, Release, ReleaseJob, ReplyReceive, Restart, Revoke, Send,
+            Acquire, AcquireGroup, CallWith, EarlyRelease, EngineComplete, EngineWait, Exit, InterruptAck, Lend, Log,
+            Map, NextJob, Now, Null, ReadFault, Receive, Release, ReleaseJob, ReplyReceive, Restart, Revoke, Send,
             SetReservation, ShouldYield, Signal, SleepUntil, Start, Stop, Unmap, Wait, Yield,
         };
-        const ALL: [self::Call; 31] = [
+        const ALL: [self::Call; 32] = [
             self::Call::Call,
             ReplyReceive,
             Send,
@@ -131,6 +146,7 @@ impl Call {
             Exit,
             Log,
             Null,
+            CallWith,
         ];
         usize::try_from(number).ok().and_then(|index| ALL.get(index).copied())
     }
@@ -144,8 +160,8 @@ pub struct HandleValue(pub u64);
 impl HandleValue {
     /// The handle to slot `slot` at `generation`.
     #[must_use]
-    pub const fn new(slot: u16, generation: u32) -> Self {
-        Self(slot as u64 | (generation as u64) << 16)
+    pub const fn new(slot: u16, generation: u64) -> Self {
+        Self(slot as u64 | generation << 16)
     }
 
     /// The slot this handle claims.
@@ -155,7 +171,7 @@ impl HandleValue {
         self.0 as u16
     }
 
-    /// The generation this handle claims; values beyond 32 bits never match.
+    /// The generation this handle claims, 48 bits.
     #[must_use]
     #[inline]
     pub const fn generation(self) -> u64 {
@@ -187,6 +203,8 @@ pub mod rights {
     pub const SHUTDOWN: u32 = 1 << 9;
     /// End a task.
     pub const STOP: u32 = 1 << 10;
+    /// Give copies of an endpoint, notification or task away in messages.
+    pub const GRANT: u32 = 1 << 11;
 }
 
 #[cfg(test)]
@@ -195,10 +213,10 @@ mod tests {
 
     #[test]
     fn every_number_names_the_call_it_belongs_to() {
-        for number in 0..31 {
+        for number in 0..32 {
             assert_eq!(Call::from_number(number).map(|call| call as u64), Some(number));
         }
-        assert_eq!(Call::from_number(31), None);
+        assert_eq!(Call::from_number(32), None);
         assert_eq!(Call::from_number(u64::MAX), None);
     }
 }

@@ -8,7 +8,7 @@
 pub enum Error {
     /// No call has this number.
     BadCall = 1,
-    /// The handle's slot is empty, out of range, or of another generation.
+    /// The handle's slot is empty, out of range, or of another generation; or what it was copied from was revoked.
     BadHandle = 2,
     /// The handle names an object of another kind.
     WrongKind = 3,
@@ -20,7 +20,7 @@ pub enum Error {
     TimedOut = 6,
     /// Waiting would close a cycle of tasks waiting for each other.
     WouldDeadlock = 7,
-    /// The chain of tasks waiting for each other would exceed the kernel's bound.
+    /// A chain would exceed the kernel's bound: of tasks waiting for each other, or of copies of copies of a handle.
     ChainTooLong = 8,
     /// The server has no budget of its own: it can only be called, with donation.
     NeedsCall = 9,
@@ -40,6 +40,10 @@ pub enum Error {
     NoReplySlot = 16,
     /// The job used up its budget, and its overrun policy is *signal*: clean up and end it.
     Overrun = 17,
+    /// The receiver takes no handle with a reply, or its handle table is full.
+    NoHandleSlot = 18,
+    /// As many handles are copied from as the kernel can keep track of.
+    NoDerivation = 19,
 }
 
 impl Error {
@@ -47,7 +51,7 @@ impl Error {
     #[must_use]
     pub fn from_code(code: u64) -> Option<Error> {
         use Error::*;
-        const ALL: [Error; 17] = [
+        const ALL: [Error; 19] = [
             BadCall,
             BadHandle,
             WrongKind,
@@ -65,6 +69,8 @@ impl Error {
             Unsupported,
             NoReplySlot,
             Overrun,
+            NoHandleSlot,
+            NoDerivation,
         ];
         ALL.iter().copied().find(|error| *error as u64 == code)
     }

@@ -206,7 +206,7 @@ impl Kernel {
             };
             let handle = &mut self.handles[thread][record.slot as usize];
             handle.object = object;
-            handle.rights = record.rights;
+            handle.rights = u16::try_from(record.rights).map_err(|_| BootError::Dangling("handle"))?;
             handle.badge = record.badge;
             handle.generation = 1;
         }

@@ -30,7 +30,7 @@ impl Kernel {
     ) -> Result<(), Error> {
         match Call::from_number(number).ok_or(Error::BadCall)? {
             Call::Null => done(machine, thread),
-            Call::Call => self.call(machine, cpu, thread, false),
+            Call::Call | Call::CallWith => self.call(machine, cpu, thread, false),
             Call::Send => {
                 machine.registers(thread).general[1] = 0;
                 self.call(machine, cpu, thread, true)
@@ -70,6 +70,10 @@ impl Kernel {
             Call::ShouldYield => self.should_yield(machine, thread),
             Call::Map => self.set_mapped(machine, thread, true),
             Call::Unmap => self.set_mapped(machine, thread, false),
+            Call::Revoke => {
+                self.revoke(machine, thread)?;
+                done(machine, thread)
+            }
             Call::InterruptAck => {
                 self.interrupt_ack(machine, thread)?;
                 done(machine, thread)
@@ -102,7 +106,6 @@ impl Kernel {
             | Call::EngineWait
             | Call::EngineComplete
             | Call::Lend
-            | Call::Revoke
             | Call::Start
             | Call::Restart
             | Call::SetReservation
@@ -122,11 +125,11 @@ impl Kernel {
             return Err(Error::BadHandle);
         }
         let handle = &self.handles[thread][slot];
-        if value.generation() != u64::from(handle.generation) || handle.object == Object::Empty {
+        if value.generation() != handle.generation || handle.object == Object::Empty {
             return Err(Error::BadHandle);
         }
-        if handle.rights & right != right {
-            return Err(Error::MissingRight);
+        if u32::from(handle.rights) & right != right {
+            self.check_copy(handle, right)?;
         }
         Ok((handle.object, handle.badge))
     }

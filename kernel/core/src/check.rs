@@ -4,8 +4,10 @@
 //! [`Kernel::hash_state`] tells states apart: two kernels that it feeds alike answer alike from then on. A new
 //! field that a decision depends on belongs there.
 
-use core::hash::Hasher;
+use core::hash::{Hash, Hasher};
 
+use fusee_abi::Error;
+use fusee_abi::call::rights;
 use fusee_locking::engine::State as Lock;
 use fusee_locking::propagation;
 use fusee_sched::cpu::CpuId;
@@ -15,9 +17,9 @@ use fusee_sched::time::Instant;
 
 use crate::Kernel;
 use crate::donation::number as node_number;
-use crate::id::{ClusterId, EndpointId, EngineId, EngineUserId, NotificationId, ReservationId, ThreadId};
-use crate::limits::{ENDPOINTS, NOTIFICATIONS, THREADS};
-use crate::object::{Cpu, Payer, Reservation, State, Thread};
+use crate::id::{ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, NotificationId, ReservationId, ThreadId};
+use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, ENDPOINTS, NOTIFICATIONS, THREADS};
+use crate::object::{Cpu, Handle, Object, Payer, Reservation, State, Thread};
 use crate::quick::token;
 
 impl Kernel {
@@ -57,6 +59,7 @@ impl Kernel {
                 self.check_dead(thread)?;
             }
         }
+        self.check_handles()?;
         for reservation in (0..self.counts.reservations).filter_map(ReservationId::new) {
             let object = &self.reservations[reservation];
             if let Some(runner) = object.runner {
@@ -184,6 +187,44 @@ impl Kernel {
         Ok(())
     }
 
+    /// Every copy that holds has rights of its source, and every node in use is of one handle.
+    fn check_handles(&self) -> Result<(), &'static str> {
+        if self.derivations.used() == 0 {
+            return Ok(());
+        }
+        let handles = || (0..self.counts.threads).filter_map(ThreadId::new).flat_map(|thread| &self.handles[thread]);
+        let mut sources: [Option<&Handle>; DERIVATIONS] = [None; DERIVATIONS];
+        for handle in handles() {
+            let Some(node) = handle.node else { continue };
+            if handle.object == Object::Empty || sources[node.index()].replace(handle).is_some() {
+                return Err("a node of no handle, or of two");
+            }
+            if self.derivations.parent(node) != handle.origin() {
+                return Err("a node that comes from elsewhere than its handle");
+            }
+        }
+        if sources.iter().flatten().count() != self.derivations.used() {
+            return Err("a node in use that no handle has");
+        }
+        for handle in handles().filter(|handle| handle.object != Object::Empty) {
+            let Some(origin) = handle.origin else { continue };
+            if handle.rights != 0 || handle.kept == 0 || u32::from(handle.kept) & rights::RECEIVE != 0 {
+                return Err("a copy with other rights than a copy has");
+            }
+            if !self.derivations.holds(handle.origin()) {
+                continue;
+            }
+            let Some(source) = sources[origin.index()] else { return Err("a copy that outlives its source") };
+            if handle.kept & !(source.rights | source.kept) != 0 || handle.object != source.object {
+                return Err("a copy with more rights than its source, or of something else");
+            }
+            if self.derivations.depth(handle.origin()) > COPY_DEPTH_MAX {
+                return Err("a chain of copies that is too long");
+            }
+        }
+        Ok(())
+    }
+
     fn check_thread(&self, thread: ThreadId) -> Result<(), &'static str> {
         let state = &self.threads[thread];
         if let Some(cpu) = state.on
@@ -274,6 +315,23 @@ impl Kernel {
         &self.cpus[cpu.index()]
     }
 
+    /// What a handle value of `thread` names, and with which rights.
+    ///
+    /// # Errors
+    /// [`Error::BadHandle`] if it names nothing, or nothing any more.
+    pub fn handle(&self, thread: ThreadId, value: u64) -> Result<(Object, u32), Error> {
+        let (object, _) = self.resolve(thread, value, 0)?;
+        let handle = &self.handles[thread][self.slot_of(thread, value)?];
+        self.check_copy(handle, 0)?;
+        Ok((object, u32::from(handle.rights | handle.kept)))
+    }
+
+    /// How many handles are copied from.
+    #[must_use]
+    pub fn handles_copied_from(&self) -> usize {
+        self.derivations.used()
+    }
+
     /// The client that a reply of `server` through `reply` would answer.
     #[must_use]
     pub fn client_of(&self, server: ThreadId, reply: u64) -> Option<ThreadId> {
@@ -284,7 +342,8 @@ impl Kernel {
     /// Feeds everything that decides what the kernel will do: instants as seen from `now`, turns as an order.
     ///
     /// Left out is what only counts (statistics, charges, numbers of jobs), what boot sets once and for all, and
-    /// generations of reply slots: compare tokens by [`Kernel::client_of`].
+    /// generations of reply slots: compare tokens by [`Kernel::client_of`]. Of a handle on its way there is nothing:
+    /// it is in the registers of its giver.
     pub fn hash_state<H: Hasher>(&self, now: Instant, hasher: &mut H) {
         let from_now = |at: Instant| if at == Instant::NEVER { u64::MAX } else { at.0.wrapping_sub(now.0) };
         let thread_number = |thread: Option<ThreadId>| thread.map_or(0, ThreadId::number);
@@ -343,6 +402,18 @@ impl Kernel {
             hasher.write_u16(state.waits.serving().map_or(0, |client| client + 1));
             for slot in &state.slots {
                 hasher.write_u16(thread_number(slot.client));
+            }
+            for (slot, handle) in self.handles[thread].iter().enumerate() {
+                // Those of the manifest stay as they are until they are given up or copied from.
+                if handle.object == Object::Empty {
+                    hasher.write_u8(slot as u8);
+                } else if handle.origin.is_some() || handle.node.is_some() {
+                    hasher.write_u16(handle.node.map_or(0, DerivationId::number));
+                    hasher.write_u16(handle.origin.map_or(0, DerivationId::number));
+                    handle.object.hash(hasher);
+                    hasher.write_u16(handle.kept);
+                    hasher.write_u8(u8::from(self.derivations.holds(handle.origin())));
+                }
             }
             let job = &state.job;
             hasher.write_u8(u8::from(job.active) | u8::from(job.signalled) << 1);

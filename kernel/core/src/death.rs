@@ -101,6 +101,7 @@ impl Kernel {
         if let Some(cpu) = on {
             self.mark_stale(cpu);
         }
+        self.drop_handles(thread);
         if let Some(target) = self.remove_donor(thread) {
             self.settle_living(target);
         } else if let Some(reservation) = chosen

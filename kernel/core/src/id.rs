@@ -75,4 +75,6 @@ ids! {
     RegionId;
     /// A cluster.
     ClusterId;
+    /// A handle that is copied from.
+    DerivationId;
 }

@@ -3,13 +3,14 @@
 //! This is the long way round, which can do everything; the short paths are in `quick`.
 
 use fusee_abi::Error;
-use fusee_abi::call::{DEADLINE, TOKEN, rights};
+use fusee_abi::call::{CARRIES, DEADLINE, TOKEN, rights};
 use fusee_abi::trace::Event;
 use fusee_locking::propagation;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::time::Instant;
 
 use crate::donation::number;
+use crate::grants::Gift;
 use crate::id::{EndpointId, ThreadId};
 use crate::limits::REPLY_SLOTS;
 use crate::object::{Object, State};
@@ -42,13 +43,16 @@ impl Kernel {
         if !sends {
             self.may_wait_for(thread, server)?;
         }
+        // A handle that is not taken at once is looked at again when it is.
+        let is_taken = self.threads[server].state == State::Receiving(endpoint);
+        let gift = self.gift(machine, thread, is_taken.then_some(server))?;
         self.threads[thread].badge = badge;
         self.threads[thread].sends = sends;
         self.trace(machine, Event::Call, Some(thread), u32::from(endpoint.number()), 0);
-        if self.threads[server].state == State::Receiving(endpoint) {
+        if is_taken {
             self.cancel_timeout(server);
             self.threads[server].state = State::Ready;
-            self.deliver(machine, server, thread);
+            self.deliver(machine, server, thread, gift);
             if !sends {
                 self.plan_timeout(thread, Instant(deadline));
                 self.cpus[cpu.index()].stale = true;
@@ -73,7 +77,7 @@ impl Kernel {
 
     /// Gives the request of `client` to `server`, which is ready and has a free reply slot. Both must be
     /// settled afterwards.
-    fn deliver<M: Machine>(&mut self, machine: &mut M, server: ThreadId, client: ThreadId) {
+    fn deliver<M: Machine>(&mut self, machine: &mut M, server: ThreadId, client: ThreadId, gift: Option<Gift>) {
         let badge = self.threads[client].badge;
         let mut reply = 0;
         if self.threads[client].sends {
@@ -95,9 +99,10 @@ impl Kernel {
             self.threads[client].state = State::AwaitingReply { server, slot: slot as u8 };
         }
         machine.copy_message(client, server);
+        let carries = gift.map_or(0, |gift| self.give(machine, client, server, gift));
         let registers = machine.registers(server);
         registers.general[0] = 0;
-        registers.general[1] = u64::from(badge);
+        registers.general[1] = u64::from(badge) | carries;
         registers.general[TOKEN] = reply;
     }
 
@@ -119,8 +124,9 @@ impl Kernel {
             return Err(Error::MissingRight);
         }
         if reply != 0 {
-            let slot = self.reply_slot(thread, reply)?;
-            self.reply(machine, thread, slot);
+            let slot = self.reply_slot(thread, reply & !CARRIES)?;
+            let gift = if reply & CARRIES == 0 { None } else { self.gift_of_reply(machine, thread, slot)? };
+            self.reply(machine, thread, slot, gift);
         }
         // A server that receives always has a slot for the reply it will owe.
         if self.threads[thread].slots.iter().all(|slot| slot.client.is_some()) {
@@ -128,7 +134,16 @@ impl Kernel {
         }
         self.end_start(thread);
         if let Some(client) = self.take_caller(endpoint) {
-            self.deliver(machine, thread, client);
+            match self.gift(machine, client, Some(thread)) {
+                Ok(gift) => self.deliver(machine, thread, client, gift),
+                // The client hears of it. The server looks for the next one in a trap of its own.
+                Err(error) => {
+                    self.wake(machine, client, Err(error));
+                    let registers = machine.registers(thread);
+                    registers.general[TOKEN] = 0;
+                    registers.program_counter = registers.program_counter.wrapping_sub(4);
+                }
+            }
             self.cpus[cpu.index()].stale = true;
             self.settle(thread);
             return Ok(());
@@ -164,9 +179,12 @@ impl Kernel {
     }
 
     /// Answers the client in `slot`, the long way. The server is settled as well.
-    fn reply<M: Machine>(&mut self, machine: &mut M, server: ThreadId, slot: usize) {
+    fn reply<M: Machine>(&mut self, machine: &mut M, server: ThreadId, slot: usize, gift: Option<Gift>) {
         let Some(client) = self.free_slot(server, slot) else { return };
         machine.copy_message(server, client);
+        if let Some(gift) = gift {
+            self.give(machine, server, client, gift);
+        }
         let value = machine.registers(server).general[1];
         machine.registers(client).general[1] = value;
         self.trace(machine, Event::Reply, Some(client), u32::from(server.number()), 0);

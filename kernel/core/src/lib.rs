@@ -30,9 +30,11 @@ pub mod boot;
 mod calls;
 pub mod check;
 mod death;
+pub mod derivation;
 mod donation;
 mod engines;
 mod events;
+mod grants;
 pub mod id;
 mod ipc;
 mod jobs;
@@ -46,11 +48,14 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use arena::Arena;
 pub use boot::BootError;
+use derivation::Derivations;
 pub use fusee_sched::cpu::{CpuId, CpuSet};
 use id::{
     ClusterId, EndpointId, EngineId, EngineUserId, InterruptId, NotificationId, RegionId, ReservationId, ThreadId,
 };
-use limits::{CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, INTERRUPTS, NOTIFICATIONS, REGIONS, THREADS};
+use limits::{
+    CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, INTERRUPTS, NOTIFICATIONS, REGIONS, THREADS,
+};
 pub use machine::{Machine, Registers};
 use object::{
     ClusterObject, Cpu, Endpoint, Engine, EngineUser, Handle, HandleTable, Interrupt, Notification, Region,
@@ -140,6 +145,7 @@ pub struct Kernel {
     here: CpuId,
     threads: Arena<Thread, ThreadId, THREADS>,
     handles: Arena<HandleTable, ThreadId, THREADS>,
+    derivations: Derivations<DERIVATIONS>,
     reservations: Arena<Reservation, ReservationId, THREADS>,
     clusters: Arena<ClusterObject, ClusterId, CLUSTERS>,
     endpoints: Arena<Endpoint, EndpointId, ENDPOINTS>,
@@ -176,6 +182,7 @@ impl Kernel {
         here: CpuId(0),
         threads: Arena::new([const { Thread::EMPTY }; THREADS]),
         handles: Arena::new([const { [Handle::EMPTY; limits::HANDLES] }; THREADS]),
+        derivations: Derivations::EMPTY,
         reservations: Arena::new([const { Reservation::EMPTY }; THREADS]),
         clusters: Arena::new([const { ClusterObject::EMPTY }; CLUSTERS]),
         endpoints: Arena::new([const { Endpoint::EMPTY }; ENDPOINTS]),

@@ -22,6 +22,8 @@ mod set {
     pub const REGIONS: usize = 128;
     /// Slots of a task's handle table.
     pub const HANDLES: usize = 32;
+    /// Handles that are copied from.
+    pub const DERIVATIONS: usize = 256;
     /// Timer events handled in one trap, and those told of a death; the rest waits for the next, which follows at once.
     pub const EVENTS_PER_TRAP: usize = 4;
 }
@@ -39,6 +41,7 @@ mod set {
     pub const INTERRUPTS: usize = 1;
     pub const REGIONS: usize = 1;
     pub const HANDLES: usize = 6;
+    pub const DERIVATIONS: usize = 4;
     pub const EVENTS_PER_TRAP: usize = 1;
 }
 
@@ -53,6 +56,8 @@ pub const BUDGET_MIN: u64 = 4 * LONGEST_PATH;
 /// Longest chain of threads that wait for each other.
 pub const CHAIN_MAX: usize = fusee_locking::propagation::CHAIN_MAX;
 const _: () = assert!(CLUSTERS <= fusee_locking::propagation::CLUSTERS);
+/// Longest chain of copies of copies of a handle.
+pub const COPY_DEPTH_MAX: usize = 4;
 /// Deferred replies a server may hold.
 pub const REPLY_SLOTS: usize = 4;
 /// Pages mapped or unmapped in one trap.

@@ -12,7 +12,10 @@ use fusee_sched::queue::Queue;
 use fusee_sched::time::{Instant, Nanoseconds};
 use heapless::Vec;
 
-use crate::id::{ClusterId, EndpointId, EngineUserId, InterruptId, NotificationId, ReservationId, ThreadId};
+use crate::derivation::Origin;
+use crate::id::{
+    ClusterId, DerivationId, EndpointId, EngineUserId, InterruptId, NotificationId, ReservationId, ThreadId,
+};
 use crate::limits::{CPUS, ENGINE_USERS, HANDLES, REPLY_SLOTS, THREADS};
 
 //--- Threads -----------------------------------------------------------------------------------------------
@@ -202,7 +205,7 @@ impl Thread {
 }
 
 /// What a slot of a handle table names.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Object {
     /// Nothing.
     Empty,
@@ -223,21 +226,51 @@ pub enum Object {
 }
 
 /// One slot of a handle table.
+///
+/// A handle from the manifest has `rights`, a copy of another has `kept` instead. So the short paths, which look at
+/// `rights` alone, leave copies to the long way, and do not pay for them.
 #[derive(Clone, Copy, Debug)]
 pub struct Handle {
     /// What it names.
     pub object: Object,
-    /// What its holder may do with it.
-    pub rights: u32,
-    /// Told to the receiver of what is sent through it.
+    /// What its holder may do with it, if it comes from the manifest.
+    pub rights: u16,
+    /// What its holder may do with it, if it is a copy and its origin holds.
+    pub kept: u16,
+    /// Told to the receiver of what is sent through it. A copy has that of its source, on whose behalf it is used.
     pub badge: u32,
-    /// A handle value fits only at the same generation.
-    pub generation: u32,
+    /// What it was copied from,
+    pub origin: Option<DerivationId>,
+    /// What stands for it as the origin of copies, if there are any.
+    pub node: Option<DerivationId>,
+    /// and the epoch of that when it was.
+    pub epoch: u64,
+    /// Counts how often the slot was filled: a handle value fits only at the same generation. Of 48 bits a value
+    /// can have, so it is years before an old one fits again, and then it gives its holder what it holds anyway.
+    pub generation: u64,
 }
+
+// A power of two, so that the way to a slot needs no multiplication.
+const _: () = assert!(size_of::<Handle>() == 32);
 
 impl Handle {
     /// Names nothing.
-    pub const EMPTY: Handle = Handle { object: Object::Empty, rights: 0, badge: 0, generation: 0 };
+    pub const EMPTY: Handle = Handle {
+        object: Object::Empty,
+        rights: 0,
+        kept: 0,
+        badge: 0,
+        origin: None,
+        node: None,
+        epoch: 0,
+        generation: 0,
+    };
+
+    /// What it was copied from; `None`: it comes from the manifest.
+    #[must_use]
+    pub fn origin(&self) -> Option<Origin> {
+        self.origin.map(|node| Origin { node, epoch: self.epoch })
+    }
 }
 
 /// A task's handles.

@@ -64,7 +64,7 @@ impl Kernel {
         }
         let handle = &self.handles[thread][slot];
         let Object::Endpoint(endpoint) = handle.object else { return None };
-        (value.generation() == u64::from(handle.generation) && handle.rights & right != 0)
+        (value.generation() == handle.generation && u32::from(handle.rights) & right != 0)
             .then_some((endpoint, handle.badge))
     }
 

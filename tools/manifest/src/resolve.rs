@@ -820,7 +820,7 @@ impl Resolver<'_> {
         };
         match kind {
             "endpoint" => {
-                let known = [("call", rights::CALL), ("send", rights::SEND), ("receive", rights::RECEIVE)];
+                let known = [("call", rights::CALL), ("send", rights::SEND), ("receive", rights::RECEIVE), GRANT];
                 let set = rights_of("endpoint", &known)?;
                 let endpoint = index_of(&file.endpoints, "endpoint", &object)?;
                 let server = self.out.endpoints[endpoint].1.server as usize;
@@ -835,7 +835,7 @@ impl Resolver<'_> {
                 self.give(task, slot, entry, kind::ENDPOINT, endpoint, set)
             }
             "notification" => {
-                let set = rights_of("notification", &[("signal", rights::SIGNAL), ("wait", rights::WAIT)])?;
+                let set = rights_of("notification", &[("signal", rights::SIGNAL), ("wait", rights::WAIT), GRANT])?;
                 let notification = index_of(&file.notifications, "notification", &object)?;
                 self.give(task, slot, entry, kind::NOTIFICATION, notification, set)
             }
@@ -857,7 +857,7 @@ impl Resolver<'_> {
                 self.share(task, slot, entry, region, set, &place)
             }
             "task" => {
-                let set = rights_of("task", &[("release_job", rights::RELEASE_JOB), ("stop", rights::STOP)])?;
+                let set = rights_of("task", &[("release_job", rights::RELEASE_JOB), ("stop", rights::STOP), GRANT])?;
                 let other = index_of(&file.tasks, "task", &object)?;
                 self.give(task, slot, entry, kind::TASK, other, set)
             }
@@ -1165,6 +1165,9 @@ impl Resolver<'_> {
         Ok(())
     }
 }
+
+/// The right to give copies away, of handles that can be given.
+const GRANT: (&str, u32) = ("grant", rights::GRANT);
 
 /// Bits of region rights, as written in the manifest.
 const READ: u32 = 1;

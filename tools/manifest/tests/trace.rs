@@ -106,6 +106,24 @@ fn runs_that_differ_by_a_little_have_the_same_canonical_trace() {
     assert_eq!(emulated.unwrap(), expected);
 }
 
+/// Which of two idle CPUs takes the first job may depend on the boot.
+#[test]
+fn cpus_are_numbered_as_they_come_into_use() {
+    let manifest = system();
+    let text = |cpus: [u8; 2]| {
+        let run = |thread: u16, time: u64, cpu: u8| Record {
+            object: u32::from(thread),
+            cpu,
+            ..at(time * GRID, Event::SwitchTo, thread)
+        };
+        // The second task is seen first, in one of the runs.
+        let records = vec![run(2, 10, cpus[1]), run(1, 10, cpus[0]), run(1, 12, cpus[1])];
+        canonical(&Trace::from_records(records), &manifest.system, Places::Shown).unwrap()
+    };
+    assert_eq!(text([0, 1]), "10 SwitchTo a#1 on a cpu 0\n10 SwitchTo b#1 on b cpu 1\n12 SwitchTo a#1 on a cpu 1\n");
+    assert_eq!(text([0, 1]), text([1, 0]));
+}
+
 #[test]
 fn an_event_between_the_points_of_the_grid_is_refused() {
     let manifest = system();

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use fusee_abi::Error;
-use fusee_abi::call::{Call, DEADLINE, NEVER, NUMBER, TOKEN};
+use fusee_abi::call::{CARRIES, Call, DEADLINE, GIVEN, KEPT, NEVER, NUMBER, TOKEN};
 use fusee_abi::script::{Step, operation};
 use fusee_kernel_core::id::ThreadId;
 use fusee_kernel_core::{Machine, Registers};
@@ -54,6 +54,13 @@ pub enum Request {
     Burn(u64),
     /// Submits so many nanoseconds of work to this engine of its device and does not wait for the end.
     Submit(u32, u64),
+    /// Lets the next call carry a handle; to a reply, [`Reply::LastWith`] belongs to it.
+    With {
+        /// The handle.
+        given: u64,
+        /// The rights that the copy keeps, where the source has them.
+        kept: u32,
+    },
     /// Makes a system call.
     Call {
         /// Its number.
@@ -71,6 +78,9 @@ pub enum Request {
     },
 }
 
+/// In place of a handle: the one that came with the last message that carried any.
+pub const RECEIVED: u64 = u64::MAX;
+
 /// The deadline of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Until {
@@ -87,6 +97,8 @@ pub enum Reply {
     Nobody,
     /// The token that came with the last message.
     Last,
+    /// The same, and the reply carries a handle.
+    LastWith,
     /// This one, whatever it means.
     Token(u64),
 }
@@ -140,6 +152,10 @@ pub struct Actor {
     seen: Vec<u32>,
     /// Token of the last message received.
     token: u64,
+    /// The handle that the next call carries, and the rights its copy keeps.
+    gift: (u64, u32),
+    /// The last handle received.
+    received: u64,
     /// What the calls of [`Program::Requests`] returned, in order: zero or an error's code.
     pub results: Vec<u64>,
 }
@@ -156,6 +172,8 @@ impl Actor {
             release: 0,
             seen: vec![0; fusee_accel_contract::ENGINES * fusee_accel_contract::CONTEXTS],
             token: 0,
+            gift: (0, 0),
+            received: 0,
             results: Vec::new(),
         }
     }
@@ -169,6 +187,10 @@ impl Actor {
 
     /// What it does next.
     pub fn act(&mut self, board: &mut Board, thread: ThreadId) -> Action {
+        // The kernel wants the call to be made again: it does long ones in parts.
+        if std::mem::take(&mut board.registers(thread).program_counter) != 0 {
+            return Action::Trap;
+        }
         match &*Rc::clone(&self.program) {
             Program::Script { steps, has_jobs } => self.script(board, thread, steps, *has_jobs),
             Program::Driver { wait, interrupt, clients, bottom_half } => {
@@ -331,6 +353,10 @@ impl Actor {
                     if general[0] == 0 && general[TOKEN] != 0 {
                         self.token = general[TOKEN];
                     }
+                    let carries = general[1] & CARRIES != 0 || general[NUMBER] == Call::CallWith as u64;
+                    if general[0] == 0 && carries && general[GIVEN] != 0 {
+                        self.received = general[GIVEN];
+                    }
                     self.phase = Phase::Next;
                 }
                 _ => {}
@@ -355,8 +381,14 @@ impl Actor {
                         return Action::Fault(reason);
                     }
                 }
+                Request::With { given, kept } => {
+                    self.phase = Phase::Next;
+                    self.gift = (self.named(given), kept);
+                }
                 Request::Call { number, first, second, word, until, reply } => {
                     self.phase = Phase::Returned;
+                    let (given, kept) = std::mem::take(&mut self.gift);
+                    let first = self.named(first);
                     let deadline = match until {
                         Until::Never => NEVER,
                         Until::After(span) => board.now + span,
@@ -370,12 +402,20 @@ impl Actor {
                     registers.general[TOKEN] = match reply {
                         Reply::Nobody => 0,
                         Reply::Last => self.token,
+                        Reply::LastWith => self.token | CARRIES,
                         Reply::Token(token) => token,
                     };
+                    registers.general[GIVEN] = given;
+                    registers.general[KEPT] = u64::from(kept);
                     return Action::Trap;
                 }
             }
         }
+    }
+
+    /// The handle that a request means.
+    fn named(&self, handle: u64) -> u64 {
+        if handle == RECEIVED { self.received } else { handle }
     }
 
     fn driver(

@@ -46,7 +46,7 @@ const DATA_MAX: u64 = 4 << 10;
 struct Row(&'static str, [u32; 3], [u32; 3]);
 
 /// In the order of the numbers the bench task logs. The figures are those of `docs/performance.md`.
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 12] = [
     Row("call + reply round trip, 0 words", [406, 475, 359], [475, 406, 340]),
     Row("call + reply round trip, 4 words", [453, 522, 429], [522, 453, 360]),
     Row("interrupt -> user handler running", [336, 470, 0], [470, 336, 300]),
@@ -57,6 +57,8 @@ const ROWS: [Row; 10] = [
     Row("page map", [561, 637, 0], [637, 561, 400]),
     Row("kill, of a client in a call", [0, 0, 0], [LONGEST_PATH as u32, 2_000, 1_000]),
     Row("kill, of a server with 3 clients", [0, 0, 0], [LONGEST_PATH as u32, 4_000, 2_000]),
+    Row("revoke, 1 copy", [0, 0, 0], [400, 300, 250]),
+    Row("revoke, 8 copies", [0, 0, 0], [400, 300, 250]),
 ];
 
 /// The row of a call that does nothing.

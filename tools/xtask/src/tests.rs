@@ -158,7 +158,8 @@ fn host(workspace: &Workspace, summary: &mut Summary) -> Result<()> {
 
 /// Explores every interleaving on the small kernel; what it prints says how many states there were.
 fn models(workspace: &Workspace, summary: &mut Summary) {
-    let arguments = ["test", "--quiet", "--package", "fusee-kernel-core", "--features", "small", "--test", "hand_over"];
+    let package = ["test", "--quiet", "--package", "fusee-kernel-core", "--features", "small"];
+    let arguments = [&package[..], &["--test", "hand_over", "--test", "grants"]].concat();
     let started = Instant::now();
     let mut command = workspace.toolchain.cargo("host", &[]);
     let output = command.current_dir(&workspace.root).args(arguments).args(["--", "--nocapture"]).output();

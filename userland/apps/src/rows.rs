@@ -23,9 +23,13 @@ pub const MAP: u64 = 7;
 pub const KILL: u64 = 8;
 /// Stopping a server that owes three replies: no trap tells more than four of a death.
 pub const KILL_SERVER: u64 = 9;
+/// Revoking a handle of which there is one copy.
+pub const REVOKE_1: u64 = 10;
+/// The same with eight copies, held by another task.
+pub const REVOKE_8: u64 = 11;
 
 /// What each row is called.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 12] = [
     "call + reply round trip, 0 words",
     "call + reply round trip, 4 words",
     "interrupt -> user handler running",
@@ -36,6 +40,8 @@ pub const NAMES: [&str; 10] = [
     "page map",
     "kill, of a client in a call",
     "kill, of a server with 3 clients",
+    "revoke, 1 copy",
+    "revoke, 8 copies",
 ];
 
 /// Samples of each row, but for those that take a life each.
@@ -46,6 +52,9 @@ pub const CLIENTS: [&str; 8] = ["victim1", "victim2", "victim3", "victim4", "vic
 pub const SERVERS: [&str; 4] = ["doomed1", "doomed2", "doomed3", "doomed4"];
 /// Rounds before them that are not counted.
 pub const WARM_UP: usize = 16;
+
+/// The most copies of a handle that are revoked at once.
+pub const COPIES: usize = 8;
 
 /// Event bit of the client's signals.
 pub const SIGNALLED: u64 = 1;
@@ -64,6 +73,8 @@ pub mod role {
     pub const MUTE: u64 = 3;
     /// Calls a server: in its first job, or at once if it has none.
     pub const CALLER: u64 = 4;
+    /// Keeps the handles it is given, and gives them up when a request brings none.
+    pub const KEEPER: u64 = 5;
 }
 
 /// Offset in the region `samples` of the instant at which a peer ran.

@@ -1,9 +1,11 @@
-//! Messages: calling a server, and being one.
+//! Messages: calling a server, and being one. What it means that a message carries a handle is said in `grant`.
 
 use crate::environment::{Environment, Object};
-use crate::syscall::message;
-use crate::{CallError, Instant, SendError, ServeError};
-use fusee_abi::call::{Call, MESSAGE_WORDS};
+use crate::grant::{Grantable, Handle, Rights};
+use crate::raw::MessageAnswer;
+use crate::syscall::{carrying, message};
+use crate::{CallError, CallWithError, GiveError, Instant, SendError, SendWithError, ServeError};
+use fusee_abi::call::{CARRIES, Call, MESSAGE_WORDS};
 use fusee_abi::environment::Entry;
 use fusee_abi::image::kind;
 
@@ -25,6 +27,18 @@ impl Object for Endpoint {
     }
 }
 
+impl Grantable for Endpoint {}
+
+impl Handle for Endpoint {
+    fn value(&self) -> u64 {
+        self.handle
+    }
+
+    fn of(value: u64) -> Self {
+        Self { handle: value }
+    }
+}
+
 impl Endpoint {
     /// Sends `words`, lets the server run on this task's budget, and waits for its reply until `deadline`.
     ///
@@ -43,9 +57,75 @@ impl Endpoint {
     /// [`SendError`] says why the request was not taken.
     #[inline]
     pub fn send(&self, words: Message, deadline: Instant) -> Result<(), SendError> {
-        let answer = message(Call::Send as u64, self.handle, words, deadline.0, 0);
+        let answer = carrying(Call::Send as u64, self.handle, words, deadline.0, 0, 0, 0);
         SendError::check(answer.code)
     }
+
+    /// As [`Endpoint::call`], and gives the server a copy of `given` that keeps those of `rights` that `given` has.
+    /// The reply may carry a handle.
+    ///
+    /// # Errors
+    /// [`CallWithError`] says why no reply came. Unless it is [`CallWithError::TimedOut`] or
+    /// [`CallWithError::PeerDied`], the server was given nothing.
+    pub fn call_with<T: Grantable>(
+        &self,
+        words: Message,
+        given: &T,
+        rights: Rights,
+        deadline: Instant,
+    ) -> Result<Answer, CallWithError> {
+        self.call_carrying(words, given.value(), rights.bits(), deadline)
+    }
+
+    /// As [`Endpoint::call`], for a reply that may carry a handle. A reply to a plain call never does.
+    ///
+    /// # Errors
+    /// [`CallWithError`] says why no reply came.
+    pub fn call_for(&self, words: Message, deadline: Instant) -> Result<Answer, CallWithError> {
+        self.call_carrying(words, 0, 0, deadline)
+    }
+
+    fn call_carrying(&self, words: Message, given: u64, kept: u64, deadline: Instant) -> Result<Answer, CallWithError> {
+        let answer = carrying(Call::CallWith as u64, self.handle, words, deadline.0, 0, given, kept);
+        CallWithError::check(answer.code)?;
+        Ok(Answer { words: answer.words, given: answer.given })
+    }
+
+    /// As [`Endpoint::send`], and gives the server a copy of `given` that keeps those of `rights` that `given` has.
+    ///
+    /// # Errors
+    /// [`SendWithError`] says why the request was not taken; the server was given nothing then.
+    pub fn send_with<T: Grantable>(
+        &self,
+        words: Message,
+        given: &T,
+        rights: Rights,
+        deadline: Instant,
+    ) -> Result<(), SendWithError> {
+        let answer = carrying(Call::Send as u64, self.handle, words, deadline.0, 0, given.value(), rights.bits());
+        SendWithError::check(answer.code)
+    }
+}
+
+/// A reply that may have carried a handle.
+#[derive(Debug)]
+pub struct Answer {
+    /// What the server said.
+    pub words: Message,
+    given: u64,
+}
+
+impl Answer {
+    /// Takes the handle that came with the reply, if one came and was not taken yet. That it names a `T` is for the two
+    /// sides to agree on: on another, each call is refused with [`HandleError::WrongKind`](crate::HandleError).
+    pub fn take<T: Grantable>(&mut self) -> Option<T> {
+        take(&mut self.given)
+    }
+}
+
+fn take<T: Grantable>(given: &mut u64) -> Option<T> {
+    let value = core::mem::take(given);
+    (value != 0).then(|| T::of(value))
 }
 
 /// A request waiting for its reply.
@@ -57,12 +137,49 @@ pub struct Request {
     pub words: Message,
     /// What answers it.
     pub token: ReplyToken,
+    given: u64,
+}
+
+impl Request {
+    #[inline]
+    fn of(answer: &MessageAnswer) -> Self {
+        let given = if answer.value & CARRIES == 0 { 0 } else { answer.given };
+        let token = ReplyToken(answer.token);
+        Self { badge: answer.value & !CARRIES, words: answer.words, token, given }
+    }
+
+    /// Whether a handle came with it that was not taken yet. It stays in this task's table, taken or not, until it is
+    /// given up.
+    #[must_use]
+    pub fn carries_handle(&self) -> bool {
+        self.given != 0
+    }
+
+    /// Takes the handle that came with it, if one came and was not taken yet. That it names a `T` is for the two sides to
+    /// agree on: on another, each call is refused with [`HandleError::WrongKind`](crate::HandleError).
+    pub fn take<T: Grantable>(&mut self) -> Option<T> {
+        take(&mut self.given)
+    }
 }
 
 /// The right to answer one request, now or later. Until then its client waits.
 #[derive(Debug)]
 #[must_use = "a client waits for this reply"]
 pub struct ReplyToken(u64);
+
+/// Why a reply with a handle brought no next request.
+#[derive(Debug)]
+pub enum ReplyWithError {
+    /// Nothing has happened: the client still waits for the reply that `token` stands for.
+    NotGiven {
+        /// What answers the request.
+        token: ReplyToken,
+        /// Why the client could not be given the handle.
+        reason: GiveError,
+    },
+    /// The reply was delivered, except with [`ServeError::BadToken`]; but no request came.
+    Serve(ServeError),
+}
 
 /// The serving side of an endpoint.
 #[derive(Debug)]
@@ -85,7 +202,7 @@ impl Server {
     pub fn receive(&mut self, deadline: Instant) -> Result<Request, ServeError> {
         let answer = message(Call::Receive as u64, self.endpoint.handle, [0; 6], deadline.0, 0);
         ServeError::check(answer.code)?;
-        Ok(Request { badge: answer.value, words: answer.words, token: ReplyToken(answer.token) })
+        Ok(Request::of(&answer))
     }
 
     /// Answers an earlier request with `words`, then waits for another until `deadline`.
@@ -102,7 +219,49 @@ impl Server {
     ) -> Result<Request, ServeError> {
         let answer = message(Call::ReplyReceive as u64, self.endpoint.handle, words, deadline.0, token.0);
         ServeError::check(answer.code)?;
-        Ok(Request { badge: answer.value, words: answer.words, token: ReplyToken(answer.token) })
+        Ok(Request::of(&answer))
+    }
+
+    /// As [`Server::reply_receive`], and gives the client a copy of `given` that keeps those of `rights` that `given` has.
+    ///
+    /// # Errors
+    /// [`ReplyWithError`] says whether the client was answered. It takes a handle only if it has asked by
+    /// [`Endpoint::call_with`] or [`Endpoint::call_for`].
+    pub fn reply_receive_with<T: Grantable>(
+        &mut self,
+        token: ReplyToken,
+        words: Message,
+        given: &T,
+        rights: Rights,
+        deadline: Instant,
+    ) -> Result<Request, ReplyWithError> {
+        let (number, reply) = (Call::ReplyReceive as u64, token.0 | CARRIES);
+        let endpoint = self.endpoint.handle;
+        let answer = carrying(number, endpoint, words, deadline.0, reply, given.value(), rights.bits());
+        match GiveError::check(answer.code) {
+            Ok(()) => Ok(Request::of(&answer)),
+            // No reason not to give it: the reply was delivered.
+            Err(GiveError::Unexpected(_)) => Err(ReplyWithError::Serve(ServeError::from_code(answer.code))),
+            Err(reason) => Err(ReplyWithError::NotGiven { token, reason }),
+        }
+    }
+
+    /// Answers an earlier request with a handle; takes the next one if it is there already.
+    ///
+    /// # Errors
+    /// Those of [`Server::reply_receive_with`]; [`ServeError::TimedOut`] is none here.
+    pub fn reply_with<T: Grantable>(
+        &mut self,
+        token: ReplyToken,
+        words: Message,
+        given: &T,
+        rights: Rights,
+    ) -> Result<Option<Request>, ReplyWithError> {
+        match self.reply_receive_with(token, words, given, rights, Instant::ZERO) {
+            Ok(request) => Ok(Some(request)),
+            Err(ReplyWithError::Serve(ServeError::TimedOut)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Answers an earlier request; takes the next one if it is there already.
@@ -117,7 +276,8 @@ impl Server {
         }
     }
 
-    /// Serves for ever: each request, given as badge and words, is answered by what `answer` returns.
+    /// Serves for ever: each request, given as badge and words, is answered by what `answer` returns. A handle that comes
+    /// with one stays in this task's table, unused.
     ///
     /// # Panics
     /// If this task may not serve the endpoint.

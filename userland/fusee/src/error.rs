@@ -5,14 +5,14 @@
 
 use fusee_abi::Error;
 
-/// What was wrong with the handle a call was given.
+/// What was wrong with a handle a call was given.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HandleError {
     /// It was revoked, or the object's task has died since.
     Stale,
     /// It names an object of another kind.
     WrongKind,
-    /// The manifest does not grant the right this call needs.
+    /// It does not carry the right this call needs; or it is to be given away without a right that is left.
     MissingRight,
 }
 
@@ -86,6 +86,64 @@ call_errors! {
         PeerDied,
         /// Too many callers are queued at the endpoint.
         BadArgument,
+    }
+}
+
+call_errors! {
+    /// Why [`Endpoint::call_with`](crate::Endpoint::call_with) brought no reply.
+    CallWithError {
+        /// The deadline passed first.
+        TimedOut,
+        /// The server waits, directly or through others, for the caller.
+        WouldDeadlock,
+        /// Too many tasks already wait for each other in a row, or the handle given is a copy of too many copies.
+        ChainTooLong,
+        /// The server died, or dropped the request.
+        PeerDied,
+        /// Too many callers are queued at the endpoint.
+        BadArgument,
+        /// The server's handle table is full.
+        NoHandleSlot,
+        /// As many handles have been copied as the kernel can keep track of.
+        NoDerivation,
+    }
+}
+
+call_errors! {
+    /// Why [`Endpoint::send_with`](crate::Endpoint::send_with) was refused.
+    SendWithError {
+        /// The deadline passed first.
+        TimedOut,
+        /// The server has no budget of its own: it can only be called.
+        NeedsCall,
+        /// The server died.
+        PeerDied,
+        /// Too many callers are queued at the endpoint.
+        BadArgument,
+        /// The handle given is a copy of too many copies.
+        ChainTooLong,
+        /// The server's handle table is full.
+        NoHandleSlot,
+        /// As many handles have been copied as the kernel can keep track of.
+        NoDerivation,
+    }
+}
+
+call_errors! {
+    /// Why a client could not be given a handle with its reply.
+    GiveError {
+        /// The handle is a copy of too many copies.
+        ChainTooLong,
+        /// The client takes no handle, or its handle table is full.
+        NoHandleSlot,
+        /// As many handles have been copied as the kernel can keep track of.
+        NoDerivation,
+    }
+}
+
+call_errors! {
+    /// Why a handle was neither revoked nor given up.
+    RevokeError {
     }
 }
 

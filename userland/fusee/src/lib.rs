@@ -37,6 +37,7 @@ mod environment;
 mod error;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+mod grant;
 mod job;
 mod memory;
 #[cfg(all(feature = "misbehave", target_os = "none"))]
@@ -51,15 +52,17 @@ mod system;
 
 pub mod raw;
 
-pub use endpoint::{Endpoint, Message, ReplyToken, Request, Server};
+pub use endpoint::{Answer, Endpoint, Message, ReplyToken, ReplyWithError, Request, Server};
 pub use engine::{Engine, EngineGuard};
 pub use environment::{Environment, MissingHandle, Object, environment};
 pub use error::{
-    AcknowledgeError, AcquireError, CallError, EngineError, HandleError, JobError, RegionError, ReleaseJobError,
-    SendError, ServeError, SignalError, SleepError, StopError, WaitError, YieldError,
+    AcknowledgeError, AcquireError, CallError, CallWithError, EngineError, GiveError, HandleError, JobError,
+    RegionError, ReleaseJobError, RevokeError, SendError, SendWithError, ServeError, SignalError, SleepError,
+    StopError, WaitError, YieldError,
 };
 pub use fusee_abi as abi;
 pub use fusee_sched::time::{Instant, Nanoseconds};
+pub use grant::{Grantable, Rights, give_up, revoke};
 pub use job::{Clock, JobInfo, burn, early_release, next_job, now, sleep_until, yield_now};
 pub use memory::SharedBytes;
 pub use notification::{Interrupt, Notification};

@@ -1,6 +1,7 @@
 //! Events: notifications, and the interrupts that signal them.
 
 use crate::environment::{Environment, Object};
+use crate::grant::{Grantable, Handle};
 use crate::syscall::{plain, timed};
 use crate::{AcknowledgeError, Instant, SignalError, WaitError};
 use fusee_abi::call::Call;
@@ -19,6 +20,18 @@ impl Object for Notification {
 
     fn from_entry(_: &Environment, entry: &'static Entry) -> Self {
         Self { handle: entry.handle }
+    }
+}
+
+impl Grantable for Notification {}
+
+impl Handle for Notification {
+    fn value(&self) -> u64 {
+        self.handle
+    }
+
+    fn of(value: u64) -> Self {
+        Self { handle: value }
     }
 }
 

@@ -3,7 +3,7 @@
 //! For tests that give the kernel nonsense, and for benchmarks that measure the trap and nothing else. Everything
 //! else is better served by the typed calls of this crate.
 
-pub use crate::syscall::{message, plain, timed, untrapped};
+pub use crate::syscall::{carrying, message, plain, timed, untrapped};
 
 /// What a call without message words returns.
 #[derive(Clone, Copy, Debug)]
@@ -27,4 +27,6 @@ pub struct MessageAnswer {
     pub words: [u64; 6],
     /// `x10`: the reply token.
     pub token: u64,
+    /// `x11`: the handle that came with the message. It means something only where the ABI says that one came.
+    pub given: u64,
 }

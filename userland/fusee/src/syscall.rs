@@ -1,6 +1,6 @@
 //! The door to the kernel: `svc`, the counter, and the barriers of a doorbell.
 //!
-//! Which register means what is said in `fusee_abi::call`. Three shapes of call exist, so that none loads
+//! Which register means what is said in `fusee_abi::call`. Four shapes of call exist, so that none loads
 //! registers the kernel will not look at. Each exists a second time with a `nop` in place of the trap: what a
 //! benchmark subtracts.
 //!
@@ -65,7 +65,46 @@ macro_rules! stubs {
         #[inline(always)]
         pub fn message(number: u64, first: u64, words: [u64; 6], deadline: u64, token: u64) -> MessageAnswer {
             let [mut w0, mut w1, mut w2, mut w3, mut w4, mut w5] = words;
-            let (code, value, reply): (u64, u64, u64);
+            let (code, value, reply, received): (u64, u64, u64, u64);
+            // SAFETY: the compiler must know every register and all memory that the trap changes.
+            // - Registers: the ABI names the results, all listed here as outputs; the kernel restores all others,
+            //   flags and vector registers among them. `x11` goes in undefined: these calls give no handle.
+            // - Memory: without `nomem`, the compiler assumes that any reachable memory has changed; the kernel
+            //   writes to none of the task's own.
+            unsafe {
+                asm!(
+                    $instruction,
+                    inlateout("x0") first => code,
+                    inlateout("x1") 0u64 => value,
+                    inlateout("x2") w0,
+                    inlateout("x3") w1,
+                    inlateout("x4") w2,
+                    inlateout("x5") w3,
+                    inlateout("x6") w4,
+                    inlateout("x7") w5,
+                    in("x8") number,
+                    in("x9") deadline,
+                    inlateout("x10") token => reply,
+                    lateout("x11") received,
+                    options(nostack, preserves_flags),
+                );
+            }
+            MessageAnswer { code, value, words: [w0, w1, w2, w3, w4, w5], token: reply, given: received }
+        }
+
+        /// The same, with a handle that the message carries and the mask of the rights its copy keeps.
+        #[inline(always)]
+        pub fn carrying(
+            number: u64,
+            first: u64,
+            words: [u64; 6],
+            deadline: u64,
+            token: u64,
+            given: u64,
+            kept: u64,
+        ) -> MessageAnswer {
+            let [mut w0, mut w1, mut w2, mut w3, mut w4, mut w5] = words;
+            let (code, value, reply, received): (u64, u64, u64, u64);
             // SAFETY: the compiler must know every register and all memory that the trap changes.
             // - Registers: the ABI names the results, all listed here as outputs; the kernel restores all others,
             //   flags and vector registers among them.
@@ -85,10 +124,12 @@ macro_rules! stubs {
                     in("x8") number,
                     in("x9") deadline,
                     inlateout("x10") token => reply,
+                    inlateout("x11") given => received,
+                    in("x12") kept,
                     options(nostack, preserves_flags),
                 );
             }
-            MessageAnswer { code, value, words: [w0, w1, w2, w3, w4, w5], token: reply }
+            MessageAnswer { code, value, words: [w0, w1, w2, w3, w4, w5], token: reply, given: received }
         }
     };
 }

@@ -15,12 +15,17 @@ pub fn timed(_number: u64, _first: u64, _deadline: u64) -> Answer {
 
 /// Refuses a call with message words.
 pub fn message(_number: u64, _first: u64, words: [u64; 6], _deadline: u64, _token: u64) -> MessageAnswer {
-    MessageAnswer { code: Error::BadCall as u64, value: 0, words, token: 0 }
+    MessageAnswer { code: Error::BadCall as u64, value: 0, words, token: 0, given: 0 }
+}
+
+/// Refuses a call with message words and a handle.
+pub fn carrying(_: u64, _: u64, words: [u64; 6], _: u64, _: u64, _: u64, _: u64) -> MessageAnswer {
+    MessageAnswer { code: Error::BadCall as u64, value: 0, words, token: 0, given: 0 }
 }
 
 /// The same refusals.
 pub mod untrapped {
-    pub use super::{message, plain, timed};
+    pub use super::{carrying, message, plain, timed};
 }
 
 /// No counter: zero.

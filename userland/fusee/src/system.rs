@@ -1,6 +1,7 @@
 //! Ending tasks, be it others, and the system, releasing other tasks' jobs, and leaving numbers in the trace.
 
 use crate::environment::{Environment, Object};
+use crate::grant::{Grantable, Handle};
 use crate::syscall::{plain, relax};
 use crate::{ReleaseJobError, StopError};
 use fusee_abi::call::Call;
@@ -19,6 +20,18 @@ impl Object for Task {
 
     fn from_entry(_: &Environment, entry: &'static Entry) -> Self {
         Self { handle: entry.handle }
+    }
+}
+
+impl Grantable for Task {}
+
+impl Handle for Task {
+    fn value(&self) -> u64 {
+        self.handle
+    }
+
+    fn of(value: u64) -> Self {
+        Self { handle: value }
     }
 }
 

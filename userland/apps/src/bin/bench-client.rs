@@ -4,9 +4,9 @@
 //! ticks. Rows are those of `apps::rows`. What measuring itself costs, the same code with a `nop` in place of the
 //! trap, is subtracted. All samples are logged at the end, so that logging disturbs none.
 //!
-//! Handles: endpoint "server" (call); notifications "event" and "go" (signal); regions "samples" (shared with the
-//! peers), "clock" (a PL031) and "page" (one page, with the right to map); tasks "victim1" ... (release_job, stop) and
-//! "doomed1" ... (stop); "system" (shutdown).
+//! Handles: endpoints "server" and "keeper" (call); notifications "event" and "go" (signal) and "lent" (signal,
+//! grant); regions "samples" (shared with the peers), "clock" (a PL031) and "page" (one page, with the right to map);
+//! tasks "victim1" ... (release_job, stop) and "doomed1" ... (stop); "system" (shutdown).
 //!
 //! # Caveats
 //!
@@ -19,8 +19,8 @@ use apps::rows::{self, NAMES, SAMPLES, STAMP, WARM_UP, clock};
 use core::hint::black_box;
 use fusee::abi::call::{Call, NEVER};
 use fusee::{
-    Endpoint, Environment, Instant, Message, Nanoseconds, Notification, Region, SharedBytes, System, Task, counter,
-    environment, log, now, null, raw, shutdown, sleep_until, yield_now,
+    Endpoint, Environment, Instant, Message, Nanoseconds, Notification, Region, Rights, SharedBytes, System, Task,
+    counter, environment, log, now, null, raw, revoke, shutdown, sleep_until, yield_now,
 };
 
 fusee::entry!(main);
@@ -45,6 +45,8 @@ fn main() {
     rows[rows::CALL_0 as usize] = call_without_words(server);
     rows[rows::CALL_4 as usize] = call_with_words(server);
     rows[rows::MAP as usize] = map(environment.expect("page"));
+    rows[rows::REVOKE_1 as usize] = revoked(&environment, 1);
+    rows[rows::REVOKE_8 as usize] = revoked(&environment, rows::COPIES);
     rows[rows::TIMER as usize] = timer();
     rows[rows::SIGNAL as usize] = signal(&environment);
     rows[rows::INTERRUPT as usize] = interrupt(&environment);
@@ -129,6 +131,28 @@ fn map(page: Region) -> Samples {
     assert_eq!(failed, 0, "mapping failed");
     let untrapped = || {
         black_box(raw::untrapped::plain(Call::Map as u64, 0, 0).code);
+    };
+    less(samples, around(untrapped, || {}))
+}
+
+/// The copies lie in the table of the keeper, which gives them up after each round.
+#[inline(never)]
+fn revoked(environment: &Environment, copies: usize) -> Samples {
+    let keeper = environment.expect::<Endpoint>("keeper");
+    let lent = environment.expect::<Notification>("lent");
+    let samples = samples_of(|| {
+        for _ in 0..copies {
+            keeper.call_with([0; 6], &lent, Rights::SIGNAL, Instant::NEVER).expect("the handle may be given");
+        }
+        let before = counter();
+        let result = revoke(&lent);
+        let after = counter();
+        result.expect("the handle may be revoked");
+        keeper.call([0; 6], Instant::NEVER).expect("the keeper answers");
+        after - before
+    });
+    let untrapped = || {
+        let _ = black_box(raw::untrapped::plain(Call::Revoke as u64, 0, 0).code == 0);
     };
     less(samples, around(untrapped, || {}))
 }

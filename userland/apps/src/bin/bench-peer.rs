@@ -7,14 +7,16 @@
 //! | 2, yielder  | notification "go" (wait), region "samples"                                           |
 //! | 3, mute     | endpoint "server" (receive)                                                          |
 //! | 4, caller   | endpoint "server" (call)                                                             |
+//! | 5, keeper   | endpoint "keeper" (receive)                                                          |
 //!
 //! A peer reads the counter first thing when it runs and leaves what it read for the client.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use apps::rows::{INTERRUPTED, STAMP, clock, role};
+use apps::rows::{self, INTERRUPTED, STAMP, clock, role};
 use fusee::{
-    Endpoint, Environment, Instant, Interrupt, Notification, Region, Server, counter, environment, next_job, yield_now,
+    Endpoint, Environment, Instant, Interrupt, Notification, Region, Server, counter, environment, give_up, next_job,
+    yield_now,
 };
 
 fusee::entry!(main);
@@ -32,6 +34,7 @@ fn main() {
             // Whichever of the two is stopped: nobody answers.
             let _ = environment.expect::<Endpoint>("server").call([0; 6], Instant::NEVER);
         }
+        role::KEEPER => keep(Server::new(environment.expect("keeper"))),
         unknown => panic!("there is no role {unknown}"),
     }
 }
@@ -57,6 +60,24 @@ fn keep_silent(environment: &Environment) {
     let mut server = Server::new(environment.expect("server"));
     loop {
         server.receive(Instant::NEVER).map(drop).expect("there is a slot for each client");
+    }
+}
+
+/// Keeps handles until a request brings none.
+fn keep(mut server: Server) {
+    let mut kept: [Option<Notification>; rows::COPIES] = [None; rows::COPIES];
+    let mut request = server.receive(Instant::NEVER).expect("the keeper may receive");
+    loop {
+        match (request.take(), kept.iter_mut().find(|place| place.is_none())) {
+            (Some(handle), Some(place)) => *place = Some(handle),
+            (Some(_), None) => panic!("more handles than the keeper can keep"),
+            (None, _) => {
+                for handle in kept.iter_mut().filter_map(Option::take) {
+                    give_up(handle).expect("what it was given is the keeper's");
+                }
+            }
+        }
+        request = server.reply_receive(request.token, [0; 6], Instant::NEVER).expect("the client waits");
     }
 }
 

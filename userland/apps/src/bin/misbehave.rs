@@ -116,8 +116,9 @@ mod target {
     }
 
     /// Calls that take a handle; the others harm nobody and would stop the test.
-    const CALLS: [Call; 22] = [
+    const CALLS: [Call; 23] = [
         Call::Call,
+        Call::CallWith,
         Call::ReplyReceive,
         Call::Send,
         Call::Receive,
@@ -168,9 +169,9 @@ mod target {
         let bits = next(random);
         let handle = match bits % 4 {
             0 => bits,
-            1 => HandleValue::new((bits >> 8) as u16 % 64, (bits >> 32) as u32 % 4).0,
+            1 => HandleValue::new((bits >> 8) as u16 % 64, (bits >> 32) % 4).0,
             2 => HandleValue::new((bits >> 8) as u16, 1).0,
-            _ => HandleValue::new((bits >> 8) as u16 % 64, (bits >> 32) as u32).0 | bits << 62,
+            _ => HandleValue::new((bits >> 8) as u16 % 64, bits >> 32).0 | bits << 62,
         };
         handle.max(1)
     }

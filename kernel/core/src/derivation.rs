@@ -1,0 +1,180 @@
+//! Which handle was copied from which: a tree that is cut in constant time.
+//!
+//! A handle that is copied from gets a *node*. A copy refers to the node of its source at the node's *epoch* of that
+//! moment, and the node refers in the same way to where the source itself came from. To revoke is to move the epoch of
+//! one node on: whatever refers to the epoch before is void, directly or over others, however much it is. Whether a
+//! handle still holds is found out when it is used, in at most [`COPY_DEPTH_MAX`] steps.
+//!
+//! # Invariants
+//!
+//! 1. A node is of one handle, or free.
+//! 2. An epoch only grows, from one owner of a node to the next as well. So what refers to one that has passed is void
+//!    for ever.
+//! 3. A handle of the manifest has depth zero, a copy one more than its source, and none is deeper than
+//!    [`COPY_DEPTH_MAX`].
+//!
+//! # Why an epoch has 64 bits
+//!
+//! Each trap moves an epoch by one at most, except the death of a task, which moves some by one: at a trap every
+//! nanosecond that is enough for 580 years. After 32 bits, some minutes, what was revoked would hold again.
+//!
+//! # Why no list of copies
+//!
+//! To walk it would take as long as there are copies, and whoever holds one could make it longer.
+//!
+//! Not here: handle tables and rights (`grants`).
+
+use crate::arena::Arena;
+use crate::id::DerivationId;
+use crate::limits::COPY_DEPTH_MAX;
+
+/// What a handle was copied from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Origin {
+    /// The source's node,
+    pub node: DerivationId,
+    /// and its epoch when the copy was made.
+    pub epoch: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    /// What its handle was copied from, if it is a copy.
+    parent: Option<Origin>,
+    /// What refers to another one is void.
+    epoch: u64,
+    /// Copies between its handle and the manifest.
+    depth: u8,
+    /// If it is free: the next free one.
+    next: Option<DerivationId>,
+}
+
+/// The nodes of all handles that are copied from.
+#[derive(Clone, Debug)]
+pub struct Derivations<const N: usize> {
+    nodes: Arena<Node, DerivationId, N>,
+    /// Nodes from this one on have never been used.
+    fresh: u16,
+    /// The first of the others that are free.
+    free: Option<DerivationId>,
+    /// Nodes in use.
+    used: u16,
+}
+
+impl<const N: usize> Derivations<N> {
+    /// All nodes are free. All zero bytes.
+    pub const EMPTY: Derivations<N> = Derivations {
+        nodes: Arena::new([const { Node { parent: None, epoch: 0, depth: 0, next: None } }; N]),
+        fresh: 0,
+        free: None,
+        used: 0,
+    };
+
+    /// How many nodes are in use.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        usize::from(self.used)
+    }
+
+    /// Whether every node is in use.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.used() == N
+    }
+
+    /// How many copies lie between the manifest and a handle with this origin.
+    #[must_use]
+    pub fn depth(&self, origin: Option<Origin>) -> usize {
+        origin.map_or(0, |origin| usize::from(self.nodes[origin.node].depth) + 1)
+    }
+
+    /// Whether nothing on the way from the manifest to a handle with this origin was revoked.
+    #[must_use]
+    pub fn holds(&self, mut origin: Option<Origin>) -> bool {
+        for _ in 0..COPY_DEPTH_MAX {
+            let Some(Origin { node, epoch }) = origin else { break };
+            if self.nodes[node].epoch != epoch {
+                return false;
+            }
+            origin = self.nodes[node].parent;
+        }
+        origin.is_none()
+    }
+
+    /// A node for a handle with this origin, which must hold; `None` if all are in use.
+    pub fn take(&mut self, origin: Option<Origin>) -> Option<DerivationId> {
+        let depth = self.depth(origin) as u8;
+        let node = match self.free {
+            Some(node) => {
+                self.free = self.nodes[node].next;
+                node
+            }
+            None => {
+                let node = DerivationId::new(usize::from(self.fresh)).filter(|node| node.index() < N)?;
+                self.fresh += 1;
+                node
+            }
+        };
+        self.used += 1;
+        let object = &mut self.nodes[node];
+        object.parent = origin;
+        object.depth = depth;
+        Some(node)
+    }
+
+    /// What a copy refers to that is made now from the handle of `node`.
+    #[must_use]
+    pub fn origin(&self, node: DerivationId) -> Origin {
+        Origin { node, epoch: self.nodes[node].epoch }
+    }
+
+    /// Makes void what was copied from the handle of `node`; the node is free.
+    pub fn release(&mut self, node: DerivationId) {
+        let object = &mut self.nodes[node];
+        object.epoch += 1;
+        object.next = self.free;
+        self.free = Some(node);
+        self.used -= 1;
+    }
+
+    /// What the handle of `node` was copied from.
+    pub(crate) fn parent(&self, node: DerivationId) -> Option<Origin> {
+        self.nodes[node].parent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn what_comes_from_a_released_node_is_void_at_every_depth() {
+        let mut nodes = Derivations::<4>::EMPTY;
+        let mut origins = Vec::from([None]);
+        for _ in 0..COPY_DEPTH_MAX {
+            let node = nodes.take(origins[origins.len() - 1]).unwrap();
+            origins.push(Some(nodes.origin(node)));
+        }
+        assert!(origins.iter().all(|origin| nodes.holds(*origin)));
+        assert_eq!(nodes.depth(origins[COPY_DEPTH_MAX]), COPY_DEPTH_MAX);
+        nodes.release(origins[2].unwrap().node);
+        let holds: Vec<bool> = origins.iter().map(|origin| nodes.holds(*origin)).collect();
+        assert_eq!(holds, [true, true, false, false, false]);
+    }
+
+    #[test]
+    fn a_node_that_is_used_again_does_not_revive_what_came_from_it_before() {
+        let mut nodes = Derivations::<1>::EMPTY;
+        let mut old = Vec::new();
+        for _ in 0..100 {
+            let node = nodes.take(None).unwrap();
+            old.push(nodes.origin(node));
+            assert!(nodes.is_full() && nodes.take(None).is_none());
+            let (last, before) = old.split_last().unwrap();
+            assert!(nodes.holds(Some(*last)) && before.iter().all(|origin| !nodes.holds(Some(*origin))));
+            nodes.release(node);
+        }
+        assert_eq!(nodes.used(), 0);
+    }
+}

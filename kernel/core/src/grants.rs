@@ -1,0 +1,183 @@
+//! Handles in messages, and how they are taken back.
+//!
+//! A request or a reply carries at most one handle. What arrives is a *copy*: it names the same object, and has those
+//! of the source's rights that the giver let it keep. The source stays where it is, and whoever holds it can make its
+//! copies void ([`crate::derivation`]).
+//!
+//! # Invariants
+//!
+//! 1. The rights of a copy are among those of its source; to serve an endpoint is never among them.
+//! 2. A handle is given as a whole or not at all: [`Kernel::gift`] finds all that can stand in its way, and then
+//!    [`Kernel::give`] cannot fail. Between the two lies nothing that frees or fills a slot.
+//! 3. A task that dies leaves no handle and no node behind.
+//!
+//! # What can be given
+//!
+//! Endpoints, notifications and tasks, if their holder has the right to grant. An engine is a task's own, with its
+//! doorbell and its account; an interrupt belongs to one driver; and to map a region takes page tables, which nobody has
+//! who was not given them in the manifest.
+//!
+//! A call that is under way when its handle is revoked goes on: what was granted was the start of it.
+
+use fusee_abi::Error;
+use fusee_abi::call::{CARRIES, Call, GIVEN, HandleValue, KEPT, NUMBER, rights};
+
+use crate::id::ThreadId;
+use crate::limits::{COPY_DEPTH_MAX, HANDLES};
+use crate::object::{Handle, Object};
+use crate::{Kernel, Machine};
+
+/// A copy that can be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gift {
+    /// Slot of the giver.
+    from: usize,
+    /// Empty slot of the receiver.
+    to: usize,
+    /// The rights of the copy.
+    kept: u16,
+}
+
+/// The rights to `object` that can be given away, beside the one to give it on.
+///
+/// # Errors
+/// [`Error::WrongKind`] if it cannot be given at all.
+fn givable(object: Object) -> Result<u16, Error> {
+    match object {
+        Object::Endpoint(_) => Ok((rights::CALL | rights::SEND) as u16),
+        Object::Notification(_) => Ok((rights::SIGNAL | rights::WAIT) as u16),
+        Object::Task(_) => Ok(rights::RELEASE_JOB as u16),
+        Object::Empty | Object::Engine(_) | Object::Interrupt(_) | Object::Region(_) | Object::System => {
+            Err(Error::WrongKind)
+        }
+    }
+}
+
+impl Kernel {
+    /// Whether a copy gives this right now.
+    ///
+    /// # Errors
+    /// [`Error::BadHandle`] if its origin was revoked; [`Error::MissingRight`], also if `handle` is no copy.
+    pub(crate) fn check_copy(&self, handle: &Handle, right: u32) -> Result<(), Error> {
+        if !self.derivations.holds(handle.origin()) {
+            return Err(Error::BadHandle);
+        }
+        if u32::from(handle.kept) & right == right { Ok(()) } else { Err(Error::MissingRight) }
+    }
+
+    /// The slot that `value` names, be its handle void or not.
+    pub(crate) fn slot_of(&self, thread: ThreadId, value: u64) -> Result<usize, Error> {
+        let value = HandleValue(value);
+        let slot = usize::from(value.slot());
+        let handle = self.handles[thread].get(slot).ok_or(Error::BadHandle)?;
+        let fits = value.generation() == handle.generation && handle.object != Object::Empty;
+        if fits { Ok(slot) } else { Err(Error::BadHandle) }
+    }
+
+    /// The handle that the call of `giver` carries, if it carries one. Without a receiver only what depends on the
+    /// giver is found out.
+    ///
+    /// # Errors
+    /// Why it cannot be given: [`Error::BadHandle`], [`Error::WrongKind`]; [`Error::MissingRight`] to grant, or because
+    /// none would be left; [`Error::ChainTooLong`] of copies; [`Error::NoHandleSlot`]; [`Error::NoDerivation`].
+    pub(crate) fn gift<M: Machine>(
+        &self,
+        machine: &mut M,
+        giver: ThreadId,
+        receiver: Option<ThreadId>,
+    ) -> Result<Option<Gift>, Error> {
+        let general = &machine.registers(giver).general;
+        let (value, mask) = (general[GIVEN], general[KEPT] as u16);
+        if general[NUMBER] == Call::Call as u64 || value == 0 {
+            return Ok(None);
+        }
+        let from = self.slot_of(giver, value)?;
+        let handle = &self.handles[giver][from];
+        let others = givable(handle.object)?;
+        if u32::from(handle.rights) & rights::GRANT == 0 {
+            self.check_copy(handle, rights::GRANT)?;
+        }
+        let kept = (handle.rights | handle.kept) & mask & (others | rights::GRANT as u16);
+        if kept & others == 0 {
+            return Err(Error::MissingRight);
+        }
+        if self.derivations.depth(handle.origin()) == COPY_DEPTH_MAX {
+            return Err(Error::ChainTooLong);
+        }
+        let Some(receiver) = receiver else { return Ok(None) };
+        let mut slots = self.handles[receiver].iter();
+        let to = slots.position(|handle| handle.object == Object::Empty).ok_or(Error::NoHandleSlot)?;
+        if handle.node.is_none() && self.derivations.is_full() {
+            return Err(Error::NoDerivation);
+        }
+        Ok(Some(Gift { from, to, kept }))
+    }
+
+    /// The handle that the reply to the client in this slot of `server` carries.
+    ///
+    /// # Errors
+    /// Those of [`Kernel::gift`]; a client that made a plain call takes none: [`Error::NoHandleSlot`].
+    pub(crate) fn gift_of_reply<M: Machine>(
+        &self,
+        machine: &mut M,
+        server: ThreadId,
+        slot: usize,
+    ) -> Result<Option<Gift>, Error> {
+        let client = self.threads[server].slots[slot].client.ok_or(Error::BadToken)?;
+        let gift = self.gift(machine, server, Some(client))?;
+        let takes = machine.registers(client).general[NUMBER] == Call::CallWith as u64;
+        if gift.is_none() || takes { Ok(gift) } else { Err(Error::NoHandleSlot) }
+    }
+
+    /// Makes the copy, and moves its value from the giver's register to the receiver's. Returns [`CARRIES`].
+    pub(crate) fn give<M: Machine>(&mut self, machine: &mut M, giver: ThreadId, receiver: ThreadId, gift: Gift) -> u64 {
+        let source = self.handles[giver][gift.from];
+        let Some(node) = source.node.or_else(|| self.derivations.take(source.origin())) else { return 0 };
+        self.handles[giver][gift.from].node = Some(node);
+        let epoch = self.derivations.origin(node).epoch;
+        let slot = &mut self.handles[receiver][gift.to];
+        let generation = slot.generation + 1;
+        let (object, kept, badge) = (source.object, gift.kept, source.badge);
+        *slot = Handle { object, rights: 0, kept, badge, origin: Some(node), node: None, epoch, generation };
+        machine.registers(giver).general[GIVEN] = 0;
+        machine.registers(receiver).general[GIVEN] = HandleValue::new(gift.to as u16, generation).0;
+        CARRIES
+    }
+
+    /// `revoke`: the copies of a handle are void from here on; with a second argument of one, the handle is given up.
+    /// One that is void itself can only be given up.
+    pub(crate) fn revoke<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
+        let general = &machine.registers(thread).general;
+        let (value, gives_up) = (general[0], general[1]);
+        let slot = self.slot_of(thread, value)?;
+        let handle = &self.handles[thread][slot];
+        givable(handle.object)?;
+        match gives_up {
+            0 if !self.derivations.holds(handle.origin()) => return Err(Error::BadHandle),
+            0 => self.release_node(thread, slot),
+            1 => self.empty_slot(thread, slot),
+            _ => return Err(Error::BadArgument),
+        }
+        Ok(())
+    }
+
+    /// The end of a thread: it holds nothing any more, and what it gave away is void.
+    pub(crate) fn drop_handles(&mut self, thread: ThreadId) {
+        for slot in 0..HANDLES {
+            self.empty_slot(thread, slot);
+        }
+    }
+
+    fn release_node(&mut self, thread: ThreadId, slot: usize) {
+        if let Some(node) = self.handles[thread][slot].node.take() {
+            self.derivations.release(node);
+        }
+    }
+
+    /// The generation stays: the next handle in this slot has another.
+    fn empty_slot(&mut self, thread: ThreadId, slot: usize) {
+        self.release_node(thread, slot);
+        let handle = &mut self.handles[thread][slot];
+        *handle = Handle { generation: handle.generation, ..Handle::EMPTY };
+    }
+}

@@ -79,7 +79,7 @@ class = "background"
 s0 = "endpoint s0: call send"
 s1 = "endpoint s1: call grant"
 n1 = "notification n1: signal wait grant"
-other = "task t2: release_job grant"
+other = "task t2: release_job stop grant"
 FILL
 [endpoints.s0]
 server = "t0"
@@ -168,7 +168,7 @@ impl Oracle {
         let givable = match grant.kind {
             kind::ENDPOINT => rights::CALL | rights::SEND,
             kind::NOTIFICATION => rights::SIGNAL | rights::WAIT,
-            _ => rights::RELEASE_JOB,
+            _ => rights::RELEASE_JOB | rights::STOP,
         };
         grant.rights & mask & (givable | rights::GRANT)
     }
@@ -225,6 +225,14 @@ impl Oracle {
     fn give_up(&mut self, grant: usize) {
         self.revoke(grant);
         self.grants[grant].present = false;
+    }
+
+    fn die(&mut self, task: usize) {
+        for grant in 0..self.grants.len() {
+            if self.grants[grant].task == task && self.grants[grant].present {
+                self.give_up(grant);
+            }
+        }
     }
 }
 
@@ -479,14 +487,11 @@ impl World {
             15 if draw.one_in(30) => {
                 self.general(task)[0] = 0;
                 self.call(cpu, task, Call::Exit);
-                for grant in 0..self.oracle.grants.len() {
-                    if self.oracle.grants[grant].task == task && self.oracle.grants[grant].present {
-                        self.oracle.give_up(grant);
-                    }
-                }
+                self.oracle.die(task);
                 self.see("death", None);
                 Ok(())
             }
+            16 if draw.one_in(20) => self.use_handle(cpu, task, Call::Stop),
             _ => {
                 self.call(cpu, task, Call::Yield);
                 Ok(())
@@ -506,8 +511,12 @@ impl World {
         let (right, wanted) = match call {
             Call::Signal => (rights::SIGNAL, kind::NOTIFICATION),
             Call::Wait => (rights::WAIT, kind::NOTIFICATION),
+            Call::Stop => (rights::STOP, kind::TASK),
             _ => (rights::RELEASE_JOB, kind::TASK),
         };
+        let victim =
+            self.oracle.resolve(task, value, right).ok().filter(|grant| call == Call::Stop && grant.kind == wanted);
+        let victim = victim.map(|grant| grant.object as usize);
         let expected = match self.oracle.resolve(task, value, right) {
             Ok(grant) if grant.kind != wanted => Some(Error::WrongKind),
             Ok(_) => None,
@@ -515,7 +524,10 @@ impl World {
         };
         let result = self.call(cpu, task, call).and_then(Error::from_code);
         let refused = result.filter(|error| is_of_handles(*error));
-        self.see("use", refused);
+        self.see(if victim.is_some() { "stop" } else { "use" }, refused);
+        if let Some(victim) = victim {
+            self.oracle.die(victim);
+        }
         if refused == expected { Ok(()) } else { Err(format!("{call:?} ended with {result:?}, not {expected:?}")) }
     }
 
@@ -705,6 +717,7 @@ fn random_histories_give_refuse_revoke_and_die_in_every_way() {
     }
     let mut wanted = vec![
         "death",
+        "stop",
         "given nothing with a reply",
         "given with a reply",
         "given with a request",

@@ -42,6 +42,8 @@ impl Rights {
     pub const WAIT: Rights = Rights(rights::WAIT);
     /// Release jobs of a sporadic task.
     pub const RELEASE_JOB: Rights = Rights(rights::RELEASE_JOB);
+    /// Stop a task.
+    pub const STOP: Rights = Rights(rights::STOP);
     /// Give copies of the copy away. Of no use alone, so refused alone.
     pub const GRANT: Rights = Rights(rights::GRANT);
 

@@ -1,6 +1,7 @@
 #![allow(missing_docs)]
 //! Paths of the kernel that take time: who waits, who pays, and that nothing changes when they take none.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -113,6 +114,61 @@ fn a_kicked_cpu_switches_once_the_kick_has_arrived_and_the_kernel_has_looked() {
     // The trap of the release, the kick on its way, and the kick's own trap.
     let late = 7_000 + 5_000 + 3_000 + 11_000 + 7_000 + 5_000;
     assert_eq!(switches(COSTS), [11 * MS + late, 31 * MS + late]);
+}
+
+const RIVALS: &str = r#"
+[system]
+name = "rivals"
+board = "virt"
+cpus = 2
+start = "10ms"
+
+[clusters.a]
+cpus = [0]
+
+[clusters.b]
+cpus = [1]
+
+[tasks.first]
+script = ["burn 2ms"]
+cluster = "a"
+period = "10ms"
+budget = "4ms"
+
+[tasks.end]
+script = ["sleep 95ms", "shutdown"]
+cluster = "a"
+period = "1s"
+deadline = "500ms"
+budget = "10ms"
+handles = { system = "system: shutdown" }
+"#;
+
+/// Does as `first` does, at the same instants on the other CPU.
+const RIVAL: &str = r#"
+[tasks.rival]
+script = ["burn 2ms"]
+cluster = "b"
+period = "10ms"
+budget = "4ms"
+"#;
+
+#[test]
+fn waiting_for_the_kernel_lock_is_charged_to_no_task() {
+    let ledgers = |text: &str| Trace::from_records(run(text, COSTS).records).ledgers();
+    let alone = ledgers(RIVALS);
+    let both = ledgers(&format!("{RIVALS}{RIVAL}"));
+    let amount = |ledgers: &BTreeMap<(u16, u16), u64>, ledger: Ledger, index: u16| ledgers[&(ledger as u16, index)];
+    let charged = amount(&alone, Ledger::Charged, 0);
+    assert!(charged > 10 * 2 * MS);
+    assert_eq!([0, 2].map(|task| amount(&both, Ledger::Charged, task)), [charged; 2]);
+    // At each release one of the two waits until the other has left the kernel: the work of both is twice that of one.
+    let kernel = |ledgers| amount(ledgers, Ledger::Kernel, 0) + amount(ledgers, Ledger::Kernel, 1);
+    assert!(kernel(&both) > 2 * kernel(&alone), "{} {}", kernel(&both), kernel(&alone));
+    for cpu in 0..2 {
+        let sum = [Ledger::CpuCharged, Ledger::Kernel, Ledger::IdleTime].map(|ledger| amount(&both, ledger, cpu));
+        assert_eq!(sum.iter().sum::<u64>(), amount(&both, Ledger::Uptime, cpu));
+    }
 }
 
 proptest! {

@@ -1,0 +1,51 @@
+//! Enters the kernel as often as it can, first alone and then together with a rival on another CPU, and looks what of that
+//! time it was not charged; the parameter `role` says who.
+//!
+//! | role         | handles                                   | does                                                     |
+//! |--------------|-------------------------------------------|----------------------------------------------------------|
+//! | 0, contender | notification "go" (signal), "system"      | `log(1, 1)`: alone it pays for all; `log(2, 1)`: not together |
+//! | 1, rival     | notification "go" (wait)                  | once it is told to, makes calls for ever                 |
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+use fusee::{Environment, Instant, Nanoseconds, Notification, System, environment, log, now, null, shutdown};
+
+fusee::entry!(main);
+
+/// Calls in a row.
+const CALLS: usize = 2_000;
+/// How often it looks; the two meet at the lock sooner or later.
+const ROUNDS: usize = 100;
+
+fn main() {
+    let environment = environment();
+    match environment.parameter("role").expect("the parameter `role` says what to be") {
+        0 => contend(&environment),
+        1 => rival(&environment),
+        unknown => panic!("there is no role {unknown}"),
+    }
+}
+
+/// How much of the time of some calls was charged to nobody's account but the kernel's.
+fn uncharged() -> Nanoseconds {
+    let before = now();
+    (0..CALLS).for_each(|_| null());
+    let after = now();
+    after.now.since(before.now).saturating_sub(after.charged.saturating_sub(before.charged))
+}
+
+fn contend(environment: &Environment) {
+    // The rival begins and goes to sleep.
+    uncharged();
+    log(1, u64::from((0..10).all(|_| uncharged() == Nanoseconds::ZERO)));
+    environment.expect::<Notification>("go").signal(1).expect("the rival may be woken");
+    log(2, u64::from((0..ROUNDS).any(|_| uncharged() != Nanoseconds::ZERO)));
+    shutdown(environment.expect::<System>("system"), 0)
+}
+
+fn rival(environment: &Environment) {
+    environment.expect::<Notification>("go").wait(Instant::NEVER).expect("the rival may wait");
+    loop {
+        null();
+    }
+}

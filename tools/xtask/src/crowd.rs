@@ -10,14 +10,9 @@ use anyhow::{Result, bail};
 use fusee_kernel_core::limits::{EVENTS_PER_TRAP, LONGEST_PATH};
 use fusee_manifest::{Manifest, Profile};
 
+use crate::bench::rows::crowd::{NAMES, role};
 use crate::report;
 use crate::system::{self, RunOptions, Workspace};
-
-// The rows belong to the task that measures them.
-#[path = "../../../userland/apps/src/rows.rs"]
-#[allow(dead_code, reason = "the tasks use the rest")]
-mod rows;
-use rows::crowd::{NAMES, role};
 
 /// Sizes of the systems.
 pub const SIZES: [usize; 4] = [10, 40, 100, 400];

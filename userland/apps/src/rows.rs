@@ -27,9 +27,17 @@ pub const KILL_SERVER: u64 = 9;
 pub const REVOKE_1: u64 = 10;
 /// The same with eight copies, held by another task.
 pub const REVOKE_8: u64 = 11;
+/// A call and its reply, through a server that itself calls another.
+pub const NESTED: u64 = 12;
+/// A call and its reply, of a server in the middle of another's request, which it finishes first.
+pub const BUSY: u64 = 13;
+/// A call and its reply under a deadline, which is set and taken back.
+pub const TIMED: u64 = 14;
+/// From a server's late reply to the next instruction of the client, which comes before all others.
+pub const DEFERRED: u64 = 15;
 
 /// What each row is called.
-pub const NAMES: [&str; 12] = [
+pub const NAMES: [&str; 16] = [
     "call + reply round trip, 0 words",
     "call + reply round trip, 4 words",
     "interrupt -> user handler running",
@@ -42,6 +50,10 @@ pub const NAMES: [&str; 12] = [
     "kill, of a server with 3 clients",
     "revoke, 1 copy",
     "revoke, 8 copies",
+    "call + reply through two servers",
+    "call + reply of a busy server",
+    "call + reply with a deadline",
+    "deferred reply -> its client runs",
 ];
 
 /// Samples of each row, but for those that take a life each.
@@ -75,10 +87,25 @@ pub mod role {
     pub const CALLER: u64 = 4;
     /// Keeps the handles it is given, and gives them up when a request brings none.
     pub const KEEPER: u64 = 5;
+    /// Answers each call with what it is answered by another server.
+    pub const FRONT: u64 = 6;
+    /// Hurries somebody to call, in the middle of a request that does not say [`super::HURRIED`].
+    pub const BUSY: u64 = 7;
+    /// Calls the busy one when it is told to, above the client.
+    pub const HURRIED: u64 = 8;
+    /// Keeps one request until the next one comes, and answers the earlier one first.
+    pub const DEFERRING: u64 = 9;
+    /// Whose request that is, above the client.
+    pub const DEFERRED: u64 = 10;
 }
+
+/// First word of a request that comes from a peer, not from the client.
+pub const HURRIED: u64 = 1;
 
 /// Offset in the region `samples` of the instant at which a peer ran.
 pub const STAMP: usize = 0;
+/// The same of the instant from which on it could have.
+pub const SINCE: usize = 8;
 
 /// Registers of the PL031 clock, the device that interrupts on request (Arm DDI 0224C, table 3-1).
 ///

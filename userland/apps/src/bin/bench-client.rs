@@ -4,7 +4,7 @@
 //! ticks. Rows are those of `apps::rows`. What measuring itself costs, the same code with a `nop` in place of the
 //! trap, is subtracted. All samples are logged at the end, so that logging disturbs none.
 //!
-//! Handles: endpoints "server" and "keeper" (call); notifications "event" and "go" (signal) and "lent" (signal,
+//! Handles: endpoints "server", "keeper", "front", "busy" and "later" (call); notifications "event" and "go" (signal) and "lent" (signal,
 //! grant); regions "samples" (shared with the peers), "clock" (a PL031) and "page" (one page, with the right to map);
 //! tasks "victim1" ... (release_job, stop) and "doomed1" ... (stop); "system" (shutdown).
 //!
@@ -15,7 +15,7 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use apps::rows::{self, NAMES, SAMPLES, STAMP, WARM_UP, clock};
+use apps::rows::{self, NAMES, SAMPLES, SINCE, STAMP, WARM_UP, clock};
 use core::hint::black_box;
 use fusee::abi::call::{Call, NEVER};
 use fusee::{
@@ -29,6 +29,9 @@ fusee::entry!(main);
 const PATIENCE: u64 = 1_000_000;
 /// How far ahead the timer row sleeps.
 const SLEEP: Nanoseconds = Nanoseconds(100_000);
+
+/// A deadline that does not come.
+const FAR: Nanoseconds = Nanoseconds(1_000_000_000_000);
 
 /// How long the others take to begin, at most.
 const BEGINNING: Nanoseconds = Nanoseconds(2_000_000);
@@ -45,6 +48,10 @@ fn main() {
     rows[rows::CALL_0 as usize] = call_without_words(server);
     rows[rows::CALL_4 as usize] = call_with_words(server);
     rows[rows::MAP as usize] = map(environment.expect("page"));
+    rows[rows::NESTED as usize] = call_without_words(environment.expect("front"));
+    rows[rows::TIMED as usize] = call_with_a_deadline(server);
+    rows[rows::BUSY as usize] = left_by_a_peer(&environment, "busy");
+    rows[rows::DEFERRED as usize] = left_by_a_peer(&environment, "later");
     rows[rows::REVOKE_1 as usize] = revoked(&environment, 1);
     rows[rows::REVOKE_8 as usize] = revoked(&environment, rows::COPIES);
     rows[rows::TIMER as usize] = timer();
@@ -90,6 +97,24 @@ fn call_with_words(server: Endpoint) -> Samples {
         Err(_) => (false, words),
     };
     less(calls_with_words(trapped), calls_with_words(untrapped_call))
+}
+
+#[inline(never)]
+fn call_with_a_deadline(server: Endpoint) -> Samples {
+    let deadline = now().now + FAR;
+    less(calls(|| server.call([0; 6], deadline).is_ok()), calls(|| untrapped_call([0; 6]).0))
+}
+
+/// What happens among peers while the client calls one of them.
+#[inline(never)]
+fn left_by_a_peer(environment: &Environment, name: &str) -> Samples {
+    let server = environment.expect::<Endpoint>(name);
+    let samples = environment.expect::<Region>("samples").shared();
+    let took = samples_of(|| {
+        server.call([0; 6], Instant::NEVER).expect("the peer answers");
+        samples.read_u64(STAMP) - samples.read_u64(SINCE)
+    });
+    less(took, calls(|| untrapped_call([0; 6]).0))
 }
 
 #[inline(always)]

@@ -8,12 +8,17 @@
 //! | 3, mute     | endpoint "server" (receive)                                                          |
 //! | 4, caller   | endpoint "server" (call)                                                             |
 //! | 5, keeper   | endpoint "keeper" (receive)                                                          |
+//! | 6, front    | endpoints "front" (receive) and "server" (call)                                      |
+//! | 7, busy     | endpoint "busy" (receive), notification "hurry" (signal)                             |
+//! | 8, hurried  | endpoint "busy" (call), notification "hurry" (wait), region "samples"                |
+//! | 9, deferring | endpoint "later" (receive), region "samples"                                        |
+//! | 10, deferred | endpoint "later" (call), region "samples"                                           |
 //!
 //! A peer reads the counter first thing when it runs and leaves what it read for the client.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use apps::rows::{self, INTERRUPTED, STAMP, clock, role};
+use apps::rows::{self, INTERRUPTED, SINCE, STAMP, clock, role};
 use fusee::{
     Endpoint, Environment, Instant, Interrupt, Notification, Region, Server, counter, environment, give_up, next_job,
     yield_now,
@@ -34,6 +39,22 @@ fn main() {
             // Whichever of the two is stopped: nobody answers.
             let _ = environment.expect::<Endpoint>("server").call([0; 6], Instant::NEVER);
         }
+        role::FRONT => {
+            let server = environment.expect::<Endpoint>("server");
+            Server::new(environment.expect("front")).run(|_, words| server.call(words, Instant::NEVER).unwrap_or(words))
+        }
+        role::BUSY => {
+            let hurry = environment.expect::<Notification>("hurry");
+            Server::new(environment.expect("busy")).run(|_, words| {
+                if words[0] != rows::HURRIED {
+                    hurry.signal(1).expect("the busy one may signal");
+                }
+                words
+            })
+        }
+        role::HURRIED => call_in_a_hurry(&environment),
+        role::DEFERRING => defer(&environment),
+        role::DEFERRED => wait_for_replies(&environment),
         role::KEEPER => keep(Server::new(environment.expect("keeper"))),
         unknown => panic!("there is no role {unknown}"),
     }
@@ -78,6 +99,47 @@ fn keep(mut server: Server) {
             }
         }
         request = server.reply_receive(request.token, [0; 6], Instant::NEVER).expect("the client waits");
+    }
+}
+
+fn call_in_a_hurry(environment: &Environment) {
+    let hurry = environment.expect::<Notification>("hurry");
+    let busy = environment.expect::<Endpoint>("busy");
+    let samples = environment.expect::<Region>("samples").shared();
+    loop {
+        hurry.wait(Instant::NEVER).expect("the hurried one may wait");
+        let since = counter();
+        let result = busy.call([rows::HURRIED, 0, 0, 0, 0, 0], Instant::NEVER);
+        let stamp = counter();
+        result.expect("the busy one answers");
+        samples.write_u64(SINCE, since);
+        samples.write_u64(STAMP, stamp);
+    }
+}
+
+fn wait_for_replies(environment: &Environment) {
+    let later = environment.expect::<Endpoint>("later");
+    let samples = environment.expect::<Region>("samples").shared();
+    loop {
+        let result = later.call([rows::HURRIED, 0, 0, 0, 0, 0], Instant::NEVER);
+        let stamp = counter();
+        result.expect("the reply comes at last");
+        samples.write_u64(STAMP, stamp);
+    }
+}
+
+/// Answers the client once the other has been answered, and has called again.
+fn defer(environment: &Environment) {
+    let mut server = Server::new(environment.expect("later"));
+    let samples = environment.expect::<Region>("samples").shared();
+    let mut kept = server.receive(Instant::NEVER).expect("the other calls first");
+    loop {
+        let request = server.receive(Instant::NEVER).expect("the client calls");
+        samples.write_u64(SINCE, counter());
+        let next = server.reply_receive(kept.token, kept.words, Instant::NEVER).expect("the other calls again");
+        kept = next;
+        let reply = server.reply(request.token, request.words).expect("the client waits");
+        assert!(reply.is_none(), "a request of nobody");
     }
 }
 

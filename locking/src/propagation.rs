@@ -72,6 +72,8 @@ pub struct Node<K> {
     below: [u16; CHAIN_MAX],
     /// Its heaps of donors.
     heaps: [Link; HEAPS],
+    /// The clusters whose heaps are not empty, one bit each.
+    offers: u8,
 }
 
 impl<K: Copy> Node<K> {
@@ -92,7 +94,21 @@ impl<K: Copy> Node<K> {
             key,
             below: [0; CHAIN_MAX],
             heaps: [0; HEAPS],
+            offers: 0,
         }
+    }
+
+    fn set_root(&mut self, heap: usize, root: Link) {
+        self.heaps[heap % HEAPS] = root;
+        if heap < CLUSTERS {
+            self.offers = self.offers & !(1 << heap) | u8::from(root != 0) << heap;
+        }
+    }
+
+    /// The first donor of the lowest cluster in which one makes an offer.
+    fn lowest_root(&self) -> Option<Link> {
+        let heap = self.offers.trailing_zeros() as usize;
+        if heap < CLUSTERS { Some(self.heaps[heap]) } else { None }
     }
 
     /// The reservation the thread has chosen.
@@ -192,10 +208,8 @@ pub fn choose<G: Graph>(graph: &G, thread: u16) -> Option<u16> {
     };
     let served = node.serving().and_then(|client| graph.node(client).chosen());
     let lent = Some(node.lent_by).filter(|lent_by| *lent_by != 0);
-    let root = lent
-        .or_else(|| served.and_then(heap_of))
-        .or_else(|| own.and_then(heap_of))
-        .or_else(|| node.heaps[..CLUSTERS].iter().copied().find(|root| *root != 0));
+    let root =
+        lent.or_else(|| served.and_then(heap_of)).or_else(|| own.and_then(heap_of)).or_else(|| node.lowest_root());
     let Some(lent) = root.and_then(|root| graph.node(root - 1).chosen()) else { return own };
     match own {
         Some(own) if graph.cluster(own) == graph.cluster(lent) && graph.key(own) <= graph.key(lent) => Some(own),
@@ -208,10 +222,10 @@ pub fn choose<G: Graph>(graph: &G, thread: u16) -> Option<u16> {
 pub fn has_foreign_donors<G: Graph>(graph: &G, thread: u16) -> bool {
     let node = graph.node(thread);
     let Some(chosen) = node.chosen() else { return false };
-    let home = usize::from(graph.cluster(chosen));
+    let home = graph.cluster(chosen);
     let lent = node.lent_by.checked_sub(1).and_then(|donor| graph.node(donor).chosen());
-    lent.is_some_and(|lent| usize::from(graph.cluster(lent)) != home)
-        || node.heaps[..CLUSTERS].iter().enumerate().any(|(cluster, root)| *root != 0 && cluster != home)
+    lent.is_some_and(|lent| graph.cluster(lent) != home)
+        || 1u8.checked_shl(home.into()).is_some_and(|home| node.offers & !home != 0)
 }
 
 /// Whether `waiter` may wait for `target`: to be asked before anything changes.
@@ -402,30 +416,30 @@ fn enter<G: Graph>(graph: &mut G, donor: u16, target: u16) {
         }
     }
     let root = merge(graph, root, donor + 1);
-    graph.node_mut(target).heaps[heap] = root;
+    graph.node_mut(target).set_root(heap, root);
 }
 
 /// Takes `donor` out of its heap of `target`.
 fn leave<G: Graph>(graph: &mut G, donor: u16, target: u16) {
-    let node = *graph.node(donor);
-    let rest = merge(graph, node.left, node.right);
-    let links = graph.node_mut(donor);
-    (links.left, links.right, links.above) = (0, 0, 0);
+    let node = graph.node_mut(donor);
+    let (left, right, above, heap) = (node.left, node.right, node.above, usize::from(node.heap));
+    (node.left, node.right, node.above) = (0, 0, 0);
+    let rest = merge(graph, left, right);
     if rest != 0 {
-        graph.node_mut(rest - 1).above = node.above;
+        graph.node_mut(rest - 1).above = above;
     }
-    if node.above == 0 {
-        graph.node_mut(target).heaps[usize::from(node.heap)] = rest;
+    if above == 0 {
+        graph.node_mut(target).set_root(heap, rest);
         return;
     }
-    let above = graph.node_mut(node.above - 1);
+    let mut at = above;
+    let above = graph.node_mut(at - 1);
     if above.left == donor + 1 {
         above.left = rest;
     } else {
         above.right = rest;
     }
     // Ranks change on the way up for no more steps than there are ranks.
-    let mut at = node.above;
     while at != 0 && lean(graph, at) {
         at = graph.node(at - 1).above;
     }
@@ -466,7 +480,7 @@ fn merge<G: Graph>(graph: &mut G, one: Link, other: Link) -> Link {
 
 /// Puts the child of the higher rank to the left; says whether the rank of `at` changed.
 fn lean<G: Graph>(graph: &mut G, at: Link) -> bool {
-    let node = *graph.node(at - 1);
+    let node = graph.node(at - 1);
     let rank = |child: Link| if child == 0 { 0 } else { graph.node(child - 1).rank };
     let (left, right) = (rank(node.left), rank(node.right));
     let node = graph.node_mut(at - 1);

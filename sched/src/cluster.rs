@@ -90,6 +90,13 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
         self.ready.first().map(|entry| entry.1)
     }
 
+    /// Its key.
+    #[must_use]
+    #[inline]
+    pub fn first_ready_key(&self) -> Option<Key> {
+        self.ready.first().map(|entry| entry.0)
+    }
+
     /// Adds `id`, which must be absent. Returns the CPU whose link changed, if one did.
     ///
     /// Where several CPUs are free the choice is free too: `preferred` is taken if it is one of them.
@@ -100,10 +107,8 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
                 self.link(cpu, id, key);
                 Some(cpu)
             }
-            Some((cpu, Some((latest, displaced)))) if key < latest => {
-                self.places[usize::from(displaced)] = READY;
-                self.ready.insert(displaced, latest);
-                self.link(cpu, id, key);
+            Some((cpu, Some((latest, _)))) if key < latest => {
+                self.displace(cpu, id, key);
                 Some(cpu)
             }
             _ => {
@@ -112,6 +117,33 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
                 None
             }
         }
+    }
+
+    /// Whether [`Cluster::insert`] would link a reservation with this key to `cpu`.
+    #[must_use]
+    #[inline(always)]
+    pub fn would_take(&self, cpu: CpuId, key: Key, preferred: Option<CpuId>) -> bool {
+        if self.cpus == CpuSet::only(cpu) {
+            // No choice, and no need to look at all CPUs.
+            let link = &self.links[cpu.index()];
+            return link.id_plus_one == 0 || key < link.key;
+        }
+        match self.victim(preferred) {
+            Some((victim, content)) => victim == cpu && content.is_none_or(|(latest, _)| key < latest),
+            None => false,
+        }
+    }
+
+    /// Adds `id`, which must be absent, in place of what is linked to `cpu`, if anything is: what [`Cluster::insert`] does
+    /// if it [would](Cluster::would_take).
+    #[inline(always)]
+    pub fn displace(&mut self, cpu: CpuId, id: u16, key: Key) {
+        let Link { key: latest, id_plus_one } = self.links[cpu.index()];
+        if let Some(displaced) = id_plus_one.checked_sub(1) {
+            self.places[usize::from(displaced)] = READY;
+            self.ready.insert(displaced, latest);
+        }
+        self.link(cpu, id, key);
     }
 
     /// Takes `id` out. Returns the CPU whose link changed, if one did.

@@ -48,6 +48,13 @@ impl<const N: usize> Queue<N> {
         if self.length == 0 { None } else { self.entries.first().map(|entry| (entry.key, entry.id)) }
     }
 
+    /// Whether the entry after the earliest one has a key no later than this.
+    #[must_use]
+    #[inline]
+    pub fn second_is_until(&self, key: Key) -> bool {
+        (1..3.min(usize::from(self.length))).any(|at| self.entries[at].key <= key)
+    }
+
     /// Whether `id` is queued.
     #[must_use]
     #[inline]

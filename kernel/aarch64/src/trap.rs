@@ -4,7 +4,7 @@ use core::arch::asm;
 use core::ptr;
 
 use fusee_kernel_core::id::ThreadId;
-use fusee_kernel_core::{Entry, Kernel, Outcome, Trap};
+use fusee_kernel_core::{CpuId, Entry, Kernel, Outcome, Trap};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::cpu::Cpu;
@@ -22,6 +22,9 @@ pub struct State {
 
 /// The one kernel. All zero, so that it lies in .bss until boot fills it in place.
 pub static STATE: TicketLock<State> = TicketLock::new(State { kernel: Kernel::EMPTY, board: Board::EMPTY });
+
+/// How a trap is handled: with a try at the short ways, which are inlined, or without.
+type Handler = fn(&mut Kernel, &mut Board, CpuId, Entry) -> Outcome;
 
 /// Where a CPU goes after a trap.
 #[must_use]
@@ -77,7 +80,7 @@ fn late_syscall(cpu: &mut Cpu, ticket: Ticket<'_, State>) -> *mut Frame {
 /// `svc` the long way round.
 #[inline(never)]
 fn long_syscall(cpu: &mut Cpu, guard: Guard<'_, State>) -> *mut Frame {
-    match decide(cpu, guard, Entry { trap: Trap::Syscall, at: None, waited: Nanoseconds::ZERO }) {
+    match decide(cpu, guard, Entry { trap: Trap::Syscall, at: None, waited: Nanoseconds::ZERO }, Kernel::trap) {
         Next::Same => ptr::null_mut(),
         Next::Other(frame) => frame,
         Next::Idle => idle(cpu),
@@ -95,7 +98,7 @@ fn switch_with_float(cpu: &mut Cpu, guard: Guard<'_, State>, thread: ThreadId) -
 /// An interrupt. Null: go on with the thread it interrupted.
 #[unsafe(export_name = "fusee_interrupt")]
 extern "C" fn interrupt(cpu: &mut Cpu) -> *mut Frame {
-    match take_interrupt(cpu) {
+    match take_interrupt(cpu, Kernel::trap) {
         Next::Same => ptr::null_mut(),
         Next::Other(frame) => frame,
         Next::Idle => idle(cpu),
@@ -105,7 +108,7 @@ extern "C" fn interrupt(cpu: &mut Cpu) -> *mut Frame {
 /// Any other exception from EL0, told by its syndrome. Null as above.
 #[unsafe(export_name = "fusee_fault")]
 extern "C" fn fault(cpu: &mut Cpu, syndrome: u64) -> *mut Frame {
-    match enter(cpu, Trap::Fault(fault::decode(syndrome)), None) {
+    match enter(cpu, Trap::Fault(fault::decode(syndrome)), None, Kernel::long_trap) {
         Next::Same => ptr::null_mut(),
         Next::Other(frame) => frame,
         Next::Idle => idle(cpu),
@@ -120,11 +123,11 @@ extern "C" fn float(cpu: &mut Cpu) {
 
 /// Looks at what the interrupt controller has, and handles it.
 #[inline(always)]
-fn take_interrupt(cpu: &mut Cpu) -> Next {
+fn take_interrupt(cpu: &mut Cpu, handle: Handler) -> Next {
     let at = clock::now();
     let number = fusee_bsp::gic::acknowledge();
     let next = match interrupts::cause(number) {
-        Cause::Trap(trap) => enter(cpu, trap, Some(at)),
+        Cause::Trap(trap) => enter(cpu, trap, Some(at), handle),
         Cause::Nothing => return Next::Same,
         Cause::Unknown => {
             interrupts::refuse(number);
@@ -137,16 +140,16 @@ fn take_interrupt(cpu: &mut Cpu) -> Next {
 
 /// One trap through the kernel, and everything its outcome asks for.
 #[inline(always)]
-fn enter(cpu: &mut Cpu, trap: Trap, at: Option<Instant>) -> Next {
+fn enter(cpu: &mut Cpu, trap: Trap, at: Option<Instant>, handle: Handler) -> Next {
     let (guard, waited) = STATE.lock();
-    decide(cpu, guard, Entry { trap, at, waited })
+    decide(cpu, guard, Entry { trap, at, waited }, handle)
 }
 
 /// The same, with the lock already held.
 #[inline(always)]
-fn decide(cpu: &mut Cpu, mut guard: Guard<'_, State>, entry: Entry) -> Next {
+fn decide(cpu: &mut Cpu, mut guard: Guard<'_, State>, entry: Entry, handle: Handler) -> Next {
     let state = &mut *guard;
-    let outcome = state.kernel.trap(&mut state.board, cpu.id, entry);
+    let outcome = handle(&mut state.kernel, &mut state.board, cpu.id, entry);
     check(&state.kernel);
     let same = cpu.runs(outcome.run);
     if !same {
@@ -197,7 +200,7 @@ fn idle(cpu: &mut Cpu) -> *mut Frame {
         // SAFETY: `wfi` waits; it changes no state. Not `nomem`: everything stored before it must be.
         unsafe { asm!("dsb sy", "wfi", options(nostack, preserves_flags)) };
         // "The same" is to go on sleeping here.
-        if let Next::Other(frame) = take_interrupt(cpu) {
+        if let Next::Other(frame) = take_interrupt(cpu, Kernel::trap) {
             return frame;
         }
     }

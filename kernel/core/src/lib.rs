@@ -43,6 +43,7 @@ pub mod machine;
 pub mod object;
 mod quick;
 mod schedule;
+mod switch;
 
 use fusee_sched::time::{Instant, Nanoseconds};
 
@@ -235,8 +236,18 @@ impl Kernel {
         }
     }
 
-    /// Handles one trap taken on `cpu`; the caller applies the outcome.
+    /// Handles one trap taken on `cpu`, shortly if that can be; the caller applies the outcome.
+    #[inline(always)]
     pub fn trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Outcome {
+        match self.short_trap(machine, cpu, &entry) {
+            Some(outcome) => outcome,
+            None => self.long_trap(machine, cpu, entry),
+        }
+    }
+
+    /// The same by the long way round, which can do everything, and which the short ways are compared with.
+    #[inline(never)]
+    pub fn long_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Outcome {
         if M::TRACE {
             self.here = cpu;
         }

@@ -35,10 +35,10 @@ mod set {
     pub const CLUSTERS: usize = 2;
     pub const THREADS: usize = 4;
     pub const ENDPOINTS: usize = 2;
-    pub const NOTIFICATIONS: usize = 3;
+    pub const NOTIFICATIONS: usize = 4;
     pub const ENGINES: usize = 2;
     pub const ENGINE_USERS: usize = 4;
-    pub const INTERRUPTS: usize = 1;
+    pub const INTERRUPTS: usize = 2;
     pub const REGIONS: usize = 1;
     pub const HANDLES: usize = 6;
     pub const DERIVATIONS: usize = 4;

@@ -85,7 +85,7 @@ pub struct Job {
 }
 
 /// What a thread has done so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Statistics {
     /// Jobs completed.
     pub jobs: u32,
@@ -301,7 +301,7 @@ pub enum Overrun {
 }
 
 /// A budget, its key, and who runs on it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Reservation {
     /// The thread it belongs to.
     pub home: Option<ThreadId>,
@@ -500,6 +500,14 @@ pub struct ClusterObject {
 }
 
 impl ClusterObject {
+    /// When the next of the events comes that `cpu` must watch; `NEVER` if it watches none.
+    #[must_use]
+    #[inline(always)]
+    pub fn next_event(&self, cpu: CpuId) -> Instant {
+        let at = |queue: &Queue<THREADS>| queue.first().map_or(Instant::NEVER, |(key, _)| key.instant());
+        if self.timekeeper == cpu { at(&self.events).min(at(&self.timeouts)) } else { Instant::NEVER }
+    }
+
     /// No CPUs.
     pub const EMPTY: ClusterObject =
         ClusterObject { schedule: Cluster::EMPTY, events: Queue::EMPTY, timeouts: Queue::EMPTY, timekeeper: CpuId(0) };
@@ -517,7 +525,7 @@ pub enum Payer {
 }
 
 /// One CPU.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Cpu {
     /// In service.
     pub entered: bool,

@@ -377,12 +377,7 @@ impl Kernel {
             None => (Payer::Idle, Instant::NEVER),
         };
         if let Some(cluster) = self.cpus[cpu.index()].cluster {
-            let object = &self.clusters[cluster];
-            if object.timekeeper == cpu {
-                for queue in [object.events.first(), object.timeouts.first()] {
-                    next = next.min(queue.map_or(Instant::NEVER, |(key, _)| key.instant()));
-                }
-            }
+            next = next.min(self.clusters[cluster].next_event(cpu));
         }
         let state = &mut self.cpus[cpu.index()];
         state.payer = payer;

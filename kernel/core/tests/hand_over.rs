@@ -5,7 +5,7 @@
 
 mod model;
 
-use model::Step::{Call, CallFor, Exit, NextJob, Serve, Signal, Sleep, Stop, Wait, WaitFor, Yield};
+use model::Step::{Acknowledge, Call, CallFor, Exit, NextJob, Serve, Signal, Sleep, Stop, Wait, WaitFor, Yield};
 use model::{Fault, Model, PASSIVE, Step, background, periodic, real_time};
 
 /// Deadlines of three tasks, in every order.
@@ -118,6 +118,38 @@ fn who_will_signal_runs_on_the_budget_of_who_waits() {
             .task("server", 0, PASSIVE, &[Serve("s"), Signal("a"), Wait("m")]);
         model.bound = vec![("a", "server")];
         holds(&model);
+    }
+}
+
+#[test]
+fn bottom_halves_run_at_the_priority_of_who_waits_for_them() {
+    for deadlines in ORDERS {
+        let [a, b, c] = deadlines.map(real_time);
+        let mut model = Model::new(format!("interrupt, 2 CPUs, driver, waiter, bystander, keys {deadlines:?}"), &[2])
+            .task("waiter", 0, a.clone(), &[Wait("done"), Wait("n"), Stop("driver")])
+            .task("bystander", 0, b.clone(), &[Signal("n"), Wait("m"), Yield])
+            .task("driver", 0, c.clone(), &[Wait("event"), Acknowledge("line"), Signal("done"), Signal("m")]);
+        (model.bound, model.lines) = (vec![("done", "driver")], vec![("line", "event", 0)]);
+        holds(&model);
+        let mut model = Model::new(format!("interrupts, 1 CPU, 2 drivers, keys {deadlines:?}"), &[1])
+            .task("one", 0, a, &[Wait("first"), Acknowledge("line"), Signal("n"), Sleep(1)])
+            .task("other", 0, b, &[Wait("second"), Acknowledge("other_line"), Sleep(1), Exit])
+            .task("low", 0, c, &[Wait("n"), Yield]);
+        model.lines = vec![("line", "first", 0), ("other_line", "second", 0)];
+        holds(&model.ticks(2));
+    }
+}
+
+/// On one CPU most switches are short: timers, signals, waits and turns, in every order, each compared with the long way.
+#[test]
+fn a_short_switch_does_what_the_long_way_does() {
+    for slices in [1, 3] {
+        let model = Model::new(format!("short switches, 1 CPU, 4 threads, slices of {slices}"), &[1])
+            .task("high", 0, periodic(3, 1, 3), &[NextJob, Wait("n"), Sleep(1), Signal("m")])
+            .task("low", 0, real_time(9), &[Wait("m"), Signal("n"), Sleep(2)])
+            .task("one", 0, background(slices), &[Yield, Signal("n"), Wait("m")])
+            .task("other", 0, background(slices), &[Yield, Signal("m"), WaitFor("n", 1)]);
+        holds(&Model { late: 1, ..model.ticks(3) });
     }
 }
 

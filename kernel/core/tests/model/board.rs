@@ -7,7 +7,7 @@ use fusee_abi::Error;
 use fusee_abi::call::{Call, DEADLINE, FIRST_WORD, MESSAGE_WORDS, NEVER, NUMBER, TOKEN};
 use fusee_abi::trace::Record;
 use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ReservationId, ThreadId};
-use fusee_kernel_core::limits::{CPUS, THREADS};
+use fusee_kernel_core::limits::{CPUS, INTERRUPTS, THREADS};
 use fusee_kernel_core::object::{self, Payer};
 use fusee_kernel_core::{CpuId, CpuSet, Entry, Kernel, Machine, Outcome, Registers, Trap};
 use fusee_sched::time::{Instant, Nanoseconds};
@@ -28,6 +28,8 @@ pub enum Action {
     Look(CpuId),
     /// A CPU's timer fires.
     Timer(CpuId),
+    /// A line fires.
+    Interrupt(CpuId, InterruptId),
     /// The task that a CPU executes makes this call of its alphabet.
     Call(CpuId, usize),
     /// Time passes.
@@ -68,6 +70,10 @@ pub struct Board {
     /// A thread whose registers the kernel touched while another CPU executed it.
     touched: Option<ThreadId>,
     failed: bool,
+    /// Lines that may fire.
+    enabled: [bool; INTERRUPTS],
+    /// Hash of what the trap has traced.
+    traced: u64,
 }
 
 /// A state: what an action leads from and to.
@@ -84,8 +90,16 @@ impl State {
         kernel.boot(&system.packed.system()).unwrap_or_else(|error| panic!("{error:?}"));
         let cpu = BoardCpu { entered: false, executes: None, timer: Instant::NEVER, kicked: false };
         let registers = [Registers::EMPTY; THREADS];
-        let board =
-            Board { now: Instant::ZERO, here: CpuId(0), cpus: [cpu; CPUS], registers, touched: None, failed: false };
+        let board = Board {
+            now: Instant::ZERO,
+            here: CpuId(0),
+            cpus: [cpu; CPUS],
+            registers,
+            touched: None,
+            failed: false,
+            enabled: [false; INTERRUPTS],
+            traced: 0,
+        };
         State { kernel, board }
     }
 
@@ -123,6 +137,15 @@ impl State {
                 actions.push(Action::Fail(cpu));
             }
         }
+        for (number, (_, _, cluster)) in system.model.lines.iter().enumerate() {
+            let cpu = CpuId(system.model.clusters[..*cluster].iter().sum());
+            if let Some(line) = InterruptId::new(number)
+                && board.enabled[number]
+                && board.cpus[cpu.index()].entered
+            {
+                actions.push(Action::Interrupt(cpu, line));
+            }
+        }
         let on_time = |cpu: &BoardCpu| cpu.timer.0.saturating_add(system.model.late * TICK) > board.now.0;
         if board.now.0 < system.model.ticks * TICK && board.cpus.iter().all(on_time) {
             actions.push(Action::Tick);
@@ -151,6 +174,7 @@ impl State {
                 self.board.cpus[cpu.index()].timer = Instant::NEVER;
                 self.trap(cpu, Trap::Timer)?;
             }
+            Action::Interrupt(cpu, line) => self.trap(cpu, Trap::Interrupt(line))?,
             Action::Call(cpu, call) => self.call(system, cpu, call)?,
             Action::Tick => self.board.now += Nanoseconds(TICK),
             Action::Fail(cpu) => self.fail(system, cpu)?,
@@ -173,10 +197,36 @@ impl State {
     fn trap(&mut self, cpu: CpuId, trap: Trap) -> Result<(), String> {
         let at = (trap != Trap::Syscall).then_some(self.board.now);
         self.board.here = cpu;
-        let (kernel, board) = (&mut self.kernel, &mut self.board);
+        self.board.traced = 0;
         let entry = Entry { trap, at, waited: Nanoseconds::ZERO };
-        let outcome = catch_unwind(AssertUnwindSafe(|| kernel.trap(board, cpu, entry)));
-        self.apply(cpu, outcome.map_err(|_| "the kernel panicked")?)
+        let mut long = self.clone();
+        let by = |state: &mut State, trap: fn(&mut Kernel, &mut Board, CpuId, Entry) -> Outcome| {
+            let (kernel, board) = (&mut state.kernel, &mut state.board);
+            catch_unwind(AssertUnwindSafe(|| trap(kernel, board, cpu, entry))).map_err(|_| "the kernel panicked")
+        };
+        let outcome = by(self, Kernel::trap)?;
+        if outcome != by(&mut long, Kernel::long_trap)? || !self.is_exactly(&long) {
+            return Err("a short switch did not do what the long way does".into());
+        }
+        self.apply(cpu, outcome)
+    }
+
+    /// Whether this is `other` in all that the kernel decides by or counts.
+    fn is_exactly(&self, other: &State) -> bool {
+        let hash = |state: &State| {
+            let mut hasher = Pair::new();
+            state.kernel.hash_state(state.board.now, &mut hasher);
+            hasher.0
+        };
+        let reservations = (0..THREADS).filter_map(ReservationId::new);
+        let threads = (0..THREADS).filter_map(ThreadId::new);
+        hash(self) == hash(other)
+            && self.board.registers == other.board.registers
+            && self.board.enabled == other.board.enabled
+            && self.board.traced == other.board.traced
+            && self.kernel.cpus().all(|cpu| self.kernel.cpu(cpu) == other.kernel.cpu(cpu))
+            && { reservations }.all(|one| self.kernel.reservation(one) == other.kernel.reservation(one))
+            && { threads }.all(|one| self.kernel.thread(one).statistics == other.kernel.thread(one).statistics)
     }
 
     fn call(&mut self, system: &System, cpu: CpuId, call: usize) -> Result<(), String> {
@@ -241,6 +291,7 @@ impl State {
             Step::Sleep(ticks) => (Call::SleepUntil, until(ticks)),
             Step::Exit => (Call::Exit, NEVER),
             Step::Stop(_) => (Call::Stop, NEVER),
+            Step::Acknowledge(_) => (Call::InterruptAck, NEVER),
         };
         let general = &mut self.board.registers[thread.index()].general;
         general[0] = handle;
@@ -414,6 +465,7 @@ impl State {
         let mut hasher = Pair::new();
         self.kernel.hash_state(self.board.now, &mut hasher);
         hasher.write_u8(u8::from(self.board.failed));
+        self.board.enabled.iter().for_each(|enabled| hasher.write_u8(u8::from(*enabled)));
         for cpu in self.kernel.cpus() {
             let state = &self.board.cpus[cpu.index()];
             hasher.write_u8(u8::from(state.entered) | u8::from(state.kicked) << 1);
@@ -445,6 +497,7 @@ impl State {
                 let thread = self.board.cpus[cpu.index()].executes.map_or(0, ThreadId::index);
                 format!("{}: {:?}", at(cpu), system.model.tasks[thread].alphabet[call])
             }
+            Action::Interrupt(cpu, line) => format!("{}: {} fires", at(cpu), system.model.lines[line.index()].0),
             Action::Tick => "a tick passes".into(),
             Action::Fail(cpu) => format!("{}: the machine fails: {:?}", at(cpu), system.model.fault),
         }
@@ -466,7 +519,7 @@ impl State {
 }
 
 impl Machine for Board {
-    const TRACE: bool = false;
+    const TRACE: bool = true;
 
     fn now(&mut self) -> Instant {
         self.now
@@ -492,9 +545,18 @@ impl Machine for Board {
 
     fn close_space(&mut self, _thread: ThreadId) {}
 
-    fn set_interrupt_enabled(&mut self, _interrupt: InterruptId, _enabled: bool) {}
+    fn set_interrupt_enabled(&mut self, interrupt: InterruptId, enabled: bool) {
+        self.enabled[interrupt.index()] = enabled;
+    }
 
-    fn trace(&mut self, _record: Record) {}
+    fn trace(&mut self, record: Record) {
+        let mut hasher = Pair([self.traced, 0]);
+        let Record { time, event, cpu, thread, job, object, value } = record;
+        for word in [time, event.into(), cpu.into(), thread.into(), job.into(), object.into(), value.into()] {
+            hasher.write_u64(word);
+        }
+        self.traced = hasher.finish();
+    }
 
     fn shutdown(&mut self, _code: u32) {}
 }

@@ -15,7 +15,8 @@
 //! 3. No two CPUs run at the expense of one reservation.
 //! 4. `Kernel::check`; a CPU's timer is set to what the kernel believes; a client gets the reply to its own request.
 //! 5. A dead thread is put on no CPU, and what it still calls changes nothing for anybody else.
-//! 6. A short path does what the long way round would have done, but for the CPUs that threads are linked to.
+//! 6. A short path does what the long way round would have done: a quick call but for the CPUs that threads are linked
+//!    to, a switch to the last nanosecond.
 //!
 //! Whenever no kick is on its way:
 //!
@@ -38,7 +39,7 @@
 //! # What it misses
 //!
 //! A trap is one step here; on a board the lock makes it so. Kernel paths take no time, which passes in whole ticks. A
-//! difference that `Kernel::hash_state` forgets, two states merge over. Engines and device interrupts are not here yet.
+//! difference that `Kernel::hash_state` forgets, two states merge over. Engines are not here yet.
 // Each file of tests compiles this for itself, and uses its share.
 #![allow(dead_code)]
 
@@ -82,6 +83,8 @@ pub enum Step {
     Exit,
     /// `stop` a task.
     Stop(&'static str),
+    /// `interrupt_ack` of a line.
+    Acknowledge(&'static str),
 }
 
 impl Step {
@@ -93,6 +96,7 @@ impl Step {
             Step::Call(name) | Step::CallFor(name, _) => (name, "endpoint", "call"),
             Step::Serve(name) => (name, "endpoint", "receive"),
             Step::Stop(name) => (name, "task", "stop"),
+            Step::Acknowledge(name) => (name, "interrupt", "acknowledge"),
             _ => return None,
         })
     }
@@ -140,6 +144,9 @@ pub struct Model {
     pub tasks: Vec<Task>,
     /// Notifications whose waiters donate, and the task they donate to.
     pub bound: Vec<(&'static str, &'static str)>,
+    /// Interrupts, each with the notification it signals and the cluster whose first CPU takes it. A line that is enabled
+    /// may fire at any time.
+    pub lines: Vec<(&'static str, &'static str, usize)>,
     /// How many ticks pass at most; with zero time stands still.
     pub ticks: u64,
     /// How many ticks late a timer may fire.
@@ -152,7 +159,8 @@ impl Model {
     /// A model of these clusters, without tasks, in which time stands still.
     pub fn new(name: impl Into<String>, clusters: &[u8]) -> Model {
         let clusters = clusters.to_vec();
-        Model { name: name.into(), clusters, tasks: Vec::new(), bound: Vec::new(), ticks: 0, late: 0, fault: None }
+        let (tasks, bound, lines) = (Vec::new(), Vec::new(), Vec::new());
+        Model { name: name.into(), clusters, tasks, bound, lines, ticks: 0, late: 0, fault: None }
     }
 
     /// Adds a task.
@@ -208,6 +216,10 @@ impl System {
             if let Some(task) = bound {
                 let _ = writeln!(text, "bound = \"{}\"", model.tasks[task.index()].name);
             }
+        }
+        for (number, (name, notification, cluster)) in model.lines.iter().enumerate() {
+            let _ = writeln!(text, "[interrupts.{name}]\nline = {}\nedge = true", 112 + number);
+            let _ = writeln!(text, "notification = \"{notification}\"\ncluster = \"c{cluster}\"");
         }
         let manifest = Manifest::parse(Path::new(&model.name), &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let options = PackOptions { cpu_stride: 1, managed: None };

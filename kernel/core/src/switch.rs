@@ -1,0 +1,366 @@
+//! The short way from one thread to another: an event lets a thread preempt the one that runs, or that one steps back
+//! for the next.
+//!
+//! Each function here either does exactly what the long way round ([`Kernel::long_trap`]) would do, record for record and
+//! nanosecond for nanosecond, or declines and has changed nothing. What they have in common: one CPU and two
+//! threads are concerned, or one and an idle CPU; each thread runs on its own reservation, nobody waits for either, and no
+//! link of another CPU changes.
+//!
+//! Declined is everything else: budgets that are used up, deadlines on waiting, boosts, a thread or a reservation that
+//! another CPU still has.
+
+use fusee_abi::call::{Call, DEADLINE, NEVER, NUMBER, rights};
+use fusee_abi::trace::Event;
+use fusee_sched::cpu::{CpuId, CpuSet};
+use fusee_sched::key::{Class, Key};
+use fusee_sched::time::{Instant, Nanoseconds};
+
+use crate::id::{ClusterId, InterruptId, NotificationId, ReservationId, ThreadId};
+use crate::object::{Cpu, Object, Payer, State};
+use crate::{Entry, Kernel, Machine, Outcome, Trap};
+
+/// What runs on a CPU whose plan is in force.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    thread: ThreadId,
+    reservation: ReservationId,
+    cluster: ClusterId,
+}
+
+/// A CPU whose plan is in force.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Busy(Running),
+    Idle(ClusterId),
+}
+
+impl Kernel {
+    /// Handles the trap if it can be handled shortly. `None`: nothing has happened.
+    #[inline(always)]
+    pub(crate) fn short_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: &Entry) -> Option<Outcome> {
+        if M::TRACE {
+            self.here = cpu;
+        }
+        match (entry.trap, entry.at) {
+            (Trap::Syscall, None) if entry.waited == Nanoseconds::ZERO => self.short_call(machine, cpu),
+            (Trap::Interrupt(interrupt), Some(at)) => self.short_interrupt(machine, cpu, interrupt, at),
+            (Trap::Timer, Some(at)) => self.short_timeout(machine, cpu, at),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn short_call<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<Outcome> {
+        let thread = self.cpus.get(cpu.index())?.current?;
+        let number = machine.registers(thread).general[NUMBER];
+        if number != Call::Signal as u64 && number != Call::Wait as u64 && number != Call::Yield as u64 {
+            return None;
+        }
+        let Place::Busy(running) = self.place(cpu)? else { return None };
+        if number == Call::Signal as u64 {
+            self.short_signal(machine, cpu, running)
+        } else if number == Call::Wait as u64 {
+            self.short_wait(machine, cpu, running)
+        } else {
+            self.short_yield(machine, cpu, running)
+        }
+    }
+
+    //--- What happens --------------------------------------------------------------------------------------
+
+    /// `signal`, where nobody waits or the waiter preempts the caller.
+    #[inline(always)]
+    fn short_signal<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, running: Running) -> Option<Outcome> {
+        let general = &machine.registers(running.thread).general;
+        let (handle, bits) = (general[0], general[1]);
+        let (Object::Notification(notification), _) = self.resolve(running.thread, handle, rights::SIGNAL).ok()? else {
+            return None;
+        };
+        if bits == 0 {
+            return None;
+        }
+        let Some(waiter) = self.notifications[notification].waiter else {
+            self.notifications[notification].bits |= bits;
+            machine.registers(running.thread).general[0] = 0;
+            return Some(Outcome { run: Some(running.thread), timer: None, kick: CpuSet::EMPTY });
+        };
+        let now = machine.now();
+        let place = Place::Busy(running);
+        let (new, span) = (self.may_preempt(cpu, place, waiter)?, self.affordable(cpu, place, now)?);
+        machine.registers(running.thread).general[0] = 0;
+        self.book(cpu, place, span);
+        self.notify(machine, notification, waiter, bits);
+        self.displace(cpu, place, waiter, new);
+        Some(self.hand_over(machine, cpu, place, waiter, new, now))
+    }
+
+    /// A line fired whose waiter preempts what runs.
+    #[inline(always)]
+    fn short_interrupt<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        cpu: CpuId,
+        interrupt: InterruptId,
+        at: Instant,
+    ) -> Option<Outcome> {
+        let object = &self.interrupts[interrupt];
+        let (notification, bits) = (object.notification?, object.bits);
+        let waiter = self.notifications[notification].waiter?;
+        if self.drains_one(interrupt) {
+            return None;
+        }
+        let place = self.place(cpu)?;
+        let (new, span) = (self.may_preempt(cpu, place, waiter)?, self.affordable(cpu, place, at)?);
+        self.book(cpu, place, span);
+        machine.set_interrupt_enabled(interrupt, false);
+        self.trace(machine, Event::Interrupt, None, u32::from(interrupt.number()), 0);
+        self.notify(machine, notification, waiter, bits);
+        self.displace(cpu, place, waiter, new);
+        let now = self.book_kernel(machine, cpu);
+        Some(self.hand_over(machine, cpu, place, waiter, new, now))
+    }
+
+    /// The timer fired because the sleep of a thread is over, which preempts what runs. Nothing else is due.
+    #[inline(always)]
+    fn short_timeout<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, at: Instant) -> Option<Outcome> {
+        let place = self.place(cpu)?;
+        let cluster = place.cluster();
+        let object = &self.clusters[cluster];
+        if object.timekeeper != cpu || object.events.first().is_some_and(|(key, _)| key.instant() <= at) {
+            return None;
+        }
+        let (key, sleeper) = object.timeouts.first()?;
+        if key.instant() > at || object.timeouts.second_is_until(Key::at(at)) {
+            return None;
+        }
+        let sleeper = ThreadId::new(usize::from(sleeper))?;
+        let State::Sleeping = self.threads[sleeper].state else { return None };
+        let (new, span) = (self.may_preempt(cpu, place, sleeper)?, self.affordable(cpu, place, at)?);
+        self.book(cpu, place, span);
+        self.cpus[cpu.index()].armed = Cpu::FIRED;
+        self.clusters[cluster].timeouts.pop();
+        self.threads[sleeper].timed = false;
+        self.resume(machine, sleeper);
+        self.displace(cpu, place, sleeper, new);
+        let now = self.book_kernel(machine, cpu);
+        Some(self.hand_over(machine, cpu, place, sleeper, new, now))
+    }
+
+    /// `wait` for ever on a notification that nobody is bound to, where another thread is ready.
+    #[inline(always)]
+    fn short_wait<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, running: Running) -> Option<Outcome> {
+        let general = &machine.registers(running.thread).general;
+        let (handle, deadline) = (general[0], general[DEADLINE]);
+        let (Object::Notification(id), _) = self.resolve(running.thread, handle, rights::WAIT).ok()? else {
+            return None;
+        };
+        let notification = &self.notifications[id];
+        if deadline != NEVER
+            || notification.bits != 0
+            || notification.waiter.is_some()
+            || notification.bound.is_some()
+            || self.threads[running.thread].job.signalled
+        {
+            return None;
+        }
+        let (thread, new) = self.next_ready(running)?;
+        let now = machine.now();
+        let place = Place::Busy(running);
+        let span = self.affordable(cpu, place, now)?;
+        self.trace(machine, Event::Block, Some(running.thread), u32::from(id.number()), 5);
+        self.book(cpu, place, span);
+        self.notifications[id].waiter = Some(running.thread);
+        self.threads[running.thread].state = State::Waiting(id);
+        self.reservations[running.reservation].runner = None;
+        self.clusters[running.cluster].schedule.remove(running.reservation.index() as u16);
+        Some(self.hand_over(machine, cpu, place, thread, new, now))
+    }
+
+    /// `yield` of a service or background thread to another of its class.
+    #[inline(always)]
+    fn short_yield<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, running: Running) -> Option<Outcome> {
+        if self.threads[running.thread].job.signalled {
+            return None;
+        }
+        let object = &self.reservations[running.reservation];
+        if object.class == Class::RealTime {
+            return None;
+        }
+        let key = Key::in_turn(object.class, self.turns + 1, object.tie);
+        let schedule = &self.clusters[running.cluster].schedule;
+        if schedule.first_ready_key().is_none_or(|first| key <= first) {
+            return None;
+        }
+        let (thread, new) = self.next_ready(running)?;
+        let now = machine.now();
+        let place = Place::Busy(running);
+        let span = self.affordable(cpu, place, now)?;
+        machine.registers(running.thread).general[0] = 0;
+        self.book(cpu, place, span);
+        self.turns += 1;
+        self.reservations[running.reservation].key = key;
+        self.clusters[running.cluster].schedule.change_key(running.reservation.index() as u16, key);
+        Some(self.hand_over(machine, cpu, place, thread, new, now))
+    }
+
+    //--- What must hold ------------------------------------------------------------------------------------
+
+    /// What `cpu` does, if its plan is in force: nothing, or it runs a thread that nobody waits for on its own reservation,
+    /// which is linked there.
+    #[inline(always)]
+    fn place(&self, cpu: CpuId) -> Option<Place> {
+        let state = self.cpus.get(cpu.index())?;
+        let cluster = state.cluster?;
+        if state.stale || state.boosted {
+            return None;
+        }
+        let linked = self.clusters[cluster].schedule.linked(cpu);
+        let (thread, reservation) = match (state.current, state.payer, linked) {
+            (Some(thread), Payer::Reservation(reservation), Some(id)) if id == reservation.index() as u16 => {
+                (thread, reservation)
+            }
+            (None, Payer::Idle, None) => return Some(Place::Idle(cluster)),
+            _ => return None,
+        };
+        let (object, own) = (&self.threads[thread], &self.reservations[reservation]);
+        let State::Ready = object.state else { return None };
+        let runs = own.runner == Some(thread) && own.home == Some(thread) && !own.boosted && object.waits.is_alone();
+        runs.then_some(Place::Busy(Running { thread, reservation, cluster }))
+    }
+
+    /// The reservation that `waiter` runs on when it is woken, if that then takes `place`.
+    #[inline(always)]
+    fn may_preempt(&self, cpu: CpuId, place: Place, waiter: ThreadId) -> Option<ReservationId> {
+        let state = &self.threads[waiter];
+        let home = state.home?;
+        // Whoever is timed sleeps: another wait may end earlier than its deadline.
+        let waits = if let State::Sleeping = state.state { true } else { !state.timed };
+        if !waits || state.on.is_some() || !state.waits.is_alone() || state.waits.waits_for().is_some() {
+            return None;
+        }
+        let own = &self.reservations[home];
+        if own.throttled || own.boosted || own.on.is_some() || own.cluster != Some(place.cluster()) {
+            return None;
+        }
+        self.clusters[place.cluster()].schedule.would_take(cpu, own.key, state.last).then_some(home)
+    }
+
+    /// The earliest reservation that is ready in the cluster, and its runner, if no other CPU has either.
+    #[inline(always)]
+    fn next_ready(&self, running: Running) -> Option<(ThreadId, ReservationId)> {
+        let first = self.clusters[running.cluster].schedule.first_ready()?;
+        let reservation = ReservationId::new(usize::from(first))?;
+        let object = &self.reservations[reservation];
+        let thread = object.runner?;
+        (object.on.is_none() && self.threads[thread].on.is_none() && !object.boosted).then_some((thread, reservation))
+    }
+
+    /// The time since time was booked last, if that leaves something of the budget.
+    #[inline(always)]
+    fn affordable(&self, cpu: CpuId, place: Place, now: Instant) -> Option<Nanoseconds> {
+        let span = now.since(self.cpus[cpu.index()].mark);
+        let left = match place {
+            Place::Busy(running) => self.reservations[running.reservation].account.left,
+            Place::Idle(_) => Nanoseconds(u64::MAX),
+        };
+        (span < left).then_some(span)
+    }
+
+    //--- What is done --------------------------------------------------------------------------------------
+
+    /// Books `span`, which is [`Kernel::affordable`].
+    #[inline(always)]
+    fn book(&mut self, cpu: CpuId, place: Place, span: Nanoseconds) {
+        let state = &mut self.cpus[cpu.index()];
+        state.mark += span;
+        match place {
+            Place::Busy(running) => {
+                state.charged += span;
+                self.threads[running.thread].statistics.time += span;
+                let object = &mut self.reservations[running.reservation];
+                object.charged += span;
+                object.account.charge(span);
+            }
+            Place::Idle(_) => state.idle += span,
+        }
+    }
+
+    /// Books the rest of an interrupt to the kernel. Returns the time.
+    #[inline(always)]
+    fn book_kernel<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Instant {
+        let now = machine.now();
+        let state = &mut self.cpus[cpu.index()];
+        let span = now.since(state.mark);
+        state.mark += span;
+        state.kernel += span;
+        now
+    }
+
+    /// Gives `waiter` its bits.
+    #[inline(always)]
+    fn notify<M: Machine>(&mut self, machine: &mut M, notification: NotificationId, waiter: ThreadId, bits: u64) {
+        let object = &mut self.notifications[notification];
+        object.waiter = None;
+        let bits = core::mem::take(&mut object.bits) | bits;
+        machine.registers(waiter).general[1] = bits;
+        self.resume(machine, waiter);
+    }
+
+    #[inline(always)]
+    fn resume<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
+        machine.registers(thread).general[0] = 0;
+        self.threads[thread].state = State::Ready;
+        self.trace(machine, Event::Resume, Some(thread), 0, 0);
+    }
+
+    /// `waiter` runs on `new` from here on, and that is linked in place of what was there.
+    #[inline(always)]
+    fn displace(&mut self, cpu: CpuId, place: Place, waiter: ThreadId, new: ReservationId) {
+        self.threads[waiter].waits.choose_own(Some(new.index() as u16));
+        let object = &mut self.reservations[new];
+        object.runner = Some(waiter);
+        self.clusters[place.cluster()].schedule.displace(cpu, new.index() as u16, object.key);
+    }
+
+    /// The CPU goes to `thread` on `new`, for as long as its budget and the next event allow.
+    #[inline(always)]
+    fn hand_over<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        cpu: CpuId,
+        place: Place,
+        thread: ThreadId,
+        new: ReservationId,
+        now: Instant,
+    ) -> Outcome {
+        if let Place::Busy(running) = place {
+            let old = &mut self.threads[running.thread];
+            old.on = None;
+            old.last = Some(cpu);
+            self.reservations[running.reservation].on = None;
+            self.trace(machine, Event::SwitchAway, Some(running.thread), 0, 0);
+        }
+        self.threads[thread].on = Some(cpu);
+        self.trace(machine, Event::SwitchTo, Some(thread), u32::from(new.number()), 0);
+        let object = &mut self.reservations[new];
+        object.on = Some(cpu);
+        let next = self.clusters[place.cluster()].next_event(cpu).min(now + object.account.left);
+        let state = &mut self.cpus[cpu.index()];
+        state.current = Some(thread);
+        state.carried = Some(new);
+        state.payer = Payer::Reservation(new);
+        let timer = (next != state.armed).then_some(next);
+        state.armed = next;
+        Outcome { run: Some(thread), timer, kick: CpuSet::EMPTY }
+    }
+}
+
+impl Place {
+    #[inline(always)]
+    fn cluster(self) -> ClusterId {
+        match self {
+            Place::Busy(running) => running.cluster,
+            Place::Idle(cluster) => cluster,
+        }
+    }
+}

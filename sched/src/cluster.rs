@@ -32,7 +32,9 @@ struct Link {
 }
 
 /// The cluster. `N` bounds the ids, `CPUS` the CPUs of the whole system.
+// In this order, what every look needs is near the start.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Cluster<const N: usize, const CPUS: usize> {
     cpus: CpuSet,
     links: [Link; CPUS],
@@ -66,21 +68,21 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
     #[must_use]
     #[inline]
     pub fn linked(&self, cpu: CpuId) -> Option<u16> {
-        self.links[cpu.index()].id_plus_one.checked_sub(1)
+        self.links[cpu.index() % CPUS].id_plus_one.checked_sub(1)
     }
 
     /// The CPU that `id` is linked to.
     #[must_use]
     #[inline]
     pub fn link_of(&self, id: u16) -> Option<CpuId> {
-        self.places[usize::from(id)].checked_sub(LINKED).map(CpuId)
+        self.place(id).checked_sub(LINKED).map(CpuId)
     }
 
     /// Whether `id` is ready or linked.
     #[must_use]
     #[inline]
     pub fn contains(&self, id: u16) -> bool {
-        self.places[usize::from(id)] != ABSENT
+        self.place(id) != ABSENT
     }
 
     /// The earliest reservation that is ready but not linked.
@@ -112,8 +114,8 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
                 Some(cpu)
             }
             _ => {
-                self.places[usize::from(id)] = READY;
-                self.ready.insert(id, key);
+                *self.place_mut(id) = READY;
+                self.ready.push(id, key);
                 None
             }
         }
@@ -125,7 +127,7 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
     pub fn would_take(&self, cpu: CpuId, key: Key, preferred: Option<CpuId>) -> bool {
         if self.cpus == CpuSet::only(cpu) {
             // No choice, and no need to look at all CPUs.
-            let link = &self.links[cpu.index()];
+            let link = &self.links[cpu.index() % CPUS];
             return link.id_plus_one == 0 || key < link.key;
         }
         match self.victim(preferred) {
@@ -138,18 +140,18 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
     /// if it [would](Cluster::would_take).
     #[inline(always)]
     pub fn displace(&mut self, cpu: CpuId, id: u16, key: Key) {
-        let Link { key: latest, id_plus_one } = self.links[cpu.index()];
+        let Link { key: latest, id_plus_one } = self.links[cpu.index() % CPUS];
         if let Some(displaced) = id_plus_one.checked_sub(1) {
-            self.places[usize::from(displaced)] = READY;
-            self.ready.insert(displaced, latest);
+            *self.place_mut(displaced) = READY;
+            self.ready.push(displaced, latest);
         }
         self.link(cpu, id, key);
     }
 
     /// Takes `id` out. Returns the CPU whose link changed, if one did.
     pub fn remove(&mut self, id: u16) -> Option<CpuId> {
-        let place = self.places[usize::from(id)];
-        self.places[usize::from(id)] = ABSENT;
+        let place = self.place(id);
+        *self.place_mut(id) = ABSENT;
         match place {
             ABSENT => None,
             READY => {
@@ -160,7 +162,7 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
                 let cpu = CpuId(place - LINKED);
                 match self.ready.pop() {
                     Some((key, next)) => self.link(cpu, next, key),
-                    None => self.links[cpu.index()].id_plus_one = 0,
+                    None => self.links[cpu.index() % CPUS].id_plus_one = 0,
                 }
                 Some(cpu)
             }
@@ -172,7 +174,7 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
     pub fn change_key(&mut self, id: u16, key: Key) -> Option<CpuId> {
         match self.link_of(id) {
             Some(cpu) if self.ready.first().is_none_or(|(first, _)| key <= first) => {
-                self.links[cpu.index()].key = key;
+                self.links[cpu.index() % CPUS].key = key;
                 None
             }
             Some(cpu) => {
@@ -180,8 +182,8 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
                 if let Some((first, next)) = self.ready.pop() {
                     self.link(cpu, next, first);
                 }
-                self.places[usize::from(id)] = READY;
-                self.ready.insert(id, key);
+                *self.place_mut(id) = READY;
+                self.ready.push(id, key);
                 Some(cpu)
             }
             None => {
@@ -191,9 +193,23 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
         }
     }
 
+    // As in `queue`.
+
+    #[inline(always)]
+    fn place(&self, id: u16) -> u8 {
+        debug_assert!(usize::from(id) < N);
+        self.places[usize::from(id) % N]
+    }
+
+    #[inline(always)]
+    fn place_mut(&mut self, id: u16) -> &mut u8 {
+        debug_assert!(usize::from(id) < N);
+        &mut self.places[usize::from(id) % N]
+    }
+
     fn link(&mut self, cpu: CpuId, id: u16, key: Key) {
-        self.links[cpu.index()] = Link { key, id_plus_one: id + 1 };
-        self.places[usize::from(id)] = LINKED + cpu.0;
+        self.links[cpu.index() % CPUS] = Link { key, id_plus_one: id + 1 };
+        *self.place_mut(id) = LINKED + cpu.0;
     }
 
     /// The CPU a new reservation would get: a free one, else the one with the latest key and what is there.
@@ -206,7 +222,7 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
         }
         let mut latest: Option<(CpuId, Option<(Key, u16)>)> = None;
         for cpu in self.cpus.iter() {
-            let link = self.links[cpu.index()];
+            let link = self.links[cpu.index() % CPUS];
             let Some(id) = link.id_plus_one.checked_sub(1) else {
                 return Some((cpu, None));
             };
@@ -224,9 +240,9 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
     pub fn check(&self, members: usize) -> Result<(), &'static str> {
         for cpu in self.cpus.iter() {
             match self.linked(cpu) {
-                Some(id) if self.places[usize::from(id)] != LINKED + cpu.0 => return Err("link without a place"),
+                Some(id) if self.place(id) != LINKED + cpu.0 => return Err("link without a place"),
                 Some(_) => {
-                    let key = self.links[cpu.index()].key;
+                    let key = self.links[cpu.index() % CPUS].key;
                     if self.ready.first().is_some_and(|(first, _)| first < key) {
                         return Err("a ready reservation is earlier than a linked one");
                     }

@@ -16,17 +16,19 @@ struct Entry {
 }
 
 /// The queue. `N` bounds both the ids and the number of entries.
+// In this order, what every look needs is near the start.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Queue<const N: usize> {
+    length: u16,
     entries: [Entry; N],
     places: [u16; N],
-    length: u16,
 }
 
 impl<const N: usize> Queue<N> {
     /// No entries; all zero bytes.
     pub const EMPTY: Self =
-        Self { entries: [Entry { key: Key::at(crate::time::Instant::ZERO), id: 0 }; N], places: [0; N], length: 0 };
+        Self { length: 0, entries: [Entry { key: Key::at(crate::time::Instant::ZERO), id: 0 }; N], places: [0; N] };
 
     /// Whether nothing is queued.
     #[must_use]
@@ -72,28 +74,37 @@ impl<const N: usize> Queue<N> {
     /// Queues `id`; if it is queued already, it is moved to its new key.
     pub fn insert(&mut self, id: u16, key: Key) {
         self.remove(id);
+        self.push(id, key);
+    }
+
+    /// Queues `id`, which is not queued.
+    pub fn push(&mut self, id: u16, key: Key) {
+        debug_assert!(!self.contains(id));
         let at = usize::from(self.length);
-        self.entries[at] = Entry { key, id };
-        self.places[usize::from(id)] = self.length + 1;
+        *self.entry_mut(at) = Entry { key, id };
+        *self.place_mut(id) = self.length + 1;
         self.length += 1;
         self.sift_up(at);
     }
 
     /// Takes `id` out; says whether it was queued.
     pub fn remove(&mut self, id: u16) -> bool {
-        let place = self.places[usize::from(id)];
+        let place = core::mem::take(self.place_mut(id));
         if place == 0 {
             return false;
         }
         let at = usize::from(place - 1);
-        self.places[usize::from(id)] = 0;
         self.length -= 1;
         let last = usize::from(self.length);
         if at != last {
-            self.entries[at] = self.entries[last];
-            self.places[usize::from(self.entries[at].id)] = place;
-            self.sift_down(at);
-            self.sift_up(at);
+            let moved = self.entry(last);
+            *self.entry_mut(at) = moved;
+            *self.place_mut(moved.id) = place;
+            if at == 0 || self.entry((at - 1) / 2).key <= moved.key {
+                self.sift_down(at);
+            } else {
+                self.sift_up(at);
+            }
         }
         true
     }
@@ -110,24 +121,46 @@ impl<const N: usize> Queue<N> {
         self.entries[..usize::from(self.length)].iter().map(|entry| (entry.key, entry.id))
     }
 
-    fn swap(&mut self, one: usize, other: usize) {
-        self.entries.swap(one, other);
-        self.places[usize::from(self.entries[one].id)] = one as u16 + 1;
-        self.places[usize::from(self.entries[other].id)] = other as u16 + 1;
+    // Positions and ids are below `N`, which is a power of two where it matters: then this costs no branch.
+
+    #[inline(always)]
+    fn entry(&self, at: usize) -> Entry {
+        debug_assert!(at < N);
+        self.entries[at % N]
     }
 
+    #[inline(always)]
+    fn entry_mut(&mut self, at: usize) -> &mut Entry {
+        debug_assert!(at < N);
+        &mut self.entries[at % N]
+    }
+
+    #[inline(always)]
+    fn place_mut(&mut self, id: u16) -> &mut u16 {
+        debug_assert!(usize::from(id) < N);
+        &mut self.places[usize::from(id) % N]
+    }
+
+    /// Moves the entry at `at` towards the first, past those that come later.
     fn sift_up(&mut self, mut at: usize) {
+        let moved = self.entry(at);
         while at > 0 {
             let parent = (at - 1) / 2;
-            if self.entries[parent].key <= self.entries[at].key {
+            let above = self.entry(parent);
+            if above.key <= moved.key {
                 break;
             }
-            self.swap(parent, at);
+            *self.entry_mut(at) = above;
+            *self.place_mut(above.id) = at as u16 + 1;
             at = parent;
         }
+        *self.entry_mut(at) = moved;
+        *self.place_mut(moved.id) = at as u16 + 1;
     }
 
+    /// Moves the entry at `at` away from the first, past those that come earlier.
     fn sift_down(&mut self, mut at: usize) {
+        let moved = self.entry(at);
         let length = usize::from(self.length);
         loop {
             let left = 2 * at + 1;
@@ -135,13 +168,17 @@ impl<const N: usize> Queue<N> {
                 break;
             }
             let right = left + 1;
-            let child = if right < length && self.entries[right].key < self.entries[left].key { right } else { left };
-            if self.entries[at].key <= self.entries[child].key {
+            let child = if right < length && self.entry(right).key < self.entry(left).key { right } else { left };
+            let below = self.entry(child);
+            if moved.key <= below.key {
                 break;
             }
-            self.swap(at, child);
+            *self.entry_mut(at) = below;
+            *self.place_mut(below.id) = at as u16 + 1;
             at = child;
         }
+        *self.entry_mut(at) = moved;
+        *self.place_mut(moved.id) = at as u16 + 1;
     }
 }
 

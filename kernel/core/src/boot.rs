@@ -104,14 +104,14 @@ impl Kernel {
             cluster.schedule.set_cpus(cpus);
             cluster.timekeeper = cpus.lowest().ok_or(BootError::BadClusters)?;
             for cpu in cpus.iter() {
-                let state = self.cpus.get_mut(cpu.index()).ok_or(BootError::BadClusters)?;
+                let state = self.cpus.all_mut().get_mut(cpu.index()).ok_or(BootError::BadClusters)?;
                 if state.cluster.replace(id).is_some() {
                     return Err(BootError::BadClusters);
                 }
             }
         }
-        let covered = self.cpus[..self.counts.cpus].iter().all(|cpu| cpu.cluster.is_some());
-        let outside = self.cpus[self.counts.cpus..].iter().any(|cpu| cpu.cluster.is_some());
+        let covered = self.cpus.all()[..self.counts.cpus].iter().all(|cpu| cpu.cluster.is_some());
+        let outside = self.cpus.all()[self.counts.cpus..].iter().any(|cpu| cpu.cluster.is_some());
         if covered && !outside { Ok(()) } else { Err(BootError::BadClusters) }
     }
 
@@ -281,7 +281,7 @@ impl Kernel {
             self.settle(id);
         }
         self.kicks = CpuSet::EMPTY;
-        for cpu in &mut self.cpus {
+        for cpu in self.cpus.all_mut() {
             cpu.stale = false;
         }
         Ok(())

@@ -30,18 +30,18 @@ impl Kernel {
     pub fn check(&self) -> Result<(), &'static str> {
         // `on` is a partial injection between threads and CPUs.
         for cpu in self.cpus() {
-            if let Some(thread) = self.cpus[cpu.index()].current
+            if let Some(thread) = self.cpus[cpu].current
                 && self.threads[thread].on != Some(cpu)
             {
                 return Err("a CPU's current thread is not on it");
             }
-            if let Some(thread) = self.cpus[cpu.index()].current
+            if let Some(thread) = self.cpus[cpu].current
                 && self.threads[thread].state != State::Ready
-                && !self.cpus[cpu.index()].stale
+                && !self.cpus[cpu].stale
             {
                 return Err("a CPU goes on with a thread that may not run");
             }
-            if let Some(reservation) = self.cpus[cpu.index()].carried
+            if let Some(reservation) = self.cpus[cpu].carried
                 && self.reservations[reservation].on != Some(cpu)
             {
                 return Err("a reservation runs on two CPUs");
@@ -95,7 +95,7 @@ impl Kernel {
             }
         }
         for cpu in self.cpus() {
-            let state = &self.cpus[cpu.index()];
+            let state = &self.cpus[cpu];
             if state.entered && state.charged.0 + state.kernel.0 + state.idle.0 != state.mark.since(state.since).0 {
                 return Err("the sum of charges is not the sum of time");
             }
@@ -109,7 +109,7 @@ impl Kernel {
     /// The first that does not hold.
     pub fn check_settled(&self) -> Result<(), &'static str> {
         for cpu in self.cpus() {
-            let state = &self.cpus[cpu.index()];
+            let state = &self.cpus[cpu];
             let Some(cluster) = state.cluster.filter(|_| state.entered) else { continue };
             let linked = self.clusters[cluster].schedule.linked(cpu).and_then(|id| ReservationId::new(id.into()));
             if linked.and_then(|linked| self.reservations[linked].runner) != state.current {
@@ -228,7 +228,7 @@ impl Kernel {
     fn check_thread(&self, thread: ThreadId) -> Result<(), &'static str> {
         let state = &self.threads[thread];
         if let Some(cpu) = state.on
-            && self.cpus[cpu.index()].current != Some(thread)
+            && self.cpus[cpu].current != Some(thread)
         {
             return Err("a thread is on a CPU that runs another");
         }
@@ -312,7 +312,7 @@ impl Kernel {
     /// If there is no such CPU.
     #[must_use]
     pub fn cpu(&self, cpu: CpuId) -> &Cpu {
-        &self.cpus[cpu.index()]
+        &self.cpus[cpu]
     }
 
     /// What a handle value of `thread` names, and with which rights.
@@ -350,7 +350,7 @@ impl Kernel {
         let number = |reservation: Option<ReservationId>| reservation.map_or(0, ReservationId::number);
         let cpu_number = |cpu: Option<CpuId>| cpu.map_or(0, |cpu| cpu.0 + 1);
         for cpu in self.cpus() {
-            let state = &self.cpus[cpu.index()];
+            let state = &self.cpus[cpu];
             hasher.write_u8(u8::from(state.entered) | u8::from(state.stale) << 1);
             if state.entered {
                 hasher.write_u16(thread_number(state.current));

@@ -41,7 +41,6 @@
 use fusee_abi::Error;
 use fusee_abi::call::rights;
 use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
-use fusee_sched::cpu::CpuId;
 use fusee_sched::time::Instant;
 
 use crate::id::{ClusterId, EngineUserId, ReservationId, ThreadId};
@@ -193,9 +192,9 @@ impl Kernel {
     /// Ends the system: books all time up to now, traces the ledgers, and shuts the machine down.
     pub(crate) fn shut_down<M: Machine>(&mut self, machine: &mut M, code: u64) {
         let now = machine.now();
-        for cpu in 0..self.counts.cpus {
+        for cpu in self.cpus() {
             if self.cpus[cpu].entered {
-                self.charge(machine, CpuId(cpu as u8), now);
+                self.charge(machine, cpu, now);
             }
         }
         self.trace_ledgers(machine);
@@ -207,9 +206,9 @@ impl Kernel {
         let mut line = |ledger: Ledger, index: u32, amount: u64| {
             self.trace_number(machine, Event::Ledger, None, (ledger as u32) << 16 | index, amount);
         };
-        for cpu in 0..self.counts.cpus {
+        for cpu in self.cpus() {
             let state = &self.cpus[cpu];
-            let index = cpu as u32;
+            let index = u32::from(cpu.0);
             line(Ledger::Uptime, index, if state.entered { state.mark.since(state.since).0 } else { 0 });
             line(Ledger::CpuCharged, index, state.charged.0);
             line(Ledger::Kernel, index, state.kernel.0);

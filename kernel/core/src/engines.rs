@@ -72,7 +72,7 @@ impl Kernel {
         }
         self.plan_timeout(thread, Instant(deadline));
         self.trace(machine, Event::Block, Some(thread), u32::from(engine.number()), 10);
-        self.cpus[cpu.index()].stale = true;
+        self.cpus[cpu].stale = true;
         self.settle(thread);
         Ok(())
     }

@@ -65,7 +65,7 @@ impl Kernel {
         }
         self.plan_timeout(thread, Instant(deadline));
         self.trace(machine, Event::Block, Some(thread), u32::from(id.number()), 5);
-        self.cpus[cpu.index()].stale = true;
+        self.cpus[cpu].stale = true;
         self.settle(thread);
         Ok(())
     }
@@ -98,7 +98,7 @@ impl Kernel {
         self.threads[thread].state = State::Sleeping;
         self.plan_timeout(thread, Instant(deadline));
         self.trace(machine, Event::Block, Some(thread), 0, 22);
-        self.cpus[cpu.index()].stale = true;
+        self.cpus[cpu].stale = true;
         self.settle(thread);
     }
 

@@ -55,7 +55,7 @@ impl Kernel {
             self.deliver(machine, server, thread, gift);
             if !sends {
                 self.plan_timeout(thread, Instant(deadline));
-                self.cpus[cpu.index()].stale = true;
+                self.cpus[cpu].stale = true;
                 self.settle(thread);
             }
             self.settle(server);
@@ -70,7 +70,7 @@ impl Kernel {
         }
         self.plan_timeout(thread, Instant(deadline));
         self.trace(machine, Event::Block, Some(thread), u32::from(endpoint.number()), 0);
-        self.cpus[cpu.index()].stale = true;
+        self.cpus[cpu].stale = true;
         self.settle(thread);
         Ok(())
     }
@@ -144,13 +144,13 @@ impl Kernel {
                     registers.program_counter = registers.program_counter.wrapping_sub(4);
                 }
             }
-            self.cpus[cpu.index()].stale = true;
+            self.cpus[cpu].stale = true;
             self.settle(thread);
             return Ok(());
         }
         self.threads[thread].state = State::Receiving(endpoint);
         self.plan_timeout(thread, Instant(deadline));
-        self.cpus[cpu.index()].stale = true;
+        self.cpus[cpu].stale = true;
         self.settle(thread);
         Ok(())
     }

@@ -28,7 +28,7 @@ impl Kernel {
             let now = machine.now();
             self.complete(machine, thread, reservation, now);
         }
-        self.cpus[cpu.index()].stale = true;
+        self.cpus[cpu].stale = true;
         if let Some(release) = self.take_queued(thread, reservation) {
             // What the late job used is not the next one's to pay.
             let now = machine.now();
@@ -168,7 +168,7 @@ impl Kernel {
         // What is left of the present budget is given up, but not what was used of it.
         let now = machine.now();
         self.charge(machine, cpu, now);
-        self.cpus[cpu.index()].stale = true;
+        self.cpus[cpu].stale = true;
         self.release_early(machine, reservation, thread);
         // Whoever it runs on: with another key, another may come first.
         self.settle(thread);

@@ -135,7 +135,7 @@ pub struct Outcome {
 /// All kernel state.
 #[derive(Clone)]
 pub struct Kernel {
-    cpus: [Cpu; CPUS],
+    cpus: Arena<Cpu, CpuId, CPUS>,
     /// CPUs to kick when the current trap ends.
     kicks: CpuSet,
     /// Engine locks and donation through devices are in force.
@@ -176,7 +176,7 @@ struct Counts {
 impl Kernel {
     /// All zero bytes: for a static in .bss that `boot` fills in place.
     pub const EMPTY: Kernel = Kernel {
-        cpus: [const { Cpu::EMPTY }; CPUS],
+        cpus: Arena::new([const { Cpu::EMPTY }; CPUS]),
         kicks: CpuSet::EMPTY,
         managed: false,
         turns: 0,
@@ -208,7 +208,7 @@ impl Kernel {
     /// A CPU enters service and asks for its first outcome. Called once per CPU, under the lock, the boot CPU first.
     pub fn enter<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, at: Instant) -> Outcome {
         self.here = cpu;
-        let state = &mut self.cpus[cpu.index()];
+        let state = &mut self.cpus[cpu];
         state.entered = true;
         state.since = at;
         state.mark = at;
@@ -230,7 +230,7 @@ impl Kernel {
     #[inline]
     pub fn book_wait(&mut self, cpu: CpuId, waited: Nanoseconds) {
         if waited != Nanoseconds::ZERO {
-            let state = &mut self.cpus[cpu.index()];
+            let state = &mut self.cpus[cpu];
             state.mark += waited;
             state.kernel += waited;
         }
@@ -256,7 +256,7 @@ impl Kernel {
         }
         if let Some(at) = entry.at {
             self.charge(machine, cpu, at);
-            let state = &mut self.cpus[cpu.index()];
+            let state = &mut self.cpus[cpu];
             state.payer = object::Payer::Kernel;
             state.stale = true;
         }
@@ -269,7 +269,7 @@ impl Kernel {
             Trap::Interrupt(interrupt) => self.interrupt(machine, interrupt),
             Trap::Timer => {
                 // It has fired, but it goes on firing until it is set anew, be it to `NEVER`.
-                self.cpus[cpu.index()].armed = Cpu::FIRED;
+                self.cpus[cpu].armed = Cpu::FIRED;
                 self.timer(machine, cpu, entry.at.unwrap_or(Instant::ZERO));
             }
             Trap::Kick => {}
@@ -284,6 +284,6 @@ impl Kernel {
 
     /// The thread on `cpu`, unless another CPU has stopped it: then its last trap does nothing but leave.
     fn living(&self, cpu: CpuId) -> Option<ThreadId> {
-        self.cpus[cpu.index()].current.filter(|thread| self.threads[*thread].state != object::State::Stopped)
+        self.cpus[cpu].current.filter(|thread| self.threads[*thread].state != object::State::Stopped)
     }
 }

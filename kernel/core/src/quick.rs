@@ -32,7 +32,7 @@ impl Kernel {
     /// run: timer and other CPUs stay as they are. `None`: nothing has happened; use [`Kernel::trap`].
     #[inline(always)]
     pub fn quick_call<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<ThreadId> {
-        let state = self.cpus.get(cpu.index())?;
+        let state = self.cpus[cpu];
         let thread = state.current?;
         if state.stale {
             return None;
@@ -106,7 +106,7 @@ impl Kernel {
         other.on = Some(cpu);
         propagation::lend(self, number(thread), number(server));
         self.reservations[reservation].runner = Some(server);
-        self.cpus[cpu.index()].current = Some(server);
+        self.cpus[cpu].current = Some(server);
         self.trace(machine, Event::SwitchAway, Some(thread), 0, 0);
         self.trace(machine, Event::SwitchTo, Some(server), u32::from(reservation.number()), 0);
         machine.copy_message(thread, server);
@@ -153,7 +153,7 @@ impl Kernel {
         other.on = Some(cpu);
         propagation::take_back(self, number(client), number(thread));
         self.reservations[reservation].runner = Some(client);
-        self.cpus[cpu.index()].current = Some(client);
+        self.cpus[cpu].current = Some(client);
         machine.copy_message(thread, client);
         let general = &mut machine.registers(client).general;
         general[0] = 0;

@@ -32,7 +32,7 @@ impl Kernel {
 
     /// This CPU's plan may have changed. The current CPU looks again by itself; others are kicked.
     pub(crate) fn mark_stale(&mut self, cpu: CpuId) {
-        let state = &mut self.cpus[cpu.index()];
+        let state = &mut self.cpus[cpu];
         if !state.stale {
             state.stale = true;
             self.kicks.insert(cpu);
@@ -121,7 +121,7 @@ impl Kernel {
 
     /// Books the time since the last mark to whoever pays on `cpu`, and throttles a budget that ran dry.
     pub(crate) fn charge<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, now: Instant) {
-        let state = &mut self.cpus[cpu.index()];
+        let state = &mut self.cpus[cpu];
         let span = now.since(state.mark);
         state.mark += span;
         match state.payer {
@@ -149,7 +149,7 @@ impl Kernel {
     /// Takes `span` from the boost of what runs on `cpu`.
     #[cold]
     fn charge_boost(&mut self, cpu: CpuId, reservation: ReservationId, span: Nanoseconds) {
-        let Some(thread) = self.cpus[cpu.index()].current else { return };
+        let Some(thread) = self.cpus[cpu].current else { return };
         let left = self.threads[thread].boost_left().saturating_sub(span);
         self.threads[thread].boost.1 = left;
         if left == Nanoseconds::ZERO && self.reservations[reservation].boosted {
@@ -278,7 +278,7 @@ impl Kernel {
 
     /// The timer of `cpu` fired: a budget may be dry (already booked), and events of its cluster may be due.
     pub(crate) fn timer<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, now: Instant) {
-        let Some(cluster) = self.cpus[cpu.index()].cluster else { return };
+        let Some(cluster) = self.cpus[cpu].cluster else { return };
         if self.clusters[cluster].timekeeper != cpu {
             return;
         }
@@ -335,17 +335,17 @@ impl Kernel {
 
     /// Ends a trap on `cpu`: what to run, when to come back, whom to kick.
     pub(crate) fn leave<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Outcome {
-        if !self.cpus[cpu.index()].stale {
-            return Outcome { run: self.cpus[cpu.index()].current, timer: None, kick: self.take_kicks(cpu) };
+        if !self.cpus[cpu].stale {
+            return Outcome { run: self.cpus[cpu].current, timer: None, kick: self.take_kicks(cpu) };
         }
         // 1. Book the time up to here; this may throttle what ran.
         let now = machine.now();
         self.charge(machine, cpu, now);
-        self.cpus[cpu.index()].stale = false;
+        self.cpus[cpu].stale = false;
         // 2. Hand over.
         let choice = self.choose(cpu);
         let thread = choice.map(|(thread, _)| thread);
-        let previous = self.cpus[cpu.index()].current;
+        let previous = self.cpus[cpu].current;
         if previous != thread {
             if let Some(old) = previous {
                 self.put_off(machine, cpu, old);
@@ -359,7 +359,7 @@ impl Kernel {
                 }
                 None => self.trace(machine, Event::Idle, None, 0, 0),
             }
-            self.cpus[cpu.index()].current = thread;
+            self.cpus[cpu].current = thread;
         }
         self.carry(cpu, choice.map(|(_, reservation)| reservation));
         // 3. Who pays from here, and until when.
@@ -376,10 +376,10 @@ impl Kernel {
             }
             None => (Payer::Idle, Instant::NEVER),
         };
-        if let Some(cluster) = self.cpus[cpu.index()].cluster {
+        if let Some(cluster) = self.cpus[cpu].cluster {
             next = next.min(self.clusters[cluster].next_event(cpu));
         }
-        let state = &mut self.cpus[cpu.index()];
+        let state = &mut self.cpus[cpu];
         state.payer = payer;
         state.boosted = boosted;
         let timer = (next != state.armed).then_some(next);
@@ -395,7 +395,7 @@ impl Kernel {
 
     /// The runner of the reservation linked to `cpu`; if another CPU still has one of the two, the next choice.
     fn choose(&mut self, cpu: CpuId) -> Option<(ThreadId, ReservationId)> {
-        let cluster = self.cpus[cpu.index()].cluster?;
+        let cluster = self.cpus[cpu].cluster?;
         let schedule = &self.clusters[cluster].schedule;
         let linked = schedule.linked(cpu).and_then(|id| ReservationId::new(usize::from(id)))?;
         let ready = schedule.first_ready().and_then(|id| ReservationId::new(usize::from(id)));
@@ -418,7 +418,7 @@ impl Kernel {
 
     /// From here on `cpu` runs on `reservation`. The one it ran on before is booked; who waits for it is told.
     fn carry(&mut self, cpu: CpuId, reservation: Option<ReservationId>) {
-        let before = core::mem::replace(&mut self.cpus[cpu.index()].carried, reservation);
+        let before = core::mem::replace(&mut self.cpus[cpu].carried, reservation);
         if before == reservation {
             return;
         }

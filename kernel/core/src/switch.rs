@@ -51,7 +51,7 @@ impl Kernel {
 
     #[inline(always)]
     fn short_call<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<Outcome> {
-        let thread = self.cpus.get(cpu.index())?.current?;
+        let thread = self.cpus[cpu].current?;
         let number = machine.registers(thread).general[NUMBER];
         if number != Call::Signal as u64 && number != Call::Wait as u64 && number != Call::Yield as u64 {
             return None;
@@ -84,6 +84,9 @@ impl Kernel {
             machine.registers(running.thread).general[0] = 0;
             return Some(Outcome { run: Some(running.thread), timer: None, kick: CpuSet::EMPTY });
         };
+        if self.threads[waiter].timed {
+            return None;
+        }
         let now = machine.now();
         let place = Place::Busy(running);
         let (new, span) = (self.may_preempt(cpu, place, waiter)?, self.affordable(cpu, place, now)?);
@@ -106,7 +109,7 @@ impl Kernel {
         let object = &self.interrupts[interrupt];
         let (notification, bits) = (object.notification?, object.bits);
         let waiter = self.notifications[notification].waiter?;
-        if self.drains_one(interrupt) {
+        if self.threads[waiter].timed || self.drains_one(interrupt) {
             return None;
         }
         let place = self.place(cpu)?;
@@ -137,7 +140,7 @@ impl Kernel {
         let State::Sleeping = self.threads[sleeper].state else { return None };
         let (new, span) = (self.may_preempt(cpu, place, sleeper)?, self.affordable(cpu, place, at)?);
         self.book(cpu, place, span);
-        self.cpus[cpu.index()].armed = Cpu::FIRED;
+        self.cpus[cpu].armed = Cpu::FIRED;
         self.clusters[cluster].timeouts.pop();
         self.threads[sleeper].timed = false;
         self.resume(machine, sleeper);
@@ -209,7 +212,7 @@ impl Kernel {
     /// which is linked there.
     #[inline(always)]
     fn place(&self, cpu: CpuId) -> Option<Place> {
-        let state = self.cpus.get(cpu.index())?;
+        let state = self.cpus[cpu];
         let cluster = state.cluster?;
         if state.stale || state.boosted {
             return None;
@@ -223,8 +226,9 @@ impl Kernel {
             _ => return None,
         };
         let (object, own) = (&self.threads[thread], &self.reservations[reservation]);
-        let State::Ready = object.state else { return None };
-        let runs = own.runner == Some(thread) && own.home == Some(thread) && !own.boosted && object.waits.is_alone();
+        // Whatever ends one of these makes the CPU's plan stale.
+        debug_assert!(matches!(object.state, State::Ready) && own.runner == Some(thread) && !own.boosted);
+        let runs = own.home == Some(thread) && object.waits.is_alone();
         runs.then_some(Place::Busy(Running { thread, reservation, cluster }))
     }
 
@@ -233,15 +237,14 @@ impl Kernel {
     fn may_preempt(&self, cpu: CpuId, place: Place, waiter: ThreadId) -> Option<ReservationId> {
         let state = &self.threads[waiter];
         let home = state.home?;
-        // Whoever is timed sleeps: another wait may end earlier than its deadline.
-        let waits = if let State::Sleeping = state.state { true } else { !state.timed };
-        if !waits || state.on.is_some() || !state.waits.is_alone() || state.waits.waits_for().is_some() {
+        if state.on.is_some() || !state.waits.is_alone() || state.waits.waits_for().is_some() {
             return None;
         }
         let own = &self.reservations[home];
-        if own.throttled || own.boosted || own.on.is_some() || own.cluster != Some(place.cluster()) {
+        if own.throttled || own.on.is_some() || own.cluster != Some(place.cluster()) {
             return None;
         }
+        debug_assert!(own.runner.is_none() && !own.boosted);
         self.clusters[place.cluster()].schedule.would_take(cpu, own.key, state.last).then_some(home)
     }
 
@@ -258,7 +261,7 @@ impl Kernel {
     /// The time since time was booked last, if that leaves something of the budget.
     #[inline(always)]
     fn affordable(&self, cpu: CpuId, place: Place, now: Instant) -> Option<Nanoseconds> {
-        let span = now.since(self.cpus[cpu.index()].mark);
+        let span = now.since(self.cpus[cpu].mark);
         let left = match place {
             Place::Busy(running) => self.reservations[running.reservation].account.left,
             Place::Idle(_) => Nanoseconds(u64::MAX),
@@ -271,7 +274,7 @@ impl Kernel {
     /// Books `span`, which is [`Kernel::affordable`].
     #[inline(always)]
     fn book(&mut self, cpu: CpuId, place: Place, span: Nanoseconds) {
-        let state = &mut self.cpus[cpu.index()];
+        let state = &mut self.cpus[cpu];
         state.mark += span;
         match place {
             Place::Busy(running) => {
@@ -289,7 +292,7 @@ impl Kernel {
     #[inline(always)]
     fn book_kernel<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Instant {
         let now = machine.now();
-        let state = &mut self.cpus[cpu.index()];
+        let state = &mut self.cpus[cpu];
         let span = now.since(state.mark);
         state.mark += span;
         state.kernel += span;
@@ -345,7 +348,7 @@ impl Kernel {
         let object = &mut self.reservations[new];
         object.on = Some(cpu);
         let next = self.clusters[place.cluster()].next_event(cpu).min(now + object.account.left);
-        let state = &mut self.cpus[cpu.index()];
+        let state = &mut self.cpus[cpu];
         state.current = Some(thread);
         state.carried = Some(new);
         state.payer = Payer::Reservation(new);

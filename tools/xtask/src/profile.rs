@@ -28,6 +28,9 @@ use crate::system::Workspace;
 pub struct ProfileArguments {
     /// Only rows whose name contains this.
     row: Vec<String>,
+    /// Count by source lines, too, and show all of them.
+    #[arg(long)]
+    lines: bool,
 }
 
 const PACKAGE: &str = "fusee-profiler";
@@ -58,11 +61,11 @@ pub fn profile(arguments: &ProfileArguments, install: bool) -> Result<bool> {
     for row in chosen {
         let name = rows::NAMES[row];
         let samples = samples.get(&row).with_context(|| format!("{name}: not measured"))?;
-        let explained = windows.explain(row, samples).and_then(|path| path.by_function(&symbols));
+        let explained = windows.explain(row, samples).and_then(|path| path.by_function(&symbols, arguments.lines));
         profiles.push((name, explained.with_context(|| name.to_owned())?));
     }
     for (name, functions) in &profiles {
-        println!("{name}\n{}", function_table(functions));
+        println!("{name}\n{}", function_table(functions, if arguments.lines { i64::MAX } else { SHARE }));
     }
     println!("{}", purpose_table(&profiles));
     Ok(true)
@@ -177,16 +180,17 @@ type Functions = BTreeMap<(Function, Purpose), i64>;
 impl Executed {
     /// # Errors
     /// If the parts are not the whole.
-    fn by_function(&self, symbols: &Symbols) -> Result<Functions> {
-        let in_user_mode = |name: &str| Function { name: name.to_owned(), file: "(user mode)".to_owned() };
+    fn by_function(&self, symbols: &Symbols, lines: bool) -> Result<Functions> {
+        let in_user_mode = |name: &str| Function { name: name.to_owned(), file: "(user mode)".to_owned(), line: None };
         let mut functions = Functions::new();
         let mut before = Purpose::Rest;
         for &address in &self.addresses {
-            let (function, purpose) = match address >> 63 {
+            let (mut function, purpose) = match address >> 63 {
                 0 => (in_user_mode("the tasks"), Some(Purpose::User)),
                 _ => purposes::of(symbols, address),
             };
             before = purpose.unwrap_or(before);
+            function.line = function.line.filter(|_| lines);
             *functions.entry((function, before)).or_default() += 1;
         }
         functions.insert((in_user_mode("what measuring costs"), Purpose::Measuring), -self.overhead.cast_signed());
@@ -196,16 +200,19 @@ impl Executed {
     }
 }
 
-fn function_table(functions: &Functions) -> String {
+/// Functions with less than one part of `share` are summed up.
+fn function_table(functions: &Functions, share: i64) -> String {
     let total: i64 = functions.values().sum();
     let mut table = report::table(&["function", "instructions", "for", "file"]);
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Left);
     }
-    let (mut shown, few): (Vec<_>, Vec<_>) = functions.iter().partition(|(_, count)| count.abs() * SHARE >= total);
+    let (mut shown, few): (Vec<_>, Vec<_>) =
+        functions.iter().partition(|(_, count)| count.abs().saturating_mul(share) >= total);
     shown.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     for ((function, purpose), count) in shown {
-        table.add_row([&function.name, &count.to_string(), purpose.name(), &function.file]);
+        let line = function.line.map(|line| format!(":{line}")).unwrap_or_default();
+        table.add_row([&function.name, &count.to_string(), purpose.name(), &format!("{}{line}", function.file)]);
     }
     if !few.is_empty() {
         let sum: i64 = few.iter().map(|(_, count)| **count).sum();

@@ -156,21 +156,24 @@ pub struct Function {
     pub name: String,
     /// Its file, from the repository.
     pub file: String,
+    /// The line in it, if functions are told apart by lines.
+    pub line: Option<u32>,
 }
 
-/// Function and purpose of an instruction of the kernel; no purpose: that of what was executed before.
+/// Function, with its line, and purpose of an instruction of the kernel; no purpose: that of what was executed before.
 pub fn of(symbols: &Symbols, address: u64) -> (Function, Option<Purpose>) {
     let frames = symbols.frames(address).into_iter().filter_map(named).collect();
     payer(frames).unwrap_or_else(|| {
         let label = symbols.label(address).unwrap_or("?");
         let name = short(&format!("{:#}", rustc_demangle::demangle(label)));
         let purpose = listed(NO_LINES, &name);
-        (Function { name, file: NO_LINES.to_owned() }, purpose)
+        (Function { name, file: NO_LINES.to_owned(), line: None }, purpose)
     })
 }
 
 fn named(frame: Frame) -> Option<Function> {
-    Some(Function { name: short(&frame.function), file: frame.place?.0 })
+    let (file, line) = frame.place?;
+    Some(Function { name: short(&frame.function), file, line: Some(line) })
 }
 
 /// The innermost function that has a purpose; else the outermost helper.
@@ -215,7 +218,7 @@ mod tests {
     use super::*;
 
     fn function(name: &str, file: &str) -> Function {
-        Function { name: name.to_owned(), file: file.to_owned() }
+        Function { name: name.to_owned(), file: file.to_owned(), line: Some(1) }
     }
 
     #[test]

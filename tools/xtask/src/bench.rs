@@ -13,7 +13,7 @@ use object::{Object, ObjectSection};
 
 use crate::build::Kernel;
 use crate::crowd::Costs;
-use crate::system::{self, Workspace};
+use crate::system::{self, Image, Workspace};
 use crate::{report, toolchain};
 
 /// Arguments of `cargo xtask bench`.
@@ -30,8 +30,10 @@ pub struct BenchArguments {
     bless: bool,
 }
 
-const MANIFEST: &str = "tests/bench/bench.toml";
-const SECONDS: u64 = 120;
+/// The system that measures.
+pub const MANIFEST: &str = "tests/bench/bench.toml";
+/// Host seconds after which it is ended, unless told otherwise.
+pub const SECONDS: u64 = 120;
 /// What the kernel costs a task set, for `simulate` and `analyze`.
 const OVERHEADS: &str = "tests/bench/overheads.toml";
 /// The recorded figures.
@@ -138,23 +140,34 @@ pub fn regressions(install: bool) -> Result<Vec<String>> {
 fn measure(arguments: &BenchArguments, install: bool) -> Result<Measured> {
     let workspace = Workspace { kernel: Kernel::Bare, ..Workspace::open(install)? };
     let image = workspace.image(&arguments.manifest, Profile::Det, false)?;
-    let options = system::RunOptions { echo: false, seconds: arguments.seconds, quantum: 10, arguments: Vec::new() };
-    let run = system::run(&workspace, &image, &options)?;
-    if run.outcome.code != Some(0) {
-        print!("{}", run.outcome.console);
-        system::print_outcome(&image, &run);
-        bail!("the bench did not end well");
-    }
-    let mut samples: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
-    for (_, row, value) in run.trace?.logs() {
-        samples.entry(row as usize).or_default().push(value);
-    }
+    let mut samples = samples(&workspace, &image, arguments.seconds, Vec::new())?;
     samples.values_mut().for_each(|values| values.sort_unstable());
     let qemu = toolchain::qemu_version(&workspace.qemu).unwrap_or_default();
     let rustc = workspace.toolchain.version().unwrap_or_default();
     let column = format!("rustc {}.{}, QEMU {}.{}", rustc.0, rustc.1, qemu.0, qemu.1);
     let crowd = Costs::measure(&workspace)?;
     Ok(Measured { samples, crowd, size: size_of_kernel(&image.programs.kernel)?, column, root: workspace.root })
+}
+
+/// Runs the bench system with further arguments for QEMU: the samples of each row, as they were logged.
+pub fn samples(
+    workspace: &Workspace,
+    image: &Image,
+    seconds: u64,
+    arguments: Vec<String>,
+) -> Result<BTreeMap<usize, Vec<u64>>> {
+    let options = system::RunOptions { echo: false, seconds, quantum: 10, arguments };
+    let run = system::run(workspace, image, &options)?;
+    if run.outcome.code != Some(0) {
+        print!("{}", run.outcome.console);
+        system::print_outcome(image, &run);
+        bail!("the bench did not end well");
+    }
+    let mut samples: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+    for (_, row, value) in run.trace?.logs() {
+        samples.entry(row as usize).or_default().push(value);
+    }
+    Ok(samples)
 }
 
 impl Measured {

@@ -106,6 +106,16 @@ impl Builder<'_> {
         Ok(binaries)
     }
 
+    /// Builds a plugin for QEMU, for the host; `library` is the name of the crate.
+    pub fn plugin(&self, package: &str, library: &str) -> Result<PathBuf> {
+        let mut command = self.toolchain.cargo("host", &[]);
+        command.args(["build", "--release", "--package", package]);
+        self.finish(&mut command);
+        check(&mut command, package)?;
+        let name = format!("{}{library}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+        Ok(self.target_dir().join("release").join(name))
+    }
+
     fn finish(&self, command: &mut std::process::Command) {
         command.current_dir(self.root).arg("--quiet").arg("--target-dir").arg(self.target_dir());
     }

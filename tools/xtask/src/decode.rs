@@ -1,6 +1,7 @@
 //! What a run leaves behind: the trace in the guest's memory, and addresses that have source lines.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ pub fn trace(kernel: &Path, memory: &GuestMemory) -> Result<Trace> {
 pub struct Symbols {
     context: addr2line::Context<EndianArcSlice<LittleEndian>>,
     functions: Vec<(u64, u64, String)>,
+    labels: BTreeMap<u64, String>,
 }
 
 impl Symbols {
@@ -51,22 +53,23 @@ impl Symbols {
             .filter(|symbol| symbol.kind() == object::SymbolKind::Text)
             .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?.to_owned())))
             .collect();
-        Ok(Self { context: addr2line::Context::from_dwarf(dwarf)?, functions })
+        // `$x` and the like say where code is and where data.
+        let names = |symbol: &object::Symbol<'_, '_>| symbol.name().is_ok_and(|name| !name.starts_with('$'));
+        let labels = file
+            .symbols()
+            .filter(|symbol| symbol.is_definition() || symbol.kind() == object::SymbolKind::Label)
+            .filter(names)
+            .filter_map(|symbol| Some((symbol.address(), symbol.name().ok()?.to_owned())))
+            .collect();
+        Ok(Self { context: addr2line::Context::from_dwarf(dwarf)?, functions, labels })
     }
 
     /// `function (file:line)` for an address, innermost first; nothing if it is nobody's.
     pub fn locate(&self, address: u64) -> Vec<String> {
-        let mut found = Vec::new();
-        if let Ok(mut frames) = self.context.find_frames(address).skip_all_loads() {
-            while let Ok(Some(frame)) = frames.next() {
-                let function = frame.function.as_ref().and_then(|function| function.demangle().ok());
-                let function = function.map_or_else(|| "?".to_owned(), Cow::into_owned);
-                let place = frame
-                    .location
-                    .map(|place| format!("{}:{}", shorten(place.file.unwrap_or("?")), place.line.unwrap_or_default()));
-                found.push(format!("{function} ({})", place.unwrap_or_else(|| "?".into())));
-            }
-        }
+        let show = |place: Option<(String, u32)>| place.map(|(file, line)| format!("{file}:{line}"));
+        let frames = self.frames(address).into_iter();
+        let mut found: Vec<String> =
+            frames.map(|frame| format!("{} ({})", frame.function, show(frame.place).unwrap_or("?".into()))).collect();
         if found.is_empty() {
             let inside =
                 |(start, size, _): &&(u64, u64, String)| address >= *start && address - *start < (*size).max(4);
@@ -79,6 +82,34 @@ impl Symbols {
         }
         found
     }
+
+    /// The functions that were inlined into each other at an address, innermost first; none if there are no lines.
+    pub fn frames(&self, address: u64) -> Vec<Frame> {
+        let mut found = Vec::new();
+        if let Ok(mut frames) = self.context.find_frames(address).skip_all_loads() {
+            while let Ok(Some(frame)) = frames.next() {
+                let function = frame.function.as_ref().and_then(|function| function.demangle().ok());
+                let place = frame
+                    .location
+                    .map(|place| (shorten(place.file.unwrap_or("?")).to_owned(), place.line.unwrap_or_default()));
+                found.push(Frame { function: function.map_or_else(|| "?".to_owned(), Cow::into_owned), place });
+            }
+        }
+        found
+    }
+
+    /// The last symbol at or before an address, as assembly names its parts.
+    pub fn label(&self, address: u64) -> Option<&str> {
+        self.labels.range(..=address).next_back().map(|(_, name)| name.as_str())
+    }
+}
+
+/// One function at an address.
+pub struct Frame {
+    /// Its name.
+    pub function: String,
+    /// File, from the repository if it is ours, and line.
+    pub place: Option<(String, u32)>,
 }
 
 /// Paths inside the repository without the repository; others are kept.

@@ -20,6 +20,8 @@
 //! tests      `cargo xtask test`
 //! readme     commands that pages show, and what they print
 //! bench      `cargo xtask bench`
+//! profile    `cargo xtask profile`
+//! purposes   what a function of the kernel is for
 //! ```
 //!
 //! Not here: what a manifest means and how traces are read (`tools/manifest`).
@@ -34,6 +36,8 @@ mod crowd;
 mod decode;
 mod demo;
 mod docs;
+mod profile;
+mod purposes;
 mod qemu;
 mod readme;
 mod report;
@@ -83,6 +87,8 @@ enum Command {
     Analyze(analyze::AnalyzeArguments),
     /// Measures the paths of the kernel, in instructions, beside those of other kernels.
     Bench(bench::BenchArguments),
+    /// Says where the instructions of the paths that `bench` measures go, by function and by what they are for.
+    Profile(profile::ProfileArguments),
     /// Prints the records of the last run as text.
     Trace(TraceArguments),
 }
@@ -190,6 +196,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Test(test) => tests::test(test, install),
         Command::Analyze(arguments) => analyze::analyze(arguments),
         Command::Bench(bench) => bench::bench(bench, install),
+        Command::Profile(profile) => profile::profile(profile, install),
         Command::Trace(trace) => {
             let root = system::root()?;
             let (trace_read, manifest) = system::last_trace(&root).context("no run to show; try `cargo xtask run`")?;

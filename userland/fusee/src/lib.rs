@@ -67,7 +67,7 @@ pub use job::{Clock, JobInfo, burn, early_release, next_job, now, sleep_until, y
 pub use memory::SharedBytes;
 pub use notification::{Interrupt, Notification};
 pub use region::Region;
-pub use syscall::{counter, relax};
+pub use syscall::{counter, mark, relax};
 pub use system::{System, Task, exit, log, null, shutdown};
 
 #[doc(hidden)]

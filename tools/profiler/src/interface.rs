@@ -1,0 +1,163 @@
+//! The door to QEMU: functions of its plugin interface that we call, and ours that it calls.
+//!
+//! Written for version 1 of the interface. Source: `include/qemu/qemu-plugin.h` of QEMU 7.2; names and types below are from
+//! there. A QEMU that no longer knows this version says so, and does not start.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fs::File;
+use std::io::Write;
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+use crate::instruction::Instruction;
+use crate::windows::Profile;
+
+/// The version of the interface we are written for; QEMU looks for this symbol.
+// SAFETY: no other symbol of QEMU or its plugins may have this name: each plugin is a name space of its own, since QEMU
+// loads it with `G_MODULE_BIND_LOCAL`, and wants this name.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "QEMU's name")]
+pub static qemu_plugin_version: c_int = 1;
+
+/// A block that is being translated.
+#[repr(C)]
+struct Block {
+    opaque: [u8; 0],
+}
+
+/// An instruction of it.
+#[repr(C)]
+struct Translated {
+    opaque: [u8; 0],
+}
+
+type PluginId = u64;
+/// `QEMU_PLUGIN_CB_NO_REGS`: the callback looks at no register of the guest.
+const NO_REGISTERS: c_int = 0;
+
+// SAFETY: these must be QEMU's functions with QEMU's types: they are those of its header, enumerations are `int`, and
+// structures are only passed on, never looked into.
+unsafe extern "C" {
+    fn qemu_plugin_register_vcpu_tb_trans_cb(plugin: PluginId, callback: extern "C" fn(PluginId, *mut Block));
+    fn qemu_plugin_register_atexit_cb(
+        plugin: PluginId,
+        callback: extern "C" fn(PluginId, *mut c_void),
+        data: *mut c_void,
+    );
+    fn qemu_plugin_register_vcpu_insn_exec_cb(
+        instruction: *mut Translated,
+        callback: extern "C" fn(c_uint, *mut c_void),
+        flags: c_int,
+        data: *mut c_void,
+    );
+    fn qemu_plugin_tb_n_insns(block: *const Block) -> usize;
+    fn qemu_plugin_tb_get_insn(block: *const Block, index: usize) -> *mut Translated;
+    fn qemu_plugin_insn_data(instruction: *const Translated) -> *const c_void;
+    fn qemu_plugin_insn_size(instruction: *const Translated) -> usize;
+    fn qemu_plugin_insn_vaddr(instruction: *const Translated) -> u64;
+}
+
+/// What is known so far.
+struct Session {
+    /// Where the file is to be.
+    path: Option<String>,
+    /// All instructions that were translated; callbacks get the index as their data.
+    instructions: Vec<Instruction>,
+    profile: Option<Profile>,
+}
+
+static SESSION: Mutex<Session> = Mutex::new(Session { path: None, instructions: Vec::new(), profile: None });
+
+fn with_session<T>(act: impl FnOnce(&mut Session) -> T) -> T {
+    act(&mut SESSION.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// QEMU calls it once it has loaded us. Anything but 0 ends QEMU.
+///
+/// # Safety
+/// `arguments` must be `count` strings that end with a zero byte.
+// SAFETY: no other symbol may have this name: as for `qemu_plugin_version`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    plugin: PluginId,
+    _info: *const c_void,
+    count: c_int,
+    arguments: *const *const c_char,
+) -> c_int {
+    let path = (0..usize::try_from(count).unwrap_or(0)).find_map(|index| {
+        // SAFETY: the pointer must be within the array: QEMU says how long it is.
+        let place = unsafe { arguments.add(index) };
+        // SAFETY: it must be initialised and aligned: QEMU makes the array of `char *`.
+        let argument = unsafe { *place };
+        // SAFETY: it must be a string with an end, which nobody changes meanwhile: QEMU made it of its command line
+        // and waits for us.
+        let argument = unsafe { CStr::from_ptr(argument) };
+        argument.to_str().ok()?.strip_prefix("out=").map(str::to_owned)
+    });
+    let Some(path) = path else {
+        eprintln!("the profiler wants an argument `out=FILE`");
+        return 1;
+    };
+    with_session(|session| {
+        session.path = Some(path);
+        session.profile = Some(Profile::default());
+    });
+    // SAFETY: the plugin must be this one: it is the number we were just given. The callback stays as long as we are
+    // loaded, which is until the end of QEMU: we never ask to be unloaded.
+    unsafe { qemu_plugin_register_vcpu_tb_trans_cb(plugin, translated) };
+    // SAFETY: the same. The data is nothing.
+    unsafe { qemu_plugin_register_atexit_cb(plugin, ended, ptr::null_mut()) };
+    0
+}
+
+/// A block was translated: each of its instructions is to be announced when it is executed.
+extern "C" fn translated(_plugin: PluginId, block: *mut Block) {
+    // SAFETY: the block must be one under translation: QEMU calls us with it, during it.
+    let count = unsafe { qemu_plugin_tb_n_insns(block) };
+    for index in 0..count {
+        // SAFETY: the block as above; the index must be below the count: it is.
+        let instruction = unsafe { qemu_plugin_tb_get_insn(block, index) };
+        // SAFETY: the instruction must be of a block under translation: it is of this one.
+        let address = unsafe { qemu_plugin_insn_vaddr(instruction) };
+        // SAFETY: the same.
+        let size = unsafe { qemu_plugin_insn_size(instruction) };
+        // SAFETY: the same.
+        let data = unsafe { qemu_plugin_insn_data(instruction) };
+        let encoding = if size == size_of::<u32>() {
+            // SAFETY: four bytes must be readable there: QEMU keeps as many as it says, until the end of the
+            // translation. They need not be aligned.
+            unsafe { data.cast::<[u8; 4]>().read_unaligned() }
+        } else {
+            // Another core's instruction set: no instruction of ours.
+            [0; 4]
+        };
+        let decoded = Instruction::decode(address, u32::from_le_bytes(encoding));
+        let number = with_session(|session| {
+            session.instructions.push(decoded);
+            session.instructions.len() - 1
+        });
+        let data = ptr::without_provenance_mut(number);
+        // SAFETY: the instruction as above; the callback stays, as in `qemu_plugin_install`. The data is a number.
+        unsafe { qemu_plugin_register_vcpu_insn_exec_cb(instruction, executed, NO_REGISTERS, data) };
+    }
+}
+
+/// A core is about to execute the instruction with this number.
+extern "C" fn executed(core: c_uint, number: *mut c_void) {
+    with_session(|session| {
+        let instruction = session.instructions.get(number.addr()).copied();
+        if let (Some(profile), Some(instruction)) = (&mut session.profile, instruction) {
+            profile.step(core as usize, instruction);
+        }
+    });
+}
+
+/// QEMU ends.
+extern "C" fn ended(_plugin: PluginId, _data: *mut c_void) {
+    with_session(|session| {
+        let (Some(path), Some(profile)) = (&session.path, session.profile.take()) else { return };
+        if let Err(error) = File::create(path).and_then(|mut file| file.write_all(profile.text().as_bytes())) {
+            eprintln!("{path}: {error}");
+        }
+    });
+}

@@ -1,0 +1,38 @@
+//! A plugin for QEMU: which instructions each core executes between two looks of a task at the counter.
+//!
+//! ```text
+//! instruction  what one instruction is to us
+//! windows      from executed instructions to windows, pure
+//! interface    the door to QEMU
+//! ```
+//!
+//! `cargo xtask profile` loads it (`-plugin libfusee_profiler.so,out=FILE`), and reads the file that it leaves:
+//!
+//! ```text
+//! core 0
+//! window START END LENGTH SHAPE    hexadecimal addresses of two readings; instructions from the one up to the other
+//! mark NUMBER                      the task said a number
+//! shape SHAPE                      what was executed in the first window of this kind:
+//! ADDRESS COUNT                    from here, so many instructions that follow each other in memory; then, the next line
+//! ```
+//!
+//! # Invariants
+//!
+//! 1. The counts of a shape add up to the length of each of its windows.
+//! 2. The guest does not notice: nothing is written to it, and no instruction is added that it counts.
+//!
+//! # Caveats
+//!
+//! Addresses are those an instruction was translated at; code that is mapped at two addresses is known by either. Cores
+//! are watched one by one; what one does while another waits is not in the other's windows.
+//!
+//! Not here: what an address means, and to which row of the bench a window belongs (`tools/xtask/src/profile.rs`).
+#![deny(unsafe_code)]
+
+mod instruction;
+// A test is a program, not a part of QEMU: there the functions of the interface do not exist.
+#[cfg(all(target_os = "linux", not(test)))]
+#[allow(unsafe_code, reason = "functions of QEMU are called, and call us")]
+mod interface;
+#[cfg_attr(not(all(target_os = "linux", not(test))), allow(dead_code, reason = "used by the interface"))]
+mod windows;

@@ -81,10 +81,8 @@ impl<const N: usize> Queue<N> {
     pub fn push(&mut self, id: u16, key: Key) {
         debug_assert!(!self.contains(id));
         let at = usize::from(self.length);
-        *self.entry_mut(at) = Entry { key, id };
-        *self.place_mut(id) = self.length + 1;
         self.length += 1;
-        self.sift_up(at);
+        self.sift_up(at, Entry { key, id });
     }
 
     /// Takes `id` out; says whether it was queued.
@@ -98,12 +96,10 @@ impl<const N: usize> Queue<N> {
         let last = usize::from(self.length);
         if at != last {
             let moved = self.entry(last);
-            *self.entry_mut(at) = moved;
-            *self.place_mut(moved.id) = place;
             if at == 0 || self.entry((at - 1) / 2).key <= moved.key {
-                self.sift_down(at);
+                self.sift_down(at, moved);
             } else {
-                self.sift_up(at);
+                self.sift_up(at, moved);
             }
         }
         true
@@ -141,9 +137,8 @@ impl<const N: usize> Queue<N> {
         &mut self.places[usize::from(id) % N]
     }
 
-    /// Moves the entry at `at` towards the first, past those that come later.
-    fn sift_up(&mut self, mut at: usize) {
-        let moved = self.entry(at);
+    /// Puts `moved` at `at` or nearer to the first, past those that come later.
+    fn sift_up(&mut self, mut at: usize, moved: Entry) {
         while at > 0 {
             let parent = (at - 1) / 2;
             let above = self.entry(parent);
@@ -158,9 +153,8 @@ impl<const N: usize> Queue<N> {
         *self.place_mut(moved.id) = at as u16 + 1;
     }
 
-    /// Moves the entry at `at` away from the first, past those that come earlier.
-    fn sift_down(&mut self, mut at: usize) {
-        let moved = self.entry(at);
+    /// Puts `moved` at `at` or farther from the first, past those that come earlier.
+    fn sift_down(&mut self, mut at: usize, moved: Entry) {
         let length = usize::from(self.length);
         loop {
             let left = 2 * at + 1;

@@ -57,10 +57,14 @@ fn counter() -> u64 {
 pub fn now() -> Instant {
     let rate = RATE.get();
     let ticks = counter().wrapping_sub(rate.zero);
-    if rate.scale == 0 {
-        return Instant(ticks);
-    }
-    Instant(((u128::from(ticks) * u128::from(rate.scale)) >> 32) as u64)
+    if rate.scale == 0 { Instant(ticks) } else { scaled(ticks, rate.scale) }
+}
+
+/// A call, so that it is not computed where a tick is a nanosecond.
+#[cold]
+#[inline(never)]
+fn scaled(ticks: u64, scale: u64) -> Instant {
+    Instant(((u128::from(ticks) * u128::from(scale)) >> 32) as u64)
 }
 
 /// Sets this CPU's timer to fire at `at`, or at once if that has passed, or never.

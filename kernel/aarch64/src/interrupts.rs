@@ -4,9 +4,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use fusee_bsp::gic;
 use fusee_bsp::virt as board;
+use fusee_kernel_core::CpuSet;
 use fusee_kernel_core::id::InterruptId;
 use fusee_kernel_core::limits::CPUS;
-use fusee_kernel_core::{CpuSet, Trap};
 
 use crate::cell::BootCell;
 use crate::{machine, panic};
@@ -15,18 +15,10 @@ use crate::{machine, panic};
 pub const KICK: u32 = 0;
 /// Software interrupt to oneself: the system ends.
 pub const SHUTDOWN: u32 = 1;
+/// The CPU's own timer.
+pub const TIMER: u32 = board::TIMER_INTERRUPT;
 /// What each CPU of the kernel takes, besides device lines.
-pub const PRIVATE: [u32; 3] = [KICK, SHUTDOWN, board::TIMER_INTERRUPT];
-
-/// Why an interrupt came.
-pub enum Cause {
-    /// For the kernel.
-    Trap(Trap),
-    /// It was gone when we looked.
-    Nothing,
-    /// A line no object stands for.
-    Unknown,
-}
+pub const PRIVATE: [u32; 3] = [KICK, SHUTDOWN, TIMER];
 
 /// The kernel's interrupt for each line.
 static LINES: BootCell<[Option<InterruptId>; gic::LINES]> = BootCell::new([None; gic::LINES]);
@@ -60,23 +52,10 @@ pub unsafe fn set_affinity(index: usize, affinity: u64) {
     kicks[index] = gic::software_interrupt(affinity, KICK);
 }
 
-/// What interrupt `number`, just acknowledged, wants.
+/// The kernel's interrupt for the line `number`.
 #[inline(always)]
-pub fn cause(number: u32) -> Cause {
-    if number == board::TIMER_INTERRUPT {
-        // The line is level, and would come again; but the kernel answers this trap by setting the timer anew.
-        return Cause::Trap(Trap::Timer);
-    }
-    if number == KICK {
-        return Cause::Trap(Trap::Kick);
-    }
-    if number >= gic::SPECIAL {
-        return Cause::Nothing;
-    }
-    match LINES.get().get(number as usize).copied().flatten() {
-        Some(interrupt) => Cause::Trap(Trap::Interrupt(interrupt)),
-        None => Cause::Unknown,
-    }
+pub fn of_line(number: u32) -> Option<InterruptId> {
+    LINES.get().get(number as usize).copied().flatten()
 }
 
 /// Deals with a number that no object stands for: the end of the system, or a line to be silenced.

@@ -4,12 +4,12 @@ use core::arch::asm;
 use core::ptr;
 
 use fusee_kernel_core::id::ThreadId;
-use fusee_kernel_core::{CpuId, Entry, Kernel, Outcome, Trap};
+use fusee_kernel_core::{Kernel, Outcome, Trap};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::cpu::Cpu;
 use crate::frame::Frame;
-use crate::interrupts::{self, Cause};
+use crate::interrupts;
 use crate::lock::{Guard, Ticket, TicketLock};
 use crate::machine::Board;
 use crate::{clock, fault};
@@ -22,9 +22,6 @@ pub struct State {
 
 /// The one kernel. All zero, so that it lies in .bss until boot fills it in place.
 pub static STATE: TicketLock<State> = TicketLock::new(State { kernel: Kernel::EMPTY, board: Board::EMPTY });
-
-/// How a trap is handled: with a try at the short ways, which are inlined, or without.
-type Handler = fn(&mut Kernel, &mut Board, CpuId, Entry) -> Outcome;
 
 /// Where a CPU goes after a trap.
 #[must_use]
@@ -80,7 +77,7 @@ fn late_syscall(cpu: &mut Cpu, ticket: Ticket<'_, State>) -> *mut Frame {
 /// `svc` the long way round.
 #[inline(never)]
 fn long_syscall(cpu: &mut Cpu, guard: Guard<'_, State>) -> *mut Frame {
-    match decide(cpu, guard, Entry { trap: Trap::Syscall, at: None, waited: Nanoseconds::ZERO }, Kernel::trap) {
+    match decide::<false>(cpu, guard, Trap::Syscall, None, Nanoseconds::ZERO) {
         Next::Same => ptr::null_mut(),
         Next::Other(frame) => frame,
         Next::Idle => idle(cpu),
@@ -98,7 +95,7 @@ fn switch_with_float(cpu: &mut Cpu, guard: Guard<'_, State>, thread: ThreadId) -
 /// An interrupt. Null: go on with the thread it interrupted.
 #[unsafe(export_name = "fusee_interrupt")]
 extern "C" fn interrupt(cpu: &mut Cpu) -> *mut Frame {
-    match take_interrupt(cpu, Kernel::trap) {
+    match take_interrupt::<false>(cpu) {
         Next::Same => ptr::null_mut(),
         Next::Other(frame) => frame,
         Next::Idle => idle(cpu),
@@ -108,7 +105,7 @@ extern "C" fn interrupt(cpu: &mut Cpu) -> *mut Frame {
 /// Any other exception from EL0, told by its syndrome. Null as above.
 #[unsafe(export_name = "fusee_fault")]
 extern "C" fn fault(cpu: &mut Cpu, syndrome: u64) -> *mut Frame {
-    match enter(cpu, Trap::Fault(fault::decode(syndrome)), None, Kernel::long_trap) {
+    match enter::<false>(cpu, Trap::Fault(fault::decode(syndrome)), None) {
         Next::Same => ptr::null_mut(),
         Next::Other(frame) => frame,
         Next::Idle => idle(cpu),
@@ -121,17 +118,26 @@ extern "C" fn float(cpu: &mut Cpu) {
     cpu.take_float();
 }
 
-/// Looks at what the interrupt controller has, and handles it.
+/// Looks at what the interrupt controller has, and handles it. `IDLE`: there is no thread on this CPU.
 #[inline(always)]
-fn take_interrupt(cpu: &mut Cpu, handle: Handler) -> Next {
-    let at = clock::now();
+fn take_interrupt<const IDLE: bool>(cpu: &mut Cpu) -> Next {
+    let at = Some(clock::now());
     let number = fusee_bsp::gic::acknowledge();
-    let next = match interrupts::cause(number) {
-        Cause::Trap(trap) => enter(cpu, trap, Some(at), handle),
-        Cause::Nothing => return Next::Same,
-        Cause::Unknown => {
-            interrupts::refuse(number);
-            Next::Same
+    // Each kind in a place of its own, with a short way of its own.
+    let next = if let Some(interrupt) = interrupts::of_line(number) {
+        enter::<IDLE>(cpu, Trap::Interrupt(interrupt), at)
+    } else if number == interrupts::TIMER {
+        // The line is level, and would come again; but the kernel answers this trap by setting the timer anew.
+        enter::<IDLE>(cpu, Trap::Timer, at)
+    } else {
+        match number {
+            interrupts::KICK => enter::<IDLE>(cpu, Trap::Kick, at),
+            // It was gone when we looked: there is nothing to end.
+            fusee_bsp::gic::SPECIAL.. => return Next::Same,
+            _ => {
+                interrupts::refuse(number);
+                Next::Same
+            }
         }
     };
     fusee_bsp::gic::end(number);
@@ -140,16 +146,22 @@ fn take_interrupt(cpu: &mut Cpu, handle: Handler) -> Next {
 
 /// One trap through the kernel, and everything its outcome asks for.
 #[inline(always)]
-fn enter(cpu: &mut Cpu, trap: Trap, at: Option<Instant>, handle: Handler) -> Next {
+fn enter<const IDLE: bool>(cpu: &mut Cpu, trap: Trap, at: Option<Instant>) -> Next {
     let (guard, waited) = STATE.lock();
-    decide(cpu, guard, Entry { trap, at, waited }, handle)
+    decide::<IDLE>(cpu, guard, trap, at, waited)
 }
 
 /// The same, with the lock already held.
 #[inline(always)]
-fn decide(cpu: &mut Cpu, mut guard: Guard<'_, State>, entry: Entry, handle: Handler) -> Next {
+fn decide<const IDLE: bool>(
+    cpu: &mut Cpu,
+    mut guard: Guard<'_, State>,
+    trap: Trap,
+    at: Option<Instant>,
+    waited: Nanoseconds,
+) -> Next {
     let state = &mut *guard;
-    let outcome = handle(&mut state.kernel, &mut state.board, cpu.id, entry);
+    let outcome = state.kernel.trap_on::<_, IDLE>(&mut state.board, cpu.id, trap, at, waited);
     check(&state.kernel);
     let same = cpu.runs(outcome.run);
     if !same {
@@ -200,7 +212,7 @@ fn idle(cpu: &mut Cpu) -> *mut Frame {
         // SAFETY: `wfi` waits; it changes no state. Not `nomem`: everything stored before it must be.
         unsafe { asm!("dsb sy", "wfi", options(nostack, preserves_flags)) };
         // "The same" is to go on sleeping here.
-        if let Next::Other(frame) = take_interrupt(cpu, Kernel::trap) {
+        if let Next::Other(frame) = take_interrupt::<true>(cpu) {
             return frame;
         }
     }

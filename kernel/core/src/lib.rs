@@ -237,11 +237,28 @@ impl Kernel {
     }
 
     /// Handles one trap taken on `cpu`, shortly if that can be; the caller applies the outcome.
-    #[inline(always)]
     pub fn trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Outcome {
-        match self.short_trap(machine, cpu, &entry) {
+        if self.cpus[cpu].current.is_none() {
+            self.trap_on::<M, true>(machine, cpu, entry.trap, entry.at, entry.waited)
+        } else {
+            self.trap_on::<M, false>(machine, cpu, entry.trap, entry.at, entry.waited)
+        }
+    }
+
+    /// The same for a caller that knows whether the CPU idled, and names the kind of trap: what does not concern these
+    /// is not even compiled.
+    #[inline(always)]
+    pub fn trap_on<M: Machine, const IDLE: bool>(
+        &mut self,
+        machine: &mut M,
+        cpu: CpuId,
+        trap: Trap,
+        at: Option<Instant>,
+        waited: Nanoseconds,
+    ) -> Outcome {
+        match self.short_trap::<M, IDLE>(machine, cpu, trap, at, waited) {
             Some(outcome) => outcome,
-            None => self.long_trap(machine, cpu, entry),
+            None => self.long_trap(machine, cpu, Entry { trap, at, waited }),
         }
     }
 

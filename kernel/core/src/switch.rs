@@ -17,7 +17,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ClusterId, InterruptId, NotificationId, ReservationId, ThreadId};
 use crate::object::{Cpu, Object, Payer, State};
-use crate::{Entry, Kernel, Machine, Outcome, Trap};
+use crate::{Kernel, Machine, Outcome, Trap};
 
 /// What runs on a CPU whose plan is in force.
 #[derive(Clone, Copy, Debug)]
@@ -37,14 +37,21 @@ enum Place {
 impl Kernel {
     /// Handles the trap if it can be handled shortly. `None`: nothing has happened.
     #[inline(always)]
-    pub(crate) fn short_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: &Entry) -> Option<Outcome> {
+    pub(crate) fn short_trap<M: Machine, const IDLE: bool>(
+        &mut self,
+        machine: &mut M,
+        cpu: CpuId,
+        trap: Trap,
+        at: Option<Instant>,
+        waited: Nanoseconds,
+    ) -> Option<Outcome> {
         if M::TRACE {
             self.here = cpu;
         }
-        match (entry.trap, entry.at) {
-            (Trap::Syscall, None) if entry.waited == Nanoseconds::ZERO => self.short_call(machine, cpu),
-            (Trap::Interrupt(interrupt), Some(at)) => self.short_interrupt(machine, cpu, interrupt, at),
-            (Trap::Timer, Some(at)) => self.short_timeout(machine, cpu, at),
+        match (trap, at) {
+            (Trap::Syscall, None) if !IDLE && waited == Nanoseconds::ZERO => self.short_call(machine, cpu),
+            (Trap::Interrupt(interrupt), Some(at)) => self.short_interrupt::<M, IDLE>(machine, cpu, interrupt, at),
+            (Trap::Timer, Some(at)) => self.short_timeout::<M, IDLE>(machine, cpu, at),
             _ => None,
         }
     }
@@ -56,7 +63,7 @@ impl Kernel {
         if number != Call::Signal as u64 && number != Call::Wait as u64 && number != Call::Yield as u64 {
             return None;
         }
-        let Place::Busy(running) = self.place(cpu)? else { return None };
+        let Place::Busy(running) = self.place::<false>(cpu)? else { return None };
         if number == Call::Signal as u64 {
             self.short_signal(machine, cpu, running)
         } else if number == Call::Wait as u64 {
@@ -99,7 +106,7 @@ impl Kernel {
 
     /// A line fired whose waiter preempts what runs.
     #[inline(always)]
-    fn short_interrupt<M: Machine>(
+    fn short_interrupt<M: Machine, const IDLE: bool>(
         &mut self,
         machine: &mut M,
         cpu: CpuId,
@@ -112,7 +119,7 @@ impl Kernel {
         if self.threads[waiter].timed || self.drains_one(interrupt) {
             return None;
         }
-        let place = self.place(cpu)?;
+        let place = self.place::<IDLE>(cpu)?;
         let (new, span) = (self.may_preempt(cpu, place, waiter)?, self.affordable(cpu, place, at)?);
         self.book(cpu, place, span);
         machine.set_interrupt_enabled(interrupt, false);
@@ -125,8 +132,13 @@ impl Kernel {
 
     /// The timer fired because the sleep of a thread is over, which preempts what runs. Nothing else is due.
     #[inline(always)]
-    fn short_timeout<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, at: Instant) -> Option<Outcome> {
-        let place = self.place(cpu)?;
+    fn short_timeout<M: Machine, const IDLE: bool>(
+        &mut self,
+        machine: &mut M,
+        cpu: CpuId,
+        at: Instant,
+    ) -> Option<Outcome> {
+        let place = self.place::<IDLE>(cpu)?;
         let cluster = place.cluster();
         let object = &self.clusters[cluster];
         if object.timekeeper != cpu || object.events.first().is_some_and(|(key, _)| key.instant() <= at) {
@@ -208,21 +220,24 @@ impl Kernel {
 
     //--- What must hold ------------------------------------------------------------------------------------
 
-    /// What `cpu` does, if its plan is in force: nothing, or it runs a thread that nobody waits for on its own reservation,
-    /// which is linked there.
+    /// What `cpu` does, if its plan is in force: nothing if it is `IDLE`; else it runs a thread that nobody waits for on its
+    /// own reservation, which is linked there.
     #[inline(always)]
-    fn place(&self, cpu: CpuId) -> Option<Place> {
-        let state = self.cpus[cpu];
+    fn place<const IDLE: bool>(&self, cpu: CpuId) -> Option<Place> {
+        let state = &self.cpus[cpu];
         let cluster = state.cluster?;
         if state.stale || state.boosted {
             return None;
         }
         let linked = self.clusters[cluster].schedule.linked(cpu);
-        let (thread, reservation) = match (state.current, state.payer, linked) {
-            (Some(thread), Payer::Reservation(reservation), Some(id)) if id == reservation.index() as u16 => {
+        if IDLE {
+            let idles = state.current.is_none() && matches!(state.payer, Payer::Idle) && linked.is_none();
+            return idles.then_some(Place::Idle(cluster));
+        }
+        let (thread, reservation) = match (state.current, state.payer) {
+            (Some(thread), Payer::Reservation(reservation)) if linked == Some(reservation.index() as u16) => {
                 (thread, reservation)
             }
-            (None, Payer::Idle, None) => return Some(Place::Idle(cluster)),
             _ => return None,
         };
         let (object, own) = (&self.threads[thread], &self.reservations[reservation]);

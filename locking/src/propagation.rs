@@ -183,15 +183,6 @@ pub enum Refusal {
 /// The reservations along a chain: what was chosen and what is.
 pub type Touched = heapless::Vec<u16, { 2 * (CHAIN_MAX + 1) }>;
 
-/// What [`settle`] found.
-#[derive(Clone, Debug)]
-pub struct Settled {
-    /// The thread at the end of the chain: the one that waits for nobody.
-    pub end: u16,
-    /// Reservations whose runner may have changed, each once.
-    pub touched: Touched,
-}
-
 //--- The rule
 
 /// What `thread` should run on, or lend to whom it waits for.
@@ -302,9 +293,9 @@ pub fn a_donor<G: Graph>(graph: &G, thread: u16) -> Option<u16> {
 }
 
 /// Applies the rule to `start` and to everybody up the chain, after something there has changed: a key, a budget, a
-/// donor.
-pub fn settle<G: Graph>(graph: &mut G, start: u16) -> Settled {
-    let mut touched = Touched::new();
+/// donor. Adds to `touched`, each once, the reservations whose runner may have changed. Returns the thread at the end of the
+/// chain: the one that waits for nobody.
+pub fn settle<G: Graph>(graph: &mut G, start: u16, touched: &mut Touched) -> u16 {
     let mut end = start;
     for _ in 0..=CHAIN_MAX {
         let chosen = choose(graph, end);
@@ -323,7 +314,7 @@ pub fn settle<G: Graph>(graph: &mut G, start: u16) -> Settled {
         }
         end = target;
     }
-    Settled { end, touched }
+    end
 }
 
 /// Whether a donor that had chosen `before` is where it belongs among the donors of whom it waits for.

@@ -64,12 +64,13 @@ impl Threads {
     }
 
     fn settle(&mut self, thread: u16) {
-        let settled = settle(self, thread);
-        let chosen = self.node(settled.end).chosen();
-        for reservation in &settled.touched {
+        let mut touched = Touched::new();
+        let end = settle(self, thread, &mut touched);
+        let chosen = self.node(end).chosen();
+        for reservation in &touched {
             let runner = &mut self.runners[usize::from(*reservation)];
             if Some(*reservation) == chosen {
-                *runner = Some(settled.end);
+                *runner = Some(end);
             } else if let Some(other) = *runner {
                 let node = self.node(other);
                 if node.waits_for().is_some() || node.chosen() != Some(*reservation) {

@@ -51,9 +51,15 @@ extern "C" fn syscall(cpu: &mut Cpu) -> *mut Frame {
 #[inline(always)]
 fn locked_syscall(cpu: &mut Cpu, mut guard: Guard<'_, State>) -> *mut Frame {
     let state = &mut *guard;
-    let Some(thread) = state.kernel.quick_call(&mut state.board, cpu.id) else {
-        return long_syscall(cpu, guard);
-    };
+    match state.kernel.quick_call(&mut state.board, cpu.id) {
+        Some(thread) => go_to(cpu, guard, thread),
+        None => long_syscall(cpu, guard),
+    }
+}
+
+/// The end of a short `svc`.
+#[inline(always)]
+fn go_to(cpu: &mut Cpu, guard: Guard<'_, State>, thread: ThreadId) -> *mut Frame {
     if cpu.runs(Some(thread)) {
         return ptr::null_mut();
     }
@@ -76,7 +82,11 @@ fn late_syscall(cpu: &mut Cpu, ticket: Ticket<'_, State>) -> *mut Frame {
 
 /// `svc` the long way round.
 #[inline(never)]
-fn long_syscall(cpu: &mut Cpu, guard: Guard<'_, State>) -> *mut Frame {
+fn long_syscall(cpu: &mut Cpu, mut guard: Guard<'_, State>) -> *mut Frame {
+    let state = &mut *guard;
+    if let Some(thread) = state.kernel.quick_call_until(&mut state.board, cpu.id) {
+        return go_to(cpu, guard, thread);
+    }
     match decide::<false>(cpu, guard, Trap::Syscall, None, Nanoseconds::ZERO) {
         Next::Same => ptr::null_mut(),
         Next::Other(frame) => frame,

@@ -13,7 +13,7 @@
 //! 2. A reservation's runner is the ready thread at the end of the chain that chose it, if there is one.
 
 use fusee_abi::Error;
-use fusee_locking::propagation::{self, Graph, Node, Refusal, Settled};
+use fusee_locking::propagation::{self, Graph, Node, Refusal, Touched};
 use fusee_sched::key::{Class, Key, Tie};
 use fusee_sched::time::{Instant, Nanoseconds};
 
@@ -94,7 +94,8 @@ impl Kernel {
     }
 
     fn settle_chain(&mut self, start: ThreadId) {
-        let Settled { end, touched } = propagation::settle(self, number(start));
+        let mut touched = Touched::new();
+        let end = propagation::settle(self, number(start), &mut touched);
         let Some(thread) = ThreadId::new(usize::from(end)) else { return };
         let end = &self.threads[thread];
         let chosen = if end.state == State::Ready { end.chosen() } else { None };

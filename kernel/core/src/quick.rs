@@ -7,13 +7,15 @@
 //! Both ways leave the same trace. (Where a thread ran last, which is only a hint for its next place, is not kept
 //! here.)
 //!
-//! Declined is whatever concerns a third: other donors, other callers, a deadline, a server whose own
-//! reservation comes first, a plan that must be looked at again.
+//! Declined is whatever concerns a third: other donors, other callers, a server whose own
+//! reservation comes first, a server that waits no longer than until some time, a deadline that the timer must be set to, a plan that must be looked at again.
 
 use fusee_abi::call::{Call, DEADLINE, HandleValue, NEVER, NUMBER, TOKEN, rights};
 use fusee_abi::trace::Event;
 use fusee_locking::propagation;
 use fusee_sched::cpu::CpuId;
+use fusee_sched::key::Key;
+use fusee_sched::time::Instant;
 
 use crate::donation::number;
 use crate::id::{EndpointId, ThreadId};
@@ -43,8 +45,8 @@ impl Kernel {
         let general = &mut machine.registers(thread).general;
         let number = general[NUMBER];
         if number == Call::ReplyReceive as u64 {
-            self.reply_quickly(machine, cpu, thread)
-        } else if number == Call::Call as u64 {
+            self.reply_quickly::<M, false>(machine, cpu, thread)
+        } else if number == Call::Call as u64 && general[DEADLINE] == NEVER {
             self.call_quickly(machine, cpu, thread)
         } else if number == Call::Null as u64 {
             general[0] = 0;
@@ -52,6 +54,44 @@ impl Kernel {
         } else {
             None
         }
+    }
+
+    /// The same for a call under a deadline that the timer need not be set anew for, and for its reply. Apart, because it
+    /// needs a stack.
+    #[inline(always)]
+    pub fn quick_call_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<ThreadId> {
+        let state = &self.cpus[cpu];
+        let thread = state.current?;
+        if state.stale {
+            return None;
+        }
+        let general = &machine.registers(thread).general;
+        if general[NUMBER] == Call::ReplyReceive as u64 {
+            self.reply_quickly_until(machine, cpu, thread)
+        } else if general[NUMBER] == Call::Call as u64 {
+            self.call_quickly_until(machine, cpu, thread)
+        } else {
+            None
+        }
+    }
+
+    #[inline(never)]
+    fn reply_quickly_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
+        self.reply_quickly::<M, true>(machine, cpu, thread)
+    }
+
+    #[inline(never)]
+    fn call_quickly_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
+        let state = &self.cpus[cpu];
+        let deadline = Instant(machine.registers(thread).general[DEADLINE]);
+        let cluster = self.threads[thread].cluster?;
+        if self.clusters[cluster].timekeeper != cpu || deadline < state.armed || deadline == Instant::NEVER {
+            return None;
+        }
+        let server = self.call_quickly(machine, cpu, thread)?;
+        self.threads[thread].timed = true;
+        self.clusters[cluster].timeouts.push(thread.index() as u16, Key::at(deadline));
+        Some(server)
     }
 
     /// The endpoint that `value` names, and the handle's badge, if `thread` has this right to it.
@@ -71,9 +111,6 @@ impl Kernel {
     #[inline(always)]
     fn call_quickly<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
         let general = &machine.registers(thread).general;
-        if general[DEADLINE] != NEVER {
-            return None;
-        }
         let (endpoint, badge) = self.endpoint_of(thread, general[0], rights::CALL)?;
         let server = self.endpoints[endpoint].server?;
         let client = &self.threads[thread];
@@ -118,7 +155,12 @@ impl Kernel {
     }
 
     #[inline(always)]
-    fn reply_quickly<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
+    fn reply_quickly<M: Machine, const TIMED: bool>(
+        &mut self,
+        machine: &mut M,
+        cpu: CpuId,
+        thread: ThreadId,
+    ) -> Option<ThreadId> {
         let general = &machine.registers(thread).general;
         let (reply, value) = (general[TOKEN], general[1]);
         if general[DEADLINE] != NEVER {
@@ -133,7 +175,7 @@ impl Kernel {
         if reply != token(0, slot.generation)
             || object.server != Some(thread)
             || !object.callers.is_empty()
-            || other.timed
+            || other.timed != TIMED
             || !propagation::has_lent(self, number(client), number(thread))
         {
             return None;
@@ -142,6 +184,9 @@ impl Kernel {
             && self.reservations[home].only_for_start
         {
             return None;
+        }
+        if TIMED {
+            self.cancel_timeout(client);
         }
         let server = &mut self.threads[thread];
         server.state = State::Receiving(endpoint);

@@ -337,7 +337,8 @@ impl Simulation {
             self.kernel.book_wait(cpu, waited);
             waited = Nanoseconds::ZERO;
             // As on a board: the short paths first.
-            if let Some(thread) = self.kernel.quick_call(&mut self.board, cpu) {
+            let (kernel, board) = (&mut self.kernel, &mut self.board);
+            if let Some(thread) = kernel.quick_call(board, cpu).or_else(|| kernel.quick_call_until(board, cpu)) {
                 return self.apply(cpu, Outcome { run: Some(thread), timer: None, kick: CpuSet::EMPTY });
             }
         }

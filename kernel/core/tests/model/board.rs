@@ -238,7 +238,8 @@ impl State {
             return self.last_call(system, cpu, thread);
         }
         let mut long = self.clone();
-        match self.kernel.quick_call(&mut self.board, cpu) {
+        let (kernel, board) = (&mut self.kernel, &mut self.board);
+        match kernel.quick_call(board, cpu).or_else(|| kernel.quick_call_until(board, cpu)) {
             Some(run) => {
                 self.apply(cpu, Outcome { run: Some(run), timer: None, kick: CpuSet::EMPTY })?;
                 if self.has_entered() {
@@ -264,7 +265,8 @@ impl State {
     fn last_call(&mut self, system: &System, cpu: CpuId, thread: ThreadId) -> Result<(), String> {
         let mut kicked = self.clone();
         kicked.trap(cpu, Trap::Kick)?;
-        if self.kernel.quick_call(&mut self.board, cpu).is_some() {
+        let (kernel, board) = (&mut self.kernel, &mut self.board);
+        if kernel.quick_call(board, cpu).or_else(|| kernel.quick_call_until(board, cpu)).is_some() {
             return Err("a call of the dead is handled shortly".into());
         }
         self.trap(cpu, Trap::Syscall)?;

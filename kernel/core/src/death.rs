@@ -241,6 +241,7 @@ impl Kernel {
     }
 
     /// Traces a 64-bit number: what a run is judged by, so in every build.
+    #[inline(never)]
     pub(crate) fn trace_number<M: Machine>(
         &self,
         machine: &mut M,

@@ -35,9 +35,17 @@ pub const BUSY: u64 = 13;
 pub const TIMED: u64 = 14;
 /// From a server's late reply to the next instruction of the client, which comes before all others.
 pub const DEFERRED: u64 = 15;
+/// A call and its reply between two that use floating point before and after.
+pub const CALL_FLOAT: u64 = 16;
+/// From sending words to the first instruction of their receiver.
+pub const SEND: u64 = 17;
+/// From a wait to the next instruction of another thread.
+pub const WAIT: u64 = 18;
+/// Unmapping a region of one page.
+pub const UNMAP: u64 = 19;
 
 /// What each row is called.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 20] = [
     "call + reply round trip, 0 words",
     "call + reply round trip, 4 words",
     "interrupt -> user handler running",
@@ -54,6 +62,10 @@ pub const NAMES: [&str; 16] = [
     "call + reply of a busy server",
     "call + reply with a deadline",
     "deferred reply -> its client runs",
+    "call + reply, floating point on both sides",
+    "send -> higher-priority receiver runs",
+    "wait -> the next thread runs",
+    "page unmap",
 ];
 
 /// Samples of each row, but for those that take a life each.
@@ -97,6 +109,10 @@ pub mod role {
     pub const DEFERRING: u64 = 9;
     /// Whose request that is, above the client.
     pub const DEFERRED: u64 = 10;
+    /// Answers calls, and computes with floating point.
+    pub const FLOATING: u64 = 11;
+    /// Receives what is sent, above the client.
+    pub const INBOX: u64 = 12;
 }
 
 /// First word of a request that comes from a peer, not from the client.

@@ -4,7 +4,7 @@
 //! ticks. Rows are those of `apps::rows`. What measuring itself costs, the same code with a `nop` in place of the
 //! trap, is subtracted. All samples are logged at the end, so that logging disturbs none.
 //!
-//! Handles: endpoints "server", "keeper", "front", "busy" and "later" (call); notifications "event" and "go" (signal) and "lent" (signal,
+//! Handles: endpoints "server", "keeper", "front", "busy", "later" and "floating" (call) and "inbox" (send); notifications "event" and "go" (signal) and "lent" (signal,
 //! grant); regions "samples" (shared with the peers), "clock" (a PL031) and "page" (one page, with the right to map);
 //! tasks "victim1" ... (release_job, stop) and "doomed1" ... (stop); "system" (shutdown).
 //!
@@ -53,10 +53,14 @@ fn main() {
     rows[rows::TIMED as usize] = call_with_a_deadline(server);
     rows[rows::BUSY as usize] = left_by_a_peer(&environment, "busy");
     rows[rows::DEFERRED as usize] = left_by_a_peer(&environment, "later");
+    rows[rows::CALL_FLOAT as usize] = call_with_floats(environment.expect("floating"));
+    rows[rows::SEND as usize] = send(&environment);
+    rows[rows::UNMAP as usize] = unmap(environment.expect("page"));
     rows[rows::REVOKE_1 as usize] = revoked(&environment, 1);
     rows[rows::REVOKE_8 as usize] = revoked(&environment, rows::COPIES);
     rows[rows::TIMER as usize] = timer();
     rows[rows::SIGNAL as usize] = signal(&environment);
+    rows[rows::WAIT as usize] = wait(&environment);
     rows[rows::INTERRUPT as usize] = interrupt(&environment);
     rows[rows::KILL as usize] = kill(&environment, &rows::CLIENTS, |victim| {
         // It calls before the next instruction: it is of a higher class.
@@ -125,6 +129,49 @@ fn call_with_a_deadline(server: Endpoint) -> Samples {
     less(calls(|| server.call([0; 6], deadline).is_ok()), calls(|| untrapped_call([0; 6]).0))
 }
 
+/// Each side has its floating-point registers given back at their first use, and put away when the other runs.
+#[inline(never)]
+fn call_with_floats(server: Endpoint) -> Samples {
+    let mut number = black_box(1.5_f64);
+    let mut failed = 0;
+    let samples = around(
+        || {
+            number *= black_box(1.5);
+            failed += u64::from(server.call([0; 6], Instant::NEVER).is_err());
+            number *= black_box(0.5);
+        },
+        || {},
+    );
+    assert_eq!(failed, 0, "calls failed");
+    assert!(number >= 0.0, "a register was lost");
+    less(samples, calls(|| untrapped_call([0; 6]).0))
+}
+
+#[inline(never)]
+fn send(environment: &Environment) -> Samples {
+    let inbox = environment.expect::<Endpoint>("inbox");
+    let samples = environment.expect::<Region>("samples").shared();
+    let raw = until_stamped(samples, || {
+        // Words that were refused leave no stamp.
+        let _ = inbox.send([0; 6], Instant::NEVER);
+    });
+    less(raw, calls(|| untrapped_call([0; 6]).0))
+}
+
+/// The waiter, woken by a signal, waits again at once.
+#[inline(never)]
+fn wait(environment: &Environment) -> Samples {
+    let event = environment.expect::<Notification>("event");
+    let samples = environment.expect::<Region>("samples").shared();
+    let raw = samples_of(|| {
+        let result = event.signal(rows::SIGNALLED);
+        let back = counter();
+        result.expect("the client may signal");
+        back - samples.read_u64(SINCE)
+    });
+    less(raw, untrapped_signal())
+}
+
 /// What happens among peers while the client calls one of them.
 #[inline(never)]
 fn left_by_a_peer(environment: &Environment, name: &str) -> Samples {
@@ -176,6 +223,22 @@ fn map(page: Region) -> Samples {
     assert_eq!(failed, 0, "mapping failed");
     let untrapped = || {
         black_box(raw::untrapped::plain(Call::Map as u64, 0, 0).code);
+    };
+    less(samples, around(untrapped, || {}))
+}
+
+#[inline(never)]
+fn unmap(page: Region) -> Samples {
+    let samples = samples_of(|| {
+        page.map().expect("the page may be mapped");
+        let before = counter();
+        let result = page.unmap();
+        let after = counter();
+        result.expect("the page may be unmapped");
+        after - before
+    });
+    let untrapped = || {
+        black_box(raw::untrapped::plain(Call::Unmap as u64, 0, 0).code);
     };
     less(samples, around(untrapped, || {}))
 }

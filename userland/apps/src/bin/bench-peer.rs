@@ -13,10 +13,14 @@
 //! | 8, hurried  | endpoint "busy" (call), notification "hurry" (wait), region "samples"                |
 //! | 9, deferring | endpoint "later" (receive), region "samples"                                        |
 //! | 10, deferred | endpoint "later" (call), region "samples"                                           |
+//! | 11, floating | endpoint "floating" (receive)                                                       |
+//! | 12, inbox   | endpoint "inbox" (receive), region "samples"                                         |
 //!
 //! A peer reads the counter first thing when it runs and leaves what it read for the client.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
+
+use core::hint::black_box;
 
 use apps::rows::{self, INTERRUPTED, SINCE, STAMP, clock, role};
 use fusee::{
@@ -52,6 +56,15 @@ fn main() {
                 words
             })
         }
+        role::FLOATING => {
+            let mut number = black_box(1.5_f64);
+            Server::new(environment.expect("floating")).run(|_, words| {
+                number *= black_box(1.25);
+                black_box(number);
+                words
+            })
+        }
+        role::INBOX => take_what_is_sent(&environment),
         role::HURRIED => call_in_a_hurry(&environment),
         role::DEFERRING => defer(&environment),
         role::DEFERRED => wait_for_replies(&environment),
@@ -73,6 +86,18 @@ fn wait(environment: &Environment) {
             device.write_u32(clock::MASK, 0);
             line.acknowledge().expect("the waiter may acknowledge");
         }
+        samples.write_u64(STAMP, stamp);
+        samples.write_u64(SINCE, counter());
+    }
+}
+
+fn take_what_is_sent(environment: &Environment) {
+    let mut server = Server::new(environment.expect("inbox"));
+    let samples = environment.expect::<Region>("samples").shared();
+    loop {
+        let request = server.receive(Instant::NEVER);
+        let stamp = counter();
+        drop(request.expect("the receiver may receive"));
         samples.write_u64(STAMP, stamp);
     }
 }

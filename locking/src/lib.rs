@@ -5,6 +5,7 @@
 //!
 //! - [`propagation`]: who waits for whom, and on whose reservation each thread runs.
 //! - [`engine`]: the mutex of one execution engine, copy engine or DSP.
+//! - [`pool`]: the tokens of a pool of accelerators: k-FMLP, R2DGLP, pure priority.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -12,4 +13,8 @@
 extern crate std;
 
 pub mod engine;
+pub mod pool;
 pub mod propagation;
+
+#[cfg(test)]
+mod interleavings;

@@ -6,12 +6,14 @@
 //! - [`propagation`]: who waits for whom, and on whose reservation each thread runs.
 //! - [`engine`]: the mutex of one execution engine, copy engine or DSP.
 //! - [`pool`]: the tokens of a pool of accelerators: k-FMLP, R2DGLP, pure priority.
+//! - [`ck_omlp`]: what is shared across clusters: donation at release, and a FIFO queue.
 #![no_std]
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
 extern crate std;
 
+pub mod ck_omlp;
 pub mod engine;
 pub mod pool;
 pub mod propagation;

@@ -5,6 +5,7 @@
 //!
 //! - [`propagation`]: who waits for whom, and on whose reservation each thread runs.
 //! - [`engine`]: the mutex of one execution engine, copy engine or DSP.
+//! - [`group`]: several such locks at once.
 //! - [`pool`]: the tokens of a pool of accelerators: k-FMLP, R2DGLP, pure priority.
 //! - [`ck_omlp`]: what is shared across clusters: donation at release, and a FIFO queue.
 #![no_std]
@@ -15,6 +16,7 @@ extern crate std;
 
 pub mod ck_omlp;
 pub mod engine;
+pub mod group;
 pub mod pool;
 pub mod propagation;
 

@@ -22,3 +22,5 @@ pub mod propagation;
 
 #[cfg(test)]
 mod interleavings;
+#[cfg(test)]
+mod schedules;

@@ -1,8 +1,8 @@
 //! The CK-OMLP: k replicas shared across clusters, where holders are always among those that run.
 //!
-//! A priority says nothing in another cluster, so inheritance does not help a holder there. Instead a job that would push a
-//! holder, or one that waits, from its cluster's CPUs gives it its own priority at once, when it is released, and
-//! does not run until the other has released the resource. [`Cluster`] is that rule, for one cluster and whatever
+//! A priority says nothing in another cluster, so inheritance does not help a holder there. Instead a job that would
+//! push a holder, or one that waits, from its cluster's CPUs gives it its own priority at once, when it is released,
+//! and does not run until the other has released the resource. [`Cluster`] is that rule, for one cluster and whatever
 //! its jobs share; [`Lock`] is the queue of one resource. A [`crate::pool::Pool`] can take the place of the latter.
 //!
 //! # The rules
@@ -11,13 +11,14 @@
 //! with the highest base priorities.
 //!
 //! - C1: a job issues a request only while it is in the top and no donor. If a released job pushes `i` from the top:
-//!   it donates to `i`, if that has an incomplete request and no donor; or, if `i` is a donor, to the donee of `i`, which is
-//!   one no longer. A donation ends with the donee's last request.
-//! - C2: a request takes a free replica, or waits at the end of the FIFO queue. C3: who is first there gets what is released.
+//!   it donates to `i`, if that has an incomplete request and no donor; or, if `i` is a donor, to the donee of `i`,
+//!   which is one no longer. A donation ends with the donee's last request.
+//! - C2: a request takes a free replica, or waits at the end of the FIFO queue. C3: who is first there gets what is
+//!   released.
 //!
-//! Ours: the text would give a second donor to a job that came back into the top and is pushed away again. And for what it
-//! does not know: if a job leaves, or changes its base key, and a job with a request is left outside
-//! the top without a donor, the one that came into the top donates; if that cannot, because it has a request itself, its
+//! Ours: the text would give a second donor to a job that came back into the top and is pushed away again. And for
+//! what it does not know: if a job leaves, or changes its base key, and a job with a request is left outside the top
+//! without a donor, the one that came into the top donates; if that cannot, because it has a request itself, its
 //! donor passes on, which it no longer needs.
 //!
 //! # Invariants
@@ -26,10 +27,12 @@
 //! 2. A job with an incomplete request is in the top, or has a donor that is.
 //! 3. A donor is in the top, has no request, and is the only one of its donee.
 //!
-//! From 2 and 3: a holder is among the c jobs with the highest effective priorities, and is scheduled whenever it is ready.
+//! From 2 and 3: a holder is among the c jobs with the highest effective priorities, and is scheduled whenever it is
+//! ready.
 //!
-//! Not here: suspending and waking; who waits for whom goes to `propagation`. Sources: Brandenburg, Anderson 2013; Elliott
-//! 2015, sections 2.1.6.1 and 2.1.7.3. The first sentence of C1 is in the former only, and without it 1 does not hold.
+//! Not here: suspending and waking; who waits for whom goes to `propagation`. Sources: Brandenburg, Anderson 2013;
+//! Elliott 2015, sections 2.1.6.1 and 2.1.7.3. The first sentence of C1 is in the former only, and without it 1 does
+//! not hold.
 
 use fusee_sched::time::Nanoseconds;
 use heapless::Vec;
@@ -178,7 +181,8 @@ impl<Key: Copy + Ord, const N: usize> Cluster<Key, N> {
         self.pending.insert(index, job).map_err(|_| JobError::Full)
     }
 
-    /// Ends donations that are over, and finds a donor for a job that needs one: `newcomer`, if that has come into the top.
+    /// Ends donations that are over, and finds a donor for a job that needs one: `newcomer`, if that has come into
+    /// the top.
     fn mend(&mut self, newcomer: Option<u16>) -> Moved {
         let mut moved = Moved::new();
         let top = self.top().len();
@@ -280,8 +284,8 @@ impl<const K: usize, const N: usize> Lock<K, N> {
 
 //--- Bounds
 
-/// How long a job is pi-blocked while it waits for a replica, at most: `(ceil(m / k) - 1) * longest`. `cpus` is `m`, all
-/// CPUs of the clusters that share the resource; no critical section is longer than `longest`.
+/// How long a job is pi-blocked while it waits for a replica, at most: `(ceil(m / k) - 1) * longest`. `cpus` is `m`,
+/// all CPUs of the clusters that share the resource; no critical section is longer than `longest`.
 ///
 /// # Source
 /// Elliott 2015, eq. 2.36.
@@ -299,8 +303,9 @@ pub const fn indirect_blocking(cpus: u16, replicas: u8, longest: Nanoseconds) ->
     Nanoseconds(rounds(cpus, replicas).saturating_mul(longest.0))
 }
 
-/// How long a job is pi-blocked, at most. `shared` has the indirect blocking of each resource that jobs of its cluster use:
-/// it is a donor once. `requests` has the direct blocking of each request of its own; none, if it uses nothing.
+/// How long a job is pi-blocked, at most. `shared` has the indirect blocking of each resource that jobs of its
+/// cluster use: it is a donor once. `requests` has the direct blocking of each request of its own; none, if it uses
+/// nothing.
 ///
 /// # Source
 /// Elliott 2015, eq. 2.38 to 2.40.

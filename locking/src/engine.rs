@@ -199,8 +199,8 @@ mod tests {
         assert_eq!(lock.release(1, true), Err(LockError::NotHeld));
     }
 
-    /// Two jobs copy in `chunks` chunks each, and the one with the later key has just begun. Returns how many chunks of it
-    /// delay the other.
+    /// Two jobs copy in `chunks` chunks each, and the one with the later key has just begun. Returns how many chunks
+    /// of it delay the other.
     fn chunks_that_delay_the_higher_job(chunks: u32, with_fusion: bool) -> u32 {
         let [high, low] = [0, 1];
         let mut lock = EngineLock::<2>::EMPTY;

@@ -1,19 +1,19 @@
 //! Dynamic group locks: all the locks that a job needs, asked for in one step.
 //!
-//! A copy from one accelerator to another needs a copy engine of both. Who takes one and then waits for the other can wait
-//! for somebody who does it the other way round. Here a request names a set of locks, and comes into all their
+//! A copy from one accelerator to another needs a copy engine of both. Who takes one and then waits for the other can
+//! wait for somebody who does it the other way round. Here a request names a set of locks, and comes into all their
 //! queues at once.
 //!
 //! # The rules
 //!
 //! 1. The order is the same in all queues: by arrival, or by priority; of equal priorities, by arrival.
-//! 2. A request is granted when all its locks are free and nobody is ahead of it in any of their queues: all or nothing.
-//!    So who holds one of its locks never waits for another, in either order, and there is no deadlock.
+//! 2. A request is granted when all its locks are free and nobody is ahead of it in any of their queues: all or
+//!    nothing. So who holds one of its locks never waits for another, in either order, and there is no deadlock.
 //! 3. Who waits lends its priority to one holder at a time. If it waits behind requests that wait themselves, that is
 //!    the holder that they lend to. A holder of several of its locks is one holder.
 //!
-//! With FIFO queues a request could be given locks one by one. It could not use them earlier, and those behind it would not
-//! have them earlier: all that changes is whom they wait for.
+//! With FIFO queues a request could be given locks one by one. It could not use them earlier, and those behind it
+//! would not have them earlier: all that changes is whom they wait for.
 //!
 //! # Invariants
 //!
@@ -21,7 +21,8 @@
 //! 2. If somebody waits, somebody holds a lock, or a lock is draining.
 //! 3. Chains have one link: whom a request waits for is granted.
 //!
-//! A lock that is released while its last operation runs is *draining*, as in [`crate::engine`], whose lock is a group of one.
+//! A lock that is released while its last operation runs is *draining*, as in [`crate::engine`], whose lock is a
+//! group of one.
 //!
 //! Not here: suspending and waking, effective priorities (`propagation`). Sources: Ward, Anderson 2013; Elliott 2015,
 //! section 2.1.6.2.
@@ -182,8 +183,8 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
         Some(self.grant())
     }
 
-    /// The request of `user`, if there is one, is ordered by `key` from here on; if it waits by priority it may go ahead of others,
-    /// or fall behind.
+    /// The request of `user`, if there is one, is ordered by `key` from here on; if it waits by priority it may go
+    /// ahead of others, or fall behind.
     pub fn change_key(&mut self, user: u16, key: Key) -> Option<Change<N>> {
         let index = self.requests.iter().position(|request| request.user == user)?;
         if self.order == Order::Fifo {
@@ -196,8 +197,9 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
         Some(self.grant())
     }
 
-    /// Whether `user`, which holds its locks, should release them between two operations: by arrival, if somebody waits for
-    /// one of them; by priority, if somebody with an earlier key does. See [`crate::engine::EngineLock::should_yield`].
+    /// Whether `user`, which holds its locks, should release them between two operations: by arrival, if somebody
+    /// waits for one of them; by priority, if somebody with an earlier key does. See
+    /// [`crate::engine::EngineLock::should_yield`].
     #[must_use]
     pub fn should_yield(&self, user: u16) -> bool {
         let Some(held) = self.request_of(user) else { return false };

@@ -13,7 +13,7 @@
 //! | `f` | Protocol |
 //! |---|---|
 //! | none | k-FMLP: all queues are FIFO |
-//! | `ceil(c/k)` or more | R2DGLP: who finds no room and is among the c highest becomes a donor, the others wait by priority |
+//! | `ceil(c/k)` or more | R2DGLP: of those who find no room the c highest become donors, the others wait by priority |
 //! | less | who finds no room is admitted strictly by priority; with `f = 1` that is a pure priority lock |
 //!
 //! # The rules
@@ -27,18 +27,17 @@
 //!   donors, it takes the place of the lowest donor, if that is lower; that one goes to PQ.
 //! - R2, R3: the head of FQx holds replica x, all others wait.
 //! - R4: the head of FQx inherits from all of FQx, and they from their donors.
-//! - R5: into the place that a request leaves comes its donor; else the head of PQ; else the highest donor of others. If
-//!   FQx stays empty, a request that waits elsewhere is stolen.
+//! - R5: into the place that a request leaves comes its donor; else the head of PQ; else the highest donor of others.
+//!   If FQx stays empty, a request that waits elsewhere is stolen.
 //! - R6: a request in PQ that comes into M, because others left or keys changed, is treated by R1c.
 //!
 //! # Where the text is corrected
 //!
 //! R1a is strict (`|FQ| < f`), since f is what bounds the queue. R1c asks whether a donee is left. R5 steals, which
-//! the text relies on but does not say, and prefers donors of others to an empty place. R6 is ours: the text argues that
-//! no release brings a request in PQ into M, since who leaves M then has no donor; but a donee may come into M and keep its
-//! donor. For `f < ceil(c/k)` the text has no donee for some members of M;
-//! there we let the highest donate, and R5 admits the highest of all that wait, whose donee then passes to the donor
-//! of who left.
+//! the text relies on but does not say, and prefers donors of others to an empty place. R6 is ours: the text argues
+//! that no release brings a request in PQ into M, since who leaves M then has no donor; but a donee may come into M
+//! and keep its donor. For `f < ceil(c/k)` the text has no donee for some members of M; there we let the highest
+//! donate, and R5 admits the highest of all that wait, whose donee then passes to the donor of who left.
 //!
 //! # Invariants
 //!
@@ -160,8 +159,8 @@ pub struct Grant {
 pub struct Change<const N: usize> {
     /// Who holds a replica now, and did not before. There is never more than one.
     pub granted: Option<Grant>,
-    /// Users with a request for whom [`Pool::waits_on`] is another than before. To bring them up to date, first let all of them
-    /// stop waiting, then let each wait for whom it says.
+    /// Users with a request for whom [`Pool::waits_on`] is another than before. To bring them up to date, first let
+    /// all of them stop waiting, then let each wait for whom it says.
     pub moved: Vec<u16, N>,
 }
 
@@ -548,7 +547,8 @@ pub const fn shared_limit(replicas: u8, cpus: u16, clusters: u16) -> u16 {
 /// a job each.
 ///
 /// # Source
-/// Elliott 2015, eq. 2.31. For the shortest queue by number of requests, and without advice on queues: that may fill one with all.
+/// Elliott 2015, eq. 2.31. For the shortest queue by number of requests, and without advice on queues: that may fill
+/// one with all.
 #[must_use]
 pub const fn k_fmlp_requests(tasks: u64, replicas: u8) -> u64 {
     if replicas == 0 { u64::MAX } else { tasks.saturating_sub(1) / replicas as u64 }

@@ -504,7 +504,8 @@ proptest! {
 
 //--- Every interleaving
 
-/// All that `jobs` jobs can do with a pool, in every order. All base keys are different, and the first two jobs have two each.
+/// All that `jobs` jobs can do with a pool, in every order. All base keys are different, and the first two jobs have
+/// two each.
 fn every_interleaving(name: &str, rules: Rules, jobs: u16) -> usize {
     explore(name, (pool(rules), vec![false; usize::from(jobs)]), |(before, lowered)| {
         let mut reached = List::new();

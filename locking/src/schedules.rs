@@ -398,8 +398,8 @@ fn job(release: u64, key: u32, [before, critical, after]: [u64; 3]) -> Job {
     Job { release, key, before, critical, after }
 }
 
-/// Elliott 2015, figure 2.6: one CPU. JL locks at 5; JH is released at 8, and requests at 15; JM is released at 18 and computes
-/// for `middle`; JVH, if there is one, at 19, for 5.
+/// Elliott 2015, figure 2.6: one CPU. JL locks at 5; JH is released at 8, and requests at 15; JM is released at 18
+/// and computes for `middle`; JVH, if there is one, at 19, for 5.
 fn inversion(middle: u64, progress: Progress, with_highest: bool) -> Vec<Vec<Outcome>> {
     let mut tasks = vec![vec![job(0, 40, [5, 8, 1])], vec![job(8, 20, [7, 3, 1])], vec![job(18, 30, [middle, 0, 0])]];
     if with_highest {
@@ -458,17 +458,18 @@ fn the_last_of_three_on_two_cpus_is_blocked_when_the_second_is_done() {
 
 /// Up to eight tasks with up to three jobs each. Base keys are all different.
 fn tasks() -> impl Strategy<Value = Vec<Vec<Job>>> {
-    let job = (0u64..25, 0u32..40, 0u64..6, 0u64..8, 0u64..6);
-    prop::collection::vec(prop::collection::vec(job, 1..4), 2..=USERS).prop_map(|tasks| {
-        let of_task = |(jobs, task): (Vec<(u64, u32, u64, u64, u64)>, u32)| {
+    let job = (0u64..25, 0u32..40, (0u64..6, 0u64..8, 0u64..6));
+    let job = job.prop_map(|(release, key, (before, critical, after))| Job { release, key, before, critical, after });
+    prop::collection::vec(prop::collection::vec(job, 1..4), 2..=USERS).prop_map(|mut tasks| {
+        for (jobs, task) in tasks.iter_mut().zip(0..) {
             let mut release = 0;
-            let of_job = |((gap, key, before, critical, after), index): ((u64, u32, u64, u64, u64), u32)| {
-                release += gap;
-                Job { release, key: key * 64 + task * 4 + index, before, critical, after }
-            };
-            jobs.into_iter().zip(0..).map(of_job).collect()
-        };
-        tasks.into_iter().zip(0..).map(of_task).collect()
+            for (job, index) in jobs.iter_mut().zip(0..) {
+                release += job.release;
+                job.release = release;
+                job.key = job.key * 64 + task * 4 + index;
+            }
+        }
+        tasks
     })
 }
 

@@ -1,8 +1,8 @@
 //! Which delays of a schedule are priority-inversion blocking, so that a bound can be held against what happened.
 //!
 //! A job that waits is only blocked if its priority would have it run. Whether it would is judged in two ways: by
-//! suspension-oblivious analysis, which takes suspended jobs for running ones, and by suspension-aware analysis, which does
-//! not. All that blocks under the former does so under the latter.
+//! suspension-oblivious analysis, which takes suspended jobs for running ones, and by suspension-aware analysis,
+//! which does not. All that blocks under the former does so under the latter.
 
 /// What a pending job is doing at an instant.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,7 +1,7 @@
 //! Locks for accelerators, pure: who holds, who waits, who is next.
 //!
-//! Users are small numbers, keys come in as a function, grants go out as values. What may not live here:
-//! suspending or waking anybody (`kernel/core`), doorbells and probes (`kernel/aarch64`), budgets.
+//! Users are small numbers, keys come in, grants go out as values, and so does who waits for whom now. What may not
+//! live here: suspending or waking anybody (`kernel/core`), doorbells and probes (`kernel/aarch64`), budgets.
 //!
 //! - [`propagation`]: who waits for whom, and on whose reservation each thread runs.
 //! - [`engine`]: the mutex of one execution engine, copy engine or DSP.

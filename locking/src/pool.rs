@@ -51,7 +51,8 @@
 //! PQ and M are orders. A key that changed behind their back would leave them wrong until the next operation;
 //! [`Pool::change_key`] is the one door.
 //!
-//! Each operation looks at every incomplete request a bounded number of times.
+//! Each operation walks over the incomplete requests some ten times, and for each of them without a donor over the
+//! donors, of which there are no more than CPUs.
 //!
 //! Not here: suspending and waking, effective priorities (`propagation`: each request waits for one other at most,
 //! [`Pool::waits_on`]), predictions. Sources: Ward, Elliott, Anderson 2012; Elliott 2015, sections 2.1.7 and 3.2.3.2.
@@ -386,7 +387,8 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
 
     /// R1b, R1c and R6: as long as the head of PQ is in M, it becomes a donor, if there is a donee for it.
     fn admit_donors(&mut self, advice: &impl Advice<Key, K, N>) {
-        // Whom a higher request drives out of DQ does not return there before the head of PQ is lower: one round each.
+        // An operation brings one request into M, or frees one donee: one round makes a donor, and the next finds nothing
+        // left to do.
         for _ in 0..N {
             let Some(head) = self.highest(|place| *place == Place::Priority) else { return };
             if !self.is_among_highest(head) {

@@ -600,4 +600,4 @@ pub const fn r2dglp_blocking(cpus: u16, replicas: u8, longest: Nanoseconds) -> N
 
 #[cfg(test)]
 #[path = "pool_tests.rs"]
-mod tests;
+pub(crate) mod tests;

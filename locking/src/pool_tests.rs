@@ -404,7 +404,8 @@ fn check_inheritance(pool: &Tested, threads: &Threads) {
 }
 
 /// Heuristics gone wild: whatever they say, the invariants hold.
-struct Wild(List<u8>);
+#[derive(Clone, Debug)]
+pub(crate) struct Wild(pub(crate) List<u8>);
 
 impl Wild {
     fn say(&self, of: u16) -> u8 {
@@ -412,16 +413,16 @@ impl Wild {
     }
 }
 
-impl Advice<u32, 4, USERS> for Wild {
-    fn queue(&self, _: &Tested, user: u16) -> Option<u8> {
+impl<const N: usize> Advice<u32, 4, N> for Wild {
+    fn queue(&self, _: &Pool<u32, 4, N>, user: u16) -> Option<u8> {
         Some(self.say(user)).filter(|advised| advised % 3 != 0)
     }
 
-    fn donee(&self, _: &Tested, donor: u16) -> Option<u16> {
+    fn donee(&self, _: &Pool<u32, 4, N>, donor: u16) -> Option<u16> {
         Some(u16::from(self.say(donor + 1)))
     }
 
-    fn steal(&self, _: &Tested, replica: u8) -> Steal {
+    fn steal(&self, _: &Pool<u32, 4, N>, replica: u8) -> Steal {
         match self.say(u16::from(replica) + 5) {
             said if said % 3 == 0 => Steal::Nothing,
             said => Steal::From(u16::from(said)),

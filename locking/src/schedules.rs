@@ -9,7 +9,8 @@ use proptest::prelude::*;
 
 use crate::ck_omlp::{self, Cluster, Lock};
 use crate::engine::{EngineLock, State as Engine};
-use crate::pool::{self, Measure, Place, Pool, Rules, Unadvised};
+use crate::pool::tests::Wild;
+use crate::pool::{self, Advice, Measure, Place, Pool, Rules, Unadvised};
 use crate::propagation::tests::Threads;
 
 const USERS: usize = 8;
@@ -259,32 +260,33 @@ impl Protocol for Mutex {
 }
 
 /// A pool of one cluster.
-struct Tokens {
+struct Tokens<A> {
     pool: Pool<u32, 4, USERS>,
     threads: Threads,
+    advice: A,
 }
 
-impl Tokens {
-    fn new(rules: Rules) -> Tokens {
+impl<A: Advice<u32, 4, USERS>> Tokens<A> {
+    fn new(rules: Rules, advice: A) -> Tokens<A> {
         let mut pool = Pool::EMPTY;
         pool.set_rules(rules);
-        Tokens { pool, threads: threads() }
+        Tokens { pool, threads: threads(), advice }
     }
 }
 
-impl Protocol for Tokens {
+impl<A: Advice<u32, 4, USERS>> Protocol for Tokens<A> {
     fn job_released(&mut self, user: u16, key: u32) {
         set_key(&mut self.threads, user, key);
     }
 
     fn request(&mut self, user: u16, length: u64) {
         let key = self.threads.keys[usize::from(user)];
-        let change = self.pool.request(user, key, Nanoseconds(length), &Unadvised).expect("a place");
+        let change = self.pool.request(user, key, Nanoseconds(length), &self.advice).expect("a place");
         self.threads.follow(&change.moved, |user| self.pool.waits_on(user));
     }
 
     fn release(&mut self, user: u16) {
-        let change = self.pool.release(user, &Unadvised).expect("it holds");
+        let change = self.pool.release(user, &self.advice).expect("it holds");
         self.threads.follow(&change.moved, |user| self.pool.waits_on(user));
     }
 
@@ -482,15 +484,21 @@ fn longest(tasks: &[Vec<Job>]) -> Vec<Nanoseconds> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30_000))]
 
+    /// With or without advice, good or bad.
     #[test]
     fn no_job_is_blocked_for_longer_than_the_bound_of_the_r2dglp(
         tasks in tasks(),
         cpus in 1u16..=4,
         replicas in 1u8..=4,
+        wild in prop::option::of(prop::collection::vec(0u8..10, 7)),
     ) {
         let longest = longest(&tasks).into_iter().max().unwrap_or_default();
         let bound = pool::r2dglp_blocking(cpus, replicas, longest);
-        let outcomes = simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(Rules::r2dglp(replicas, cpus)));
+        let rules = Rules::r2dglp(replicas, cpus);
+        let outcomes = match wild {
+            Some(wild) => simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Wild(wild))),
+            None => simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Unadvised)),
+        };
         for (jobs, outcomes) in tasks.iter().zip(outcomes) {
             for (job, outcome) in jobs.iter().zip(outcomes) {
                 let bound = if job.critical > 0 { bound.0 } else { 0 };
@@ -510,7 +518,7 @@ proptest! {
         let longest = longest(&tasks);
         let all = longest.iter().copied().max().unwrap_or_default();
         let rules = Rules::k_fmlp(replicas, cpus, measure);
-        let outcomes = simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules));
+        let outcomes = simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Unadvised));
         for (task, outcomes) in outcomes.into_iter().enumerate() {
             let mut others = longest.clone();
             others.remove(task);

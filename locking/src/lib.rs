@@ -1,15 +1,26 @@
 //! Locks for accelerators, pure: who holds, who waits, who is next.
 //!
-//! Users are small numbers, keys come in as a function, grants go out as values. What may not live here:
-//! suspending or waking anybody (`kernel/core`), doorbells and probes (`kernel/aarch64`), budgets.
+//! Users are small numbers, keys come in, grants go out as values, and so does who waits for whom now. What may not
+//! live here: suspending or waking anybody (`kernel/core`), doorbells and probes (`kernel/aarch64`), budgets.
 //!
 //! - [`propagation`]: who waits for whom, and on whose reservation each thread runs.
 //! - [`engine`]: the mutex of one execution engine, copy engine or DSP.
+//! - [`group`]: several such locks at once.
+//! - [`pool`]: the tokens of a pool of accelerators: k-FMLP, R2DGLP, pure priority.
+//! - [`ck_omlp`]: what is shared across clusters: donation at release, and a FIFO queue.
 #![no_std]
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
 extern crate std;
 
+pub mod ck_omlp;
 pub mod engine;
+pub mod group;
+pub mod pool;
 pub mod propagation;
+
+#[cfg(test)]
+mod interleavings;
+#[cfg(test)]
+mod schedules;

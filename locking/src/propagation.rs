@@ -484,4 +484,4 @@ fn lean<G: Graph>(graph: &mut G, at: Link) -> bool {
 
 #[cfg(test)]
 #[path = "propagation_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -9,11 +9,11 @@ const THREADS: usize = 14;
 
 /// Threads and reservations of the same numbers; reservation `t` is that of thread `t`, if it has one.
 #[derive(Clone, Debug)]
-struct Threads {
+pub(crate) struct Threads {
     nodes: Vec<Node<(u32, u16)>>,
     owns: Vec<bool>,
     dry: Vec<bool>,
-    keys: Vec<u32>,
+    pub(crate) keys: Vec<u32>,
     clusters: Vec<u8>,
     /// What the kernel would keep: the thread that runs on each reservation.
     runners: Vec<Option<u16>>,
@@ -59,11 +59,11 @@ impl Threads {
     }
 
     /// Threads that all have reservations in one cluster, with these keys.
-    fn with_keys(keys: &[u32]) -> Threads {
+    pub(crate) fn with_keys(keys: &[u32]) -> Threads {
         Threads::new(vec![true; keys.len()], vec![0; keys.len()], keys.to_vec())
     }
 
-    fn settle(&mut self, thread: u16) {
+    pub(crate) fn settle(&mut self, thread: u16) {
         let mut touched = Touched::new();
         let end = settle(self, thread, &mut touched);
         let chosen = self.node(end).chosen();
@@ -80,21 +80,31 @@ impl Threads {
         }
     }
 
-    fn wait(&mut self, waiter: u16, target: u16) {
+    pub(crate) fn wait(&mut self, waiter: u16, target: u16) {
         may_wait_for(self, waiter, target).expect("the chain is short");
         wait_for(self, waiter, target);
         self.settle(waiter);
     }
 
-    fn stop(&mut self, waiter: u16) {
+    pub(crate) fn stop(&mut self, waiter: u16) {
         if let Some(target) = stop_waiting(self, waiter) {
             self.settle(waiter);
             self.settle(target);
         }
     }
 
+    /// Lets the threads that an operation of a lock has moved wait for whom they wait now.
+    pub(crate) fn follow(&mut self, moved: &[u16], waits_on: impl Fn(u16) -> Option<u16>) {
+        moved.iter().for_each(|waiter| self.stop(*waiter));
+        for waiter in moved {
+            if let Some(target) = waits_on(*waiter) {
+                self.wait(*waiter, target);
+            }
+        }
+    }
+
     /// The key that `thread` runs or waits with.
-    fn key_of(&self, thread: u16) -> Option<u32> {
+    pub(crate) fn key_of(&self, thread: u16) -> Option<u32> {
         self.node(thread).chosen().map(|chosen| self.keys[usize::from(chosen)])
     }
 }

@@ -20,12 +20,14 @@
 //! - [`compliant`]: lateness under global EDF and FL, for any deadlines.
 //! - [`uniprocessor`]: exact tests for one CPU.
 //! - [`overheads`]: what the kernel itself costs.
+//! - [`pi_blocking`]: which delays of a schedule a blocking term has to cover.
 //! - [`report`]: all of it, for one cluster.
 #![forbid(unsafe_code)]
 
 pub mod compliant;
 pub mod devi;
 pub mod overheads;
+pub mod pi_blocking;
 pub mod report;
 pub mod task;
 pub mod uniprocessor;

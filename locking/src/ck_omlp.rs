@@ -1,0 +1,325 @@
+//! The CK-OMLP: k replicas shared across clusters, where holders are always among those that run.
+//!
+//! A priority says nothing in another cluster, so inheritance does not help a holder there. Instead a job that would
+//! push a holder, or one that waits, from its cluster's CPUs gives it its own priority at once, when it is released,
+//! and does not run until the other has released the resource. [`Cluster`] is that rule, for one cluster and whatever
+//! its jobs share; [`Lock`] is the queue of one resource. A [`crate::pool::Pool`] can take the place of the latter.
+//!
+//! # The rules
+//!
+//! Pending jobs are all that are released and not complete, suspended ones among them. The *top* of a cluster are the c
+//! with the highest base priorities.
+//!
+//! - C1: a job issues a request only while it is in the top and no donor. If a released job pushes `i` from the top:
+//!   it donates to `i`, if that has an incomplete request and no donor; or, if `i` is a donor, to the donee of `i`,
+//!   which is one no longer. A donation ends with the donee's last request.
+//! - C2: a request takes a free replica, or waits at the end of the FIFO queue. C3: who is first there gets what is
+//!   released.
+//!
+//! Ours: the text would give a second donor to a job that came back into the top and is pushed away again. And for
+//! what it does not know: if a job leaves, or changes its base key, and a job with a request is left outside the top
+//! without a donor, the one that came into the top donates; if that cannot, because it has a request itself, its
+//! donor passes on, which it no longer needs.
+//!
+//! # Invariants
+//!
+//! 1. Of a cluster, no more than c jobs have incomplete requests. So no more than m - k wait for a resource.
+//! 2. A job with an incomplete request is in the top, or has a donor that is.
+//! 3. A donor is in the top, has no request, and is the only one of its donee.
+//!
+//! From 2 and 3: a holder is among the c jobs with the highest effective priorities, and is scheduled whenever it is
+//! ready.
+//!
+//! Not here: suspending and waking; who waits for whom goes to `propagation`. Sources: Brandenburg, Anderson 2013;
+//! Elliott 2015, sections 2.1.6.1 and 2.1.7.3. The first sentence of C1 is in the former only, and without it 1 does
+//! not hold.
+
+use fusee_sched::time::Nanoseconds;
+use heapless::Vec;
+
+use crate::engine::LockError;
+use crate::pool::Grant;
+
+//--- One cluster
+
+/// A released job that is not complete. Users are numbers of the caller's choice.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Job<Key> {
+    /// Whose it is.
+    pub user: u16,
+    /// Its base key. The smaller is the higher priority.
+    pub key: Key,
+    /// Its incomplete requests.
+    pub requests: u16,
+    /// Whom it donates to.
+    pub donee: Option<u16>,
+}
+
+/// Users that donate to another than before, or no longer, or from here on; see [`Cluster::donee`].
+pub type Moved = Vec<u16, 3>;
+
+/// Why a job cannot do what it asks for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum JobError {
+    /// More pending jobs than there are places.
+    Full,
+    /// The user has a pending job already.
+    Pending,
+    /// The user has no pending job.
+    NotPending,
+    /// It is not in the top, or a donor: its request has to wait until it is in the top and none.
+    NotNow,
+}
+
+/// The pending jobs of a cluster, and who donates to whom. `N` bounds them.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Cluster<Key, const N: usize> {
+    cpus: u16,
+    /// The highest base priority first; of equal ones, by release.
+    pending: Vec<Job<Key>, N>,
+}
+
+impl<Key, const N: usize> Cluster<Key, N> {
+    /// A cluster without CPUs.
+    pub const EMPTY: Self = Self { cpus: 0, pending: Vec::new() };
+}
+
+impl<Key: Copy + Ord, const N: usize> Cluster<Key, N> {
+    /// Sets the number of CPUs. Only while no job is pending.
+    pub fn set_cpus(&mut self, cpus: u16) {
+        debug_assert!(self.pending.is_empty());
+        self.cpus = cpus;
+    }
+
+    /// The pending jobs, the highest base priority first.
+    #[must_use]
+    pub fn pending(&self) -> &[Job<Key>] {
+        &self.pending
+    }
+
+    /// The c pending jobs with the highest base priorities.
+    #[must_use]
+    pub fn top(&self) -> &[Job<Key>] {
+        &self.pending[..self.pending.len().min(usize::from(self.cpus))]
+    }
+
+    /// Whom the job of `user` donates to. While there is one, it must not run.
+    #[must_use]
+    pub fn donee(&self, user: u16) -> Option<u16> {
+        self.pending.iter().find(|job| job.user == user).and_then(|job| job.donee)
+    }
+
+    /// Whether the job of `user` may issue a request now.
+    #[must_use]
+    pub fn may_request(&self, user: u16) -> bool {
+        self.pending.iter().any(|job| job.user == user && job.requests > 0)
+            || self.top().iter().any(|job| job.user == user && job.donee.is_none())
+    }
+
+    /// A job of `user` with the base key `key` is released.
+    ///
+    /// # Errors
+    /// [`JobError::Pending`], [`JobError::Full`].
+    pub fn release(&mut self, user: u16, key: Key) -> Result<Moved, JobError> {
+        if self.position(user).is_some() {
+            return Err(JobError::Pending);
+        }
+        self.insert(Job { user, key, requests: 0, donee: None })?;
+        Ok(self.mend(Some(user)))
+    }
+
+    /// The job of `user` issues a request.
+    ///
+    /// # Errors
+    /// [`JobError::NotPending`], [`JobError::NotNow`].
+    pub fn request(&mut self, user: u16) -> Result<(), JobError> {
+        let index = self.position(user).ok_or(JobError::NotPending)?;
+        if !self.may_request(user) {
+            return Err(JobError::NotNow);
+        }
+        self.pending[index].requests += 1;
+        Ok(())
+    }
+
+    /// A request of the job of `user` is complete, or withdrawn.
+    pub fn complete_request(&mut self, user: u16) -> Moved {
+        if let Some(index) = self.position(user) {
+            let requests = &mut self.pending[index].requests;
+            *requests = requests.saturating_sub(1);
+        }
+        self.mend(None)
+    }
+
+    /// The job of `user` is complete, or its task dies. What requests it still has are withdrawn.
+    pub fn complete(&mut self, user: u16) -> Moved {
+        if let Some(index) = self.position(user) {
+            self.pending.remove(index);
+        }
+        self.mend(self.last_of_top())
+    }
+
+    /// The job of `user`, if there is one, has the base key `key` from here on.
+    pub fn change_key(&mut self, user: u16, key: Key) -> Moved {
+        let Some(index) = self.position(user) else { return Moved::new() };
+        let job = self.pending.remove(index);
+        // There is a place: it was just left.
+        let _ = self.insert(Job { key, ..job });
+        let is_in_top = self.top().iter().any(|job| job.user == user);
+        self.mend(if is_in_top { Some(user) } else { self.last_of_top() })
+    }
+
+    fn position(&self, user: u16) -> Option<usize> {
+        self.pending.iter().position(|job| job.user == user)
+    }
+
+    fn last_of_top(&self) -> Option<u16> {
+        self.top().last().map(|job| job.user)
+    }
+
+    fn insert(&mut self, job: Job<Key>) -> Result<(), JobError> {
+        let index = self.pending.iter().position(|other| other.key > job.key).unwrap_or(self.pending.len());
+        self.pending.insert(index, job).map_err(|_| JobError::Full)
+    }
+
+    /// Ends donations that are over, and finds a donor for a job that needs one: `newcomer`, if that has come into
+    /// the top.
+    fn mend(&mut self, newcomer: Option<u16>) -> Moved {
+        let mut moved = Moved::new();
+        let top = self.top().len();
+        // Ends: donors outside the top, and those of jobs without requests. At most one donation of each kind.
+        for index in 0..self.pending.len() {
+            let Job { user, donee: Some(donee), .. } = self.pending[index] else { continue };
+            let is_over = self.position(donee).is_none_or(|donee| self.pending[donee].requests == 0);
+            if index >= top || is_over {
+                self.pending[index].donee = None;
+                let _ = moved.push(user);
+            }
+        }
+        let has_donor = |user: u16| self.pending.iter().any(|job| job.donee == Some(user));
+        let outside = &self.pending[top..];
+        let Some(needy) = outside.iter().find(|job| job.requests > 0 && !has_donor(job.user)) else { return moved };
+        let needy = needy.user;
+        let in_top = |user: u16| self.top().iter().any(|job| job.user == user);
+        let may_donate = |job: &Job<Key>| Some(job.user) == newcomer && job.requests == 0 && job.donee.is_none();
+        let is_spare = |job: &Job<Key>| job.donee.is_some_and(in_top);
+        let donor = self.top().iter().position(may_donate).or_else(|| self.top().iter().position(is_spare));
+        if let Some(donor) = donor {
+            self.pending[donor].donee = Some(needy);
+            let _ = moved.push(self.pending[donor].user);
+        }
+        moved
+    }
+}
+
+//--- One resource
+
+/// k replicas and one FIFO queue. `K` bounds the replicas, `N` those who wait.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Lock<const K: usize, const N: usize> {
+    replicas: u8,
+    /// Who holds each replica, plus one; zero: nobody.
+    holders: [u16; K],
+    /// By arrival.
+    waiters: Vec<u16, N>,
+}
+
+impl<const K: usize, const N: usize> Lock<K, N> {
+    /// No replicas.
+    pub const EMPTY: Self = Self { replicas: 0, holders: [0; K], waiters: Vec::new() };
+
+    /// Sets the number of replicas. Only while nobody holds one.
+    pub fn set_replicas(&mut self, replicas: u8) {
+        debug_assert!(self.holders == [0; K] && usize::from(replicas) <= K);
+        self.replicas = replicas.min(K as u8);
+    }
+
+    /// Who holds each replica.
+    pub fn holders(&self) -> impl Iterator<Item = Option<u16>> {
+        self.holders[..usize::from(self.replicas)].iter().map(|holder| holder.checked_sub(1))
+    }
+
+    /// Who waits, by arrival.
+    #[must_use]
+    pub fn waiters(&self) -> &[u16] {
+        &self.waiters
+    }
+
+    /// `user` asks for a replica (C2). `None`: it waits.
+    ///
+    /// # Errors
+    /// [`LockError::AlreadyHeld`] if it holds one or waits already; [`LockError::Full`].
+    pub fn request(&mut self, user: u16) -> Result<Option<Grant>, LockError> {
+        if self.holders().any(|holder| holder == Some(user)) || self.waiters.contains(&user) {
+            return Err(LockError::AlreadyHeld);
+        }
+        self.waiters.push(user).map_err(|_| LockError::Full)?;
+        Ok(self.grant())
+    }
+
+    /// `user` gives its replica back; the first who waits gets it (C3).
+    ///
+    /// # Errors
+    /// [`LockError::NotHeld`].
+    pub fn release(&mut self, user: u16) -> Result<Option<Grant>, LockError> {
+        let holder = self.holders.iter_mut().find(|holder| holder.checked_sub(1) == Some(user));
+        *holder.ok_or(LockError::NotHeld)? = 0;
+        Ok(self.grant())
+    }
+
+    /// `user` neither holds a replica nor waits from here on.
+    pub fn withdraw(&mut self, user: u16) -> Option<Grant> {
+        self.waiters.retain(|waiter| *waiter != user);
+        self.release(user).ok().flatten()
+    }
+
+    /// Gives a free replica to the first who waits. Nobody waits while two are free.
+    fn grant(&mut self) -> Option<Grant> {
+        let replica = self.holders().position(|holder| holder.is_none())?;
+        let user = *self.waiters.first()?;
+        self.waiters.remove(0);
+        self.holders[replica] = user + 1;
+        Some(Grant { user, replica: replica as u8 })
+    }
+}
+
+//--- Bounds
+
+/// How long a job is pi-blocked while it waits for a replica, at most: `(ceil(m / k) - 1) * longest`. `cpus` is `m`,
+/// all CPUs of the clusters that share the resource; no critical section is longer than `longest`.
+///
+/// # Source
+/// Elliott 2015, eq. 2.36.
+#[must_use]
+pub const fn direct_blocking(cpus: u16, replicas: u8, longest: Nanoseconds) -> Nanoseconds {
+    Nanoseconds(rounds(cpus, replicas).saturating_sub(1).saturating_mul(longest.0))
+}
+
+/// How long a job is pi-blocked as a donor because of one resource, at most: `ceil(m / k) * longest`.
+///
+/// # Source
+/// Elliott 2015, eq. 2.37.
+#[must_use]
+pub const fn indirect_blocking(cpus: u16, replicas: u8, longest: Nanoseconds) -> Nanoseconds {
+    Nanoseconds(rounds(cpus, replicas).saturating_mul(longest.0))
+}
+
+/// How long a job is pi-blocked, at most. `shared` has the indirect blocking of each resource that jobs of its
+/// cluster use: it is a donor once. `requests` has the direct blocking of each request of its own; none, if it uses
+/// nothing.
+///
+/// # Source
+/// Elliott 2015, eq. 2.38 to 2.40.
+#[must_use]
+pub fn blocking(shared: &[Nanoseconds], requests: &[Nanoseconds]) -> Nanoseconds {
+    let indirect = shared.iter().max().map_or(0, |longest| longest.0);
+    Nanoseconds(requests.iter().fold(indirect, |sum, direct| sum.saturating_add(direct.0)))
+}
+
+/// `ceil(m / k)`.
+const fn rounds(cpus: u16, replicas: u8) -> u64 {
+    if replicas == 0 { u64::MAX } else { cpus.div_ceil(replicas as u16) as u64 }
+}
+
+#[cfg(test)]
+#[path = "ck_omlp_tests.rs"]
+mod tests;

@@ -1,0 +1,259 @@
+//! Dynamic group locks: all the locks that a job needs, asked for in one step.
+//!
+//! A copy from one accelerator to another needs a copy engine of both. Who takes one and then waits for the other can
+//! wait for somebody who does it the other way round. Here a request names a set of locks, and comes into all their
+//! queues at once.
+//!
+//! # The rules
+//!
+//! 1. The order is the same in all queues: by arrival, or by priority; of equal priorities, by arrival.
+//! 2. A request is granted when all its locks are free and nobody is ahead of it in any of their queues: all or
+//!    nothing. So who holds one of its locks never waits for another, in either order, and there is no deadlock.
+//! 3. Who waits lends its priority to one holder at a time. If it waits behind requests that wait themselves, that is
+//!    the holder that they lend to. A holder of several of its locks is one holder.
+//!
+//! With FIFO queues a request could be given locks one by one. It could not use them earlier, and those behind it
+//! would not have them earlier: all that changes is whom they wait for.
+//!
+//! # Invariants
+//!
+//! 1. No lock has two holders.
+//! 2. If somebody waits, somebody holds a lock, or a lock is draining.
+//! 3. Chains have one link: whom a request waits for is granted.
+//!
+//! A lock that is released while its last operation runs is *draining*, as in [`crate::engine`], whose lock is a
+//! group of one.
+//!
+//! Not here: suspending and waking, effective priorities (`propagation`). Sources: Ward, Anderson 2013; Elliott 2015,
+//! section 2.1.6.2.
+
+use heapless::Vec;
+
+use crate::engine::{LockError, Order};
+
+/// Some of at most 32 locks.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct LockSet(u32);
+
+impl LockSet {
+    /// No lock.
+    pub const EMPTY: LockSet = LockSet(0);
+
+    /// This set and the lock with number `lock`, which is below 32.
+    #[must_use]
+    pub const fn with(self, lock: u8) -> LockSet {
+        LockSet(self.0 | 1 << (lock % 32))
+    }
+
+    /// Those in this set or in `other`.
+    #[must_use]
+    pub const fn or(self, other: LockSet) -> LockSet {
+        LockSet(self.0 | other.0)
+    }
+
+    /// Those in this set that are not in `other`.
+    #[must_use]
+    pub const fn without(self, other: LockSet) -> LockSet {
+        LockSet(self.0 & !other.0)
+    }
+
+    /// Whether a lock is in both.
+    #[must_use]
+    pub const fn overlaps(self, other: LockSet) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The first of those in both.
+    #[must_use]
+    pub const fn first_of_both(self, other: LockSet) -> Option<u8> {
+        let both = self.0 & other.0;
+        if both == 0 { None } else { Some(both.trailing_zeros() as u8) }
+    }
+}
+
+/// What a request waits for.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Waits {
+    /// Nothing: it is granted.
+    Not,
+    /// This user to release its locks.
+    For(u16),
+    /// This lock to drain.
+    ForDrain(u8),
+}
+
+/// A request that is not complete. Users are numbers of the caller's choice.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Request<Key> {
+    /// Whose it is.
+    pub user: u16,
+    /// What it is ordered by. The smaller is the higher priority.
+    pub key: Key,
+    /// What it needs.
+    pub locks: LockSet,
+    /// What it waits for.
+    pub waits: Waits,
+}
+
+/// What an operation changed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[must_use]
+pub struct Change<const N: usize> {
+    /// Who holds its locks now, and did not before.
+    pub granted: Vec<u16, N>,
+    /// Users with a request that wait for somebody or something else than before, granted ones among them.
+    pub moved: Vec<u16, N>,
+}
+
+/// The locks, and who holds them and waits. `N` bounds the incomplete requests.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct GroupLock<Key, const N: usize> {
+    order: Order,
+    draining: LockSet,
+    /// In the order of all queues. Holders are ahead of all, wherever they are here.
+    requests: Vec<Request<Key>, N>,
+}
+
+impl<Key, const N: usize> GroupLock<Key, N> {
+    /// Free locks, by arrival.
+    pub const EMPTY: Self = Self { order: Order::Fifo, draining: LockSet::EMPTY, requests: Vec::new() };
+}
+
+impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
+    /// Sets the order. Only while there are no requests.
+    pub fn set_order(&mut self, order: Order) {
+        debug_assert!(self.requests.is_empty());
+        self.order = order;
+    }
+
+    /// The incomplete requests.
+    #[must_use]
+    pub fn requests(&self) -> &[Request<Key>] {
+        &self.requests
+    }
+
+    /// The request of `user`.
+    #[must_use]
+    pub fn request_of(&self, user: u16) -> Option<&Request<Key>> {
+        self.requests.iter().find(|request| request.user == user)
+    }
+
+    /// The locks that nobody holds and whose last operation has not ended.
+    #[must_use]
+    pub const fn draining(&self) -> LockSet {
+        self.draining
+    }
+
+    /// `user` asks for all of `locks`.
+    ///
+    /// # Errors
+    /// [`LockError::AlreadyHeld`] if it has a request already; [`LockError::Full`].
+    pub fn request(&mut self, user: u16, key: Key, locks: LockSet) -> Result<Change<N>, LockError> {
+        if self.request_of(user).is_some() {
+            return Err(LockError::AlreadyHeld);
+        }
+        // Whatever it waits for is news; and if it waits for nothing, that it is granted.
+        self.insert(Request { user, key, locks, waits: Waits::For(user) })?;
+        Ok(self.grant())
+    }
+
+    /// `user` gives its locks back; of those in `busy` the last operation has not ended.
+    ///
+    /// # Errors
+    /// [`LockError::NotHeld`].
+    pub fn release(&mut self, user: u16, busy: LockSet) -> Result<Change<N>, LockError> {
+        let is_held = |request: &Request<Key>| request.user == user && request.waits == Waits::Not;
+        let index = self.requests.iter().position(is_held).ok_or(LockError::NotHeld)?;
+        let LockSet(locks) = self.requests.remove(index).locks;
+        self.draining = self.draining.or(LockSet(locks & busy.0));
+        Ok(self.grant())
+    }
+
+    /// The last operation of `lock` has ended.
+    pub fn drained(&mut self, lock: u8) -> Change<N> {
+        self.draining = self.draining.without(LockSet::EMPTY.with(lock));
+        self.grant()
+    }
+
+    /// `user` stops waiting. `None`: it did not wait.
+    pub fn withdraw(&mut self, user: u16) -> Option<Change<N>> {
+        let waits = |request: &Request<Key>| request.user == user && request.waits != Waits::Not;
+        let index = self.requests.iter().position(waits)?;
+        self.requests.remove(index);
+        Some(self.grant())
+    }
+
+    /// The request of `user`, if there is one, is ordered by `key` from here on; if it waits by priority it may go
+    /// ahead of others, or fall behind.
+    pub fn change_key(&mut self, user: u16, key: Key) -> Option<Change<N>> {
+        let index = self.requests.iter().position(|request| request.user == user)?;
+        if self.order == Order::Fifo {
+            self.requests[index].key = key;
+        } else {
+            let request = self.requests.remove(index);
+            // There is a place: it was just left.
+            let _ = self.insert(Request { key, ..request });
+        }
+        Some(self.grant())
+    }
+
+    /// Whether `user`, which holds its locks, should release them between two operations: by arrival, if somebody
+    /// waits for one of them; by priority, if somebody with an earlier key does. See
+    /// [`crate::engine::EngineLock::should_yield`].
+    #[must_use]
+    pub fn should_yield(&self, user: u16) -> bool {
+        let Some(held) = self.request_of(user) else { return false };
+        self.requests.iter().any(|other| {
+            let comes_first = self.order == Order::Fifo || other.key < held.key;
+            other.waits != Waits::Not && other.locks.overlaps(held.locks) && comes_first
+        })
+    }
+
+    fn insert(&mut self, request: Request<Key>) -> Result<(), LockError> {
+        let later = self.requests.iter().position(|other| self.order == Order::Priority && other.key > request.key);
+        self.requests.insert(later.unwrap_or(self.requests.len()), request).map_err(|_| LockError::Full)
+    }
+
+    /// Rules 2 and 3.
+    fn grant(&mut self) -> Change<N> {
+        let mut change = Change { granted: Vec::new(), moved: Vec::new() };
+        let is_granted = |request: &Request<Key>| request.waits == Waits::Not;
+        let held = self.requests.iter().filter(|request| is_granted(request));
+        let mut taken = held.fold(self.draining, |taken, request| taken.or(request.locks));
+        for index in 0..self.requests.len() {
+            let request = self.requests[index];
+            if is_granted(&request) {
+                continue;
+            }
+            let waits = if request.locks.overlaps(taken) { self.obstacle(index) } else { Waits::Not };
+            taken = taken.or(request.locks);
+            if waits == Waits::Not {
+                // As many places as requests, here and below.
+                let _ = change.granted.push(request.user);
+            }
+            if waits != request.waits {
+                self.requests[index].waits = waits;
+                let _ = change.moved.push(request.user);
+            }
+        }
+        change
+    }
+
+    /// What a request that cannot be granted waits for. Those ahead of it know already what they wait for.
+    fn obstacle(&self, index: usize) -> Waits {
+        let locks = self.requests[index].locks;
+        let overlapping = |request: &&Request<Key>| request.locks.overlaps(locks);
+        let mut holders = self.requests.iter().filter(overlapping).filter(|request| request.waits == Waits::Not);
+        if let Some(holder) = holders.next() {
+            return Waits::For(holder.user);
+        }
+        if let Some(lock) = locks.first_of_both(self.draining) {
+            return Waits::ForDrain(lock);
+        }
+        self.requests[..index].iter().find(overlapping).map_or(Waits::Not, |ahead| ahead.waits)
+    }
+}
+
+#[cfg(test)]
+#[path = "group_tests.rs"]
+mod tests;

@@ -1,0 +1,603 @@
+//! The token lock: k replicas of a resource for the jobs of one cluster, and who waits for whom meanwhile.
+//!
+//! ```text
+//!               FQ1   [holder, waiting, ...]   at most f
+//! request  ->   ...                                           -> replica x goes to the head of FQx
+//!               FQk   [holder, waiting, ...]   at most f
+//!               DQ    donors, each to a request in an FQ
+//!               PQ    by priority
+//! ```
+//!
+//! One machine for three protocols; the bound `f` on the queues selects:
+//!
+//! | `f` | Protocol |
+//! |---|---|
+//! | none | k-FMLP: all queues are FIFO |
+//! | `ceil(c/k)` or more | R2DGLP: of those who find no room the c highest become donors, the others wait by priority |
+//! | less | who finds no room is admitted strictly by priority; with `f = 1` that is a pure priority lock |
+//!
+//! # The rules
+//!
+//! M is the set of the c incomplete requests with the highest base priorities. "Highest" is the earliest key; of equal
+//! keys, who asked first.
+//!
+//! - R1a: a request joins the shortest FQ, if that has room; or the one that advice names, if that has room.
+//! - R1b: else PQ, if the request is not in M.
+//! - R1c: else DQ: it donates to a request in an FQ that is not in M and has no donor. If there is none, or DQ holds c
+//!   donors, it takes the place of the lowest donor, if that is lower; that one goes to PQ.
+//! - R2, R3: the head of FQx holds replica x, all others wait.
+//! - R4: the head of FQx inherits from all of FQx, and they from their donors.
+//! - R5: into the place that a request leaves comes its donor; else the head of PQ; else the highest donor of others.
+//!   If FQx stays empty, a request that waits elsewhere is stolen.
+//! - R6: a request in PQ that comes into M, because others left or keys changed, is treated by R1c.
+//!
+//! # Where the text is corrected
+//!
+//! R1a is strict (`|FQ| < f`), since f is what bounds the queue. R1c asks whether a donee is left. R5 steals, which
+//! the text relies on but does not say, and prefers donors of others to an empty place. R6 is ours: the text argues
+//! that no release brings a request in PQ into M, since who leaves M then has no donor; but a donee may come into M
+//! and keep its donor. For `f < ceil(c/k)` the text has no donee for some members of M; there we let the highest
+//! donate, and R5 admits the highest of all that wait, whose donee then passes to the donor of who left.
+//!
+//! # Invariants
+//!
+//! 1. No FQ is longer than f, and nobody waits in PQ or DQ while one is shorter.
+//! 2. Every donor has a donee in an FQ, and no two have the same.
+//! 3. With `k * f >= c` no request in PQ is in M.
+//! 4. Unless advice wanted it so, no replica is free while a request waits.
+//!
+//! # Why keys are kept here
+//!
+//! PQ and M are orders. A key that changed behind their back would leave them wrong until the next operation;
+//! [`Pool::change_key`] is the one door.
+//!
+//! Each operation walks over the incomplete requests some ten times, and for each of them without a donor over the
+//! donors, of which there are no more than CPUs.
+//!
+//! Not here: suspending and waking, effective priorities (`propagation`: each request waits for one other at most,
+//! [`Pool::waits_on`]), predictions. Sources: Ward, Elliott, Anderson 2012; Elliott 2015, sections 2.1.7 and 3.2.3.2.
+
+use fusee_sched::time::Nanoseconds;
+use heapless::Vec;
+
+use crate::engine::LockError;
+
+//--- Public types
+
+/// How long an FQ is, when the shortest is looked for. Whether it has room is always a matter of numbers.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Measure {
+    /// The number of its requests (eq. 2.29, 2.33).
+    #[default]
+    Requests,
+    /// The sum of their declared critical sections (eq. 2.30).
+    CriticalSections,
+}
+
+/// What a pool is made of.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Rules {
+    /// Replicas: `k`.
+    pub replicas: u8,
+    /// CPUs of the cluster whose jobs share the pool: `c`, the size of M.
+    pub cpus: u16,
+    /// Requests that one FQ holds at most: `f`. `None`: no bound.
+    pub limit: Option<u16>,
+    /// What the shortest FQ is.
+    pub measure: Measure,
+}
+
+impl Rules {
+    /// The k-FMLP.
+    #[must_use]
+    pub const fn k_fmlp(replicas: u8, cpus: u16, measure: Measure) -> Rules {
+        Rules { replicas, cpus, limit: None, measure }
+    }
+
+    /// The R2DGLP.
+    #[must_use]
+    pub const fn r2dglp(replicas: u8, cpus: u16) -> Rules {
+        Rules { replicas, cpus, limit: Some(r2dglp_limit(replicas, cpus)), measure: Measure::Requests }
+    }
+
+    /// Whether those outside the FQs are admitted by priority alone.
+    #[must_use]
+    pub const fn admits_by_priority(&self) -> bool {
+        match self.limit {
+            Some(limit) => (self.replicas as u32) * (limit as u32) < self.cpus as u32,
+            None => false,
+        }
+    }
+}
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Place {
+    /// In the FQ of `replica`, behind `ahead` others. Behind none it holds the replica.
+    Fifo {
+        /// The replica.
+        replica: u8,
+        /// Requests ahead.
+        ahead: u16,
+    },
+    /// In PQ.
+    Priority,
+    /// In DQ, donating to the request of `donee`.
+    Donor {
+        /// A user whose request is in an FQ.
+        donee: u16,
+    },
+}
+
+/// A request that is not complete. Users are numbers of the caller's choice.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Request<Key> {
+    /// Whose it is.
+    pub user: u16,
+    /// The base key of its job. The smaller is the higher priority.
+    pub key: Key,
+    /// Its declared critical section.
+    pub length: Nanoseconds,
+    /// Where it is.
+    pub place: Place,
+    /// As last reported.
+    waits_on: Option<u16>,
+    holds: bool,
+}
+
+/// A replica for a user.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Grant {
+    /// Who holds it from here on.
+    pub user: u16,
+    /// Which.
+    pub replica: u8,
+}
+
+/// What an operation changed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[must_use]
+pub struct Change<const N: usize> {
+    /// Who holds a replica now, and did not before. There is never more than one.
+    pub granted: Option<Grant>,
+    /// Users with a request for whom [`Pool::waits_on`] is another than before. To bring them up to date, first let
+    /// all of them stop waiting, then let each wait for whom it says.
+    pub moved: Vec<u16, N>,
+}
+
+/// What to do with a replica for which nobody waits, while requests wait for others.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Steal {
+    /// Give it to the highest of them.
+    #[default]
+    Highest,
+    /// Give it to this user's; to the highest, if that does not wait in an FQ.
+    From(u16),
+    /// Leave it free: moving would cost more than waiting.
+    Nothing,
+}
+
+/// What heuristics may say where the rules leave a choice. Advice that the rules forbid is not taken.
+pub trait Advice<Key, const K: usize, const N: usize> {
+    /// The replica in whose FQ `user` should wait (heuristics H1, H2). `None`: the shortest.
+    fn queue(&self, pool: &Pool<Key, K, N>, user: u16) -> Option<u8> {
+        let _ = (pool, user);
+        None
+    }
+
+    /// To whose request `donor` should donate (H3). `None`: the lowest that it may donate to.
+    fn donee(&self, pool: &Pool<Key, K, N>, donor: u16) -> Option<u16> {
+        let _ = (pool, donor);
+        None
+    }
+
+    /// What to do with `replica`, which is free (H4).
+    fn steal(&self, pool: &Pool<Key, K, N>, replica: u8) -> Steal {
+        let _ = (pool, replica);
+        Steal::Highest
+    }
+}
+
+/// No advice.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unadvised;
+
+impl<Key, const K: usize, const N: usize> Advice<Key, K, N> for Unadvised {}
+
+/// This replica, if its queue has room.
+#[derive(Clone, Copy, Debug)]
+pub struct Preferred(pub u8);
+
+impl<Key, const K: usize, const N: usize> Advice<Key, K, N> for Preferred {
+    fn queue(&self, _: &Pool<Key, K, N>, _: u16) -> Option<u8> {
+        Some(self.0)
+    }
+}
+
+/// An FQ.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Queue {
+    /// Who holds the replica.
+    pub holder: Option<u16>,
+    /// Requests, that of the holder among them.
+    pub requests: u16,
+    /// The sum of their declared critical sections.
+    pub length: Nanoseconds,
+}
+
+/// The pool. `K` bounds the replicas, `N` the incomplete requests.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Pool<Key, const K: usize, const N: usize> {
+    rules: Rules,
+    /// By the order in which they were issued.
+    requests: Vec<Request<Key>, N>,
+}
+
+//--- Public functions
+
+impl<Key, const K: usize, const N: usize> Pool<Key, K, N> {
+    /// A pool without replicas.
+    pub const EMPTY: Self =
+        Self { rules: Rules { replicas: 0, cpus: 0, limit: None, measure: Measure::Requests }, requests: Vec::new() };
+}
+
+impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
+    /// Sets the rules. Only while there are no requests. Replicas beyond `K` do not count.
+    pub fn set_rules(&mut self, rules: Rules) {
+        debug_assert!(self.requests.is_empty() && usize::from(rules.replicas) <= K && rules.limit != Some(0));
+        self.rules = Rules { replicas: rules.replicas.min(K as u8), ..rules };
+    }
+
+    /// The rules.
+    #[must_use]
+    pub const fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    /// The incomplete requests, in the order in which they were issued.
+    #[must_use]
+    pub fn requests(&self) -> &[Request<Key>] {
+        &self.requests
+    }
+
+    /// The request of `user`.
+    #[must_use]
+    pub fn request_of(&self, user: u16) -> Option<&Request<Key>> {
+        self.requests.iter().find(|request| request.user == user)
+    }
+
+    /// Whose request that of `user` waits for now: the holder of its queue, or its donee.
+    #[must_use]
+    pub fn waits_on(&self, user: u16) -> Option<u16> {
+        self.request_of(user).and_then(|request| request.waits_on)
+    }
+
+    /// The FQs, by replica.
+    #[must_use]
+    pub fn queues(&self) -> [Queue; K] {
+        let mut queues = [Queue::default(); K];
+        for request in &self.requests {
+            if let Place::Fifo { replica, ahead } = request.place
+                && let Some(queue) = queues.get_mut(usize::from(replica))
+            {
+                queue.requests += 1;
+                queue.length = Nanoseconds(queue.length.0.saturating_add(request.length.0));
+                if ahead == 0 {
+                    queue.holder = Some(request.user);
+                }
+            }
+        }
+        queues
+    }
+
+    /// `user`, whose job has the base key `key`, asks for a replica, for a critical section of `length`.
+    ///
+    /// # Errors
+    /// [`LockError::AlreadyHeld`] if it has a request already; [`LockError::Full`] if there is no place for another, or
+    /// there are no replicas.
+    pub fn request(
+        &mut self,
+        user: u16,
+        key: Key,
+        length: Nanoseconds,
+        advice: &impl Advice<Key, K, N>,
+    ) -> Result<Change<N>, LockError> {
+        if self.request_of(user).is_some() {
+            return Err(LockError::AlreadyHeld);
+        }
+        if self.rules.replicas == 0 {
+            return Err(LockError::Full);
+        }
+        let index = self.requests.len();
+        let request = Request { user, key, length, place: Place::Priority, waits_on: None, holds: false };
+        self.requests.push(request).map_err(|_| LockError::Full)?;
+        match self.queue_with_room(user, advice) {
+            Some(replica) => self.append(index, replica),
+            None => self.admit_donors(advice),
+        }
+        Ok(self.report())
+    }
+
+    /// `user` gives its replica back.
+    ///
+    /// # Errors
+    /// [`LockError::NotHeld`].
+    pub fn release(&mut self, user: u16, advice: &impl Advice<Key, K, N>) -> Result<Change<N>, LockError> {
+        match self.requests.iter().position(|request| request.user == user) {
+            Some(index) if self.requests[index].holds => Ok(self.remove(index, advice)),
+            _ => Err(LockError::NotHeld),
+        }
+    }
+
+    /// The request of `user`, if there is one, ends wherever it is: by timeout, abort or death.
+    pub fn withdraw(&mut self, user: u16, advice: &impl Advice<Key, K, N>) -> Option<Change<N>> {
+        let index = self.requests.iter().position(|request| request.user == user)?;
+        Some(self.remove(index, advice))
+    }
+
+    /// The job of `user`, if it has a request, has the base key `key` from here on. Queues keep their order, but PQ.
+    pub fn change_key(&mut self, user: u16, key: Key, advice: &impl Advice<Key, K, N>) -> Option<Change<N>> {
+        self.requests.iter_mut().find(|request| request.user == user)?.key = key;
+        self.admit_donors(advice);
+        Some(self.report())
+    }
+}
+
+//--- The rules
+
+impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
+    /// What requests are ordered by.
+    fn rank(&self, index: usize) -> (Key, usize) {
+        (self.requests[index].key, index)
+    }
+
+    fn indices(&self, of: impl Fn(&Place) -> bool) -> impl Iterator<Item = usize> {
+        self.requests.iter().enumerate().filter(move |(_, request)| of(&request.place)).map(|(index, _)| index)
+    }
+
+    fn highest(&self, of: impl Fn(&Place) -> bool) -> Option<usize> {
+        self.indices(of).min_by_key(|index| self.rank(*index))
+    }
+
+    /// Whether a request is in M.
+    fn is_among_highest(&self, index: usize) -> bool {
+        let rank = self.rank(index);
+        let higher = (0..self.requests.len()).filter(|other| self.rank(*other) < rank).count();
+        higher < usize::from(self.rules.cpus)
+    }
+
+    /// R1a: where a new request waits.
+    fn queue_with_room(&self, user: u16, advice: &impl Advice<Key, K, N>) -> Option<u8> {
+        let queues = self.queues();
+        let queues = &queues[..usize::from(self.rules.replicas)];
+        let has_room = |queue: &Queue| self.rules.limit.is_none_or(|limit| queue.requests < limit);
+        let advised =
+            advice.queue(self, user).filter(|advised| queues.get(usize::from(*advised)).is_some_and(has_room));
+        let shortest = || {
+            let length = |queue: &Queue| match self.rules.measure {
+                Measure::Requests => 0,
+                Measure::CriticalSections => queue.length.0,
+            };
+            let open = queues.iter().zip(0..).filter(|(queue, _)| has_room(queue));
+            // Of queues of equal length one with fewer requests: critical sections may be declared empty.
+            open.min_by_key(|(queue, _)| (length(queue), queue.requests)).map(|(_, replica)| replica)
+        };
+        advised.or_else(shortest)
+    }
+
+    /// R1b, R1c and R6: as long as the head of PQ is in M, it becomes a donor, if there is a donee for it.
+    fn admit_donors(&mut self, advice: &impl Advice<Key, K, N>) {
+        // An operation brings one request into M, or frees one donee: one round makes a donor, and the next finds nothing
+        // left to do.
+        for _ in 0..N {
+            let Some(head) = self.highest(|place| *place == Place::Priority) else { return };
+            if !self.is_among_highest(head) {
+                return;
+            }
+            if let Some(donee) = self.donee_for(head, advice) {
+                self.requests[head].place = Place::Donor { donee };
+                continue;
+            }
+            let donors = self.indices(|place| matches!(place, Place::Donor { .. }));
+            let lowest = donors.max_by_key(|index| self.rank(*index));
+            let Some(lowest) = lowest.filter(|lowest| self.rank(*lowest) > self.rank(head)) else { return };
+            self.requests[head].place = self.requests[lowest].place;
+            self.requests[lowest].place = Place::Priority;
+        }
+    }
+
+    /// A request in an FQ without a donor that is not in M: the advised one, or the lowest.
+    fn donee_for(&self, donor: usize, advice: &impl Advice<Key, K, N>) -> Option<u16> {
+        let donees: Vec<u16, N> = self.requests.iter().filter_map(|request| donee_of(request.place)).collect();
+        if donees.len() >= usize::from(self.rules.cpus) {
+            return None;
+        }
+        let is_free = |index: &usize| !donees.contains(&self.requests[*index].user);
+        let advised = advice
+            .donee(self, self.requests[donor].user)
+            .and_then(|user| self.indices(is_fifo).find(|index| self.requests[*index].user == user).filter(is_free));
+        let advised = advised.filter(|index| !self.is_among_highest(*index));
+        // If the lowest is in M, so are all.
+        let lowest = || self.indices(is_fifo).filter(is_free).max_by_key(|index| self.rank(*index));
+        let lowest = || lowest().filter(|index| !self.is_among_highest(*index));
+        advised.or_else(lowest).map(|index| self.requests[index].user)
+    }
+
+    /// Puts a request at the end of an FQ.
+    fn append(&mut self, index: usize, replica: u8) {
+        let ahead = self.queues()[usize::from(replica)].requests;
+        self.requests[index].place = Place::Fifo { replica, ahead };
+    }
+
+    /// Those behind a place that was left move up.
+    fn close_gap(&mut self, left: u8, gap: u16) {
+        for request in &mut self.requests {
+            if let Place::Fifo { replica, ahead } = &mut request.place
+                && *replica == left
+                && *ahead > gap
+            {
+                *ahead -= 1;
+            }
+        }
+    }
+
+    /// A request is complete or withdrawn.
+    fn remove(&mut self, index: usize, advice: &impl Advice<Key, K, N>) -> Change<N> {
+        let gone = self.requests.remove(index);
+        if let Place::Fifo { replica, ahead } = gone.place {
+            self.close_gap(replica, ahead);
+            self.refill(replica, gone.user, advice);
+        }
+        self.admit_donors(advice);
+        self.report()
+    }
+
+    /// R5: somebody takes the place in the FQ of `replica` that `gone` has left.
+    fn refill(&mut self, replica: u8, gone: u16, advice: &impl Advice<Key, K, N>) {
+        let donor = self.indices(|place| *place == Place::Donor { donee: gone }).next();
+        let next = if self.rules.admits_by_priority() {
+            self.highest(|place| !is_fifo(place))
+        } else {
+            let of_others = || self.highest(|place| !is_fifo(place));
+            donor.or_else(|| self.highest(|place| *place == Place::Priority)).or_else(of_others)
+        };
+        let Some(next) = next else {
+            if self.queues()[usize::from(replica)].requests == 0 {
+                self.steal(replica, advice);
+            }
+            return;
+        };
+        let free = donee_of(self.requests[next].place);
+        self.append(next, replica);
+        if let Some(donor) = donor.filter(|donor| *donor != next) {
+            self.requests[donor].place = free.map_or(Place::Priority, |donee| Place::Donor { donee });
+        }
+    }
+
+    /// Gives a free replica to a request that waits for another.
+    fn steal(&mut self, free: u8, advice: &impl Advice<Key, K, N>) {
+        let waits = |place: &Place| matches!(place, Place::Fifo { ahead, .. } if *ahead > 0);
+        let advised = match advice.steal(self, free) {
+            Steal::Highest => None,
+            Steal::From(user) => self.indices(waits).find(|index| self.requests[*index].user == user),
+            Steal::Nothing => return,
+        };
+        let Some(index) = advised.or_else(|| self.highest(waits)) else { return };
+        if let Place::Fifo { replica, ahead } = self.requests[index].place {
+            self.append(index, free);
+            self.close_gap(replica, ahead);
+        }
+    }
+
+    /// Finds out who waits for whom now, and says what is new.
+    fn report(&mut self) -> Change<N> {
+        let queues = self.queues();
+        let mut change = Change { granted: None, moved: Vec::new() };
+        for request in &mut self.requests {
+            let target = match request.place {
+                Place::Fifo { replica, ahead: 0 } => {
+                    if !request.holds {
+                        request.holds = true;
+                        change.granted = Some(Grant { user: request.user, replica });
+                    }
+                    None
+                }
+                Place::Fifo { replica, .. } => queues[usize::from(replica)].holder,
+                Place::Priority => None,
+                Place::Donor { donee } => Some(donee),
+            };
+            if request.waits_on != target {
+                request.waits_on = target;
+                // As many places as requests.
+                let _ = change.moved.push(request.user);
+            }
+        }
+        change
+    }
+}
+
+fn is_fifo(place: &Place) -> bool {
+    matches!(place, Place::Fifo { .. })
+}
+
+fn donee_of(place: Place) -> Option<u16> {
+    if let Place::Donor { donee } = place { Some(donee) } else { None }
+}
+
+//--- Bounds
+
+/// `f` of the R2DGLP: `ceil(c / k)`. Zero if there are no replicas or no CPUs.
+///
+/// # Source
+/// Elliott 2015, section 3.2.3.2, which prints the floor; all uses of it there, and rule R1a, are the ceiling.
+#[must_use]
+pub const fn r2dglp_limit(replicas: u8, cpus: u16) -> u16 {
+    if replicas == 0 { 0 } else { cpus.div_ceil(replicas as u16) }
+}
+
+/// `f` of a pool whose users come from `clusters` clusters of `cpus` CPUs each and donate at release
+/// ([`crate::ck_omlp`]): `ceil(c * clusters / k)`.
+///
+/// # Source
+/// Elliott 2015, section 3.2.3.2. It is also the least that is valid there.
+#[must_use]
+pub const fn shared_limit(replicas: u8, cpus: u16, clusters: u16) -> u16 {
+    r2dglp_limit(replicas, cpus.saturating_mul(clusters))
+}
+
+/// How many other requests pi-block one under the k-FMLP, at most: `floor((n - 1) / k)`, for `n` tasks with one request
+/// a job each.
+///
+/// # Source
+/// Elliott 2015, eq. 2.31. For the shortest queue by number of requests, and without advice on queues: that may fill
+/// one with all.
+#[must_use]
+pub const fn k_fmlp_requests(tasks: u64, replicas: u8) -> u64 {
+    if replicas == 0 { u64::MAX } else { tasks.saturating_sub(1) / replicas as u64 }
+}
+
+/// How long one request is pi-blocked under the k-FMLP by number of requests, at most; no critical section is longer
+/// than `longest`.
+///
+/// # Source
+/// Elliott 2015, eq. 2.31.
+#[must_use]
+pub const fn k_fmlp_blocking(tasks: u64, replicas: u8, longest: Nanoseconds) -> Nanoseconds {
+    Nanoseconds(k_fmlp_requests(tasks, replicas).saturating_mul(longest.0))
+}
+
+/// How long one request is pi-blocked under the k-FMLP by critical sections, at most. `others` has the longest critical
+/// section of each other task. The sum divided by `k`, rounded up to a nanosecond.
+///
+/// # Source
+/// Elliott 2015, eq. 2.32. Without advice on queues, as before.
+#[must_use]
+pub fn k_fmlp_blocking_by_length(others: &[Nanoseconds], replicas: u8) -> Nanoseconds {
+    let sum = others.iter().fold(0u64, |sum, length| sum.saturating_add(length.0));
+    if replicas == 0 { Nanoseconds(u64::MAX) } else { Nanoseconds(sum.div_ceil(u64::from(replicas))) }
+}
+
+/// How many other requests pi-block one under the R2DGLP, at most: `2 * ceil(c / k) - 1`.
+///
+/// `ceil(c / k) - 1` in an FQ, `ceil(c / k)` as a donor, none in PQ.
+///
+/// # Source
+/// Elliott 2015, eq. 2.34 (4.37), with the CPUs of the cluster. The derivation prints `floor(m / k)` for the donor; its
+/// sum, and this, have the ceiling.
+#[must_use]
+pub const fn r2dglp_requests(cpus: u16, replicas: u8) -> u64 {
+    if replicas == 0 { u64::MAX } else { (2 * r2dglp_limit(replicas, cpus) as u64).saturating_sub(1) }
+}
+
+/// How long one request is pi-blocked under the R2DGLP, at most.
+///
+/// # Source
+/// Elliott 2015, eq. 2.35.
+#[must_use]
+pub const fn r2dglp_blocking(cpus: u16, replicas: u8, longest: Nanoseconds) -> Nanoseconds {
+    Nanoseconds(r2dglp_requests(cpus, replicas).saturating_mul(longest.0))
+}
+
+#[cfg(test)]
+#[path = "pool_tests.rs"]
+pub(crate) mod tests;

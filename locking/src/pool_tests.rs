@@ -1,0 +1,693 @@
+//! Three protocols by three small machines of their own, the rules by brute force, and every interleaving of five jobs.
+
+use super::*;
+use crate::interleavings::explore;
+use crate::propagation::tests::Threads;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::vec;
+use std::vec::Vec as List;
+
+const USERS: usize = 9;
+type Tested = Pool<u32, 4, USERS>;
+
+fn pool(rules: Rules) -> Tested {
+    let mut pool = Tested::EMPTY;
+    pool.set_rules(rules);
+    pool
+}
+
+/// The users in the FQ of `replica`, holder first.
+fn fifo(pool: &Tested, replica: u8) -> List<u16> {
+    let mut queue: List<(u16, u16)> = pool
+        .requests()
+        .iter()
+        .filter_map(|request| match request.place {
+            Place::Fifo { replica: of, ahead } if of == replica => Some((ahead, request.user)),
+            _ => None,
+        })
+        .collect();
+    queue.sort_unstable();
+    queue.into_iter().map(|(_, user)| user).collect()
+}
+
+fn fifos(pool: &Tested) -> List<List<u16>> {
+    (0..pool.rules().replicas).map(|replica| fifo(pool, replica)).collect()
+}
+
+/// Those in PQ or DQ.
+fn outside(pool: &Tested) -> BTreeSet<u16> {
+    pool.requests().iter().filter(|request| !is_fifo(&request.place)).map(|request| request.user).collect()
+}
+
+fn donations(pool: &Tested) -> BTreeSet<(u16, u16)> {
+    pool.requests().iter().filter_map(|request| donee_of(request.place).map(|donee| (request.user, donee))).collect()
+}
+
+fn holders(pool: &Tested) -> List<u16> {
+    pool.queues().iter().filter_map(|queue| queue.holder).collect()
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Step {
+    Issue(u16, u64),
+    Release(u16),
+    Withdraw(u16),
+    Key(u16, u32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let user = 0..USERS as u16;
+    prop_oneof![
+        5 => (user.clone(), 0u64..6).prop_map(|(user, length)| Step::Issue(user, length)),
+        3 => user.clone().prop_map(Step::Release),
+        1 => user.clone().prop_map(Step::Withdraw),
+        1 => (user, 0u32..30).prop_map(|(user, key)| Step::Key(user, key)),
+    ]
+}
+
+/// Does `step` with a pool; says whether anything happened.
+fn act(pool: &mut Tested, keys: &mut [u32], step: Step, advice: &impl Advice<u32, 4, USERS>) -> Option<Change<USERS>> {
+    match step {
+        Step::Issue(user, length) => pool.request(user, keys[usize::from(user)], Nanoseconds(length), advice).ok(),
+        Step::Release(user) => pool.release(user, advice).ok(),
+        Step::Withdraw(user) => pool.withdraw(user, advice),
+        Step::Key(user, key) => {
+            keys[usize::from(user)] = key;
+            pool.change_key(user, key, advice)
+        }
+    }
+}
+
+//--- The k-FMLP, by rules F1 to F3
+
+#[derive(Default)]
+struct Fmlp {
+    queues: List<List<u16>>,
+    lengths: List<u64>,
+    /// Users by the time of their requests.
+    issued: List<u16>,
+}
+
+impl Fmlp {
+    fn act(&mut self, keys: &[u32], step: Step, measure: Measure) {
+        match step {
+            Step::Issue(user, length) if !self.issued.contains(&user) => {
+                self.issued.push(user);
+                self.lengths[usize::from(user)] = length;
+                let length = |queue: &List<u16>| match measure {
+                    Measure::Requests => (queue.len() as u64, 0),
+                    Measure::CriticalSections => {
+                        (queue.iter().map(|user| self.lengths[usize::from(*user)]).sum(), queue.len())
+                    }
+                };
+                let shortest = (0..self.queues.len()).min_by_key(|queue| length(&self.queues[*queue])).unwrap();
+                self.queues[shortest].push(user);
+            }
+            Step::Release(user) if self.queues.iter().any(|queue| queue.first() == Some(&user)) => {
+                self.remove(keys, user);
+            }
+            Step::Withdraw(user) if self.issued.contains(&user) => self.remove(keys, user),
+            _ => {}
+        }
+    }
+
+    fn remove(&mut self, keys: &[u32], user: u16) {
+        self.issued.retain(|other| *other != user);
+        let from = self.queues.iter().position(|queue| queue.contains(&user)).unwrap();
+        self.queues[from].retain(|other| *other != user);
+        if self.queues[from].is_empty() {
+            let waits =
+                |user: &&u16| self.queues.iter().any(|queue| queue[..].iter().skip(1).any(|other| other == *user));
+            let stolen = self.issued.iter().filter(waits).min_by_key(|user| keys[usize::from(**user)]).copied();
+            if let Some(stolen) = stolen {
+                self.queues.iter_mut().for_each(|queue| queue.retain(|other| *other != stolen));
+                self.queues[from].push(stolen);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100_000))]
+
+    #[test]
+    fn without_a_bound_on_its_queues_a_pool_is_the_k_fmlp(
+        replicas in 1u8..=4,
+        measure in prop::sample::select(vec![Measure::Requests, Measure::CriticalSections]),
+        mut keys in prop::collection::vec(0u32..30, USERS),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let mut pool = pool(Rules::k_fmlp(replicas, 3, measure));
+        let mut fmlp = Fmlp {
+            queues: vec![List::new(); usize::from(replicas)],
+            lengths: vec![0; USERS],
+            ..Fmlp::default()
+        };
+        for step in steps {
+            let _ = act(&mut pool, &mut keys, step, &Unadvised);
+            fmlp.act(&keys, step, measure);
+            prop_assert_eq!(&fifos(&pool), &fmlp.queues);
+            prop_assert_eq!(pool.requests().len(), fmlp.issued.len());
+        }
+    }
+}
+
+//--- Pure priority
+
+/// Replicas, and who waits, by the time of their requests.
+#[derive(Default)]
+struct ByPriority {
+    holders: List<Option<u16>>,
+    waiting: List<u16>,
+}
+
+impl ByPriority {
+    fn act(&mut self, keys: &[u32], step: Step) {
+        match step {
+            Step::Issue(user, _) if !self.waiting.contains(&user) && !self.holders.contains(&Some(user)) => {
+                self.waiting.push(user);
+            }
+            Step::Release(user) => self.free(user),
+            Step::Withdraw(user) => {
+                self.free(user);
+                self.waiting.retain(|other| *other != user);
+            }
+            _ => {}
+        }
+        for holder in self.holders.iter_mut().filter(|holder| holder.is_none()) {
+            *holder = self.waiting.iter().min_by_key(|user| keys[usize::from(**user)]).copied();
+            self.waiting.retain(|other| Some(*other) != *holder);
+        }
+    }
+
+    fn free(&mut self, user: u16) {
+        self.holders.iter_mut().filter(|holder| **holder == Some(user)).for_each(|holder| *holder = None);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100_000))]
+
+    #[test]
+    fn with_queues_of_one_and_fewer_replicas_than_cpus_a_pool_grants_by_priority_alone(
+        replicas in 1u8..=4,
+        more_cpus in 1u16..4,
+        mut keys in prop::collection::vec(0u32..30, USERS),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let cpus = u16::from(replicas) + more_cpus;
+        let mut pool = pool(Rules { replicas, cpus, limit: Some(1), measure: Measure::Requests });
+        let mut by_priority = ByPriority { holders: vec![None; usize::from(replicas)], ..ByPriority::default() };
+        for step in steps {
+            let _ = act(&mut pool, &mut keys, step, &Unadvised);
+            by_priority.act(&keys, step);
+            let holders: List<Option<u16>> = pool.queues()[..usize::from(replicas)].iter().map(|queue| queue.holder).collect();
+            prop_assert_eq!(holders, &by_priority.holders[..]);
+            prop_assert_eq!(outside(&pool), by_priority.waiting.iter().copied().collect());
+        }
+    }
+}
+
+//--- The R2DGLP, rule by rule
+
+/// The text's structure, with keys that stay as they are and requests that end by release only.
+struct Text {
+    cpus: usize,
+    limit: usize,
+    keys: List<u32>,
+    queues: List<List<u16>>,
+    pq: List<u16>,
+    /// Donors and donees.
+    dq: List<(u16, u16)>,
+    /// Users by the time of their requests.
+    issued: List<u16>,
+}
+
+impl Text {
+    fn rank(&self, user: u16) -> (u32, Option<usize>) {
+        (self.keys[usize::from(user)], self.issued.iter().position(|other| *other == user))
+    }
+
+    /// M: sort all, take the first.
+    fn highest(&self) -> List<u16> {
+        let mut all = self.issued.clone();
+        all.sort_by_key(|user| self.rank(*user));
+        all.truncate(self.cpus);
+        all
+    }
+
+    fn issue(&mut self, user: u16) {
+        self.issued.push(user);
+        let shortest = (0..self.queues.len()).min_by_key(|queue| self.queues[*queue].len()).unwrap();
+        if self.queues[shortest].len() < self.limit {
+            self.queues[shortest].push(user);
+            return;
+        }
+        if self.highest().contains(&user) {
+            self.donate(user);
+        } else {
+            self.pq.push(user);
+        }
+    }
+
+    /// R1c.
+    fn donate(&mut self, user: u16) {
+        let among_highest = self.highest();
+        let donees: List<u16> = self.dq.iter().map(|(_, donee)| *donee).collect();
+        let free = self.queues.iter().flatten().filter(|user| !donees.contains(user) && !among_highest.contains(user));
+        let eligible: List<u16> = free.copied().collect();
+        if self.dq.len() < self.cpus && !eligible.is_empty() {
+            let donee = eligible.into_iter().max_by_key(|user| self.rank(*user)).unwrap();
+            self.dq.push((user, donee));
+        } else {
+            let lowest =
+                (0..self.dq.len()).max_by_key(|donor| self.rank(self.dq[*donor].0)).expect("a donor to replace");
+            let (lowest, donee) = self.dq.remove(lowest);
+            assert!(!among_highest.contains(&lowest), "R1c: the lowest donor is not in M");
+            self.pq.push(lowest);
+            self.dq.push((user, donee));
+        }
+    }
+
+    fn release(&mut self, user: u16) {
+        let Some(queue) = self.queues.iter().position(|queue| queue.first() == Some(&user)) else { return };
+        self.issued.retain(|other| *other != user);
+        self.queues[queue].remove(0);
+        let next = if let Some(donor) = self.dq.iter().position(|(_, donee)| *donee == user) {
+            Some(self.dq.remove(donor).0)
+        } else if let Some(head) = self.pq.iter().copied().min_by_key(|user| self.rank(*user)) {
+            self.pq.retain(|other| *other != head);
+            Some(head)
+        } else if let Some(donor) = (0..self.dq.len()).min_by_key(|donor| self.rank(self.dq[*donor].0)) {
+            Some(self.dq.remove(donor).0)
+        } else if self.queues[queue].is_empty() {
+            let waiting = self.queues.iter().flat_map(|queue| queue.iter().skip(1));
+            let stolen = waiting.copied().min_by_key(|user| self.rank(*user));
+            self.queues.iter_mut().for_each(|queue| queue.retain(|other| Some(*other) != stolen));
+            stolen
+        } else {
+            None
+        };
+        self.queues[queue].extend(next);
+        // R6.
+        if let Some(risen) = self.pq.iter().copied().find(|user| self.highest().contains(user)) {
+            self.pq.retain(|other| *other != risen);
+            self.donate(risen);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100_000))]
+
+    #[test]
+    fn with_queues_of_cpus_over_replicas_a_pool_is_the_r2dglp(
+        replicas in 1u8..=4,
+        cpus in 1u16..=6,
+        mut keys in prop::collection::vec(0u32..30, USERS),
+        steps in prop::collection::vec((0..USERS as u16, any::<bool>()), 1..50),
+    ) {
+        let mut pool = pool(Rules::r2dglp(replicas, cpus));
+        let mut text = Text {
+            cpus: usize::from(cpus),
+            limit: usize::from(cpus.div_ceil(u16::from(replicas))),
+            keys: keys.clone(),
+            queues: vec![List::new(); usize::from(replicas)],
+            pq: List::new(),
+            dq: List::new(),
+            issued: List::new(),
+        };
+        for (user, more) in steps {
+            if text.issued.contains(&user) {
+                let _ = act(&mut pool, &mut keys, Step::Release(user), &Unadvised);
+                text.release(user);
+            } else if more {
+                let _ = act(&mut pool, &mut keys, Step::Issue(user, 1), &Unadvised);
+                text.issue(user);
+            }
+            prop_assert_eq!(&fifos(&pool), &text.queues);
+            prop_assert_eq!(donations(&pool), text.dq.iter().copied().collect());
+            let mut issued: List<u16> = pool.requests().iter().map(|request| request.user).collect();
+            prop_assert_eq!(&issued, &text.issued);
+            issued.retain(|user| pool.request_of(*user).unwrap().place == Place::Priority);
+            prop_assert_eq!(issued.into_iter().collect::<BTreeSet<u16>>(), text.pq.iter().copied().collect());
+        }
+    }
+}
+
+//--- Any rules, any advice, all that can happen
+
+/// The invariants of the module's head, and R4.
+fn check(pool: &Tested, advised: bool) {
+    let rules = pool.rules();
+    let (k, c) = (usize::from(rules.replicas), usize::from(rules.cpus));
+    let mut by_rank: List<(u32, usize)> =
+        pool.requests().iter().enumerate().map(|(index, request)| (request.key, index)).collect();
+    by_rank.sort_unstable();
+    let user = |(_, index): &(u32, usize)| pool.requests()[*index].user;
+    let rank = |of: u16| by_rank.iter().position(|entry| user(entry) == of).unwrap();
+    let among_highest: BTreeSet<u16> = by_rank.iter().take(c).map(user).collect();
+
+    let queues = fifos(pool);
+    assert!(pool.queues()[k..].iter().all(|queue| *queue == Queue::default()), "more than k replicas");
+    let in_queues: BTreeSet<u16> = queues.iter().flatten().copied().collect();
+    let (outside, donations) = (outside(pool), donations(pool));
+    assert_eq!(in_queues.len() + outside.len(), pool.requests().len(), "a request is in one place");
+
+    // 1.
+    let is_full = |queue: &List<u16>| Some(queue.len()) == rules.limit.map(usize::from);
+    assert!(rules.limit.is_none_or(|limit| queues.iter().all(|queue| queue.len() <= usize::from(limit))));
+    assert!(outside.is_empty() || queues.iter().all(is_full), "somebody waits outside while there is room");
+    for queue in &queues {
+        for (ahead, user) in queue.iter().enumerate() {
+            let Place::Fifo { ahead: said, .. } = pool.request_of(*user).unwrap().place else { panic!("in a queue") };
+            assert_eq!(usize::from(said), ahead, "a gap in a queue");
+        }
+    }
+    // 2.
+    let donees: BTreeSet<u16> = donations.iter().map(|(_, donee)| *donee).collect();
+    assert!(donees.len() == donations.len() && donees.is_subset(&in_queues));
+    assert!(donations.len() <= c);
+    // 3.
+    let donors: BTreeSet<u16> = donations.iter().map(|(donor, _)| *donor).collect();
+    let by_priority: BTreeSet<u16> = outside.difference(&donors).copied().collect();
+    let without: List<u16> = by_priority.intersection(&among_highest).copied().collect();
+    if rules.limit.is_none_or(|limit| k * usize::from(limit) >= c) {
+        assert_eq!(without, [], "in PQ and in M");
+    } else if !without.is_empty() {
+        assert!(in_queues.iter().all(|user| donees.contains(user) || among_highest.contains(user)), "a donee is left");
+        let highest = without.iter().map(|user| rank(*user)).min();
+        assert!(donors.iter().all(|donor| Some(rank(*donor)) < highest), "a higher request has no donee");
+    }
+    // 4.
+    if !advised && queues.iter().any(List::is_empty) {
+        assert!(queues.iter().all(|queue| queue.len() <= 1), "a replica is free while a request waits");
+    }
+}
+
+/// What the propagation of priorities makes of `pool` is R4.
+fn check_inheritance(pool: &Tested, threads: &Threads) {
+    let donations = donations(pool);
+    let lent = |user: u16| donations.iter().filter(move |(_, donee)| *donee == user).map(|(donor, _)| *donor);
+    let key = |user: u16| threads.keys[usize::from(user)];
+    for queue in fifos(pool) {
+        for (ahead, user) in queue.iter().enumerate() {
+            let behind = if ahead == 0 { &queue[..] } else { core::slice::from_ref(user) };
+            let all = behind.iter().flat_map(|user| lent(*user).chain([*user]));
+            assert_eq!(threads.key_of(*user), all.map(key).min(), "user {user}");
+        }
+    }
+    for user in (0..USERS as u16).filter(|user| pool.request_of(*user).is_none_or(|request| !is_fifo(&request.place))) {
+        assert_eq!(threads.key_of(user), Some(key(user)), "user {user} inherits from nobody");
+    }
+}
+
+/// Heuristics gone wild: whatever they say, the invariants hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Wild(pub(crate) List<u8>);
+
+impl Wild {
+    fn say(&self, of: u16) -> u8 {
+        self.0[usize::from(of) % self.0.len()]
+    }
+}
+
+impl<const N: usize> Advice<u32, 4, N> for Wild {
+    fn queue(&self, _: &Pool<u32, 4, N>, user: u16) -> Option<u8> {
+        Some(self.say(user)).filter(|advised| advised % 3 != 0)
+    }
+
+    fn donee(&self, _: &Pool<u32, 4, N>, donor: u16) -> Option<u16> {
+        Some(u16::from(self.say(donor + 1)))
+    }
+
+    fn steal(&self, _: &Pool<u32, 4, N>, replica: u8) -> Steal {
+        match self.say(u16::from(replica) + 5) {
+            said if said % 3 == 0 => Steal::Nothing,
+            said => Steal::From(u16::from(said)),
+        }
+    }
+}
+
+fn rules() -> impl Strategy<Value = Rules> {
+    let measure = prop::sample::select(vec![Measure::Requests, Measure::CriticalSections]);
+    (1u8..=4, 1u16..=6, prop::option::weighted(0.8, 1u16..=4), measure)
+        .prop_map(|(replicas, cpus, limit, measure)| Rules { replicas, cpus, limit, measure })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100_000))]
+
+    #[test]
+    fn whatever_happens_and_is_advised_the_rules_hold(
+        rules in rules(),
+        mut keys in prop::collection::vec(0u32..30, USERS),
+        wild in prop::collection::vec(0u8..10, 7),
+        is_advised in any::<bool>(),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let mut pool = pool(rules);
+        let mut threads = Threads::with_keys(&keys);
+        let wild = Wild(wild);
+        for step in steps {
+            let before = (fifos(&pool), holders(&pool), pool.clone());
+            let change = if is_advised {
+                act(&mut pool, &mut keys, step, &wild)
+            } else {
+                act(&mut pool, &mut keys, step, &Unadvised)
+            };
+            if let Step::Key(user, key) = step {
+                threads.keys[usize::from(user)] = key;
+                threads.settle(user);
+            }
+            if let Step::Release(user) | Step::Withdraw(user) = step
+                && change.is_some()
+            {
+                threads.stop(user);
+            }
+            let Some(change) = change else {
+                prop_assert_eq!(&pool, &before.2);
+                continue;
+            };
+            // What is reported is all that changed.
+            for request in pool.requests() {
+                let moved = before.2.waits_on(request.user) != request.waits_on;
+                prop_assert_eq!(change.moved.contains(&request.user), moved, "user {}", request.user);
+            }
+            prop_assert!(change.moved.iter().all(|user| pool.request_of(*user).is_some()), "nobody who is gone");
+            threads.follow(&change.moved, |user| pool.waits_on(user));
+            let now = holders(&pool);
+            let new = now.iter().copied().filter(|user| !before.1.contains(user)).collect::<List<_>>();
+            prop_assert_eq!(change.granted.map(|grant| grant.user).into_iter().collect::<List<_>>(), new);
+            if let Some(Grant { user, replica }) = change.granted {
+                prop_assert_eq!(pool.queues()[usize::from(replica)].holder, Some(user));
+            }
+            // Nobody in a queue is overtaken.
+            for (before, now) in before.0.iter().zip(fifos(&pool)) {
+                let mut stayed = before.clone();
+                stayed.retain(|user| now.contains(user));
+                prop_assert_eq!(&now[..stayed.len()], &stayed[..]);
+                prop_assert!(now.len() <= stayed.len() + 1);
+            }
+            check(&pool, is_advised);
+            check_inheritance(&pool, &threads);
+        }
+        // Nobody is forgotten: when holders release, everybody has a turn.
+        let mut waiting: BTreeSet<u16> = pool.requests().iter().map(|request| request.user).collect();
+        while let Some(holder) = holders(&pool).first().copied() {
+            prop_assert!(waiting.remove(&holder));
+            let _ = act(&mut pool, &mut keys, Step::Release(holder), &Unadvised);
+        }
+        prop_assert!(waiting.is_empty(), "a lost request");
+    }
+}
+
+//--- Every interleaving
+
+/// All that `jobs` jobs can do with a pool, in every order. All base keys are different, and the first two jobs have
+/// two each.
+fn every_interleaving(name: &str, rules: Rules, jobs: u16) -> usize {
+    explore(name, (pool(rules), vec![false; usize::from(jobs)]), |(before, lowered)| {
+        let mut reached = List::new();
+        for user in 0..jobs {
+            let lower = lowered[usize::from(user)];
+            let key = |lower: bool| u32::from(user) + if lower { 10 } else { 0 };
+            let steps = [Step::Issue(user, 1), Step::Release(user), Step::Withdraw(user), Step::Key(user, key(!lower))];
+            for step in steps.into_iter().take(if user < 2 { 4 } else { 3 }) {
+                let (mut pool, mut lowered) = (before.clone(), lowered.clone());
+                let mut keys: List<u32> = (0..jobs).map(|_| key(lower)).collect();
+                let is_change = act(&mut pool, &mut keys, step, &Unadvised).is_some();
+                if let Step::Key(..) = step
+                    && is_change
+                {
+                    lowered[usize::from(user)] = !lower;
+                }
+                check(&pool, false);
+                for request in pool.requests() {
+                    let target =
+                        request.waits_on.map(|target| pool.request_of(target).expect("it has a request").place);
+                    match (request.place, target) {
+                        (Place::Fifo { ahead: 0, .. } | Place::Priority, None)
+                        | (Place::Donor { .. }, Some(Place::Fifo { .. })) => {}
+                        (Place::Fifo { replica, .. }, Some(Place::Fifo { replica: of, ahead: 0 })) if replica == of => {
+                        }
+                        wrong => panic!("{wrong:?}"),
+                    }
+                }
+                let mut end = pool.clone();
+                while let Some(holder) = holders(&end).first().copied() {
+                    let _ = end.release(holder, &Unadvised);
+                }
+                assert!(end.requests().is_empty(), "a lost request");
+                reached.push((pool, lowered));
+            }
+        }
+        reached
+    })
+}
+
+#[test]
+fn no_interleaving_of_five_jobs_breaks_the_r2dglp_or_its_kin() {
+    let two = |cpus, limit| Rules { replicas: 2, cpus, limit, measure: Measure::Requests };
+    let states = [
+        every_interleaving("R2DGLP, 2 replicas, 2 CPUs, 5 jobs", Rules::r2dglp(2, 2), 5),
+        every_interleaving("R2DGLP, 2 replicas, 4 CPUs, 5 jobs", Rules::r2dglp(2, 4), 5),
+        every_interleaving("pure priority, 2 replicas, 3 CPUs, 5 jobs", two(3, Some(1)), 5),
+        every_interleaving("k-FMLP, 2 replicas, 5 jobs", two(2, None), 5),
+    ];
+    assert!(states.iter().all(|states| *states > 1_000), "{states:?}");
+}
+
+//--- By name
+
+/// Elliott 2015, section 3.3.3: the highest request waits in FQ1, whose holder inherits from it, and is stolen by FQ2.
+#[test]
+fn a_steal_lowers_the_old_holders_priority() {
+    let [low, other, middle, high] = [0, 1, 2, 3];
+    let mut keys = [40, 30, 20, 10];
+    let mut threads = Threads::with_keys(&keys);
+    let mut pool = pool(Rules::k_fmlp(2, 2, Measure::Requests));
+    let advice = [Preferred(0), Preferred(1), Preferred(0), Preferred(0)];
+    for (user, advice) in [low, other, middle, high].into_iter().zip(advice) {
+        let change = act(&mut pool, &mut keys, Step::Issue(user, 1), &advice).expect("a request");
+        threads.follow(&change.moved, |user| pool.waits_on(user));
+    }
+    assert_eq!(fifos(&pool), [vec![low, middle, high], vec![other]]);
+    assert_eq!(threads.key_of(low), Some(10));
+
+    let change = pool.release(other, &Unadvised).expect("it holds");
+    threads.follow(&change.moved, |user| pool.waits_on(user));
+    assert_eq!(change.granted, Some(Grant { user: high, replica: 1 }));
+    assert_eq!(threads.key_of(low), Some(20), "what middle lends it is left");
+    assert_eq!(threads.key_of(high), Some(10));
+}
+
+#[test]
+fn a_donor_gets_the_place_of_its_donee_and_lends_it_its_priority_until_then() {
+    let mut keys = [10, 20, 30, 40, 0];
+    let mut threads = Threads::with_keys(&keys);
+    let mut pool = pool(Rules::r2dglp(2, 4));
+    for user in [0, 1, 2, 3, 4] {
+        let change = act(&mut pool, &mut keys, Step::Issue(user, 1), &Unadvised).expect("a request");
+        threads.follow(&change.moved, |user| pool.waits_on(user));
+    }
+    // User 3 waits behind user 1, and is the only one not in M.
+    assert_eq!(donations(&pool), BTreeSet::from([(4, 3)]));
+    assert_eq!(threads.key_of(1), Some(0), "through the queue, too");
+
+    let change = pool.withdraw(3, &Unadvised).expect("it waits");
+    threads.stop(3);
+    threads.follow(&change.moved, |user| pool.waits_on(user));
+    assert_eq!(fifos(&pool), [vec![0, 2], vec![1, 4]]);
+    assert_eq!(pool.waits_on(4), Some(1));
+}
+
+#[test]
+fn with_queues_full_of_donees_the_lowest_donor_makes_place() {
+    // Correction (b): as many places as CPUs, and all donees taken.
+    let mut pool = pool(Rules::r2dglp(2, 2));
+    let mut keys = [50, 40, 30, 20, 10];
+    for user in 0..5 {
+        let _ = act(&mut pool, &mut keys, Step::Issue(user, 1), &Unadvised);
+    }
+    assert_eq!(donations(&pool), BTreeSet::from([(3, 1), (4, 0)]));
+    assert_eq!(pool.request_of(2).map(|request| request.place), Some(Place::Priority));
+}
+
+/// The text argues that who leaves and was in M has no donor, so that no request in PQ comes into M by a release. But a
+/// donee can come into M after it got its donor.
+#[test]
+fn a_request_that_comes_into_m_in_pq_becomes_a_donor() {
+    let mut pool = pool(Rules::r2dglp(3, 3));
+    let mut keys = [80, 10, 90, 20, 30, 85];
+    for user in 0..5 {
+        let _ = act(&mut pool, &mut keys, Step::Issue(user, 1), &Unadvised);
+    }
+    assert_eq!(donations(&pool), BTreeSet::from([(3, 2), (4, 0)]));
+    // User 0 comes into M, and keeps its donor.
+    let _ = pool.release(1, &Unadvised).expect("it holds");
+    let _ = act(&mut pool, &mut keys, Step::Issue(5, 1), &Unadvised);
+    assert_eq!(pool.request_of(5).map(|request| request.place), Some(Place::Priority));
+    // It leaves its place to its donor, and M to the head of PQ.
+    let _ = pool.release(0, &Unadvised).expect("it holds");
+    assert_eq!(donations(&pool), BTreeSet::from([(5, 2)]));
+}
+
+#[test]
+fn a_place_that_nobody_in_pq_wants_goes_to_a_donor_of_others() {
+    let mut pool = pool(Rules::r2dglp(2, 2));
+    let mut keys = [50, 10, 20];
+    for user in 0..3 {
+        let _ = act(&mut pool, &mut keys, Step::Issue(user, 1), &Unadvised);
+    }
+    assert_eq!(donations(&pool), BTreeSet::from([(2, 0)]));
+    let change = pool.release(1, &Unadvised).expect("it holds");
+    assert_eq!(change.granted, Some(Grant { user: 2, replica: 1 }));
+    assert_eq!(donations(&pool), BTreeSet::new());
+}
+
+#[test]
+fn advice_to_a_full_queue_or_to_none_at_all_is_not_taken() {
+    let mut pool = pool(Rules::r2dglp(2, 4));
+    for (user, advised, expected) in [(0, 1, 1), (1, 1, 1), (2, 1, 0), (3, 7, 0)] {
+        let _ = pool.request(user, 0, Nanoseconds(1), &Preferred(advised));
+        let Some(Place::Fifo { replica, .. }) = pool.request_of(user).map(|request| request.place) else { panic!() };
+        assert_eq!(replica, expected, "user {user}");
+    }
+}
+
+#[test]
+fn a_pool_without_replicas_and_one_without_places_refuse() {
+    let mut none = Tested::EMPTY;
+    assert_eq!(none.request(0, 0, Nanoseconds(1), &Unadvised), Err(LockError::Full));
+    let mut pool = pool(Rules::k_fmlp(1, 1, Measure::Requests));
+    for user in 0..USERS as u16 {
+        assert!(pool.request(user, 0, Nanoseconds(1), &Unadvised).is_ok());
+    }
+    assert_eq!(pool.request(99, 0, Nanoseconds(1), &Unadvised), Err(LockError::Full));
+    assert_eq!(pool.request(3, 0, Nanoseconds(1), &Unadvised), Err(LockError::AlreadyHeld));
+    assert_eq!(pool.release(3, &Unadvised), Err(LockError::NotHeld));
+    assert_eq!(pool.withdraw(99, &Unadvised), None);
+}
+
+//--- Bounds
+
+#[test]
+fn a_request_is_blocked_by_as_many_others_as_the_text_says() {
+    assert_eq!([(4, 2), (6, 4), (12, 8)].map(|(cpus, replicas)| r2dglp_requests(cpus, replicas)), [3, 3, 3]);
+    assert_eq!([(4, 4), (2, 8)].map(|(cpus, replicas)| r2dglp_requests(cpus, replicas)), [1, 1], "k >= c");
+    assert_eq!(r2dglp_blocking(12, 8, Nanoseconds(10)), Nanoseconds(30));
+    assert_eq!(k_fmlp_requests(10, 4), 2);
+    assert_eq!(k_fmlp_blocking(10, 3, Nanoseconds(7)), Nanoseconds(21));
+    assert_eq!(k_fmlp_blocking_by_length(&[4, 4, 5].map(Nanoseconds), 2), Nanoseconds(7), "6.5 rounded up");
+}
+
+/// The evaluation's table for 6 CPUs and 1 GPU, with 1, 2, 3 and 6 tokens.
+#[test]
+fn queues_for_six_cpus_are_as_long_as_the_evaluation_says() {
+    assert_eq!([1, 2, 3, 6].map(|tokens| r2dglp_limit(tokens, 6)), [6, 3, 2, 1]);
+    assert_eq!(r2dglp_limit(12, 6), 1);
+    assert_eq!(shared_limit(8, 6, 2), 2);
+    assert!(!Rules::r2dglp(12, 6).admits_by_priority());
+}

@@ -49,7 +49,16 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
     let mut summary = Summary::default();
     if arguments.filter.is_none() && arguments.only != Some(Half::Target) {
         host(&workspace, &mut summary)?;
-        models(&workspace, &mut summary);
+        let kernel =
+            ["--package", "fusee-kernel-core", "--features", "small", "--test", "hand_over", "--test", "grants"];
+        models(&workspace, &mut summary, "on the small kernel", &kernel, &[]);
+        models(
+            &workspace,
+            &mut summary,
+            "of the locking protocols",
+            &["--package", "fusee-locking"],
+            &["no_interleaving"],
+        );
         let started = Instant::now();
         let (words, problems) = soundness::check();
         summary.add(&words, started.elapsed(), &problems);
@@ -156,13 +165,12 @@ fn host(workspace: &Workspace, summary: &mut Summary) -> Result<()> {
     Ok(())
 }
 
-/// Explores every interleaving on the small kernel; what it prints says how many states there were.
-fn models(workspace: &Workspace, summary: &mut Summary) {
-    let package = ["test", "--quiet", "--package", "fusee-kernel-core", "--features", "small"];
-    let arguments = [&package[..], &["--test", "hand_over", "--test", "grants"]].concat();
+/// Explores every interleaving of the models among these tests; what they print says how many states there were.
+fn models(workspace: &Workspace, summary: &mut Summary, what: &str, tests: &[&str], filter: &[&str]) {
+    let arguments = [&["test", "--quiet"][..], tests, &["--", "--nocapture"], filter].concat();
     let started = Instant::now();
     let mut command = workspace.toolchain.cargo("host", &[]);
-    let output = command.current_dir(&workspace.root).args(arguments).args(["--", "--nocapture"]).output();
+    let output = command.current_dir(&workspace.root).args(arguments).output();
     let took = started.elapsed();
     match output {
         Ok(output) => {
@@ -176,12 +184,12 @@ fn models(workspace: &Workspace, summary: &mut Summary) {
                 [text.clone(), String::from_utf8_lossy(&output.stderr)].map(std::borrow::Cow::into_owned).to_vec()
             };
             let name = format!(
-                "every interleaving on the small kernel: {} models, {states} states, {transitions} transitions",
+                "every interleaving {what}: {} models, {states} states, {transitions} transitions",
                 explored.len()
             );
             summary.add(&name, took, &problems);
         }
-        Err(error) => summary.add("the small kernel", took, &[format!("does not start: {error}")]),
+        Err(error) => summary.add(&format!("every interleaving {what}"), took, &[format!("does not start: {error}")]),
     }
 }
 

@@ -520,3 +520,59 @@ fn a_server_with_four_open_requests_receives_no_fifth() {
         assert_eq!(report.results[client], [0, Error::PeerDied as u64]);
     }
 }
+
+/// Elliott 2015, figure 3.10, with servers in place of locks and threads: eight tasks wait for a holder, which waits for
+/// a callback thread, which waits for the thread of the bottom half, and a ninth waits for that one alone. Of the eight
+/// one comes before a bystander, until it is taken away; then they all fall below it.
+#[test]
+fn all_helpers_of_a_chain_run_at_its_earliest_key_and_fall_when_that_one_is_taken_away() {
+    const WAITERS: [&str; 9] = ["t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"];
+    let mut text = "[system]\nname = \"figure\"\nboard = \"virt\"\ncpus = 1\nstart = \"10ms\"\n\
+                    [clusters.all]\ncpus = [0]\n"
+        .to_owned();
+    let handles = [("holder", "callback"), ("callback", "bottom"), ("bottom", "bottom")];
+    for (server, other) in handles {
+        let call = if server == other { String::new() } else { format!("{other} = \"endpoint {other}: call\"\n") };
+        text += &format!(
+            "[endpoints.{server}]\nserver = \"{server}\"\n[tasks.{server}]\nscript = [\"burn 1ms\"]\n\
+             cluster = \"all\"\n[tasks.{server}.handles]\n{server} = \"endpoint {server}: receive\"\n{call}"
+        );
+    }
+    let mut job = |name: &str, phase: u64, deadline: u64, handles: &str| {
+        text += &format!(
+            "[tasks.{name}]\nscript = [\"burn 2ms\"]\ncluster = \"all\"\nperiod = \"100ms\"\nbudget = \"8ms\"\n\
+             deadline = \"{deadline}ms\"\nphase = \"{phase}ms\"\n[tasks.{name}.handles]\n{handles}\n"
+        );
+    };
+    job("bystander", 3, 30, "");
+    for (index, name) in WAITERS.into_iter().enumerate() {
+        let (phase, deadline) = if name == "t4" { (2, 20) } else { (1, 60 + index as u64) };
+        job(name, phase, deadline, "holder = \"endpoint holder: call\"\nbottom = \"endpoint bottom: call\"");
+    }
+    let receive = |name| Asked::Call(Call::Receive, name, 0, Until::Never);
+    let mut programs = vec![
+        ("holder", vec![receive("holder"), call("callback")]),
+        ("callback", vec![receive("callback"), call("bottom")]),
+        ("bottom", vec![receive("bottom"), Asked::Burn(10 * MS)]),
+    ];
+    for name in WAITERS {
+        let asked = match name {
+            "t4" => Asked::Call(Call::Call, "holder", 0, Until::After(3 * MS)),
+            "t9" => call("bottom"),
+            _ => call("holder"),
+        };
+        programs.push((name, vec![NEXT_JOB, asked]));
+    }
+    let (manifest, report) = run(&text, 0, &programs);
+    // From 11 ms on at the key of the first of the eight, from 12 at that of the fourth, which gives up at 15.
+    let runs = times(&manifest, &report, Event::SwitchTo, "bystander");
+    assert_eq!(runs.last(), Some(&15_000), "{runs:?}");
+    assert_eq!(times(&manifest, &report, Event::Complete, "bystander"), [17_000]);
+    let resumed: Vec<u64> = times(&manifest, &report, Event::SwitchTo, "bottom");
+    assert_eq!(resumed.last(), Some(&17_000));
+    assert_eq!(report.results[usize::from(task(&manifest, "t4"))], [0, Error::TimedOut as u64]);
+    // It ended without replying, ten milliseconds of its own time after it began; everybody heard.
+    assert_eq!(times(&manifest, &report, Event::Exit, "bottom"), [23_000]);
+    let peer_died = Error::PeerDied as u64;
+    assert!(["t1", "t8", "t9"].iter().all(|name| report.results[usize::from(task(&manifest, name))][1] == peer_died));
+}

@@ -389,6 +389,7 @@ fn refuse_spaces(error: SpaceError) -> ! {
         SpaceError::NoTask(index) => panic!("mapping {index} names no task"),
         SpaceError::Forbidden(index) => panic!("mapping {index} reaches where no task may"),
         SpaceError::BadSource(index) => panic!("mapping {index} is filled from outside the image"),
+        SpaceError::NoPlace(index) => panic!("handle {index} is to a region that is lent, and has no place for it"),
         SpaceError::BadProbe(index) => panic!("engine user {index}: the kernel cannot read its idle probe"),
         SpaceError::BadUser(index) => panic!("engine user {index} names no task"),
         SpaceError::Mapping(index, error) => {

@@ -83,6 +83,11 @@ pub enum Event {
     EarlyRelease = 26,
     /// A task was ended by another. `object`: that thread, index + 1.
     Stop = 27,
+    /// A region is lent to the thread (a server), until it answers the request that it took. `object`: the region, index + 1.
+    /// `value`: the client, index + 1.
+    Lend = 28,
+    /// A region that was lent to the thread is its no more. `object`: the region, index + 1.
+    TakeBack = 29,
 }
 
 impl Event {
@@ -90,7 +95,7 @@ impl Event {
     #[must_use]
     pub fn from_number(number: u8) -> Option<Event> {
         use Event::*;
-        const ALL: [self::Event; 27] = [
+        const ALL: [self::Event; 29] = [
             Release,
             Complete,
             SwitchTo,
@@ -118,6 +123,8 @@ impl Event {
             Overrun,
             EarlyRelease,
             Stop,
+            Lend,
+            TakeBack,
         ];
         ALL.get(usize::from(number).checked_sub(1)?).copied()
     }

@@ -574,6 +574,9 @@ impl World {
             Ok(_) => self.oracle.refusal(task, gift.0, gift.1, is_taken.then_some(server)),
             Err(error) => Some(error),
         };
+        // `call_with` lends regions to whom may lend them, which is nobody here.
+        let lends = call == Call::CallWith && endpoint.is_ok() && refusal == Some(Error::WrongKind);
+        let refusal = if lends { Some(Error::MissingRight) } else { refusal };
         let result = self.call(cpu, task, call).and_then(Error::from_code);
         match result {
             // Found before the handle is looked at.

@@ -35,9 +35,11 @@ pub const BUSY: u64 = 13;
 pub const TIMED: u64 = 14;
 /// From a server's late reply to the next instruction of the client, which comes before all others.
 pub const DEFERRED: u64 = 15;
+/// A call that lends a region, and its reply.
+pub const LEND: u64 = 16;
 
 /// What each row is called.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 17] = [
     "call + reply round trip, 0 words",
     "call + reply round trip, 4 words",
     "interrupt -> user handler running",
@@ -54,6 +56,7 @@ pub const NAMES: [&str; 16] = [
     "call + reply of a busy server",
     "call + reply with a deadline",
     "deferred reply -> its client runs",
+    "call + reply with a lent region",
 ];
 
 /// Samples of each row, but for those that take a life each.

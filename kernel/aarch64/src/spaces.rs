@@ -13,7 +13,9 @@ use fusee_kernel_core::limits::THREADS;
 
 use crate::frame;
 use crate::machine::{Board, Doorbell};
-use crate::translation::{self, Access, MapError, PAGE, Pool, Space, WINDOW, WINDOWS, direct, invalidation, physical};
+use crate::translation::{
+    self, Access, How, MapError, PAGE, Pool, Space, WINDOW, WINDOWS, direct, invalidation, physical,
+};
 
 /// What is wrong with the packed system, and which record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -96,14 +98,15 @@ pub unsafe fn build(
             execute: mapping.flags & mapping::EXECUTE != 0,
             device: mapping.flags & mapping::DEVICE != 0,
         };
-        let scratch = mapping.flags & mapping::SCRATCH != 0;
-        let made = if scratch || mapping.flags & mapping::LENT != 0 {
-            space.provide(pool, mapping.address, to.start, mapping.pages, access, scratch)
-        } else {
-            let held_back = mapping.flags & mapping::HELD_BACK != 0;
-            space.map(pool, mapping.address, to.start, bytes, access, held_back)
+        let how = match mapping.flags & (mapping::HELD_BACK | mapping::LENT | mapping::SCRATCH) {
+            0 => How::Shown,
+            mapping::LENT => How::Lent,
+            mapping::SCRATCH => How::Scratch,
+            _ => How::HeldBack,
         };
-        made.map_err(|error| SpaceError::Mapping(index, error))?;
+        space
+            .map(pool, mapping.address, to.start, mapping.pages * PAGE, access, how)
+            .map_err(|error| SpaceError::Mapping(index, error))?;
         board.set_end(mapping.address + mapping.pages * PAGE);
     }
 
@@ -153,8 +156,8 @@ fn space_of(system: &System<'_>, task: u32) -> Option<Space> {
 
 /// The physical addresses a mapping is about, if they make sense.
 fn target(system: &System<'_>, image: u64, mapping: &Mapping) -> Option<Range<u64>> {
-    let pages = if mapping.flags & mapping::SCRATCH == 0 { mapping.pages } else { 1 };
-    let bytes = pages.checked_mul(PAGE)?;
+    let bytes = mapping.pages.checked_mul(PAGE)?;
+    let bytes = if mapping.flags & mapping::SCRATCH == 0 { bytes } else { PAGE };
     if mapping.flags & mapping::IN_IMAGE == 0 {
         let end = mapping.physical.checked_add(bytes)?;
         return Some(mapping.physical..end);

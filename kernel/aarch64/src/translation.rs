@@ -103,6 +103,19 @@ impl Access {
     }
 }
 
+/// How pages are mapped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum How {
+    /// At once.
+    Shown,
+    /// Leaves are written, but not valid.
+    HeldBack,
+    /// A place for a region, which is shut.
+    Lent,
+    /// The other side of a place: each page is the one at the physical address.
+    Scratch,
+}
+
 /// Why something cannot be mapped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MapError {
@@ -241,8 +254,7 @@ impl Space {
         physical(self.root.0.as_ptr())
     }
 
-    /// Maps `bytes` bytes. Kernel mappings use 2 MiB blocks where they can. With `held_back` the leaves are
-    /// written but not valid.
+    /// Maps `bytes` bytes, as `how` says. Kernel mappings use 2 MiB blocks where they can.
     ///
     /// # Errors
     /// [`MapError`]; part of the range may be mapped by then.
@@ -253,7 +265,7 @@ impl Space {
         physical: u64,
         bytes: u64,
         access: Access,
-        held_back: bool,
+        how: How,
     ) -> Result<(), MapError> {
         let end = address.checked_add(bytes).ok_or(MapError::BadAddress)?;
         let physical_end = physical.checked_add(bytes).ok_or(MapError::BadAddress)?;
@@ -268,16 +280,21 @@ impl Space {
         {
             return Err(MapError::BadAccess);
         }
-        let attributes = access.attributes() | if held_back { 0 } else { VALID };
+        let attributes = access.attributes() | if how == How::HeldBack { 0 } else { VALID };
         let mut done = 0;
         while done < bytes {
-            let (at, to) = (address + done, physical + done);
+            let at = address + done;
+            let to = if how == How::Scratch { physical } else { physical + done };
             let block = !access.is_task() && (at | to) % BLOCK == 0 && bytes - done >= BLOCK;
             let second = self.descend(pool, self.root.slot(at, 1))?;
             let (slot, leaf, step) = if block {
                 (second.slot(at, 2), to | attributes, BLOCK)
             } else {
-                let third = self.descend(pool, second.slot(at, 2))?;
+                let third = match how {
+                    How::Shown | How::HeldBack => self.descend(pool, second.slot(at, 2))?,
+                    How::Lent => self.window_table(pool, second.slot(at, 2), 0)?,
+                    How::Scratch => self.window_table(pool, second.slot(at, 2), SCRATCH)?,
+                };
                 (third.slot(at, 3), to | attributes | TABLE_OR_PAGE, PAGE)
             };
             if load(slot) != 0 {
@@ -305,47 +322,17 @@ impl Space {
         Ok(unsafe { Table::of(descriptor) })
     }
 
-    /// Fills one side of the place at `address`, of so many pages: with a region, or with the one scratch page at
-    /// `physical`, for each of them. Nothing is mapped yet.
-    ///
-    /// # Errors
-    /// [`MapError`]; part of the place may be filled by then.
-    pub fn provide(
-        self,
-        pool: &mut Pool,
-        address: u64,
-        physical_page: u64,
-        pages: u64,
-        access: Access,
-        scratch: bool,
-    ) -> Result<(), MapError> {
-        let end = pages.checked_mul(PAGE).and_then(|bytes| address.checked_add(bytes)).ok_or(MapError::BadAddress)?;
-        let physical_end = physical_page.checked_add(end - address).ok_or(MapError::BadAddress)?;
-        if !address.is_multiple_of(BLOCK) || !physical_page.is_multiple_of(PAGE) || physical_end > ADDRESS {
-            return Err(MapError::BadAddress);
+    /// One of the two tables of the window behind `slot`, which are made if there are none.
+    fn window_table(self, pool: &mut Pool, slot: NonNull<u64>, side: u64) -> Result<Table, MapError> {
+        if load(slot) == 0 {
+            store(slot, physical(pool.allocate_two()?.0.as_ptr()) | TABLE_OR_PAGE);
         }
-        if end > TASK_END || !matches!(access, Access::Task { execute: false, .. }) {
-            return Err(MapError::BadAccess);
+        if load(slot) & VALID != 0 {
+            return Err(MapError::Overlap);
         }
-        for page in 0..pages {
-            let at = address + page * PAGE;
-            let window = self.descend(pool, self.root.slot(at, 1))?.slot(at, 2);
-            if load(window) == 0 {
-                store(window, physical(pool.allocate_two()?.0.as_ptr()) | TABLE_OR_PAGE);
-            }
-            if load(window) & VALID != 0 {
-                return Err(MapError::Overlap);
-            }
-            let side = if scratch { SCRATCH } else { 0 };
-            // SAFETY: not valid, yet not empty: only this function writes that, with the first of two tables.
-            let leaf = unsafe { Table::of(load(window) | side) }.slot(at, 3);
-            if load(leaf) != 0 {
-                return Err(MapError::Overlap);
-            }
-            let to = if scratch { physical_page } else { physical_page + page * PAGE };
-            store(leaf, to | access.attributes() | TABLE_OR_PAGE | VALID);
-        }
-        Ok(())
+        // SAFETY: not valid, yet not empty: while the system boots, only this function writes that above level 3, with the
+        // first of two tables.
+        Ok(unsafe { Table::of(load(slot) | side) })
     }
 
     /// The first window of the place at `address`, if anything is there.
@@ -362,19 +349,7 @@ impl Space {
 
     /// Whether `address` is mapped now, somehow.
     pub fn is_mapped(self, address: u64) -> bool {
-        if address >= TASK_END {
-            return false;
-        }
-        let mut table = self.root;
-        for level in 1..3 {
-            let descriptor = load(table.slot(address, level));
-            if descriptor & (TABLE_OR_PAGE | VALID) != TABLE_OR_PAGE | VALID {
-                return false;
-            }
-            // SAFETY: a table descriptor, by the test above.
-            table = unsafe { Table::of(descriptor) };
-        }
-        load(table.slot(address, 3)) & VALID != 0
+        address < TASK_END && self.leaf(address).is_some_and(|Leaf(slot)| load(slot) & VALID != 0)
     }
 
     /// Makes all addresses below `entries` GiB invalid for good. [`forget_space`] must follow.
@@ -388,12 +363,12 @@ impl Space {
         }
     }
 
-    /// The leaf for `address`, mapped or held back.
+    /// The leaf for `address`, mapped or held back; none in a place where nothing is.
     pub fn leaf(self, address: u64) -> Option<Leaf> {
         let mut table = self.root;
         for level in 1..3 {
             let descriptor = load(table.slot(address, level));
-            if descriptor & TABLE_OR_PAGE == 0 {
+            if descriptor & (TABLE_OR_PAGE | VALID) != TABLE_OR_PAGE | VALID {
                 return None;
             }
             // SAFETY: a table descriptor, by the test above.

@@ -97,8 +97,10 @@ impl Kernel {
             return Err(Error::MissingRight);
         }
         let Some(server) = server else { return Ok(None) };
-        let is_place =
-            |other: &Handle| other.object == Object::Region(region) && u32::from(other.rights) & rights::LENT != 0;
+        let is_place = |other: &Handle| {
+            let is_same = matches!(other.object, Object::Region(one) if one == region);
+            is_same && u32::from(other.rights) & rights::LENT != 0
+        };
         let place = self.handles[server].iter().position(is_place).ok_or(Error::NoHandleSlot)?;
         if self.regions[region].lent_to.is_some() {
             return Err(Error::AlreadyLent);

@@ -175,11 +175,12 @@ impl Machine for Board {
             translation::forget_space(number);
             translation::wait();
         }
-        match place {
+        let (scratch, writable) = match place {
             Place::Empty => return,
-            Place::Lent { writable } => window.open(windows, false, writable),
-            Place::Scratch => window.open(windows, true, true),
-        }
+            Place::Lent { writable } => (false, writable),
+            Place::Scratch => (true, true),
+        };
+        window.open(windows, scratch, writable);
         translation::publish();
     }
 

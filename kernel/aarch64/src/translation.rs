@@ -204,6 +204,7 @@ impl Pool {
         Self { used: 0 }
     }
 
+    #[inline(never)]
     fn allocate(&mut self) -> Result<Table, MapError> {
         if self.used == TABLES {
             return Err(MapError::OutOfTables);
@@ -307,6 +308,7 @@ impl Space {
     }
 
     /// The table behind `slot`, made if there is none.
+    #[inline(never)]
     fn descend(self, pool: &mut Pool, slot: NonNull<u64>) -> Result<Table, MapError> {
         let descriptor = load(slot);
         if descriptor == 0 {

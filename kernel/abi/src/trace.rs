@@ -83,8 +83,7 @@ pub enum Event {
     EarlyRelease = 26,
     /// A task was ended by another. `object`: that thread, index + 1.
     Stop = 27,
-    /// A region is lent to the thread (a server), until it answers the request that it took. `object`: the region, index + 1.
-    /// `value`: the client, index + 1.
+    /// A region is lent to the thread (a server), with the request that it takes. `object`: the region, index + 1.
     Lend = 28,
     /// A region that was lent to the thread is its no more. `object`: the region, index + 1.
     TakeBack = 29,

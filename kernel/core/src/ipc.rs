@@ -10,10 +10,9 @@ use fusee_sched::cpu::CpuId;
 use fusee_sched::time::Instant;
 
 use crate::donation::number;
-use crate::grants::Gift;
+use crate::grants::{Carried, Gift};
 use crate::id::{EndpointId, ThreadId};
 use crate::limits::REPLY_SLOTS;
-use crate::loans::Carried;
 use crate::machine::Place;
 use crate::object::{Object, State};
 use crate::quick::token;

@@ -30,10 +30,9 @@
 //! Not here: handles in messages (`grants`), and how a place is built (`kernel/aarch64`).
 
 use fusee_abi::Error;
-use fusee_abi::call::{Call, GIVEN, HandleValue, KEPT, LENT, NUMBER, WRITABLE, rights};
+use fusee_abi::call::{GIVEN, HandleValue, LENT, WRITABLE, rights};
 use fusee_abi::trace::Event;
 
-use crate::grants::Gift;
 use crate::id::{RegionId, ThreadId};
 use crate::machine::Place;
 use crate::object::{Handle, Object, State};
@@ -48,60 +47,25 @@ pub(crate) struct Loan {
     writable: bool,
 }
 
-/// What a request carries.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Carried {
-    /// A handle.
-    Gift(Gift),
-    /// A region, until the call ends.
-    Loan(Loan),
-}
-
 impl Kernel {
-    /// What the request of `client` carries, if it carries anything. Without a server only what depends on the client is
-    /// found out.
-    ///
-    /// # Errors
-    /// Those of [`Kernel::gift`], and of [`Kernel::loan`].
-    pub(crate) fn carried<M: Machine>(
-        &self,
-        machine: &mut M,
-        client: ThreadId,
-        server: Option<ThreadId>,
-    ) -> Result<Option<Carried>, Error> {
-        let general = &machine.registers(client).general;
-        let (number, value, mask) = (general[NUMBER], general[GIVEN], general[KEPT]);
-        if number == Call::CallWith as u64 && value != 0 {
-            let handle = &self.handles[client][self.slot_of(client, value)?];
-            if let Object::Region(region) = handle.object {
-                return Ok(self.loan(handle, region, mask, server)?.map(Carried::Loan));
-            }
-        }
-        Ok(self.gift(machine, client, server)?.map(Carried::Gift))
-    }
-
     /// The loan of `region`, which the client holds by `handle`.
     ///
     /// # Errors
     /// [`Error::MissingRight`] to lend, or to read, without which there is nothing to lend; [`Error::NoHandleSlot`] if the
     /// server has no place for it; [`Error::AlreadyLent`].
-    fn loan(
+    pub(crate) fn loan(
         &self,
         handle: &Handle,
         region: RegionId,
-        mask: u64,
+        mask: u16,
         server: Option<ThreadId>,
     ) -> Result<Option<Loan>, Error> {
-        let access = u32::from(handle.rights) & mask as u32;
+        let access = u32::from(handle.rights & mask);
         if u32::from(handle.rights) & rights::LEND == 0 || access & rights::READ == 0 {
             return Err(Error::MissingRight);
         }
         let Some(server) = server else { return Ok(None) };
-        let is_place = |other: &Handle| {
-            let is_same = matches!(other.object, Object::Region(one) if one == region);
-            is_same && u32::from(other.rights) & rights::LENT != 0
-        };
-        let place = self.handles[server].iter().position(is_place).ok_or(Error::NoHandleSlot)?;
+        let place = self.find_slot(server, Object::Region(region), rights::LENT).ok_or(Error::NoHandleSlot)?;
         if self.regions[region].lent_to.is_some() {
             return Err(Error::AlreadyLent);
         }
@@ -115,8 +79,7 @@ impl Kernel {
         let Loan { region, place, writable } = loan;
         self.threads[server].slots[usize::from(slot)].loan = Some(region);
         self.regions[region].lent_to = Some(server);
-        machine.set_place(server, region, Place::Lent { writable });
-        self.trace(machine, Event::Lend, Some(server), u32::from(region.number()), u32::from(client.number()));
+        self.set_place(machine, server, region, Place::Lent { writable });
         machine.registers(client).general[GIVEN] = 0;
         let generation = self.handles[server][place].generation;
         machine.registers(server).general[GIVEN] = HandleValue::new(place as u16, generation).0;
@@ -127,7 +90,13 @@ impl Kernel {
     pub(crate) fn end_loan<M: Machine>(&mut self, machine: &mut M, server: ThreadId, slot: usize, after: Place) {
         let Some(region) = self.threads[server].slots[slot].loan.take() else { return };
         self.regions[region].lent_to = None;
-        machine.set_place(server, region, after);
-        self.trace(machine, Event::TakeBack, Some(server), u32::from(region.number()), 0);
+        self.set_place(machine, server, region, after);
+    }
+
+    #[inline(never)]
+    fn set_place<M: Machine>(&self, machine: &mut M, server: ThreadId, region: RegionId, place: Place) {
+        machine.set_place(server, region, place);
+        let event = if let Place::Lent { .. } = place { Event::Lend } else { Event::TakeBack };
+        self.trace(machine, event, Some(server), u32::from(region.number()), 0);
     }
 }

@@ -458,7 +458,7 @@ impl Kernel {
     //--- Trace -------------------------------------------------------------------------------------------
 
     /// Traces an event, if this build traces.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn trace<M: Machine>(
         &self,
         machine: &mut M,
@@ -468,10 +468,23 @@ impl Kernel {
         value: u32,
     ) {
         if M::TRACE {
-            let time = machine.now().0;
-            let job = thread.map_or(0, |thread| self.threads[thread].job.number);
-            let thread = thread.map_or(0, ThreadId::number);
-            machine.trace(Record { time, event: event as u8, cpu: self.here.0, thread, job, object, value });
+            self.keep_record(machine, event, thread, object, value);
         }
+    }
+
+    /// A function of its own: it is called from everywhere.
+    #[inline(never)]
+    fn keep_record<M: Machine>(
+        &self,
+        machine: &mut M,
+        event: Event,
+        thread: Option<ThreadId>,
+        object: u32,
+        value: u32,
+    ) {
+        let time = machine.now().0;
+        let job = thread.map_or(0, |thread| self.threads[thread].job.number);
+        let thread = thread.map_or(0, ThreadId::number);
+        machine.trace(Record { time, event: event as u8, cpu: self.here.0, thread, job, object, value });
     }
 }

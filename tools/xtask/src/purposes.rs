@@ -113,7 +113,7 @@ const PURPOSES: &[(&str, &str, Purpose)] = &[
     ("kernel/core/src/quick.rs", "endpoint_of", Purpose::Handles),
     ("kernel/core/src/grants.rs", ANY, Purpose::Handles),
     ("kernel/core/src/derivation.rs", ANY, Purpose::Handles),
-    ("kernel/core/src/loans.rs", "carried loan", Purpose::Handles),
+    ("kernel/core/src/loans.rs", "loan", Purpose::Handles),
 
     ("kernel/core/src/lib.rs", "trap enter living", Purpose::Trap),
     ("kernel/core/src/calls.rs", "call_trap dispatch_call done", Purpose::Trap),

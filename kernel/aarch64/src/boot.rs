@@ -26,7 +26,7 @@ use fusee_kernel_core::{BootError, CpuId};
 use crate::cell::BootCell;
 use crate::engine::EngineError;
 use crate::spaces::SpaceError;
-use crate::translation::{Access, MEMORY_TYPES, MapError, OFFSET, PAGE, Pool, Space, direct, physical};
+use crate::translation::{Access, How, MEMORY_TYPES, MapError, OFFSET, PAGE, Pool, Space, direct, physical};
 use crate::trap::State;
 use crate::{clock, cpu, engine, interrupts, panic, smp, spaces, trace, trap, vectors};
 
@@ -295,7 +295,7 @@ fn packed_system() -> System<'static> {
 fn kernel_space(pool: &mut Pool, layout: &Layout) -> Result<Space, MapError> {
     let space = Space::new(pool)?;
     let mut map = |range: Range<u64>, access| {
-        space.map(pool, range.start | OFFSET, range.start, range.end - range.start, access, false)
+        space.map(pool, range.start | OFFSET, range.start, range.end - range.start, access, How::Shown)
     };
     map(board::DEVICES, Access::KernelDevice)?;
     map(board::MEMORY.start..layout.text.start, Access::KernelWrite)?;
@@ -389,6 +389,7 @@ fn refuse_spaces(error: SpaceError) -> ! {
         SpaceError::NoTask(index) => panic!("mapping {index} names no task"),
         SpaceError::Forbidden(index) => panic!("mapping {index} reaches where no task may"),
         SpaceError::BadSource(index) => panic!("mapping {index} is filled from outside the image"),
+        SpaceError::NoPlace(index) => panic!("handle {index} is to a region that is lent, and has no place for it"),
         SpaceError::BadProbe(index) => panic!("engine user {index}: the kernel cannot read its idle probe"),
         SpaceError::BadUser(index) => panic!("engine user {index} names no task"),
         SpaceError::Mapping(index, error) => {

@@ -23,6 +23,16 @@ const STATUS_ALIGNMENT: u64 = 0x21;
 /// Synchronous external aborts, of the access itself and of table walks.
 const STATUS_EXTERNAL: [u64; 5] = [0x10, 0x14, 0x15, 0x16, 0x17];
 
+/// Statuses of translation faults, but for the level: an entry on the way to the page was not valid.
+const STATUS_TRANSLATION: u64 = 0x04;
+const LEVEL: u64 = 0x03;
+
+/// Whether an access failed because its address was not mapped.
+pub fn is_of_translation(syndrome: u64) -> bool {
+    let class = syndrome >> 26 & 0x3f;
+    class == DATA_ABORT && syndrome & STATUS & !LEVEL == STATUS_TRANSLATION
+}
+
 /// The fault that `syndrome` tells of. Reads the fault address register where it is valid.
 pub fn decode(syndrome: u64) -> Fault {
     let class = syndrome >> 26 & 0x3f;

@@ -7,11 +7,11 @@ use fusee_bsp::gic::Distributor;
 use fusee_bsp::virt as board;
 use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ThreadId};
 use fusee_kernel_core::limits::{ENGINE_USERS, INTERRUPTS, REGIONS};
-use fusee_kernel_core::{Machine, Registers};
+use fusee_kernel_core::{Fault, Machine, Place, Registers};
 use fusee_sched::time::Instant;
 
 use crate::translation::{self, Leaf, PAGE, Space, direct, invalidation};
-use crate::{clock, frame, interrupts, trace};
+use crate::{clock, fault, frame, interrupts, trace};
 
 /// One task's doorbell on one engine.
 pub struct Doorbell {
@@ -31,8 +31,8 @@ unsafe impl Send for Doorbell {}
 /// What `Machine` needs to know, filled at boot.
 pub struct Board {
     doorbells: [Option<Doorbell>; ENGINE_USERS],
-    /// First virtual address of each region in the tasks that map it.
-    regions: [u64; REGIONS],
+    /// First virtual address of each region in the tasks that map it, and number of windows of a place for it.
+    regions: [(u64, u64); REGIONS],
     /// The line of each interrupt.
     lines: [u32; INTERRUPTS],
     /// How many entries the first table of a task uses at most: one for each GiB up to its highest address.
@@ -43,17 +43,21 @@ const _: () = assert!(ENGINE_USERS.is_power_of_two() && REGIONS.is_power_of_two(
 
 impl Board {
     /// A board without objects: all zero.
-    pub const EMPTY: Board =
-        Board { doorbells: [const { None }; ENGINE_USERS], regions: [0; REGIONS], lines: [0; INTERRUPTS], entries: 0 };
+    pub const EMPTY: Board = Board {
+        doorbells: [const { None }; ENGINE_USERS],
+        regions: [(0, 0); REGIONS],
+        lines: [0; INTERRUPTS],
+        entries: 0,
+    };
 
     /// Remembers the doorbell of `user`.
     pub fn set_doorbell(&mut self, user: EngineUserId, doorbell: Doorbell) {
         self.doorbells[user.index() % ENGINE_USERS] = Some(doorbell);
     }
 
-    /// Remembers where tasks map `region`.
-    pub fn set_region(&mut self, region: RegionId, address: u64) {
-        self.regions[region.index() % REGIONS] = address;
+    /// Remembers where tasks map `region`, and how many windows a place for it has.
+    pub fn set_region(&mut self, region: RegionId, address: u64, windows: u64) {
+        self.regions[region.index() % REGIONS] = (address, windows);
     }
 
     /// Remembers the line of `interrupt`.
@@ -141,7 +145,7 @@ impl Machine for Board {
 
     fn set_region_pages(&mut self, thread: ThreadId, region: RegionId, first: u64, count: u64, mapped: bool) {
         let (space, number) = space_of(thread);
-        let start = self.regions[region.index() % REGIONS] + first * PAGE;
+        let start = self.regions[region.index() % REGIONS].0 + first * PAGE;
         for page in 0..count {
             let address = start + page * PAGE;
             let Some(leaf) = space.leaf(address) else { continue };
@@ -158,6 +162,31 @@ impl Machine for Board {
             }
             translation::wait();
         }
+    }
+
+    fn set_place(&mut self, thread: ThreadId, region: RegionId, place: Place) {
+        let (space, number) = space_of(thread);
+        let (address, windows) = self.regions[region.index() % REGIONS];
+        let Some(window) = space.window(address) else { return };
+        if window.is_open() {
+            window.shut(windows);
+            translation::publish();
+            // By its number, and not page by page: that is one instruction, however many pages there are.
+            translation::forget_space(number);
+            translation::wait();
+        }
+        let (scratch, writable) = match place {
+            Place::Empty => return,
+            Place::Lent { writable } => (false, writable),
+            Place::Scratch => (true, true),
+        };
+        window.open(windows, scratch, writable);
+        translation::publish();
+    }
+
+    fn has_passed(&mut self, thread: ThreadId, fault: &Fault) -> bool {
+        let Some(address) = fault.address.filter(|_| fault::is_of_translation(fault.syndrome)) else { return false };
+        space_of(thread).0.is_mapped(address)
     }
 
     fn close_space(&mut self, thread: ThreadId) {

@@ -4,7 +4,8 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use core::slice;
 
-use fusee_abi::image::{EngineUser, Mapping, System, mapping};
+use fusee_abi::call::rights;
+use fusee_abi::image::{EngineUser, Mapping, Region, System, kind, mapping};
 use fusee_bsp::virt as board;
 use fusee_kernel_core::Registers;
 use fusee_kernel_core::id::{EngineUserId, RegionId, ThreadId};
@@ -12,7 +13,9 @@ use fusee_kernel_core::limits::THREADS;
 
 use crate::frame;
 use crate::machine::{Board, Doorbell};
-use crate::translation::{self, Access, MapError, PAGE, Pool, Space, direct, invalidation, physical};
+use crate::translation::{
+    self, Access, How, MapError, PAGE, Pool, Space, WINDOW, WINDOWS, direct, invalidation, physical,
+};
 
 /// What is wrong with the packed system, and which record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -29,6 +32,8 @@ pub enum SpaceError {
     Forbidden(usize),
     /// The bytes a mapping is filled from are not in the image, or more than it holds.
     BadSource(usize),
+    /// A handle is to a region that can be lent to its task, for which there is no place, or only a part of one.
+    NoPlace(usize),
     /// An engine's user has words that the kernel cannot read.
     BadProbe(usize),
     /// An engine's user names no task.
@@ -93,16 +98,29 @@ pub unsafe fn build(
             execute: mapping.flags & mapping::EXECUTE != 0,
             device: mapping.flags & mapping::DEVICE != 0,
         };
-        let held_back = mapping.flags & mapping::HELD_BACK != 0;
+        let how = match mapping.flags & (mapping::HELD_BACK | mapping::LENT | mapping::SCRATCH) {
+            0 => How::Shown,
+            mapping::LENT => How::Lent,
+            mapping::SCRATCH => How::Scratch,
+            _ => How::HeldBack,
+        };
         space
-            .map(pool, mapping.address, to.start, bytes, access, held_back)
+            .map(pool, mapping.address, to.start, mapping.pages * PAGE, access, how)
             .map_err(|error| SpaceError::Mapping(index, error))?;
-        board.set_end(mapping.address + bytes);
+        board.set_end(mapping.address + mapping.pages * PAGE);
     }
 
     for (index, region) in system.regions().iter().enumerate() {
         if let Some(id) = RegionId::new(index) {
-            board.set_region(id, region.address);
+            board.set_region(id, region.address, windows(region));
+        }
+    }
+    for (index, handle) in system.handles().iter().enumerate() {
+        if handle.kind == kind::REGION && handle.rights & rights::LENT != 0 {
+            let space = space_of(system, handle.task).ok_or(SpaceError::NoPlace(index))?;
+            let region = system.regions().get(handle.object as usize).ok_or(SpaceError::NoPlace(index))?;
+            let is_whole = space.window(region.address).is_some_and(|window| window.is_provided(windows(region)));
+            is_whole.then_some(()).ok_or(SpaceError::NoPlace(index))?;
         }
     }
     for (index, user) in system.engine_users().iter().enumerate() {
@@ -116,6 +134,12 @@ pub unsafe fn build(
     }
     translation::publish();
     Ok(())
+}
+
+/// How many windows a place for `region` has: at most those up to the next GiB, where a second-level table ends.
+fn windows(region: &Region) -> u64 {
+    let left = WINDOWS - region.address / WINDOW % WINDOWS;
+    region.bytes.div_ceil(WINDOW).min(left)
 }
 
 /// The address space of a task, if there is such a task; only once `build` has made them all.
@@ -133,6 +157,7 @@ fn space_of(system: &System<'_>, task: u32) -> Option<Space> {
 /// The physical addresses a mapping is about, if they make sense.
 fn target(system: &System<'_>, image: u64, mapping: &Mapping) -> Option<Range<u64>> {
     let bytes = mapping.pages.checked_mul(PAGE)?;
+    let bytes = if mapping.flags & mapping::SCRATCH == 0 { bytes } else { PAGE };
     if mapping.flags & mapping::IN_IMAGE == 0 {
         let end = mapping.physical.checked_add(bytes)?;
         return Some(mapping.physical..end);

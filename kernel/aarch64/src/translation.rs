@@ -1,9 +1,13 @@
 //! Translation tables: 39-bit addresses, 4 KiB pages, three levels, for the kernel (`TTBR1_EL1`) and each
 //! task (`TTBR0_EL1`).
 //!
-//! Tables come from one static pool while the system boots; afterwards only leaves of tasks change, and the first table
-//! of one that dies. A leaf that is *held back* has everything but its valid bit, so that mapping it is one store and can
-//! never fail.
+//! Tables come from one static pool while the system boots; afterwards only leaves of tasks change, the first table
+//! of one that dies, and second-level entries of places. A leaf that is *held back* has everything but its valid bit, so
+//! that mapping it is one store and can never fail.
+//!
+//! A *place* for a region that others lend is made of *windows* of 2 MiB, which nothing else shares. Behind the
+//! second-level entry of each are two last-level tables, one after the other: of the region, and of scratch memory. The
+//! entry says which of them is in force, if any.
 //!
 //! # Invariants
 //!
@@ -22,12 +26,19 @@ pub const OFFSET: u64 = 0xffff_ff80_0000_0000;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 const BLOCK: u64 = 2 * 1024 * 1024;
+/// Bytes of a window: what a last-level table maps.
+pub const WINDOW: u64 = BLOCK;
+/// Windows behind one second-level table.
+pub const WINDOWS: u64 = ENTRIES as u64;
 /// Addresses from here on are no task's.
 pub const TASK_END: u64 = 1 << 39;
 
 const ENTRIES: usize = 512;
 /// Tables of the kernel and all tasks.
 const TABLES: usize = 4096;
+
+/// Distance of the two tables of a window: an address bit of its entry says which one is meant.
+const SCRATCH: u64 = PAGE;
 
 const VALID: u64 = 1;
 const TABLE_OR_PAGE: u64 = 2;
@@ -37,6 +48,8 @@ const READ_ONLY: u64 = 1 << 7;
 const INNER_SHAREABLE: u64 = 3 << 8;
 const ACCESSED: u64 = 1 << 10;
 const NOT_GLOBAL: u64 = 1 << 11;
+/// In entries that point to a table: nothing behind it may be written (APTable[1]).
+const TABLE_READ_ONLY: u64 = 1 << 62;
 const EL1_NO_EXECUTE: u64 = 1 << 53;
 const EL0_NO_EXECUTE: u64 = 1 << 54;
 /// Indices into `MAIR_EL1`, which boot code sets to [`MEMORY_TYPES`].
@@ -88,6 +101,19 @@ impl Access {
     const fn is_task(self) -> bool {
         matches!(self, Self::Task { .. })
     }
+}
+
+/// How pages are mapped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum How {
+    /// At once.
+    Shown,
+    /// Leaves are written, but not valid.
+    HeldBack,
+    /// A place for a region, which is shut.
+    Lent,
+    /// The other side of a place: each page is the one at the physical address.
+    Scratch,
 }
 
 /// Why something cannot be mapped.
@@ -154,7 +180,8 @@ fn store(slot: NonNull<u64>, descriptor: u64) {
     unsafe { slot.write_volatile(descriptor) };
 }
 
-#[repr(C, align(4096))]
+// Aligned to two tables, for windows.
+#[repr(C, align(8192))]
 struct Memory(UnsafeCell<[[MaybeUninit<u64>; ENTRIES]; TABLES]>);
 
 // SAFETY: each table is handed out once, by the one `Pool`.
@@ -177,6 +204,7 @@ impl Pool {
         Self { used: 0 }
     }
 
+    #[inline(never)]
     fn allocate(&mut self) -> Result<Table, MapError> {
         if self.used == TABLES {
             return Err(MapError::OutOfTables);
@@ -187,6 +215,14 @@ impl Pool {
         // there is one pool.
         unsafe { table.write([0; ENTRIES]) };
         NonNull::new(table.cast()).map(Table).ok_or(MapError::OutOfTables)
+    }
+
+    /// Two tables, one after the other, of which the first lies at a multiple of both.
+    fn allocate_two(&mut self) -> Result<Table, MapError> {
+        self.used = self.used.next_multiple_of(2);
+        let first = self.allocate()?;
+        self.allocate()?;
+        Ok(first)
     }
 }
 
@@ -219,8 +255,7 @@ impl Space {
         physical(self.root.0.as_ptr())
     }
 
-    /// Maps `bytes` bytes. Kernel mappings use 2 MiB blocks where they can. With `held_back` the leaves are
-    /// written but not valid.
+    /// Maps `bytes` bytes, as `how` says. Kernel mappings use 2 MiB blocks where they can.
     ///
     /// # Errors
     /// [`MapError`]; part of the range may be mapped by then.
@@ -231,7 +266,7 @@ impl Space {
         physical: u64,
         bytes: u64,
         access: Access,
-        held_back: bool,
+        how: How,
     ) -> Result<(), MapError> {
         let end = address.checked_add(bytes).ok_or(MapError::BadAddress)?;
         let physical_end = physical.checked_add(bytes).ok_or(MapError::BadAddress)?;
@@ -246,16 +281,21 @@ impl Space {
         {
             return Err(MapError::BadAccess);
         }
-        let attributes = access.attributes() | if held_back { 0 } else { VALID };
+        let attributes = access.attributes() | if how == How::HeldBack { 0 } else { VALID };
         let mut done = 0;
         while done < bytes {
-            let (at, to) = (address + done, physical + done);
+            let at = address + done;
+            let to = if how == How::Scratch { physical } else { physical + done };
             let block = !access.is_task() && (at | to) % BLOCK == 0 && bytes - done >= BLOCK;
             let second = self.descend(pool, self.root.slot(at, 1))?;
             let (slot, leaf, step) = if block {
                 (second.slot(at, 2), to | attributes, BLOCK)
             } else {
-                let third = self.descend(pool, second.slot(at, 2))?;
+                let third = match how {
+                    How::Shown | How::HeldBack => self.descend(pool, second.slot(at, 2))?,
+                    How::Lent => self.window_table(pool, second.slot(at, 2), 0)?,
+                    How::Scratch => self.window_table(pool, second.slot(at, 2), SCRATCH)?,
+                };
                 (third.slot(at, 3), to | attributes | TABLE_OR_PAGE, PAGE)
             };
             if load(slot) != 0 {
@@ -268,6 +308,7 @@ impl Space {
     }
 
     /// The table behind `slot`, made if there is none.
+    #[inline(never)]
     fn descend(self, pool: &mut Pool, slot: NonNull<u64>) -> Result<Table, MapError> {
         let descriptor = load(slot);
         if descriptor == 0 {
@@ -275,11 +316,42 @@ impl Space {
             store(slot, physical(table.0.as_ptr()) | TABLE_OR_PAGE | VALID);
             return Ok(table);
         }
-        if descriptor & TABLE_OR_PAGE == 0 {
+        // A block, or the window of a place.
+        if descriptor & (TABLE_OR_PAGE | VALID) != TABLE_OR_PAGE | VALID {
             return Err(MapError::Overlap);
         }
-        // SAFETY: a table descriptor: only this function writes that bit above level 3.
+        // SAFETY: a valid table descriptor: while the system boots, only this function writes both bits above level 3.
         Ok(unsafe { Table::of(descriptor) })
+    }
+
+    /// One of the two tables of the window behind `slot`, which are made if there are none.
+    fn window_table(self, pool: &mut Pool, slot: NonNull<u64>, side: u64) -> Result<Table, MapError> {
+        if load(slot) == 0 {
+            store(slot, physical(pool.allocate_two()?.0.as_ptr()) | TABLE_OR_PAGE);
+        }
+        if load(slot) & VALID != 0 {
+            return Err(MapError::Overlap);
+        }
+        // SAFETY: not valid, yet not empty: while the system boots, only this function writes that above level 3, with the
+        // first of two tables.
+        Ok(unsafe { Table::of(load(slot) | side) })
+    }
+
+    /// The first window of the place at `address`, if anything is there.
+    #[inline]
+    pub fn window(self, address: u64) -> Option<Window> {
+        let descriptor = load(self.root.slot(address, 1));
+        if descriptor & TABLE_OR_PAGE == 0 {
+            return None;
+        }
+        // SAFETY: a table descriptor, by the test above.
+        let slot = unsafe { Table::of(descriptor) }.slot(address, 2);
+        (load(slot) != 0).then_some(Window(slot))
+    }
+
+    /// Whether `address` is mapped now, somehow.
+    pub fn is_mapped(self, address: u64) -> bool {
+        address < TASK_END && self.leaf(address).is_some_and(|Leaf(slot)| load(slot) & VALID != 0)
     }
 
     /// Makes all addresses below `entries` GiB invalid for good. [`forget_space`] must follow.
@@ -293,12 +365,12 @@ impl Space {
         }
     }
 
-    /// The leaf for `address`, mapped or held back.
+    /// The leaf for `address`, mapped or held back; none in a place where nothing is.
     pub fn leaf(self, address: u64) -> Option<Leaf> {
         let mut table = self.root;
         for level in 1..3 {
             let descriptor = load(table.slot(address, level));
-            if descriptor & TABLE_OR_PAGE == 0 {
+            if descriptor & (TABLE_OR_PAGE | VALID) != TABLE_OR_PAGE | VALID {
                 return None;
             }
             // SAFETY: a table descriptor, by the test above.
@@ -331,7 +403,51 @@ impl Leaf {
     }
 }
 
-/// Makes leaves just made valid visible to all table walks from here on; a task is entered by an exception
+/// The entry of a window; those of the other windows of its place follow it.
+#[derive(Clone, Copy)]
+pub struct Window(NonNull<u64>);
+
+impl Window {
+    /// The entries of the place's windows.
+    ///
+    /// `count` must be what boot has found them to be: `spaces::build` computes it so that they end with their table, and
+    /// looks at each with [`Window::is_provided`].
+    #[inline]
+    fn entries(self, count: u64) -> impl Iterator<Item = NonNull<u64>> {
+        // SAFETY: a table has an entry for each window up to the next GiB: `count` is no more than those.
+        (0..count as usize).map(move |window| unsafe { self.0.add(window) })
+    }
+
+    /// Whether each window has its tables, and none is open.
+    pub fn is_provided(self, count: u64) -> bool {
+        self.entries(count).all(|entry| load(entry) != 0 && load(entry) & VALID == 0)
+    }
+
+    /// Whether something is mapped there.
+    #[inline]
+    pub fn is_open(self) -> bool {
+        load(self.0) & VALID != 0
+    }
+
+    /// Makes all of the place invalid. [`publish`], [`forget_space`] and [`wait`] must follow.
+    #[inline]
+    pub fn shut(self, count: u64) {
+        self.entries(count).for_each(|entry| store(entry, load(entry) & !VALID));
+    }
+
+    /// Puts the region or the scratch memory at a place that is shut. [`publish`] must follow.
+    #[inline]
+    pub fn open(self, count: u64, scratch: bool, writable: bool) {
+        let side = if scratch { SCRATCH } else { 0 };
+        let access = if writable { 0 } else { TABLE_READ_ONLY };
+        self.entries(count).for_each(|entry| {
+            let tables = load(entry) & ADDRESS & !SCRATCH;
+            store(entry, tables | side | access | TABLE_OR_PAGE | VALID);
+        });
+    }
+}
+
+/// Makes entries just made valid visible to all table walks from here on; a task is entered by an exception
 /// return, which is the `isb` that goes with it.
 #[inline]
 pub fn publish() {
@@ -351,7 +467,8 @@ pub fn withdraw(invalidation: u64) {
     unsafe { asm!("tlbi vae1is, {}", in(reg) invalidation, options(nostack, preserves_flags)) };
 }
 
-/// Makes every CPU forget all addresses of the task with address-space number `number`. Complete only after [`wait`].
+/// Makes every CPU forget all addresses of the task with address-space number `number`, and the tables behind them.
+/// Complete only after [`wait`].
 #[inline]
 pub fn forget_space(number: u64) {
     // SAFETY: forgetting a translation is always allowed: it would be found again in the tables.

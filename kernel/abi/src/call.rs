@@ -10,6 +10,10 @@
 //! keeps. `call_with` and `send` look at them (`x11` zero: none), a reply if its token has bit [`CARRIES`] set. A server
 //! learns of a handle by the same bit of `x1`, and finds it in `x11`; in the result of `call_with`, `x11` is the handle
 //! that came with the reply, or zero. Nobody else is given any.
+//!
+//! If `x11` of a `call_with` is a region, it is lent until the call ends, and `x12` the mask of what the server may do with
+//! it. The server learns of it by bit [`LENT`] of `x1`, and finds its own handle to the region in `x11`; it may store to it
+//! if [`WRITABLE`] is set as well.
 
 /// Words a message carries in registers.
 pub const MESSAGE_WORDS: usize = 6;
@@ -27,6 +31,10 @@ pub const GIVEN: usize = 11;
 pub const KEPT: usize = 12;
 /// Set in the reply token: the reply carries a handle. Set in `x1` of a request received: it carried one.
 pub const CARRIES: u64 = 1 << 63;
+/// Set in `x1` of a request received: a region is lent with it.
+pub const LENT: u64 = 1 << 62;
+/// Set together with [`LENT`]: the region may be written.
+pub const WRITABLE: u64 = 1 << 61;
 /// A deadline that never comes.
 pub const NEVER: u64 = u64::MAX;
 
@@ -73,7 +81,7 @@ pub enum Call {
     Map = 16,
     /// `unmap(region)`.
     Unmap = 17,
-    /// `lend(..)`.
+    /// Reserved: a region is lent by `call_with`.
     Lend = 18,
     /// `revoke(handle, gives_up)`: from now on all copies of the handle are void, and their copies; with a second
     /// argument of one, the handle itself is given up. Constant time.
@@ -100,7 +108,8 @@ pub enum Call {
     Log = 29,
     /// `null()`: does nothing; the price of a trap.
     Null = 30,
-    /// `call_with(endpoint, _, words, deadline, handle, mask)`: as `call`; request and reply may each carry a handle.
+    /// `call_with(endpoint, _, words, deadline, handle, mask)`: as `call`; request and reply may each carry a handle, or the
+    /// request lends a region.
     CallWith = 31,
 }
 
@@ -205,6 +214,14 @@ pub mod rights {
     pub const STOP: u32 = 1 << 10;
     /// Give copies of an endpoint, notification or task away in messages.
     pub const GRANT: u32 = 1 << 11;
+    /// Read a region.
+    pub const READ: u32 = 1 << 12;
+    /// Write a region.
+    pub const WRITE: u32 = 1 << 13;
+    /// Lend a region to servers.
+    pub const LEND: u32 = 1 << 14;
+    /// Reach a region while it is lent to the holder, and only then.
+    pub const LENT: u32 = 1 << 15;
 }
 
 #[cfg(test)]

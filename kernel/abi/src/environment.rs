@@ -28,6 +28,8 @@ pub mod kind {
     pub const DOORBELL: u32 = 33;
     /// The task's script: `address` and `bytes`.
     pub const SCRIPT: u32 = 34;
+    /// The place for a region that others lend: `address` and `bytes`, where it appears while it is lent.
+    pub const PLACE: u32 = 35;
 }
 
 /// One thing the task was given, by the name the manifest uses.

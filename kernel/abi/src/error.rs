@@ -40,10 +40,12 @@ pub enum Error {
     NoReplySlot = 16,
     /// The job used up its budget, and its overrun policy is *signal*: clean up and end it.
     Overrun = 17,
-    /// The receiver takes no handle with a reply, or its handle table is full.
+    /// The receiver takes no handle with a reply, has no place for the region, or its handle table is full.
     NoHandleSlot = 18,
     /// As many handles are copied from as the kernel can keep track of.
     NoDerivation = 19,
+    /// The region is lent already.
+    AlreadyLent = 20,
 }
 
 impl Error {
@@ -51,7 +53,7 @@ impl Error {
     #[must_use]
     pub fn from_code(code: u64) -> Option<Error> {
         use Error::*;
-        const ALL: [Error; 19] = [
+        const ALL: [Error; 20] = [
             BadCall,
             BadHandle,
             WrongKind,
@@ -71,6 +73,7 @@ impl Error {
             Overrun,
             NoHandleSlot,
             NoDerivation,
+            AlreadyLent,
         ];
         ALL.iter().copied().find(|error| *error as u64 == code)
     }

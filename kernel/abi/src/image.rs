@@ -320,6 +320,12 @@ pub mod mapping {
     pub const HELD_BACK: u32 = 32;
     /// The pages lie in the image: `physical` is an offset from the header.
     pub const IN_IMAGE: u32 = 64;
+    /// A place for a region that others lend: tables of its own, which are put in place as long as it is lent. A second
+    /// mapping with [`SCRATCH`] has the same addresses.
+    pub const LENT: u32 = 128;
+    /// What the task finds in a place whose region was taken back before it had answered: all pages are the one at
+    /// `physical`.
+    pub const SCRATCH: u32 = 256;
 }
 
 /// Pages of one task.

@@ -83,6 +83,10 @@ pub enum Event {
     EarlyRelease = 26,
     /// A task was ended by another. `object`: that thread, index + 1.
     Stop = 27,
+    /// A region is lent to the thread (a server), with the request that it takes. `object`: the region, index + 1.
+    Lend = 28,
+    /// A region that was lent to the thread is its no more. `object`: the region, index + 1.
+    TakeBack = 29,
 }
 
 impl Event {
@@ -90,7 +94,7 @@ impl Event {
     #[must_use]
     pub fn from_number(number: u8) -> Option<Event> {
         use Event::*;
-        const ALL: [self::Event; 27] = [
+        const ALL: [self::Event; 29] = [
             Release,
             Complete,
             SwitchTo,
@@ -118,6 +122,8 @@ impl Event {
             Overrun,
             EarlyRelease,
             Stop,
+            Lend,
+            TakeBack,
         ];
         ALL.get(usize::from(number).checked_sub(1)?).copied()
     }

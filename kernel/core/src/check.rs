@@ -17,8 +17,10 @@ use fusee_sched::time::Instant;
 
 use crate::Kernel;
 use crate::donation::number as node_number;
-use crate::id::{ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, NotificationId, ReservationId, ThreadId};
-use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, ENDPOINTS, NOTIFICATIONS, THREADS};
+use crate::id::{
+    ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, NotificationId, RegionId, ReservationId, ThreadId,
+};
+use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, ENDPOINTS, NOTIFICATIONS, REGIONS, THREADS};
 use crate::object::{Cpu, Handle, Object, Payer, Reservation, State, Thread};
 use crate::quick::token;
 
@@ -60,6 +62,7 @@ impl Kernel {
             }
         }
         self.check_handles()?;
+        self.check_loans()?;
         for reservation in (0..self.counts.reservations).filter_map(ReservationId::new) {
             let object = &self.reservations[reservation];
             if let Some(runner) = object.runner {
@@ -225,6 +228,30 @@ impl Kernel {
         Ok(())
     }
 
+    /// A region is lent exactly while a reply slot says so, whose client waits, and took the long way.
+    fn check_loans(&self) -> Result<(), &'static str> {
+        let mut loans = 0;
+        for server in (0..self.counts.threads).filter_map(ThreadId::new) {
+            for (index, slot) in self.threads[server].slots.iter().enumerate() {
+                let Some(region) = slot.loan else { continue };
+                loans += 1;
+                if self.regions[region].lent_to != Some(server) {
+                    return Err("a reply slot with a loan that was made to another");
+                }
+                let Some(client) = slot.client else { return Err("a loan that outlived its call") };
+                if self.threads[client].state != (State::AwaitingReply { server, slot: index as u8 }) {
+                    return Err("a region is lent by a client that does not wait");
+                }
+                if propagation::has_lent(self, node_number(client), node_number(server)) {
+                    return Err("a loan that a short reply would not end");
+                }
+            }
+        }
+        let regions = (0..REGIONS).filter_map(RegionId::new);
+        let lent = regions.filter(|region| self.regions[*region].lent_to.is_some()).count();
+        if lent == loans { Ok(()) } else { Err("a region is lent with no request") }
+    }
+
     fn check_thread(&self, thread: ThreadId) -> Result<(), &'static str> {
         let state = &self.threads[thread];
         if let Some(cpu) = state.on
@@ -332,6 +359,12 @@ impl Kernel {
         self.derivations.used()
     }
 
+    /// Whom a region is lent to.
+    #[must_use]
+    pub fn lent_to(&self, region: RegionId) -> Option<ThreadId> {
+        self.regions[region].lent_to
+    }
+
     /// The client that a reply of `server` through `reply` would answer.
     #[must_use]
     pub fn client_of(&self, server: ThreadId, reply: u64) -> Option<ThreadId> {
@@ -402,6 +435,7 @@ impl Kernel {
             hasher.write_u16(state.waits.serving().map_or(0, |client| client + 1));
             for slot in &state.slots {
                 hasher.write_u16(thread_number(slot.client));
+                hasher.write_u16(slot.loan.map_or(0, RegionId::number));
             }
             for (slot, handle) in self.handles[thread].iter().enumerate() {
                 // Those of the manifest stay as they are until they are given up or copied from.

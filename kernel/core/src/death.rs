@@ -45,6 +45,7 @@ use fusee_sched::time::Instant;
 
 use crate::id::{ClusterId, EngineUserId, ReservationId, ThreadId};
 use crate::limits::{ENDPOINTS, ENGINE_USERS, EVENTS_PER_TRAP, NOTIFICATIONS, REPLY_SLOTS, THREADS};
+use crate::machine::Place;
 use crate::object::{Object, Release, State};
 use crate::{Fault, Kernel, Machine};
 
@@ -53,8 +54,12 @@ const _: () = assert!(THREADS <= 1 << ENGINE_TIME_SHIFT && crate::limits::ENGINE
 impl Kernel {
     //--- Three ways to end -------------------------------------------------------------------------------
 
-    /// A thread did what it may not: its registers are traced, and it alone stops.
+    /// A thread did what it may not: its registers are traced, and it alone stops. An access that failed only while another
+    /// CPU took back what the thread was lent is made again.
     pub(crate) fn fault<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, fault: Fault) {
+        if machine.has_passed(thread, &fault) {
+            return;
+        }
         self.threads[thread].statistics.faults += 1;
         let what = (fault.kind as u64) | u64::from(self.threads[thread].job.number) << 32;
         self.trace_number(machine, Event::Fault, Some(thread), fault.syndrome as u32, what);
@@ -92,7 +97,7 @@ impl Kernel {
     #[cold]
     fn stop<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         self.cancel_timeout(thread);
-        self.withdraw(thread);
+        self.withdraw(machine, thread);
         let state = &mut self.threads[thread];
         state.state = State::Stopped;
         state.job.active = false;
@@ -151,16 +156,16 @@ impl Kernel {
                 return true;
             }
         }
-        let Some(waiter) = self.take_waiter(thread) else { return self.fail_drain_waiter(machine, thread) };
+        let Some(waiter) = self.take_waiter(machine, thread) else { return self.fail_drain_waiter(machine, thread) };
         self.wake(machine, waiter, Err(Error::PeerDied));
         true
     }
 
     /// Takes one of those who wait for a reply, a service or a signal of the dead `thread` from where it waits.
-    fn take_waiter(&mut self, thread: ThreadId) -> Option<ThreadId> {
+    fn take_waiter<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Option<ThreadId> {
         for slot in 0..REPLY_SLOTS {
             if self.threads[thread].slots[slot].client.is_some() {
-                return self.free_slot(thread, slot);
+                return self.free_slot(machine, thread, slot, Place::Empty);
             }
         }
         for _ in 0..ENDPOINTS {

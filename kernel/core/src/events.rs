@@ -7,6 +7,7 @@ use fusee_sched::cpu::CpuId;
 use fusee_sched::time::Instant;
 
 use crate::id::{InterruptId, NotificationId, ThreadId};
+use crate::machine::Place;
 use crate::object::{Object, State};
 use crate::{Kernel, Machine};
 
@@ -105,12 +106,12 @@ impl Kernel {
     /// The deadline of a blocking call passed.
     pub(crate) fn time_out<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         let result = if self.threads[thread].state == State::Sleeping { Ok(()) } else { Err(Error::TimedOut) };
-        self.withdraw(thread);
+        self.withdraw(machine, thread);
         self.wake(machine, thread, result);
     }
 
     /// Takes `thread` out of whatever it waits for; it is still suspended, and nobody queues it any more.
-    pub(crate) fn withdraw(&mut self, thread: ThreadId) {
+    pub(crate) fn withdraw<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         match self.threads[thread].state {
             State::Calling(endpoint) => {
                 let callers = &mut self.endpoints[endpoint].callers;
@@ -119,7 +120,8 @@ impl Kernel {
                 }
             }
             State::AwaitingReply { server, slot } => {
-                self.free_slot(server, usize::from(slot));
+                // The server may be at work on what it was lent.
+                self.free_slot(machine, server, usize::from(slot), Place::Scratch);
             }
             State::Waiting(notification) => self.notifications[notification].waiter = None,
             State::Acquiring(user) => {

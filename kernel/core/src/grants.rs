@@ -7,7 +7,7 @@
 //! # Invariants
 //!
 //! 1. The rights of a copy are among those of its source; to serve an endpoint is never among them.
-//! 2. A handle is given as a whole or not at all: [`Kernel::gift`] finds all that can stand in its way, and then
+//! 2. A handle is given as a whole or not at all: [`Kernel::carried`] finds all that can stand in its way, and then
 //!    [`Kernel::give`] cannot fail. Between the two lies nothing that frees or fills a slot.
 //! 3. A task that dies leaves no handle and no node behind.
 //!
@@ -24,8 +24,18 @@ use fusee_abi::call::{CARRIES, Call, GIVEN, HandleValue, KEPT, NUMBER, rights};
 
 use crate::id::ThreadId;
 use crate::limits::{COPY_DEPTH_MAX, HANDLES};
+use crate::loans::Loan;
 use crate::object::{Handle, Object};
 use crate::{Kernel, Machine};
+
+/// What a message carries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Carried {
+    /// A handle.
+    Gift(Gift),
+    /// A region, until the call ends.
+    Loan(Loan),
+}
 
 /// A copy that can be made.
 #[derive(Clone, Copy, Debug)]
@@ -74,18 +84,25 @@ impl Kernel {
         if fits { Ok(slot) } else { Err(Error::BadHandle) }
     }
 
-    /// The handle that the call of `giver` carries, if it carries one. Without a receiver only what depends on the
-    /// giver is found out.
+    /// The first slot of `thread` that names `object`, with this right from the manifest.
+    #[inline(never)]
+    pub(crate) fn find_slot(&self, thread: ThreadId, object: Object, right: u32) -> Option<usize> {
+        let fits = |handle: &Handle| handle.object == object && u32::from(handle.rights) & right == right;
+        self.handles[thread].iter().position(fits)
+    }
+
+    /// What the call of `giver` carries, if it carries anything. Without a receiver only what depends on the giver is
+    /// found out.
     ///
     /// # Errors
-    /// Why it cannot be given: [`Error::BadHandle`], [`Error::WrongKind`]; [`Error::MissingRight`] to grant, or because
+    /// Those of [`Kernel::loan`], or why the handle cannot be given: [`Error::BadHandle`], [`Error::WrongKind`]; [`Error::MissingRight`] to grant, or because
     /// none would be left; [`Error::ChainTooLong`] of copies; [`Error::NoHandleSlot`]; [`Error::NoDerivation`].
-    pub(crate) fn gift<M: Machine>(
+    pub(crate) fn carried<M: Machine>(
         &self,
         machine: &mut M,
         giver: ThreadId,
         receiver: Option<ThreadId>,
-    ) -> Result<Option<Gift>, Error> {
+    ) -> Result<Option<Carried>, Error> {
         let general = &machine.registers(giver).general;
         let (value, mask) = (general[GIVEN], general[KEPT] as u16);
         if general[NUMBER] == Call::Call as u64 || value == 0 {
@@ -93,6 +110,11 @@ impl Kernel {
         }
         let from = self.slot_of(giver, value)?;
         let handle = &self.handles[giver][from];
+        if let Object::Region(region) = handle.object
+            && general[NUMBER] == Call::CallWith as u64
+        {
+            return Ok(self.loan(handle, region, mask, receiver)?.map(Carried::Loan));
+        }
         let others = givable(handle.object)?;
         if u32::from(handle.rights) & rights::GRANT == 0 {
             self.check_copy(handle, rights::GRANT)?;
@@ -105,18 +127,17 @@ impl Kernel {
             return Err(Error::ChainTooLong);
         }
         let Some(receiver) = receiver else { return Ok(None) };
-        let mut slots = self.handles[receiver].iter();
-        let to = slots.position(|handle| handle.object == Object::Empty).ok_or(Error::NoHandleSlot)?;
+        let to = self.find_slot(receiver, Object::Empty, 0).ok_or(Error::NoHandleSlot)?;
         if handle.node.is_none() && self.derivations.is_full() {
             return Err(Error::NoDerivation);
         }
-        Ok(Some(Gift { from, to, kept }))
+        Ok(Some(Carried::Gift(Gift { from, to, kept })))
     }
 
     /// The handle that the reply to the client in this slot of `server` carries.
     ///
     /// # Errors
-    /// Those of [`Kernel::gift`]; a client that made a plain call takes none: [`Error::NoHandleSlot`].
+    /// Those of [`Kernel::carried`]; a client that made a plain call takes none: [`Error::NoHandleSlot`].
     pub(crate) fn gift_of_reply<M: Machine>(
         &self,
         machine: &mut M,
@@ -124,9 +145,13 @@ impl Kernel {
         slot: usize,
     ) -> Result<Option<Gift>, Error> {
         let client = self.threads[server].slots[slot].client.ok_or(Error::BadToken)?;
-        let gift = self.gift(machine, server, Some(client))?;
+        let carried = self.carried(machine, server, Some(client))?;
         let takes = machine.registers(client).general[NUMBER] == Call::CallWith as u64;
-        if gift.is_none() || takes { Ok(gift) } else { Err(Error::NoHandleSlot) }
+        match carried {
+            Some(Carried::Gift(gift)) if takes => Ok(Some(gift)),
+            Some(_) => Err(Error::NoHandleSlot),
+            None => Ok(None),
+        }
     }
 
     /// Makes the copy, and moves its value from the giver's register to the receiver's. Returns [`CARRIES`].

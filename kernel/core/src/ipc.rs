@@ -10,9 +10,10 @@ use fusee_sched::cpu::CpuId;
 use fusee_sched::time::Instant;
 
 use crate::donation::number;
-use crate::grants::Gift;
+use crate::grants::{Carried, Gift};
 use crate::id::{EndpointId, ThreadId};
 use crate::limits::REPLY_SLOTS;
+use crate::machine::Place;
 use crate::object::{Object, State};
 use crate::quick::token;
 use crate::{Kernel, Machine};
@@ -43,16 +44,16 @@ impl Kernel {
         if !sends {
             self.may_wait_for(thread, server)?;
         }
-        // A handle that is not taken at once is looked at again when it is.
+        // What is not taken at once is looked at again when it is.
         let is_taken = self.threads[server].state == State::Receiving(endpoint);
-        let gift = self.gift(machine, thread, is_taken.then_some(server))?;
+        let carried = self.carried(machine, thread, is_taken.then_some(server))?;
         self.threads[thread].badge = badge;
         self.threads[thread].sends = sends;
         self.trace(machine, Event::Call, Some(thread), u32::from(endpoint.number()), 0);
         if is_taken {
             self.cancel_timeout(server);
             self.threads[server].state = State::Ready;
-            self.deliver(machine, server, thread, gift);
+            self.deliver(machine, server, thread, carried);
             if !sends {
                 self.plan_timeout(thread, Instant(deadline));
                 self.cpus[cpu].stale = true;
@@ -77,7 +78,7 @@ impl Kernel {
 
     /// Gives the request of `client` to `server`, which is ready and has a free reply slot. Both must be
     /// settled afterwards.
-    fn deliver<M: Machine>(&mut self, machine: &mut M, server: ThreadId, client: ThreadId, gift: Option<Gift>) {
+    fn deliver<M: Machine>(&mut self, machine: &mut M, server: ThreadId, client: ThreadId, carried: Option<Carried>) {
         let badge = self.threads[client].badge;
         let mut reply = 0;
         if self.threads[client].sends {
@@ -99,7 +100,11 @@ impl Kernel {
             self.threads[client].state = State::AwaitingReply { server, slot: slot as u8 };
         }
         machine.copy_message(client, server);
-        let carries = gift.map_or(0, |gift| self.give(machine, client, server, gift));
+        let carries = match carried {
+            None => 0,
+            Some(Carried::Gift(gift)) => self.give(machine, client, server, gift),
+            Some(Carried::Loan(loan)) => self.begin_loan(machine, client, loan),
+        };
         let registers = machine.registers(server);
         registers.general[0] = 0;
         registers.general[1] = u64::from(badge) | carries;
@@ -134,8 +139,8 @@ impl Kernel {
         }
         self.end_start(thread);
         if let Some(client) = self.take_caller(endpoint) {
-            match self.gift(machine, client, Some(thread)) {
-                Ok(gift) => self.deliver(machine, thread, client, gift),
+            match self.carried(machine, client, Some(thread)) {
+                Ok(carried) => self.deliver(machine, thread, client, carried),
                 // The client hears of it. The server looks for the next one in a trap of its own.
                 Err(error) => {
                     self.wake(machine, client, Err(error));
@@ -180,7 +185,7 @@ impl Kernel {
 
     /// Answers the client in `slot`, the long way. The server is settled as well.
     fn reply<M: Machine>(&mut self, machine: &mut M, server: ThreadId, slot: usize, gift: Option<Gift>) {
-        let Some(client) = self.free_slot(server, slot) else { return };
+        let Some(client) = self.free_slot(machine, server, slot, Place::Empty) else { return };
         machine.copy_message(server, client);
         if let Some(gift) = gift {
             self.give(machine, server, client, gift);
@@ -191,8 +196,16 @@ impl Kernel {
         self.wake(machine, client, Ok(()));
     }
 
-    /// Empties a reply slot; its token is void from here on.
-    pub(crate) fn free_slot(&mut self, server: ThreadId, slot: usize) -> Option<ThreadId> {
+    /// Empties a reply slot; its token is void from here on. If a region was lent with the request, `after` is what the
+    /// server finds in its place.
+    pub(crate) fn free_slot<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        server: ThreadId,
+        slot: usize,
+        after: Place,
+    ) -> Option<ThreadId> {
+        self.end_loan(machine, server, slot, after);
         let slot = &mut self.threads[server].slots[slot];
         slot.generation = slot.generation.wrapping_add(1);
         slot.client.take()

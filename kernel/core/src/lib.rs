@@ -39,6 +39,7 @@ pub mod id;
 mod ipc;
 mod jobs;
 pub mod limits;
+mod loans;
 pub mod machine;
 pub mod object;
 mod quick;
@@ -57,7 +58,7 @@ use id::{
 use limits::{
     CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, INTERRUPTS, NOTIFICATIONS, REGIONS, THREADS,
 };
-pub use machine::{Machine, Registers};
+pub use machine::{Machine, Place, Registers};
 use object::{
     ClusterObject, Cpu, Endpoint, Engine, EngineUser, Handle, HandleTable, Interrupt, Notification, Region,
     Reservation, Thread,

@@ -7,6 +7,7 @@ use fusee_abi::call::{FIRST_WORD, MESSAGE_WORDS};
 use fusee_abi::trace::Record;
 use fusee_sched::time::Instant;
 
+use crate::Fault;
 use crate::id::{EngineUserId, InterruptId, RegionId, ThreadId};
 
 /// The registers of a thread, as its last trap left them.
@@ -26,6 +27,20 @@ pub struct Registers {
 impl Registers {
     /// All zero.
     pub const EMPTY: Registers = Registers { general: [0; 31], stack: 0, program_counter: 0, state: 0 };
+}
+
+/// What a task finds at its place for a region that others lend.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Place {
+    /// Nothing: an access faults. So it is at boot.
+    Empty,
+    /// The region.
+    Lent {
+        /// May be stored to, if the place allows it at all.
+        writable: bool,
+    },
+    /// Memory of the task's own, instead of a region that was taken back while the task was at work on it.
+    Scratch,
 }
 
 /// What the kernel asks of hardware.
@@ -62,6 +77,15 @@ pub trait Machine {
 
     /// Maps pages `first..first + count` of a region into `thread`'s task, or unmaps them.
     fn set_region_pages(&mut self, thread: ThreadId, region: RegionId, first: u64, count: u64, mapped: bool);
+
+    /// Changes what is at the place for `region` in `thread`'s task; returns when no access to what was there before can
+    /// still be on its way. The thread may be running on another CPU. Constant time, and cannot fail: all tables were
+    /// provided at boot.
+    fn set_place(&mut self, thread: ThreadId, region: RegionId, place: Place);
+
+    /// Whether `fault` of `thread` hit the moment between two mappings of a place, while another CPU changed it: then the
+    /// same access succeeds now.
+    fn has_passed(&mut self, thread: ThreadId, fault: &Fault) -> bool;
 
     /// Makes every address of `thread`'s task invalid, for good, on every CPU; returns when no access through one can
     /// still be on its way. The thread may be running on another CPU. Constant time.

@@ -14,7 +14,7 @@ use heapless::Vec;
 
 use crate::derivation::Origin;
 use crate::id::{
-    ClusterId, DerivationId, EndpointId, EngineUserId, InterruptId, NotificationId, ReservationId, ThreadId,
+    ClusterId, DerivationId, EndpointId, EngineUserId, InterruptId, NotificationId, RegionId, ReservationId, ThreadId,
 };
 use crate::limits::{CPUS, ENGINE_USERS, HANDLES, REPLY_SLOTS, THREADS};
 
@@ -55,6 +55,8 @@ pub enum State {
 pub struct ReplySlot {
     /// Who waits for it; `None`: the slot is free.
     pub client: Option<ThreadId>,
+    /// What it has lent the server until the reply.
+    pub loan: Option<RegionId>,
     /// Counts uses, so that an old token never fits.
     pub generation: u32,
 }
@@ -162,7 +164,7 @@ impl Thread {
         uses: None,
         engines: 0,
         badge: 0,
-        slots: [ReplySlot { client: None, generation: 0 }; REPLY_SLOTS],
+        slots: [ReplySlot { client: None, loan: None, generation: 0 }; REPLY_SLOTS],
         job: Job {
             number: 0,
             active: false,
@@ -218,7 +220,7 @@ pub enum Object {
     /// An interrupt.
     Interrupt(InterruptId),
     /// A region.
-    Region(crate::id::RegionId),
+    Region(RegionId),
     /// Another task.
     Task(ThreadId),
     /// The whole system.
@@ -439,11 +441,13 @@ impl Interrupt {
 pub struct Region {
     /// Number of pages.
     pub pages: u64,
+    /// Whom it is lent to.
+    pub lent_to: Option<ThreadId>,
 }
 
 impl Region {
     /// No pages.
-    pub const EMPTY: Region = Region { pages: 0 };
+    pub const EMPTY: Region = Region { pages: 0, lent_to: None };
 }
 
 //--- Engines -----------------------------------------------------------------------------------------------

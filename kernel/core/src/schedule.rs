@@ -458,7 +458,7 @@ impl Kernel {
     //--- Trace -------------------------------------------------------------------------------------------
 
     /// Traces an event, if this build traces.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn trace<M: Machine>(
         &self,
         machine: &mut M,

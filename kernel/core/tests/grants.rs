@@ -16,7 +16,7 @@ use fusee_abi::trace::Record;
 use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ThreadId};
 use fusee_kernel_core::limits::{COPY_DEPTH_MAX, DERIVATIONS, HANDLES};
 use fusee_kernel_core::object::{Object, State};
-use fusee_kernel_core::{CpuId, CpuSet, Entry, Kernel, Machine, Outcome, Registers, Trap};
+use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, Kernel, Machine, Outcome, Place, Registers, Trap};
 use fusee_manifest::{Manifest, PackOptions};
 use fusee_sched::time::{Instant, Nanoseconds};
 use proptest::prelude::*;
@@ -268,6 +268,12 @@ impl Machine for Board {
     }
 
     fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}
+
+    fn set_place(&mut self, _thread: ThreadId, _region: RegionId, _place: Place) {}
+
+    fn has_passed(&mut self, _thread: ThreadId, _fault: &Fault) -> bool {
+        false
+    }
 
     fn set_interrupt_enabled(&mut self, _interrupt: InterruptId, _enabled: bool) {}
 
@@ -568,6 +574,9 @@ impl World {
             Ok(_) => self.oracle.refusal(task, gift.0, gift.1, is_taken.then_some(server)),
             Err(error) => Some(error),
         };
+        // `call_with` lends regions to whom may lend them, which is nobody here.
+        let lends = call == Call::CallWith && endpoint.is_ok() && refusal == Some(Error::WrongKind);
+        let refusal = if lends { Some(Error::MissingRight) } else { refusal };
         let result = self.call(cpu, task, call).and_then(Error::from_code);
         match result {
             // Found before the handle is looked at.

@@ -53,6 +53,8 @@ pub enum Reason {
     NotTheServer { task: String, endpoint: String, server: String },
     /// The same region twice in one task.
     RegionTwice { task: String, region: String },
+    /// A region that is too large to be lent.
+    TooLargeToLend { place: String, bytes: u64, limit: u64 },
     /// A step of a script that is not understood.
     BadStep { step: String, why: String },
     /// A task has neither a binary nor a script, or both.
@@ -160,6 +162,9 @@ impl fmt::Display for Reason {
                 write!(f, "task `{task}` may not receive from endpoint `{endpoint}`: its server is `{server}`")
             }
             Self::RegionTwice { task, region } => write!(f, "task `{task}` has region `{region}` twice"),
+            Self::TooLargeToLend { place, bytes, limit } => {
+                write!(f, "`{place}` is a place for {bytes} bytes that others lend; at most {limit} can be lent")
+            }
             Self::BadStep { step, why } => write!(f, "step `{step}`: {why}"),
             Self::BinaryOrScript { task } => write!(f, "task `{task}` needs either a binary or a script"),
             Self::NotOffered { what, name } => write!(f, "{what} `{name}` is not offered"),

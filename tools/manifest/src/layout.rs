@@ -18,6 +18,8 @@ pub const STACK_MAX: u64 = STACK_TOP - SCRIPT - 0x0100_0000;
 pub const REGIONS: u64 = 0x8000_0000;
 /// Boundary of regions: what one last-level translation table covers.
 pub const REGION_STEP: u64 = 2 << 20;
+/// The largest region that can be lent: its place has a table for each step, which are changed in one trap.
+pub const LENT_MAX: u64 = 4 * REGION_STEP;
 /// End of the addresses for regions, and the first doorbell page.
 pub const DOORBELLS: u64 = 0xC000_0000;
 /// Distance of doorbell pages: between two of them a page stays unmapped.

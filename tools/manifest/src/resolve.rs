@@ -851,9 +851,11 @@ impl Resolver<'_> {
                 self.give(task, slot, entry, kind::INTERRUPT, interrupt, set)
             }
             "region" => {
-                let known = [("read", READ), ("write", WRITE), ("map", MAP), ("physical", PHYSICAL)];
+                let (lend, lent) = (("lend", rights::LEND), ("lent", rights::LENT));
+                let known = [("read", READ), ("write", WRITE), ("map", MAP), ("physical", PHYSICAL), lend, lent];
                 let set = rights_of("region", &known)?;
                 let region = index_of(&file.regions, "region", &object)?;
+                self.may_lend(entry, region, set, &place)?;
                 self.share(task, slot, entry, region, set, &place)
             }
             "task" => {
@@ -897,7 +899,33 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// Gives a task a region, mapped from the start unless it has the right to map.
+    /// What is lent is read; and a place for it is of limited size, and nothing else.
+    fn may_lend(&self, name: &Spanned<String>, region: usize, set: u32, place: &Range<usize>) -> Result<(), Fail> {
+        let of = name.get_ref().clone();
+        let refuse = |reason| Err((place.clone(), reason));
+        let lends = set & rights::LEND != 0;
+        if set & (rights::LEND | rights::LENT) == 0 {
+            return Ok(());
+        }
+        if set & READ == 0 {
+            let what = if lends { "lend" } else { "lent" };
+            return refuse(Reason::Needs { what, of, needs: "the right to read" });
+        }
+        if set & rights::LENT == 0 {
+            return Ok(());
+        }
+        let others = [("lend", rights::LEND), ("map", MAP), ("physical", PHYSICAL)];
+        if let Some((with, _)) = others.into_iter().find(|(_, right)| set & right != 0) {
+            return refuse(Reason::Excludes { what: "lent", of, with });
+        }
+        if self.region_is_device[region] {
+            return refuse(Reason::Excludes { what: "lent", of, with: "a device" });
+        }
+        let (bytes, limit) = (self.out.regions[region].1.bytes, layout::LENT_MAX);
+        if bytes > limit { refuse(Reason::TooLargeToLend { place: of, bytes, limit }) } else { Ok(()) }
+    }
+
+    /// Gives a task a region, mapped from the start unless it has the right to map, or it is only lent to it.
     fn share(
         &mut self,
         task: usize,
@@ -915,10 +943,13 @@ impl Resolver<'_> {
             let task = self.out.tasks[task].name.clone();
             return Err((place.clone(), Reason::RegionTwice { task, region: region_name }));
         }
-        let map = if set & MAP != 0 { rights::MAP } else { 0 };
-        self.give(task, slot, name, kind::REGION, region, map)?;
+        let is_place = set & rights::LENT != 0;
+        self.give(task, slot, name, kind::REGION, region, set & !PHYSICAL)?;
         let entry = self.out.tasks[task].environment.last_mut();
         if let Some(entry) = entry {
+            if is_place {
+                entry.kind = fusee_abi::environment::kind::PLACE;
+            }
             entry.address = if set & (READ | WRITE) != 0 { record.address } else { 0 };
             entry.bytes = record.bytes;
             entry.physical = if set & PHYSICAL != 0 { record.physical } else { 0 };
@@ -932,6 +963,19 @@ impl Resolver<'_> {
         }
         if set & MAP != 0 {
             flags |= mapping::HELD_BACK;
+        }
+        if is_place {
+            let scratch = self.scratch(task, place)?;
+            self.out.mappings.push(image::Mapping {
+                task: task as u32,
+                flags: flags | mapping::SCRATCH | mapping::FILL,
+                address: record.address,
+                physical: scratch,
+                pages: record.bytes / PAGE,
+                source_offset: 0,
+                source_bytes: 0,
+            });
+            flags |= mapping::LENT;
         }
         if self.region_is_device[region] {
             flags |= mapping::DEVICE;
@@ -949,6 +993,16 @@ impl Resolver<'_> {
             source_bytes: 0,
         });
         Ok(())
+    }
+
+    /// The page that a task finds at its places while what was lent to it is gone: one for all of them.
+    fn scratch(&mut self, task: usize, place: &Range<usize>) -> Result<u64, Fail> {
+        let is_scratch =
+            |mapping: &&image::Mapping| mapping.task as usize == task && mapping.flags & mapping::SCRATCH != 0;
+        match self.out.mappings.iter().find(is_scratch) {
+            Some(mapping) => Ok(mapping.physical),
+            None => self.allocate(&self.out.tasks[task].name.clone(), PAGE, place.clone()),
+        }
     }
 
     fn engine_user(
@@ -1169,11 +1223,12 @@ impl Resolver<'_> {
 /// The right to give copies away, of handles that can be given.
 const GRANT: (&str, u32) = ("grant", rights::GRANT);
 
-/// Bits of region rights, as written in the manifest.
-const READ: u32 = 1;
-const WRITE: u32 = 2;
-const MAP: u32 = 4;
-const PHYSICAL: u32 = 8;
+/// Rights to regions.
+const READ: u32 = rights::READ;
+const WRITE: u32 = rights::WRITE;
+const MAP: u32 = rights::MAP;
+/// To know the physical address, which the kernel does not look at: no bit of its rights.
+const PHYSICAL: u32 = 1 << 31;
 
 //--- Admission and expectations
 

@@ -206,6 +206,7 @@ fn object_name(record: &Record, event: Event, system: &Resolved) -> String {
             _ => String::new(),
         },
         Event::Reply | Event::Stop => format!("by {}", named(task(index))),
+        Event::Lend | Event::TakeBack => named(system.regions.get(index).map(|(name, _)| name)),
         Event::Interrupt => named(system.interrupts.get(index).map(|(name, _)| name)),
         Event::Kick => format!("cpu {index}"),
         _ => String::new(),

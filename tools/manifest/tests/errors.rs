@@ -208,6 +208,24 @@ fn handles_are_written_kind_name_rights() {
 }
 
 #[test]
+fn what_is_lent_can_be_read_and_is_nothing_else() {
+    let whole = "region shared: read write";
+    refused(whole, "region shared: write lend", "m.toml:19: lend of `shared` needs the right to read");
+    refused(whole, "region shared: lent", "m.toml:19: lent of `shared` needs the right to read");
+    for other in ["lend", "map", "physical"] {
+        let expected = format!("m.toml:19: lent of `shared` means nothing together with {other}");
+        refused(whole, &format!("region shared: read lent {other}"), &expected);
+    }
+    refused(whole, "region uart: read lent", "m.toml:19: lent of `shared` means nothing together with a device");
+    let large =
+        |bytes: u64| GOOD.replacen("\"8KiB\"", &bytes.to_string(), 1).replacen(whole, "region shared: read lent", 1);
+    parse(&large(8 << 20)).unwrap();
+    let error = parse(&large((8 << 20) + 4096)).unwrap_err();
+    let expected = "`shared` is a place for 8392704 bytes that others lend; at most 8388608 can be lent";
+    assert_eq!(error, format!("m.toml:19: {expected}"));
+}
+
+#[test]
 fn clusters_divide_the_cpus() {
     refused("cpus = [1]", "cpus = [0, 1]", "m.toml:11: CPU 0 is in two clusters, `left` and `right`");
     refused("cpus = [1]", "cpus = [2]", "m.toml:11: there is no CPU 2: the system has 2");

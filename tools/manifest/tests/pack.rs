@@ -247,6 +247,35 @@ fn doorbells_are_held_back_only_where_locks_are_enforced() {
 }
 
 #[test]
+fn a_place_has_the_regions_address_and_a_scratch_page_of_its_task() {
+    let lends = DEMO.replacen("shared: read write", "shared: read write lend", 1);
+    let text = lends.replacen("shared: read physical", "shared: read lent", 1);
+    let manifest = Manifest::parse(Path::new("loans.toml"), &text).unwrap_or_else(|error| panic!("{error}"));
+    let packed = packed(&manifest, None);
+    let system = packed.system();
+    let region = &system.regions()[0];
+    let place = entry(&environment(&system, 3), "shared", environment::kind::PLACE);
+    assert_eq!((place.address, place.bytes, place.physical), (region.address, region.bytes, 0));
+    let is_there = |one: &&image::Mapping| one.task == 3 && one.address == region.address;
+    let [scratch, lent] = system.mappings().iter().filter(is_there).collect::<Vec<_>>()[..] else {
+        panic!("a place has two sides");
+    };
+    assert_eq!((lent.flags, lent.physical), (mapping::READ | mapping::LENT, region.physical));
+    assert_eq!(scratch.flags, mapping::READ | mapping::SCRATCH | mapping::FILL);
+    assert_eq!((scratch.pages, lent.pages), (2, 2));
+    let is_taken = |one: &image::Mapping| {
+        one.flags & mapping::IN_IMAGE == 0
+            && one.flags & mapping::SCRATCH == 0
+            && (one.physical..one.physical + one.pages * image::PAGE).contains(&scratch.physical)
+    };
+    assert!(!system.mappings().iter().any(is_taken), "nobody else has the scratch page");
+    let rights_of =
+        |task: u32| system.handles().iter().find(|one| one.task == task && one.kind == kind::REGION).unwrap();
+    assert_eq!(rights_of(0).rights, rights::READ | rights::WRITE | rights::LEND);
+    assert_eq!(rights_of(3).rights, rights::READ | rights::LENT);
+}
+
+#[test]
 fn a_script_becomes_steps() {
     let packed = packed(&manifest(), None);
     let system = packed.system();

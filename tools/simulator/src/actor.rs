@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use fusee_abi::Error;
-use fusee_abi::call::{CARRIES, Call, DEADLINE, GIVEN, KEPT, NEVER, NUMBER, TOKEN};
+use fusee_abi::call::{CARRIES, Call, DEADLINE, GIVEN, KEPT, LENT, NEVER, NUMBER, TOKEN};
 use fusee_abi::script::{Step, operation};
 use fusee_kernel_core::id::ThreadId;
 use fusee_kernel_core::{Machine, Registers};
@@ -61,6 +61,10 @@ pub enum Request {
         /// The rights that the copy keeps, where the source has them.
         kept: u32,
     },
+    /// Loads the first word of the region with this handle, which is kept among the results.
+    Load(u64),
+    /// Stores to it.
+    Store(u64, u64),
     /// Makes a system call.
     Call {
         /// Its number.
@@ -78,7 +82,7 @@ pub enum Request {
     },
 }
 
-/// In place of a handle: the one that came with the last message that carried any.
+/// In place of a handle: the one that came with the last message that carried or lent any.
 pub const RECEIVED: u64 = u64::MAX;
 
 /// The deadline of a request.
@@ -156,7 +160,7 @@ pub struct Actor {
     gift: (u64, u32),
     /// The last handle received.
     received: u64,
-    /// What the calls of [`Program::Requests`] returned, in order: zero or an error's code.
+    /// What the calls of [`Program::Requests`] returned, in order, zero or an error's code; and what was loaded.
     pub results: Vec<u64>,
 }
 
@@ -353,7 +357,7 @@ impl Actor {
                     if general[0] == 0 && general[TOKEN] != 0 {
                         self.token = general[TOKEN];
                     }
-                    let carries = general[1] & CARRIES != 0 || general[NUMBER] == Call::CallWith as u64;
+                    let carries = general[1] & (CARRIES | LENT) != 0 || general[NUMBER] == Call::CallWith as u64;
                     if general[0] == 0 && carries && general[GIVEN] != 0 {
                         self.received = general[GIVEN];
                     }
@@ -379,6 +383,20 @@ impl Actor {
                         .and_then(|one| board.submit(one, span));
                     if let Err(reason) = submitted {
                         return Action::Fault(reason);
+                    }
+                }
+                Request::Load(region) => {
+                    self.phase = Phase::Next;
+                    match board.reach(thread, self.named(region), false) {
+                        Ok(word) => self.results.push(*word),
+                        Err(reason) => return Action::Fault(reason),
+                    }
+                }
+                Request::Store(region, value) => {
+                    self.phase = Phase::Next;
+                    match board.reach(thread, self.named(region), true) {
+                        Ok(word) => *word = value,
+                        Err(reason) => return Action::Fault(reason),
                     }
                 }
                 Request::With { given, kept } => {

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use fusee_abi::image::System;
+use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::image::{System, kind};
 use fusee_abi::trace::{Event, Record};
 use fusee_accel_contract as contract;
 use fusee_device_model::{Bus, BusError, Description, Device, Window};
 use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ThreadId};
-use fusee_kernel_core::{CpuId, Machine, Registers};
+use fusee_kernel_core::{CpuId, Fault, Machine, Place, Registers};
 use fusee_sched::time::Instant;
 
 use crate::overheads::Overheads;
@@ -79,6 +80,44 @@ pub struct DeviceUse {
     pub mapped: bool,
 }
 
+/// What tasks reach of one region: its first word stands for all of it.
+#[derive(Clone, Debug, Default)]
+struct Regions {
+    words: Vec<u64>,
+    /// By task and slot of its handle: the region, and the rights.
+    handles: HashMap<(usize, u16), (usize, u32)>,
+    /// What is at each place, by task and region; nothing, if it is not here.
+    places: HashMap<(usize, usize), Place>,
+    /// The word that a task finds where a place has scratch memory.
+    scratch: HashMap<usize, u64>,
+}
+
+impl Regions {
+    fn new(system: &System<'_>) -> Regions {
+        let handles = system.handles().iter().filter(|handle| handle.kind == kind::REGION);
+        let handles =
+            handles.map(|one| ((one.task as usize, one.slot as u16), (one.object as usize, one.rights))).collect();
+        Regions { words: vec![0; system.regions().len()], handles, ..Regions::default() }
+    }
+
+    /// The word that `task` would load from the region of its `handle`, or store to; `None`: it would fault.
+    fn reach(&mut self, task: usize, handle: u64, stores: bool) -> Option<&mut u64> {
+        let (region, rights) = *self.handles.get(&(task, HandleValue(handle).slot()))?;
+        let may_store = rights & rights::WRITE != 0;
+        let (is_scratch, writable) = match self.places.get(&(task, region)) {
+            _ if rights & rights::LENT == 0 => (false, may_store),
+            None | Some(Place::Empty) => return None,
+            Some(Place::Lent { writable }) => (false, may_store && *writable),
+            Some(Place::Scratch) => (true, may_store),
+        };
+        match stores && !writable {
+            true => None,
+            false if is_scratch => Some(self.scratch.entry(task).or_default()),
+            false => self.words.get_mut(region),
+        }
+    }
+}
+
 /// The machine.
 pub struct Board {
     /// The time outside the kernel.
@@ -99,6 +138,7 @@ pub struct Board {
     pub ended: Option<u32>,
     /// Who uses the device how, by engine user.
     pub uses: Vec<DeviceUse>,
+    regions: Regions,
     memory: Memory,
     device: Box<Device>,
     /// When the device must be polled next.
@@ -144,6 +184,7 @@ impl Board {
             records: Vec::new(),
             ended: None,
             uses,
+            regions: Regions::new(system),
             memory,
             device,
             device_next: None,
@@ -213,6 +254,14 @@ impl Board {
         Ok(number.wrapping_add(1))
     }
 
+    /// The word that `thread` would load from the region of its `handle`, or store to.
+    ///
+    /// # Errors
+    /// The access would have faulted.
+    pub fn reach(&mut self, thread: ThreadId, handle: u64, stores: bool) -> Result<&mut u64, &'static str> {
+        self.regions.reach(thread.index(), handle, stores).ok_or("a region that is not mapped")
+    }
+
     /// Polls the device; says whether it raised its interrupt.
     pub fn poll_device(&mut self) -> bool {
         let mut interrupt = false;
@@ -271,8 +320,17 @@ impl Machine for Board {
 
     fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}
 
+    fn set_place(&mut self, thread: ThreadId, region: RegionId, place: Place) {
+        self.regions.places.insert((thread.index(), region.index()), place);
+    }
+
+    fn has_passed(&mut self, _thread: ThreadId, _fault: &Fault) -> bool {
+        // A place changes at one instant here.
+        false
+    }
+
     fn close_space(&mut self, thread: ThreadId) {
-        // Of all addresses the simulator knows doorbells alone.
+        // Whoever is dead makes no access; but the device model asks for doorbells.
         for one in self.uses.iter_mut().filter(|one| one.task == thread.index()) {
             one.mapped = false;
         }

@@ -81,7 +81,7 @@ pub struct Report {
     pub late_completions: u32,
     /// Traps handled.
     pub traps: u64,
-    /// For each task with [`Program::Requests`], what its calls returned, in order.
+    /// For each task with [`Program::Requests`], what its calls returned and what it loaded, in order.
     pub results: Vec<Vec<u64>>,
     /// What each task was doing at the end.
     pub states: Vec<State>,

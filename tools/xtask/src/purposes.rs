@@ -98,7 +98,7 @@ const PURPOSES: &[(&str, &str, Purpose)] = &[
 
     ("kernel/aarch64/src/machine.rs", "now", Purpose::Timer),
     ("kernel/aarch64/src/machine.rs", "set_interrupt_enabled", Purpose::Interrupts),
-    ("kernel/aarch64/src/machine.rs", "set_region_pages map_doorbell unmap_doorbell close_space space_of", Purpose::Space),
+    ("kernel/aarch64/src/machine.rs", "set_region_pages set_place map_doorbell unmap_doorbell close_space space_of", Purpose::Space),
     ("kernel/aarch64/src/cpu.rs", "switch switch_without_float has_float put_float_away take_float", Purpose::Space),
     ("kernel/aarch64/src/spaces.rs", ANY, Purpose::Space),
     ("kernel/aarch64/src/translation.rs", ANY, Purpose::Space),
@@ -113,6 +113,7 @@ const PURPOSES: &[(&str, &str, Purpose)] = &[
     ("kernel/core/src/quick.rs", "endpoint_of", Purpose::Handles),
     ("kernel/core/src/grants.rs", ANY, Purpose::Handles),
     ("kernel/core/src/derivation.rs", ANY, Purpose::Handles),
+    ("kernel/core/src/loans.rs", "loan", Purpose::Handles),
 
     ("kernel/core/src/lib.rs", "trap enter living", Purpose::Trap),
     ("kernel/core/src/calls.rs", "call_trap dispatch_call done", Purpose::Trap),

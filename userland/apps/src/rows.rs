@@ -43,9 +43,11 @@ pub const SEND: u64 = 17;
 pub const WAIT: u64 = 18;
 /// Unmapping a region of one page.
 pub const UNMAP: u64 = 19;
+/// A call that lends a region, and its reply.
+pub const LEND: u64 = 20;
 
 /// What each row is called.
-pub const NAMES: [&str; 20] = [
+pub const NAMES: [&str; 21] = [
     "call + reply round trip, 0 words",
     "call + reply round trip, 4 words",
     "interrupt -> user handler running",
@@ -66,6 +68,7 @@ pub const NAMES: [&str; 20] = [
     "send -> higher-priority receiver runs",
     "wait -> the next thread runs",
     "page unmap",
+    "call + reply with a lent region",
 ];
 
 /// Samples of each row, but for those that take a life each.

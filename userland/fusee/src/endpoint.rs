@@ -1,11 +1,15 @@
-//! Messages: calling a server, and being one. What it means that a message carries a handle is said in `grant`.
+//! Messages: calling a server, and being one. What it means that a message carries a handle is said in `grant`, and that a
+//! request lends a region, in `loan`.
 
 use crate::environment::{Environment, Object};
 use crate::grant::{Grantable, Handle, Rights};
 use crate::raw::MessageAnswer;
 use crate::syscall::{carrying, message};
-use crate::{CallError, CallWithError, GiveError, Instant, SendError, SendWithError, ServeError};
-use fusee_abi::call::{CARRIES, Call, MESSAGE_WORDS};
+use crate::{
+    CallError, CallLendingError, CallWithError, GiveError, Instant, Lent, LentToWrite, Place, Region, SendError,
+    SendWithError, ServeError,
+};
+use fusee_abi::call::{CARRIES, Call, LENT, MESSAGE_WORDS, WRITABLE};
 use fusee_abi::environment::Entry;
 use fusee_abi::image::kind;
 
@@ -85,6 +89,29 @@ impl Endpoint {
         self.call_carrying(words, 0, 0, deadline)
     }
 
+    /// As [`Endpoint::call`], and lends the server `region` until the call ends, to be used as `rights` say, which are
+    /// [`Rights::READ`] alone or with [`Rights::WRITE`]: as far as this task may use it so, and the server's place allows.
+    /// The reply may carry a handle.
+    ///
+    /// When this returns, for whatever reason, the server can no longer reach the region. If it was still at work, it may
+    /// have written a part of what it wanted to.
+    ///
+    /// # Errors
+    /// [`CallLendingError`] says why no reply came. Unless it is [`CallLendingError::TimedOut`] or
+    /// [`CallLendingError::PeerDied`], the server was lent nothing.
+    pub fn call_lending(
+        &self,
+        words: Message,
+        region: &Region,
+        rights: Rights,
+        deadline: Instant,
+    ) -> Result<Answer, CallLendingError> {
+        let (number, given) = (Call::CallWith as u64, region.handle());
+        let answer = carrying(number, self.handle, words, deadline.0, 0, given, rights.bits());
+        CallLendingError::check(answer.code)?;
+        Ok(Answer { words: answer.words, given: answer.given })
+    }
+
     fn call_carrying(&self, words: Message, given: u64, kept: u64, deadline: Instant) -> Result<Answer, CallWithError> {
         let answer = carrying(Call::CallWith as u64, self.handle, words, deadline.0, 0, given, kept);
         CallWithError::check(answer.code)?;
@@ -138,14 +165,23 @@ pub struct Request {
     /// What answers it.
     pub token: ReplyToken,
     given: u64,
+    /// The handle of the place where a region is lent; zero: none is.
+    place: u64,
+    writable: bool,
 }
 
 impl Request {
     #[inline]
     fn of(answer: &MessageAnswer) -> Self {
-        let given = if answer.value & CARRIES == 0 { 0 } else { answer.given };
-        let token = ReplyToken(answer.token);
-        Self { badge: answer.value & !CARRIES, words: answer.words, token, given }
+        let if_set = |bit: u64| if answer.value & bit == 0 { 0 } else { answer.given };
+        Self {
+            badge: answer.value & !(CARRIES | LENT | WRITABLE),
+            words: answer.words,
+            token: ReplyToken(answer.token),
+            given: if_set(CARRIES),
+            place: if_set(LENT),
+            writable: answer.value & WRITABLE != 0,
+        }
     }
 
     /// Whether a handle came with it that was not taken yet. It stays in this task's table, taken or not, until it is
@@ -159,6 +195,20 @@ impl Request {
     /// agree on: on another, each call is refused with [`HandleError::WrongKind`](crate::HandleError).
     pub fn take<T: Grantable>(&mut self) -> Option<T> {
         take(&mut self.given)
+    }
+
+    /// The region that is lent with it, if one is, and at this place. It can be used until the reply.
+    #[inline]
+    #[must_use]
+    pub fn lent(&self, place: &Place) -> Option<Lent<'_>> {
+        (self.place != 0 && self.place == place.handle()).then(|| Lent::of(self, place))
+    }
+
+    /// The same, if it may be written.
+    #[inline]
+    #[must_use]
+    pub fn lent_to_write(&self, place: &Place) -> Option<LentToWrite<'_>> {
+        (self.writable && self.place == place.handle()).then(|| LentToWrite::of(self, place))
     }
 }
 

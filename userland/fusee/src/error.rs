@@ -110,6 +110,26 @@ call_errors! {
 }
 
 call_errors! {
+    /// Why [`Endpoint::call_lending`](crate::Endpoint::call_lending) brought no reply.
+    CallLendingError {
+        /// The deadline passed first.
+        TimedOut,
+        /// The server waits, directly or through others, for the caller.
+        WouldDeadlock,
+        /// Too many tasks already wait for each other in a row.
+        ChainTooLong,
+        /// The server died, or dropped the request.
+        PeerDied,
+        /// Too many callers are queued at the endpoint.
+        BadArgument,
+        /// The server has no place for the region.
+        NoHandleSlot,
+        /// The region is lent already, by another task that has it.
+        AlreadyLent,
+    }
+}
+
+call_errors! {
     /// Why [`Endpoint::send_with`](crate::Endpoint::send_with) was refused.
     SendWithError {
         /// The deadline passed first.

@@ -25,7 +25,7 @@ pub trait Handle {
     fn of(value: u64) -> Self;
 }
 
-/// What a copy of a handle may be used for, as far as its source may.
+/// What a copy of a handle, or a region that is lent, may be used for, as far as its source may.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rights(u32);
 
@@ -46,6 +46,10 @@ impl Rights {
     pub const STOP: Rights = Rights(rights::STOP);
     /// Give copies of the copy away. Of no use alone, so refused alone.
     pub const GRANT: Rights = Rights(rights::GRANT);
+    /// Read a region that is lent. Without it nothing is lent.
+    pub const READ: Rights = Rights(rights::READ);
+    /// Write to it.
+    pub const WRITE: Rights = Rights(rights::WRITE);
 
     pub(crate) fn bits(self) -> u64 {
         u64::from(self.0)

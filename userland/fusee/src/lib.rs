@@ -39,6 +39,7 @@ mod error;
 pub mod gpu;
 mod grant;
 mod job;
+mod loan;
 mod memory;
 #[cfg(all(feature = "misbehave", target_os = "none"))]
 pub mod misbehave;
@@ -56,14 +57,15 @@ pub use endpoint::{Answer, Endpoint, Message, ReplyToken, ReplyWithError, Reques
 pub use engine::{Engine, EngineGuard};
 pub use environment::{Environment, MissingHandle, Object, environment};
 pub use error::{
-    AcknowledgeError, AcquireError, CallError, CallWithError, EngineError, GiveError, HandleError, JobError,
-    RegionError, ReleaseJobError, RevokeError, SendError, SendWithError, ServeError, SignalError, SleepError,
+    AcknowledgeError, AcquireError, CallError, CallLendingError, CallWithError, EngineError, GiveError, HandleError,
+    JobError, RegionError, ReleaseJobError, RevokeError, SendError, SendWithError, ServeError, SignalError, SleepError,
     StopError, WaitError, YieldError,
 };
 pub use fusee_abi as abi;
 pub use fusee_sched::time::{Instant, Nanoseconds};
 pub use grant::{Grantable, Rights, give_up, revoke};
 pub use job::{Clock, JobInfo, burn, early_release, next_job, now, sleep_until, yield_now};
+pub use loan::{Lent, LentToWrite, Place};
 pub use memory::SharedBytes;
 pub use notification::{Interrupt, Notification};
 pub use region::Region;

@@ -42,15 +42,15 @@ pub(crate) fn script(entry: &'static Entry) -> &'static [u8] {
     unsafe { core::slice::from_raw_parts(start, entry.bytes as usize) }
 }
 
-/// The region or doorbell page that `entry` describes; empty if the task has no address for it.
+/// The region, place or doorbell page that `entry` describes; empty if the task has no address for it.
 pub(crate) fn shared(entry: &'static Entry) -> SharedBytes {
     if entry.address == 0 || entry.bytes == 0 {
         return SharedBytes::EMPTY;
     }
-    let is_shared = entry.kind == image::kind::REGION || entry.kind == kind::DOORBELL;
+    let is_shared = [image::kind::REGION, kind::PLACE, kind::DOORBELL].contains(&entry.kind);
     assert!(vouches_for(entry) && is_shared, "not a region or doorbell of this task");
     // SAFETY: the memory must be set aside for this use and aligned. The environment page says so: the manifest check
-    // puts nothing else there, and regions and doorbells are whole pages.
+    // puts nothing else there, and regions, places and doorbells are whole pages.
     unsafe { SharedBytes::new(entry.address as usize, entry.bytes as usize) }
 }
 

@@ -3,7 +3,7 @@
 //! A system that is what it says ends the task at the first of these accesses. Should one of them come through, the
 //! task ends itself with [`SURVIVED`] before it can act on what it broke.
 
-use crate::{Engine, exit};
+use crate::{Engine, Place, exit};
 use core::arch::asm;
 
 /// Exit code of a task whose fault the kernel did not notice.
@@ -24,6 +24,8 @@ pub enum Fault {
     ReadKernel,
     /// Rings an engine without holding its lock.
     RingUnheld(Engine),
+    /// Reads what is lent no more.
+    ReadUnlent(Place),
 }
 
 /// The first instruction of the kernel on the board `virt`: mapped, but not for us (`linker/kernel.ld`).
@@ -41,6 +43,9 @@ pub fn provoke(fault: Fault) -> ! {
         }
         Fault::WriteText => write(provoke as *const () as u64 & !7),
         Fault::UndefinedInstruction => undefined(),
+        Fault::ReadUnlent(place) => {
+            let _ = place.shared().read_u64(0);
+        }
         Fault::RingUnheld(engine) => engine.doorbell().write_u32(0, u32::MAX),
     }
     exit(SURVIVED)

@@ -31,6 +31,10 @@ impl Object for Region {
 }
 
 impl Region {
+    pub(crate) fn handle(&self) -> u64 {
+        self.handle
+    }
+
     /// Its bytes. While the region is not mapped, an access faults.
     #[inline]
     #[must_use]

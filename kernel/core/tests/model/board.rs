@@ -9,7 +9,7 @@ use fusee_abi::trace::Record;
 use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ReservationId, ThreadId};
 use fusee_kernel_core::limits::{CPUS, INTERRUPTS, THREADS};
 use fusee_kernel_core::object::{self, Payer};
-use fusee_kernel_core::{CpuId, CpuSet, Entry, Kernel, Machine, Outcome, Registers, Trap};
+use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, Kernel, Machine, Outcome, Place, Registers, Trap};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use super::{Step, System, TICK};
@@ -544,6 +544,12 @@ impl Machine for Board {
     }
 
     fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}
+
+    fn set_place(&mut self, _thread: ThreadId, _region: RegionId, _place: Place) {}
+
+    fn has_passed(&mut self, _thread: ThreadId, _fault: &Fault) -> bool {
+        false
+    }
 
     fn close_space(&mut self, _thread: ThreadId) {}
 

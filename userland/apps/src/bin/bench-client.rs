@@ -4,9 +4,10 @@
 //! ticks. Rows are those of `apps::rows`. What measuring itself costs, the same code with a `nop` in place of the
 //! trap, is subtracted. All samples are logged at the end, so that logging disturbs none.
 //!
-//! Handles: endpoints "server", "keeper", "front", "busy", "later" and "floating" (call) and "inbox" (send); notifications "event" and "go" (signal) and "lent" (signal,
-//! grant); regions "samples" (shared with the peers), "clock" (a PL031) and "page" (one page, with the right to map);
-//! tasks "victim1" ... (release_job, stop) and "doomed1" ... (stop); "system" (shutdown).
+//! Handles: endpoints "server", "keeper", "front", "busy", "later" and "floating" (call) and "inbox" (send); notifications
+//! "event" and "go" (signal) and "lent" (signal, grant); regions "samples" (shared with the peers), "clock" (a PL031),
+//! "page" (one page, with the right to map) and "loan" (read, write, lend); tasks "victim1" ... (release_job, stop) and
+//! "doomed1" ... (stop); "system" (shutdown).
 //!
 //! # Caveats
 //!
@@ -48,6 +49,7 @@ fn main() {
     rows[rows::NULL as usize] = nothing();
     rows[rows::CALL_0 as usize] = call_without_words(server);
     rows[rows::CALL_4 as usize] = call_with_words(server);
+    rows[rows::LEND as usize] = call_lending(server, environment.expect("loan"));
     rows[rows::MAP as usize] = map(environment.expect("page"));
     rows[rows::NESTED as usize] = call_without_words(environment.expect("front"));
     rows[rows::TIMED as usize] = call_with_a_deadline(server);
@@ -182,6 +184,17 @@ fn left_by_a_peer(environment: &Environment, name: &str) -> Samples {
         samples.read_u64(STAMP) - samples.read_u64(SINCE)
     });
     less(took, calls(|| untrapped_call([0; 6]).0))
+}
+
+/// The server does not look at what it is lent, which is two pages.
+#[inline(never)]
+fn call_lending(server: Endpoint, region: Region) -> Samples {
+    let rights = Rights::READ | Rights::WRITE;
+    let untrapped = || {
+        let _ = black_box(raw::untrapped::carrying(Call::CallWith as u64, 0, [0; 6], NEVER, 0, 0, 0).code == 0);
+        true
+    };
+    less(calls(|| server.call_lending([0; 6], &region, rights, Instant::NEVER).is_ok()), calls(untrapped))
 }
 
 #[inline(always)]

@@ -1,0 +1,102 @@
+//! Regions lent for the duration of a call.
+//!
+//! A client that calls a server may lend it a region: from the moment the request is received until the call ends, for
+//! whatever reason, the region is mapped at the server's *place* for it. A place has a fixed address and tables of its own,
+//! which boot has built; so a loan begins and ends in constant time, however many pages it has, and cannot fail halfway.
+//!
+//! | the call ends because          | at the place is then |
+//! |--------------------------------|----------------------|
+//! | the server replies             | nothing: whoever still uses it is mistaken, and faults |
+//! | the client times out or ends   | scratch memory of the server's own, until it is lent something again |
+//! | the server ends                | nothing, as everywhere in its address space |
+//!
+//! # Invariants
+//!
+//! 1. A region is lent to one task at a time, and at a place exactly while a reply slot of that task says so.
+//! 2. A reply slot says so only while its client waits for that reply.
+//! 3. What a server may do with it is what the client may do, and lets it, and the server's place allows.
+//! 4. A call that lends goes the long way, and then so does its reply: the short ways know nothing of loans.
+//!
+//! # Why scratch memory, and not a fault
+//!
+//! A server cannot know when a client's deadline passes, or when it is stopped. If it faulted then, any client could
+//! kill any server that it may lend to. So the server goes on, on memory that reaches nobody, and learns from its reply
+//! (`BadToken`) that the work was for nothing.
+//!
+//! # Why the client does not wait until the server has answered
+//!
+//! Then a server could keep its client beyond the deadline, and nobody could stop a client whose server never answers.
+//!
+//! Not here: handles in messages (`grants`), and how a place is built (`kernel/aarch64`).
+
+use fusee_abi::Error;
+use fusee_abi::call::{GIVEN, HandleValue, LENT, WRITABLE, rights};
+use fusee_abi::trace::Event;
+
+use crate::id::{RegionId, ThreadId};
+use crate::machine::Place;
+use crate::object::{Handle, Object, State};
+use crate::{Kernel, Machine};
+
+/// A loan that can be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loan {
+    region: RegionId,
+    /// Slot of the server's handle to its place.
+    place: usize,
+    writable: bool,
+}
+
+impl Kernel {
+    /// The loan of `region`, which the client holds by `handle`.
+    ///
+    /// # Errors
+    /// [`Error::MissingRight`] to lend, or to read, without which there is nothing to lend; [`Error::NoHandleSlot`] if the
+    /// server has no place for it; [`Error::AlreadyLent`].
+    pub(crate) fn loan(
+        &self,
+        handle: &Handle,
+        region: RegionId,
+        mask: u16,
+        server: Option<ThreadId>,
+    ) -> Result<Option<Loan>, Error> {
+        let access = u32::from(handle.rights & mask);
+        if u32::from(handle.rights) & rights::LEND == 0 || access & rights::READ == 0 {
+            return Err(Error::MissingRight);
+        }
+        let Some(server) = server else { return Ok(None) };
+        let place = self.find_slot(server, Object::Region(region), rights::LENT).ok_or(Error::NoHandleSlot)?;
+        if self.regions[region].lent_to.is_some() {
+            return Err(Error::AlreadyLent);
+        }
+        let writable = access & u32::from(self.handles[server][place].rights) & rights::WRITE != 0;
+        Ok(Some(Loan { region, place, writable }))
+    }
+
+    /// Begins `loan` with the request of `client` that was just received. Returns what tells the server of it.
+    pub(crate) fn begin_loan<M: Machine>(&mut self, machine: &mut M, client: ThreadId, loan: Loan) -> u64 {
+        let State::AwaitingReply { server, slot } = self.threads[client].state else { return 0 };
+        let Loan { region, place, writable } = loan;
+        self.threads[server].slots[usize::from(slot)].loan = Some(region);
+        self.regions[region].lent_to = Some(server);
+        self.set_place(machine, server, region, Place::Lent { writable });
+        machine.registers(client).general[GIVEN] = 0;
+        let generation = self.handles[server][place].generation;
+        machine.registers(server).general[GIVEN] = HandleValue::new(place as u16, generation).0;
+        LENT | if writable { WRITABLE } else { 0 }
+    }
+
+    /// Ends the loan of a reply slot, if it has one; what the server finds at the place is then `after`.
+    pub(crate) fn end_loan<M: Machine>(&mut self, machine: &mut M, server: ThreadId, slot: usize, after: Place) {
+        let Some(region) = self.threads[server].slots[slot].loan.take() else { return };
+        self.regions[region].lent_to = None;
+        self.set_place(machine, server, region, after);
+    }
+
+    #[inline(never)]
+    fn set_place<M: Machine>(&self, machine: &mut M, server: ThreadId, region: RegionId, place: Place) {
+        machine.set_place(server, region, place);
+        let event = if let Place::Lent { .. } = place { Event::Lend } else { Event::TakeBack };
+        self.trace(machine, event, Some(server), u32::from(region.number()), 0);
+    }
+}

@@ -1,0 +1,468 @@
+//! Regions lent with calls, against an oracle: random histories of lending, answering, waiting too long, stopping and
+//! dying.
+//!
+//! The oracle knows which calls are under way and what each has lent, and nothing of reply slots. After each step it is
+//! compared with what the machine was told to put at every place, and with what the kernel says. From the kernel it takes
+//! who waits for whose reply at the moment, which is not what is tested here.
+#![allow(missing_docs)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use fusee_abi::Error;
+use fusee_abi::call::{
+    CARRIES, Call, DEADLINE, FIRST_WORD, GIVEN, HandleValue, KEPT, LENT, NEVER, NUMBER, TOKEN, WRITABLE, rights,
+};
+use fusee_abi::trace::Record;
+use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ThreadId};
+use fusee_kernel_core::limits;
+use fusee_kernel_core::object::State;
+use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, Kernel, Machine, Outcome, Place, Registers, Trap};
+use fusee_manifest::{Manifest, PackOptions};
+use fusee_sched::time::{Instant, Nanoseconds};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+
+const TASKS: usize = 4;
+const SERVERS: usize = 2;
+const CPUS: usize = 3;
+/// Steps of one history.
+const STEPS: usize = 300;
+const US: u64 = 1_000;
+/// The smallest kernel there is has one.
+const REGIONS: usize = if limits::REGIONS < 2 { limits::REGIONS } else { 2 };
+
+/// The first two serve, and `t1` is a client of `t0` as well. Slots: endpoints, then regions, then a victim.
+const HANDLES: [[&str; 5]; TASKS] = [
+    [
+        "endpoint s0: receive",
+        "endpoint s1: call",
+        "region r0: read write lent",
+        "region r1: read lent",
+        "task t3: stop",
+    ],
+    ["endpoint s0: call", "endpoint s1: receive", "region r0: read write lent", "region r1: read write lend", ""],
+    ["endpoint s0: call", "endpoint s1: call", "region r0: read write lend", "region r1: read lend", "task t0: stop"],
+    ["endpoint s0: call", "endpoint s1: call", "region r0: read lend", "region r1: read write", "task t2: stop"],
+];
+
+fn manifest() -> Manifest {
+    let mut text = String::from("[system]\nname = \"loans\"\nboard = \"virt\"\ncpus = 3\nadmission = \"warn\"\n");
+    text += "[clusters.all]\ncpus = [0, 1, 2]\n";
+    for (task, handles) in HANDLES.iter().enumerate() {
+        text += &format!("[tasks.t{task}]\nbinary = \"model/model\"\ncluster = \"all\"\nclass = \"background\"\n");
+        text += &format!("[tasks.t{task}.handles]\n");
+        for (slot, handle) in handles.iter().enumerate() {
+            // Where there is no such region, the slot holds something else.
+            let handle =
+                if handle.is_empty() || (2 + REGIONS..4).contains(&slot) { "notification none: wait" } else { handle };
+            text += &format!("h{slot} = \"{handle}\"\n");
+        }
+    }
+    text += "[endpoints.s0]\nserver = \"t0\"\n[endpoints.s1]\nserver = \"t1\"\n[notifications.none]\n";
+    (0..REGIONS).for_each(|region| text += &format!("[regions.r{region}]\nbytes = \"8KiB\"\n"));
+    Manifest::parse(Path::new("loans.toml"), &text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn may(task: usize, region: usize, right: &str) -> bool {
+    let (_, words) = HANDLES[task][2 + region].split_once(": ").expect("there is a handle in that slot");
+    words.split(' ').any(|word| word == right)
+}
+
+fn slot(slot: usize) -> u64 {
+    HandleValue::new(slot as u16, 1).0
+}
+
+fn thread(task: usize) -> ThreadId {
+    ThreadId::new(task).expect("there are few tasks")
+}
+
+//--- The kernel on a table ---------------------------------------------------------------------------------
+
+/// Registers, a clock that goes on when it is told to, and what is at each place.
+struct Board {
+    now: Instant,
+    registers: Vec<Registers>,
+    places: BTreeMap<(usize, usize), Place>,
+    closed: [bool; TASKS],
+}
+
+impl Machine for Board {
+    const TRACE: bool = false;
+
+    fn now(&mut self) -> Instant {
+        self.now
+    }
+
+    fn registers(&mut self, thread: ThreadId) -> &mut Registers {
+        &mut self.registers[thread.index()]
+    }
+
+    fn map_doorbell(&mut self, _user: EngineUserId) {}
+
+    fn unmap_doorbell(&mut self, _user: EngineUserId) {}
+
+    fn engine_is_idle(&mut self, _user: EngineUserId) -> bool {
+        true
+    }
+
+    fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}
+
+    fn set_place(&mut self, thread: ThreadId, region: RegionId, place: Place) {
+        self.places.insert((thread.index(), region.index()), place);
+    }
+
+    fn has_passed(&mut self, _thread: ThreadId, _fault: &Fault) -> bool {
+        false
+    }
+
+    fn set_interrupt_enabled(&mut self, _interrupt: InterruptId, _enabled: bool) {}
+
+    fn close_space(&mut self, thread: ThreadId) {
+        self.closed[thread.index()] = true;
+    }
+
+    fn trace(&mut self, _record: Record) {}
+
+    fn shutdown(&mut self, _code: u32) {}
+}
+
+impl Board {
+    /// What `task` finds at its place.
+    fn place(&self, task: usize, region: usize) -> Place {
+        let place = self.places.get(&(task, region)).copied().unwrap_or(Place::Empty);
+        if self.closed[task] { Place::Empty } else { place }
+    }
+}
+
+/// Numbers drawn from one number.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        ((self.0 >> 33) as usize) % limit
+    }
+
+    fn one_in(&mut self, count: usize) -> bool {
+        self.below(count) == 0
+    }
+}
+
+//--- The oracle --------------------------------------------------------------------------------------------
+
+/// What a task wants to lend with the call it makes.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    region: usize,
+    mask: u32,
+}
+
+/// A call under way that has lent something.
+#[derive(Clone, Copy, Debug)]
+struct Loan {
+    client: usize,
+    server: usize,
+    region: usize,
+    writable: bool,
+}
+
+/// What happened in some histories.
+type Seen = BTreeSet<String>;
+
+struct World {
+    kernel: Box<Kernel>,
+    board: Board,
+    runs: [Option<ThreadId>; CPUS],
+    timers: [Instant; CPUS],
+    /// Requests that were made and not received yet.
+    offers: [Option<Offer>; TASKS],
+    loans: Vec<Loan>,
+    /// What is left at each place of the last loan there.
+    left: BTreeMap<(usize, usize), Place>,
+    /// Tokens of requests that each server has received.
+    tokens: [Vec<u64>; TASKS],
+    seen: Seen,
+}
+
+impl World {
+    fn new() -> World {
+        let packed = manifest().pack_tables(PackOptions { cpu_stride: 1, managed: None });
+        let mut kernel = Box::new(Kernel::EMPTY);
+        kernel.boot(&packed.unwrap_or_else(|error| panic!("{error}")).system()).expect("the system fits");
+        let registers = vec![Registers::EMPTY; TASKS];
+        let board = Board { now: Instant::ZERO, registers, places: BTreeMap::new(), closed: [false; TASKS] };
+        let mut world = World {
+            kernel,
+            board,
+            runs: [None; CPUS],
+            timers: [Instant::NEVER; CPUS],
+            offers: [None; TASKS],
+            loans: Vec::new(),
+            left: BTreeMap::new(),
+            tokens: Default::default(),
+            seen: Seen::new(),
+        };
+        for cpu in 0..CPUS as u8 {
+            let outcome = world.kernel.enter(&mut world.board, CpuId(cpu), Instant::ZERO);
+            world.apply(CpuId(cpu), outcome);
+        }
+        world
+    }
+
+    fn apply(&mut self, cpu: CpuId, outcome: Outcome) {
+        self.runs[cpu.index()] = outcome.run;
+        if let Some(timer) = outcome.timer {
+            self.timers[cpu.index()] = timer;
+        }
+        for other in outcome.kick.iter() {
+            self.trap(other, Trap::Kick);
+        }
+    }
+
+    fn trap(&mut self, cpu: CpuId, trap: Trap) {
+        if trap == Trap::Syscall
+            && let Some(run) = self.kernel.quick_call(&mut self.board, cpu)
+        {
+            return self.apply(cpu, Outcome { run: Some(run), timer: None, kick: CpuSet::EMPTY });
+        }
+        let at = (trap != Trap::Syscall).then_some(self.board.now);
+        let outcome = self.kernel.trap(&mut self.board, cpu, Entry { trap, at, waited: Nanoseconds::ZERO });
+        self.apply(cpu, outcome);
+    }
+
+    fn state(&self, task: usize) -> State {
+        self.kernel.thread(thread(task)).state
+    }
+
+    fn general(&mut self, task: usize) -> &mut [u64; 31] {
+        &mut self.board.registers[task].general
+    }
+
+    fn see(&mut self, what: &str) {
+        self.seen.insert(what.to_owned());
+    }
+
+    /// One step, with the comparison after each of its traps.
+    fn step(&mut self, number: u64) -> Result<(), String> {
+        let mut draw = Draw(number);
+        self.board.now += Nanoseconds(draw.below(20) as u64 * US);
+        while let Some(cpu) = (0..CPUS).find(|cpu| self.timers[*cpu] <= self.board.now) {
+            self.timers[cpu] = Instant::NEVER;
+            self.trap(CpuId(cpu as u8), Trap::Timer);
+            self.follow()?;
+        }
+        let running: Vec<usize> = (0..CPUS).filter(|cpu| self.runs[*cpu].is_some()).collect();
+        let Some(cpu) = running.get(draw.below(CPUS) % running.len().max(1)).copied() else { return Ok(()) };
+        let Some(task) = self.runs[cpu].map(ThreadId::index) else { return Ok(()) };
+        let call = self.prepare(task, &mut draw);
+        self.general(task)[NUMBER] = call as u64;
+        self.trap(CpuId(cpu as u8), Trap::Syscall);
+        self.follow()?;
+        // The server looks for another request where it could not take one.
+        while std::mem::take(&mut self.board.registers[task].program_counter) != 0 {
+            if self.runs[cpu] != Some(thread(task)) {
+                break;
+            }
+            self.trap(CpuId(cpu as u8), Trap::Syscall);
+            self.follow()?;
+        }
+        Ok(())
+    }
+
+    /// Fills the registers of `task` for a call.
+    fn prepare(&mut self, task: usize, draw: &mut Draw) -> Call {
+        let region = draw.below(REGIONS);
+        let mask = [rights::READ | rights::WRITE, rights::READ, u32::MAX, rights::WRITE][draw.below(8) % 4];
+        let deadline = if draw.one_in(3) { NEVER } else { self.board.now.0 + draw.below(200) as u64 * US };
+        let token = match self.tokens[task].len() {
+            0 => 0,
+            tokens => self.tokens[task].swap_remove(draw.below(tokens)),
+        };
+        // Servers call each other.
+        let endpoint = if task < SERVERS { 1 - task } else { draw.below(SERVERS) };
+        let keeps = draw.one_in(4);
+        let general = self.general(task);
+        general[FIRST_WORD] = task as u64;
+        general[DEADLINE] = deadline;
+        general[TOKEN] = 0;
+        match draw.below(16) {
+            0..=6 if task < SERVERS => {
+                general[0] = slot(task);
+                if keeps {
+                    self.tokens[task].push(token);
+                } else {
+                    general[TOKEN] = token;
+                }
+                Call::ReplyReceive
+            }
+            0..=9 => {
+                general[0] = slot(endpoint);
+                general[GIVEN] = slot(2 + region);
+                general[KEPT] = u64::from(mask);
+                self.offers[task] = Some(Offer { region, mask });
+                Call::CallWith
+            }
+            10 => {
+                general[0] = slot(endpoint);
+                self.offers[task] = None;
+                Call::Call
+            }
+            11 if draw.one_in(40) => {
+                self.general(task)[0] = 0;
+                Call::Exit
+            }
+            12 if draw.one_in(8) => {
+                self.general(task)[0] = slot(4);
+                Call::Stop
+            }
+            _ => Call::Yield,
+        }
+    }
+
+    /// What the calls under way have come to, and whether kernel and machine agree.
+    fn follow(&mut self) -> Result<(), String> {
+        self.end_loans();
+        for client in 0..TASKS {
+            self.follow_offer(client)?;
+        }
+        self.kernel.check()?;
+        for region in 0..REGIONS {
+            let loan = self.loans.iter().find(|loan| loan.region == region);
+            let lent_to = self.kernel.lent_to(RegionId::new(region).expect("there are few regions"));
+            if lent_to.map(ThreadId::index) != loan.map(|loan| loan.server) {
+                return Err(format!("region {region} is lent to {lent_to:?}, not by {loan:?}"));
+            }
+            for server in 0..TASKS {
+                let expected = match loan.filter(|loan| loan.server == server) {
+                    _ if self.state(server) == State::Stopped => Place::Empty,
+                    Some(loan) => Place::Lent { writable: loan.writable },
+                    None => self.left.get(&(server, region)).copied().unwrap_or(Place::Empty),
+                };
+                let found = self.board.place(server, region);
+                if found != expected {
+                    return Err(format!("task {server} finds {found:?} in place of {expected:?} of region {region}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A loan lives as long as its client waits for the reply.
+    fn end_loans(&mut self) {
+        for loan in std::mem::take(&mut self.loans) {
+            let Loan { client, server, region, .. } = loan;
+            if matches!(self.state(client), State::AwaitingReply { server: other, .. } if other == thread(server)) {
+                self.loans.push(loan);
+                continue;
+            }
+            let is_answered = self.state(client) != State::Stopped && self.general(client)[0] == 0;
+            let left = if is_answered { Place::Empty } else { Place::Scratch };
+            self.left.insert((server, region), left);
+            self.see(match (self.state(client), self.state(server)) {
+                (State::Stopped, _) => "ended: the client is dead",
+                (_, State::Stopped) => "ended: the server is dead",
+                _ if is_answered => "ended: answered",
+                _ => "ended: too late",
+            });
+        }
+    }
+
+    /// What became of the request of `client`.
+    fn follow_offer(&mut self, client: usize) -> Result<(), String> {
+        let Some(Offer { region, mask }) = self.offers[client] else { return Ok(()) };
+        let lends = may(client, region, "lend") && may(client, region, "read") && mask & rights::READ != 0;
+        match self.state(client) {
+            State::Calling(_) if !lends => return Err(format!("task {client} may not lend region {region}")),
+            State::Calling(_) => return Ok(self.see("queued")),
+            State::Ready => {
+                let error = Error::from_code(self.general(client)[0]);
+                let is_lent = self.loans.iter().any(|loan| loan.region == region);
+                let is_right = match error {
+                    Some(Error::MissingRight) => !lends,
+                    Some(Error::NoHandleSlot) => !(0..SERVERS).all(|server| may(server, region, "lent")),
+                    Some(Error::AlreadyLent) => is_lent,
+                    Some(Error::TimedOut | Error::WouldDeadlock | Error::PeerDied | Error::BadArgument) => true,
+                    _ => false,
+                };
+                self.see(&format!("refused: {error:?}"));
+                if !is_right {
+                    return Err(format!("task {client} was refused with {error:?}, region {region}, mask {mask:#x}"));
+                }
+            }
+            State::AwaitingReply { server, .. } => self.receive(client, server.index(), Offer { region, mask })?,
+            _ => {}
+        }
+        self.offers[client] = None;
+        Ok(())
+    }
+
+    /// `server` has received the request.
+    fn receive(&mut self, client: usize, server: usize, Offer { region, mask }: Offer) -> Result<(), String> {
+        let is_lent = self.loans.iter().any(|loan| loan.region == region);
+        if is_lent || !may(client, region, "lend") || !may(server, region, "lent") || mask & rights::READ == 0 {
+            return Err(format!("task {client} lent region {region} to task {server}"));
+        }
+        let writable = may(client, region, "write") && may(server, region, "write") && mask & rights::WRITE != 0;
+        self.loans.push(Loan { client, server, region, writable });
+        self.see(if writable { "lent to write" } else { "lent to read" });
+        let general = *self.general(server);
+        let bits = general[1] & (CARRIES | LENT | WRITABLE);
+        let expected = LENT | if writable { WRITABLE } else { 0 };
+        if bits != expected || general[GIVEN] != slot(2 + region) || general[FIRST_WORD] != client as u64 {
+            return Err(format!("task {server} was not told of region {region}: {bits:#x}, {:#x}", general[GIVEN]));
+        }
+        self.tokens[server].push(general[TOKEN]);
+        Ok(())
+    }
+}
+
+fn run(steps: &[u64]) -> Result<Seen, String> {
+    let mut world = World::new();
+    for (number, step) in steps.iter().enumerate() {
+        world.step(*step).map_err(|error| format!("step {number}: {error}"))?;
+    }
+    Ok(world.seen)
+}
+
+fn history() -> impl Strategy<Value = Vec<u64>> {
+    prop::collection::vec(any::<u64>(), STEPS)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn after_every_trap_a_region_is_where_a_call_under_way_has_lent_it(steps in history()) {
+        run(&steps).map_err(TestCaseError::fail)?;
+    }
+}
+
+/// The property is worth what the histories do: among a hundred of them everything happens.
+#[test]
+fn random_histories_lend_refuse_answer_and_die_in_every_way() {
+    let mut runner = TestRunner::deterministic();
+    let mut seen = Seen::new();
+    for _ in 0..100 {
+        let steps = history().new_tree(&mut runner).expect("a history").current();
+        seen.extend(run(&steps).unwrap_or_else(|error| panic!("{error}")));
+    }
+    let mut wanted = vec![
+        "ended: answered",
+        "ended: the client is dead",
+        "ended: the server is dead",
+        "ended: too late",
+        "lent to read",
+        "lent to write",
+        "queued",
+        "refused: Some(AlreadyLent)",
+        "refused: Some(MissingRight)",
+        "refused: Some(TimedOut)",
+    ];
+    if REGIONS > 1 {
+        wanted.push("refused: Some(NoHandleSlot)");
+    }
+    wanted.retain(|what| !seen.contains(*what));
+    assert_eq!(wanted, Vec::<&str>::new(), "{seen:#?}");
+}

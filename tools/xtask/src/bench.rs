@@ -186,6 +186,13 @@ impl Measured {
 
     fn problems(&self) -> Result<Vec<String>> {
         let mut problems = compare(self)?;
+        for (number, (name, Row(_, [must, ..]))) in rows::NAMES.iter().zip(&ROWS).enumerate() {
+            match self.median(number) {
+                Some(median) if median <= u64::from(*must) => {}
+                Some(median) => problems.push(format!("{name}: {median} instructions, which must be {must} at most")),
+                None => problems.push(format!("{name}: not measured")),
+            }
+        }
         problems.extend(self.crowd.problems());
         Ok(problems)
     }

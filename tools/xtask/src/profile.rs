@@ -31,6 +31,9 @@ pub struct ProfileArguments {
     /// Count by source lines, too, and show all of them.
     #[arg(long)]
     lines: bool,
+    /// Only the table of all rows.
+    #[arg(long, conflicts_with = "lines")]
+    summary: bool,
 }
 
 const PACKAGE: &str = "fusee-profiler";
@@ -64,7 +67,7 @@ pub fn profile(arguments: &ProfileArguments, install: bool) -> Result<bool> {
         let explained = windows.explain(row, samples).and_then(|path| path.by_function(&symbols, arguments.lines));
         profiles.push((name, explained.with_context(|| name.to_owned())?));
     }
-    for (name, functions) in &profiles {
+    for (name, functions) in profiles.iter().filter(|_| !arguments.summary) {
         println!("{name}\n{}", function_table(functions, if arguments.lines { i64::MAX } else { SHARE }));
     }
     println!("{}", purpose_table(&profiles));

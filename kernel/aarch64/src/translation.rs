@@ -286,7 +286,7 @@ impl Space {
         while done < bytes {
             let at = address + done;
             let to = if how == How::Scratch { physical } else { physical + done };
-            let block = !access.is_task() && (at | to) % BLOCK == 0 && bytes - done >= BLOCK;
+            let block = !access.is_task() && (at | to).is_multiple_of(BLOCK) && bytes - done >= BLOCK;
             let second = self.descend(pool, self.root.slot(at, 1))?;
             let (slot, leaf, step) = if block {
                 (second.slot(at, 2), to | attributes, BLOCK)

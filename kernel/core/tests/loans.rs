@@ -375,7 +375,10 @@ impl World {
         let lends = may(client, region, "lend") && may(client, region, "read") && mask & rights::READ != 0;
         match self.state(client) {
             State::Calling(_) if !lends => return Err(format!("task {client} may not lend region {region}")),
-            State::Calling(_) => return Ok(self.see("queued")),
+            State::Calling(_) => {
+                self.see("queued");
+                return Ok(());
+            }
             State::Ready => {
                 let error = Error::from_code(self.general(client)[0]);
                 let is_lent = self.loans.iter().any(|loan| loan.region == region);

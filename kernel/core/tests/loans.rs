@@ -222,8 +222,9 @@ impl World {
     }
 
     fn trap(&mut self, cpu: CpuId, trap: Trap) {
+        let (kernel, board) = (&mut self.kernel, &mut self.board);
         if trap == Trap::Syscall
-            && let Some(run) = self.kernel.quick_call(&mut self.board, cpu)
+            && let Some(run) = kernel.quick_call(board, cpu).or_else(|| kernel.quick_call_until(board, cpu))
         {
             return self.apply(cpu, Outcome { run: Some(run), timer: None, kick: CpuSet::EMPTY });
         }
@@ -375,7 +376,10 @@ impl World {
         let lends = may(client, region, "lend") && may(client, region, "read") && mask & rights::READ != 0;
         match self.state(client) {
             State::Calling(_) if !lends => return Err(format!("task {client} may not lend region {region}")),
-            State::Calling(_) => return Ok(self.see("queued")),
+            State::Calling(_) => {
+                self.see("queued");
+                return Ok(());
+            }
             State::Ready => {
                 let error = Error::from_code(self.general(client)[0]);
                 let is_lent = self.loans.iter().any(|loan| loan.region == region);

@@ -9,7 +9,7 @@ use fusee_abi::trace::Record;
 use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ReservationId, ThreadId};
 use fusee_kernel_core::limits::{CPUS, INTERRUPTS, THREADS};
 use fusee_kernel_core::object::{self, Payer};
-use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, Kernel, Machine, Outcome, Place, Registers, Trap};
+use fusee_kernel_core::{CpuId, CpuSet, Entry, Kernel, Machine, Outcome, Place, Registers, Trap};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use super::{Step, System, TICK};
@@ -547,7 +547,7 @@ impl Machine for Board {
 
     fn set_place(&mut self, _thread: ThreadId, _region: RegionId, _place: Place) {}
 
-    fn has_passed(&mut self, _thread: ThreadId, _fault: &Fault) -> bool {
+    fn has_passed(&mut self, _thread: ThreadId, _fault: &fusee_kernel_core::Fault) -> bool {
         false
     }
 

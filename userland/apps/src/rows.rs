@@ -116,6 +116,8 @@ pub mod role {
     pub const FLOATING: u64 = 11;
     /// Receives what is sent, above the client.
     pub const INBOX: u64 = 12;
+    /// Waits for signals, above the client, and leaves behind when it did.
+    pub const PATIENT: u64 = 13;
 }
 
 /// First word of a request that comes from a peer, not from the client.

@@ -5,7 +5,7 @@
 //! trap, is subtracted. All samples are logged at the end, so that logging disturbs none.
 //!
 //! Handles: endpoints "server", "keeper", "front", "busy", "later" and "floating" (call) and "inbox" (send); notifications
-//! "event" and "go" (signal) and "lent" (signal, grant); regions "samples" (shared with the peers), "clock" (a PL031),
+//! "event", "again" and "go" (signal) and "lent" (signal, grant); regions "samples" (shared with the peers), "clock" (a PL031),
 //! "page" (one page, with the right to map) and "loan" (read, write, lend); tasks "victim1" ... (release_job, stop) and
 //! "doomed1" ... (stop); "system" (shutdown).
 //!
@@ -160,10 +160,10 @@ fn send(environment: &Environment) -> Samples {
     less(raw, calls(|| untrapped_call([0; 6]).0))
 }
 
-/// The waiter, woken by a signal, waits again at once.
+/// The patient one, woken by a signal, waits again at once.
 #[inline(never)]
 fn wait(environment: &Environment) -> Samples {
-    let event = environment.expect::<Notification>("event");
+    let event = environment.expect::<Notification>("again");
     let samples = environment.expect::<Region>("samples").shared();
     let raw = samples_of(|| {
         let result = event.signal(rows::SIGNALLED);

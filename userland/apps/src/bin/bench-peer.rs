@@ -14,6 +14,7 @@
 //! | 9, deferring | endpoint "later" (receive), region "samples"                                        |
 //! | 10, deferred | endpoint "later" (call), region "samples"                                           |
 //! | 11, floating | endpoint "floating" (receive)                                                       |
+//! | 13, patient | notification "again" (wait), region "samples"                                        |
 //! | 12, inbox   | endpoint "inbox" (receive), region "samples"                                         |
 //!
 //! A peer reads the counter first thing when it runs and leaves what it read for the client.
@@ -64,6 +65,7 @@ fn main() {
                 words
             })
         }
+        role::PATIENT => wait_again(&environment),
         role::INBOX => take_what_is_sent(&environment),
         role::HURRIED => call_in_a_hurry(&environment),
         role::DEFERRING => defer(&environment),
@@ -87,7 +89,15 @@ fn wait(environment: &Environment) {
             line.acknowledge().expect("the waiter may acknowledge");
         }
         samples.write_u64(STAMP, stamp);
+    }
+}
+
+fn wait_again(environment: &Environment) {
+    let again = environment.expect::<Notification>("again");
+    let samples = environment.expect::<Region>("samples").shared();
+    loop {
         samples.write_u64(SINCE, counter());
+        again.wait(Instant::NEVER).expect("the patient one may wait");
     }
 }
 

@@ -9,10 +9,10 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use fusee_kernel_core::limits::LONGEST_PATH;
 use fusee_manifest::Profile;
-use object::{Object, ObjectSection};
 
 use crate::build::Kernel;
 use crate::crowd::Costs;
+use crate::structure;
 use crate::system::{self, Image, Workspace};
 use crate::{report, toolchain};
 
@@ -40,9 +40,6 @@ const OVERHEADS: &str = "tests/bench/overheads.toml";
 const FIGURES: &str = "tests/bench/figures.toml";
 /// Percent by which a path may be longer than recorded.
 const TOLERANCE: i64 = 2;
-/// Bytes of code and constants that the kernel may have, and of data.
-const CODE_MAX: u64 = 96 << 10;
-const DATA_MAX: u64 = 4 << 10;
 
 /// The rows as the bench task numbers and names them.
 #[path = "../../../userland/apps/src/rows.rs"]
@@ -83,7 +80,7 @@ struct Measured {
     /// Samples of each row, sorted.
     samples: BTreeMap<usize, Vec<u64>>,
     /// Bytes of the kernel's code and constants, and of its data.
-    size: (u64, u64),
+    size: structure::Sizes,
     /// What scheduling costs among many tasks.
     crowd: Costs,
     /// What the figures depend on: compiler and emulator.
@@ -118,13 +115,14 @@ pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
     }
     println!("{table}");
     println!("{}", measured.crowd.table());
-    let (code, data) = measured.size;
+    let structure::Sizes { text, data, frame, thread } = measured.size;
     println!(
-        "kernel: {:.1} KiB of code and constants (must 96, aim 64, stretch 48), {data} B of data",
-        kibibytes(code)
+        "kernel: {:.1} KiB of code and constants (must 96, aim 64, stretch 48), {data} B of data; largest stack frame \
+         {frame} B, a thread {thread} B",
+        kibibytes(text)
     );
     println!("{}, profile det, no trace", measured.column);
-    good &= code <= CODE_MAX && data <= DATA_MAX;
+    good &= structure::too_large(measured.size).is_empty();
     if arguments.bless {
         bless(&measured)?;
         return Ok(good);
@@ -152,7 +150,7 @@ fn measure(arguments: &BenchArguments, install: bool) -> Result<Measured> {
     let rustc = workspace.toolchain.version().unwrap_or_default();
     let column = format!("rustc {}.{}, QEMU {}.{}", rustc.0, rustc.1, qemu.0, qemu.1);
     let crowd = Costs::measure(&workspace)?;
-    Ok(Measured { samples, crowd, size: size_of_kernel(&image.programs.kernel)?, column, root: workspace.root })
+    Ok(Measured { samples, crowd, size: structure::sizes(&image.programs.kernel)?, column, root: workspace.root })
 }
 
 /// Runs the bench system with further arguments for QEMU: the samples of each row, as they were logged.
@@ -201,13 +199,6 @@ impl Measured {
         let values = self.samples.get(&row)?;
         values.get(values.len() / 2).copied()
     }
-}
-
-fn size_of_kernel(kernel: &Path) -> Result<(u64, u64)> {
-    let elf = std::fs::read(kernel).with_context(|| kernel.display().to_string())?;
-    let file = object::File::parse(&*elf)?;
-    let size = |name: &str| file.section_by_name(name).map_or(0, |section| section.size());
-    Ok((size(".text") + size(".rodata"), size(".data")))
 }
 
 fn kibibytes(bytes: u64) -> f64 {

@@ -24,6 +24,10 @@ const UNSAFE: [&str; 8] = [
 
 /// Bytes of .data the kernel may have: everything else is zero at boot.
 const DATA: u64 = 4 << 10;
+/// Bytes of a stack frame, at most.
+const FRAME: u64 = 1 << 10;
+/// Bytes of a thread object, at most.
+const THREAD: u64 = 1 << 10;
 /// Bytes of text and read-only data the kernel may have.
 const TEXT: u64 = 96 << 10;
 
@@ -65,6 +69,10 @@ pub struct Sizes {
     pub text: u64,
     /// Initialised data.
     pub data: u64,
+    /// The largest stack frame of a function.
+    pub frame: u64,
+    /// What the kernel knows of a thread, registers aside.
+    pub thread: u64,
 }
 
 /// Reads the sizes of the kernel's ELF file.
@@ -72,13 +80,37 @@ pub fn sizes(kernel: &Path) -> Result<Sizes> {
     let bytes = std::fs::read(kernel).with_context(|| kernel.display().to_string())?;
     let file = object::File::parse(&*bytes)?;
     let size = |name: &str| file.section_by_name(name).map_or(0, |section| section.size());
-    Ok(Sizes { text: size(".text") + size(".rodata"), data: size(".data") })
+    let code = file.section_by_name(".text").context("a kernel without code")?.data()?.to_vec();
+    let instructions = code.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+    Ok(Sizes {
+        text: size(".text") + size(".rodata"),
+        data: size(".data"),
+        frame: instructions.filter_map(frame).max().unwrap_or(0),
+        thread: size_of::<fusee_kernel_core::object::Thread>() as u64,
+    })
+}
+
+/// The bytes that this instruction takes from the stack: `sub sp, sp, #n` or `stp a, b, [sp, #-n]!`.
+fn frame(instruction: u32) -> Option<u64> {
+    if instruction & 0xff80_03ff == 0xd100_03ff {
+        let shift = if instruction & 1 << 22 == 0 { 0 } else { 12 };
+        return Some(u64::from(instruction >> 10 & 0xfff) << shift);
+    }
+    // Seven bits, negative, in units of eight bytes.
+    let taken = instruction & 0xffc0_03e0 == 0xa980_03e0 && instruction & 1 << 21 != 0;
+    taken.then(|| u64::from(0x80 - (instruction >> 15 & 0x7f)) * 8)
 }
 
 /// Which of the kernel's sizes are too large.
 pub fn too_large(sizes: Sizes) -> Vec<String> {
     let mut problems = Vec::new();
-    for (what, size, limit) in [("text and read-only data", sizes.text, TEXT), (".data", sizes.data, DATA)] {
+    let limits = [
+        ("text and read-only data", sizes.text, TEXT),
+        (".data", sizes.data, DATA),
+        ("largest stack frame", sizes.frame, FRAME),
+        ("thread", sizes.thread, THREAD),
+    ];
+    for (what, size, limit) in limits {
         if size > limit {
             problems.push(format!("the kernel's {what}: {size} bytes, more than {limit}"));
         }
@@ -106,7 +138,14 @@ mod tests {
 
     #[test]
     fn a_kernel_that_grew_too_large_is_named() {
-        assert!(too_large(Sizes { text: TEXT, data: DATA }).is_empty());
-        assert_eq!(too_large(Sizes { text: TEXT + 1, data: 0 }).len(), 1);
+        assert!(too_large(Sizes { text: TEXT, data: DATA, frame: FRAME, thread: THREAD }).is_empty());
+        assert_eq!(too_large(Sizes { text: TEXT + 1, ..Sizes::default() }).len(), 1);
+    }
+
+    #[test]
+    fn frames_are_what_instructions_take_from_the_stack() {
+        // sub sp, sp, #432; stp x29, x30, [sp, #-96]!; add sp, sp, #432; stp x29, x30, [sp, #96]
+        let taken = [0xd106_c3ff, 0xa9ba_7bfd, 0x9106_c3ff, 0xa906_7bfd].map(frame);
+        assert_eq!(taken, [Some(432), Some(96), None, None]);
     }
 }

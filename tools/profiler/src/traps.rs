@@ -22,6 +22,8 @@ pub enum Place {
     Of(usize),
     /// Not counted: the core waits for another.
     Aside,
+    /// No trap goes on after it: that one is forgotten.
+    Last,
 }
 
 /// The kernel's special addresses.
@@ -33,8 +35,8 @@ pub struct Places {
 }
 
 impl Places {
-    /// Reads them from lines: `vector ADDRESS CLASS`, `of ADDRESS CLASS`, `aside ADDRESS`, `waking CLASS`. Addresses are
-    /// hexadecimal, others are passed over.
+    /// Reads them from lines: `vector ADDRESS CLASS`, `of ADDRESS CLASS`, `aside ADDRESS`, `last ADDRESS`, `waking CLASS`.
+    /// Addresses are hexadecimal; other lines are passed over.
     ///
     /// # Errors
     /// A number that is none.
@@ -45,6 +47,7 @@ impl Places {
                 ["vector", address, class] => (address, Place::Vector(class.parse()?)),
                 ["of", address, class] => (address, Place::Of(class.parse()?)),
                 ["aside", address] => (address, Place::Aside),
+                ["last", address] => (address, Place::Last),
                 ["waking", class] => {
                     places.waking = class.parse()?;
                     continue;
@@ -103,6 +106,7 @@ impl Traps {
         let begin = |presumed| Some(Trap { presumed, class: None, executed: Vec::new() });
         match place {
             Some(Place::Aside) => return,
+            Some(Place::Last) => self.cores[core] = None,
             Some(Place::Vector(class)) => self.cores[core] = begin(class),
             Some(Place::Of(class)) => {
                 if let Some(trap) = &mut self.cores[core] {
@@ -154,7 +158,7 @@ impl Traps {
 mod tests {
     use super::*;
 
-    const PLACES: &str = "vector 400 1\nvector 480 2\nof 1000 5\nof 2000 6\naside 3000\nwaking 2\n";
+    const PLACES: &str = "vector 400 1\nvector 480 2\nof 1000 5\nof 2000 6\naside 3000\nlast 5000\nwaking 2\n";
 
     /// Addresses as they are executed by the first core; 0 is an `eret`, 4 a `wfi`.
     fn after(executed: &[u64]) -> String {
@@ -187,6 +191,7 @@ mod tests {
     #[test]
     fn waiting_is_not_counted_and_what_is_no_trap_neither() {
         assert_eq!(after(&[0x1000, 0x404, 0, 0x480, 0x3000, 0x3000, 0]), "class 2 1 2\n0 1\n480 1\n");
+        assert_eq!(after(&[0x400, 0x5000, 0x404, 0]), "");
     }
 
     #[test]

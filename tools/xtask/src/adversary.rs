@@ -5,11 +5,7 @@
 
 use std::fmt::Write;
 
-use fusee_kernel_core::limits::{CHAIN_MAX, HANDLES, THREADS};
-
-/// Callers of one endpoint, and users of one engine, in the larger systems.
-const CALLERS: usize = 64;
-const USERS: usize = 64;
+use fusee_kernel_core::limits::{CALLERS, CHAIN_MAX, HANDLES, THREADS, USERS_PER_ENGINE};
 
 /// Systems of one kind.
 pub struct Family {
@@ -28,7 +24,12 @@ pub const FAMILIES: [Family; 6] = [
     Family { name: "callers of an endpoint", limit: CALLERS, sizes: [CALLERS / 2, CALLERS], manifest: callers },
     Family { name: "callers of the dead", limit: CALLERS, sizes: [CALLERS / 2, CALLERS], manifest: mourners },
     Family { name: "servers in a chain", limit: CHAIN_MAX, sizes: [CHAIN_MAX / 2, CHAIN_MAX], manifest: chain },
-    Family { name: "users of an engine", limit: USERS, sizes: [USERS / 2, USERS], manifest: lockers },
+    Family {
+        name: "users of an engine",
+        limit: USERS_PER_ENGINE,
+        sizes: [USERS_PER_ENGINE / 2, USERS_PER_ENGINE],
+        manifest: lockers,
+    },
     Family { name: "tasks", limit: THREADS, sizes: [200, 400], manifest: tasks },
     Family { name: "handles of a task", limit: HANDLES, sizes: [HANDLES / 2, HANDLES], manifest: handles },
 ];
@@ -139,9 +140,9 @@ fn chain(count: usize) -> String {
             format!("cluster = \"{cluster}\"\n{}", if number % 2 == 1 { modest(number) } else { String::new() });
         draft.task(&format!("server{number}"), 2, &timing, &grid(work), &handles);
         draft.endpoint(&format!("door{number}"), &format!("server{number}"));
-        for client in 0..6 {
+        for client in 0..12 {
             let cluster = ["left", "right"][client % 2];
-            let timing = format!("cluster = \"{cluster}\"\n{}", modest(6 * number + client + 1));
+            let timing = format!("cluster = \"{cluster}\"\n{}", modest(12 * number + client + 1));
             let handles = format!("server = \"endpoint door{number}: call\"");
             draft.task(&format!("client{number}_{client}"), 1, &timing, &grid(0), &handles);
         }
@@ -167,7 +168,7 @@ fn tasks(count: usize) -> String {
     for number in 0..count - 1 {
         let name = format!("task{number}");
         let deadline = 40_000 - 50 * number;
-        let timing = format!("period = \"40ms\"\ndeadline = \"{deadline}us\"\nbudget = \"30us\"");
+        let timing = format!("period = \"40ms\"\ndeadline = \"{deadline}us\"\nbudget = \"40us\"");
         match number % 4 {
             0 => draft.task(&name, 3, &timing, &grid(0), ""),
             1 | 2 if number < 200 => {
@@ -178,7 +179,7 @@ fn tasks(count: usize) -> String {
                 );
                 draft.task(&name, 8, &timing, &grid(0), &handles);
             }
-            _ => draft.task(&name, 4, &timing.replace("budget = \"30us\"", "budget = \"25us\""), &grid(0), ""),
+            _ => draft.task(&name, 9, &timing, &grid(5_000), ""),
         }
     }
     draft.text

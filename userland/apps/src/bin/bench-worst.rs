@@ -11,6 +11,7 @@
 //! | 6, giver    | endpoint "server" (call); notification "event" (signal, grant)                                  |
 //! | 7, mute     | endpoint "serves" (receive); takes as many requests as it can owe replies                       |
 //! | 8, talker   | notifications "event" (wait) and "other" (signal)                                               |
+//! | 9, worker   |                                                                                                 |
 //!
 //! Parameters: "role"; "number", another for each task; "grid": calls that wait do so for ever, or until a multiple of so
 //! many nanoseconds; "work": nanoseconds that a request or a hold takes; "jobs" of the director, after which it ends the
@@ -50,6 +51,10 @@ fn main() {
         6 => give(&environment),
         7 => keep_silent(&environment),
         8 => talk(&environment, patience),
+        9 => loop {
+            burn(patience.work);
+            let _ = next_job();
+        },
         unknown => panic!("there is no role {unknown}"),
     }
 }

@@ -173,7 +173,7 @@ fn tasks(count: usize) -> String {
             0 => draft.task(&name, 3, &timing, &grid(0), ""),
             1 | 2 if number < 200 => {
                 let partner = if number % 4 == 1 { number + 1 } else { number - 1 };
-                let _ = write!(draft.text, "[notifications.event{number}]\n");
+                let _ = writeln!(draft.text, "[notifications.event{number}]");
                 let handles = format!(
                     "event = \"notification event{number}: wait\"\nother = \"notification event{partner}: signal\""
                 );

@@ -13,6 +13,7 @@ use crate::id::{
 };
 use crate::limits::{
     CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, HANDLES, INTERRUPTS, NOTIFICATIONS, REGIONS, THREADS,
+    USERS_PER_ENGINE,
 };
 use crate::object::{Object, Overrun, Release, State};
 
@@ -170,6 +171,8 @@ impl Kernel {
         }
         for (index, record) in system.engine_users().iter().enumerate() {
             let id = refer!(EngineUserId, index, ENGINE_USERS, "engine user");
+            let others = system.engine_users().iter().filter(|other| other.engine == record.engine);
+            within(others.count(), USERS_PER_ENGINE, "users of an engine")?;
             self.engine_users[id].engine = Some(refer!(EngineId, record.engine, self.counts.engines, "engine user"));
             self.engine_users[id].thread = Some(refer!(ThreadId, record.task, self.counts.threads, "engine user"));
         }

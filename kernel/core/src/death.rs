@@ -14,7 +14,7 @@
 //!    waiters for a notification that it would have signalled go on, with `PeerDied`. Then those who wait for an engine
 //!    that drains and whose driver it was: see below.
 //!
-//! A trap takes [`EVENTS_PER_TRAP`] steps. If more are left, the dead thread is queued with the timeouts of its cluster, as
+//! The trap takes [`TOLD_AT_DEATH`] steps. If more are left, the dead thread is queued with the timeouts of its cluster, as
 //! due now: the timekeeper goes on, behind all that was due before, and as many events a trap as ever.
 //!
 //! # Invariants
@@ -44,7 +44,7 @@ use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
 use fusee_sched::time::Instant;
 
 use crate::id::{ClusterId, EngineUserId, ReservationId, ThreadId};
-use crate::limits::{ENDPOINTS, ENGINE_USERS, EVENTS_PER_TRAP, NOTIFICATIONS, REPLY_SLOTS, THREADS};
+use crate::limits::{ENDPOINTS, ENGINE_USERS, NOTIFICATIONS, REPLY_SLOTS, THREADS, TOLD_AT_DEATH};
 use crate::machine::Place;
 use crate::object::{Object, Release, State};
 use crate::{Fault, Kernel, Machine};
@@ -121,7 +121,7 @@ impl Kernel {
             self.plan_event(reservation);
         }
         machine.close_space(thread);
-        for _ in 0..EVENTS_PER_TRAP {
+        for _ in 0..TOLD_AT_DEATH {
             if !self.die(machine, thread) {
                 return;
             }

@@ -16,7 +16,7 @@ use fusee_sched::key::Key;
 use fusee_sched::time::Instant;
 
 use crate::id::{EngineId, EngineUserId, InterruptId, ThreadId};
-use crate::limits::ENGINE_USERS;
+use crate::limits::USERS_PER_ENGINE;
 use crate::object::{Object, State};
 use crate::{Kernel, Machine};
 
@@ -178,7 +178,7 @@ impl Kernel {
     pub(crate) fn move_waiters<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
         let target = self.engine_donee(engine);
         let mut left = None;
-        for index in 0..ENGINE_USERS {
+        for index in 0..USERS_PER_ENGINE {
             let Some(waiter) = self.engines[engine].lock.waiters().get(index).copied() else { break };
             let Some(thread) = user_of(waiter).and_then(|user| self.engine_users[user].thread) else { continue };
             let before = self.remove_donor(thread);

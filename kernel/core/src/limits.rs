@@ -10,12 +10,16 @@ mod set {
     pub const THREADS: usize = 512;
     /// Endpoints.
     pub const ENDPOINTS: usize = 128;
+    /// Callers that queue at an endpoint: the server takes the earliest, and looks at each of them.
+    pub const CALLERS: usize = 64;
     /// Notifications.
     pub const NOTIFICATIONS: usize = 256;
     /// Engines.
     pub const ENGINES: usize = 32;
     /// Uses of engines by tasks.
     pub const ENGINE_USERS: usize = 128;
+    /// Uses of one engine: its next holder inherits from all who wait.
+    pub const USERS_PER_ENGINE: usize = 32;
     /// Interrupts.
     pub const INTERRUPTS: usize = 64;
     /// Regions.
@@ -24,8 +28,10 @@ mod set {
     pub const HANDLES: usize = 32;
     /// Handles that are copied from.
     pub const DERIVATIONS: usize = 256;
-    /// Timer events handled in one trap, and those told of a death; the rest waits for the next, which follows at once.
-    pub const EVENTS_PER_TRAP: usize = 4;
+    /// Timer events handled in one trap; the rest waits for the next, which follows at once.
+    pub const EVENTS_PER_TRAP: usize = 2;
+    /// Those told of a death in the trap that it is; the rest are timer events.
+    pub const TOLD_AT_DEATH: usize = 4;
 }
 
 #[cfg(feature = "small")]
@@ -35,21 +41,24 @@ mod set {
     pub const CLUSTERS: usize = 2;
     pub const THREADS: usize = 4;
     pub const ENDPOINTS: usize = 2;
+    pub const CALLERS: usize = 4;
     pub const NOTIFICATIONS: usize = 4;
     pub const ENGINES: usize = 2;
     pub const ENGINE_USERS: usize = 4;
+    pub const USERS_PER_ENGINE: usize = 4;
     pub const INTERRUPTS: usize = 2;
     pub const REGIONS: usize = 1;
     pub const HANDLES: usize = 6;
     pub const DERIVATIONS: usize = 4;
     pub const EVENTS_PER_TRAP: usize = 1;
+    pub const TOLD_AT_DEATH: usize = 1;
 }
 
 pub use set::*;
 
-/// The longest path through the kernel, in instructions: a trap that serves as many timer events as it may, or that ends
-/// a task and tells as many others. Never less than what `cargo xtask bench` sees in a system of 400 tasks.
-pub const LONGEST_PATH: u64 = 6_000;
+/// The longest path through the kernel, in instructions. No trap that `cargo xtask worst` finds is longer, in systems in which
+/// each queue and each chain is as long as it may be.
+pub const LONGEST_PATH: u64 = 10_000;
 /// The least budget of a reservation, in nanoseconds: a job that overshoots it by a whole path has had most of its
 /// time for itself. The factor is the design's, and an instruction is taken for a nanosecond.
 pub const BUDGET_MIN: u64 = 4 * LONGEST_PATH;

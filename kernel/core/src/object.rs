@@ -16,7 +16,7 @@ use crate::derivation::Origin;
 use crate::id::{
     ClusterId, DerivationId, EndpointId, EngineUserId, InterruptId, NotificationId, RegionId, ReservationId, ThreadId,
 };
-use crate::limits::{CPUS, ENGINE_USERS, HANDLES, REPLY_SLOTS, THREADS};
+use crate::limits::{CALLERS, CPUS, HANDLES, REPLY_SLOTS, THREADS, USERS_PER_ENGINE};
 
 //--- Threads -----------------------------------------------------------------------------------------------
 
@@ -394,7 +394,7 @@ pub struct Endpoint {
     /// Who serves it.
     pub server: Option<ThreadId>,
     /// Callers whose request was not received yet, by arrival.
-    pub callers: Vec<ThreadId, THREADS>,
+    pub callers: Vec<ThreadId, CALLERS>,
     /// The next endpoint of the same server.
     pub next: Option<EndpointId>,
 }
@@ -456,7 +456,7 @@ impl Region {
 #[derive(Clone, Debug)]
 pub struct Engine {
     /// Its lock; users are indices of [`EngineUserId`].
-    pub lock: EngineLock<ENGINE_USERS>,
+    pub lock: EngineLock<USERS_PER_ENGINE>,
     /// The interrupt whose top half probes it.
     pub interrupt: Option<InterruptId>,
     /// The driver: who answers that interrupt; waiters donate to it while the lock drains.

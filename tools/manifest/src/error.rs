@@ -79,6 +79,8 @@ pub enum Reason {
     NotPages { what: &'static str, of: String },
     /// More objects of a kind than the kernel holds.
     TooMany { what: &'static str, limit: usize },
+    /// More tasks at one object than its queue has places for.
+    Crowded { kind: &'static str, name: String, what: &'static str, limit: usize },
     /// A CPU the system does not have.
     NoSuchCpu { cpu: u32, cpus: u32 },
     /// A CPU is in two clusters.
@@ -185,6 +187,7 @@ impl fmt::Display for Reason {
             Self::OutOfRange { what, of, from, to } => write!(f, "{what} of `{of}` is not from {from} to {to}"),
             Self::NotPages { what, of } => write!(f, "{what} of `{of}` is not a whole number of 4 KiB pages"),
             Self::TooMany { what, limit } => write!(f, "more than {limit} {what}"),
+            Self::Crowded { kind, name, what, limit } => write!(f, "{kind} `{name}` has more than {limit} {what}"),
             Self::NoSuchCpu { cpu, cpus } => write!(f, "there is no CPU {cpu}: the system has {cpus}"),
             Self::CpuInTwoClusters { cpu, first, second } => {
                 write!(f, "CPU {cpu} is in two clusters, `{first}` and `{second}`")

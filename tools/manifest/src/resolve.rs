@@ -3,7 +3,7 @@
 //! The result needs no binaries: the simulator boots from it, `pack.rs` adds the programs. All indices
 //! follow the order of the file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use fusee_abi::call::{HandleValue, rights};
@@ -832,7 +832,19 @@ impl Resolver<'_> {
                     };
                     return Err((place, reason));
                 }
-                self.give(task, slot, entry, kind::ENDPOINT, endpoint, set)
+                self.give(task, slot, entry, kind::ENDPOINT, endpoint, set)?;
+                let may_call = |handle: &&image::Handle| {
+                    let is_it = handle.kind == kind::ENDPOINT && handle.object as usize == endpoint;
+                    is_it && handle.rights & (rights::CALL | rights::SEND) != 0
+                };
+                let callers: BTreeSet<u32> =
+                    self.out.handles.iter().filter(may_call).map(|handle| handle.task).collect();
+                let limit = limits::CALLERS;
+                if callers.len() > limit {
+                    let name = self.out.endpoints[endpoint].0.clone();
+                    return Err((place, Reason::Crowded { kind: "endpoint", name, what: "callers", limit }));
+                }
+                Ok(())
             }
             "notification" => {
                 let set = rights_of("notification", &[("signal", rights::SIGNAL), ("wait", rights::WAIT), GRANT])?;
@@ -1017,6 +1029,11 @@ impl Resolver<'_> {
             return Err((place.clone(), Reason::TooMany { what: "uses of engines", limit }));
         }
         let same = |user: &&image::EngineUser| user.engine as usize == engine;
+        let limit = limits::USERS_PER_ENGINE;
+        if self.out.engine_users.iter().filter(same).count() >= limit {
+            let name = self.out.engines[engine].0.clone();
+            return Err((place.clone(), Reason::Crowded { kind: "engine", name, what: "users", limit }));
+        }
         if let Some(other) = self.out.engine_users.iter().find(same) {
             let other = &self.out.tasks[other.task as usize];
             if other.cluster != self.out.tasks[task].cluster {

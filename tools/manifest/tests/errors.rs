@@ -226,6 +226,34 @@ fn what_is_lent_can_be_read_and_is_nothing_else() {
 }
 
 #[test]
+fn as_many_tasks_may_call_as_can_queue() {
+    let text = |callers| {
+        format!(
+            "[system]\nname = \"queue\"\nboard = \"virt\"\ncpus = 1\n[endpoints.door]\nserver = \"server\"\n\
+             [tasks.server]\nbinary = \"apps/hello\"\n[tasks.server.handles]\ndoor = \"endpoint door: receive\"\n\
+             [tasks.caller]\ncopies = {callers}\nbinary = \"apps/hello\"\nclass = \"background\"\n\
+             handles = {{ door = \"endpoint door: call\", again = \"endpoint door: send\" }}\n"
+        )
+    };
+    assert!(Manifest::parse(Path::new("m.toml"), &text(64)).is_ok());
+    let error = Manifest::parse(Path::new("m.toml"), &text(65)).unwrap_err().to_string();
+    assert_eq!(error, "m.toml:15: endpoint `door` has more than 64 callers");
+}
+
+#[test]
+fn an_engine_has_no_more_users_than_can_wait() {
+    let text = |users| {
+        format!(
+            "[system]\nname = \"lock\"\nboard = \"virt\"\ncpus = 1\n[engines.lock]\n[tasks.user]\ncopies = {users}\n\
+             binary = \"apps/hello\"\nclass = \"background\"\nhandles = {{ lock = \"engine lock: acquire\" }}\n"
+        )
+    };
+    assert!(Manifest::parse(Path::new("m.toml"), &text(32)).is_ok());
+    let error = Manifest::parse(Path::new("m.toml"), &text(33)).unwrap_err().to_string();
+    assert_eq!(error, "m.toml:10: engine `lock` has more than 32 users");
+}
+
+#[test]
 fn clusters_divide_the_cpus() {
     refused("cpus = [1]", "cpus = [0, 1]", "m.toml:11: CPU 0 is in two clusters, `left` and `right`");
     refused("cpus = [1]", "cpus = [2]", "m.toml:11: there is no CPU 2: the system has 2");
@@ -250,8 +278,8 @@ fn reservations_make_sense() {
     refused("budget = \"2ms\"", "budget = \"0us\"", "m.toml:17: budget of `client` is zero");
     refused(
         "budget = \"2ms\"",
-        "budget = \"23us\"",
-        "m.toml:17: budget of `client` (23000 ns) is too small to be enforced: at least 24000 ns, four times the \
+        "budget = \"39us\"",
+        "m.toml:17: budget of `client` (39000 ns) is too small to be enforced: at least 40000 ns, four times the \
          longest path through the kernel",
     );
     refused("deadline = \"15ms\"", "deadline = \"0s\"", "m.toml:34: deadline of `far` is zero");

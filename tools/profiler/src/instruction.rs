@@ -1,12 +1,13 @@
 //! What one instruction is to the profiler.
 //!
-//! Encodings: Arm DDI 0487, C6.2 (`HINT`, `MRS`, `WFI`). Hints 64 and 65 are not allocated and do nothing, on any
+//! Encodings: Arm DDI 0487, C6.2 (`ERET`, `HINT`, `MRS`, `WFI`). Hints 64 and 65 are not allocated and do nothing, on any
 //! processor; `fusee::mark` says a number with them, its highest bit first.
 
 /// `mrs x0, cntvct_el0`; the register is in the lowest five bits.
 const READ_COUNTER: u32 = 0xd53b_e040;
 const REGISTER: u32 = 0x1f;
 const WAIT_FOR_INTERRUPT: u32 = 0xd503_207f;
+const EXCEPTION_RETURN: u32 = 0xd69f_03e0;
 const HINT_64: u32 = 0xd503_281f;
 const HINT_65: u32 = 0xd503_283f;
 
@@ -28,6 +29,8 @@ pub enum Meaning {
     KernelReadsCounter,
     /// The core sleeps.
     Wait,
+    /// The kernel goes back to a task.
+    Return,
     /// One bit of a number that a task says.
     Bit(bool),
 }
@@ -35,18 +38,23 @@ pub enum Meaning {
 impl Instruction {
     /// The instruction with this encoding, at this virtual address.
     pub fn decode(address: u64, encoding: u32) -> Instruction {
-        // The kernel is in the upper half.
-        let of_kernel = address >> 63 == 1;
+        let of_kernel = is_of_kernel(address);
         let meaning = match encoding {
             _ if encoding & !REGISTER == READ_COUNTER && of_kernel => Meaning::KernelReadsCounter,
             _ if encoding & !REGISTER == READ_COUNTER => Meaning::TaskReadsCounter,
             WAIT_FOR_INTERRUPT => Meaning::Wait,
+            EXCEPTION_RETURN => Meaning::Return,
             HINT_64 => Meaning::Bit(false),
             HINT_65 => Meaning::Bit(true),
             _ => Meaning::Plain,
         };
         Instruction { address, meaning }
     }
+}
+
+/// The kernel is in the upper half.
+pub fn is_of_kernel(address: u64) -> bool {
+    address >> 63 == 1
 }
 
 #[cfg(test)]

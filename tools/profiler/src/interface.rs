@@ -3,13 +3,15 @@
 //! Written for version 1 of the interface. Source: `include/qemu/qemu-plugin.h` of QEMU 7.2; names and types below are from
 //! there. A QEMU that no longer knows this version says so, and does not start.
 
+use std::error::Error;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::File;
 use std::io::Write;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-use crate::instruction::Instruction;
+use crate::instruction::{Instruction, is_of_kernel};
+use crate::traps::{Place, Places, Traps};
 use crate::windows::Profile;
 
 /// The version of the interface we are written for; QEMU looks for this symbol.
@@ -62,11 +64,18 @@ struct Session {
     /// Where the file is to be.
     path: Option<String>,
     /// All instructions that were translated; callbacks get the index as their data.
-    instructions: Vec<Instruction>,
-    profile: Option<Profile>,
+    instructions: Vec<(Instruction, Option<Place>)>,
+    seen: Seen,
 }
 
-static SESSION: Mutex<Session> = Mutex::new(Session { path: None, instructions: Vec::new(), profile: None });
+/// What is looked for.
+enum Seen {
+    Nothing,
+    Windows(Profile),
+    Traps(Places, Traps),
+}
+
+static SESSION: Mutex<Session> = Mutex::new(Session { path: None, instructions: Vec::new(), seen: Seen::Nothing });
 
 fn with_session<T>(act: impl FnOnce(&mut Session) -> T) -> T {
     act(&mut SESSION.lock().unwrap_or_else(PoisonError::into_inner))
@@ -84,7 +93,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
     count: c_int,
     arguments: *const *const c_char,
 ) -> c_int {
-    let path = (0..usize::try_from(count).unwrap_or(0)).find_map(|index| {
+    let (mut path, mut places) = (None, None);
+    for index in 0..usize::try_from(count).unwrap_or(0) {
         // SAFETY: the pointer must be within the array: QEMU says how long it is.
         let place = unsafe { arguments.add(index) };
         // SAFETY: it must be initialised and aligned: QEMU makes the array of `char *`.
@@ -92,15 +102,30 @@ pub unsafe extern "C" fn qemu_plugin_install(
         // SAFETY: it must be a string with an end, which nobody changes meanwhile: QEMU made it of its command line
         // and waits for us.
         let argument = unsafe { CStr::from_ptr(argument) };
-        argument.to_str().ok()?.strip_prefix("out=").map(str::to_owned)
-    });
+        match argument.to_str().ok().and_then(|argument| argument.split_once('=')) {
+            Some(("out", file)) => path = Some(file.to_owned()),
+            Some(("places", file)) => places = Some(file.to_owned()),
+            _ => {}
+        }
+    }
     let Some(path) = path else {
         eprintln!("the profiler wants an argument `out=FILE`");
         return 1;
     };
+    let seen = match places.map(|file| read(&file)) {
+        None => Seen::Windows(Profile::default()),
+        Some(Ok(places)) => {
+            let traps = Traps::new(&places);
+            Seen::Traps(places, traps)
+        }
+        Some(Err(error)) => {
+            eprintln!("places: {error}");
+            return 1;
+        }
+    };
     with_session(|session| {
         session.path = Some(path);
-        session.profile = Some(Profile::default());
+        session.seen = seen;
     });
     // SAFETY: the plugin must be this one: it is the number we were just given. The callback stays as long as we are
     // loaded, which is until the end of QEMU: we never ask to be unloaded.
@@ -108,6 +133,10 @@ pub unsafe extern "C" fn qemu_plugin_install(
     // SAFETY: the same. The data is nothing.
     unsafe { qemu_plugin_register_atexit_cb(plugin, ended, ptr::null_mut()) };
     0
+}
+
+fn read(file: &str) -> Result<Places, Box<dyn Error>> {
+    Ok(Places::parse(&std::fs::read_to_string(file)?)?)
 }
 
 /// A block was translated: each of its instructions is to be announced when it is executed.
@@ -133,9 +162,16 @@ extern "C" fn translated(_plugin: PluginId, block: *mut Block) {
         };
         let decoded = Instruction::decode(address, u32::from_le_bytes(encoding));
         let number = with_session(|session| {
-            session.instructions.push(decoded);
-            session.instructions.len() - 1
+            let place = match &session.seen {
+                // Traps are the kernel's.
+                Seen::Traps(..) if !is_of_kernel(address) => return None,
+                Seen::Traps(places, _) => places.at(decoded.address),
+                Seen::Windows(_) | Seen::Nothing => None,
+            };
+            session.instructions.push((decoded, place));
+            Some(session.instructions.len() - 1)
         });
+        let Some(number) = number else { continue };
         let data = ptr::without_provenance_mut(number);
         // SAFETY: the instruction as above; the callback stays, as in `qemu_plugin_install`. The data is a number.
         unsafe { qemu_plugin_register_vcpu_insn_exec_cb(instruction, executed, NO_REGISTERS, data) };
@@ -145,9 +181,11 @@ extern "C" fn translated(_plugin: PluginId, block: *mut Block) {
 /// A core is about to execute the instruction with this number.
 extern "C" fn executed(core: c_uint, number: *mut c_void) {
     with_session(|session| {
-        let instruction = session.instructions.get(number.addr()).copied();
-        if let (Some(profile), Some(instruction)) = (&mut session.profile, instruction) {
-            profile.step(core as usize, instruction);
+        let Some((instruction, place)) = session.instructions.get(number.addr()).copied() else { return };
+        match &mut session.seen {
+            Seen::Windows(profile) => profile.step(core as usize, instruction),
+            Seen::Traps(_, traps) => traps.step(core as usize, instruction, place),
+            Seen::Nothing => {}
         }
     });
 }
@@ -155,8 +193,13 @@ extern "C" fn executed(core: c_uint, number: *mut c_void) {
 /// QEMU ends.
 extern "C" fn ended(_plugin: PluginId, _data: *mut c_void) {
     with_session(|session| {
-        let (Some(path), Some(profile)) = (&session.path, session.profile.take()) else { return };
-        if let Err(error) = File::create(path).and_then(|mut file| file.write_all(profile.text().as_bytes())) {
+        let text = match std::mem::replace(&mut session.seen, Seen::Nothing) {
+            Seen::Windows(profile) => profile.text(),
+            Seen::Traps(_, traps) => traps.text(),
+            Seen::Nothing => return,
+        };
+        let Some(path) = &session.path else { return };
+        if let Err(error) = File::create(path).and_then(|mut file| file.write_all(text.as_bytes())) {
             eprintln!("{path}: {error}");
         }
     });

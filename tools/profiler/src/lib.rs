@@ -3,6 +3,7 @@
 //! ```text
 //! instruction  what one instruction is to us
 //! windows      from executed instructions to windows, pure
+//! traps        from executed instructions to the longest traps, pure
 //! interface    the door to QEMU
 //! ```
 //!
@@ -15,6 +16,9 @@
 //! shape SHAPE                      what was executed in the first window of this kind:
 //! ADDRESS COUNT                    from here, so many instructions that follow each other in memory; then, the next line
 //! ```
+//!
+//! `cargo xtask worst` gives it an argument more, `places=FILE` ([`traps::Places::parse`]). Then nothing but the kernel is
+//! watched, and the file says of each class of traps how many there were, and what the longest executed.
 //!
 //! # Invariants
 //!
@@ -34,5 +38,7 @@ mod instruction;
 #[cfg(all(target_os = "linux", not(test)))]
 #[allow(unsafe_code, reason = "functions of QEMU are called, and call us")]
 mod interface;
+#[cfg_attr(not(all(target_os = "linux", not(test))), allow(dead_code, reason = "used by the interface"))]
+mod traps;
 #[cfg_attr(not(all(target_os = "linux", not(test))), allow(dead_code, reason = "used by the interface"))]
 mod windows;

@@ -90,7 +90,7 @@ impl Profile {
 impl Core {
     fn step(&mut self, Instruction { address, meaning }: Instruction) {
         match meaning {
-            Meaning::Plain | Meaning::Wait => {}
+            Meaning::Plain | Meaning::Wait | Meaning::Return => {}
             Meaning::Bit(bit) => self.hear(bit),
             Meaning::KernelReadsCounter => {
                 if let Some(window) = &mut self.open {

@@ -127,7 +127,7 @@ impl Costs {
 
 /// A system of `size` tasks. On one CPU a job by the clock preempts the watcher; on two, `releaser` releases `remote`,
 /// which preempts one of the crowd on the other CPU.
-fn manifest(size: usize, cpus: u32) -> String {
+pub fn manifest(size: usize, cpus: u32) -> String {
     let mut text = format!(
         "[system]\nname = \"crowd-{size}-{cpus}\"\nboard = \"virt\"\ncpus = {cpus}\nstart = \"100ms\"\nadmission = \"warn\"\n\
          [regions.stamps]\nbytes = \"4KiB\"\n"

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ pub struct Symbols {
     context: addr2line::Context<EndianArcSlice<LittleEndian>>,
     functions: Vec<(u64, u64, String)>,
     labels: BTreeMap<u64, String>,
+    code: Range<u64>,
 }
 
 impl Symbols {
@@ -61,7 +63,8 @@ impl Symbols {
             .filter(names)
             .filter_map(|symbol| Some((symbol.address(), symbol.name().ok()?.to_owned())))
             .collect();
-        Ok(Self { context: addr2line::Context::from_dwarf(dwarf)?, functions, labels })
+        let code = file.section_by_name(".text").map_or(0..0, |text| text.address()..text.address() + text.size());
+        Ok(Self { context: addr2line::Context::from_dwarf(dwarf)?, functions, labels, code })
     }
 
     /// `function (file:line)` for an address, innermost first; nothing if it is nobody's.
@@ -96,6 +99,16 @@ impl Symbols {
             }
         }
         found
+    }
+
+    /// Where the instructions are.
+    pub fn code(&self) -> Range<u64> {
+        self.code.clone()
+    }
+
+    /// Where a symbol is.
+    pub fn address(&self, name: &str) -> Option<u64> {
+        self.labels.iter().find(|(_, label)| *label == name).map(|(address, _)| *address)
     }
 
     /// The last symbol at or before an address, as assembly names its parts.

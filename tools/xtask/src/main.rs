@@ -22,11 +22,14 @@
 //! bench      `cargo xtask bench`
 //! profile    `cargo xtask profile`
 //! purposes   what a function of the kernel is for
+//! worst      `cargo xtask worst`
+//! adversary  `worst`: systems that make traps as long as they can be
 //! ```
 //!
 //! Not here: what a manifest means and how traces are read (`tools/manifest`).
 #![forbid(unsafe_code)]
 
+mod adversary;
 mod agreement;
 mod analyze;
 mod bench;
@@ -48,6 +51,7 @@ mod system;
 mod task_set;
 mod tests;
 mod toolchain;
+mod worst;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -89,6 +93,8 @@ enum Command {
     Bench(bench::BenchArguments),
     /// Says where the instructions of the paths that `bench` measures go, by function and by what they are for.
     Profile(profile::ProfileArguments),
+    /// Searches for the longest path of each kind of trap, in systems that are made to find it.
+    Worst(worst::WorstArguments),
     /// Prints the records of the last run as text.
     Trace(TraceArguments),
 }
@@ -197,6 +203,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Analyze(arguments) => analyze::analyze(arguments),
         Command::Bench(bench) => bench::bench(bench, install),
         Command::Profile(profile) => profile::profile(profile, install),
+        Command::Worst(worst) => worst::worst(worst, install),
         Command::Trace(trace) => {
             let root = system::root()?;
             let (trace_read, manifest) = system::last_trace(&root).context("no run to show; try `cargo xtask run`")?;

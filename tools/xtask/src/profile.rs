@@ -36,8 +36,10 @@ pub struct ProfileArguments {
     summary: bool,
 }
 
-const PACKAGE: &str = "fusee-profiler";
-const LIBRARY: &str = "fusee_profiler";
+/// The plugin.
+pub const PACKAGE: &str = "fusee-profiler";
+/// Its crate.
+pub const LIBRARY: &str = "fusee_profiler";
 const FILE: &str = "target/fusee/last.profile";
 /// Functions with less than this share of a row, one in so many, are summed up.
 const SHARE: i64 = 100;

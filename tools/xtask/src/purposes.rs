@@ -163,13 +163,17 @@ pub struct Function {
 
 /// Function, with its line, and purpose of an instruction of the kernel; no purpose: that of what was executed before.
 pub fn of(symbols: &Symbols, address: u64) -> (Function, Option<Purpose>) {
-    let frames = symbols.frames(address).into_iter().filter_map(named).collect();
-    payer(frames).unwrap_or_else(|| {
+    payer(functions(symbols, address)).unwrap_or_else(|| {
         let label = symbols.label(address).unwrap_or("?");
         let name = short(&format!("{:#}", rustc_demangle::demangle(label)));
         let purpose = listed(NO_LINES, &name);
         (Function { name, file: NO_LINES.to_owned(), line: None }, purpose)
     })
+}
+
+/// The functions at an address of the kernel, innermost first.
+pub fn functions(symbols: &Symbols, address: u64) -> Vec<Function> {
+    symbols.frames(address).into_iter().filter_map(named).collect()
 }
 
 fn named(frame: Frame) -> Option<Function> {

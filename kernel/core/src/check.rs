@@ -20,7 +20,7 @@ use crate::donation::number as node_number;
 use crate::id::{
     ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, NotificationId, RegionId, ReservationId, ThreadId,
 };
-use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, ENDPOINTS, NOTIFICATIONS, REGIONS, THREADS};
+use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, NOTIFICATIONS, REGIONS, THREADS};
 use crate::object::{Cpu, Handle, Object, Payer, Reservation, State, Thread};
 use crate::quick::token;
 
@@ -183,7 +183,7 @@ impl Kernel {
         // Whoever calls or waits donates, except for those who send.
         let is_waited_for = !state.waits.is_alone()
             || state.slots.iter().any(|slot| slot.client.is_some())
-            || (0..ENDPOINTS).filter_map(EndpointId::new).any(|endpoint| calls(&endpoint));
+            || (0..self.counts.endpoints).filter_map(EndpointId::new).any(|endpoint| calls(&endpoint));
         if !queued && (is_waited_for || state.engines != 0) {
             return Err("somebody waits for the dead, and nobody will tell");
         }
@@ -493,7 +493,7 @@ impl Kernel {
                 hasher.write_u16(0);
             }
         }
-        for endpoint in (0..ENDPOINTS).filter_map(EndpointId::new) {
+        for endpoint in (0..self.counts.endpoints).filter_map(EndpointId::new) {
             for caller in &self.endpoints[endpoint].callers {
                 hasher.write_u16(caller.number());
             }

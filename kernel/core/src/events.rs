@@ -1,7 +1,7 @@
 //! Notifications, interrupts, timeouts, and waking up.
 
 use fusee_abi::Error;
-use fusee_abi::call::{DEADLINE, rights};
+use fusee_abi::call::{Call, DEADLINE, rights};
 use fusee_abi::trace::Event;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::time::Instant;
@@ -65,7 +65,7 @@ impl Kernel {
             self.add_donor(signaller, thread);
         }
         self.plan_timeout(thread, Instant(deadline));
-        self.trace(machine, Event::Block, Some(thread), u32::from(id.number()), 5);
+        self.trace(machine, Event::Block, Some(thread), u32::from(id.number()), Call::Wait as u32);
         self.cpus[cpu].stale = true;
         self.settle(thread);
         Ok(())
@@ -98,7 +98,7 @@ impl Kernel {
         let deadline = machine.registers(thread).general[DEADLINE];
         self.threads[thread].state = State::Sleeping;
         self.plan_timeout(thread, Instant(deadline));
-        self.trace(machine, Event::Block, Some(thread), 0, 22);
+        self.trace(machine, Event::Block, Some(thread), 0, Call::SleepUntil as u32);
         self.cpus[cpu].stale = true;
         self.settle(thread);
     }

@@ -7,8 +7,9 @@
 //! Both ways leave the same trace. (Where a thread ran last, which is only a hint for its next place, is not kept
 //! here.)
 //!
-//! Declined is whatever concerns a third: other donors, other callers, a server whose own
-//! reservation comes first, a server that waits no longer than until some time, a deadline that the timer must be set to, a plan that must be looked at again.
+//! Declined is whatever concerns a third: other donors, other callers, a server whose own reservation comes first,
+//! a server that waits no longer than until some time, a deadline that the timer must be set to, a plan that must be
+//! looked at again.
 
 use fusee_abi::call::{Call, DEADLINE, HandleValue, NEVER, NUMBER, TOKEN, rights};
 use fusee_abi::trace::Event;
@@ -34,7 +35,7 @@ impl Kernel {
     /// run: timer and other CPUs stay as they are. `None`: nothing has happened; use [`Kernel::trap`].
     #[inline(always)]
     pub fn quick_call<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<ThreadId> {
-        let state = self.cpus[cpu];
+        let state = &self.cpus[cpu];
         let thread = state.current?;
         if state.stale {
             return None;

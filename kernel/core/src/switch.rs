@@ -19,7 +19,7 @@ use crate::id::{ClusterId, InterruptId, NotificationId, ReservationId, ThreadId}
 use crate::object::{Cpu, Object, Payer, State};
 use crate::{Kernel, Machine, Outcome, Trap};
 
-/// What runs on a CPU whose plan is in force.
+/// What runs on a CPU, and should.
 #[derive(Clone, Copy, Debug)]
 struct Running {
     thread: ThreadId,
@@ -27,9 +27,9 @@ struct Running {
     cluster: ClusterId,
 }
 
-/// A CPU whose plan is in force.
+/// What a CPU does, if that is what it should do.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum Plan {
     Busy(Running),
     Idle(ClusterId),
 }
@@ -63,7 +63,7 @@ impl Kernel {
         if number != Call::Signal as u64 && number != Call::Wait as u64 && number != Call::Yield as u64 {
             return None;
         }
-        let Place::Busy(running) = self.place::<false>(cpu)? else { return None };
+        let Plan::Busy(running) = self.plan::<false>(cpu)? else { return None };
         if number == Call::Signal as u64 {
             self.short_signal(machine, cpu, running)
         } else if number == Call::Wait as u64 {
@@ -95,13 +95,13 @@ impl Kernel {
             return None;
         }
         let now = machine.now();
-        let place = Place::Busy(running);
-        let (new, span) = (self.may_preempt(cpu, place, waiter)?, self.affordable(cpu, place, now)?);
+        let plan = Plan::Busy(running);
+        let (new, span) = (self.may_preempt(cpu, plan, waiter)?, self.affordable(cpu, plan, now)?);
         machine.registers(running.thread).general[0] = 0;
-        self.book(cpu, place, span);
+        self.book(cpu, plan, span);
         self.notify(machine, notification, waiter, bits);
-        self.displace(cpu, place, waiter, new);
-        Some(self.hand_over(machine, cpu, place, waiter, new, now))
+        self.displace(cpu, plan, waiter, new);
+        Some(self.hand_over(machine, cpu, plan, waiter, new, now))
     }
 
     /// A line fired whose waiter preempts what runs.
@@ -119,15 +119,15 @@ impl Kernel {
         if self.threads[waiter].timed || self.drains_one(interrupt) {
             return None;
         }
-        let place = self.place::<IDLE>(cpu)?;
-        let (new, span) = (self.may_preempt(cpu, place, waiter)?, self.affordable(cpu, place, at)?);
-        self.book(cpu, place, span);
+        let plan = self.plan::<IDLE>(cpu)?;
+        let (new, span) = (self.may_preempt(cpu, plan, waiter)?, self.affordable(cpu, plan, at)?);
+        self.book(cpu, plan, span);
         machine.set_interrupt_enabled(interrupt, false);
         self.trace(machine, Event::Interrupt, None, u32::from(interrupt.number()), 0);
         self.notify(machine, notification, waiter, bits);
-        self.displace(cpu, place, waiter, new);
+        self.displace(cpu, plan, waiter, new);
         let now = self.book_kernel(machine, cpu);
-        Some(self.hand_over(machine, cpu, place, waiter, new, now))
+        Some(self.hand_over(machine, cpu, plan, waiter, new, now))
     }
 
     /// The timer fired because the sleep of a thread is over, which preempts what runs. Nothing else is due.
@@ -138,8 +138,8 @@ impl Kernel {
         cpu: CpuId,
         at: Instant,
     ) -> Option<Outcome> {
-        let place = self.place::<IDLE>(cpu)?;
-        let cluster = place.cluster();
+        let plan = self.plan::<IDLE>(cpu)?;
+        let cluster = plan.cluster();
         let object = &self.clusters[cluster];
         if object.timekeeper != cpu || object.events.first().is_some_and(|(key, _)| key.instant() <= at) {
             return None;
@@ -150,15 +150,15 @@ impl Kernel {
         }
         let sleeper = ThreadId::new(usize::from(sleeper))?;
         let State::Sleeping = self.threads[sleeper].state else { return None };
-        let (new, span) = (self.may_preempt(cpu, place, sleeper)?, self.affordable(cpu, place, at)?);
-        self.book(cpu, place, span);
+        let (new, span) = (self.may_preempt(cpu, plan, sleeper)?, self.affordable(cpu, plan, at)?);
+        self.book(cpu, plan, span);
         self.cpus[cpu].armed = Cpu::FIRED;
         self.clusters[cluster].timeouts.pop();
         self.threads[sleeper].timed = false;
         self.resume(machine, sleeper);
-        self.displace(cpu, place, sleeper, new);
+        self.displace(cpu, plan, sleeper, new);
         let now = self.book_kernel(machine, cpu);
-        Some(self.hand_over(machine, cpu, place, sleeper, new, now))
+        Some(self.hand_over(machine, cpu, plan, sleeper, new, now))
     }
 
     /// `wait` for ever on a notification that nobody is bound to, where another thread is ready.
@@ -180,15 +180,15 @@ impl Kernel {
         }
         let (thread, new) = self.next_ready(running)?;
         let now = machine.now();
-        let place = Place::Busy(running);
-        let span = self.affordable(cpu, place, now)?;
-        self.trace(machine, Event::Block, Some(running.thread), u32::from(id.number()), 5);
-        self.book(cpu, place, span);
+        let plan = Plan::Busy(running);
+        let span = self.affordable(cpu, plan, now)?;
+        self.trace(machine, Event::Block, Some(running.thread), u32::from(id.number()), Call::Wait as u32);
+        self.book(cpu, plan, span);
         self.notifications[id].waiter = Some(running.thread);
         self.threads[running.thread].state = State::Waiting(id);
         self.reservations[running.reservation].runner = None;
         self.clusters[running.cluster].schedule.remove(running.reservation.index() as u16);
-        Some(self.hand_over(machine, cpu, place, thread, new, now))
+        Some(self.hand_over(machine, cpu, plan, thread, new, now))
     }
 
     /// `yield` of a service or background thread to another of its class.
@@ -208,14 +208,14 @@ impl Kernel {
         }
         let (thread, new) = self.next_ready(running)?;
         let now = machine.now();
-        let place = Place::Busy(running);
-        let span = self.affordable(cpu, place, now)?;
+        let plan = Plan::Busy(running);
+        let span = self.affordable(cpu, plan, now)?;
         machine.registers(running.thread).general[0] = 0;
-        self.book(cpu, place, span);
+        self.book(cpu, plan, span);
         self.turns += 1;
         self.reservations[running.reservation].key = key;
         self.clusters[running.cluster].schedule.change_key(running.reservation.index() as u16, key);
-        Some(self.hand_over(machine, cpu, place, thread, new, now))
+        Some(self.hand_over(machine, cpu, plan, thread, new, now))
     }
 
     //--- What must hold ------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ impl Kernel {
     /// What `cpu` does, if its plan is in force: nothing if it is `IDLE`; else it runs a thread that nobody waits for on its
     /// own reservation, which is linked there.
     #[inline(always)]
-    fn place<const IDLE: bool>(&self, cpu: CpuId) -> Option<Place> {
+    fn plan<const IDLE: bool>(&self, cpu: CpuId) -> Option<Plan> {
         let state = &self.cpus[cpu];
         let cluster = state.cluster?;
         if state.stale || state.boosted {
@@ -232,7 +232,7 @@ impl Kernel {
         let linked = self.clusters[cluster].schedule.linked(cpu);
         if IDLE {
             let idles = state.current.is_none() && matches!(state.payer, Payer::Idle) && linked.is_none();
-            return idles.then_some(Place::Idle(cluster));
+            return idles.then_some(Plan::Idle(cluster));
         }
         let (thread, reservation) = match (state.current, state.payer) {
             (Some(thread), Payer::Reservation(reservation)) if linked == Some(reservation.index() as u16) => {
@@ -244,23 +244,23 @@ impl Kernel {
         // Whatever ends one of these makes the CPU's plan stale.
         debug_assert!(matches!(object.state, State::Ready) && own.runner == Some(thread) && !own.boosted);
         let runs = own.home == Some(thread) && object.waits.is_alone();
-        runs.then_some(Place::Busy(Running { thread, reservation, cluster }))
+        runs.then_some(Plan::Busy(Running { thread, reservation, cluster }))
     }
 
-    /// The reservation that `waiter` runs on when it is woken, if that then takes `place`.
+    /// The reservation that `waiter` runs on when it is woken, if that then takes the CPU.
     #[inline(always)]
-    fn may_preempt(&self, cpu: CpuId, place: Place, waiter: ThreadId) -> Option<ReservationId> {
+    fn may_preempt(&self, cpu: CpuId, plan: Plan, waiter: ThreadId) -> Option<ReservationId> {
         let state = &self.threads[waiter];
         let home = state.home?;
         if state.on.is_some() || !state.waits.is_alone() || state.waits.waits_for().is_some() {
             return None;
         }
         let own = &self.reservations[home];
-        if own.throttled || own.on.is_some() || own.cluster != Some(place.cluster()) {
+        if own.throttled || own.on.is_some() || own.cluster != Some(plan.cluster()) {
             return None;
         }
         debug_assert!(own.runner.is_none() && !own.boosted);
-        self.clusters[place.cluster()].schedule.would_take(cpu, own.key, state.last).then_some(home)
+        self.clusters[plan.cluster()].schedule.would_take(cpu, own.key, state.last).then_some(home)
     }
 
     /// The earliest reservation that is ready in the cluster, and its runner, if no other CPU has either.
@@ -275,11 +275,11 @@ impl Kernel {
 
     /// The time since time was booked last, if that leaves something of the budget.
     #[inline(always)]
-    fn affordable(&self, cpu: CpuId, place: Place, now: Instant) -> Option<Nanoseconds> {
+    fn affordable(&self, cpu: CpuId, plan: Plan, now: Instant) -> Option<Nanoseconds> {
         let span = now.since(self.cpus[cpu].mark);
-        let left = match place {
-            Place::Busy(running) => self.reservations[running.reservation].account.left,
-            Place::Idle(_) => Nanoseconds(u64::MAX),
+        let left = match plan {
+            Plan::Busy(running) => self.reservations[running.reservation].account.left,
+            Plan::Idle(_) => Nanoseconds(u64::MAX),
         };
         (span < left).then_some(span)
     }
@@ -288,18 +288,18 @@ impl Kernel {
 
     /// Books `span`, which is [`Kernel::affordable`].
     #[inline(always)]
-    fn book(&mut self, cpu: CpuId, place: Place, span: Nanoseconds) {
+    fn book(&mut self, cpu: CpuId, plan: Plan, span: Nanoseconds) {
         let state = &mut self.cpus[cpu];
         state.mark += span;
-        match place {
-            Place::Busy(running) => {
+        match plan {
+            Plan::Busy(running) => {
                 state.charged += span;
                 self.threads[running.thread].statistics.time += span;
                 let object = &mut self.reservations[running.reservation];
                 object.charged += span;
                 object.account.charge(span);
             }
-            Place::Idle(_) => state.idle += span,
+            Plan::Idle(_) => state.idle += span,
         }
     }
 
@@ -333,11 +333,11 @@ impl Kernel {
 
     /// `waiter` runs on `new` from here on, and that is linked in place of what was there.
     #[inline(always)]
-    fn displace(&mut self, cpu: CpuId, place: Place, waiter: ThreadId, new: ReservationId) {
+    fn displace(&mut self, cpu: CpuId, plan: Plan, waiter: ThreadId, new: ReservationId) {
         self.threads[waiter].waits.choose_own(Some(new.index() as u16));
         let object = &mut self.reservations[new];
         object.runner = Some(waiter);
-        self.clusters[place.cluster()].schedule.displace(cpu, new.index() as u16, object.key);
+        self.clusters[plan.cluster()].schedule.displace(cpu, new.index() as u16, object.key);
     }
 
     /// The CPU goes to `thread` on `new`, for as long as its budget and the next event allow.
@@ -346,12 +346,12 @@ impl Kernel {
         &mut self,
         machine: &mut M,
         cpu: CpuId,
-        place: Place,
+        plan: Plan,
         thread: ThreadId,
         new: ReservationId,
         now: Instant,
     ) -> Outcome {
-        if let Place::Busy(running) = place {
+        if let Plan::Busy(running) = plan {
             let old = &mut self.threads[running.thread];
             old.on = None;
             old.last = Some(cpu);
@@ -362,7 +362,7 @@ impl Kernel {
         self.trace(machine, Event::SwitchTo, Some(thread), u32::from(new.number()), 0);
         let object = &mut self.reservations[new];
         object.on = Some(cpu);
-        let next = self.clusters[place.cluster()].next_event(cpu).min(now + object.account.left);
+        let next = self.clusters[plan.cluster()].next_event(cpu).min(now + object.account.left);
         let state = &mut self.cpus[cpu];
         state.current = Some(thread);
         state.carried = Some(new);
@@ -373,12 +373,12 @@ impl Kernel {
     }
 }
 
-impl Place {
+impl Plan {
     #[inline(always)]
     fn cluster(self) -> ClusterId {
         match self {
-            Place::Busy(running) => running.cluster,
-            Place::Idle(cluster) => cluster,
+            Plan::Busy(running) => running.cluster,
+            Plan::Idle(cluster) => cluster,
         }
     }
 }

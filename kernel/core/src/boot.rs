@@ -161,6 +161,7 @@ impl Kernel {
             if record.interrupt_plus_one != 0 {
                 let interrupt = refer!(InterruptId, record.interrupt_plus_one - 1, self.counts.interrupts, "engine");
                 engine.interrupt = Some(interrupt);
+                self.interrupts[interrupt].of_engine = true;
                 // Its driver is whoever may acknowledge that interrupt.
                 engine.driver = system
                     .handles()

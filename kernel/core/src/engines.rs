@@ -232,14 +232,19 @@ impl Kernel {
     /// Whether an engine drains whose completion `interrupt` may tell.
     #[inline(always)]
     pub(crate) fn drains_one(&self, interrupt: InterruptId) -> bool {
-        (0..self.counts.engines).filter_map(EngineId::new).any(|engine| {
-            let object = &self.engines[engine];
-            object.interrupt == Some(interrupt) && matches!(object.lock.state(), Lock::Draining(_))
-        })
+        let mut engines = (0..self.counts.engines).filter_map(EngineId::new);
+        self.interrupts[interrupt].of_engine
+            && engines.any(|engine| {
+                let object = &self.engines[engine];
+                object.interrupt == Some(interrupt) && matches!(object.lock.state(), Lock::Draining(_))
+            })
     }
 
     /// Lets every draining engine of `interrupt` that has become idle go on.
     pub(crate) fn probe_engines<M: Machine>(&mut self, machine: &mut M, interrupt: InterruptId) {
+        if !self.interrupts[interrupt].of_engine {
+            return;
+        }
         for index in 0..self.counts.engines {
             let Some(engine) = EngineId::new(index) else { break };
             if self.engines[engine].interrupt != Some(interrupt) {

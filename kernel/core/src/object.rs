@@ -429,11 +429,13 @@ pub struct Interrupt {
     pub notification: Option<NotificationId>,
     /// With which bits.
     pub bits: u64,
+    /// Whether an engine announces completions by it.
+    pub of_engine: bool,
 }
 
 impl Interrupt {
     /// Bound to nothing.
-    pub const EMPTY: Interrupt = Interrupt { notification: None, bits: 0 };
+    pub const EMPTY: Interrupt = Interrupt { notification: None, bits: 0, of_engine: false };
 }
 
 /// A region, as far as the kernel's core cares.

@@ -5,3 +5,21 @@
 #![forbid(unsafe_code)]
 
 pub mod rows;
+
+use core::hint::black_box;
+
+/// Reads the counter, right after a computation with floating point if `FLOATS`.
+#[inline(always)]
+#[must_use]
+pub fn counter<const FLOATS: bool>() -> u64 {
+    compute::<FLOATS>();
+    fusee::counter()
+}
+
+/// Computes with floating point if `FLOATS`.
+#[inline(always)]
+pub fn compute<const FLOATS: bool>() {
+    if FLOATS {
+        black_box(black_box(1.5_f64) * 1.25);
+    }
+}

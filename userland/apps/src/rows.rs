@@ -35,8 +35,8 @@ pub const BUSY: u64 = 13;
 pub const TIMED: u64 = 14;
 /// From a server's late reply to the next instruction of the client, which comes before all others.
 pub const DEFERRED: u64 = 15;
-/// A call and its reply between two that use floating point before and after.
-pub const CALL_FLOAT: u64 = 16;
+/// Acquiring an engine that is free: its doorbell is mapped.
+pub const ACQUIRE: u64 = 16;
 /// From sending words to the first instruction of their receiver.
 pub const SEND: u64 = 17;
 /// From a wait to the next instruction of another thread.
@@ -45,9 +45,21 @@ pub const WAIT: u64 = 18;
 pub const UNMAP: u64 = 19;
 /// A call that lends a region, and its reply.
 pub const LEND: u64 = 20;
+/// Releasing an engine that is idle and that nobody waits for: its doorbell is unmapped.
+pub const RELEASE: u64 = 21;
+/// Acquiring a mutex that is free.
+pub const LOCK: u64 = 22;
+/// Releasing a mutex that nobody waits for.
+pub const UNLOCK: u64 = 23;
+/// From acquiring a mutex that is held to the next instruction of its holder, which inherits.
+pub const BLOCK: u64 = 24;
+/// From releasing a mutex to the next instruction of a waiter of higher priority.
+pub const PASS_ON: u64 = 25;
+/// From the access of a server that faults to the next instruction of the client it was serving.
+pub const FAULT: u64 = 26;
 
 /// What each row is called.
-pub const NAMES: [&str; 21] = [
+pub const NAMES: [&str; 27] = [
     "call + reply round trip, 0 words",
     "call + reply round trip, 4 words",
     "interrupt -> user handler running",
@@ -64,19 +76,27 @@ pub const NAMES: [&str; 21] = [
     "call + reply of a busy server",
     "call + reply with a deadline",
     "deferred reply -> its client runs",
-    "call + reply, floating point on both sides",
+    "acquire a free engine, map its doorbell",
     "send -> higher-priority receiver runs",
     "wait -> the next thread runs",
     "page unmap",
     "call + reply with a lent region",
+    "release an engine, unmap its doorbell",
+    "acquire a free mutex",
+    "release a mutex",
+    "acquire a held mutex -> its holder runs",
+    "release -> higher-priority waiter runs",
+    "fault of a server -> its client is told",
 ];
 
 /// Samples of each row, but for those that take a life each.
 pub const SAMPLES: usize = 64;
 /// Clients that are stopped.
-pub const CLIENTS: [&str; 8] = ["victim1", "victim2", "victim3", "victim4", "victim5", "victim6", "victim7", "victim8"];
+pub const CLIENTS: [&str; 4] = ["victim1", "victim2", "victim3", "victim4"];
 /// Servers that are stopped.
 pub const SERVERS: [&str; 4] = ["doomed1", "doomed2", "doomed3", "doomed4"];
+/// Servers that fault.
+pub const FAULTY: [&str; 2] = ["faulty1", "faulty2"];
 /// Rounds before them that are not counted.
 pub const WARM_UP: usize = 16;
 
@@ -112,12 +132,14 @@ pub mod role {
     pub const DEFERRING: u64 = 9;
     /// Whose request that is, above the client.
     pub const DEFERRED: u64 = 10;
-    /// Answers calls, and computes with floating point.
-    pub const FLOATING: u64 = 11;
+    /// Takes one request, and reads a page that is not mapped.
+    pub const FAULTY: u64 = 11;
     /// Receives what is sent, above the client.
     pub const INBOX: u64 = 12;
     /// Waits for signals, above the client, and leaves behind when it did.
     pub const PATIENT: u64 = 13;
+    /// Acquires a mutex when it is told to, above the client, and gives it back.
+    pub const RIVAL: u64 = 14;
 }
 
 /// First word of a request that comes from a peer, not from the client.

@@ -4,10 +4,12 @@
 //! ticks. Rows are those of `apps::rows`. What measuring itself costs, the same code with a `nop` in place of the
 //! trap, is subtracted. All samples are logged at the end, so that logging disturbs none.
 //!
-//! Handles: endpoints "server", "keeper", "front", "busy", "later" and "floating" (call) and "inbox" (send); notifications
-//! "event", "again" and "go" (signal) and "lent" (signal, grant); regions "samples" (shared with the peers), "clock" (a PL031),
-//! "page" (one page, with the right to map) and "loan" (read, write, lend); tasks "victim1" ... (release_job, stop) and
-//! "doomed1" ... (stop); "system" (shutdown).
+//! If the parameter `floats` is one, floating point is used on both sides of each path.
+//!
+//! Handles: endpoints "server", "keeper", "front", "busy", "later" and "faulty1" ... (call) and "inbox" (send);
+//! notifications "event", "again", "go" and "compete" (signal) and "lent" (signal, grant); engines "engine" and "mutex" (acquire);
+//! regions "samples" (shared with the peers), "clock" (a PL031), "page" (one page, with the right to map) and "loan" (read,
+//! write, lend); tasks "victim1" ... (release_job, stop) and "doomed1" ... (stop); "system" (shutdown).
 //!
 //! # Caveats
 //!
@@ -16,13 +18,16 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
+use apps::counter;
 use apps::rows::{self, NAMES, SAMPLES, SINCE, STAMP, WARM_UP, clock};
+use core::cell::Cell;
 use core::hint::black_box;
 use core::ops::{Index, IndexMut};
 use fusee::abi::call::{Call, NEVER};
 use fusee::{
-    Endpoint, Environment, Instant, Message, Nanoseconds, Notification, Region, Rights, SharedBytes, System, Task,
-    counter, environment, log, mark, now, null, raw, revoke, shutdown, sleep_until, yield_now,
+    AcquireError, Endpoint, Engine, EngineGuard, Environment, Instant, Message, Nanoseconds, Notification, Region,
+    Rights, SharedBytes, System, Task, environment, log, mark, now, null, raw, revoke, shutdown, sleep_until,
+    yield_now,
 };
 
 fusee::entry!(main);
@@ -42,39 +47,55 @@ type Samples = [u64; SAMPLES];
 
 fn main() {
     let environment = environment();
+    if environment.parameter("floats") == Some(1) {
+        measure::<true>(&environment)
+    } else {
+        measure::<false>(&environment)
+    }
+}
+
+fn measure<const FLOATS: bool>(environment: &Environment) {
     let server = environment.expect::<Endpoint>("server");
     let mut rows = Rows([[0; SAMPLES]; NAMES.len()]);
     // All others begin: servers wait for calls, callers for replies.
     sleep_until(now().now + BEGINNING).expect("sleeping is allowed");
-    rows[rows::NULL as usize] = nothing();
-    rows[rows::CALL_0 as usize] = call_without_words(server);
-    rows[rows::CALL_4 as usize] = call_with_words(server);
-    rows[rows::LEND as usize] = call_lending(server, environment.expect("loan"));
-    rows[rows::MAP as usize] = map(environment.expect("page"));
-    rows[rows::NESTED as usize] = call_without_words(environment.expect("front"));
-    rows[rows::TIMED as usize] = call_with_a_deadline(server);
-    rows[rows::BUSY as usize] = left_by_a_peer(&environment, "busy");
-    rows[rows::DEFERRED as usize] = left_by_a_peer(&environment, "later");
-    rows[rows::CALL_FLOAT as usize] = call_with_floats(environment.expect("floating"));
-    rows[rows::SEND as usize] = send(&environment);
-    rows[rows::UNMAP as usize] = unmap(environment.expect("page"));
-    rows[rows::REVOKE_1 as usize] = revoked(&environment, 1);
-    rows[rows::REVOKE_8 as usize] = revoked(&environment, rows::COPIES);
-    rows[rows::TIMER as usize] = timer();
-    rows[rows::SIGNAL as usize] = signal(&environment);
-    rows[rows::WAIT as usize] = wait(&environment);
-    rows[rows::INTERRUPT as usize] = interrupt(&environment);
-    rows[rows::KILL as usize] = kill(&environment, &rows::CLIENTS, |victim| {
+    rows[rows::NULL as usize] = nothing::<FLOATS>();
+    rows[rows::CALL_0 as usize] = call_without_words::<FLOATS>(server);
+    rows[rows::CALL_4 as usize] = call_with_words::<FLOATS>(server);
+    rows[rows::LEND as usize] = call_lending::<FLOATS>(server, environment.expect("loan"));
+    rows[rows::MAP as usize] = map::<FLOATS>(environment.expect("page"));
+    rows[rows::NESTED as usize] = call_without_words::<FLOATS>(environment.expect("front"));
+    rows[rows::TIMED as usize] = call_with_a_deadline::<FLOATS>(server);
+    rows[rows::BUSY as usize] = left_by_a_peer::<FLOATS>(environment, "busy");
+    rows[rows::DEFERRED as usize] = left_by_a_peer::<FLOATS>(environment, "later");
+    rows[rows::SEND as usize] = send::<FLOATS>(environment);
+    rows[rows::UNMAP as usize] = unmap::<FLOATS>(environment.expect("page"));
+    rows[rows::REVOKE_1 as usize] = revoked::<FLOATS>(environment, 1);
+    rows[rows::REVOKE_8 as usize] = revoked::<FLOATS>(environment, rows::COPIES);
+    rows[rows::TIMER as usize] = timer::<FLOATS>();
+    rows[rows::SIGNAL as usize] = signal::<FLOATS>(environment);
+    rows[rows::WAIT as usize] = wait::<FLOATS>(environment);
+    rows[rows::INTERRUPT as usize] = interrupt::<FLOATS>(environment);
+    let (engine, mutex) = (environment.expect("engine"), environment.expect("mutex"));
+    rows[rows::ACQUIRE as usize] = acquire::<FLOATS>(engine);
+    rows[rows::RELEASE as usize] = release::<FLOATS>(engine);
+    rows[rows::LOCK as usize] = acquire::<FLOATS>(mutex);
+    rows[rows::UNLOCK as usize] = release::<FLOATS>(mutex);
+    rows[rows::BLOCK as usize] = block_a_rival::<FLOATS>(environment, mutex);
+    rows[rows::PASS_ON as usize] = pass_on::<FLOATS>(environment, mutex);
+    rows[rows::FAULT as usize] = faults::<FLOATS>(environment);
+    rows[rows::KILL as usize] = kill::<FLOATS>(environment, &rows::CLIENTS, |victim| {
         // It calls before the next instruction: it is of a higher class.
         victim.release_job().expect("the victim takes a release");
     });
-    rows[rows::KILL_SERVER as usize] = kill(&environment, &rows::SERVERS, |_| {});
+    rows[rows::KILL_SERVER as usize] = kill::<FLOATS>(environment, &rows::SERVERS, |_| {});
     // Last: the yielder never sleeps again.
-    rows[rows::YIELD as usize] = yield_to_another(&environment);
+    rows[rows::YIELD as usize] = yield_to_another::<FLOATS>(environment);
     for (row, samples) in rows.0.iter().enumerate() {
         let count = match row as u64 {
             rows::KILL => rows::CLIENTS.len(),
             rows::KILL_SERVER => rows::SERVERS.len(),
+            rows::FAULT => rows::FAULTY.len(),
             _ => SAMPLES,
         };
         samples.iter().take(count).for_each(|sample| log(row as u64, *sample));
@@ -104,113 +125,98 @@ impl IndexMut<usize> for Rows {
 }
 
 #[inline(never)]
-fn nothing() -> Samples {
+fn nothing<const FLOATS: bool>() -> Samples {
     let untrapped = || {
         raw::untrapped::plain(Call::Null as u64, 0, 0);
     };
-    less(around(null, || {}), around(untrapped, || {}))
+    less(around::<FLOATS>(null, || {}), around::<FLOATS>(untrapped, || {}))
 }
 
 #[inline(never)]
-fn call_without_words(server: Endpoint) -> Samples {
-    less(calls(|| server.call([0; 6], Instant::NEVER).is_ok()), calls(|| untrapped_call([0; 6]).0))
+fn call_without_words<const FLOATS: bool>(server: Endpoint) -> Samples {
+    less(calls::<FLOATS>(|| server.call([0; 6], Instant::NEVER).is_ok()), calls::<FLOATS>(|| untrapped_call([0; 6]).0))
 }
 
 #[inline(never)]
-fn call_with_words(server: Endpoint) -> Samples {
+fn call_with_words<const FLOATS: bool>(server: Endpoint) -> Samples {
     let trapped = |words| match server.call(words, Instant::NEVER) {
         Ok(reply) => (true, reply),
         Err(_) => (false, words),
     };
-    less(calls_with_words(trapped), calls_with_words(untrapped_call))
+    less(calls_with_words::<FLOATS>(trapped), calls_with_words::<FLOATS>(untrapped_call))
 }
 
 #[inline(never)]
-fn call_with_a_deadline(server: Endpoint) -> Samples {
+fn call_with_a_deadline<const FLOATS: bool>(server: Endpoint) -> Samples {
     let deadline = now().now + FAR;
-    less(calls(|| server.call([0; 6], deadline).is_ok()), calls(|| untrapped_call([0; 6]).0))
-}
-
-/// Each side has its floating-point registers given back at their first use, and put away when the other runs.
-#[inline(never)]
-fn call_with_floats(server: Endpoint) -> Samples {
-    let mut number = black_box(1.5_f64);
-    let mut failed = 0;
-    let samples = around(
-        || {
-            number *= black_box(1.5);
-            failed += u64::from(server.call([0; 6], Instant::NEVER).is_err());
-            number *= black_box(0.5);
-        },
-        || {},
-    );
-    assert_eq!(failed, 0, "calls failed");
-    assert!(number >= 0.0, "a register was lost");
-    less(samples, calls(|| untrapped_call([0; 6]).0))
+    less(calls::<FLOATS>(|| server.call([0; 6], deadline).is_ok()), calls::<FLOATS>(|| untrapped_call([0; 6]).0))
 }
 
 #[inline(never)]
-fn send(environment: &Environment) -> Samples {
+fn send<const FLOATS: bool>(environment: &Environment) -> Samples {
     let inbox = environment.expect::<Endpoint>("inbox");
     let samples = environment.expect::<Region>("samples").shared();
-    let raw = until_stamped(samples, || {
+    let raw = until_stamped::<FLOATS>(samples, || {
         // Words that were refused leave no stamp.
         let _ = inbox.send([0; 6], Instant::NEVER);
     });
-    less(raw, calls(|| untrapped_call([0; 6]).0))
+    less(raw, calls::<FLOATS>(|| untrapped_call([0; 6]).0))
 }
 
 /// The patient one, woken by a signal, waits again at once.
 #[inline(never)]
-fn wait(environment: &Environment) -> Samples {
+fn wait<const FLOATS: bool>(environment: &Environment) -> Samples {
     let event = environment.expect::<Notification>("again");
     let samples = environment.expect::<Region>("samples").shared();
-    let raw = samples_of(|| {
+    let raw = samples_of::<FLOATS>(|| {
         let result = event.signal(rows::SIGNALLED);
-        let back = counter();
+        let back = counter::<FLOATS>();
         result.expect("the client may signal");
         back - samples.read_u64(SINCE)
     });
-    less(raw, untrapped_signal())
+    less(raw, untrapped_plain::<FLOATS>(Call::Signal))
 }
 
 /// What happens among peers while the client calls one of them.
 #[inline(never)]
-fn left_by_a_peer(environment: &Environment, name: &str) -> Samples {
+fn left_by_a_peer<const FLOATS: bool>(environment: &Environment, name: &str) -> Samples {
     let server = environment.expect::<Endpoint>(name);
     let samples = environment.expect::<Region>("samples").shared();
-    let took = samples_of(|| {
+    let took = samples_of::<FLOATS>(|| {
         server.call([0; 6], Instant::NEVER).expect("the peer answers");
         samples.read_u64(STAMP) - samples.read_u64(SINCE)
     });
-    less(took, calls(|| untrapped_call([0; 6]).0))
+    less(took, calls::<FLOATS>(|| untrapped_call([0; 6]).0))
 }
 
 /// The server does not look at what it is lent, which is two pages.
 #[inline(never)]
-fn call_lending(server: Endpoint, region: Region) -> Samples {
+fn call_lending<const FLOATS: bool>(server: Endpoint, region: Region) -> Samples {
     let rights = Rights::READ | Rights::WRITE;
     let untrapped = || {
         let _ = black_box(raw::untrapped::carrying(Call::CallWith as u64, 0, [0; 6], NEVER, 0, 0, 0).code == 0);
         true
     };
-    less(calls(|| server.call_lending([0; 6], &region, rights, Instant::NEVER).is_ok()), calls(untrapped))
+    less(
+        calls::<FLOATS>(|| server.call_lending([0; 6], &region, rights, Instant::NEVER).is_ok()),
+        calls::<FLOATS>(untrapped),
+    )
 }
 
 #[inline(always)]
-fn calls(call: impl Fn() -> bool) -> Samples {
+fn calls<const FLOATS: bool>(call: impl Fn() -> bool) -> Samples {
     let mut failed = 0;
-    let samples = around(|| failed += u64::from(!call()), || {});
+    let samples = around::<FLOATS>(|| failed += u64::from(!call()), || {});
     assert_eq!(failed, 0, "calls failed");
     samples
 }
 
 /// Four words that change with each call are sent, and what comes back is looked at.
 #[inline(always)]
-fn calls_with_words(call: impl Fn(Message) -> (bool, Message)) -> Samples {
+fn calls_with_words<const FLOATS: bool>(call: impl Fn(Message) -> (bool, Message)) -> Samples {
     let mut number = black_box(1u64);
     let mut wrong = 0;
-    let samples = around(
+    let samples = around::<FLOATS>(
         || {
             let (good, [a, b, c, d, ..]) = call([number, number, number, number, 0, 0]);
             wrong |= u64::from(!good) | (a ^ number) | (b ^ number) | (c ^ number) | (d ^ number);
@@ -223,9 +229,9 @@ fn calls_with_words(call: impl Fn(Message) -> (bool, Message)) -> Samples {
 }
 
 #[inline(never)]
-fn map(page: Region) -> Samples {
+fn map<const FLOATS: bool>(page: Region) -> Samples {
     let mut failed = 0;
-    let samples = around(
+    let samples = around::<FLOATS>(
         || failed += u64::from(page.map().is_err()),
         || {
             // A page that is not there ends the task.
@@ -237,37 +243,37 @@ fn map(page: Region) -> Samples {
     let untrapped = || {
         black_box(raw::untrapped::plain(Call::Map as u64, 0, 0).code);
     };
-    less(samples, around(untrapped, || {}))
+    less(samples, around::<FLOATS>(untrapped, || {}))
 }
 
 #[inline(never)]
-fn unmap(page: Region) -> Samples {
-    let samples = samples_of(|| {
+fn unmap<const FLOATS: bool>(page: Region) -> Samples {
+    let samples = samples_of::<FLOATS>(|| {
         page.map().expect("the page may be mapped");
-        let before = counter();
+        let before = counter::<FLOATS>();
         let result = page.unmap();
-        let after = counter();
+        let after = counter::<FLOATS>();
         result.expect("the page may be unmapped");
         after - before
     });
     let untrapped = || {
         black_box(raw::untrapped::plain(Call::Unmap as u64, 0, 0).code);
     };
-    less(samples, around(untrapped, || {}))
+    less(samples, around::<FLOATS>(untrapped, || {}))
 }
 
 /// The copies lie in the table of the keeper, which gives them up after each round.
 #[inline(never)]
-fn revoked(environment: &Environment, copies: usize) -> Samples {
+fn revoked<const FLOATS: bool>(environment: &Environment, copies: usize) -> Samples {
     let keeper = environment.expect::<Endpoint>("keeper");
     let lent = environment.expect::<Notification>("lent");
-    let samples = samples_of(|| {
+    let samples = samples_of::<FLOATS>(|| {
         for _ in 0..copies {
             keeper.call_with([0; 6], &lent, Rights::SIGNAL, Instant::NEVER).expect("the handle may be given");
         }
-        let before = counter();
+        let before = counter::<FLOATS>();
         let result = revoke(&lent);
-        let after = counter();
+        let after = counter::<FLOATS>();
         result.expect("the handle may be revoked");
         keeper.call([0; 6], Instant::NEVER).expect("the keeper answers");
         after - before
@@ -275,33 +281,33 @@ fn revoked(environment: &Environment, copies: usize) -> Samples {
     let untrapped = || {
         let _ = black_box(raw::untrapped::plain(Call::Revoke as u64, 0, 0).code == 0);
     };
-    less(samples, around(untrapped, || {}))
+    less(samples, around::<FLOATS>(untrapped, || {}))
 }
 
 #[inline(never)]
-fn timer() -> Samples {
-    samples_of(|| {
+fn timer<const FLOATS: bool>() -> Samples {
+    samples_of::<FLOATS>(|| {
         // The kernel reads its clock after `before` and before the next line.
-        let before = counter();
+        let before = counter::<FLOATS>();
         let wake = now().now + SLEEP;
         sleep_until(wake).expect("sleeping is allowed");
-        counter() - (before + SLEEP.0)
+        counter::<FLOATS>() - (before + SLEEP.0)
     })
 }
 
 #[inline(never)]
-fn signal(environment: &Environment) -> Samples {
+fn signal<const FLOATS: bool>(environment: &Environment) -> Samples {
     let event = environment.expect::<Notification>("event");
     let samples = environment.expect::<Region>("samples").shared();
-    let raw = until_stamped(samples, || {
+    let raw = until_stamped::<FLOATS>(samples, || {
         // A refused signal leaves no stamp.
         let _ = event.signal(rows::SIGNALLED);
     });
-    less(raw, untrapped_signal())
+    less(raw, untrapped_plain::<FLOATS>(Call::Signal))
 }
 
 #[inline(never)]
-fn interrupt(environment: &Environment) -> Samples {
+fn interrupt<const FLOATS: bool>(environment: &Environment) -> Samples {
     let samples = environment.expect::<Region>("samples").shared();
     let device = environment.expect::<Region>("clock").shared();
     device.write_u32(clock::MASK, 0);
@@ -312,49 +318,121 @@ fn interrupt(environment: &Environment) -> Samples {
     });
     assert!(armed, "the clock does not reach its alarm");
     // Raising the line is the work here; only reading the counter is overhead.
-    less(until_stamped(samples, || device.write_u32(clock::MASK, 1)), around(|| {}, || {}))
+    less(until_stamped::<FLOATS>(samples, || device.write_u32(clock::MASK, 1)), around::<FLOATS>(|| {}, || {}))
 }
 
 #[inline(never)]
-fn yield_to_another(environment: &Environment) -> Samples {
+fn yield_to_another<const FLOATS: bool>(environment: &Environment) -> Samples {
     let samples = environment.expect::<Region>("samples").shared();
     environment.expect::<Notification>("go").signal(1).expect("the yielder may be started");
     let yields = || yield_now().expect("no job can overrun here");
     yields();
-    let raw = until_stamped(samples, yields);
+    let raw = until_stamped::<FLOATS>(samples, yields);
     let untrapped = || {
         raw::untrapped::plain(Call::Yield as u64, 0, 0);
     };
-    less(raw, around(untrapped, || {}))
+    less(raw, around::<FLOATS>(untrapped, || {}))
+}
+
+#[inline(never)]
+fn acquire<const FLOATS: bool>(engine: Engine) -> Samples {
+    let held = Cell::new(None);
+    let samples = around::<FLOATS>(|| held.set(Some(engine.acquire(Instant::NEVER))), || give_back(held.take()));
+    less(samples, untrapped_timed::<FLOATS>(Call::Acquire))
+}
+
+#[inline(never)]
+fn release<const FLOATS: bool>(engine: Engine) -> Samples {
+    let samples = samples_of::<FLOATS>(|| {
+        let held = engine.acquire(Instant::NEVER).expect("the engine is free");
+        let before = counter::<FLOATS>();
+        let result = held.release();
+        let after = counter::<FLOATS>();
+        result.expect("the client holds it");
+        after - before
+    });
+    less(samples, untrapped_plain::<FLOATS>(Call::Release))
+}
+
+/// The rival, told to acquire what the client holds, finds it held, and the client goes on in its place.
+#[inline(never)]
+fn block_a_rival<const FLOATS: bool>(environment: &Environment, mutex: Engine) -> Samples {
+    let compete = environment.expect::<Notification>("compete");
+    let samples = environment.expect::<Region>("samples").shared();
+    let raw = samples_of::<FLOATS>(|| {
+        let held = mutex.acquire(Instant::NEVER);
+        let told = compete.signal(1);
+        let back = counter::<FLOATS>();
+        told.expect("the client may signal");
+        give_back(Some(held));
+        back - samples.read_u64(SINCE)
+    });
+    less(raw, untrapped_timed::<FLOATS>(Call::Acquire))
+}
+
+#[inline(never)]
+fn pass_on<const FLOATS: bool>(environment: &Environment, mutex: Engine) -> Samples {
+    let compete = environment.expect::<Notification>("compete");
+    let samples = environment.expect::<Region>("samples").shared();
+    let raw = samples_of::<FLOATS>(|| {
+        let held = mutex.acquire(Instant::NEVER).expect("the mutex is free");
+        compete.signal(1).expect("the client may signal");
+        samples.write_u64(STAMP, 0);
+        let before = counter::<FLOATS>();
+        let result = held.release();
+        let stamp = stamp::<FLOATS>(samples, before);
+        result.expect("the client holds it");
+        stamp - before
+    });
+    less(raw, untrapped_plain::<FLOATS>(Call::Release))
+}
+
+fn give_back(held: Option<Result<EngineGuard, AcquireError>>) {
+    let held = held.expect("the client acquires first").expect("the engine is free");
+    held.release().expect("the client holds it");
+}
+
+#[inline(never)]
+fn faults<const FLOATS: bool>(environment: &Environment) -> Samples {
+    let shared = environment.expect::<Region>("samples").shared();
+    let mut samples = [0; SAMPLES];
+    for (name, place) in rows::FAULTY.iter().zip(&mut samples) {
+        let server = environment.expect::<Endpoint>(name);
+        let answer = server.call([0; 6], Instant::NEVER);
+        let told = counter::<FLOATS>();
+        assert!(answer.is_err(), "a server answers that is dead");
+        *place = told - shared.read_u64(SINCE);
+    }
+    less(samples, calls::<FLOATS>(|| untrapped_call([0; 6]).0))
 }
 
 /// Stops each of `victims` once, after `prepare`.
 #[inline(never)]
-fn kill(environment: &Environment, victims: &[&str], prepare: impl Fn(Task)) -> Samples {
+fn kill<const FLOATS: bool>(environment: &Environment, victims: &[&str], prepare: impl Fn(Task)) -> Samples {
     let mut samples = [0; SAMPLES];
     for (name, place) in victims.iter().zip(&mut samples) {
         let victim = environment.expect::<Task>(name);
         prepare(victim);
-        let before = counter();
+        let before = counter::<FLOATS>();
         let stopped = victim.stop();
-        *place = counter() - before;
+        *place = counter::<FLOATS>() - before;
         stopped.expect("the client may stop its victims");
     }
     let untrapped = || {
         let _ = black_box(raw::untrapped::plain(Call::Stop as u64, 0, 0).code == 0);
     };
-    less(samples, around(untrapped, || {}))
+    less(samples, around::<FLOATS>(untrapped, || {}))
 }
 
 //--- Measuring
 
 /// Times `work`, with `undo` after each round outside the measure.
 #[inline(always)]
-fn around(mut work: impl FnMut(), mut undo: impl FnMut()) -> Samples {
-    samples_of(|| {
-        let before = counter();
+fn around<const FLOATS: bool>(mut work: impl FnMut(), mut undo: impl FnMut()) -> Samples {
+    samples_of::<FLOATS>(|| {
+        let before = counter::<FLOATS>();
         work();
-        let after = counter();
+        let after = counter::<FLOATS>();
         undo();
         after - before
     })
@@ -362,29 +440,29 @@ fn around(mut work: impl FnMut(), mut undo: impl FnMut()) -> Samples {
 
 /// Times from before `work` to what a peer stamps.
 #[inline(always)]
-fn until_stamped(samples: SharedBytes, work: impl Fn()) -> Samples {
-    samples_of(|| {
+fn until_stamped<const FLOATS: bool>(samples: SharedBytes, work: impl Fn()) -> Samples {
+    samples_of::<FLOATS>(|| {
         samples.write_u64(STAMP, 0);
-        let before = counter();
+        let before = counter::<FLOATS>();
         work();
-        let stamp = stamp(samples, before);
+        let stamp = stamp::<FLOATS>(samples, before);
         stamp - before
     })
 }
 
 /// The peer's stamp; on one CPU it is there already.
-fn stamp(samples: SharedBytes, since: u64) -> u64 {
+fn stamp<const FLOATS: bool>(samples: SharedBytes, since: u64) -> u64 {
     loop {
         let stamp = samples.read_u64(STAMP);
         if stamp != 0 {
             return stamp;
         }
-        assert!(counter() - since < PATIENCE, "the peer did not run");
+        assert!(counter::<FLOATS>() - since < PATIENCE, "the peer did not run");
     }
 }
 
 #[inline(always)]
-fn samples_of(mut sample: impl FnMut() -> u64) -> Samples {
+fn samples_of<const FLOATS: bool>(mut sample: impl FnMut() -> u64) -> Samples {
     let mut samples = [0; SAMPLES];
     for _ in 0..black_box(WARM_UP) {
         black_box(sample());
@@ -403,13 +481,22 @@ fn untrapped_call(words: Message) -> (bool, Message) {
     if answer.code == 0 { (true, answer.words) } else { (false, words) }
 }
 
-/// A signal's stub with everything but the trap.
+/// The stub of `call` with everything but the trap, which has a deadline.
 #[inline(never)]
-fn untrapped_signal() -> Samples {
+fn untrapped_timed<const FLOATS: bool>(call: Call) -> Samples {
     let untrapped = || {
-        let _ = black_box(raw::untrapped::plain(Call::Signal as u64, 0, rows::SIGNALLED).code == 0);
+        let _ = black_box(raw::untrapped::timed(call as u64, 0, NEVER).code == 0);
     };
-    around(untrapped, || {})
+    around::<FLOATS>(untrapped, || {})
+}
+
+/// The same of one that has none.
+#[inline(never)]
+fn untrapped_plain<const FLOATS: bool>(call: Call) -> Samples {
+    let untrapped = || {
+        let _ = black_box(raw::untrapped::plain(call as u64, 0, 0).code == 0);
+    };
+    around::<FLOATS>(untrapped, || {})
 }
 
 /// Each sample without what measuring costs: the least of `overhead`.

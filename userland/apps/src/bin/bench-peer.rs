@@ -13,19 +13,20 @@
 //! | 8, hurried  | endpoint "busy" (call), notification "hurry" (wait), region "samples"                |
 //! | 9, deferring | endpoint "later" (receive), region "samples"                                        |
 //! | 10, deferred | endpoint "later" (call), region "samples"                                           |
-//! | 11, floating | endpoint "floating" (receive)                                                       |
-//! | 13, patient | notification "again" (wait), region "samples"                                        |
+//! | 11, faulty  | endpoint "server" (receive), regions "samples" and "page" (with the right to map)    |
 //! | 12, inbox   | endpoint "inbox" (receive), region "samples"                                         |
+//! | 13, patient | notification "again" (wait), region "samples"                                        |
+//! | 14, rival   | engine "mutex" (acquire), notification "compete" (wait), region "samples"            |
 //!
-//! A peer reads the counter first thing when it runs and leaves what it read for the client.
+//! A peer reads the counter first thing when it runs and leaves what it read for the client. If the parameter `floats` is
+//! one, it computes with floating point before.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use core::hint::black_box;
-
 use apps::rows::{self, INTERRUPTED, SINCE, STAMP, clock, role};
+use apps::{compute, counter};
 use fusee::{
-    Endpoint, Environment, Instant, Interrupt, Notification, Region, Server, counter, environment, give_up, next_job,
+    Endpoint, Engine, Environment, Instant, Interrupt, Notification, Region, Server, environment, give_up, next_job,
     yield_now,
 };
 
@@ -33,11 +34,18 @@ fusee::entry!(main);
 
 fn main() {
     let environment = environment();
+    if environment.parameter("floats") == Some(1) { be::<true>(&environment) } else { be::<false>(&environment) }
+}
+
+fn be<const FLOATS: bool>(environment: &Environment) {
     match environment.parameter("role").expect("the parameter `role` says what to be") {
-        role::SERVER => Server::new(environment.expect("server")).run(|_, words| words),
-        role::WAITER => wait(&environment),
-        role::YIELDER => yield_for_ever(&environment),
-        role::MUTE => keep_silent(&environment),
+        role::SERVER => Server::new(environment.expect("server")).run(|_, words| {
+            compute::<FLOATS>();
+            words
+        }),
+        role::WAITER => wait::<FLOATS>(environment),
+        role::YIELDER => yield_for_ever::<FLOATS>(environment),
+        role::MUTE => keep_silent(environment),
         role::CALLER => {
             // One without jobs calls at once.
             let _ = next_job();
@@ -46,43 +54,41 @@ fn main() {
         }
         role::FRONT => {
             let server = environment.expect::<Endpoint>("server");
-            Server::new(environment.expect("front")).run(|_, words| server.call(words, Instant::NEVER).unwrap_or(words))
+            Server::new(environment.expect("front")).run(|_, words| {
+                compute::<FLOATS>();
+                server.call(words, Instant::NEVER).unwrap_or(words)
+            })
         }
         role::BUSY => {
             let hurry = environment.expect::<Notification>("hurry");
             Server::new(environment.expect("busy")).run(|_, words| {
+                compute::<FLOATS>();
                 if words[0] != rows::HURRIED {
                     hurry.signal(1).expect("the busy one may signal");
                 }
                 words
             })
         }
-        role::FLOATING => {
-            let mut number = black_box(1.5_f64);
-            Server::new(environment.expect("floating")).run(|_, words| {
-                number *= black_box(1.25);
-                black_box(number);
-                words
-            })
-        }
-        role::PATIENT => wait_again(&environment),
-        role::INBOX => take_what_is_sent(&environment),
-        role::HURRIED => call_in_a_hurry(&environment),
-        role::DEFERRING => defer(&environment),
-        role::DEFERRED => wait_for_replies(&environment),
-        role::KEEPER => keep(Server::new(environment.expect("keeper"))),
+        role::FAULTY => fault::<FLOATS>(environment),
+        role::PATIENT => wait_again::<FLOATS>(environment),
+        role::RIVAL => compete::<FLOATS>(environment),
+        role::INBOX => take_what_is_sent::<FLOATS>(environment),
+        role::HURRIED => call_in_a_hurry::<FLOATS>(environment),
+        role::DEFERRING => defer::<FLOATS>(environment),
+        role::DEFERRED => wait_for_replies::<FLOATS>(environment),
+        role::KEEPER => keep::<FLOATS>(Server::new(environment.expect("keeper"))),
         unknown => panic!("there is no role {unknown}"),
     }
 }
 
-fn wait(environment: &Environment) {
+fn wait<const FLOATS: bool>(environment: &Environment) {
     let event = environment.expect::<Notification>("event");
     let line = environment.expect::<Interrupt>("line");
     let samples = environment.expect::<Region>("samples").shared();
     let device = environment.expect::<Region>("clock").shared();
     loop {
         let bits = event.wait(Instant::NEVER);
-        let stamp = counter();
+        let stamp = counter::<FLOATS>();
         let bits = bits.expect("the waiter may wait");
         if bits & INTERRUPTED != 0 {
             device.write_u32(clock::MASK, 0);
@@ -92,21 +98,21 @@ fn wait(environment: &Environment) {
     }
 }
 
-fn wait_again(environment: &Environment) {
+fn wait_again<const FLOATS: bool>(environment: &Environment) {
     let again = environment.expect::<Notification>("again");
     let samples = environment.expect::<Region>("samples").shared();
     loop {
-        samples.write_u64(SINCE, counter());
+        samples.write_u64(SINCE, counter::<FLOATS>());
         again.wait(Instant::NEVER).expect("the patient one may wait");
     }
 }
 
-fn take_what_is_sent(environment: &Environment) {
+fn take_what_is_sent<const FLOATS: bool>(environment: &Environment) {
     let mut server = Server::new(environment.expect("inbox"));
     let samples = environment.expect::<Region>("samples").shared();
     loop {
         let request = server.receive(Instant::NEVER);
-        let stamp = counter();
+        let stamp = counter::<FLOATS>();
         let words = request.expect("the receiver may receive").words;
         samples.write_u64(STAMP, stamp + words[0]);
     }
@@ -120,10 +126,11 @@ fn keep_silent(environment: &Environment) {
 }
 
 /// Keeps handles until a request brings none.
-fn keep(mut server: Server) {
+fn keep<const FLOATS: bool>(mut server: Server) {
     let mut kept: [Option<Notification>; rows::COPIES] = [None; rows::COPIES];
     let mut request = server.receive(Instant::NEVER).expect("the keeper may receive");
     loop {
+        compute::<FLOATS>();
         match (request.take(), kept.iter_mut().find(|place| place.is_none())) {
             (Some(handle), Some(place)) => *place = Some(handle),
             (Some(_), None) => panic!("more handles than the keeper can keep"),
@@ -137,40 +144,64 @@ fn keep(mut server: Server) {
     }
 }
 
-fn call_in_a_hurry(environment: &Environment) {
+fn fault<const FLOATS: bool>(environment: &Environment) {
+    let mut server = Server::new(environment.expect("server"));
+    let samples = environment.expect::<Region>("samples").shared();
+    let page = environment.expect::<Region>("page").shared();
+    server.receive(Instant::NEVER).map(drop).expect("the client calls");
+    samples.write_u64(SINCE, counter::<FLOATS>());
+    let number = page.read_u64(0);
+    panic!("read {number} from a page that is not there");
+}
+
+fn compete<const FLOATS: bool>(environment: &Environment) {
+    let signal = environment.expect::<Notification>("compete");
+    let mutex = environment.expect::<Engine>("mutex");
+    let samples = environment.expect::<Region>("samples").shared();
+    loop {
+        signal.wait(Instant::NEVER).expect("the rival may wait");
+        samples.write_u64(SINCE, counter::<FLOATS>());
+        let held = mutex.acquire(Instant::NEVER);
+        let stamp = counter::<FLOATS>();
+        held.expect("the mutex is granted at last").release().expect("the rival holds it");
+        samples.write_u64(STAMP, stamp);
+    }
+}
+
+fn call_in_a_hurry<const FLOATS: bool>(environment: &Environment) {
     let hurry = environment.expect::<Notification>("hurry");
     let busy = environment.expect::<Endpoint>("busy");
     let samples = environment.expect::<Region>("samples").shared();
     loop {
         hurry.wait(Instant::NEVER).expect("the hurried one may wait");
-        let since = counter();
+        let since = counter::<FLOATS>();
         let result = busy.call([rows::HURRIED, 0, 0, 0, 0, 0], Instant::NEVER);
-        let stamp = counter();
+        let stamp = counter::<FLOATS>();
         result.expect("the busy one answers");
         samples.write_u64(SINCE, since);
         samples.write_u64(STAMP, stamp);
     }
 }
 
-fn wait_for_replies(environment: &Environment) {
+fn wait_for_replies<const FLOATS: bool>(environment: &Environment) {
     let later = environment.expect::<Endpoint>("later");
     let samples = environment.expect::<Region>("samples").shared();
     loop {
         let result = later.call([rows::HURRIED, 0, 0, 0, 0, 0], Instant::NEVER);
-        let stamp = counter();
+        let stamp = counter::<FLOATS>();
         result.expect("the reply comes at last");
         samples.write_u64(STAMP, stamp);
     }
 }
 
 /// Answers the client once the other has been answered, and has called again.
-fn defer(environment: &Environment) {
+fn defer<const FLOATS: bool>(environment: &Environment) {
     let mut server = Server::new(environment.expect("later"));
     let samples = environment.expect::<Region>("samples").shared();
     let mut kept = server.receive(Instant::NEVER).expect("the other calls first");
     loop {
         let request = server.receive(Instant::NEVER).expect("the client calls");
-        samples.write_u64(SINCE, counter());
+        samples.write_u64(SINCE, counter::<FLOATS>());
         let next = server.reply_receive(kept.token, kept.words, Instant::NEVER).expect("the other calls again");
         kept = next;
         let reply = server.reply(request.token, request.words).expect("the client waits");
@@ -178,11 +209,11 @@ fn defer(environment: &Environment) {
     }
 }
 
-fn yield_for_ever(environment: &Environment) {
+fn yield_for_ever<const FLOATS: bool>(environment: &Environment) {
     let samples = environment.expect::<Region>("samples").shared();
     environment.expect::<Notification>("go").wait(Instant::NEVER).expect("the yielder may wait");
     loop {
-        let stamp = counter();
+        let stamp = counter::<FLOATS>();
         samples.write_u64(STAMP, stamp);
         yield_now().expect("no job can overrun here");
     }

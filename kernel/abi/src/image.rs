@@ -221,8 +221,9 @@ pub struct Engine {
     pub interrupt_plus_one: u32,
 }
 
-/// What a task may do with one engine: its doorbell page and idle probe.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+/// What a task may do with one engine: its doorbell page and idle probe. An engine without a device has neither: all its
+/// addresses are zero.
+#[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct EngineUser {
     /// Engine index.

@@ -26,7 +26,7 @@ fn user_of(number: u16) -> Option<EngineUserId> {
 
 impl Kernel {
     /// The engine and use that `thread`'s first argument names.
-    fn engine_argument<M: Machine>(
+    pub(crate) fn engine_argument<M: Machine>(
         &self,
         machine: &mut M,
         thread: ThreadId,
@@ -131,7 +131,8 @@ impl Kernel {
     }
 
     /// The lock is `user`'s: map its doorbell, start its clock.
-    fn granted<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
+    #[inline]
+    pub(crate) fn granted<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
         machine.map_doorbell(user);
         self.engines[engine].granted = machine.now();
         let thread = self.engine_users[user].thread;
@@ -141,12 +142,19 @@ impl Kernel {
         self.trace(machine, Event::EngineGrant, thread, u32::from(engine.number()), 0);
     }
 
+    /// The engine is idle after `user`'s hold: charge it.
+    #[inline]
+    pub(crate) fn charge_hold<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
+        let held = machine.now().since(self.engines[engine].granted);
+        let object = &mut self.engine_users[user];
+        object.time += held;
+        let thread = object.thread;
+        self.trace(machine, Event::EngineIdle, thread, u32::from(engine.number()), (held.0 / 1000) as u32);
+    }
+
     /// The engine is idle after `user`'s hold: charge it, and grant the next.
     fn idle<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
-        let held = machine.now().since(self.engines[engine].granted);
-        self.engine_users[user].time += held;
-        let thread = self.engine_users[user].thread;
-        self.trace(machine, Event::EngineIdle, thread, u32::from(engine.number()), (held.0 / 1000) as u32);
+        self.charge_hold(machine, engine, user);
         let mut lock = core::mem::replace(&mut self.engines[engine].lock, fusee_locking::engine::EngineLock::EMPTY);
         let next = lock.grant_next(|waiter| self.user_key(waiter));
         self.engines[engine].lock = lock;

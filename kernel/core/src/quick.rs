@@ -1,4 +1,4 @@
-//! The short paths: an uncontended call, its reply, and a trap that does nothing.
+//! The short paths: an uncontended call, its reply, an uncontended lock, and a trap that does nothing.
 //!
 //! A call moves six words and a runner: the client's reservation stays where it is linked, and the server
 //! runs on it. No queue, no clock. A short path either does exactly what the long way round
@@ -13,6 +13,7 @@
 
 use fusee_abi::call::{Call, DEADLINE, HandleValue, NEVER, NUMBER, TOKEN, rights};
 use fusee_abi::trace::Event;
+use fusee_locking::engine::State as Lock;
 use fusee_locking::propagation;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Key;
@@ -57,8 +58,8 @@ impl Kernel {
         }
     }
 
-    /// The same for a call under a deadline that the timer need not be set anew for, and for its reply. Apart, because it
-    /// needs a stack.
+    /// The same for a call under a deadline that the timer need not be set anew for, for its reply, and for locks. Apart,
+    /// because it needs a stack.
     #[inline(always)]
     pub fn quick_call_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<ThreadId> {
         let state = &self.cpus[cpu];
@@ -66,14 +67,52 @@ impl Kernel {
         if state.stale {
             return None;
         }
-        let general = &machine.registers(thread).general;
-        if general[NUMBER] == Call::ReplyReceive as u64 {
+        if M::TRACE {
+            self.here = cpu;
+        }
+        let number = machine.registers(thread).general[NUMBER];
+        if number == Call::ReplyReceive as u64 {
             self.reply_quickly_until(machine, cpu, thread)
-        } else if general[NUMBER] == Call::Call as u64 {
+        } else if number == Call::Call as u64 {
             self.call_quickly_until(machine, cpu, thread)
+        } else if number == Call::Acquire as u64 || number == Call::Release as u64 {
+            self.lock_quickly(machine, thread, number)
         } else {
             None
         }
+    }
+
+    /// `acquire` of an engine that is free, `release` of one that is idle and that nobody waits for.
+    #[inline(never)]
+    fn lock_quickly<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, number: u64) -> Option<ThreadId> {
+        let (user, engine) = self.engine_argument(machine, thread).ok()?;
+        if !self.managed || self.threads[thread].job.signalled {
+            return None;
+        }
+        let lock = &mut self.engines[engine].lock;
+        let holder = user.index() as u16;
+        if number == Call::Acquire as u64 {
+            if lock.state() != Lock::Free {
+                return None;
+            }
+            // Nobody can be refused what is free.
+            let _ = lock.request(holder);
+            self.trace(machine, Event::EngineRequest, Some(thread), u32::from(engine.number()), 0);
+            self.granted(machine, engine, user);
+        } else {
+            let is_last = lock.state() == Lock::Held(holder) && lock.waiters().is_empty();
+            if !is_last || !machine.engine_is_idle(user) {
+                return None;
+            }
+            // It holds it.
+            let _ = lock.release(holder, true);
+            machine.unmap_doorbell(user);
+            self.threads[thread].engines -= 1;
+            self.trace(machine, Event::EngineRelease, Some(thread), u32::from(engine.number()), 0);
+            self.charge_hold(machine, engine, user);
+        }
+        machine.registers(thread).general[0] = 0;
+        Some(thread)
     }
 
     #[inline(never)]

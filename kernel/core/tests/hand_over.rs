@@ -5,7 +5,10 @@
 
 mod model;
 
-use model::Step::{Acknowledge, Call, CallFor, Exit, NextJob, Serve, Signal, Sleep, Stop, Wait, WaitFor, Yield};
+use model::Step::{
+    Acknowledge, Acquire, AcquireFor, Call, CallFor, Exit, NextJob, Release, Serve, Signal, Sleep, Stop, Wait, WaitFor,
+    Yield,
+};
 use model::{Fault, Model, PASSIVE, Step, background, periodic, real_time};
 
 /// Deadlines of three tasks, in every order.
@@ -151,6 +154,38 @@ fn a_short_switch_does_what_the_long_way_does() {
             .task("other", 0, background(slices), &[Yield, Signal("m"), WaitFor("n", 1)]);
         holds(&Model { late: 1, ..model.ticks(3) });
     }
+}
+
+#[test]
+fn who_holds_a_mutex_runs_for_whoever_waits_for_it() {
+    for deadlines in ORDERS {
+        let [a, b, c] = deadlines.map(real_time);
+        let one = Model::new(format!("mutex, 2 CPUs, 3 users, keys {deadlines:?}"), &[2])
+            .task("a", 0, a.clone(), &[Acquire("x"), Release("x"), Wait("n"), Signal("n")])
+            .task("b", 0, b.clone(), &[Acquire("x"), Release("x"), Wait("n"), Signal("n")])
+            .task("c", 0, c.clone(), &[Acquire("x"), Release("x"), Signal("n")]);
+        holds(&one);
+        let two = Model::new(format!("mutexes in both orders, 2 CPUs, keys {deadlines:?}"), &[2])
+            .task("a", 0, a.clone(), &[Acquire("x"), Acquire("y"), Release("y"), Release("x")])
+            .task("b", 0, b.clone(), &[Acquire("y"), Acquire("x"), Release("x"), Release("y")])
+            .task("c", 0, c.clone(), &[Wait("n"), Yield]);
+        holds(&two);
+        let served = Model::new(format!("mutex held across calls, 2 CPUs, keys {deadlines:?}"), &[2])
+            .task("a", 0, a, &[Acquire("x"), Release("x"), Call("s")])
+            .task("b", 0, b, &[Acquire("x"), Release("x"), Call("s")])
+            .task("c", 0, c, &[Acquire("x"), Release("x")])
+            .task("server", 0, PASSIVE, &[Serve("s"), Wait("n")]);
+        holds(&served);
+    }
+    let dying = Model::new("mutex, 2 CPUs, holders that are stopped", &[2])
+        .task("a", 0, real_time(3), &[Acquire("x"), Release("x"), Stop("b")])
+        .task("b", 0, real_time(4), &[Acquire("x"), Release("x"), Stop("c")])
+        .task("c", 0, real_time(5), &[Acquire("x"), Stop("a"), Yield]);
+    holds(&dying);
+    let timed = Model::new("mutex, 1 CPU, timeouts, budgets that run dry", &[1])
+        .task("a", 0, periodic(3, 1, 3) + "overrun = \"signal\"\n", &[AcquireFor("x", 1), Release("x"), NextJob])
+        .task("b", 0, background(2), &[Acquire("x"), Release("x"), Yield]);
+    holds(&Model { late: 1, ..timed.ticks(5) });
 }
 
 #[test]

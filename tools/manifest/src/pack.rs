@@ -180,6 +180,9 @@ impl<'a> Packer<'a> {
     fn doorbells(&mut self) {
         let held = if self.managed { mapping::HELD_BACK } else { 0 };
         for user in self.system.engine_users.clone() {
+            if user.address == 0 {
+                continue;
+            }
             // Filled with zeros: the device and its client count submitted commands from there.
             let flags = mapping::READ | mapping::WRITE | mapping::FILL | held;
             self.map(user.task as usize, flags, user.address, user.doorbell, PAGE);

@@ -1045,22 +1045,18 @@ impl Resolver<'_> {
                 return Err((place.clone(), reason));
             }
         }
-        let (doorbell, retired, number) = match self.out.engine_places[engine] {
-            Some((device, number)) => {
-                let context = self.context(device, task, place)?;
-                let device = &self.out.devices[device];
-                let doorbell = device.doorbells + contract::doorbell_page(number, context);
-                (doorbell, device.status + contract::status_retired(number, context), number.number())
-            }
-            None => {
-                // An engine without a device retires at once: both words stay zero unless the task writes.
-                let doorbell = self.allocate(name.get_ref(), PAGE, place.clone())?;
-                (doorbell, doorbell, 0)
-            }
+        let mut record = image::EngineUser { engine: engine as u32, task: task as u32, ..Default::default() };
+        let Some((device, number)) = self.out.engine_places[engine] else {
+            self.out.engine_users.push(record);
+            return Ok(());
         };
-        let address = layout::DOORBELLS + self.out.engine_users.len() as u64 * layout::DOORBELL_STEP;
-        let record = image::EngineUser { engine: engine as u32, task: task as u32, doorbell, address, retired };
+        let context = self.context(device, task, place)?;
+        let device = &self.out.devices[device];
+        record.doorbell = device.doorbells + contract::doorbell_page(number, context);
+        record.retired = device.status + contract::status_retired(number, context);
+        record.address = layout::DOORBELLS + self.out.engine_users.len() as u64 * layout::DOORBELL_STEP;
         self.out.engine_users.push(record);
+        let (number, address) = (number.number(), record.address);
         let environment = &mut self.out.tasks[task].environment;
         if let Some(handle) = environment.last_mut() {
             handle.flags = number as u32;

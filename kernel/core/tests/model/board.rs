@@ -7,7 +7,7 @@ use fusee_abi::Error;
 use fusee_abi::call::{Call, DEADLINE, FIRST_WORD, MESSAGE_WORDS, NEVER, NUMBER, TOKEN};
 use fusee_abi::trace::Record;
 use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ReservationId, ThreadId};
-use fusee_kernel_core::limits::{CPUS, INTERRUPTS, THREADS};
+use fusee_kernel_core::limits::{CPUS, ENGINE_USERS, INTERRUPTS, THREADS};
 use fusee_kernel_core::object::{self, Payer};
 use fusee_kernel_core::{CpuId, CpuSet, Entry, Kernel, Machine, Outcome, Place, Registers, Trap};
 use fusee_sched::time::{Instant, Nanoseconds};
@@ -72,6 +72,8 @@ pub struct Board {
     failed: bool,
     /// Lines that may fire.
     enabled: [bool; INTERRUPTS],
+    /// Uses of a mutex whose task holds it.
+    holds: [bool; ENGINE_USERS],
     /// Hash of what the trap has traced.
     traced: u64,
 }
@@ -98,6 +100,7 @@ impl State {
             touched: None,
             failed: false,
             enabled: [false; INTERRUPTS],
+            holds: [false; ENGINE_USERS],
             traced: 0,
         };
         State { kernel, board }
@@ -223,6 +226,7 @@ impl State {
         hash(self) == hash(other)
             && self.board.registers == other.board.registers
             && self.board.enabled == other.board.enabled
+            && self.board.holds == other.board.holds
             && self.board.traced == other.board.traced
             && self.kernel.cpus().all(|cpu| self.kernel.cpu(cpu) == other.kernel.cpu(cpu))
             && { reservations }.all(|one| self.kernel.reservation(one) == other.kernel.reservation(one))
@@ -294,6 +298,9 @@ impl State {
             Step::Exit => (Call::Exit, NEVER),
             Step::Stop(_) => (Call::Stop, NEVER),
             Step::Acknowledge(_) => (Call::InterruptAck, NEVER),
+            Step::Acquire(_) => (Call::Acquire, NEVER),
+            Step::AcquireFor(_, ticks) => (Call::Acquire, until(ticks)),
+            Step::Release(_) => (Call::Release, NEVER),
         };
         let general = &mut self.board.registers[thread.index()].general;
         general[0] = handle;
@@ -346,7 +353,8 @@ impl State {
                 && (one.on.is_none() || one.chosen() == other.chosen())
                 && executes(&short) == executes(&long)
         };
-        if !system.threads().all(is_same) || short.board.registers != long.board.registers {
+        let board = |state: &State| (state.board.registers, state.board.holds, state.board.enabled);
+        if !system.threads().all(is_same) || board(&short) != board(&long) {
             return Err("a short path did not do what the long way does".into());
         }
         Ok(())
@@ -361,6 +369,9 @@ impl State {
         let stranger = |thread: &ThreadId| name(*thread) != 0 && name(*thread) != u64::from(thread.number());
         if let Some(client) = system.threads().filter(|thread| !system.servers.contains(thread)).find(stranger) {
             return Err(format!("{} got the reply to another", system.name(client)));
+        }
+        if system.users.iter().any(|(mutex, _)| self.holders(system, *mutex).count() > 1) {
+            return Err("two tasks hold one mutex".into());
         }
         let mut payers = Vec::with_capacity(CPUS);
         for cpu in self.kernel.cpus().filter(|cpu| self.board.cpus[cpu.index()].entered) {
@@ -452,8 +463,15 @@ impl State {
             object::State::Calling(endpoint) => Some(system.servers[endpoint.index()]),
             object::State::AwaitingReply { server, .. } => Some(server),
             object::State::Waiting(notification) => system.bound[notification.index()],
+            object::State::Acquiring(user) => self.holders(system, system.users[user.index()].0).next().flatten(),
             _ => None,
         }
+    }
+
+    /// Who holds `mutex`.
+    fn holders(&self, system: &System, mutex: u32) -> impl Iterator<Item = Option<ThreadId>> {
+        let users = system.users.iter().zip(&self.board.holds);
+        users.filter(move |((of, _), holds)| *of == mutex && **holds).map(|((_, task), _)| *task)
     }
 
     fn cluster_of(&self, reservation: ReservationId) -> usize {
@@ -468,6 +486,7 @@ impl State {
         self.kernel.hash_state(self.board.now, &mut hasher);
         hasher.write_u8(u8::from(self.board.failed));
         self.board.enabled.iter().for_each(|enabled| hasher.write_u8(u8::from(*enabled)));
+        self.board.holds.iter().for_each(|holds| hasher.write_u8(u8::from(*holds)));
         for cpu in self.kernel.cpus() {
             let state = &self.board.cpus[cpu.index()];
             hasher.write_u8(u8::from(state.entered) | u8::from(state.kicked) << 1);
@@ -535,9 +554,13 @@ impl Machine for Board {
         &mut self.registers[thread.index()]
     }
 
-    fn map_doorbell(&mut self, _user: EngineUserId) {}
+    fn map_doorbell(&mut self, user: EngineUserId) {
+        self.holds[user.index()] = true;
+    }
 
-    fn unmap_doorbell(&mut self, _user: EngineUserId) {}
+    fn unmap_doorbell(&mut self, user: EngineUserId) {
+        self.holds[user.index()] = false;
+    }
 
     fn engine_is_idle(&mut self, _user: EngineUserId) -> bool {
         true

@@ -14,19 +14,20 @@
 //! 2. The kernel touches no registers of a thread that another CPU executes.
 //! 3. No two CPUs run at the expense of one reservation.
 //! 4. `Kernel::check`; a CPU's timer is set to what the kernel believes; a client gets the reply to its own request.
-//! 5. A dead thread is put on no CPU, and what it still calls changes nothing for anybody else.
-//! 6. A short path does what the long way round would have done: a quick call but for the CPUs that threads are linked
+//! 5. One task at most holds each mutex: has been told that it does, and not that it no longer does.
+//! 6. A dead thread is put on no CPU, and what it still calls changes nothing for anybody else.
+//! 7. A short path does what the long way round would have done: a quick call but for the CPUs that threads are linked
 //!    to, a switch to the last nanosecond.
 //!
 //! Whenever no kick is on its way:
 //!
-//! 7. `Kernel::check_settled`.
-//! 8. No wake-up was lost: in each cluster the earliest reservations run. The oracle sorts, and knows nothing of
+//! 8. `Kernel::check_settled`.
+//! 9. No wake-up was lost: in each cluster the earliest reservations run. The oracle sorts, and knows nothing of
 //!    links, runners or lists of donors.
 //!
 //! Of all states together:
 //!
-//! 9. Kicks alone, in whatever order they arrive, come to an end: the states that they lead through form no circle.
+//! 10. Kicks alone, in whatever order they arrive, come to an end: the states that they lead through form no circle.
 //!
 //! # What it rests on
 //!
@@ -39,7 +40,7 @@
 //! # What it misses
 //!
 //! A trap is one step here; on a board the lock makes it so. Kernel paths take no time, which passes in whole ticks. A
-//! difference that `Kernel::hash_state` forgets, two states merge over. Engines are not here yet.
+//! difference that `Kernel::hash_state` forgets, two states merge over. Mutexes are here, engines that drain are not.
 // Each file of tests compiles this for itself, and uses its share.
 #![allow(dead_code)]
 
@@ -85,6 +86,12 @@ pub enum Step {
     Stop(&'static str),
     /// `interrupt_ack` of a line.
     Acknowledge(&'static str),
+    /// `acquire` a mutex.
+    Acquire(&'static str),
+    /// The same, for so many ticks at most.
+    AcquireFor(&'static str, u64),
+    /// `release` it.
+    Release(&'static str),
 }
 
 impl Step {
@@ -97,6 +104,7 @@ impl Step {
             Step::Serve(name) => (name, "endpoint", "receive"),
             Step::Stop(name) => (name, "task", "stop"),
             Step::Acknowledge(name) => (name, "interrupt", "acknowledge"),
+            Step::Acquire(name) | Step::AcquireFor(name, _) | Step::Release(name) => (name, "engine", "acquire"),
             _ => return None,
         })
     }
@@ -187,6 +195,8 @@ struct System {
     servers: Vec<ThreadId>,
     /// Who will signal each notification.
     bound: Vec<Option<ThreadId>>,
+    /// Mutex and task of each use of a mutex.
+    users: Vec<(u32, Option<ThreadId>)>,
 }
 
 impl System {
@@ -217,6 +227,9 @@ impl System {
                 let _ = writeln!(text, "bound = \"{}\"", model.tasks[task.index()].name);
             }
         }
+        for name in objects(model, "engine") {
+            let _ = writeln!(text, "[engines.{name}]");
+        }
         for (number, (name, notification, cluster)) in model.lines.iter().enumerate() {
             let _ = writeln!(text, "[interrupts.{name}]\nline = {}\nedge = true", 112 + number);
             let _ = writeln!(text, "notification = \"{notification}\"\ncluster = \"c{cluster}\"");
@@ -225,7 +238,9 @@ impl System {
         let options = PackOptions { cpu_stride: 1, managed: None };
         let packed = manifest.pack_tables(options).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let handles = model.tasks.iter().map(|task| task.alphabet.iter().map(|step| handle(task, *step)).collect());
-        System { model: model.clone(), packed, handles: handles.collect(), servers, bound }
+        let users = packed.system().engine_users().iter();
+        let users = users.map(|user| (user.engine, ThreadId::new(user.task as usize))).collect();
+        System { model: model.clone(), packed, handles: handles.collect(), servers, bound, users }
     }
 
     fn threads(&self) -> impl Iterator<Item = ThreadId> + use<> {

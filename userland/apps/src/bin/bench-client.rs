@@ -20,7 +20,6 @@
 
 use apps::counter;
 use apps::rows::{self, NAMES, SAMPLES, SINCE, STAMP, WARM_UP, clock};
-use core::cell::Cell;
 use core::hint::black_box;
 use core::ops::{Index, IndexMut};
 use fusee::abi::call::{Call, NEVER};
@@ -336,8 +335,13 @@ fn yield_to_another<const FLOATS: bool>(environment: &Environment) -> Samples {
 
 #[inline(never)]
 fn acquire<const FLOATS: bool>(engine: Engine) -> Samples {
-    let held = Cell::new(None);
-    let samples = around::<FLOATS>(|| held.set(Some(engine.acquire(Instant::NEVER))), || give_back(held.take()));
+    let samples = samples_of::<FLOATS>(|| {
+        let before = counter::<FLOATS>();
+        let result = engine.acquire(Instant::NEVER);
+        let after = counter::<FLOATS>();
+        give_back(result);
+        after - before
+    });
     less(samples, untrapped_timed::<FLOATS>(Call::Acquire))
 }
 
@@ -364,7 +368,7 @@ fn block_a_rival<const FLOATS: bool>(environment: &Environment, mutex: Engine) -
         let told = compete.signal(1);
         let back = counter::<FLOATS>();
         told.expect("the client may signal");
-        give_back(Some(held));
+        give_back(held);
         back - samples.read_u64(SINCE)
     });
     less(raw, untrapped_timed::<FLOATS>(Call::Acquire))
@@ -387,8 +391,8 @@ fn pass_on<const FLOATS: bool>(environment: &Environment, mutex: Engine) -> Samp
     less(raw, untrapped_plain::<FLOATS>(Call::Release))
 }
 
-fn give_back(held: Option<Result<EngineGuard, AcquireError>>) {
-    let held = held.expect("the client acquires first").expect("the engine is free");
+fn give_back(held: Result<EngineGuard, AcquireError>) {
+    let held = held.expect("the engine is free");
     held.release().expect("the client holds it");
 }
 

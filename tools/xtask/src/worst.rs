@@ -58,7 +58,7 @@ const OTHER_INTERRUPT: usize = 1;
 const OTHER_EXCEPTION: usize = 2;
 
 const CLASSES: [Class; 24] = [
-    class("null, now, log", &[]),
+    class("null, now, log, free locks", &[]),
     class("kick", &[]),
     class("system error", &[]),
     class("call, send", &[(QUICK, "call_quickly"), (IPC, "call")]),

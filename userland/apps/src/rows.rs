@@ -55,7 +55,7 @@ pub const UNLOCK: u64 = 23;
 pub const BLOCK: u64 = 24;
 /// From releasing a mutex to the next instruction of a waiter of higher priority.
 pub const PASS_ON: u64 = 25;
-/// From the access of a server that faults to the next instruction of the client it was serving.
+/// From the instruction of a server that faults to the next instruction of the client it was serving.
 pub const FAULT: u64 = 26;
 
 /// What each row is called.
@@ -108,6 +108,11 @@ pub const SIGNALLED: u64 = 1;
 /// Event bit of the interrupt, as the manifest gives it.
 pub const INTERRUPTED: u64 = 2;
 
+/// Event bit that tells the rival to read the counter before it acquires.
+pub const BEFORE: u64 = 1;
+/// The same of afterwards. One reading, because a profiler takes two for a sample.
+pub const AFTER: u64 = 2;
+
 /// Values of the parameter `role` of `bench-peer`.
 pub mod role {
     /// Answers calls.
@@ -132,7 +137,7 @@ pub mod role {
     pub const DEFERRING: u64 = 9;
     /// Whose request that is, above the client.
     pub const DEFERRED: u64 = 10;
-    /// Takes one request, and reads a page that is not mapped.
+    /// Takes one request, and faults.
     pub const FAULTY: u64 = 11;
     /// Receives what is sent, above the client.
     pub const INBOX: u64 = 12;

@@ -365,7 +365,7 @@ fn block_a_rival<const FLOATS: bool>(environment: &Environment, mutex: Engine) -
     let samples = environment.expect::<Region>("samples").shared();
     let raw = samples_of::<FLOATS>(|| {
         let held = mutex.acquire(Instant::NEVER);
-        let told = compete.signal(1);
+        let told = compete.signal(rows::BEFORE);
         let back = counter::<FLOATS>();
         told.expect("the client may signal");
         give_back(held);
@@ -380,7 +380,7 @@ fn pass_on<const FLOATS: bool>(environment: &Environment, mutex: Engine) -> Samp
     let samples = environment.expect::<Region>("samples").shared();
     let raw = samples_of::<FLOATS>(|| {
         let held = mutex.acquire(Instant::NEVER).expect("the mutex is free");
-        compete.signal(1).expect("the client may signal");
+        compete.signal(rows::AFTER).expect("the client may signal");
         samples.write_u64(STAMP, 0);
         let before = counter::<FLOATS>();
         let result = held.release();

@@ -30,6 +30,7 @@
 //! Not here: numbers and layouts (`kernel/abi`), registers of devices (`drivers/framework`).
 #![no_std]
 
+mod channel;
 pub mod console;
 mod endpoint;
 mod engine;
@@ -53,6 +54,7 @@ mod system;
 
 pub mod raw;
 
+pub use channel::{ChannelError, Receiver, Sender};
 pub use endpoint::{Answer, Endpoint, Message, ReplyToken, ReplyWithError, Request, Server};
 pub use engine::{Engine, EngineGuard};
 pub use environment::{Environment, MissingHandle, Object, environment};

@@ -44,6 +44,7 @@ mod loan;
 mod memory;
 #[cfg(all(feature = "misbehave", target_os = "none"))]
 pub mod misbehave;
+mod mutex;
 mod notification;
 #[cfg(target_os = "none")]
 mod panic;
@@ -69,6 +70,7 @@ pub use grant::{Grantable, Rights, give_up, revoke};
 pub use job::{Clock, JobInfo, burn, early_release, next_job, now, sleep_until, yield_now};
 pub use loan::{Lent, LentToWrite, Place};
 pub use memory::SharedBytes;
+pub use mutex::{Condvar, CondvarError, LockError, Mutex, MutexGuard};
 pub use notification::{Interrupt, Notification};
 pub use region::Region;
 pub use syscall::{counter, mark, relax};

@@ -4,8 +4,8 @@
 //! driver while the lock drains), doorbell pages and the idle probe. Engine time is charged from grant to
 //! idle.
 //!
-//! In an unmanaged system every call succeeds and does nothing: all doorbells are mapped from boot, and the
-//! device's own queue decides.
+//! In an unmanaged system every call on an engine of a device succeeds and does nothing: all doorbells are mapped from
+//! boot, and the device's own queue decides. An engine without a device is a mutex of tasks, and stays one.
 
 use fusee_abi::Error;
 use fusee_abi::call::{DEADLINE, rights};
@@ -38,10 +38,15 @@ impl Kernel {
         Ok((user, engine))
     }
 
+    /// Whether the lock of `engine` is one; an engine of a device has an interrupt.
+    fn is_enforced(&self, engine: EngineId) -> bool {
+        self.managed || self.engines[engine].interrupt.is_none()
+    }
+
     /// `acquire`.
     pub(crate) fn acquire<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Result<(), Error> {
         let (user, engine) = self.engine_argument(machine, thread)?;
-        if !self.managed {
+        if !self.is_enforced(engine) {
             machine.registers(thread).general[0] = 0;
             return Ok(());
         }
@@ -80,7 +85,7 @@ impl Kernel {
     /// `release`. Never blocks.
     pub(crate) fn release_engine<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let (user, engine) = self.engine_argument(machine, thread)?;
-        if !self.managed {
+        if !self.is_enforced(engine) {
             return Ok(());
         }
         self.give_back(machine, engine, user)
@@ -119,7 +124,7 @@ impl Kernel {
     pub(crate) fn should_yield<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let (user, engine) = self.engine_argument(machine, thread)?;
         let lock = &self.engines[engine].lock;
-        if self.managed && lock.state() != Lock::Held(user.index() as u16) {
+        if self.is_enforced(engine) && lock.state() != Lock::Held(user.index() as u16) {
             return Err(Error::NotHeld);
         }
         let own = self.threads[thread].home.map(|reservation| self.reservations[reservation].key);

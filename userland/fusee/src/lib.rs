@@ -30,6 +30,7 @@
 //! Not here: numbers and layouts (`kernel/abi`), registers of devices (`drivers/framework`).
 #![no_std]
 
+mod channel;
 pub mod console;
 mod endpoint;
 mod engine;
@@ -43,6 +44,7 @@ mod loan;
 mod memory;
 #[cfg(all(feature = "misbehave", target_os = "none"))]
 pub mod misbehave;
+mod mutex;
 mod notification;
 #[cfg(target_os = "none")]
 mod panic;
@@ -53,6 +55,7 @@ mod system;
 
 pub mod raw;
 
+pub use channel::{ChannelError, Receiver, Sender};
 pub use endpoint::{Answer, Endpoint, Message, ReplyToken, ReplyWithError, Request, Server};
 pub use engine::{Engine, EngineGuard};
 pub use environment::{Environment, MissingHandle, Object, environment};
@@ -67,6 +70,7 @@ pub use grant::{Grantable, Rights, give_up, revoke};
 pub use job::{Clock, JobInfo, burn, early_release, next_job, now, sleep_until, yield_now};
 pub use loan::{Lent, LentToWrite, Place};
 pub use memory::SharedBytes;
+pub use mutex::{Condvar, CondvarError, LockError, Mutex, MutexGuard};
 pub use notification::{Interrupt, Notification};
 pub use region::Region;
 pub use syscall::{counter, mark, relax};

@@ -241,14 +241,19 @@ impl SharedBytes {
 mod tests {
     extern crate std;
     use super::*;
-    use core::cell::UnsafeCell;
-    use std::boxed::Box;
     use std::vec::Vec;
 
+    impl SharedBytes {
+        /// As many bytes of the host's memory, all zero; a multiple of eight. They are never given back.
+        pub(crate) fn leaked(bytes: usize) -> SharedBytes {
+            let memory = std::vec![0u64; bytes / 8].leak();
+            // SAFETY: the memory is leaked, aligned, and reached through the returned value only.
+            unsafe { SharedBytes::new(memory.as_mut_ptr().expose_provenance(), bytes) }
+        }
+    }
+
     fn shared() -> SharedBytes {
-        let memory: &'static UnsafeCell<[u64; 8]> = Box::leak(Box::new(UnsafeCell::new([0; 8])));
-        // SAFETY: the memory is leaked, aligned, and reached through the returned value only.
-        unsafe { SharedBytes::new(memory.get().expose_provenance(), 64) }
+        SharedBytes::leaked(64)
     }
 
     #[test]

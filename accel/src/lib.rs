@@ -3,6 +3,7 @@
 //! Pure and safe: no register, no clock, no allocation. What is known about the waiting
 //! clients comes in as an argument, the choice goes out as a value.
 //!
+//! - [`heuristics`]: advice to a pool of tokens: where to wait, to whom to donate, whom to steal.
 //! - [`predictor`]: how long a task will hold its token.
 //! - [`topology`]: which token is of which GPU, and how far those are apart.
 //! - [`sharing`]: the class without a real-time promise.
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod heuristics;
 pub mod predictor;
 pub mod sharing;
 pub mod topology;

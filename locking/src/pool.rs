@@ -108,6 +108,12 @@ impl Rules {
             None => false,
         }
     }
+
+    /// Whether another request may join `queue`. A matter of numbers, whatever the measure.
+    #[must_use]
+    pub fn leaves_room(&self, queue: &Queue) -> bool {
+        self.limit.is_none_or(|limit| queue.requests < limit)
+    }
 }
 
 /// Where a request is.
@@ -290,6 +296,12 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         queues
     }
 
+    /// Those to whom a donor may donate: requests in an FQ that have no donor and are not in M.
+    pub fn donees(&self) -> impl Iterator<Item = &Request<Key>> {
+        let allowed = |index: &usize| !self.is_among_highest(*index);
+        self.without_donor().filter(allowed).map(|index| &self.requests[index])
+    }
+
     /// `user`, whose job has the base key `key`, asks for a replica, for a critical section of `length`.
     ///
     /// # Errors
@@ -370,7 +382,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     fn queue_with_room(&self, user: u16, advice: &impl Advice<Key, K, N>) -> Option<u8> {
         let queues = self.queues();
         let queues = &queues[..usize::from(self.rules.replicas)];
-        let has_room = |queue: &Queue| self.rules.limit.is_none_or(|limit| queue.requests < limit);
+        let has_room = |queue: &Queue| self.rules.leaves_room(queue);
         let advised =
             advice.queue(self, user).filter(|advised| queues.get(usize::from(*advised)).is_some_and(has_room));
         let shortest = || {
@@ -406,21 +418,21 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         }
     }
 
+    /// The requests in an FQ that have no donor; none, if there are as many donors as CPUs.
+    fn without_donor(&self) -> impl Iterator<Item = usize> {
+        let donees: Vec<u16, N> = self.requests.iter().filter_map(|request| donee_of(request.place)).collect();
+        let may_be_more = donees.len() < usize::from(self.rules.cpus);
+        self.indices(is_fifo).filter(move |index| may_be_more && !donees.contains(&self.requests[*index].user))
+    }
+
     /// A request in an FQ without a donor that is not in M: the advised one, or the lowest.
     fn donee_for(&self, donor: usize, advice: &impl Advice<Key, K, N>) -> Option<u16> {
-        let donees: Vec<u16, N> = self.requests.iter().filter_map(|request| donee_of(request.place)).collect();
-        if donees.len() >= usize::from(self.rules.cpus) {
-            return None;
-        }
-        let is_free = |index: &usize| !donees.contains(&self.requests[*index].user);
-        let advised = advice
-            .donee(self, self.requests[donor].user)
-            .and_then(|user| self.indices(is_fifo).find(|index| self.requests[*index].user == user).filter(is_free));
-        let advised = advised.filter(|index| !self.is_among_highest(*index));
+        let is_allowed = |index: &usize| !self.is_among_highest(*index);
+        let advised = advice.donee(self, self.requests[donor].user);
+        let advised = advised.and_then(|user| self.without_donor().find(|index| self.requests[*index].user == user));
         // If the lowest is in M, so are all.
-        let lowest = || self.indices(is_fifo).filter(is_free).max_by_key(|index| self.rank(*index));
-        let lowest = || lowest().filter(|index| !self.is_among_highest(*index));
-        advised.or_else(lowest).map(|index| self.requests[index].user)
+        let lowest = || self.without_donor().max_by_key(|index| self.rank(*index)).filter(is_allowed);
+        advised.filter(is_allowed).or_else(lowest).map(|index| self.requests[index].user)
     }
 
     /// Puts a request at the end of an FQ.

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::ck_omlp::{self, Cluster, Lock};
 use crate::engine::{EngineLock, State as Engine};
-use crate::pool::tests::Wild;
+use crate::pool::tests::{Wild, wild};
 use crate::pool::{self, Advice, Measure, Place, Pool, Rules, Unadvised};
 use crate::propagation::tests::Threads;
 
@@ -484,19 +484,19 @@ fn longest(tasks: &[Vec<Job>]) -> Vec<Nanoseconds> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30_000))]
 
-    /// With or without advice, good or bad.
+    /// With or without advice, good, bad or contradicting itself.
     #[test]
     fn no_job_is_blocked_for_longer_than_the_bound_of_the_r2dglp(
         tasks in tasks(),
         cpus in 1u16..=4,
         replicas in 1u8..=4,
-        wild in prop::option::of(prop::collection::vec(0u8..10, 7)),
+        wild in prop::option::of(wild()),
     ) {
         let longest = longest(&tasks).into_iter().max().unwrap_or_default();
         let bound = pool::r2dglp_blocking(cpus, replicas, longest);
         let rules = Rules::r2dglp(replicas, cpus);
         let outcomes = match wild {
-            Some(wild) => simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Wild(wild))),
+            Some(wild) => simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Wild::new(wild))),
             None => simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Unadvised)),
         };
         for (jobs, outcomes) in tasks.iter().zip(outcomes) {

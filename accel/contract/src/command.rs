@@ -11,8 +11,8 @@
 //! 0x08    8      source        device address
 //! 0x10    8      destination   device address
 //! 0x18    8      second        device address: second operand
-//! 0x20    2      width         pixels; rows and columns of a matrix
-//! 0x22    2      height        pixels
+//! 0x20    2      width         pixels; rows and columns of a matrix; samples; points
+//! 0x22    2      height        pixels; coefficients
 //! 0x24    1      radius        pixels
 //! 0x25    1      stride        pixels
 //! 0x26    2      0
@@ -38,6 +38,12 @@ pub const IMAGE_SIDE: u16 = 1024;
 pub const RADIUS_MAX: u8 = 16;
 /// Most rows and columns of a matrix.
 pub const MATRIX_ORDER_MAX: u16 = 32;
+/// Most samples that a filter puts out.
+pub const SAMPLES_MAX: u16 = 4096;
+/// Most coefficients of a filter.
+pub const COEFFICIENTS_MAX: u16 = 128;
+/// Most points of a Fourier transform.
+pub const POINTS_MAX: u16 = 512;
 /// Bytes of the result of [`Operation::BlockMatch`].
 pub const MATCH_BYTES: usize = 16;
 
@@ -131,6 +137,32 @@ pub enum Operation {
         /// Nanoseconds to take, if that is more than the product needs.
         time: u64,
     },
+    /// Filters a signal of `i16`, of which 32768 would be 1, with a finite impulse response: sample `i` of the result is the
+    /// sum over all `j` of `coefficients(j) * source(i + length - 1 - j)`, rounded to the nearest, of two to the upper, and
+    /// at most and at least what an `i16` holds.
+    Filter {
+        /// The signal, `samples + length - 1` of them: what came before the first comes first.
+        source: u64,
+        /// The impulse response, `length` coefficients of `i16`, of which 32768 would be 1.
+        coefficients: u64,
+        /// The filtered signal.
+        destination: u64,
+        /// Samples of the result, 1 to [`SAMPLES_MAX`].
+        samples: u16,
+        /// Coefficients, 1 to [`COEFFICIENTS_MAX`].
+        length: u16,
+    },
+    /// The discrete Fourier transform of complex samples, real part first, each an `i16`: point `k` of the result is the sum
+    /// over all `t` of `source(t) * exp(-2 pi i k t / points)`, divided by `points`, so that it fits. No part is off by more
+    /// than 1.21 for each halving of `points`, and none exceeds what an `i16` holds.
+    Transform {
+        /// The samples.
+        source: u64,
+        /// The spectrum, of the same form. May be the source.
+        destination: u64,
+        /// Samples and points, a power of two from 2 to [`POINTS_MAX`].
+        points: u16,
+    },
     /// Keeps the engine busy and touches nothing. Any engine.
     Burn {
         /// Nanoseconds to take, exactly, but at least [`crate::timing::SETUP`].
@@ -178,6 +210,8 @@ const BLOCK_MATCH: u32 = 3;
 const SHIFT: u32 = 4;
 const MATRIX_PRODUCT: u32 = 5;
 const BURN: u32 = 6;
+const FILTER: u32 = 7;
+const TRANSFORM: u32 = 8;
 
 /// The fields of a command as they stand in memory.
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
@@ -268,6 +302,14 @@ impl Command {
             Operation::MatrixProduct { left, right, product, order, .. } => {
                 aligned(&[left, right, product]) && (1..=MATRIX_ORDER_MAX).contains(&order)
             }
+            Operation::Filter { source, coefficients, destination, samples, length } => {
+                aligned(&[source, coefficients, destination])
+                    && (1..=SAMPLES_MAX).contains(&samples)
+                    && (1..=COEFFICIENTS_MAX).contains(&length)
+            }
+            Operation::Transform { source, destination, points } => {
+                aligned(&[source, destination]) && points.is_power_of_two() && (2..=POINTS_MAX).contains(&points)
+            }
             Operation::Burn { .. } => true,
         };
         operation && self.fence.as_ref().is_none_or(Fence::is_valid)
@@ -312,6 +354,18 @@ impl Command {
                 amount: time,
                 ..common
             },
+            Operation::Filter { source, coefficients, destination, samples, length } => Fields {
+                code: FILTER,
+                source,
+                destination,
+                second: coefficients,
+                width: samples,
+                height: length,
+                ..common
+            },
+            Operation::Transform { source, destination, points } => {
+                Fields { code: TRANSFORM, source, destination, width: points, ..common }
+            }
             Operation::Burn { time } => Fields { code: BURN, amount: time, ..common },
         }
     }
@@ -350,6 +404,16 @@ fn operation(fields: &Fields) -> Result<Operation, BadCommand> {
             time: fields.amount,
         },
         BURN => Operation::Burn { time: fields.amount },
+        FILTER => Operation::Filter {
+            source: fields.source,
+            coefficients: fields.second,
+            destination: fields.destination,
+            samples: fields.width,
+            length: fields.height,
+        },
+        TRANSFORM => {
+            Operation::Transform { source: fields.source, destination: fields.destination, points: fields.width }
+        }
         _ => return Err(BadCommand),
     })
 }
@@ -446,6 +510,19 @@ mod tests {
                 |(left, right, product, order, time)| Operation::MatrixProduct { left, right, product, order, time }
             ),
             any::<u64>().prop_map(|time| Operation::Burn { time }),
+            (address(), address(), address(), 0_u16..5_000, 0_u16..150).prop_map(
+                |(source, coefficients, destination, samples, length)| Operation::Filter {
+                    source,
+                    coefficients,
+                    destination,
+                    samples,
+                    length
+                }
+            ),
+            (address(), address(), 0_u16..600, any::<bool>()).prop_map(|(source, destination, points, is_power)| {
+                let points = if is_power { points.next_power_of_two() } else { points };
+                Operation::Transform { source, destination, points }
+            }),
         ]
     }
 

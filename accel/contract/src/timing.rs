@@ -10,7 +10,8 @@
 //! command may cost at most an eighth of its modelled nanoseconds in instructions. Each
 //! rate below says what that leaves. Measured with release code in QEMU, one nanosecond an
 //! instruction: a gradient takes 96 % of it, a block match 90 to 95 %, a copy of 8 bytes 92 %,
-//! all else less than 80 %, with all eight contexts open.
+//! all else less than 80 %, with all eight contexts open. Filters and transforms were not measured so:
+//! the instructions of their loops were counted.
 //!
 //! All results are nanoseconds. Sums saturate: an endless burn is allowed.
 
@@ -33,6 +34,14 @@ pub const MATCH_ROW: u64 = 8;
 pub const SHIFT_PIXEL: u64 = 80;
 /// Each multiplication of a matrix product: 5.2 ms for order 32. 20 instructions.
 pub const MATRIX_STEP: u64 = 160;
+/// Each multiplication of a filter: 2 ms for 1024 samples and 32 coefficients. 5 instructions.
+pub const FILTER_STEP: u64 = 48;
+/// Each sample of a filter, in multiplications. 40 instructions.
+pub const FILTER_SAMPLE: u64 = 8;
+/// Each pair of points that a stage of a transform combines: 1.1 ms for 512 points. 35 instructions.
+pub const TRANSFORM_STEP: u64 = 320;
+/// What it takes to read, sort and write the points, in stages.
+pub const TRANSFORM_STAGES: u64 = 4;
 
 /// How long after its modelled instant a completion may be announced without being counted
 /// as late: a quarter of the 1 ms grid on which conformance systems compare their traces.
@@ -62,6 +71,8 @@ pub const fn modelled_time(command: &Command, engine: EngineIndex) -> u64 {
             }
             needed
         }
+        Operation::Filter { samples, length, .. } => samples as u64 * (length as u64 + FILTER_SAMPLE) * FILTER_STEP,
+        Operation::Transform { points, .. } => combinations(points) * TRANSFORM_STEP,
     };
     work + EXECUTION_SETUP
 }
@@ -73,6 +84,15 @@ pub const fn comparisons(size: ImageSize, radius: u8, stride: u8) -> u64 {
     let side = 2 * radius as u64 + 1;
     let (columns, rows) = (samples(size.width, radius, stride), samples(size.height, radius, stride));
     side * side * rows * (columns + MATCH_ROW)
+}
+
+/// Combinations of two points of a transform: half as many as points in each stage, and [`TRANSFORM_STAGES`] more than
+/// the `log2(points)` that it has.
+#[must_use]
+pub const fn combinations(points: u16) -> u64 {
+    // As with the stride.
+    let stages = if points == 0 { 0 } else { points.ilog2() as u64 };
+    points as u64 / 2 * (stages + TRANSFORM_STAGES)
 }
 
 const fn samples(length: u16, radius: u8, stride: u8) -> u64 {
@@ -105,6 +125,11 @@ mod tests {
         assert_eq!(time(block_match, EngineIndex::Execution), 8_969_284);
         let shift = Operation::Shift { source, destination, displacement: 0, size: CAMERA };
         assert_eq!(time(shift, EngineIndex::Execution), 1_023_040);
+        let filter = Operation::Filter { source, coefficients: 0, destination, samples: 1024, length: 32 };
+        assert_eq!(time(filter, EngineIndex::Execution), 2_006_080);
+        let transform = |points| Operation::Transform { source, destination, points };
+        assert_eq!(time(transform(512), EngineIndex::Execution), 1_104_960);
+        assert_eq!(time(transform(0), EngineIndex::Execution), EXECUTION_SETUP);
     }
 
     #[test]

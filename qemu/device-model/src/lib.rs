@@ -28,6 +28,7 @@
 mod bus;
 mod device;
 pub mod kernels;
+pub mod signals;
 mod space;
 mod work;
 

@@ -6,8 +6,12 @@
 
 use crate::Bus;
 use crate::kernels::{self, Search};
+use crate::signals::{self, Point};
 use crate::space::{Fault, Space};
-use fusee_accel_contract::{EngineIndex, IMAGE_PIXELS, ImageSize, MATCH_BYTES, MatchResult, Memory, Operation};
+use fusee_accel_contract::{
+    COEFFICIENTS_MAX, EngineIndex, IMAGE_PIXELS, ImageSize, MATCH_BYTES, MatchResult, Memory, Operation, POINTS_MAX,
+    SAMPLES_MAX, timing,
+};
 
 /// Bytes of a copy in a slice.
 const COPY_SLICE: u64 = 4096;
@@ -15,6 +19,9 @@ const COPY_SLICE: u64 = 4096;
 const PIXEL_SLICE: usize = 1024;
 /// Comparisons of a block match in a slice, counting rows as [`Search::step`] does.
 const COMPARISON_SLICE: usize = 2048;
+
+/// Multiplications of a filter in a slice, with those that each sample counts as, rounded down to samples.
+const FILTER_SLICE: usize = 2048;
 
 /// How far a command has come.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -45,6 +52,9 @@ pub(crate) struct Scratch {
     output: Image,
     search: Search,
     displacement: (i32, i32),
+    signal: [i16; (SAMPLES_MAX + COEFFICIENTS_MAX) as usize],
+    coefficients: [i16; COEFFICIENTS_MAX as usize],
+    points: [Point; POINTS_MAX as usize],
 }
 
 impl Scratch {
@@ -54,6 +64,9 @@ impl Scratch {
         output: Image([0; IMAGE_PIXELS]),
         search: Search::idle(),
         displacement: (0, 0),
+        signal: [0; (SAMPLES_MAX + COEFFICIENTS_MAX) as usize],
+        coefficients: [0; COEFFICIENTS_MAX as usize],
+        points: [[0; 2]; POINTS_MAX as usize],
     };
 }
 
@@ -149,6 +162,45 @@ pub(crate) fn slice(
             }
             space.write(bus, product, Memory::Local, &output.0[..all])?;
             last(all)
+        }
+        Operation::Filter { source, coefficients, destination, samples, length } => {
+            let Scratch { first, output, signal, coefficients: response, .. } = scratch;
+            let (samples, length) = (usize::from(samples), usize::from(length));
+            let (signal, response) = (&mut signal[..samples + length - 1], &mut response[..length]);
+            let Some(part) = done.checked_sub(1) else {
+                for (address, numbers) in [(source, &mut *signal), (coefficients, response)] {
+                    let bytes = &mut first.0[..2 * numbers.len()];
+                    space.read(bus, address, Memory::Local, bytes)?;
+                    signals::numbers(bytes, numbers);
+                }
+                return more(10 * (samples + 2 * length));
+            };
+            let at_once = FILTER_SLICE / (length + timing::FILTER_SAMPLE as usize);
+            let begin = at_once * part as usize;
+            if begin < samples {
+                let end = samples.min(begin + at_once);
+                signals::filter(&signal[begin..end + length - 1], response, &mut output.0[2 * begin..2 * end]);
+                return more(5 * (end - begin) * (length + 4));
+            }
+            space.write(bus, destination, Memory::Local, &output.0[..2 * samples])?;
+            last(2 * samples)
+        }
+        Operation::Transform { source, destination, points: count } => {
+            let Scratch { first, output, points, .. } = scratch;
+            let points = &mut points[..usize::from(count)];
+            let bytes = 4 * points.len();
+            let Some(stage) = done.checked_sub(1) else {
+                space.read(bus, source, Memory::Local, &mut first.0[..bytes])?;
+                signals::sorted(&first.0[..bytes], points);
+                return more(20 * points.len());
+            };
+            if stage < u64::from(count.ilog2()) {
+                signals::stage(points, stage as u32);
+                return more(20 * points.len());
+            }
+            signals::spectrum(points, &mut output.0[..bytes]);
+            space.write(bus, destination, Memory::Local, &output.0[..bytes])?;
+            last(20 * points.len())
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The device as its users see it: rings and doorbells in, fences and counters out.
 
 use fusee_accel_contract::*;
-use fusee_device_model::{Actions, Bus, BusError, Description, DescriptionError, Device, Window, kernels};
+use fusee_device_model::{Actions, Bus, BusError, Description, DescriptionError, Device, Window, kernels, signals};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -309,6 +309,77 @@ fn a_product_of_matrices_takes_the_time_it_was_told() {
     assert_eq!(rig.bytes(local(1, LOCAL + 128), 64), words(7));
 }
 
+#[test]
+fn a_signal_is_filtered_and_its_spectrum_computed() {
+    let mut rig = Rig::new();
+    let (coefficients, filtered, spectrum) = (LOCAL + 0x4000, LOCAL + 0x5000, LOCAL + 0x8000);
+    let (samples, length, points) = (SAMPLES_MAX, COEFFICIENTS_MAX - 1, POINTS_MAX);
+    let signal = noise(2 * usize::from(samples + length - 1));
+    let response = noise(2 * usize::from(length));
+    rig.fill(local(1, LOCAL), &signal);
+    rig.fill(local(1, coefficients), &response);
+    let work = [
+        Operation::Filter { source: LOCAL, coefficients, destination: filtered, samples, length },
+        Operation::Transform { source: filtered, destination: spectrum, points },
+        Operation::Transform { source: filtered, destination: filtered, points },
+    ];
+    let mut instant = 0;
+    for (fence, operation) in (0..).zip(work) {
+        rig.submit(EngineIndex::Execution, 1, operation, fence);
+        instant += time(operation, EngineIndex::Execution);
+    }
+    assert_eq!(rig.run(0).last(), Some(&instant));
+
+    let numbers = |bytes: &[u8]| -> Vec<i16> {
+        bytes.chunks_exact(2).map(|bytes| i16::from_le_bytes([bytes[0], bytes[1]])).collect()
+    };
+    let mut expected = vec![0; 2 * usize::from(samples)];
+    signals::filter(&numbers(&signal), &numbers(&response), &mut expected);
+    let transformed = 4 * usize::from(points);
+    assert_eq!(rig.bytes(local(1, filtered), expected.len())[transformed..], expected[transformed..]);
+    let mut out = vec![0; transformed];
+    signals::transform(&expected[..transformed], &mut vec![[0; 2]; usize::from(points)], &mut out);
+    assert_eq!(rig.bytes(local(1, spectrum), transformed), out);
+    assert_eq!(rig.bytes(local(1, filtered), transformed), out, "in place");
+    assert!(out.iter().any(|byte| *byte != 0));
+    assert_eq!((rig.faults(1), rig.device.late_completions()), (0, 0));
+}
+
+#[test]
+fn signals_of_no_or_too_great_length_are_bad_commands() {
+    let filter = |samples, length| Operation::Filter {
+        source: LOCAL,
+        coefficients: LOCAL + 0x4000,
+        destination: LOCAL + 0x5000,
+        samples,
+        length,
+    };
+    let transform = |source, points| Operation::Transform { source, destination: LOCAL, points };
+    let bad = [
+        filter(0, 1),
+        filter(1, 0),
+        filter(SAMPLES_MAX + 1, 1),
+        filter(1, COEFFICIENTS_MAX + 1),
+        transform(LOCAL, 0),
+        transform(LOCAL, 1),
+        transform(LOCAL, 24),
+        transform(LOCAL, 2 * POINTS_MAX),
+        transform(LOCAL + 4, 16),
+    ];
+    for operation in bad {
+        let mut rig = Rig::new();
+        rig.submit(EngineIndex::Execution, 1, operation, 0);
+        assert_eq!(rig.run(0), [timing::SETUP], "{operation:?}");
+        assert_eq!((rig.fence(1, 0), rig.first_fault(1)), (FenceState::Failed, Some(FaultKind::BadCommand)));
+        assert!(rig.ram.written.iter().all(|&page| !DESCRIPTION.local.contains(page, 1)), "{operation:?}");
+    }
+    // Copy engines know none of this.
+    let mut rig = Rig::new();
+    rig.submit(EngineIndex::CopyIn, 1, transform(LOCAL, 16), 0);
+    rig.run(0);
+    assert_eq!(rig.first_fault(1), Some(FaultKind::BadCommand));
+}
+
 /// Given the longest work there is, no poll moves more than two images or compares long, so
 /// that a completion on another engine is announced in time.
 #[test]
@@ -324,9 +395,21 @@ fn long_work_is_done_in_many_polls() {
         stride: 4,
     };
     let copy = Operation::Copy { source: SYSTEM, destination: LOCAL + 0x1_0000, length: 0x1_0000 };
-    for (engine, operation, at_least, instructions) in
-        [(EngineIndex::Execution, search, 60, 16_500), (EngineIndex::CopyIn, copy, 7, 6_500)]
-    {
+    let filter = |samples, length| Operation::Filter {
+        source: LOCAL,
+        coefficients: LOCAL + 0x4000,
+        destination: LOCAL + 0x5000,
+        samples,
+        length,
+    };
+    let transform = Operation::Transform { source: LOCAL, destination: LOCAL, points: POINTS_MAX };
+    for (engine, operation, at_least, instructions) in [
+        (EngineIndex::Execution, search, 60, 16_500),
+        (EngineIndex::CopyIn, copy, 7, 6_500),
+        (EngineIndex::Execution, filter(SAMPLES_MAX, COEFFICIENTS_MAX), 250, 11_500),
+        (EngineIndex::Execution, filter(SAMPLES_MAX, 1), 9, 11_000),
+        (EngineIndex::Execution, transform, 10, 11_000),
+    ] {
         rig.submit(engine, 1, operation, 0);
         let mut polls = 0;
         loop {
@@ -546,6 +629,14 @@ fn any_bytes() -> impl Strategy<Value = [u8; 64]> {
             Operation::MatrixProduct { left, right, product, order, time: 0 }
         }),
         1 => (0..MILLISECOND).prop_map(|time| Operation::Burn { time }),
+        1 => (address(), address(), address(), 1_u16..5_000, 1_u16..140).prop_map(
+            |(source, coefficients, destination, samples, length)| {
+                Operation::Filter { source, coefficients, destination, samples, length }
+            }
+        ),
+        1 => (address(), address(), 1_u32..11).prop_map(|(source, destination, order)| {
+            Operation::Transform { source, destination, points: 1 << order }
+        }),
     ];
     let fence = prop::option::of((1_u64..4 * 4096).prop_map(|word| Fence { address: word * 4, value: 1 }));
     let command = (operation, fence).prop_map(|(operation, fence)| Command { operation, fence }.encode());

@@ -1,0 +1,259 @@
+//! How long a task will hold a token: the mean of how long it did, by how far it had moved with its data.
+//!
+//! A task that comes to another GPU first fetches its state, so its holds are told apart by [`Distance`]. Of each distance
+//! the last [`WINDOW`] are kept. A hold that is more than two standard deviations from their mean is not taken up, once
+//! there are [`ENOUGH`].
+//!
+//! # Invariants
+//!
+//! 1. A prediction is the mean of the holds in one window, rounded down, or the provisioned length, and never more
+//!    than that.
+//! 2. A window has [`ENOUGH`] holds before it refuses any.
+//!
+//! # What was never seen
+//!
+//! Of a distance without holds, the prediction is that of the nearest shorter distance which has some, else of the nearest
+//! longer, else the provisioned length. So a move whose cost is not known is taken for a cheap one, is tried, and is known
+//! from then on. The other way round nobody would ever move. A prediction that is too short harms no bound: it only
+//! chooses among moves that the rules allow.
+//!
+//! # Where we differ from the text
+//!
+//! By the text a window that has settled refuses a task's new length for ever, if that changes for good; and one of equal
+//! holds refuses everything else. Here what is refused [`ENOUGH`] times in a row is no outlier: the window is forgotten, and
+//! begins with the last of them. The deviation is that of the window as a whole (divided by the number of holds, not by one
+//! less); the text does not say.
+//!
+//! # Numbers
+//!
+//! A window is 96 bytes, a task's [`History`] 384. A hold is kept as 32 bits of nanoseconds; longer ones count as 4.29 s.
+//! To take one up costs some 20 multiplications of 64 bits; to predict, one division of 64 bits. There are no roots and no
+//! fractions: `|x - S/n| > 2 sigma` is `(n x - S)^2 > 4 (n Q - S^2)`, where S is the sum of the holds, and Q that of their squares.
+//!
+//! Not here: what is measured. The caller counts what the task executes, and how long its operations keep it suspended, from
+//! grant to release, without preemption and without waiting for engine locks.
+//!
+//! Source: Elliott 2015, section 3.2.3.3.
+
+use fusee_sched::time::Nanoseconds;
+
+use crate::topology::Distance;
+
+/// Holds that are kept of each distance.
+pub const WINDOW: usize = 20;
+/// Holds that must be known before one can be an outlier; and outliers in a row that are none.
+pub const ENOUGH: u8 = 10;
+
+/// The holds of a task after moving one distance.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Window {
+    sum: u64,
+    /// In nanoseconds; the first `count` are valid.
+    holds: [u32; WINDOW],
+    count: u8,
+    oldest: u8,
+    refused: u8,
+}
+
+impl Window {
+    const EMPTY: Self = Self { sum: 0, holds: [0; WINDOW], count: 0, oldest: 0, refused: 0 };
+
+    fn mean(&self) -> Option<Nanoseconds> {
+        (self.count > 0).then(|| Nanoseconds(self.sum / u64::from(self.count)))
+    }
+
+    fn is_outlier(&self, hold: u32) -> bool {
+        if self.count < ENOUGH {
+            return false;
+        }
+        let n = u64::from(self.count);
+        let square = |x: u64| u128::from(x) * u128::from(x);
+        let holds = &self.holds[..usize::from(self.count)];
+        let squares: u128 = holds.iter().map(|hold| square(u64::from(*hold))).sum();
+        let distance = (n * u64::from(hold)).abs_diff(self.sum);
+        square(distance) > 4 * (u128::from(n) * squares - square(self.sum))
+    }
+
+    fn observe(&mut self, hold: u32) {
+        if self.is_outlier(hold) {
+            self.refused += 1;
+            if self.refused < ENOUGH {
+                return;
+            }
+            *self = Self::EMPTY;
+        }
+        self.refused = 0;
+        let place = &mut self.holds[usize::from(self.oldest)];
+        self.sum = self.sum - u64::from(*place) + u64::from(hold);
+        *place = hold;
+        self.count = (self.count + 1).min(WINDOW as u8);
+        self.oldest = (self.oldest + 1) % WINDOW as u8;
+    }
+}
+
+/// What is known of one task.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct History {
+    by_distance: [Window; Distance::COUNT],
+}
+
+impl History {
+    /// Of a task that never held a token.
+    pub const EMPTY: Self = Self { by_distance: [Window::EMPTY; Distance::COUNT] };
+
+    /// The task has held a token for `hold`, and had moved `distance` to it.
+    pub fn observe(&mut self, distance: Distance, hold: Nanoseconds) {
+        self.by_distance[distance.number()].observe(u32::try_from(hold.0).unwrap_or(u32::MAX));
+    }
+
+    /// How long the task will hold a token if it moves `distance` to it; `provisioned` at most.
+    #[must_use]
+    pub fn predict(&self, distance: Distance, provisioned: Nanoseconds) -> Nanoseconds {
+        let (shorter, longer) = self.by_distance.split_at(distance.number() + 1);
+        let mut nearest_first = shorter.iter().rev().chain(longer);
+        nearest_first.find_map(Window::mean).map_or(provisioned, |mean| mean.min(provisioned))
+    }
+}
+
+const _: () = assert!(size_of::<Window>() == 96 && size_of::<History>() == 384);
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use Distance::{Far, Near, Same, System};
+    use num_rational::Ratio;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    const DISTANCES: [Distance; 4] = [Same, Near, Far, System];
+
+    /// Everything that was taken up, and exact fractions.
+    #[derive(Default)]
+    struct Oracle {
+        taken: Vec<i128>,
+        refused_in_a_row: u32,
+    }
+
+    impl Oracle {
+        fn window(&self) -> &[i128] {
+            &self.taken[self.taken.len().saturating_sub(20)..]
+        }
+
+        fn mean(&self) -> Option<Ratio<i128>> {
+            let window = self.window();
+            (!window.is_empty()).then(|| Ratio::new(window.iter().sum(), window.len() as i128))
+        }
+
+        fn observe(&mut self, hold: i128) {
+            if let Some(mean) = self.mean()
+                && self.taken.len() >= 10
+            {
+                let square = |x: i128| (Ratio::from(x) - mean) * (Ratio::from(x) - mean);
+                let window = self.window();
+                let variance = window.iter().map(|x| square(*x)).sum::<Ratio<i128>>() / window.len() as i128;
+                if square(hold) > variance * 4 {
+                    self.refused_in_a_row += 1;
+                    if self.refused_in_a_row < 10 {
+                        return;
+                    }
+                    self.taken.clear();
+                }
+            }
+            self.refused_in_a_row = 0;
+            self.taken.push(hold);
+        }
+    }
+
+    /// Holds as tasks have them: close together, with outliers, and with levels that change.
+    fn holds() -> impl Strategy<Value = Vec<u64>> {
+        let level = (0u64..6, 1u64..40).prop_flat_map(|(level, spread)| {
+            let near = move |x: u64| level * 1_000 + x % spread;
+            let hold = prop_oneof![
+                20 => any::<u64>().prop_map(near),
+                1 => 0u64..20_000,
+                1 => prop::sample::select(std::vec![0, u64::from(u32::MAX), u64::MAX]),
+            ];
+            prop::collection::vec(hold, 0..45)
+        });
+        prop::collection::vec(level, 1..4).prop_map(|levels| levels.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        #[test]
+        fn a_prediction_is_the_exact_mean_of_what_a_slow_filter_lets_pass(
+            holds in holds(),
+            distance in prop::sample::select(&DISTANCES[..]),
+            provisioned in prop_oneof![0u64..7_000, any::<u64>()],
+        ) {
+            let mut history = History::EMPTY;
+            let mut oracle = Oracle::default();
+            let provisioned = Nanoseconds(provisioned);
+            for hold in holds {
+                history.observe(distance, Nanoseconds(hold));
+                oracle.observe(i128::from(hold.min(u64::from(u32::MAX))));
+                let mean = oracle.mean().expect("the first is taken up").to_integer() as u64;
+                prop_assert_eq!(history.predict(distance, Nanoseconds(u64::MAX)), Nanoseconds(mean));
+                prop_assert_eq!(history.predict(distance, provisioned), provisioned.min(Nanoseconds(mean)));
+            }
+        }
+
+        #[test]
+        fn distances_do_not_mix_and_those_never_seen_borrow_from_shorter_ones(
+            seen in prop::collection::vec((prop::sample::select(&DISTANCES[..]), 1u64..1_000), 0..12),
+            asked in prop::sample::select(&DISTANCES[..]),
+        ) {
+            let mut history = History::EMPTY;
+            // Each distance has one length, so that no hold is an outlier.
+            let mut lengths: [Option<u64>; 4] = [None; 4];
+            for (distance, length) in seen {
+                let length = *lengths[distance.number()].get_or_insert(length);
+                history.observe(distance, Nanoseconds(length));
+            }
+            let at = |distance: i32| lengths.get(usize::try_from(distance).ok()?).copied().flatten();
+            let asked_for = asked.number() as i32;
+            let order = [0, -1, -2, -3, 1, 2, 3].map(|step| at(asked_for + step));
+            let expected = order.into_iter().flatten().next().unwrap_or(5_000);
+            prop_assert_eq!(history.predict(asked, Nanoseconds(5_000)), Nanoseconds(expected));
+        }
+    }
+
+    fn history(holds: impl IntoIterator<Item = u64>) -> History {
+        let mut history = History::EMPTY;
+        holds.into_iter().for_each(|hold| history.observe(Same, Nanoseconds(hold)));
+        history
+    }
+
+    fn predicted(history: &History) -> u64 {
+        history.predict(Same, Nanoseconds(u64::MAX)).0
+    }
+
+    /// Mean 100, deviation exactly 10: 120 is at two deviations, 121 beyond.
+    #[test]
+    fn what_is_two_deviations_away_is_taken_and_one_more_is_not() {
+        let settled = [90, 110, 90, 110, 90, 110, 90, 110, 90, 110];
+        assert_eq!(predicted(&history(settled)), 100);
+        assert_eq!(predicted(&history(settled.into_iter().chain([120]))), 1120 / 11);
+        assert_eq!(predicted(&history(settled.into_iter().chain([121]))), 100);
+        // Of nine nothing is an outlier.
+        assert_eq!(predicted(&history(settled[..9].iter().copied().chain([10_000]))), (890 + 10_000) / 10);
+    }
+
+    #[test]
+    fn a_length_that_changes_for_good_is_believed_the_tenth_time() {
+        let before = [100; 30];
+        assert_eq!(predicted(&history(before.into_iter().chain([300; 9]))), 100);
+        assert_eq!(predicted(&history(before.into_iter().chain([300; 9]).chain([100]).chain([300; 9]))), 100);
+        assert_eq!(predicted(&history(before.into_iter().chain([300; 10]))), 300);
+        assert_eq!(predicted(&history(before.into_iter().chain([300; 9]).chain([310, 330]))), 320);
+    }
+
+    #[test]
+    fn only_the_last_twenty_count() {
+        let rising = (0..50).map(|hold| 1_000 + hold % 5);
+        assert_eq!(predicted(&history(rising.chain([1_002; 20]))), 1_002);
+    }
+}

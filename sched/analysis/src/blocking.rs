@@ -31,7 +31,7 @@
 use std::fmt;
 
 use fusee_locking::ck_omlp;
-use fusee_locking::pool::{self, Measure, Rules};
+use fusee_locking::pool;
 use fusee_sched::time::Nanoseconds;
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -40,6 +40,8 @@ use num_traits::{ToPrimitive, Zero};
 use crate::overheads::{Infeasible, Locking, Overheads};
 use crate::report::{self, Report};
 use crate::task::{Cluster, LONGEST};
+
+pub use fusee_locking::pool::{Measure, Rules};
 
 //--- What is declared
 

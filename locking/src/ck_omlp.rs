@@ -315,8 +315,9 @@ pub fn blocking(shared: &[Nanoseconds], requests: &[Nanoseconds]) -> Nanoseconds
     Nanoseconds(requests.iter().fold(indirect, |sum, direct| sum.saturating_add(direct.0)))
 }
 
-/// `ceil(m / k)`.
-const fn rounds(cpus: u16, replicas: u8) -> u64 {
+/// `ceil(m / k)`: how often all replicas are given back before a request is granted, if it came last.
+#[must_use]
+pub const fn rounds(cpus: u16, replicas: u8) -> u64 {
     if replicas == 0 { u64::MAX } else { cpus.div_ceil(replicas as u16) as u64 }
 }
 

@@ -3,8 +3,11 @@
 use std::vec;
 use std::vec::Vec;
 
+use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
+use fusee_sched_analysis::blocking::{self, Section};
 use fusee_sched_analysis::pi_blocking::{Pending, State, classify};
+use fusee_sched_analysis::{Overheads, Task};
 use proptest::prelude::*;
 
 use crate::ck_omlp::{self, Cluster, Lock};
@@ -481,6 +484,30 @@ fn longest(tasks: &[Vec<Job>]) -> Vec<Nanoseconds> {
     tasks.iter().map(of_task).map(Nanoseconds).collect()
 }
 
+/// The rules, for the analysis: to it these tests are another build of this crate.
+fn analysed_rules(Rules { replicas, cpus, limit, measure }: Rules) -> blocking::Protocol {
+    let measure = match measure {
+        Measure::Requests => blocking::Measure::Requests,
+        Measure::CriticalSections => blocking::Measure::CriticalSections,
+    };
+    blocking::Protocol::Pool(blocking::Rules { replicas, cpus, limit, measure })
+}
+
+/// How long the analysis of a whole cluster says that the jobs of each of `members` are blocked.
+fn analysed(tasks: &[Vec<Job>], members: &[usize], protocol: blocking::Protocol) -> Vec<u64> {
+    const LONG: Nanoseconds = Nanoseconds(1 << 40);
+    let task = Task { execution: Nanoseconds(1), period: LONG, deadline: LONG, priority: 1 };
+    let all = longest(tasks);
+    let sections = members.iter().enumerate().map(|(task, member)| Section { task, cpu: all[*member] });
+    let sections = sections.filter(|section| section.cpu > Nanoseconds(0)).collect();
+    let pools = vec![blocking::Pool { protocol, sections, engines: vec![] }];
+    // A CPU for each: the protocol knows how many there are, and nothing else looks at them.
+    let cluster = fusee_sched_analysis::Cluster::new(USERS as u32, PolicyName::Edf, vec![task; members.len()]);
+    let locks = blocking::Locks { engines: vec![], pools };
+    let bounds = blocking::analyse(&cluster.expect("good tasks"), &Overheads::default(), &locks);
+    bounds.expect("bounds").1.iter().map(|blocked| blocked.blocking.0).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30_000))]
 
@@ -495,13 +522,18 @@ proptest! {
         let longest = longest(&tasks).into_iter().max().unwrap_or_default();
         let bound = pool::r2dglp_blocking(cpus, replicas, longest);
         let rules = Rules::r2dglp(replicas, cpus);
+        let all: Vec<usize> = (0..tasks.len()).collect();
+        let analysed = match wild {
+            Some(_) => vec![bound.0; tasks.len()],
+            None => analysed(&tasks, &all, analysed_rules(rules)),
+        };
         let outcomes = match wild {
             Some(wild) => simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Wild::new(wild))),
             None => simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Unadvised)),
         };
-        for (jobs, outcomes) in tasks.iter().zip(outcomes) {
+        for ((jobs, outcomes), analysed) in tasks.iter().zip(outcomes).zip(analysed) {
             for (job, outcome) in jobs.iter().zip(outcomes) {
-                let bound = if job.critical > 0 { bound.0 } else { 0 };
+                let bound = if job.critical > 0 { bound.0.min(analysed) } else { 0 };
                 prop_assert!(outcome.blocked <= bound, "{:?}: {:?}, bound {}", job, outcome, bound);
                 prop_assert_eq!(outcome.blocked_while_ready, 0);
             }
@@ -519,6 +551,8 @@ proptest! {
         let all = longest.iter().copied().max().unwrap_or_default();
         let rules = Rules::k_fmlp(replicas, cpus, measure);
         let outcomes = simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Unadvised));
+        let members: Vec<usize> = (0..tasks.len()).collect();
+        let analysed = analysed(&tasks, &members, analysed_rules(rules));
         for (task, outcomes) in outcomes.into_iter().enumerate() {
             let mut others = longest.clone();
             others.remove(task);
@@ -527,7 +561,8 @@ proptest! {
                 Measure::CriticalSections => pool::k_fmlp_blocking_by_length(&others, replicas),
             };
             for (job, outcome) in tasks[task].iter().zip(outcomes) {
-                prop_assert!(outcome.blocked <= if job.critical > 0 { bound.0 } else { 0 }, "{:?}: {:?}", job, outcome);
+                let bound = if job.critical > 0 { bound.0.min(analysed[task]) } else { 0 };
+                prop_assert!(outcome.blocked <= bound, "{:?}: {:?}, bound {}", job, outcome, bound);
                 prop_assert_eq!(outcome.blocked_while_ready, 0);
             }
         }
@@ -547,10 +582,20 @@ proptest! {
         let indirect = ck_omlp::indirect_blocking(all_cpus, replicas, longest);
         let mut protocol = Shared::new(clusters, cpus, replicas, with_pool);
         let outcomes = simulate(&tasks, clusters, usize::from(cpus), &mut protocol);
-        for (jobs, outcomes) in tasks.iter().zip(outcomes) {
+        let analysed: Vec<Vec<u64>> = (0..clusters)
+            .map(|cluster| {
+                let members: Vec<usize> = (cluster..tasks.len()).step_by(clusters).collect();
+                let others = self::longest(&tasks).into_iter().enumerate().filter(|(task, _)| task % clusters != cluster);
+                let elsewhere = others.map(|(_, length)| length).max().unwrap_or_default();
+                let protocol = blocking::Protocol::CkOmlp { cpus: all_cpus, replicas, elsewhere };
+                analysed(&tasks, &members, protocol)
+            })
+            .collect();
+        for (task, (jobs, outcomes)) in tasks.iter().zip(outcomes).enumerate() {
             for (job, outcome) in jobs.iter().zip(outcomes) {
                 let requests = [direct];
                 let bound = ck_omlp::blocking(&[indirect], if job.critical > 0 { &requests } else { &[] });
+                let bound = Nanoseconds(bound.0.min(analysed[task % clusters][task / clusters]));
                 prop_assert!(outcome.blocked <= bound.0, "{:?}: {:?}, bound {:?}", job, outcome, bound);
                 prop_assert_eq!((outcome.held_in_vain, outcome.blocked_while_ready), (0, 0));
             }

@@ -11,8 +11,8 @@
 //!    test outside its assumptions in a `DoesNotApply`.
 //! 3. **What the kernel does is what is analysed.** Priority points come from `fusee_sched`, and ties count
 //!    against the task, because the kernel decides them by lateness.
-//! 4. **Each cluster alone.** Nothing here sees two clusters, locks, or accelerators. Blocking comes in as a
-//!    number, and suspension is not modelled.
+//! 4. **Each cluster alone.** Nothing here sees two clusters. Suspension counts as execution: the tests see no locks,
+//!    only execution times that are longer by what jobs can wait.
 //!
 //! - [`task`]: tasks and clusters.
 //! - [`utilisation`]: sums of e / p, and the tests that need nothing else.
@@ -20,10 +20,12 @@
 //! - [`compliant`]: lateness under global EDF and FL, for any deadlines.
 //! - [`uniprocessor`]: exact tests for one CPU.
 //! - [`overheads`]: what the kernel itself costs.
+//! - [`blocking`]: how long jobs wait for engines and tokens.
 //! - [`pi_blocking`]: which delays of a schedule a blocking term has to cover.
 //! - [`report`]: all of it, for one cluster.
 #![forbid(unsafe_code)]
 
+pub mod blocking;
 pub mod compliant;
 pub mod devi;
 pub mod overheads;

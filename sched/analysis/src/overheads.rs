@@ -8,7 +8,7 @@
 //!
 //! Rounded against the task: execution times up to whole nanoseconds. Periods and deadlines stay whole.
 //!
-//! Not here: what a lock's waiters block for. It comes in as a number ([`Locking`]).
+//! Not here: how long a lock's waiters block (`blocking`). It comes in as a number ([`Locking`]).
 //!
 //! # Source
 //! Brandenburg 2011; Elliott 2015, eq. 2.41, 2.47, 2.49 to 2.52.
@@ -60,6 +60,8 @@ pub struct Overheads {
 pub struct Locking {
     /// Requests of each job.
     pub requests: u32,
+    /// How long a job is suspended for its own operations of engines, at most.
+    pub operations: Nanoseconds,
     /// How long a job can be blocked in all, with critical sections as long as [`Overheads::section`] says.
     pub blocking: Nanoseconds,
 }
@@ -182,10 +184,10 @@ pub fn inflate(cluster: &Cluster, costs: &Overheads, locking: &[Locking]) -> Res
     let at_each_point = plus(&(whole(costs.event_latency) * interrupts), at_once) / &left;
 
     let inflate = |(index, task): (usize, &Task)| {
-        let Locking { requests, blocking } = locking.get(index).copied().unwrap_or_default();
+        let Locking { requests, operations, blocking } = locking.get(index).copied().unwrap_or_default();
         let switches = sum(&[(2, costs.schedule), (2, costs.context_switch), (1, costs.cache_delay)]);
         let locks = sum(&[(u64::from(requests), costs.request())]);
-        let work = whole(task.execution + blocking + locks + switches) / &left;
+        let work = whole(task.execution + operations + blocking + locks + switches) / &left;
         let points = BigRational::from_integer((u64::from(requests) + 2).into()) * &at_each_point;
         let execution = (work + points + whole(costs.interprocessor_interrupt)).ceil();
         let latency = costs.event_latency;
@@ -253,7 +255,7 @@ mod tests {
     }
 
     /// A tick of 40 + 10 each 500 takes a tenth; releases cost 10 of 1000: 0.89 is left, and a point costs
-    /// (50 + 10) / 0.89. A job with two requests of 2 * 3 + 2 * 2 + 8 + 6 = 24 and blocking of 119 needs
+    /// (50 + 10) / 0.89. A job with two requests of 2 * 3 + 2 * 2 + 8 + 6 = 24, operations of 19 and blocking of 100 needs
     /// (100 + 119 + 48) / 0.89 + 4 * 60 / 0.89 = 300 + 269.66.
     #[test]
     fn ticks_requests_and_blocking_are_paid_for_too() {
@@ -266,7 +268,7 @@ mod tests {
             ("lock", 8),
             ("unlock", 6),
         ]);
-        let locking = [Locking { requests: 2, blocking: Nanoseconds(119) }];
+        let locking = [Locking { requests: 2, operations: Nanoseconds(19), blocking: Nanoseconds(100) }];
         let inflated = inflate(&cluster(&[(100, 1_000, 1_000)]), &costs, &locking).unwrap();
         assert_eq!(triples(&inflated), [(570, 1_000, 1_000)]);
         assert_eq!(costs.section(Nanoseconds(50)), Nanoseconds(50 + 3 + 2 + 6));

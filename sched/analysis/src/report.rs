@@ -9,6 +9,8 @@
 //! | global EDF | densities; compliant-vector analysis with lateness of at most zero |
 //! | global FL | compliant-vector analysis with lateness of at most zero |
 //! | global fixed priorities | none here: no bound at all |
+//!
+//! With engines and blocking all of these are sufficient only.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -129,6 +131,8 @@ pub enum Term {
     PriorityPoint,
     /// The kernel's own costs.
     Overheads,
+    /// Its own operations of engines.
+    Operations,
     /// Waiting for locks.
     Blocking,
 }
@@ -143,6 +147,7 @@ impl Term {
             Term::CarriedIn => "carried-in work",
             Term::PriorityPoint => "late priority point",
             Term::Overheads => "overheads",
+            Term::Operations => "engine operations",
             Term::Blocking => "blocking",
         }
     }
@@ -268,6 +273,9 @@ pub fn analyse(cluster: &Cluster, overheads: &Overheads, locking: &[Locking]) ->
         (.., PolicyName::Edf | PolicyName::Fl) => study.deadlines_on_several_cpus(),
         _ => study.priorities_on_several_cpus(),
     };
+    if locking.iter().any(|one| one.operations + one.blocking > Nanoseconds::ZERO) {
+        study.doubt(&mut tasks);
+    }
     study.literature(&mut tasks);
     let bounded = match tasks.iter().all(|task| task.bound.is_some()) {
         true => Some(true),
@@ -400,6 +408,22 @@ impl Study<'_> {
             .collect()
     }
 
+    /// What waits is taken to execute, as long as it may: no test is exact any more.
+    fn doubt(&mut self, reports: &mut [TaskReport]) {
+        for (test, verdict) in &mut self.tests {
+            *verdict = match *verdict {
+                Verdict::Misses if *test == Test::Demand => Verdict::Silent,
+                Verdict::Misses => Verdict::Bounded,
+                verdict => verdict,
+            };
+        }
+        for report in reports {
+            if report.hard == Hard::NotProved(Reason::Misses) {
+                report.hard = Hard::NotProved(Reason::BoundTooLate);
+            }
+        }
+    }
+
     fn without_bounds(&self, reason: Reason) -> Vec<TaskReport> {
         (0..self.cluster.tasks().len()).map(|index| self.task(index, None, reason)).collect()
     }
@@ -477,9 +501,15 @@ impl Study<'_> {
     /// The largest of `others` and of what the task's own execution consists of.
     fn dominating(&self, index: usize, others: &[(Term, BigRational)]) -> Term {
         let (before, after): (Task, Task) = (self.original.tasks()[index], self.cluster.tasks()[index]);
-        let blocking = self.locking.get(index).map_or(Nanoseconds::ZERO, |locking| locking.blocking);
-        let costs = after.execution.saturating_sub(before.execution).saturating_sub(blocking);
-        let own = [(Term::Overheads, costs), (Term::Blocking, blocking), (Term::Execution, before.execution)];
+        let Locking { operations, blocking, .. } = self.locking.get(index).copied().unwrap_or_default();
+        let waits = operations + blocking;
+        let costs = after.execution.saturating_sub(before.execution).saturating_sub(waits);
+        let own = [
+            (Term::Overheads, costs),
+            (Term::Operations, operations),
+            (Term::Blocking, blocking),
+            (Term::Execution, before.execution),
+        ];
         let own = own.map(|(term, span)| (term, whole(span)));
         let all = own.iter().chain(others);
         all.max_by(|one, other| compare(&one.1, &other.1)).map_or(Term::Execution, |(term, _)| *term)

@@ -135,7 +135,7 @@ fn a_response_counts_from_the_event_and_overheads_are_named_when_they_dominate()
     assert_eq!(approximate(&bound(&report, 0).lateness), 27.0 - 90.0);
     assert_eq!(bound(&report, 0).dominating, Term::Overheads);
 
-    let locking = [Locking { requests: 0, blocking: Nanoseconds(30) }];
+    let locking = [Locking { blocking: Nanoseconds(30), ..Locking::default() }];
     assert_eq!(bound(&analyse(&cluster, &costs, &locking).unwrap(), 0).dominating, Term::Blocking);
 
     costs.schedule = Nanoseconds(50);

@@ -105,8 +105,20 @@ pub enum Reason {
     PoolExhausted { of: String, bytes: u64, left: u64 },
     /// The range of virtual addresses for this is used up.
     NoAddresses { of: String },
-    /// The cluster's tasks need more than its CPUs give.
-    Overload { cluster: String, per_mille: u64, cpus: u32 },
+    /// A declared use of something the task has no such handle to.
+    NotUsed { task: String, name: String },
+    /// The cluster's tasks need more than its CPUs give; with what most of their waiting is for, if they wait.
+    Overload { cluster: String, per_mille: u64, cpus: u32, waiting: Option<String> },
+    /// Tasks hold an engine for longer than there is time.
+    Overcommitted { engine: String, per_mille: u64, task: String, part: u64 },
+    /// A job may wait for longer than its period.
+    WaitsTooLong { task: String, needs: String, period: u64 },
+    /// Others may take more from a task's budget, while it waits for them, than it can spare.
+    LendsTooMuch { task: String, execution: u64, lends: u64, budget: u64 },
+    /// `hard = true`, but somebody does not say how long it holds an engine.
+    Undeclared { task: String, engine: String, user: String },
+    /// No bound on waiting, for some reason.
+    Unbounded { cluster: String, why: String },
     /// `hard = true`, and the analysis cannot prove it; with its bound, if it has one.
     NotProved { task: String, why: &'static str, late: Option<String> },
     /// Tasks that cannot be analysed.
@@ -212,14 +224,32 @@ impl fmt::Display for Reason {
                 write!(f, "`{of}` needs {bytes} bytes, but only {left} are left in the board's pool")
             }
             Self::NoAddresses { of } => write!(f, "no virtual addresses are left for `{of}`"),
-            Self::Overload { cluster, per_mille, cpus } => write!(
+            Self::NotUsed { task, name } => write!(f, "task `{task}` has no handle `{name}` to an engine"),
+            Self::Overload { cluster, per_mille, cpus, waiting } => {
+                let (needed, s) = (percent(*per_mille), if *cpus == 1 { "" } else { "s" });
+                write!(f, "the real-time tasks of cluster `{cluster}` need {needed} of {cpus} CPU{s}")?;
+                waiting.as_ref().map_or(Ok(()), |waiting| write!(f, ", waiting included: {waiting}"))
+            }
+            Self::Overcommitted { engine, per_mille, task, part } => write!(
                 f,
-                "the real-time tasks of cluster `{cluster}` need {}.{}% of {} CPU{}",
-                per_mille / 10,
-                per_mille % 10,
-                cpus,
-                if *cpus == 1 { "" } else { "s" }
+                "the real-time tasks hold engine `{engine}` for {} of its time, of which `{task}` has {}",
+                percent(*per_mille),
+                percent(*part)
             ),
+            Self::WaitsTooLong { task, needs, period } => {
+                write!(f, "task `{task}` needs more than its period ({period} ns): {needs}")
+            }
+            Self::LendsTooMuch { task, execution, lends, budget } => write!(
+                f,
+                "budget of `{task}` ({budget} ns) is too small for its wcet ({execution} ns) and what holders of engines \
+                 may take from it while it waits ({lends} ns)"
+            ),
+            Self::Undeclared { task, engine, user } => write!(
+                f,
+                "task `{task}` is hard, but not proved: `{user}` does not say how long it uses engine `{engine}`, which \
+                 tasks of this cluster wait for"
+            ),
+            Self::Unbounded { cluster, why } => write!(f, "waiting in cluster `{cluster}` is not bounded: {why}"),
             Self::NotProved { task, why, late: None } => write!(f, "task `{task}` is hard, but not proved: {why}"),
             Self::NotProved { task, why, late: Some(late) } => {
                 write!(f, "task `{task}` is hard, but not proved: {why} ({late})")
@@ -241,6 +271,10 @@ impl fmt::Display for Reason {
             Self::BadMark(text) => write!(f, "`{text}` is not a mark: write \"task: number number\""),
         }
     }
+}
+
+fn percent(per_mille: u64) -> String {
+    format!("{}.{}%", per_mille / 10, per_mille % 10)
 }
 
 /// The nearest of `candidates` to a mistyped `key`, if one is near.

@@ -13,8 +13,10 @@ use fusee_accel_contract as contract;
 use fusee_accel_contract::EngineIndex;
 use fusee_kernel_core::limits;
 use fusee_sched::key::{FAIR_LATENESS_OFFSET, PolicyName};
-use fusee_sched_analysis::report::{Hard, Term};
-use fusee_sched_analysis::{Overheads, analyse, approximate};
+use fusee_sched::time::Nanoseconds;
+use fusee_sched_analysis::blocking::Hold;
+use fusee_sched_analysis::report::Hard;
+use fusee_sched_analysis::{Overheads, approximate};
 use num_bigint::BigInt;
 use toml::Spanned;
 
@@ -63,6 +65,8 @@ pub struct Resolved {
     pub engines: Vec<(String, image::Engine)>,
     /// Who uses which engine.
     pub engine_users: Vec<image::EngineUser>,
+    /// Of each of them how often and how long, if it says so.
+    pub engine_holds: Vec<Option<(u32, Hold)>>,
     /// For each engine its device and its number there, if it belongs to one.
     pub engine_places: Vec<Option<(usize, EngineIndex)>>,
     /// Interrupts.
@@ -287,6 +291,7 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
             notifications: Vec::new(),
             engines: Vec::new(),
             engine_users: Vec::new(),
+            engine_holds: Vec::new(),
             engine_places: Vec::new(),
             interrupts: Vec::new(),
             regions: Vec::new(),
@@ -311,6 +316,7 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
     resolver.devices()?;
     resolver.engines()?;
     resolver.handles()?;
+    resolver.uses()?;
     resolver.scripts()?;
     resolver.environments()?;
     resolver.admission()?;
@@ -883,6 +889,53 @@ impl Resolver<'_> {
         }
     }
 
+    /// What tasks say about how long they hold engines.
+    fn uses(&mut self) -> Result<(), Fail> {
+        self.out.engine_holds = vec![None; self.out.engine_users.len()];
+        for (index, (name, task)) in self.file.tasks.0.iter().enumerate() {
+            let of = || name.get_ref().clone();
+            for (handle, used) in &task.uses.0 {
+                let entries = &self.out.tasks[index].environment;
+                let entry = entries.iter().find(|entry| entry.name == *handle.get_ref() && entry.kind == kind::ENGINE);
+                let slot = entry.map(|entry| u32::from(HandleValue(entry.handle).slot()));
+                let handles = &self.out.handles;
+                let object = handles.iter().find(|one| one.task as usize == index && Some(one.slot) == slot);
+                let user = object.and_then(|object| {
+                    let is_it = |user: &image::EngineUser| user.task as usize == index && user.engine == object.object;
+                    self.out.engine_users.iter().position(is_it)
+                });
+                let Some(user) = user else {
+                    return Err((handle.span(), Reason::NotUsed { task: of(), name: handle.get_ref().clone() }));
+                };
+                let times = used.times.as_ref().map_or(1, |times| *times.get_ref());
+                if let Some(place) = used.times.as_ref().map(Spanned::span) {
+                    let reservation = self.out.tasks[index].reservation.map(|one| self.out.reservations[one].class);
+                    match times {
+                        0 => return Err((place, Reason::Zero { what: "number of uses", of: of() })),
+                        _ if reservation == Some(class::REAL_TIME) => {}
+                        _ => {
+                            let with = "a class other than real-time";
+                            return Err((place, Reason::Excludes { what: "number of uses", of: of(), with }));
+                        }
+                    }
+                }
+                let span = |time: &Option<Spanned<crate::Time>>| match time {
+                    Some(time) if time.get_ref().0 > FAIR_LATENESS_OFFSET.0 => {
+                        let (execution, budget) = (time.get_ref().0, FAIR_LATENESS_OFFSET.0);
+                        Err((time.span(), Reason::ExecutionExceeds { task: of(), execution, budget }))
+                    }
+                    time => Ok(Nanoseconds(time.as_ref().map_or(0, |time| time.get_ref().0))),
+                };
+                let hold = Hold { cpu: span(&used.cpu)?, operation: span(&used.operation)? };
+                if hold == Hold::default() {
+                    return Err((handle.span(), Reason::Zero { what: "longest use", of: of() }));
+                }
+                self.out.engine_holds[user] = Some((times, hold));
+            }
+        }
+        Ok(())
+    }
+
     /// Puts a handle into a slot, and an entry into the environment.
     fn give(
         &mut self,
@@ -1249,32 +1302,7 @@ impl Resolver<'_> {
     /// Refuses what is overloaded, and hard tasks that the analysis cannot prove.
     fn admission(&mut self) -> Result<(), Fail> {
         for index in 0..self.out.clusters.len() {
-            let (name, record) = &self.out.clusters[index];
-            let key = self.file.clusters.0.get(index).map_or(self.file.system.cpus.span(), |(key, _)| key.span());
-            let (cluster, members) =
-                admission::cluster(&self.out, index).map_err(|why| (key.clone(), Reason::Nonsense(why.to_string())))?;
-            let report = analyse(&cluster, &Overheads::default(), &[])
-                .map_err(|why| (key.clone(), Reason::Nonsense(why.to_string())))?;
-            let mut complaints: Vec<Fail> = Vec::new();
-            if report.bounded == Some(false) {
-                let cpus = record.cpus.count_ones();
-                let utilisation = (&report.utilisation * BigInt::from(1_000)).ceil().to_integer();
-                let per_mille = u64::try_from(utilisation).unwrap_or(u64::MAX);
-                complaints.push((key, Reason::Overload { cluster: name.clone(), per_mille, cpus }));
-            }
-            for (member, verdict) in members.iter().zip(&report.tasks) {
-                let (task, written) = &self.file.tasks.0[*member];
-                let Hard::NotProved(why) = verdict.hard else { continue };
-                if let Some(hard) = written.hard.as_ref().filter(|hard| *hard.get_ref()) {
-                    let task = task.get_ref().clone();
-                    let bound = verdict.bound.as_ref();
-                    let mostly = bound.map(|bound| self.term(bound.dominating, &members));
-                    let late_by = bound.map(|bound| approximate(&bound.lateness) / 1e6);
-                    let late = mostly.zip(late_by).map(|(mostly, by)| format!("{by:.3} ms late, mostly {mostly}"));
-                    complaints.push((hard.span(), Reason::NotProved { task, why: why.words(), late }));
-                }
-            }
-            for (place, reason) in complaints {
+            for (place, reason) in self.complaints(index)? {
                 match self.file.system.admission {
                     Admission::Refuse => return Err((place, reason)),
                     Admission::Warn => self.out.warnings.push(reason.to_string()),
@@ -1284,14 +1312,72 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// A term of a bound in words; `members` are the tasks of the cluster.
-    fn term(&self, term: Term, members: &[usize]) -> String {
-        match term {
-            Term::Interference { largest } => {
-                format!("{}, first {}", term.words(), self.out.tasks[members[largest]].name)
+    /// What does not hold in the cluster with this index.
+    fn complaints(&self, index: usize) -> Result<Vec<Fail>, Fail> {
+        let (name, record) = &self.out.clusters[index];
+        let key = self.file.clusters.0.get(index).map_or(self.file.system.cpus.span(), |(key, _)| key.span());
+        let study =
+            admission::Study::new(&self.out, index).map_err(|why| (key.clone(), Reason::Nonsense(why.to_string())))?;
+        let members = &study.members;
+        let hard = |member: usize| self.file.tasks.0[member].1.hard.as_ref().filter(|hard| *hard.get_ref());
+        let mut complaints: Vec<Fail> = Vec::new();
+        let (report, blocked) = match study.analyse(&Overheads::default()) {
+            Ok(found) => found,
+            Err(why) => {
+                let reason = study.unbounded(name, &why);
+                complaints.push((self.place_of(&reason).unwrap_or(key), reason));
+                return Ok(complaints);
             }
-            term => term.words().to_owned(),
+        };
+        if report.bounded == Some(false) {
+            let cpus = record.cpus.count_ones();
+            let utilisation = (&report.utilisation * BigInt::from(1_000)).ceil().to_integer();
+            let per_mille = u64::try_from(utilisation).unwrap_or(u64::MAX);
+            let waiting = study.longest_wait(&blocked);
+            complaints.push((key, Reason::Overload { cluster: name.clone(), per_mille, cpus, waiting }));
         }
+        for (at, (member, verdict)) in members.iter().zip(&report.tasks).enumerate() {
+            let (task, _) = &self.file.tasks.0[*member];
+            let reservation = study.reservations[at];
+            let (execution, budget) = (reservation.execution, reservation.budget);
+            let lends = blocked[at].lends.0;
+            if lends > 0 && execution.saturating_add(lends) > budget {
+                let reason = Reason::LendsTooMuch { task: task.get_ref().clone(), execution, lends, budget };
+                complaints.push((task.span(), reason));
+            }
+            let Hard::NotProved(why) = verdict.hard else { continue };
+            if let Some(hard) = hard(*member) {
+                let task = task.get_ref().clone();
+                let bound = verdict.bound.as_ref();
+                let mostly = bound.map(|bound| study.term(bound.dominating, &blocked[at]));
+                let late_by = bound.map(|bound| approximate(&bound.lateness) / 1e6);
+                let late = mostly.zip(late_by).map(|(mostly, by)| format!("{by:.3} ms late, mostly {mostly}"));
+                complaints.push((hard.span(), Reason::NotProved { task, why: why.words(), late }));
+            }
+        }
+        if let Some(undeclared) = study.undeclared.first() {
+            let first = members.iter().find_map(|member| Some((*member, hard(*member)?)));
+            complaints.extend(first.map(|(member, hard)| {
+                let admission::Undeclared { engine, user } = undeclared.clone();
+                (hard.span(), Reason::Undeclared { task: self.out.tasks[member].name.clone(), engine, user })
+            }));
+        }
+        Ok(complaints)
+    }
+
+    /// Where it is written what `reason` is about, if that is one task or engine.
+    fn place_of(&self, reason: &Reason) -> Option<Range<usize>> {
+        let file = self.file;
+        let name = match reason {
+            Reason::Overcommitted { engine, .. } => {
+                file.engines.0.iter().map(|one| &one.0).find(|name| name.get_ref() == engine)
+            }
+            Reason::WaitsTooLong { task, .. } => {
+                file.tasks.0.iter().map(|one| &one.0).find(|name| name.get_ref() == task)
+            }
+            _ => None,
+        };
+        name.map(Spanned::span)
     }
 
     fn test(&self) -> Result<(), Fail> {

@@ -126,6 +126,18 @@ pub struct Task {
     pub parameters: Named<Spanned<i64>>,
     #[serde(default)]
     pub handles: Named<Spanned<String>>,
+    /// How long it holds what its handles name.
+    #[serde(default)]
+    pub uses: Named<Use>,
+}
+
+/// The longest a task holds an engine at a time, and how often in a job.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Use {
+    pub times: Option<Spanned<u32>>,
+    pub cpu: Option<Spanned<Time>>,
+    pub operation: Option<Spanned<Time>>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]

@@ -399,6 +399,102 @@ fn interrupts_and_engines_have_one_place_each() {
     refused("[devices.gpu]", second, "m.toml:61: more than 1 devices");
 }
 
+/// Two tasks that share an engine; keys of the first, of the second, and of the system.
+fn sharing(first: &str, second: &str, system: &str) -> Result<Manifest, String> {
+    parse(&format!(
+        r#"[system]
+name = "sharing"
+board = "virt"
+cpus = 1
+{system}
+[tasks.first]
+script = ["acquire ee", "burn 1ms", "release ee"]
+period = "10ms"
+budget = "3ms"
+wcet = "1ms"
+handles = {{ ee = "engine ee: acquire" }}
+{first}
+[tasks.second]
+script = ["acquire ee", "burn 1ms", "release ee"]
+period = "20ms"
+budget = "2ms"
+wcet = "1ms"
+handles = {{ ee = "engine ee: acquire" }}
+{second}
+[engines.ee]
+"#
+    ))
+}
+
+#[test]
+fn what_a_task_says_of_its_use_of_engines_makes_sense() {
+    let refused = |first: &str, expected: &str| assert_eq!(sharing(first, "", "").err().as_deref(), Some(expected));
+    refused("uses.gpu = { cpu = \"1ms\" }", "m.toml:12: task `first` has no handle `gpu` to an engine");
+    refused("uses.ee = { times = 0, cpu = \"1ms\" }", "m.toml:12: number of uses of `first` is zero");
+    refused("uses.ee = { times = 2 }", "m.toml:12: longest use of `first` is zero");
+    refused("uses.ee = { long = \"1ms\" }", "m.toml:12: unknown key `long`");
+    let idle =
+        "\n[tasks.idle]\nscript = [\"yield\"]\nhandles = { ee = \"engine ee: acquire\" }\nuses.ee = { times = 2 }";
+    refused(idle, "m.toml:16: number of uses of `idle` means nothing together with a class other than real-time");
+    assert!(sharing("uses.ee = { cpu = \"1ms\" }", "", "").is_ok());
+}
+
+#[test]
+fn a_system_that_waits_too_long_for_an_engine_is_refused_with_the_engine_and_the_longest_term() {
+    let refused = |first: &str, second: &str, expected: &str| {
+        let [first, second] = [first, second].map(|used| format!("uses.ee = {used}"));
+        assert_eq!(sharing(&first, &second, "").err().as_deref(), Some(expected));
+        let warned = sharing(&first, &second, "admission = \"warn\"").unwrap().system.warnings;
+        assert!(expected.ends_with(&warned[0]), "{warned:?}");
+    };
+    refused(
+        "{ times = 2, cpu = \"1ms\", operation = \"2ms\" }",
+        "{ times = 3, operation = \"3ms\" }",
+        "m.toml:20: the real-time tasks hold engine `ee` for 105.0% of its time, of which `first` has 60.0%",
+    );
+    refused(
+        "{ cpu = \"1ms\" }",
+        "{ operation = \"8ms\" }",
+        "m.toml:6: task `first` needs more than its period (10000000 ns): 3.000 ms of budget, 0.000 ms of operations, \
+         8.000 ms of blocking, first ee by second",
+    );
+    refused(
+        "{ cpu = \"1ms\" }",
+        "{ operation = \"6ms\" }",
+        "m.toml:4: the real-time tasks of cluster `all` need 135.0% of 1 CPU, waiting included: 6.000 ms for first, first \
+         ee by second",
+    );
+    refused(
+        "{ cpu = \"1ms\" }",
+        "{ times = 1, cpu = \"3ms\" }",
+        "m.toml:6: budget of `first` (3000000 ns) is too small for its wcet (1000000 ns) and what holders of engines may \
+         take from it while it waits (3000000 ns)",
+    );
+    let hard = sharing(
+        "uses.ee = { cpu = \"1ms\" }\nhard = true\ndeadline = \"4ms\"",
+        "uses.ee = { cpu = \"1ms\", operation = \"3ms\" }",
+        "",
+    );
+    assert_eq!(
+        hard.err().as_deref(),
+        Some(
+            "m.toml:13: task `first` is hard, but not proved: its bound is later than its deadline (3.000 ms late, mostly \
+             blocking, first ee by second)"
+        )
+    );
+}
+
+#[test]
+fn hard_tasks_beside_users_of_engines_need_to_know_for_how_long() {
+    let expected = "m.toml:13: task `first` is hard, but not proved: `second` does not say how long it uses engine `ee`, \
+                    which tasks of this cluster wait for";
+    let first = "uses.ee = { cpu = \"1ms\" }\nhard = true";
+    assert_eq!(sharing(first, "", "").err().as_deref(), Some(expected));
+    assert!(sharing(first, "uses.ee = { cpu = \"1ms\" }", "").is_ok());
+    // Nobody is hard: nothing is refused, and nothing claimed.
+    assert!(sharing("", "", "").unwrap().system.warnings.is_empty());
+}
+
 #[test]
 fn what_cannot_be_scheduled_is_refused_or_reported() {
     let twin = "[tasks.twin]\nbinary = \"a/b\"\ncluster = \"left\"\nperiod = \"10ms\"\nbudget = \"9ms\"\n\n[tasks.far]";
@@ -411,7 +507,8 @@ fn what_cannot_be_scheduled_is_refused_or_reported() {
         "m.toml:36: task `twin1` is hard, but not proved: some run misses its deadline (3.000 ms late, mostly others, \
          first twin2)",
     );
-    parse(&GOOD.replacen("[tasks.far]", &hard.replace("copies = 2\n", ""), 1)).unwrap();
+    let alone = GOOD.replacen("handles.ee = \"engine ee: acquire\"", "", 1);
+    parse(&alone.replacen("[tasks.far]", &hard.replace("copies = 2\n", ""), 1)).unwrap();
     let warned = parse(&GOOD.replace("refuse", "warn").replacen("[tasks.far]", twin, 1)).unwrap();
     assert_eq!(warned.system.warnings, ["the real-time tasks of cluster `left` need 110.0% of 1 CPU"]);
     let full = twin.replace("9ms", "8ms");

@@ -13,11 +13,13 @@
 //! - [`metrics`]: from a trace to response times and lateness.
 //! - [`picture`]: from a trace to a picture.
 //! - [`soundness`]: bounds against what happens, in many random task sets.
+//! - [`blocking`]: the same for bounds on blocking, in random systems with engines.
 //!
 //! [`Machine`]: fusee_kernel_core::Machine
 #![forbid(unsafe_code)]
 
 pub mod actor;
+pub mod blocking;
 pub mod board;
 pub mod metrics;
 pub mod overheads;

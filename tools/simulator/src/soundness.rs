@@ -142,33 +142,43 @@ pub fn soundness(
     options: &SoundnessOptions,
     bounds: &(dyn Fn(&GeneratedSet) -> Vec<Option<i64>> + Sync),
 ) -> SoundnessReport {
+    let check = |report: &mut SoundnessReport, number| report.check(options, number, bounds);
+    let mut report = in_parallel(options.sets, &check, SoundnessReport::join);
+    report.violations.sort_by(|one, other| (one.origin, &one.task).cmp(&(other.origin, &other.task)));
+    report.failures.sort();
+    report
+}
+
+/// Does `work` for each number below `count`, on all CPUs of the host, and joins what came out.
+pub(crate) fn in_parallel<R: Default + Send>(
+    count: u64,
+    work: &(dyn Fn(&mut R, u64) + Sync),
+    join: fn(&mut R, R),
+) -> R {
     let next = AtomicU64::new(0);
-    let work = || {
-        let mut report = SoundnessReport::default();
+    let some = || {
+        let mut report = R::default();
         loop {
             // Relaxed: the number is all that is shared.
             let number = next.fetch_add(1, atomic::Ordering::Relaxed);
-            if number >= options.sets {
+            if number >= count {
                 return report;
             }
-            report.check(options, number, bounds);
+            work(&mut report, number);
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut report = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let mut all = SoundnessReport::default();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(some)).collect();
+        let mut all = R::default();
         for worker in workers {
             match worker.join() {
-                Ok(report) => all.join(report),
+                Ok(report) => join(&mut all, report),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
         all
-    });
-    report.violations.sort_by(|one, other| (one.origin, &one.task).cmp(&(other.origin, &other.task)));
-    report.failures.sort();
-    report
+    })
 }
 
 impl GeneratedSet {

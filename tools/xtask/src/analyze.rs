@@ -15,6 +15,7 @@ use clap::Args;
 use fusee_manifest::{Manifest, Resolved, Time, Variant, admission};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
+use fusee_sched_analysis::blocking::Blocked;
 use fusee_sched_analysis::report::{Hard, TaskReport, Term};
 use fusee_sched_analysis::utilisation::Utilisations;
 use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse, approximate};
@@ -57,6 +58,36 @@ struct NamedCluster {
     cluster: Cluster,
     /// In the order of the cluster's tasks.
     tasks: Vec<NamedTask>,
+    /// What its tasks share, if it is of a manifest.
+    study: Option<admission::Study>,
+}
+
+/// A report; for each task how it is blocked; or, in words, why there is none.
+type Verdict = Result<(Report, Vec<Blocked>), String>;
+
+impl NamedCluster {
+    fn analyse(&self, overheads: &Overheads) -> Verdict {
+        match &self.study {
+            Some(study) => study.analyse(overheads).map_err(|why| study.unbounded(&self.name, &why).to_string()),
+            None => analyse(&self.cluster, overheads, &[])
+                .map(|report| (report, vec![Blocked::default(); self.tasks.len()]))
+                .map_err(|why| why.to_string()),
+        }
+    }
+
+    /// A term of the bound of a task that is so blocked.
+    fn term(&self, term: Term, blocked: &Blocked) -> String {
+        match (&self.study, term) {
+            (Some(study), term) => study.term(term, blocked),
+            (None, Term::Interference { largest }) => format!("{}, first {}", term.words(), self.tasks[largest].name),
+            (None, term) => term.words().to_owned(),
+        }
+    }
+
+    /// What it waits for longest; `None` if it does not wait.
+    fn first(&self, blocked: &Blocked) -> Option<String> {
+        self.study.as_ref()?.first(blocked)
+    }
 }
 
 /// One system or task set, divided into clusters.
@@ -76,8 +107,8 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
     let mut good = true;
     let mut first = true;
     let mut each = |subject: Subject| -> Result<()> {
-        let reports: Vec<_> = subject.clusters.iter().map(|one| analyse(&one.cluster, &overheads, &[])).collect();
-        good &= subject.clusters.iter().zip(&reports).all(|(cluster, report)| holds(cluster, report.as_ref().ok()));
+        let reports: Vec<_> = subject.clusters.iter().map(|one| one.analyse(&overheads)).collect();
+        good &= subject.clusters.iter().zip(&reports).all(|(cluster, report)| holds(cluster, report));
         let reports = subject.clusters.iter().zip(&reports);
         if arguments.json {
             write!(out, "{}{}", if first { "[\n" } else { ",\n" }, json(reports))?;
@@ -87,7 +118,7 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
             }
             for (cluster, report) in reports {
                 match report {
-                    Ok(report) => writeln!(out, "{}", text(cluster, report))?,
+                    Ok((report, blocked)) => writeln!(out, "{}", text(cluster, report, blocked))?,
                     Err(why) => writeln!(out, "{}: {why}\n", cluster.name)?,
                 }
             }
@@ -112,8 +143,12 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
 }
 
 /// Whether the cluster is not overloaded, and all its hard tasks are proved.
-fn holds(cluster: &NamedCluster, report: Option<&Report>) -> bool {
-    report.is_some_and(|report| {
+fn holds(cluster: &NamedCluster, verdict: &Verdict) -> bool {
+    let undeclared = cluster.study.as_ref().is_some_and(|study| !study.undeclared.is_empty());
+    if undeclared && cluster.tasks.iter().any(|task| task.hard) {
+        return false;
+    }
+    verdict.as_ref().is_ok_and(|(report, _)| {
         let proved = |(task, report): (&NamedTask, &TaskReport)| !task.hard || report.hard == Hard::Proved;
         report.bounded != Some(false) && cluster.tasks.iter().zip(&report.tasks).all(proved)
     })
@@ -156,13 +191,13 @@ fn of_manifest(arguments: &AnalyzeArguments) -> Result<Subject> {
 /// The clusters of a system with their real-time tasks.
 fn clusters_of(system: &Resolved) -> Result<Vec<NamedCluster>> {
     let each = system.clusters.iter().enumerate().map(|(index, (name, _))| {
-        let (cluster, members) = admission::cluster(system, index).with_context(|| format!("cluster `{name}`"))?;
+        let study = admission::Study::new(system, index).with_context(|| format!("cluster `{name}`"))?;
         let named = |(member, task): (&usize, &Task)| {
             let member = &system.tasks[*member];
             NamedTask { name: member.name.clone(), task: *task, hard: member.hard }
         };
-        let tasks = members.iter().zip(cluster.tasks()).map(named).collect();
-        Ok(NamedCluster { name: name.clone(), cluster, tasks })
+        let tasks = study.members.iter().zip(study.cluster.tasks()).map(named).collect();
+        Ok(NamedCluster { name: name.clone(), cluster: study.cluster.clone(), tasks, study: Some(study) })
     });
     each.collect()
 }
@@ -188,7 +223,7 @@ fn of_set(arguments: &AnalyzeArguments, several: bool, index: usize, set: TaskSe
 fn named(name: String, cpus: u32, policy: PolicyName, tasks: Vec<NamedTask>) -> Result<NamedCluster> {
     let cluster = Cluster::new(cpus, policy, tasks.iter().map(|one| one.task).collect())
         .with_context(|| format!("cluster `{name}`"))?;
-    Ok(NamedCluster { name, cluster, tasks })
+    Ok(NamedCluster { name, cluster, tasks, study: None })
 }
 
 /// Spreads tasks over clusters of these sizes: the one with the largest utilisation first, each to where most is
@@ -215,10 +250,14 @@ fn spread(sizes: &[u32], tasks: Vec<NamedTask>) -> Vec<Vec<NamedTask>> {
 
 //--- What people and scripts read
 
-fn text(cluster: &NamedCluster, report: &Report) -> String {
-    let header = ["task", "e", "p", "d", "u", "response", "lateness", "slack", "mostly", "test", "hard", "CVA", "Devi"];
+fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String {
+    // Columns on waiting only where somebody waits.
+    let waits = blocked.iter().any(|one| *one != Blocked::default());
+    let mut header = vec!["task", "e", "p", "d", "u"];
+    header.extend(if waits { &["operations", "blocking", "first"][..] } else { &[] });
+    header.extend(["response", "lateness", "slack", "mostly", "test", "hard", "CVA", "Devi"]);
     let mut table = report::table(&header);
-    for (named, report) in cluster.tasks.iter().zip(&report.tasks) {
+    for ((named, report), blocked) in cluster.tasks.iter().zip(&report.tasks).zip(blocked) {
         let Task { execution, period, deadline, .. } = named.task;
         let bounds = match &report.bound {
             Some(bound) => [&bound.response, &bound.lateness, &bound.slack()].map(shown),
@@ -227,12 +266,16 @@ fn text(cluster: &NamedCluster, report: &Report) -> String {
         let time = |span: Nanoseconds| trimmed(span.0 as f64 / 1e3);
         let mut row = vec![named.name.clone(), time(execution), time(period), time(deadline)];
         row.push(format!("{:.3}", execution.0 as f64 / period.0 as f64));
+        if waits {
+            row.extend([time(blocked.operations), time(blocked.blocking)]);
+            row.push(cluster.first(blocked).unwrap_or_else(|| "-".into()));
+        }
         row.extend(bounds);
-        row.push(report.bound.as_ref().map_or_else(|| "-".into(), |bound| term(bound.dominating, cluster)));
+        row.push(report.bound.as_ref().map_or_else(|| "-".into(), |bound| cluster.term(bound.dominating, blocked)));
         row.push(report.bound.as_ref().map_or("-", |bound| bound.test.name()).to_owned());
         row.push(match report.hard {
-            Hard::Proved => "proved".to_owned(),
-            Hard::NotProved(_) => if named.hard { "NOT PROVED" } else { "no" }.to_owned(),
+            Hard::Proved if undeclared(cluster).next().is_none() => "proved".to_owned(),
+            _ => if named.hard { "NOT PROVED" } else { "no" }.to_owned(),
         });
         row.extend(
             [&report.printed_lateness, &report.devi_tardiness].map(|one| one.as_ref().map_or("-".into(), shown)),
@@ -240,7 +283,8 @@ fn text(cluster: &NamedCluster, report: &Report) -> String {
         table.add_row(row);
     }
     let bounded = match report.bounded {
-        _ if report.is_hard() => "no deadline is missed",
+        _ if report.is_hard() && undeclared(cluster).next().is_none() => "no deadline is missed",
+        _ if report.is_hard() => "no deadline is missed if nobody waits for engines",
         Some(true) => "tardiness is bounded",
         Some(false) => "OVERLOAD: tardiness is not bounded",
         None => "no test says whether tardiness is bounded",
@@ -254,6 +298,9 @@ fn text(cluster: &NamedCluster, report: &Report) -> String {
         }
     }
     remarks.extend(causes.iter().map(|(why, tasks)| format!("not hard, because {why}: {}", tasks.join(", "))));
+    remarks.extend(undeclared(cluster).map(|(engine, user)| {
+        format!("waiting for engine {engine} is not bounded, and not counted: {user} does not say how long it uses it")
+    }));
     format!(
         "{table}\n{}: {} CPU{}, {}, U = {:.4}: {bounded}  (times in us)\n  {}\n",
         cluster.name,
@@ -265,11 +312,10 @@ fn text(cluster: &NamedCluster, report: &Report) -> String {
     )
 }
 
-fn term(term: Term, cluster: &NamedCluster) -> String {
-    match term {
-        Term::Interference { largest } => format!("{}, first {}", term.words(), cluster.tasks[largest].name),
-        term => term.words().to_owned(),
-    }
+/// Engines of which somebody does not say how long it uses them, and who.
+fn undeclared(cluster: &NamedCluster) -> impl Iterator<Item = (&str, &str)> {
+    let all = cluster.study.iter().flat_map(|study| &study.undeclared);
+    all.map(|one| (one.engine.as_str(), one.user.as_str()))
 }
 
 /// Microseconds, from nanoseconds.
@@ -288,9 +334,7 @@ fn trimmed(value: f64) -> String {
 }
 
 /// One object for each task set. Times are microseconds.
-fn json<'a>(
-    clusters: impl Iterator<Item = (&'a NamedCluster, &'a Result<Report, fusee_sched_analysis::overheads::Infeasible>)>,
-) -> Value {
+fn json<'a>(clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>) -> Value {
     let mut tasks = Vec::new();
     let mut parts = Vec::new();
     let mut errors = Vec::new();
@@ -300,8 +344,8 @@ fn json<'a>(
     for (cluster, report) in clusters {
         cpus += cluster.cluster.cpus();
         policies.push(cluster.cluster.policy().name());
-        holding &= holds(cluster, report.as_ref().ok());
-        let report = match report {
+        holding &= holds(cluster, report);
+        let (report, blocked) = match report {
             Ok(report) => report,
             Err(why) => {
                 (bounded, hard) = (Some(false), false);
@@ -310,7 +354,8 @@ fn json<'a>(
             }
         };
         utilisation += &report.utilisation;
-        hard &= report.is_hard();
+        let is_hard = report.is_hard() && undeclared(cluster).next().is_none();
+        hard &= is_hard;
         bounded = match (bounded, report.bounded) {
             (Some(false), _) | (_, Some(false)) => Some(false),
             (Some(true), Some(true)) => Some(true),
@@ -321,9 +366,11 @@ fn json<'a>(
         parts.push(json!({
             "name": cluster.name, "m": cluster.cluster.cpus(), "policy": cluster.cluster.policy().name(),
             "utilisation": approximate(&report.utilisation),
-            "bounded_tardiness": report.bounded, "hard": report.is_hard(), "tests": tests,
+            "bounded_tardiness": report.bounded, "hard": is_hard, "tests": tests,
+            "undeclared": undeclared(cluster).map(|(engine, _)| engine).collect::<Vec<_>>(),
         }));
-        tasks.extend(cluster.tasks.iter().zip(&report.tasks).map(|(named, report)| task(cluster, named, report)));
+        let each = cluster.tasks.iter().zip(&report.tasks).zip(blocked);
+        tasks.extend(each.map(|((named, report), blocked)| task(cluster, named, report, blocked)));
     }
     policies.dedup();
     json!({
@@ -335,13 +382,15 @@ fn json<'a>(
     })
 }
 
-fn task(cluster: &NamedCluster, named: &NamedTask, report: &TaskReport) -> Value {
+fn task(cluster: &NamedCluster, named: &NamedTask, report: &TaskReport, blocked: &Blocked) -> Value {
     let Task { execution, period, deadline, .. } = named.task;
     let time = |span: Nanoseconds| span.0 as f64 / 1e3;
     let bound = report.bound.as_ref();
     json!({
         "name": named.name, "cluster": cluster.name,
         "e": time(execution), "p": time(period), "d": time(deadline),
+        "operations": time(blocked.operations), "blocking": time(blocked.blocking),
+        "blocking_first": cluster.first(blocked),
         "devi_tardiness": report.devi_tardiness.as_ref().map(number),
         "cva_lateness": report.printed_lateness.as_ref().map(number),
         "response": bound.map(|bound| number(&bound.response)),
@@ -349,8 +398,8 @@ fn task(cluster: &NamedCluster, named: &NamedTask, report: &TaskReport) -> Value
         "tardiness": bound.map(|bound| number(&bound.tardiness())),
         "slack": bound.map(|bound| number(&bound.slack())),
         "test": bound.map(|bound| bound.test.name()),
-        "dominating": bound.map(|bound| term(bound.dominating, cluster)),
-        "hard": report.hard == Hard::Proved,
+        "dominating": bound.map(|bound| cluster.term(bound.dominating, blocked)),
+        "hard": report.hard == Hard::Proved && undeclared(cluster).next().is_none(),
         "why_not": match report.hard {
             Hard::Proved => None,
             Hard::NotProved(why) => Some(why.words()),

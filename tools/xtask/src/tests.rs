@@ -63,6 +63,9 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         let (words, problems) = soundness::check();
         summary.add(&words, started.elapsed(), &problems);
         let started = Instant::now();
+        let (words, problems) = soundness::check_blocking();
+        summary.add(&words, started.elapsed(), &problems);
+        let started = Instant::now();
         let problems = structure::sources(&workspace.root)?;
         summary.add("where unsafe code may be", started.elapsed(), &problems);
         let started = Instant::now();

@@ -1,0 +1,260 @@
+//! Known values, and properties that no bound may lack. Against schedules: `locking/src/schedules.rs`, and the simulator.
+
+use fusee_sched::key::PolicyName;
+use proptest::prelude::*;
+
+use super::*;
+use crate::report::{Hard, Reason, Term};
+use crate::task::Task;
+
+fn cluster(cpus: u32, periods: &[(u64, u64)]) -> Cluster {
+    let task = |&(execution, period): &(u64, u64)| Task {
+        execution: Nanoseconds(execution),
+        period: Nanoseconds(period),
+        deadline: Nanoseconds(period),
+        priority: 1,
+    };
+    Cluster::new(cpus, PolicyName::Edf, periods.iter().map(task).collect()).unwrap()
+}
+
+fn user(task: usize, times: u32, cpu: u64, operation: u64) -> User {
+    User { task, times, hold: Hold { cpu: Nanoseconds(cpu), operation: Nanoseconds(operation) } }
+}
+
+fn engine(order: Order, users: &[User]) -> Engine {
+    Engine { order, users: users.to_vec(), ..Engine::default() }
+}
+
+fn engines(engines: &[Engine]) -> Locks {
+    Locks { engines: engines.to_vec(), pools: Vec::new() }
+}
+
+fn blocked(cluster: &Cluster, locks: &Locks) -> Vec<Blocked> {
+    analyse(cluster, &Overheads::default(), locks).expect("bounds").1
+}
+
+fn spans(blocked: &[Blocked]) -> Vec<u64> {
+    blocked.iter().map(|one| one.blocking.0).collect()
+}
+
+/// Three users hold for 3, 5 + 2 and 11; the second of them twice. The fourth task uses nothing.
+fn three() -> [User; 3] {
+    [user(0, 1, 1, 2), user(1, 2, 2, 5), user(2, 1, 11, 0)]
+}
+
+const FOUR: [(u64, u64); 4] = [(10, 1_000); 4];
+
+#[test]
+fn by_arrival_each_request_waits_for_one_hold_of_each_other() {
+    for cpus in [1, 2] {
+        let found = blocked(&cluster(cpus, &FOUR), &engines(&[engine(Order::Fifo, &three())]));
+        assert_eq!(spans(&found), [18, 28, 10, 0]);
+        assert_eq!(found.iter().map(|one| one.operations.0).collect::<Vec<_>>(), [2, 10, 0, 0]);
+        assert_eq!(found.iter().map(|one| one.lends.0).collect::<Vec<_>>(), [13, 24, 3, 0]);
+        assert_eq!(found[1].parts, [Part { on: On::Engine(0), span: Nanoseconds(28), largest: 2 }]);
+    }
+}
+
+#[test]
+fn tokens_leave_one_rival_fewer_than_there_are() {
+    let rivals = |rivals| Engine { rivals: Some(rivals), ..engine(Order::Fifo, &three()) };
+    let of = |count| spans(&blocked(&cluster(2, &FOUR), &engines(&[rivals(count)])));
+    assert_eq!([of(1), of(2), of(3)], [[0, 0, 0, 0], [11, 22, 7, 0], [18, 28, 10, 0]]);
+}
+
+#[test]
+fn by_priority_on_one_cpu_each_request_waits_for_one_hold() {
+    let found = blocked(&cluster(1, &FOUR), &engines(&[engine(Order::Priority, &three())]));
+    assert_eq!(spans(&found), [11, 22, 7, 0]);
+    assert_eq!(found.iter().map(|one| one.lends.0).collect::<Vec<_>>(), [11, 22, 2, 0]);
+}
+
+/// Jobs of others that overlap with one: `ceil((r + r') / 1000)`, one each, as all are early.
+#[test]
+fn by_priority_on_several_cpus_jobs_that_may_pass_are_counted() {
+    let found = blocked(&cluster(2, &FOUR), &engines(&[engine(Order::Priority, &three())]));
+    // The longest hold for each request, and all holds of one job of each of the others.
+    assert_eq!(spans(&found), [11 + 14 + 11, 22 + 3 + 11, 7 + 3 + 14, 0]);
+    // Two users cannot pass each other twice.
+    let two = engines(&[engine(Order::Priority, &three()[..2])]);
+    assert_eq!(spans(&blocked(&cluster(2, &FOUR), &two)), [7, 6, 0, 0]);
+}
+
+#[test]
+fn tasks_of_other_classes_block_but_do_not_pass() {
+    let mut users = three().to_vec();
+    users.push(user(9, 1, 0, 100));
+    for (order, expected) in [(Order::Fifo, [118, 228, 110, 0]), (Order::Priority, [100, 200, 100, 0])] {
+        let found = blocked(&cluster(1, &FOUR), &engines(&[engine(order, &users)]));
+        assert_eq!(spans(&found), expected);
+        assert_eq!(found[0].parts[0].largest, 9);
+    }
+    let found = blocked(&cluster(2, &FOUR), &engines(&[engine(Order::Priority, &users)]));
+    assert_eq!(spans(&found), [100 + 25, 200 + 14, 100 + 17, 0]);
+}
+
+#[test]
+fn interrupts_and_resets_lengthen_holds_with_operations() {
+    let slow = Engine { completion: Nanoseconds(100), reset: Nanoseconds(1_000), ..engine(Order::Fifo, &three()) };
+    let cluster = cluster(1, &[(10, 1_000_000); 4]);
+    let found = blocked(&cluster, &engines(&[slow]));
+    assert_eq!(spans(&found), [1_118, 2 * 1_114, 2_210, 0]);
+    assert_eq!(found[1].operations, Nanoseconds(2 * 1_105));
+}
+
+fn pool(protocol: Protocol, cpu: &[u64], engines: &[usize]) -> Pool {
+    let sections = cpu.iter().enumerate().map(|(task, cpu)| Section { task, cpu: Nanoseconds(*cpu) });
+    Pool { protocol, sections: sections.collect(), engines: engines.to_vec() }
+}
+
+fn tokens(cpus: u32, protocol: Protocol, cpu: &[u64]) -> Vec<u64> {
+    let tasks = vec![(10, 100_000); cpu.len() + 1];
+    let locks = Locks { engines: Vec::new(), pools: vec![pool(protocol, cpu, &[])] };
+    spans(&blocked(&cluster(cpus, &tasks), &locks))
+}
+
+#[test]
+fn each_protocol_blocks_for_as_many_sections_as_its_equation_says() {
+    let sections = [1, 2, 4, 8, 16];
+    let fmlp = |measure| tokens(2, Protocol::Pool(Rules::k_fmlp(2, 2, measure)), &sections);
+    assert_eq!(fmlp(Measure::Requests), [16 + 8, 16 + 8, 16 + 8, 16 + 4, 8 + 4, 0]);
+    assert_eq!(fmlp(Measure::CriticalSections), [15, 15, 14, 12, 8, 0]);
+    // Two CPUs, one token: 2 * 2 - 1. Four, two: the same.
+    let r2dglp = |replicas, cpus: u16| tokens(cpus.into(), Protocol::Pool(Rules::r2dglp(replicas, cpus)), &sections);
+    assert_eq!(r2dglp(1, 2), [48, 48, 48, 48, 24, 0]);
+    assert_eq!(r2dglp(2, 4), [48, 48, 48, 48, 24, 0]);
+    // All fit into the queues: floor((5 - 1) / 2) others. No more tasks than tokens: none.
+    assert_eq!(r2dglp(2, 5), [24, 24, 24, 20, 12, 0]);
+    assert_eq!(r2dglp(5, 2), [0; 6]);
+    let by_priority = |replicas, cpus| Rules { limit: Some(1), ..Rules::r2dglp(replicas, cpus) };
+    assert_eq!(
+        tokens(1, Protocol::Pool(Rules { limit: Some(1), ..Rules::r2dglp(1, 1) }), &sections),
+        [16, 16, 16, 16, 8, 0]
+    );
+    let refused = |replicas, cpus: u16| {
+        let locks = Locks {
+            engines: Vec::new(),
+            pools: vec![pool(Protocol::Pool(by_priority(replicas, cpus)), &sections, &[])],
+        };
+        analyse(&cluster(cpus.into(), &FOUR), &Overheads::default(), &locks).err()
+    };
+    assert_eq!(refused(2, 3), Some(Unbounded::NoBound(On::Token(0))));
+    // Five CPUs for two tokens of one cluster and for others: direct 2 times, indirect 3 times, for all.
+    let shared = Protocol::CkOmlp { cpus: 5, replicas: 2, elsewhere: Nanoseconds(10) };
+    assert_eq!(tokens(2, shared, &sections), [80, 80, 80, 80, 48 + 20, 48]);
+}
+
+/// Two tokens and one engine; both users of tokens hold the engine for 5. A section is 3 + 5, and 5 of blocking.
+#[test]
+fn a_section_is_as_long_as_its_computing_its_holds_and_their_blocking() {
+    let ee = Engine { rivals: Some(2), ..engine(Order::Fifo, &[0, 1, 2].map(|task| user(task, 1, 1, 4))) };
+    let rules = Rules::k_fmlp(2, 2, Measure::Requests);
+    let locks = Locks { engines: vec![ee], pools: vec![pool(Protocol::Pool(rules), &[3, 3, 3], &[0])] };
+    let found = blocked(&cluster(2, &[(10, 1_000); 3]), &locks);
+    assert_eq!(spans(&found), [5 + 13; 3]);
+    assert_eq!((found[0].requests, found[0].operations.0, found[0].lends.0), (2, 4, 1 + 3 + 1 + 1));
+    assert_eq!(found[0].parts.iter().map(|part| part.on).collect::<Vec<_>>(), [On::Token(0), On::Engine(0)]);
+}
+
+#[test]
+fn blocking_is_added_to_what_is_executed_and_no_test_is_exact_any_more() {
+    // Lone responses are 10, 30 and 60; with blocking of 18 and 10, operations of 2, and so on, later.
+    let users = [user(0, 1, 1, 2), user(2, 1, 18, 0)];
+    let (report, found) = analyse(
+        &cluster(1, &[(10, 100), (20, 200), (30, 300)]),
+        &Overheads::default(),
+        &engines(&[engine(Order::Fifo, &users)]),
+    )
+    .unwrap();
+    assert_eq!(spans(&found), [18, 0, 3]);
+    let bound = report.tasks[2].bound.clone().unwrap();
+    assert_eq!(bound.response, BigRational::from_integer((30 + 20 + 33).into()));
+    assert_eq!(report.tasks[0].bound.as_ref().unwrap().dominating, Term::Blocking);
+    let tight = cluster(1, &[(10, 30), (20, 200), (30, 300)]);
+    let (report, _) = analyse(&tight, &Overheads::default(), &engines(&[engine(Order::Fifo, &users)])).unwrap();
+    assert_eq!(report.tasks[0].hard, Hard::NotProved(Reason::Overload));
+}
+
+#[test]
+fn what_cannot_be_bounded_says_why() {
+    let refused = |cluster: &Cluster, locks: &Locks| analyse(cluster, &Overheads::default(), locks).unwrap_err();
+    let long = engines(&[engine(Order::Fifo, &[user(0, 3, 0, 200), user(1, 1, 1, 500)])]);
+    let over = Unbounded::Overcommitted { engine: 0, per_mille: 1_101, largest: (0, 600) };
+    assert_eq!(refused(&cluster(1, &[(10, 1_000); 2]), &long), over);
+    let waits = engines(&[engine(Order::Fifo, &[user(0, 1, 0, 200), user(1, 1, 0, 900)])]);
+    assert!(matches!(
+        refused(&cluster(2, &[(10, 1_000), (10, 2_000)]), &waits),
+        Unbounded::Infeasible(Infeasible::TooLong { task: 0 }, blocked) if blocked[0].parts[0].largest == 1
+    ));
+    let huge = engines(&[engine(Order::Fifo, &[user(0, 1, 1, 1), user(9, 1, LONGEST.0, 1)])]);
+    assert_eq!(refused(&cluster(1, &[(1, 10)]), &huge), Unbounded::Overflow);
+    let many = engines(&[engine(Order::Fifo, &[user(0, u32::MAX, 0, 0), user(9, 1, LONGEST.0 / 2, 1)])]);
+    assert_eq!(refused(&cluster(1, &[(1, 10)]), &many), Unbounded::Overflow);
+    // Fixed priorities on several CPUs: no response times to count by.
+    let tasks = cluster(2, &FOUR).tasks().to_vec();
+    let monotonic = Cluster::new(2, PolicyName::Rm, tasks).unwrap();
+    let locks = engines(&[engine(Order::Priority, &three())]);
+    assert_eq!(refused(&monotonic, &locks), Unbounded::NoResponse(On::Engine(0)));
+}
+
+/// Four tasks of four CPUs: responses are execution + operation + blocking, and blocking counts jobs by responses.
+#[test]
+fn counted_blocking_and_responses_agree_in_the_end() {
+    let holds = [40, 30, 20, 10];
+    let users: Vec<User> = (0..4).map(|task| user(task, 1, 0, holds[task])).collect();
+    let periods = [(5, 1_000), (6, 1_000), (7, 1_000), (8, 250)];
+    let (report, found) =
+        analyse(&cluster(4, &periods), &Overheads::default(), &engines(&[engine(Order::Priority, &users)])).unwrap();
+    let responses: Vec<u64> =
+        report.tasks.iter().map(|task| task.bound.as_ref().unwrap().response.to_integer().to_u64().unwrap()).collect();
+    for (task, blocked) in found.iter().enumerate() {
+        let others = (0..4).filter(|other| *other != task);
+        let longest = others.clone().map(|other| holds[other]).max().unwrap();
+        let passing =
+            others.map(|other| (responses[task] + responses[other]).div_ceil(periods[other].1) * holds[other]);
+        assert_eq!(blocked.blocking.0, longest + passing.sum::<u64>());
+        assert_eq!(responses[task], periods[task].0 + holds[task] + blocked.blocking.0);
+    }
+    assert!(responses.iter().all(|response| response + responses[3] > 250), "two jobs of the last: {responses:?}");
+}
+
+fn random_engine() -> impl Strategy<Value = Engine> {
+    let users = prop::collection::btree_map(0usize..7, (1u32..4, 0u64..50, 0u64..50), 1..6);
+    (prop::bool::ANY, users).prop_map(|(is_fifo, users)| {
+        let order = if is_fifo { Order::Fifo } else { Order::Priority };
+        let users: Vec<User> =
+            users.into_iter().map(|(task, (n, cpu, operation))| user(task, n, cpu, operation)).collect();
+        engine(order, &users)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// Longer holds, more of them and more users block no less; who uses nothing is not blocked; the parts are the whole.
+    #[test]
+    fn more_use_never_blocks_less(
+        cpus in 1u32..4,
+        shared in prop::collection::vec(random_engine(), 1..3),
+        longer in (0usize..6, 1u64..20),
+        another in (1u32..3, 0u64..50),
+    ) {
+        let cluster = cluster(cpus, &[(10, 1_000_000), (20, 1_500_000), (30, 2_000_000), (15, 700_000)]);
+        let before = blocked(&cluster, &engines(&shared));
+        let mut more = shared.clone();
+        let at = longer.0 % more[0].users.len();
+        more[0].users[at].hold.cpu.0 += longer.1;
+        more[0].users[at].times += 1;
+        more[0].users.push(user(8, another.0, another.1, 3));
+        let after = blocked(&cluster, &engines(&more));
+        for (task, (before, after)) in before.iter().zip(&after).enumerate() {
+            prop_assert!(before.blocking <= after.blocking && before.lends <= after.lends);
+            prop_assert!(before.operations <= after.operations);
+            let uses = shared.iter().any(|engine| engine.users.iter().any(|user| user.task == task));
+            prop_assert!(uses || *before == Blocked::default());
+            let parts: u64 = before.parts.iter().map(|part| part.span.0).sum();
+            prop_assert_eq!(parts, before.blocking.0);
+            prop_assert!(before.lends <= before.blocking);
+        }
+    }
+}

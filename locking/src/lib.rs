@@ -7,6 +7,7 @@
 //! - [`engine`]: the mutex of one execution engine, copy engine or DSP.
 //! - [`group`]: several such locks at once.
 //! - [`pool`]: the tokens of a pool of accelerators: k-FMLP, R2DGLP, pure priority.
+//! - [`tokens`]: such a pool as the kernel has it.
 //! - [`ck_omlp`]: what is shared across clusters: donation at release, and a FIFO queue.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ pub mod engine;
 pub mod group;
 pub mod pool;
 pub mod propagation;
+pub mod tokens;
 
 #[cfg(test)]
 mod interleavings;

@@ -278,6 +278,15 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         self.request_of(user).and_then(|request| request.waits_on)
     }
 
+    /// The replica that `user` holds.
+    #[must_use]
+    pub fn held_by(&self, user: u16) -> Option<u8> {
+        match self.request_of(user)?.place {
+            Place::Fifo { replica, ahead: 0 } => Some(replica),
+            _ => None,
+        }
+    }
+
     /// The FQs, by replica.
     #[must_use]
     pub fn queues(&self) -> [Queue; K] {
@@ -367,7 +376,8 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         self.requests.iter().enumerate().filter(move |(_, request)| of(&request.place)).map(|(index, _)| index)
     }
 
-    fn highest(&self, of: impl Fn(&Place) -> bool) -> Option<usize> {
+    #[inline(never)]
+    fn highest(&self, of: fn(&Place) -> bool) -> Option<usize> {
         self.indices(of).min_by_key(|index| self.rank(*index))
     }
 
@@ -410,7 +420,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
                 self.requests[head].place = Place::Donor { donee };
                 continue;
             }
-            let donors = self.indices(|place| matches!(place, Place::Donor { .. }));
+            let donors = self.indices(|place| donee_of(*place).is_some());
             let lowest = donors.max_by_key(|index| self.rank(*index));
             let Some(lowest) = lowest.filter(|lowest| self.rank(*lowest) > self.rank(head)) else { return };
             self.requests[head].place = self.requests[lowest].place;
@@ -420,9 +430,9 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
 
     /// The requests in an FQ that have no donor; none, if there are as many donors as CPUs.
     fn without_donor(&self) -> impl Iterator<Item = usize> {
-        let donees: Vec<u16, N> = self.requests.iter().filter_map(|request| donee_of(request.place)).collect();
-        let may_be_more = donees.len() < usize::from(self.rules.cpus);
-        self.indices(is_fifo).filter(move |index| may_be_more && !donees.contains(&self.requests[*index].user))
+        let donors = self.indices(|place| donee_of(*place).is_some()).count();
+        let may_be_more = donors < usize::from(self.rules.cpus);
+        self.indices(is_fifo).filter(move |index| may_be_more && self.donor_of(self.requests[*index].user).is_none())
     }
 
     /// A request in an FQ without a donor that is not in M: the advised one, or the lowest.
@@ -435,6 +445,12 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         advised.filter(is_allowed).or_else(lowest).map(|index| self.requests[index].user)
     }
 
+    /// The request that donates to that of `donee`.
+    #[inline(never)]
+    fn donor_of(&self, donee: u16) -> Option<usize> {
+        self.indices(|place| *place == Place::Donor { donee }).next()
+    }
+
     /// Puts a request at the end of an FQ.
     fn append(&mut self, index: usize, replica: u8) {
         let ahead = self.queues()[usize::from(replica)].requests;
@@ -442,6 +458,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     }
 
     /// Those behind a place that was left move up.
+    #[inline(never)]
     fn close_gap(&mut self, left: u8, gap: u16) {
         for request in &mut self.requests {
             if let Place::Fifo { replica, ahead } = &mut request.place
@@ -466,7 +483,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
 
     /// R5: somebody takes the place in the FQ of `replica` that `gone` has left.
     fn refill(&mut self, replica: u8, gone: u16, advice: &impl Advice<Key, K, N>) {
-        let donor = self.indices(|place| *place == Place::Donor { donee: gone }).next();
+        let donor = self.donor_of(gone);
         let next = if self.rules.admits_by_priority() {
             self.highest(|place| !is_fifo(place))
         } else {
@@ -488,7 +505,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
 
     /// Gives a free replica to a request that waits for another.
     fn steal(&mut self, free: u8, advice: &impl Advice<Key, K, N>) {
-        let waits = |place: &Place| matches!(place, Place::Fifo { ahead, .. } if *ahead > 0);
+        let waits: fn(&Place) -> bool = |place| matches!(place, Place::Fifo { ahead, .. } if *ahead > 0);
         let advised = match advice.steal(self, free) {
             Steal::Highest => None,
             Steal::From(user) => self.indices(waits).find(|index| self.requests[*index].user == user),

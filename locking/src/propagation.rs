@@ -361,6 +361,7 @@ pub fn take_back<G: Graph>(graph: &mut G, waiter: u16, target: u16) {
 
 /// Counts at `target` a donor whose chain was `from` links long and is `to`; then, where that changes the length of
 /// its own chain, at whom it waits for, and so on.
+#[inline(never)]
 fn deepen<G: Graph>(graph: &mut G, target: u16, from: Option<u8>, to: Option<u8>) {
     let (mut from, mut to) = (from, to);
     let mut at = Some(target);

@@ -1,0 +1,61 @@
+//! The pool as the kernel has it: with the keys of jobs, and without advice.
+//!
+//! What is generic in [`crate::pool`] is compiled here, once: it is long, and no short path leads through it.
+
+use fusee_sched::key::Key;
+use fusee_sched::time::Nanoseconds;
+
+use crate::engine::LockError;
+use crate::pool::{self, Pool, Unadvised};
+
+/// Replicas of one pool.
+pub const REPLICAS: usize = 8;
+/// Users of one pool, of whom each has one request at most.
+pub const USERS: usize = 16;
+
+/// The pool.
+pub type Tokens = Pool<Key, REPLICAS, USERS>;
+/// What an operation changed.
+pub type Change = pool::Change<USERS>;
+
+/// See [`Pool::request`].
+///
+/// # Errors
+/// As there.
+#[inline(never)]
+pub fn request(tokens: &mut Tokens, user: u16, key: Key) -> Result<Change, LockError> {
+    tokens.request(user, key, Nanoseconds::ZERO, &Unadvised)
+}
+
+/// See [`Pool::withdraw`]; for a holder, that is a release.
+#[inline(never)]
+pub fn withdraw(tokens: &mut Tokens, user: u16) -> Option<Change> {
+    tokens.withdraw(user, &Unadvised)
+}
+
+/// See [`Pool::change_key`].
+#[inline(never)]
+pub fn change_key(tokens: &mut Tokens, user: u16, key: Key) -> Option<Change> {
+    tokens.change_key(user, key, &Unadvised)
+}
+
+/// See [`Pool::held_by`].
+#[must_use]
+#[inline(never)]
+pub fn held_by(tokens: &Tokens, user: u16) -> Option<u8> {
+    tokens.held_by(user)
+}
+
+/// See [`Pool::waits_on`].
+#[must_use]
+#[inline(never)]
+pub fn waits_on(tokens: &Tokens, user: u16) -> Option<u16> {
+    tokens.waits_on(user)
+}
+
+/// Whether a request that waits has a key before `own`.
+#[must_use]
+#[inline(never)]
+pub fn keeps_earlier(tokens: &Tokens, own: Key) -> bool {
+    tokens.requests().iter().any(|request| request.key < own && tokens.held_by(request.user).is_none())
+}

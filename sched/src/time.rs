@@ -92,9 +92,38 @@ impl AddAssign for Nanoseconds {
     }
 }
 
+/// `nanoseconds * 2^32 / scale`, rounded up: the ticks of a counter of which 2^32 take `scale` nanoseconds, at least
+/// 2^28 and at most 2^42. `u64::MAX` if it is 2^64 or more.
+///
+/// By hand: a division of 128 bits is a function of its own, of 780 bytes.
+#[must_use]
+pub fn divide_up(nanoseconds: u64, scale: u64) -> u64 {
+    debug_assert!((1 << 28..=1 << 42).contains(&scale));
+    let (mut quotient, mut rest) = (nanoseconds / scale, nanoseconds % scale);
+    if quotient >> 32 != 0 {
+        return u64::MAX;
+    }
+    for _ in 0..2 {
+        rest <<= 16;
+        quotient = (quotient << 16) | (rest / scale);
+        rest %= scale;
+    }
+    quotient.saturating_add(u64::from(rest != 0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ticks_are_the_quotient_rounded_up(high in 0u32..64, nanoseconds: u64, scale in 1u64 << 28..=1 << 42) {
+            let nanoseconds = nanoseconds >> high;
+            let exact = (u128::from(nanoseconds) << 32).div_ceil(u128::from(scale));
+            prop_assert_eq!(divide_up(nanoseconds, scale), u64::try_from(exact).unwrap_or(u64::MAX));
+        }
+    }
 
     #[test]
     fn time_saturates_instead_of_wrapping() {

@@ -25,6 +25,7 @@ use fusee_kernel_core::{BootError, CpuId};
 
 use crate::cell::BootCell;
 use crate::engine::EngineError;
+use crate::panic::Plain;
 use crate::spaces::SpaceError;
 use crate::translation::{Access, How, MEMORY_TYPES, MapError, OFFSET, PAGE, Pool, Space, direct, physical};
 use crate::trap::State;
@@ -261,7 +262,7 @@ unsafe extern "C" fn boot(device_tree: u64) -> ! {
         // SAFETY: alone.
         unsafe { clock::start() };
         for id in 1..cpus {
-            let conduit = conduit.expect("the device tree tells how to start other CPUs");
+            let conduit = conduit.unwrap_or_else(|| panic!("the device tree does not tell how to start other CPUs"));
             // SAFETY: each once; the kernel's tables are complete.
             unsafe { smp::start(conduit, CpuId(id as u8)) };
         }
@@ -399,7 +400,7 @@ fn refuse_spaces(error: SpaceError) -> ! {
                 MapError::Overlap => "something is mapped there already",
                 MapError::BadAccess => "it is writable or a device, and executable",
             };
-            panic!("mapping {index}: {why}")
+            panic!("mapping {index}: {}", Plain(why))
         }
     }
 }
@@ -407,8 +408,8 @@ fn refuse_spaces(error: SpaceError) -> ! {
 #[cold]
 fn refuse_objects(error: BootError) -> ! {
     match error {
-        BootError::TooMany(what) => panic!("too many {what} for this kernel"),
-        BootError::Dangling(what) => panic!("a record of {what} names an object that does not exist"),
+        BootError::TooMany(what) => panic!("too many {} for this kernel", Plain(what)),
+        BootError::Dangling(what) => panic!("a record of {} names an object that does not exist", Plain(what)),
         BootError::BadClusters => panic!("a CPU is in no cluster or in two"),
     }
 }

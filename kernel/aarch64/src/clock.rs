@@ -7,7 +7,7 @@
 use core::arch::asm;
 
 use aarch64_cpu::registers::{CNTFRQ_EL0, CNTKCTL_EL1, CNTV_CTL_EL0};
-use fusee_sched::time::Instant;
+use fusee_sched::time::{Instant, divide_up};
 use tock_registers::interfaces::{Readable, Writeable};
 
 use crate::cell::BootCell;
@@ -29,7 +29,8 @@ static RATE: BootCell<Rate> = BootCell::new(Rate { zero: 0, scale: 0 });
 pub unsafe fn start() {
     const SECOND: u64 = 1_000_000_000;
     let frequency = CNTFRQ_EL0.get();
-    assert!(frequency > 0, "the firmware left CNTFRQ_EL0 at zero");
+    // What is left out below a megahertz keeps the scale within what `divide_up` can divide by.
+    assert!(frequency >= 1_000_000, "CNTFRQ_EL0 says {frequency} Hz: the firmware has not set it");
     let scale = if frequency == SECOND { 0 } else { (SECOND << 32) / frequency };
     // SAFETY: we are alone: promised by our caller.
     unsafe { RATE.set(Rate { zero: counter(), scale }) };
@@ -114,6 +115,5 @@ fn ticks_until(at: Instant, scale: u64) -> u64 {
     if at == Instant::NEVER {
         return u64::MAX;
     }
-    let ticks = (u128::from(at.0) << 32).div_ceil(u128::from(scale));
-    u64::try_from(ticks).unwrap_or(u64::MAX)
+    divide_up(at.0, scale)
 }

@@ -70,7 +70,7 @@ pub unsafe fn prepare(id: CpuId) -> NonNull<Cpu> {
     let cpu = unsafe { &raw mut (*area).cpu };
     // SAFETY: as above; valid and aligned as part of a static.
     unsafe { (*cpu).id = id };
-    NonNull::new(cpu).expect("a static has an address")
+    NonNull::new(cpu).unwrap_or_else(|| panic!("a static has no address"))
 }
 
 /// Virtual addresses of the guard pages below the kernel stacks.

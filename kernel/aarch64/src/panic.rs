@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
-use core::fmt::Write;
+use core::fmt::{self, Write};
 use core::panic::PanicInfo;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -58,13 +58,31 @@ fn first() -> bool {
     !STOPPING.swap(true, Ordering::Relaxed)
 }
 
+/// Text as it is. That of `core` is a KiB longer, because it could be padded: `Option::expect` links it, too.
+pub struct Plain(pub &'static str);
+
+impl fmt::Display for Plain {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.0)
+    }
+}
+
 #[panic_handler]
 fn panic(information: &PanicInfo<'_>) -> ! {
     if first() {
         // A console that fails leaves nobody to tell.
-        let _ = writeln!(console(), "\nkernel panic on CPU {}: {information}", cpu::current().0);
+        let _ = complain(&mut console(), information);
     }
     exit(PANIC)
+}
+
+fn complain(console: &mut Pl011, information: &PanicInfo<'_>) -> fmt::Result {
+    write!(console, "\nkernel panic on CPU {}: ", cpu::current().0)?;
+    if let Some(place) = information.location() {
+        console.write_str(place.file())?;
+        writeln!(console, ":{}:{}:", place.line(), place.column())?;
+    }
+    writeln!(console, "{}", information.message())
 }
 
 /// An exception the kernel does not expect, at vector `vector`: its own mistake. Called by the vectors on the
@@ -83,13 +101,13 @@ extern "C" fn stop(vector: u64) -> ! {
     exit(PANIC)
 }
 
-fn report(console: &mut Pl011, vector: u64, registers: &Registers) -> core::fmt::Result {
+fn report(console: &mut Pl011, vector: u64, registers: &Registers) -> fmt::Result {
     let (syndrome, address) = (ESR_EL1.get(), FAR_EL1.get());
     writeln!(console, "\nkernel panic on CPU {}: unexpected exception, vector {vector}", cpu::current().0)?;
     writeln!(console, "  pc {:#018x}  sp {:#018x}", registers.program_counter, registers.stack)?;
     writeln!(console, "  esr {syndrome:#010x}  far {address:#018x}  spsr {:#010x}", registers.state)?;
     for (index, value) in registers.general.iter().enumerate() {
-        let end = if index % 4 == 3 || index == 30 { "\n" } else { "" };
+        let end = Plain(if index % 4 == 3 || index == 30 { "\n" } else { "" });
         write!(console, "  x{index:<2} {value:#018x}{end}")?;
     }
     Ok(())

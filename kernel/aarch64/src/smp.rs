@@ -42,8 +42,8 @@ pub unsafe fn settle(cpus: usize, stride: usize) {
 /// # Safety
 /// Nothing else sets it up meanwhile: the caller is the boot CPU alone, or holds the kernel's lock.
 pub unsafe fn controller() -> gic::Setup<'static> {
-    let distributor = NonNull::new(direct(board::GIC_DISTRIBUTOR)).expect("upper half");
-    let redistributors = NonNull::new(direct(board::GIC_REDISTRIBUTORS)).expect("upper half");
+    let places = (NonNull::new(direct(board::GIC_DISTRIBUTOR)), NonNull::new(direct(board::GIC_REDISTRIBUTORS)));
+    let (Some(distributor), Some(redistributors)) = places else { panic!("the upper half begins at zero") };
     // SAFETY: the board has its GICv3 there, mapped as `board::DEVICES`; alone: promised by our caller.
     match unsafe { gic::Setup::new(distributor, redistributors, board::CPUS) } {
         Ok(setup) => setup,

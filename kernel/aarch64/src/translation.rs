@@ -325,6 +325,7 @@ impl Space {
     }
 
     /// One of the two tables of the window behind `slot`, which are made if there are none.
+    #[inline(never)]
     fn window_table(self, pool: &mut Pool, slot: NonNull<u64>, side: u64) -> Result<Table, MapError> {
         if load(slot) == 0 {
             store(slot, physical(pool.allocate_two()?.0.as_ptr()) | TABLE_OR_PAGE);

@@ -65,11 +65,12 @@ pub enum Call {
     EarlyRelease = 8,
     /// `yield()`: lets the next of equal or later key run once.
     Yield = 9,
-    /// `acquire(engine, _, deadline)`: takes the engine's lock; maps its doorbell.
+    /// `acquire(engine, _, deadline)`: takes the engine's lock; maps its doorbell. Of a pool: takes a token, `x1` says
+    /// which.
     Acquire = 10,
-    /// `release(engine)`: gives the lock back; unmaps the doorbell. Never blocks.
+    /// `release(engine)`: gives the lock back; unmaps the doorbell. Or the token of a pool. Never blocks.
     Release = 11,
-    /// `should_yield(engine)`: `x1` is one if an earlier key waits for the engine.
+    /// `should_yield(engine)`: `x1` is one if an earlier key waits for the engine, or for a token of the pool.
     ShouldYield = 12,
     /// `acquire_group(..)`.
     AcquireGroup = 13,
@@ -202,7 +203,7 @@ pub mod rights {
     pub const WAIT: u32 = 1 << 4;
     /// Release jobs of a sporadic task.
     pub const RELEASE_JOB: u32 = 1 << 5;
-    /// Acquire and release an engine.
+    /// Acquire and release an engine, or a token of a pool.
     pub const ACQUIRE: u32 = 1 << 6;
     /// Map and unmap a region.
     pub const MAP: u32 = 1 << 7;

@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The first word of a packed system: "FUSEESYS".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FUSEESYS");
 /// The layout described here.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
@@ -44,10 +44,12 @@ pub enum Table {
     Handles,
     /// [`Mapping`] records.
     Mappings,
+    /// [`Pool`] records.
+    Pools,
 }
 
 /// Number of [`Table`]s.
-pub const TABLES: usize = 11;
+pub const TABLES: usize = 12;
 
 /// Where one table lies.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
@@ -238,6 +240,20 @@ pub struct EngineUser {
     pub retired: u64,
 }
 
+/// Tokens shared by tasks of one cluster.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Pool {
+    /// How many there are: `k`.
+    pub replicas: u32,
+    /// Requests that the queue of one holds at most: `f`; zero: no bound.
+    pub limit: u32,
+    /// Whose jobs share them.
+    pub cluster: u32,
+    /// Reserved.
+    pub flags: u32,
+}
+
 /// One interrupt line.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
@@ -302,6 +318,8 @@ pub mod kind {
     pub const TASK: u32 = 6;
     /// The whole system.
     pub const SYSTEM: u32 = 7;
+    /// [`super::Pool`].
+    pub const POOL: u32 = 8;
 }
 
 /// Flags of a [`Mapping`].
@@ -395,6 +413,7 @@ impl<'a> System<'a> {
             |system| system.table::<Region>(Table::Regions).is_some(),
             |system| system.table::<Handle>(Table::Handles).is_some(),
             |system| system.table::<Mapping>(Table::Mappings).is_some(),
+            |system| system.table::<Pool>(Table::Pools).is_some(),
         ];
         for (index, check) in checks.iter().enumerate() {
             if !check(&system) {
@@ -463,6 +482,12 @@ impl<'a> System<'a> {
     #[must_use]
     pub fn engine_users(&self) -> &'a [EngineUser] {
         self.table(Table::EngineUsers).unwrap_or(&[])
+    }
+
+    /// The pools of tokens.
+    #[must_use]
+    pub fn pools(&self) -> &'a [Pool] {
+        self.table(Table::Pools).unwrap_or(&[])
     }
 
     /// The interrupts.

@@ -29,11 +29,11 @@ pub mod operation {
     pub const SIGNAL: u32 = 3;
     /// Wait for notification `handle`.
     pub const WAIT: u32 = 4;
-    /// Acquire engine `handle`.
+    /// Acquire engine `handle`, or a token of pool `handle`.
     pub const ACQUIRE: u32 = 5;
     /// Run an operation of `value` nanoseconds on engine `selector` and wait on notification `handle` for its end.
     pub const SUBMIT: u32 = 6;
-    /// Release engine `handle`.
+    /// Release engine or token `handle`.
     pub const RELEASE: u32 = 7;
     /// Release a job of task `handle`.
     pub const RELEASE_JOB: u32 = 8;

@@ -87,14 +87,23 @@ pub enum Event {
     Lend = 28,
     /// A region that was lent to the thread is its no more. `object`: the region, index + 1.
     TakeBack = 29,
+    /// The thread asks for a token. `object`: the pool.
+    TokenRequest = 30,
+    /// The thread is granted a token. `object`: the pool. `value`: which.
+    TokenGrant = 31,
+    /// The thread gives a token back. `object`: the pool. `value`: which.
+    TokenRelease = 32,
 }
+
+/// Added to the number of a pool where an object could be an engine: in [`Event::Block`].
+pub const POOL: u32 = 1 << 16;
 
 impl Event {
     /// The event with number `number`.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Event> {
         use Event::*;
-        const ALL: [self::Event; 29] = [
+        const ALL: [self::Event; 32] = [
             Release,
             Complete,
             SwitchTo,
@@ -124,6 +133,9 @@ impl Event {
             Stop,
             Lend,
             TakeBack,
+            TokenRequest,
+            TokenGrant,
+            TokenRelease,
         ];
         ALL.get(usize::from(number).checked_sub(1)?).copied()
     }

@@ -2,6 +2,7 @@
 
 use fusee_abi::image::{self, System, class, kind, order, overrun, release};
 use fusee_locking::engine::Order;
+use fusee_locking::pool::{Measure, Rules};
 use fusee_sched::account::Account;
 use fusee_sched::cpu::{CpuId, CpuSet};
 use fusee_sched::key::{Class, Key, Policy, PolicyName, TaskParameters, Tie};
@@ -9,13 +10,14 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::Kernel;
 use crate::id::{
-    ClusterId, EndpointId, EngineId, EngineUserId, InterruptId, NotificationId, RegionId, ReservationId, ThreadId,
+    ClusterId, EndpointId, EngineId, EngineUserId, InterruptId, NotificationId, PoolId, PoolUserId, RegionId,
+    ReservationId, ThreadId,
 };
 use crate::limits::{
-    CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, HANDLES, INTERRUPTS, NOTIFICATIONS, REGIONS, THREADS,
-    USERS_PER_ENGINE,
+    CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, HANDLES, INTERRUPTS, NOTIFICATIONS, POOL_REPLICAS, POOL_USERS,
+    POOLS, POOLS_PER_TASK, REGIONS, THREADS, USERS_PER_ENGINE, USERS_PER_POOL,
 };
-use crate::object::{Object, Overrun, Release, State};
+use crate::object::{Object, Overrun, PoolUser, Release, State};
 
 /// Why a packed system cannot be booted. `xtask` refuses such systems; this is the kernel's own check.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -58,6 +60,7 @@ impl Kernel {
         within(system.notifications().len(), NOTIFICATIONS, "notifications")?;
         within(system.engines().len(), ENGINES, "engines")?;
         within(system.engine_users().len(), ENGINE_USERS, "engine users")?;
+        within(system.pools().len(), POOLS, "pools")?;
         within(system.interrupts().len(), INTERRUPTS, "interrupts")?;
         within(system.regions().len(), REGIONS, "regions")?;
         self.managed = header.flags & image::FLAG_MANAGED != 0;
@@ -69,10 +72,12 @@ impl Kernel {
         self.counts.notifications = system.notifications().len();
         self.counts.engines = system.engines().len();
         self.counts.engine_users = system.engine_users().len();
+        self.counts.pools = system.pools().len();
         self.counts.interrupts = system.interrupts().len();
         self.boot_clusters(system)?;
         self.boot_communication(system)?;
         self.boot_engines(system)?;
+        self.boot_pools(system)?;
         self.boot_handles(system)?;
         self.boot_lists(system);
         self.boot_threads(system)
@@ -180,6 +185,39 @@ impl Kernel {
         Ok(())
     }
 
+    fn boot_pools(&mut self, system: &System<'_>) -> Result<(), BootError> {
+        for (index, record) in system.pools().iter().enumerate() {
+            let id = refer!(PoolId, index, POOLS, "pool");
+            let cluster = refer!(ClusterId, record.cluster, self.counts.clusters, "pool");
+            within(record.replicas as usize, POOL_REPLICAS, "tokens of a pool")?;
+            let limit = u16::try_from(record.limit).map_err(|_| BootError::TooMany("requests in a queue"))?;
+            self.pools[id].set_rules(Rules {
+                replicas: record.replicas as u8,
+                cpus: self.clusters[cluster].schedule.cpus().count() as u16,
+                limit: (limit != 0).then_some(limit),
+                measure: Measure::Requests,
+            });
+        }
+        Ok(())
+    }
+
+    /// A use of `pool` by `thread`.
+    fn boot_pool_user(&mut self, system: &System<'_>, pool: PoolId, thread: ThreadId) -> Result<Object, BootError> {
+        // Tokens are for jobs: who has no reservation has no base key.
+        if !system.reservations().iter().any(|one| one.task as usize == thread.index()) {
+            return Err(BootError::Dangling("pool user"));
+        }
+        let uses = |of: &dyn Fn(&PoolUser) -> bool| self.pool_users.all().iter().filter(|user| of(user)).count();
+        within(uses(&|user| user.thread == Some(thread)) + 1, POOLS_PER_TASK, "pools of a task")?;
+        within(uses(&|user| user.pool == Some(pool)) + 1, USERS_PER_POOL, "users of a pool")?;
+        within(self.counts.pool_users + 1, POOL_USERS, "pool users")?;
+        let user = refer!(PoolUserId, self.counts.pool_users, POOL_USERS, "pool user");
+        self.counts.pool_users += 1;
+        let next = self.threads[thread].tokens.replace(user);
+        self.pool_users[user] = PoolUser { pool: Some(pool), thread: Some(thread), next };
+        Ok(Object::Pool(user))
+    }
+
     fn boot_handles(&mut self, system: &System<'_>) -> Result<(), BootError> {
         for record in system.handles() {
             let thread = refer!(ThreadId, record.task, self.counts.threads, "handle");
@@ -199,6 +237,10 @@ impl Kernel {
                         .and_then(EngineUserId::new)
                         .ok_or(BootError::Dangling("handle"))?;
                     Object::Engine(user)
+                }
+                kind::POOL => {
+                    let pool = refer!(PoolId, record.object, self.counts.pools, "handle");
+                    self.boot_pool_user(system, pool, thread)?
                 }
                 kind::INTERRUPT => {
                     Object::Interrupt(refer!(InterruptId, record.object, self.counts.interrupts, "handle"))

@@ -64,7 +64,7 @@ impl Kernel {
                 self.acquire(machine, cpu, thread)
             }
             Call::Release => {
-                self.release_engine(machine, thread)?;
+                self.release_lock(machine, thread)?;
                 done(machine, thread)
             }
             Call::ShouldYield => self.should_yield(machine, thread),

@@ -18,7 +18,8 @@ use fusee_sched::time::Instant;
 use crate::Kernel;
 use crate::donation::number as node_number;
 use crate::id::{
-    ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, NotificationId, RegionId, ReservationId, ThreadId,
+    ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, NotificationId, PoolId, PoolUserId, RegionId,
+    ReservationId, ThreadId,
 };
 use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, NOTIFICATIONS, REGIONS, THREADS};
 use crate::object::{Cpu, Handle, Object, Payer, Reservation, State, Thread};
@@ -56,6 +57,7 @@ impl Kernel {
             self.clusters[cluster].schedule.check(self.counts.reservations)?;
         }
         self.check_queues()?;
+        self.check_pools()?;
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
             if self.threads[thread].state == State::Stopped {
                 self.check_dead(thread)?;
@@ -159,6 +161,53 @@ impl Kernel {
         Ok(())
     }
 
+    /// Who holds a token goes on, who waits for one is suspended, each at the base key of its job.
+    fn check_pools(&self) -> Result<(), &'static str> {
+        let mut counts = [(0, 0); THREADS];
+        for pool in (0..self.counts.pools).filter_map(PoolId::new) {
+            for request in self.pools[pool].requests() {
+                let user = PoolUserId::new(usize::from(request.user));
+                let of = user.and_then(|user| Some((user, self.pool_users[user].thread?)));
+                let Some((user, thread)) = of.filter(|(user, _)| self.pool_users[*user].pool == Some(pool)) else {
+                    return Err("a request of nobody who uses the pool");
+                };
+                let state = self.threads[thread].state;
+                let waits = matches!(state, State::AwaitingToken { user: one, .. } if one == user);
+                let holds = self.pools[pool].held_by(request.user).is_some();
+                if waits == holds {
+                    return Err("a thread holds a token and waits for it, or neither");
+                }
+                // The keys of the dead do not change any more.
+                if state != State::Stopped && request.key != self.base_key(thread) {
+                    return Err("a request whose key is not that of its job");
+                }
+                let (held, requested) = &mut counts[thread.index()];
+                *held += u8::from(holds);
+                *requested += 1;
+            }
+        }
+        for engine in (0..self.counts.engines).filter_map(EngineId::new) {
+            if let Lock::Held(user) = self.engines[engine].lock.state()
+                && let Some(user) = EngineUserId::new(usize::from(user))
+                && let Some(thread) = self.engine_users[user].thread
+            {
+                counts[thread.index()].0 += 1;
+            }
+        }
+        for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
+            let state = &self.threads[thread];
+            if counts[thread.index()] != (state.holds, state.requests) {
+                return Err("a thread holds another number of engines and tokens than it is known to");
+            }
+            if let State::AwaitingToken { user, refused } = state.state
+                && (self.pool_users[user].thread != Some(thread) || state.requests == 0 || refused && !state.timed)
+            {
+                return Err("a thread waits for a token that it has not asked for, or in vain");
+            }
+        }
+        Ok(())
+    }
+
     /// The dead want nothing; and as long as anybody waits for them, or they hold an engine, their death goes on.
     fn check_dead(&self, thread: ThreadId) -> Result<(), &'static str> {
         let state = &self.threads[thread];
@@ -184,7 +233,7 @@ impl Kernel {
         let is_waited_for = !state.waits.is_alone()
             || state.slots.iter().any(|slot| slot.client.is_some())
             || (0..self.counts.endpoints).filter_map(EndpointId::new).any(|endpoint| calls(&endpoint));
-        if !queued && (is_waited_for || state.engines != 0) {
+        if !queued && (is_waited_for || state.holds != 0) {
             return Err("somebody waits for the dead, and nobody will tell");
         }
         Ok(())
@@ -314,6 +363,7 @@ impl Kernel {
             State::AwaitingReply { server, .. } => Some(server),
             State::Waiting(notification) => self.notifications[notification].bound,
             State::Acquiring(user) => self.engine_users[user].engine.and_then(|engine| self.engine_donee(engine)),
+            State::AwaitingToken { user, refused: false } => self.token_donee(user),
             _ => None,
         };
         donee.filter(|donee| *donee != thread)
@@ -407,6 +457,7 @@ impl Kernel {
                 State::AwaitingReply { server, slot } => (4, server.number(), slot),
                 State::Waiting(notification) => (5, notification.number(), 0),
                 State::Acquiring(user) => (6, user.number(), 0),
+                State::AwaitingToken { user, refused } => (10, user.number(), u8::from(refused)),
                 State::BetweenJobs => (7, 0, 0),
                 State::Sleeping => (8, 0, 0),
                 State::Stopped => (9, 0, 0),
@@ -416,12 +467,13 @@ impl Kernel {
             hasher.write_u16(what);
             hasher.write_u8(cpu_number(state.on));
             hasher.write_u8(cpu_number(state.last));
-            hasher.write_u8(u8::from(state.timed) | state.engines << 1);
+            hasher.write_u8(u8::from(state.timed) | state.holds << 1);
             if state.state == State::Stopped {
                 // How far its death has come.
                 hasher.write_u16(state.serves.map_or(0, EndpointId::number));
                 hasher.write_u16(state.signals.map_or(0, NotificationId::number));
                 hasher.write_u16(state.uses.map_or(0, EngineUserId::number));
+                hasher.write_u16(state.tokens.map_or(0, PoolUserId::number));
             }
             if matches!(state.state, State::Calling(_)) {
                 hasher.write_u8(u8::from(state.sends));
@@ -515,6 +567,14 @@ impl Kernel {
             hasher.write_u16(thread_number(object.driver));
             for waiter in object.lock.waiters() {
                 hasher.write_u16(waiter + 1);
+            }
+            hasher.write_u16(0);
+        }
+        for pool in (0..self.counts.pools).filter_map(PoolId::new) {
+            // Their keys are those of reservations.
+            for request in self.pools[pool].requests() {
+                hasher.write_u16(request.user + 1);
+                request.place.hash(hasher);
             }
             hasher.write_u16(0);
         }

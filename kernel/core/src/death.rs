@@ -8,9 +8,9 @@
 //!    the time is its reservation's, as before.
 //! 2. Its addresses are invalid everywhere. So it stores nothing more, even before the kick arrives, and faults instead.
 //!
-//! Everything else is a row of steps, of which each gives one engine back or ends one thread's wait:
+//! Everything else is a row of steps, of which each gives one engine or token back or ends one thread's wait:
 //!
-//! 3. Engines that it held go to the next in line, or drain. Then clients whose reply it owes, callers that queue, and
+//! 3. Engines that it held go to the next in line, or drain; so do tokens, which never drain. Then clients whose reply it owes, callers that queue, and
 //!    waiters for a notification that it would have signalled go on, with `PeerDied`. Then those who wait for an engine
 //!    that drains and whose driver it was: see below.
 //!
@@ -21,8 +21,8 @@
 //!
 //! 1. Nothing runs on the reservation of the dead, nor on one that is lent to it: whoever waits for it is as if it waited
 //!    for a thread that sleeps.
-//! 2. While anybody waits for the dead, or it holds an engine, it is queued.
-//! 3. Nobody begins to wait for the dead, except for an engine that it has yet to give back.
+//! 2. While anybody waits for the dead, or it holds an engine or a token, it is queued.
+//! 3. Nobody begins to wait for the dead, except for what it has yet to give back.
 //!
 //! # Why the timekeeper, and not the caller of `stop` again and again
 //!
@@ -44,7 +44,7 @@ use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
 use fusee_sched::time::Instant;
 
 use crate::id::{ClusterId, EngineUserId, ReservationId, ThreadId};
-use crate::limits::{ENDPOINTS, ENGINE_USERS, NOTIFICATIONS, REPLY_SLOTS, THREADS, TOLD_AT_DEATH};
+use crate::limits::{ENDPOINTS, ENGINE_USERS, NOTIFICATIONS, POOLS_PER_TASK, REPLY_SLOTS, THREADS, TOLD_AT_DEATH};
 use crate::machine::Place;
 use crate::object::{Object, Release, State};
 use crate::{Fault, Kernel, Machine};
@@ -153,6 +153,13 @@ impl Kernel {
             if let Some(engine) = self.engine_users[user].engine
                 && self.give_back(machine, engine, user).is_ok()
             {
+                return true;
+            }
+        }
+        for _ in 0..POOLS_PER_TASK {
+            let Some(user) = self.threads[thread].tokens else { break };
+            self.threads[thread].tokens = self.pool_users[user].next;
+            if self.release_token(machine, user).is_ok() {
                 return true;
             }
         }

@@ -127,7 +127,16 @@ impl Kernel {
     /// The key `thread` queues with for a lock or a server. Service and background threads of one class are
     /// equal here, so that they queue by arrival: their turns say who ran last, not who waits longest.
     pub(crate) fn waiting_key(&self, thread: ThreadId) -> Key {
-        let Some(reservation) = self.threads[thread].chosen() else { return Key::at(Instant::NEVER) };
+        self.queue_key(self.threads[thread].chosen())
+    }
+
+    /// The base key of `thread`: that of its own reservation, as a key to queue with.
+    pub(crate) fn base_key(&self, thread: ThreadId) -> Key {
+        self.queue_key(self.threads[thread].home)
+    }
+
+    fn queue_key(&self, reservation: Option<ReservationId>) -> Key {
+        let Some(reservation) = reservation else { return Key::at(Instant::NEVER) };
         let key = self.reservations[reservation].key;
         match key.class() {
             Class::RealTime => key,

@@ -15,27 +15,41 @@ use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Key;
 use fusee_sched::time::Instant;
 
-use crate::id::{EngineId, EngineUserId, InterruptId, ThreadId};
+use crate::id::{EngineId, EngineUserId, InterruptId, PoolUserId, ThreadId};
 use crate::limits::USERS_PER_ENGINE;
 use crate::object::{Object, State};
 use crate::{Kernel, Machine};
+
+/// What `acquire`, `release` and `should_yield` act on.
+enum Use {
+    Engine(EngineUserId, EngineId),
+    Pool(PoolUserId),
+}
+
+/// A refusal of a lock, as the caller is told.
+pub(crate) fn as_error(error: LockError) -> Error {
+    match error {
+        LockError::AlreadyHeld => Error::AlreadyHeld,
+        LockError::NotHeld => Error::NotHeld,
+        LockError::Full => Error::BadArgument,
+    }
+}
 
 fn user_of(number: u16) -> Option<EngineUserId> {
     EngineUserId::new(usize::from(number))
 }
 
 impl Kernel {
-    /// The engine and use that `thread`'s first argument names.
-    pub(crate) fn engine_argument<M: Machine>(
-        &self,
-        machine: &mut M,
-        thread: ThreadId,
-    ) -> Result<(EngineUserId, EngineId), Error> {
+    /// The engine or pool that `thread`'s first argument names.
+    #[inline(never)]
+    fn lock_argument<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> Result<Use, Error> {
         let handle = machine.registers(thread).general[0];
         let (object, _) = self.resolve(thread, handle, rights::ACQUIRE)?;
-        let Object::Engine(user) = object else { return Err(Error::WrongKind) };
-        let engine = self.engine_users[user].engine.ok_or(Error::BadHandle)?;
-        Ok((user, engine))
+        match object {
+            Object::Engine(user) => Ok(Use::Engine(user, self.engine_users[user].engine.ok_or(Error::BadHandle)?)),
+            Object::Pool(user) => Ok(Use::Pool(user)),
+            _ => Err(Error::WrongKind),
+        }
     }
 
     /// Whether the lock of `engine` is one; an engine of a device has an interrupt.
@@ -45,7 +59,10 @@ impl Kernel {
 
     /// `acquire`.
     pub(crate) fn acquire<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Result<(), Error> {
-        let (user, engine) = self.engine_argument(machine, thread)?;
+        let (user, engine) = match self.lock_argument(machine, thread)? {
+            Use::Engine(user, engine) => (user, engine),
+            Use::Pool(user) => return self.acquire_token(machine, cpu, thread, user),
+        };
         if !self.is_enforced(engine) {
             machine.registers(thread).general[0] = 0;
             return Ok(());
@@ -57,34 +74,39 @@ impl Kernel {
         {
             self.may_wait_for(thread, target)?;
         }
-        let requested = self.engines[engine].lock.request(user.index() as u16).map_err(|error| match error {
-            LockError::AlreadyHeld => Error::AlreadyHeld,
-            LockError::NotHeld => Error::NotHeld,
-            LockError::Full => Error::BadArgument,
-        })?;
+        let requested = self.engines[engine].lock.request(user.index() as u16).map_err(as_error)?;
         self.trace(machine, Event::EngineRequest, Some(thread), u32::from(engine.number()), 0);
         if requested == Requested::Granted {
             machine.registers(thread).general[0] = 0;
             self.granted(machine, engine, user);
             return Ok(());
         }
-        let deadline = machine.registers(thread).general[DEADLINE];
         self.threads[thread].state = State::Acquiring(user);
         if let Some(target) = self.engine_donee(engine)
             && target != thread
         {
             self.add_donor(target, thread);
         }
-        self.plan_timeout(thread, Instant(deadline));
-        self.trace(machine, Event::Block, Some(thread), u32::from(engine.number()), 10);
-        self.cpus[cpu].stale = true;
-        self.settle(thread);
+        self.suspend_for_lock(machine, cpu, thread, u32::from(engine.number()));
         Ok(())
     }
 
+    /// `thread`, whose state says for which, suspends for a lock or a token.
+    #[inline(never)]
+    pub(crate) fn suspend_for_lock<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId, object: u32) {
+        let deadline = machine.registers(thread).general[DEADLINE];
+        self.plan_timeout(thread, Instant(deadline));
+        self.trace(machine, Event::Block, Some(thread), object, 10);
+        self.cpus[cpu].stale = true;
+        self.settle(thread);
+    }
+
     /// `release`. Never blocks.
-    pub(crate) fn release_engine<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let (user, engine) = self.engine_argument(machine, thread)?;
+    pub(crate) fn release_lock<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
+        let (user, engine) = match self.lock_argument(machine, thread)? {
+            Use::Engine(user, engine) => (user, engine),
+            Use::Pool(user) => return self.release_token(machine, user),
+        };
         if !self.is_enforced(engine) {
             return Ok(());
         }
@@ -105,7 +127,7 @@ impl Kernel {
         let idle = machine.engine_is_idle(user);
         let thread = self.engine_users[user].thread;
         if let Some(thread) = thread {
-            self.threads[thread].engines -= 1;
+            self.threads[thread].holds -= 1;
         }
         self.trace(machine, Event::EngineRelease, thread, u32::from(engine.number()), 0);
         // The state was checked above; releasing cannot fail.
@@ -120,15 +142,19 @@ impl Kernel {
         Ok(())
     }
 
-    /// `should_yield`: does an earlier key wait for an engine the caller holds?
+    /// `should_yield`: does an earlier key wait for an engine or a token the caller holds?
     pub(crate) fn should_yield<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let (user, engine) = self.engine_argument(machine, thread)?;
-        let lock = &self.engines[engine].lock;
-        if self.is_enforced(engine) && lock.state() != Lock::Held(user.index() as u16) {
-            return Err(Error::NotHeld);
-        }
-        let own = self.threads[thread].home.map(|reservation| self.reservations[reservation].key);
-        let earlier = own.is_some_and(|own| lock.waiters().iter().any(|waiter| self.user_key(*waiter) < own));
+        let earlier = match self.lock_argument(machine, thread)? {
+            Use::Engine(user, engine) => {
+                let lock = &self.engines[engine].lock;
+                if self.is_enforced(engine) && lock.state() != Lock::Held(user.index() as u16) {
+                    return Err(Error::NotHeld);
+                }
+                let own = self.threads[thread].home.map(|reservation| self.reservations[reservation].key);
+                own.is_some_and(|own| lock.waiters().iter().any(|waiter| self.user_key(*waiter) < own))
+            }
+            Use::Pool(user) => self.keeps_earlier(thread, user)?,
+        };
         let general = &mut machine.registers(thread).general;
         general[0] = 0;
         general[1] = u64::from(earlier);
@@ -136,13 +162,13 @@ impl Kernel {
     }
 
     /// The lock is `user`'s: map its doorbell, start its clock.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn granted<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
         machine.map_doorbell(user);
         self.engines[engine].granted = machine.now();
         let thread = self.engine_users[user].thread;
         if let Some(thread) = thread {
-            self.threads[thread].engines += 1;
+            self.threads[thread].holds += 1;
         }
         self.trace(machine, Event::EngineGrant, thread, u32::from(engine.number()), 0);
     }
@@ -221,6 +247,7 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::PeerDied`] if that operation has not ended.
+    #[inline(never)]
     pub(crate) fn drain_for_the_dead<M: Machine>(&mut self, machine: &mut M, engine: EngineId) -> Result<(), Error> {
         let Lock::Draining(user) = self.engines[engine].lock.state() else { return Ok(()) };
         let Some(driver) = self.engines[engine].driver else { return Ok(()) };
@@ -254,6 +281,7 @@ impl Kernel {
     }
 
     /// Lets every draining engine of `interrupt` that has become idle go on.
+    #[inline(never)]
     pub(crate) fn probe_engines<M: Machine>(&mut self, machine: &mut M, interrupt: InterruptId) {
         if !self.interrupts[interrupt].of_engine {
             return;

@@ -105,7 +105,11 @@ impl Kernel {
 
     /// The deadline of a blocking call passed.
     pub(crate) fn time_out<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
-        let result = if self.threads[thread].state == State::Sleeping { Ok(()) } else { Err(Error::TimedOut) };
+        let result = match self.threads[thread].state {
+            State::Sleeping => Ok(()),
+            State::AwaitingToken { refused: true, .. } => Err(Error::ChainTooLong),
+            _ => Err(Error::TimedOut),
+        };
         self.withdraw(machine, thread);
         self.wake(machine, thread, result);
     }
@@ -129,6 +133,7 @@ impl Kernel {
                     self.engines[engine].lock.withdraw(user.index() as u16);
                 }
             }
+            State::AwaitingToken { user, .. } => self.withdraw_request(user),
             State::Dormant
             | State::Ready
             | State::Receiving(_)

@@ -57,9 +57,12 @@ fn givable(object: Object) -> Result<u16, Error> {
         Object::Endpoint(_) => Ok((rights::CALL | rights::SEND) as u16),
         Object::Notification(_) => Ok((rights::SIGNAL | rights::WAIT) as u16),
         Object::Task(_) => Ok((rights::RELEASE_JOB | rights::STOP) as u16),
-        Object::Empty | Object::Engine(_) | Object::Interrupt(_) | Object::Region(_) | Object::System => {
-            Err(Error::WrongKind)
-        }
+        Object::Empty
+        | Object::Engine(_)
+        | Object::Pool(_)
+        | Object::Interrupt(_)
+        | Object::Region(_)
+        | Object::System => Err(Error::WrongKind),
     }
 }
 

@@ -69,6 +69,10 @@ ids! {
     EngineId;
     /// One task's use of one engine.
     EngineUserId;
+    /// A pool of tokens.
+    PoolId;
+    /// One task's use of one pool.
+    PoolUserId;
     /// An interrupt.
     InterruptId;
     /// A region.

@@ -198,6 +198,7 @@ impl Kernel {
 
     /// Empties a reply slot; its token is void from here on. If a region was lent with the request, `after` is what the
     /// server finds in its place.
+    #[inline(never)]
     pub(crate) fn free_slot<M: Machine>(
         &mut self,
         machine: &mut M,

@@ -212,14 +212,14 @@ impl Kernel {
     }
 
     /// A job of policy *signal* that used up its budget learns of it at its next checkpoint: a call that takes
-    /// an engine, waits for something other than a server, or yields. Once, and not while it holds an engine.
+    /// an engine or a token, waits for something other than a server, or yields. Once, and not while it holds one of those.
     /// (Not when it gives one back: that is done by destructors, which have nobody to tell.)
     ///
     /// # Errors
     /// [`Error::Overrun`].
     pub(crate) fn checkpoint<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let state = &mut self.threads[thread];
-        if !state.job.signalled || state.engines != 0 {
+        if !state.job.signalled || state.holds != 0 {
             return Ok(());
         }
         state.job.signalled = false;

@@ -42,10 +42,12 @@ pub mod limits;
 mod loans;
 pub mod machine;
 pub mod object;
+mod pools;
 mod quick;
 mod schedule;
 mod switch;
 
+use fusee_locking::tokens::Tokens;
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use arena::Arena;
@@ -53,14 +55,16 @@ pub use boot::BootError;
 use derivation::Derivations;
 pub use fusee_sched::cpu::{CpuId, CpuSet};
 use id::{
-    ClusterId, EndpointId, EngineId, EngineUserId, InterruptId, NotificationId, RegionId, ReservationId, ThreadId,
+    ClusterId, EndpointId, EngineId, EngineUserId, InterruptId, NotificationId, PoolId, PoolUserId, RegionId,
+    ReservationId, ThreadId,
 };
 use limits::{
-    CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, INTERRUPTS, NOTIFICATIONS, REGIONS, THREADS,
+    CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, INTERRUPTS, NOTIFICATIONS, POOL_USERS, POOLS,
+    REGIONS, THREADS,
 };
 pub use machine::{Machine, Place, Registers};
 use object::{
-    ClusterObject, Cpu, Endpoint, Engine, EngineUser, Handle, HandleTable, Interrupt, Notification, Region,
+    ClusterObject, Cpu, Endpoint, Engine, EngineUser, Handle, HandleTable, Interrupt, Notification, PoolUser, Region,
     Reservation, Thread,
 };
 
@@ -154,6 +158,8 @@ pub struct Kernel {
     notifications: Arena<Notification, NotificationId, NOTIFICATIONS>,
     engines: Arena<Engine, EngineId, ENGINES>,
     engine_users: Arena<EngineUser, EngineUserId, ENGINE_USERS>,
+    pools: Arena<Tokens, PoolId, POOLS>,
+    pool_users: Arena<PoolUser, PoolUserId, POOL_USERS>,
     interrupts: Arena<Interrupt, InterruptId, INTERRUPTS>,
     regions: Arena<Region, RegionId, REGIONS>,
     /// How many of each there are.
@@ -171,6 +177,8 @@ struct Counts {
     notifications: usize,
     engines: usize,
     engine_users: usize,
+    pools: usize,
+    pool_users: usize,
     interrupts: usize,
 }
 
@@ -191,6 +199,8 @@ impl Kernel {
         notifications: Arena::new([const { Notification::EMPTY }; NOTIFICATIONS]),
         engines: Arena::new([const { Engine::EMPTY }; ENGINES]),
         engine_users: Arena::new([const { EngineUser::EMPTY }; ENGINE_USERS]),
+        pools: Arena::new([const { Tokens::EMPTY }; POOLS]),
+        pool_users: Arena::new([const { PoolUser::EMPTY }; POOL_USERS]),
         interrupts: Arena::new([const { Interrupt::EMPTY }; INTERRUPTS]),
         regions: Arena::new([const { Region::EMPTY }; REGIONS]),
         counts: Counts {
@@ -202,6 +212,8 @@ impl Kernel {
             notifications: 0,
             engines: 0,
             engine_users: 0,
+            pools: 0,
+            pool_users: 0,
             interrupts: 0,
         },
     };

@@ -20,6 +20,10 @@ mod set {
     pub const ENGINE_USERS: usize = 128;
     /// Uses of one engine: its next holder inherits from all who wait.
     pub const USERS_PER_ENGINE: usize = 32;
+    /// Pools of tokens.
+    pub const POOLS: usize = 16;
+    /// Uses of pools by tasks.
+    pub const POOL_USERS: usize = 64;
     /// Interrupts.
     pub const INTERRUPTS: usize = 64;
     /// Regions.
@@ -46,6 +50,8 @@ mod set {
     pub const ENGINES: usize = 2;
     pub const ENGINE_USERS: usize = 4;
     pub const USERS_PER_ENGINE: usize = 4;
+    pub const POOLS: usize = 1;
+    pub const POOL_USERS: usize = 4;
     pub const INTERRUPTS: usize = 2;
     pub const REGIONS: usize = 1;
     pub const HANDLES: usize = 6;
@@ -62,6 +68,12 @@ pub const LONGEST_PATH: u64 = 10_000;
 /// The least budget of a reservation, in nanoseconds: a job that overshoots it by a whole path has had most of its
 /// time for itself. The factor is the design's, and an instruction is taken for a nanosecond.
 pub const BUDGET_MIN: u64 = 4 * LONGEST_PATH;
+/// Tokens of one pool.
+pub const POOL_REPLICAS: usize = fusee_locking::tokens::REPLICAS;
+/// Tasks that share one pool.
+pub const USERS_PER_POOL: usize = fusee_locking::tokens::USERS;
+/// Pools that one task uses: when its key changes, so may its place in each of them.
+pub const POOLS_PER_TASK: usize = 2;
 /// Longest chain of threads that wait for each other.
 pub const CHAIN_MAX: usize = fusee_locking::propagation::CHAIN_MAX;
 const _: () = assert!(CLUSTERS <= fusee_locking::propagation::CLUSTERS);

@@ -14,7 +14,8 @@ use heapless::Vec;
 
 use crate::derivation::Origin;
 use crate::id::{
-    ClusterId, DerivationId, EndpointId, EngineUserId, InterruptId, NotificationId, RegionId, ReservationId, ThreadId,
+    ClusterId, DerivationId, EndpointId, EngineUserId, InterruptId, NotificationId, PoolId, PoolUserId, RegionId,
+    ReservationId, ThreadId,
 };
 use crate::limits::{CALLERS, CPUS, HANDLES, REPLY_SLOTS, THREADS, USERS_PER_ENGINE};
 
@@ -42,6 +43,13 @@ pub enum State {
     Waiting(NotificationId),
     /// Waits for an engine.
     Acquiring(EngineUserId),
+    /// Waits for a token.
+    AwaitingToken {
+        /// Of which pool.
+        user: PoolUserId,
+        /// The chain of those it would have to wait for is too long: its wait ends at the timekeeper's next turn.
+        refused: bool,
+    },
     /// Its job is complete; waits for the next release.
     BetweenJobs,
     /// Waits for a time.
@@ -134,8 +142,12 @@ pub struct Thread {
     pub signals: Option<NotificationId>,
     /// See `serves`.
     pub uses: Option<EngineUserId>,
-    /// Engines it holds.
-    pub engines: u8,
+    /// See `serves`; its uses of pools.
+    pub tokens: Option<PoolUserId>,
+    /// Engines and tokens it holds.
+    pub holds: u8,
+    /// Tokens it holds or waits for.
+    pub requests: u8,
     /// Badge of the handle its queued request came through.
     pub badge: u32,
     /// Requests it owes a reply.
@@ -162,7 +174,9 @@ impl Thread {
         serves: None,
         signals: None,
         uses: None,
-        engines: 0,
+        tokens: None,
+        holds: 0,
+        requests: 0,
         badge: 0,
         slots: [ReplySlot { client: None, loan: None, generation: 0 }; REPLY_SLOTS],
         job: Job {
@@ -217,6 +231,8 @@ pub enum Object {
     Notification(NotificationId),
     /// An engine, as used by the holder.
     Engine(EngineUserId),
+    /// A pool of tokens, as used by the holder.
+    Pool(PoolUserId),
     /// An interrupt.
     Interrupt(InterruptId),
     /// A region.
@@ -488,6 +504,24 @@ pub struct EngineUser {
 impl EngineUser {
     /// Nobody uses nothing.
     pub const EMPTY: EngineUser = EngineUser { engine: None, thread: None, time: Nanoseconds::ZERO, next: None };
+}
+
+//--- Pools -------------------------------------------------------------------------------------------------
+
+/// One task's use of one pool: its number is that of a user there.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolUser {
+    /// The pool.
+    pub pool: Option<PoolId>,
+    /// The task.
+    pub thread: Option<ThreadId>,
+    /// The next use by the same task.
+    pub next: Option<PoolUserId>,
+}
+
+impl PoolUser {
+    /// Nobody uses nothing.
+    pub const EMPTY: PoolUser = PoolUser { pool: None, thread: None, next: None };
 }
 
 //--- Clusters and CPUs -------------------------------------------------------------------------------------

@@ -85,7 +85,9 @@ impl Kernel {
     /// `acquire` of an engine that is free, `release` of one that is idle and that nobody waits for.
     #[inline(never)]
     fn lock_quickly<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, number: u64) -> Option<ThreadId> {
-        let (user, engine) = self.engine_argument(machine, thread).ok()?;
+        let handle = machine.registers(thread).general[0];
+        let (Object::Engine(user), _) = self.resolve(thread, handle, rights::ACQUIRE).ok()? else { return None };
+        let engine = self.engine_users[user].engine?;
         if !self.managed || self.threads[thread].job.signalled {
             return None;
         }
@@ -107,7 +109,7 @@ impl Kernel {
             // It holds it.
             let _ = lock.release(holder, true);
             machine.unmap_doorbell(user);
-            self.threads[thread].engines -= 1;
+            self.threads[thread].holds -= 1;
             self.trace(machine, Event::EngineRelease, Some(thread), u32::from(engine.number()), 0);
             self.charge_hold(machine, engine, user);
         }

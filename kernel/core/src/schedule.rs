@@ -74,9 +74,15 @@ impl Kernel {
     }
 
     /// Gives `reservation` a new key.
+    #[inline(never)]
     pub(crate) fn set_key(&mut self, reservation: ReservationId, key: Key) {
         self.reservations[reservation].key = key;
         self.compete(reservation);
+        if let Some(home) = self.reservations[reservation].home
+            && self.threads[home].requests != 0
+        {
+            self.change_base_key(home);
+        }
     }
 
     /// Boosts `reservation`, which competes, or ends its boost.

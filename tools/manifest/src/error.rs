@@ -91,6 +91,10 @@ pub enum Reason {
     NoCluster { of: String },
     /// Tasks of two clusters lock the same engine.
     EngineInTwoClusters { engine: String, first: String, second: String },
+    /// A task of another cluster shares a pool.
+    PoolOfAnotherCluster { pool: String, cluster: String, task: String },
+    /// The same pool twice in one task.
+    PoolTwice { task: String, pool: String },
     /// Two tasks, engines or contexts want the same place of a device.
     PlaceTaken { what: &'static str, of: String, by: String },
     /// The device has no such engine, or no context left.
@@ -211,6 +215,12 @@ impl fmt::Display for Reason {
                 "engine `{engine}` is used from two clusters, by `{first}` and `{second}`: that takes a pool with \
                  donation at release, which is not offered"
             ),
+            Self::PoolOfAnotherCluster { pool, cluster, task } => write!(
+                f,
+                "pool `{pool}` is for tasks of cluster `{cluster}`, and `{task}` is of another: that takes donation at \
+                 release, which is not offered"
+            ),
+            Self::PoolTwice { task, pool } => write!(f, "task `{task}` already has pool `{pool}`"),
             Self::PlaceTaken { what, of, by } => write!(f, "{what} of `{of}` is already taken by `{by}`"),
             Self::DeviceFull { device, what, limit } => write!(f, "device `{device}` has only {limit} {what}"),
             Self::SecondLine { device } => {

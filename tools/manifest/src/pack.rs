@@ -242,6 +242,7 @@ impl<'a> Packer<'a> {
         out.table(Table::Regions, &values(&self.system.regions));
         out.table(Table::Handles, &self.system.handles);
         out.table(Table::Mappings, &self.mappings);
+        out.table(Table::Pools, &values(&self.system.pools));
         out
     }
 

@@ -24,7 +24,7 @@ use crate::admission;
 use crate::board::Board;
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
-use crate::schema::{self, Admission, Class, Named, Order, Overrun, Release};
+use crate::schema::{self, Admission, Class, Limit, Named, Order, Overrun, Release};
 use crate::script::{Target, parse_step};
 
 /// Budget of a task that may run for ever: it never runs dry.
@@ -69,6 +69,8 @@ pub struct Resolved {
     pub engine_holds: Vec<Option<(u32, Hold)>>,
     /// For each engine its device and its number there, if it belongs to one.
     pub engine_places: Vec<Option<(usize, EngineIndex)>>,
+    /// Pools of tokens.
+    pub pools: Vec<(String, image::Pool)>,
     /// Interrupts.
     pub interrupts: Vec<(String, image::Interrupt)>,
     /// Regions.
@@ -293,6 +295,7 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
             engine_users: Vec::new(),
             engine_holds: Vec::new(),
             engine_places: Vec::new(),
+            pools: Vec::new(),
             interrupts: Vec::new(),
             regions: Vec::new(),
             handles: Vec::new(),
@@ -315,6 +318,7 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
     resolver.regions()?;
     resolver.devices()?;
     resolver.engines()?;
+    resolver.pools()?;
     resolver.handles()?;
     resolver.uses()?;
     resolver.scripts()?;
@@ -365,6 +369,7 @@ impl Resolver<'_> {
         check(&file.interrupts, "interrupts", limits::INTERRUPTS, 24)?;
         check(&file.regions, "regions", limits::REGIONS, 24)?;
         check(&file.engines, "engines", limits::ENGINES, 24)?;
+        check(&file.pools, "pools", limits::POOLS, 24)?;
         // The header has room for one engine CPU.
         check(&file.devices, "devices", 1, 24)
     }
@@ -600,6 +605,36 @@ impl Resolver<'_> {
                 contexts: vec![driver],
                 line: 0,
             });
+        }
+        Ok(())
+    }
+
+    fn pools(&mut self) -> Result<(), Fail> {
+        for (name, pool) in &self.file.pools.0 {
+            let of = || name.get_ref().clone();
+            let cluster = self.cluster(pool.cluster.as_ref(), name)?;
+            let replicas = *pool.replicas.get_ref();
+            let to = limits::POOL_REPLICAS as u32;
+            if !(1..=to).contains(&replicas) {
+                return Err((pool.replicas.span(), Reason::OutOfRange { what: "replicas", of: of(), from: 1, to }));
+            }
+            let cpus = self.out.clusters[cluster].1.cpus.count_ones();
+            let limit = match pool.limit.as_ref().map(|limit| (limit.span(), limit.get_ref())) {
+                None => cpus.div_ceil(replicas),
+                Some((place, Limit::Number(number))) => {
+                    let to = limits::USERS_PER_POOL as u32;
+                    if !(1..=to).contains(number) {
+                        return Err((place, Reason::OutOfRange { what: "limit", of: of(), from: 1, to }));
+                    }
+                    *number
+                }
+                Some((_, Limit::Named(name))) if name == "r2dglp" => cpus.div_ceil(replicas),
+                Some((_, Limit::Named(name))) if name == "unlimited" => 0,
+                Some((place, Limit::Named(name))) => {
+                    return Err((place, Reason::NotOffered { what: "limit", name: name.clone() }));
+                }
+            };
+            self.out.pools.push((of(), image::Pool { replicas, limit, cluster: cluster as u32, flags: 0 }));
         }
         Ok(())
     }
@@ -863,6 +898,12 @@ impl Resolver<'_> {
                 self.give(task, slot, entry, kind::ENGINE, engine, set)?;
                 self.engine_user(task, engine, entry, &place)
             }
+            "pool" => {
+                let set = rights_of("pool", &[("acquire", rights::ACQUIRE)])?;
+                let pool = index_of(&file.pools, "pool", &object)?;
+                self.pool_user(task, pool, &place)?;
+                self.give(task, slot, entry, kind::POOL, pool, set)
+            }
             "interrupt" => {
                 let set = rights_of("interrupt", &[("acknowledge", rights::ACKNOWLEDGE)])?;
                 let interrupt = index_of(&file.interrupts, "interrupt", &object)?;
@@ -1068,6 +1109,36 @@ impl Resolver<'_> {
             Some(mapping) => Ok(mapping.physical),
             None => self.allocate(&self.out.tasks[task].name.clone(), PAGE, place.clone()),
         }
+    }
+
+    /// Whether `task` may share `pool` with those who do.
+    fn pool_user(&self, task: usize, pool: usize, place: &Range<usize>) -> Result<(), Fail> {
+        let fail = |reason| Err((place.clone(), reason));
+        let (name, record) = &self.out.pools[pool];
+        let one = &self.out.tasks[task];
+        if one.cluster != record.cluster {
+            let cluster = self.out.clusters[record.cluster as usize].0.clone();
+            return fail(Reason::PoolOfAnotherCluster { pool: name.clone(), cluster, task: one.name.clone() });
+        }
+        if one.reservation.is_none() {
+            return fail(Reason::Needs { what: "pool", of: one.name.clone(), needs: "a budget" });
+        }
+        let uses = self.out.handles.iter().filter(|handle| handle.kind == kind::POOL);
+        let users: Vec<usize> =
+            uses.clone().filter(|one| one.object as usize == pool).map(|one| one.task as usize).collect();
+        if users.contains(&task) {
+            return fail(Reason::PoolTwice { task: one.name.clone(), pool: name.clone() });
+        }
+        for (what, count, limit) in [
+            ("tasks that share one pool", users.len(), limits::USERS_PER_POOL),
+            ("pools of one task", uses.clone().filter(|one| one.task as usize == task).count(), limits::POOLS_PER_TASK),
+            ("uses of pools", uses.count(), limits::POOL_USERS),
+        ] {
+            if count >= limit {
+                return fail(Reason::TooMany { what, limit });
+            }
+        }
+        Ok(())
     }
 
     fn engine_user(

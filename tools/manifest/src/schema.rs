@@ -64,6 +64,8 @@ pub struct File {
     pub devices: Named<Device>,
     #[serde(default)]
     pub engines: Named<Engine>,
+    #[serde(default)]
+    pub pools: Named<Pool>,
     pub test: Option<Test>,
 }
 
@@ -223,6 +225,22 @@ pub enum Order {
     Fifo,
     #[default]
     Priority,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    pub replicas: Spanned<u32>,
+    pub limit: Option<Spanned<Limit>>,
+    pub cluster: Option<Spanned<String>>,
+}
+
+/// How many requests the queue of one token holds at most.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Limit {
+    Number(u32),
+    Named(String),
 }
 
 /// What `cargo xtask test` expects of the system.

@@ -8,10 +8,10 @@
 //! serve server           serve an endpoint for ever
 //! signal done 1          signal bits of a notification
 //! wait done              wait for a notification
-//! acquire ee             take an engine
+//! acquire ee             take an engine, or a token of a pool
 //! submit ee 3ms done     run 3 ms on an engine, wait on a notification for the end
 //! start ee 3ms           run 3 ms on an engine, do not wait for the end
-//! release ee             give the engine back
+//! release ee             give it back
 //! release_job camera     release a job of a sporadic task
 //! stop camera            end another task
 //! yield                  yield: a checkpoint
@@ -48,6 +48,7 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
         Some(_) => Err(format!("handle `{name}` is of another kind")),
         None => Err(format!("the task has no handle `{name}`")),
     };
+    let lock = |name: &str| target(name, kind::POOL).or_else(|_| target(name, kind::ENGINE));
     let time = |text: &str| Time::parse(text).map(|time| time.0).ok_or_else(|| format!("`{text}` is not a time"));
     let step =
         |operation, target: Target, value| Step { operation, selector: target.selector, handle: target.handle, value };
@@ -63,14 +64,14 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
             step(operation::SIGNAL, target(name, kind::NOTIFICATION)?, bits)
         }
         ["wait", name] => step(operation::WAIT, target(name, kind::NOTIFICATION)?, 0),
-        ["acquire", name] => step(operation::ACQUIRE, target(name, kind::ENGINE)?, 0),
+        ["acquire", name] => step(operation::ACQUIRE, lock(name)?, 0),
         ["submit", engine, span, name] => {
             let engine = target(engine, kind::ENGINE)?;
             let done = target(name, kind::NOTIFICATION)?;
             step(operation::SUBMIT, Target { selector: engine.selector, ..done }, time(span)?)
         }
         ["start", engine, span] => step(operation::START, target(engine, kind::ENGINE)?, time(span)?),
-        ["release", name] => step(operation::RELEASE, target(name, kind::ENGINE)?, 0),
+        ["release", name] => step(operation::RELEASE, lock(name)?, 0),
         ["release_job", name] => step(operation::RELEASE_JOB, target(name, kind::TASK)?, 0),
         ["stop", name] => step(operation::STOP, target(name, kind::TASK)?, 0),
         ["yield"] => step(operation::YIELD, nothing, 0),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use fusee_abi::Call;
-use fusee_abi::trace::{Event, Ledger, RING_MAGIC, Record, RingHeader};
+use fusee_abi::trace::{Event, Ledger, POOL, RING_MAGIC, Record, RingHeader};
 use zerocopy::FromBytes;
 
 use crate::resolve::Resolved;
@@ -191,6 +191,7 @@ fn object_name(record: &Record, event: Event, system: &Resolved) -> String {
     let named = |name: Option<&String>| name.cloned().unwrap_or_else(|| record.object.to_string());
     let task = |index: usize| system.tasks.get(index).map(|task| &task.name);
     let engine = || named(system.engines.get(index).map(|(name, _)| name));
+    let pool = |index: usize| named(system.pools.get(index).map(|(name, _)| name));
     let endpoint = || named(system.endpoints.get(index).map(|(name, _)| name));
     match event {
         Event::SwitchTo | Event::Throttle | Event::Replenish | Event::Overrun | Event::EarlyRelease => {
@@ -198,10 +199,14 @@ fn object_name(record: &Record, event: Event, system: &Resolved) -> String {
             format!("on {}", named(home))
         }
         Event::EngineRequest | Event::EngineGrant | Event::EngineRelease | Event::EngineIdle => engine(),
+        Event::TokenRequest => pool(index),
+        // Which one, too: that it is the same is what makes it a lock.
+        Event::TokenGrant | Event::TokenRelease => format!("{} {}", pool(index), record.value),
         Event::Call => endpoint(),
         Event::Block => match Call::from_number(u64::from(record.value)) {
             Some(Call::Call | Call::ReplyReceive | Call::Send | Call::Receive) => endpoint(),
             Some(Call::Wait) => named(system.notifications.get(index).map(|(name, _)| name)),
+            Some(Call::Acquire) if record.object > POOL => pool(index - POOL as usize),
             Some(Call::Acquire) => engine(),
             _ => String::new(),
         },

@@ -496,6 +496,36 @@ fn hard_tasks_beside_users_of_engines_need_to_know_for_how_long() {
 }
 
 #[test]
+fn a_pool_is_shared_by_tasks_of_one_cluster_that_have_budgets() {
+    let tokens = |keys: &str| format!("[pools.tokens]\ncluster = \"left\"\n{keys}\n[engines.mutex]");
+    let pool = |keys: &str, expected: &str| refused("[engines.mutex]", &tokens(keys), expected);
+    pool("replicas = 0", "m.toml:68: replicas of `tokens` is not from 1 to 8");
+    pool("replicas = 9", "m.toml:68: replicas of `tokens` is not from 1 to 8");
+    pool("replicas = 2\nlimit = 0", "m.toml:69: limit of `tokens` is not from 1 to 16");
+    pool("replicas = 2\nlimit = \"none\"", "m.toml:69: limit `none` is not offered");
+    let used = |by: &str| {
+        let text = GOOD.replacen("[engines.mutex]", &tokens("replicas = 2"), 1);
+        let pool = format!("{by}\nhandles.tokens = \"pool tokens: acquire\"\n");
+        parse(&text.replacen(by, &pool, 1)).err()
+    };
+    assert_eq!(used("handles.ee = \"engine ee: acquire\""), None);
+    assert_eq!(used("parameters.size = 7").as_deref(), Some("m.toml:28: pool of `server` needs a budget"));
+    assert_eq!(
+        used("handles.event = \"notification event: signal\"").as_deref(),
+        Some(
+            "m.toml:36: pool `tokens` is for tasks of cluster `left`, and `far` is of another: that takes donation at \
+             release, which is not offered"
+        )
+    );
+    let three = "[pools.one]\nreplicas = 1\ncluster = \"left\"\n[pools.two]\nreplicas = 1\ncluster = \"left\"\n";
+    let text = GOOD.replacen("[engines.mutex]", &format!("{three}{}", tokens("replicas = 2")), 1);
+    let ee = "handles.ee = \"engine ee: acquire\"";
+    let all = ["one", "two", "tokens"].map(|pool| format!("handles.{pool} = \"pool {pool}: acquire\"")).join("\n");
+    let error = parse(&text.replacen(ee, &format!("{ee}\n{all}"), 1)).err();
+    assert!(error.is_some_and(|error| error.ends_with("more than 2 pools of one task")));
+}
+
+#[test]
 fn what_cannot_be_scheduled_is_refused_or_reported() {
     let twin = "[tasks.twin]\nbinary = \"a/b\"\ncluster = \"left\"\nperiod = \"10ms\"\nbudget = \"9ms\"\n\n[tasks.far]";
     refused("[tasks.far]", twin, "m.toml:7: the real-time tasks of cluster `left` need 110.0% of 1 CPU");

@@ -27,7 +27,7 @@ const MS: u64 = 1_000 * US;
 const END: u64 = 40;
 
 /// What each task has handles to, in this order.
-const OBJECTS: [&str; 9] = ["s0", "s1", "n0", "n1", "e0", "e1", "sporadic", "page", "victim"];
+const OBJECTS: [&str; 11] = ["s0", "s1", "n0", "n1", "e0", "e1", "sporadic", "page", "victim", "p0", "p1"];
 /// Whom the supervisor may stop besides.
 const OTHERS: [&str; 3] = ["gpu", "sporadic", "supervisor"];
 
@@ -98,6 +98,10 @@ fn wish() -> impl Strategy<Value = Wish> {
         3 => (0u32..2, 1u64..3_000).prop_map(|(engine, span)| Wish::Submit(engine, span * US)),
         4 => engine.prop_map(move |object| call(Call::Release, object, Until::Never)),
         1 => Just(call(Call::ShouldYield, 4, Until::Never)),
+        6 => (9usize..11, until()).prop_map(move |(object, until)| call(Call::Acquire, object, until)),
+        4 => (9usize..11).prop_map(move |object| call(Call::Release, object, Until::Never)),
+        1 => (9usize..11).prop_map(move |object| call(Call::ShouldYield, object, Until::Never)),
+        1 => Just(call(Call::EarlyRelease, 0, Until::Never)),
         1 => Just(call(Call::ReleaseJob, 6, Until::Never)),
         1 => prop::sample::select(vec![Call::Map, Call::Unmap]).prop_map(move |which| call(which, 7, Until::Never)),
         1 => (0u64..3_000).prop_map(move |span| call(Call::SleepUntil, 0, Until::After(span * US))),
@@ -191,6 +195,10 @@ impl System {
             // Engines are used from one cluster: the manifest refuses anything else.
             if cluster == "a" {
                 line(format_args!("e0 = \"engine e0: acquire\"\ne1 = \"engine e1: acquire\""));
+                // Tokens are for jobs.
+                if !matches!(task.class, Class::Passive) {
+                    line(format_args!("p0 = \"pool p0: acquire\"\np1 = \"pool p1: acquire\""));
+                }
             }
             line(format_args!("sporadic = \"task sporadic: release_job\"\npage = \"region page: read map\""));
             if !self.stops.is_empty() {
@@ -215,6 +223,10 @@ impl System {
         for engine in 0..2 {
             line(format_args!("[engines.e{engine}]\ndevice = \"gpu\"\nindex = {engine}\norder = \"{order}\""));
             line(format_args!("interrupt = \"gpu\""));
+        }
+        let limit = ["\"unlimited\"", "\"r2dglp\"", "1"][self.tasks.len() % 3];
+        for (pool, replicas) in [(0, 2), (1, 1)] {
+            line(format_args!("[pools.p{pool}]\ncluster = \"a\"\nreplicas = {replicas}\nlimit = {limit}"));
         }
         line(format_args!("{REST}"));
         line(format_args!("[tasks.end]\nscript = [\"sleep {END}ms\", \"shutdown\"]\ncluster = \"a\""));
@@ -321,14 +333,18 @@ fn run(system: &System) -> Result<(Manifest, Report), String> {
 
 fn holders_alternate(report: &Report) -> Result<(), String> {
     let mut holders: BTreeMap<u32, u16> = BTreeMap::new();
+    let mut tokens: BTreeMap<(u32, u32), u16> = BTreeMap::new();
     for record in &report.records {
+        let token = (record.object, record.value);
         let wrong = match Event::from_number(record.event) {
+            Some(Event::TokenGrant) => tokens.insert(token, record.thread).is_some(),
+            Some(Event::TokenRelease) => tokens.remove(&token) != Some(record.thread),
             Some(Event::EngineGrant) => holders.insert(record.object, record.thread).is_some(),
             Some(Event::EngineIdle) => holders.remove(&record.object) != Some(record.thread),
             _ => false,
         };
         if wrong {
-            return Err(format!("two holders of engine {} at {} ns", record.object, record.time));
+            return Err(format!("two holders of engine or pool {} at {} ns", record.object, record.time));
         }
     }
     Ok(())
@@ -380,8 +396,14 @@ fn deaths(report: &Report) -> BTreeMap<usize, (u64, usize)> {
 
 /// The dead do nothing; what is written of them afterwards others do.
 fn the_dead_rest(report: &Report) -> Result<(), String> {
-    let done_for_them =
-        [Event::SwitchAway, Event::EngineRelease, Event::EngineIdle, Event::FaultRegister, Event::Ledger];
+    let done_for_them = [
+        Event::SwitchAway,
+        Event::EngineRelease,
+        Event::EngineIdle,
+        Event::TokenRelease,
+        Event::FaultRegister,
+        Event::Ledger,
+    ];
     for (task, (time, place)) in deaths(report) {
         if report.states[task] != State::Stopped {
             return Err(format!("task {task} ended at {time} ns, and is {:?}", report.states[task]));
@@ -394,8 +416,8 @@ fn the_dead_rest(report: &Report) -> Result<(), String> {
     Ok(())
 }
 
-/// At the end nobody waits for a task that is dead, unless it has died just now: for a reply, a service, a signal, or an
-/// engine.
+/// At the end nobody waits for a task that is dead, unless it has died just now: for a reply, a service, a signal, an
+/// engine or a token.
 fn nobody_waits_for_the_dead(system: &System, report: &Report) -> Result<(), String> {
     let deaths = deaths(report);
     let driver = system.tasks.len() + 2;
@@ -403,14 +425,20 @@ fn nobody_waits_for_the_dead(system: &System, report: &Report) -> Result<(), Str
     let recent = report.ended_at.saturating_sub(4 * system.kick_delay + 1);
     let is_long_dead = |task: usize| deaths.get(&task).is_some_and(|death| death.0 < recent);
     let mut holders: BTreeMap<u32, (usize, bool, u64)> = BTreeMap::new();
+    let mut tokens: BTreeMap<(u32, u32), usize> = BTreeMap::new();
     for record in &report.records {
         let thread = usize::from(record.thread).wrapping_sub(1);
         match Event::from_number(record.event) {
             Some(Event::EngineGrant) => _ = holders.insert(record.object, (thread, true, record.time)),
             Some(Event::EngineRelease) => _ = holders.insert(record.object, (thread, false, record.time)),
             Some(Event::EngineIdle) => _ = holders.remove(&record.object),
+            Some(Event::TokenGrant) => _ = tokens.insert((record.object, record.value), thread),
+            Some(Event::TokenRelease) => _ = tokens.remove(&(record.object, record.value)),
             _ => {}
         }
+    }
+    if let Some(((pool, _), holder)) = tokens.iter().find(|(_, holder)| is_long_dead(**holder)) {
+        return Err(format!("the dead {holder} holds a token of pool {pool}"));
     }
     for (engine, (holder, holds, _)) in &holders {
         if *holds && is_long_dead(*holder) {
@@ -475,7 +503,7 @@ proptest! {
 fn random_tasks_are_stopped_in_the_middle_of_everything() {
     let mut runner = TestRunner::deterministic();
     let mut met = BTreeSet::new();
-    for _ in 0..1_000 {
+    for _ in 0..3_000 {
         let system = deadly_system().new_tree(&mut runner).expect("a system").current();
         let (_, report) = run(&system).unwrap_or_else(|error| panic!("{error}"));
         for (place, stop) in report.records.iter().enumerate().filter(|(_, one)| one.event == Event::Stop as u8) {
@@ -492,6 +520,13 @@ fn random_tasks_are_stopped_in_the_middle_of_everything() {
                 Some((event, _)) => format!("has just met {event:?}"),
                 None => "has not begun".into(),
             });
+            let mut tokens = report.records[..place].iter().rev().filter(|record| {
+                record.thread == stop.thread
+                    && [Event::TokenGrant as u8, Event::TokenRelease as u8].contains(&record.event)
+            });
+            if tokens.next().is_some_and(|record| record.event == Event::TokenGrant as u8) {
+                met.insert("holds a token".into());
+            }
             let mut engines = report.records[..place].iter().rev().filter(|record| {
                 record.thread == stop.thread
                     && [Event::EngineGrant as u8, Event::EngineRelease as u8, Event::EngineIdle as u8]
@@ -514,6 +549,7 @@ fn random_tasks_are_stopped_in_the_middle_of_everything() {
         "has just met Complete",
         "has just met Call",
         "has just met Throttle",
+        "holds a token",
         "holds an engine",
         "has left an engine draining",
     ] {
@@ -538,6 +574,7 @@ fn random_systems_meet_every_event_and_every_error() {
     }
     // Kicks are traced by boards alone.
     let missing: Vec<Event> = (1..=24)
+        .chain(30..=32)
         .filter_map(Event::from_number)
         .filter(|event| *event != Event::Kick && !events.contains(&(*event as u8)))
         .collect();

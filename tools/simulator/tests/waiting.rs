@@ -507,6 +507,56 @@ fn a_chain_of_callers_has_eight_links_at_most() {
     assert_eq!(report.results[0][1], Error::PeerDied as u64);
 }
 
+/// The same tasks, which share the one token of a pool. Who is called last has the highest key of those who ask.
+fn sharers(count: usize) -> String {
+    let text = callers(count).replace(".handles]\n", ".handles]\none = \"pool one: acquire\"\n");
+    text + "[pools.one]\nreplicas = 1\n"
+}
+
+const fn acquire(until: Until) -> Asked {
+    Asked::Call(Call::Acquire, "one", 0, until)
+}
+
+/// 1 donates to 2, who holds the token, until 0 takes its place; then 2 calls 1, who waits for nobody any more. When 0
+/// gives up, 1 should donate to 2 again.
+#[test]
+fn a_wait_for_a_token_that_closes_a_cycle_later_is_refused_then() {
+    let serve = Asked::Call(Call::Receive, "s1", 0, Until::Never);
+    let programs = [
+        ("t2", vec![NEXT_JOB, acquire(Until::Never), Asked::Burn(3 * MS), call("s1")]),
+        ("t1", vec![NEXT_JOB, acquire(Until::Never), serve]),
+        ("t0", vec![NEXT_JOB, acquire(Until::After(10 * MS))]),
+    ];
+    let (manifest, report) = run(&sharers(3), 0, &programs);
+    assert_eq!(report.results[0], [0, Error::TimedOut as u64]);
+    assert_eq!(report.results[1], [0, Error::ChainTooLong as u64, 0]);
+    // It was served, by one that ended without replying.
+    assert_eq!(report.results[2], [0, 0, Error::PeerDied as u64]);
+    // 0 asks at 13 ms and gives up at 23 ms; at that time 1 is told.
+    assert_eq!(times(&manifest, &report, Event::Resume, "t1"), [23_000]);
+}
+
+/// 8 is pushed out of its place by 1, as above; meanwhile seven callers wait for it in a row.
+#[test]
+fn a_wait_for_a_token_whose_chain_has_become_too_long_is_refused_then() {
+    const S: [&str; 9] = ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"];
+    const T: [&str; 8] = ["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"];
+    let sleep = Asked::Call(Call::SleepUntil, "", 0, Until::After(60 * MS));
+    let mut programs = vec![("t9", vec![NEXT_JOB, acquire(Until::Never), sleep])];
+    programs.push(("t8", vec![NEXT_JOB, acquire(Until::Never)]));
+    programs.extend((2..8).map(|index| (T[index], vec![NEXT_JOB, call(S[index + 1])])));
+    programs.push(("t1", vec![NEXT_JOB, acquire(Until::After(20 * MS))]));
+    programs.push(("t0", vec![NEXT_JOB, call("s2")]));
+    let (manifest, report) = run(&sharers(10), 0, &programs);
+    assert_eq!(report.results[1], [0, Error::TimedOut as u64]);
+    assert_eq!(report.results[8], [0, Error::ChainTooLong as u64]);
+    for caller in [0, 2, 3, 4, 5, 6, 7] {
+        assert_eq!(report.results[caller], [0, Error::PeerDied as u64]);
+    }
+    // With six callers the chain to 9 was as long as it may be; the seventh, 0, came when it ended at 8. 1 asks at 19 ms.
+    assert_eq!(times(&manifest, &report, Event::Resume, "t8"), [39_000]);
+}
+
 #[test]
 fn a_server_with_four_open_requests_receives_no_fifth() {
     let receive = || Asked::Call(Call::Receive, "s0", 0, Until::Never);

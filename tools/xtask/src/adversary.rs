@@ -5,7 +5,9 @@
 
 use std::fmt::Write;
 
-use fusee_kernel_core::limits::{CALLERS, CHAIN_MAX, HANDLES, THREADS, USERS_PER_ENGINE};
+use fusee_kernel_core::limits::{
+    CALLERS, CHAIN_MAX, CPUS, HANDLES, POOLS_PER_TASK, THREADS, USERS_PER_ENGINE, USERS_PER_POOL,
+};
 
 /// Systems of one kind.
 pub struct Family {
@@ -20,7 +22,7 @@ pub struct Family {
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 6] = [
+pub const FAMILIES: [Family; 7] = [
     Family { name: "callers of an endpoint", limit: CALLERS, sizes: [CALLERS / 2, CALLERS], manifest: callers },
     Family { name: "callers of the dead", limit: CALLERS, sizes: [CALLERS / 2, CALLERS], manifest: mourners },
     Family { name: "servers in a chain", limit: CHAIN_MAX, sizes: [CHAIN_MAX / 2, CHAIN_MAX], manifest: chain },
@@ -29,6 +31,12 @@ pub const FAMILIES: [Family; 6] = [
         limit: USERS_PER_ENGINE,
         sizes: [USERS_PER_ENGINE / 2, USERS_PER_ENGINE],
         manifest: lockers,
+    },
+    Family {
+        name: "users of pools",
+        limit: USERS_PER_POOL,
+        sizes: [USERS_PER_POOL / 2, USERS_PER_POOL],
+        manifest: sharers,
     },
     Family { name: "tasks", limit: THREADS, sizes: [200, 400], manifest: tasks },
     Family { name: "handles of a task", limit: HANDLES, sizes: [HANDLES / 2, HANDLES], manifest: handles },
@@ -158,6 +166,21 @@ fn lockers(count: usize) -> String {
     for number in 0..count {
         let handles = "engine = \"engine engine: acquire\"";
         draft.task(&format!("user{number}"), 4, &modest(number), &grid(30_000), handles);
+    }
+    draft.text
+}
+
+/// `count` users of as many pools as a task may use, on as many CPUs as there are.
+fn sharers(count: usize) -> String {
+    let victims: Vec<String> = (0..8).map(|number| format!("user{number}")).collect();
+    let mut draft = Draft::new(&format!("sharers-{count}"), CPUS as u32, 40, &victims);
+    let mut handles = String::new();
+    for pool in 1..=POOLS_PER_TASK {
+        let _ = writeln!(draft.text, "[pools.pool{pool}]\nreplicas = 2");
+        let _ = writeln!(handles, "pool{pool} = \"pool pool{pool}: acquire\"");
+    }
+    for number in 0..count {
+        draft.task(&format!("user{number}"), 10, &modest(number), &grid(30_000), &handles);
     }
     draft.text
 }

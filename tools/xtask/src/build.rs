@@ -61,7 +61,12 @@ impl Builder<'_> {
 
     /// Builds a program without floating point; its build script names the linker script.
     fn softfloat(&self, package: &str) -> Result<PathBuf> {
-        let mut command = self.toolchain.cargo(KERNEL_TARGET, &[]);
+        let flags = match self.kernel {
+            // Traces are written in very many places. What is measured is a kernel without them, so this one is for size.
+            Kernel::Traced => vec!["-Cllvm-args=-inline-threshold=100".to_owned()],
+            Kernel::Bare | Kernel::Checked => Vec::new(),
+        };
+        let mut command = self.toolchain.cargo(KERNEL_TARGET, &flags);
         command.args(["build", "--release", "--target", KERNEL_TARGET, "--package", package, "--bin", package]);
         if package == KERNEL_PACKAGE {
             match self.kernel {

@@ -130,7 +130,8 @@ const PURPOSES: &[(&str, &str, Purpose)] = &[
     ("sched/src/cluster.rs", ANY, Purpose::Plan),
 
     ("kernel/core/src/", ANY, Purpose::Service),
-    ("locking/src/engine.rs", ANY, Purpose::Service),
+    // Engines, pools, groups.
+    ("locking/src/", ANY, Purpose::Service),
 ];
 
 /// Files whose functions serve whoever calls them.

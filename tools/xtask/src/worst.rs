@@ -70,7 +70,7 @@ const CLASSES: [Class; 24] = [
     class("early_release", &[(JOBS, "early_release")]),
     class("yield", &[(CALLS, "yield_turn"), (SWITCH, "short_yield")]),
     class("acquire", &[(ENGINES, "acquire")]),
-    class("release", &[(ENGINES, "release_engine")]),
+    class("release", &[(ENGINES, "release_lock")]),
     class("should_yield", &[(ENGINES, "should_yield")]),
     class("map, unmap", &[(CALLS, "set_mapped")]),
     class("revoke", &[("kernel/core/src/grants.rs", "revoke")]),

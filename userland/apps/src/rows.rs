@@ -57,9 +57,11 @@ pub const BLOCK: u64 = 24;
 pub const PASS_ON: u64 = 25;
 /// From the instruction of a server that faults to the next instruction of the client it was serving.
 pub const FAULT: u64 = 26;
+/// Taking a token of which there is one free, and giving it back: two calls.
+pub const TOKEN: u64 = 27;
 
 /// What each row is called.
-pub const NAMES: [&str; 27] = [
+pub const NAMES: [&str; 28] = [
     "call + reply round trip, 0 words",
     "call + reply round trip, 4 words",
     "interrupt -> user handler running",
@@ -87,6 +89,7 @@ pub const NAMES: [&str; 27] = [
     "acquire a held mutex -> its holder runs",
     "release -> higher-priority waiter runs",
     "fault of a server -> its client is told",
+    "acquire + release of a free token",
 ];
 
 /// Samples of each row, but for those that take a life each.
@@ -94,7 +97,7 @@ pub const SAMPLES: usize = 64;
 /// Clients that are stopped.
 pub const CLIENTS: [&str; 4] = ["victim1", "victim2", "victim3", "victim4"];
 /// Servers that are stopped.
-pub const SERVERS: [&str; 4] = ["doomed1", "doomed2", "doomed3", "doomed4"];
+pub const SERVERS: [&str; 3] = ["doomed1", "doomed2", "doomed3"];
 /// Servers that fault.
 pub const FAULTY: [&str; 2] = ["faulty1", "faulty2"];
 /// Rounds before them that are not counted.

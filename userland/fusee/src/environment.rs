@@ -9,7 +9,7 @@ use fusee_abi::environment::{Entry, Header, MAGIC, kind};
 use fusee_abi::script::Step;
 use zerocopy::FromBytes;
 
-use crate::{Endpoint, Engine, Interrupt, Notification, Region, System, Task};
+use crate::{Endpoint, Engine, Interrupt, Notification, Pool, Region, System, Task};
 
 /// Everything a task was given.
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +122,14 @@ impl Environment {
     /// # Errors
     /// [`MissingHandle`] if the manifest gives none.
     pub fn engine<'a>(&self, name: &'a str) -> Result<Engine, MissingHandle<'a>> {
+        self.get(name)
+    }
+
+    /// The pool named `name`.
+    ///
+    /// # Errors
+    /// [`MissingHandle`] if the manifest gives none.
+    pub fn pool<'a>(&self, name: &'a str) -> Result<Pool, MissingHandle<'a>> {
         self.get(name)
     }
 

@@ -24,6 +24,7 @@
 //! 2. `unsafe` lives in `syscall`, in `memory`, in what [`entry!`] expands to, and (behind a feature, to provoke
 //!    faults) in `misbehave`. Programs can forbid it.
 //! 3. An engine's doorbell is reachable only through an [`EngineGuard`], and dropping that gives the engine back.
+//! 4. A token of a pool is held as long as its [`Token`] lives, and a task has one of each pool at most.
 //!
 //! On the host the crate builds with a kernel that refuses every call, so that what is pure can be tested there.
 //!
@@ -48,6 +49,7 @@ mod mutex;
 mod notification;
 #[cfg(target_os = "none")]
 mod panic;
+mod pool;
 mod region;
 #[cfg_attr(not(target_os = "none"), path = "syscall_host.rs")]
 mod syscall;
@@ -72,6 +74,7 @@ pub use loan::{Lent, LentToWrite, Place};
 pub use memory::SharedBytes;
 pub use mutex::{Condvar, CondvarError, LockError, Mutex, MutexGuard};
 pub use notification::{Interrupt, Notification};
+pub use pool::{Pool, Token};
 pub use region::Region;
 pub use syscall::{counter, mark, relax};
 pub use system::{System, Task, exit, log, null, shutdown};

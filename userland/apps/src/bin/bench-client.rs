@@ -8,7 +8,7 @@
 //!
 //! Handles: endpoints "server", "keeper", "front", "busy", "later" and "faulty1" ... (call) and "inbox" (send);
 //! notifications "event", "again", "go" and "compete" (signal) and "lent" (signal, grant); engines "engine" and "mutex" (acquire);
-//! regions "samples" (shared with the peers), "clock" (a PL031), "page" (one page, with the right to map) and "loan" (read,
+//! pool "token" (acquire); regions "samples" (shared with the peers), "clock" (a PL031), "page" (one page, with the right to map) and "loan" (read,
 //! write, lend); tasks "victim1" ... (release_job, stop) and "doomed1" ... (stop); "system" (shutdown).
 //!
 //! # Caveats
@@ -24,8 +24,8 @@ use core::hint::black_box;
 use core::ops::{Index, IndexMut};
 use fusee::abi::call::{Call, NEVER};
 use fusee::{
-    AcquireError, Endpoint, Engine, EngineGuard, Environment, Instant, Message, Nanoseconds, Notification, Region,
-    Rights, SharedBytes, System, Task, environment, log, mark, now, null, raw, revoke, shutdown, sleep_until,
+    AcquireError, Endpoint, Engine, EngineGuard, Environment, Instant, Message, Nanoseconds, Notification, Pool,
+    Region, Rights, SharedBytes, System, Task, environment, log, mark, now, null, raw, revoke, shutdown, sleep_until,
     yield_now,
 };
 
@@ -82,6 +82,7 @@ fn measure<const FLOATS: bool>(environment: &Environment) {
     rows[rows::UNLOCK as usize] = release::<FLOATS>(mutex);
     rows[rows::BLOCK as usize] = block_a_rival::<FLOATS>(environment, mutex);
     rows[rows::PASS_ON as usize] = pass_on::<FLOATS>(environment, mutex);
+    rows[rows::TOKEN as usize] = token::<FLOATS>(environment.expect("token"));
     rows[rows::FAULT as usize] = faults::<FLOATS>(environment);
     rows[rows::KILL as usize] = kill::<FLOATS>(environment, &rows::CLIENTS, |victim| {
         // It calls before the next instruction: it is of a higher class.
@@ -241,6 +242,24 @@ fn map<const FLOATS: bool>(page: Region) -> Samples {
     assert_eq!(failed, 0, "mapping failed");
     let untrapped = || {
         black_box(raw::untrapped::plain(Call::Map as u64, 0, 0).code);
+    };
+    less(samples, around::<FLOATS>(untrapped, || {}))
+}
+
+#[inline(never)]
+fn token<const FLOATS: bool>(mut pool: Pool) -> Samples {
+    let mut failed = 0;
+    let samples = around::<FLOATS>(
+        || match pool.acquire(Instant::NEVER) {
+            Ok(token) => failed += u64::from(token.release().is_err()),
+            Err(_) => failed += 1,
+        },
+        || {},
+    );
+    assert_eq!(failed, 0, "nobody else takes tokens");
+    let untrapped = || {
+        black_box(raw::untrapped::timed(Call::Acquire as u64, 0, NEVER).code);
+        black_box(raw::untrapped::plain(Call::Release as u64, 0, 0).code);
     };
     less(samples, around::<FLOATS>(untrapped, || {}))
 }

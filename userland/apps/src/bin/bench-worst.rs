@@ -12,6 +12,7 @@
 //! | 7, mute     | endpoint "serves" (receive); takes as many requests as it can owe replies                       |
 //! | 8, talker   | notifications "event" (wait) and "other" (signal)                                               |
 //! | 9, worker   |                                                                                                 |
+//! | 10, sharer  | pools "pool1" and so on (acquire), all of which it takes a token of                             |
 //!
 //! Parameters: "role"; "number", another for each task; "grid": calls that wait do so for ever, or until a multiple of so
 //! many nanoseconds; "work": nanoseconds that a request or a hold takes; "jobs" of the director, after which it ends the
@@ -20,8 +21,8 @@
 #![forbid(unsafe_code)]
 
 use fusee::{
-    Endpoint, Engine, Environment, Instant, Nanoseconds, Notification, Rights, Server, System, Task, burn, environment,
-    give_up, next_job, now, revoke, shutdown, sleep_until, yield_now,
+    Endpoint, Engine, Environment, Instant, Nanoseconds, Notification, Pool, Rights, Server, System, Task, burn,
+    environment, give_up, next_job, now, revoke, shutdown, sleep_until, yield_now,
 };
 
 fusee::entry!(main);
@@ -31,6 +32,8 @@ const VICTIMS: [&str; 16] = [
     "victim1", "victim2", "victim3", "victim4", "victim5", "victim6", "victim7", "victim8", "victim9", "victim10",
     "victim11", "victim12", "victim13", "victim14", "victim15", "victim16",
 ];
+/// The names of pools that are shared.
+const POOLS: [&str; 2] = ["pool1", "pool2"];
 /// Handles that a keeper keeps at most: it has a slot or two of its own.
 const KEPT: usize = 31;
 
@@ -55,6 +58,7 @@ fn main() {
             burn(patience.work);
             let _ = next_job();
         },
+        10 => share_for_ever(&environment, patience),
         unknown => panic!("there is no role {unknown}"),
     }
 }
@@ -138,6 +142,26 @@ fn lock_for_ever(environment: &Environment, mut patience: Patience) {
             burn(patience.work);
             let _ = guard.should_yield();
             drop(guard);
+        }
+        if patience.roll(4) == 0 {
+            let _ = next_job();
+        }
+    }
+}
+
+/// Takes a token of each pool, all in the same order, and gives all back.
+fn share_for_ever(environment: &Environment, mut patience: Patience) {
+    let mut pools = POOLS.map(|name| environment.get::<Pool>(name).ok());
+    loop {
+        for pool in pools.iter_mut().flatten() {
+            if let Ok(token) = pool.acquire(patience.deadline()) {
+                let _ = token.should_yield();
+                token.keep();
+            }
+        }
+        burn(patience.work);
+        for pool in pools.iter_mut().flatten() {
+            let _ = pool.give_back();
         }
         if patience.roll(4) == 0 {
             let _ = next_job();

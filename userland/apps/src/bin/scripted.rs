@@ -13,8 +13,8 @@ use fusee::abi::script::{Step, operation};
 use fusee::gpu::{Context, Fence, Operation};
 use fusee::{
     AcquireError, Endpoint, Engine, EngineGuard, Environment, Instant, JobError, Nanoseconds, Notification, Object,
-    Server, SleepError, System, Task, WaitError, YieldError, burn, early_release, environment, next_job, shutdown,
-    sleep_until, yield_now,
+    Pool, Server, SleepError, System, Task, WaitError, YieldError, burn, early_release, environment, next_job,
+    shutdown, sleep_until, yield_now,
 };
 
 fusee::entry!(main);
@@ -125,6 +125,16 @@ impl Player {
     }
 
     fn acquire(&mut self, step: &Step) -> Outcome {
+        if let Some(mut pool) = self.environment.by_handle::<Pool>(step.handle) {
+            return match pool.acquire(Instant::NEVER) {
+                Ok(token) => {
+                    token.keep();
+                    Outcome::Done
+                }
+                Err(AcquireError::Overrun) => Outcome::Overrun,
+                Err(_) => Outcome::Refused,
+            };
+        }
         let engine = self.object::<Engine>(step);
         match engine.acquire(Instant::NEVER) {
             Ok(guard) => {
@@ -137,6 +147,9 @@ impl Player {
     }
 
     fn release(&mut self, step: &Step) -> bool {
+        if let Some(mut pool) = self.environment.by_handle::<Pool>(step.handle) {
+            return pool.give_back().is_ok();
+        }
         let engine = self.object::<Engine>(step);
         self.place(engine.number()).take().is_some_and(|guard| guard.release().is_ok())
     }

@@ -1,0 +1,179 @@
+//! Tokens of pools: who holds one, who waits, and whom that one lends to.
+//!
+//! Who is next, and who donates to whom, is `locking::pool`; a mutex is a pool with one token. Here its requests meet
+//! threads: after each operation those whose donee is another than before let go of the old one, and then lend to the new.
+//!
+//! A job has the base key of its own reservation there, whatever is lent to it. When that key changes, so does its
+//! place, at the one door [`Kernel::set_key`].
+//!
+//! # Why an edge can be refused late
+//!
+//! Who asks is refused before anything has changed. But a request may wait by priority first, for nobody in particular,
+//! and be given a donee when others leave; by then the chain behind that one may have grown too long, or lead back. Such a
+//! wait ends with `ChainTooLong`, at the next turn of the timekeeper: the operation that moved it has no place for another.
+//!
+//! Not here: engines (`engines`), which are locks of things that go on working when their holder lets go.
+
+use fusee_abi::Error;
+use fusee_abi::trace::{Event, POOL};
+use fusee_locking::pool::Grant;
+use fusee_locking::tokens;
+use fusee_sched::cpu::CpuId;
+use fusee_sched::time::Instant;
+use heapless::Vec;
+
+use crate::engines::as_error;
+use crate::id::{PoolId, PoolUserId, ThreadId};
+use crate::limits::{POOLS_PER_TASK, USERS_PER_POOL};
+use crate::object::State;
+use crate::{Kernel, Machine};
+
+fn number(user: PoolUserId) -> u16 {
+    user.index() as u16
+}
+
+impl Kernel {
+    /// `acquire` of a token.
+    pub(crate) fn acquire_token<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        cpu: CpuId,
+        thread: ThreadId,
+        user: PoolUserId,
+    ) -> Result<(), Error> {
+        let pool = self.pool_users[user].pool.ok_or(Error::BadHandle)?;
+        let key = self.base_key(thread);
+        let change = tokens::request(&mut self.pools[pool], number(user), key).map_err(as_error)?;
+        self.threads[thread].requests += 1;
+        if let Some(target) = self.token_donee(user)
+            && let Err(error) = self.may_wait_for(thread, target)
+        {
+            // Nobody has heard of it yet, and whom it displaced is where it was.
+            self.withdraw_request(user);
+            self.follow(&change.moved);
+            return Err(error);
+        }
+        self.trace(machine, Event::TokenRequest, Some(thread), u32::from(pool.number()), 0);
+        if let Some(grant) = change.granted {
+            self.token_granted(machine, pool, grant);
+            return Ok(());
+        }
+        self.threads[thread].state = State::AwaitingToken { user, refused: false };
+        self.follow(&change.moved);
+        self.suspend_for_lock(machine, cpu, thread, POOL + u32::from(pool.number()));
+        Ok(())
+    }
+
+    /// `release` of a token, by its holder's call or death. Never blocks.
+    pub(crate) fn release_token<M: Machine>(&mut self, machine: &mut M, user: PoolUserId) -> Result<(), Error> {
+        let (pool, thread) = self.pool_user(user).ok_or(Error::BadHandle)?;
+        let replica = tokens::held_by(&self.pools[pool], number(user)).ok_or(Error::NotHeld)?;
+        let state = &mut self.threads[thread];
+        state.holds -= 1;
+        state.requests -= 1;
+        self.trace(machine, Event::TokenRelease, Some(thread), u32::from(pool.number()), u32::from(replica));
+        if let Some(change) = tokens::withdraw(&mut self.pools[pool], number(user)) {
+            if let Some(grant) = change.granted {
+                self.token_granted(machine, pool, grant);
+            }
+            self.follow(&change.moved);
+        }
+        Ok(())
+    }
+
+    /// The request of `user`, who waits, ends without a token. So nobody is granted one.
+    pub(crate) fn withdraw_request(&mut self, user: PoolUserId) {
+        let Some((pool, thread)) = self.pool_user(user) else { return };
+        if let Some(change) = tokens::withdraw(&mut self.pools[pool], number(user)) {
+            self.threads[thread].requests -= 1;
+            self.follow(&change.moved);
+        }
+    }
+
+    /// The key of the reservation of `thread`, which has requests, has changed.
+    #[cold]
+    pub(crate) fn change_base_key(&mut self, thread: ThreadId) {
+        let key = self.base_key(thread);
+        let mut next = self.threads[thread].tokens;
+        for _ in 0..POOLS_PER_TASK {
+            let Some(user) = next else { return };
+            next = self.pool_users[user].next;
+            if let Some(pool) = self.pool_users[user].pool
+                && let Some(change) = tokens::change_key(&mut self.pools[pool], number(user), key)
+            {
+                self.follow(&change.moved);
+            }
+        }
+    }
+
+    /// Whether an earlier key waits for a token of which `thread` holds one.
+    pub(crate) fn keeps_earlier(&self, thread: ThreadId, user: PoolUserId) -> Result<bool, Error> {
+        let pool = self.pool_users[user].pool.ok_or(Error::BadHandle)?;
+        let tokens = &self.pools[pool];
+        tokens::held_by(tokens, number(user)).ok_or(Error::NotHeld)?;
+        Ok(tokens::keeps_earlier(tokens, self.base_key(thread)))
+    }
+
+    /// Whom the request of `user` donates to.
+    #[inline(never)]
+    pub(crate) fn token_donee(&self, user: PoolUserId) -> Option<ThreadId> {
+        let pool = self.pool_users[user].pool?;
+        let donee = tokens::waits_on(&self.pools[pool], number(user))?;
+        self.pool_users[PoolUserId::new(usize::from(donee))?].thread
+    }
+
+    fn pool_user(&self, user: PoolUserId) -> Option<(PoolId, ThreadId)> {
+        let user = &self.pool_users[user];
+        Some((user.pool?, user.thread?))
+    }
+
+    /// A token is granted: to the caller, or to one who waited.
+    #[inline(never)]
+    fn token_granted<M: Machine>(&mut self, machine: &mut M, pool: PoolId, grant: Grant) {
+        let user = PoolUserId::new(usize::from(grant.user));
+        let Some(thread) = user.and_then(|user| self.pool_users[user].thread) else { return };
+        self.threads[thread].holds += 1;
+        let general = &mut machine.registers(thread).general;
+        general[0] = 0;
+        general[1] = u64::from(grant.replica);
+        self.trace(machine, Event::TokenGrant, Some(thread), u32::from(pool.number()), u32::from(grant.replica));
+        if self.threads[thread].state != State::Ready {
+            self.wake(machine, thread, Ok(()));
+        }
+    }
+
+    /// Those of `moved` who wait let go of whom they donated to, and then donate to whom the pool says.
+    #[inline(never)]
+    fn follow(&mut self, moved: &[u16]) {
+        let waits = |kernel: &Kernel, user: &u16| {
+            let user = PoolUserId::new(usize::from(*user))?;
+            let thread = kernel.pool_users[user].thread?;
+            let waits = State::AwaitingToken { user, refused: false };
+            (kernel.threads[thread].state == waits).then_some((user, thread))
+        };
+        let mut left: Vec<ThreadId, USERS_PER_POOL> = Vec::new();
+        for user in moved {
+            if let Some((_, thread)) = waits(self, user)
+                && let Some(target) = self.remove_donor(thread)
+            {
+                // As many places as can move.
+                let _ = left.push(target);
+            }
+        }
+        for user in moved {
+            let Some((user, thread)) = waits(self, user) else { continue };
+            if let Some(target) = self.token_donee(user) {
+                if self.may_wait_for(thread, target).is_ok() {
+                    self.add_donor(target, thread);
+                } else {
+                    self.threads[thread].state = State::AwaitingToken { user, refused: true };
+                    self.plan_timeout(thread, Instant::ZERO);
+                }
+            }
+            self.settle(thread);
+        }
+        for target in left {
+            self.settle_living(target);
+        }
+    }
+}

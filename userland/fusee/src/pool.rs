@@ -1,0 +1,115 @@
+//! Pools: tokens that the jobs of a cluster share.
+
+use crate::environment::{Environment, Object};
+use crate::syscall::{plain, timed};
+use crate::{AcquireError, EngineError, Instant};
+use fusee_abi::call::Call;
+use fusee_abi::environment::Entry;
+use fusee_abi::image::kind;
+
+/// Tokens of one kind: the right to use an accelerator, say. With one token it is a mutex.
+///
+/// A task has one token of a pool at most, so that asking for a second is a mistake that does not compile:
+///
+/// ```compile_fail,E0499
+/// fn twice(mut pool: fusee::Pool) {
+///     let one = pool.acquire(fusee::Instant::NEVER);
+///     let other = pool.acquire(fusee::Instant::NEVER);
+///     drop(one);
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Pool {
+    handle: u64,
+}
+
+impl Object for Pool {
+    const KIND: u32 = kind::POOL;
+    const NAME: &'static str = "pool";
+
+    fn from_entry(_: &Environment, entry: &'static Entry) -> Self {
+        Self { handle: entry.handle }
+    }
+}
+
+impl Pool {
+    /// Waits for a token until `deadline`. It is held while the value returned lives.
+    ///
+    /// # Errors
+    /// [`AcquireError`] says why none was granted.
+    #[inline]
+    pub fn acquire(&mut self, deadline: Instant) -> Result<Token<'_>, AcquireError> {
+        let answer = timed(Call::Acquire as u64, self.handle, deadline.0);
+        AcquireError::check(answer.code)?;
+        Ok(Token { replica: answer.value as u8, pool: self })
+    }
+
+    /// Gives back a token that was [kept](Token::keep).
+    ///
+    /// # Errors
+    /// [`EngineError`] if none is held.
+    pub fn give_back(&mut self) -> Result<(), EngineError> {
+        EngineError::check(plain(Call::Release as u64, self.handle, 0).code)
+    }
+}
+
+/// A token, given back when dropped.
+///
+/// What was given back cannot be used:
+///
+/// ```compile_fail,E0505
+/// fn too_late(token: fusee::Token<'_>) -> u8 {
+///     let replica = &token;
+///     drop(token);
+///     replica.replica()
+/// }
+/// ```
+#[derive(Debug)]
+#[must_use = "the token is given back at once"]
+pub struct Token<'pool> {
+    replica: u8,
+    pool: &'pool Pool,
+}
+
+impl Token<'_> {
+    /// Which token of the pool it is, from 0: nobody else has this one now.
+    #[must_use]
+    pub fn replica(&self) -> u8 {
+        self.replica
+    }
+
+    /// Whether an earlier key waits for a token of the pool, so that a long use should be cut here.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the token was lost.
+    #[inline]
+    pub fn should_yield(&self) -> Result<bool, EngineError> {
+        let answer = plain(Call::ShouldYield as u64, self.pool.handle, 0);
+        EngineError::check(answer.code)?;
+        Ok(answer.value == 1)
+    }
+
+    /// Holds the token beyond the life of this value, until [`Pool::give_back`]. Returns which it is.
+    pub fn keep(self) -> u8 {
+        let replica = self.replica;
+        core::mem::forget(self);
+        replica
+    }
+
+    /// Gives the token back, and tells whether it was still held.
+    ///
+    /// # Errors
+    /// [`EngineError`] if it was lost before.
+    pub fn release(self) -> Result<(), EngineError> {
+        let handle = self.pool.handle;
+        core::mem::forget(self);
+        EngineError::check(plain(Call::Release as u64, handle, 0).code)
+    }
+}
+
+impl Drop for Token<'_> {
+    fn drop(&mut self) {
+        // Nothing is left to do, and nobody to tell.
+        let _ = plain(Call::Release as u64, self.pool.handle, 0);
+    }
+}

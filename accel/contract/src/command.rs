@@ -73,7 +73,7 @@ impl ImageSize {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Operation {
     /// Copies `length` bytes. Copy engines only: `CopyIn` from system to local memory,
-    /// `CopyOut` from local to system memory. Overlap is undefined.
+    /// `CopyOut` from local to system memory, an only copy engine from either to the other. Overlap is undefined.
     Copy {
         /// Where from.
         source: u64,
@@ -171,7 +171,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Whether `engine` knows this operation.
+    /// Whether `engine` knows this operation, if the device has it.
     #[must_use]
     pub const fn runs_on(&self, engine: EngineIndex) -> bool {
         match self {

@@ -26,6 +26,9 @@ pub enum FaultKind {
     ContextInvalid = 7,
     /// The bus answered with an error.
     Bus = 8,
+    /// The doorbell is that of an engine the device does not have. The ring stands still until the driver resets it.
+    /// Address: the doorbell's value.
+    NoEngine = 9,
 }
 
 impl FaultKind {
@@ -39,6 +42,7 @@ impl FaultKind {
             6 => Self::OutsideWindow,
             7 => Self::ContextInvalid,
             8 => Self::Bus,
+            9 => Self::NoEngine,
             _ => return None,
         })
     }

@@ -3,24 +3,24 @@
 //! Offsets are in bytes from the start of the page, and every word has one writer, except
 //! the fault kind of a context, which the device sets and the driver clears.
 
-use crate::COMMAND_BYTES;
+use crate::{COMMAND_BYTES, Memory};
 
 /// Bytes of a page, for the device as for the CPUs.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// Engines of the device.
+/// Engines a device has at most.
 pub const ENGINES: usize = 3;
 
 /// Contexts of the device. Context 0 belongs to the driver.
 pub const CONTEXTS: usize = 8;
 
-/// One engine of the device.
+/// One engine of a device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Ord, PartialOrd)]
 #[repr(u8)]
 pub enum EngineIndex {
-    /// The execution engine: works on device memory.
+    /// The execution engine: works on device memory, or on system memory if there are no copy engines.
     Execution = 0,
-    /// The copy engine from system memory to device memory.
+    /// The copy engine from system memory to device memory; in both directions if there is no other.
     CopyIn = 1,
     /// The copy engine from device memory to system memory.
     CopyOut = 2,
@@ -48,6 +48,54 @@ impl EngineIndex {
     }
 }
 
+/// How many copy engines a device has, and by that, what it works on. Engines that it does not have keep their places in
+/// all pages.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(u8)]
+pub enum CopyEngines {
+    /// An integrated accelerator, or a signal processor: it has no memory of its own.
+    #[default]
+    None = 0,
+    /// [`EngineIndex::CopyIn`] alone, half duplex: which way it copies follows from the memories of the operands.
+    One = 1,
+    /// One for each direction.
+    Two = 2,
+}
+
+impl CopyEngines {
+    /// So many of them.
+    #[must_use]
+    pub const fn from_number(number: usize) -> Option<Self> {
+        match number {
+            0 => Some(Self::None),
+            1 => Some(Self::One),
+            2 => Some(Self::Two),
+            _ => None,
+        }
+    }
+
+    /// How many engines the device has, with the one for execution.
+    #[must_use]
+    pub const fn engines(self) -> usize {
+        1 + self as usize
+    }
+
+    /// Whether the device has `engine`.
+    #[must_use]
+    pub const fn include(self, engine: EngineIndex) -> bool {
+        engine.number() < self.engines()
+    }
+
+    /// The memory in which the execution engine has its operands.
+    #[must_use]
+    pub const fn operands(self) -> Memory {
+        match self {
+            Self::None => Memory::System,
+            Self::One | Self::Two => Memory::Local,
+        }
+    }
+}
+
 //--- Control page
 
 /// First word of the control page. The device writes it last: once it reads right, the
@@ -68,7 +116,7 @@ pub const CONTROL_MAGIC: u64 = 0x00;
 pub const CONTROL_VERSION: u64 = 0x04;
 /// Offset of the feature bits, `u32`, written by the device.
 pub const CONTROL_FEATURES: u64 = 0x08;
-/// Offset of the number of engines, `u32`, written by the device.
+/// Offset of the number of engines, `u32`, written by the device: [`CopyEngines::engines`].
 pub const CONTROL_ENGINES: u64 = 0x0C;
 /// Offset of the number of contexts, `u32`, written by the device.
 pub const CONTROL_CONTEXTS: u64 = 0x10;
@@ -250,6 +298,18 @@ mod tests {
         assert_eq!(fence_state(6, 7), FenceState::Pending);
         assert_eq!(fence_state(7, 7), FenceState::Done);
         assert_eq!(fence_state(FENCE_ERROR | 7, 7), FenceState::Failed);
+    }
+
+    #[test]
+    fn a_device_has_the_engines_with_the_lowest_numbers() {
+        let engines = |number| {
+            let copies = CopyEngines::from_number(number).unwrap();
+            EngineIndex::ALL.map(|engine| copies.include(engine))
+        };
+        assert_eq!([0, 1, 2].map(engines), [[true, false, false], [true, true, false], [true, true, true]]);
+        assert_eq!(CopyEngines::from_number(3), None);
+        assert_eq!(CopyEngines::None.operands(), Memory::System);
+        assert_eq!(CopyEngines::One.operands(), Memory::Local);
     }
 
     #[test]

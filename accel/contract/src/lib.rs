@@ -1,10 +1,10 @@
 //! What an accelerator and its users agree on: pages, rings, commands, faults and times.
 //!
-//! The device is a GPU with one execution engine and two copy engines, shared by up to
-//! [`CONTEXTS`] contexts. Everything it is told and everything it tells lies in plain
-//! memory; there are no registers. This crate names the places and gives the words their
-//! meaning, for all four parties: device, driver, client, kernel. It never touches memory
-//! itself: a reader brings bytes and gets values, a writer brings values and gets bytes.
+//! The device has one execution engine and up to two [copy engines](CopyEngines), and is shared by up to
+//! [`CONTEXTS`] contexts: a GPU, or without copy engines an integrated one or a signal processor. Everything
+//! it is told and everything it tells lies in plain memory; there are no registers. This crate names the
+//! places and gives the words their meaning, for all four parties: device, driver, client, kernel. It never
+//! touches memory itself: a reader brings bytes and gets values, a writer brings values and gets bytes.
 //!
 //! ```text
 //! page                            written by       seen by

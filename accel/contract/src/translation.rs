@@ -10,9 +10,9 @@ use crate::PAGE_BYTES;
 /// Which of the two memories a page is in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Memory {
-    /// Memory of the board: rings, fences and one end of each copy.
+    /// Memory of the board: rings, fences and one end of each copy; operands of an execution engine without copy engines.
     System,
-    /// Memory of the device: operands of the execution engine, other end of each copy.
+    /// Memory of the device: operands of the execution engine, other end of each copy. A device without copy engines has none.
     Local,
 }
 

@@ -1,6 +1,6 @@
 //! The GPU server: opens a context for each client, and runs the bottom half of completions.
 //!
-//! Handles: regions "control", "status" and "local" (given to every driver of a device), region "tables"
+//! Handles: regions "control", "status" and, if the device has memory, "local" (given to its driver), region "tables"
 //! (physical), interrupt "line", notification "event" that the line signals. For each client: the parameter
 //! `context.<client>`, the notification `done.<client>`, the region `ring.<client>` (physical), and if the
 //! client has one, its buffer `buffer.<client>` (physical). The parameter `bottom_half_us` lets each notice take so long:
@@ -73,11 +73,11 @@ impl Client {
 /// Opens a context for every client of the manifest.
 fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Client>; contract::CONTEXTS] {
     let tables = environment.expect::<Region>("tables");
-    let local = environment.expect::<Region>("local");
+    // Without copy engines a device has no memory of its own.
+    let local = environment.region("local").ok();
     let mut clients = [const { None }; contract::CONTEXTS];
     let named = || environment.entries().iter().filter_map(|entry| Some((client_name(entry)?, entry.address as usize)));
     let count = named().count().max(1) as u64;
-    let share = (local.bytes() / contract::PAGE_BYTES / count).min(space::LOCAL_PAGES);
     for (name, context) in named() {
         let mut long = [0; 24];
         let ring: Region = environment.expect(joined(&mut long, "ring.", name));
@@ -92,8 +92,11 @@ fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Cl
             let pages = (buffer.bytes() / contract::PAGE_BYTES).min(space::BUFFER_PAGES);
             map(&table, space::BUFFER_BASE, buffer.physical(), pages, contract::Memory::System);
         }
-        let first = local.physical() + (context as u64 - 1) * share * contract::PAGE_BYTES;
-        map(&table, space::LOCAL_BASE, first, share, contract::Memory::Local);
+        if let Some(local) = local {
+            let share = (local.bytes() / contract::PAGE_BYTES / count).min(space::LOCAL_PAGES);
+            let first = local.physical() + (context as u64 - 1) * share * contract::PAGE_BYTES;
+            map(&table, space::LOCAL_BASE, first, share, contract::Memory::Local);
+        }
 
         let words = contract::control_context(context) as usize;
         control.write_u64(words + contract::CONTEXT_TABLE as usize, tables.physical() + offset as u64);

@@ -1,6 +1,6 @@
 //! The device: doorbells in, completions out.
 //!
-//! Three engines, each with one running command at most, and one ring for each engine and
+//! Up to three engines, each with one running command at most, and one ring for each engine and
 //! context. [`Device::poll`] looks at everything there is to see at one instant: resets,
 //! doorbells, completions that are due, engines that are free, work left to do.
 //!
@@ -21,9 +21,9 @@ use fusee_accel::sharing::{Arrival, Client, FirstComeFirstServed, Sharing, Waiti
 use fusee_accel_contract::{
     COMMAND_BYTES, CONTEXT_FAULT, CONTEXT_FAULT_ADDRESS, CONTEXT_FAULT_COMMAND, CONTEXT_FAULT_COUNT, CONTEXT_FLAGS,
     CONTEXT_TABLE, CONTEXT_TABLE_ENTRIES, CONTEXT_VALID, CONTEXTS, CONTROL_CONTEXTS, CONTROL_ENGINES, CONTROL_FEATURES,
-    CONTROL_LATE_COMPLETIONS, CONTROL_MAGIC, CONTROL_VERSION, Command, DOORBELL_PAGES, DOORBELL_SUBMITTED, ENGINES,
-    EngineIndex, FEATURE_BURN, FEATURE_RESET, FEATURE_TRANSLATION, FENCE_ERROR, FaultKind, FaultWord, Fence, MAGIC,
-    Memory, Operation, PAGE_BYTES, RING_BASE, RING_ENTRIES, VERSION, control_context, control_reset_done,
+    CONTROL_LATE_COMPLETIONS, CONTROL_MAGIC, CONTROL_VERSION, Command, CopyEngines, DOORBELL_PAGES, DOORBELL_SUBMITTED,
+    ENGINES, EngineIndex, FEATURE_BURN, FEATURE_RESET, FEATURE_TRANSLATION, FENCE_ERROR, FaultKind, FaultWord, Fence,
+    MAGIC, Memory, Operation, PAGE_BYTES, RING_BASE, RING_ENTRIES, VERSION, control_context, control_reset_done,
     control_reset_request, doorbell_page, outstanding, ring_slot, status_busy, status_retired, timing,
 };
 
@@ -38,10 +38,12 @@ pub struct Description {
     pub status: u64,
     /// The first of [`DOORBELL_PAGES`] doorbell pages, one after the other.
     pub doorbells: u64,
-    /// Device memory.
+    /// Device memory, of no length without copy engines.
     pub local: Window,
     /// Memory of the board in which clients and translation tables may be.
     pub system: Window,
+    /// How many copy engines there are.
+    pub copy_engines: CopyEngines,
 }
 
 /// Why a [`Description`] was refused.
@@ -51,6 +53,8 @@ pub enum DescriptionError {
     Unaligned,
     /// Two of the five ranges share an address: a client could be given the device's own pages.
     Overlap,
+    /// Device memory without a copy engine, or the reverse.
+    Memory,
     /// The bus knows no memory where a page of the device should be.
     Bus,
 }
@@ -128,6 +132,7 @@ impl<P: Sharing> Device<P> {
                 doorbells: 0,
                 local: Window { base: 0, length: 0 },
                 system: Window { base: 0, length: 0 },
+                copy_engines: CopyEngines::None,
             },
             rings: [[Ring::EMPTY; CONTEXTS]; ENGINES],
             engines: [const { Engine { running: None, free_at: 0, busy: 0 } }; ENGINES],
@@ -232,6 +237,9 @@ impl Description {
                 return Err(DescriptionError::Overlap);
             }
         }
+        if (self.copy_engines.operands() == Memory::Local) != (self.local.length > 0) {
+            return Err(DescriptionError::Memory);
+        }
         Ok(())
     }
 }
@@ -260,7 +268,7 @@ impl<P: Sharing> Device<P> {
         }
         bus.write_u32(control + CONTROL_VERSION, VERSION)?;
         bus.write_u32(control + CONTROL_FEATURES, FEATURE_TRANSLATION | FEATURE_RESET | FEATURE_BURN)?;
-        bus.write_u32(control + CONTROL_ENGINES, ENGINES as u32)?;
+        bus.write_u32(control + CONTROL_ENGINES, self.description.copy_engines.engines() as u32)?;
         bus.write_u32(control + CONTROL_CONTEXTS, CONTEXTS as u32)?;
         bus.write_u32(control + CONTROL_LATE_COMPLETIONS, 0)?;
         bus.write_u32(control + CONTROL_MAGIC, MAGIC)
@@ -290,16 +298,19 @@ impl<P: Sharing> Device<P> {
 
     fn read_doorbell(&mut self, engine: EngineIndex, context: usize, now: u64, bus: &mut impl Bus) {
         let Ok(submitted) = bus.read_u32(self.doorbell(engine, context)) else { return };
+        let present = self.description.copy_engines.include(engine);
         let ring = self.ring(engine, context);
         if submitted == ring.seen || ring.halted {
             return;
         }
         let claimed = outstanding(submitted, ring.retired);
         // Neither more than fits, nor less than was there before.
-        if claimed > RING_ENTRIES || claimed < outstanding(ring.seen, ring.retired) {
+        let overrun = claimed > RING_ENTRIES || claimed < outstanding(ring.seen, ring.retired);
+        if overrun || !present {
             ring.halted = true;
             let number = ring.seen;
-            let fault = Fault { kind: FaultKind::DoorbellOverrun, address: u64::from(submitted) };
+            let kind = if present { FaultKind::DoorbellOverrun } else { FaultKind::NoEngine };
+            let fault = Fault { kind, address: u64::from(submitted) };
             self.record(engine, context, number, fault, bus);
             return;
         }
@@ -503,6 +514,7 @@ impl<P> Device<P> {
         let (Ok(table), Ok(entries)) = (table, entries) else {
             return Err(Fault { kind: FaultKind::Bus, address });
         };
-        Ok(Space { table, entries, local: self.description.local, system: self.description.system })
+        let Description { local, system, copy_engines, .. } = self.description;
+        Ok(Space { table, entries, local, system, copy_engines })
     }
 }

@@ -4,7 +4,7 @@
 //! for one slice of work.
 
 use crate::{Bus, BusError};
-use fusee_accel_contract::{ENTRY_BYTES, FaultKind, Memory, PAGE_BYTES, TableEntry, table_index};
+use fusee_accel_contract::{CopyEngines, ENTRY_BYTES, FaultKind, Memory, PAGE_BYTES, TableEntry, table_index};
 
 /// A range of physical addresses.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -56,23 +56,14 @@ pub(crate) struct Space {
     pub entries: u32,
     pub local: Window,
     pub system: Window,
+    pub copy_engines: CopyEngines,
 }
 
 impl Space {
     /// The physical address of one byte. Its neighbours up to the end of the page follow.
     pub fn translate(&self, bus: &mut impl Bus, address: u64, memory: Memory, access: Access) -> Result<u64, Fault> {
         let fault = |kind| Fault { kind, address };
-        let index = table_index(address);
-        if index >= u64::from(self.entries) || !self.table.is_multiple_of(ENTRY_BYTES) {
-            return Err(fault(FaultKind::NotMapped));
-        }
-        let entry = index
-            .checked_mul(ENTRY_BYTES)
-            .and_then(|offset| self.table.checked_add(offset))
-            .filter(|&at| self.system.contains(at, ENTRY_BYTES) || self.local.contains(at, ENTRY_BYTES))
-            .ok_or(fault(FaultKind::OutsideWindow))?;
-        let word = bus.read_u64(entry).map_err(|BusError| fault(FaultKind::Bus))?;
-        let entry = TableEntry::decode(word).ok_or(fault(FaultKind::NotMapped))?;
+        let entry = self.entry(bus, address)?;
         if entry.memory != memory {
             return Err(fault(FaultKind::WrongMemory));
         }
@@ -87,6 +78,26 @@ impl Space {
             return Err(fault(FaultKind::OutsideWindow));
         }
         Ok(entry.page + address % PAGE_BYTES)
+    }
+
+    /// Which memory one byte is in.
+    pub fn memory_of(&self, bus: &mut impl Bus, address: u64) -> Result<Memory, Fault> {
+        Ok(self.entry(bus, address)?.memory)
+    }
+
+    fn entry(&self, bus: &mut impl Bus, address: u64) -> Result<TableEntry, Fault> {
+        let fault = |kind| Fault { kind, address };
+        let index = table_index(address);
+        if index >= u64::from(self.entries) || !self.table.is_multiple_of(ENTRY_BYTES) {
+            return Err(fault(FaultKind::NotMapped));
+        }
+        let entry = index
+            .checked_mul(ENTRY_BYTES)
+            .and_then(|offset| self.table.checked_add(offset))
+            .filter(|&at| self.system.contains(at, ENTRY_BYTES) || self.local.contains(at, ENTRY_BYTES))
+            .ok_or(fault(FaultKind::OutsideWindow))?;
+        let word = bus.read_u64(entry).map_err(|BusError| fault(FaultKind::Bus))?;
+        TableEntry::decode(word).ok_or(fault(FaultKind::NotMapped))
     }
 
     /// Reads bytes, page by page.

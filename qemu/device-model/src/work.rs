@@ -9,8 +9,8 @@ use crate::kernels::{self, Search};
 use crate::signals::{self, Point};
 use crate::space::{Fault, Space};
 use fusee_accel_contract::{
-    COEFFICIENTS_MAX, EngineIndex, IMAGE_PIXELS, ImageSize, MATCH_BYTES, MatchResult, Memory, Operation, POINTS_MAX,
-    SAMPLES_MAX, timing,
+    COEFFICIENTS_MAX, CopyEngines, EngineIndex, IMAGE_PIXELS, ImageSize, MATCH_BYTES, MatchResult, Memory, Operation,
+    POINTS_MAX, SAMPLES_MAX, timing,
 };
 
 /// Bytes of a copy in a slice.
@@ -81,12 +81,17 @@ pub(crate) fn slice(
 ) -> Result<Slice, Fault> {
     let more = |instructions| Ok(Slice { progress: Progress::Slices(done + 1), instructions });
     let last = |instructions| Ok(Slice { progress: Progress::Finished, instructions });
+    let memory = space.copy_engines.operands();
     match *operation {
         Operation::Burn { .. } => last(0),
         Operation::Copy { source, destination, length } => {
-            let (from, to) = match engine {
-                EngineIndex::CopyIn => (Memory::System, Memory::Local),
-                EngineIndex::CopyOut | EngineIndex::Execution => (Memory::Local, Memory::System),
+            let (from, to) = match (engine, space.copy_engines) {
+                (EngineIndex::CopyIn, CopyEngines::One) => match space.memory_of(bus, source)? {
+                    Memory::System => (Memory::System, Memory::Local),
+                    Memory::Local => (Memory::Local, Memory::System),
+                },
+                (EngineIndex::CopyIn, _) => (Memory::System, Memory::Local),
+                (EngineIndex::CopyOut | EngineIndex::Execution, _) => (Memory::Local, Memory::System),
             };
             let begin = done * COPY_SLICE;
             let bytes = (length - begin).min(COPY_SLICE);
@@ -96,7 +101,7 @@ pub(crate) fn slice(
         Operation::Gradient { source, destination, size } => {
             let Scratch { first, output, .. } = scratch;
             let Some(row) = done.checked_sub(1) else {
-                space.read(bus, source, Memory::Local, &mut first.0[..size.pixels()])?;
+                space.read(bus, source, memory, &mut first.0[..size.pixels()])?;
                 return more(size.pixels());
             };
             if let Some(rows) = rows(size, row) {
@@ -104,25 +109,25 @@ pub(crate) fn slice(
                 kernels::gradient_rows(&first.0, size, rows, &mut output.0);
                 return more(17 * pixels);
             }
-            space.write(bus, destination, Memory::Local, &output.0[..size.pixels()])?;
+            space.write(bus, destination, memory, &output.0[..size.pixels()])?;
             last(size.pixels())
         }
         Operation::BlockMatch { reference, current, result, size, radius, stride } => {
             let Scratch { first, second, search, .. } = scratch;
             match done {
                 0 => {
-                    space.read(bus, reference, Memory::Local, &mut first.0[..size.pixels()])?;
+                    space.read(bus, reference, memory, &mut first.0[..size.pixels()])?;
                     more(size.pixels())
                 }
                 1 => {
-                    space.read(bus, current, Memory::Local, &mut second.0[..size.pixels()])?;
+                    space.read(bus, current, memory, &mut second.0[..size.pixels()])?;
                     *search = Search::new(radius, stride);
                     more(size.pixels())
                 }
                 _ => match search.step(&first.0, &second.0, size, COMPARISON_SLICE) {
                     None => more(9 * COMPARISON_SLICE),
                     Some(found) => {
-                        space.write(bus, result, Memory::Local, &found.encode())?;
+                        space.write(bus, result, memory, &found.encode())?;
                         last(ENOUGH)
                     }
                 },
@@ -132,10 +137,10 @@ pub(crate) fn slice(
             let Scratch { first, output, displacement: moved, .. } = scratch;
             let Some(row) = done.checked_sub(1) else {
                 let mut result = [0; MATCH_BYTES];
-                space.read(bus, displacement, Memory::Local, &mut result)?;
+                space.read(bus, displacement, memory, &mut result)?;
                 let result = MatchResult::decode(&result);
                 *moved = (result.dx, result.dy);
-                space.read(bus, source, Memory::Local, &mut first.0[..size.pixels()])?;
+                space.read(bus, source, memory, &mut first.0[..size.pixels()])?;
                 return more(size.pixels());
             };
             if let Some(rows) = rows(size, row) {
@@ -143,7 +148,7 @@ pub(crate) fn slice(
                 kernels::shift_rows(&first.0, size, *moved, rows, &mut output.0);
                 return more(4 * pixels);
             }
-            space.write(bus, destination, Memory::Local, &output.0[..size.pixels()])?;
+            space.write(bus, destination, memory, &output.0[..size.pixels()])?;
             last(size.pixels())
         }
         Operation::MatrixProduct { left, right, product, order, .. } => {
@@ -151,8 +156,8 @@ pub(crate) fn slice(
             let row = 4 * usize::from(order);
             let all = row * usize::from(order);
             let Some(index) = done.checked_sub(1) else {
-                space.read(bus, left, Memory::Local, &mut first.0[..all])?;
-                space.read(bus, right, Memory::Local, &mut second.0[..all])?;
+                space.read(bus, left, memory, &mut first.0[..all])?;
+                space.read(bus, right, memory, &mut second.0[..all])?;
                 return more(2 * all);
             };
             if index < u64::from(order) {
@@ -160,7 +165,7 @@ pub(crate) fn slice(
                 kernels::matrix_row(&first.0[at..], &second.0, order, &mut output.0[at..]);
                 return more(10 * all / 4);
             }
-            space.write(bus, product, Memory::Local, &output.0[..all])?;
+            space.write(bus, product, memory, &output.0[..all])?;
             last(all)
         }
         Operation::Filter { source, coefficients, destination, samples, length } => {
@@ -170,7 +175,7 @@ pub(crate) fn slice(
             let Some(part) = done.checked_sub(1) else {
                 for (address, numbers) in [(source, &mut *signal), (coefficients, response)] {
                     let bytes = &mut first.0[..2 * numbers.len()];
-                    space.read(bus, address, Memory::Local, bytes)?;
+                    space.read(bus, address, memory, bytes)?;
                     signals::numbers(bytes, numbers);
                 }
                 return more(10 * (samples + 2 * length));
@@ -182,7 +187,7 @@ pub(crate) fn slice(
                 signals::filter(&signal[begin..end + length - 1], response, &mut output.0[2 * begin..2 * end]);
                 return more(5 * (end - begin) * (length + 4));
             }
-            space.write(bus, destination, Memory::Local, &output.0[..2 * samples])?;
+            space.write(bus, destination, memory, &output.0[..2 * samples])?;
             last(2 * samples)
         }
         Operation::Transform { source, destination, points: count } => {
@@ -190,7 +195,7 @@ pub(crate) fn slice(
             let points = &mut points[..usize::from(count)];
             let bytes = 4 * points.len();
             let Some(stage) = done.checked_sub(1) else {
-                space.read(bus, source, Memory::Local, &mut first.0[..bytes])?;
+                space.read(bus, source, memory, &mut first.0[..bytes])?;
                 signals::sorted(&first.0[..bytes], points);
                 return more(20 * points.len());
             };
@@ -199,7 +204,7 @@ pub(crate) fn slice(
                 return more(20 * points.len());
             }
             signals::spectrum(points, &mut output.0[..bytes]);
-            space.write(bus, destination, Memory::Local, &output.0[..bytes])?;
+            space.write(bus, destination, memory, &output.0[..bytes])?;
             last(20 * points.len())
         }
     }

@@ -4,6 +4,7 @@ use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
+use fusee_accel_contract::CopyEngines;
 use fusee_bsp::gic::{self, Distributor};
 use fusee_bsp::{its, virt as board};
 use fusee_device_model::{Description, Device, Window};
@@ -24,6 +25,8 @@ pub struct Block {
     system_bytes: u64,
     /// Interrupt number of the line the device raises.
     line: u64,
+    /// Number of copy engines.
+    copy_engines: u64,
 }
 
 /// Bytes of one CPU's redistributor.
@@ -36,12 +39,14 @@ static MODEL: Model = Model(UnsafeCell::new(Device::EMPTY));
 
 /// Plays the device that `block` describes, for ever.
 pub fn run(block: &Block) -> ! {
+    let copy_engines = usize::try_from(block.copy_engines).ok().and_then(CopyEngines::from_number);
     let description = Description {
         control: block.control,
         status: block.status,
         doorbells: block.doorbells,
         local: Window { base: block.local, length: block.local_bytes },
         system: Window { base: block.system, length: block.system_bytes },
+        copy_engines: copy_engines.expect("the description says how many copy engines there are"),
     };
     let line = u32::try_from(block.line).ok().filter(|line| (gic::SHARED..gic::SPECIAL).contains(line));
     let line = line.expect("the description names no shared interrupt");

@@ -14,6 +14,7 @@ pub(crate) fn description(system: &Resolved, device: &Device) -> Vec<u8> {
         pool,
         device.system_end - pool,
         u64::from(device.line),
+        device.copy_engines as u64,
     ];
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }

@@ -10,7 +10,7 @@ use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::image::{self, class, kind, mapping, order, overrun, release};
 use fusee_abi::script::Step;
 use fusee_accel_contract as contract;
-use fusee_accel_contract::EngineIndex;
+use fusee_accel_contract::{CopyEngines, EngineIndex, Memory};
 use fusee_kernel_core::limits;
 use fusee_sched::key::{FAIR_LATENESS_OFFSET, PolicyName};
 use fusee_sched::time::Nanoseconds;
@@ -148,9 +148,11 @@ pub struct Device {
     pub status: u64,
     /// Physical address of the first doorbell page.
     pub doorbells: u64,
+    /// How many copy engines it has.
+    pub copy_engines: CopyEngines,
     /// Physical address of its local memory.
     pub memory: u64,
-    /// Bytes of its local memory.
+    /// Bytes of its local memory; zero without copy engines.
     pub memory_bytes: u64,
     /// Task of each context, the driver first.
     pub contexts: Vec<usize>,
@@ -570,17 +572,37 @@ impl Resolver<'_> {
         for (name, device) in &self.file.devices.0 {
             let driver = self.task(&device.driver)?;
             let of = name.get_ref().clone();
-            let memory_bytes = device.memory.get_ref().0;
-            if memory_bytes == 0 || !memory_bytes.is_multiple_of(PAGE) {
-                return Err((device.memory.span(), Reason::NotPages { what: "memory", of }));
-            }
             let place = name.span();
+            let copy_engines = match &device.copy_engines {
+                None => CopyEngines::Two,
+                Some(number) => CopyEngines::from_number(*number.get_ref()).ok_or_else(|| {
+                    (number.span(), Reason::TooMany { what: "copy engines", limit: contract::ENGINES - 1 })
+                })?,
+            };
+            let memory_bytes = match (&device.memory, copy_engines.operands()) {
+                (None, Memory::System) => 0,
+                (None, Memory::Local) => {
+                    return Err((place, Reason::Needs { what: "device", of, needs: "memory" }));
+                }
+                (Some(memory), Memory::System) => {
+                    let with = "`copy_engines = 0`";
+                    return Err((memory.span(), Reason::Excludes { what: "memory", of, with }));
+                }
+                (Some(memory), Memory::Local) => {
+                    let bytes = memory.get_ref().0;
+                    if bytes == 0 || !bytes.is_multiple_of(PAGE) {
+                        return Err((memory.span(), Reason::NotPages { what: "memory", of }));
+                    }
+                    bytes
+                }
+            };
             let rings = self.allocate(&of, (contract::CONTEXTS - 1) as u64 * PAGE, place.clone())?;
             let system_end = self.out.pool_next;
             let control = self.allocate(&of, PAGE, place.clone())?;
             let status = self.allocate(&of, PAGE, place.clone())?;
             let doorbells = self.allocate(&of, contract::DOORBELL_PAGES as u64 * PAGE, place.clone())?;
-            let memory = self.allocate(&of, memory_bytes, device.memory.span())?;
+            let memory_place = device.memory.as_ref().map_or(place.clone(), Spanned::span);
+            let memory = self.allocate(&of, memory_bytes, memory_place)?;
             let kick = self.out.board.kick.page;
             for (entry, physical, bytes, is_device) in [
                 ("control", control, PAGE, false),
@@ -588,6 +610,9 @@ impl Resolver<'_> {
                 ("local", memory, memory_bytes, false),
                 ("kick", kick, PAGE, true),
             ] {
+                if bytes == 0 {
+                    continue;
+                }
                 let region = self.region(format!("{of}.{entry}"), physical, bytes, is_device, place.clone())?;
                 self.automatic.insert(entry.into(), region);
             }
@@ -600,6 +625,7 @@ impl Resolver<'_> {
                 control,
                 status,
                 doorbells,
+                copy_engines,
                 memory,
                 memory_bytes,
                 contexts: vec![driver],
@@ -658,9 +684,11 @@ impl Resolver<'_> {
                 }
                 (Some(device), Some(index)) => {
                     let owner = index_of(&self.file.devices, "device", device)?;
-                    let number = EngineIndex::from_number(*index.get_ref()).ok_or_else(|| {
-                        let device = device.get_ref().clone();
-                        (index.span(), Reason::DeviceFull { device, what: "engines", limit: contract::ENGINES })
+                    let copy_engines = self.out.devices[owner].copy_engines;
+                    let number = EngineIndex::from_number(*index.get_ref());
+                    let number = number.filter(|number| copy_engines.include(*number)).ok_or_else(|| {
+                        let (device, limit) = (device.get_ref().clone(), copy_engines.engines());
+                        (index.span(), Reason::DeviceFull { device, what: "engines", limit })
                     })?;
                     if let Some(by) = taken.insert((owner, number), name.get_ref()) {
                         return Err((index.span(), Reason::PlaceTaken { what: "index", of, by: by.to_owned() }));
@@ -1240,9 +1268,9 @@ impl Resolver<'_> {
                 &[("status", READ), ("kick", READ | WRITE)]
             };
             for (entry, set) in given {
+                let Some(region) = self.automatic.get(*entry).copied() else { continue };
                 self.unused(task, entry, name.span())?;
                 let slot = self.next_slot(task);
-                let region = self.automatic[*entry];
                 let entry = Spanned::new(name.span(), (*entry).to_owned());
                 self.share(task, slot, &entry, region, *set, &name.span())?;
             }

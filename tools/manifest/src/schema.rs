@@ -206,7 +206,8 @@ pub struct Region {
 pub struct Device {
     pub driver: Spanned<String>,
     pub firmware: Spanned<String>,
-    pub memory: Spanned<Bytes>,
+    pub memory: Option<Spanned<Bytes>>,
+    pub copy_engines: Option<Spanned<usize>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

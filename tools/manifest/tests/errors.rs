@@ -376,6 +376,18 @@ fn interrupts_and_engines_have_one_place_each() {
         "m.toml:68: index of `mutex` is already taken by `ee`",
     );
     refused("index = 0", "index = 3", "m.toml:63: device `gpu` has only 3 engines");
+    refused("\"1MiB\"", "\"1MiB\"\ncopy_engines = 3", "m.toml:60: more than 2 copy engines");
+    refused(
+        "\"1MiB\"",
+        "\"1MiB\"\ncopy_engines = 0",
+        "m.toml:59: memory of `gpu` means nothing together with `copy_engines = 0`",
+    );
+    refused("memory = \"1MiB\"", "copy_engines = 1", "m.toml:56: device of `gpu` needs memory");
+    let engine = |index, copies| format!("copy_engines = {copies}\n\n[engines.ee]\ndevice = \"gpu\"\nindex = {index}");
+    let good = "memory = \"1MiB\"\n\n[engines.ee]\ndevice = \"gpu\"\nindex = 0";
+    refused(good, &engine(1, 0), "m.toml:63: device `gpu` has only 1 engines");
+    let one = format!("memory = \"1MiB\"\n{}", engine(2, 1));
+    refused(good, &one, "m.toml:64: device `gpu` has only 2 engines");
     refused("[engines.mutex]", "[engines.mutex]\nindex = 1", "m.toml:67: index of `mutex` needs a device");
     refused("[engines.mutex]", "[engines.mutex]\ndevice = \"gpu\"", "m.toml:67: device of `mutex` needs an index");
     refused(

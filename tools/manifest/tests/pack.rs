@@ -9,6 +9,7 @@ use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::environment;
 use fusee_abi::image::{self, FLAG_ENGINE_CPU, FLAG_MANAGED, System, kind, mapping};
 use fusee_abi::script::{Step, operation};
+use fusee_accel_contract::CopyEngines;
 use fusee_manifest::{Binaries, Manifest, PackOptions, PackedSystem, layout};
 use zerocopy::FromBytes;
 
@@ -223,6 +224,18 @@ fn a_client_finds_in_its_environment_what_it_needs() {
     assert_eq!((handle.kind, handle.rights, handle.badge), (kind::SYSTEM, rights::SHUTDOWN, 1));
     let slots: Vec<u32> = system.handles().iter().filter(|one| one.task == 3).map(|one| one.slot).collect();
     assert!(slots.iter().enumerate().all(|(index, slot)| *slot == index as u32), "{slots:?}");
+}
+
+#[test]
+fn a_device_without_copy_engines_has_no_memory_and_its_firmware_knows_it() {
+    let text = DEMO.replacen("memory = \"1MiB\"", "copy_engines = 0", 1);
+    let manifest = Manifest::parse(Path::new("dsp.toml"), &text).unwrap_or_else(|error| panic!("{error}"));
+    let device = &manifest.system.devices[0];
+    assert_eq!((device.copy_engines, device.memory_bytes), (CopyEngines::None, 0));
+    let packed = packed(&manifest, None);
+    let driver = environment(&packed.system(), 3);
+    assert!(!driver.iter().any(|one| one.name.starts_with(b"local\0")), "there is no device memory to give");
+    entry(&driver, "control", kind::REGION);
 }
 
 #[test]

@@ -169,8 +169,15 @@ impl Board {
             })
             .collect();
         if !uses.is_empty() {
-            let description =
-                Description { control: CONTROL, status: STATUS, doorbells: DOORBELLS, local: LOCAL, system: SYSTEM };
+            // Burns run on all engines, and a task only uses those that the manifest says there are.
+            let description = Description {
+                control: CONTROL,
+                status: STATUS,
+                doorbells: DOORBELLS,
+                local: LOCAL,
+                system: SYSTEM,
+                copy_engines: contract::CopyEngines::Two,
+            };
             device.configure(description, &mut memory).expect("the simulator's own device description is right");
         }
         let mut board = Board {

@@ -1,6 +1,6 @@
 //! The GPU server: opens a context for each client, and runs the bottom half of completions.
 //!
-//! Handles: regions "control", "status" and, if the device has memory, "local" (given to its driver), region "tables"
+//! Handles: regions "control", "status", "kick" and, if the device has memory, "local" (given to its driver), region "tables"
 //! (physical), interrupt "line", notification "event" that the line signals. For each client: the parameter
 //! `context.<client>`, the notification `done.<client>`, the region `ring.<client>` (physical), and if the
 //! client has one, its buffer `buffer.<client>` (physical). The parameter `bottom_half_us` lets each notice take so long:
@@ -19,7 +19,7 @@
 #![forbid(unsafe_code)]
 
 use fusee::abi::environment::Entry;
-use fusee::{Environment, Instant, Interrupt, Nanoseconds, Notification, Region, SharedBytes, environment};
+use fusee::{Environment, Instant, Interrupt, Nanoseconds, Notification, Region, SharedBytes, environment, kick};
 use fusee_accel_contract as contract;
 use fusee_accel_contract::space;
 
@@ -43,6 +43,8 @@ fn main() {
         let _ = fusee::sleep_until(soon);
     }
     let mut clients = open_contexts(&environment, &control);
+    // Until its context was open, nobody heard a client ring.
+    kick(&environment.expect("kick"));
     let line = environment.expect::<Interrupt>("line");
     let event = environment.expect::<Notification>("event");
     let bottom_half = Nanoseconds(environment.parameter("bottom_half_us").unwrap_or(0) * 1_000);

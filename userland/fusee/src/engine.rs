@@ -82,10 +82,7 @@ impl EngineGuard {
     /// Tells the device that `submitted` commands are in the ring, and wakes it through the region `kick`.
     pub fn ring(&self, kick: &Region, submitted: u32) {
         self.engine.doorbell.publish_u32(SUBMITTED, submitted);
-        complete_stores();
-        kick.shared().write_u32(KICK, KICK_EVENT);
-        // The engine may be another CPU of an emulator: let it run.
-        relax();
+        self::kick(kick);
     }
 
     /// Whether an earlier key waits for the engine, so that a long operation should be cut here.
@@ -108,6 +105,14 @@ impl EngineGuard {
         core::mem::forget(self);
         EngineError::check(plain(Call::Release as u64, handle, 0).code)
     }
+}
+
+/// Lets all devices look at what was stored so far, through the region `kick`.
+pub fn kick(kick: &Region) {
+    complete_stores();
+    kick.shared().write_u32(KICK, KICK_EVENT);
+    // The engine may be another CPU of an emulator: let it run.
+    relax();
 }
 
 impl Drop for EngineGuard {

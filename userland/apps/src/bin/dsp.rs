@@ -1,0 +1,151 @@
+//! A client of a signal processor without copy engines: in each job, filters a signal, transforms what comes out,
+//! and compares both with what it computes itself, slowly.
+//!
+//! Handles: engine "ee"; regions "ring", "kick" and "buffer" (read, write), which is the driver's `buffer.<this task>`;
+//! notification "gpu_done"; system, which it ends. Parameter: "jobs", how many.
+//!
+//! Logs how many filtered signals were right (1), how many spectra (2), and how many of two commands that want device memory
+//! or a copy engine, of which there is none, failed by a typed error (3).
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+use fusee::gpu::{Context, FenceError, Operation, SubmitError};
+use fusee::{Engine, Instant, Region, SharedBytes, System, environment, log, next_job, shutdown};
+use fusee_accel_contract::space::{BUFFER_BASE, LOCAL_BASE};
+
+fusee::entry!(main);
+
+const COEFFICIENTS: usize = 32;
+/// Complex samples of a spectrum; the filter puts out their parts, one after the other.
+const POINTS: usize = 64;
+const SAMPLES: usize = 2 * POINTS;
+const SIGNAL: usize = SAMPLES + COEFFICIENTS - 1;
+
+/// Where what lies in the buffer.
+const AT_SIGNAL: usize = 0;
+const AT_COEFFICIENTS: usize = 512;
+const AT_FILTERED: usize = 1024;
+const AT_SPECTRUM: usize = 2048;
+
+fn main() {
+    let environment = environment();
+    let engine = environment.expect::<Engine>("ee");
+    let buffer = environment.expect::<Region>("buffer").shared();
+    let mut context = Context::of(&environment).expect("this task is a client of the signal processor");
+    let mut run = |operation| {
+        let guard = engine.acquire(Instant::NEVER).expect("nobody takes this engine from us for ever");
+        let done = context.submit(&guard, operation).map_err(Refused::Submit);
+        let done = done.and_then(|fence| context.wait(fence, Instant::NEVER).map_err(Refused::Fence));
+        guard.release().expect("we hold it");
+        done
+    };
+    let [source, coefficients, filtered, spectrum] =
+        [AT_SIGNAL, AT_COEFFICIENTS, AT_FILTERED, AT_SPECTRUM].map(|offset| BUFFER_BASE + offset as u64);
+    let filter = Operation::Filter {
+        source,
+        coefficients,
+        destination: filtered,
+        samples: SAMPLES as u16,
+        length: COEFFICIENTS as u16,
+    };
+    let transform = Operation::Transform { source: filtered, destination: spectrum, points: POINTS as u16 };
+
+    let jobs = environment.parameter("jobs").unwrap_or(1);
+    let (mut filters, mut spectra) = (0, 0);
+    for job in 1..=jobs {
+        next_job().expect("this task is periodic");
+        let mut noise = Noise(job);
+        let mut signal = [0; SIGNAL];
+        let mut response = [0; COEFFICIENTS];
+        signal.fill_with(|| noise.next());
+        // Loud enough that some results are cut off.
+        response.fill_with(|| noise.next() / 4);
+        store(&buffer, AT_SIGNAL, &signal);
+        store(&buffer, AT_COEFFICIENTS, &response);
+        buffer.fill(AT_FILTERED, AT_SPECTRUM + 4 * POINTS - AT_FILTERED, 0);
+
+        let both = run(filter).and_then(|()| run(transform));
+        both.expect("all operands are in our buffer");
+        let out: [i16; SAMPLES] = load(&buffer, AT_FILTERED);
+        filters += u64::from(out == filtered_slowly(&signal, &response));
+        spectra += u64::from(is_spectrum(&out, &load(&buffer, AT_SPECTRUM)));
+    }
+    log(1, filters);
+    log(2, spectra);
+
+    let local = Operation::Transform { source: LOCAL_BASE, destination: spectrum, points: POINTS as u16 };
+    let copy = Operation::Copy { source, destination: spectrum, length: 64 };
+    let refused = [
+        matches!(run(local), Err(Refused::Fence(FenceError::Failed))),
+        matches!(run(copy), Err(Refused::Submit(SubmitError::BadCommand))),
+    ];
+    log(3, refused.into_iter().map(u64::from).sum());
+    shutdown(environment.expect::<System>("system"), 0);
+}
+
+/// Why an operation was not done. What is inside is shown by `expect`.
+#[derive(Debug)]
+enum Refused {
+    Submit(#[allow(dead_code, reason = "for `Debug`")] SubmitError),
+    Fence(#[allow(dead_code, reason = "for `Debug`")] FenceError),
+}
+
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> i16 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 48) as i16
+    }
+}
+
+fn store(buffer: &SharedBytes, at: usize, numbers: &[i16]) {
+    for (index, number) in numbers.iter().enumerate() {
+        buffer.copy_from_slice(at + 2 * index, &number.to_le_bytes());
+    }
+}
+
+fn load<const N: usize>(buffer: &SharedBytes, at: usize) -> [i16; N] {
+    core::array::from_fn(|index| {
+        let mut bytes = [0; 2];
+        buffer.copy_to_slice(at + 2 * index, &mut bytes);
+        i16::from_le_bytes(bytes)
+    })
+}
+
+/// What `Operation::Filter` says it does, word by word.
+fn filtered_slowly(signal: &[i16; SIGNAL], response: &[i16; COEFFICIENTS]) -> [i16; SAMPLES] {
+    core::array::from_fn(|index| {
+        let products =
+            (0..COEFFICIENTS).map(|j| i64::from(response[j]) * i64::from(signal[index + COEFFICIENTS - 1 - j]));
+        let rounded = (products.sum::<i64>() + (1 << 14)) >> 15;
+        rounded.clamp(i64::from(i16::MIN), i64::from(i16::MAX)) as i16
+    })
+}
+
+/// The first of the roots of unity of order `POINTS` below the real axis, of which 2^30 would be 1.
+const ROOT: [i64; 2] = [1_068_571_464, -105_245_103];
+/// How far a part of a spectrum may be off, in hundredths: 1.21 for each halving of the points.
+const TOLERANCE: i64 = 121 * POINTS.ilog2() as i64;
+
+/// Whether `spectrum` is what `Operation::Transform` says it makes of `samples`, by the definition of the transform.
+fn is_spectrum(samples: &[i16; SAMPLES], spectrum: &[i16; SAMPLES]) -> bool {
+    let mut roots = [[1 << 30, 0]; POINTS];
+    for index in 1..POINTS {
+        let [re, im] = roots[index - 1];
+        let [re_step, im_step] = ROOT;
+        roots[index] = [(re * re_step - im * im_step) >> 30, (re * im_step + im * re_step) >> 30];
+    }
+    (0..POINTS).all(|k| {
+        let mut sum = [0; 2];
+        for t in 0..POINTS {
+            let ([re, im], [root_re, root_im]) =
+                ([samples[2 * t], samples[2 * t + 1]].map(i64::from), roots[k * t % POINTS]);
+            sum[0] += re * root_re - im * root_im;
+            sum[1] += re * root_im + im * root_re;
+        }
+        // Hundredths of what a sample counts, divided by the number of points.
+        let hundredths = sum.map(|part| ((part >> 20) * 100 / (POINTS as i64)) >> 10);
+        (0..2).all(|part| (hundredths[part] - 100 * i64::from(spectrum[2 * k + part])).abs() <= TOLERANCE)
+    })
+}

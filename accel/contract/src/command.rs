@@ -16,7 +16,7 @@
 //! 0x24    1      radius        pixels
 //! 0x25    1      stride        pixels
 //! 0x26    2      0
-//! 0x28    8      amount        bytes of a copy; nanoseconds of a burn or product
+//! 0x28    8      amount        bytes of a copy, also from a peer; nanoseconds of a burn or product
 //! 0x30    8      fence         device address, 0 for none
 //! 0x38    4      fence value   below 2^31
 //! 0x3C    4      0
@@ -76,6 +76,16 @@ pub enum Operation {
     /// `CopyOut` from local to system memory, an only copy engine from either to the other. Overlap is undefined.
     Copy {
         /// Where from.
+        source: u64,
+        /// Where to.
+        destination: u64,
+        /// Bytes, a positive multiple of [`OPERAND_ALIGNMENT`].
+        length: u64,
+    },
+    /// Copies `length` bytes from the memory of another device into this device's. `CopyIn` only. The copy engine of the
+    /// other device has no part in it here, but on other hardware might, so its lock is held, too.
+    PeerCopy {
+        /// Where from: memory of another device, as this device sees it.
         source: u64,
         /// Where to.
         destination: u64,
@@ -177,6 +187,7 @@ impl Operation {
         match self {
             Self::Burn { .. } => true,
             Self::Copy { .. } => !matches!(engine, EngineIndex::Execution),
+            Self::PeerCopy { .. } => matches!(engine, EngineIndex::CopyIn),
             _ => matches!(engine, EngineIndex::Execution),
         }
     }
@@ -212,6 +223,7 @@ const MATRIX_PRODUCT: u32 = 5;
 const BURN: u32 = 6;
 const FILTER: u32 = 7;
 const TRANSFORM: u32 = 8;
+const PEER_COPY: u32 = 9;
 
 /// The fields of a command as they stand in memory.
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
@@ -286,7 +298,9 @@ impl Command {
     pub fn is_valid(&self) -> bool {
         let aligned = |addresses: &[u64]| addresses.iter().all(|a| a % OPERAND_ALIGNMENT == 0);
         let operation = match self.operation {
-            Operation::Copy { source, destination, length } => aligned(&[source, destination, length]) && length > 0,
+            Operation::Copy { source, destination, length } | Operation::PeerCopy { source, destination, length } => {
+                aligned(&[source, destination, length]) && length > 0
+            }
             Operation::Gradient { source, destination, size } => aligned(&[source, destination]) && size.is_valid(),
             Operation::BlockMatch { reference, current, result, size, radius, stride } => {
                 let shorter = size.width.min(size.height);
@@ -321,6 +335,9 @@ impl Command {
         match self.operation {
             Operation::Copy { source, destination, length } => {
                 Fields { code: COPY, source, destination, amount: length, ..common }
+            }
+            Operation::PeerCopy { source, destination, length } => {
+                Fields { code: PEER_COPY, source, destination, amount: length, ..common }
             }
             Operation::Gradient { source, destination, size } => {
                 Fields { code: GRADIENT, source, destination, width: size.width, height: size.height, ..common }
@@ -381,6 +398,9 @@ fn operation(fields: &Fields) -> Result<Operation, BadCommand> {
     let size = ImageSize { width: fields.width, height: fields.height };
     Ok(match fields.code {
         COPY => Operation::Copy { source: fields.source, destination: fields.destination, length: fields.amount },
+        PEER_COPY => {
+            Operation::PeerCopy { source: fields.source, destination: fields.destination, length: fields.amount }
+        }
         GRADIENT => Operation::Gradient { source: fields.source, destination: fields.destination, size },
         BLOCK_MATCH => Operation::BlockMatch {
             reference: fields.source,
@@ -490,6 +510,9 @@ mod tests {
         prop_oneof![
             (address(), address(), 0_u64..1 << 16).prop_map(|(source, destination, length)| {
                 Operation::Copy { source, destination, length: length * 8 }
+            }),
+            (address(), address(), 0_u64..1 << 16).prop_map(|(source, destination, length)| {
+                Operation::PeerCopy { source, destination, length: length * 8 }
             }),
             (address(), address(), any_size())
                 .prop_map(|(source, destination, size)| { Operation::Gradient { source, destination, size } }),

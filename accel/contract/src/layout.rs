@@ -11,6 +11,9 @@ pub const PAGE_BYTES: u64 = 4096;
 /// Engines a device has at most.
 pub const ENGINES: usize = 3;
 
+/// Devices a system has at most.
+pub const DEVICES: usize = 8;
+
 /// Contexts of the device. Context 0 belongs to the driver.
 pub const CONTEXTS: usize = 8;
 

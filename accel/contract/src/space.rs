@@ -5,9 +5,10 @@
 //! RING_BASE       the ring page
 //! BUFFER_BASE     the client's buffer in system memory, at most BUFFER_PAGES
 //! LOCAL_BASE      the client's share of device memory, at most LOCAL_PAGES
+//! peer(0)         its share of the memory of device 0, if that is another one, at most LOCAL_PAGES; and so on
 //! ```
 
-use crate::{ENTRY_BYTES, PAGE_BYTES};
+use crate::{CONTEXTS, ENTRY_BYTES, PAGE_BYTES};
 
 /// Device address of the client's buffer.
 pub const BUFFER_BASE: u64 = 16 * PAGE_BYTES;
@@ -17,9 +18,55 @@ pub const BUFFER_PAGES: u64 = 112;
 pub const LOCAL_BASE: u64 = BUFFER_BASE + BUFFER_PAGES * PAGE_BYTES;
 /// Pages of device memory a client may have.
 pub const LOCAL_PAGES: u64 = 128;
-/// Entries of each context's translation table; half a page holds them.
-pub const TABLE_ENTRIES: u32 = ((LOCAL_BASE / PAGE_BYTES) + LOCAL_PAGES) as u32;
-/// Bytes set aside for one table.
-pub const TABLE_BYTES: u64 = PAGE_BYTES / 2;
 
-const _: () = assert!(TABLE_ENTRIES as u64 * ENTRY_BYTES <= TABLE_BYTES);
+/// Device address of the client's memory on the device with this number, for a context of another device.
+#[must_use]
+pub const fn peer(device: usize) -> u64 {
+    LOCAL_BASE + (1 + device as u64) * LOCAL_PAGES * PAGE_BYTES
+}
+
+/// Bytes that the translation tables of all contexts need, if clients have memory on the first `devices` devices.
+/// Clients of one device count on none of them.
+#[must_use]
+pub const fn tables_bytes(devices: usize) -> u64 {
+    // Where one more would begin.
+    CONTEXTS as u64 * (peer(devices) / PAGE_BYTES) * ENTRY_BYTES
+}
+
+/// Which part of device memory belongs to `context`, the first client being 1: its offset, and its pages.
+#[must_use]
+pub const fn share(memory_bytes: u64, clients: usize, context: usize) -> (u64, u64) {
+    let clients = if clients == 0 { 1 } else { clients as u64 };
+    let equal = memory_bytes / PAGE_BYTES / clients;
+    let pages = if equal < LOCAL_PAGES { equal } else { LOCAL_PAGES };
+    ((context as u64).saturating_sub(1) * pages * PAGE_BYTES, pages)
+}
+
+const _: () = assert!(tables_bytes(0) == 4 * PAGE_BYTES);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DEVICES;
+
+    #[test]
+    fn shares_of_memory_are_disjoint_and_within_it() {
+        for (pages, clients) in [(256, 1), (256, 2), (257, 7), (5, 7), (0, 0), (1024, 3)] {
+            let mut end = 0;
+            for context in 1..=clients {
+                let (offset, pages) = share(pages * PAGE_BYTES, clients, context);
+                assert!(offset == end && pages <= LOCAL_PAGES);
+                end = offset + pages * PAGE_BYTES;
+            }
+            assert!(end <= pages * PAGE_BYTES);
+        }
+    }
+
+    #[test]
+    fn tables_reach_the_last_page_of_the_last_peer() {
+        for devices in 1..=DEVICES {
+            let entries = tables_bytes(devices) / CONTEXTS as u64 / ENTRY_BYTES;
+            assert_eq!(entries * PAGE_BYTES, peer(devices - 1) + LOCAL_PAGES * PAGE_BYTES);
+        }
+    }
+}

@@ -47,19 +47,41 @@ pub const TRANSFORM_STAGES: u64 = 4;
 /// as late: a quarter of the 1 ms grid on which conformance systems compare their traces.
 pub const LATE_TOLERANCE: u64 = 250_000;
 
-/// Nanoseconds `command` keeps `engine` busy.
+/// By how many percent each byte of a copy takes longer than [`COPY_BYTE`]: because the way is far, or the bus is busy.
+///
+/// An input of the model, constant in a run: [`NEAR`](Slowdown::NEAR) is a way on which nobody else copies, what others
+/// cost is what was measured elsewhere. Never faster than that, so that the rule above holds.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Slowdown(pub u32);
+
+impl Slowdown {
+    /// As fast as copies are.
+    pub const NEAR: Self = Self(0);
+}
+
+/// Nanoseconds `command` keeps `engine` busy, if a copy takes the [nearest](Slowdown::NEAR) way.
 ///
 /// A command that `engine` does not know is refused, which takes [`SETUP`]. One that faults
 /// on its way takes as long as if it had not.
 #[must_use]
 pub const fn modelled_time(command: &Command, engine: EngineIndex) -> u64 {
+    modelled_time_over(Slowdown::NEAR, command, engine)
+}
+
+/// The same, if a copy takes a way that is `slower`.
+#[must_use]
+pub const fn modelled_time_over(slower: Slowdown, command: &Command, engine: EngineIndex) -> u64 {
     if !command.operation.runs_on(engine) {
         return SETUP;
     }
     let work = match command.operation {
         Operation::Burn { time } if time < SETUP => return SETUP,
         Operation::Burn { time } => return time,
-        Operation::Copy { length, .. } => return length.saturating_mul(COPY_BYTE).saturating_add(SETUP),
+        Operation::Copy { length, .. } | Operation::PeerCopy { length, .. } => {
+            let near = length.saturating_mul(COPY_BYTE);
+            let more = near.saturating_mul(slower.0 as u64) / 100;
+            return near.saturating_add(more).saturating_add(SETUP);
+        }
         Operation::Gradient { size, .. } => size.pixels() as u64 * GRADIENT_PIXEL,
         Operation::BlockMatch { size, radius, stride, .. } => comparisons(size, radius, stride) * MATCH_COMPARISON,
         Operation::Shift { size, .. } => size.pixels() as u64 * SHIFT_PIXEL,
@@ -130,6 +152,25 @@ mod tests {
         let transform = |points| Operation::Transform { source, destination, points };
         assert_eq!(time(transform(512), EngineIndex::Execution), 1_104_960);
         assert_eq!(time(transform(0), EngineIndex::Execution), EXECUTION_SETUP);
+    }
+
+    #[test]
+    fn only_copies_are_slower_over_a_slow_way_and_they_by_the_byte() {
+        let (source, destination, length) = (0, 0, 4096);
+        let over = |percent, operation, engine| {
+            modelled_time_over(Slowdown(percent), &Command { operation, fence: None }, engine)
+        };
+        let copies =
+            [Operation::Copy { source, destination, length }, Operation::PeerCopy { source, destination, length }];
+        for copy in copies {
+            let times = [0, 100, 120].map(|percent| over(percent, copy, EngineIndex::CopyIn));
+            assert_eq!(times, [SETUP + 40_960, SETUP + 81_920, SETUP + 90_112]);
+        }
+        let peer = Operation::PeerCopy { source, destination, length: u64::MAX };
+        assert!(over(100, peer, EngineIndex::CopyIn) > u64::MAX / 2, "for ever, but no overflow");
+        assert_eq!(over(100, peer, EngineIndex::CopyOut), SETUP, "the device that gets the bytes fetches them");
+        let product = Operation::MatrixProduct { left: 0, right: 0, product: 0, order: 8, time: 0 };
+        assert_eq!(over(100, product, EngineIndex::Execution), 121_920);
     }
 
     #[test]

@@ -7,13 +7,15 @@
 
 use crate::PAGE_BYTES;
 
-/// Which of the two memories a page is in.
+/// Which of the memories a page is in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Memory {
     /// Memory of the board: rings, fences and one end of each copy; operands of an execution engine without copy engines.
     System,
     /// Memory of the device: operands of the execution engine, other end of each copy. A device without copy engines has none.
     Local,
+    /// Memory of another device: where [`crate::Operation::PeerCopy`] copies from, and nothing else.
+    Peer,
 }
 
 /// One valid entry of a translation table.
@@ -33,6 +35,8 @@ pub const ENTRY_VALID: u64 = 1;
 pub const ENTRY_WRITE: u64 = 2;
 /// Bit of an entry: the page is device memory.
 pub const ENTRY_LOCAL: u64 = 4;
+/// Bit of an entry: the page is memory of another device. Never together with [`ENTRY_LOCAL`].
+pub const ENTRY_PEER: u64 = 8;
 /// Bits of an entry that hold the page's physical address. All others are 0.
 pub const ENTRY_PAGE: u64 = 0x0000_FFFF_FFFF_F000;
 /// Bytes of an entry.
@@ -43,22 +47,28 @@ impl TableEntry {
     #[must_use]
     pub const fn encode(self) -> u64 {
         let write = if self.writable { ENTRY_WRITE } else { 0 };
-        let local = if matches!(self.memory, Memory::Local) { ENTRY_LOCAL } else { 0 };
-        self.page & ENTRY_PAGE | ENTRY_VALID | write | local
+        let memory = match self.memory {
+            Memory::System => 0,
+            Memory::Local => ENTRY_LOCAL,
+            Memory::Peer => ENTRY_PEER,
+        };
+        self.page & ENTRY_PAGE | ENTRY_VALID | write | memory
     }
 
     /// Reads an entry; `None` if it is not valid or has a bit set that means nothing.
     #[must_use]
     pub const fn decode(word: u64) -> Option<Self> {
-        let known = ENTRY_PAGE | ENTRY_VALID | ENTRY_WRITE | ENTRY_LOCAL;
+        let known = ENTRY_PAGE | ENTRY_VALID | ENTRY_WRITE | ENTRY_LOCAL | ENTRY_PEER;
         if word & ENTRY_VALID == 0 || word & !known != 0 {
             return None;
         }
-        Some(Self {
-            page: word & ENTRY_PAGE,
-            writable: word & ENTRY_WRITE != 0,
-            memory: if word & ENTRY_LOCAL != 0 { Memory::Local } else { Memory::System },
-        })
+        let memory = match word & (ENTRY_LOCAL | ENTRY_PEER) {
+            0 => Memory::System,
+            ENTRY_LOCAL => Memory::Local,
+            ENTRY_PEER => Memory::Peer,
+            _ => return None,
+        };
+        Some(Self { page: word & ENTRY_PAGE, writable: word & ENTRY_WRITE != 0, memory })
     }
 }
 
@@ -76,7 +86,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_read_is_what_was_written(word: u64) {
-            for candidate in [word, word & 0xFFFF_FFFF_FFFF, word & (ENTRY_PAGE | 7) | 1] {
+            for candidate in [word, word & 0xFFFF_FFFF_FFFF, word & (ENTRY_PAGE | 15) | 1] {
                 if let Some(entry) = TableEntry::decode(candidate) {
                     prop_assert_eq!(entry.encode(), candidate);
                 }

@@ -3,7 +3,8 @@
 //! Handles: regions "control", "status", "kick" and, if the device has memory, "local" (given to its driver), region "tables"
 //! (physical), interrupt "line", notification "event" that the line signals. For each client: the parameter
 //! `context.<client>`, the notification `done.<client>`, the region `ring.<client>` (physical), and if the
-//! client has one, its buffer `buffer.<client>` (physical). The parameter `bottom_half_us` lets each notice take so long:
+//! client has one, its buffer `buffer.<client>` (physical); if it has memory on device number N as well, that
+//! memory `peerN.<client>` (physical), for copies from there. The parameter `bottom_half_us` lets each notice take so long:
 //! what a driver with more to do would take.
 //!
 //! Clients submit by themselves, into their own rings, through doorbells that the kernel maps while they
@@ -78,31 +79,36 @@ fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Cl
     // Without copy engines a device has no memory of its own.
     let local = environment.region("local").ok();
     let mut clients = [const { None }; contract::CONTEXTS];
+    let bytes = tables.bytes() as usize / contract::CONTEXTS;
     let named = || environment.entries().iter().filter_map(|entry| Some((client_name(entry)?, entry.address as usize)));
-    let count = named().count().max(1) as u64;
+    let count = named().count();
     for (name, context) in named() {
         let mut long = [0; 24];
         let ring: Region = environment.expect(joined(&mut long, "ring.", name));
         let done: Notification = environment.expect(joined(&mut long, "done.", name));
         let buffer = environment.region(joined(&mut long, "buffer.", name)).ok();
 
-        let offset = context * space::TABLE_BYTES as usize;
-        let table = tables.shared().part(offset, space::TABLE_BYTES as usize);
-        table.fill(0, space::TABLE_BYTES as usize, 0);
+        let offset = context * bytes;
+        let table = tables.shared().part(offset, bytes);
+        table.fill(0, bytes, 0);
         map(&table, contract::RING_BASE, ring.physical(), 1, contract::Memory::System);
         if let Some(buffer) = buffer {
             let pages = (buffer.bytes() / contract::PAGE_BYTES).min(space::BUFFER_PAGES);
             map(&table, space::BUFFER_BASE, buffer.physical(), pages, contract::Memory::System);
         }
         if let Some(local) = local {
-            let share = (local.bytes() / contract::PAGE_BYTES / count).min(space::LOCAL_PAGES);
-            let first = local.physical() + (context as u64 - 1) * share * contract::PAGE_BYTES;
-            map(&table, space::LOCAL_BASE, first, share, contract::Memory::Local);
+            let (first, pages) = space::share(local.bytes(), count, context);
+            map(&table, space::LOCAL_BASE, local.physical() + first, pages, contract::Memory::Local);
+        }
+        for (entry, device) in environment.entries().iter().filter_map(|entry| Some((entry, peer_of(entry, name)?))) {
+            let pages = entry.bytes / contract::PAGE_BYTES;
+            map(&table, space::peer(device), entry.physical, pages, contract::Memory::Peer);
         }
 
         let words = contract::control_context(context) as usize;
         control.write_u64(words + contract::CONTEXT_TABLE as usize, tables.physical() + offset as u64);
-        control.write_u32(words + contract::CONTEXT_TABLE_ENTRIES as usize, space::TABLE_ENTRIES);
+        let entries = bytes as u64 / contract::ENTRY_BYTES;
+        control.write_u32(words + contract::CONTEXT_TABLE_ENTRIES as usize, entries as u32);
         control.publish_u32(words + contract::CONTEXT_FLAGS as usize, contract::CONTEXT_VALID);
         clients[context] = Some(Client { context, done, told: [0; contract::ENGINES] });
     }
@@ -111,8 +117,21 @@ fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Cl
 
 /// The client that an entry `context.<client>` is about.
 fn client_name(entry: &Entry) -> Option<&str> {
+    name_of(entry)?.strip_prefix("context.")
+}
+
+/// The device that an entry `peerN.<client>` is about, if it is about this client.
+fn peer_of(entry: &Entry, client: &str) -> Option<usize> {
+    if !entry.name.starts_with(b"peer") {
+        return None;
+    }
+    let (device, of) = name_of(entry)?["peer".len()..].split_once('.')?;
+    device.parse().ok().filter(|device| of == client && *device < contract::DEVICES)
+}
+
+fn name_of(entry: &Entry) -> Option<&str> {
     let length = entry.name.iter().position(|byte| *byte == 0).unwrap_or(entry.name.len());
-    core::str::from_utf8(&entry.name[..length]).ok()?.strip_prefix("context.")
+    core::str::from_utf8(&entry.name[..length]).ok()
 }
 
 /// `prefix` and `name` in one, for looking up; what does not fit names nothing.

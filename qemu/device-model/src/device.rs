@@ -14,9 +14,9 @@
 //!
 //! Not here: the work of a command (`work.rs`), translation (`space.rs`).
 
-use crate::space::{Fault, Space};
+use crate::space::{Access, Fault, Space};
 use crate::work::{self, Progress, Scratch};
-use crate::{Bus, BusError, Window};
+use crate::{Bus, BusError, PEERS, Peer, Window};
 use fusee_accel::sharing::{Arrival, Client, FirstComeFirstServed, Sharing, Waiting};
 use fusee_accel_contract::{
     COMMAND_BYTES, CONTEXT_FAULT, CONTEXT_FAULT_ADDRESS, CONTEXT_FAULT_COMMAND, CONTEXT_FAULT_COUNT, CONTEXT_FLAGS,
@@ -24,7 +24,8 @@ use fusee_accel_contract::{
     CONTROL_LATE_COMPLETIONS, CONTROL_MAGIC, CONTROL_VERSION, Command, CopyEngines, DOORBELL_PAGES, DOORBELL_SUBMITTED,
     ENGINES, EngineIndex, FEATURE_BURN, FEATURE_RESET, FEATURE_TRANSLATION, FENCE_ERROR, FaultKind, FaultWord, Fence,
     MAGIC, Memory, Operation, PAGE_BYTES, RING_BASE, RING_ENTRIES, VERSION, control_context, control_reset_done,
-    control_reset_request, doorbell_page, outstanding, ring_slot, status_busy, status_retired, timing,
+    control_reset_request, doorbell_page, outstanding, ring_slot, status_busy, status_retired,
+    timing::{self, Slowdown},
 };
 
 //--- Public types
@@ -44,6 +45,10 @@ pub struct Description {
     pub system: Window,
     /// How many copy engines there are.
     pub copy_engines: CopyEngines,
+    /// The way to memory of the board.
+    pub slowdown: Slowdown,
+    /// Memory of other devices; what is not there is of no length.
+    pub peers: [Peer; PEERS],
 }
 
 /// Why a [`Description`] was refused.
@@ -51,7 +56,7 @@ pub struct Description {
 pub enum DescriptionError {
     /// An address or length is not a multiple of a page, or a range goes beyond 2^64.
     Unaligned,
-    /// Two of the five ranges share an address: a client could be given the device's own pages.
+    /// Two of the ranges share an address: a client could be given the device's own pages.
     Overlap,
     /// Device memory without a copy engine, or the reverse.
     Memory,
@@ -133,6 +138,8 @@ impl<P: Sharing> Device<P> {
                 local: Window { base: 0, length: 0 },
                 system: Window { base: 0, length: 0 },
                 copy_engines: CopyEngines::None,
+                slowdown: Slowdown::NEAR,
+                peers: [Peer::NONE; PEERS],
             },
             rings: [[Ring::EMPTY; CONTEXTS]; ENGINES],
             engines: [const { Engine { running: None, free_at: 0, busy: 0 } }; ENGINES],
@@ -217,13 +224,15 @@ impl<P: Sharing> Device<P> {
 impl Description {
     fn check(&self) -> Result<(), DescriptionError> {
         let page = |base, pages| Window { base, length: pages * PAGE_BYTES };
-        let ranges = [
-            page(self.control, 1),
-            page(self.status, 1),
-            page(self.doorbells, DOORBELL_PAGES as u64),
-            self.local,
-            self.system,
-        ];
+        let mut ranges = [Window::default(); 5 + PEERS];
+        ranges[0] = page(self.control, 1);
+        ranges[1] = page(self.status, 1);
+        ranges[2] = page(self.doorbells, DOORBELL_PAGES as u64);
+        ranges[3] = self.local;
+        ranges[4] = self.system;
+        for (range, peer) in ranges[5..].iter_mut().zip(&self.peers) {
+            *range = peer.memory;
+        }
         let aligned = |range: &Window| {
             range.base.is_multiple_of(PAGE_BYTES)
                 && range.length.is_multiple_of(PAGE_BYTES)
@@ -372,7 +381,11 @@ impl<P: Sharing> Device<P> {
                 context,
                 number,
                 start,
-                due: start.saturating_add(timing::modelled_time(&command, engine)),
+                due: start.saturating_add(timing::modelled_time_over(
+                    self.way(&command, context, bus),
+                    &command,
+                    engine,
+                )),
                 operation: command.operation,
                 fence: command.fence,
                 fault: None,
@@ -393,6 +406,15 @@ impl<P: Sharing> Device<P> {
             },
         };
         self.engines[engine.number()].running = Some(running);
+    }
+
+    /// The way that a copy takes: that of its first byte, if it comes from a peer. What faults takes any.
+    fn way(&self, command: &Command, context: usize, bus: &mut impl Bus) -> Slowdown {
+        let Operation::PeerCopy { source, .. } = command.operation else { return self.description.slowdown };
+        let found =
+            self.space(context, source, bus).and_then(|space| space.translate(bus, source, Memory::Peer, Access::Read));
+        let peer = found.ok().and_then(|page| self.description.peers.iter().find(|peer| peer.memory.contains(page, 1)));
+        peer.map_or(Slowdown::NEAR, |peer| peer.slowdown)
     }
 
     /// Does a slice of work, or several small ones.
@@ -514,7 +536,7 @@ impl<P> Device<P> {
         let (Ok(table), Ok(entries)) = (table, entries) else {
             return Err(Fault { kind: FaultKind::Bus, address });
         };
-        let Description { local, system, copy_engines, .. } = self.description;
-        Ok(Space { table, entries, local, system, copy_engines })
+        let Description { local, system, copy_engines, peers, .. } = self.description;
+        Ok(Space { table, entries, local, system, copy_engines, peers })
     }
 }

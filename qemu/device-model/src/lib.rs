@@ -34,4 +34,4 @@ mod work;
 
 pub use bus::{Bus, BusError};
 pub use device::{Actions, Description, DescriptionError, Device};
-pub use space::Window;
+pub use space::{PEERS, Peer, Window};

@@ -4,7 +4,8 @@
 //! for one slice of work.
 
 use crate::{Bus, BusError};
-use fusee_accel_contract::{CopyEngines, ENTRY_BYTES, FaultKind, Memory, PAGE_BYTES, TableEntry, table_index};
+use fusee_accel_contract::timing::Slowdown;
+use fusee_accel_contract::{CopyEngines, DEVICES, ENTRY_BYTES, FaultKind, Memory, PAGE_BYTES, TableEntry, table_index};
 
 /// A range of physical addresses.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -35,6 +36,23 @@ impl Window {
     }
 }
 
+/// Other devices that one can copy from.
+pub const PEERS: usize = DEVICES - 1;
+
+/// Memory of another device.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Peer {
+    /// Where it is.
+    pub memory: Window,
+    /// The way from there.
+    pub slowdown: Slowdown,
+}
+
+impl Peer {
+    /// No device.
+    pub const NONE: Self = Self { memory: Window { base: 0, length: 0 }, slowdown: Slowdown::NEAR };
+}
+
 /// What went wrong, and at which device address.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Fault {
@@ -57,6 +75,7 @@ pub(crate) struct Space {
     pub local: Window,
     pub system: Window,
     pub copy_engines: CopyEngines,
+    pub peers: [Peer; PEERS],
 }
 
 impl Space {
@@ -70,11 +89,12 @@ impl Space {
         if access == Access::Write && !entry.writable {
             return Err(fault(FaultKind::NotWritable));
         }
-        let window = match memory {
-            Memory::Local => &self.local,
-            Memory::System => &self.system,
+        let inside = match memory {
+            Memory::Local => self.local.contains(entry.page, PAGE_BYTES),
+            Memory::System => self.system.contains(entry.page, PAGE_BYTES),
+            Memory::Peer => self.peers.iter().any(|peer| peer.memory.contains(entry.page, PAGE_BYTES)),
         };
-        if !window.contains(entry.page, PAGE_BYTES) {
+        if !inside {
             return Err(fault(FaultKind::OutsideWindow));
         }
         Ok(entry.page + address % PAGE_BYTES)

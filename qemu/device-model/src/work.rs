@@ -88,15 +88,15 @@ pub(crate) fn slice(
             let (from, to) = match (engine, space.copy_engines) {
                 (EngineIndex::CopyIn, CopyEngines::One) => match space.memory_of(bus, source)? {
                     Memory::System => (Memory::System, Memory::Local),
-                    Memory::Local => (Memory::Local, Memory::System),
+                    Memory::Local | Memory::Peer => (Memory::Local, Memory::System),
                 },
                 (EngineIndex::CopyIn, _) => (Memory::System, Memory::Local),
                 (EngineIndex::CopyOut | EngineIndex::Execution, _) => (Memory::Local, Memory::System),
             };
-            let begin = done * COPY_SLICE;
-            let bytes = (length - begin).min(COPY_SLICE);
-            space.copy_part(bus, (destination, to), (source, from), begin, bytes)?;
-            if begin + bytes < length { more(bytes as usize) } else { last(bytes as usize) }
+            copy(space, bus, (destination, to), (source, from), length, done)
+        }
+        Operation::PeerCopy { source, destination, length } => {
+            copy(space, bus, (destination, Memory::Local), (source, Memory::Peer), length, done)
         }
         Operation::Gradient { source, destination, size } => {
             let Scratch { first, output, .. } = scratch;
@@ -208,6 +208,22 @@ pub(crate) fn slice(
             last(20 * points.len())
         }
     }
+}
+
+/// The slice of a copy of `length` bytes after `done` others.
+fn copy(
+    space: &Space,
+    bus: &mut impl Bus,
+    destination: (u64, Memory),
+    source: (u64, Memory),
+    length: u64,
+    done: u64,
+) -> Result<Slice, Fault> {
+    let begin = done * COPY_SLICE;
+    let bytes = (length - begin).min(COPY_SLICE);
+    space.copy_part(bus, destination, source, begin, bytes)?;
+    let progress = if begin + bytes < length { Progress::Slices(done + 1) } else { Progress::Finished };
+    Ok(Slice { progress, instructions: bytes as usize })
 }
 
 /// The rows of slice number `index`, or `None` after the last.

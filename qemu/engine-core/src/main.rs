@@ -1,8 +1,8 @@
-//! The accelerator: `qemu/device-model` as the firmware of a CPU of its own.
+//! The accelerators: `qemu/device-model`, once for each device, as the firmware of a CPU of its own.
 //!
 //! Two things wake the CPU: a client's kick (a store to the interrupt translation page, which the kernel has
-//! routed here) and the timer. It then lets the device look at the world, does what the device asks for, and
-//! sleeps again; it never spins. The kernel, which starts it, gives it the address of a [`Block`].
+//! routed here) and the timer. It then lets each device look at the world, does what the device asks for, and
+//! sleeps again; it never spins. The kernel, which starts it, gives it the address of its [`firmware::Blocks`].
 //!
 //! # Invariants
 //!

@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use fusee_bsp::pl011::Pl011;
 use fusee_bsp::{semihosting, virt as board};
 
-use crate::firmware::{self, Block};
+use crate::firmware::{self, Blocks};
 
 global_asm!(
     r#"
@@ -75,12 +75,12 @@ pub fn cpu() -> u64 {
 }
 
 /// # Safety
-/// `block` is a `Block` that nobody writes to.
+/// `blocks` is a `Blocks` that nobody writes to.
 #[unsafe(export_name = "engine_main")]
-unsafe extern "C" fn main(block: *const Block) -> ! {
-    assert!(!block.is_null() && block.is_aligned(), "no device description");
+unsafe extern "C" fn main(blocks: *const Blocks) -> ! {
+    assert!(!blocks.is_null() && blocks.is_aligned(), "no device description");
     // SAFETY: promised by our caller, who has it from the kernel.
-    firmware::run(unsafe { &*block })
+    firmware::run(unsafe { &*blocks })
 }
 
 fn console() -> Pl011 {

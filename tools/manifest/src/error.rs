@@ -101,7 +101,13 @@ pub enum Reason {
     DeviceFull { device: String, what: &'static str, limit: usize },
     /// Engines of one device name two interrupts.
     SecondLine { device: String },
-    /// A task uses the engines of two devices.
+    /// Two devices name two firmwares, but one CPU plays both.
+    TwoFirmwares { first: String, second: String },
+    /// A matrix without a number for each pair of devices.
+    NotSquare { count: usize },
+    /// A distance that is shorter than near, or too far.
+    Distance,
+    /// A scripted task uses the engines of two devices.
     TwoDevices { task: String, first: String, second: String },
     /// Physical memory given out twice.
     Overlap { region: String, with: String },
@@ -226,8 +232,15 @@ impl fmt::Display for Reason {
             Self::SecondLine { device } => {
                 write!(f, "device `{device}` raises one line; another of its engines names another interrupt")
             }
+            Self::TwoFirmwares { first, second } => {
+                write!(f, "`{first}` and `{second}` need the same firmware: one CPU plays all devices")
+            }
+            Self::NotSquare { count } => {
+                write!(f, "distance needs a number for each pair of devices, {count} rows of {count}")
+            }
+            Self::Distance => write!(f, "a distance is a percentage from 100, which is near, to 100000"),
             Self::TwoDevices { task, first, second } => {
-                write!(f, "task `{task}` uses two devices, `{first}` and `{second}`; one is offered")
+                write!(f, "task `{task}` is scripted, and uses two devices, `{first}` and `{second}`")
             }
             Self::Overlap { region, with } => write!(f, "region `{region}` overlaps {with}"),
             Self::PoolExhausted { of, bytes, left } => {

@@ -200,7 +200,7 @@ impl<'a> Packer<'a> {
             binary: name.clone(),
             why: format!("it is not linked between {base:#x} and {:#x}", base + limit),
         })?;
-        let mut blob = crate::device::description(&self.system, device);
+        let mut blob = crate::device::description(&self.system);
         blob.resize(PAGE as usize, 0);
         blob.extend_from_slice(&flat);
         let offset = self.blob(&blob);

@@ -10,7 +10,8 @@ use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::image::{self, class, kind, mapping, order, overrun, release};
 use fusee_abi::script::Step;
 use fusee_accel_contract as contract;
-use fusee_accel_contract::{CopyEngines, EngineIndex, Memory};
+use fusee_accel_contract::timing::Slowdown;
+use fusee_accel_contract::{CopyEngines, EngineIndex};
 use fusee_kernel_core::limits;
 use fusee_sched::key::{FAIR_LATENESS_OFFSET, PolicyName};
 use fusee_sched::time::Nanoseconds;
@@ -37,6 +38,8 @@ const BACKLOG_MAX: u32 = 255;
 
 /// The first line of the interrupt controller that is not some CPU's own.
 const FIRST_SHARED_LINE: u32 = 32;
+/// The farthest distance, in percent of the time over a near way.
+const FARTHEST: u32 = 100_000;
 
 /// A checked system: everything but the bytes of its programs.
 #[derive(Clone, Debug)]
@@ -154,6 +157,10 @@ pub struct Device {
     pub memory: u64,
     /// Bytes of its local memory; zero without copy engines.
     pub memory_bytes: u64,
+    /// The ways of its copies, by device: from memory of that one, and from and to memory of the board by its own number.
+    pub ways: Vec<Slowdown>,
+    /// What its driver and its clients are given of it, by name: regions.
+    given: Vec<(&'static str, usize)>,
     /// Task of each context, the driver first.
     pub contexts: Vec<usize>,
     /// The line it raises when any of its engines has news; zero: none.
@@ -309,7 +316,6 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
         },
         next_address: layout::REGIONS,
         region_is_device: Vec::new(),
-        automatic: BTreeMap::new(),
     };
     resolver.limits()?;
     resolver.clusters()?;
@@ -337,8 +343,6 @@ struct Resolver<'a> {
     next_address: u64,
     /// Whether each region is device memory.
     region_is_device: Vec<bool>,
-    /// Regions made here, by the name the environment gives them.
-    automatic: BTreeMap<String, usize>,
 }
 
 //--- Tables
@@ -372,8 +376,7 @@ impl Resolver<'_> {
         check(&file.regions, "regions", limits::REGIONS, 24)?;
         check(&file.engines, "engines", limits::ENGINES, 24)?;
         check(&file.pools, "pools", limits::POOLS, 24)?;
-        // The header has room for one engine CPU.
-        check(&file.devices, "devices", 1, 24)
+        check(&file.devices, "devices", contract::DEVICES, 24)
     }
 
     fn clusters(&mut self) -> Result<(), Fail> {
@@ -568,10 +571,49 @@ impl Resolver<'_> {
         Ok(())
     }
 
+    /// The matrix of ways: percent of the time that a byte takes over a near one, by the device that copies and the
+    /// device that it copies from.
+    fn ways(&self) -> Result<Vec<Vec<Slowdown>>, Fail> {
+        let count = self.file.devices.0.len();
+        let Some(rows) = &self.file.system.distance else { return Ok(vec![vec![Slowdown::NEAR; count]; count]) };
+        if rows.get_ref().len() != count || rows.get_ref().iter().any(|row| row.len() != count) {
+            return Err((rows.span(), Reason::NotSquare { count }));
+        }
+        let way = |percent: &Spanned<u32>| {
+            let fits = (100..=FARTHEST).contains(percent.get_ref());
+            fits.then(|| Slowdown(percent.get_ref() - 100)).ok_or_else(|| (percent.span(), Reason::Distance))
+        };
+        rows.get_ref().iter().map(|row| row.iter().map(way).collect()).collect()
+    }
+
     fn devices(&mut self) -> Result<(), Fail> {
-        for (name, device) in &self.file.devices.0 {
+        let Some((first, _)) = self.file.devices.0.first() else {
+            return match &self.file.system.distance {
+                Some(rows) => Err((rows.span(), Reason::NotSquare { count: 0 })),
+                None => Ok(()),
+            };
+        };
+        let ways = self.ways()?;
+        // All that devices reach lies before all that is theirs alone.
+        let mut rings = Vec::new();
+        for (name, _) in &self.file.devices.0 {
+            rings.push(self.allocate(name.get_ref(), (contract::CONTEXTS - 1) as u64 * PAGE, name.span())?);
+        }
+        let system_end = self.out.pool_next;
+        let kick =
+            self.region(format!("{}.kick", first.get_ref()), self.out.board.kick.page, PAGE, true, first.span())?;
+        for (((name, device), rings), ways) in self.file.devices.0.iter().zip(rings).zip(ways) {
             let driver = self.task(&device.driver)?;
             let of = name.get_ref().clone();
+            let firmware = device.firmware.get_ref().clone();
+            if let Some(other) = self.out.devices.first().filter(|other| other.firmware != firmware) {
+                let (first, second) = (other.name.clone(), of);
+                return Err((device.firmware.span(), Reason::TwoFirmwares { first, second }));
+            }
+            if let Some(other) = self.out.devices.iter().find(|other| other.driver == driver) {
+                let (what, of, by) = ("driver", of, other.name.clone());
+                return Err((device.driver.span(), Reason::PlaceTaken { what, of, by }));
+            }
             let place = name.span();
             let copy_engines = match &device.copy_engines {
                 None => CopyEngines::Two,
@@ -579,16 +621,16 @@ impl Resolver<'_> {
                     (number.span(), Reason::TooMany { what: "copy engines", limit: contract::ENGINES - 1 })
                 })?,
             };
-            let memory_bytes = match (&device.memory, copy_engines.operands()) {
-                (None, Memory::System) => 0,
-                (None, Memory::Local) => {
+            let memory_bytes = match (&device.memory, copy_engines != CopyEngines::None) {
+                (None, false) => 0,
+                (None, true) => {
                     return Err((place, Reason::Needs { what: "device", of, needs: "memory" }));
                 }
-                (Some(memory), Memory::System) => {
+                (Some(memory), false) => {
                     let with = "`copy_engines = 0`";
                     return Err((memory.span(), Reason::Excludes { what: "memory", of, with }));
                 }
-                (Some(memory), Memory::Local) => {
+                (Some(memory), true) => {
                     let bytes = memory.get_ref().0;
                     if bytes == 0 || !bytes.is_multiple_of(PAGE) {
                         return Err((memory.span(), Reason::NotPages { what: "memory", of }));
@@ -596,29 +638,22 @@ impl Resolver<'_> {
                     bytes
                 }
             };
-            let rings = self.allocate(&of, (contract::CONTEXTS - 1) as u64 * PAGE, place.clone())?;
-            let system_end = self.out.pool_next;
             let control = self.allocate(&of, PAGE, place.clone())?;
             let status = self.allocate(&of, PAGE, place.clone())?;
             let doorbells = self.allocate(&of, contract::DOORBELL_PAGES as u64 * PAGE, place.clone())?;
             let memory_place = device.memory.as_ref().map_or(place.clone(), Spanned::span);
             let memory = self.allocate(&of, memory_bytes, memory_place)?;
-            let kick = self.out.board.kick.page;
-            for (entry, physical, bytes, is_device) in [
-                ("control", control, PAGE, false),
-                ("status", status, PAGE, false),
-                ("local", memory, memory_bytes, false),
-                ("kick", kick, PAGE, true),
-            ] {
-                if bytes == 0 {
-                    continue;
+            let mut given = vec![("kick", kick)];
+            for (entry, physical, bytes) in
+                [("control", control, PAGE), ("status", status, PAGE), ("local", memory, memory_bytes)]
+            {
+                if bytes > 0 {
+                    given.push((entry, self.region(format!("{of}.{entry}"), physical, bytes, false, place.clone())?));
                 }
-                let region = self.region(format!("{of}.{entry}"), physical, bytes, is_device, place.clone())?;
-                self.automatic.insert(entry.into(), region);
             }
             self.out.devices.push(Device {
                 name: of,
-                firmware: device.firmware.get_ref().clone(),
+                firmware,
                 driver,
                 system_end,
                 rings,
@@ -628,6 +663,8 @@ impl Resolver<'_> {
                 copy_engines,
                 memory,
                 memory_bytes,
+                ways,
+                given,
                 contexts: vec![driver],
                 line: 0,
             });
@@ -697,6 +734,11 @@ impl Resolver<'_> {
                         let line = self.out.interrupts[interrupt].1.line;
                         if ![0, line].contains(&self.out.devices[owner].line) {
                             return Err((named.span(), Reason::SecondLine { device: device.get_ref().clone() }));
+                        }
+                        let mut others = self.out.devices.iter().enumerate().filter(|(index, _)| *index != owner);
+                        if let Some((_, other)) = others.find(|(_, other)| other.line == line) {
+                            let (what, by) = ("interrupt", other.name.clone());
+                            return Err((named.span(), Reason::PlaceTaken { what, of, by }));
                         }
                         self.out.devices[owner].line = line;
                     }
@@ -1227,13 +1269,12 @@ impl Resolver<'_> {
 
     /// The context of `task` on `device`, a new one if it has none.
     fn context(&mut self, device: usize, task: usize, place: &Range<usize>) -> Result<usize, Fail> {
-        let other = self
-            .out
-            .devices
-            .iter()
-            .enumerate()
-            .find(|(index, other)| *index != device && other.contexts.contains(&task));
-        if let Some((_, other)) = other {
+        let mut others = self.out.devices.iter().enumerate().filter(|(index, _)| *index != device);
+        let (_, file) = &self.file.tasks.0[task];
+        // A step of a script names an engine by its number in its device.
+        if let Some((_, other)) = others.find(|(_, other)| other.contexts.contains(&task))
+            && (file.script.is_some() || file.model.is_some())
+        {
             let (first, second) = (other.name.clone(), self.out.devices[device].name.clone());
             let task = self.out.tasks[task].name.clone();
             return Err((place.clone(), Reason::TwoDevices { task, first, second }));
@@ -1257,7 +1298,8 @@ impl Resolver<'_> {
                 continue;
             };
             let is_driver = self.out.devices[device].driver == task;
-            let given: &[(&str, u32)] = if is_driver {
+            let suffix = self.suffix(device, task);
+            let wanted: &[(&str, u32)] = if is_driver {
                 &[
                     ("control", READ | WRITE | PHYSICAL),
                     ("status", READ | PHYSICAL),
@@ -1267,18 +1309,60 @@ impl Resolver<'_> {
             } else {
                 &[("status", READ), ("kick", READ | WRITE)]
             };
-            for (entry, set) in given {
-                let Some(region) = self.automatic.get(*entry).copied() else { continue };
-                self.unused(task, entry, name.span())?;
+            for (entry, set) in wanted {
+                let given = &self.out.devices[device].given;
+                let Some((_, region)) = given.iter().find(|(given, _)| given == entry).copied() else { continue };
+                // One page for all devices.
+                let is_kick = *entry == "kick";
+                if is_kick && self.out.devices[..device].iter().any(|earlier| earlier.contexts.contains(&task)) {
+                    continue;
+                }
+                let entry = if is_kick { (*entry).to_owned() } else { format!("{entry}{suffix}") };
+                self.unused(task, &entry, name.span())?;
                 let slot = self.next_slot(task);
-                let entry = Spanned::new(name.span(), (*entry).to_owned());
-                self.share(task, slot, &entry, region, *set, &name.span())?;
+                self.share(task, slot, &Spanned::new(name.span(), entry), region, *set, &name.span())?;
             }
-            self.unused(task, "context", name.span())?;
-            self.parameter(task, "context", context as u64);
+            let entry = format!("context{suffix}");
+            self.unused(task, &entry, name.span())?;
+            self.parameter(task, &entry, context as u64);
+            if !suffix.is_empty() {
+                let entry = format!("device{suffix}");
+                self.unused(task, &entry, name.span())?;
+                self.parameter(task, &entry, device as u64);
+                self.peers(device, task, context, name)?;
+            }
             if !is_driver {
                 self.client_handles(device, task, context, name)?;
             }
+        }
+        Ok(())
+    }
+
+    /// What is appended to the names of what `task` gets of `device`: nothing if it is the only one it uses.
+    fn suffix(&self, device: usize, task: usize) -> String {
+        let used = self.out.devices.iter().filter(|device| device.contexts.contains(&task)).count();
+        let is_driver = self.out.devices[device].driver == task;
+        if used > 1 && !is_driver { format!(".{}", self.out.devices[device].name) } else { String::new() }
+    }
+
+    /// Lets the other drivers of a client know where its memory on `device` is.
+    fn peers(&mut self, device: usize, task: usize, context: usize, name: &Spanned<String>) -> Result<(), Fail> {
+        let Device { memory, memory_bytes, ref contexts, .. } = self.out.devices[device];
+        let (offset, pages) = contract::space::share(memory_bytes, contexts.len() - 1, context);
+        if pages == 0 {
+            return Ok(());
+        }
+        let drivers =
+            self.out.devices.iter().enumerate().filter(|(index, other)| {
+                *index != device && other.memory_bytes > 0 && other.contexts[1..].contains(&task)
+            });
+        let drivers: Vec<usize> = drivers.map(|(_, other)| other.driver).collect();
+        let entry = format!("peer{device}.{}", name.get_ref());
+        let region = self.region(entry.clone(), memory + offset, pages * PAGE, false, name.span())?;
+        for driver in drivers {
+            self.unused(driver, &entry, name.span())?;
+            let slot = self.next_slot(driver);
+            self.share(driver, slot, &Spanned::new(name.span(), entry.clone()), region, PHYSICAL, &name.span())?;
         }
         Ok(())
     }
@@ -1293,20 +1377,23 @@ impl Resolver<'_> {
         name: &Spanned<String>,
     ) -> Result<(), Fail> {
         let Device { driver, rings, .. } = self.out.devices[device];
+        let suffix = self.suffix(device, task);
+        let (ring, done) = (format!("ring{suffix}"), format!("gpu_done{suffix}"));
         let place = name.span();
         let spanned = |text: String| Spanned::new(place.clone(), text);
         let has = |out: &Resolved, entry: &str| out.tasks[task].environment.iter().any(|one| one.name == entry);
-        if !has(&self.out, "ring") {
+        if !has(&self.out, &ring) {
             let entry = format!("ring.{}", name.get_ref());
             let physical = rings + (context - 1) as u64 * PAGE;
             let region = self.region(entry.clone(), physical, PAGE, false, place.clone())?;
             self.unused(driver, &entry, place.clone())?;
             let slot = self.next_slot(task);
-            self.share(task, slot, &spanned("ring".into()), region, READ | WRITE, &place)?;
+            self.unused(task, &ring, place.clone())?;
+            self.share(task, slot, &spanned(ring), region, READ | WRITE, &place)?;
             let slot = self.next_slot(driver);
             self.share(driver, slot, &spanned(entry), region, PHYSICAL, &place)?;
         }
-        if !has(&self.out, "gpu_done") {
+        if !has(&self.out, &done) {
             let entry = format!("done.{}", name.get_ref());
             if self.out.notifications.len() >= limits::NOTIFICATIONS {
                 let limit = limits::NOTIFICATIONS;
@@ -1315,11 +1402,12 @@ impl Resolver<'_> {
             self.unused(driver, &entry, place.clone())?;
             let record = image::Notification { bound_plus_one: plus_one(Some(driver)), flags: 0 };
             self.out.notifications.push((entry.clone(), record));
-            let done = self.out.notifications.len() - 1;
+            let object = self.out.notifications.len() - 1;
             let slot = self.next_slot(task);
-            self.give(task, slot, &spanned("gpu_done".into()), kind::NOTIFICATION, done, rights::WAIT)?;
+            self.unused(task, &done, place.clone())?;
+            self.give(task, slot, &spanned(done), kind::NOTIFICATION, object, rights::WAIT)?;
             let slot = self.next_slot(driver);
-            self.give(driver, slot, &spanned(entry), kind::NOTIFICATION, done, rights::SIGNAL)?;
+            self.give(driver, slot, &spanned(entry), kind::NOTIFICATION, object, rights::SIGNAL)?;
         }
         Ok(())
     }

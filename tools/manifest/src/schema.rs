@@ -82,6 +82,8 @@ pub struct System {
     pub managed: bool,
     #[serde(default)]
     pub admission: Admission,
+    /// How far devices are from each other: percent of the time over a near way.
+    pub distance: Option<Spanned<Vec<Vec<Spanned<u32>>>>>,
 }
 
 /// What happens to a system whose deadlines do not hold.

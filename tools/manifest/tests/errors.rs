@@ -407,8 +407,51 @@ fn interrupts_and_engines_have_one_place_each() {
     let users =
         "[tasks.many]\ncopies = 7\nbinary = \"a/b\"\ncluster = \"left\"\nhandles.ee = \"engine ee: acquire\"\n\n";
     refused("[tasks.far]", &format!("{users}[tasks.far]"), "m.toml:33: device `gpu` has only 7 contexts for clients");
-    let second = "[devices.second]\ndriver = \"far\"\nfirmware = \"f\"\nmemory = \"4KiB\"\n\n[devices.gpu]";
-    refused("[devices.gpu]", second, "m.toml:61: more than 1 devices");
+}
+
+#[test]
+fn devices_of_one_system_are_apart_and_their_distances_are_complete() {
+    let device = |name: &str, driver: &str, firmware: &str| {
+        let keys = format!("driver = \"{driver}\"\nfirmware = \"{firmware}\"\nmemory = \"4KiB\"");
+        format!("[devices.{name}]\n{keys}\n\n")
+    };
+    let before = |devices: &str| format!("{devices}[devices.gpu]");
+    refused(
+        "[devices.gpu]",
+        &before(&device("other", "far", "f")),
+        "m.toml:63: `other` and `gpu` need the same firmware: one CPU plays all devices",
+    );
+    refused(
+        "[devices.gpu]",
+        &before(&device("other", "server", "engine-core")),
+        "m.toml:62: driver of `gpu` is already taken by `other`",
+    );
+    let many: String = (0..8).map(|number| device(&format!("d{number}"), "far", "engine-core")).collect();
+    refused("[devices.gpu]", &before(&many), "m.toml:96: more than 8 devices");
+    let engine = |name: &str, script: &str| {
+        let engine = "[engines.second]\ndevice = \"other\"\nindex = 0\ninterrupt = \"";
+        format!("{}{engine}{name}\"\n\n{script}[engines.ee]", device("other", "far", "engine-core"))
+    };
+    refused("[engines.ee]", &engine("line", ""), "m.toml:74: interrupt of `ee` is already taken by `other`");
+    let both = "[interrupts.two]\nline = 73\nnotification = \"event\"\ncluster = \"left\"\n\n\
+                [tasks.both]\nscript = [\"burn 1ms\"]\ncluster = \"left\"\n\
+                handles = { ee = \"engine ee: acquire\", two = \"engine second: acquire\" }\n\n";
+    refused(
+        "[engines.ee]",
+        &engine("two", both),
+        "m.toml:79: task `both` is scripted, and uses two devices, `gpu` and `other`",
+    );
+
+    let distance = |rows: &str| format!("cpus = 2\ndistance = {rows}");
+    let square = "m.toml:5: distance needs a number for each pair of devices, 1 rows of 1";
+    for rows in ["[]", "[[]]", "[[100, 100]]", "[[100], [100]]"] {
+        refused("cpus = 2", &distance(rows), square);
+    }
+    for rows in ["[[99]]", "[[100001]]"] {
+        let percent = "m.toml:5: a distance is a percentage from 100, which is near, to 100000";
+        refused("cpus = 2", &distance(rows), percent);
+    }
+    parse(&GOOD.replacen("cpus = 2", &distance("[[250]]"), 1)).unwrap();
 }
 
 /// Two tasks that share an engine; keys of the first, of the second, and of the system.

@@ -238,6 +238,90 @@ fn a_device_without_copy_engines_has_no_memory_and_its_firmware_knows_it() {
     entry(&driver, "control", kind::REGION);
 }
 
+/// The demo with a second device, which `client` uses too, and which is 2.2 times as far as a near one.
+fn with_two_devices() -> Manifest {
+    let second = r#"
+[tasks.far_driver]
+binary = "apps/server"
+class = "service"
+period = "10ms"
+budget = "1ms"
+
+[interrupts.far]
+line = 73
+notification = "event"
+
+[devices.far]
+driver = "far_driver"
+firmware = "engine-core"
+memory = "512KiB"
+
+[engines.far_in]
+device = "far"
+index = 1
+interrupt = "far"
+"#;
+    let text = DEMO.replacen("start = \"10ms\"", "start = \"10ms\"\ndistance = [[100, 220], [130, 500]]", 1);
+    let text = text.replacen("handles.ee = ", "handles.far_in = \"engine far_in: acquire\"\nhandles.ee = ", 1) + second;
+    Manifest::parse(Path::new("two.toml"), &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_client_of_two_devices_gets_each_by_name_and_each_driver_the_clients_memory_on_the_other() {
+    let manifest = with_two_devices();
+    let packed = packed(&manifest, None);
+    let system = packed.system();
+    let client = environment(&system, 0);
+    for name in ["ring.gpu", "ring.far", "status.gpu", "status.far", "kick"] {
+        entry(&client, name, kind::REGION);
+    }
+    for name in ["gpu_done.gpu", "gpu_done.far"] {
+        entry(&client, name, kind::NOTIFICATION);
+    }
+    let parameter =
+        |entries: &[&environment::Entry], name: &str| entry(entries, name, environment::kind::PARAMETER).address;
+    assert_eq!((parameter(&client, "device.gpu"), parameter(&client, "device.far")), (0, 1));
+    let robot = environment(&system, 4);
+    entry(&robot, "ring", kind::REGION);
+    entry(&robot, "gpu_done", kind::NOTIFICATION);
+
+    // Of the first device's memory `client` has a half, of the second's all that one client can have.
+    let [gpu, far] = [&manifest.system.devices[0], &manifest.system.devices[1]];
+    let drivers = [environment(&system, 3), environment(&system, 5)];
+    let of_far = entry(&drivers[0], "peer1.client", kind::REGION);
+    assert_eq!((of_far.physical, of_far.bytes), (far.memory, 512 << 10));
+    let of_gpu = entry(&drivers[1], "peer0.client", kind::REGION);
+    assert_eq!((of_gpu.physical, of_gpu.bytes), (gpu.memory, 512 << 10));
+    assert_eq!((parameter(&drivers[0], "context.client"), parameter(&drivers[1], "context.client")), (1, 1));
+}
+
+#[test]
+fn what_a_device_may_reach_holds_nothing_that_is_a_devices_own() {
+    let manifest = with_two_devices();
+    let pool = manifest.system.board.memory.pool;
+    for device in &manifest.system.devices {
+        for other in &manifest.system.devices {
+            let own = [other.control, other.status, other.doorbells, other.memory];
+            assert!(own.iter().all(|page| *page >= device.system_end), "{own:x?}");
+            assert!((pool..device.system_end).contains(&other.rings));
+        }
+    }
+}
+
+#[test]
+fn the_firmware_is_told_of_all_devices_and_their_distances() {
+    let manifest = with_two_devices();
+    let packed = packed(&manifest, None);
+    let system = packed.system();
+    let blob = &system.bytes()[system.header().firmware_offset as usize..];
+    let word = |index: usize| u64::from_le_bytes(blob[8 * index..][..8].try_into().unwrap());
+    // The count, and then for each device nine words and eight distances.
+    let ways = |device: usize| [0, 1, 2].map(|other| word(1 + 17 * device + 9 + other));
+    assert_eq!((word(0), ways(0), ways(1)), (2, [0, 120, 0], [30, 400, 0]));
+    let memory = [0, 1].map(|device| word(1 + 17 * device + 3));
+    assert_eq!(memory, [0, 1].map(|device: usize| manifest.system.devices[device].memory));
+}
+
 #[test]
 fn doorbells_are_held_back_only_where_locks_are_enforced() {
     let manifest = manifest();

@@ -26,6 +26,8 @@ pub enum Program {
         wait: u64,
         /// Handle of the interrupt.
         interrupt: u64,
+        /// Its index, which says whose driver this is.
+        line: usize,
         /// For each device context: the handle of its client's notification.
         clients: Vec<(usize, u64)>,
         /// What it computes for each notice, nanoseconds.
@@ -197,8 +199,9 @@ impl Actor {
         }
         match &*Rc::clone(&self.program) {
             Program::Script { steps, has_jobs } => self.script(board, thread, steps, *has_jobs),
-            Program::Driver { wait, interrupt, clients, bottom_half } => {
-                self.driver(board, thread, (*wait, *interrupt), clients, *bottom_half)
+            Program::Driver { wait, interrupt, line, clients, bottom_half } => {
+                let device = board.device_of(*line).unwrap_or(0);
+                self.driver(board, thread, (*wait, *interrupt), (device, clients), *bottom_half)
             }
             Program::Server { endpoint } => self.server(board, thread, *endpoint),
             Program::Requests { requests, again_from } => self.requests(board, thread, requests, *again_from),
@@ -247,7 +250,7 @@ impl Actor {
                     return action;
                 }
                 Phase::Fence(one, target, handle) => {
-                    if board.retired(one.engine, one.context).wrapping_sub(target) as i32 >= 0 {
+                    if board.retired(one.device, one.engine, one.context).wrapping_sub(target) as i32 >= 0 {
                         self.phase = Phase::Next;
                     } else {
                         return trap(board, thread, Call::Wait, handle, 0, NEVER);
@@ -441,7 +444,7 @@ impl Actor {
         board: &mut Board,
         thread: ThreadId,
         (wait, interrupt): (u64, u64),
-        clients: &[(usize, u64)],
+        (device, clients): (usize, &[(usize, u64)]),
         bottom_half: u64,
     ) -> Action {
         if let Phase::Start = self.phase {
@@ -454,7 +457,7 @@ impl Actor {
         for engine in fusee_accel_contract::EngineIndex::ALL {
             for (context, handle) in clients {
                 let place = engine.number() * fusee_accel_contract::CONTEXTS + context;
-                let retired = board.retired(engine, *context);
+                let retired = board.retired(device, engine, *context);
                 if retired == self.seen[place] {
                     continue;
                 }

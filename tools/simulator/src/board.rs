@@ -13,12 +13,14 @@ use fusee_sched::time::Instant;
 
 use crate::overheads::Overheads;
 
-/// Physical addresses of the simulated device; only the simulator knows them.
+/// Physical addresses of the first simulated device; only the simulator knows them.
 const CONTROL: u64 = 0x1000_0000;
 const STATUS: u64 = 0x1000_1000;
 const DOORBELLS: u64 = 0x1010_0000;
 const LOCAL: Window = Window { base: 0x2000_0000, length: 0x10_0000 };
 const SYSTEM: Window = Window { base: 0x4000_0000, length: 0x10_0000 };
+/// How far those of the next device are from them.
+const STEP: u64 = 0x100_0000;
 
 /// Sparse physical memory.
 #[derive(Default)]
@@ -70,6 +72,8 @@ impl Bus for Memory {
 /// One use of one engine, in the device's terms.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceUse {
+    /// Which device.
+    pub device: usize,
     /// Engine of the device.
     pub engine: contract::EngineIndex,
     /// Context of the task.
@@ -78,6 +82,17 @@ pub struct DeviceUse {
     pub task: usize,
     /// Whether the task's doorbell is mapped.
     pub mapped: bool,
+}
+
+/// A device, and what it wants.
+struct Simulated {
+    /// The page by which the system tells it from others.
+    status_page: u64,
+    device: Box<Device>,
+    /// When it must be polled next.
+    next: Option<u64>,
+    /// Index of its interrupt.
+    interrupt: Option<usize>,
 }
 
 /// What tasks reach of one region: its first word stands for all of it.
@@ -140,11 +155,7 @@ pub struct Board {
     pub uses: Vec<DeviceUse>,
     regions: Regions,
     memory: Memory,
-    device: Box<Device>,
-    /// When the device must be polled next.
-    pub device_next: Option<u64>,
-    /// Index of the device's interrupt.
-    pub device_interrupt: Option<usize>,
+    devices: Vec<Simulated>,
 }
 
 impl Board {
@@ -152,14 +163,22 @@ impl Board {
     #[must_use]
     pub fn new(system: &System<'_>, managed: bool) -> Board {
         let mut memory = Memory::default();
-        let mut device = Box::new(Device::EMPTY);
+        let mut devices: Vec<Simulated> = Vec::new();
         let uses: Vec<DeviceUse> = system
             .engine_users()
             .iter()
             .map(|user| {
+                let status_page = user.retired / contract::PAGE_BYTES;
+                let device = devices.iter().position(|one| one.status_page == status_page).unwrap_or_else(|| {
+                    devices.push(Simulated::new(devices.len(), status_page, &mut memory));
+                    devices.len() - 1
+                });
+                let interrupt = system.engines()[user.engine as usize].interrupt_plus_one.checked_sub(1);
+                devices[device].interrupt = devices[device].interrupt.or(interrupt.map(|index| index as usize));
                 // The retired word's place in the status page tells engine and context.
                 let place = (user.retired % contract::PAGE_BYTES / 4) as usize;
                 DeviceUse {
+                    device,
                     engine: contract::EngineIndex::from_number(place / contract::CONTEXTS)
                         .unwrap_or(contract::EngineIndex::Execution),
                     context: place % contract::CONTEXTS,
@@ -168,18 +187,6 @@ impl Board {
                 }
             })
             .collect();
-        if !uses.is_empty() {
-            // Burns run on all engines, and a task only uses those that the manifest says there are.
-            let description = Description {
-                control: CONTROL,
-                status: STATUS,
-                doorbells: DOORBELLS,
-                local: LOCAL,
-                system: SYSTEM,
-                copy_engines: contract::CopyEngines::Two,
-            };
-            device.configure(description, &mut memory).expect("the simulator's own device description is right");
-        }
         let mut board = Board {
             now: 0,
             spent: 0,
@@ -193,25 +200,22 @@ impl Board {
             uses,
             regions: Regions::new(system),
             memory,
-            device,
-            device_next: None,
-            device_interrupt: system
-                .engines()
-                .iter()
-                .find_map(|engine| engine.interrupt_plus_one.checked_sub(1).map(|index| index as usize)),
+            devices,
         };
-        board.open_contexts();
+        for device in 0..board.devices.len() {
+            board.open_contexts(device);
+        }
         board
     }
 
     /// What the driver does first: a translation table for each context, with its ring page.
-    fn open_contexts(&mut self) {
+    fn open_contexts(&mut self, device: usize) {
         for context in 1..contract::CONTEXTS {
-            let table = SYSTEM.base + context as u64 * 0x2000;
-            let entry =
-                contract::TableEntry { page: ring_page(context), writable: true, memory: contract::Memory::System };
+            let table = of(device, SYSTEM.base) + context as u64 * 0x2000;
+            let page = ring_page(device, context);
+            let entry = contract::TableEntry { page, writable: true, memory: contract::Memory::System };
             let slot = table + contract::table_index(contract::RING_BASE) * contract::ENTRY_BYTES;
-            let words = contract::control_context(context) + CONTROL;
+            let words = contract::control_context(context) + of(device, CONTROL);
             self.store_u64(slot, entry.encode());
             self.store_u64(words + contract::CONTEXT_TABLE, table);
             self.store(words + contract::CONTEXT_TABLE_ENTRIES, 2);
@@ -231,9 +235,21 @@ impl Board {
         self.memory.read_u32(address).expect("the simulator's own addresses are right")
     }
 
-    /// Commands that `engine` has retired for `context`.
-    pub fn retired(&mut self, engine: contract::EngineIndex, context: usize) -> u32 {
-        self.load(STATUS + contract::status_retired(engine, context))
+    /// Commands that `engine` of `device` has retired for `context`.
+    pub fn retired(&mut self, device: usize, engine: contract::EngineIndex, context: usize) -> u32 {
+        self.load(of(device, STATUS) + contract::status_retired(engine, context))
+    }
+
+    /// The device that raises interrupt `index`.
+    #[must_use]
+    pub fn device_of(&self, index: usize) -> Option<usize> {
+        self.devices.iter().position(|device| device.interrupt == Some(index))
+    }
+
+    /// When a device must be polled next.
+    #[must_use]
+    pub fn devices_next(&self) -> Option<u64> {
+        self.devices.iter().filter_map(|device| device.next).min()
     }
 
     /// The use of engine `engine` by `task`.
@@ -251,13 +267,13 @@ impl Board {
         if !one.mapped {
             return Err("a store to a doorbell whose lock is not held");
         }
-        let doorbell = DOORBELLS + contract::doorbell_page(one.engine, one.context) + contract::DOORBELL_SUBMITTED;
+        let doorbell = doorbell(one);
         let number = self.load(doorbell);
         let command = contract::Command { operation: contract::Operation::Burn { time }, fence: None };
-        let slot = ring_page(one.context) + contract::ring_slot(one.engine, number);
+        let slot = ring_page(one.device, one.context) + contract::ring_slot(one.engine, number);
         self.memory.write(slot, &command.encode()).expect("a ring page exists");
         self.store(doorbell, number.wrapping_add(1));
-        self.device_next = Some(self.now);
+        self.devices[one.device].next = Some(self.now);
         Ok(number.wrapping_add(1))
     }
 
@@ -269,15 +285,15 @@ impl Board {
         self.regions.reach(thread.index(), handle, stores).ok_or("a region that is not mapped")
     }
 
-    /// Polls the device; says whether it raised its interrupt.
-    pub fn poll_device(&mut self) -> bool {
-        let mut interrupt = false;
-        loop {
-            let actions = self.device.poll(self.now, &mut self.memory);
-            interrupt |= actions.interrupt;
-            self.device_next = actions.next;
-            if actions.next.is_none_or(|next| next > self.now) {
-                return interrupt;
+    /// Polls the devices that are due; what they raise is pending.
+    pub fn poll_devices(&mut self) {
+        for device in &mut self.devices {
+            while device.next.is_some_and(|next| next <= self.now) {
+                let actions = device.device.poll(self.now, &mut self.memory);
+                device.next = actions.next;
+                if let Some(interrupt) = device.interrupt.filter(|_| actions.interrupt) {
+                    self.pending[interrupt] = true;
+                }
             }
         }
     }
@@ -285,7 +301,7 @@ impl Board {
     /// Completions announced later than modelled.
     #[must_use]
     pub fn late_completions(&self) -> u32 {
-        self.device.late_completions()
+        self.devices.iter().map(|device| device.device.late_completions()).sum()
     }
 
     /// Whether the line has something to say and is not kept from it.
@@ -295,8 +311,35 @@ impl Board {
     }
 }
 
-fn ring_page(context: usize) -> u64 {
-    SYSTEM.base + 0x8_0000 + context as u64 * contract::PAGE_BYTES
+impl Simulated {
+    fn new(index: usize, status_page: u64, memory: &mut Memory) -> Simulated {
+        // Burns run on all engines, and a task only uses those that the manifest says there are.
+        let description = Description {
+            control: of(index, CONTROL),
+            status: of(index, STATUS),
+            doorbells: of(index, DOORBELLS),
+            local: Window { base: of(index, LOCAL.base), ..LOCAL },
+            system: Window { base: of(index, SYSTEM.base), ..SYSTEM },
+            copy_engines: contract::CopyEngines::Two,
+            ..Description::default()
+        };
+        let mut device = Box::new(Device::EMPTY);
+        device.configure(description, memory).expect("the simulator's own device description is right");
+        Simulated { status_page, device, next: None, interrupt: None }
+    }
+}
+
+/// What is at `address` of the first device, of the device with this index.
+fn of(device: usize, address: u64) -> u64 {
+    address + device as u64 * STEP
+}
+
+fn ring_page(device: usize, context: usize) -> u64 {
+    of(device, SYSTEM.base) + 0x8_0000 + context as u64 * contract::PAGE_BYTES
+}
+
+fn doorbell(one: DeviceUse) -> u64 {
+    of(one.device, DOORBELLS) + contract::doorbell_page(one.engine, one.context) + contract::DOORBELL_SUBMITTED
 }
 
 impl Machine for Board {
@@ -320,9 +363,8 @@ impl Machine for Board {
 
     fn engine_is_idle(&mut self, user: EngineUserId) -> bool {
         let one = self.uses[user.index()];
-        let submitted =
-            self.load(DOORBELLS + contract::doorbell_page(one.engine, one.context) + contract::DOORBELL_SUBMITTED);
-        contract::is_idle(submitted, self.retired(one.engine, one.context))
+        let submitted = self.load(doorbell(one));
+        contract::is_idle(submitted, self.retired(one.device, one.engine, one.context))
     }
 
     fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}

@@ -253,14 +253,9 @@ impl Simulation {
         Ok(false)
     }
 
-    /// Lets the device and its interrupt line do what is due; says whether anything happened.
+    /// Lets devices and their interrupt lines do what is due; says whether anything happened.
     fn device(&mut self) -> Result<bool, SimulationError> {
-        if self.board.device_next.is_some_and(|next| next <= self.board.now)
-            && self.board.poll_device()
-            && let Some(interrupt) = self.board.device_interrupt
-        {
-            self.board.pending[interrupt] = true;
-        }
+        self.board.poll_devices();
         for index in 0..self.routes.len() {
             let cpu = self.routes[index];
             if self.board.may_fire(index) && self.cpus[cpu.index()].busy <= self.board.now {
@@ -310,7 +305,7 @@ impl Simulation {
 
     /// When something happens next; `u64::MAX`: never.
     fn next_instant(&self) -> u64 {
-        let mut next = self.board.device_next.unwrap_or(u64::MAX);
+        let mut next = self.board.devices_next().unwrap_or(u64::MAX);
         for state in &self.cpus {
             next = next.min(state.timer.min(state.kicked).max(state.busy)).min(state.ask);
         }

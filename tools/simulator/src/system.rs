@@ -115,7 +115,11 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
         let notified = |object: u32| system.interrupts.iter().any(|(_, interrupt)| interrupt.notification == object);
         let Some(wait) = handle(kind::NOTIFICATION, &notified) else { return Program::Nothing };
         let bottom_half = parameter(task, "bottom_half_us").unwrap_or(0) * 1_000;
-        return Program::Driver { wait, interrupt, clients: clients(task), bottom_half };
+        let slot = u32::from(fusee_abi::call::HandleValue(interrupt).slot());
+        let mut records = system.handles.iter();
+        let record = records.find(|record| record.task as usize == index && record.slot == slot);
+        let line = record.map_or(0, |record| record.object as usize);
+        return Program::Driver { wait, interrupt, line, clients: clients(task), bottom_half };
     }
     let serves = |object: u32| system.endpoints[object as usize].1.server as usize == index;
     handle(kind::ENDPOINT, &serves).map_or(Program::Nothing, |endpoint| Program::Server { endpoint })

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use fusee_accel_contract::*;
-use fusee_device_model::{Actions, Bus, BusError, Description, Device, Window};
+use fusee_device_model::{Actions, Bus, BusError, Description, Device, PEERS, Peer, Window};
 use std::collections::BTreeSet;
 
 pub const BASE: u64 = 0x4000_0000;
@@ -13,6 +13,8 @@ pub const DESCRIPTION: Description = Description {
     local: Window { base: BASE + 0x20_0000, length: 0x10_0000 },
     system: Window { base: BASE + 0x10_0000, length: 0x10_0000 },
     copy_engines: CopyEngines::Two,
+    slowdown: timing::Slowdown::NEAR,
+    peers: [Peer::NONE; PEERS],
 };
 pub const TABLE_ENTRIES: u32 = 256;
 

@@ -43,6 +43,8 @@ mod grant;
 mod job;
 mod loan;
 mod memory;
+#[cfg(feature = "gpu")]
+pub mod migration;
 #[cfg(all(feature = "misbehave", target_os = "none"))]
 pub mod misbehave;
 mod mutex;

@@ -1,0 +1,141 @@
+//! The state of a task on a GPU, moved to another GPU.
+//!
+//! Two ways: [`directly`], from one device's memory into the other's, which keeps a copy engine of both; or
+//! [`through_memory`], out of the one and then into the other, which copies twice and never holds two engines. Both copy
+//! in chunks, and give engines back between two chunks if a more urgent task waits for one.
+//!
+//! # Invariants
+//!
+//! 1. Whoever needs two engines takes that of the device with the lower number first, so no two tasks wait for each other.
+//! 2. Engines are held while a command runs, and given back on all ways out.
+//!
+//! Not here: which GPU a task should go to (`accel`). Source: Elliott 2015, chapter 3: migration peer-to-peer, and the
+//! conservative way through system memory; chunks, and the question whether to yield between two. We differ: there both
+//! engines are one group, granted at once; here the order excludes deadlock, but waiting for the second counts as holding
+//! the first.
+
+use crate::gpu::{Context, FenceError, Operation, SubmitError};
+use crate::{AcquireError, Engine, EngineError, EngineGuard, Instant};
+use fusee_accel_contract::space;
+
+/// A task's end of one device.
+#[derive(Debug)]
+pub struct Side {
+    /// Its context there.
+    pub context: Context,
+    /// What copies to the device's memory, from memory of the board and of other devices.
+    pub copy_in: Engine,
+    /// What copies from the device's memory; of a device with one copy engine, the same.
+    pub copy_out: Engine,
+    /// The device's number: the parameter `device.DEVICE`.
+    pub device: usize,
+}
+
+/// What moves: the same bytes of the task's memory on both devices.
+#[derive(Clone, Copy, Debug)]
+pub struct State {
+    /// Offset in the task's memory on a device, a multiple of eight.
+    pub offset: u64,
+    /// How many, a multiple of eight.
+    pub bytes: u64,
+    /// How many at once, a positive multiple of eight.
+    pub chunk: u64,
+}
+
+/// Why not all of a state has moved. It is still where it was, and undefined where it should be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MoveError {
+    /// An engine was not granted.
+    Acquire(AcquireError),
+    /// The device got no command: not all is in multiples of eight, or the ring is full.
+    Submit(SubmitError),
+    /// A command did not end well, or not in time; it fails if not all is in the task's memory.
+    Fence(FenceError),
+    /// An engine was lost.
+    Lost(EngineError),
+}
+
+/// Moves `state`, holding a copy engine of each side.
+///
+/// # Errors
+/// [`MoveError`].
+pub fn directly(from: &Side, to: &mut Side, state: State, deadline: Instant) -> Result<(), MoveError> {
+    let (source, destination) = (space::peer(from.device) + state.offset, space::LOCAL_BASE + state.offset);
+    let operation = |at, length| Operation::PeerCopy { source: source + at, destination: destination + at, length };
+    let acquire = |engine: &Engine| engine.acquire(deadline).map_err(MoveError::Acquire);
+    let mut done = 0;
+    while done < state.bytes {
+        let (out, into);
+        if from.device < to.device {
+            out = acquire(&from.copy_out)?;
+            into = acquire(&to.copy_in)?;
+        } else {
+            into = acquire(&to.copy_in)?;
+            out = acquire(&from.copy_out)?;
+        }
+        while done < state.bytes {
+            done += chunk(&mut to.context, &into, state, done, deadline, operation)?;
+            if out.should_yield().map_err(MoveError::Lost)? || into.should_yield().map_err(MoveError::Lost)? {
+                break;
+            }
+        }
+        into.release().map_err(MoveError::Lost)?;
+        out.release().map_err(MoveError::Lost)?;
+    }
+    Ok(())
+}
+
+/// Moves `state` by way of the task's buffer in memory of the board, from device address `buffer` on, which is the same
+/// memory on both sides. Holds one engine at a time.
+///
+/// # Errors
+/// [`MoveError`].
+pub fn through_memory(
+    from: &mut Side,
+    to: &mut Side,
+    state: State,
+    buffer: u64,
+    deadline: Instant,
+) -> Result<(), MoveError> {
+    let local = space::LOCAL_BASE + state.offset;
+    copy(&mut from.context, &from.copy_out, state, (local, buffer), deadline)?;
+    copy(&mut to.context, &to.copy_in, state, (buffer, local), deadline)
+}
+
+/// Copies all of `state` with one engine.
+fn copy(
+    context: &mut Context,
+    engine: &Engine,
+    state: State,
+    (source, destination): (u64, u64),
+    deadline: Instant,
+) -> Result<(), MoveError> {
+    let operation = |at, length| Operation::Copy { source: source + at, destination: destination + at, length };
+    let mut done = 0;
+    while done < state.bytes {
+        let guard = engine.acquire(deadline).map_err(MoveError::Acquire)?;
+        while done < state.bytes {
+            done += chunk(context, &guard, state, done, deadline, operation)?;
+            if guard.should_yield().map_err(MoveError::Lost)? {
+                break;
+            }
+        }
+        guard.release().map_err(MoveError::Lost)?;
+    }
+    Ok(())
+}
+
+/// Does the chunk after the first `done` bytes; says how long it was.
+fn chunk(
+    context: &mut Context,
+    guard: &EngineGuard,
+    state: State,
+    done: u64,
+    deadline: Instant,
+    operation: impl Fn(u64, u64) -> Operation,
+) -> Result<u64, MoveError> {
+    let length = state.chunk.min(state.bytes - done);
+    let fence = context.submit(guard, operation(done, length)).map_err(MoveError::Submit)?;
+    context.wait(fence, deadline).map_err(MoveError::Fence)?;
+    Ok(length)
+}

@@ -59,7 +59,7 @@ pub mod raw;
 
 pub use channel::{ChannelError, Receiver, Sender};
 pub use endpoint::{Answer, Endpoint, Message, ReplyToken, ReplyWithError, Request, Server};
-pub use engine::{Engine, EngineGuard};
+pub use engine::{Engine, EngineGroup, EngineGuard};
 pub use environment::{Environment, MissingHandle, Object, environment};
 pub use error::{
     AcknowledgeError, AcquireError, CallError, CallLendingError, CallWithError, EngineError, GiveError, HandleError,

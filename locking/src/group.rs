@@ -63,6 +63,11 @@ impl LockSet {
         self.0 & other.0 != 0
     }
 
+    /// The numbers of its locks, the least first.
+    pub fn iter(self) -> impl Iterator<Item = u8> {
+        (0..32).filter(move |lock| self.0 & 1 << lock != 0)
+    }
+
     /// The first of those in both.
     #[must_use]
     pub const fn first_of_both(self, other: LockSet) -> Option<u8> {

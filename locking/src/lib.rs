@@ -6,6 +6,7 @@
 //! - [`propagation`]: who waits for whom, and on whose reservation each thread runs.
 //! - [`engine`]: the mutex of one execution engine, copy engine or DSP.
 //! - [`group`]: several such locks at once.
+//! - [`groups`]: such locks as the kernel has them.
 //! - [`pool`]: the tokens of a pool of accelerators: k-FMLP, R2DGLP, pure priority.
 //! - [`tokens`]: such a pool as the kernel has it.
 //! - [`ck_omlp`]: what is shared across clusters: donation at release, and a FIFO queue.
@@ -18,6 +19,7 @@ extern crate std;
 pub mod ck_omlp;
 pub mod engine;
 pub mod group;
+pub mod groups;
 pub mod pool;
 pub mod propagation;
 pub mod tokens;

@@ -72,7 +72,8 @@ pub enum Call {
     Release = 11,
     /// `should_yield(engine)`: `x1` is one if an earlier key waits for the engine, or for a token of the pool.
     ShouldYield = 12,
-    /// `acquire_group(..)`.
+    /// `acquire_group(engine, _, engine, deadline)`: takes the locks of two engines of one group, `x0` and `x2`, at once.
+    /// `release` of one of them gives both back.
     AcquireGroup = 13,
     /// `engine_wait(..)`.
     EngineWait = 14,

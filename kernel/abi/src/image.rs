@@ -221,6 +221,8 @@ pub struct Engine {
     pub order: u32,
     /// The interrupt whose top half probes this engine.
     pub interrupt_plus_one: u32,
+    /// The group of engines that it may be acquired with.
+    pub group_plus_one: u32,
 }
 
 /// What a task may do with one engine: its doorbell page and idle probe. An engine without a device has neither: all its

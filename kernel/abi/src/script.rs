@@ -31,6 +31,8 @@ pub mod operation {
     pub const WAIT: u32 = 4;
     /// Acquire engine `handle`, or a token of pool `handle`.
     pub const ACQUIRE: u32 = 5;
+    /// Acquire engines `handle` and `value`, of one group, at once.
+    pub const ACQUIRE_BOTH: u32 = 18;
     /// Run an operation of `value` nanoseconds on engine `selector` and wait on notification `handle` for its end.
     pub const SUBMIT: u32 = 6;
     /// Release engine or token `handle`.

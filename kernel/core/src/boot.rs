@@ -10,14 +10,15 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::Kernel;
 use crate::id::{
-    ClusterId, EndpointId, EngineId, EngineUserId, InterruptId, NotificationId, PoolId, PoolUserId, RegionId,
+    ClusterId, EndpointId, EngineId, EngineUserId, GroupId, InterruptId, NotificationId, PoolId, PoolUserId, RegionId,
     ReservationId, ThreadId,
 };
 use crate::limits::{
-    CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, HANDLES, INTERRUPTS, NOTIFICATIONS, POOL_REPLICAS, POOL_USERS,
-    POOLS, POOLS_PER_TASK, REGIONS, THREADS, USERS_PER_ENGINE, USERS_PER_POOL,
+    CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, HANDLES, INTERRUPTS, NOTIFICATIONS, POOL_REPLICAS,
+    POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS, THREADS, USERS_PER_ENGINE, USERS_PER_POOL,
 };
 use crate::object::{Object, Overrun, PoolUser, Release, State};
+use fusee_locking::groups;
 
 /// Why a packed system cannot be booted. `xtask` refuses such systems; this is the kernel's own check.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -158,11 +159,17 @@ impl Kernel {
         for (index, record) in system.engines().iter().enumerate() {
             let id = refer!(EngineId, index, ENGINES, "engine");
             let engine = &mut self.engines[id];
-            engine.lock.set_order(match record.order {
+            let order = match record.order {
                 order::FIFO => Order::Fifo,
                 order::PRIORITY => Order::Priority,
                 _ => return Err(BootError::Dangling("engine")),
-            });
+            };
+            engine.lock.set_order(order);
+            if record.group_plus_one != 0 {
+                let group = refer!(GroupId, record.group_plus_one - 1, GROUPS, "engine");
+                self.groups[group].set_order(order);
+                engine.group = Some(group);
+            }
             if record.interrupt_plus_one != 0 {
                 let interrupt = refer!(InterruptId, record.interrupt_plus_one - 1, self.counts.interrupts, "engine");
                 engine.interrupt = Some(interrupt);
@@ -179,6 +186,17 @@ impl Kernel {
             let id = refer!(EngineUserId, index, ENGINE_USERS, "engine user");
             let others = system.engine_users().iter().filter(|other| other.engine == record.engine);
             within(others.count(), USERS_PER_ENGINE, "users of an engine")?;
+            let engine = refer!(EngineId, record.engine, self.counts.engines, "engine user");
+            if let Some(group) = self.engines[engine].group {
+                let is_in_group = |task: &usize| {
+                    let of = |user: &&image::EngineUser| user.task as usize == *task;
+                    system.engine_users().iter().filter(of).any(|user| {
+                        EngineId::new(user.engine as usize)
+                            .is_some_and(|engine| self.engines[engine].group == Some(group))
+                    })
+                };
+                within((0..self.counts.threads).filter(is_in_group).count(), groups::USERS, "tasks of a group")?;
+            }
             self.engine_users[id].engine = Some(refer!(EngineId, record.engine, self.counts.engines, "engine user"));
             self.engine_users[id].thread = Some(refer!(ThreadId, record.task, self.counts.threads, "engine user"));
         }

@@ -63,6 +63,10 @@ impl Kernel {
                 self.checkpoint(machine, thread)?;
                 self.acquire(machine, cpu, thread)
             }
+            Call::AcquireGroup => {
+                self.checkpoint(machine, thread)?;
+                self.acquire_group(machine, cpu, thread)
+            }
             Call::Release => {
                 self.release_lock(machine, thread)?;
                 done(machine, thread)
@@ -102,8 +106,7 @@ impl Kernel {
                 self.trace_number(machine, Event::Log, Some(thread), general[0] as u32, general[1]);
                 done(machine, thread)
             }
-            Call::AcquireGroup
-            | Call::EngineWait
+            Call::EngineWait
             | Call::EngineComplete
             | Call::Lend
             | Call::Start

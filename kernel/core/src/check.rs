@@ -9,6 +9,7 @@ use core::hash::{Hash, Hasher};
 use fusee_abi::Error;
 use fusee_abi::call::rights;
 use fusee_locking::engine::State as Lock;
+use fusee_locking::group::Waits;
 use fusee_locking::propagation;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::{Class, PriorityPoint};
@@ -17,11 +18,12 @@ use fusee_sched::time::Instant;
 
 use crate::Kernel;
 use crate::donation::number as node_number;
+use crate::groups::set_of;
 use crate::id::{
-    ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, NotificationId, PoolId, PoolUserId, RegionId,
+    ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, GroupId, NotificationId, PoolId, PoolUserId, RegionId,
     ReservationId, ThreadId,
 };
-use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, NOTIFICATIONS, REGIONS, THREADS};
+use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, GROUPS, NOTIFICATIONS, REGIONS, THREADS};
 use crate::object::{Cpu, Handle, Object, Payer, Reservation, State, Thread};
 use crate::quick::token;
 
@@ -58,6 +60,9 @@ impl Kernel {
         }
         self.check_queues()?;
         self.check_pools()?;
+        for group in (0..GROUPS).filter_map(GroupId::new) {
+            self.check_group(group)?;
+        }
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
             if self.threads[thread].state == State::Stopped {
                 self.check_dead(thread)?;
@@ -203,6 +208,45 @@ impl Kernel {
                 && (self.pool_users[user].thread != Some(thread) || state.requests == 0 || refused && !state.timed)
             {
                 return Err("a thread waits for a token that it has not asked for, or in vain");
+            }
+            if let State::AwaitingGroup { group, refused } = state.state
+                && (self.groups[group].request_of(node_number(thread)).is_none() || refused && !state.timed)
+            {
+                return Err("a thread waits for engines that it has not asked for, or in vain");
+            }
+        }
+        Ok(())
+    }
+
+    /// Who was granted engines of `group` holds them all, and who waits holds none.
+    fn check_group(&self, group: GroupId) -> Result<(), &'static str> {
+        for request in self.groups[group].requests() {
+            let Some(thread) = ThreadId::new(usize::from(request.user)) else {
+                return Err("a request for engines of nobody");
+            };
+            let state = self.threads[thread].state;
+            let waits = matches!(state, State::AwaitingGroup { group: of, .. } if of == group);
+            if waits == (request.waits == Waits::Not) {
+                return Err("a thread holds engines and waits for them, or neither");
+            }
+        }
+        let members = (0..self.counts.engines).filter_map(EngineId::new);
+        for engine in members.filter(|engine| self.engines[*engine].group == Some(group)) {
+            let lock = &self.engines[engine].lock;
+            let holder = match lock.state() {
+                Lock::Held(user) => {
+                    EngineUserId::new(usize::from(user)).and_then(|user| self.engine_users[user].thread)
+                }
+                _ => None,
+            };
+            let granted = self.groups[group]
+                .requests()
+                .iter()
+                .find(|request| request.waits == Waits::Not && request.locks.overlaps(set_of(engine)));
+            if granted.map(|request| usize::from(request.user)) != holder.map(ThreadId::index)
+                || !lock.waiters().is_empty()
+            {
+                return Err("an engine and its group differ");
             }
         }
         Ok(())
@@ -363,8 +407,7 @@ impl Kernel {
             State::AwaitingReply { server, .. } => Some(server),
             State::Waiting(notification) => self.notifications[notification].bound,
             State::Acquiring(user) => self.engine_users[user].engine.and_then(|engine| self.engine_donee(engine)),
-            State::AwaitingToken { user, refused: false } => self.token_donee(user),
-            _ => None,
+            _ => self.lock_donee(thread),
         };
         donee.filter(|donee| *donee != thread)
     }
@@ -458,6 +501,7 @@ impl Kernel {
                 State::Waiting(notification) => (5, notification.number(), 0),
                 State::Acquiring(user) => (6, user.number(), 0),
                 State::AwaitingToken { user, refused } => (10, user.number(), u8::from(refused)),
+                State::AwaitingGroup { group, refused } => (11, group.number(), u8::from(refused)),
                 State::BetweenJobs => (7, 0, 0),
                 State::Sleeping => (8, 0, 0),
                 State::Stopped => (9, 0, 0),
@@ -567,6 +611,16 @@ impl Kernel {
             hasher.write_u16(thread_number(object.driver));
             for waiter in object.lock.waiters() {
                 hasher.write_u16(waiter + 1);
+            }
+            hasher.write_u16(0);
+        }
+        for group in (0..GROUPS).filter_map(GroupId::new) {
+            for request in self.groups[group].requests() {
+                hasher.write_u16(request.user + 1);
+                request.locks.hash(hasher);
+                request.waits.hash(hasher);
+                let later = self.groups[group].requests().iter().filter(|other| other.key > request.key);
+                hasher.write_u8(later.count() as u8);
             }
             hasher.write_u16(0);
         }

@@ -15,7 +15,7 @@
 //!    that drains and whose driver it was: see below.
 //!
 //! The trap takes [`TOLD_AT_DEATH`] steps. If more are left, the dead thread is queued with the timeouts of its cluster, as
-//! due now: the timekeeper goes on, behind all that was due before, and as many events a trap as ever.
+//! due now: the timekeeper goes on, behind all that was due before, one event a trap as ever.
 //!
 //! # Invariants
 //!

@@ -8,13 +8,14 @@
 //! boot, and the device's own queue decides. An engine without a device is a mutex of tasks, and stays one.
 
 use fusee_abi::Error;
-use fusee_abi::call::{DEADLINE, rights};
+use fusee_abi::call::{DEADLINE, NUMBER, rights};
 use fusee_abi::trace::Event;
 use fusee_locking::engine::{LockError, Requested, State as Lock};
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Key;
 use fusee_sched::time::Instant;
 
+use crate::groups::set_of;
 use crate::id::{EngineId, EngineUserId, InterruptId, PoolUserId, ThreadId};
 use crate::limits::USERS_PER_ENGINE;
 use crate::object::{Object, State};
@@ -35,7 +36,7 @@ pub(crate) fn as_error(error: LockError) -> Error {
     }
 }
 
-fn user_of(number: u16) -> Option<EngineUserId> {
+pub(crate) fn user_of(number: u16) -> Option<EngineUserId> {
     EngineUserId::new(usize::from(number))
 }
 
@@ -53,7 +54,7 @@ impl Kernel {
     }
 
     /// Whether the lock of `engine` is one; an engine of a device has an interrupt.
-    fn is_enforced(&self, engine: EngineId) -> bool {
+    pub(crate) fn is_enforced(&self, engine: EngineId) -> bool {
         self.managed || self.engines[engine].interrupt.is_none()
     }
 
@@ -67,6 +68,9 @@ impl Kernel {
             machine.registers(thread).general[0] = 0;
             return Ok(());
         }
+        if let Some(group) = self.engines[engine].group {
+            return self.acquire_set(machine, cpu, thread, group, set_of(engine));
+        }
         self.drain_for_the_dead(machine, engine)?;
         // Refuse before anything changes.
         if let Some(target) = self.engine_donee(engine)
@@ -78,7 +82,7 @@ impl Kernel {
         self.trace(machine, Event::EngineRequest, Some(thread), u32::from(engine.number()), 0);
         if requested == Requested::Granted {
             machine.registers(thread).general[0] = 0;
-            self.granted(machine, engine, user);
+            self.hand(machine, engine, user);
             return Ok(());
         }
         self.threads[thread].state = State::Acquiring(user);
@@ -94,9 +98,10 @@ impl Kernel {
     /// `thread`, whose state says for which, suspends for a lock or a token.
     #[inline(never)]
     pub(crate) fn suspend_for_lock<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId, object: u32) {
-        let deadline = machine.registers(thread).general[DEADLINE];
+        let general = &machine.registers(thread).general;
+        let (deadline, number) = (general[DEADLINE], general[NUMBER] as u32);
         self.plan_timeout(thread, Instant(deadline));
-        self.trace(machine, Event::Block, Some(thread), object, 10);
+        self.trace(machine, Event::Block, Some(thread), object, number);
         self.cpus[cpu].stale = true;
         self.settle(thread);
     }
@@ -123,6 +128,24 @@ impl Kernel {
         if self.engines[engine].lock.state() != Lock::Held(user.index() as u16) {
             return Err(Error::NotHeld);
         }
+        let thread = self.engine_users[user].thread;
+        if let (Some(group), Some(thread)) = (self.engines[engine].group, thread) {
+            self.give_back_group(machine, group, thread);
+            return Ok(());
+        }
+        if self.let_go(machine, engine, user) {
+            self.grant_next(machine, engine);
+        }
+        self.move_waiters(machine, engine);
+        if let Some(thread) = thread {
+            self.settle_living(thread);
+        }
+        Ok(())
+    }
+
+    /// The doorbell of `user`, who holds `engine`, is unmapped, and the lock free if nothing runs; says which.
+    #[inline(never)]
+    pub(crate) fn let_go<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) -> bool {
         machine.unmap_doorbell(user);
         let idle = machine.engine_is_idle(user);
         let thread = self.engine_users[user].thread;
@@ -130,16 +153,12 @@ impl Kernel {
             self.threads[thread].holds -= 1;
         }
         self.trace(machine, Event::EngineRelease, thread, u32::from(engine.number()), 0);
-        // The state was checked above; releasing cannot fail.
+        // It holds it.
         let _ = self.engines[engine].lock.release(user.index() as u16, idle);
         if idle {
-            self.idle(machine, engine, user);
+            self.charge_hold(machine, engine, user);
         }
-        self.move_waiters(machine, engine);
-        if let Some(thread) = thread {
-            self.settle_living(thread);
-        }
-        Ok(())
+        idle
     }
 
     /// `should_yield`: does an earlier key wait for an engine or a token the caller holds?
@@ -150,8 +169,11 @@ impl Kernel {
                 if self.is_enforced(engine) && lock.state() != Lock::Held(user.index() as u16) {
                     return Err(Error::NotHeld);
                 }
-                let own = self.threads[thread].home.map(|reservation| self.reservations[reservation].key);
-                own.is_some_and(|own| lock.waiters().iter().any(|waiter| self.user_key(*waiter) < own))
+                match (self.engines[engine].group, self.threads[thread].home) {
+                    (Some(group), _) => self.group_should_yield(group, thread),
+                    (None, Some(home)) => lock.should_yield(self.reservations[home].key, |user| self.user_key(user)),
+                    (None, None) => false,
+                }
             }
             Use::Pool(user) => self.keeps_earlier(thread, user)?,
         };
@@ -173,6 +195,12 @@ impl Kernel {
         self.trace(machine, Event::EngineGrant, thread, u32::from(engine.number()), 0);
     }
 
+    /// The same, for the long ways.
+    #[inline(never)]
+    pub(crate) fn hand<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
+        self.granted(machine, engine, user);
+    }
+
     /// The engine is idle after `user`'s hold: charge it.
     #[inline]
     pub(crate) fn charge_hold<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
@@ -183,16 +211,15 @@ impl Kernel {
         self.trace(machine, Event::EngineIdle, thread, u32::from(engine.number()), (held.0 / 1000) as u32);
     }
 
-    /// The engine is idle after `user`'s hold: charge it, and grant the next.
-    fn idle<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
-        self.charge_hold(machine, engine, user);
+    /// The lock of `engine` is free: who is next has it.
+    fn grant_next<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
         let mut lock = core::mem::replace(&mut self.engines[engine].lock, fusee_locking::engine::EngineLock::EMPTY);
         let next = lock.grant_next(|waiter| self.user_key(waiter));
         self.engines[engine].lock = lock;
         if let Some(next) = next.and_then(user_of)
             && let Some(thread) = self.engine_users[next].thread
         {
-            self.granted(machine, engine, next);
+            self.hand(machine, engine, next);
             self.wake(machine, thread, Ok(()));
         }
     }
@@ -265,7 +292,12 @@ impl Kernel {
     /// The last operation of `user`, who has given `engine` back, has ended.
     fn drained<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
         self.engines[engine].lock.drained();
-        self.idle(machine, engine, user);
+        self.charge_hold(machine, engine, user);
+        if let Some(group) = self.engines[engine].group {
+            self.drained_group(machine, group, engine);
+            return;
+        }
+        self.grant_next(machine, engine);
         self.move_waiters(machine, engine);
     }
 
@@ -308,12 +340,14 @@ impl Kernel {
             if object.driver != Some(thread) || !matches!(object.lock.state(), Lock::Draining(_)) {
                 continue;
             }
-            let Some(waiter) = object.lock.waiters().last().copied() else { continue };
+            let waiter = match object.group {
+                Some(group) => self.waits_for_drain(group, engine),
+                None => object.lock.waiters().last().and_then(|user| self.engine_users[user_of(*user)?].thread),
+            };
+            let Some(waiter) = waiter else { continue };
             if self.drain_for_the_dead(machine, engine).is_err() {
-                self.engines[engine].lock.withdraw(waiter);
-                if let Some(client) = user_of(waiter).and_then(|user| self.engine_users[user].thread) {
-                    self.wake(machine, client, Err(Error::PeerDied));
-                }
+                self.withdraw(machine, waiter);
+                self.wake(machine, waiter, Err(Error::PeerDied));
             }
             return true;
         }

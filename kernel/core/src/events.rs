@@ -107,7 +107,9 @@ impl Kernel {
     pub(crate) fn time_out<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         let result = match self.threads[thread].state {
             State::Sleeping => Ok(()),
-            State::AwaitingToken { refused: true, .. } => Err(Error::ChainTooLong),
+            State::AwaitingToken { refused: true, .. } | State::AwaitingGroup { refused: true, .. } => {
+                Err(Error::ChainTooLong)
+            }
             _ => Err(Error::TimedOut),
         };
         self.withdraw(machine, thread);
@@ -134,6 +136,7 @@ impl Kernel {
                 }
             }
             State::AwaitingToken { user, .. } => self.withdraw_request(user),
+            State::AwaitingGroup { group, .. } => self.withdraw_group(machine, group, thread),
             State::Dormant
             | State::Ready
             | State::Receiving(_)

@@ -192,7 +192,9 @@ impl Kernel {
     /// The end of a thread: it holds nothing any more, and what it gave away is void.
     pub(crate) fn drop_handles(&mut self, thread: ThreadId) {
         for slot in 0..HANDLES {
-            self.empty_slot(thread, slot);
+            if !matches!(self.handles[thread][slot].object, Object::Empty) {
+                self.empty_slot(thread, slot);
+            }
         }
     }
 

@@ -69,6 +69,8 @@ ids! {
     EngineId;
     /// One task's use of one engine.
     EngineUserId;
+    /// Engines that may be acquired together.
+    GroupId;
     /// A pool of tokens.
     PoolId;
     /// One task's use of one pool.

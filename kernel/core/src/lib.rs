@@ -35,6 +35,7 @@ mod donation;
 mod engines;
 mod events;
 mod grants;
+mod groups;
 pub mod id;
 mod ipc;
 mod jobs;
@@ -47,6 +48,7 @@ mod quick;
 mod schedule;
 mod switch;
 
+use fusee_locking::groups::Group;
 use fusee_locking::tokens::Tokens;
 use fusee_sched::time::{Instant, Nanoseconds};
 
@@ -55,12 +57,12 @@ pub use boot::BootError;
 use derivation::Derivations;
 pub use fusee_sched::cpu::{CpuId, CpuSet};
 use id::{
-    ClusterId, EndpointId, EngineId, EngineUserId, InterruptId, NotificationId, PoolId, PoolUserId, RegionId,
+    ClusterId, EndpointId, EngineId, EngineUserId, GroupId, InterruptId, NotificationId, PoolId, PoolUserId, RegionId,
     ReservationId, ThreadId,
 };
 use limits::{
-    CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, INTERRUPTS, NOTIFICATIONS, POOL_USERS, POOLS,
-    REGIONS, THREADS,
+    CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, INTERRUPTS, NOTIFICATIONS, POOL_USERS,
+    POOLS, REGIONS, THREADS,
 };
 pub use machine::{Machine, Place, Registers};
 use object::{
@@ -158,6 +160,7 @@ pub struct Kernel {
     notifications: Arena<Notification, NotificationId, NOTIFICATIONS>,
     engines: Arena<Engine, EngineId, ENGINES>,
     engine_users: Arena<EngineUser, EngineUserId, ENGINE_USERS>,
+    groups: Arena<Group, GroupId, GROUPS>,
     pools: Arena<Tokens, PoolId, POOLS>,
     pool_users: Arena<PoolUser, PoolUserId, POOL_USERS>,
     interrupts: Arena<Interrupt, InterruptId, INTERRUPTS>,
@@ -199,6 +202,7 @@ impl Kernel {
         notifications: Arena::new([const { Notification::EMPTY }; NOTIFICATIONS]),
         engines: Arena::new([const { Engine::EMPTY }; ENGINES]),
         engine_users: Arena::new([const { EngineUser::EMPTY }; ENGINE_USERS]),
+        groups: Arena::new([const { Group::EMPTY }; GROUPS]),
         pools: Arena::new([const { Tokens::EMPTY }; POOLS]),
         pool_users: Arena::new([const { PoolUser::EMPTY }; POOL_USERS]),
         interrupts: Arena::new([const { Interrupt::EMPTY }; INTERRUPTS]),

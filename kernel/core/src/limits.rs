@@ -20,6 +20,8 @@ mod set {
     pub const ENGINE_USERS: usize = 128;
     /// Uses of one engine: its next holder inherits from all who wait.
     pub const USERS_PER_ENGINE: usize = 32;
+    /// Groups of engines.
+    pub const GROUPS: usize = 4;
     /// Pools of tokens.
     pub const POOLS: usize = 16;
     /// Uses of pools by tasks.
@@ -32,8 +34,6 @@ mod set {
     pub const HANDLES: usize = 32;
     /// Handles that are copied from.
     pub const DERIVATIONS: usize = 256;
-    /// Timer events handled in one trap; the rest waits for the next, which follows at once.
-    pub const EVENTS_PER_TRAP: usize = 2;
     /// Those told of a death in the trap that it is; the rest are timer events.
     pub const TOLD_AT_DEATH: usize = 4;
 }
@@ -48,15 +48,15 @@ mod set {
     pub const CALLERS: usize = 4;
     pub const NOTIFICATIONS: usize = 4;
     pub const ENGINES: usize = 2;
-    pub const ENGINE_USERS: usize = 4;
+    pub const ENGINE_USERS: usize = 6;
     pub const USERS_PER_ENGINE: usize = 4;
+    pub const GROUPS: usize = 1;
     pub const POOLS: usize = 1;
     pub const POOL_USERS: usize = 4;
     pub const INTERRUPTS: usize = 2;
     pub const REGIONS: usize = 1;
     pub const HANDLES: usize = 6;
     pub const DERIVATIONS: usize = 4;
-    pub const EVENTS_PER_TRAP: usize = 1;
     pub const TOLD_AT_DEATH: usize = 1;
 }
 
@@ -68,6 +68,8 @@ pub const LONGEST_PATH: u64 = 10_000;
 /// The least budget of a reservation, in nanoseconds: a job that overshoots it by a whole path has had most of its
 /// time for itself. The factor is the design's, and an instruction is taken for a nanosecond.
 pub const BUDGET_MIN: u64 = 4 * LONGEST_PATH;
+/// Tasks that use the engines of one group.
+pub const USERS_PER_GROUP: usize = fusee_locking::groups::USERS;
 /// Tokens of one pool.
 pub const POOL_REPLICAS: usize = fusee_locking::tokens::REPLICAS;
 /// Tasks that share one pool.

@@ -14,8 +14,8 @@ use heapless::Vec;
 
 use crate::derivation::Origin;
 use crate::id::{
-    ClusterId, DerivationId, EndpointId, EngineUserId, InterruptId, NotificationId, PoolId, PoolUserId, RegionId,
-    ReservationId, ThreadId,
+    ClusterId, DerivationId, EndpointId, EngineUserId, GroupId, InterruptId, NotificationId, PoolId, PoolUserId,
+    RegionId, ReservationId, ThreadId,
 };
 use crate::limits::{CALLERS, CPUS, HANDLES, REPLY_SLOTS, THREADS, USERS_PER_ENGINE};
 
@@ -43,6 +43,13 @@ pub enum State {
     Waiting(NotificationId),
     /// Waits for an engine.
     Acquiring(EngineUserId),
+    /// Waits for engines of a group.
+    AwaitingGroup {
+        /// Which.
+        group: GroupId,
+        /// As of tokens.
+        refused: bool,
+    },
     /// Waits for a token.
     AwaitingToken {
         /// Of which pool.
@@ -479,13 +486,16 @@ pub struct Engine {
     pub interrupt: Option<InterruptId>,
     /// The driver: who answers that interrupt; waiters donate to it while the lock drains.
     pub driver: Option<ThreadId>,
+    /// The group that decides who is next, in place of the lock.
+    pub group: Option<GroupId>,
     /// When the lock was granted last.
     pub granted: Instant,
 }
 
 impl Engine {
     /// A free lock.
-    pub const EMPTY: Engine = Engine { lock: EngineLock::EMPTY, interrupt: None, driver: None, granted: Instant::ZERO };
+    pub const EMPTY: Engine =
+        Engine { lock: EngineLock::EMPTY, interrupt: None, driver: None, group: None, granted: Instant::ZERO };
 }
 
 /// One task's use of one engine.

@@ -22,6 +22,7 @@ use fusee_sched::cpu::CpuId;
 use fusee_sched::time::Instant;
 use heapless::Vec;
 
+use crate::donation::number as thread_number;
 use crate::engines::as_error;
 use crate::id::{PoolId, PoolUserId, ThreadId};
 use crate::limits::{POOLS_PER_TASK, USERS_PER_POOL};
@@ -50,7 +51,7 @@ impl Kernel {
         {
             // Nobody has heard of it yet, and whom it displaced is where it was.
             self.withdraw_request(user);
-            self.follow(&change.moved);
+            self.follow(&self.users(&change.moved));
             return Err(error);
         }
         self.trace(machine, Event::TokenRequest, Some(thread), u32::from(pool.number()), 0);
@@ -59,7 +60,7 @@ impl Kernel {
             return Ok(());
         }
         self.threads[thread].state = State::AwaitingToken { user, refused: false };
-        self.follow(&change.moved);
+        self.follow(&self.users(&change.moved));
         self.suspend_for_lock(machine, cpu, thread, POOL + u32::from(pool.number()));
         Ok(())
     }
@@ -76,7 +77,7 @@ impl Kernel {
             if let Some(grant) = change.granted {
                 self.token_granted(machine, pool, grant);
             }
-            self.follow(&change.moved);
+            self.follow(&self.users(&change.moved));
         }
         Ok(())
     }
@@ -86,7 +87,7 @@ impl Kernel {
         let Some((pool, thread)) = self.pool_user(user) else { return };
         if let Some(change) = tokens::withdraw(&mut self.pools[pool], number(user)) {
             self.threads[thread].requests -= 1;
-            self.follow(&change.moved);
+            self.follow(&self.users(&change.moved));
         }
     }
 
@@ -101,7 +102,7 @@ impl Kernel {
             if let Some(pool) = self.pool_users[user].pool
                 && let Some(change) = tokens::change_key(&mut self.pools[pool], number(user), key)
             {
-                self.follow(&change.moved);
+                self.follow(&self.users(&change.moved));
             }
         }
     }
@@ -142,38 +143,74 @@ impl Kernel {
         }
     }
 
-    /// Those of `moved` who wait let go of whom they donated to, and then donate to whom the pool says.
-    #[inline(never)]
-    fn follow(&mut self, moved: &[u16]) {
-        let waits = |kernel: &Kernel, user: &u16| {
-            let user = PoolUserId::new(usize::from(*user))?;
-            let thread = kernel.pool_users[user].thread?;
-            let waits = State::AwaitingToken { user, refused: false };
-            (kernel.threads[thread].state == waits).then_some((user, thread))
-        };
-        let mut left: Vec<ThreadId, USERS_PER_POOL> = Vec::new();
-        for user in moved {
-            if let Some((_, thread)) = waits(self, user)
-                && let Some(target) = self.remove_donor(thread)
-            {
-                // As many places as can move.
-                let _ = left.push(target);
+    /// The numbers of the tasks behind `users`.
+    fn users(&self, users: &[u16]) -> Vec<u16, USERS_PER_POOL> {
+        let mut threads = Vec::new();
+        for user in users.iter().filter_map(|user| PoolUserId::new(usize::from(*user))) {
+            if let Some(thread) = self.pool_users[user].thread {
+                // As many places as users.
+                let _ = threads.push(thread_number(thread));
             }
         }
-        for user in moved {
-            let Some((user, thread)) = waits(self, user) else { continue };
-            if let Some(target) = self.token_donee(user) {
-                if self.may_wait_for(thread, target).is_ok() {
+        threads
+    }
+
+    /// Whom `thread`, which waits for a token or for engines of a group, donates to.
+    pub(crate) fn lock_donee(&self, thread: ThreadId) -> Option<ThreadId> {
+        match self.threads[thread].state {
+            State::AwaitingToken { user, refused: false } => self.token_donee(user),
+            State::AwaitingGroup { group, refused: false } => self.group_donee(group, thread),
+            _ => None,
+        }
+    }
+
+    /// Those threads of `moved` who wait let go of whom they donated to, and then donate to whom the lock says.
+    #[inline(never)]
+    pub(crate) fn follow(&mut self, moved: &[u16]) {
+        let waiting = |kernel: &Kernel, number: u16| {
+            let thread = ThreadId::new(usize::from(number))?;
+            let state = kernel.threads[thread].state;
+            let waits = matches!(
+                state,
+                State::AwaitingToken { refused: false, .. } | State::AwaitingGroup { refused: false, .. }
+            );
+            waits.then_some(thread)
+        };
+        // Whose donors are others than before: as many places as can move, from and to.
+        let mut changed: Vec<ThreadId, { 2 * USERS_PER_POOL }> = Vec::new();
+        let mut note = |thread: ThreadId| {
+            if !changed.contains(&thread) {
+                let _ = changed.push(thread);
+            }
+        };
+        for number in moved {
+            if let Some(thread) = waiting(self, *number)
+                && let Some(target) = self.remove_donor(thread)
+            {
+                note(target);
+            }
+        }
+        for number in moved {
+            let Some(thread) = waiting(self, *number) else { continue };
+            match self.lock_donee(thread) {
+                Some(target) if self.may_wait_for(thread, target).is_ok() => {
                     self.add_donor(target, thread);
-                } else {
-                    self.threads[thread].state = State::AwaitingToken { user, refused: true };
+                    note(target);
+                    continue;
+                }
+                Some(_) => {
+                    match &mut self.threads[thread].state {
+                        State::AwaitingToken { refused, .. } | State::AwaitingGroup { refused, .. } => *refused = true,
+                        _ => {}
+                    }
                     self.plan_timeout(thread, Instant::ZERO);
                 }
+                None => {}
             }
             self.settle(thread);
         }
-        for target in left {
-            self.settle_living(target);
+        for thread in changed {
+            self.settle_living(thread);
         }
     }
 }

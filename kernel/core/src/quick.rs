@@ -88,7 +88,8 @@ impl Kernel {
         let handle = machine.registers(thread).general[0];
         let (Object::Engine(user), _) = self.resolve(thread, handle, rights::ACQUIRE).ok()? else { return None };
         let engine = self.engine_users[user].engine?;
-        if !self.managed || self.threads[thread].job.signalled {
+        let is_alone = self.engines[engine].group.is_none();
+        if !is_alone || !self.managed || self.threads[thread].job.signalled {
             return None;
         }
         let lock = &mut self.engines[engine].lock;

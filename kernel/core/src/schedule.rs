@@ -17,7 +17,6 @@ use fusee_sched::key::{Class, Key};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ClusterId, ReservationId, ThreadId};
-use crate::limits::EVENTS_PER_TRAP;
 use crate::object::{Overrun, Payer, State};
 use crate::{Kernel, Machine, Outcome};
 
@@ -288,15 +287,12 @@ impl Kernel {
         if self.clusters[cluster].timekeeper != cpu {
             return;
         }
-        for _ in 0..EVENTS_PER_TRAP {
-            if !self.next_event(machine, cluster, now) {
-                break;
-            }
-        }
+        // One: the rest waits for the next trap, which follows at once.
+        self.next_event(machine, cluster, now);
     }
 
-    /// Handles one due event of `cluster`; says whether there was one.
-    fn next_event<M: Machine>(&mut self, machine: &mut M, cluster: ClusterId, now: Instant) -> bool {
+    /// Handles one event of `cluster` that is due, if there is one.
+    fn next_event<M: Machine>(&mut self, machine: &mut M, cluster: ClusterId, now: Instant) {
         let object = &mut self.clusters[cluster];
         if let Some((key, id)) = object.events.first()
             && key.instant() <= now
@@ -305,9 +301,7 @@ impl Kernel {
             if let Some(reservation) = ReservationId::new(usize::from(id)) {
                 self.reservation_event(machine, reservation, now);
             }
-            return true;
-        }
-        if let Some((key, id)) = object.timeouts.first()
+        } else if let Some((key, id)) = object.timeouts.first()
             && key.instant() <= now
         {
             object.timeouts.remove(id);
@@ -319,9 +313,7 @@ impl Kernel {
                     self.time_out(machine, thread);
                 }
             }
-            return true;
         }
-        false
     }
 
     fn reservation_event<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, now: Instant) {

@@ -6,8 +6,8 @@
 mod model;
 
 use model::Step::{
-    Acknowledge, Acquire, AcquireFor, Call, CallFor, Exit, NextJob, Release, Serve, Signal, Sleep, Stop, Wait, WaitFor,
-    Yield,
+    Acknowledge, Acquire, AcquireBoth, AcquireFor, Call, CallFor, Exit, NextJob, Release, Serve, Signal, Sleep, Stop,
+    Wait, WaitFor, Yield,
 };
 use model::{Fault, Model, PASSIVE, Step, background, periodic, real_time};
 
@@ -186,6 +186,31 @@ fn who_holds_a_mutex_runs_for_whoever_waits_for_it() {
         .task("a", 0, periodic(3, 1, 3) + "overrun = \"signal\"\n", &[AcquireFor("x", 1), Release("x"), NextJob])
         .task("b", 0, background(2), &[Acquire("x"), Release("x"), Yield]);
     holds(&Model { late: 1, ..timed.ticks(5) });
+}
+
+#[test]
+fn who_acquires_two_at_once_has_both_or_none() {
+    for order in ["fifo", "priority"] {
+        for deadlines in [[3, 4, 5], [4, 5, 3], [5, 3, 4]] {
+            let [a, b, c] = deadlines.map(real_time);
+            let model = |name: &str| Model::new(format!("{name}, 2 CPUs, {order}, keys {deadlines:?}"), &[2]);
+            let two = model("two groups and a single lock")
+                .task("a", 0, a.clone(), &[AcquireBoth("x", "y"), Acquire("y"), Release("x"), Wait("n")])
+                .task("b", 0, b.clone(), &[AcquireBoth("y", "x"), Acquire("x"), Release("y"), Signal("n")])
+                .task("c", 0, c.clone(), &[Acquire("x"), Release("x"), Yield]);
+            holds(&Model { group: Some(order), ..two });
+            let dying = model("groups whose holders are stopped")
+                .task("a", 0, a, &[AcquireBoth("x", "y"), Release("y"), Stop("b")])
+                .task("b", 0, b, &[AcquireBoth("x", "y"), Release("x"), Stop("c")])
+                .task("c", 0, c, &[Acquire("y"), Release("y"), Stop("a")]);
+            holds(&Model { group: Some(order), ..dying });
+        }
+        let timed = Model::new(format!("groups, 1 CPU, timeouts, {order}"), &[1])
+            .task("a", 0, periodic(3, 1, 3), &[AcquireFor("x", 1), Release("x"), NextJob])
+            .task("b", 0, background(2), &[AcquireBoth("x", "y"), Release("x"), Yield])
+            .task("c", 0, background(1), &[AcquireFor("y", 2), Release("y")]);
+        holds(&Model { group: Some(order), late: 1, ..timed.ticks(4) });
+    }
 }
 
 #[test]

@@ -91,6 +91,8 @@ pub enum Reason {
     NoCluster { of: String },
     /// Tasks of two clusters lock the same engine.
     EngineInTwoClusters { engine: String, first: String, second: String },
+    /// Engines of one group are granted in different orders.
+    TwoOrders { group: String },
     /// A task of another cluster shares a pool.
     PoolOfAnotherCluster { pool: String, cluster: String, task: String },
     /// The same pool twice in one task.
@@ -221,6 +223,7 @@ impl fmt::Display for Reason {
                 "engine `{engine}` is used from two clusters, by `{first}` and `{second}`: that takes a pool with \
                  donation at release, which is not offered"
             ),
+            Self::TwoOrders { group } => write!(f, "the engines of group `{group}` must have the same `order`"),
             Self::PoolOfAnotherCluster { pool, cluster, task } => write!(
                 f,
                 "pool `{pool}` is for tasks of cluster `{cluster}`, and `{task}` is of another: that takes donation at \

@@ -704,6 +704,7 @@ impl Resolver<'_> {
 
     fn engines(&mut self) -> Result<(), Fail> {
         let mut taken: BTreeMap<(usize, EngineIndex), &str> = BTreeMap::new();
+        let mut groups: Vec<(&str, u32)> = Vec::new();
         for (name, engine) in &self.file.engines.0 {
             let of = name.get_ref().clone();
             let interrupt = engine
@@ -749,7 +750,26 @@ impl Resolver<'_> {
                 Order::Fifo => order::FIFO,
                 Order::Priority => order::PRIORITY,
             };
-            let record = image::Engine { order, interrupt_plus_one: plus_one(interrupt) };
+            let group = match &engine.group {
+                None => None,
+                Some(group) => {
+                    let known = groups.iter().position(|(of, _)| of == group.get_ref());
+                    let index = known.unwrap_or(groups.len());
+                    if known.is_none() {
+                        groups.push((group.get_ref(), order));
+                    }
+                    if groups[index].1 != order {
+                        return Err((group.span(), Reason::TwoOrders { group: group.get_ref().clone() }));
+                    }
+                    if groups.len() > limits::GROUPS {
+                        let limit = limits::GROUPS;
+                        return Err((group.span(), Reason::TooMany { what: "groups of engines", limit }));
+                    }
+                    Some(index)
+                }
+            };
+            let record =
+                image::Engine { order, interrupt_plus_one: plus_one(interrupt), group_plus_one: plus_one(group) };
             self.out.engines.push((name.get_ref().clone(), record));
             self.out.engine_places.push(place);
         }
@@ -1228,7 +1248,20 @@ impl Resolver<'_> {
             let name = self.out.engines[engine].0.clone();
             return Err((place.clone(), Reason::Crowded { kind: "engine", name, what: "users", limit }));
         }
-        if let Some(other) = self.out.engine_users.iter().find(same) {
+        // Who may be acquired with it has the same queue.
+        let group = self.out.engines[engine].1.group_plus_one;
+        let in_group =
+            |user: &&image::EngineUser| group != 0 && self.out.engines[user.engine as usize].1.group_plus_one == group;
+        let mut tasks: Vec<usize> =
+            self.out.engine_users.iter().filter(in_group).map(|user| user.task as usize).collect();
+        tasks.push(task);
+        tasks.sort_unstable();
+        tasks.dedup();
+        if group != 0 && tasks.len() > limits::USERS_PER_GROUP {
+            let (name, limit) = (self.out.engines[engine].0.clone(), limits::USERS_PER_GROUP);
+            return Err((place.clone(), Reason::Crowded { kind: "group of engine", name, what: "users", limit }));
+        }
+        if let Some(other) = self.out.engine_users.iter().find(|user| same(user) || in_group(user)) {
             let other = &self.out.tasks[other.task as usize];
             if other.cluster != self.out.tasks[task].cluster {
                 let reason = Reason::EngineInTwoClusters {

@@ -219,6 +219,7 @@ pub struct Engine {
     pub index: Option<Spanned<usize>>,
     #[serde(default)]
     pub order: Order,
+    pub group: Option<Spanned<String>>,
     pub interrupt: Option<Spanned<String>>,
 }
 

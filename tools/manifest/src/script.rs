@@ -9,6 +9,7 @@
 //! signal done 1          signal bits of a notification
 //! wait done              wait for a notification
 //! acquire ee             take an engine, or a token of a pool
+//! acquire in out         take two engines of one group at once
 //! submit ee 3ms done     run 3 ms on an engine, wait on a notification for the end
 //! start ee 3ms           run 3 ms on an engine, do not wait for the end
 //! release ee             give it back
@@ -65,6 +66,10 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
         }
         ["wait", name] => step(operation::WAIT, target(name, kind::NOTIFICATION)?, 0),
         ["acquire", name] => step(operation::ACQUIRE, lock(name)?, 0),
+        ["acquire", first, second] => {
+            let second = target(second, kind::ENGINE)?;
+            step(operation::ACQUIRE_BOTH, target(first, kind::ENGINE)?, second.handle)
+        }
         ["submit", engine, span, name] => {
             let engine = target(engine, kind::ENGINE)?;
             let done = target(name, kind::NOTIFICATION)?;

@@ -581,6 +581,29 @@ fn a_pool_is_shared_by_tasks_of_one_cluster_that_have_budgets() {
 }
 
 #[test]
+fn a_group_of_engines_has_one_order_one_cluster_and_few_tasks() {
+    let grouped = GOOD.replacen("[engines.mutex]", "[engines.mutex]\ngroup = \"g\"\n[engines.other]\ngroup = \"g\"", 1);
+    let changed = |from: &str, to: &str| parse(&grouped.replacen(from, to, 1)).err();
+    assert_eq!(changed("", ""), None);
+    let orders = changed("group = \"g\"", "group = \"g\"\norder = \"fifo\"");
+    assert_eq!(orders.as_deref(), Some("m.toml:70: the engines of group `g` must have the same `order`"));
+    let ee = "handles.ee = \"engine ee: acquire\"";
+    let two = grouped.replacen(ee, &format!("{ee}\nhandles.m = \"engine mutex: acquire\""), 1);
+    let far = "handles.event = \"notification event: signal\"";
+    let error = parse(&two.replacen(far, &format!("handles.o = \"engine other: acquire\"\n{far}"), 1)).err();
+    assert!(
+        error.is_some_and(|error| error.contains("engine `other` is used from two clusters, by `client` and `far`"))
+    );
+    let many =
+        "[tasks.many]\ncopies = 9\nbinary = \"a/b\"\ncluster = \"left\"\nhandles.o = \"engine other: acquire\"\n";
+    let crowd = changed("[tasks.far]", &format!("{many}\n[tasks.far]"));
+    assert_eq!(crowd.as_deref(), Some("m.toml:33: group of engine `other` has more than 8 users"));
+    let five = (1..=5).map(|one| format!("[engines.e{one}]\ngroup = \"g{one}\"\n")).collect::<String>();
+    let error = changed("[engines.mutex]", &format!("{five}[engines.mutex]"));
+    assert!(error.is_some_and(|error| error.ends_with("more than 4 groups of engines")));
+}
+
+#[test]
 fn what_cannot_be_scheduled_is_refused_or_reported() {
     let twin = "[tasks.twin]\nbinary = \"a/b\"\ncluster = \"left\"\nperiod = \"10ms\"\nbudget = \"9ms\"\n\n[tasks.far]";
     refused("[tasks.far]", twin, "m.toml:7: the real-time tasks of cluster `left` need 110.0% of 1 CPU");

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use fusee_abi::Error;
-use fusee_abi::call::{CARRIES, Call, DEADLINE, GIVEN, KEPT, LENT, NEVER, NUMBER, TOKEN};
+use fusee_abi::call::{CARRIES, Call, DEADLINE, FIRST_WORD, GIVEN, KEPT, LENT, NEVER, NUMBER, TOKEN};
 use fusee_abi::script::{Step, operation};
 use fusee_kernel_core::id::ThreadId;
 use fusee_kernel_core::{Machine, Registers};
@@ -327,6 +327,11 @@ impl Actor {
                 let call = if step.operation == operation::CALL { Call::Call } else { Call::Send };
                 let action = trap(board, thread, call, step.handle, 0, NEVER);
                 board.registers(thread).general[2] = step.value;
+                return Some(action);
+            }
+            operation::ACQUIRE_BOTH => {
+                let action = trap(board, thread, Call::AcquireGroup, step.handle, 0, NEVER);
+                board.registers(thread).general[FIRST_WORD] = step.value;
                 return Some(action);
             }
             operation::SIGNAL => Call::Signal,

@@ -200,7 +200,7 @@ fn a_trap_tells_no_more_than_it_may_of_a_death_and_none_is_forgotten() {
     assert!(woken[0] >= died, "nobody was served");
     let most = woken.chunk_by(|one, other| one == other).map(<[u64]>::len).max();
     assert_eq!(most, Some(TOLD_AT_DEATH));
-    assert!(woken[39] < died + 30 * US, "one trap after the other: {woken:?}");
+    assert!(woken[39] <= died + 40 * US, "one trap after the other: {woken:?}");
 }
 
 const DEFERRING: &str = r#"

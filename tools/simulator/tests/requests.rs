@@ -57,8 +57,22 @@ struct Task {
 enum Wish {
     Burn(u64),
     Submit(u32, u64),
-    Call { call: Call, object: usize, second: u64, until: Until, reply: Reply },
-    Wild { number: u64, first: u64, second: u64, until: Until, token: u64 },
+    /// Both engines at once, this one named first.
+    Both(usize, Until),
+    Call {
+        call: Call,
+        object: usize,
+        second: u64,
+        until: Until,
+        reply: Reply,
+    },
+    Wild {
+        number: u64,
+        first: u64,
+        second: u64,
+        until: Until,
+        token: u64,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -70,6 +84,8 @@ struct System {
     tasks: Vec<Task>,
     kick_delay: u64,
     managed: bool,
+    /// The engines form a group.
+    grouped: bool,
     /// What the supervisor does: sleeps so long, then stops this task, one of the others among them. Nothing: there is no
     /// supervisor, and nobody stops anybody.
     stops: Vec<(u64, usize)>,
@@ -95,6 +111,7 @@ fn wish() -> impl Strategy<Value = Wish> {
         4 => (2usize..4).prop_map(move |object| call(Call::Signal, object, Until::Never)),
         4 => (2usize..4, until()).prop_map(move |(object, until)| call(Call::Wait, object, until)),
         6 => (engine.clone(), until()).prop_map(move |(object, until)| call(Call::Acquire, object, until)),
+        3 => (engine.clone(), until()).prop_map(|(object, until)| Wish::Both(object, until)),
         3 => (0u32..2, 1u64..3_000).prop_map(|(engine, span)| Wish::Submit(engine, span * US)),
         4 => engine.prop_map(move |object| call(Call::Release, object, Until::Never)),
         1 => Just(call(Call::ShouldYield, 4, Until::Never)),
@@ -140,13 +157,13 @@ fn task() -> impl Strategy<Value = Task> {
 fn system() -> impl Strategy<Value = System> {
     let shape = (2u32..5, 1u32..5, 0usize..8, 0usize..8, prop::option::of(0usize..8), prop::option::of(0usize..8));
     let delay = prop_oneof![2 => Just(0), 1 => Just(US), 1 => 1..50 * US];
-    (shape, prop::collection::vec(task(), 3..8), delay, prop::bool::weighted(0.9)).prop_map(
-        |((cpus, first_cluster, s0, s1, n0, n1), tasks, kick_delay, managed)| {
+    (shape, prop::collection::vec(task(), 3..8), delay, prop::bool::weighted(0.9), any::<bool>()).prop_map(
+        |((cpus, first_cluster, s0, s1, n0, n1), tasks, kick_delay, managed, grouped)| {
             let count = tasks.len();
             let bound = [n0, n1].map(|task| task.map(|task| task % count));
             let servers = [s0 % count, s1 % count];
             let (first_cluster, stops) = (first_cluster.min(cpus), Vec::new());
-            System { cpus, first_cluster, servers, bound, tasks, kick_delay, managed, stops }
+            System { cpus, first_cluster, servers, bound, tasks, kick_delay, managed, grouped, stops }
         },
     )
 }
@@ -223,6 +240,9 @@ impl System {
         for engine in 0..2 {
             line(format_args!("[engines.e{engine}]\ndevice = \"gpu\"\nindex = {engine}\norder = \"{order}\""));
             line(format_args!("interrupt = \"gpu\""));
+            if self.grouped {
+                line(format_args!("group = \"both\""));
+            }
         }
         let limit = ["\"unlimited\"", "\"r2dglp\"", "1"][self.tasks.len() % 3];
         for (pool, replicas) in [(0, 2), (1, 1)] {
@@ -244,6 +264,10 @@ impl System {
             let wished = task.requests.iter().map(|wish| match *wish {
                 Wish::Burn(span) => Request::Burn(span),
                 Wish::Submit(engine, span) => Request::Submit(engine, span),
+                Wish::Both(first, until) => {
+                    let (first, word, number) = (handle(first), handle(9 - first), Call::AcquireGroup as u64);
+                    Request::Call { number, first, second: 0, word, until, reply: Reply::Nobody }
+                }
                 Wish::Call { call, object, second, until, reply } => {
                     Request::Call { number: call as u64, first: handle(object), second, word: 0, until, reply }
                 }
@@ -460,6 +484,18 @@ fn nobody_waits_for_the_dead(system: &System, report: &Report) -> Result<(), Str
                 let held = record.and_then(|record| holders.get(&record.object));
                 held.is_none_or(|(_, holds, since)| !holds && *since < recent && is_long_dead(driver))
             }
+            State::AwaitingGroup { .. } => {
+                // All that it still lacks drains, and nobody will tell.
+                let own = |record: &&Record| {
+                    usize::from(record.thread) == task + 1 && record.event == Event::EngineRequest as u8
+                };
+                let last = report.records.iter().rfind(own).map(|record| record.time);
+                let asked = report.records.iter().filter(own).filter(|record| Some(record.time) == last);
+                let mut asked = asked.filter_map(|record| holders.get(&record.object)).peekable();
+                asked.peek().is_some()
+                    && asked.all(|(_, holds, since)| !holds && *since < recent)
+                    && is_long_dead(driver)
+            }
             _ => false,
         };
         if dead {
@@ -543,6 +579,7 @@ fn random_tasks_are_stopped_in_the_middle_of_everything() {
         "waits in call 0",
         "waits in call 5",
         "waits in call 10",
+        "waits in call 13",
         "waits in call 22",
         "is preempted",
         "runs",

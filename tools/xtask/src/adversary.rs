@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use fusee_kernel_core::limits::{
-    CALLERS, CHAIN_MAX, CPUS, HANDLES, POOLS_PER_TASK, THREADS, USERS_PER_ENGINE, USERS_PER_POOL,
+    CALLERS, CHAIN_MAX, CPUS, HANDLES, POOLS_PER_TASK, THREADS, USERS_PER_ENGINE, USERS_PER_GROUP, USERS_PER_POOL,
 };
 
 /// Systems of one kind.
@@ -22,7 +22,7 @@ pub struct Family {
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 7] = [
+pub const FAMILIES: [Family; 8] = [
     Family { name: "callers of an endpoint", limit: CALLERS, sizes: [CALLERS / 2, CALLERS], manifest: callers },
     Family { name: "callers of the dead", limit: CALLERS, sizes: [CALLERS / 2, CALLERS], manifest: mourners },
     Family { name: "servers in a chain", limit: CHAIN_MAX, sizes: [CHAIN_MAX / 2, CHAIN_MAX], manifest: chain },
@@ -37,6 +37,12 @@ pub const FAMILIES: [Family; 7] = [
         limit: USERS_PER_POOL,
         sizes: [USERS_PER_POOL / 2, USERS_PER_POOL],
         manifest: sharers,
+    },
+    Family {
+        name: "users of a group",
+        limit: USERS_PER_GROUP,
+        sizes: [USERS_PER_GROUP / 2, USERS_PER_GROUP],
+        manifest: groupers,
     },
     Family { name: "tasks", limit: THREADS, sizes: [200, 400], manifest: tasks },
     Family { name: "handles of a task", limit: HANDLES, sizes: [HANDLES / 2, HANDLES], manifest: handles },
@@ -166,6 +172,21 @@ fn lockers(count: usize) -> String {
     for number in 0..count {
         let handles = "engine = \"engine engine: acquire\"";
         draft.task(&format!("user{number}"), 4, &modest(number), &grid(30_000), handles);
+    }
+    draft.text
+}
+
+/// `count` users of the engines of one group, on as many CPUs as there are.
+fn groupers(count: usize) -> String {
+    let victims: Vec<String> = (0..4).map(|number| format!("user{number}")).collect();
+    let mut draft = Draft::new(&format!("groupers-{count}"), CPUS as u32, 40, &victims);
+    let mut handles = String::new();
+    for engine in 1..=4 {
+        let _ = writeln!(draft.text, "[engines.engine{engine}]\ngroup = \"all\"");
+        let _ = writeln!(handles, "engine{engine} = \"engine engine{engine}: acquire\"");
+    }
+    for number in 0..count {
+        draft.task(&format!("user{number}"), 11, &modest(number), &grid(30_000), &handles);
     }
     draft.text
 }

@@ -81,6 +81,9 @@ const ROWS: [Row; rows::NAMES.len()] = [
     Row([0, 0, 0], [LONGEST_PATH as u32, 1_000, 648]),
     Row([0, 0, 0], [LONGEST_PATH as u32, 4_000, 2_000]),
     Row([0, 0, 0], [2_500, 1_500, 800]),
+    Row([0, 0, 0], [LONGEST_PATH as u32, 1_500, 1_000]),
+    Row([0, 0, 0], [LONGEST_PATH as u32, 2_000, 1_000]),
+    Row([0, 0, 0], [2_500, 1_500, 800]),
 ];
 
 /// Sorted samples of each row.

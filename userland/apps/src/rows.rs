@@ -59,9 +59,15 @@ pub const PASS_ON: u64 = 25;
 pub const FAULT: u64 = 26;
 /// Taking a token of which there is one free, and giving it back: two calls.
 pub const TOKEN: u64 = 27;
+/// From a higher-priority thread that asks for the token of a pool that has no other to the next instruction of its holder.
+pub const BLOCK_TOKEN: u64 = 28;
+/// Giving back that token, up to the first instruction of the thread that waited.
+pub const PASS_ON_TOKEN: u64 = 29;
+/// Taking two engines of one group at once, and giving them back: two calls.
+pub const PAIR: u64 = 30;
 
 /// What each row is called.
-pub const NAMES: [&str; 28] = [
+pub const NAMES: [&str; 31] = [
     "call + reply round trip, 0 words",
     "call + reply round trip, 4 words",
     "interrupt -> user handler running",
@@ -90,14 +96,17 @@ pub const NAMES: [&str; 28] = [
     "release -> higher-priority waiter runs",
     "fault of a server -> its client is told",
     "acquire + release of a free token",
+    "acquire a held token -> its holder runs",
+    "release a token -> its waiter runs",
+    "acquire + release of two free engines",
 ];
 
 /// Samples of each row, but for those that take a life each.
 pub const SAMPLES: usize = 64;
 /// Clients that are stopped.
-pub const CLIENTS: [&str; 4] = ["victim1", "victim2", "victim3", "victim4"];
+pub const CLIENTS: [&str; 3] = ["victim1", "victim2", "victim3"];
 /// Servers that are stopped.
-pub const SERVERS: [&str; 3] = ["doomed1", "doomed2", "doomed3"];
+pub const SERVERS: [&str; 2] = ["doomed1", "doomed2"];
 /// Servers that fault.
 pub const FAULTY: [&str; 2] = ["faulty1", "faulty2"];
 /// Rounds before them that are not counted.
@@ -115,6 +124,8 @@ pub const INTERRUPTED: u64 = 2;
 pub const BEFORE: u64 = 1;
 /// The same of afterwards. One reading, because a profiler takes two for a sample.
 pub const AFTER: u64 = 2;
+/// That it is the token, not the mutex.
+pub const FOR_A_TOKEN: u64 = 4;
 
 /// Values of the parameter `role` of `bench-peer`.
 pub mod role {

@@ -2,8 +2,9 @@
 
 use crate::environment::{Environment, Object};
 use crate::memory::{SharedBytes, shared};
-use crate::syscall::{complete_stores, plain, relax, timed};
+use crate::syscall::{complete_stores, message, plain, relax, timed};
 use crate::{AcquireError, EngineError, Instant, Region};
+use core::mem::ManuallyDrop;
 use fusee_abi::call::Call;
 use fusee_abi::environment::Entry;
 use fusee_abi::image::kind;
@@ -44,6 +45,17 @@ impl Engine {
     pub fn acquire(&self, deadline: Instant) -> Result<EngineGuard, AcquireError> {
         AcquireError::check(timed(Call::Acquire as u64, self.handle, deadline.0).code)?;
         Ok(EngineGuard { engine: *self })
+    }
+
+    /// Waits until `deadline` for the locks of both of `engines`, which are of one group, and takes them at once. Who acquires
+    /// them one after the other can wait for somebody who does it the other way round; here nobody does.
+    ///
+    /// # Errors
+    /// [`AcquireError`] says why they were not granted: none of them is.
+    pub fn acquire_together(engines: [Engine; 2], deadline: Instant) -> Result<EngineGroup, AcquireError> {
+        let words = [engines[1].handle, 0, 0, 0, 0, 0];
+        AcquireError::check(message(Call::AcquireGroup as u64, engines[0].handle, words, deadline.0, 0).code)?;
+        Ok(EngineGroup { guards: engines.map(|engine| ManuallyDrop::new(EngineGuard { engine })) })
     }
 
     /// Its number in its device.
@@ -113,6 +125,43 @@ pub fn kick(kick: &Region) {
     kick.shared().write_u32(KICK, KICK_EVENT);
     // The engine may be another CPU of an emulator: let it run.
     relax();
+}
+
+/// The locks of engines that were acquired together, given back at once when dropped.
+#[derive(Debug)]
+#[must_use = "the engines are given back at once"]
+pub struct EngineGroup {
+    /// None gives back its own engine.
+    guards: [ManuallyDrop<EngineGuard>; 2],
+}
+
+impl EngineGroup {
+    /// The engines that are held, in the order in which they were named.
+    pub fn guards(&self) -> [&EngineGuard; 2] {
+        self.guards.each_ref().map(|guard| &**guard)
+    }
+
+    /// Gives the engines back, and tells whether they were still held.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the locks were lost before.
+    pub fn release(self) -> Result<(), EngineError> {
+        let handle = self.handle();
+        core::mem::forget(self);
+        EngineError::check(plain(Call::Release as u64, handle, 0).code)
+    }
+
+    /// The kernel takes either for both.
+    fn handle(&self) -> u64 {
+        self.guards[0].engine.handle
+    }
+}
+
+impl Drop for EngineGroup {
+    fn drop(&mut self) {
+        // As for one engine.
+        let _ = plain(Call::Release as u64, self.handle(), 0);
+    }
 }
 
 impl Drop for EngineGuard {

@@ -255,6 +255,8 @@ call_errors! {
         PeerDied,
         /// The job has used up its budget: clean up and end it.
         Overrun,
+        /// Engines that were to be acquired at once are not of one group.
+        BadArgument,
     }
 }
 

@@ -61,7 +61,7 @@ pub mod raw;
 
 pub use channel::{ChannelError, Receiver, Sender};
 pub use endpoint::{Answer, Endpoint, Message, ReplyToken, ReplyWithError, Request, Server};
-pub use engine::{Engine, EngineGuard, kick};
+pub use engine::{Engine, EngineGroup, EngineGuard, kick};
 pub use environment::{Environment, MissingHandle, Object, environment};
 pub use error::{
     AcknowledgeError, AcquireError, CallError, CallLendingError, CallWithError, EngineError, GiveError, HandleError,

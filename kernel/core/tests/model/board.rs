@@ -236,7 +236,8 @@ impl State {
     fn call(&mut self, system: &System, cpu: CpuId, call: usize) -> Result<(), String> {
         let Some(thread) = self.board.cpus[cpu.index()].executes else { return Ok(()) };
         let step = system.model.tasks[thread.index()].alphabet[call];
-        self.prepare(thread, step, system.handles[thread.index()][call]);
+        let [handle, second] = [&system.handles, &system.seconds].map(|of| of[thread.index()][call]);
+        self.prepare(thread, step, handle, second);
         self.board.here = cpu;
         if self.is_dead(thread) {
             return self.last_call(system, cpu, thread);
@@ -283,7 +284,7 @@ impl State {
     }
 
     /// Puts a call into the registers of `thread`.
-    fn prepare(&mut self, thread: ThreadId, step: Step, handle: u64) {
+    fn prepare(&mut self, thread: ThreadId, step: Step, handle: u64, second: u64) {
         let until = |ticks: u64| self.board.now.0 + ticks * TICK;
         let (number, deadline) = match step {
             Step::Wait(_) => (Call::Wait, NEVER),
@@ -300,6 +301,7 @@ impl State {
             Step::Acknowledge(_) => (Call::InterruptAck, NEVER),
             Step::Acquire(_) => (Call::Acquire, NEVER),
             Step::AcquireFor(_, ticks) => (Call::Acquire, until(ticks)),
+            Step::AcquireBoth(..) => (Call::AcquireGroup, NEVER),
             Step::Release(_) => (Call::Release, NEVER),
         };
         let general = &mut self.board.registers[thread.index()].general;
@@ -307,6 +309,9 @@ impl State {
         general[1] = 1;
         general[NUMBER] = number as u64;
         general[DEADLINE] = deadline;
+        if number == Call::AcquireGroup {
+            general[FIRST_WORD..FIRST_WORD + 3].copy_from_slice(&[second, 0, 0]);
+        }
         if number == Call::Call {
             general[NAME] = u64::from(thread.number());
         }
@@ -464,6 +469,8 @@ impl State {
             object::State::AwaitingReply { server, .. } => Some(server),
             object::State::Waiting(notification) => system.bound[notification.index()],
             object::State::Acquiring(user) => self.holders(system, system.users[user.index()].0).next().flatten(),
+            // The kernel's own check compares it with the queue.
+            object::State::AwaitingGroup { .. } => self.kernel.thread(thread).donates_to(),
             _ => None,
         }
     }

@@ -90,7 +90,9 @@ pub enum Step {
     Acquire(&'static str),
     /// The same, for so many ticks at most.
     AcquireFor(&'static str, u64),
-    /// `release` it.
+    /// `acquire_group` of two; the second must be in the alphabet on its own, too.
+    AcquireBoth(&'static str, &'static str),
+    /// `release` it, and what was acquired with it.
     Release(&'static str),
 }
 
@@ -104,7 +106,9 @@ impl Step {
             Step::Serve(name) => (name, "endpoint", "receive"),
             Step::Stop(name) => (name, "task", "stop"),
             Step::Acknowledge(name) => (name, "interrupt", "acknowledge"),
-            Step::Acquire(name) | Step::AcquireFor(name, _) | Step::Release(name) => (name, "engine", "acquire"),
+            Step::Acquire(name) | Step::AcquireFor(name, _) | Step::AcquireBoth(name, _) | Step::Release(name) => {
+                (name, "engine", "acquire")
+            }
             _ => return None,
         })
     }
@@ -155,6 +159,8 @@ pub struct Model {
     /// Interrupts, each with the notification it signals and the cluster whose first CPU takes it. A line that is enabled
     /// may fire at any time.
     pub lines: Vec<(&'static str, &'static str, usize)>,
+    /// All mutexes are in one group, which is granted in this order.
+    pub group: Option<&'static str>,
     /// How many ticks pass at most; with zero time stands still.
     pub ticks: u64,
     /// How many ticks late a timer may fire.
@@ -168,7 +174,7 @@ impl Model {
     pub fn new(name: impl Into<String>, clusters: &[u8]) -> Model {
         let clusters = clusters.to_vec();
         let (tasks, bound, lines) = (Vec::new(), Vec::new(), Vec::new());
-        Model { name: name.into(), clusters, tasks, bound, lines, ticks: 0, late: 0, fault: None }
+        Model { name: name.into(), clusters, tasks, bound, lines, group: None, ticks: 0, late: 0, fault: None }
     }
 
     /// Adds a task.
@@ -191,6 +197,8 @@ struct System {
     packed: PackedSystem,
     /// The handle of each task's each step, or zero.
     handles: Vec<Vec<u64>>,
+    /// The same of what a step names beside.
+    seconds: Vec<Vec<u64>>,
     /// Who serves each endpoint.
     servers: Vec<ThreadId>,
     /// Who will signal each notification.
@@ -229,6 +237,9 @@ impl System {
         }
         for name in objects(model, "engine") {
             let _ = writeln!(text, "[engines.{name}]");
+            if let Some(order) = model.group {
+                let _ = writeln!(text, "group = \"g\"\norder = \"{order}\"");
+            }
         }
         for (number, (name, notification, cluster)) in model.lines.iter().enumerate() {
             let _ = writeln!(text, "[interrupts.{name}]\nline = {}\nedge = true", 112 + number);
@@ -238,9 +249,15 @@ impl System {
         let options = PackOptions { cpu_stride: 1, managed: None };
         let packed = manifest.pack_tables(options).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let handles = model.tasks.iter().map(|task| task.alphabet.iter().map(|step| handle(task, *step)).collect());
+        let second = |task: &Task, step: &Step| match step {
+            Step::AcquireBoth(_, name) => handle(task, Step::Acquire(name)),
+            _ => 0,
+        };
+        let seconds = |task: &Task| task.alphabet.iter().map(|step| second(task, step)).collect();
+        let seconds = model.tasks.iter().map(seconds).collect();
         let users = packed.system().engine_users().iter();
         let users = users.map(|user| (user.engine, ThreadId::new(user.task as usize))).collect();
-        System { model: model.clone(), packed, handles: handles.collect(), servers, bound, users }
+        System { model: model.clone(), packed, handles: handles.collect(), seconds, servers, bound, users }
     }
 
     fn threads(&self) -> impl Iterator<Item = ThreadId> + use<> {

@@ -7,9 +7,9 @@
 //! If the parameter `floats` is one, floating point is used on both sides of each path.
 //!
 //! Handles: endpoints "server", "keeper", "front", "busy", "later" and "faulty1" ... (call) and "inbox" (send);
-//! notifications "event", "again", "go" and "compete" (signal) and "lent" (signal, grant); engines "engine" and "mutex" (acquire);
-//! pool "token" (acquire); regions "samples" (shared with the peers), "clock" (a PL031), "page" (one page, with the right to map) and "loan" (read,
-//! write, lend); tasks "victim1" ... (release_job, stop) and "doomed1" ... (stop); "system" (shutdown).
+//! notifications "event", "again", "go" and "compete" (signal) and "lent" (signal, grant); engines "engine" and "mutex" (acquire),
+//! "one" and "other" of one group (acquire); pool "token" (acquire); regions "samples" (shared with the peers), "clock" (a PL031),
+//! "page" (one page, with the right to map) and "loan" (read, write, lend); tasks "victim1" ... (release_job, stop) and "doomed1" ... (stop); "system" (shutdown).
 //!
 //! # Caveats
 //!
@@ -80,9 +80,12 @@ fn measure<const FLOATS: bool>(environment: &Environment) {
     rows[rows::RELEASE as usize] = release::<FLOATS>(engine);
     rows[rows::LOCK as usize] = acquire::<FLOATS>(mutex);
     rows[rows::UNLOCK as usize] = release::<FLOATS>(mutex);
-    rows[rows::BLOCK as usize] = block_a_rival::<FLOATS>(environment, mutex);
-    rows[rows::PASS_ON as usize] = pass_on::<FLOATS>(environment, mutex);
+    rows[rows::BLOCK as usize] = block_a_rival::<FLOATS, _>(environment, Mutex(mutex, None));
+    rows[rows::PASS_ON as usize] = pass_on::<FLOATS, _>(environment, Mutex(mutex, None));
     rows[rows::TOKEN as usize] = token::<FLOATS>(environment.expect("token"));
+    rows[rows::BLOCK_TOKEN as usize] = block_a_rival::<FLOATS, Pool>(environment, environment.expect("token"));
+    rows[rows::PASS_ON_TOKEN as usize] = pass_on::<FLOATS, Pool>(environment, environment.expect("token"));
+    rows[rows::PAIR as usize] = pair::<FLOATS>([environment.expect("one"), environment.expect("other")]);
     rows[rows::FAULT as usize] = faults::<FLOATS>(environment);
     rows[rows::KILL as usize] = kill::<FLOATS>(environment, &rows::CLIENTS, |victim| {
         // It calls before the next instruction: it is of a higher class.
@@ -265,6 +268,24 @@ fn token<const FLOATS: bool>(mut pool: Pool) -> Samples {
 }
 
 #[inline(never)]
+fn pair<const FLOATS: bool>(engines: [Engine; 2]) -> Samples {
+    let mut failed = 0;
+    let samples = around::<FLOATS>(
+        || match Engine::acquire_together(engines, Instant::NEVER) {
+            Ok(group) => failed += u64::from(group.release().is_err()),
+            Err(_) => failed += 1,
+        },
+        || {},
+    );
+    assert_eq!(failed, 0, "nobody else takes the two");
+    let untrapped = || {
+        black_box(raw::untrapped::timed(Call::AcquireGroup as u64, 0, NEVER).code);
+        black_box(raw::untrapped::plain(Call::Release as u64, 0, 0).code);
+    };
+    less(samples, around::<FLOATS>(untrapped, || {}))
+}
+
+#[inline(never)]
 fn unmap<const FLOATS: bool>(page: Region) -> Samples {
     let samples = samples_of::<FLOATS>(|| {
         page.map().expect("the page may be mapped");
@@ -377,34 +398,72 @@ fn release<const FLOATS: bool>(engine: Engine) -> Samples {
     less(samples, untrapped_plain::<FLOATS>(Call::Release))
 }
 
+/// What the rival wants, too.
+trait Wanted {
+    /// What the rival is told besides.
+    const WHICH: u64;
+
+    fn take(&mut self);
+    /// Whether it was held.
+    fn give(&mut self) -> bool;
+}
+
+struct Mutex(Engine, Option<EngineGuard>);
+
+impl Wanted for Mutex {
+    const WHICH: u64 = 0;
+
+    fn take(&mut self) {
+        self.1 = self.0.acquire(Instant::NEVER).ok();
+    }
+
+    #[inline(always)]
+    fn give(&mut self) -> bool {
+        self.1.take().is_some_and(|held| held.release().is_ok())
+    }
+}
+
+impl Wanted for Pool {
+    const WHICH: u64 = rows::FOR_A_TOKEN;
+
+    fn take(&mut self) {
+        self.acquire(Instant::NEVER).expect("there is a token").keep();
+    }
+
+    #[inline(always)]
+    fn give(&mut self) -> bool {
+        self.give_back().is_ok()
+    }
+}
+
 /// The rival, told to acquire what the client holds, finds it held, and the client goes on in its place.
 #[inline(never)]
-fn block_a_rival<const FLOATS: bool>(environment: &Environment, mutex: Engine) -> Samples {
+fn block_a_rival<const FLOATS: bool, W: Wanted>(environment: &Environment, mut wanted: W) -> Samples {
     let compete = environment.expect::<Notification>("compete");
     let samples = environment.expect::<Region>("samples").shared();
     let raw = samples_of::<FLOATS>(|| {
-        let held = mutex.acquire(Instant::NEVER);
-        let told = compete.signal(rows::BEFORE);
+        wanted.take();
+        let told = compete.signal(rows::BEFORE | W::WHICH);
         let back = counter::<FLOATS>();
         told.expect("the client may signal");
-        give_back(held);
+        assert!(wanted.give(), "the client held it");
         back - samples.read_u64(SINCE)
     });
     less(raw, untrapped_timed::<FLOATS>(Call::Acquire))
 }
 
 #[inline(never)]
-fn pass_on<const FLOATS: bool>(environment: &Environment, mutex: Engine) -> Samples {
+fn pass_on<const FLOATS: bool, W: Wanted>(environment: &Environment, mut wanted: W) -> Samples {
     let compete = environment.expect::<Notification>("compete");
     let samples = environment.expect::<Region>("samples").shared();
     let raw = samples_of::<FLOATS>(|| {
-        let held = mutex.acquire(Instant::NEVER).expect("the mutex is free");
-        compete.signal(rows::AFTER).expect("the client may signal");
+        wanted.take();
+        compete.signal(rows::AFTER | W::WHICH).expect("the client may signal");
         samples.write_u64(STAMP, 0);
         let before = counter::<FLOATS>();
-        let result = held.release();
+        let held = wanted.give();
         let stamp = stamp::<FLOATS>(samples, before);
-        result.expect("the client holds it");
+        assert!(held, "the client held it");
         stamp - before
     });
     less(raw, untrapped_plain::<FLOATS>(Call::Release))

@@ -16,7 +16,7 @@
 //! | 11, faulty  | endpoint "server" (receive), region "samples"                                        |
 //! | 12, inbox   | endpoint "inbox" (receive), region "samples"                                         |
 //! | 13, patient | notification "again" (wait), region "samples"                                        |
-//! | 14, rival   | engine "mutex" (acquire), notification "compete" (wait), region "samples"            |
+//! | 14, rival   | engine "mutex", pool "token" (acquire), notification "compete" (wait), region "samples" |
 //!
 //! A peer reads the counter first thing when it runs and leaves what it read for the client. If the parameter `floats` is
 //! one, it computes with floating point before.
@@ -26,8 +26,8 @@
 use apps::rows::{self, INTERRUPTED, SINCE, STAMP, clock, role};
 use apps::{compute, counter};
 use fusee::{
-    Endpoint, Engine, Environment, Instant, Interrupt, Notification, Region, Server, environment, give_up, next_job,
-    yield_now,
+    Endpoint, Engine, Environment, Instant, Interrupt, Notification, Pool, Region, Server, environment, give_up,
+    next_job, yield_now,
 };
 
 fusee::entry!(main);
@@ -156,18 +156,31 @@ fn fault<const FLOATS: bool>(environment: &Environment) {
 
 fn compete<const FLOATS: bool>(environment: &Environment) {
     let signal = environment.expect::<Notification>("compete");
-    let mutex = environment.expect::<Engine>("mutex");
+    let (mutex, mut token) = (environment.expect::<Engine>("mutex"), environment.expect::<Pool>("token"));
     let samples = environment.expect::<Region>("samples").shared();
     loop {
         let told = signal.wait(Instant::NEVER).expect("the rival may wait");
-        if told == rows::BEFORE {
-            samples.write_u64(SINCE, counter::<FLOATS>());
+        let before = || {
+            if told & rows::BEFORE != 0 {
+                samples.write_u64(SINCE, counter::<FLOATS>());
+            }
+        };
+        let after = || {
+            if told & rows::AFTER != 0 {
+                samples.write_u64(STAMP, counter::<FLOATS>());
+            }
+        };
+        if told & rows::FOR_A_TOKEN != 0 {
+            before();
+            let held = token.acquire(Instant::NEVER);
+            after();
+            held.expect("the token is granted at last").release().expect("the rival holds it");
+        } else {
+            before();
+            let held = mutex.acquire(Instant::NEVER);
+            after();
+            held.expect("the mutex is granted at last").release().expect("the rival holds it");
         }
-        let held = mutex.acquire(Instant::NEVER);
-        if told == rows::AFTER {
-            samples.write_u64(STAMP, counter::<FLOATS>());
-        }
-        held.expect("the mutex is granted at last").release().expect("the rival holds it");
     }
 }
 

@@ -13,6 +13,7 @@
 //! | 8, talker   | notifications "event" (wait) and "other" (signal)                                               |
 //! | 9, worker   |                                                                                                 |
 //! | 10, sharer  | pools "pool1" and so on (acquire), all of which it takes a token of                             |
+//! | 11, grouper | engines "engine1" to "engine4" of one group (acquire): one of them, or two                      |
 //!
 //! Parameters: "role"; "number", another for each task; "grid": calls that wait do so for ever, or until a multiple of so
 //! many nanoseconds; "work": nanoseconds that a request or a hold takes; "jobs" of the director, after which it ends the
@@ -59,6 +60,7 @@ fn main() {
             let _ = next_job();
         },
         10 => share_for_ever(&environment, patience),
+        11 => group_for_ever(&environment, patience),
         unknown => panic!("there is no role {unknown}"),
     }
 }
@@ -162,6 +164,28 @@ fn share_for_ever(environment: &Environment, mut patience: Patience) {
         burn(patience.work);
         for pool in pools.iter_mut().flatten() {
             let _ = pool.give_back();
+        }
+        if patience.roll(4) == 0 {
+            let _ = next_job();
+        }
+    }
+}
+
+/// Takes one of the engines, or two together, and gives them back.
+fn group_for_ever(environment: &Environment, mut patience: Patience) {
+    let engines = ["engine1", "engine2", "engine3", "engine4"].map(|name| environment.expect::<Engine>(name));
+    loop {
+        let first = patience.roll(4) as usize;
+        if patience.roll(2) == 0 {
+            let both = [engines[first], engines[(first + 1) % 4]];
+            if let Ok(group) = Engine::acquire_together(both, patience.deadline()) {
+                burn(patience.work);
+                drop(group);
+            }
+        } else if let Ok(guard) = engines[first].acquire(patience.deadline()) {
+            burn(patience.work);
+            let _ = guard.should_yield();
+            drop(guard);
         }
         if patience.roll(4) == 0 {
             let _ = next_job();

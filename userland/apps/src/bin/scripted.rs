@@ -12,9 +12,9 @@
 use fusee::abi::script::{Step, operation};
 use fusee::gpu::{Context, Fence, Operation};
 use fusee::{
-    AcquireError, Endpoint, Engine, EngineGuard, Environment, Instant, JobError, Nanoseconds, Notification, Object,
-    Pool, Server, SleepError, System, Task, WaitError, YieldError, burn, early_release, environment, next_job,
-    shutdown, sleep_until, yield_now,
+    AcquireError, Endpoint, Engine, EngineGroup, EngineGuard, Environment, Instant, JobError, Nanoseconds,
+    Notification, Object, Pool, Server, SleepError, System, Task, WaitError, YieldError, burn, early_release,
+    environment, next_job, shutdown, sleep_until, yield_now,
 };
 
 fusee::entry!(main);
@@ -26,7 +26,7 @@ const REFUSED: u64 = 0xFFFF_FFFF;
 
 fn main() {
     let environment = environment();
-    let mut player = Player { environment, held: [const { None }; ENGINES], context: None };
+    let mut player = Player { environment, held: [const { None }; ENGINES], both: None, context: None };
     match next_job() {
         Ok(job) => player.play(job.release),
         Err(JobError::NoJobs) => return player.play(Instant::ZERO),
@@ -57,6 +57,8 @@ impl From<bool> for Outcome {
 struct Player {
     environment: Environment,
     held: [Option<EngineGuard>; ENGINES],
+    /// Two that were acquired together, and the handle of the first.
+    both: Option<(u64, EngineGroup)>,
     context: Option<Context>,
 }
 
@@ -100,6 +102,7 @@ impl Player {
                 result => result.is_ok().into(),
             },
             operation::ACQUIRE => self.acquire(step),
+            operation::ACQUIRE_BOTH => self.acquire_both(step),
             operation::SUBMIT => self.submit(step).into(),
             operation::START => self.start(step).into(),
             operation::RELEASE => self.release(step).into(),
@@ -146,9 +149,24 @@ impl Player {
         }
     }
 
+    fn acquire_both(&mut self, step: &Step) -> Outcome {
+        let second = self.environment.by_handle(step.value).expect("a step names a handle of the task");
+        match Engine::acquire_together([self.object(step), second], Instant::NEVER) {
+            Ok(group) => {
+                self.both = Some((step.handle, group));
+                Outcome::Done
+            }
+            Err(AcquireError::Overrun) => Outcome::Overrun,
+            Err(_) => Outcome::Refused,
+        }
+    }
+
     fn release(&mut self, step: &Step) -> bool {
         if let Some(mut pool) = self.environment.by_handle::<Pool>(step.handle) {
             return pool.give_back().is_ok();
+        }
+        if let Some((_, group)) = self.both.take_if(|(first, _)| *first == step.handle) {
+            return group.release().is_ok();
         }
         let engine = self.object::<Engine>(step);
         self.place(engine.number()).take().is_some_and(|guard| guard.release().is_ok())

@@ -1,0 +1,198 @@
+//! Engines that are acquired together: a copy between two accelerators needs a copy engine of both.
+//!
+//! Who is next, and who donates to whom, is `locking::group`, for all engines that the manifest puts into one group.
+//! A request is for some of them, is granted at once for all, and is given back at once. It is ordered by the key that
+//! its thread asked with.
+//!
+//! # Invariants
+//!
+//! 1. Whose request is granted holds the lock of each of its engines; those locks have no waiters of their own.
+//! 2. A thread has one request for each group at most. So nobody who holds an engine of a group waits for another.
+//!
+//! Not here: what an engine does when its holder lets go (`engines`).
+
+use fusee_abi::Error;
+use fusee_abi::call::{FIRST_WORD, rights};
+use fusee_abi::trace::Event;
+use fusee_locking::engine::State as Lock;
+use fusee_locking::group::{LockSet, Waits};
+use fusee_locking::groups::{self, Change};
+use fusee_sched::cpu::CpuId;
+
+use crate::donation::number;
+use crate::engines::{as_error, user_of};
+use crate::id::{EngineId, EngineUserId, GroupId, ThreadId};
+use crate::limits::ENGINES;
+use crate::object::{Object, State};
+use crate::{Kernel, Machine};
+
+const _: () = assert!(ENGINES <= 32, "an engine is a bit of a set");
+
+fn engines(set: LockSet) -> impl Iterator<Item = EngineId> {
+    set.iter().filter_map(|lock| EngineId::new(usize::from(lock)))
+}
+
+pub(crate) fn set_of(engine: EngineId) -> LockSet {
+    LockSet::EMPTY.with(engine.index() as u8)
+}
+
+impl Kernel {
+    /// `acquire_group`.
+    #[cold]
+    pub(crate) fn acquire_group<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        cpu: CpuId,
+        thread: ThreadId,
+    ) -> Result<(), Error> {
+        let general = &machine.registers(thread).general;
+        let (mut group, mut set) = (None, LockSet::EMPTY);
+        for handle in [general[0], general[FIRST_WORD]] {
+            let (object, _) = self.resolve(thread, handle, rights::ACQUIRE)?;
+            let Object::Engine(user) = object else { return Err(Error::WrongKind) };
+            let engine = self.engine_users[user].engine.ok_or(Error::BadHandle)?;
+            let of = self.engines[engine].group.ok_or(Error::BadArgument)?;
+            if *group.get_or_insert(of) != of {
+                return Err(Error::BadArgument);
+            }
+            if self.is_enforced(engine) {
+                set = set.with(engine.index() as u8);
+            }
+        }
+        self.acquire_set(machine, cpu, thread, group.ok_or(Error::BadArgument)?, set)
+    }
+
+    /// Asks for the engines of `set`, all of `group`.
+    pub(crate) fn acquire_set<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        cpu: CpuId,
+        thread: ThreadId,
+        group: GroupId,
+        set: LockSet,
+    ) -> Result<(), Error> {
+        machine.registers(thread).general[0] = 0;
+        let Some(first) = engines(set).next() else { return Ok(()) };
+        for engine in engines(set) {
+            self.drain_for_the_dead(machine, engine)?;
+        }
+        let key = self.waiting_key(thread);
+        let change = groups::request(&mut self.groups[group], number(thread), key, set).map_err(as_error)?;
+        if let Some(target) = self.group_donee(group, thread)
+            && let Err(error) = self.may_wait_for(thread, target)
+        {
+            // Nobody has heard of it yet, and all others are where they were.
+            let _ = groups::withdraw(&mut self.groups[group], number(thread));
+            return Err(error);
+        }
+        for engine in engines(set) {
+            self.trace(machine, Event::EngineRequest, Some(thread), u32::from(engine.number()), 0);
+        }
+        if change.granted.is_empty() {
+            self.threads[thread].state = State::AwaitingGroup { group, refused: false };
+        }
+        self.apply_group(machine, group, &change);
+        if change.granted.is_empty() {
+            self.suspend_for_lock(machine, cpu, thread, u32::from(first.number()));
+        }
+        Ok(())
+    }
+
+    /// Gives back all that the holder of `engine` asked for with it.
+    #[cold]
+    pub(crate) fn give_back_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, thread: ThreadId) {
+        let Some((set, Waits::Not)) = groups::request_of(&self.groups[group], number(thread)) else { return };
+        let mut busy = LockSet::EMPTY;
+        for engine in engines(set) {
+            let Some(user) = self.holder(engine) else { continue };
+            if !self.let_go(machine, engine, user) {
+                busy = busy.with(engine.index() as u8);
+            }
+        }
+        if let Ok(change) = groups::release(&mut self.groups[group], number(thread), busy) {
+            self.apply_group(machine, group, &change);
+        }
+        self.settle_living(thread);
+    }
+
+    /// `engine` of `group` is idle after an operation that outlasted its hold.
+    pub(crate) fn drained_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, engine: EngineId) {
+        let change = groups::drained(&mut self.groups[group], engine.index() as u8);
+        self.apply_group(machine, group, &change);
+    }
+
+    /// The request of `thread`, who waits, ends without its engines. That may let others have them.
+    pub(crate) fn withdraw_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, thread: ThreadId) {
+        if let Some(change) = groups::withdraw(&mut self.groups[group], number(thread)) {
+            self.apply_group(machine, group, &change);
+        }
+    }
+
+    /// Somebody who waits for `engine` of `group` to drain.
+    pub(crate) fn waits_for_drain(&self, group: GroupId, engine: EngineId) -> Option<ThreadId> {
+        let waiter = groups::waits_for_drain(&self.groups[group], engine.index() as u8)?;
+        ThreadId::new(usize::from(waiter))
+    }
+
+    /// Whom the request of `thread` donates to.
+    pub(crate) fn group_donee(&self, group: GroupId, thread: ThreadId) -> Option<ThreadId> {
+        match groups::request_of(&self.groups[group], number(thread))?.1 {
+            Waits::Not => None,
+            Waits::For(holder) => ThreadId::new(usize::from(holder)),
+            Waits::ForDrain(lock) => self.engines[EngineId::new(usize::from(lock))?].driver,
+        }
+    }
+
+    /// Whether somebody should have an engine of `group` that `thread` holds.
+    pub(crate) fn group_should_yield(&self, group: GroupId, thread: ThreadId) -> bool {
+        groups::should_yield(&self.groups[group], number(thread))
+    }
+
+    /// Who holds `engine`.
+    fn holder(&self, engine: EngineId) -> Option<EngineUserId> {
+        match self.engines[engine].lock.state() {
+            Lock::Held(user) => user_of(user),
+            _ => None,
+        }
+    }
+
+    /// Those that were granted hold their engines, and go on; who waits for somebody else donates to that one.
+    #[inline(never)]
+    fn apply_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, change: &Change) {
+        for user in &change.granted {
+            let Some(thread) = ThreadId::new(usize::from(*user)) else { continue };
+            self.hold_group(machine, group, thread);
+            if self.threads[thread].state != State::Ready {
+                self.wake(machine, thread, Ok(()));
+            }
+        }
+        self.follow(&change.moved);
+        for user in &change.moved {
+            let Some(thread) = ThreadId::new(usize::from(*user)) else { continue };
+            if let Some(driver) = self.lock_donee(thread)
+                && self.threads[driver].state == State::Stopped
+            {
+                // Nobody will tell who waits for it.
+                self.plan_death(machine, driver);
+            }
+        }
+    }
+
+    /// `thread` holds the engines of its request from here on.
+    #[inline(never)]
+    fn hold_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, thread: ThreadId) {
+        let Some((set, _)) = groups::request_of(&self.groups[group], number(thread)) else { return };
+        let mut next = self.threads[thread].uses;
+        for _ in 0..ENGINES {
+            let Some(user) = next else { return };
+            next = self.engine_users[user].next;
+            if let Some(engine) = self.engine_users[user].engine
+                && set.overlaps(set_of(engine))
+            {
+                // It is free: the group says so.
+                let _ = self.engines[engine].lock.request(user.index() as u16);
+                self.hand(machine, engine, user);
+            }
+        }
+    }
+}

@@ -233,7 +233,8 @@ impl Board {
     #[must_use]
     pub fn find_use(&self, task: usize, engine: u32) -> Option<DeviceUse> {
         // Context 0 is nobody's: a lock without a device.
-        let is_asked_for = |one: &DeviceUse| one.context > 0 && one.task == task && one.engine.number() == engine as usize;
+        let is_asked_for =
+            |one: &DeviceUse| one.context > 0 && one.task == task && one.engine.number() == engine as usize;
         self.uses.iter().copied().find(is_asked_for)
     }
 

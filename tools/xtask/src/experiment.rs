@@ -1,19 +1,22 @@
 //! `cargo xtask experiment`: one workload in several arrangements, what each gives, and whether that has the shape it should.
 //!
 //! An experiment is a value, [`Experiment`]: arrangements, quantities, conditions. To add one, write a module beside
-//! [`management`] and name it in [`ALL`]; tables, CSV, pictures and the verdict are the same for all. Arrangements
-//! are systems, which the simulator and QEMU run.
+//! [`management`] and name it in [`ALL`]; tables, CSV, pictures and the verdict are the same for all. There are two kinds: systems,
+//! which the simulator and QEMU run, and models on the host, of what the kernel does not do yet.
 //!
 //! # What is not claimed
 //!
 //! Caches and buses are not modelled anywhere, and kernel paths take round figures. So what counts is the order of arrangements
 //! and what conditions say, not the last digit. A condition that does not hold stays, with the reason.
 
+mod budgets;
 mod chart;
+mod gpusync;
 mod management;
+mod migration;
 mod systems;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use comfy_table::CellAlignment;
 use fusee_manifest::Time;
@@ -24,7 +27,7 @@ use crate::simulate::time;
 use crate::system::{self, Workspace};
 
 /// All experiments.
-const ALL: [Experiment; 1] = [management::EXPERIMENT];
+const ALL: [Experiment; 3] = [management::EXPERIMENT, budgets::EXPERIMENT, migration::EXPERIMENT];
 /// The longest run in QEMU, in nanoseconds.
 const EMULATED: u64 = 3_000_000_000;
 /// Where results are written.
@@ -42,10 +45,16 @@ pub struct ExperimentArguments {
     /// Virtual time that each arrangement runs for; if absent, the experiment's own.
     #[arg(long = "for", value_parser = time)]
     length: Option<Time>,
+    /// What random numbers are drawn from.
+    #[arg(long, default_value_t = SEED)]
+    seed: u64,
     /// Run the arrangements in QEMU, too, for 3 s of virtual time at most, and compare with the simulator.
     #[arg(long)]
     qemu: bool,
 }
+
+/// The seed unless another is asked for.
+const SEED: u64 = 1;
 
 //--- What an experiment is
 
@@ -69,6 +78,8 @@ pub struct Experiment {
 pub enum Kind {
     /// Systems that run for so many nanoseconds and then end themselves, and what is measured of each.
     Systems(fn(u64) -> Vec<System>, &'static [Measure]),
+    /// A model on the host, for so many nanoseconds, with a seed.
+    Model(fn(u64, u64) -> Findings),
 }
 
 /// Something that is measured.
@@ -168,7 +179,7 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
     let chosen =
         ALL.iter().find(|one| one.name == name).with_context(|| format!("no experiment `{name}`; known: {known}"))?;
     let length = arguments.length.map_or(chosen.length, |time| time.0);
-    let found = find(chosen, length)?;
+    let found = find(chosen, length, arguments.seed)?;
     for (name, about) in &found.arrangements {
         println!("{name}: {about}");
     }
@@ -182,7 +193,9 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
     if !arguments.qemu {
         return Ok(is_good);
     }
-    let Kind::Systems(arrangements, measures) = chosen.kind;
+    let Kind::Systems(arrangements, measures) = chosen.kind else {
+        bail!("`{name}` is a model on the host, and no system: QEMU cannot run it");
+    };
     let workspace = Workspace::open(install)?;
     let length = length.min(EMULATED);
     println!("in QEMU, {:.1} s:", length as f64 / 1e9);
@@ -202,7 +215,7 @@ fn judge(experiment: &Experiment, found: &Findings) -> bool {
 /// Runs each experiment shortly, on the host: its name, and which conditions are not as they are said to be.
 pub fn check() -> impl Iterator<Item = (String, Vec<String>)> {
     ALL.iter().map(|experiment| {
-        let problems = match find(experiment, experiment.short) {
+        let problems = match find(experiment, experiment.short, SEED) {
             Ok(found) => surprises(&(experiment.conditions)(&found)),
             Err(error) => vec![format!("{error:#}")],
         };
@@ -216,9 +229,10 @@ fn surprises(conditions: &[Condition]) -> Vec<String> {
     surprising.map(Condition::line).collect()
 }
 
-fn find(experiment: &Experiment, length: u64) -> Result<Findings> {
+fn find(experiment: &Experiment, length: u64, seed: u64) -> Result<Findings> {
     match experiment.kind {
         Kind::Systems(arrangements, measures) => systems::simulate(&arrangements(length), measures, length),
+        Kind::Model(find) => Ok(find(length, seed)),
     }
 }
 

@@ -100,8 +100,8 @@ pub fn simulate(systems: &[System], measures: &[Measure], length: u64) -> Result
     findings(systems, measures, of)
 }
 
-/// Runs all systems in QEMU, and each as long in the simulator: what QEMU found, and which tasks have more or fewer late jobs
-/// there.
+/// Runs all systems in QEMU, and each as long in the simulator: what QEMU found, and which tasks are late in one of
+/// both only.
 pub fn emulate(
     workspace: &Workspace,
     systems: &[System],
@@ -122,7 +122,8 @@ pub fn emulate(
         let emulated = Ended { system, ledgers: run.trace?.ledgers(), length };
         let simulated = simulated(&image.manifest, length).context(one.name)?;
         for ((task, here), (_, there)) in emulated.late().zip(simulated.late()) {
-            if here != there {
+            // How many is no more than a number where response times are near deadlines: operations then come in another order.
+            if (here > 0.0) != (there > 0.0) {
                 differences
                     .push(format!("{}: {here} jobs of {task} are late in QEMU, {there} in the simulator", one.name));
             }

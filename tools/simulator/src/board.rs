@@ -255,7 +255,10 @@ impl Board {
     /// The use of engine `engine` by `task`.
     #[must_use]
     pub fn find_use(&self, task: usize, engine: u32) -> Option<DeviceUse> {
-        self.uses.iter().copied().find(|one| one.task == task && one.engine.number() == engine as usize)
+        // Context 0 is nobody's: a lock without a device.
+        let is_asked_for =
+            |one: &DeviceUse| one.context > 0 && one.task == task && one.engine.number() == engine as usize;
+        self.uses.iter().copied().find(is_asked_for)
     }
 
     /// A client submits a burn and rings: the store faults on a board if the doorbell is not mapped.

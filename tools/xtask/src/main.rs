@@ -13,6 +13,7 @@
 //! task_set   task sets written as JSON
 //! agreement  whether a run and its simulation used the engines in the same order
 //! crowd      `bench`: what scheduling costs among many tasks
+//! experiment `cargo xtask experiment`: arrangements of one workload, compared
 //! conformance  whether QEMU, the simulator and golden traces agree
 //! docs       whether pages, manifests and commands agree
 //! structure  what must stay true of the tree and of the kernel's size
@@ -39,6 +40,7 @@ mod crowd;
 mod decode;
 mod demo;
 mod docs;
+mod experiment;
 mod profile;
 mod purposes;
 mod qemu;
@@ -95,6 +97,8 @@ enum Command {
     Profile(profile::ProfileArguments),
     /// Searches for the longest path of each kind of trap, in systems that are made to find it.
     Worst(worst::WorstArguments),
+    /// Runs one workload in several arrangements, and says whether what comes out has the shape it should.
+    Experiment(experiment::ExperimentArguments),
     /// Prints the records of the last run as text.
     Trace(TraceArguments),
 }
@@ -204,6 +208,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Bench(bench) => bench::bench(bench, install),
         Command::Profile(profile) => profile::profile(profile, install),
         Command::Worst(worst) => worst::worst(worst, install),
+        Command::Experiment(arguments) => experiment::experiment(arguments, install),
         Command::Trace(trace) => {
             let root = system::root()?;
             let (trace_read, manifest) = system::last_trace(&root).context("no run to show; try `cargo xtask run`")?;

@@ -86,7 +86,8 @@ fn clusters(text: &str) -> Result<Sizes, String> {
     Variant::parse_clusters(text).map(Sizes).ok_or_else(|| "a list of sizes, such as `2,1`".to_owned())
 }
 
-fn time(text: &str) -> Result<Time, String> {
+/// A time on the command line.
+pub fn time(text: &str) -> Result<Time, String> {
     Time::parse(text).ok_or_else(|| "a time with its unit, such as `10ms` (ns, us, ms, s)".to_owned())
 }
 

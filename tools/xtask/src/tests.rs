@@ -19,7 +19,7 @@ use fusee_manifest::{Expectations, Manifest, Mark, Profile, Resolved};
 use crate::build::{Builder, Kernel, Programs};
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
-use crate::{bench, conformance, docs, readme, report, soundness, structure};
+use crate::{bench, conformance, docs, experiment, readme, report, soundness, structure};
 
 /// Arguments of `cargo xtask test`.
 #[derive(Args)]
@@ -65,6 +65,11 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         let started = Instant::now();
         let (words, problems) = soundness::check_blocking();
         summary.add(&words, started.elapsed(), &problems);
+        let mut started = Instant::now();
+        for (name, problems) in experiment::check() {
+            summary.add(&name, started.elapsed(), &problems);
+            started = Instant::now();
+        }
         let started = Instant::now();
         let problems = structure::sources(&workspace.root)?;
         summary.add("where unsafe code may be", started.elapsed(), &problems);

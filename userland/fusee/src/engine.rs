@@ -64,6 +64,12 @@ impl Engine {
         self.number
     }
 
+    /// Whether work can be submitted to it: it is an engine of a device, and no mere lock.
+    #[must_use]
+    pub fn has_doorbell(&self) -> bool {
+        !self.doorbell.is_empty()
+    }
+
     /// The doorbell page, lock or no lock. For tests: without the lock, an access faults.
     #[cfg(all(feature = "misbehave", target_os = "none"))]
     pub(crate) fn doorbell(&self) -> SharedBytes {

@@ -19,14 +19,14 @@ use fusee::{
 
 fusee::entry!(main);
 
-/// Engines of one device: more than a script can hold.
-const ENGINES: usize = fusee::gpu::ENGINES;
+/// Engines and mutexes that a script can hold at once.
+const HELD: usize = 8;
 /// The word logged with the number of a step's operation when its call was refused.
 const REFUSED: u64 = 0xFFFF_FFFF;
 
 fn main() {
     let environment = environment();
-    let mut player = Player { environment, held: [const { None }; ENGINES], both: None, context: None };
+    let mut player = Player { environment, held: [const { None }; HELD], both: None, context: None };
     match next_job() {
         Ok(job) => player.play(job.release),
         Err(JobError::NoJobs) => return player.play(Instant::ZERO),
@@ -56,7 +56,8 @@ impl From<bool> for Outcome {
 /// What the script has acquired and opened so far.
 struct Player {
     environment: Environment,
-    held: [Option<EngineGuard>; ENGINES],
+    /// By handles: a mutex has a number of no device, which an engine may have, too.
+    held: [Option<(u64, EngineGuard)>; HELD],
     /// Two that were acquired together, and the handle of the first.
     both: Option<(u64, EngineGroup)>,
     context: Option<Context>,
@@ -141,7 +142,8 @@ impl Player {
         let engine = self.object::<Engine>(step);
         match engine.acquire(Instant::NEVER) {
             Ok(guard) => {
-                *self.place(engine.number()) = Some(guard);
+                let free = self.held.iter_mut().find(|place| place.is_none());
+                *free.expect("the script holds too much at once") = Some((step.handle, guard));
                 Outcome::Done
             }
             Err(AcquireError::Overrun) => Outcome::Overrun,
@@ -168,8 +170,8 @@ impl Player {
         if let Some((_, group)) = self.both.take_if(|(first, _)| *first == step.handle) {
             return group.release().is_ok();
         }
-        let engine = self.object::<Engine>(step);
-        self.place(engine.number()).take().is_some_and(|guard| guard.release().is_ok())
+        let held = self.held.iter_mut().find(|place| matches!(place, Some((handle, _)) if *handle == step.handle));
+        held.and_then(Option::take).is_some_and(|(_, guard)| guard.release().is_ok())
     }
 
     fn submit(&mut self, step: &Step) -> bool {
@@ -187,16 +189,13 @@ impl Player {
     /// Submits the operation of a step to the engine it names, which must be held.
     fn ring(&mut self, step: &Step) -> Option<(&Context, Fence)> {
         let environment = self.environment;
-        let guard = self.held.get(step.selector as usize).and_then(Option::as_ref)?;
+        let rings = |guard: &&EngineGuard| guard.engine().has_doorbell() && guard.engine().number() == step.selector;
+        let guard = self.held.iter().flatten().map(|(_, guard)| guard).find(rings)?;
         let context = self
             .context
             .get_or_insert_with(|| Context::of(&environment).expect("who submits is a client of the device"));
         let fence = context.submit(guard, Operation::Burn { time: step.value }).ok()?;
         Some((context, fence))
-    }
-
-    fn place(&mut self, number: u32) -> &mut Option<EngineGuard> {
-        self.held.get_mut(number as usize).expect("the device has no such engine")
     }
 
     /// The object a step acts on; the manifest check has seen to it that the task has it.

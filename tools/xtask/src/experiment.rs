@@ -1,0 +1,300 @@
+//! `cargo xtask experiment`: one workload in several arrangements, what each gives, and whether that has the shape it should.
+//!
+//! An experiment is a value, [`Experiment`]: arrangements, quantities, conditions. To add one, write a module beside
+//! [`management`] and name it in [`ALL`]; tables, CSV, pictures and the verdict are the same for all. There are two kinds: systems,
+//! which the simulator and QEMU run, and models on the host, of what the kernel does not do yet.
+//!
+//! # What is not claimed
+//!
+//! Caches and buses are not modelled anywhere, and kernel paths take round figures. So what counts is the order of arrangements
+//! and what conditions say, not the last digit. A condition that does not hold stays, with the reason.
+
+mod budgets;
+mod chart;
+mod gpusync;
+mod management;
+mod migration;
+mod systems;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use comfy_table::CellAlignment;
+use fusee_manifest::Time;
+
+use self::systems::{Measure, System};
+use crate::report;
+use crate::simulate::time;
+use crate::system::{self, Workspace};
+
+/// All experiments.
+const ALL: [Experiment; 3] = [management::EXPERIMENT, budgets::EXPERIMENT, migration::EXPERIMENT];
+/// The longest run in QEMU, in nanoseconds.
+const EMULATED: u64 = 3_000_000_000;
+/// Where results are written.
+const FOLDER: &str = "target/fusee/experiments";
+
+/// Arguments of `cargo xtask experiment`.
+#[derive(Args)]
+pub struct ExperimentArguments {
+    /// Which; `--list` says what there is.
+    #[arg(required_unless_present = "list")]
+    name: Option<String>,
+    /// Say what experiments there are, and what they ask.
+    #[arg(long)]
+    list: bool,
+    /// Virtual time that each arrangement runs for; if absent, the experiment's own.
+    #[arg(long = "for", value_parser = time)]
+    length: Option<Time>,
+    /// What random numbers are drawn from.
+    #[arg(long, default_value_t = SEED)]
+    seed: u64,
+    /// Run the arrangements in QEMU, too, for 3 s of virtual time at most, and compare with the simulator.
+    #[arg(long)]
+    qemu: bool,
+}
+
+/// The seed unless another is asked for.
+const SEED: u64 = 1;
+
+//--- What an experiment is
+
+/// One workload in several arrangements.
+pub struct Experiment {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is to find out.
+    pub question: &'static str,
+    /// Virtual nanoseconds of an arrangement,
+    pub length: u64,
+    /// and in `cargo xtask test`.
+    pub short: u64,
+    /// What runs.
+    pub kind: Kind,
+    /// What must hold of what was measured.
+    pub conditions: fn(&Findings) -> Vec<Condition>,
+}
+
+/// What runs in an experiment.
+pub enum Kind {
+    /// Systems that run for so many nanoseconds and then end themselves, and what is measured of each.
+    Systems(fn(u64) -> Vec<System>, &'static [Measure]),
+    /// A model on the host, for so many nanoseconds, with a seed.
+    Model(fn(u64, u64) -> Findings),
+}
+
+/// Something that is measured.
+#[derive(Clone, Copy)]
+pub struct Quantity {
+    /// Its name, in tables and in conditions.
+    pub name: &'static str,
+    /// What it is counted in.
+    pub unit: Unit,
+    /// Whether the picture shows it.
+    pub charted: bool,
+}
+
+/// What a quantity is counted in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Unit {
+    /// Things.
+    Count,
+    /// Things in a second.
+    PerSecond,
+    /// A part of the whole, from 0 to 1.
+    Share,
+    /// Nanoseconds.
+    Time,
+}
+
+impl Unit {
+    /// The value as people read it.
+    pub fn show(self, value: f64) -> String {
+        match self {
+            _ if value.is_nan() => "-".to_owned(),
+            Unit::Count => format!("{value:.0}"),
+            Unit::PerSecond => format!("{value:.1} /s"),
+            Unit::Share => format!("{:.1} %", value * 100.0),
+            Unit::Time => format!("{:.3} ms", value / 1e6),
+        }
+    }
+}
+
+/// What must hold, and whether it does.
+pub struct Condition {
+    /// In a sentence.
+    pub claim: &'static str,
+    /// Whether it does.
+    pub holds: bool,
+    /// The numbers that say so.
+    pub numbers: String,
+    /// Why it does not, if that is known: then the experiment does not fail for it.
+    pub why_not: Option<&'static str>,
+}
+
+impl Condition {
+    fn new(claim: &'static str, holds: bool, numbers: String) -> Self {
+        Self { claim, holds, numbers, why_not: None }
+    }
+
+    fn line(&self) -> String {
+        let Self { claim, numbers, .. } = self;
+        match (self.holds, self.why_not) {
+            (true, _) => format!("{}: {claim} ({numbers})", report::green("holds")),
+            (false, Some(why)) => format!("{}: {claim} ({numbers}): {why}", report::yellow("does not hold")),
+            (false, None) => format!("{}: {claim} ({numbers})", report::red("does not hold")),
+        }
+    }
+}
+
+/// What was measured of all arrangements.
+pub struct Findings {
+    /// Their names, and each in a sentence.
+    pub arrangements: Vec<(&'static str, &'static str)>,
+    /// What was measured.
+    pub quantities: Vec<Quantity>,
+    /// Of each arrangement, in the order of the quantities.
+    pub values: Vec<Vec<f64>>,
+}
+
+impl Findings {
+    /// One number. Both names are the experiment's own.
+    pub fn value(&self, arrangement: &str, quantity: &str) -> f64 {
+        let row =
+            self.arrangements.iter().position(|one| one.0 == arrangement).expect("an arrangement of the experiment");
+        let column = self.quantities.iter().position(|one| one.name == quantity).expect("a quantity of the experiment");
+        self.values[row][column]
+    }
+}
+
+//--- Running it
+
+/// Runs an experiment, prints what it found and writes it down; `false` if a condition does not hold, or QEMU disagrees.
+pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool> {
+    if arguments.list {
+        ALL.iter().for_each(|one| println!("{}: {}", one.name, one.question));
+        return Ok(true);
+    }
+    let name = arguments.name.as_deref().unwrap_or_default();
+    let known = ALL.iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
+    let chosen =
+        ALL.iter().find(|one| one.name == name).with_context(|| format!("no experiment `{name}`; known: {known}"))?;
+    let length = arguments.length.map_or(chosen.length, |time| time.0);
+    let found = find(chosen, length, arguments.seed)?;
+    for (name, about) in &found.arrangements {
+        println!("{name}: {about}");
+    }
+    println!("{}", table(&found));
+    let folder = system::root()?.join(FOLDER);
+    std::fs::create_dir_all(&folder)?;
+    std::fs::write(folder.join(format!("{name}.csv")), csv(&found))?;
+    std::fs::write(folder.join(format!("{name}.svg")), chart::picture(name, &found))?;
+    println!("written: {FOLDER}/{name}.csv, {FOLDER}/{name}.svg");
+    let is_good = judge(chosen, &found);
+    if !arguments.qemu {
+        return Ok(is_good);
+    }
+    let Kind::Systems(arrangements, measures) = chosen.kind else {
+        bail!("`{name}` is a model on the host, and no system: QEMU cannot run it");
+    };
+    let workspace = Workspace::open(install)?;
+    let length = length.min(EMULATED);
+    println!("in QEMU, {:.1} s:", length as f64 / 1e9);
+    let (emulated, differences) = systems::emulate(&workspace, &arrangements(length), measures, length)?;
+    println!("{}", table(&emulated));
+    differences.iter().for_each(|line| println!("{}: {line}", report::red("differs")));
+    Ok(judge(chosen, &emulated) && differences.is_empty() && is_good)
+}
+
+/// Says which conditions hold, and whether all do that should.
+fn judge(experiment: &Experiment, found: &Findings) -> bool {
+    let conditions = (experiment.conditions)(found);
+    conditions.iter().for_each(|condition| println!("{}", condition.line()));
+    conditions.iter().all(|condition| condition.holds || condition.why_not.is_some())
+}
+
+/// Runs each experiment shortly, on the host: its name, and which conditions are not as they are said to be.
+pub fn check() -> impl Iterator<Item = (String, Vec<String>)> {
+    ALL.iter().map(|experiment| {
+        let problems = match find(experiment, experiment.short, SEED) {
+            Ok(found) => surprises(&(experiment.conditions)(&found)),
+            Err(error) => vec![format!("{error:#}")],
+        };
+        (format!("experiment {}, {} s", experiment.name, experiment.short / 1_000_000_000), problems)
+    })
+}
+
+/// What does not hold though it should; and what does though a reason is given why not.
+fn surprises(conditions: &[Condition]) -> Vec<String> {
+    let surprising = conditions.iter().filter(|condition| condition.holds == condition.why_not.is_some());
+    surprising.map(Condition::line).collect()
+}
+
+fn find(experiment: &Experiment, length: u64, seed: u64) -> Result<Findings> {
+    match experiment.kind {
+        Kind::Systems(arrangements, measures) => systems::simulate(&arrangements(length), measures, length),
+        Kind::Model(find) => Ok(find(length, seed)),
+    }
+}
+
+//--- What is printed and written
+
+fn table(found: &Findings) -> String {
+    let mut header = vec![""];
+    header.extend(found.arrangements.iter().map(|one| one.0));
+    let mut table = report::table(&header);
+    for (index, quantity) in found.quantities.iter().enumerate() {
+        let mut row = vec![quantity.name.to_owned()];
+        row.extend(found.values.iter().map(|values| quantity.unit.show(values[index])));
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.to_string()
+}
+
+/// One line for each arrangement; times in nanoseconds, shares from 0 to 1.
+fn csv(found: &Findings) -> String {
+    let quoted = |text: &str| format!("\"{text}\"");
+    let header = found.quantities.iter().map(|quantity| quoted(quantity.name));
+    let mut lines = vec![std::iter::once(quoted("arrangement")).chain(header).collect::<Vec<_>>().join(",")];
+    for ((name, _), values) in found.arrangements.iter().zip(&found.values) {
+        let cells = values.iter().map(|value| if value.is_nan() { String::new() } else { value.to_string() });
+        lines.push(std::iter::once(quoted(name)).chain(cells).collect::<Vec<_>>().join(","));
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found() -> Findings {
+        let quantity = |name, unit| Quantity { name, unit, charted: true };
+        Findings {
+            arrangements: vec![("a", "the first"), ("b & c", "the second")],
+            quantities: vec![quantity("late", Unit::Time), quantity("busy", Unit::Share)],
+            values: vec![vec![2e6, 0.5], vec![f64::NAN, 1.0]],
+        }
+    }
+
+    #[test]
+    fn csv_has_a_line_for_each_arrangement_and_nothing_where_nothing_is_known() {
+        assert_eq!(csv(&found()), "\"arrangement\",\"late\",\"busy\"\n\"a\",2000000,0.5\n\"b & c\",,1\n");
+    }
+
+    #[test]
+    fn a_picture_has_a_bar_for_each_value_and_escapes_names() {
+        let picture = chart::picture("x", &found());
+        assert_eq!(picture.matches("class=\"bar\"").count(), 4);
+        assert!(picture.contains("b &amp; c") && picture.contains("2.000 ms") && picture.contains("50.0 %"));
+    }
+
+    #[test]
+    fn what_fails_without_a_reason_and_what_holds_in_spite_of_one_are_surprises() {
+        let condition = |holds, why_not| Condition { claim: "", holds, numbers: String::new(), why_not };
+        let surprising = |holds, why_not| !surprises(&[condition(holds, why_not)]).is_empty();
+        assert!(!surprising(true, None) && !surprising(false, Some("known")));
+        assert!(surprising(false, None) && surprising(true, Some("known")));
+    }
+}

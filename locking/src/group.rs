@@ -65,7 +65,12 @@ impl LockSet {
 
     /// The numbers of its locks, the least first.
     pub fn iter(self) -> impl Iterator<Item = u8> {
-        (0..32).filter(move |lock| self.0 & 1 << lock != 0)
+        let mut rest = self.0;
+        core::iter::from_fn(move || {
+            let lock = rest.trailing_zeros() as u8;
+            rest &= rest.wrapping_sub(1);
+            (lock < 32).then_some(lock)
+        })
     }
 
     /// The first of those in both.

@@ -111,6 +111,7 @@ pub fn nap() {
 
 /// The smallest number of ticks whose time is not before `at`.
 #[cold]
+#[inline(never)]
 fn ticks_until(at: Instant, scale: u64) -> u64 {
     if at == Instant::NEVER {
         return u64::MAX;

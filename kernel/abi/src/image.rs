@@ -223,6 +223,8 @@ pub struct Engine {
     pub interrupt_plus_one: u32,
     /// The group of engines that it may be acquired with.
     pub group_plus_one: u32,
+    /// The pool that whoever acquires it must hold a token of.
+    pub pool_plus_one: u32,
 }
 
 /// What a task may do with one engine: its doorbell page and idle probe. An engine without a device has neither: all its
@@ -250,10 +252,10 @@ pub struct Pool {
     pub replicas: u32,
     /// Requests that the queue of one holds at most: `f`; zero: no bound.
     pub limit: u32,
-    /// Whose jobs share them.
+    /// Whose jobs share them, unless clusters do.
     pub cluster: u32,
-    /// Reserved.
-    pub flags: u32,
+    /// One: clusters share it. Tokens are granted by arrival, whatever `limit`.
+    pub crosses: u32,
 }
 
 /// One interrupt line.

@@ -14,8 +14,8 @@ use crate::id::{
     ReservationId, ThreadId,
 };
 use crate::limits::{
-    CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, HANDLES, INTERRUPTS, NOTIFICATIONS, POOL_REPLICAS,
-    POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS, THREADS, USERS_PER_ENGINE, USERS_PER_POOL,
+    CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, HANDLES, INTERRUPTS, JOBS_ACROSS, NOTIFICATIONS,
+    POOL_REPLICAS, POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS, THREADS, USERS_PER_ENGINE, USERS_PER_POOL,
 };
 use crate::object::{Object, Overrun, PoolUser, Release, State};
 use fusee_locking::groups;
@@ -170,6 +170,9 @@ impl Kernel {
                 self.groups[group].set_order(order);
                 engine.group = Some(group);
             }
+            if record.pool_plus_one != 0 {
+                engine.pool = Some(refer!(PoolId, record.pool_plus_one - 1, self.counts.pools, "engine"));
+            }
             if record.interrupt_plus_one != 0 {
                 let interrupt = refer!(InterruptId, record.interrupt_plus_one - 1, self.counts.interrupts, "engine");
                 engine.interrupt = Some(interrupt);
@@ -209,12 +212,15 @@ impl Kernel {
             let cluster = refer!(ClusterId, record.cluster, self.counts.clusters, "pool");
             within(record.replicas as usize, POOL_REPLICAS, "tokens of a pool")?;
             let limit = u16::try_from(record.limit).map_err(|_| BootError::TooMany("requests in a queue"))?;
-            self.pools[id].set_rules(Rules {
-                replicas: record.replicas as u8,
-                cpus: self.clusters[cluster].schedule.cpus().count() as u16,
-                limit: (limit != 0).then_some(limit),
-                measure: Measure::Requests,
-            });
+            let (mut cpus, mut limit) =
+                (self.clusters[cluster].schedule.cpus().count() as u16, (limit != 0).then_some(limit));
+            if record.crosses != 0 {
+                self.crossing |= 1 << index;
+                // One queue, whatever number of replicas.
+                (cpus, limit) = (u16::MAX, Some(1));
+            }
+            let replicas = record.replicas as u8;
+            self.pools[id].set_rules(Rules { replicas, cpus, limit, measure: Measure::Requests });
         }
         Ok(())
     }
@@ -335,6 +341,7 @@ impl Kernel {
             self.threads[id].cluster = Some(cluster);
             self.threads[id].state = State::Ready;
         }
+        self.boot_across()?;
         // A server without a budget of its own starts on the reserve of nobody: it is ready, and runs up to
         // its first receive on background time of its cluster.
         for index in 0..self.counts.threads {
@@ -347,6 +354,31 @@ impl Kernel {
         self.kicks = CpuSet::EMPTY;
         for cpu in self.cpus.all_mut() {
             cpu.stale = false;
+        }
+        Ok(())
+    }
+
+    /// Where a task shares a pool with other clusters, all jobs of its cluster are donors when they are released.
+    fn boot_across(&mut self) -> Result<(), BootError> {
+        for user in (0..self.counts.pool_users).filter_map(PoolUserId::new) {
+            let PoolUser { pool: Some(pool), thread: Some(thread), .. } = self.pool_users[user] else { continue };
+            let Some(cluster) = self.threads[thread].cluster.filter(|_| self.crosses(pool)) else { continue };
+            self.donations[cluster].set_cpus(self.clusters[cluster].schedule.cpus().count() as u16);
+            let mut jobs = 0;
+            for reservation in (0..self.counts.reservations).filter_map(ReservationId::new) {
+                let object = &self.reservations[reservation];
+                if object.cluster == Some(cluster)
+                    && object.release != Release::None
+                    && let Some(home) = object.home
+                {
+                    self.threads[home].crosses = true;
+                    jobs += 1;
+                }
+            }
+            within(jobs, JOBS_ACROSS, "jobs of a cluster that shares a pool")?;
+            if !self.threads[thread].crosses {
+                return Err(BootError::Dangling("pool user"));
+            }
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ use crate::id::{
     ReservationId, ThreadId,
 };
 use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, GROUPS, NOTIFICATIONS, REGIONS, THREADS};
-use crate::object::{Cpu, Handle, Object, Payer, Reservation, State, Thread};
+use crate::object::{Cpu, Handle, Object, Payer, PoolUser, Reservation, State, Thread};
 use crate::quick::token;
 
 impl Kernel {
@@ -63,6 +63,7 @@ impl Kernel {
         for group in (0..GROUPS).filter_map(GroupId::new) {
             self.check_group(group)?;
         }
+        self.check_across()?;
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
             if self.threads[thread].state == State::Stopped {
                 self.check_dead(thread)?;
@@ -183,7 +184,7 @@ impl Kernel {
                     return Err("a thread holds a token and waits for it, or neither");
                 }
                 // The keys of the dead do not change any more.
-                if state != State::Stopped && request.key != self.base_key(thread) {
+                if state != State::Stopped && !self.crosses(pool) && request.key != self.base_key(thread) {
                     return Err("a request whose key is not that of its job");
                 }
                 let (held, requested) = &mut counts[thread.index()];
@@ -213,6 +214,43 @@ impl Kernel {
                 && (self.groups[group].request_of(node_number(thread)).is_none() || refused && !state.timed)
             {
                 return Err("a thread waits for engines that it has not asked for, or in vain");
+            }
+        }
+        Ok(())
+    }
+
+    /// Donors at release donate to somebody with a request, and nobody who should be in a record is not.
+    fn check_across(&self) -> Result<(), &'static str> {
+        for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
+            let state = &self.threads[thread];
+            let record = state.cluster.filter(|_| state.crosses).map(|cluster| self.donations[cluster].pending());
+            let job = record.and_then(|record| record.iter().find(|job| job.user == node_number(thread)));
+            if state.state == State::Donating
+                && (job.is_none_or(|job| job.donee.is_none()) || state.waits.waits_for().is_none())
+            {
+                return Err("a thread donates to nobody");
+            }
+            if let State::AwaitingTurn { due: true, .. } = state.state
+                && !state.timed
+            {
+                return Err("a turn of which nobody is told");
+            }
+            let users = (0..self.counts.pool_users).filter_map(PoolUserId::new);
+            let asks = |user: &PoolUserId| {
+                let PoolUser { pool: Some(pool), thread: Some(of), .. } = self.pool_users[*user] else { return false };
+                let mut requests = self.pools[pool].requests().iter();
+                of == thread && self.crosses(pool) && requests.any(|request| usize::from(request.user) == user.index())
+            };
+            let requests = users.filter(asks).count();
+            let has_budget = state.home.is_some_and(|home| !self.reservations[home].throttled);
+            let is_pending = state.crosses && state.job.active && (has_budget || requests != 0);
+            if is_pending != job.is_some() {
+                return Err("a job is pending and not in the record, or the other way round");
+            }
+            if let Some(job) = job
+                && usize::from(job.requests) != requests
+            {
+                return Err("a record has another number of requests than its thread");
             }
         }
         Ok(())
@@ -406,7 +444,13 @@ impl Kernel {
             State::Calling(endpoint) if !state.sends => self.endpoints[endpoint].server,
             State::AwaitingReply { server, .. } => Some(server),
             State::Waiting(notification) => self.notifications[notification].bound,
-            State::Acquiring(user) => self.engine_users[user].engine.and_then(|engine| self.engine_donee(engine)),
+            State::Acquiring(user) => {
+                self.engine_users[user].engine.and_then(|engine| self.engine_lends(engine, thread))
+            }
+            // It lends from the start, if ever.
+            State::Donating | State::AwaitingTurn { .. } => {
+                self.release_donee(thread).filter(|_| state.waits.waits_for().is_some())
+            }
             _ => self.lock_donee(thread),
         };
         donee.filter(|donee| *donee != thread)
@@ -502,6 +546,8 @@ impl Kernel {
                 State::Acquiring(user) => (6, user.number(), 0),
                 State::AwaitingToken { user, refused } => (10, user.number(), u8::from(refused)),
                 State::AwaitingGroup { group, refused } => (11, group.number(), u8::from(refused)),
+                State::Donating => (12, 0, 0),
+                State::AwaitingTurn { user, due } => (13, user.number(), u8::from(due)),
                 State::BetweenJobs => (7, 0, 0),
                 State::Sleeping => (8, 0, 0),
                 State::Stopped => (9, 0, 0),
@@ -624,8 +670,15 @@ impl Kernel {
             }
             hasher.write_u16(0);
         }
+        for cluster in self.cluster_ids() {
+            // Their order and their requests; their keys are those of reservations.
+            for job in self.donations[cluster].pending() {
+                (job.user, job.requests, job.donee).hash(hasher);
+            }
+            hasher.write_u16(0);
+        }
         for pool in (0..self.counts.pools).filter_map(PoolId::new) {
-            // Their keys are those of reservations.
+            // Their keys are those of reservations, or by arrival.
             for request in self.pools[pool].requests() {
                 hasher.write_u16(request.user + 1);
                 request.place.hash(hasher);

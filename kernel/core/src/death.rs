@@ -113,6 +113,9 @@ impl Kernel {
         {
             self.set_runner(reservation, None);
         }
+        if self.threads[thread].crosses {
+            self.job_ends(thread);
+        }
         if let Some(reservation) = home {
             let object = &mut self.reservations[reservation];
             object.next_release = Instant::NEVER;

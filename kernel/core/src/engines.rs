@@ -17,7 +17,7 @@ use fusee_sched::time::Instant;
 
 use crate::groups::set_of;
 use crate::id::{EngineId, EngineUserId, InterruptId, PoolUserId, ThreadId};
-use crate::limits::USERS_PER_ENGINE;
+use crate::limits::{POOLS_PER_TASK, USERS_PER_ENGINE};
 use crate::object::{Object, State};
 use crate::{Kernel, Machine};
 
@@ -68,14 +68,13 @@ impl Kernel {
             machine.registers(thread).general[0] = 0;
             return Ok(());
         }
+        self.must_hold_token(thread, engine)?;
         if let Some(group) = self.engines[engine].group {
             return self.acquire_set(machine, cpu, thread, group, set_of(engine));
         }
         self.drain_for_the_dead(machine, engine)?;
         // Refuse before anything changes.
-        if let Some(target) = self.engine_donee(engine)
-            && target != thread
-        {
+        if let Some(target) = self.engine_lends(engine, thread) {
             self.may_wait_for(thread, target)?;
         }
         let requested = self.engines[engine].lock.request(user.index() as u16).map_err(as_error)?;
@@ -86,9 +85,7 @@ impl Kernel {
             return Ok(());
         }
         self.threads[thread].state = State::Acquiring(user);
-        if let Some(target) = self.engine_donee(engine)
-            && target != thread
-        {
+        if let Some(target) = self.engine_lends(engine, thread) {
             self.add_donor(target, thread);
         }
         self.suspend_for_lock(machine, cpu, thread, u32::from(engine.number()));
@@ -240,6 +237,33 @@ impl Kernel {
         }
     }
 
+    /// Whom `waiter` lends to. A holder of another cluster runs as it is: it has a token of a pool that the clusters share.
+    pub(crate) fn engine_lends(&self, engine: EngineId, waiter: ThreadId) -> Option<ThreadId> {
+        let target = self.engine_donee(engine).filter(|target| *target != waiter)?;
+        let is_of_another = self.threads[target].cluster != self.threads[waiter].cluster;
+        let holds = matches!(self.engines[engine].lock.state(), Lock::Held(_));
+        (!(holds && is_of_another)).then_some(target)
+    }
+
+    /// Whether `thread` has the token that `engine` asks for.
+    ///
+    /// # Errors
+    /// [`Error::NotHeld`].
+    pub(crate) fn must_hold_token(&self, thread: ThreadId, engine: EngineId) -> Result<(), Error> {
+        let Some(pool) = self.engines[engine].pool else { return Ok(()) };
+        let mut next = self.threads[thread].tokens;
+        for _ in 0..POOLS_PER_TASK {
+            let Some(user) = next else { break };
+            if self.pool_users[user].pool == Some(pool)
+                && fusee_locking::tokens::held_by(&self.pools[pool], user.index() as u16).is_some()
+            {
+                return Ok(());
+            }
+            next = self.pool_users[user].next;
+        }
+        Err(Error::NotHeld)
+    }
+
     /// After a change of holder, all waiters donate to the new one.
     pub(crate) fn move_waiters<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
         let target = self.engine_donee(engine);
@@ -248,9 +272,7 @@ impl Kernel {
             let Some(waiter) = self.engines[engine].lock.waiters().get(index).copied() else { break };
             let Some(thread) = user_of(waiter).and_then(|user| self.engine_users[user].thread) else { continue };
             let before = self.remove_donor(thread);
-            if let Some(target) = target
-                && target != thread
-            {
+            if let Some(target) = self.engine_lends(engine, thread) {
                 self.add_donor(target, thread);
             }
             // All of them donated to the same thread.

@@ -105,6 +105,10 @@ impl Kernel {
 
     /// The deadline of a blocking call passed.
     pub(crate) fn time_out<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
+        if let State::AwaitingTurn { user, due: true } = self.threads[thread].state {
+            self.take_turn(machine, thread, user);
+            return;
+        }
         let result = match self.threads[thread].state {
             State::Sleeping => Ok(()),
             State::AwaitingToken { refused: true, .. } | State::AwaitingGroup { refused: true, .. } => {
@@ -142,6 +146,8 @@ impl Kernel {
             | State::Receiving(_)
             | State::BetweenJobs
             | State::Sleeping
+            | State::Donating
+            | State::AwaitingTurn { .. }
             | State::Stopped => {}
         }
     }

@@ -51,6 +51,7 @@ impl Kernel {
             let (object, _) = self.resolve(thread, handle, rights::ACQUIRE)?;
             let Object::Engine(user) = object else { return Err(Error::WrongKind) };
             let engine = self.engine_users[user].engine.ok_or(Error::BadHandle)?;
+            self.must_hold_token(thread, engine)?;
             let of = self.engines[engine].group.ok_or(Error::BadArgument)?;
             if *group.get_or_insert(of) != of {
                 return Err(Error::BadArgument);
@@ -165,6 +166,9 @@ impl Kernel {
             if self.threads[thread].state != State::Ready {
                 self.wake(machine, thread, Ok(()));
             }
+        }
+        if change.moved.len() == change.granted.len() {
+            return;
         }
         self.follow(&change.moved);
         for user in &change.moved {

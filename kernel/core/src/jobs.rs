@@ -58,6 +58,7 @@ impl Kernel {
         let lateness = now.signed_since(state.job.deadline);
         state.job.active = false;
         state.job.lateness = lateness;
+        let crosses = state.crosses;
         let statistics = &mut state.statistics;
         statistics.max_lateness = if statistics.jobs == 0 { lateness } else { statistics.max_lateness.max(lateness) };
         statistics.jobs += 1;
@@ -66,6 +67,10 @@ impl Kernel {
         self.reservations[reservation].tie = Tie::new(lateness, deadline, thread.index() as u16);
         let traced = lateness.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
         self.trace(machine, Event::Complete, Some(thread), 0, traced as u32);
+        if crosses {
+            self.give_back_across(machine, thread);
+            self.job_ends(thread);
+        }
     }
 
     /// Makes the job released at `release` the current one. The thread must be settled afterwards.
@@ -104,6 +109,9 @@ impl Kernel {
         general[6] = u64::from(overruns);
         let relative = self.reservations[reservation].deadline.0 / 1000;
         self.trace(machine, Event::Release, Some(thread), 0, relative as u32);
+        if self.threads[thread].crosses && !self.reservations[reservation].throttled {
+            self.job_begins(thread);
+        }
     }
 
     /// A release by the clock.

@@ -25,7 +25,8 @@
 #[cfg(test)]
 extern crate std;
 
-pub mod arena;
+mod across;
+mod arena;
 pub mod boot;
 mod calls;
 pub mod check;
@@ -48,8 +49,10 @@ mod quick;
 mod schedule;
 mod switch;
 
+use fusee_locking::ck_omlp;
 use fusee_locking::groups::Group;
 use fusee_locking::tokens::Tokens;
+use fusee_sched::key::Key;
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use arena::Arena;
@@ -61,8 +64,8 @@ use id::{
     ReservationId, ThreadId,
 };
 use limits::{
-    CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, INTERRUPTS, NOTIFICATIONS, POOL_USERS,
-    POOLS, REGIONS, THREADS,
+    CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, INTERRUPTS, JOBS_ACROSS, NOTIFICATIONS,
+    POOL_USERS, POOLS, REGIONS, THREADS,
 };
 pub use machine::{Machine, Place, Registers};
 use object::{
@@ -139,6 +142,9 @@ pub struct Outcome {
     pub kick: CpuSet,
 }
 
+/// The jobs of a cluster that are released and not complete.
+type PendingJobs = ck_omlp::Cluster<Key, JOBS_ACROSS>;
+
 /// All kernel state.
 #[derive(Clone)]
 pub struct Kernel {
@@ -162,6 +168,10 @@ pub struct Kernel {
     engine_users: Arena<EngineUser, EngineUserId, ENGINE_USERS>,
     groups: Arena<Group, GroupId, GROUPS>,
     pools: Arena<Tokens, PoolId, POOLS>,
+    /// Those that clusters share, a bit each.
+    crossing: u32,
+    /// The pending jobs of clusters that share one.
+    donations: Arena<PendingJobs, ClusterId, CLUSTERS>,
     pool_users: Arena<PoolUser, PoolUserId, POOL_USERS>,
     interrupts: Arena<Interrupt, InterruptId, INTERRUPTS>,
     regions: Arena<Region, RegionId, REGIONS>,
@@ -204,6 +214,8 @@ impl Kernel {
         engine_users: Arena::new([const { EngineUser::EMPTY }; ENGINE_USERS]),
         groups: Arena::new([const { Group::EMPTY }; GROUPS]),
         pools: Arena::new([const { Tokens::EMPTY }; POOLS]),
+        crossing: 0,
+        donations: Arena::new([const { PendingJobs::EMPTY }; CLUSTERS]),
         pool_users: Arena::new([const { PoolUser::EMPTY }; POOL_USERS]),
         interrupts: Arena::new([const { Interrupt::EMPTY }; INTERRUPTS]),
         regions: Arena::new([const { Region::EMPTY }; REGIONS]),

@@ -24,6 +24,8 @@ mod set {
     pub const GROUPS: usize = 4;
     /// Pools of tokens.
     pub const POOLS: usize = 16;
+    /// Tasks with jobs in a cluster that shares a pool with others.
+    pub const JOBS_ACROSS: usize = 32;
     /// Uses of pools by tasks.
     pub const POOL_USERS: usize = 64;
     /// Interrupts.
@@ -52,6 +54,7 @@ mod set {
     pub const USERS_PER_ENGINE: usize = 4;
     pub const GROUPS: usize = 1;
     pub const POOLS: usize = 1;
+    pub const JOBS_ACROSS: usize = 4;
     pub const POOL_USERS: usize = 4;
     pub const INTERRUPTS: usize = 2;
     pub const REGIONS: usize = 1;

@@ -50,6 +50,15 @@ pub enum State {
         /// As of tokens.
         refused: bool,
     },
+    /// Lends its reservation, until the job that it would push from the CPUs has no request any more. It waits for nothing else.
+    Donating,
+    /// Asks for a token of a pool that clusters share, as soon as it may.
+    AwaitingTurn {
+        /// Of which pool.
+        user: PoolUserId,
+        /// That is now: the timekeeper is told.
+        due: bool,
+    },
     /// Waits for a token.
     AwaitingToken {
         /// Of which pool.
@@ -151,6 +160,8 @@ pub struct Thread {
     pub uses: Option<EngineUserId>,
     /// See `serves`; its uses of pools.
     pub tokens: Option<PoolUserId>,
+    /// Whether its cluster shares pools with others, and it has jobs.
+    pub crosses: bool,
     /// Engines and tokens it holds.
     pub holds: u8,
     /// Tokens it holds or waits for.
@@ -182,6 +193,7 @@ impl Thread {
         signals: None,
         uses: None,
         tokens: None,
+        crosses: false,
         holds: 0,
         requests: 0,
         badge: 0,
@@ -488,14 +500,22 @@ pub struct Engine {
     pub driver: Option<ThreadId>,
     /// The group that decides who is next, in place of the lock.
     pub group: Option<GroupId>,
+    /// The pool that whoever acquires it must hold a token of.
+    pub pool: Option<PoolId>,
     /// When the lock was granted last.
     pub granted: Instant,
 }
 
 impl Engine {
     /// A free lock.
-    pub const EMPTY: Engine =
-        Engine { lock: EngineLock::EMPTY, interrupt: None, driver: None, group: None, granted: Instant::ZERO };
+    pub const EMPTY: Engine = Engine {
+        lock: EngineLock::EMPTY,
+        interrupt: None,
+        driver: None,
+        group: None,
+        pool: None,
+        granted: Instant::ZERO,
+    };
 }
 
 /// One task's use of one engine.

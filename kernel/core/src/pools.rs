@@ -19,6 +19,7 @@ use fusee_abi::trace::{Event, POOL};
 use fusee_locking::pool::Grant;
 use fusee_locking::tokens;
 use fusee_sched::cpu::CpuId;
+use fusee_sched::key::Key;
 use fusee_sched::time::Instant;
 use heapless::Vec;
 
@@ -43,6 +44,9 @@ impl Kernel {
         user: PoolUserId,
     ) -> Result<(), Error> {
         let pool = self.pool_users[user].pool.ok_or(Error::BadHandle)?;
+        if self.crosses(pool) {
+            return self.acquire_across(machine, cpu, thread, user, pool);
+        }
         let key = self.base_key(thread);
         let change = tokens::request(&mut self.pools[pool], number(user), key).map_err(as_error)?;
         self.threads[thread].requests += 1;
@@ -79,6 +83,9 @@ impl Kernel {
             }
             self.follow(&self.users(&change.moved));
         }
+        if self.crosses(pool) {
+            self.request_ends(thread);
+        }
         Ok(())
     }
 
@@ -88,6 +95,9 @@ impl Kernel {
         if let Some(change) = tokens::withdraw(&mut self.pools[pool], number(user)) {
             self.threads[thread].requests -= 1;
             self.follow(&self.users(&change.moved));
+        }
+        if self.crosses(pool) {
+            self.request_ends(thread);
         }
     }
 
@@ -100,6 +110,7 @@ impl Kernel {
             let Some(user) = next else { return };
             next = self.pool_users[user].next;
             if let Some(pool) = self.pool_users[user].pool
+                && !self.crosses(pool)
                 && let Some(change) = tokens::change_key(&mut self.pools[pool], number(user), key)
             {
                 self.follow(&self.users(&change.moved));
@@ -112,13 +123,15 @@ impl Kernel {
         let pool = self.pool_users[user].pool.ok_or(Error::BadHandle)?;
         let tokens = &self.pools[pool];
         tokens::held_by(tokens, number(user)).ok_or(Error::NotHeld)?;
-        Ok(tokens::keeps_earlier(tokens, self.base_key(thread)))
+        // Of those who came later all should have their turn.
+        let own = if self.crosses(pool) { Key::at(Instant::NEVER) } else { self.base_key(thread) };
+        Ok(tokens::keeps_earlier(tokens, own))
     }
 
     /// Whom the request of `user` donates to.
     #[inline(never)]
     pub(crate) fn token_donee(&self, user: PoolUserId) -> Option<ThreadId> {
-        let pool = self.pool_users[user].pool?;
+        let pool = self.pool_users[user].pool.filter(|pool| !self.crosses(*pool))?;
         let donee = tokens::waits_on(&self.pools[pool], number(user))?;
         self.pool_users[PoolUserId::new(usize::from(donee))?].thread
     }
@@ -130,7 +143,7 @@ impl Kernel {
 
     /// A token is granted: to the caller, or to one who waited.
     #[inline(never)]
-    fn token_granted<M: Machine>(&mut self, machine: &mut M, pool: PoolId, grant: Grant) {
+    pub(crate) fn token_granted<M: Machine>(&mut self, machine: &mut M, pool: PoolId, grant: Grant) {
         let user = PoolUserId::new(usize::from(grant.user));
         let Some(thread) = user.and_then(|user| self.pool_users[user].thread) else { return };
         self.threads[thread].holds += 1;

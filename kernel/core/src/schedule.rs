@@ -77,10 +77,13 @@ impl Kernel {
     pub(crate) fn set_key(&mut self, reservation: ReservationId, key: Key) {
         self.reservations[reservation].key = key;
         self.compete(reservation);
-        if let Some(home) = self.reservations[reservation].home
-            && self.threads[home].requests != 0
-        {
-            self.change_base_key(home);
+        if let Some(home) = self.reservations[reservation].home {
+            if self.threads[home].requests != 0 {
+                self.change_base_key(home);
+            }
+            if self.threads[home].crosses {
+                self.job_key_changes(home, key);
+            }
         }
     }
 
@@ -204,6 +207,9 @@ impl Kernel {
         self.plan_event(reservation);
         self.trace(machine, Event::Throttle, home, u32::from(reservation.number()), excess.0 as u32);
         if let Some(thread) = home {
+            if self.threads[thread].crosses {
+                self.job_is_dry(thread);
+            }
             self.settle(thread);
         }
         // Whoever runs on it now must stop, even where the rule names no successor.
@@ -233,6 +239,9 @@ impl Kernel {
         self.plan_event(reservation);
         self.trace(machine, Event::Replenish, home, u32::from(reservation.number()), 0);
         if let Some(thread) = home {
+            if self.threads[thread].crosses && self.threads[thread].job.active {
+                self.job_begins(thread);
+            }
             self.settle(thread);
         }
     }

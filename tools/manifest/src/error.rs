@@ -95,6 +95,10 @@ pub enum Reason {
     TwoOrders { group: String },
     /// A task of another cluster shares a pool.
     PoolOfAnotherCluster { pool: String, cluster: String, task: String },
+    /// A pool that clusters share is of one of them.
+    ClusterOfShared { pool: String },
+    /// A task uses an engine that asks for a token of a pool, and does not use the pool.
+    NoToken { engine: String, pool: String, task: String },
     /// The same pool twice in one task.
     PoolTwice { task: String, pool: String },
     /// Two tasks, engines or contexts want the same place of a device.
@@ -220,15 +224,19 @@ impl fmt::Display for Reason {
             Self::NoCluster { of } => write!(f, "`{of}` must name its cluster: there are several"),
             Self::EngineInTwoClusters { engine, first, second } => write!(
                 f,
-                "engine `{engine}` is used from two clusters, by `{first}` and `{second}`: that takes a pool with \
-                 donation at release, which is not offered"
+                "engine `{engine}` is used from two clusters, by `{first}` and `{second}`: that takes a `pool` \
+                 with `limit = \"ck-omlp\"`"
             ),
             Self::TwoOrders { group } => write!(f, "the engines of group `{group}` must have the same `order`"),
             Self::PoolOfAnotherCluster { pool, cluster, task } => write!(
                 f,
-                "pool `{pool}` is for tasks of cluster `{cluster}`, and `{task}` is of another: that takes donation at \
-                 release, which is not offered"
+                "pool `{pool}` is for tasks of cluster `{cluster}`, and `{task}` is of another: that takes \
+                 `limit = \"ck-omlp\"`"
             ),
+            Self::ClusterOfShared { pool } => write!(f, "pool `{pool}` is shared by clusters, and is of none"),
+            Self::NoToken { engine, pool, task } => {
+                write!(f, "engine `{engine}` takes a token of pool `{pool}`, which `{task}` does not use")
+            }
             Self::PoolTwice { task, pool } => write!(f, "task `{task}` already has pool `{pool}`"),
             Self::PlaceTaken { what, of, by } => write!(f, "{what} of `{of}` is already taken by `{by}`"),
             Self::DeviceFull { device, what, limit } => write!(f, "device `{device}` has only {limit} {what}"),

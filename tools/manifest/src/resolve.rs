@@ -328,6 +328,7 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
     resolver.engines()?;
     resolver.pools()?;
     resolver.handles()?;
+    resolver.sharing()?;
     resolver.uses()?;
     resolver.scripts()?;
     resolver.environments()?;
@@ -675,7 +676,15 @@ impl Resolver<'_> {
     fn pools(&mut self) -> Result<(), Fail> {
         for (name, pool) in &self.file.pools.0 {
             let of = || name.get_ref().clone();
-            let cluster = self.cluster(pool.cluster.as_ref(), name)?;
+            let crosses =
+                matches!(pool.limit.as_ref().map(Spanned::get_ref), Some(Limit::Named(name)) if name == "ck-omlp");
+            let cluster = match &pool.cluster {
+                Some(cluster) if crosses => {
+                    return Err((cluster.span(), Reason::ClusterOfShared { pool: of() }));
+                }
+                None if crosses => 0,
+                cluster => self.cluster(cluster.as_ref(), name)?,
+            };
             let replicas = *pool.replicas.get_ref();
             let to = limits::POOL_REPLICAS as u32;
             if !(1..=to).contains(&replicas) {
@@ -692,12 +701,14 @@ impl Resolver<'_> {
                     *number
                 }
                 Some((_, Limit::Named(name))) if name == "r2dglp" => cpus.div_ceil(replicas),
-                Some((_, Limit::Named(name))) if name == "unlimited" => 0,
+                Some((_, Limit::Named(name))) if name == "unlimited" || crosses => 0,
                 Some((place, Limit::Named(name))) => {
                     return Err((place, Reason::NotOffered { what: "limit", name: name.clone() }));
                 }
             };
-            self.out.pools.push((of(), image::Pool { replicas, limit, cluster: cluster as u32, flags: 0 }));
+            self.out
+                .pools
+                .push((of(), image::Pool { replicas, limit, cluster: cluster as u32, crosses: u32::from(crosses) }));
         }
         Ok(())
     }
@@ -768,8 +779,13 @@ impl Resolver<'_> {
                     Some(index)
                 }
             };
-            let record =
-                image::Engine { order, interrupt_plus_one: plus_one(interrupt), group_plus_one: plus_one(group) };
+            let pool = engine.pool.as_ref().map(|pool| index_of(&self.file.pools, "pool", pool)).transpose()?;
+            let record = image::Engine {
+                order,
+                interrupt_plus_one: plus_one(interrupt),
+                group_plus_one: plus_one(group),
+                pool_plus_one: plus_one(pool),
+            };
             self.out.engines.push((name.get_ref().clone(), record));
             self.out.engine_places.push(place);
         }
@@ -1206,12 +1222,15 @@ impl Resolver<'_> {
         let fail = |reason| Err((place.clone(), reason));
         let (name, record) = &self.out.pools[pool];
         let one = &self.out.tasks[task];
-        if one.cluster != record.cluster {
+        if record.crosses == 0 && one.cluster != record.cluster {
             let cluster = self.out.clusters[record.cluster as usize].0.clone();
             return fail(Reason::PoolOfAnotherCluster { pool: name.clone(), cluster, task: one.name.clone() });
         }
         if one.reservation.is_none() {
             return fail(Reason::Needs { what: "pool", of: one.name.clone(), needs: "a budget" });
+        }
+        if record.crosses != 0 && !self.has_jobs(one) {
+            return fail(Reason::Needs { what: "shared pool", of: one.name.clone(), needs: "jobs" });
         }
         let uses = self.out.handles.iter().filter(|handle| handle.kind == kind::POOL);
         let users: Vec<usize> =
@@ -1226,6 +1245,43 @@ impl Resolver<'_> {
         ] {
             if count >= limit {
                 return fail(Reason::TooMany { what, limit });
+            }
+        }
+        Ok(())
+    }
+
+    fn has_jobs(&self, task: &Task) -> bool {
+        task.reservation.is_some_and(|reservation| self.out.reservations[reservation].release != release::NONE)
+    }
+
+    /// Who uses an engine that asks for a token can have one; and where a cluster shares a pool with others, there is a place for
+    /// each of its jobs.
+    fn sharing(&self) -> Result<(), Fail> {
+        let uses = |task: u32, pool: u32| {
+            let mut handles = self.out.handles.iter();
+            handles.any(|handle| handle.kind == kind::POOL && handle.object == pool && handle.task == task)
+        };
+        for user in &self.out.engine_users {
+            let (name, engine) = &self.out.engines[user.engine as usize];
+            let lacks = engine.pool_plus_one.checked_sub(1).filter(|pool| !uses(user.task, *pool));
+            if let (Some(pool), Some(named)) = (lacks, &self.file.engines.0[user.engine as usize].1.pool) {
+                let task = self.out.tasks[user.task as usize].name.clone();
+                let (engine, pool) = (name.clone(), self.out.pools[pool as usize].0.clone());
+                return Err((named.span(), Reason::NoToken { engine, pool, task }));
+            }
+        }
+        for (index, _) in self.out.pools.iter().enumerate().filter(|(_, (_, pool))| pool.crosses != 0) {
+            let users = self.out.tasks.iter().enumerate().filter(|(task, _)| uses(*task as u32, index as u32));
+            for (_, user) in users {
+                let mates = self.out.tasks.iter().filter(|one| one.cluster == user.cluster);
+                if mates.filter(|one| self.has_jobs(one)).count() > limits::JOBS_ACROSS {
+                    let (name, limit) = (self.out.clusters[user.cluster as usize].0.clone(), limits::JOBS_ACROSS);
+                    let place = self.file.pools.0[index].0.span();
+                    return Err((
+                        place,
+                        Reason::Crowded { kind: "sharing cluster", name, what: "tasks with jobs", limit },
+                    ));
+                }
             }
         }
         Ok(())
@@ -1263,7 +1319,9 @@ impl Resolver<'_> {
         }
         if let Some(other) = self.out.engine_users.iter().find(|user| same(user) || in_group(user)) {
             let other = &self.out.tasks[other.task as usize];
-            if other.cluster != self.out.tasks[task].cluster {
+            let pool = self.out.engines[engine].1.pool_plus_one.checked_sub(1);
+            let crosses = pool.is_some_and(|pool| self.out.pools[pool as usize].1.crosses != 0);
+            if !crosses && other.cluster != self.out.tasks[task].cluster {
                 let reason = Reason::EngineInTwoClusters {
                     engine: self.out.engines[engine].0.clone(),
                     first: other.name.clone(),

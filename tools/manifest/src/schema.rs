@@ -220,6 +220,7 @@ pub struct Engine {
     #[serde(default)]
     pub order: Order,
     pub group: Option<Spanned<String>>,
+    pub pool: Option<Spanned<String>>,
     pub interrupt: Option<Spanned<String>>,
 }
 

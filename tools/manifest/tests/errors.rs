@@ -393,8 +393,8 @@ fn interrupts_and_engines_have_one_place_each() {
     refused(
         "handles.event = \"notification event: signal\"",
         "handles.ee = \"engine ee: acquire\"\nhandles.event = \"notification event: signal\"",
-        "m.toml:35: engine `ee` is used from two clusters, by `client` and `far`: that takes a pool with donation at \
-         release, which is not offered",
+        "m.toml:35: engine `ee` is used from two clusters, by `client` and `far`: that takes a `pool` with `limit = \
+         \"ck-omlp\"`",
     );
     refused("interrupt = \"line\"\n", "", "m.toml:56: device of `gpu` needs an engine with an interrupt above 31");
     let ce = "[interrupts.other]\nline = 73\nnotification = \"event\"\ncluster = \"left\"\n[engines.ce]\ndevice = \
@@ -568,8 +568,8 @@ fn a_pool_is_shared_by_tasks_of_one_cluster_that_have_budgets() {
     assert_eq!(
         used("handles.event = \"notification event: signal\"").as_deref(),
         Some(
-            "m.toml:36: pool `tokens` is for tasks of cluster `left`, and `far` is of another: that takes donation at \
-             release, which is not offered"
+            "m.toml:36: pool `tokens` is for tasks of cluster `left`, and `far` is of another: that takes `limit = \
+             \"ck-omlp\"`"
         )
     );
     let three = "[pools.one]\nreplicas = 1\ncluster = \"left\"\n[pools.two]\nreplicas = 1\ncluster = \"left\"\n";
@@ -601,6 +601,24 @@ fn a_group_of_engines_has_one_order_one_cluster_and_few_tasks() {
     let five = (1..=5).map(|one| format!("[engines.e{one}]\ngroup = \"g{one}\"\n")).collect::<String>();
     let error = changed("[engines.mutex]", &format!("{five}[engines.mutex]"));
     assert!(error.is_some_and(|error| error.ends_with("more than 4 groups of engines")));
+}
+
+#[test]
+fn clusters_share_a_pool_for_jobs_and_its_engines_take_a_token() {
+    let shared = "[pools.tokens]\nreplicas = 1\nlimit = \"ck-omlp\"\n\n[engines.mutex]\npool = \"tokens\"";
+    let text = GOOD.replacen("[engines.mutex]", shared, 1);
+    let changed = |from: &str, to: &str| parse(&text.replacen(from, to, 1)).err();
+    assert_eq!(changed("", ""), None);
+    let of_one = changed("replicas = 1", "replicas = 1\ncluster = \"left\"");
+    assert_eq!(of_one.as_deref(), Some("m.toml:68: pool `tokens` is shared by clusters, and is of none"));
+    let ee = "handles.ee = \"engine ee: acquire\"";
+    let lacks = changed(ee, &format!("{ee}\nhandles.m = \"engine mutex: acquire\""));
+    assert!(lacks.is_some_and(|error| {
+        error.ends_with("engine `mutex` takes a token of pool `tokens`, which `client` does not use")
+    }));
+    let server = "parameters.size = 7";
+    let jobless = changed(server, &format!("{server}\nhandles.tokens = \"pool tokens: acquire\""));
+    assert!(jobless.is_some_and(|error| error.contains("pool of `server` needs")));
 }
 
 #[test]

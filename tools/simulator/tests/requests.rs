@@ -86,6 +86,8 @@ struct System {
     managed: bool,
     /// The engines form a group.
     grouped: bool,
+    /// The second pool is for both clusters.
+    crossing: bool,
     /// What the supervisor does: sleeps so long, then stops this task, one of the others among them. Nothing: there is no
     /// supervisor, and nobody stops anybody.
     stops: Vec<(u64, usize)>,
@@ -157,13 +159,13 @@ fn task() -> impl Strategy<Value = Task> {
 fn system() -> impl Strategy<Value = System> {
     let shape = (2u32..5, 1u32..5, 0usize..8, 0usize..8, prop::option::of(0usize..8), prop::option::of(0usize..8));
     let delay = prop_oneof![2 => Just(0), 1 => Just(US), 1 => 1..50 * US];
-    (shape, prop::collection::vec(task(), 3..8), delay, prop::bool::weighted(0.9), any::<bool>()).prop_map(
-        |((cpus, first_cluster, s0, s1, n0, n1), tasks, kick_delay, managed, grouped)| {
+    (shape, prop::collection::vec(task(), 3..8), delay, prop::bool::weighted(0.9), any::<(bool, bool)>()).prop_map(
+        |((cpus, first_cluster, s0, s1, n0, n1), tasks, kick_delay, managed, (grouped, crossing))| {
             let count = tasks.len();
             let bound = [n0, n1].map(|task| task.map(|task| task % count));
             let servers = [s0 % count, s1 % count];
             let (first_cluster, stops) = (first_cluster.min(cpus), Vec::new());
-            System { cpus, first_cluster, servers, bound, tasks, kick_delay, managed, grouped, stops }
+            System { cpus, first_cluster, servers, bound, tasks, kick_delay, managed, grouped, crossing, stops }
         },
     )
 }
@@ -212,10 +214,17 @@ impl System {
             // Engines are used from one cluster: the manifest refuses anything else.
             if cluster == "a" {
                 line(format_args!("e0 = \"engine e0: acquire\"\ne1 = \"engine e1: acquire\""));
-                // Tokens are for jobs.
+                // Tokens are for those with a budget,
                 if !matches!(task.class, Class::Passive) {
-                    line(format_args!("p0 = \"pool p0: acquire\"\np1 = \"pool p1: acquire\""));
+                    line(format_args!("p0 = \"pool p0: acquire\""));
                 }
+                if !self.crossing && !matches!(task.class, Class::Passive) {
+                    line(format_args!("p1 = \"pool p1: acquire\""));
+                }
+            }
+            // and across clusters for jobs.
+            if self.crossing && matches!(task.class, Class::Periodic) {
+                line(format_args!("p1 = \"pool p1: acquire\""));
             }
             line(format_args!("sporadic = \"task sporadic: release_job\"\npage = \"region page: read map\""));
             if !self.stops.is_empty() {
@@ -246,6 +255,10 @@ impl System {
         }
         let limit = ["\"unlimited\"", "\"r2dglp\"", "1"][self.tasks.len() % 3];
         for (pool, replicas) in [(0, 2), (1, 1)] {
+            if pool == 1 && self.crossing {
+                line(format_args!("[pools.p1]\nreplicas = 1\nlimit = \"ck-omlp\""));
+                continue;
+            }
             line(format_args!("[pools.p{pool}]\ncluster = \"a\"\nreplicas = {replicas}\nlimit = {limit}"));
         }
         line(format_args!("{REST}"));
@@ -275,7 +288,11 @@ impl System {
                     Request::Call { number, first, second, word: 0, until, reply: Reply::Token(token) }
                 }
             });
-            let requests = wished.chain([Request::Burn(task.burn)]).collect();
+            // Only jobs share a pool with other clusters.
+            let number = if self.crossing { Call::NextJob as u64 } else { Call::Null as u64 };
+            let (until, reply) = (Until::Never, Reply::Nobody);
+            let begins = Request::Call { number, first: 0, second: 0, word: 0, until, reply };
+            let requests = [begins].into_iter().chain(wished).chain([Request::Burn(task.burn)]).collect();
             (index, Program::Requests { requests, again_from: Some(0) })
         };
         let mut programs: Vec<_> = self.tasks.iter().enumerate().map(|(index, task)| program(index, task)).collect();
@@ -599,16 +616,27 @@ fn random_tasks_are_stopped_in_the_middle_of_everything() {
 fn random_systems_meet_every_event_and_every_error() {
     let mut runner = TestRunner::deterministic();
     let (mut events, mut errors) = (BTreeSet::new(), BTreeSet::new());
+    let (mut donating, mut early) = (0, 0);
     for _ in 0..1_000 {
         let system = system().new_tree(&mut runner).expect("a system").current();
         let (_, report) = run(&system).unwrap_or_else(|error| panic!("{error}"));
         for record in &report.records {
             events.insert(record.event);
         }
+        // A job of a task that waits for nothing and does not run: released while another of its cluster has a token.
+        donating += report.states.iter().filter(|state| **state == State::Donating).count();
+        let asks = |one: &Record| {
+            let mut same = report.records.iter().filter(|other| other.time == one.time && other.thread == one.thread);
+            same.any(|other| other.event == Event::TokenRequest as u8)
+        };
+        let waits = |one: &&Record| one.event == Event::Block as u8 && one.object >= fusee_abi::trace::POOL;
+        early += report.records.iter().filter(waits).filter(|one| !asks(one)).count();
         for error in report.results.iter().flatten().filter_map(|code| Error::from_code(*code)) {
             errors.insert(error as u64);
         }
     }
+    println!("at the end {donating} donate; {early} asked before their turn");
+    assert!(early > 0, "nobody shares a pool with another cluster");
     // Kicks are traced by boards alone.
     let missing: Vec<Event> = (1..=24)
         .chain(30..=32)

@@ -257,6 +257,10 @@ call_errors! {
         Overrun,
         /// Engines that were to be acquired at once are not of one group.
         BadArgument,
+        /// The engine takes a token, which is not held.
+        NotHeld,
+        /// Tokens of a pool that clusters share are for jobs: the first has not begun.
+        NoJobs,
     }
 }
 

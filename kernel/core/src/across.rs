@@ -1,0 +1,262 @@
+//! Pools that clusters share: donation at release.
+//!
+//! A priority says nothing in another cluster, so inheritance does not help a holder there. In each cluster whose tasks share
+//! such a pool, `locking::ck_omlp` knows the jobs that are released and not complete. Of these the highest, as many as CPUs, have
+//! the CPUs by right; a job that would push one with a request from them *donates*: it is suspended, and the other runs on its
+//! reservation, until it has no request any more. So holders run, whatever comes, and nobody who waits lends.
+//!
+//! Tokens are granted by arrival, whatever the clusters of those who ask, and to jobs: what a job still holds at its end it gives
+//! back then.
+//!
+//! # Invariants
+//!
+//! 1. Who is `Donating`, or awaits its turn and lends, waits for the donee that its cluster's record names.
+//! 2. A thread of such a cluster is in the record while it has a job that has budget or a request.
+//!
+//! # What the rule does not know
+//!
+//! - A job whose turn to donate comes while it waits for a server, an event or an instant goes on waiting: it donates when it is
+//!   ready and asks for a token itself. Bounds hold for jobs that wait for tokens and engines alone.
+//! - A job without budget takes no part: it is out of the record, or behind all others there if it has a request. So another
+//!   comes into the top, and donates.
+//! - A donation that would close a cycle of waiting, or make a chain too long, is not made.
+//!
+//! Source: Brandenburg, Anderson 2013; Elliott 2015, section 2.1.7.3; the rules are in `locking::ck_omlp`.
+
+use fusee_abi::Error;
+use fusee_abi::call::DEADLINE;
+use fusee_abi::trace::{Event, POOL};
+use fusee_locking::tokens;
+use fusee_sched::cpu::CpuId;
+use fusee_sched::key::Key;
+use fusee_sched::time::Instant;
+
+use crate::donation::number;
+use crate::id::{ClusterId, PoolId, PoolUserId, ThreadId};
+use crate::limits::POOLS_PER_TASK;
+use crate::object::State;
+use crate::{Kernel, Machine};
+
+/// Behind all keys of jobs.
+const LAST: Key = Key::at(Instant::NEVER);
+
+impl Kernel {
+    /// Whether clusters share `pool`.
+    pub(crate) fn crosses(&self, pool: PoolId) -> bool {
+        self.crossing & 1 << pool.index() != 0
+    }
+
+    /// The record of pending jobs that `thread` has a place in.
+    fn record(&self, thread: ThreadId) -> Option<ClusterId> {
+        let thread = &self.threads[thread];
+        if thread.crosses { thread.cluster } else { None }
+    }
+
+    /// A job of `thread`, which has budget, is pending from here on.
+    #[cold]
+    pub(crate) fn job_begins(&mut self, thread: ThreadId) {
+        let (Some(cluster), Some(reservation)) = (self.record(thread), self.threads[thread].home) else { return };
+        let key = self.reservations[reservation].key;
+        // There is a place for each task of the cluster.
+        let released = self.donations[cluster].release(number(thread), key);
+        if let Ok(moved) = released {
+            self.donors_moved(cluster, &moved);
+        }
+    }
+
+    /// The job of `thread` is complete.
+    #[cold]
+    pub(crate) fn job_ends(&mut self, thread: ThreadId) {
+        let Some(cluster) = self.record(thread) else { return };
+        let moved = self.donations[cluster].complete(number(thread));
+        if matches!(self.threads[thread].state, State::Donating | State::AwaitingTurn { .. }) {
+            self.end_donation(thread);
+        }
+        self.donors_moved(cluster, &moved);
+    }
+
+    /// The tokens of the job of `thread`, which is complete: they are not for the next one.
+    #[cold]
+    pub(crate) fn give_back_across<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
+        let mut next = self.threads[thread].tokens;
+        for _ in 0..POOLS_PER_TASK {
+            let Some(user) = next else { return };
+            next = self.pool_users[user].next;
+            if self.pool_users[user].pool.is_some_and(|pool| self.crosses(pool)) {
+                // If it holds one.
+                let _ = self.release_token(machine, user);
+            }
+        }
+    }
+
+    /// The job of `thread` has no budget left.
+    #[cold]
+    pub(crate) fn job_is_dry(&mut self, thread: ThreadId) {
+        let Some(cluster) = self.record(thread) else { return };
+        let mut jobs = self.donations[cluster].pending().iter();
+        if jobs.any(|job| job.user == number(thread) && job.requests != 0) {
+            self.job_key_changes(thread, LAST);
+        } else {
+            self.job_ends(thread);
+        }
+    }
+
+    /// The job of `thread`, if one is pending, has another key.
+    #[cold]
+    pub(crate) fn job_key_changes(&mut self, thread: ThreadId, key: Key) {
+        let Some(cluster) = self.record(thread) else { return };
+        let moved = self.donations[cluster].change_key(number(thread), key);
+        self.donors_moved(cluster, &moved);
+    }
+
+    /// A request of `thread` is complete, or withdrawn.
+    #[cold]
+    pub(crate) fn request_ends(&mut self, thread: ThreadId) {
+        let Some(cluster) = self.record(thread) else { return };
+        let moved = self.donations[cluster].complete_request(number(thread));
+        self.donors_moved(cluster, &moved);
+        if self.threads[thread].home.is_some_and(|home| self.reservations[home].throttled) {
+            self.job_is_dry(thread);
+        }
+    }
+
+    /// Whether the job of `thread` may ask for a token now.
+    fn may_request(&self, thread: ThreadId) -> bool {
+        self.record(thread).is_some_and(|cluster| self.donations[cluster].may_request(number(thread)))
+    }
+
+    /// Whom `thread` donates to, if it is as the record says.
+    pub(crate) fn release_donee(&self, thread: ThreadId) -> Option<ThreadId> {
+        let donee = self.donations[self.record(thread)?].donee(number(thread))?;
+        ThreadId::new(usize::from(donee))
+    }
+
+    /// `acquire` of a token of `pool`: at once, if it is the caller's turn.
+    #[cold]
+    pub(crate) fn acquire_across<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        cpu: CpuId,
+        thread: ThreadId,
+        user: PoolUserId,
+        pool: PoolId,
+    ) -> Result<(), Error> {
+        if !self.may_request(thread) {
+            if !self.threads[thread].job.active {
+                return Err(Error::NoJobs);
+            }
+            self.threads[thread].state = State::AwaitingTurn { user, due: false };
+            if let Some(target) = self.release_donee(thread)
+                && self.may_wait_for(thread, target).is_ok()
+            {
+                self.add_donor(target, thread);
+            }
+        } else if self.request_across(machine, thread, user, pool)? {
+            return Ok(());
+        }
+        self.suspend_for_lock(machine, cpu, thread, POOL + u32::from(pool.number()));
+        Ok(())
+    }
+
+    /// The turn of `thread` may have come.
+    #[cold]
+    pub(crate) fn take_turn<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, user: PoolUserId) {
+        let Some(pool) = self.pool_users[user].pool else { return };
+        let result =
+            if self.may_request(thread) { self.request_across(machine, thread, user, pool) } else { Ok(false) };
+        match result {
+            Ok(true) => {}
+            Ok(false) => {
+                if let State::AwaitingTurn { due, .. } = &mut self.threads[thread].state {
+                    *due = false;
+                }
+                let deadline = machine.registers(thread).general[DEADLINE];
+                self.plan_timeout(thread, Instant(deadline));
+            }
+            Err(error) => self.wake(machine, thread, Err(error)),
+        }
+    }
+
+    /// Issues the request of `thread`; says whether it has a token.
+    fn request_across<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        thread: ThreadId,
+        user: PoolUserId,
+        pool: PoolId,
+    ) -> Result<bool, Error> {
+        // By arrival: each is later than all before.
+        self.turns += 1;
+        let key = Key::at(Instant(self.turns));
+        let change =
+            tokens::request(&mut self.pools[pool], user.index() as u16, key).map_err(crate::engines::as_error)?;
+        self.threads[thread].requests += 1;
+        if let Some(cluster) = self.record(thread) {
+            // It may: that was asked before.
+            let _ = self.donations[cluster].request(number(thread));
+        }
+        self.trace(machine, Event::TokenRequest, Some(thread), u32::from(pool.number()), 0);
+        let Some(grant) = change.granted else {
+            self.threads[thread].state = State::AwaitingToken { user, refused: false };
+            return Ok(false);
+        };
+        self.token_granted(machine, pool, grant);
+        Ok(true)
+    }
+
+    /// After each operation on the record of `cluster`: donors let go of whom they donated to, and suspend for whom they donate
+    /// to now; and those in the top that could not ask before may ask.
+    #[inline(never)]
+    fn donors_moved(&mut self, cluster: ClusterId, moved: &[u16]) {
+        for thread in moved.iter().filter_map(|one| ThreadId::new(usize::from(*one))) {
+            let state = self.threads[thread].state;
+            if !matches!(state, State::Ready | State::Donating | State::AwaitingTurn { .. }) {
+                continue;
+            }
+            let left = if state == State::Ready { None } else { self.remove_donor(thread) };
+            match self.release_donee(thread) {
+                Some(target) if self.may_wait_for(thread, target).is_ok() => {
+                    if state == State::Ready {
+                        self.threads[thread].state = State::Donating;
+                    }
+                    self.add_donor(target, thread);
+                }
+                _ if state == State::Donating => self.threads[thread].state = State::Ready,
+                _ => {}
+            }
+            self.settle(thread);
+            if let Some(left) = left {
+                self.settle_living(left);
+            }
+        }
+        let mut called: heapless::Vec<ThreadId, { crate::limits::CPUS }> = heapless::Vec::new();
+        for job in self.donations[cluster].top() {
+            if job.donee.is_none()
+                && let Some(thread) = ThreadId::new(usize::from(job.user))
+                && matches!(self.threads[thread].state, State::AwaitingTurn { due: false, .. })
+            {
+                // The top has as many places as CPUs.
+                let _ = called.push(thread);
+            }
+        }
+        for thread in called {
+            if let State::AwaitingTurn { due, .. } = &mut self.threads[thread].state {
+                *due = true;
+            }
+            // The operation that moved it has no place for another.
+            self.plan_timeout(thread, Instant::ZERO);
+        }
+    }
+
+    /// `thread` lends no longer, and goes on if it waits for nothing else.
+    fn end_donation(&mut self, thread: ThreadId) {
+        let left = self.remove_donor(thread);
+        if self.threads[thread].state == State::Donating {
+            self.threads[thread].state = State::Ready;
+        }
+        self.settle(thread);
+        if let Some(left) = left {
+            self.settle_living(left);
+        }
+    }
+}

@@ -214,7 +214,7 @@ pub mod order {
 }
 
 /// One execution engine, copy engine or DSP.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Engine {
     /// One of [`order`].
@@ -223,6 +223,14 @@ pub struct Engine {
     pub interrupt_plus_one: u32,
     /// The group of engines that it may be acquired with.
     pub group_plus_one: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// How long after a grant the engine must be idle again, or the lock is taken away; zero: it is not watched.
+    pub watchdog: u64,
+    /// How long its driver may take to reset it.
+    pub reset_bound: u64,
+    /// Event bits by which the driver is asked to.
+    pub reset_bits: u64,
 }
 
 /// What a task may do with one engine: its doorbell page and idle probe. An engine without a device has neither: all its

@@ -47,6 +47,7 @@ mod pools;
 mod quick;
 mod schedule;
 mod switch;
+mod watchdog;
 
 use fusee_locking::groups::Group;
 use fusee_locking::tokens::Tokens;

@@ -257,14 +257,18 @@ call_errors! {
         Overrun,
         /// Engines that were to be acquired at once are not of one group.
         BadArgument,
+        /// The engine's last operation did not end, and its driver has not reset it in time.
+        EngineLost,
     }
 }
 
 call_errors! {
     /// Why a held engine was not found held.
     EngineError {
-        /// The lock was taken away: the operation ran too long.
+        /// The task does not hold it.
         NotHeld,
+        /// The lock was taken away: the engine was not idle and given back in time.
+        EngineLost,
     }
 }
 
@@ -272,6 +276,14 @@ call_errors! {
     /// Why an interrupt was not acknowledged.
     AcknowledgeError {
         /// The line does not wait for it.
+        BadArgument,
+    }
+}
+
+call_errors! {
+    /// Why the kernel did not hear that an engine has been reset.
+    CompleteError {
+        /// That engine is not to be reset, or it still works.
         BadArgument,
     }
 }

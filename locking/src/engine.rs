@@ -2,18 +2,27 @@
 //!
 //! ```text
 //! Free -> Held -> Draining -> Free
+//!                    \          ^
+//!                     `-> Resetting
+//!                          \    ^
+//!                           `-> Quarantined
 //! ```
 //!
 //! A holder may release while its last operation still runs. The lock is then *Draining*: nobody holds it,
 //! nobody is granted it, until the device says that it is idle.
+//!
+//! If that takes too long the lock is *Resetting* until the driver says that the engine is idle. A driver that does not say so in
+//! time leaves it *Quarantined*: nobody is granted it, and nobody waits for it for long, until that driver completes a reset after
+//! all. Who holds it for too long is released by force, and the rest is the same.
 //!
 //! # Invariants
 //!
 //! 1. At most one user holds the lock, and it does not wait for it.
 //! 2. While the lock is free nobody waits.
 //! 3. A request is granted or withdrawn exactly once.
+//! 4. Nobody begins to wait while the lock is quarantined.
 //!
-//! Not here: inheritance among holder and waiters (`kernel/core`), the watchdog and engine resets.
+//! Not here: inheritance among holder and waiters, time, and who tells those who wait as the lock is quarantined (`kernel/core`).
 //! Source: Elliott 2015, section 3.2.3.4 (engine locks); the Draining state is ours, because here a release
 //! is enforced by the kernel and cannot wait for its caller's good will.
 
@@ -39,6 +48,10 @@ pub enum State {
     Held(u16),
     /// This user gave it back, but its last operation has not ended.
     Draining(u16),
+    /// This user's last operation has not ended in time: the driver resets the engine.
+    Resetting(u16),
+    /// The same, but the driver did not say in time that it has.
+    Quarantined(u16),
 }
 
 /// Answer to a request.
@@ -61,6 +74,8 @@ pub enum LockError {
     AlreadyHeld,
     /// The caller does not hold the lock.
     NotHeld,
+    /// The engine works no more: the lock is quarantined.
+    Lost,
     /// More users than the lock has places; cannot happen if `N` bounds the users.
     Full,
 }
@@ -100,7 +115,7 @@ impl<const N: usize> EngineLock<N> {
     /// `user` asks for the lock.
     ///
     /// # Errors
-    /// [`LockError::AlreadyHeld`] if it holds it or waits already; [`LockError::Full`].
+    /// [`LockError::AlreadyHeld`] if it holds it or waits already; [`LockError::Lost`]; [`LockError::Full`].
     pub fn request(&mut self, user: u16) -> Result<Requested, LockError> {
         match self.state {
             State::Free => {
@@ -113,10 +128,11 @@ impl<const N: usize> EngineLock<N> {
                 self.waiters.push(user).map_err(|_| LockError::Full)?;
                 Ok(Requested::Queued { holder: Some(holder) })
             }
-            State::Draining(_) => {
+            State::Draining(_) | State::Resetting(_) => {
                 self.waiters.push(user).map_err(|_| LockError::Full)?;
                 Ok(Requested::Queued { holder: None })
             }
+            State::Quarantined(_) => Err(LockError::Lost),
         }
     }
 
@@ -133,29 +149,53 @@ impl<const N: usize> EngineLock<N> {
         Ok(())
     }
 
-    /// The engine went idle. Returns the user whose operation it was, if the lock was draining.
+    /// The engine is idle: its last operation has ended, or the driver has reset it, in time or late. Returns the user whose
+    /// operation it was, if there was one.
     pub fn drained(&mut self) -> Option<u16> {
-        let State::Draining(user) = self.state else { return None };
+        let (State::Draining(user) | State::Resetting(user) | State::Quarantined(user)) = self.state else {
+            return None;
+        };
         self.state = State::Free;
         Some(user)
     }
 
-    /// Grants a free lock to the next waiter, which is returned. `key_of` orders waiters; it is not called
-    /// for FIFO locks.
-    pub fn grant_next<K: Ord>(&mut self, mut key_of: impl FnMut(u16) -> K) -> Option<u16> {
+    /// The last operation has not ended in time: the driver resets the engine. Returns the user whose operation it is, if the
+    /// lock was draining.
+    pub fn expire(&mut self) -> Option<u16> {
+        let State::Draining(user) = self.state else { return None };
+        self.state = State::Resetting(user);
+        Some(user)
+    }
+
+    /// The driver has not answered in time. Returns the user whose operation was to be ended, if the lock was resetting.
+    pub fn quarantine(&mut self) -> Option<u16> {
+        let State::Resetting(user) = self.state else { return None };
+        self.state = State::Quarantined(user);
+        Some(user)
+    }
+
+    /// Who is next, if the lock is free. `key_of` orders waiters; it is not called for FIFO locks.
+    pub fn next<K: Ord>(&self, mut key_of: impl FnMut(u16) -> K) -> Option<u16> {
         if self.state != State::Free {
             return None;
         }
-        let next = match self.order {
-            Order::Fifo => 0,
-            Order::Priority => self.waiters.iter().enumerate().min_by_key(|(_, user)| key_of(**user))?.0,
-        };
-        if next >= self.waiters.len() {
-            return None;
+        match self.order {
+            Order::Fifo => self.waiters.first().copied(),
+            Order::Priority => self.waiters.iter().copied().min_by_key(|user| key_of(*user)),
         }
-        let user = self.waiters.remove(next);
-        self.state = State::Held(user);
+    }
+
+    /// Grants a free lock to the next waiter, which is returned.
+    pub fn grant_next<K: Ord>(&mut self, key_of: impl FnMut(u16) -> K) -> Option<u16> {
+        let user = self.next(key_of)?;
+        self.grant(user);
         Some(user)
+    }
+
+    /// Grants a free lock to `user`, who is [next](EngineLock::next).
+    pub fn grant(&mut self, user: u16) {
+        self.withdraw(user);
+        self.state = State::Held(user);
     }
 
     /// Whether its holder, whose key is `own`, should release the lock between two operations: by arrival, if anybody
@@ -199,6 +239,22 @@ mod tests {
         assert_eq!(lock.release(1, true), Err(LockError::NotHeld));
     }
 
+    #[test]
+    fn an_endless_operation_costs_the_lock_and_a_reset_gives_it_to_the_next() {
+        let mut lock = EngineLock::<4>::EMPTY;
+        assert_eq!(lock.request(1), Ok(Requested::Granted));
+        assert_eq!(lock.request(2), Ok(Requested::Queued { holder: Some(1) }));
+        assert_eq!(lock.expire(), None);
+        assert_eq!(lock.release(1, false), Ok(()));
+        assert_eq!(lock.expire(), Some(1));
+        assert_eq!(lock.request(1), Ok(Requested::Queued { holder: None }));
+        assert_eq!(lock.quarantine(), Some(1));
+        assert_eq!(lock.request(3), Err(LockError::Lost));
+        assert_eq!(lock.grant_next(|user| user), None);
+        assert_eq!(lock.drained(), Some(1));
+        assert_eq!(lock.grant_next(|user| user), Some(2));
+    }
+
     /// Two jobs copy in `chunks` chunks each, and the one with the later key has just begun. Returns how many chunks
     /// of it delay the other.
     fn chunks_that_delay_the_higher_job(chunks: u32, with_fusion: bool) -> u32 {
@@ -231,54 +287,78 @@ mod tests {
         assert_eq!(chunks_that_delay_the_higher_job(7, true), 1);
     }
 
+    /// What the lock may do in each state, as a table: what becomes of the state by which event, with the engine idle or not.
+    fn next(state: State, event: &str, idle: bool) -> Option<State> {
+        let (State::Held(user) | State::Draining(user) | State::Resetting(user) | State::Quarantined(user)) = state
+        else {
+            return None;
+        };
+        match (event, state) {
+            ("release", State::Held(_)) if !idle => Some(State::Draining(user)),
+            ("expire", State::Draining(_)) => Some(State::Resetting(user)),
+            ("quarantine", State::Resetting(_)) => Some(State::Quarantined(user)),
+            ("release", State::Held(_)) => Some(State::Free),
+            ("drained", State::Held(_)) => None,
+            ("drained", _) => Some(State::Free),
+            _ => None,
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(100_000))]
 
-        /// Against a list of waiters: one holder, FIFO or key order, no lost request.
+        /// Against a list of waiters and a table of transitions: one holder, FIFO or key order, no lost request, and
+        /// no way but those of the table.
         #[test]
         fn grants_follow_the_order_and_lose_nobody(
             by_priority in any::<bool>(),
             keys in proptest::array::uniform6(0u8..4),
-            steps in proptest::collection::vec((0u16..6, 0u8..5), 0..60),
+            steps in proptest::collection::vec((0u16..6, 0u8..8, any::<bool>()), 0..60),
         ) {
             let mut lock = EngineLock::<6>::EMPTY;
             lock.set_order(if by_priority { Order::Priority } else { Order::Fifo });
             let mut waiting: List<u16> = List::new();
-            let mut holder: Option<u16> = None;
-            let mut draining = false;
-            for (user, action) in steps {
+            let mut state = State::Free;
+            for (user, action, idle) in steps {
                 match action {
-                    0 => {
-                        let expected = if holder == Some(user) && !draining || waiting.contains(&user) {
-                            Err(LockError::AlreadyHeld)
-                        } else if holder.is_none() {
-                            holder = Some(user);
-                            Ok(Requested::Granted)
-                        } else {
-                            waiting.push(user);
-                            Ok(Requested::Queued { holder: if draining { None } else { holder } })
+                    0..=2 => {
+                        let expected = match state {
+                            State::Free => {
+                                state = State::Held(user);
+                                Ok(Requested::Granted)
+                            }
+                            State::Held(holder) if holder == user => Err(LockError::AlreadyHeld),
+                            _ if waiting.contains(&user) => Err(LockError::AlreadyHeld),
+                            State::Quarantined(_) => Err(LockError::Lost),
+                            State::Held(holder) => Ok(Requested::Queued { holder: Some(holder) }),
+                            _ => Ok(Requested::Queued { holder: None }),
                         };
-                        prop_assert_eq!(lock.request(user), expected);
-                    }
-                    1 | 2 => {
-                        let idle = action == 1;
-                        let owned = holder == Some(user) && !draining;
-                        prop_assert_eq!(lock.release(user, idle).is_ok(), owned);
-                        if owned {
-                            draining = !idle;
-                            if idle { holder = None }
+                        if matches!(expected, Ok(Requested::Queued { .. })) {
+                            waiting.push(user);
                         }
+                        prop_assert_eq!(lock.request(user), expected);
                     }
                     3 => {
                         prop_assert_eq!(lock.withdraw(user), waiting.contains(&user));
                         waiting.retain(|waiter| *waiter != user);
                     }
+                    4 => {
+                        let owned = state == State::Held(user);
+                        prop_assert_eq!(lock.release(user, idle).is_ok(), owned);
+                        if owned { state = next(state, "release", idle).unwrap() }
+                    }
                     _ => {
-                        prop_assert_eq!(lock.drained().is_some(), draining);
-                        if draining { holder = None; draining = false }
+                        let (event, did) = match action {
+                            5 => ("drained", lock.drained()),
+                            6 => ("expire", lock.expire()),
+                            _ => ("quarantine", lock.quarantine()),
+                        };
+                        let expected = next(state, event, idle);
+                        prop_assert_eq!(did.is_some(), expected.is_some());
+                        state = expected.unwrap_or(state);
                     }
                 }
-                if holder.is_none() {
+                if state == State::Free {
                     let expected = if by_priority {
                         let earliest = waiting.iter().map(|user| keys[usize::from(*user)]).min();
                         waiting.iter().copied().find(|user| Some(keys[usize::from(*user)]) == earliest)
@@ -288,9 +368,12 @@ mod tests {
                     prop_assert_eq!(lock.grant_next(|user| keys[usize::from(user)]), expected);
                     if let Some(user) = expected {
                         waiting.retain(|waiter| *waiter != user);
-                        holder = Some(user);
+                        state = State::Held(user);
                     }
+                } else {
+                    prop_assert_eq!(lock.grant_next(|user| keys[usize::from(user)]), None);
                 }
+                prop_assert_eq!(lock.state(), state);
                 prop_assert_eq!(lock.waiters(), &waiting[..]);
             }
         }

@@ -112,6 +112,8 @@ pub const FEATURE_TRANSLATION: u32 = 1;
 pub const FEATURE_RESET: u32 = 2;
 /// Feature: commands without data take the time they ask for.
 pub const FEATURE_BURN: u32 = 4;
+/// Feature: the device misbehaves on request, see [`CONTEXT_INJECT`]. For tests of who must survive it.
+pub const FEATURE_INJECT: u32 = 8;
 
 /// Offset of [`MAGIC`], `u32`, written by the device.
 pub const CONTROL_MAGIC: u64 = 0x00;
@@ -141,9 +143,9 @@ pub const CONTEXT_TABLE_ENTRIES: u64 = 0x08;
 /// context's doorbells and faults what is queued.
 pub const CONTEXT_FLAGS: u64 = 0x0C;
 /// Within a context: `u32` for each engine, by the driver. A new value asks for a reset: the
-/// device forgets the context's commands on that engine, running or queued, without writing
-/// their fences, makes the retired word equal to the doorbell word, and answers in
-/// [`CONTEXT_RESET_DONE`]. The doorbell must be out of the client's reach by then.
+/// device forgets the context's commands on that engine, running or queued, writes their
+/// fences with [`FENCE_ERROR`], makes the retired word equal to the doorbell word, and answers
+/// in [`CONTEXT_RESET_DONE`]. The doorbell must be out of the client's reach by then.
 pub const CONTEXT_RESET_REQUEST: u64 = 0x10;
 /// Within a context: `u32` for each engine, by the device; equals the request once it is done.
 pub const CONTEXT_RESET_DONE: u64 = 0x1C;
@@ -156,6 +158,20 @@ pub const CONTEXT_FAULT: u64 = 0x2C;
 pub const CONTEXT_FAULT_ADDRESS: u64 = 0x30;
 /// Within a context: the number of the command that faulted, `u32`, by the device.
 pub const CONTEXT_FAULT_COMMAND: u64 = 0x38;
+/// Within a context: what the device is to do wrong with its commands, `u32`, by the driver; bits below. They need
+/// [`FEATURE_INJECT`].
+pub const CONTEXT_INJECT: u64 = 0x3C;
+
+/// Completions raise no interrupt.
+pub const INJECT_LOST: u32 = 1;
+/// Interrupts of completions come [`crate::timing::INJECT_DELAY`] late.
+pub const INJECT_LATE: u32 = 2;
+/// While a command runs, interrupts come every [`crate::timing::INJECT_PERIOD`] for nothing.
+pub const INJECT_SPURIOUS: u32 = 4;
+/// A command is said to have retired, fence and all, when it begins; the engine works on it all the same.
+pub const INJECT_LIE: u32 = 8;
+/// Resets are not answered.
+pub const INJECT_DEAF: u32 = 16;
 
 /// The context may be used.
 pub const CONTEXT_VALID: u32 = 1;

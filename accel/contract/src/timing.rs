@@ -47,6 +47,11 @@ pub const TRANSFORM_STAGES: u64 = 4;
 /// as late: a quarter of the 1 ms grid on which conformance systems compare their traces.
 pub const LATE_TOLERANCE: u64 = 250_000;
 
+/// How late [`crate::INJECT_LATE`] makes interrupts.
+pub const INJECT_DELAY: u64 = 3_000_000;
+/// How long after one spurious interrupt of [`crate::INJECT_SPURIOUS`] the next comes.
+pub const INJECT_PERIOD: u64 = 100_000;
+
 /// By how many percent each byte of a copy takes longer than [`COPY_BYTE`]: because the way is far, or the bus is busy.
 ///
 /// An input of the model, constant in a run: [`NEAR`](Slowdown::NEAR) is a way on which nobody else copies, what others

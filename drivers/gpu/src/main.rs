@@ -4,21 +4,28 @@
 //! (physical), interrupt "line", notification "event" that the line signals. For each client: the parameter
 //! `context.<client>`, the notification `done.<client>`, the region `ring.<client>` (physical), and if the
 //! client has one, its buffer `buffer.<client>` (physical); if it has memory on device number N as well, that
-//! memory `peerN.<client>` (physical), for copies from there. The parameter `bottom_half_us` lets each notice take so long:
+//! memory `peerN.<client>` (physical), for copies from there. The parameter `inject.<client>` lets the device
+//! do wrong with that client's commands what the contract's bits say. The parameter `bottom_half_us` lets each notice take so long:
 //! what a driver with more to do would take.
 //!
 //! Clients submit by themselves, into their own rings, through doorbells that the kernel maps while they
 //! hold an engine. So the driver is not on that path: it wakes for completions, tells the clients whose
 //! counters moved, and acknowledges. It runs with key and budget of the clients that wait.
 //!
+//! Before the kernel takes an engine away from a client whose operation does not end, it unmaps the doorbell. Then its signal
+//! carries a `RESET` bit, and the driver lets the device forget that engine's commands, of all contexts: only who held the engine
+//! has any. The device answers by an interrupt, like all else.
+//!
 //! # Invariants
 //!
 //! 1. A context reaches its own ring, buffer and share of device memory, and nothing else.
 //! 2. A completion that comes while the driver looks is not lost: the line is acknowledged before the
 //!    counters are read for the last time.
+//! 3. An engine of which the kernel hears that it has been reset has forgotten all commands.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
+use fusee::abi::call::RESET;
 use fusee::abi::environment::Entry;
 use fusee::{Environment, Instant, Interrupt, Nanoseconds, Notification, Region, SharedBytes, environment, kick};
 use fusee_accel_contract as contract;
@@ -44,14 +51,32 @@ fn main() {
         let _ = fusee::sleep_until(soon);
     }
     let mut clients = open_contexts(&environment, &control);
+    let doorbell = environment.expect::<Region>("kick");
     // Until its context was open, nobody heard a client ring.
-    kick(&environment.expect("kick"));
+    kick(&doorbell);
     let line = environment.expect::<Interrupt>("line");
     let event = environment.expect::<Notification>("event");
+    // Engines whose reset the device has yet to answer.
+    let mut asked = [false; contract::ENGINES];
     let bottom_half = Nanoseconds(environment.parameter("bottom_half_us").unwrap_or(0) * 1_000);
     loop {
-        event.wait(Instant::NEVER).expect("the driver may wait for its device");
-        line.acknowledge().expect("the driver may acknowledge its line");
+        let bits = event.wait(Instant::NEVER).expect("the driver may wait for its device");
+        // The watchdog signals as if the line had fired. If it has not, there is nothing to acknowledge.
+        let _ = line.acknowledge();
+        for engine in contract::EngineIndex::ALL {
+            let is_asked = &mut asked[engine.number()];
+            let contexts = || clients.iter().flatten().map(|client| client.context);
+            if bits & RESET << engine.number() != 0 {
+                contexts().for_each(|context| request_reset(&control, engine, context));
+                kick(&doorbell);
+                *is_asked = true;
+            }
+            if *is_asked && contexts().all(|context| is_reset(&control, engine, context)) {
+                *is_asked = false;
+                // The kernel looks for itself, and goes on waiting if it is not so.
+                let _ = line.complete_reset(engine.number());
+            }
+        }
         for client in clients.iter_mut().flatten() {
             if client.has_news(&status) {
                 fusee::burn(bottom_half);
@@ -71,6 +96,18 @@ impl Client {
         }
         news
     }
+}
+
+/// Asks the device to forget what `context` has submitted to `engine`.
+fn request_reset(control: &SharedBytes, engine: contract::EngineIndex, context: usize) {
+    let request = contract::control_reset_request(context, engine) as usize;
+    control.publish_u32(request, control.read_u32(request).wrapping_add(1));
+}
+
+/// Whether it has.
+fn is_reset(control: &SharedBytes, engine: contract::EngineIndex, context: usize) -> bool {
+    let request = control.read_u32(contract::control_reset_request(context, engine) as usize);
+    control.observe_u32(contract::control_reset_done(context, engine) as usize) == request
 }
 
 /// Opens a context for every client of the manifest.
@@ -109,6 +146,8 @@ fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Cl
         control.write_u64(words + contract::CONTEXT_TABLE as usize, tables.physical() + offset as u64);
         let entries = bytes as u64 / contract::ENTRY_BYTES;
         control.write_u32(words + contract::CONTEXT_TABLE_ENTRIES as usize, entries as u32);
+        let wrong = environment.parameter(joined(&mut long, "inject.", name)).unwrap_or(0);
+        control.write_u32(words + contract::CONTEXT_INJECT as usize, wrong as u32);
         control.publish_u32(words + contract::CONTEXT_FLAGS as usize, contract::CONTEXT_VALID);
         clients[context] = Some(Client { context, done, told: [0; contract::ENGINES] });
     }

@@ -35,6 +35,8 @@ pub const CARRIES: u64 = 1 << 63;
 pub const LENT: u64 = 1 << 62;
 /// Set together with [`LENT`]: the region may be written.
 pub const WRITABLE: u64 = 1 << 61;
+/// Event bit of the notification of a device's line: engine 0 of the device must be reset. That of engine *n* is *n* bits higher.
+pub const RESET: u64 = 1 << 32;
 /// A deadline that never comes.
 pub const NEVER: u64 = u64::MAX;
 
@@ -77,7 +79,8 @@ pub enum Call {
     AcquireGroup = 13,
     /// `engine_wait(..)`.
     EngineWait = 14,
-    /// `engine_complete(engine)`.
+    /// `engine_complete(interrupt, bits)`: the engines of that line's device that these bits asked to be reset ([`RESET`]) have
+    /// been, and are idle.
     EngineComplete = 15,
     /// `map(region)`: maps the region at its place; at most 16 pages a trap, restarted by the kernel.
     Map = 16,

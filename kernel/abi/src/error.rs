@@ -46,6 +46,9 @@ pub enum Error {
     NoDerivation = 19,
     /// The region is lent already.
     AlreadyLent = 20,
+    /// Of a release: the engine was taken away, for it was not idle and free in time. Of a request: an operation did not end, and the
+    /// driver has not reset the engine in time.
+    EngineLost = 21,
 }
 
 impl Error {
@@ -53,7 +56,7 @@ impl Error {
     #[must_use]
     pub fn from_code(code: u64) -> Option<Error> {
         use Error::*;
-        const ALL: [Error; 20] = [
+        const ALL: [Error; 21] = [
             BadCall,
             BadHandle,
             WrongKind,
@@ -74,6 +77,7 @@ impl Error {
             NoHandleSlot,
             NoDerivation,
             AlreadyLent,
+            EngineLost,
         ];
         ALL.iter().copied().find(|error| *error as u64 == code)
     }

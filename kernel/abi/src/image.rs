@@ -214,7 +214,7 @@ pub mod order {
 }
 
 /// One execution engine, copy engine or DSP.
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Engine {
     /// One of [`order`].
@@ -225,6 +225,12 @@ pub struct Engine {
     pub group_plus_one: u32,
     /// The pool that whoever acquires it must hold a token of.
     pub pool_plus_one: u32,
+    /// How long after a grant the engine must be idle again, or the lock is taken away; zero: it is not watched.
+    pub watchdog: u64,
+    /// How long its driver may take to reset it.
+    pub reset_bound: u64,
+    /// Event bits by which the driver is asked to.
+    pub reset_bits: u64,
 }
 
 /// What a task may do with one engine: its doorbell page and idle probe. An engine without a device has neither: all its

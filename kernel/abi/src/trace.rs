@@ -93,6 +93,11 @@ pub enum Event {
     TokenGrant = 31,
     /// The thread gives a token back. `object`: the pool. `value`: which.
     TokenRelease = 32,
+    /// An engine is taken from the thread: it was not idle, and given back, in time. `object`: the engine. `value`: one if its
+    /// driver must reset it; zero if it is idle.
+    EngineTaken = 33,
+    /// Nobody has reset an engine in time, whose last operation was the thread's. `object`: the engine.
+    EngineLost = 34,
 }
 
 /// Added to the number of a pool where an object could be an engine: in [`Event::Block`].
@@ -103,7 +108,7 @@ impl Event {
     #[must_use]
     pub fn from_number(number: u8) -> Option<Event> {
         use Event::*;
-        const ALL: [self::Event; 32] = [
+        const ALL: [self::Event; 34] = [
             Release,
             Complete,
             SwitchTo,
@@ -136,6 +141,8 @@ impl Event {
             TokenRequest,
             TokenGrant,
             TokenRelease,
+            EngineTaken,
+            EngineLost,
         ];
         ALL.get(usize::from(number).checked_sub(1)?).copied()
     }

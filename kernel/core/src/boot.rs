@@ -184,6 +184,14 @@ impl Kernel {
                     .find(|handle| handle.kind == kind::INTERRUPT && handle.object + 1 == record.interrupt_plus_one)
                     .and_then(|handle| ThreadId::new(handle.task as usize));
             }
+            engine.watchdog = Nanoseconds(record.watchdog);
+            engine.reset_bound = Nanoseconds(record.reset_bound);
+            engine.reset_bits = record.reset_bits;
+            engine.unwatched = record.watchdog != 0;
+            if engine.unwatched {
+                // Its looks are numbered from the other end.
+                within(self.counts.threads + index + 1, THREADS, "tasks and watchdogs")?;
+            }
         }
         for (index, record) in system.engine_users().iter().enumerate() {
             let id = refer!(EngineUserId, index, ENGINE_USERS, "engine user");

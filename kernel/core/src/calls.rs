@@ -82,6 +82,10 @@ impl Kernel {
                 self.interrupt_ack(machine, thread)?;
                 done(machine, thread)
             }
+            Call::EngineComplete => {
+                self.engine_complete(machine, thread)?;
+                done(machine, thread)
+            }
             Call::Now => {
                 let now = machine.now();
                 self.charge(machine, cpu, now);
@@ -106,13 +110,9 @@ impl Kernel {
                 self.trace_number(machine, Event::Log, Some(thread), general[0] as u32, general[1]);
                 done(machine, thread)
             }
-            Call::EngineWait
-            | Call::EngineComplete
-            | Call::Lend
-            | Call::Start
-            | Call::Restart
-            | Call::SetReservation
-            | Call::ReadFault => Err(Error::Unsupported),
+            Call::EngineWait | Call::Lend | Call::Start | Call::Restart | Call::SetReservation | Call::ReadFault => {
+                Err(Error::Unsupported)
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use fusee_locking::propagation;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::{Class, PriorityPoint};
 use fusee_sched::queue::Queue;
-use fusee_sched::time::Instant;
+use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::Kernel;
 use crate::donation::number as node_number;
@@ -26,6 +26,7 @@ use crate::id::{
 use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, GROUPS, NOTIFICATIONS, REGIONS, THREADS};
 use crate::object::{Cpu, Handle, Object, Payer, PoolUser, Reservation, State, Thread};
 use crate::quick::token;
+use crate::watchdog;
 
 impl Kernel {
     /// Checks every invariant.
@@ -71,6 +72,7 @@ impl Kernel {
         }
         self.check_handles()?;
         self.check_loans()?;
+        self.check_engines()?;
         for reservation in (0..self.counts.reservations).filter_map(ReservationId::new) {
             let object = &self.reservations[reservation];
             if let Some(runner) = object.runner {
@@ -383,6 +385,34 @@ impl Kernel {
         if lent == loans { Ok(()) } else { Err("a region is lent with no request") }
     }
 
+    /// Nobody is left with an engine that is lost, and a watched one that is not free is looked at in time.
+    fn check_engines(&self) -> Result<(), &'static str> {
+        for engine in (0..self.counts.engines).filter_map(EngineId::new) {
+            let object = &self.engines[engine];
+            let event = watchdog::event_of(engine);
+            let look = self.cluster_ids().find_map(|cluster| self.clusters[cluster].timeouts.key_of(event));
+            let is_watched = object.watchdog != Nanoseconds::ZERO;
+            if is_watched && !object.unwatched && look.is_none() {
+                return Err("an engine does not know whether a look at it is planned");
+            }
+            let latest = match object.lock.state() {
+                Lock::Free => Instant::NEVER,
+                _ if !is_watched => Instant::NEVER,
+                Lock::Held(_) | Lock::Draining(_) => object.granted + object.watchdog,
+                Lock::Quarantined(_) if self.drain_waiter(engine).is_none() => Instant::NEVER,
+                // The bound counts from the instant of the watchdog, which comes late at times.
+                Lock::Resetting(_) | Lock::Quarantined(_) => Instant(Instant::NEVER.0 - 1),
+            };
+            if latest != Instant::NEVER && look.is_none_or(|look| look.instant() > latest) {
+                return Err("a watched engine is not looked at in time");
+            }
+            if !is_watched && matches!(object.lock.state(), Lock::Resetting(_) | Lock::Quarantined(_)) {
+                return Err("an engine without a watchdog is reset");
+            }
+        }
+        Ok(())
+    }
+
     fn check_thread(&self, thread: ThreadId) -> Result<(), &'static str> {
         let state = &self.threads[thread];
         if let Some(cpu) = state.on
@@ -651,9 +681,12 @@ impl Kernel {
                 Lock::Free => (0, 0),
                 Lock::Held(user) => (1, user),
                 Lock::Draining(user) => (2, user),
+                Lock::Resetting(user) => (3, user),
+                Lock::Quarantined(user) => (4, user),
             };
-            hasher.write_u8(kind);
+            hasher.write_u8(kind | u8::from(object.unwatched) << 4);
             hasher.write_u16(user);
+            hasher.write_u64(if object.watchdog == Nanoseconds::ZERO { 0 } else { from_now(object.granted) });
             hasher.write_u16(thread_number(object.driver));
             for waiter in object.lock.waiters() {
                 hasher.write_u16(waiter + 1);

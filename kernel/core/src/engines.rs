@@ -32,6 +32,7 @@ pub(crate) fn as_error(error: LockError) -> Error {
     match error {
         LockError::AlreadyHeld => Error::AlreadyHeld,
         LockError::NotHeld => Error::NotHeld,
+        LockError::Lost => Error::EngineLost,
         LockError::Full => Error::BadArgument,
     }
 }
@@ -112,7 +113,10 @@ impl Kernel {
         if !self.is_enforced(engine) {
             return Ok(());
         }
-        self.give_back(machine, engine, user)
+        match self.give_back(machine, engine, user) {
+            Err(_) if core::mem::take(&mut self.engine_users[user].lost) => Err(Error::EngineLost),
+            result => result,
+        }
     }
 
     /// Takes the lock from `user`, which holds it: by its release, or by its death.
@@ -192,10 +196,13 @@ impl Kernel {
         self.trace(machine, Event::EngineGrant, thread, u32::from(engine.number()), 0);
     }
 
-    /// The same, for the long ways.
+    /// The same, for the long ways; and somebody watches it.
     #[inline(never)]
     pub(crate) fn hand<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
         self.granted(machine, engine, user);
+        if self.engines[engine].unwatched {
+            self.watch(engine, user);
+        }
     }
 
     /// The engine is idle after `user`'s hold: charge it.
@@ -210,10 +217,9 @@ impl Kernel {
 
     /// The lock of `engine` is free: who is next has it.
     fn grant_next<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
-        let mut lock = core::mem::replace(&mut self.engines[engine].lock, fusee_locking::engine::EngineLock::EMPTY);
-        let next = lock.grant_next(|waiter| self.user_key(waiter));
-        self.engines[engine].lock = lock;
-        if let Some(next) = next.and_then(user_of)
+        let Some(next) = self.engines[engine].lock.next(|waiter| self.user_key(waiter)) else { return };
+        self.engines[engine].lock.grant(next);
+        if let Some(next) = user_of(next)
             && let Some(thread) = self.engine_users[next].thread
         {
             self.hand(machine, engine, next);
@@ -228,11 +234,11 @@ impl Kernel {
             .map_or(Key::at(Instant::NEVER), |thread| self.waiting_key(thread))
     }
 
-    /// Whom waiters of `engine` donate to: the holder; while it drains, the driver that will hear of it.
+    /// Whom waiters of `engine` donate to: the holder; while it drains or is reset, the driver that will hear of it.
     pub(crate) fn engine_donee(&self, engine: EngineId) -> Option<ThreadId> {
         match self.engines[engine].lock.state() {
             Lock::Held(holder) => user_of(holder).and_then(|user| self.engine_users[user].thread),
-            Lock::Draining(_) => self.engines[engine].driver,
+            Lock::Draining(_) | Lock::Resetting(_) | Lock::Quarantined(_) => self.engines[engine].driver,
             Lock::Free => None,
         }
     }
@@ -292,14 +298,20 @@ impl Kernel {
         }
     }
 
-    /// If the driver that would hear of the end of `engine`'s last operation is dead, looks for itself.
+    /// Refuses an engine that does not work. If the driver that would hear of the end of its last operation, or end it, is dead,
+    /// looks for itself.
     ///
     /// # Errors
-    /// [`Error::PeerDied`] if that operation has not ended.
+    /// [`Error::PeerDied`] if that operation has not ended; [`Error::EngineLost`].
     #[inline(never)]
     pub(crate) fn drain_for_the_dead<M: Machine>(&mut self, machine: &mut M, engine: EngineId) -> Result<(), Error> {
-        let Lock::Draining(user) = self.engines[engine].lock.state() else { return Ok(()) };
-        let Some(driver) = self.engines[engine].driver else { return Ok(()) };
+        let object = &self.engines[engine];
+        let user = match object.lock.state() {
+            Lock::Free | Lock::Held(_) => return Ok(()),
+            Lock::Quarantined(_) => return Err(Error::EngineLost),
+            Lock::Draining(user) | Lock::Resetting(user) => user,
+        };
+        let Some(driver) = object.driver else { return Ok(()) };
         if self.threads[driver].state != State::Stopped {
             return Ok(());
         }
@@ -311,8 +323,9 @@ impl Kernel {
         Ok(())
     }
 
-    /// The last operation of `user`, who has given `engine` back, has ended.
-    fn drained<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
+    /// The last operation of `user`, who has `engine` no more, has ended: it goes to the next.
+    #[inline(never)]
+    pub(crate) fn drained<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
         self.engines[engine].lock.drained();
         self.charge_hold(machine, engine, user);
         if let Some(group) = self.engines[engine].group {
@@ -354,22 +367,37 @@ impl Kernel {
         }
     }
 
-    /// Ends the wait of one of those who wait for an engine to drain whose driver, `thread`, is dead: with the engine,
-    /// if it has drained after all, or with an error. Says whether there was one.
+    /// Somebody who waits for an operation on `engine` to end.
+    pub(crate) fn drain_waiter(&self, engine: EngineId) -> Option<ThreadId> {
+        let object = &self.engines[engine];
+        match object.group {
+            Some(group) => self.waits_for_drain(group, engine),
+            None => object.lock.waiters().last().and_then(|user| self.engine_users[user_of(*user)?].thread),
+        }
+    }
+
+    /// Ends the wait of one of those who wait for an operation on `engine` to end, with an error. Says whether there was one.
+    #[inline(never)]
+    pub(crate) fn refuse_waiter<M: Machine>(&mut self, machine: &mut M, engine: EngineId, error: Error) -> bool {
+        let Some(waiter) = self.drain_waiter(engine) else { return false };
+        self.withdraw(machine, waiter);
+        self.wake(machine, waiter, Err(error));
+        true
+    }
+
+    /// Ends the wait of one of those who wait for an engine to drain or to be reset whose driver, `thread`, is dead: with the
+    /// engine, if it has drained after all, or with an error. Says whether there was one.
     pub(crate) fn fail_drain_waiter<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> bool {
         for engine in (0..self.counts.engines).filter_map(EngineId::new) {
             let object = &self.engines[engine];
-            if object.driver != Some(thread) || !matches!(object.lock.state(), Lock::Draining(_)) {
+            if object.driver != Some(thread) || !matches!(object.lock.state(), Lock::Draining(_) | Lock::Resetting(_)) {
                 continue;
             }
-            let waiter = match object.group {
-                Some(group) => self.waits_for_drain(group, engine),
-                None => object.lock.waiters().last().and_then(|user| self.engine_users[user_of(*user)?].thread),
-            };
-            let Some(waiter) = waiter else { continue };
-            if self.drain_for_the_dead(machine, engine).is_err() {
-                self.withdraw(machine, waiter);
-                self.wake(machine, waiter, Err(Error::PeerDied));
+            if self.drain_waiter(engine).is_none() {
+                continue;
+            }
+            if let Err(error) = self.drain_for_the_dead(machine, engine) {
+                self.refuse_waiter(machine, engine, error);
             }
             return true;
         }

@@ -153,6 +153,7 @@ impl Kernel {
     }
 
     /// `thread`, which waits for nothing any more, becomes ready with this result.
+    #[inline(never)]
     pub(crate) fn wake<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, result: Result<(), Error>) {
         self.cancel_timeout(thread);
         machine.registers(thread).general[0] = result.map_or_else(|error| error as u64, |()| 0);

@@ -149,6 +149,35 @@ impl Kernel {
         groups::should_yield(&self.groups[group], number(thread))
     }
 
+    /// If `user` has begun to wait for an engine that is closed, it is told.
+    #[cold]
+    #[inline(never)]
+    fn look_if_closed<M: Machine>(&mut self, machine: &mut M, group: GroupId, user: u16) {
+        if let Some((_, Waits::ForDrain(lock))) = groups::request_of(&self.groups[group], user)
+            && let Some(engine) = EngineId::new(usize::from(lock))
+            && let Lock::Quarantined(user) = self.engines[engine].lock.state()
+            && let Some(user) = user_of(user)
+        {
+            self.plan_look(engine, user, machine.now());
+        }
+    }
+
+    /// `user` hears at its release that `engine`, and what it asked for with it, has been taken away.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn lose(&mut self, engine: EngineId, user: EngineUserId) {
+        self.engine_users[user].lost = true;
+        if let (Some(group), Some(thread)) = (self.engines[engine].group, self.engine_users[user].thread)
+            && let Some((set, Waits::Not)) = groups::request_of(&self.groups[group], number(thread))
+        {
+            for engine in engines(set) {
+                if let Some(user) = self.holder(engine) {
+                    self.engine_users[user].lost = true;
+                }
+            }
+        }
+    }
+
     /// Who holds `engine`.
     fn holder(&self, engine: EngineId) -> Option<EngineUserId> {
         match self.engines[engine].lock.state() {
@@ -179,6 +208,7 @@ impl Kernel {
                 // Nobody will tell who waits for it.
                 self.plan_death(machine, driver);
             }
+            self.look_if_closed(machine, group, *user);
         }
     }
 

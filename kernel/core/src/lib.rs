@@ -48,6 +48,7 @@ mod pools;
 mod quick;
 mod schedule;
 mod switch;
+mod watchdog;
 
 use fusee_locking::ck_omlp;
 use fusee_locking::groups::Group;

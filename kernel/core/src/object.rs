@@ -504,6 +504,14 @@ pub struct Engine {
     pub pool: Option<PoolId>,
     /// When the lock was granted last.
     pub granted: Instant,
+    /// How long after a grant it is taken away unless it is idle and free by then; zero: it is not watched.
+    pub watchdog: Nanoseconds,
+    /// How long its driver may take to reset it.
+    pub reset_bound: Nanoseconds,
+    /// How the driver is asked to.
+    pub reset_bits: u64,
+    /// It is to be watched: the next grant plans a look.
+    pub unwatched: bool,
 }
 
 impl Engine {
@@ -515,6 +523,10 @@ impl Engine {
         group: None,
         pool: None,
         granted: Instant::ZERO,
+        watchdog: Nanoseconds::ZERO,
+        reset_bound: Nanoseconds::ZERO,
+        reset_bits: 0,
+        unwatched: false,
     };
 }
 
@@ -529,11 +541,14 @@ pub struct EngineUser {
     pub time: Nanoseconds,
     /// The next use by the same task.
     pub next: Option<EngineUserId>,
+    /// The lock was taken from the task, which has not heard of it.
+    pub lost: bool,
 }
 
 impl EngineUser {
     /// Nobody uses nothing.
-    pub const EMPTY: EngineUser = EngineUser { engine: None, thread: None, time: Nanoseconds::ZERO, next: None };
+    pub const EMPTY: EngineUser =
+        EngineUser { engine: None, thread: None, time: Nanoseconds::ZERO, next: None, lost: false };
 }
 
 //--- Pools -------------------------------------------------------------------------------------------------
@@ -563,7 +578,7 @@ pub struct ClusterObject {
     pub schedule: Cluster<THREADS, CPUS>,
     /// Releases and replenishments, by reservation index.
     pub events: Queue<THREADS>,
-    /// Timeouts, by thread index.
+    /// Timeouts, by thread index; and looks at watched engines, by index from the end.
     pub timeouts: Queue<THREADS>,
     /// The CPU whose timer serves both queues: the cluster's lowest.
     pub timekeeper: CpuId,

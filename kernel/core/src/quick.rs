@@ -82,7 +82,7 @@ impl Kernel {
         }
     }
 
-    /// `acquire` of an engine that is free, `release` of one that is idle and that nobody waits for.
+    /// `acquire` of an engine that is free and needs no watchdog to be set, `release` of one that is idle and that nobody waits for.
     #[inline(never)]
     fn lock_quickly<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, number: u64) -> Option<ThreadId> {
         let handle = machine.registers(thread).general[0];
@@ -92,10 +92,11 @@ impl Kernel {
         if !is_alone || !self.managed || self.threads[thread].job.signalled {
             return None;
         }
+        let unwatched = self.engines[engine].unwatched;
         let lock = &mut self.engines[engine].lock;
         let holder = user.index() as u16;
         if number == Call::Acquire as u64 {
-            if lock.state() != Lock::Free {
+            if lock.state() != Lock::Free || unwatched {
                 return None;
             }
             // Nobody can be refused what is free.

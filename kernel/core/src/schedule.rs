@@ -265,15 +265,22 @@ impl Kernel {
     }
 
     /// Wakes `thread` at `deadline` unless something else does.
+    #[inline(never)]
     pub(crate) fn plan_timeout(&mut self, thread: ThreadId, deadline: Instant) {
         let Some(cluster) = self.threads[thread].cluster else { return };
         if deadline == Instant::NEVER {
             return;
         }
         self.threads[thread].timed = true;
+        self.queue_timeout(cluster, thread.index() as u16, deadline);
+    }
+
+    /// Queues an event with the timeouts of `cluster`.
+    #[inline(never)]
+    pub(crate) fn queue_timeout(&mut self, cluster: ClusterId, event: u16, at: Instant) {
         let queue = &mut self.clusters[cluster].timeouts;
         let before = queue.first().map(|event| event.0);
-        queue.insert(thread.index() as u16, Key::at(deadline));
+        queue.insert(event, Key::at(at));
         if earlier(queue.first().map(|event| event.0), before) {
             self.mark_stale(self.clusters[cluster].timekeeper);
         }
@@ -314,7 +321,9 @@ impl Kernel {
             && key.instant() <= now
         {
             object.timeouts.remove(id);
-            if let Some(thread) = ThreadId::new(usize::from(id)) {
+            if usize::from(id) >= self.counts.threads {
+                self.look(machine, id, now);
+            } else if let Some(thread) = ThreadId::new(usize::from(id)) {
                 self.threads[thread].timed = false;
                 if self.threads[thread].state == State::Stopped {
                     self.go_on_dying(machine, thread, now);

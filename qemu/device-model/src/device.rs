@@ -7,10 +7,13 @@
 //! # Invariants
 //!
 //! 1. `retired <= next <= seen` in each ring, counted with wrapping, and `seen - retired` is
-//!    at most [`RING_ENTRIES`]. `next - retired` is 1 while a command of the ring runs, else 0.
+//!    at most [`RING_ENTRIES`]. `next - retired` is 1 while a command of the ring runs of which the device does not lie, else 0.
 //! 2. An engine is free only if nothing is queued for it.
 //! 3. What the device counts, it keeps for itself and only copies into the status page: no
 //!    client can change its mind by writing there.
+//!
+//! Where the contract says that the device misbehaves on request (`CONTEXT_INJECT`), it does so for commands of that
+//! context only: a fault there is no excuse for a wrong result elsewhere.
 //!
 //! Not here: the work of a command (`work.rs`), translation (`space.rs`).
 
@@ -20,9 +23,10 @@ use crate::{Bus, BusError, PEERS, Peer, Window};
 use fusee_accel::sharing::{Arrival, Client, FirstComeFirstServed, Sharing, Waiting};
 use fusee_accel_contract::{
     COMMAND_BYTES, CONTEXT_FAULT, CONTEXT_FAULT_ADDRESS, CONTEXT_FAULT_COMMAND, CONTEXT_FAULT_COUNT, CONTEXT_FLAGS,
-    CONTEXT_TABLE, CONTEXT_TABLE_ENTRIES, CONTEXT_VALID, CONTEXTS, CONTROL_CONTEXTS, CONTROL_ENGINES, CONTROL_FEATURES,
-    CONTROL_LATE_COMPLETIONS, CONTROL_MAGIC, CONTROL_VERSION, Command, CopyEngines, DOORBELL_PAGES, DOORBELL_SUBMITTED,
-    ENGINES, EngineIndex, FEATURE_BURN, FEATURE_RESET, FEATURE_TRANSLATION, FENCE_ERROR, FaultKind, FaultWord, Fence,
+    CONTEXT_INJECT, CONTEXT_TABLE, CONTEXT_TABLE_ENTRIES, CONTEXT_VALID, CONTEXTS, CONTROL_CONTEXTS, CONTROL_ENGINES,
+    CONTROL_FEATURES, CONTROL_LATE_COMPLETIONS, CONTROL_MAGIC, CONTROL_VERSION, Command, CopyEngines, DOORBELL_PAGES,
+    DOORBELL_SUBMITTED, ENGINES, EngineIndex, FEATURE_BURN, FEATURE_INJECT, FEATURE_RESET, FEATURE_TRANSLATION,
+    FENCE_ERROR, FaultKind, FaultWord, Fence, INJECT_DEAF, INJECT_LATE, INJECT_LIE, INJECT_LOST, INJECT_SPURIOUS,
     MAGIC, Memory, Operation, PAGE_BYTES, RING_BASE, RING_ENTRIES, VERSION, control_context, control_reset_done,
     control_reset_request, doorbell_page, outstanding, ring_slot, status_busy, status_retired,
     timing::{self, Slowdown},
@@ -86,6 +90,10 @@ pub struct Device<P = FirstComeFirstServed> {
     late_completions: u32,
     configured: bool,
     interrupt: bool,
+    /// When an interrupt comes that has been kept back.
+    late_interrupt: Option<u64>,
+    /// When the next spurious one may come.
+    noise_at: u64,
     scratch: Scratch,
 }
 
@@ -117,6 +125,8 @@ struct Running {
     fence: Option<Fence>,
     fault: Option<Fault>,
     progress: Progress,
+    /// It was said to have retired when it began.
+    lied: bool,
 }
 
 //--- Public functions
@@ -148,6 +158,8 @@ impl<P: Sharing> Device<P> {
             late_completions: 0,
             configured: false,
             interrupt: false,
+            late_interrupt: None,
+            noise_at: 0,
             scratch: Scratch::EMPTY,
         }
     }
@@ -210,6 +222,7 @@ impl<P: Sharing> Device<P> {
             Some(_) => Some(now),
             None => self.running().map(|(_, running)| running.due).min(),
         };
+        let next = [next, self.misbehave(now, bus)].into_iter().flatten().min();
         Actions { interrupt: core::mem::take(&mut self.interrupt), next }
     }
 
@@ -276,7 +289,7 @@ impl<P: Sharing> Device<P> {
             bus.write_u64(status + status_busy(engine), 0)?;
         }
         bus.write_u32(control + CONTROL_VERSION, VERSION)?;
-        bus.write_u32(control + CONTROL_FEATURES, FEATURE_TRANSLATION | FEATURE_RESET | FEATURE_BURN)?;
+        bus.write_u32(control + CONTROL_FEATURES, FEATURE_TRANSLATION | FEATURE_RESET | FEATURE_BURN | FEATURE_INJECT)?;
         bus.write_u32(control + CONTROL_ENGINES, self.description.copy_engines.engines() as u32)?;
         bus.write_u32(control + CONTROL_CONTEXTS, CONTEXTS as u32)?;
         bus.write_u32(control + CONTROL_LATE_COMPLETIONS, 0)?;
@@ -287,7 +300,7 @@ impl<P: Sharing> Device<P> {
     fn answer_reset(&mut self, engine: EngineIndex, context: usize, now: u64, bus: &mut impl Bus) {
         let Description { control, status, .. } = self.description;
         let Ok(request) = bus.read_u32(control + control_reset_request(context, engine)) else { return };
-        if request == self.reset_done[engine.number()][context] {
+        if request == self.reset_done[engine.number()][context] || self.does(INJECT_DEAF, context, bus) {
             return;
         }
         let Ok(submitted) = bus.read_u32(self.doorbell(engine, context)) else { return };
@@ -297,6 +310,16 @@ impl<P: Sharing> Device<P> {
             unit.free_at = now.min(aborted.due);
             let busy = unit.busy;
             let _ = bus.write_u64(status + status_busy(engine), busy);
+            if !aborted.lied {
+                let _ = self.write_fence(context, aborted.fence, FENCE_ERROR, bus);
+            }
+        }
+        let Ring { next, seen, .. } = *self.ring(engine, context);
+        for number in 0..outstanding(seen, next) {
+            let slot = RING_BASE + ring_slot(engine, next.wrapping_add(number));
+            if let Ok(bytes) = self.fetch(context, slot, bus) {
+                let _ = self.write_fence(context, Command::fence_of(&bytes), FENCE_ERROR, bus);
+            }
         }
         *self.ring(engine, context) = Ring::starting_at(submitted);
         self.reset_done[engine.number()][context] = request;
@@ -369,13 +392,12 @@ impl<P: Sharing> Device<P> {
         ring.next = ring.next.wrapping_add(1);
 
         let slot = RING_BASE + ring_slot(engine, number);
-        let mut bytes = [0; COMMAND_BYTES];
-        let fetched =
-            self.space(context, slot, bus).and_then(|space| space.read(bus, slot, Memory::System, &mut bytes));
         let bad = Fault { kind: FaultKind::BadCommand, address: slot };
+        let fetched = self.fetch(context, slot, bus);
         let command = fetched
-            .and_then(|()| Command::decode(&bytes).map_err(|_| bad))
+            .and_then(|bytes| Command::decode(&bytes).map_err(|_| bad))
             .and_then(|command| if command.operation.runs_on(engine) { Ok(command) } else { Err(bad) });
+        let lied = self.does(INJECT_LIE, context, bus);
         let running = match command {
             Ok(command) => Running {
                 context,
@@ -393,6 +415,7 @@ impl<P: Sharing> Device<P> {
                     Operation::Burn { .. } => Progress::Finished,
                     _ => Progress::Slices(0),
                 },
+                lied,
             },
             Err(fault) => Running {
                 context,
@@ -400,11 +423,16 @@ impl<P: Sharing> Device<P> {
                 start,
                 due: start.saturating_add(timing::SETUP),
                 operation: Operation::Burn { time: timing::SETUP },
-                fence: Command::fence_of(&bytes),
+                fence: fetched.ok().and_then(|bytes| Command::fence_of(&bytes)),
                 fault: Some(fault),
                 progress: Progress::Finished,
+                lied,
             },
         };
+        if lied {
+            self.retire(engine, &running, bus);
+            self.interrupt = true;
+        }
         self.engines[engine.number()].running = Some(running);
     }
 
@@ -449,29 +477,49 @@ impl<P: Sharing> Device<P> {
         unit.free_at = running.due;
         unit.busy = unit.busy.saturating_add(running.due - running.start);
         let busy = unit.busy;
-        let Running { context, number, .. } = running;
-
-        let mut fault = running.fault;
-        if let Some(fence) = running.fence {
-            let error = if fault.is_some() { FENCE_ERROR } else { 0 };
-            let written = self
-                .space(context, fence.address, bus)
-                .and_then(|space| space.write_word(bus, fence.address, fence.value | error));
-            fault = fault.or(written.err());
-        }
-        if let Some(fault) = fault {
-            self.record(engine, context, number, fault, bus);
-        }
+        let _ = bus.write_u64(status + status_busy(engine), busy);
         if now > running.due.saturating_add(timing::LATE_TOLERANCE) {
             self.late_completions = self.late_completions.saturating_add(1);
             let _ = bus.write_u32(control + CONTROL_LATE_COMPLETIONS, self.late_completions);
         }
+        if !running.lied {
+            self.retire(engine, &running, bus);
+        }
+        if self.does(INJECT_LATE, running.context, bus) {
+            self.late_interrupt.get_or_insert(now + timing::INJECT_DELAY);
+        } else if !self.does(INJECT_LOST, running.context, bus) {
+            self.interrupt = true;
+        }
+    }
+
+    /// Fault, fence and retired word of a command that has ended.
+    fn retire(&mut self, engine: EngineIndex, running: &Running, bus: &mut impl Bus) {
+        let Running { context, number, fault, fence, .. } = *running;
+        let error = if fault.is_some() { FENCE_ERROR } else { 0 };
+        let written = self.write_fence(context, fence, error, bus);
+        if let Some(fault) = fault.or(written.err()) {
+            self.record(engine, context, number, fault, bus);
+        }
         let ring = self.ring(engine, context);
         ring.retired = ring.retired.wrapping_add(1);
         let retired = ring.retired;
-        let _ = bus.write_u64(status + status_busy(engine), busy);
-        let _ = bus.write_u32(status + status_retired(engine, context), retired);
-        self.interrupt = true;
+        let _ = bus.write_u32(self.description.status + status_retired(engine, context), retired);
+    }
+
+    /// Raises the interrupts that are late or for nothing; when the next is due.
+    fn misbehave(&mut self, now: u64, bus: &mut impl Bus) -> Option<u64> {
+        if self.late_interrupt.take_if(|at| *at <= now).is_some() {
+            self.interrupt = true;
+        }
+        let is_noisy = |engine: &Engine| engine.running.is_some_and(|one| self.does(INJECT_SPURIOUS, one.context, bus));
+        if !self.engines.iter().any(is_noisy) {
+            return self.late_interrupt;
+        }
+        if self.noise_at <= now {
+            self.noise_at = now + timing::INJECT_PERIOD;
+            self.interrupt = true;
+        }
+        Some(self.noise_at.min(self.late_interrupt.unwrap_or(u64::MAX)))
     }
 
     /// Keeps a context's first fault, and counts all of them.
@@ -523,6 +571,25 @@ impl<P> Device<P> {
     fn is_valid(&self, context: usize, bus: &mut impl Bus) -> bool {
         let flags = bus.read_u32(self.description.control + control_context(context) + CONTEXT_FLAGS);
         flags == Ok(CONTEXT_VALID)
+    }
+
+    /// Whether the device is to do this wrong with commands of a context.
+    fn does(&self, wrong: u32, context: usize, bus: &mut impl Bus) -> bool {
+        let bits = bus.read_u32(self.description.control + control_context(context) + CONTEXT_INJECT);
+        bits.is_ok_and(|bits| bits & wrong != 0)
+    }
+
+    /// The command in a slot of a ring.
+    fn fetch(&self, context: usize, slot: u64, bus: &mut impl Bus) -> Result<[u8; COMMAND_BYTES], Fault> {
+        let mut bytes = [0; COMMAND_BYTES];
+        self.space(context, slot, bus)?.read(bus, slot, Memory::System, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Writes a command's fence, if it has one.
+    fn write_fence(&self, context: usize, fence: Option<Fence>, error: u32, bus: &mut impl Bus) -> Result<(), Fault> {
+        let Some(fence) = fence else { return Ok(()) };
+        self.space(context, fence.address, bus)?.write_word(bus, fence.address, fence.value | error)
     }
 
     /// What a context may touch now, or a fault about `address`.

@@ -350,11 +350,46 @@ fn a_reset_takes_the_engine_from_whoever_holds_it() {
     let _ = rig.poll(MILLISECOND);
     rig.ram.write_u32(DESCRIPTION.control + control_reset_request(1, EngineIndex::Execution), 77).unwrap();
     assert_eq!(rig.run(3 * MILLISECOND), [3 * MILLISECOND, 4 * MILLISECOND]);
-    assert_eq!((rig.fence(1, 0), rig.fence(1, 1)), (FenceState::Pending, FenceState::Pending));
+    assert_eq!((rig.fence(1, 0), rig.fence(1, 1)), (FenceState::Failed, FenceState::Failed));
     assert_eq!(rig.fence(2, 0), FenceState::Done);
     assert!(is_idle(rig.submitted(EngineIndex::Execution, 1), rig.retired(EngineIndex::Execution, 1)));
     let busy = rig.ram.read_u64(DESCRIPTION.status + status_busy(EngineIndex::Execution));
     assert_eq!(busy, Ok(4 * MILLISECOND));
+}
+
+/// Each way to misbehave is that of one context: what it does to the other's commands is to let them wait.
+#[test]
+fn a_device_misbehaves_on_request_and_for_one_context_only() {
+    let both = |wrong: u32| {
+        let mut rig = Rig::new();
+        rig.ram.write_u32(DESCRIPTION.control + control_context(1) + CONTEXT_INJECT, wrong).unwrap();
+        rig.submit(EngineIndex::Execution, 1, BURN, 0);
+        rig.submit(EngineIndex::Execution, 2, BURN, 0);
+        let first = rig.poll(0);
+        let early = (rig.fence(1, 0), rig.retired(EngineIndex::Execution, 1));
+        let mut interrupts = rig.run(first.next.unwrap());
+        if first.interrupt {
+            interrupts.insert(0, 0);
+        }
+        assert_eq!((rig.fence(1, 0), rig.fence(2, 0)), (FenceState::Done, FenceState::Done));
+        assert_eq!((rig.retired(EngineIndex::Execution, 1), rig.retired(EngineIndex::Execution, 2)), (1, 1));
+        (early, interrupts)
+    };
+    let honest = (FenceState::Pending, 0);
+    assert_eq!(both(0), (honest, vec![MILLISECOND, 2 * MILLISECOND]));
+    assert_eq!(both(INJECT_LOST), (honest, vec![2 * MILLISECOND]));
+    assert_eq!(both(INJECT_LATE), (honest, vec![2 * MILLISECOND, MILLISECOND + timing::INJECT_DELAY]));
+    assert_eq!(both(INJECT_LIE), ((FenceState::Done, 1), vec![0, MILLISECOND, 2 * MILLISECOND]));
+    let (early, interrupts) = both(INJECT_SPURIOUS);
+    assert_eq!((early, interrupts.len() as u64), (honest, MILLISECOND / timing::INJECT_PERIOD + 2));
+
+    let mut rig = Rig::new();
+    rig.ram.write_u32(DESCRIPTION.control + control_context(1) + CONTEXT_INJECT, INJECT_DEAF).unwrap();
+    rig.submit(EngineIndex::Execution, 1, BURN, 0);
+    rig.ram.write_u32(DESCRIPTION.control + control_reset_request(1, EngineIndex::Execution), 1).unwrap();
+    assert_eq!(rig.run(0), [MILLISECOND]);
+    assert_eq!(rig.ram.read_u32(DESCRIPTION.control + control_reset_done(1, EngineIndex::Execution)), Ok(0));
+    assert_eq!(rig.fence(1, 0), FenceState::Done);
 }
 
 #[test]

@@ -125,6 +125,8 @@ pub enum Reason {
     NotUsed { task: String, name: String },
     /// The cluster's tasks need more than its CPUs give; with what most of their waiting is for, if they wait.
     Overload { cluster: String, per_mille: u64, cpus: u32, waiting: Option<String> },
+    /// An engine would be taken from who keeps to what it said.
+    WatchdogTooShort { engine: String, watchdog: u64, user: String, hold: u64 },
     /// Tasks hold an engine for longer than there is time.
     Overcommitted { engine: String, per_mille: u64, task: String, part: u64 },
     /// A job may wait for longer than its period.
@@ -263,6 +265,9 @@ impl fmt::Display for Reason {
                 let (needed, s) = (percent(*per_mille), if *cpus == 1 { "" } else { "s" });
                 write!(f, "the real-time tasks of cluster `{cluster}` need {needed} of {cpus} CPU{s}")?;
                 waiting.as_ref().map_or(Ok(()), |waiting| write!(f, ", waiting included: {waiting}"))
+            }
+            Self::WatchdogTooShort { engine, watchdog, user, hold } => {
+                write!(f, "watchdog of `{engine}` ({watchdog} ns) is shorter than `{user}` may hold it ({hold} ns)")
             }
             Self::Overcommitted { engine, per_mille, task, part } => write!(
                 f,

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::call::{HandleValue, RESET, rights};
 use fusee_abi::image::{self, class, kind, mapping, order, overrun, release};
 use fusee_abi::script::Step;
 use fusee_accel_contract as contract;
@@ -32,6 +32,9 @@ use crate::script::{Target, parse_step};
 pub const UNLIMITED: u64 = u64::MAX;
 /// The replenishment period of such a task, which is never used.
 const UNLIMITED_PERIOD: u64 = 1_000_000_000;
+
+/// How long a driver may take to reset an engine, at least, if nobody says; in nanoseconds.
+const RESET_BOUND: u64 = 10_000_000;
 
 /// Releases of one task that may queue.
 const BACKLOG_MAX: u32 = 255;
@@ -330,6 +333,7 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
     resolver.handles()?;
     resolver.sharing()?;
     resolver.uses()?;
+    resolver.watchdogs()?;
     resolver.scripts()?;
     resolver.environments()?;
     resolver.admission()?;
@@ -731,6 +735,10 @@ impl Resolver<'_> {
                 (Some(device), None) => {
                     return Err((device.span(), Reason::Needs { what: "device", of, needs: "an index" }));
                 }
+                // Nobody would hear of its completions, nor let it go on once it has drained.
+                (Some(device), Some(_)) if interrupt.is_none() => {
+                    return Err((device.span(), Reason::Needs { what: "device", of, needs: "an interrupt" }));
+                }
                 (Some(device), Some(index)) => {
                     let owner = index_of(&self.file.devices, "device", device)?;
                     let copy_engines = self.out.devices[owner].copy_engines;
@@ -780,12 +788,10 @@ impl Resolver<'_> {
                 }
             };
             let pool = engine.pool.as_ref().map(|pool| index_of(&self.file.pools, "pool", pool)).transpose()?;
-            let record = image::Engine {
-                order,
-                interrupt_plus_one: plus_one(interrupt),
-                group_plus_one: plus_one(group),
-                pool_plus_one: plus_one(pool),
-            };
+            let (interrupt_plus_one, group_plus_one) = (plus_one(interrupt), plus_one(group));
+            let pool_plus_one = plus_one(pool);
+            let record =
+                image::Engine { order, interrupt_plus_one, group_plus_one, pool_plus_one, ..image::Engine::default() };
             self.out.engines.push((name.get_ref().clone(), record));
             self.out.engine_places.push(place);
         }
@@ -1081,6 +1087,84 @@ impl Resolver<'_> {
             }
         }
         Ok(())
+    }
+
+    /// When engines are taken from those who hold them.
+    fn watchdogs(&mut self) -> Result<(), Fail> {
+        for (index, (name, engine)) in self.file.engines.0.iter().enumerate() {
+            let of = || name.get_ref().clone();
+            let Some((owner, number)) = self.out.engine_places[index] else {
+                let key = engine.watchdog.as_ref().map(|time| (time, "watchdog"));
+                match key.or(engine.reset_bound.as_ref().map(|time| (time, "reset_bound"))) {
+                    Some((time, what)) => {
+                        return Err((time.span(), Reason::Needs { what, of: of(), needs: "a device" }));
+                    }
+                    None => continue,
+                }
+            };
+            let Some(watchdog) = engine.watchdog.as_ref().map(|time| time.get_ref().0).or(self.usual_watchdog(index))
+            else {
+                match &engine.reset_bound {
+                    Some(time) => {
+                        let reason = Reason::Needs { what: "reset_bound", of: of(), needs: "a watchdog" };
+                        return Err((time.span(), reason));
+                    }
+                    None => continue,
+                }
+            };
+            let reset_bound = engine.reset_bound.as_ref().map_or(watchdog.max(RESET_BOUND), |time| time.get_ref().0);
+            let place = engine.watchdog.as_ref().map_or(name.span(), Spanned::span);
+            for (what, time) in [("watchdog", watchdog), ("reset_bound", reset_bound)] {
+                if time == 0 {
+                    return Err((place, Reason::Zero { what, of: of() }));
+                }
+                if time > FAIR_LATENESS_OFFSET.0 {
+                    return Err((place, Reason::Needs { what, of: of(), needs: "a time of at most 2^56 ns" }));
+                }
+            }
+            if let Some((user, hold)) = self.holds_of(index).find(|(_, hold)| hold.is_some_and(|hold| hold > watchdog))
+            {
+                let (user, hold) = (self.out.tasks[user].name.clone(), hold.unwrap_or(0));
+                return Err((place, Reason::WatchdogTooShort { engine: of(), watchdog, user, hold }));
+            }
+            let line = self.out.engines[index].1.interrupt_plus_one - 1;
+            let driver = self.out.devices[owner].contexts[0];
+            let is_heard = |handle: &image::Handle| {
+                handle.kind == kind::INTERRUPT && handle.object == line && handle.task as usize == driver
+            };
+            if !self.out.handles.iter().any(is_heard) {
+                let needs = "a driver that may acknowledge its interrupt";
+                return Err((place, Reason::Needs { what: "watchdog", of: of(), needs }));
+            }
+            let reset_bits = RESET << number.number();
+            if self.out.interrupts[line as usize].1.bits & reset_bits != 0 {
+                let with = "event bits of its interrupt from 32 on";
+                return Err((place, Reason::Excludes { what: "watchdog", of: of(), with }));
+            }
+            let record = &mut self.out.engines[index].1;
+            (record.watchdog, record.reset_bound, record.reset_bits) = (watchdog, reset_bound, reset_bits);
+        }
+        Ok(())
+    }
+
+    /// For each user of `engine` its task, and how long it says that it holds it.
+    fn holds_of(&self, engine: usize) -> impl Iterator<Item = (usize, Option<u64>)> {
+        let users = self.out.engine_users.iter().zip(&self.out.engine_holds);
+        let users = users.filter(move |(user, _)| user.engine as usize == engine);
+        users.map(|(user, hold)| (user.task as usize, hold.as_ref().map(|(_, hold)| hold.cpu.0 + hold.operation.0)))
+    }
+
+    /// A time after which no user can still hold `engine` that meets its deadlines and keeps to what it said: its longest
+    /// period or deadline, and three of its holds, since the last may go on after the job. `None`: somebody says nothing.
+    fn usual_watchdog(&self, engine: usize) -> Option<u64> {
+        let mut longest = None;
+        for (task, hold) in self.holds_of(engine) {
+            let reservation = &self.out.reservations[self.out.tasks[task].reservation?];
+            let is_timed = reservation.class != class::BACKGROUND;
+            let span = is_timed.then_some(reservation.period.max(reservation.deadline))?;
+            longest = longest.max(Some(span + 3 * hold?));
+        }
+        longest
     }
 
     /// Puts a handle into a slot, and an entry into the environment.

@@ -222,6 +222,8 @@ pub struct Engine {
     pub group: Option<Spanned<String>>,
     pub pool: Option<Spanned<String>>,
     pub interrupt: Option<Spanned<String>>,
+    pub watchdog: Option<Spanned<Time>>,
+    pub reset_bound: Option<Spanned<Time>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]

@@ -198,7 +198,12 @@ fn object_name(record: &Record, event: Event, system: &Resolved) -> String {
             let home = system.reservations.get(index).and_then(|one| task(one.task as usize));
             format!("on {}", named(home))
         }
-        Event::EngineRequest | Event::EngineGrant | Event::EngineRelease | Event::EngineIdle => engine(),
+        Event::EngineRequest
+        | Event::EngineGrant
+        | Event::EngineRelease
+        | Event::EngineIdle
+        | Event::EngineTaken
+        | Event::EngineLost => engine(),
         Event::TokenRequest => pool(index),
         // Which one, too: that it is the same is what makes it a lock.
         Event::TokenGrant | Event::TokenRelease => format!("{} {}", pool(index), record.value),

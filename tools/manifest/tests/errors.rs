@@ -372,7 +372,7 @@ fn interrupts_and_engines_have_one_place_each() {
     refused("line = 72", "bits = 0\nline = 72", "m.toml:44: set of bits of `line` is zero");
     refused(
         "[engines.mutex]",
-        "[engines.mutex]\ndevice = \"gpu\"\nindex = 0",
+        "[engines.mutex]\ndevice = \"gpu\"\nindex = 0\ninterrupt = \"line\"",
         "m.toml:68: index of `mutex` is already taken by `ee`",
     );
     refused("index = 0", "index = 3", "m.toml:63: device `gpu` has only 3 engines");
@@ -396,7 +396,8 @@ fn interrupts_and_engines_have_one_place_each() {
         "m.toml:35: engine `ee` is used from two clusters, by `client` and `far`: that takes a `pool` with `limit = \
          \"ck-omlp\"`",
     );
-    refused("interrupt = \"line\"\n", "", "m.toml:56: device of `gpu` needs an engine with an interrupt above 31");
+    refused("interrupt = \"line\"\n", "", "m.toml:62: device of `ee` needs an interrupt");
+    refused("line = 72", "line = 27", "m.toml:56: device of `gpu` needs an engine with an interrupt above 31");
     let ce = "[interrupts.other]\nline = 73\nnotification = \"event\"\ncluster = \"left\"\n[engines.ce]\ndevice = \
               \"gpu\"\nindex = 1\ninterrupt = \"other\"\n[engines.mutex]";
     refused(
@@ -492,6 +493,39 @@ fn what_a_task_says_of_its_use_of_engines_makes_sense() {
         "\n[tasks.idle]\nscript = [\"yield\"]\nhandles = { ee = \"engine ee: acquire\" }\nuses.ee = { times = 2 }";
     refused(idle, "m.toml:16: number of uses of `idle` means nothing together with a class other than real-time");
     assert!(sharing("uses.ee = { cpu = \"1ms\" }", "", "").is_ok());
+}
+
+#[test]
+fn a_watchdog_has_whom_to_ask_and_bites_nobody_who_keeps_to_what_it_said() {
+    let with = |keys: &str, expected: &str| refused("[engines.mutex]", &format!("{keys}\n[engines.mutex]"), expected);
+    with("watchdog = \"0ns\"", "m.toml:66: watchdog of `ee` is zero");
+    with("watchdog = \"1ms\"\nreset_bound = \"0ns\"", "m.toml:66: reset_bound of `ee` is zero");
+    with("reset_bound = \"1ms\"", "m.toml:66: reset_bound of `ee` needs a watchdog");
+    with("watchdog = \"2000000000s\"", "m.toml:66: watchdog of `ee` needs a time of at most 2^56 ns");
+    refused("[engines.mutex]", "[engines.mutex]\nwatchdog = \"1ms\"", "m.toml:67: watchdog of `mutex` needs a device");
+    let said = GOOD.replace("[tasks.server]", "uses.ee = { operation = \"3ms\", cpu = \"1ms\" }\n[tasks.server]");
+    let short = said.replace("[engines.mutex]", "watchdog = \"3999us\"\n[engines.mutex]");
+    let expected = "m.toml:67: watchdog of `ee` (3999000 ns) is shorter than `client` may hold it (4000000 ns)";
+    assert_eq!(parse(&short).err().as_deref(), Some(expected));
+    let silent = |text: &str| text.replace("handles.line = \"interrupt line: acknowledge\"\n", "");
+    let expected = "m.toml:61: watchdog of `ee` needs a driver that may acknowledge its interrupt";
+    assert_eq!(parse(&silent(&said)).err().as_deref(), Some(expected));
+    let bits = said.replace("line = 72", "line = 72\nbits = 0x1_0000_0000");
+    let expected = "m.toml:63: watchdog of `ee` means nothing together with event bits of its interrupt from 32 on";
+    assert_eq!(parse(&bits).err().as_deref(), Some(expected));
+
+    let watchdog = |text: &str| {
+        let manifest = parse(text).expect("a good manifest");
+        let engine = &manifest.system.engines[0].1;
+        (engine.watchdog, engine.reset_bound, engine.reset_bits)
+    };
+    // Nobody says anything; the client does; somebody knows better.
+    assert_eq!(watchdog(GOOD), (0, 0, 0));
+    let client = &parse(GOOD).expect("a good manifest").system.reservations[0];
+    let usual = client.period.max(client.deadline) + 3 * 4_000_000;
+    assert_eq!(watchdog(&said), (usual, usual.max(10_000_000), 1 << 32));
+    let given = said.replace("[engines.mutex]", "watchdog = \"4ms\"\nreset_bound = \"1ms\"\n[engines.mutex]");
+    assert_eq!(watchdog(&given), (4_000_000, 1_000_000, 1 << 32));
 }
 
 #[test]

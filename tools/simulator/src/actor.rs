@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use fusee_abi::Error;
-use fusee_abi::call::{CARRIES, Call, DEADLINE, FIRST_WORD, GIVEN, KEPT, LENT, NEVER, NUMBER, TOKEN};
+use fusee_abi::call::{CARRIES, Call, DEADLINE, FIRST_WORD, GIVEN, KEPT, LENT, NEVER, NUMBER, RESET, TOKEN};
 use fusee_abi::script::{Step, operation};
 use fusee_kernel_core::id::ThreadId;
 use fusee_kernel_core::{Machine, Registers};
@@ -30,6 +30,8 @@ pub enum Program {
         line: usize,
         /// For each device context: the handle of its client's notification.
         clients: Vec<(usize, u64)>,
+        /// For each device context: what the device is to do wrong there.
+        wrong: Vec<(usize, u32)>,
         /// What it computes for each notice, nanoseconds.
         bottom_half: u64,
     },
@@ -138,7 +140,9 @@ enum Phase {
     Answer(u64),
     /// Waiting until so many commands of a use have retired.
     Fence(DeviceUse, u32, u64),
-    /// The driver has this many notices left to give.
+    /// The driver's wait has ended.
+    Woken,
+    /// The driver looks for what is left to tell.
     Notify,
     /// The call of the request before `step` returned.
     Returned,
@@ -156,6 +160,8 @@ pub struct Actor {
     release: u64,
     /// Retired counts the driver has told about, by engine and context.
     seen: Vec<u32>,
+    /// Engines that the driver resets, one bit each.
+    resets: u64,
     /// Token of the last message received.
     token: u64,
     /// The handle that the next call carries, and the rights its copy keeps.
@@ -176,6 +182,7 @@ impl Actor {
             step: 0,
             after_burn: None,
             release: 0,
+            resets: 0,
             seen: vec![0; fusee_accel_contract::ENGINES * fusee_accel_contract::CONTEXTS],
             token: 0,
             gift: (0, 0),
@@ -199,8 +206,9 @@ impl Actor {
         }
         match &*Rc::clone(&self.program) {
             Program::Script { steps, has_jobs } => self.script(board, thread, steps, *has_jobs),
-            Program::Driver { wait, interrupt, line, clients, bottom_half } => {
+            Program::Driver { wait, interrupt, line, clients, wrong, bottom_half } => {
                 let device = board.device_of(*line).unwrap_or(0);
+                wrong.iter().for_each(|(context, bits)| board.inject(device, *context, *bits));
                 self.driver(board, thread, (*wait, *interrupt), (device, clients), *bottom_half)
             }
             Program::Server { endpoint } => self.server(board, thread, *endpoint),
@@ -282,7 +290,9 @@ impl Actor {
                     }
                     self.phase = Phase::Next;
                 }
-                Phase::Notify | Phase::Returned | Phase::Over => return trap(board, thread, Call::Exit, 0, 0, NEVER),
+                Phase::Woken | Phase::Notify | Phase::Returned | Phase::Over => {
+                    return trap(board, thread, Call::Exit, 0, 0, NEVER);
+                }
             }
         }
     }
@@ -453,8 +463,15 @@ impl Actor {
         bottom_half: u64,
     ) -> Action {
         if let Phase::Start = self.phase {
-            self.phase = Phase::Notify;
+            self.phase = Phase::Woken;
             return trap(board, thread, Call::Wait, wait, 0, NEVER);
+        }
+        if let Phase::Woken = self.phase {
+            self.phase = Phase::Notify;
+            let general = &board.registers(thread).general;
+            let asked = if general[0] == 0 { general[1] / RESET } else { 0 };
+            self.resets |= asked;
+            board.request_resets(device, asked);
         }
         if let Phase::Burning(left @ 1..) = self.phase {
             return Action::Burn(left);
@@ -473,6 +490,13 @@ impl Actor {
                 self.seen[place] = retired;
                 self.phase = Phase::Notify;
                 return trap(board, thread, Call::Signal, *handle, 1, NEVER);
+            }
+        }
+        for engine in fusee_accel_contract::EngineIndex::ALL {
+            let bit = 1 << engine.number();
+            if self.resets & bit != 0 && board.is_reset(device, engine) {
+                self.resets &= !bit;
+                return trap(board, thread, Call::EngineComplete, interrupt, RESET * bit, NEVER);
             }
         }
         self.phase = Phase::Start;

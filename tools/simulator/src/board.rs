@@ -280,6 +280,32 @@ impl Board {
         Ok(number.wrapping_add(1))
     }
 
+    /// The driver of `device` lets it forget what has been submitted to these engines, one bit each.
+    pub fn request_resets(&mut self, device: usize, engines: u64) {
+        for engine in contract::EngineIndex::ALL.into_iter().filter(|engine| engines >> engine.number() & 1 != 0) {
+            for context in 1..contract::CONTEXTS {
+                let request = of(device, CONTROL) + contract::control_reset_request(context, engine);
+                let before = self.load(request);
+                self.store(request, before.wrapping_add(1));
+            }
+            self.devices[device].next = Some(self.now);
+        }
+    }
+
+    /// Whether it has forgotten them.
+    pub fn is_reset(&mut self, device: usize, engine: contract::EngineIndex) -> bool {
+        let control = of(device, CONTROL);
+        (1..contract::CONTEXTS).all(|context| {
+            self.load(control + contract::control_reset_request(context, engine))
+                == self.load(control + contract::control_reset_done(context, engine))
+        })
+    }
+
+    /// From now on `device` misbehaves with commands of `context` as these bits say.
+    pub fn inject(&mut self, device: usize, context: usize, wrong: u32) {
+        self.store(of(device, CONTROL) + contract::control_context(context) + contract::CONTEXT_INJECT, wrong);
+    }
+
     /// The word that `thread` would load from the region of its `handle`, or store to.
     ///
     /// # Errors

@@ -119,7 +119,9 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
         let mut records = system.handles.iter();
         let record = records.find(|record| record.task as usize == index && record.slot == slot);
         let line = record.map_or(0, |record| record.object as usize);
-        return Program::Driver { wait, interrupt, line, clients: clients(task), bottom_half };
+        let wrong = contexts(task)
+            .filter_map(|(client, context)| Some((context, parameter(task, &format!("inject.{client}"))? as u32)));
+        return Program::Driver { wait, interrupt, line, clients: clients(task), wrong: wrong.collect(), bottom_half };
     }
     let serves = |object: u32| system.endpoints[object as usize].1.server as usize == index;
     handle(kind::ENDPOINT, &serves).map_or(Program::Nothing, |endpoint| Program::Server { endpoint })
@@ -138,11 +140,11 @@ fn clients(task: &Task) -> Vec<(usize, u64)> {
         let name = format!("done.{client}");
         task.environment.iter().find(|entry| entry.kind == kind::NOTIFICATION && entry.name == name)
     };
-    let contexts = task.environment.iter().filter(|entry| entry.kind == environment::kind::PARAMETER);
-    contexts
-        .filter_map(|entry| {
-            let client = entry.name.strip_prefix("context.")?;
-            Some((entry.address as usize, notification(client)?.handle))
-        })
-        .collect()
+    contexts(task).filter_map(|(client, context)| Some((context, notification(client)?.handle))).collect()
+}
+
+/// The name and context of each client of the driver's device.
+fn contexts(task: &Task) -> impl Iterator<Item = (&str, usize)> {
+    let parameters = task.environment.iter().filter(|entry| entry.kind == environment::kind::PARAMETER);
+    parameters.filter_map(|entry| Some((entry.name.strip_prefix("context.")?, entry.address as usize)))
 }

@@ -25,6 +25,8 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000 * US;
 /// When the systems end themselves.
 const END: u64 = 40;
+/// What takes longer than all of that.
+const ENDLESS: u64 = 1_000 * MS;
 
 /// What each task has handles to, in this order.
 const OBJECTS: [&str; 11] = ["s0", "s1", "n0", "n1", "e0", "e1", "sporadic", "page", "victim", "p0", "p1"];
@@ -88,6 +90,10 @@ struct System {
     grouped: bool,
     /// The second pool is for both clusters.
     crossing: bool,
+    /// How long a hold and a reset may take, in microseconds. Nothing: nobody watches.
+    watchdog: Option<(u64, u64)>,
+    /// What the device does wrong with commands of each task, if somebody watches.
+    wrong: Vec<u32>,
     /// What the supervisor does: sleeps so long, then stops this task, one of the others among them. Nothing: there is no
     /// supervisor, and nobody stops anybody.
     stops: Vec<(u64, usize)>,
@@ -115,6 +121,7 @@ fn wish() -> impl Strategy<Value = Wish> {
         6 => (engine.clone(), until()).prop_map(move |(object, until)| call(Call::Acquire, object, until)),
         3 => (engine.clone(), until()).prop_map(|(object, until)| Wish::Both(object, until)),
         3 => (0u32..2, 1u64..3_000).prop_map(|(engine, span)| Wish::Submit(engine, span * US)),
+        1 => (0u32..2).prop_map(|engine| Wish::Submit(engine, ENDLESS)),
         4 => engine.prop_map(move |object| call(Call::Release, object, Until::Never)),
         1 => Just(call(Call::ShouldYield, 4, Until::Never)),
         6 => (9usize..11, until()).prop_map(move |(object, until)| call(Call::Acquire, object, until)),
@@ -159,13 +166,30 @@ fn task() -> impl Strategy<Value = Task> {
 fn system() -> impl Strategy<Value = System> {
     let shape = (2u32..5, 1u32..5, 0usize..8, 0usize..8, prop::option::of(0usize..8), prop::option::of(0usize..8));
     let delay = prop_oneof![2 => Just(0), 1 => Just(US), 1 => 1..50 * US];
-    (shape, prop::collection::vec(task(), 3..8), delay, prop::bool::weighted(0.9), any::<(bool, bool)>()).prop_map(
-        |((cpus, first_cluster, s0, s1, n0, n1), tasks, kick_delay, managed, (grouped, crossing))| {
+    let watchdog = prop::option::of((200u64..6_000, 200u64..6_000));
+    let wrong = prop::collection::vec(prop_oneof![5 => Just(0), 1 => 1u32..32], 8);
+    let flags = (prop::bool::weighted(0.9), any::<bool>(), any::<bool>());
+    (shape, prop::collection::vec(task(), 3..8), delay, flags, watchdog, wrong).prop_map(
+        |((cpus, first_cluster, s0, s1, n0, n1), tasks, kick_delay, flags, watchdog, wrong)| {
             let count = tasks.len();
             let bound = [n0, n1].map(|task| task.map(|task| task % count));
             let servers = [s0 % count, s1 % count];
             let (first_cluster, stops) = (first_cluster.min(cpus), Vec::new());
-            System { cpus, first_cluster, servers, bound, tasks, kick_delay, managed, grouped, crossing, stops }
+            let (managed, grouped, crossing) = flags;
+            System {
+                cpus,
+                first_cluster,
+                servers,
+                bound,
+                tasks,
+                kick_delay,
+                managed,
+                grouped,
+                crossing,
+                watchdog,
+                wrong,
+                stops,
+            }
         },
     )
 }
@@ -252,6 +276,9 @@ impl System {
             if self.grouped {
                 line(format_args!("group = \"both\""));
             }
+            if let Some((hold, reset)) = self.watchdog {
+                line(format_args!("watchdog = \"{hold}us\"\nreset_bound = \"{reset}us\""));
+            }
         }
         let limit = ["\"unlimited\"", "\"r2dglp\"", "1"][self.tasks.len() % 3];
         for (pool, replicas) in [(0, 2), (1, 1)] {
@@ -262,6 +289,12 @@ impl System {
             line(format_args!("[pools.p{pool}]\ncluster = \"a\"\nreplicas = {replicas}\nlimit = {limit}"));
         }
         line(format_args!("{REST}"));
+        if self.watchdog.is_some() {
+            line(format_args!("[tasks.gpu.parameters]"));
+            for index in 0..self.tasks.len() {
+                line(format_args!("\"inject.t{index}\" = {}", self.wrong[index]));
+            }
+        }
         line(format_args!("[tasks.end]\nscript = [\"sleep {END}ms\", \"shutdown\"]\ncluster = \"a\""));
         line(format_args!("period = \"1s\"\ndeadline = \"100us\"\nbudget = \"100us\""));
         line(format_args!("handles = {{ system = \"system: shutdown\" }}"));
@@ -276,6 +309,8 @@ impl System {
             };
             let wished = task.requests.iter().map(|wish| match *wish {
                 Wish::Burn(span) => Request::Burn(span),
+                // Nobody would ever end it.
+                Wish::Submit(engine, ENDLESS) if self.watchdog.is_none() => Request::Submit(engine, MS),
                 Wish::Submit(engine, span) => Request::Submit(engine, span),
                 Wish::Both(first, until) => {
                     let (first, word, number) = (handle(first), handle(9 - first), Call::AcquireGroup as u64);
@@ -391,6 +426,49 @@ fn holders_alternate(report: &Report) -> Result<(), String> {
     Ok(())
 }
 
+/// Where somebody watches, nobody holds an engine for longer than that, and nobody waits for one that is closed.
+fn nobody_keeps_an_engine(system: &System, report: &Report) -> Result<(), String> {
+    let Some((hold, _)) = system.watchdog.filter(|_| system.managed) else { return Ok(()) };
+    // Timers are set by way of kicks, and a trap takes a few events only.
+    let most = hold * US + 4 * system.kick_delay + 1;
+    let mut grants: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut lost = BTreeMap::new();
+    for record in &report.records {
+        let since = match Event::from_number(record.event) {
+            Some(Event::EngineGrant) => grants.insert(record.object, record.time),
+            Some(Event::EngineRelease | Event::EngineTaken) => grants.remove(&record.object),
+            Some(Event::EngineLost) => {
+                lost.insert(record.object, record.time);
+                None
+            }
+            Some(Event::EngineIdle) => {
+                lost.remove(&record.object);
+                None
+            }
+            _ => None,
+        };
+        if since.is_some_and(|since| record.time > since + most) {
+            return Err(format!("engine {} is held from {since:?} ns to {} ns", record.object, record.time));
+        }
+    }
+    if let Some((engine, since)) = grants.iter().find(|(_, since)| report.ended_at > *since + most) {
+        return Err(format!("engine {engine} is held from {since} ns on"));
+    }
+    for (task, state) in report.states.iter().enumerate() {
+        let asked = report
+            .records
+            .iter()
+            .rfind(|record| usize::from(record.thread) == task + 1 && record.event == Event::EngineRequest as u8);
+        if let State::Acquiring(_) = state
+            && let Some(since) = asked.and_then(|record| lost.get(&record.object))
+            && report.ended_at > since + most
+        {
+            return Err(format!("task {task} waits for an engine that is closed since {since} ns"));
+        }
+    }
+    Ok(())
+}
+
 fn time_is_accounted_for(system: &System, manifest: &Manifest, report: &Report) -> Result<(), String> {
     let ledgers = Trace::from_records(report.records.clone()).ledgers();
     let sum = |wanted: Ledger| -> u64 {
@@ -441,6 +519,8 @@ fn the_dead_rest(report: &Report) -> Result<(), String> {
         Event::SwitchAway,
         Event::EngineRelease,
         Event::EngineIdle,
+        Event::EngineTaken,
+        Event::EngineLost,
         Event::TokenRelease,
         Event::FaultRegister,
         Event::Ledger,
@@ -471,7 +551,9 @@ fn nobody_waits_for_the_dead(system: &System, report: &Report) -> Result<(), Str
         let thread = usize::from(record.thread).wrapping_sub(1);
         match Event::from_number(record.event) {
             Some(Event::EngineGrant) => _ = holders.insert(record.object, (thread, true, record.time)),
-            Some(Event::EngineRelease) => _ = holders.insert(record.object, (thread, false, record.time)),
+            Some(Event::EngineRelease | Event::EngineTaken) => {
+                holders.insert(record.object, (thread, false, record.time));
+            }
             Some(Event::EngineIdle) => _ = holders.remove(&record.object),
             Some(Event::TokenGrant) => _ = tokens.insert((record.object, record.value), thread),
             Some(Event::TokenRelease) => _ = tokens.remove(&(record.object, record.value)),
@@ -529,6 +611,7 @@ proptest! {
     fn no_request_breaks_an_invariant_exceeds_a_budget_or_shares_an_engine(system in system()) {
         let (manifest, report) = run(&system).map_err(TestCaseError::fail)?;
         holders_alternate(&report).map_err(TestCaseError::fail)?;
+        nobody_keeps_an_engine(&system, &report).map_err(TestCaseError::fail)?;
         if report.exit.is_some() {
             time_is_accounted_for(&system, &manifest, &report).map_err(TestCaseError::fail)?;
         }
@@ -544,6 +627,7 @@ proptest! {
     fn whoever_is_stopped_rests_and_leaves_nobody_behind(system in deadly_system()) {
         let (manifest, report) = run(&system).map_err(TestCaseError::fail)?;
         holders_alternate(&report).map_err(TestCaseError::fail)?;
+        nobody_keeps_an_engine(&system, &report).map_err(TestCaseError::fail)?;
         the_dead_rest(&report).map_err(TestCaseError::fail)?;
         nobody_waits_for_the_dead(&system, &report).map_err(TestCaseError::fail)?;
         time_is_accounted_for(&system, &manifest, &report).map_err(TestCaseError::fail)?;
@@ -639,7 +723,7 @@ fn random_systems_meet_every_event_and_every_error() {
     assert!(early > 0, "nobody shares a pool with another cluster");
     // Kicks are traced by boards alone.
     let missing: Vec<Event> = (1..=24)
-        .chain(30..=32)
+        .chain(30..=34)
         .filter_map(Event::from_number)
         .filter(|event| *event != Event::Kick && !events.contains(&(*event as u8)))
         .collect();
@@ -649,6 +733,7 @@ fn random_systems_meet_every_event_and_every_error() {
     let rare = [Error::WrongKind, Error::ChainTooLong, Error::NoReplySlot];
     let missing: Vec<Error> = (1..=16)
         .filter_map(Error::from_code)
+        .chain([Error::EngineLost])
         .filter(|error| !rare.contains(error) && !errors.contains(&(*error as u64)))
         .collect();
     assert_eq!(missing, []);

@@ -57,7 +57,7 @@ const OTHER_CALL: usize = 0;
 const OTHER_INTERRUPT: usize = 1;
 const OTHER_EXCEPTION: usize = 2;
 
-const CLASSES: [Class; 24] = [
+const CLASSES: [Class; 25] = [
     class("null, now, log, free locks", &[]),
     class("kick", &[]),
     class("system error", &[]),
@@ -74,6 +74,7 @@ const CLASSES: [Class; 24] = [
     class("should_yield", &[(ENGINES, "should_yield")]),
     class("map, unmap", &[(CALLS, "set_mapped")]),
     class("revoke", &[("kernel/core/src/grants.rs", "revoke")]),
+    class("engine_complete", &[("kernel/core/src/watchdog.rs", "engine_complete")]),
     class("interrupt_ack", &[(EVENTS, "interrupt_ack")]),
     class("sleep_until", &[(EVENTS, "sleep")]),
     class("stop", &[(DEATH, "stop_call")]),

@@ -117,7 +117,7 @@ impl EngineGuard {
     /// Gives the engine back, and tells whether it was still held.
     ///
     /// # Errors
-    /// [`EngineError`] if the lock was lost before.
+    /// [`EngineError::EngineLost`] if the lock was taken away before.
     pub fn release(self) -> Result<(), EngineError> {
         let handle = self.engine.handle;
         core::mem::forget(self);

@@ -261,14 +261,18 @@ call_errors! {
         NotHeld,
         /// Tokens of a pool that clusters share are for jobs: the first has not begun.
         NoJobs,
+        /// The engine's last operation did not end, and its driver has not reset it in time.
+        EngineLost,
     }
 }
 
 call_errors! {
     /// Why a held engine was not found held.
     EngineError {
-        /// The lock was taken away: the operation ran too long.
+        /// The task does not hold it.
         NotHeld,
+        /// The lock was taken away: the engine was not idle and given back in time.
+        EngineLost,
     }
 }
 
@@ -276,6 +280,14 @@ call_errors! {
     /// Why an interrupt was not acknowledged.
     AcknowledgeError {
         /// The line does not wait for it.
+        BadArgument,
+    }
+}
+
+call_errors! {
+    /// Why the kernel did not hear that an engine has been reset.
+    CompleteError {
+        /// That engine is not to be reset, or it still works.
         BadArgument,
     }
 }

@@ -49,7 +49,7 @@ pub enum SubmitError {
 /// Why a fence did not say "done".
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FenceError {
-    /// The command faulted; what it wrote is undefined.
+    /// The command faulted, or the engine was reset; what it wrote is undefined.
     Failed,
     /// The wait itself ended early.
     Wait(WaitError),
@@ -128,11 +128,6 @@ impl Context {
                 contract::FenceState::Pending => done.wait(deadline).map_err(FenceError::Wait)?,
             };
         }
-    }
-
-    /// Forgets what was submitted to engine `index`: after a reset, fences of lost commands are never written.
-    pub fn forget(&mut self, index: EngineIndex) {
-        self.values[index.number()] = [0; SLOTS];
     }
 }
 

@@ -64,9 +64,9 @@ pub use endpoint::{Answer, Endpoint, Message, ReplyToken, ReplyWithError, Reques
 pub use engine::{Engine, EngineGroup, EngineGuard, kick};
 pub use environment::{Environment, MissingHandle, Object, environment};
 pub use error::{
-    AcknowledgeError, AcquireError, CallError, CallLendingError, CallWithError, EngineError, GiveError, HandleError,
-    JobError, RegionError, ReleaseJobError, RevokeError, SendError, SendWithError, ServeError, SignalError, SleepError,
-    StopError, WaitError, YieldError,
+    AcknowledgeError, AcquireError, CallError, CallLendingError, CallWithError, CompleteError, EngineError, GiveError,
+    HandleError, JobError, RegionError, ReleaseJobError, RevokeError, SendError, SendWithError, ServeError,
+    SignalError, SleepError, StopError, WaitError, YieldError,
 };
 pub use fusee_abi as abi;
 pub use fusee_sched::time::{Instant, Nanoseconds};

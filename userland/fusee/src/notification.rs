@@ -3,8 +3,8 @@
 use crate::environment::{Environment, Object};
 use crate::grant::{Grantable, Handle};
 use crate::syscall::{plain, timed};
-use crate::{AcknowledgeError, Instant, SignalError, WaitError};
-use fusee_abi::call::Call;
+use crate::{AcknowledgeError, CompleteError, Instant, SignalError, WaitError};
+use fusee_abi::call::{Call, RESET};
 use fusee_abi::environment::Entry;
 use fusee_abi::image::kind;
 
@@ -80,5 +80,13 @@ impl Interrupt {
     #[inline]
     pub fn acknowledge(&self) -> Result<(), AcknowledgeError> {
         AcknowledgeError::check(plain(Call::InterruptAck as u64, self.handle, 0).code)
+    }
+
+    /// Tells the kernel that engine `number` of the line's device, for which a [`RESET`] bit has asked, has been reset.
+    ///
+    /// # Errors
+    /// [`CompleteError`] says why it does not count.
+    pub fn complete_reset(&self, number: usize) -> Result<(), CompleteError> {
+        CompleteError::check(plain(Call::EngineComplete as u64, self.handle, RESET << number).code)
     }
 }

@@ -1,0 +1,148 @@
+//! The watchdog: an engine that is not idle and given back in time is taken away, reset, and if need be given up.
+//!
+//! One timer event of the cluster of its users belongs to each watched engine, a *look*. It is planned with the first grant and
+//! not taken back: a look that finds a newer grant plans the next one, and one that finds the engine free plans none. So grants
+//! and releases do not pay for it, and it comes as punctually as if it were set with each grant.
+//!
+//! A look that comes `watchdog` after the grant finds
+//!
+//! 1. an idle engine: its interrupt was lost, or its holder holds it for too long. The lock goes to the next in line.
+//! 2. a busy one: its holder is released by force, its doorbell unmapped, so only it faults if it goes on, and the driver is asked for a reset. It runs
+//!    on key and budget of the holder, if that waits for the driver's signal, and of all who wait for the engine. `engine_complete`
+//!    ends it.
+//!
+//! In both cases the driver is told as if the line had fired, since it may be what was lost.
+//!
+//! Whoever lost it while it held it is told at its release, with `EngineLost`.
+//!
+//! If no answer comes within `reset_bound`, the engine is *quarantined*: those who wait for it are told, one a look, and whoever
+//! asks for it is told at once, with `EngineLost`. A reset that is completed after all ends that, too.
+//!
+//! # Invariants
+//!
+//! 1. While a watched engine is not free, a look at it is planned, for `watchdog` after the grant at the latest; while its lock is
+//!    quarantined, as long as anybody waits.
+//! 2. An engine is `unwatched` if the next grant must plan a look, or move the one that has come to be about a reset.
+//!
+//! # What cannot be enforced
+//!
+//! That an engine is idle is the device's word and the client's: the probe compares two counters, of which each writes one. A device
+//! that counts too early lets the next holder in while it works. It cannot reach memory of others by that, for it translates
+//! addresses of each client by themselves; but the next holder's time is not its own.
+//!
+//! Source: ours. GPUSync's authors leave recovery open (Elliott 2015, section 3.2).
+
+use fusee_abi::Error;
+use fusee_abi::call::rights;
+use fusee_abi::trace::Event;
+use fusee_locking::engine::State as Lock;
+use fusee_sched::time::Instant;
+
+use crate::engines::user_of;
+use crate::id::{EngineId, EngineUserId, ThreadId};
+use crate::limits::THREADS;
+use crate::object::Object;
+use crate::{Kernel, Machine};
+
+/// The number of an engine's look among the timeouts of its cluster: those of threads begin at the other end.
+pub(crate) fn event_of(engine: EngineId) -> u16 {
+    (THREADS - 1 - engine.index()) as u16
+}
+
+impl Kernel {
+    /// Plans a look at `engine`, which `user` has been granted.
+    #[cold]
+    pub(crate) fn watch(&mut self, engine: EngineId, user: EngineUserId) {
+        let object = &mut self.engines[engine];
+        object.unwatched = false;
+        let until = object.granted + object.watchdog;
+        self.plan_look(engine, user, until);
+    }
+
+    #[inline(never)]
+    pub(crate) fn plan_look(&mut self, engine: EngineId, user: EngineUserId, at: Instant) {
+        // All users are in one cluster.
+        if let Some(cluster) = self.engine_users[user].thread.and_then(|thread| self.threads[thread].cluster) {
+            self.queue_timeout(cluster, event_of(engine), at);
+        }
+    }
+
+    /// The look with this number is due.
+    #[inline(never)]
+    pub(crate) fn look<M: Machine>(&mut self, machine: &mut M, event: u16, now: Instant) {
+        let Some(engine) = (THREADS - 1).checked_sub(usize::from(event)).and_then(EngineId::new) else { return };
+        let object = &mut self.engines[engine];
+        object.unwatched = true;
+        let until = object.granted + object.watchdog;
+        let state = object.lock.state();
+        let (Lock::Held(user) | Lock::Draining(user) | Lock::Resetting(user) | Lock::Quarantined(user)) = state else {
+            return;
+        };
+        let Some(user) = user_of(user) else { return };
+        let next = match state {
+            Lock::Held(_) | Lock::Draining(_) if now < until => return self.watch(engine, user),
+            Lock::Held(_) | Lock::Draining(_) => {
+                self.take_away(machine, engine, user);
+                match self.engines[engine].lock.state() {
+                    Lock::Resetting(_) => now + self.engines[engine].reset_bound,
+                    _ => return,
+                }
+            }
+            _ => {
+                if object.lock.quarantine().is_some() {
+                    let thread = self.engine_users[user].thread;
+                    self.trace(machine, Event::EngineLost, thread, u32::from(engine.number()), 0);
+                }
+                if !self.refuse_waiter(machine, engine, Error::EngineLost) {
+                    return;
+                }
+                now
+            }
+        };
+        self.plan_look(engine, user, next);
+    }
+
+    /// `user` has had `engine` for too long: it is released if it is held; if it is still busy then, the driver must reset it.
+    fn take_away<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
+        let is_held = matches!(self.engines[engine].lock.state(), Lock::Held(_));
+        let idle = machine.engine_is_idle(user);
+        if is_held || !idle {
+            let thread = self.engine_users[user].thread;
+            self.trace(machine, Event::EngineTaken, thread, u32::from(engine.number()), u32::from(!idle));
+        }
+        if is_held {
+            self.lose(engine, user);
+            let _ = self.give_back(machine, engine, user);
+        } else if idle {
+            self.drained(machine, engine, user);
+        }
+        let object = &mut self.engines[engine];
+        let bits = if object.lock.expire().is_some() { object.reset_bits } else { 0 };
+        if let Some(interrupt) = object.interrupt
+            && let Some(notification) = self.interrupts[interrupt].notification
+        {
+            self.signal(machine, notification, self.interrupts[interrupt].bits | bits);
+        }
+    }
+
+    /// `engine_complete`: the driver has reset an engine, which is idle now.
+    pub(crate) fn engine_complete<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
+        let general = &machine.registers(thread).general;
+        let (handle, bits) = (general[0], general[1]);
+        let (object, _) = self.resolve(thread, handle, rights::ACKNOWLEDGE)?;
+        let Object::Interrupt(interrupt) = object else { return Err(Error::WrongKind) };
+        for engine in (0..self.counts.engines).filter_map(EngineId::new) {
+            let object = &self.engines[engine];
+            if object.interrupt == Some(interrupt)
+                && object.reset_bits == bits
+                && let Lock::Resetting(user) | Lock::Quarantined(user) = object.lock.state()
+                && let Some(user) = user_of(user)
+                && machine.engine_is_idle(user)
+            {
+                self.drained(machine, engine, user);
+                return Ok(());
+            }
+        }
+        Err(Error::BadArgument)
+    }
+}

@@ -166,7 +166,7 @@ impl<P: Sharing> Device<P> {
 
     /// Connects the device to memory, once, before the first poll.
     ///
-    /// Every ring starts empty at the value of its doorbell, and every reset counts as done.
+    /// Every ring starts where the status page says it was left: what clients have rung since is done. Every reset counts as done.
     /// [`MAGIC`] appears in the control page when all else is in place.
     ///
     /// # Errors
@@ -269,14 +269,13 @@ impl Description {
 //--- Hearing
 
 impl<P: Sharing> Device<P> {
-    /// Fills control and status page, and starts each ring where its doorbell is.
+    /// Fills control and status page, and starts each ring behind what has retired: where memory is fresh, at zero.
     fn introduce(&mut self, bus: &mut impl Bus) -> Result<(), BusError> {
         let Description { control, status, .. } = self.description;
         for context in 0..CONTEXTS {
             for engine in EngineIndex::ALL {
-                let submitted = bus.read_u32(self.doorbell(engine, context))?;
-                *self.ring(engine, context) = Ring::starting_at(submitted);
-                bus.write_u32(status + status_retired(engine, context), submitted)?;
+                let retired = bus.read_u32(status + status_retired(engine, context))?;
+                *self.ring(engine, context) = Ring::starting_at(retired);
                 let request = bus.read_u32(control + control_reset_request(context, engine))?;
                 self.reset_done[engine.number()][context] = request;
                 bus.write_u32(control + control_reset_done(context, engine), request)?;

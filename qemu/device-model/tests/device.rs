@@ -584,14 +584,21 @@ proptest! {
     }
 
     #[test]
-    fn counters_may_wrap(start in (u32::MAX - 20)..=u32::MAX, count in 1_u32..17) {
+    fn counters_may_wrap(start in (u32::MAX - 20)..=u32::MAX, count in 1_u32..17, early in 0_u32..17) {
         let mut rig = Rig::new();
         rig.ring(EngineIndex::Execution, 1, start);
-        // A device that starts here takes the doorbell as it is.
+        let retired = DESCRIPTION.status + status_retired(EngineIndex::Execution, 1);
+        prop_assert_eq!(rig.ram.write_u32(retired, start), Ok(()));
+        // A device that starts now goes on there, with what was rung before it started, too.
         *rig.device = Device::EMPTY;
-        prop_assert_eq!(rig.device.configure(DESCRIPTION, &mut rig.ram), Ok(()));
         for fence in 0..count {
+            if fence == early {
+                prop_assert_eq!(rig.device.configure(DESCRIPTION, &mut rig.ram), Ok(()));
+            }
             rig.submit(EngineIndex::Execution, 1, BURN, fence as usize);
+        }
+        if early >= count {
+            prop_assert_eq!(rig.device.configure(DESCRIPTION, &mut rig.ram), Ok(()));
         }
         prop_assert_eq!(rig.run(0).len() as u32, count);
         prop_assert_eq!(rig.retired(EngineIndex::Execution, 1), start.wrapping_add(count));

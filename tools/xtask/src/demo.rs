@@ -10,7 +10,6 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use demo::{FRAME_BYTES, HEIGHT, WIDTH, record, render_row, shake};
 use fusee_abi::trace::Ledger;
-use fusee_accel_contract::CONTROL_LATE_COMPLETIONS;
 use fusee_manifest::trace::Trace;
 
 use crate::agreement;
@@ -54,15 +53,12 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run) -> Result<bool
         seen.equal += u32::from(entry.pixels == expected);
         write_png(&folder.join(format!("{frame:03}.png")), entry.pixels)?;
     }
-    let device = system.devices.first().context("the demo has a device")?;
-    let late = run.outcome.memory.read(device.control + CONTROL_LATE_COMPLETIONS, 4)?;
-    let late = u32::from_le_bytes(late.try_into().expect("four bytes were asked for"));
     let missed = ["control", "stabiliser"].map(|task| missed(trace, image, task));
 
     println!("displacements recovered: {} of {count}", seen.recovered);
     println!("stabilised frames equal to the reference: {} of {count} ({FRAMES})", seen.equal);
     println!("deadlines missed: control {}, stabiliser {}", missed[0], missed[1]);
-    println!("late completions of the device model: {late}");
+    println!("late completions of the device model: {}", run.late);
 
     let simulated = fusee_simulator::simulate(&image.manifest, image.unmanaged.then_some(false), SIMULATED)?;
     let agreement = agreement::compare(system, trace, &Trace::from_records(simulated.records));
@@ -71,7 +67,7 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run) -> Result<bool
         println!("engine grants and completions in the simulator's order: {equal} of {compared}");
     }
 
-    let truthful = seen.recovered == seen.processed && seen.equal == seen.processed && late == 0 && missed[0] == 0;
+    let truthful = seen.recovered == seen.processed && seen.equal == seen.processed && run.late == 0 && missed[0] == 0;
     let perfect =
         truthful && agreement.equal == agreement.compared && seen.processed as usize == count && missed[1] == 0;
     if image.unmanaged {

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use fusee_abi::trace::Record;
+use fusee_accel_contract::CONTROL_LATE_COMPLETIONS;
 use fusee_manifest::trace::{Places, Trace, canonical, describe};
-use fusee_manifest::{Manifest, PackOptions, Profile};
+use fusee_manifest::{Manifest, PackOptions, Profile, Resolved};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::build::{self, Builder, Programs};
@@ -60,6 +61,8 @@ pub struct RunOptions {
 pub struct Run {
     /// How it ended.
     pub outcome: Outcome,
+    /// Completions that the devices announced too late.
+    pub late: u32,
     /// What happened.
     pub trace: Result<Trace>,
 }
@@ -137,6 +140,10 @@ pub fn profile_name(profile: Profile) -> &'static str {
 }
 
 /// Runs an image and reads its trace.
+///
+/// # Errors
+/// QEMU does not start, or a device was late: then the devices were not as fast as their formulas say, and nothing that
+/// the run shows counts. Emulated in parallel, that depends on the host, and is no error.
 pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions) -> Result<Run> {
     let system = &image.manifest.system;
     let outcome = qemu::run(&qemu::Setup {
@@ -150,8 +157,22 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions) -> Result
         echo: options.echo,
         arguments: &options.arguments,
     })?;
+    let late = late_completions(system, &outcome)?;
+    if late > 0 && image.profile == Profile::Det {
+        bail!("{late} completions of the device model were announced too late");
+    }
     let trace = decode::trace(&image.programs.kernel, &outcome.memory);
-    Ok(Run { outcome, trace })
+    Ok(Run { outcome, late, trace })
+}
+
+/// How many completions all devices of the system announced too late.
+fn late_completions(system: &Resolved, outcome: &Outcome) -> Result<u32> {
+    let mut late = 0;
+    for device in &system.devices {
+        let word = outcome.memory.read(device.control + CONTROL_LATE_COMPLETIONS, 4)?;
+        late += u32::from_le_bytes(word.try_into().expect("four bytes were asked for"));
+    }
+    Ok(late)
 }
 
 /// Prints faults, the table of tasks and what is wrong; `true` if nothing is.

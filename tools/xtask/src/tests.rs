@@ -278,9 +278,6 @@ fn target(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
         [] => None,
         _ => Some(Builder { kernel: Kernel::Checked, ..workspace.builder() }.programs(&checking)?),
     };
-    let sizes = structure::sizes(&programs.kernel)?;
-    let name = format!("size of the kernel: text and read-only data {}, .data {}", sizes.text, sizes.data);
-    summary.add(&name, Duration::ZERO, &structure::too_large(sizes));
 
     // Single-threaded runs side by side; those that use several host threads by themselves.
     let (alone, beside): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.profile == Profile::Par);

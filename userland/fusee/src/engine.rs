@@ -4,6 +4,7 @@ use crate::environment::{Environment, Object};
 use crate::memory::{SharedBytes, shared};
 use crate::syscall::{complete_stores, message, plain, relax, timed};
 use crate::{AcquireError, EngineError, Instant, Region};
+use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use fusee_abi::call::Call;
 use fusee_abi::environment::Entry;
@@ -16,6 +17,9 @@ const KICK: usize = 0x40;
 const KICK_EVENT: u32 = 0;
 /// Offset in a doorbell page of the count of submitted commands.
 const SUBMITTED: usize = 0;
+
+/// Inside what belongs to the task that acquired it: no thread may give it to another.
+pub(crate) type NotSent = [*const (); 0];
 
 /// One engine of a device.
 #[derive(Clone, Copy, Debug)]
@@ -42,9 +46,15 @@ impl Engine {
     /// # Errors
     /// [`AcquireError`] says why it was not granted.
     #[inline]
-    pub fn acquire(&self, deadline: Instant) -> Result<EngineGuard, AcquireError> {
+    pub fn acquire(&self, deadline: Instant) -> Result<EngineGuard<'static>, AcquireError> {
+        self.acquire_during(deadline)
+    }
+
+    /// The same, and the guard lives no longer than something else.
+    #[inline]
+    pub(crate) fn acquire_during<'token>(&self, deadline: Instant) -> Result<EngineGuard<'token>, AcquireError> {
         AcquireError::check(timed(Call::Acquire as u64, self.handle, deadline.0).code)?;
-        Ok(EngineGuard { engine: *self })
+        Ok(EngineGuard::of(*self))
     }
 
     /// Waits until `deadline` for the locks of both of `engines`, which are of one group, and takes them at once. Who acquires
@@ -55,7 +65,7 @@ impl Engine {
     pub fn acquire_together(engines: [Engine; 2], deadline: Instant) -> Result<EngineGroup, AcquireError> {
         let words = [engines[1].handle, 0, 0, 0, 0, 0];
         AcquireError::check(message(Call::AcquireGroup as u64, engines[0].handle, words, deadline.0, 0).code)?;
-        Ok(EngineGroup { guards: engines.map(|engine| ManuallyDrop::new(EngineGuard { engine })) })
+        Ok(EngineGroup { guards: engines.map(|engine| ManuallyDrop::new(EngineGuard::of(engine))) })
     }
 
     /// Its number in its device.
@@ -78,13 +88,22 @@ impl Engine {
 }
 
 /// The lock of one engine, given back when dropped. Commands still running keep the next holder waiting.
+///
+/// If it was acquired [with a token](crate::Token::acquire), the token is held as long. It stays with the task that acquired
+/// it.
 #[derive(Debug)]
 #[must_use = "the engine is given back at once"]
-pub struct EngineGuard {
+pub struct EngineGuard<'token> {
     engine: Engine,
+    token: PhantomData<&'token ()>,
+    _stays: NotSent,
 }
 
-impl EngineGuard {
+impl EngineGuard<'_> {
+    fn of(engine: Engine) -> Self {
+        Self { engine, token: PhantomData, _stays: [] }
+    }
+
     /// The engine that is held.
     #[must_use]
     pub fn engine(&self) -> &Engine {
@@ -138,12 +157,12 @@ pub fn kick(kick: &Region) {
 #[must_use = "the engines are given back at once"]
 pub struct EngineGroup {
     /// None gives back its own engine.
-    guards: [ManuallyDrop<EngineGuard>; 2],
+    guards: [ManuallyDrop<EngineGuard<'static>>; 2],
 }
 
 impl EngineGroup {
     /// The engines that are held, in the order in which they were named.
-    pub fn guards(&self) -> [&EngineGuard; 2] {
+    pub fn guards(&self) -> [&EngineGuard<'static>; 2] {
         self.guards.each_ref().map(|guard| &**guard)
     }
 
@@ -170,9 +189,17 @@ impl Drop for EngineGroup {
     }
 }
 
-impl Drop for EngineGuard {
+impl Drop for EngineGuard<'_> {
     fn drop(&mut self) {
         // A lock lost to the watchdog is already released: nothing is left to do, and nobody to tell.
         let _ = plain(Call::Release as u64, self.engine.handle, 0);
+    }
+}
+
+#[cfg(test)]
+impl EngineGuard<'_> {
+    /// The guard of engine `number`, whose doorbell page is memory of the host.
+    pub(crate) fn on_host(number: u32) -> EngineGuard<'static> {
+        EngineGuard::of(Engine { handle: 0, number, doorbell: SharedBytes::leaked(4096) })
     }
 }

@@ -4,17 +4,43 @@
 //! and the notification "gpu_done", which the driver signals when something of this client has retired. That
 //! notification is bound to the driver, so a task that waits for a fence lends the driver its key and budget.
 //!
+//! [`Work`] says what an engine is to do; [`Context::submit`] makes a [`Pending`] operation of it, and does not wait. Several
+//! may be under way, on one engine or on several. What is wrong with the order of these does not compile:
+//!
+//! ```
+//! # use fusee::gpu::{Buffer, Context, FenceError, Local, SubmitError, Work};
+//! # use fusee::{Engine, Instant, Pool};
+//! # fn add(pool: &mut Pool, copy: &Engine, execute: &Engine, context: &Context, input: [Buffer; 2],
+//! #        [one, other, sum]: &mut [Buffer<Local>; 3]) -> Option<()> {
+//! let token = pool.acquire(Instant::NEVER).ok()?;
+//! let engine = token.acquire(copy, Instant::NEVER).ok()?;
+//! let first = context.submit(&engine, Work::copy_in(&input[0], one)).ok()?;
+//! let second = context.submit(&engine, Work::copy_in(&input[1], other)).ok()?;
+//! [first, second].map(|copy| copy.wait().expect("both are ours"));
+//! drop(engine);
+//! let engine = token.acquire(execute, Instant::NEVER).ok()?;
+//! context.submit(&engine, Work::product([one, other], 16, 0, sum)).ok()?.wait().ok()?;
+//! # Some(())
+//! # }
+//! ```
+//!
 //! # Invariants
 //!
 //! 1. Each slot of a ring has a fence of its own, so a slot is reused only after its fence has been written.
 //! 2. Fence values of a slot differ from one command to the next.
+//! 3. As long as a command may run, its engine is held and its buffers are borrowed, unless it was given by addresses.
 //!
 //! Not here: engine locks (`engine`), resets and translation (`drivers/gpu`).
 
+mod work;
+
 use crate::{EngineGuard, Environment, Instant, MissingHandle, Notification, Region, SharedBytes, WaitError};
+use core::cell::Cell;
+use core::marker::PhantomData;
 use fusee_accel_contract as contract;
 
 pub use contract::{Command, ENGINES, EngineIndex, FenceState, ImageSize, MatchResult, Operation};
+pub use work::{Board, Buffer, Local, Work};
 
 const SLOTS: usize = contract::RING_ENTRIES as usize;
 /// Fence values are 31 bits wide; zero is what a fresh page holds.
@@ -27,7 +53,7 @@ pub struct Context {
     kick: Region,
     done: Notification,
     /// The value each slot's last command was to write; zero: nothing was submitted.
-    values: [[u32; SLOTS]; contract::ENGINES],
+    values: [[Cell<u32>; SLOTS]; contract::ENGINES],
 }
 
 /// The promise that a command will retire.
@@ -68,20 +94,36 @@ impl Context {
     /// The context with this ring page, kick page and completion notification.
     #[must_use]
     pub fn new(ring: Region, kick: Region, done: Notification) -> Context {
-        Context { ring: ring.shared(), kick, done, values: [[0; SLOTS]; contract::ENGINES] }
+        Context { ring: ring.shared(), kick, done, values: Default::default() }
     }
 
-    /// Writes a command into the ring of the engine that `guard` holds, and rings its doorbell.
+    /// Lets the engine that `guard` holds do `work`, and does not wait for it. Until the value returned is waited for or
+    /// dropped, the engine stays held, and the buffers borrowed.
     ///
     /// # Errors
     /// [`SubmitError`]; nothing was submitted.
-    pub fn submit(&mut self, guard: &EngineGuard, operation: Operation) -> Result<Fence, SubmitError> {
+    pub fn submit<'a>(
+        &'a self,
+        guard: &'a EngineGuard<'_>,
+        work: impl Into<Work<'a>>,
+    ) -> Result<Pending<'a>, SubmitError> {
+        let operation = work.into().operation.ok_or(SubmitError::BadCommand)?;
+        let fence = self.start(guard, operation)?;
+        Ok(Pending { context: self, fence, borrowed: PhantomData })
+    }
+
+    /// Lets the engine that `guard` holds do an operation by addresses, whether anybody waits for it or not: the engine may be
+    /// given back before it ends.
+    ///
+    /// # Errors
+    /// [`SubmitError`]; nothing was submitted.
+    pub fn start(&self, guard: &EngineGuard<'_>, operation: Operation) -> Result<Fence, SubmitError> {
         let index = EngineIndex::from_number(guard.engine().number() as usize).ok_or(SubmitError::BadCommand)?;
         // The doorbell is the only counter: it survives resets, and a restart of this task.
         let number = guard.submitted();
         let slot = (number % contract::RING_ENTRIES) as usize;
         let fence = index.number() * SLOTS + slot;
-        let earlier = self.values[index.number()][slot];
+        let earlier = self.values[index.number()][slot].get();
         if earlier != 0 && self.poll(Fence { index: fence, value: earlier }) == contract::FenceState::Pending {
             return Err(SubmitError::RingFull);
         }
@@ -96,7 +138,7 @@ impl Context {
         }
 
         self.ring.copy_from_slice(contract::ring_slot(index, number) as usize, &command.encode());
-        self.values[index.number()][slot] = value;
+        self.values[index.number()][slot].set(value);
         guard.ring(&self.kick, number.wrapping_add(1));
         Ok(Fence { index: fence, value })
     }
@@ -107,19 +149,12 @@ impl Context {
         contract::fence_state(self.ring.observe_u32(contract::fence_offset(fence.index) as usize), fence.value)
     }
 
-    /// Waits until the command behind `fence` has retired, at the latest until `deadline`.
+    /// Waits until the command behind `fence` has retired, at the latest until `deadline`; `done` is a notification that the
+    /// driver signals.
     ///
     /// # Errors
     /// [`FenceError`] if it faulted, or the wait ended early.
-    pub fn wait(&self, fence: Fence, deadline: Instant) -> Result<(), FenceError> {
-        self.wait_with(fence, self.done, deadline)
-    }
-
-    /// The same, with another notification that the driver signals.
-    ///
-    /// # Errors
-    /// [`FenceError`] if it faulted, or the wait ended early.
-    pub fn wait_with(&self, fence: Fence, done: Notification, deadline: Instant) -> Result<(), FenceError> {
+    pub fn wait_for(&self, fence: Fence, done: Notification, deadline: Instant) -> Result<(), FenceError> {
         loop {
             match self.poll(fence) {
                 contract::FenceState::Done => return Ok(()),
@@ -129,6 +164,145 @@ impl Context {
             };
         }
     }
+
+    /// Waits until at least one of these operations of this context has retired, well or not, and says which: the first
+    /// that has. Of none at all none ever does, so that does not compile:
+    ///
+    /// ```compile_fail,E0080
+    /// # use fusee::gpu::Context;
+    /// # fn none(context: &Context) {
+    /// let retired = context.wait_any([], fusee::Instant::NEVER);
+    /// # }
+    /// # let _: fn(&Context) = none;
+    /// ```
+    ///
+    /// # Errors
+    /// [`WaitError`] if the wait ended early.
+    ///
+    /// # Panics
+    /// If one is of another context, of which this one's notification does not tell.
+    pub fn wait_any<const N: usize>(
+        &self,
+        operations: [&Pending<'_>; N],
+        deadline: Instant,
+    ) -> Result<usize, WaitError> {
+        const { assert!(N > 0, "nothing to wait for") };
+        assert!(operations.iter().all(|one| core::ptr::eq(one.context, self)), "an operation of another context");
+        loop {
+            if let Some(index) = operations.iter().position(|one| one.poll() != contract::FenceState::Pending) {
+                return Ok(index);
+            }
+            self.done.wait(deadline)?;
+        }
+    }
+}
+
+/// An operation that may still run.
+///
+/// Dropping it waits for its end, so that engine and buffers are free afterwards in any case; unless the driver died, and
+/// nobody can tell of it any more.
+#[derive(Debug)]
+#[must_use = "dropping it waits for its end, and tells nobody whether it failed"]
+pub struct Pending<'a> {
+    context: &'a Context,
+    fence: Fence,
+    /// The guard of the engine, and the buffers.
+    borrowed: PhantomData<&'a mut ()>,
+}
+
+impl Pending<'_> {
+    /// Whether it has retired, and how.
+    #[must_use]
+    pub fn poll(&self) -> contract::FenceState {
+        self.context.poll(self.fence)
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// [`FenceError`] if it faulted, or the driver died. A job that has used up its budget is told so here, too, but not before
+    /// the end of the operation.
+    pub fn wait(mut self) -> Result<(), FenceError> {
+        self.wait_until(Instant::NEVER)
+    }
+
+    /// Waits for its end until `deadline`. After an early end of the wait it may still run.
+    ///
+    /// # Errors
+    /// [`FenceError`] if it faulted, or the wait ended early.
+    pub fn wait_until(&mut self, deadline: Instant) -> Result<(), FenceError> {
+        self.context.wait_for(self.fence, self.context.done, deadline)
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        // That a budget is used up is told once for each; whatever else ends the wait would end the next one, too.
+        while self.wait_until(Instant::NEVER) == Err(FenceError::Wait(WaitError::Overrun)) {}
+    }
 }
 
 const _: () = assert!(contract::ENGINES * SLOTS <= contract::FENCES);
+
+/// The device is played by the tests: they write fences. The kernel of the host refuses to wait.
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::grant::Handle;
+    use std::vec::Vec;
+
+    const BURN: Operation = Operation::Burn { time: 1 };
+
+    fn context() -> Context {
+        Context::new(Region::on_host(), Region::on_host(), Notification::of(1))
+    }
+
+    /// Lets the device retire an operation.
+    fn retire(operation: &Pending<'_>, error: u32) {
+        let fence = operation.fence;
+        operation.context.ring.write_u32(contract::fence_offset(fence.index) as usize, fence.value | error);
+    }
+
+    #[test]
+    fn operations_under_way_end_in_any_order_and_each_as_it_did() {
+        let context = context();
+        let (execute, copy) = (EngineGuard::on_host(0), EngineGuard::on_host(1));
+        let operations = [&execute, &copy, &copy].map(|guard| context.submit(guard, BURN).unwrap());
+        assert_eq!([execute.submitted(), copy.submitted()], [1, 2]);
+        assert!(context.wait_any(operations.each_ref(), Instant::NEVER).is_err());
+        retire(&operations[1], contract::FENCE_ERROR);
+        assert_eq!(context.wait_any(operations.each_ref(), Instant::NEVER), Ok(1));
+        retire(&operations[2], 0);
+        assert_eq!(context.wait_any([&operations[0], &operations[2]], Instant::NEVER), Ok(1));
+        retire(&operations[0], 0);
+        assert_eq!(operations.map(Pending::wait), [Ok(()), Err(FenceError::Failed), Ok(())]);
+    }
+
+    #[test]
+    fn a_full_ring_takes_the_next_command_when_the_oldest_has_retired() {
+        let context = context();
+        let guard = EngineGuard::on_host(1);
+        let operations: Vec<_> = (0..SLOTS).map(|_| context.submit(&guard, BURN).unwrap()).collect();
+        assert_eq!(context.submit(&guard, BURN).err(), Some(SubmitError::RingFull));
+        retire(&operations[1], 0);
+        assert_eq!(context.submit(&guard, BURN).err(), Some(SubmitError::RingFull));
+        retire(&operations[0], 0);
+        let next = context.submit(&guard, BURN).unwrap();
+        assert_eq!([operations[0].poll(), next.poll()], [FenceState::Done, FenceState::Pending]);
+        assert_eq!(guard.submitted() as usize, SLOTS + 1);
+    }
+
+    #[test]
+    fn work_that_its_engine_does_not_know_or_that_does_not_fit_is_not_submitted() {
+        let context = context();
+        let guard = EngineGuard::on_host(0);
+        let mut local = Buffer::local(64);
+        let result = local.split_off(32);
+        let copy = Operation::Copy { source: 0, destination: 0, length: 8 };
+        assert_eq!(context.submit(&guard, copy).err(), Some(SubmitError::BadCommand));
+        let transform = Work::transform(&result, &mut local, 16);
+        assert_eq!(context.submit(&guard, transform).err(), Some(SubmitError::BadCommand));
+        assert_eq!(guard.submitted(), 0);
+    }
+}

@@ -26,6 +26,8 @@
 //! 3. An engine's doorbell is reachable only through an [`EngineGuard`], and dropping that gives the engine back.
 //! 4. A token of a pool is held as long as its [`Token`] lives, and a task has one of each pool at most.
 //!
+//! What breaks the order of these is an error of the compiler wherever it can be one (`tests/ui`).
+//!
 //! On the host the crate builds with a kernel that refuses every call, so that what is pure can be tested there.
 //!
 //! Not here: numbers and layouts (`kernel/abi`), registers of devices (`drivers/framework`).

@@ -59,7 +59,7 @@ pub enum MoveError {
 ///
 /// # Errors
 /// [`MoveError`].
-pub fn directly(from: &Side, to: &mut Side, state: State, deadline: Instant) -> Result<(), MoveError> {
+pub fn directly(from: &Side, to: &Side, state: State, deadline: Instant) -> Result<(), MoveError> {
     let (source, destination) = (space::peer(from.device) + state.offset, space::LOCAL_BASE + state.offset);
     let operation = |at, length| Operation::PeerCopy { source: source + at, destination: destination + at, length };
     let acquire = |engine: &Engine| engine.acquire(deadline).map_err(MoveError::Acquire);
@@ -74,7 +74,7 @@ pub fn directly(from: &Side, to: &mut Side, state: State, deadline: Instant) -> 
             out = acquire(&from.copy_out)?;
         }
         while done < state.bytes {
-            done += chunk(&mut to.context, &into, state, done, deadline, operation)?;
+            done += chunk(&to.context, &into, state, done, deadline, operation)?;
             if out.should_yield().map_err(MoveError::Lost)? || into.should_yield().map_err(MoveError::Lost)? {
                 break;
             }
@@ -90,21 +90,15 @@ pub fn directly(from: &Side, to: &mut Side, state: State, deadline: Instant) -> 
 ///
 /// # Errors
 /// [`MoveError`].
-pub fn through_memory(
-    from: &mut Side,
-    to: &mut Side,
-    state: State,
-    buffer: u64,
-    deadline: Instant,
-) -> Result<(), MoveError> {
+pub fn through_memory(from: &Side, to: &Side, state: State, buffer: u64, deadline: Instant) -> Result<(), MoveError> {
     let local = space::LOCAL_BASE + state.offset;
-    copy(&mut from.context, &from.copy_out, state, (local, buffer), deadline)?;
-    copy(&mut to.context, &to.copy_in, state, (buffer, local), deadline)
+    copy(&from.context, &from.copy_out, state, (local, buffer), deadline)?;
+    copy(&to.context, &to.copy_in, state, (buffer, local), deadline)
 }
 
 /// Copies all of `state` with one engine.
 fn copy(
-    context: &mut Context,
+    context: &Context,
     engine: &Engine,
     state: State,
     (source, destination): (u64, u64),
@@ -127,15 +121,15 @@ fn copy(
 
 /// Does the chunk after the first `done` bytes; says how long it was.
 fn chunk(
-    context: &mut Context,
-    guard: &EngineGuard,
+    context: &Context,
+    guard: &EngineGuard<'_>,
     state: State,
     done: u64,
     deadline: Instant,
     operation: impl Fn(u64, u64) -> Operation,
 ) -> Result<u64, MoveError> {
     let length = state.chunk.min(state.bytes - done);
-    let fence = context.submit(guard, operation(done, length)).map_err(MoveError::Submit)?;
-    context.wait(fence, deadline).map_err(MoveError::Fence)?;
+    let mut copy = context.submit(guard, operation(done, length)).map_err(MoveError::Submit)?;
+    copy.wait_until(deadline).map_err(MoveError::Fence)?;
     Ok(length)
 }

@@ -65,7 +65,7 @@ pub struct MutexGuard<'a, T: FromBytes + IntoBytes + Immutable> {
     is_changed: bool,
     is_poisoned: bool,
     /// Dropped after `drop` of the guard itself, which stores the value.
-    _lock: EngineGuard,
+    _lock: EngineGuard<'static>,
 }
 
 impl<T: FromBytes + IntoBytes + Immutable> Mutex<T> {

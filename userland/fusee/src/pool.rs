@@ -1,8 +1,9 @@
 //! Pools: tokens that the jobs of a cluster share.
 
+use crate::engine::NotSent;
 use crate::environment::{Environment, Object};
 use crate::syscall::{plain, timed};
-use crate::{AcquireError, EngineError, Instant};
+use crate::{AcquireError, Engine, EngineError, EngineGuard, Instant};
 use fusee_abi::call::Call;
 use fusee_abi::environment::Entry;
 use fusee_abi::image::kind;
@@ -41,7 +42,7 @@ impl Pool {
     pub fn acquire(&mut self, deadline: Instant) -> Result<Token<'_>, AcquireError> {
         let answer = timed(Call::Acquire as u64, self.handle, deadline.0);
         AcquireError::check(answer.code)?;
-        Ok(Token { replica: answer.value as u8, pool: self })
+        Ok(Token { replica: answer.value as u8, pool: self, _stays: [] })
     }
 
     /// Gives back a token that was [kept](Token::keep).
@@ -69,9 +70,27 @@ impl Pool {
 pub struct Token<'pool> {
     replica: u8,
     pool: &'pool Pool,
+    _stays: NotSent,
 }
 
 impl Token<'_> {
+    /// Waits until `deadline` for the lock of an engine of what this token is for. It is given back before the token:
+    ///
+    /// ```compile_fail,E0505
+    /// fn wrong_order(token: fusee::Token<'_>, engine: &fusee::Engine) {
+    ///     let guard = token.acquire(engine, fusee::Instant::NEVER);
+    ///     drop(token);
+    ///     drop(guard);
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`AcquireError`] says why it was not granted.
+    #[inline]
+    pub fn acquire(&self, engine: &Engine, deadline: Instant) -> Result<EngineGuard<'_>, AcquireError> {
+        engine.acquire_during(deadline)
+    }
+
     /// Which token of the pool it is, from 0: nobody else has this one now.
     #[must_use]
     pub fn replica(&self) -> u8 {

@@ -84,3 +84,11 @@ impl Region {
         RegionError::check(plain(Call::Unmap as u64, self.handle, 0).code)
     }
 }
+
+#[cfg(test)]
+impl Region {
+    /// A page of the host's memory.
+    pub(crate) fn on_host() -> Region {
+        Region { handle: 0, shared: SharedBytes::leaked(4096), bytes: 4096, address: 0, physical: 0 }
+    }
+}

@@ -408,7 +408,7 @@ trait Wanted {
     fn give(&mut self) -> bool;
 }
 
-struct Mutex(Engine, Option<EngineGuard>);
+struct Mutex(Engine, Option<EngineGuard<'static>>);
 
 impl Wanted for Mutex {
     const WHICH: u64 = 0;
@@ -469,7 +469,7 @@ fn pass_on<const FLOATS: bool, W: Wanted>(environment: &Environment, mut wanted:
     less(raw, untrapped_plain::<FLOATS>(Call::Release))
 }
 
-fn give_back(held: Result<EngineGuard, AcquireError>) {
+fn give_back(held: Result<EngineGuard<'_>, AcquireError>) {
     let held = held.expect("the engine is free");
     held.release().expect("the client holds it");
 }

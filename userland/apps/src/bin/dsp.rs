@@ -9,8 +9,8 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use fusee::gpu::{Context, FenceError, Operation, SubmitError};
-use fusee::{Engine, Instant, Region, SharedBytes, System, environment, log, next_job, shutdown};
+use fusee::gpu::{Buffer, Context, FenceError, Operation, SubmitError, Work};
+use fusee::{Engine, Instant, Region, System, environment, log, next_job, shutdown};
 use fusee_accel_contract::space::{BUFFER_BASE, LOCAL_BASE};
 
 fusee::entry!(main);
@@ -21,34 +21,20 @@ const POINTS: usize = 64;
 const SAMPLES: usize = 2 * POINTS;
 const SIGNAL: usize = SAMPLES + COEFFICIENTS - 1;
 
-/// Where what lies in the buffer.
-const AT_SIGNAL: usize = 0;
-const AT_COEFFICIENTS: usize = 512;
-const AT_FILTERED: usize = 1024;
-const AT_SPECTRUM: usize = 2048;
-
 fn main() {
     let environment = environment();
     let engine = environment.expect::<Engine>("ee");
-    let buffer = environment.expect::<Region>("buffer").shared();
-    let mut context = Context::of(&environment).expect("this task is a client of the signal processor");
-    let mut run = |operation| {
+    let mut source = Buffer::of(&environment.expect::<Region>("buffer"));
+    let mut coefficients = source.split_off(512);
+    let mut filtered = coefficients.split_off(512);
+    let mut spectrum = filtered.split_off(1024);
+    let context = Context::of(&environment).expect("this task is a client of the signal processor");
+    let run = |work: Work<'_>| {
         let guard = engine.acquire(Instant::NEVER).expect("nobody takes this engine from us for ever");
-        let done = context.submit(&guard, operation).map_err(Refused::Submit);
-        let done = done.and_then(|fence| context.wait(fence, Instant::NEVER).map_err(Refused::Fence));
+        context.submit(&guard, work).map_err(Refused::Submit)?.wait().map_err(Refused::Fence)?;
         guard.release().expect("we hold it");
-        done
+        Ok(())
     };
-    let [source, coefficients, filtered, spectrum] =
-        [AT_SIGNAL, AT_COEFFICIENTS, AT_FILTERED, AT_SPECTRUM].map(|offset| BUFFER_BASE + offset as u64);
-    let filter = Operation::Filter {
-        source,
-        coefficients,
-        destination: filtered,
-        samples: SAMPLES as u16,
-        length: COEFFICIENTS as u16,
-    };
-    let transform = Operation::Transform { source: filtered, destination: spectrum, points: POINTS as u16 };
 
     let jobs = environment.parameter("jobs").unwrap_or(1);
     let (mut filters, mut spectra) = (0, 0);
@@ -60,24 +46,26 @@ fn main() {
         signal.fill_with(|| noise.next());
         // Loud enough that some results are cut off.
         response.fill_with(|| noise.next() / 4);
-        store(&buffer, AT_SIGNAL, &signal);
-        store(&buffer, AT_COEFFICIENTS, &response);
-        buffer.fill(AT_FILTERED, AT_SPECTRUM + 4 * POINTS - AT_FILTERED, 0);
+        store(&mut source, &signal);
+        store(&mut coefficients, &response);
+        filtered.fill(0);
+        spectrum.fill(0);
 
-        let both = run(filter).and_then(|()| run(transform));
-        both.expect("all operands are in our buffer");
-        let out: [i16; SAMPLES] = load(&buffer, AT_FILTERED);
+        let filter = Work::filter(&source, &coefficients, COEFFICIENTS as u16, SAMPLES as u16, &mut filtered);
+        run(filter).expect("all operands are in our buffer");
+        run(Work::transform(&filtered, &mut spectrum, POINTS as u16)).expect("all operands are in our buffer");
+        let out: [i16; SAMPLES] = load(&filtered);
         filters += u64::from(out == filtered_slowly(&signal, &response));
-        spectra += u64::from(is_spectrum(&out, &load(&buffer, AT_SPECTRUM)));
+        spectra += u64::from(is_spectrum(&out, &load(&spectrum)));
     }
     log(1, filters);
     log(2, spectra);
 
-    let local = Operation::Transform { source: LOCAL_BASE, destination: spectrum, points: POINTS as u16 };
-    let copy = Operation::Copy { source, destination: spectrum, length: 64 };
+    let local = Operation::Transform { source: LOCAL_BASE, destination: BUFFER_BASE, points: POINTS as u16 };
+    let copy = Operation::Copy { source: BUFFER_BASE, destination: BUFFER_BASE + 64, length: 64 };
     let refused = [
-        matches!(run(local), Err(Refused::Fence(FenceError::Failed))),
-        matches!(run(copy), Err(Refused::Submit(SubmitError::BadCommand))),
+        matches!(run(local.into()), Err(Refused::Fence(FenceError::Failed))),
+        matches!(run(copy.into()), Err(Refused::Submit(SubmitError::BadCommand))),
     ];
     log(3, refused.into_iter().map(u64::from).sum());
     shutdown(environment.expect::<System>("system"), 0);
@@ -99,16 +87,16 @@ impl Noise {
     }
 }
 
-fn store(buffer: &SharedBytes, at: usize, numbers: &[i16]) {
+fn store(buffer: &mut Buffer, numbers: &[i16]) {
     for (index, number) in numbers.iter().enumerate() {
-        buffer.copy_from_slice(at + 2 * index, &number.to_le_bytes());
+        buffer.copy_from_slice(2 * index, &number.to_le_bytes());
     }
 }
 
-fn load<const N: usize>(buffer: &SharedBytes, at: usize) -> [i16; N] {
+fn load<const N: usize>(buffer: &Buffer) -> [i16; N] {
     core::array::from_fn(|index| {
         let mut bytes = [0; 2];
-        buffer.copy_to_slice(at + 2 * index, &mut bytes);
+        buffer.copy_to_slice(2 * index, &mut bytes);
         i16::from_le_bytes(bytes)
     })
 }

@@ -30,8 +30,8 @@ const BACK: u64 = 2 * STATE.bytes;
 fn main() {
     let environment = environment();
     let buffer = environment.expect::<Region>("buffer").shared();
-    let mut left = side(&environment, ["ring.left", "gpu_done.left", "in.left", "out.left", "device.left"]);
-    let mut right = side(&environment, ["ring.right", "gpu_done.right", "in.right", "out.right", "device.right"]);
+    let left = side(&environment, ["ring.left", "gpu_done.left", "in.left", "out.left", "device.left"]);
+    let right = side(&environment, ["ring.right", "gpu_done.right", "in.right", "out.right", "device.right"]);
     let slowdown = Slowdown(environment.parameter("slowdown").unwrap_or(0) as u32);
     let least = |length| {
         let operation = Operation::PeerCopy { source: 0, destination: 0, length };
@@ -42,23 +42,23 @@ fn main() {
     let (mut direct, mut through, mut long) = (0, 0, 0);
     for job in 1..=environment.parameter("jobs").unwrap_or(1) {
         next_job().expect("this task is periodic");
-        upload(&mut left, &buffer, 2 * job);
+        upload(&left, &buffer, 2 * job);
         let begin = now().now;
-        directly(&left, &mut right, STATE, Instant::NEVER).expect("both have the state's place");
+        directly(&left, &right, STATE, Instant::NEVER).expect("both have the state's place");
         long += u64::from(now().now.0 - begin.0 >= least);
-        direct += u64::from(download(&mut right, &buffer, 2 * job));
+        direct += u64::from(download(&right, &buffer, 2 * job));
 
-        upload(&mut right, &buffer, 2 * job + 1);
-        through_memory(&mut right, &mut left, STATE, BUFFER_BASE + PASSAGE, Instant::NEVER).expect("the same");
-        through += u64::from(download(&mut left, &buffer, 2 * job + 1));
+        upload(&right, &buffer, 2 * job + 1);
+        through_memory(&right, &left, STATE, BUFFER_BASE + PASSAGE, Instant::NEVER).expect("the same");
+        through += u64::from(download(&left, &buffer, 2 * job + 1));
     }
     log(1, direct);
     log(2, through);
     log(3, long);
     let stray = Operation::Copy { source: peer(right.device), destination: BUFFER_BASE, length: 64 };
     let guard = left.copy_out.acquire(Instant::NEVER).expect("nobody else wants it");
-    let fence = left.context.submit(&guard, stray).expect("the ring is empty");
-    log(4, u64::from(left.context.wait(fence, Instant::NEVER) == Err(FenceError::Failed)));
+    let copy = left.context.submit(&guard, stray).expect("the ring is empty");
+    log(4, u64::from(copy.wait() == Err(FenceError::Failed)));
     guard.release().expect("we hold it");
 
     let (finished, others) =
@@ -78,27 +78,27 @@ fn side(environment: &Environment, [ring, done, copy_in, copy_out, device]: [&st
 }
 
 /// Puts the state of number `seed` onto a GPU.
-fn upload(side: &mut Side, buffer: &SharedBytes, seed: u64) {
+fn upload(side: &Side, buffer: &SharedBytes, seed: u64) {
     for offset in (0..STATE.bytes).step_by(8) {
         buffer.write_u64((START + offset) as usize, noise(seed, offset));
     }
     // What a state passes through holds nothing of it.
     buffer.fill(PASSAGE as usize, 2 * STATE.bytes as usize, 0);
     let (source, destination) = (BUFFER_BASE + START, LOCAL_BASE + STATE.offset);
-    run(&mut side.context, &side.copy_in, Operation::Copy { source, destination, length: STATE.bytes });
+    run(&side.context, &side.copy_in, Operation::Copy { source, destination, length: STATE.bytes });
 }
 
 /// Whether a GPU has the state of number `seed`, byte for byte.
-fn download(side: &mut Side, buffer: &SharedBytes, seed: u64) -> bool {
+fn download(side: &Side, buffer: &SharedBytes, seed: u64) -> bool {
     let (source, destination) = (LOCAL_BASE + STATE.offset, BUFFER_BASE + BACK);
-    run(&mut side.context, &side.copy_out, Operation::Copy { source, destination, length: STATE.bytes });
+    run(&side.context, &side.copy_out, Operation::Copy { source, destination, length: STATE.bytes });
     (0..STATE.bytes).step_by(8).all(|offset| buffer.read_u64((BACK + offset) as usize) == noise(seed, offset))
 }
 
-fn run(context: &mut Context, engine: &Engine, operation: Operation) {
+fn run(context: &Context, engine: &Engine, operation: Operation) {
     let guard = engine.acquire(Instant::NEVER).expect("nobody takes this engine from us for ever");
-    let fence = context.submit(&guard, operation).expect("the ring is empty");
-    context.wait(fence, Instant::NEVER).expect("the operation stays within our memory");
+    let operation = context.submit(&guard, operation).expect("the ring is empty");
+    operation.wait().expect("the operation stays within our memory");
     guard.release().expect("we hold it");
 }
 

@@ -1,7 +1,8 @@
 //! Does, on request, what a task must not do: every fault the kernel claims to survive is a value of `how`.
 //!
-//! Handles: for 9 and 12 an engine "engine" that is not acquired; for 4 whatever the manifest likes to give; for 10 an
-//! endpoint "console" (call); for 11 and 12 an endpoint "service" (receive); for 12 a notification "event" (signal).
+//! Handles: for 9 and 12 to 14 an engine "engine", which 9 does not acquire; for 4 whatever the manifest likes to give; for 10
+//! an endpoint "console" (call); for 11 and 12 an endpoint "service" (receive), for 15 "door" (call); for 12 a notification
+//! "event" (signal), for 15 (signal, grant); for 13 and 14 a pool "gpu" and an engine "other", and what a client of the GPU has.
 //! Parameters: "how"; "calls" for 4, a hundred thousand if absent; "requests" that 11 answers first.
 //!
 //! | `how` | what                              | how it must end                          |
@@ -18,8 +19,11 @@
 //! | 10    | panics                            | a line on the console, exit 101          |
 //! | 11    | dies while it owes a reply        | `log(11, requests)`, then a fault        |
 //! | 12    | asks for what it may not have     | `log(call, error)` for each, exit 0      |
+//! | 13    | with a token, and an engine that works, rings another engine | fault         |
+//! | 14    | exits with a token, and an engine that works | exit 14                       |
+//! | 15    | gives a server handles until it takes none, and calls it ever after | `log(15, handles)`, then out of budget, again and again |
 //!
-//! A task with jobs does it in its first job, others at once. A fault that goes unnoticed ends the task with code 99.
+//! A task with jobs does it in its first job, or if its name ends with a digit in the job of that number, others at once. A fault that goes unnoticed ends the task with code 99.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -34,13 +38,24 @@ mod target {
     use core::hint::black_box;
     use fusee::abi::call::{Call, HandleValue, NEVER};
     use fusee::abi::environment::Entry;
+    use fusee::gpu::{Context, Operation};
     use fusee::misbehave::{Fault, provoke};
-    use fusee::{Endpoint, Environment, Server, environment, exit, log, next_job, raw};
+    use fusee::{
+        CallWithError, Endpoint, Engine, Environment, Instant, Nanoseconds, Notification, Pool, Rights, Server, burn,
+        environment, exit, log, next_job, raw,
+    };
+
+    /// How long 13 and 14 hold an engine before it works, and how long it works then.
+    const HOLD: Nanoseconds = Nanoseconds(500_000);
+    const WORK: u64 = 1_000_000;
 
     pub fn main() {
         let environment = environment();
-        // Without jobs there is nothing to wait for.
-        let _ = next_job();
+        let turn = environment.task_name().bytes().last().filter(u8::is_ascii_digit).map_or(1, |digit| digit - b'0');
+        for _ in 0..turn {
+            // Without jobs there is nothing to wait for.
+            let _ = next_job();
+        }
         match environment.parameter("how").expect("the parameter `how` says what to do") {
             1 => provoke(Fault::ReadNothing),
             2 => provoke(Fault::RunData),
@@ -54,6 +69,9 @@ mod target {
             10 => panic!("it was asked to panic"),
             11 => die_serving(environment.expect("service"), environment.parameter("requests").unwrap_or(0)),
             12 => ask_too_much(&environment),
+            13 => die_holding(&environment, || provoke(Fault::RingUnheld(environment.expect("other")))),
+            14 => die_holding(&environment, || exit(14)),
+            15 => flood(environment.expect("door"), environment.expect("event")),
             unknown => panic!("no misbehaviour has the number {unknown}"),
         }
     }
@@ -84,6 +102,32 @@ mod target {
             answered += 1;
             words
         })
+    }
+
+    /// Dies as `die` does, with a token and an engine that is at work.
+    fn die_holding(environment: &Environment, die: impl FnOnce()) {
+        let mut pool: Pool = environment.expect("gpu");
+        let context = Context::of(environment).expect("this task is a client of the GPU");
+        let token = pool.acquire(Instant::NEVER).expect("a token comes back to the pool");
+        let guard = token.acquire(&environment.expect::<Engine>("engine"), Instant::NEVER).expect("nobody keeps it");
+        burn(HOLD);
+        let _work = context.submit(&guard, Operation::Burn { time: WORK }).expect("the ring is empty");
+        die();
+    }
+
+    /// Fills the table of a server with copies of a handle; then keeps it as busy as this task's budget allows.
+    fn flood(door: Endpoint, event: Notification) {
+        let mut taken = 0;
+        while !matches!(
+            door.call_with([0; 6], &event, Rights::SIGNAL, Instant::NEVER),
+            Err(CallWithError::NoHandleSlot)
+        ) {
+            taken += 1;
+        }
+        log(15, taken);
+        loop {
+            let _ = door.call([0; 6], Instant::NEVER);
+        }
     }
 
     /// Calls with good handles and wrong intentions; logs what each of them gets to hear.

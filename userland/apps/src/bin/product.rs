@@ -2,16 +2,15 @@
 //! with what it computes itself.
 //!
 //! Handles: engines "in", "ee", "out"; regions "ring", "kick" and "buffer" (read, write), which is the driver's
-//! `buffer.<this task>`; notifications "gpu_done" and "finished". Parameters: "jobs", how many; "product_us", how long a
-//! product takes; "bits", what is signalled in the end.
+//! `buffer.<this task>`; notifications "gpu_done" and "finished"; perhaps a pool "gpu", of which each job then has a token
+//! first. Parameters: "jobs", how many; "product_us", how long a product takes; "bits", what is signalled in the end.
 //!
 //! Logs how many products were right (1).
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use fusee::gpu::{Context, Operation};
-use fusee::{Engine, Instant, Notification, Region, environment, log, next_job};
-use fusee_accel_contract::space::{BUFFER_BASE, LOCAL_BASE};
+use fusee::gpu::{Buffer, Context, Work};
+use fusee::{Engine, EngineGuard, Instant, Notification, Pool, Region, environment, log, next_job};
 
 fusee::entry!(main);
 
@@ -20,41 +19,62 @@ const BYTES: u64 = 4 * (ORDER * ORDER) as u64;
 
 fn main() {
     let environment = environment();
-    let buffer = environment.expect::<Region>("buffer").shared();
     let [into, execute, out] = ["in", "ee", "out"].map(|name| environment.expect::<Engine>(name));
-    let mut context = Context::of(&environment).expect("this task is a client of the GPU");
-    let mut run = |engine: &Engine, operation| {
-        let guard = engine.acquire(Instant::NEVER).expect("nobody takes this engine from us for ever");
-        let fence = context.submit(&guard, operation).expect("the ring is empty");
-        context.wait(fence, Instant::NEVER).expect("the operation stays within our memory");
-        guard.release().expect("we hold it");
-    };
+    let mut pool = environment.get::<Pool>("gpu").ok();
+    let context = Context::of(&environment).expect("this task is a client of the GPU");
+    let mut left = Buffer::of(&environment.expect::<Region>("buffer"));
+    let mut right = left.split_off(BYTES);
+    let mut product = right.split_off(BYTES);
+    let mut local_left = Buffer::local(3 * BYTES);
+    let mut local_right = local_left.split_off(BYTES);
+    let mut local_product = local_right.split_off(BYTES);
+
     let time = environment.parameter("product_us").unwrap_or(0) * 1000;
-    let mut right = 0;
+    let mut matches = 0;
     for job in 1..=environment.parameter("jobs").unwrap_or(1) {
         next_job().expect("this task is periodic");
-        // Left factor, right factor, product: numbers that differ from job to job and from task to task.
+        // Numbers that differ from job to job and from task to task.
         let seed = job as u32 * 0x9E37 + environment.task_name().len() as u32;
         let factor = |which: u32, row: usize, column: usize| (which + seed) * (1 + row as u32 * 31 + column as u32 * 7);
-        let at = |which: usize, row: usize, column: usize| 4 * ((which * ORDER + row) * ORDER + column);
+        let at = |row: usize, column: usize| 4 * (row * ORDER + column);
         for (row, column) in places() {
-            buffer.write_u32(at(0, row, column), factor(0, row, column));
-            buffer.write_u32(at(1, row, column), factor(1, row, column));
-            buffer.write_u32(at(2, row, column), 0);
+            left.write_u32(at(row, column), factor(0, row, column));
+            right.write_u32(at(row, column), factor(1, row, column));
         }
-        run(&into, Operation::Copy { source: BUFFER_BASE, destination: LOCAL_BASE, length: 2 * BYTES });
-        let (left, second, product) = (LOCAL_BASE, LOCAL_BASE + BYTES, LOCAL_BASE + 2 * BYTES);
-        run(&execute, Operation::MatrixProduct { left, right: second, product, order: ORDER as u16, time });
-        run(&out, Operation::Copy { source: product, destination: BUFFER_BASE + 2 * BYTES, length: BYTES });
+        product.fill(0);
+
+        let token = pool.as_mut().map(|pool| pool.acquire(Instant::NEVER).expect("a token comes back to the pool"));
+        let acquire = |engine: &Engine| {
+            let guard = match &token {
+                Some(token) => token.acquire(engine, Instant::NEVER),
+                None => engine.acquire(Instant::NEVER),
+            };
+            guard.expect("nobody has this engine for ever")
+        };
+        let copies = [Work::copy_in(&left, &mut local_left), Work::copy_in(&right, &mut local_right)];
+        run(&context, &acquire(&into), copies);
+        let factors = [&local_left, &local_right];
+        run(&context, &acquire(&execute), [Work::product(factors, ORDER as u16, time, &mut local_product)]);
+        run(&context, &acquire(&out), [Work::copy_out(&local_product, &mut product)]);
+        drop(token);
+
         let is_right = places().all(|(row, column)| {
             let terms = (0..ORDER).map(|k| factor(0, row, k).wrapping_mul(factor(1, k, column)));
-            buffer.read_u32(at(2, row, column)) == terms.fold(0, u32::wrapping_add)
+            product.read_u32(at(row, column)) == terms.fold(0, u32::wrapping_add)
         });
-        right += u64::from(is_right);
+        matches += u64::from(is_right);
     }
-    log(1, right);
+    log(1, matches);
     let bits = environment.parameter("bits").unwrap_or(1);
     environment.expect::<Notification>("finished").signal(bits).expect("the manifest gives us the right");
+}
+
+/// Does all of `work` on one engine: the second while the first is still under way.
+fn run<const N: usize>(context: &Context, engine: &EngineGuard<'_>, work: [Work<'_>; N]) {
+    let operations = work.map(|work| context.submit(engine, work).expect("the ring is empty"));
+    for operation in operations {
+        operation.wait().expect("the operation stays within our memory");
+    }
 }
 
 fn places() -> impl Iterator<Item = (usize, usize)> {

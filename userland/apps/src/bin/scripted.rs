@@ -57,7 +57,7 @@ impl From<bool> for Outcome {
 struct Player {
     environment: Environment,
     /// By handles: a mutex has a number of no device, which an engine may have, too.
-    held: [Option<(u64, EngineGuard)>; HELD],
+    held: [Option<(u64, EngineGuard<'static>)>; HELD],
     /// Two that were acquired together, and the handle of the first.
     both: Option<(u64, EngineGroup)>,
     context: Option<Context>,
@@ -177,7 +177,7 @@ impl Player {
     fn submit(&mut self, step: &Step) -> bool {
         let done = self.object::<Notification>(step);
         match self.ring(step) {
-            Some((context, fence)) => context.wait_with(fence, done, Instant::NEVER).is_ok(),
+            Some((context, fence)) => context.wait_for(fence, done, Instant::NEVER).is_ok(),
             None => false,
         }
     }
@@ -189,12 +189,13 @@ impl Player {
     /// Submits the operation of a step to the engine it names, which must be held.
     fn ring(&mut self, step: &Step) -> Option<(&Context, Fence)> {
         let environment = self.environment;
-        let rings = |guard: &&EngineGuard| guard.engine().has_doorbell() && guard.engine().number() == step.selector;
+        let rings =
+            |guard: &&EngineGuard<'_>| guard.engine().has_doorbell() && guard.engine().number() == step.selector;
         let guard = self.held.iter().flatten().map(|(_, guard)| guard).find(rings)?;
         let context = self
             .context
             .get_or_insert_with(|| Context::of(&environment).expect("who submits is a client of the device"));
-        let fence = context.submit(guard, Operation::Burn { time: step.value }).ok()?;
+        let fence = context.start(guard, Operation::Burn { time: step.value }).ok()?;
         Some((context, fence))
     }
 

@@ -22,7 +22,7 @@ const STEP: u64 = 200_000;
 fn main() {
     let environment = environment();
     let engine = environment.expect::<Engine>("ee");
-    let mut context = Context::of(&environment).expect("this task is a client of the GPU");
+    let context = Context::of(&environment).expect("this task is a client of the GPU");
     let time = environment.parameter("operation_us").unwrap_or(1000) * 1000;
     let product = Operation::MatrixProduct {
         left: LOCAL_BASE,
@@ -35,8 +35,8 @@ fn main() {
     sleep_until(Instant(FIRST + number * STEP)).expect("this task may sleep");
     loop {
         let guard = engine.acquire(Instant::NEVER).expect("nobody takes this engine from us for ever");
-        let fence = context.submit(&guard, product).expect("the ring is empty");
-        context.wait(fence, Instant::NEVER).expect("the operation stays within our memory");
+        let product = context.submit(&guard, product).expect("the ring is empty");
+        product.wait().expect("the operation stays within our memory");
         guard.release().expect("we hold it");
     }
 }

@@ -28,11 +28,11 @@ struct Gpu {
 
 impl Gpu {
     /// Runs one operation to its end, under the lock of its engine.
-    fn run(&mut self, index: EngineIndex, operation: Operation) {
+    fn run(&self, index: EngineIndex, operation: Operation) {
         let engine = &self.engines[index.number()];
         let guard = engine.acquire(Instant::NEVER).expect("nobody takes this engine from us for ever");
-        let fence = self.context.submit(&guard, operation).expect("the ring is empty, the command right");
-        self.context.wait(fence, Instant::NEVER).expect("the operation stays within our memory");
+        let operation = self.context.submit(&guard, operation).expect("the ring is empty, the command right");
+        operation.wait().expect("the operation stays within our memory");
         guard.release().expect("we hold it");
     }
 }
@@ -41,7 +41,7 @@ fn main() {
     let environment = environment();
     let frames = environment.expect::<Region>("frames").shared();
     let record = environment.expect::<Region>("record").shared();
-    let mut gpu = Gpu {
+    let gpu = Gpu {
         context: Context::of(&environment).expect("this task is a client of the GPU"),
         engines: [environment.expect("ee"), environment.expect("ce_in"), environment.expect("ce_out")],
     };

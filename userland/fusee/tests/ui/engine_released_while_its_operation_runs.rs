@@ -1,0 +1,12 @@
+//! An engine is held until what was submitted to it has been waited for.
+
+use fusee::gpu::{Context, Operation};
+use fusee::EngineGuard;
+
+fn engine_released_while_its_operation_runs(context: &Context, guard: EngineGuard<'_>) {
+    let burn = context.submit(&guard, Operation::Burn { time: 1 });
+    let _ = guard.release();
+    drop(burn);
+}
+
+fn main() {}

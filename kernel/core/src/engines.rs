@@ -75,7 +75,8 @@ impl Kernel {
         }
         self.drain_for_the_dead(machine, engine)?;
         // Refuse before anything changes.
-        if let Some(target) = self.engine_lends(engine, thread) {
+        let lends_to = self.engine_lends(engine, thread);
+        if let Some(target) = lends_to {
             self.may_wait_for(thread, target)?;
         }
         let requested = self.engines[engine].lock.request(user.index() as u16).map_err(as_error)?;
@@ -86,7 +87,7 @@ impl Kernel {
             return Ok(());
         }
         self.threads[thread].state = State::Acquiring(user);
-        if let Some(target) = self.engine_lends(engine, thread) {
+        if let Some(target) = lends_to {
             self.add_donor(target, thread);
         }
         self.suspend_for_lock(machine, cpu, thread, u32::from(engine.number()));

@@ -154,6 +154,23 @@ impl Kernel {
         }
     }
 
+    /// Draws engine time from the budget of `reservation`. As of CPU time, the excess is debt.
+    #[cold]
+    pub(crate) fn charge_engine<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, held: Nanoseconds) {
+        let object = &mut self.reservations[reservation];
+        let excess = object.account.charge(held);
+        object.overshoot = object.overshoot.max(excess);
+        let exhausted = object.account.is_dry() && !object.throttled;
+        if let Some(cpu) = object.on {
+            // Its timer tells when the budget ends.
+            self.mark_stale(cpu);
+        }
+        if exhausted {
+            let now = machine.now();
+            self.exhaust(machine, reservation, now);
+        }
+    }
+
     /// Takes `span` from the boost of what runs on `cpu`.
     #[cold]
     fn charge_boost(&mut self, cpu: CpuId, reservation: ReservationId, span: Nanoseconds) {

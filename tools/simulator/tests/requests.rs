@@ -512,7 +512,8 @@ fn time_is_accounted_for(system: &System, manifest: &Manifest, report: &Report) 
         let is_early =
             |record: &&Record| record.event == Event::EarlyRelease as u8 && record.object as usize == index + 1;
         let early = report.records.iter().filter(is_early).count() as u64;
-        let periods = report.ended_at.div_ceil(reservation.period) + 1 + early;
+        // Until its first release its periods begin with the system.
+        let periods = report.ended_at.div_ceil(reservation.period) + 2 + early;
         // What was used beyond all budgets is owed, of CPUs and of engines.
         let most = reservation.budget * periods + report.debts[index];
         let of_engines = if covers { engine_time(&ledgers, reservation.task) } else { 0 };

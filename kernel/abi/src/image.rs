@@ -145,7 +145,7 @@ pub struct Reservation {
     pub class: u32,
     /// One of [`release`].
     pub release: u32,
-    /// Nanoseconds of CPU a period.
+    /// Nanoseconds a period.
     pub budget: u64,
     /// Nanoseconds between replenishments.
     pub period: u64,
@@ -161,8 +161,8 @@ pub struct Reservation {
     pub overrun: u32,
     /// Releases that may queue while a job is late; at least one.
     pub backlog: u32,
-    /// Reserved.
-    pub reserved: u32,
+    /// 1: the budget pays for the time of engines of devices, too, from each grant until the engine is idle.
+    pub covers_engines: u32,
 }
 
 /// One task.

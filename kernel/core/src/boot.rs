@@ -342,6 +342,15 @@ impl Kernel {
             if self.threads[home].home.replace(id).is_some() {
                 return Err(BootError::Dangling("reservation"));
             }
+            if record.covers_engines != 0 {
+                for user in self.engine_users.all_mut() {
+                    // A mutex is no engine.
+                    let is_of_device = user.engine.is_some_and(|engine| self.engines[engine].interrupt.is_some());
+                    if user.thread == Some(home) && is_of_device {
+                        user.payer = Some(id);
+                    }
+                }
+            }
         }
         for (index, record) in system.tasks().iter().enumerate() {
             let id = refer!(ThreadId, index, THREADS, "task");

@@ -87,6 +87,9 @@ impl Kernel {
                     return Err("a runner on a dry reservation");
                 }
             }
+            if object.account.is_dry() && !object.throttled {
+                return Err("a budget ran dry, and nothing was done about it");
+            }
             if object.boosted
                 && !object.runner.is_some_and(|runner| propagation::has_foreign_donors(self, node_number(runner)))
             {

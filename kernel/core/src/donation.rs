@@ -130,9 +130,11 @@ impl Kernel {
         self.queue_key(self.threads[thread].chosen())
     }
 
-    /// The base key of `thread`: that of its own reservation, as a key to queue with.
+    /// The base key of `thread`: that of its own reservation, as a key to queue with. Without budget it has none: all
+    /// others come first.
     pub(crate) fn base_key(&self, thread: ThreadId) -> Key {
-        self.queue_key(self.threads[thread].home)
+        let home = self.threads[thread].home;
+        self.queue_key(home.filter(|home| !self.reservations[*home].throttled))
     }
 
     fn queue_key(&self, reservation: Option<ReservationId>) -> Key {

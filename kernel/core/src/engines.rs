@@ -2,7 +2,7 @@
 //!
 //! The lock itself is `locking::engine`; here it meets threads (who waits donates to who holds, or to the
 //! driver while the lock drains), doorbell pages and the idle probe. Engine time is charged from grant to
-//! idle.
+//! idle, and drawn from the holder's budget if that covers it: at the instant of idle, whoever's budget its thread ran on.
 //!
 //! In an unmanaged system every call on an engine of a device succeeds and does nothing: all doorbells are mapped from
 //! boot, and the device's own queue decides. An engine without a device is a mutex of tasks, and stays one.
@@ -13,7 +13,7 @@ use fusee_abi::trace::Event;
 use fusee_locking::engine::{LockError, Requested, State as Lock};
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Key;
-use fusee_sched::time::Instant;
+use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::groups::set_of;
 use crate::id::{EngineId, EngineUserId, InterruptId, PoolUserId, ThreadId};
@@ -158,7 +158,7 @@ impl Kernel {
         // It holds it.
         let _ = self.engines[engine].lock.release(user.index() as u16, idle);
         if idle {
-            self.charge_hold(machine, engine, user);
+            self.end_hold(machine, engine, user);
         }
         idle
     }
@@ -206,14 +206,29 @@ impl Kernel {
         }
     }
 
-    /// The engine is idle after `user`'s hold: charge it.
-    #[inline]
-    pub(crate) fn charge_hold<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
+    /// The engine is idle after `user`'s hold: charge it, and draw it from a budget that covers it.
+    #[inline(always)]
+    fn end_hold<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
+        let held = self.charge_hold(machine, engine, user);
+        if let Some(payer) = self.engine_users[user].payer {
+            self.charge_engine(machine, payer, held);
+        }
+    }
+
+    /// The engine is idle after `user`'s hold: charge it. Returns how long that was.
+    #[inline(always)]
+    pub(crate) fn charge_hold<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        engine: EngineId,
+        user: EngineUserId,
+    ) -> Nanoseconds {
         let held = machine.now().since(self.engines[engine].granted);
         let object = &mut self.engine_users[user];
         object.time += held;
         let thread = object.thread;
         self.trace(machine, Event::EngineIdle, thread, u32::from(engine.number()), (held.0 / 1000) as u32);
+        held
     }
 
     /// The lock of `engine` is free: who is next has it.
@@ -328,7 +343,7 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn drained<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
         self.engines[engine].lock.drained();
-        self.charge_hold(machine, engine, user);
+        self.end_hold(machine, engine, user);
         if let Some(group) = self.engines[engine].group {
             self.drained_group(machine, group, engine);
             return;

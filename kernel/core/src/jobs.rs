@@ -207,7 +207,8 @@ impl Kernel {
             object.next_release = if object.release == Release::Periodic { next + period } else { Instant::NEVER };
             object.earliest_release = next + period;
         }
-        object.account.replenish(next);
+        // A release that queued may be older than the last replenishment, which has its time already.
+        object.account.replenish(next.max(object.account.replenished));
         let has_budget = !object.account.is_dry();
         let key = self.job_key(reservation, next);
         self.set_key(reservation, key);

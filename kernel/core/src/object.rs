@@ -539,6 +539,8 @@ pub struct EngineUser {
     pub thread: Option<ThreadId>,
     /// Engine time charged: from each grant until the engine was idle.
     pub time: Nanoseconds,
+    /// Whose budget that time is drawn from.
+    pub payer: Option<ReservationId>,
     /// The next use by the same task.
     pub next: Option<EngineUserId>,
     /// The lock was taken from the task, which has not heard of it.
@@ -548,7 +550,7 @@ pub struct EngineUser {
 impl EngineUser {
     /// Nobody uses nothing.
     pub const EMPTY: EngineUser =
-        EngineUser { engine: None, thread: None, time: Nanoseconds::ZERO, next: None, lost: false };
+        EngineUser { engine: None, thread: None, time: Nanoseconds::ZERO, payer: None, next: None, lost: false };
 }
 
 //--- Pools -------------------------------------------------------------------------------------------------

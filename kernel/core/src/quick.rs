@@ -105,7 +105,7 @@ impl Kernel {
             self.granted(machine, engine, user);
         } else {
             let is_last = lock.state() == Lock::Held(holder) && lock.waiters().is_empty();
-            if !is_last || !machine.engine_is_idle(user) {
+            if !is_last || self.engine_users[user].payer.is_some() || !machine.engine_is_idle(user) {
                 return None;
             }
             // It holds it.

@@ -77,13 +77,20 @@ impl Kernel {
     pub(crate) fn set_key(&mut self, reservation: ReservationId, key: Key) {
         self.reservations[reservation].key = key;
         self.compete(reservation);
-        if let Some(home) = self.reservations[reservation].home {
-            if self.threads[home].requests != 0 {
-                self.change_base_key(home);
-            }
-            if self.threads[home].crosses {
-                self.job_key_changes(home, key);
-            }
+        if let Some(home) = self.reservations[reservation].home
+            && self.threads[home].crosses
+        {
+            self.job_key_changes(home, key);
+        }
+        self.ask_anew(reservation);
+    }
+
+    /// The base key of a job of `reservation` has changed: its requests for tokens are ordered by the new one.
+    fn ask_anew(&mut self, reservation: ReservationId) {
+        if let Some(home) = self.reservations[reservation].home
+            && self.threads[home].requests != 0
+        {
+            self.change_base_key(home);
         }
     }
 
@@ -154,6 +161,23 @@ impl Kernel {
         }
     }
 
+    /// Draws engine time from the budget of `reservation`. As of CPU time, the excess is debt.
+    #[cold]
+    pub(crate) fn charge_engine<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, held: Nanoseconds) {
+        let object = &mut self.reservations[reservation];
+        let excess = object.account.charge(held);
+        object.overshoot = object.overshoot.max(excess);
+        let exhausted = object.account.is_dry() && !object.throttled;
+        if let Some(cpu) = object.on {
+            // Its timer tells when the budget ends.
+            self.mark_stale(cpu);
+        }
+        if exhausted {
+            let now = machine.now();
+            self.exhaust(machine, reservation, now);
+        }
+    }
+
     /// Takes `span` from the boost of what runs on `cpu`.
     #[cold]
     fn charge_boost(&mut self, cpu: CpuId, reservation: ReservationId, span: Nanoseconds) {
@@ -216,6 +240,7 @@ impl Kernel {
         if let Some(runner) = self.reservations[reservation].runner {
             self.settle(runner);
         }
+        self.ask_anew(reservation);
     }
 
     /// Refills `reservation` at `at`; a new deadline follows, as of a constant-bandwidth server.

@@ -25,7 +25,7 @@ use crate::admission;
 use crate::board::Board;
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
-use crate::schema::{self, Admission, Class, Limit, Named, Order, Overrun, Release};
+use crate::schema::{self, Admission, Class, Covers, Limit, Named, Order, Overrun, Release};
 use crate::script::{Target, parse_step};
 
 /// Budget of a task that may run for ever: it never runs dry.
@@ -840,6 +840,7 @@ fn reservation(
             ("wcet", task.wcet.as_ref().map(Spanned::span)),
             ("priority", task.priority.as_ref().map(Spanned::span)),
             ("overrun", task.overrun.as_ref().map(Spanned::span)),
+            ("budget_covers", task.budget_covers.as_ref().map(Spanned::span)),
             ("backlog", task.backlog.as_ref().map(Spanned::span)),
         ];
         for (what, place) in excluded {
@@ -898,6 +899,7 @@ fn reservation(
         Overrun::Signal => overrun::SIGNAL,
         Overrun::EarlyRelease => overrun::EARLY_RELEASE,
     };
+    let covers = task.budget_covers.as_ref().map_or(Covers::default(), |covers| *covers.get_ref());
     Ok(Some(image::Reservation {
         task: index as u32,
         cluster: cluster as u32,
@@ -911,7 +913,7 @@ fn reservation(
         priority,
         overrun,
         backlog,
-        reserved: 0,
+        covers_engines: u32::from(covers == Covers::CpuAndEngines),
     }))
 }
 

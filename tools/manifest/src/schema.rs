@@ -122,6 +122,7 @@ pub struct Task {
     pub wcet: Option<Spanned<Time>>,
     pub priority: Option<Spanned<u32>>,
     pub overrun: Option<Spanned<Overrun>>,
+    pub budget_covers: Option<Spanned<Covers>>,
     pub backlog: Option<Spanned<u32>>,
     pub phase: Option<Spanned<Time>>,
     pub hard: Option<Spanned<bool>>,
@@ -167,6 +168,16 @@ pub enum Overrun {
     Throttle,
     Signal,
     EarlyRelease,
+}
+
+/// What a budget pays for.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+pub enum Covers {
+    #[default]
+    #[serde(rename = "cpu")]
+    Cpu,
+    #[serde(rename = "cpu+engines")]
+    CpuAndEngines,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -311,6 +311,11 @@ fn reservations_make_sense() {
         "m.toml:16: phase of `client` means nothing together with no period",
     );
     refused(
+        "period = \"10ms\"\nbudget = \"2ms\"",
+        "budget_covers = \"cpu+engines\"",
+        "m.toml:16: budget_covers of `client` means nothing together with no period",
+    );
+    refused(
         "budget = \"5ms\"",
         "budget = \"5ms\"\nclass = \"service\"",
         "m.toml:35: deadline of `far` means nothing together with a class other than real-time",

@@ -14,7 +14,7 @@
 
 use fusee_abi::image::{FLAG_MANAGED, System};
 use fusee_abi::trace::Record;
-use fusee_kernel_core::id::{InterruptId, ThreadId};
+use fusee_kernel_core::id::{InterruptId, ReservationId, ThreadId};
 use fusee_kernel_core::object::State;
 use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, FaultKind, Kernel, Outcome, Trap};
 use fusee_sched::time::{Instant, Nanoseconds};
@@ -85,6 +85,8 @@ pub struct Report {
     pub results: Vec<Vec<u64>>,
     /// What each task was doing at the end.
     pub states: Vec<State>,
+    /// What each reservation owed at the end, in nanoseconds.
+    pub debts: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -186,6 +188,7 @@ impl Simulation {
         }
         self.show(&mut observer);
         let threads = (0..self.actors.len()).filter_map(ThreadId::new);
+        let reservations = (0..self.actors.len()).filter_map(ReservationId::new);
         Ok(Report {
             exit: self.board.ended,
             ended_at: self.board.now,
@@ -193,6 +196,7 @@ impl Simulation {
             records: self.board.records,
             traps: self.traps,
             states: threads.map(|thread| self.kernel.thread(thread).state).collect(),
+            debts: reservations.map(|reservation| self.kernel.reservation(reservation).account.debt.0).collect(),
             results: self.actors.into_iter().map(|actor| actor.results).collect(),
         })
     }

@@ -19,8 +19,8 @@
 use fusee::abi::Error;
 use fusee::gpu::{Context, FenceError, Operation};
 use fusee::{
-    AcquireError, Engine, EngineError, EngineGuard, Environment, Instant, Nanoseconds, Region, WaitError, environment,
-    log, next_job, now,
+    AcquireError, Engine, EngineError, EngineGuard, Environment, Instant, Nanoseconds, Notification, Region, WaitError,
+    environment, log, next_job, now,
 };
 use fusee_accel_contract::PAGE_BYTES;
 use fusee_accel_contract::space::{BUFFER_BASE, LOCAL_BASE};
@@ -32,15 +32,20 @@ const SHORT: u64 = 200_000;
 
 fn main() {
     let environment = environment();
-    let mut context = Context::of(&environment).expect("this task is a client of the accelerator");
+    let context = Context::of(&environment).expect("this task is a client of the accelerator");
     match environment.parameter("count") {
-        Some(count) => copy(&environment, &mut context, count),
-        None => operate(&environment, &mut context),
+        Some(count) => copy(&environment, &context, count),
+        None => operate(&environment, &context),
     }
 }
 
+/// What tells this task of the end of its operations.
+fn done_of(environment: &Environment) -> Notification {
+    environment.expect("gpu_done")
+}
+
 /// Sends a page there and back in each of `count` jobs.
-fn copy(environment: &Environment, context: &mut Context, count: u64) {
+fn copy(environment: &Environment, context: &Context, count: u64) {
     let [ce_in, ce_out] = ["ce_in", "ce_out"].map(|name| environment.expect::<Engine>(name));
     let buffer = environment.expect::<Region>("buffer").shared();
     let words = PAGE_BYTES as usize / 8;
@@ -56,8 +61,8 @@ fn copy(environment: &Environment, context: &mut Context, count: u64) {
         let back = Operation::Copy { source: LOCAL_BASE, destination: BUFFER_BASE + PAGE_BYTES, length: PAGE_BYTES };
         let done = [(ce_in, there), (ce_out, back)].into_iter().all(|(engine, operation)| {
             let Ok(guard) = engine.acquire(Instant::NEVER) else { return false };
-            let fence = context.submit(&guard, operation).expect("the ring is empty");
-            let done = context.wait(fence, Instant::NEVER);
+            let fence = context.start(&guard, operation).expect("the ring is empty");
+            let done = context.wait_for(fence, done_of(environment), Instant::NEVER);
             guard.release().is_ok() && done.is_ok()
         });
         let came_back = |word| buffer.read_u64(PAGE_BYTES as usize + 8 * word) == pattern(job, word);
@@ -67,7 +72,7 @@ fn copy(environment: &Environment, context: &mut Context, count: u64) {
 }
 
 /// Submits an operation, waits, gives the engine back, and does the same with a short one.
-fn operate(environment: &Environment, context: &mut Context) {
+fn operate(environment: &Environment, context: &Context) {
     let engine = environment.expect::<Engine>("engine");
     let time = match environment.parameter("operation_us").expect("the parameter `operation_us`, or `count`") {
         0 => u64::MAX,
@@ -79,11 +84,11 @@ fn operate(environment: &Environment, context: &mut Context) {
         Ok(guard) => guard,
         Err(error) => return log(0, of_acquire(error)),
     };
-    let fence = context.submit(&guard, Operation::Burn { time }).expect("the ring is empty");
+    let fence = context.start(&guard, Operation::Burn { time }).expect("the ring is empty");
     let deadline = patience.map_or(Instant::NEVER, |time| now().now + Nanoseconds(time * 1_000));
     let heard = match patience {
         Some(0) => 3,
-        _ => match context.wait(fence, deadline) {
+        _ => match context.wait_for(fence, done_of(environment), deadline) {
             Ok(()) => 0,
             Err(FenceError::Failed) => 1,
             Err(FenceError::Wait(WaitError::TimedOut)) => 2,
@@ -94,8 +99,8 @@ fn operate(environment: &Environment, context: &mut Context) {
     log(2, of_release(guard));
     let second = match engine.acquire(Instant::NEVER) {
         Ok(guard) => {
-            let fence = context.submit(&guard, Operation::Burn { time: SHORT }).expect("the ring is not full");
-            let done = context.wait(fence, Instant::NEVER);
+            let fence = context.start(&guard, Operation::Burn { time: SHORT }).expect("the ring is not full");
+            let done = context.wait_for(fence, done_of(environment), Instant::NEVER);
             match of_release(guard) {
                 0 => u64::from(done.is_err()),
                 code => code,

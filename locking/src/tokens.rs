@@ -11,7 +11,7 @@ use crate::pool::{self, Pool, Unadvised};
 /// Replicas of one pool.
 pub const REPLICAS: usize = 8;
 /// Users of one pool, of whom each has one request at most.
-pub const USERS: usize = 16;
+pub const USERS: usize = 12;
 
 /// The pool.
 pub type Tokens = Pool<Key, REPLICAS, USERS>;

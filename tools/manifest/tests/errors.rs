@@ -595,7 +595,7 @@ fn a_pool_is_shared_by_tasks_of_one_cluster_that_have_budgets() {
     let pool = |keys: &str, expected: &str| refused("[engines.mutex]", &tokens(keys), expected);
     pool("replicas = 0", "m.toml:68: replicas of `tokens` is not from 1 to 8");
     pool("replicas = 9", "m.toml:68: replicas of `tokens` is not from 1 to 8");
-    pool("replicas = 2\nlimit = 0", "m.toml:69: limit of `tokens` is not from 1 to 16");
+    pool("replicas = 2\nlimit = 0", "m.toml:69: limit of `tokens` is not from 1 to 12");
     pool("replicas = 2\nlimit = \"none\"", "m.toml:69: limit `none` is not offered");
     let used = |by: &str| {
         let text = GOOD.replacen("[engines.mutex]", &tokens("replicas = 2"), 1);

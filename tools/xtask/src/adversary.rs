@@ -193,7 +193,7 @@ fn groupers(count: usize) -> String {
 
 /// `count` users of as many pools as a task may use, on as many CPUs as there are.
 fn sharers(count: usize) -> String {
-    let victims: Vec<String> = (0..8).map(|number| format!("user{number}")).collect();
+    let victims: Vec<String> = (0..6).map(|number| format!("user{number}")).collect();
     let mut draft = Draft::new(&format!("sharers-{count}"), CPUS as u32, 40, &victims);
     let mut handles = String::new();
     for pool in 1..=POOLS_PER_TASK {

@@ -16,14 +16,15 @@
 //! 2. Nobody holds an engine for longer than it declares, nor more often in a job.
 //! 3. No budget runs dry on the way: that of a task covers what it computes, and [`Blocked::lends`] besides.
 //! 4. A job suspends for locks and its own operations only.
+//! 5. An engine is idle when it is released, and its request of a job is granted or withdrawn before its token goes back.
 //!
 //! # What is coarse
 //!
 //! A request meets the longest hold of each rival, whether or not that has a job at the time. Only where there is no
-//! other bound, for engines by priority that three tasks of several CPUs share, jobs are counted, by their response
-//! times; then bounds and response times are computed in turn until neither changes ([`analyse`]).
+//! other bound ([`Study::is_counted`]) jobs are counted, by their response times; then bounds and response times are
+//! computed in turn until neither changes ([`analyse`]). All engines of a group are one lock, with all their requests.
 //!
-//! Not here: which requests really overlap (4.11 to 4.33), copies between accelerators, which hold two engines.
+//! Not here: which requests really overlap (4.11 to 4.33), which engines of a group a request is for.
 //!
 //! # Source
 //! Elliott 2015, sections 2.1.6, 2.1.7 and 4.3.2. Nothing is said there of engines by priority: those bounds are ours.
@@ -43,97 +44,7 @@ use crate::task::{Cluster, LONGEST};
 
 pub use fusee_locking::pool::{Measure, Rules};
 
-//--- What is declared
-
-/// The longest that a task holds an engine at a time, from its grant until the engine is idle again.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Hold {
-    /// CPU time of it.
-    pub cpu: Nanoseconds,
-    /// How long the engine works, and the task may be suspended.
-    pub operation: Nanoseconds,
-}
-
-/// One task's use of an engine.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct User {
-    /// Below the number of the cluster's tasks: that task. Others, of other classes, have any number above.
-    pub task: usize,
-    /// How often a job holds it, at most.
-    pub times: u32,
-    /// For how long.
-    pub hold: Hold,
-}
-
-/// In which order requests are granted.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Order {
-    /// By arrival.
-    #[default]
-    Fifo,
-    /// Earliest key first; a hold is not interrupted.
-    Priority,
-}
-
-/// An engine and the tasks of one cluster that share it.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Engine {
-    /// In which order.
-    pub order: Order,
-    /// One for each task.
-    pub users: Vec<User>,
-    /// Jobs that can want it at the same time, where tokens limit that: `rho`.
-    pub rivals: Option<u32>,
-    /// What the end of an operation takes: interrupt and bottom half.
-    pub completion: Nanoseconds,
-    /// How much longer a hold is if the engine hangs and is reset; zero: that is not expected.
-    pub reset: Nanoseconds,
-}
-
-/// A task's use of a token, once in each job.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Section {
-    /// As in [`User`].
-    pub task: usize,
-    /// CPU time with the token, holds of engines apart.
-    pub cpu: Nanoseconds,
-}
-
-/// How requests for tokens wait.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Protocol {
-    /// Within the cluster: k-FMLP, R2DGLP, or by priority. Queues are joined without advice.
-    Pool(Rules),
-    /// Across clusters.
-    CkOmlp {
-        /// CPUs of all clusters that share: `m`.
-        cpus: u16,
-        /// Tokens: `k`.
-        replicas: u8,
-        /// The longest section of a task of another cluster, blocking by engines included.
-        elsewhere: Nanoseconds,
-    },
-}
-
-/// Tokens.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Pool {
-    /// How requests wait.
-    pub protocol: Protocol,
-    /// One for each task of the cluster that uses them.
-    pub sections: Vec<Section>,
-    /// Engines that are held with a token only.
-    pub engines: Vec<usize>,
-}
-
-/// All that tasks of one cluster share.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Locks {
-    /// Its engines.
-    pub engines: Vec<Engine>,
-    /// Its tokens.
-    pub pools: Vec<Pool>,
-}
+pub use crate::locks::{Engine, Hold, Locks, Order, Pool, Protocol, Section, User};
 
 //--- What follows
 
@@ -177,11 +88,11 @@ pub struct Blocked {
 /// Why there are no bounds.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Unbounded {
-    /// All holds of an engine take longer than there is time.
+    /// All holds of an engine, or of the tokens of a pool, take longer than there is time.
     Overcommitted {
-        /// Which.
-        engine: usize,
-        /// How much of its time they take, more than all: in thousandths, rounded up.
+        /// Of what.
+        on: On,
+        /// How much of the time of one they take, more than all there are have: in thousandths, rounded up.
         per_mille: u64,
         /// The task that takes most, and how much that is.
         largest: (usize, u64),
@@ -201,7 +112,7 @@ pub enum Unbounded {
 impl fmt::Display for Unbounded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unbounded::Overcommitted { engine, .. } => write!(f, "engine {engine}: its holds take all of its time"),
+            Unbounded::Overcommitted { on, .. } => write!(f, "{on:?}: held for longer than there is time"),
             Unbounded::NoBound(on) => write!(f, "{on:?}: no bound is known"),
             Unbounded::NoResponse(on) => write!(f, "{on:?}: no bound without response times"),
             Unbounded::GaveUp => write!(f, "blocking and response times do not settle"),
@@ -282,28 +193,59 @@ impl Engine {
 }
 
 impl Locks {
-    /// Whether no engine is wanted for more than all of its time; then no bound would exist.
+    /// Whether no engine and no tokens are wanted for more than all of their time; then no bound would exist. Engines of
+    /// a group are not looked at: some requests are for several of them.
     fn within_their_time(&self, cluster: &Cluster, overheads: &Overheads) -> Result<(), Unbounded> {
-        for (index, engine) in self.engines.iter().enumerate() {
-            let mut load = BigRational::zero();
-            let mut largest = (0, BigRational::zero());
-            for user in &engine.users {
-                let Some(task) = cluster.tasks().get(user.task) else { continue };
-                let time = BigInt::from(engine.length(user, overheads)?.0) * user.times;
-                let part = BigRational::new(time, task.period.0.into());
-                load += &part;
-                if part > largest.1 {
-                    largest = (user.task, part);
-                }
-            }
-            if load > BigRational::from_integer(1.into()) {
-                let per_mille = |load: BigRational| (load * BigInt::from(1_000)).ceil().to_integer().to_u64();
-                let (per_mille, part) = per_mille(load).zip(per_mille(largest.1)).ok_or(Unbounded::Overflow)?;
-                return Err(Unbounded::Overcommitted { engine: index, per_mille, largest: (largest.0, part) });
-            }
+        for (index, engine) in self.engines.iter().enumerate().filter(|(_, engine)| !engine.is_group) {
+            let holds = engine.users.iter().map(|user| Ok((user.task, user.times, engine.length(user, overheads)?)));
+            fits(On::Engine(index), 1, holds, cluster)?;
+        }
+        for (index, pool) in self.pools.iter().enumerate() {
+            let replicas = match pool.protocol {
+                Protocol::Pool(rules) => rules.replicas,
+                Protocol::CkOmlp { replicas, .. } => replicas,
+            };
+            let holds = pool.sections.iter().map(|one| Ok((one.task, 1, self.alone(pool, one, overheads)?)));
+            fits(On::Token(index), replicas, holds, cluster)?;
         }
         Ok(())
     }
+
+    /// How long a token of `pool` is held in the section `one`, if nobody else wants its engines.
+    fn alone(&self, pool: &Pool, one: &Section, overheads: &Overheads) -> Result<Nanoseconds, Unbounded> {
+        let mut span = section(overheads, one.cpu)?;
+        for engine in pool.engines.iter().map(|index| &self.engines[*index]) {
+            let Some(user) = engine.users.iter().find(|user| user.task == one.task) else { continue };
+            span = plus(span, times(user.times.into(), engine.length(user, overheads)?)?)?;
+        }
+        Ok(span)
+    }
+}
+
+/// Whether `holds` (whose, how many in a job, how long) of `count` things need no more than all of their time.
+fn fits(
+    on: On,
+    count: u8,
+    holds: impl Iterator<Item = Result<(usize, u32, Nanoseconds), Unbounded>>,
+    cluster: &Cluster,
+) -> Result<(), Unbounded> {
+    let mut load = BigRational::zero();
+    let mut largest = (0, BigRational::zero());
+    for hold in holds {
+        let (task, times, length) = hold?;
+        let Some(period) = cluster.tasks().get(task).map(|task| task.period) else { continue };
+        let part = BigRational::new(BigInt::from(length.0) * times, period.0.into());
+        load += &part;
+        if part > largest.1 {
+            largest = (task, part);
+        }
+    }
+    if load <= BigRational::from_integer(count.into()) {
+        return Ok(());
+    }
+    let per_mille = |load: BigRational| (load * BigInt::from(1_000)).ceil().to_integer().to_u64();
+    let (per_mille, part) = per_mille(load).zip(per_mille(largest.1)).ok_or(Unbounded::Overflow)?;
+    Err(Unbounded::Overcommitted { on, per_mille, largest: (largest.0, part) })
 }
 
 /// One computation of all bounds.
@@ -377,20 +319,24 @@ impl Study<'_> {
 
     /// A lock whose bound counts jobs, if there is one.
     fn counts_jobs(&self) -> Option<On> {
-        let counted =
-            |engine: &&Engine| engine.order == Order::Priority && self.is_counted(engine.users.len(), engine.rivals);
-        let engines = self.locks.engines.iter().position(|engine| counted(&engine)).map(On::Engine);
+        let counted = |engine: &Engine| engine.order == Order::Priority && self.is_counted(engine);
+        let engines = self.locks.engines.iter().position(counted).map(On::Engine);
         let is_mutex = |pool: &Pool| match pool.protocol {
-            Protocol::Pool(rules) => rules.admits_by_priority() && self.is_counted(pool.sections.len(), None),
+            Protocol::Pool(rules) => rules.admits_by_priority() && pool.sections.len() > 2,
             Protocol::CkOmlp { .. } => false,
         };
         engines.or_else(|| self.locks.pools.iter().position(is_mutex).map(On::Token))
     }
 
-    /// Whether requests for a lock by priority can be passed again and again: on one CPU a job is not pi-blocked while
-    /// others of higher priority are pending, and of two users, or two who can want it, the other has it once.
-    fn is_counted(&self, users: usize, rivals: Option<u32>) -> bool {
-        self.cluster.cpus() > 1 && users > 2 && rivals.is_none_or(|rivals| rivals > 2)
+    /// Whether requests for an engine by priority can be passed again and again.
+    ///
+    /// - Of two users, or two who can want it, the other has it once.
+    /// - On one CPU a job is not pi-blocked while others of higher priority are pending, which is enough for all requests
+    ///   of its own. With its token comes the priority of others, and goes: then requests are passed as on several CPUs.
+    /// - Requests of a group are ordered by the priority that they were made with, whatever is lent to them later.
+    fn is_counted(&self, engine: &Engine) -> bool {
+        let passes = engine.rivals.map_or(self.cluster.cpus() > 1 && engine.users.len() > 2, |rivals| rivals > 2);
+        passes || engine.is_group
     }
 
     /// How long all requests of a job of `user` are blocked by holds of the engine at `index`.
@@ -400,27 +346,32 @@ impl Study<'_> {
     ///   different rivals are of different tasks, since a task waits in one place.
     /// - Priority, one CPU: while a job of higher priority is pending, nobody is blocked. Of lower ones, only who holds
     ///   the engine when the request is made comes before it.
-    /// - Priority, several CPUs: the same; and while it is among the c highest, jobs of higher priority can pass it with
-    ///   each of their requests. As many jobs of task j are pending within a job of i as are released within its
-    ///   response time and theirs: `ceil((r_i + r_j) / p_j)`, eq. 4.12 without its maximum, since `r` is counted from the
-    ///   release here. Jobs of lower priority are counted, too.
+    /// - Priority, several CPUs, and where else jobs are counted ([`Study::is_counted`]): the same; and while it is among
+    ///   the c highest, jobs of higher priority can pass it with each of their requests. As many jobs of task j are pending
+    ///   within a job of i as are released within its response time and theirs: `ceil((r_i + r_j) / p_j)`, eq. 4.12
+    ///   without its maximum, since `r` is counted from the release here. Jobs of lower priority are counted, too.
     fn engine(&self, index: usize, user: &User) -> Result<Total, Unbounded> {
         let engine = &self.locks.engines[index];
         let others = self.others(engine, user)?;
         let mut total = Total::default();
+        let ahead = engine.rivals.map_or(usize::MAX, |rivals| rivals.saturating_sub(1) as usize);
         match engine.order {
             Order::Fifo => {
-                let ahead = engine.rivals.map_or(usize::MAX, |rivals| rivals.saturating_sub(1) as usize);
                 total.add_longest(&others, ahead, user.times.into())?;
             }
             Order::Priority => {
-                total.add_longest(&others, 1, user.times.into())?;
-                if self.is_counted(engine.users.len(), engine.rivals) {
-                    let holds =
-                        engine.users.iter().zip(engine.users.iter().map(|other| engine.length(other, self.overheads)));
-                    let holds = holds.map(|(other, span)| Ok((other.task, times(other.times.into(), span?)?)));
-                    let holds = holds.collect::<Result<Vec<_>, Unbounded>>()?;
-                    self.pass(On::Engine(index), user.task, engine.rivals.is_some(), &holds, &mut total)?;
+                total.add_longest(&others, ahead.min(1), user.times.into())?;
+                if self.is_counted(engine) {
+                    // Of other classes nobody passes, but who has a priority with a token, or stands in another queue.
+                    let may_inherit = engine.rivals.is_some() || engine.is_group;
+                    let all = engine.users.iter().map(|other| {
+                        let span = times(other.times.into(), engine.length(other, self.overheads)?)?;
+                        let cpu = times(other.times.into(), section(self.overheads, other.hold.cpu)?)?;
+                        // It runs on its own reservation, if that is the higher one.
+                        Ok(Wait { task: other.task, span, cpu: if may_inherit { cpu } else { Nanoseconds::ZERO } })
+                    });
+                    let all = all.collect::<Result<Vec<_>, Unbounded>>()?;
+                    self.pass(On::Engine(index), user.task, may_inherit, &all, &mut total)?;
                 }
             }
         }
@@ -438,25 +389,17 @@ impl Study<'_> {
     }
 
     /// Adds what jobs that pass those of `task` take: `all` they hold in one job each.
-    fn pass(
-        &self,
-        on: On,
-        task: usize,
-        is_nested: bool,
-        all: &[(usize, Nanoseconds)],
-        total: &mut Total,
-    ) -> Result<(), Unbounded> {
+    fn pass(&self, on: On, task: usize, may_inherit: bool, all: &[Wait], total: &mut Total) -> Result<(), Unbounded> {
         let tasks = self.cluster.tasks();
         let is_foreign = |task: usize| task >= tasks.len();
-        // Who is of another class passes nobody, unless it inherits with its token; and its jobs cannot be counted.
-        if is_foreign(task) || (is_nested && all.iter().any(|(other, _)| is_foreign(*other))) {
+        // Jobs of other classes cannot be counted.
+        if is_foreign(task) || (may_inherit && all.iter().any(|other| is_foreign(other.task))) {
             return Err(Unbounded::NoBound(on));
         }
-        for (other, held) in all.iter().filter(|(other, _)| *other != task && !is_foreign(*other)) {
-            let window = plus(self.responses[task], self.responses[*other])?;
-            let jobs = window.0.div_ceil(tasks[*other].period.0);
-            // It runs on its own reservation, which is the higher one.
-            total.add(Wait { task: *other, span: *held, cpu: Nanoseconds::ZERO }, jobs)?;
+        for other in all.iter().filter(|other| other.task != task && !is_foreign(other.task)) {
+            let window = plus(self.responses[task], self.responses[other.task])?;
+            let jobs = window.0.div_ceil(tasks[other.task].period.0);
+            total.add(*other, jobs)?;
         }
         Ok(())
     }
@@ -465,12 +408,11 @@ impl Study<'_> {
     fn sections(&self, pool: &Pool) -> Result<Vec<Wait>, Unbounded> {
         let one = |one: &Section| {
             let mut cpu = section(self.overheads, one.cpu)?;
-            let mut span = cpu;
+            let mut span = self.locks.alone(pool, one, self.overheads)?;
             for index in &pool.engines {
                 let engine = &self.locks.engines[*index];
                 let Some(user) = engine.users.iter().find(|user| user.task == one.task) else { continue };
                 let blocked = self.engine(*index, user)?;
-                span = plus(span, times(user.times.into(), engine.length(user, self.overheads)?)?)?;
                 span = plus(span, blocked.span)?;
                 let held = times(user.times.into(), section(self.overheads, user.hold.cpu)?)?;
                 cpu = plus(cpu, plus(held, blocked.cpu)?)?;
@@ -512,9 +454,10 @@ impl Study<'_> {
                             return Err(Unbounded::NoBound(On::Token(index)));
                         }
                         total.add_longest(&others, 1, 1)?;
-                        if self.is_counted(sections.len(), None) {
-                            let all: Vec<_> = sections.iter().map(|one| (one.task, one.span)).collect();
-                            self.pass(On::Token(index), task, false, &all, &mut total)?;
+                        if sections.len() > 2 {
+                            // By its own priority, whatever is lent to it; then it runs on its own reservation.
+                            let all = sections.iter().map(|one| Wait { cpu: Nanoseconds::ZERO, ..*one });
+                            self.pass(On::Token(index), task, false, &all.collect::<Vec<_>>(), &mut total)?;
                         }
                     }
                     (Some(_), _) if users <= room => {

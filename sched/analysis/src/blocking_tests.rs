@@ -156,6 +156,26 @@ fn a_section_is_as_long_as_its_computing_its_holds_and_their_blocking() {
     assert_eq!(found[0].parts.iter().map(|part| part.on).collect::<Vec<_>>(), [On::Token(0), On::Engine(0)]);
 }
 
+/// By priority, requests of a group, and of three who have tokens, are passed even on one CPU; who passes may run on the
+/// budget of who waits. Of other classes nobody can be counted then.
+#[test]
+fn what_is_ordered_by_a_priority_that_changes_meanwhile_is_counted_on_one_cpu_too() {
+    let plain = engine(Order::Priority, &three());
+    for lock in [Engine { is_group: true, ..plain.clone() }, Engine { rivals: Some(3), ..plain.clone() }] {
+        let found = blocked(&cluster(1, &FOUR), &engines(std::slice::from_ref(&lock)));
+        assert_eq!(spans(&found), [11 + 14 + 11, 22 + 3 + 11, 7 + 3 + 14, 0]);
+        assert_eq!(found.iter().map(|one| one.lends.0).collect::<Vec<_>>(), [11 + 4 + 11, 22 + 1 + 11, 2 + 1 + 4, 0]);
+        let mut foreign = lock;
+        foreign.users.push(user(9, 1, 0, 100));
+        let refused = analyse(&cluster(1, &FOUR), &Overheads::default(), &engines(&[foreign])).err();
+        assert_eq!(refused, Some(Unbounded::NoBound(On::Engine(0))));
+    }
+    let two = engines(&[Engine { rivals: Some(2), ..plain }]);
+    assert_eq!(spans(&blocked(&cluster(2, &FOUR), &two)), [11, 22, 7, 0]);
+    let by_arrival = Engine { is_group: true, ..engine(Order::Fifo, &three()) };
+    assert_eq!(spans(&blocked(&cluster(2, &FOUR), &engines(&[by_arrival]))), [18, 28, 10, 0]);
+}
+
 #[test]
 fn blocking_is_added_to_what_is_executed_and_no_test_is_exact_any_more() {
     // Lone responses are 10, 30 and 60; with blocking of 18 and 10, operations of 2, and so on, later.
@@ -179,8 +199,19 @@ fn blocking_is_added_to_what_is_executed_and_no_test_is_exact_any_more() {
 fn what_cannot_be_bounded_says_why() {
     let refused = |cluster: &Cluster, locks: &Locks| analyse(cluster, &Overheads::default(), locks).unwrap_err();
     let long = engines(&[engine(Order::Fifo, &[user(0, 3, 0, 200), user(1, 1, 1, 500)])]);
-    let over = Unbounded::Overcommitted { engine: 0, per_mille: 1_101, largest: (0, 600) };
+    let over = Unbounded::Overcommitted { on: On::Engine(0), per_mille: 1_101, largest: (0, 600) };
     assert_eq!(refused(&cluster(1, &[(10, 1_000); 2]), &long), over);
+    // Of two engines of a group each can be held for half of that; two tokens can be held for 600 + 500 + 1.
+    let group = engines(&[Engine { is_group: true, ..long.engines[0].clone() }]);
+    assert!(matches!(refused(&cluster(1, &[(10, 1_000); 2]), &group), Unbounded::Infeasible(..)));
+    let with_tokens = |replicas, cpu| Locks {
+        pools: vec![pool(Protocol::Pool(Rules::k_fmlp(replicas, 2, Measure::Requests)), cpu, &[0])],
+        ..group.clone()
+    };
+    let over = Unbounded::Overcommitted { on: On::Token(0), per_mille: 1_101, largest: (0, 600) };
+    assert_eq!(refused(&cluster(2, &[(10, 1_000); 2]), &with_tokens(1, &[0, 0])), over);
+    let over = Unbounded::Overcommitted { on: On::Token(0), per_mille: 2_001, largest: (1, 1_001) };
+    assert_eq!(refused(&cluster(2, &[(10, 1_000); 2]), &with_tokens(2, &[400, 500])), over);
     let waits = engines(&[engine(Order::Fifo, &[user(0, 1, 0, 200), user(1, 1, 0, 900)])]);
     assert!(matches!(
         refused(&cluster(2, &[(10, 1_000), (10, 2_000)]), &waits),

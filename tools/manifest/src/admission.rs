@@ -1,15 +1,17 @@
 //! Admission: which promises of a manifest the analysis can prove.
 
-use fusee_abi::image::{self, class, order};
+use fusee_abi::image::{self, class, kind, order};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
-use fusee_sched_analysis::blocking::{self, Blocked, Engine, Locks, On, Order, Unbounded, User};
+use fusee_sched_analysis::blocking::{
+    self, Blocked, Engine, Locks, On, Order, Pool, Protocol, Rules, Section, Unbounded, User,
+};
 use fusee_sched_analysis::overheads::Infeasible;
 use fusee_sched_analysis::report::Term;
 use fusee_sched_analysis::{Cluster, Nonsense, Overheads, Report, Task};
 
 use crate::error::Reason;
-use crate::resolve::Resolved;
+use crate::resolve::{DeclaredHold, Resolved};
 
 /// One cluster of a system, as the analysis sees it.
 #[derive(Clone, Debug)]
@@ -21,23 +23,25 @@ pub struct Study {
     pub members: Vec<usize>,
     /// Their reservations.
     pub reservations: Vec<image::Reservation>,
-    /// The engines whose users all say how long they hold them.
+    /// The engines whose users all say how long they hold them, and the pools of which that is said of the tokens.
     pub locks: Locks,
     /// The others: waiting for them is not bounded.
     pub undeclared: Vec<Undeclared>,
-    /// Names of the engines in `locks`.
+    /// What the engines in `locks` are called.
     engines: Vec<String>,
+    /// What the pools in `locks` are called.
+    pools: Vec<String>,
     /// Names of the system's tasks, those in the cluster first.
     tasks: Vec<String>,
 }
 
-/// An engine of which somebody does not say how long it is held.
+/// An engine, a group or a pool of which nobody knows how long jobs wait for it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Undeclared {
-    /// Its name.
-    pub engine: String,
-    /// Who that is.
-    pub user: String,
+    /// Which, such as "engine `ee`".
+    pub lock: String,
+    /// Why not: who does not say how long it holds it, or an engine that those who have a token wait for.
+    pub why: String,
 }
 
 impl Study {
@@ -68,34 +72,131 @@ impl Study {
             locks: Locks::default(),
             undeclared: Vec::new(),
             engines: Vec::new(),
+            pools: Vec::new(),
             tasks: order.iter().map(|task| system.tasks[*task].name.clone()).collect(),
         };
-        for (number, (name, engine)) in system.engines.iter().enumerate() {
-            study.engine_of(system, &order, number, name, engine);
+        let mut unknown = Vec::new();
+        // For each pool the engines that are held with a token of it.
+        let mut within = vec![Vec::new(); system.pools.len()];
+        for (number, (_, engine)) in system.engines.iter().enumerate() {
+            let group =
+                |other: &image::Engine| engine.group_plus_one != 0 && other.group_plus_one == engine.group_plus_one;
+            let others = (0..system.engines.len()).filter(|other| *other == number || group(&system.engines[*other].1));
+            let engines: Vec<usize> = others.collect();
+            let is_here = |user: &image::EngineUser| {
+                engines.contains(&(user.engine as usize)) && system.tasks[user.task as usize].cluster as usize == index
+            };
+            // A group is one lock, that of its first engine.
+            if engines[0] == number && system.engine_users.iter().any(is_here) {
+                study.engines_of(system, &order, &engines, &mut unknown, &mut within);
+            }
+        }
+        for (number, engines) in within.into_iter().enumerate() {
+            study.pool_of(system, &order, number, engines, &unknown);
         }
         Ok(study)
     }
 
-    /// Adds an engine, if tasks of this cluster use it. `order`: the system's tasks as they are counted here.
-    fn engine_of(&mut self, system: &Resolved, order: &[usize], number: usize, name: &str, engine: &image::Engine) {
+    /// Adds an engine, or those of a group, if tasks of this cluster use it, or somebody does with a token. `order`: the system's tasks as they are
+    /// counted here. Tasks that wait for what nobody knows the end of come to `unknown`.
+    fn engines_of(
+        &mut self,
+        system: &Resolved,
+        order: &[usize],
+        engines: &[usize],
+        unknown: &mut Vec<(usize, Undeclared)>,
+        within: &mut [Vec<usize>],
+    ) {
         let uses = system.engine_users.iter().zip(&system.engine_holds);
-        let uses: Vec<_> = uses.filter(|(user, _)| user.engine as usize == number).collect();
-        if !uses.iter().any(|(user, _)| self.members.contains(&(user.task as usize))) {
+        let uses: Vec<_> = uses.filter(|(user, _)| engines.contains(&(user.engine as usize))).collect();
+        let concerns = uses.iter().any(|(user, _)| self.members.contains(&(user.task as usize)));
+        let names: Vec<&str> = engines.iter().map(|engine| system.engines[*engine].0.as_str()).collect();
+        let lock = format!("engine{} `{}`", if names.len() == 1 { "" } else { "s" }, names.join("`, `"));
+        let silent = uses.iter().find(|(_, hold)| hold.is_none()).map(|(user, _)| user.task as usize);
+        let pools = engines.iter().filter_map(|engine| system.engines[*engine].1.pool_plus_one.checked_sub(1));
+        let crosses = pools.into_iter().any(|pool| system.pools[pool as usize].1.crosses != 0);
+        if silent.is_some() || crosses {
+            let undeclared = Undeclared { why: why_not(system, silent, &lock), lock };
+            unknown.extend(uses.iter().map(|(user, _)| (user.task as usize, undeclared.clone())));
+            if concerns {
+                self.undeclared.push(undeclared);
+            }
             return;
         }
-        if let Some((user, _)) = uses.iter().find(|(_, hold)| hold.is_none()) {
-            let user = system.tasks[user.task as usize].name.clone();
-            self.undeclared.push(Undeclared { engine: name.to_owned(), user });
+        // Who waits for a token waits for what its holder does with it, too.
+        if !concerns && uses.iter().all(|(_, hold)| hold.is_none_or(|hold| hold.within.is_none())) {
             return;
         }
-        let user = |(user, hold): &(&image::EngineUser, &Option<_>)| {
-            let task = order.iter().position(|task| *task == user.task as usize)?;
-            hold.map(|(times, hold)| User { task, times, hold })
+        let mut holds: Vec<(usize, DeclaredHold)> = Vec::new();
+        for (user, hold) in uses {
+            let Some(hold) = *hold else { continue };
+            if let Some(pool) = hold.within
+                && !within[pool].contains(&self.engines.len())
+            {
+                within[pool].push(self.engines.len());
+            }
+            match holds.iter_mut().find(|(task, _)| *task == user.task as usize) {
+                Some((_, other)) => *other = other.or(hold),
+                None => holds.push((user.task as usize, hold)),
+            }
+        }
+        let first = engines[0];
+        let (completion, reset) = engines.iter().fold((Nanoseconds::ZERO, Nanoseconds::ZERO), |longest, engine| {
+            let (completion, reset) = system.engine_ends[*engine];
+            (longest.0.max(completion), longest.1.max(reset))
+        });
+        let user = |(task, hold): &(usize, DeclaredHold)| {
+            let task = order.iter().position(|other| other == task)?;
+            Some(User { task, times: hold.times, hold: hold.hold })
         };
-        let order = if engine.order == order::PRIORITY { Order::Priority } else { Order::Fifo };
-        let users = uses.iter().filter_map(user).collect();
-        self.locks.engines.push(Engine { order, users, ..Engine::default() });
-        self.engines.push(name.to_owned());
+        let is_by_priority = system.engines[first].1.order == order::PRIORITY;
+        self.locks.engines.push(Engine {
+            order: if is_by_priority { Order::Priority } else { Order::Fifo },
+            is_group: engines.len() > 1,
+            users: holds.iter().filter_map(user).collect(),
+            rivals: rivals(system, &holds),
+            completion,
+            reset,
+        });
+        self.engines.push(names.join("+"));
+    }
+
+    /// Adds a pool, if tasks of this cluster use it, and those hold `engines` with a token.
+    fn pool_of(
+        &mut self,
+        system: &Resolved,
+        order: &[usize],
+        number: usize,
+        engines: Vec<usize>,
+        unknown: &[(usize, Undeclared)],
+    ) {
+        let (name, record) = &system.pools[number];
+        let handles = system.handles.iter().filter(|one| one.kind == kind::POOL && one.object as usize == number);
+        let users: Vec<usize> = handles.map(|handle| handle.task as usize).collect();
+        if !users.iter().any(|task| self.members.contains(task)) {
+            return;
+        }
+        let said = |task: usize| system.sections.iter().find(|(by, of, _)| *by == task && *of == number);
+        let lock = format!("pool `{name}`");
+        let silent = users.iter().copied().find(|task| said(*task).is_none());
+        if silent.is_some() || record.crosses != 0 {
+            self.undeclared.push(Undeclared { why: why_not(system, silent, &lock), lock });
+            return;
+        }
+        if let Some((_, why)) = unknown.iter().find(|(task, _)| users.contains(task)) {
+            self.undeclared.push(Undeclared { lock, ..why.clone() });
+            return;
+        }
+        let section = |task: &usize| {
+            let (_, _, cpu) = *said(*task)?;
+            Some(Section { task: order.iter().position(|other| other == task)?, cpu })
+        };
+        let cpus = self.cluster.cpus() as u16;
+        let limit = (record.limit != 0).then_some(record.limit as u16);
+        let rules = Rules { replicas: record.replicas as u8, cpus, limit, ..Rules::default() };
+        let sections = users.iter().filter_map(section).collect();
+        self.locks.pools.push(Pool { protocol: Protocol::Pool(rules), sections, engines });
+        self.pools.push(name.clone());
     }
 
     /// Analyses the cluster, on a kernel with these costs.
@@ -126,10 +227,10 @@ impl Study {
         Some(format!("{} by {}", self.on(part.on), self.tasks[part.largest]))
     }
 
-    fn on(&self, on: On) -> &str {
+    fn on(&self, on: On) -> String {
         match on {
-            On::Engine(index) => &self.engines[index],
-            On::Token(_) | On::Donation(_) => "tokens",
+            On::Engine(index) => self.engines[index].clone(),
+            On::Token(index) | On::Donation(index) => format!("pool {}", self.pools[index]),
         }
     }
 
@@ -152,12 +253,22 @@ impl Study {
     #[must_use]
     pub fn unbounded(&self, cluster: &str, why: &Unbounded) -> Reason {
         match why {
-            Unbounded::Overcommitted { engine, per_mille, largest: (task, part) } => Reason::Overcommitted {
-                engine: self.engines[*engine].clone(),
-                per_mille: *per_mille,
-                task: self.tasks[*task].clone(),
-                part: *part,
-            },
+            Unbounded::Overcommitted { on, per_mille, largest: (task, part) } => {
+                let (per_mille, task, part) = (*per_mille, self.tasks[*task].clone(), *part);
+                match *on {
+                    On::Engine(index) => {
+                        Reason::Overcommitted { engine: self.engines[index].clone(), per_mille, task, part }
+                    }
+                    On::Token(index) | On::Donation(index) => {
+                        let pool = self.pools[index].clone();
+                        let replicas = match self.locks.pools[index].protocol {
+                            Protocol::Pool(rules) => rules.replicas.into(),
+                            Protocol::CkOmlp { replicas, .. } => replicas.into(),
+                        };
+                        Reason::TooFewTokens { pool, replicas, per_mille, task, part }
+                    }
+                }
+            }
             Unbounded::Infeasible(Infeasible::TooLong { task }, blocked) => Reason::WaitsTooLong {
                 task: self.tasks[*task].clone(),
                 needs: self.needs(*task, &blocked[*task]),
@@ -167,9 +278,35 @@ impl Study {
                 let words = "is by priority, and response times on several CPUs have no bound under this policy";
                 Reason::Unbounded { cluster: cluster.to_owned(), why: format!("{} {words}", self.on(*on)) }
             }
+            Unbounded::NoBound(on) => {
+                let words = match on {
+                    On::Engine(_) => "is by priority, and tasks that are not real-time may be ahead again and again",
+                    On::Token(_) | On::Donation(_) => {
+                        "lets in by priority alone, and no bound is known for several tokens"
+                    }
+                };
+                Reason::Unbounded { cluster: cluster.to_owned(), why: format!("{} {words}", self.on(*on)) }
+            }
             why => Reason::Unbounded { cluster: cluster.to_owned(), why: why.to_string() },
         }
     }
+}
+
+/// Why waiting for `lock` is not bounded: somebody is silent, or clusters share it.
+fn why_not(system: &Resolved, silent: Option<usize>, lock: &str) -> String {
+    match silent {
+        Some(task) => format!("`{}` does not say how long it uses {lock}", system.tasks[task].name),
+        None => format!("clusters share {lock}"),
+    }
+}
+
+/// How many jobs can want an engine at the same time, if some hold it with a token only.
+fn rivals(system: &Resolved, holds: &[(usize, DeclaredHold)]) -> Option<u32> {
+    let within = |pool: Option<usize>| holds.iter().filter(|(_, hold)| hold.within == pool).count() as u32;
+    let without = within(None);
+    let with_tokens = system.pools.iter().enumerate();
+    let with_tokens = with_tokens.map(|(number, (_, pool))| within(Some(number)).min(pool.replicas));
+    (without < holds.len() as u32).then(|| without + with_tokens.sum::<u32>())
 }
 
 fn milliseconds(span: u64) -> String {

@@ -122,19 +122,21 @@ pub enum Reason {
     /// The range of virtual addresses for this is used up.
     NoAddresses { of: String },
     /// A declared use of something the task has no such handle to.
-    NotUsed { task: String, name: String },
+    NotUsed { task: String, name: String, to: &'static str },
     /// The cluster's tasks need more than its CPUs give; with what most of their waiting is for, if they wait.
     Overload { cluster: String, per_mille: u64, cpus: u32, waiting: Option<String> },
     /// An engine would be taken from who keeps to what it said.
     WatchdogTooShort { engine: String, watchdog: u64, user: String, hold: u64 },
     /// Tasks hold an engine for longer than there is time.
     Overcommitted { engine: String, per_mille: u64, task: String, part: u64 },
+    /// Tasks hold the tokens of a pool for longer than there is time.
+    TooFewTokens { pool: String, replicas: u32, per_mille: u64, task: String, part: u64 },
     /// A job may wait for longer than its period.
     WaitsTooLong { task: String, needs: String, period: u64 },
     /// Others may take more from a task's budget, while it waits for them, than it can spare.
     LendsTooMuch { task: String, execution: u64, lends: u64, budget: u64 },
-    /// `hard = true`, but somebody does not say how long it holds an engine.
-    Undeclared { task: String, engine: String, user: String },
+    /// `hard = true`, but nothing bounds waiting for an engine or a token: somebody does not say how long it has it.
+    Undeclared { task: String, why: String },
     /// No bound on waiting, for some reason.
     Unbounded { cluster: String, why: String },
     /// `hard = true`, and the analysis cannot prove it; with its bound, if it has one.
@@ -260,7 +262,7 @@ impl fmt::Display for Reason {
                 write!(f, "`{of}` needs {bytes} bytes, but only {left} are left in the board's pool")
             }
             Self::NoAddresses { of } => write!(f, "no virtual addresses are left for `{of}`"),
-            Self::NotUsed { task, name } => write!(f, "task `{task}` has no handle `{name}` to an engine"),
+            Self::NotUsed { task, name, to } => write!(f, "task `{task}` has no handle `{name}` to {to}"),
             Self::Overload { cluster, per_mille, cpus, waiting } => {
                 let (needed, s) = (percent(*per_mille), if *cpus == 1 { "" } else { "s" });
                 write!(f, "the real-time tasks of cluster `{cluster}` need {needed} of {cpus} CPU{s}")?;
@@ -275,19 +277,24 @@ impl fmt::Display for Reason {
                 percent(*per_mille),
                 percent(*part)
             ),
+            Self::TooFewTokens { pool, replicas, per_mille, task, part } => {
+                let (all, part, s) = (percent(*per_mille), percent(*part), if *replicas == 1 { "" } else { "s" });
+                write!(
+                    f,
+                    "the real-time tasks need {all} of {replicas} token{s} of pool `{pool}`, of which `{task}` needs {part}"
+                )
+            }
             Self::WaitsTooLong { task, needs, period } => {
                 write!(f, "task `{task}` needs more than its period ({period} ns): {needs}")
             }
             Self::LendsTooMuch { task, execution, lends, budget } => write!(
                 f,
                 "budget of `{task}` ({budget} ns) is too small for its wcet ({execution} ns) and what holders of engines \
-                 may take from it while it waits ({lends} ns)"
+                 and tokens may take from it while it waits ({lends} ns)"
             ),
-            Self::Undeclared { task, engine, user } => write!(
-                f,
-                "task `{task}` is hard, but not proved: `{user}` does not say how long it uses engine `{engine}`, which \
-                 tasks of this cluster wait for"
-            ),
+            Self::Undeclared { task, why } => {
+                write!(f, "task `{task}` is hard, but not proved: {why}, which tasks of this cluster wait for")
+            }
             Self::Unbounded { cluster, why } => write!(f, "waiting in cluster `{cluster}` is not bounded: {why}"),
             Self::NotProved { task, why, late: None } => write!(f, "task `{task}` is hard, but not proved: {why}"),
             Self::NotProved { task, why, late: Some(late) } => {

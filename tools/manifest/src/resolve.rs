@@ -15,7 +15,6 @@ use fusee_accel_contract::{CopyEngines, EngineIndex};
 use fusee_kernel_core::limits;
 use fusee_sched::key::{FAIR_LATENESS_OFFSET, PolicyName};
 use fusee_sched::time::Nanoseconds;
-use fusee_sched_analysis::blocking::Hold;
 use fusee_sched_analysis::report::Hard;
 use fusee_sched_analysis::{Overheads, approximate};
 use num_bigint::BigInt;
@@ -27,6 +26,11 @@ use crate::error::Reason;
 use crate::layout::{self, PAGE};
 use crate::schema::{self, Admission, Class, Covers, Limit, Named, Order, Overrun, Release};
 use crate::script::{Target, parse_step};
+
+mod uses;
+
+pub use uses::DeclaredHold;
+use uses::span;
 
 /// Budget of a task that may run for ever: it never runs dry.
 pub const UNLIMITED: u64 = u64::MAX;
@@ -72,11 +76,15 @@ pub struct Resolved {
     /// Who uses which engine.
     pub engine_users: Vec<image::EngineUser>,
     /// Of each of them how often and how long, if it says so.
-    pub engine_holds: Vec<Option<(u32, Hold)>>,
+    pub engine_holds: Vec<Option<DeclaredHold>>,
+    /// For each engine what the end of an operation takes, and how much longer it is if it hangs.
+    pub engine_ends: Vec<(Nanoseconds, Nanoseconds)>,
     /// For each engine its device and its number there, if it belongs to one.
     pub engine_places: Vec<Option<(usize, EngineIndex)>>,
     /// Pools of tokens.
     pub pools: Vec<(String, image::Pool)>,
+    /// Who says how long it has a token, the holds of engines apart: task, pool, CPU time.
+    pub sections: Vec<(usize, usize, Nanoseconds)>,
     /// Interrupts.
     pub interrupts: Vec<(String, image::Interrupt)>,
     /// Regions.
@@ -306,8 +314,10 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
             engines: Vec::new(),
             engine_users: Vec::new(),
             engine_holds: Vec::new(),
+            engine_ends: Vec::new(),
             engine_places: Vec::new(),
             pools: Vec::new(),
+            sections: Vec::new(),
             interrupts: Vec::new(),
             regions: Vec::new(),
             handles: Vec::new(),
@@ -792,6 +802,10 @@ impl Resolver<'_> {
             let pool_plus_one = plus_one(pool);
             let record =
                 image::Engine { order, interrupt_plus_one, group_plus_one, pool_plus_one, ..image::Engine::default() };
+            if let (Some(time), None) = (&engine.completion, place) {
+                return Err((time.span(), Reason::Needs { what: "completion", of, needs: "a device" }));
+            }
+            self.out.engine_ends.push((span(&engine.completion, name)?, Nanoseconds::ZERO));
             self.out.engines.push((name.get_ref().clone(), record));
             self.out.engine_places.push(place);
         }
@@ -1044,64 +1058,22 @@ impl Resolver<'_> {
         }
     }
 
-    /// What tasks say about how long they hold engines.
-    fn uses(&mut self) -> Result<(), Fail> {
-        self.out.engine_holds = vec![None; self.out.engine_users.len()];
-        for (index, (name, task)) in self.file.tasks.0.iter().enumerate() {
-            let of = || name.get_ref().clone();
-            for (handle, used) in &task.uses.0 {
-                let entries = &self.out.tasks[index].environment;
-                let entry = entries.iter().find(|entry| entry.name == *handle.get_ref() && entry.kind == kind::ENGINE);
-                let slot = entry.map(|entry| u32::from(HandleValue(entry.handle).slot()));
-                let handles = &self.out.handles;
-                let object = handles.iter().find(|one| one.task as usize == index && Some(one.slot) == slot);
-                let user = object.and_then(|object| {
-                    let is_it = |user: &image::EngineUser| user.task as usize == index && user.engine == object.object;
-                    self.out.engine_users.iter().position(is_it)
-                });
-                let Some(user) = user else {
-                    return Err((handle.span(), Reason::NotUsed { task: of(), name: handle.get_ref().clone() }));
-                };
-                let times = used.times.as_ref().map_or(1, |times| *times.get_ref());
-                if let Some(place) = used.times.as_ref().map(Spanned::span) {
-                    let reservation = self.out.tasks[index].reservation.map(|one| self.out.reservations[one].class);
-                    match times {
-                        0 => return Err((place, Reason::Zero { what: "number of uses", of: of() })),
-                        _ if reservation == Some(class::REAL_TIME) => {}
-                        _ => {
-                            let with = "a class other than real-time";
-                            return Err((place, Reason::Excludes { what: "number of uses", of: of(), with }));
-                        }
-                    }
-                }
-                let span = |time: &Option<Spanned<crate::Time>>| match time {
-                    Some(time) if time.get_ref().0 > FAIR_LATENESS_OFFSET.0 => {
-                        let (execution, budget) = (time.get_ref().0, FAIR_LATENESS_OFFSET.0);
-                        Err((time.span(), Reason::ExecutionExceeds { task: of(), execution, budget }))
-                    }
-                    time => Ok(Nanoseconds(time.as_ref().map_or(0, |time| time.get_ref().0))),
-                };
-                let hold = Hold { cpu: span(&used.cpu)?, operation: span(&used.operation)? };
-                if hold == Hold::default() {
-                    return Err((handle.span(), Reason::Zero { what: "longest use", of: of() }));
-                }
-                self.out.engine_holds[user] = Some((times, hold));
-            }
-        }
-        Ok(())
-    }
-
     /// When engines are taken from those who hold them.
     fn watchdogs(&mut self) -> Result<(), Fail> {
         for (index, (name, engine)) in self.file.engines.0.iter().enumerate() {
             let of = || name.get_ref().clone();
+            let hangs = engine.hangs.as_ref().filter(|hangs| *hangs.get_ref()).map(Spanned::span);
+            let unwatched = |place| Err((place, Reason::Needs { what: "hangs", of: of(), needs: "a watchdog" }));
             let Some((owner, number)) = self.out.engine_places[index] else {
                 let key = engine.watchdog.as_ref().map(|time| (time, "watchdog"));
                 match key.or(engine.reset_bound.as_ref().map(|time| (time, "reset_bound"))) {
                     Some((time, what)) => {
                         return Err((time.span(), Reason::Needs { what, of: of(), needs: "a device" }));
                     }
-                    None => continue,
+                    None => match hangs {
+                        Some(place) => return unwatched(place),
+                        None => continue,
+                    },
                 }
             };
             let Some(watchdog) = engine.watchdog.as_ref().map(|time| time.get_ref().0).or(self.usual_watchdog(index))
@@ -1111,7 +1083,10 @@ impl Resolver<'_> {
                         let reason = Reason::Needs { what: "reset_bound", of: of(), needs: "a watchdog" };
                         return Err((time.span(), reason));
                     }
-                    None => continue,
+                    None => match hangs {
+                        Some(place) => return unwatched(place),
+                        None => continue,
+                    },
                 }
             };
             let reset_bound = engine.reset_bound.as_ref().map_or(watchdog.max(RESET_BOUND), |time| time.get_ref().0);
@@ -1143,6 +1118,9 @@ impl Resolver<'_> {
                 let with = "event bits of its interrupt from 32 on";
                 return Err((place, Reason::Excludes { what: "watchdog", of: of(), with }));
             }
+            if hangs.is_some() {
+                self.out.engine_ends[index].1 = Nanoseconds(watchdog.saturating_add(reset_bound));
+            }
             let record = &mut self.out.engines[index].1;
             (record.watchdog, record.reset_bound, record.reset_bits) = (watchdog, reset_bound, reset_bits);
         }
@@ -1153,7 +1131,7 @@ impl Resolver<'_> {
     fn holds_of(&self, engine: usize) -> impl Iterator<Item = (usize, Option<u64>)> {
         let users = self.out.engine_users.iter().zip(&self.out.engine_holds);
         let users = users.filter(move |(user, _)| user.engine as usize == engine);
-        users.map(|(user, hold)| (user.task as usize, hold.as_ref().map(|(_, hold)| hold.cpu.0 + hold.operation.0)))
+        users.map(|(user, hold)| (user.task as usize, hold.map(|one| one.hold.cpu.0 + one.hold.operation.0)))
     }
 
     /// A time after which no user can still hold `engine` that meets its deadlines and keeps to what it said: its longest
@@ -1722,19 +1700,22 @@ impl Resolver<'_> {
         if let Some(undeclared) = study.undeclared.first() {
             let first = members.iter().find_map(|member| Some((*member, hard(*member)?)));
             complaints.extend(first.map(|(member, hard)| {
-                let admission::Undeclared { engine, user } = undeclared.clone();
-                (hard.span(), Reason::Undeclared { task: self.out.tasks[member].name.clone(), engine, user })
+                let (task, why) = (self.out.tasks[member].name.clone(), undeclared.why.clone());
+                (hard.span(), Reason::Undeclared { task, why })
             }));
         }
         Ok(complaints)
     }
 
-    /// Where it is written what `reason` is about, if that is one task or engine.
+    /// Where it is written what `reason` is about, if that is one task, engine or pool.
     fn place_of(&self, reason: &Reason) -> Option<Range<usize>> {
         let file = self.file;
         let name = match reason {
             Reason::Overcommitted { engine, .. } => {
                 file.engines.0.iter().map(|one| &one.0).find(|name| name.get_ref() == engine)
+            }
+            Reason::TooFewTokens { pool, .. } => {
+                file.pools.0.iter().map(|one| &one.0).find(|name| name.get_ref() == pool)
             }
             Reason::WaitsTooLong { task, .. } => {
                 file.tasks.0.iter().map(|one| &one.0).find(|name| name.get_ref() == task)

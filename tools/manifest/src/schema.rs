@@ -136,13 +136,17 @@ pub struct Task {
     pub uses: Named<Use>,
 }
 
-/// The longest a task holds an engine at a time, and how often in a job.
+/// The longest a task holds an engine at a time, and how often in a job; or the longest it has a token, once in each.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Use {
     pub times: Option<Spanned<u32>>,
     pub cpu: Option<Spanned<Time>>,
     pub operation: Option<Spanned<Time>>,
+    /// The handle of the pool with whose token it is held.
+    pub within: Option<Spanned<String>>,
+    /// The handle of the engine of its group that is acquired together with it.
+    pub with: Option<Spanned<String>>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
@@ -235,6 +239,10 @@ pub struct Engine {
     pub interrupt: Option<Spanned<String>>,
     pub watchdog: Option<Spanned<Time>>,
     pub reset_bound: Option<Spanned<Time>>,
+    /// What the end of an operation takes: interrupt and bottom half.
+    pub completion: Option<Spanned<Time>>,
+    /// Operations may hang, until the watchdog and the reset end them: waiting for that counts.
+    pub hangs: Option<Spanned<bool>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]

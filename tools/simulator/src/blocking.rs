@@ -1,26 +1,19 @@
-//! Bounds on blocking against what happens: many random systems with engine locks, each simulated.
+//! Bounds on blocking against what happens: many random systems with tokens and engine locks, each simulated.
 //!
 //! A system is partitioned, clustered or global; its engines are plain mutexes, or those of the accelerator, where jobs
-//! suspend for their operations; tasks of no importance hold them, too. Each says in its manifest how often and how long
-//! it holds what, so what is compared is what the manifest's analysis says.
+//! suspend for their operations; some are of a group, and acquired two at a time. Most tasks have a token of a pool once in a
+//! job, under each protocol, and hold engines with it or without; tasks of no importance do, too. Each says in its manifest
+//! how often and how long it holds what, so what is compared is what the manifest's analysis says.
 //!
-//! Of each job is observed how long it is pi-blocked while it waits for engines, by suspension-oblivious analysis, how
-//! long by anything else, which must be its own operations, and how late it is.
+//! Of each job is observed how long it is pi-blocked while it waits for engines, and while it waits for a token, by
+//! suspension-oblivious analysis, how long by anything else, which must be its own operations, and how late it is.
 //!
-//! # Invariants
-//!
-//! 1. A system depends on the seed and its number only.
-//! 2. No two jobs of a cluster have the same priority point: periods are drawn to the nanosecond.
-//! 3. Budgets cover what jobs compute, and what they may lend.
-//!
-//! Not here: bounds (`sched/analysis`).
+//! Not here: systems (`systems`), bounds (`sched/analysis`).
 
-use std::fmt::Write;
 use std::path::Path;
 
 use fusee_abi::image::class;
 use fusee_abi::trace::{Event, Record};
-use fusee_kernel_core::limits;
 use fusee_manifest::{Manifest, PolicyName, Resolved};
 use fusee_sched::key::{Policy, PriorityPoint, TaskParameters};
 use fusee_sched::time::{Instant, Nanoseconds};
@@ -30,40 +23,45 @@ use crate::metrics::Metrics;
 use crate::run::{Checks, First};
 use crate::soundness::in_parallel;
 use crate::system::{self, Options};
-use crate::workload::Source;
+
+mod systems;
 
 //--- Public types
 
 /// What is said of a task, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Claim {
-    /// How long a job is pi-blocked while it waits for engines, at most.
-    pub blocking: Option<u64>,
+    /// How long a job is pi-blocked while it waits for engines, and for its token, at most. `None`: nothing is said of its
+    /// cluster, or some budget is too short for what it may lend.
+    pub blocking: Option<[u64; 2]>,
     /// How long its own operations take.
     pub operations: u64,
     /// How late it is, at most.
     pub lateness: Option<i64>,
 }
 
+/// What jobs wait for, by the index of its blocking.
+const WAITS: [&str; 2] = ["engines", "tokens"];
+
 /// What came out.
 #[derive(Clone, Debug, Default)]
 pub struct BlockingReport {
     /// Systems simulated.
     pub systems: u64,
-    /// Tasks with a bound on blocking above zero.
-    pub bounded: u64,
+    /// Tasks with a bound on blocking above zero, by engines and by tokens.
+    pub bounded: [u64; 2],
     /// Tasks with a bound on lateness.
     pub timely: u64,
     /// Jobs completed.
     pub jobs: u64,
-    /// Jobs that were pi-blocked for engines.
-    pub blocked: u64,
+    /// Jobs that were pi-blocked for engines, and for a token.
+    pub blocked: [u64; 2],
     /// Systems that could not be simulated, or are not what they should be.
     pub failures: Vec<String>,
     /// Claims that do not hold, with their systems.
     pub violations: Vec<String>,
-    /// The largest observed blocking and its bound, by their ratio.
-    pub tightest: (u64, u64),
+    /// The largest observed blocking and its bound, by their ratio, for engines and for tokens; and the response time.
+    pub tightest: [(u64, u64); 3],
 }
 
 /// The claims on the tasks of a system, in its order; tasks without jobs have none.
@@ -82,191 +80,6 @@ pub fn blocking(seed: u64, systems: u64, claims: Claims<'_>) -> BlockingReport {
     report
 }
 
-//--- Systems
-
-/// A request of each job of a task: an engine, how often, CPU time before and after the operation, the operation.
-struct Use {
-    engine: String,
-    times: u64,
-    cpu: u64,
-    operation: u64,
-}
-
-const MICROSECOND: u64 = 1_000;
-const MILLISECOND: u64 = 1_000_000;
-/// Clients of the accelerator, the driver aside.
-const CLIENTS: u64 = 7;
-
-/// The manifest of the system with this number, and the longest period in it.
-fn draw(seed: u64, number: u64) -> (String, u64) {
-    let mut source = Source::new(seed, number);
-    let cpus = source.draw(1, 4);
-    let policy = source.pick(&["EDF", "FL", "EDF", "FL", "RM"]);
-    let clusters = clusters(&mut source, cpus);
-    let mut text = format!(
-        "[system]\nname = \"s{number}\"\nboard = \"virt\"\ncpus = {cpus}\nstart = \"1ms\"\npolicy = \"{policy}\"\nadmission = \"warn\"\n"
-    );
-    let mut next = 0;
-    for (index, size) in clusters.iter().enumerate() {
-        let members: Vec<String> = (next..next + size).map(|cpu| cpu.to_string()).collect();
-        next += size;
-        let _ = write!(text, "\n[clusters.c{index}]\ncpus = [{}]\n", members.join(", "));
-    }
-    let has_device = source.draw(0, 1) == 0;
-    let mut longest = 0;
-    for (index, size) in clusters.iter().enumerate() {
-        let has_device = has_device && index == 0;
-        let engines: Vec<String> = match has_device {
-            true => ["ee", "ce_in", "ce_out"].map(str::to_owned).to_vec(),
-            false => (0..source.draw(1, 2)).map(|engine| format!("e{index}{engine}")).collect(),
-        };
-        for (number, engine) in engines.iter().enumerate() {
-            let order = source.pick(&["fifo", "priority"]);
-            let device = if has_device {
-                format!("device = \"gpu\"\nindex = {number}\ninterrupt = \"gpu\"\n")
-            } else {
-                String::new()
-            };
-            let _ = write!(text, "\n[engines.{engine}]\norder = \"{order}\"\n{device}");
-        }
-        longest = tasks(&mut source, &mut text, (index, *size), &engines, has_device).max(longest);
-    }
-    if has_device {
-        text += DEVICE;
-    }
-    (text, longest)
-}
-
-/// Sizes of clusters: one, one for each CPU, or something between.
-fn clusters(source: &mut Source, cpus: u64) -> Vec<u64> {
-    let most = source.pick(&[1, 3, cpus]);
-    let (mut sizes, mut left) = (Vec::new(), cpus);
-    while left > 0 {
-        let size = if most == cpus { left } else { source.draw(1, most.min(left)) };
-        sizes.push(size);
-        left -= size;
-    }
-    sizes
-}
-
-const DEVICE: &str = "
-[tasks.gpu]
-binary = \"gpu-driver/gpu-driver\"
-cluster = \"c0\"
-class = \"service\"
-period = \"10ms\"
-budget = \"5ms\"
-
-[tasks.gpu.handles]
-line = \"interrupt gpu: acknowledge\"
-event = \"notification gpu_event: wait\"
-tables = \"region tables: read write physical\"
-
-[notifications.gpu_event]
-
-[interrupts.gpu]
-line = 112
-notification = \"gpu_event\"
-cluster = \"c0\"
-edge = true
-
-[devices.gpu]
-driver = \"gpu\"
-firmware = \"engine-core\"
-memory = \"64KiB\"
-
-[regions.tables]
-bytes = \"16KiB\"
-";
-
-/// Writes the tasks of a cluster of `size` CPUs; returns the longest period.
-fn tasks(
-    source: &mut Source,
-    text: &mut String,
-    (cluster, size): (usize, u64),
-    engines: &[String],
-    has_device: bool,
-) -> u64 {
-    let count = source.draw(2, (size * 2 + 2).min(CLIENTS - 1));
-    let idlers = source.draw(0, 1);
-    let heavy = source.draw(1, 3);
-    let uses: Vec<Vec<Use>> = (0..count + idlers).map(|_| draw_uses(source, engines, has_device, heavy)).collect();
-    let mut longest = 0;
-    for (index, own) in uses.iter().enumerate() {
-        let is_idler = index as u64 >= count;
-        let name = if is_idler { format!("idler{cluster}") } else { format!("t{cluster}_{index}") };
-        let mut requests: Vec<&Use> =
-            own.iter().flat_map(|one| (0..if is_idler { 1 } else { one.times }).map(move |_| one)).collect();
-        for last in (1..requests.len()).rev() {
-            requests.swap(last, source.draw(0, last as u64) as usize);
-        }
-        let mut script = Vec::new();
-        let mut computed = 0;
-        let mut burn = |script: &mut Vec<String>, span: u64| {
-            computed += span;
-            script.push(format!("\"burn {span}ns\""));
-        };
-        for request in requests {
-            burn(&mut script, source.draw(1, 400 * MICROSECOND));
-            // The CPU time of a hold lies before and after its operation; now and then it is less than was said.
-            let cpu = if source.draw(0, 3) == 0 { source.draw(2, request.cpu) } else { request.cpu };
-            let before = source.draw(1, cpu - 1);
-            let engine = &request.engine;
-            script.push(format!("\"acquire {engine}\""));
-            burn(&mut script, before);
-            if request.operation > 0 {
-                script.push(format!("\"submit {engine} {}ns gpu_done\"", request.operation));
-            }
-            burn(&mut script, cpu - before);
-            script.push(format!("\"release {engine}\""));
-        }
-        burn(&mut script, source.draw(1, 2 * MILLISECOND));
-        let _ = write!(text, "\n[tasks.{name}]\ncluster = \"c{cluster}\"\n");
-        if is_idler {
-            let _ = write!(text, "class = \"background\"\nscript = [{}, \"repeat\"]\n", script.join(", "));
-        } else {
-            // For each request a hold of each other task, by whatever order.
-            let others = |engine: &str| {
-                let all = uses.iter().enumerate().filter(|(other, _)| *other != index).flat_map(|(_, uses)| uses);
-                all.filter(|other| other.engine == engine).map(|other| other.cpu).sum::<u64>()
-            };
-            let lends: u64 = own.iter().map(|one| one.times * others(&one.engine)).sum();
-            let budget = (computed + lends + MICROSECOND).max(limits::BUDGET_MIN);
-            let operations: u64 = own.iter().map(|one| one.times * one.operation).sum();
-            let period = (budget + operations) * source.draw(2, 12) + source.draw(0, MILLISECOND);
-            longest = longest.max(period);
-            let deadline = if source.draw(0, 1) == 0 { period } else { source.draw(budget.max(period / 2), period) };
-            let phase = if source.draw(0, 1) == 0 { 0 } else { source.draw(0, period) };
-            let _ = write!(
-                text,
-                "script = [{}]\nperiod = \"{period}ns\"\ndeadline = \"{deadline}ns\"\nbudget = \"{budget}ns\"\nwcet = \"{computed}ns\"\nphase = \"{phase}ns\"\nbacklog = 255\n",
-                script.join(", ")
-            );
-        }
-        for one in own {
-            let Use { engine, times, cpu, operation } = one;
-            let times = if is_idler { String::new() } else { format!("times = {times}, ") };
-            let operation = if *operation > 0 { format!(", operation = \"{operation}ns\"") } else { String::new() };
-            let _ = write!(
-                text,
-                "handles.{engine} = \"engine {engine}: acquire\"\nuses.{engine} = {{ {times}cpu = \"{cpu}ns\"{operation} }}\n"
-            );
-        }
-    }
-    longest
-}
-
-fn draw_uses(source: &mut Source, engines: &[String], has_device: bool, heavy: u64) -> Vec<Use> {
-    let used: Vec<&String> = engines.iter().filter(|_| source.draw(0, 3) > 0).collect();
-    let one = |engine: &&String| Use {
-        engine: (*engine).clone(),
-        times: source.draw(1, 2),
-        cpu: source.draw(4, heavy * 500 * MICROSECOND),
-        operation: if has_device { source.draw(50 * MICROSECOND, heavy * MILLISECOND) } else { 0 },
-    };
-    used.iter().map(one).collect()
-}
-
 //--- What happens
 
 /// One task with jobs.
@@ -278,14 +91,15 @@ struct Watched {
     /// The priority point of its pending job.
     pending: Option<u64>,
     state: State,
-    waits: bool,
-    /// Of this job: pi-blocked while it waits for an engine, and otherwise.
-    blocked: u64,
+    /// For which of [`WAITS`].
+    waits: Option<usize>,
+    /// Of this job: pi-blocked while it waits, and otherwise.
+    blocked: [u64; 2],
     otherwise: u64,
     /// The largest of all jobs.
-    most_blocked: u64,
+    most_blocked: [u64; 2],
     most_otherwise: u64,
-    jobs_blocked: u64,
+    jobs_blocked: [u64; 2],
 }
 
 /// Watches how jobs are pi-blocked, record by record.
@@ -320,12 +134,12 @@ impl Watch {
                 period: one.period,
                 pending: None,
                 state: State::Ready,
-                waits: false,
-                blocked: 0,
+                waits: None,
+                blocked: [0; 2],
                 otherwise: 0,
-                most_blocked: 0,
+                most_blocked: [0; 2],
                 most_otherwise: 0,
-                jobs_blocked: 0,
+                jobs_blocked: [0; 2],
             })
         };
         Watch { tasks: system.tasks.iter().map(watched).collect(), cpus, now: 0 }
@@ -340,20 +154,23 @@ impl Watch {
             Event::Release => {
                 let release = task.first + (u64::from(record.job) - 1) * task.period;
                 task.pending = Some(task.point.of_job(Instant(release)).0);
-                (task.blocked, task.otherwise) = (0, 0);
+                (task.blocked, task.otherwise) = ([0; 2], 0);
             }
             Event::Complete => {
                 task.pending = None;
-                task.most_blocked = task.most_blocked.max(task.blocked);
                 task.most_otherwise = task.most_otherwise.max(task.otherwise);
-                task.jobs_blocked += u64::from(task.blocked > 0);
+                for (on, blocked) in task.blocked.into_iter().enumerate() {
+                    task.most_blocked[on] = task.most_blocked[on].max(blocked);
+                    task.jobs_blocked[on] += u64::from(blocked > 0);
+                }
             }
             Event::SwitchTo => task.state = State::Scheduled,
             Event::SwitchAway if task.state == State::Scheduled => task.state = State::Ready,
             Event::Block => task.state = State::Suspended,
             Event::Resume => task.state = State::Ready,
-            Event::EngineRequest => task.waits = true,
-            Event::EngineGrant => task.waits = false,
+            Event::EngineRequest => task.waits = Some(0),
+            Event::TokenRequest => task.waits = Some(1),
+            Event::EngineGrant | Event::TokenGrant => task.waits = None,
             _ => {}
         }
     }
@@ -371,7 +188,10 @@ impl Watch {
             let pending: Vec<Pending<u64>> =
                 all.iter().map(|task| Pending { key: task.pending.unwrap_or(0), state: task.state }).collect();
             for (task, blocking) in all.iter_mut().zip(classify(*cpus, &pending)) {
-                let to = if task.waits { &mut task.blocked } else { &mut task.otherwise };
+                let to = match task.waits {
+                    Some(on) => &mut task.blocked[on],
+                    None => &mut task.otherwise,
+                };
                 *to += if blocking.oblivious { span } else { 0 };
             }
         }
@@ -380,7 +200,7 @@ impl Watch {
 
 impl BlockingReport {
     fn check(&mut self, seed: u64, number: u64, claims: Claims<'_>) -> Result<(), String> {
-        let (text, longest) = draw(seed, number);
+        let (text, longest) = systems::draw(seed, number);
         let fail = |why: String| format!("{why}\n{text}");
         let manifest = Manifest::parse(Path::new("random.toml"), &text).map_err(|error| fail(error.to_string()))?;
         let mut metrics = Metrics::new(&manifest.system);
@@ -397,75 +217,95 @@ impl BlockingReport {
         for (index, task) in metrics.tasks.iter().enumerate() {
             let Some(watched) = &watch.tasks[index] else { continue };
             let claim = claims[index];
+            let Some(bounds) = claim.blocking else { continue };
             if task.throttles > 0 || task.skipped > 0 {
                 return Err(fail(format!("{}: {} throttled, {} skipped", task.name, task.throttles, task.skipped)));
             }
             self.jobs += task.jobs();
-            self.blocked += watched.jobs_blocked;
             let mut violated = |what: &str, seen: i64, bound: i64| {
                 let name = &task.name;
                 self.violations.push(format!(
                     "seed {seed}, number {number}: {what} of {name} {seen} ns, bound {bound} ns\n{text}"
                 ));
             };
-            if let Some(bound) = claim.blocking {
-                if watched.most_blocked > bound {
-                    violated("blocking", watched.most_blocked.cast_signed(), bound.cast_signed());
+            for (on, (seen, bound)) in watched.most_blocked.into_iter().zip(bounds).enumerate() {
+                if seen > bound {
+                    violated(WAITS[on], seen.cast_signed(), bound.cast_signed());
                 }
-                if watched.most_otherwise > claim.operations {
-                    violated("suspension", watched.most_otherwise.cast_signed(), claim.operations.cast_signed());
-                }
+            }
+            if watched.most_otherwise > claim.operations {
+                violated("suspension", watched.most_otherwise.cast_signed(), claim.operations.cast_signed());
             }
             let latest = task.max_lateness().unwrap_or(i64::MIN);
-            if let Some(bound) = claim.lateness.filter(|bound| latest > *bound) {
+            // The trace does not say by how much more a job is early.
+            let lateness = claim.lateness.map(|bound| bound.max(i32::MIN.into()));
+            if let Some(bound) = lateness.filter(|bound| latest > *bound) {
                 violated("lateness", latest, bound);
             }
-            if let Some(bound) = claim.blocking.filter(|bound| *bound > 0) {
-                self.bounded += 1;
-                self.tighten((watched.most_blocked, bound));
+            for (on, (seen, bound)) in watched.most_blocked.into_iter().zip(bounds).enumerate() {
+                self.blocked[on] += watched.jobs_blocked[on];
+                if bound > 0 {
+                    self.bounded[on] += 1;
+                    self.tighten(on, (seen, bound));
+                }
             }
-            self.timely += u64::from(claim.lateness.is_some());
+            if let Some(bound) = lateness {
+                self.timely += 1;
+                let response = |lateness: i64| task.deadline.unwrap_or(0).saturating_add_signed(lateness);
+                self.tighten(2, (response(latest), response(bound)));
+            }
         }
         Ok(())
     }
 
-    fn tighten(&mut self, (seen, bound): (u64, u64)) {
+    fn tighten(&mut self, of: usize, (seen, bound): (u64, u64)) {
         let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
-        let (most, its) = self.tightest;
+        let (most, its) = self.tightest[of];
         if its == 0 || product(seen, its) > product(most, bound) {
-            self.tightest = (seen, bound);
+            self.tightest[of] = (seen, bound);
         }
     }
 
     fn join(&mut self, other: BlockingReport) {
         self.systems += other.systems;
-        self.bounded += other.bounded;
         self.timely += other.timely;
         self.jobs += other.jobs;
-        self.blocked += other.blocked;
+        for on in 0..WAITS.len() {
+            self.bounded[on] += other.bounded[on];
+            self.blocked[on] += other.blocked[on];
+        }
         self.failures.extend(other.failures);
         self.violations.extend(other.violations);
-        if other.tightest.1 > 0 {
-            self.tighten(other.tightest);
+        for (of, tightest) in other.tightest.into_iter().enumerate() {
+            if tightest.1 > 0 {
+                self.tighten(of, tightest);
+            }
         }
     }
 
-    /// The tightest observation, as a part of its bound.
+    /// The tightest observations of blocking by engines and by tokens, and of a response time, as parts of their bounds.
     #[must_use]
-    pub fn ratio(&self) -> f64 {
-        self.tightest.0 as f64 / self.tightest.1.max(1) as f64
+    pub fn ratios(&self) -> [f64; 3] {
+        self.tightest.map(|(seen, bound)| seen as f64 / bound.max(1) as f64)
     }
 }
 
 impl std::fmt::Display for BlockingReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let BlockingReport { systems, bounded, timely, jobs, blocked, .. } = self;
+        let ratios = self.ratios();
         writeln!(
             f,
-            "{systems} systems, {bounded} tasks that may be blocked, {timely} with a bound on lateness, {jobs} jobs, \
-             {blocked} of them blocked, at most {:.3} of the bound",
-            self.ratio()
+            "{systems} systems, {jobs} jobs; {timely} tasks with a bound on lateness, tightest {:.3}",
+            ratios[2]
         )?;
+        for (on, what) in WAITS.iter().enumerate() {
+            writeln!(
+                f,
+                "{} tasks that may be blocked by {what}, {} jobs were, at most {:.3} of the bound",
+                bounded[on], blocked[on], ratios[on]
+            )?;
+        }
         self.failures.iter().try_for_each(|failure| writeln!(f, "failed: {failure}"))?;
         self.violations.iter().try_for_each(|violation| writeln!(f, "violated: {violation}"))
     }

@@ -284,7 +284,7 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
     }
     let bounded = match report.bounded {
         _ if report.is_hard() && undeclared(cluster).next().is_none() => "no deadline is missed",
-        _ if report.is_hard() => "no deadline is missed if nobody waits for engines",
+        _ if report.is_hard() => "no deadline is missed if nobody waits for what is not counted",
         Some(true) => "tardiness is bounded",
         Some(false) => "OVERLOAD: tardiness is not bounded",
         None => "no test says whether tardiness is bounded",
@@ -298,8 +298,8 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
         }
     }
     remarks.extend(causes.iter().map(|(why, tasks)| format!("not hard, because {why}: {}", tasks.join(", "))));
-    remarks.extend(undeclared(cluster).map(|(engine, user)| {
-        format!("waiting for engine {engine} is not bounded, and not counted: {user} does not say how long it uses it")
+    remarks.extend(undeclared(cluster).map(|admission::Undeclared { lock, why }| {
+        format!("waiting for {lock} is not bounded, and not counted: {why}")
     }));
     format!(
         "{table}\n{}: {} CPU{}, {}, U = {:.4}: {bounded}  (times in us)\n  {}\n",
@@ -312,10 +312,9 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
     )
 }
 
-/// Engines of which somebody does not say how long it uses them, and who.
-fn undeclared(cluster: &NamedCluster) -> impl Iterator<Item = (&str, &str)> {
-    let all = cluster.study.iter().flat_map(|study| &study.undeclared);
-    all.map(|one| (one.engine.as_str(), one.user.as_str()))
+/// Engines and pools of which somebody does not say how long it uses them.
+fn undeclared(cluster: &NamedCluster) -> impl Iterator<Item = &admission::Undeclared> {
+    cluster.study.iter().flat_map(|study| &study.undeclared)
 }
 
 /// Microseconds, from nanoseconds.
@@ -367,7 +366,7 @@ fn json<'a>(clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>) -> 
             "name": cluster.name, "m": cluster.cluster.cpus(), "policy": cluster.cluster.policy().name(),
             "utilisation": approximate(&report.utilisation),
             "bounded_tardiness": report.bounded, "hard": is_hard, "tests": tests,
-            "undeclared": undeclared(cluster).map(|(engine, _)| engine).collect::<Vec<_>>(),
+            "undeclared": undeclared(cluster).map(|one| one.lock.as_str()).collect::<Vec<_>>(),
         }));
         let each = cluster.tasks.iter().zip(&report.tasks).zip(blocked);
         tasks.extend(each.map(|((named, report), blocked)| task(cluster, named, report, blocked)));

@@ -1,9 +1,10 @@
 //! Bounds against schedules: random task sets run in the simulator, and no job is later than the analysis says; random
-//! systems with engine locks do, and no job is blocked for longer than it says.
+//! systems with tokens and engine locks do, and no job is blocked for longer than it says.
 
+use fusee_abi::image;
 use fusee_manifest::{Manifest, PolicyName, admission};
 use fusee_sched::time::Nanoseconds;
-use fusee_sched_analysis::blocking::Locks;
+use fusee_sched_analysis::blocking::{Blocked, Locks, On};
 use fusee_sched_analysis::{Cluster, Overheads, Task, analyse};
 use fusee_simulator::blocking::{self, Claim};
 use fusee_simulator::soundness::{GeneratedSet, SoundnessOptions, soundness};
@@ -14,7 +15,7 @@ const DEADLINE_SETS: u64 = 10_000;
 /// and under fixed priorities, which have bounds on single CPUs only.
 const PRIORITY_SETS: u64 = 1_000;
 
-/// Random systems with engine locks.
+/// Random systems with tokens and engine locks.
 const SYSTEMS: u64 = 2_000;
 
 /// Runs all task sets: what was compared, in words, and what is wrong.
@@ -43,17 +44,15 @@ pub fn check() -> (String, Vec<String>) {
     (words, problems)
 }
 
-/// Runs all systems with engine locks: the same.
+/// Runs all systems with tokens and engine locks: the same.
 pub fn check_blocking() -> (String, Vec<String>) {
     let report = blocking::blocking(1, SYSTEMS, &claims);
     let is_good = report.systems == SYSTEMS && report.failures.is_empty() && report.violations.is_empty();
+    let [engines, tokens, response] = report.ratios();
     let words = format!(
-        "bounds on blocking hold: {} random systems with engine locks, {} tasks that may be blocked, {} jobs were, tightest \
-         {:.3}",
-        report.systems,
-        report.bounded,
-        report.blocked,
-        report.ratio()
+        "bounds on blocking hold: {} random systems, of their jobs {} blocked for engines (tightest {engines:.3}), {} for \
+         tokens ({tokens:.3}), response {response:.3}",
+        report.systems, report.blocked[0], report.blocked[1]
     );
     (words, if is_good { Vec::new() } else { vec![report.to_string()] })
 }
@@ -72,9 +71,18 @@ fn claims_of(manifest: &Manifest, change: fn(&mut Locks)) -> Vec<Claim> {
         change(&mut study.locks);
         // What is overcommitted has no bounds.
         let Ok((report, blocked)) = study.analyse(&Overheads::default()) else { continue };
+        // Nor has anything where there is too much to do, or a budget may run dry.
+        let covers = |(one, blocked): (&image::Reservation, &Blocked)| one.execution + blocked.lends.0 <= one.budget;
+        if report.bounded == Some(false) || !study.reservations.iter().zip(&blocked).all(covers) {
+            continue;
+        }
         for ((member, verdict), blocked) in study.members.iter().zip(report.tasks).zip(blocked) {
+            let sum = |parts: fn(On) -> bool| -> u64 {
+                blocked.parts.iter().filter(|part| parts(part.on)).map(|part| part.span.0).sum()
+            };
+            let engines = sum(|on| matches!(on, On::Engine(_)));
             claims[*member] = Claim {
-                blocking: Some(blocked.blocking.0),
+                blocking: Some([engines, blocked.blocking.0 - engines]),
                 operations: blocked.operations.0,
                 lateness: verdict.bound.and_then(|bound| bound.lateness.ceil().to_integer().to_i64()),
             };
@@ -109,31 +117,45 @@ fn bounds(drawn: &GeneratedSet) -> Vec<Option<i64>> {
 
 #[cfg(test)]
 mod tests {
-    use fusee_sched_analysis::blocking::Order;
+    use fusee_sched_analysis::blocking::{Order, Protocol, Rules};
 
     use super::*;
 
     #[test]
     fn bounds_on_blocking_that_are_too_good_are_found_out() {
         let report = blocking::blocking(7, 60, &claims);
-        assert!(report.violations.is_empty() && report.failures.is_empty() && report.blocked > 1_000, "{report}");
+        assert!(
+            report.violations.is_empty()
+                && report.failures.is_empty()
+                && report.blocked.iter().all(|blocked| *blocked > 300),
+            "{report}"
+        );
         // As if holds took no time; as if operations took none; as if each request met one other at most, by arrival, and
-        // by priority.
+        // none by priority; as if there were a token for everybody; as if nobody held an engine with one.
         let no_holds = |manifest: &Manifest| {
-            let none = |claim: Claim| Claim { blocking: claim.blocking.map(|_| 0), ..claim };
+            let none = |claim: Claim| Claim { blocking: claim.blocking.map(|_| [0; 2]), ..claim };
             claims(manifest).into_iter().map(none).collect()
         };
         let no_operations =
             |manifest: &Manifest| claims(manifest).into_iter().map(|claim| Claim { operations: 0, ..claim }).collect();
-        fn one_rival(locks: &mut Locks, order: Order) {
-            locks.engines.iter_mut().filter(|one| one.order == order).for_each(|one| one.rivals = Some(2));
+        fn rivals(locks: &mut Locks, order: Order, rivals: u32) {
+            locks.engines.iter_mut().filter(|one| one.order == order).for_each(|one| one.rivals = Some(rivals));
         }
-        let by_arrival = |manifest: &Manifest| claims_of(manifest, |locks| one_rival(locks, Order::Fifo));
-        let by_priority = |manifest: &Manifest| claims_of(manifest, |locks| one_rival(locks, Order::Priority));
-        let all: [blocking::Claims<'_>; 4] = [&no_holds, &no_operations, &by_arrival, &by_priority];
-        for (index, too_good) in all.into_iter().enumerate() {
-            let found = blocking::blocking(7, 200, too_good).violations.len();
-            assert!(found > 0, "number {index} is not found out");
-        }
+        let by_arrival = |manifest: &Manifest| claims_of(manifest, |locks| rivals(locks, Order::Fifo, 2));
+        let by_priority = |manifest: &Manifest| claims_of(manifest, |locks| rivals(locks, Order::Priority, 1));
+        let many_tokens = |manifest: &Manifest| {
+            claims_of(manifest, |locks| {
+                for pool in &mut locks.pools {
+                    pool.protocol = Protocol::Pool(Rules::r2dglp(u8::MAX, 1));
+                }
+            })
+        };
+        let no_engines = |manifest: &Manifest| {
+            claims_of(manifest, |locks| locks.pools.iter_mut().for_each(|one| one.engines.clear()))
+        };
+        let all: [blocking::Claims<'_>; 6] =
+            [&no_holds, &no_operations, &by_arrival, &by_priority, &many_tokens, &no_engines];
+        let found = all.map(|too_good| blocking::blocking(7, 100, too_good).violations.len());
+        assert!(found.iter().all(|found| *found > 0), "{found:?}");
     }
 }

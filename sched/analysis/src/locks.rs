@@ -1,0 +1,99 @@
+//! What tasks of one cluster share, and for how long: what is declared of engines and of tokens.
+//!
+//! Not here: what follows from it (`blocking`).
+
+use fusee_locking::pool::Rules;
+use fusee_sched::time::Nanoseconds;
+
+/// The longest that a task holds an engine at a time, from its grant until the engine is idle again.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Hold {
+    /// CPU time of it.
+    pub cpu: Nanoseconds,
+    /// How long the engine works, and the task may be suspended.
+    pub operation: Nanoseconds,
+}
+
+/// One task's use of an engine.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct User {
+    /// Below the number of the cluster's tasks: that task. Others, of other classes, have any number above.
+    pub task: usize,
+    /// How often a job holds it, at most.
+    pub times: u32,
+    /// For how long.
+    pub hold: Hold,
+}
+
+/// In which order requests are granted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Order {
+    /// By arrival.
+    #[default]
+    Fifo,
+    /// Earliest key first; a hold is not interrupted.
+    Priority,
+}
+
+/// An engine, or the engines of a group, and the tasks of one cluster that share it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Engine {
+    /// In which order.
+    pub order: Order,
+    /// Several, of which requests may name more than one.
+    pub is_group: bool,
+    /// One for each task.
+    pub users: Vec<User>,
+    /// Jobs that can want it at the same time, if some hold it with a token only: for each pool as many as it has tokens
+    /// (`rho`), and all users without.
+    pub rivals: Option<u32>,
+    /// What the end of an operation takes: interrupt and bottom half.
+    pub completion: Nanoseconds,
+    /// How much longer a hold is if the engine hangs and is reset; zero: that is not expected.
+    pub reset: Nanoseconds,
+}
+
+/// A task's use of a token, once in each job.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Section {
+    /// As in [`User`].
+    pub task: usize,
+    /// CPU time with the token, holds of engines apart.
+    pub cpu: Nanoseconds,
+}
+
+/// How requests for tokens wait.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Protocol {
+    /// Within the cluster: k-FMLP, R2DGLP, or by priority. Queues are joined without advice.
+    Pool(Rules),
+    /// Across clusters.
+    CkOmlp {
+        /// CPUs of all clusters that share: `m`.
+        cpus: u16,
+        /// Tokens: `k`.
+        replicas: u8,
+        /// The longest section of a task of another cluster, blocking by engines included.
+        elsewhere: Nanoseconds,
+    },
+}
+
+/// Tokens.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Pool {
+    /// How requests wait.
+    pub protocol: Protocol,
+    /// One for each task of the cluster that uses them.
+    pub sections: Vec<Section>,
+    /// Engines that are held with a token only.
+    pub engines: Vec<usize>,
+}
+
+/// All that tasks of one cluster share.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Locks {
+    /// Its engines.
+    pub engines: Vec<Engine>,
+    /// Its tokens.
+    pub pools: Vec<Pool>,
+}

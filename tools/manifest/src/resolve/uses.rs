@@ -1,0 +1,169 @@
+//! What tasks say of their use of engines and tokens: `[tasks.NAME.uses]`.
+//!
+//! Not here: what follows from it (`admission`).
+
+use fusee_abi::call::HandleValue;
+use fusee_abi::image::{self, class, kind};
+use fusee_sched::key::FAIR_LATENESS_OFFSET;
+use fusee_sched::time::Nanoseconds;
+use fusee_sched_analysis::blocking::Hold;
+use toml::Spanned;
+
+use super::{Entry, Fail, Resolver};
+use crate::error::Reason;
+use crate::schema;
+
+/// What a task says of its use of an engine.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct DeclaredHold {
+    /// How often in a job; zero: only together with another one of its group, of which that is said.
+    pub times: u32,
+    /// For how long.
+    pub hold: Hold,
+    /// The pool with whose token it holds it.
+    pub within: Option<usize>,
+}
+
+impl DeclaredHold {
+    /// What covers both, in the same job.
+    #[must_use]
+    pub fn or(self, other: DeclaredHold) -> DeclaredHold {
+        let (cpu, operation) = (self.hold.cpu.max(other.hold.cpu), self.hold.operation.max(other.hold.operation));
+        DeclaredHold {
+            times: self.times.saturating_add(other.times),
+            hold: Hold { cpu, operation },
+            within: self.within.filter(|within| other.within == Some(*within)),
+        }
+    }
+}
+
+impl Resolver<'_> {
+    /// What tasks say about how long they hold engines, and have tokens.
+    pub(super) fn uses(&mut self) -> Result<(), Fail> {
+        self.out.engine_holds = vec![None; self.out.engine_users.len()];
+        for (index, (name, task)) in self.file.tasks.0.iter().enumerate() {
+            for (handle, used) in &task.uses.0 {
+                match self.object_of(index, handle.get_ref()) {
+                    Some((kind::ENGINE, engine)) => self.engine_use(index, engine, handle, used)?,
+                    Some((kind::POOL, pool)) => self.pool_use(index, pool, used)?,
+                    _ => {
+                        let (task, name) = (name.get_ref().clone(), handle.get_ref().clone());
+                        return Err((handle.span(), Reason::NotUsed { task, name, to: "an engine or a pool" }));
+                    }
+                }
+            }
+        }
+        for (index, (_, task)) in self.file.tasks.0.iter().enumerate() {
+            for (handle, used) in &task.uses.0 {
+                if let (Some((_, engine)), Some(with)) = (self.object_of(index, handle.get_ref()), &used.with) {
+                    self.used_with(index, engine, with)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Kind and number of what the handle `name` of `task` names.
+    fn object_of(&self, task: usize, name: &str) -> Option<(u32, usize)> {
+        let is_lock = |entry: &&Entry| entry.name == name && [kind::ENGINE, kind::POOL].contains(&entry.kind);
+        let entry = self.out.tasks[task].environment.iter().find(is_lock)?;
+        let slot = u32::from(HandleValue(entry.handle).slot());
+        let handle = self.out.handles.iter().find(|one| one.task as usize == task && one.slot == slot)?;
+        Some((handle.kind, handle.object as usize))
+    }
+
+    /// The number of `task` among the users of `engine`.
+    fn user_of(&self, task: usize, engine: usize) -> Option<usize> {
+        let is_it = |user: &image::EngineUser| user.task as usize == task && user.engine as usize == engine;
+        self.out.engine_users.iter().position(is_it)
+    }
+
+    fn engine_use(
+        &mut self,
+        task: usize,
+        engine: usize,
+        handle: &Spanned<String>,
+        used: &schema::Use,
+    ) -> Result<(), Fail> {
+        let name = &self.file.tasks.0[task].0;
+        let of = || name.get_ref().clone();
+        let within = match &used.within {
+            // Who acquires it must have a token.
+            None => self.out.engines[engine].1.pool_plus_one.checked_sub(1).map(|pool| pool as usize),
+            Some(within) => match self.object_of(task, within.get_ref()) {
+                Some((kind::POOL, pool)) => Some(pool),
+                _ => {
+                    let reason = Reason::NotUsed { task: of(), name: within.get_ref().clone(), to: "a pool" };
+                    return Err((within.span(), reason));
+                }
+            },
+        };
+        let times = used.times.as_ref().map_or(1, |times| *times.get_ref());
+        if let Some(place) = used.times.as_ref().map(Spanned::span) {
+            let reservation = self.out.tasks[task].reservation.map(|one| self.out.reservations[one].class);
+            match times {
+                0 => return Err((place, Reason::Zero { what: "number of uses", of: of() })),
+                // With one token as often as that.
+                _ if reservation == Some(class::REAL_TIME) || within.is_some() => {}
+                _ => {
+                    let with = "a class other than real-time";
+                    return Err((place, Reason::Excludes { what: "number of uses", of: of(), with }));
+                }
+            }
+        }
+        let hold = Hold { cpu: span(&used.cpu, name)?, operation: span(&used.operation, name)? };
+        if hold == Hold::default() {
+            return Err((handle.span(), Reason::Zero { what: "longest use", of: of() }));
+        }
+        if let Some(user) = self.user_of(task, engine) {
+            self.out.engine_holds[user] = Some(DeclaredHold { times, hold, within });
+        }
+        Ok(())
+    }
+
+    fn pool_use(&mut self, task: usize, pool: usize, used: &schema::Use) -> Result<(), Fail> {
+        let name = &self.file.tasks.0[task].0;
+        let places = [
+            ("number of uses", used.times.as_ref().map(Spanned::span)),
+            ("operation", used.operation.as_ref().map(Spanned::span)),
+            ("within", used.within.as_ref().map(Spanned::span)),
+            ("with", used.with.as_ref().map(Spanned::span)),
+        ];
+        if let Some((what, place)) = places.into_iter().find_map(|(what, place)| Some((what, place?))) {
+            let with = "a pool, of which a job has a token once";
+            return Err((place, Reason::Excludes { what, of: name.get_ref().clone(), with }));
+        }
+        self.out.sections.push((task, pool, span(&used.cpu, name)?));
+        Ok(())
+    }
+
+    /// `task` acquires `engine` together with the one that its handle `with` names: that is held for as long, too.
+    fn used_with(&mut self, task: usize, engine: usize, with: &Spanned<String>) -> Result<(), Fail> {
+        let of = || self.out.tasks[task].name.clone();
+        let Some((kind::ENGINE, other)) = self.object_of(task, with.get_ref()) else {
+            let reason = Reason::NotUsed { task: of(), name: with.get_ref().clone(), to: "an engine" };
+            return Err((with.span(), reason));
+        };
+        let group = |engine: usize| self.out.engines[engine].1.group_plus_one;
+        if other == engine || group(other) == 0 || group(other) != group(engine) {
+            let needs = "another engine of the same group";
+            return Err((with.span(), Reason::Needs { what: "with", of: of(), needs }));
+        }
+        let (Some(one), Some(other)) = (self.user_of(task, engine), self.user_of(task, other)) else { return Ok(()) };
+        let Some(held) = self.out.engine_holds[one] else { return Ok(()) };
+        let own = self.out.engine_holds[other].unwrap_or(DeclaredHold { times: 0, ..held });
+        self.out.engine_holds[other] = Some(DeclaredHold { times: own.times, ..own.or(held) });
+        Ok(())
+    }
+}
+
+/// A time of which sums cannot overflow; without one, none.
+pub(super) fn span(time: &Option<Spanned<crate::Time>>, of: &Spanned<String>) -> Result<Nanoseconds, Fail> {
+    match time {
+        Some(time) if time.get_ref().0 > FAIR_LATENESS_OFFSET.0 => {
+            let (execution, budget) = (time.get_ref().0, FAIR_LATENESS_OFFSET.0);
+            Err((time.span(), Reason::ExecutionExceeds { task: of.get_ref().clone(), execution, budget }))
+        }
+        time => Ok(Nanoseconds(time.as_ref().map_or(0, |time| time.get_ref().0))),
+    }
+}

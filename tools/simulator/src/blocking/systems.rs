@@ -1,0 +1,343 @@
+//! Random systems with tokens and engine locks.
+//!
+//! # Invariants
+//!
+//! 1. A system depends on the seed and its number only.
+//! 2. No two jobs of a cluster have the same priority point: periods are drawn to the nanosecond.
+//! 3. Budgets cover what jobs compute, and most of them what jobs may lend: what that is, the analysis says of the same
+//!    system with longer budgets. Whether it is right is for others to find out: no budget may run dry.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use fusee_kernel_core::limits;
+use fusee_manifest::{Manifest, admission};
+use fusee_sched_analysis::Overheads;
+
+use crate::workload::Source;
+
+/// Requests of each job of a task: an engine, and perhaps another of its group at once; how often; CPU time before and after
+/// the operation; the operation; whether a token is held meanwhile.
+struct Use {
+    engine: usize,
+    with: Option<usize>,
+    times: u64,
+    cpu: u64,
+    operation: u64,
+    within: bool,
+}
+
+/// What a task shares.
+struct Sharing {
+    /// A pool, and how long it computes with a token of it, holds apart.
+    section: Option<(usize, u64)>,
+    uses: Vec<Use>,
+}
+
+/// What tasks of one cluster share.
+struct Shared {
+    engines: Vec<String>,
+    /// Engines from this one on are of one group.
+    grouped: usize,
+    /// Their names.
+    pools: Vec<String>,
+    has_device: bool,
+}
+
+const MICROSECOND: u64 = 1_000;
+const MILLISECOND: u64 = 1_000_000;
+/// Clients of the accelerator, the driver aside.
+const CLIENTS: u64 = 7;
+
+/// The manifest of the system with this number, and the longest period in it.
+pub(super) fn draw(seed: u64, number: u64) -> (String, u64) {
+    let (text, longest) = draw_with(seed, number, &|_| None);
+    let Ok(manifest) = Manifest::parse(Path::new("random.toml"), &text) else { return (text, longest) };
+    let mut lends = HashMap::new();
+    for index in 0..manifest.system.clusters.len() {
+        let Ok(study) = admission::Study::new(&manifest.system, index) else { continue };
+        let Ok((_, blocked)) = study.analyse(&Overheads::default()) else { continue };
+        for (member, blocked) in study.members.iter().zip(blocked) {
+            lends.insert(manifest.system.tasks[*member].name.clone(), blocked.lends.0);
+        }
+    }
+    draw_with(seed, number, &|task| lends.get(task).copied())
+}
+
+/// The same, with budgets by what each task lends, or enough for most.
+fn draw_with(seed: u64, number: u64, lends: &dyn Fn(&str) -> Option<u64>) -> (String, u64) {
+    let mut source = Source::new(seed, number);
+    let cpus = source.draw(1, 4);
+    let policy = source.pick(&["EDF", "FL", "EDF", "FL", "RM"]);
+    let clusters = clusters(&mut source, cpus);
+    let mut text = format!(
+        "[system]\nname = \"s{number}\"\nboard = \"virt\"\ncpus = {cpus}\nstart = \"1ms\"\npolicy = \"{policy}\"\nadmission = \"warn\"\n"
+    );
+    let mut next = 0;
+    for (index, size) in clusters.iter().enumerate() {
+        let members: Vec<String> = (next..next + size).map(|cpu| cpu.to_string()).collect();
+        next += size;
+        let _ = write!(text, "\n[clusters.c{index}]\ncpus = [{}]\n", members.join(", "));
+    }
+    let has_device = source.draw(0, 3) > 0;
+    let mut longest = 0;
+    for (index, size) in clusters.iter().enumerate() {
+        let shared = shared(&mut source, &mut text, (index, *size), has_device && index == 0);
+        longest = tasks(&mut source, &mut text, (index, *size), &shared, lends).max(longest);
+    }
+    if has_device {
+        text += DEVICE;
+    }
+    (text, longest)
+}
+
+/// Sizes of clusters: one, one for each CPU, or something between.
+fn clusters(source: &mut Source, cpus: u64) -> Vec<u64> {
+    let most = source.pick(&[1, 3, cpus]);
+    let (mut sizes, mut left) = (Vec::new(), cpus);
+    while left > 0 {
+        let size = if most == cpus { left } else { source.draw(1, most.min(left)) };
+        sizes.push(size);
+        left -= size;
+    }
+    sizes
+}
+
+/// Writes the engines and pools of a cluster of `size` CPUs.
+fn shared(source: &mut Source, text: &mut String, (cluster, size): (usize, u64), has_device: bool) -> Shared {
+    let engines: Vec<String> = match has_device {
+        true => ["ee", "ce_in", "ce_out"].map(str::to_owned).to_vec(),
+        false => (0..source.draw(1, 3)).map(|engine| format!("e{cluster}{engine}")).collect(),
+    };
+    let count = engines.len();
+    let grouped = if count > 1 && source.draw(0, 2) == 0 { source.draw(0, count as u64 - 2) as usize } else { count };
+    let together = source.pick(&["fifo", "fifo", "priority"]);
+    for (number, engine) in engines.iter().enumerate() {
+        let order = source.pick(&["fifo", "priority"]);
+        let _ = write!(text, "\n[engines.{engine}]\n");
+        let _ = match number >= grouped {
+            true => writeln!(text, "order = \"{together}\"\ngroup = \"g{cluster}\""),
+            false => writeln!(text, "order = \"{order}\""),
+        };
+        if has_device {
+            let _ = write!(text, "device = \"gpu\"\nindex = {number}\ninterrupt = \"gpu\"\n");
+        }
+    }
+    let mut pools = Vec::new();
+    for number in 0..source.pick(&[0, 1, 1, 1, 2]) {
+        let replicas = source.draw(1, 3);
+        // By priority there is a bound for one token only.
+        let least = if replicas == 1 { 1 } else { size.div_ceil(replicas) };
+        let any = source.draw(least, 4.max(least));
+        let limit = source.pick(&[0, size.div_ceil(replicas), any]);
+        let name = format!("p{cluster}{number}");
+        let written = if limit == 0 { "\"unlimited\"".to_owned() } else { limit.to_string() };
+        let _ = write!(text, "\n[pools.{name}]\nreplicas = {replicas}\nlimit = {written}\ncluster = \"c{cluster}\"\n");
+        pools.push(name);
+    }
+    Shared { engines, grouped, pools, has_device }
+}
+
+const DEVICE: &str = "
+[tasks.gpu]
+binary = \"gpu-driver/gpu-driver\"
+cluster = \"c0\"
+class = \"service\"
+period = \"10ms\"
+budget = \"5ms\"
+
+[tasks.gpu.handles]
+line = \"interrupt gpu: acknowledge\"
+event = \"notification gpu_event: wait\"
+tables = \"region tables: read write physical\"
+
+[notifications.gpu_event]
+
+[interrupts.gpu]
+line = 112
+notification = \"gpu_event\"
+cluster = \"c0\"
+edge = true
+
+[devices.gpu]
+driver = \"gpu\"
+firmware = \"engine-core\"
+memory = \"64KiB\"
+
+[regions.tables]
+bytes = \"16KiB\"
+";
+
+/// Writes the tasks of a cluster of `size` CPUs; returns the longest period.
+fn tasks(
+    source: &mut Source,
+    text: &mut String,
+    (cluster, size): (usize, u64),
+    shared: &Shared,
+    lends: &dyn Fn(&str) -> Option<u64>,
+) -> u64 {
+    let count = source.draw(2, (size * 2 + 2).min(CLIENTS - 1));
+    let idlers = source.draw(0, 1);
+    let heavy = source.draw(1, 3);
+    let all: Vec<Sharing> = (0..count + idlers).map(|_| shared.draw(source, heavy)).collect();
+    let mut longest = 0;
+    for (index, own) in all.iter().enumerate() {
+        let is_idler = index as u64 >= count;
+        let name = if is_idler { format!("idler{cluster}") } else { format!("t{cluster}_{index}") };
+        let (script, computed) = script(source, shared, own, is_idler);
+        let _ = write!(text, "\n[tasks.{name}]\ncluster = \"c{cluster}\"\n");
+        if is_idler {
+            let reserve = own.section.map_or("", |_| "period = \"10ms\"\nbudget = \"1ms\"\n");
+            let _ = write!(text, "class = \"background\"\n{reserve}script = [{script}, \"repeat\"]\n");
+        } else {
+            let lends = lends(&name).unwrap_or_else(|| shared.lends(&all, index));
+            let budget = (computed + lends + MICROSECOND).max(limits::BUDGET_MIN);
+            let operations: u64 = own.uses.iter().map(|one| one.times * one.operation).sum();
+            let period = (budget + operations) * source.draw(2, 12) + source.draw(0, MILLISECOND);
+            longest = longest.max(period);
+            let deadline = if source.draw(0, 1) == 0 { period } else { source.draw(budget.max(period / 2), period) };
+            let phase = if source.draw(0, 1) == 0 { 0 } else { source.draw(0, period) };
+            let _ = write!(
+                text,
+                "script = [{script}]\nperiod = \"{period}ns\"\ndeadline = \"{deadline}ns\"\nbudget = \"{budget}ns\"\nwcet = \"{computed}ns\"\nphase = \"{phase}ns\"\nbacklog = 255\n"
+            );
+        }
+        shared.write(text, own, is_idler);
+    }
+    longest
+}
+
+/// What a job does, and how long it computes.
+fn script(source: &mut Source, shared: &Shared, own: &Sharing, is_idler: bool) -> (String, u64) {
+    let mut steps = Vec::new();
+    let mut computed = 0;
+    let mut burn = |steps: &mut Vec<String>, span: u64| {
+        if span > 0 {
+            computed += span;
+            steps.push(format!("\"burn {span}ns\""));
+        }
+    };
+    // Whoever is of no importance goes round for ever: how often it holds what counts with a token only.
+    let times = |one: &Use| if is_idler && !one.within { 1 } else { one.times };
+    let requests = |source: &mut Source, within: bool| -> Vec<&Use> {
+        let uses = own.uses.iter().filter(|one| one.within == within);
+        let mut all: Vec<&Use> = uses.flat_map(|one| (0..times(one)).map(move |_| one)).collect();
+        for last in (1..all.len()).rev() {
+            all.swap(last, source.draw(0, last as u64) as usize);
+        }
+        all
+    };
+    let without = requests(source, false);
+    let within = requests(source, true);
+    let section_at = source.draw(0, without.len() as u64) as usize;
+    for at in 0..=without.len() {
+        if let Some((pool, cpu)) = own.section.filter(|_| at == section_at) {
+            let pool = &shared.pools[pool];
+            burn(&mut steps, source.draw(1, 400 * MICROSECOND));
+            steps.push(format!("\"acquire {pool}\""));
+            // Now and then it computes less than was said.
+            let mut left = if source.draw(0, 3) == 0 { source.draw(0, cpu) } else { cpu };
+            for request in &within {
+                let part = source.draw(0, left);
+                left -= part;
+                burn(&mut steps, part);
+                shared.request(source, &mut steps, request, &mut burn);
+            }
+            burn(&mut steps, left);
+            steps.push(format!("\"release {pool}\""));
+        }
+        if let Some(request) = without.get(at) {
+            burn(&mut steps, source.draw(1, 400 * MICROSECOND));
+            shared.request(source, &mut steps, request, &mut burn);
+        }
+    }
+    burn(&mut steps, source.draw(1, 2 * MILLISECOND));
+    (steps.join(", "), computed)
+}
+
+impl Shared {
+    /// What one task shares.
+    fn draw(&self, source: &mut Source, heavy: u64) -> Sharing {
+        let has_section = !self.pools.is_empty() && source.draw(0, 4) > 0;
+        let section = has_section.then(|| {
+            let pool = source.draw(0, self.pools.len() as u64 - 1) as usize;
+            (pool, source.draw(0, heavy * 500 * MICROSECOND))
+        });
+        let used: Vec<usize> = (0..self.engines.len()).filter(|_| source.draw(0, 3) > 0).collect();
+        let mut one = |engine: usize| {
+            let mates = if engine >= self.grouped { self.engines.len() - self.grouped } else { 1 } as u64;
+            let mate = self.grouped + source.draw(0, mates - 1) as usize;
+            Use {
+                engine,
+                with: (mate != engine && mates > 1).then_some(mate),
+                times: source.draw(1, 2),
+                cpu: source.draw(4, heavy * 500 * MICROSECOND),
+                operation: if self.has_device { source.draw(50 * MICROSECOND, heavy * MILLISECOND) } else { 0 },
+                within: section.is_some() && source.draw(0, 4) > 0,
+            }
+        };
+        Sharing { section, uses: used.into_iter().map(&mut one).collect() }
+    }
+
+    fn request(
+        &self,
+        source: &mut Source,
+        steps: &mut Vec<String>,
+        request: &Use,
+        burn: &mut impl FnMut(&mut Vec<String>, u64),
+    ) {
+        // The CPU time of a hold lies before and after its operation; now and then it is less than was said.
+        let cpu = if source.draw(0, 3) == 0 { source.draw(2, request.cpu) } else { request.cpu };
+        let before = source.draw(1, cpu - 1);
+        let engine = &self.engines[request.engine];
+        let with = request.with.map(|with| format!(" {}", self.engines[with])).unwrap_or_default();
+        steps.push(format!("\"acquire {engine}{with}\""));
+        burn(steps, before);
+        if request.operation > 0 {
+            steps.push(format!("\"submit {engine} {}ns gpu_done\"", request.operation));
+        }
+        burn(steps, cpu - before);
+        steps.push(format!("\"release {engine}\""));
+    }
+
+    /// What others may take from the budget of `all[index]` while it waits, unless they come again and again: all that they
+    /// compute with engines and tokens, for each of its requests, and for as many of theirs as may be before it.
+    fn lends(&self, all: &[Sharing], index: usize) -> u64 {
+        let others = all.iter().enumerate().filter(|(other, _)| *other != index);
+        let held = |one: &Sharing| {
+            let holds = one.uses.iter().map(|one| one.times * one.cpu).sum::<u64>();
+            holds + one.section.map_or(0, |(_, cpu)| cpu)
+        };
+        let requests = all[index].uses.iter().map(|one| one.times).sum::<u64>() + 1;
+        requests * 8 * others.map(|(_, one)| held(one)).sum::<u64>()
+    }
+
+    /// Writes handles and declarations.
+    fn write(&self, text: &mut String, own: &Sharing, is_idler: bool) {
+        let named = |engine: usize| own.uses.iter().any(|one| one.engine == engine || one.with == Some(engine));
+        for (_, engine) in self.engines.iter().enumerate().filter(|(engine, _)| named(*engine)) {
+            let _ = writeln!(text, "handles.{engine} = \"engine {engine}: acquire\"");
+        }
+        if let Some((pool, cpu)) = own.section {
+            let pool = &self.pools[pool];
+            let _ = write!(text, "handles.{pool} = \"pool {pool}: acquire\"\nuses.{pool} = {{ cpu = \"{cpu}ns\" }}\n");
+        }
+        for one in &own.uses {
+            let mut keys = vec![format!("cpu = \"{}ns\"", one.cpu)];
+            if !is_idler || one.within {
+                keys.push(format!("times = {}", one.times));
+            }
+            if one.operation > 0 {
+                keys.push(format!("operation = \"{}ns\"", one.operation));
+            }
+            if let Some((pool, _)) = own.section.filter(|_| one.within) {
+                keys.push(format!("within = \"{}\"", self.pools[pool]));
+            }
+            if let Some(with) = one.with {
+                keys.push(format!("with = \"{}\"", self.engines[with]));
+            }
+            let _ = writeln!(text, "uses.{} = {{ {} }}", self.engines[one.engine], keys.join(", "));
+        }
+    }
+}

@@ -16,7 +16,7 @@ const DEADLINE_SETS: u64 = 10_000;
 const PRIORITY_SETS: u64 = 1_000;
 
 /// Random systems with tokens and engine locks.
-const SYSTEMS: u64 = 2_000;
+const SYSTEMS: u64 = 1_200;
 
 /// Runs all task sets: what was compared, in words, and what is wrong.
 pub fn check() -> (String, Vec<String>) {

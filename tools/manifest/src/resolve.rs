@@ -1500,8 +1500,11 @@ impl Resolver<'_> {
         if used > 1 && !is_driver { format!(".{}", self.out.devices[device].name) } else { String::new() }
     }
 
-    /// Lets the other drivers of a client know where its memory on `device` is.
+    /// Lets the other drivers of a client know where its memory on `device` is, if the manifest says how far devices are.
     fn peers(&mut self, device: usize, task: usize, context: usize, name: &Spanned<String>) -> Result<(), Fail> {
+        if self.file.system.distance.is_none() {
+            return Ok(());
+        }
         let Device { memory, memory_bytes, ref contexts, .. } = self.out.devices[device];
         let (offset, pages) = contract::space::share(memory_bytes, contexts.len() - 1, context);
         if pages == 0 {

@@ -238,8 +238,8 @@ fn a_device_without_copy_engines_has_no_memory_and_its_firmware_knows_it() {
     entry(&driver, "control", kind::REGION);
 }
 
-/// The demo with a second device, which `client` uses too, and which is 2.2 times as far as a near one.
-fn with_two_devices() -> Manifest {
+/// The demo with a second device, which `client` uses too.
+fn two_devices(distance: &str) -> Manifest {
     let second = r#"
 [tasks.far_driver]
 binary = "apps/server"
@@ -261,9 +261,14 @@ device = "far"
 index = 1
 interrupt = "far"
 "#;
-    let text = DEMO.replacen("start = \"10ms\"", "start = \"10ms\"\ndistance = [[100, 220], [130, 500]]", 1);
+    let text = DEMO.replacen("start = \"10ms\"", &format!("start = \"10ms\"\n{distance}"), 1);
     let text = text.replacen("handles.ee = ", "handles.far_in = \"engine far_in: acquire\"\nhandles.ee = ", 1) + second;
     Manifest::parse(Path::new("two.toml"), &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The same, and the second device is 2.2 times as far as a near one.
+fn with_two_devices() -> Manifest {
+    two_devices("distance = [[100, 220], [130, 500]]")
 }
 
 #[test]
@@ -293,6 +298,15 @@ fn a_client_of_two_devices_gets_each_by_name_and_each_driver_the_clients_memory_
     let of_gpu = entry(&drivers[1], "peer0.client", kind::REGION);
     assert_eq!((of_gpu.physical, of_gpu.bytes), (gpu.memory, 512 << 10));
     assert_eq!((parameter(&drivers[0], "context.client"), parameter(&drivers[1], "context.client")), (1, 1));
+}
+
+#[test]
+fn without_distances_no_driver_knows_of_memory_on_another_device() {
+    let manifest = two_devices("");
+    let packed = packed(&manifest, None);
+    let system = packed.system();
+    let peers = |task| environment(&system, task).iter().filter(|entry| entry.name.starts_with(b"peer")).count();
+    assert_eq!([peers(3), peers(5)], [0, 0]);
 }
 
 #[test]

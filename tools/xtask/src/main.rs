@@ -35,6 +35,7 @@ mod agreement;
 mod analyze;
 mod bench;
 mod build;
+mod configurations;
 mod conformance;
 mod crowd;
 mod decode;

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: all checks, one line each, and a summary.
 //!
 //! Host checks first (format, lints, tests), then one run in QEMU for each manifest in `tests/target` and
-//! each profile that its `[test]` table names, then the kernel's paths against the recorded figures, then the
+//! each profile that its `[test]` table names, and for each arrangement of CPUs and GPUs, then the kernel's paths against the recorded figures, then the
 //! commands that pages show against what they print.
 
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use fusee_manifest::trace::Trace;
 use fusee_manifest::{Expectations, Manifest, Mark, Profile, Resolved};
 
 use crate::build::{Builder, Kernel, Programs};
+use crate::configurations::{self, Seen};
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
 use crate::{bench, conformance, docs, experiment, readme, report, soundness, structure};
@@ -80,6 +81,7 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
     if arguments.only != Some(Half::Host) {
         target(&workspace, arguments, &mut summary)?;
         conform(&workspace, arguments, &mut summary)?;
+        configure(&workspace, arguments, &mut summary)?;
     }
     if arguments.filter.is_none() && arguments.only != Some(Half::Host) {
         let started = Instant::now();
@@ -282,7 +284,7 @@ fn target(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
     // Single-threaded runs side by side; those that use several host threads by themselves.
     let (alone, beside): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.profile == Profile::Par);
     let programs_of = |case: &Case| checked.as_ref().filter(|_| checks(&case)).unwrap_or(&programs);
-    let one = |case: &Case| (case.name(), run_case(workspace, case, programs_of(case)));
+    let one = |case: &Case| (case.name(), run_case(workspace, case, programs_of(case)).map(|(_, problems)| problems));
     side_by_side(&beside, summary, |case| one(case));
     for case in alone {
         let started = Instant::now();
@@ -344,6 +346,33 @@ fn conform(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summa
     Ok(())
 }
 
+//--- CPUs and GPUs in each arrangement
+
+fn configure(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) -> Result<()> {
+    let mut all = configurations::all();
+    all.retain(|one| arguments.filter.as_ref().is_none_or(|filter| one.name().contains(filter.as_str())));
+    let cases = all.into_iter().map(|one| {
+        let manifest = Manifest::parse(Path::new(&one.name()), &one.manifest())?;
+        Ok((one, Case { manifest, profile: Profile::Det }))
+    });
+    let cases = cases.collect::<Result<Vec<_>>>()?;
+    let systems: Vec<&Resolved> = cases.iter().map(|(_, case)| &case.manifest.system).collect();
+    let programs = workspace.builder().programs(&systems)?;
+    side_by_side(&cases, summary, |(one, case)| {
+        let check = || {
+            let (run, mut problems) = run_case(workspace, case, &programs)?;
+            let seen = Seen::of(&run.trace?, &case.manifest.system);
+            problems.extend(one.problems(&seen));
+            Ok((format!("{}: {seen}", one.name()), problems))
+        };
+        match check() {
+            Ok((words, problems)) => (words, Ok(problems)),
+            Err(error) => (one.name(), Err(error)),
+        }
+    });
+    Ok(())
+}
+
 fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Ok(Vec::new()) };
     let mut paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<std::io::Result<Vec<_>>>()?;
@@ -353,10 +382,9 @@ fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Runs one system; what it did differently from what is expected.
-fn run_case(workspace: &Workspace, case: &Case, programs: &Programs) -> Result<Vec<String>> {
-    let Some(expected) = &case.manifest.expectations else { return Ok(Vec::new()) };
-    let programs = Programs { kernel: programs.kernel.clone(), binaries: programs.binaries.clone() };
-    let image = workspace.image_of(case.manifest.clone(), programs, case.profile, false)?;
+fn run_case(workspace: &Workspace, case: &Case, programs: &Programs) -> Result<(Run, Vec<String>)> {
+    let expected = case.manifest.expectations.as_ref().context("the manifest has no table `test`")?;
+    let image = workspace.image_of(case.manifest.clone(), programs.clone(), case.profile, false)?;
     let options =
         RunOptions { echo: false, seconds: expected.seconds.unwrap_or(60), quantum: 10, arguments: Vec::new() };
     let run = system::run(workspace, &image, &options)?;
@@ -370,7 +398,7 @@ fn run_case(workspace: &Workspace, case: &Case, programs: &Programs) -> Result<V
             problems.extend(report::faults(trace, &image));
         }
     }
-    Ok(problems)
+    Ok((run, problems))
 }
 
 fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String> {

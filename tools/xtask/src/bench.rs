@@ -84,6 +84,8 @@ const ROWS: [Row; rows::NAMES.len()] = [
     Row([0, 0, 0], [LONGEST_PATH as u32, 1_500, 1_000]),
     Row([0, 0, 0], [LONGEST_PATH as u32, 2_000, 1_000]),
     Row([0, 0, 0], [2_500, 1_500, 800]),
+    // A signal after which the one that signals has nothing to run on.
+    Row([0, 0, 0], [1_500, 1_000, 496]),
 ];
 
 /// Sorted samples of each row.

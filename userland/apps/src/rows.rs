@@ -65,9 +65,11 @@ pub const BLOCK_TOKEN: u64 = 28;
 pub const PASS_ON_TOKEN: u64 = 29;
 /// Taking two engines of one group at once, and giving them back: two calls.
 pub const PAIR: u64 = 30;
+/// From the signal of a driver, which runs for the thread that waits for it, to that thread's first instruction.
+pub const BOTTOM: u64 = 31;
 
 /// What each row is called.
-pub const NAMES: [&str; 31] = [
+pub const NAMES: [&str; 32] = [
     "call + reply round trip, 0 words",
     "call + reply round trip, 4 words",
     "interrupt -> user handler running",
@@ -99,12 +101,13 @@ pub const NAMES: [&str; 31] = [
     "acquire a held token -> its holder runs",
     "release a token -> its waiter runs",
     "acquire + release of two free engines",
+    "bottom half signals -> its client runs",
 ];
 
 /// Samples of each row, but for those that take a life each.
 pub const SAMPLES: usize = 64;
 /// Clients that are stopped.
-pub const CLIENTS: [&str; 3] = ["victim1", "victim2", "victim3"];
+pub const CLIENTS: [&str; 2] = ["victim1", "victim2"];
 /// Servers that are stopped.
 pub const SERVERS: [&str; 2] = ["doomed1", "doomed2"];
 /// Servers that fault.
@@ -159,6 +162,10 @@ pub mod role {
     pub const PATIENT: u64 = 13;
     /// Acquires a mutex when it is told to, above the client, and gives it back.
     pub const RIVAL: u64 = 14;
+    /// Signals whom it is waited for by, once it is told to.
+    pub const DRIVER: u64 = 15;
+    /// Waits for the driver, above the client.
+    pub const HELPED: u64 = 16;
 }
 
 /// First word of a request that comes from a peer, not from the client.

@@ -7,7 +7,7 @@
 //! If the parameter `floats` is one, floating point is used on both sides of each path.
 //!
 //! Handles: endpoints "server", "keeper", "front", "busy", "later" and "faulty1" ... (call) and "inbox" (send);
-//! notifications "event", "again", "go" and "compete" (signal) and "lent" (signal, grant); engines "engine" and "mutex" (acquire),
+//! notifications "event", "again", "go", "work" and "compete" (signal) and "lent" (signal, grant); engines "engine" and "mutex" (acquire),
 //! "one" and "other" of one group (acquire); pool "token" (acquire); regions "samples" (shared with the peers), "clock" (a PL031),
 //! "page" (one page, with the right to map) and "loan" (read, write, lend); tasks "victim1" ... (release_job, stop) and "doomed1" ... (stop); "system" (shutdown).
 //!
@@ -75,6 +75,7 @@ fn measure<const FLOATS: bool>(environment: &Environment) {
     rows[rows::SIGNAL as usize] = signal::<FLOATS>(environment);
     rows[rows::WAIT as usize] = wait::<FLOATS>(environment);
     rows[rows::INTERRUPT as usize] = interrupt::<FLOATS>(environment);
+    rows[rows::BOTTOM as usize] = bottom_half::<FLOATS>(environment);
     let (engine, mutex) = (environment.expect("engine"), environment.expect("mutex"));
     rows[rows::ACQUIRE as usize] = acquire::<FLOATS>(engine);
     rows[rows::RELEASE as usize] = release::<FLOATS>(engine);
@@ -190,6 +191,18 @@ fn left_by_a_peer<const FLOATS: bool>(environment: &Environment, name: &str) -> 
         samples.read_u64(STAMP) - samples.read_u64(SINCE)
     });
     less(took, calls::<FLOATS>(|| untrapped_call([0; 6]).0))
+}
+
+/// What happens between a driver and its client, once the driver is told to work.
+#[inline(never)]
+fn bottom_half<const FLOATS: bool>(environment: &Environment) -> Samples {
+    let work = environment.expect::<Notification>("work");
+    let samples = environment.expect::<Region>("samples").shared();
+    let took = samples_of::<FLOATS>(|| {
+        work.signal(rows::SIGNALLED).expect("the client may signal");
+        samples.read_u64(STAMP) - samples.read_u64(SINCE)
+    });
+    less(took, untrapped_plain::<FLOATS>(Call::Signal))
 }
 
 /// The server does not look at what it is lent, which is two pages.

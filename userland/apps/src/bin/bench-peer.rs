@@ -17,6 +17,8 @@
 //! | 12, inbox   | endpoint "inbox" (receive), region "samples"                                         |
 //! | 13, patient | notification "again" (wait), region "samples"                                        |
 //! | 14, rival   | engine "mutex", pool "token" (acquire), notification "compete" (wait), region "samples" |
+//! | 15, driver  | notifications "work" (wait) and "done" (signal), region "samples"                    |
+//! | 16, helped  | notification "done" (wait), bound to the driver; region "samples"                    |
 //!
 //! A peer reads the counter first thing when it runs and leaves what it read for the client. If the parameter `floats` is
 //! one, it computes with floating point before.
@@ -72,6 +74,8 @@ fn be<const FLOATS: bool>(environment: &Environment) {
         role::FAULTY => fault::<FLOATS>(environment),
         role::PATIENT => wait_again::<FLOATS>(environment),
         role::RIVAL => compete::<FLOATS>(environment),
+        role::DRIVER => drive::<FLOATS>(environment),
+        role::HELPED => wait_for_the_driver::<FLOATS>(environment),
         role::INBOX => take_what_is_sent::<FLOATS>(environment),
         role::HURRIED => call_in_a_hurry::<FLOATS>(environment),
         role::DEFERRING => defer::<FLOATS>(environment),
@@ -181,6 +185,26 @@ fn compete<const FLOATS: bool>(environment: &Environment) {
             after();
             held.expect("the mutex is granted at last").release().expect("the rival holds it");
         }
+    }
+}
+
+fn drive<const FLOATS: bool>(environment: &Environment) {
+    let (work, done) = (environment.expect::<Notification>("work"), environment.expect::<Notification>("done"));
+    let samples = environment.expect::<Region>("samples").shared();
+    loop {
+        work.wait(Instant::NEVER).expect("the driver may wait");
+        samples.write_u64(SINCE, counter::<FLOATS>());
+        done.signal(rows::SIGNALLED).expect("the driver may signal");
+    }
+}
+
+fn wait_for_the_driver<const FLOATS: bool>(environment: &Environment) {
+    let done = environment.expect::<Notification>("done");
+    let samples = environment.expect::<Region>("samples").shared();
+    loop {
+        let told = done.wait(Instant::NEVER);
+        samples.write_u64(STAMP, counter::<FLOATS>());
+        told.expect("the helped one may wait");
     }
 }
 

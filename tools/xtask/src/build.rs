@@ -72,7 +72,11 @@ impl Builder<'_> {
             match self.kernel {
                 Kernel::Traced => {}
                 Kernel::Bare => _ = command.arg("--no-default-features"),
-                Kernel::Checked => _ = command.args(["--features", "check"]),
+                Kernel::Checked => {
+                    // Invariants are long loops, and there is no limit to its size.
+                    let speed = "profile.release.package.fusee-kernel-core.opt-level=3";
+                    command.args(["--features", "check", "--config", speed]);
+                }
             }
         }
         self.finish(&mut command);

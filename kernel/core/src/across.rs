@@ -37,9 +37,6 @@ use crate::limits::POOLS_PER_TASK;
 use crate::object::State;
 use crate::{Kernel, Machine};
 
-/// Behind all keys of jobs.
-const LAST: Key = Key::at(Instant::NEVER);
-
 impl Kernel {
     /// Whether clusters share `pool`.
     pub(crate) fn crosses(&self, pool: PoolId) -> bool {
@@ -89,24 +86,23 @@ impl Kernel {
         }
     }
 
-    /// The job of `thread` has no budget left.
+    /// The job of `thread`, if one is pending, has another base key. Without budget and requests it is pending no longer.
     #[cold]
-    pub(crate) fn job_is_dry(&mut self, thread: ThreadId) {
+    pub(crate) fn job_key_changes(&mut self, thread: ThreadId) {
         let Some(cluster) = self.record(thread) else { return };
         let mut jobs = self.donations[cluster].pending().iter();
-        if jobs.any(|job| job.user == number(thread) && job.requests != 0) {
-            self.job_key_changes(thread, LAST);
-        } else {
+        let asks = jobs.any(|job| job.user == number(thread) && job.requests != 0);
+        if !asks && self.is_dry(thread) {
             self.job_ends(thread);
+            return;
         }
-    }
-
-    /// The job of `thread`, if one is pending, has another key.
-    #[cold]
-    pub(crate) fn job_key_changes(&mut self, thread: ThreadId, key: Key) {
-        let Some(cluster) = self.record(thread) else { return };
+        let key = self.base_key(thread);
         let moved = self.donations[cluster].change_key(number(thread), key);
         self.donors_moved(cluster, &moved);
+    }
+
+    fn is_dry(&self, thread: ThreadId) -> bool {
+        self.threads[thread].home.is_some_and(|home| self.reservations[home].throttled)
     }
 
     /// A request of `thread` is complete, or withdrawn.
@@ -115,8 +111,8 @@ impl Kernel {
         let Some(cluster) = self.record(thread) else { return };
         let moved = self.donations[cluster].complete_request(number(thread));
         self.donors_moved(cluster, &moved);
-        if self.threads[thread].home.is_some_and(|home| self.reservations[home].throttled) {
-            self.job_is_dry(thread);
+        if self.is_dry(thread) {
+            self.job_key_changes(thread);
         }
     }
 

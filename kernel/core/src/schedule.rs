@@ -77,19 +77,17 @@ impl Kernel {
     pub(crate) fn set_key(&mut self, reservation: ReservationId, key: Key) {
         self.reservations[reservation].key = key;
         self.compete(reservation);
-        if let Some(home) = self.reservations[reservation].home
-            && self.threads[home].crosses
-        {
-            self.job_key_changes(home, key);
-        }
-        self.ask_anew(reservation);
+        self.base_key_changes(reservation);
     }
 
-    /// The base key of a job of `reservation` has changed: its requests for tokens are ordered by the new one.
-    fn ask_anew(&mut self, reservation: ReservationId) {
-        if let Some(home) = self.reservations[reservation].home
-            && self.threads[home].requests != 0
-        {
+    /// The base key of a job of `reservation` has changed: its requests for tokens, and its place among the jobs of a cluster
+    /// that shares a pool, are ordered by the new one.
+    fn base_key_changes(&mut self, reservation: ReservationId) {
+        let Some(home) = self.reservations[reservation].home else { return };
+        if self.threads[home].crosses {
+            self.job_key_changes(home);
+        }
+        if self.threads[home].requests != 0 {
             self.change_base_key(home);
         }
     }
@@ -231,16 +229,13 @@ impl Kernel {
         self.plan_event(reservation);
         self.trace(machine, Event::Throttle, home, u32::from(reservation.number()), excess.0 as u32);
         if let Some(thread) = home {
-            if self.threads[thread].crosses {
-                self.job_is_dry(thread);
-            }
             self.settle(thread);
         }
         // Whoever runs on it now must stop, even where the rule names no successor.
         if let Some(runner) = self.reservations[reservation].runner {
             self.settle(runner);
         }
-        self.ask_anew(reservation);
+        self.base_key_changes(reservation);
     }
 
     /// Refills `reservation` at `at`; a new deadline follows, as of a constant-bandwidth server.

@@ -10,7 +10,7 @@
 //! Advice chooses among what the rules of the pool allow, and the pool takes nothing else, so no bound depends on it; with one
 //! exception: that of the k-FMLP holds for the shortest queue only ([`fusee_locking::pool`]).
 //!
-//! # The calls of a plugin
+//! They are one [plugin](crate::plugin) of a pool. Of its notifications they need three:
 //!
 //! | Text, table 3.1 | Here |
 //! |---|---|
@@ -60,13 +60,16 @@ pub enum Gain {
 struct User {
     /// The GPU of the token it has, or had last.
     gpu: Option<u8>,
-    /// How far it moved to the token that it has.
-    moved: Option<Distance>,
+    /// Whether it has a token,
+    holds: bool,
+    /// and how far it moved to that.
+    moved: Distance,
     history: History,
 }
 
 impl User {
-    const NEW: Self = Self { gpu: None, moved: None, history: History::EMPTY };
+    // All zero bytes, so that a kernel's heuristics need no place in its image.
+    const NEW: Self = Self { gpu: None, holds: false, moved: Distance::Same, history: History::EMPTY };
 }
 
 /// The heuristics of one pool, of `G` GPUs and `U` users at most. The numbers of users are below `U`; to others the
@@ -87,20 +90,25 @@ impl<const G: usize, const U: usize> Heuristics<G, U> {
         Self { topology, gain, users: [User::NEW; U] }
     }
 
+    /// The GPUs, of which nothing was known before. In place: with their users, heuristics are large.
+    pub fn set_topology(&mut self, topology: Topology<G>) {
+        self.topology = topology;
+    }
+
     /// `user` holds `replica` from now on.
     pub fn acquired(&mut self, user: u16, replica: u8) {
         let Some(gpu) = self.topology.gpu_of(replica) else { return };
         let Some(user) = self.users.get_mut(usize::from(user)) else { return };
-        user.moved = user.gpu.map_or(Some(Distance::Same), |last| self.topology.distance(last, gpu));
-        user.gpu = Some(gpu);
+        user.moved = user.gpu.and_then(|last| self.topology.distance(last, gpu)).unwrap_or_default();
+        (user.gpu, user.holds) = (Some(gpu), true);
     }
 
     /// `user` has given its token back. It has used it for `hold`: what it executed, and what it was suspended for its
     /// own operations; neither what it was preempted nor what it waited for engine locks.
     pub fn freed(&mut self, user: u16, hold: Nanoseconds) {
         let Some(user) = self.users.get_mut(usize::from(user)) else { return };
-        if let Some(moved) = user.moved.take() {
-            user.history.observe(moved, hold);
+        if core::mem::take(&mut user.holds) {
+            user.history.observe(user.moved, hold);
         }
     }
 
@@ -125,8 +133,13 @@ impl<const G: usize, const U: usize> Heuristics<G, U> {
     #[must_use]
     pub fn predicted<Key>(&self, request: &Request<Key>, replica: u8) -> Nanoseconds {
         let Some(user) = self.users.get(usize::from(request.user)) else { return request.length };
-        let Some(distance) = user.moved.or_else(|| self.distance(user.gpu, replica)) else { return request.length };
+        let Some(distance) = self.distance_of(user, replica) else { return request.length };
         user.history.predict(distance, request.length)
+    }
+
+    /// How far `user` moves, or has moved, to `replica`.
+    fn distance_of(&self, user: &User, replica: u8) -> Option<Distance> {
+        if user.holds { Some(user.moved) } else { self.distance(user.gpu, replica) }
     }
 
     /// How far it is from `gpu` to that of `replica`; no way at all for who was nowhere.
@@ -166,9 +179,9 @@ impl<const G: usize, const U: usize> Heuristics<G, U> {
         };
         let mut completions = [Nanoseconds::ZERO; N];
         for (completion, request) in completions.iter_mut().zip(pool.requests()) {
-            let others = pool.requests().iter().zip(lengths);
+            let others = pool.requests().iter().zip(&lengths);
             let counted = others.filter(|(other, _)| not_behind(request.place, other.place));
-            *completion = counted.fold(Nanoseconds::ZERO, |sum, (_, length)| sum + length);
+            *completion = counted.fold(Nanoseconds::ZERO, |sum, (_, length)| sum + *length);
         }
         completions
     }
@@ -206,8 +219,8 @@ impl<Key: Copy + Ord, const K: usize, const N: usize, const G: usize, const U: u
         let gpu = self.users.get(usize::from(donor))?.gpu;
         let completions = self.completions(pool);
         let completion = |user: u16| {
-            let of = pool.requests().iter().zip(completions).find(|(request, _)| request.user == user);
-            of.map(|(_, completion)| completion)
+            let of = pool.requests().iter().zip(&completions).find(|(request, _)| request.user == user);
+            of.map(|(_, completion)| *completion)
         };
         let ranked = pool.donees().filter_map(|request| match request.place {
             Place::Fifo { replica, .. } => {

@@ -4,6 +4,7 @@
 //! clients comes in as an argument, the choice goes out as a value.
 //!
 //! - [`heuristics`]: advice to a pool of tokens: where to wait, to whom to donate, whom to steal.
+//! - [`plugin`]: who advises a pool: these heuristics, nobody, or chance.
 //! - [`predictor`]: how long a task will hold its token.
 //! - [`topology`]: which token is of which GPU, and how far those are apart.
 //! - [`sharing`]: the class without a real-time promise.
@@ -15,6 +16,7 @@
 #![warn(missing_docs)]
 
 pub mod heuristics;
+pub mod plugin;
 pub mod predictor;
 pub mod sharing;
 pub mod topology;

@@ -29,6 +29,18 @@ impl Distance {
     /// How many there are.
     pub const COUNT: usize = 4;
 
+    /// The one with this [number](Self::number).
+    #[must_use]
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Self::Same),
+            1 => Some(Self::Near),
+            2 => Some(Self::Far),
+            3 => Some(Self::System),
+            _ => None,
+        }
+    }
+
     /// Its number, from 0 for the shortest.
     #[must_use]
     pub const fn number(self) -> usize {
@@ -68,6 +80,9 @@ pub struct Topology<const G: usize> {
 }
 
 impl<const G: usize> Topology<G> {
+    /// No GPU. All zero bytes.
+    pub const EMPTY: Self = Self { gpus: 0, tokens: 0, distances: [[Distance::Same; G]; G] };
+
     /// The first `gpus` GPUs of the matrix `distances`, shape `[from: G][to: G]`, each with `tokens` tokens.
     ///
     /// # Errors

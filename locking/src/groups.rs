@@ -8,7 +8,7 @@ use crate::engine::LockError;
 use crate::group::{self, GroupLock, LockSet, Waits};
 
 /// Tasks that use the locks of one group, each with one request at most.
-pub const USERS: usize = 8;
+pub const USERS: usize = 20;
 
 /// The group lock.
 pub type Group = GroupLock<Key, USERS>;

@@ -453,8 +453,13 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
 
     /// Puts a request at the end of an FQ.
     fn append(&mut self, index: usize, replica: u8) {
-        let ahead = self.queues()[usize::from(replica)].requests;
+        let ahead = self.queued(replica);
         self.requests[index].place = Place::Fifo { replica, ahead };
+    }
+
+    /// How many requests the FQ of `replica` has.
+    fn queued(&self, replica: u8) -> u16 {
+        self.indices(|place| matches!(place, Place::Fifo { replica: of, .. } if *of == replica)).count() as u16
     }
 
     /// Those behind a place that was left move up.
@@ -491,7 +496,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
             donor.or_else(|| self.highest(|place| *place == Place::Priority)).or_else(of_others)
         };
         let Some(next) = next else {
-            if self.queues()[usize::from(replica)].requests == 0 {
+            if self.queued(replica) == 0 {
                 self.steal(replica, advice);
             }
             return;
@@ -520,7 +525,14 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
 
     /// Finds out who waits for whom now, and says what is new.
     fn report(&mut self) -> Change<N> {
-        let queues = self.queues();
+        let mut holders = [None; K];
+        for request in &self.requests {
+            if let Place::Fifo { replica, ahead: 0 } = request.place
+                && let Some(holder) = holders.get_mut(usize::from(replica))
+            {
+                *holder = Some(request.user);
+            }
+        }
         let mut change = Change { granted: None, moved: Vec::new() };
         for request in &mut self.requests {
             let target = match request.place {
@@ -531,7 +543,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
                     }
                     None
                 }
-                Place::Fifo { replica, .. } => queues[usize::from(replica)].holder,
+                Place::Fifo { replica, .. } => holders[usize::from(replica)],
                 Place::Priority => None,
                 Place::Donor { donee } => Some(donee),
             };

@@ -494,13 +494,13 @@ fn analysed_rules(Rules { replicas, cpus, limit, measure }: Rules) -> blocking::
 }
 
 /// How long the analysis of a whole cluster says that the jobs of each of `members` are blocked.
-fn analysed(tasks: &[Vec<Job>], members: &[usize], protocol: blocking::Protocol) -> Vec<u64> {
+fn analysed(tasks: &[Vec<Job>], members: &[usize], protocol: blocking::Protocol, advised: bool) -> Vec<u64> {
     const LONG: Nanoseconds = Nanoseconds(1 << 40);
     let task = Task { execution: Nanoseconds(1), period: LONG, deadline: LONG, priority: 1 };
     let all = longest(tasks);
     let sections = members.iter().enumerate().map(|(task, member)| Section { task, cpu: all[*member] });
     let sections = sections.filter(|section| section.cpu > Nanoseconds(0)).collect();
-    let pools = vec![blocking::Pool { protocol, sections, engines: vec![] }];
+    let pools = vec![blocking::Pool { protocol, advised, sections, engines: vec![] }];
     // A CPU for each: the protocol knows how many there are, and nothing else looks at them.
     let cluster = fusee_sched_analysis::Cluster::new(USERS as u32, PolicyName::Edf, vec![task; members.len()]);
     let locks = blocking::Locks { engines: vec![], pools };
@@ -523,10 +523,7 @@ proptest! {
         let bound = pool::r2dglp_blocking(cpus, replicas, longest);
         let rules = Rules::r2dglp(replicas, cpus);
         let all: Vec<usize> = (0..tasks.len()).collect();
-        let analysed = match wild {
-            Some(_) => vec![bound.0; tasks.len()],
-            None => analysed(&tasks, &all, analysed_rules(rules)),
-        };
+        let analysed = analysed(&tasks, &all, analysed_rules(rules), wild.is_some());
         let outcomes = match wild {
             Some(wild) => simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Wild::new(wild))),
             None => simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Unadvised)),
@@ -546,17 +543,24 @@ proptest! {
         cpus in 1u16..=4,
         replicas in 1u8..=4,
         measure in prop::sample::select(vec![Measure::Requests, Measure::CriticalSections]),
+        wild in prop::option::of(wild()),
     ) {
         let longest = longest(&tasks);
         let all = longest.iter().copied().max().unwrap_or_default();
         let rules = Rules::k_fmlp(replicas, cpus, measure);
-        let outcomes = simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Unadvised));
         let members: Vec<usize> = (0..tasks.len()).collect();
-        let analysed = analysed(&tasks, &members, analysed_rules(rules));
+        let is_advised = wild.is_some();
+        let analysed = analysed(&tasks, &members, analysed_rules(rules), is_advised);
+        let outcomes = match wild {
+            Some(wild) => simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Wild::new(wild))),
+            None => simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Unadvised)),
+        };
         for (task, outcomes) in outcomes.into_iter().enumerate() {
             let mut others = longest.clone();
             others.remove(task);
             let bound = match measure {
+                // The equations are for the shortest queue.
+                _ if is_advised => Nanoseconds(u64::MAX),
                 Measure::Requests => pool::k_fmlp_blocking(tasks.len() as u64, replicas, all),
                 Measure::CriticalSections => pool::k_fmlp_blocking_by_length(&others, replicas),
             };
@@ -588,7 +592,7 @@ proptest! {
                 let others = self::longest(&tasks).into_iter().enumerate().filter(|(task, _)| task % clusters != cluster);
                 let elsewhere = others.map(|(_, length)| length).max().unwrap_or_default();
                 let protocol = blocking::Protocol::CkOmlp { cpus: all_cpus, replicas, elsewhere };
-                analysed(&tasks, &members, protocol)
+                analysed(&tasks, &members, protocol, false)
             })
             .collect();
         for (task, (jobs, outcomes)) in tasks.iter().zip(outcomes).enumerate() {

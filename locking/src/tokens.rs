@@ -1,4 +1,5 @@
-//! The pool as the kernel has it: with the keys of jobs, and without advice.
+//! The pool as the kernel has it: with the keys of jobs, and without advice. With advice the operations that ask for it are
+//! those of `accel::plugin`.
 //!
 //! What is generic in [`crate::pool`] is compiled here, once: it is long, and no short path leads through it.
 
@@ -9,9 +10,9 @@ use crate::engine::LockError;
 use crate::pool::{self, Pool, Unadvised};
 
 /// Replicas of one pool.
-pub const REPLICAS: usize = 8;
+pub const REPLICAS: usize = 12;
 /// Users of one pool, of whom each has one request at most.
-pub const USERS: usize = 12;
+pub const USERS: usize = 20;
 
 /// The pool.
 pub type Tokens = Pool<Key, REPLICAS, USERS>;
@@ -23,8 +24,8 @@ pub type Change = pool::Change<USERS>;
 /// # Errors
 /// As there.
 #[inline(never)]
-pub fn request(tokens: &mut Tokens, user: u16, key: Key) -> Result<Change, LockError> {
-    tokens.request(user, key, Nanoseconds::ZERO, &Unadvised)
+pub fn request(tokens: &mut Tokens, user: u16, key: Key, length: Nanoseconds) -> Result<Change, LockError> {
+    tokens.request(user, key, length, &Unadvised)
 }
 
 /// See [`Pool::withdraw`]; for a holder, that is a release.

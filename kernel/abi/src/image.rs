@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The first word of a packed system: "FUSEESYS".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FUSEESYS");
 /// The layout described here.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
@@ -46,10 +46,12 @@ pub enum Table {
     Mappings,
     /// [`Pool`] records.
     Pools,
+    /// [`PoolUser`] records.
+    PoolUsers,
 }
 
 /// Number of [`Table`]s.
-pub const TABLES: usize = 12;
+pub const TABLES: usize = 13;
 
 /// Where one table lies.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
@@ -262,6 +264,49 @@ pub struct Pool {
     pub cluster: u32,
     /// One: clusters share it. Tokens are granted by arrival, whatever `limit`.
     pub crosses: u32,
+    /// Which queue is the shortest: one of [`measure`].
+    pub measure: u32,
+    /// Who advises: one of [`advice`].
+    pub advice: u32,
+    /// Of how many devices they are tokens, as many of each; zero: all are alike.
+    pub devices: u32,
+    /// How far those are from each other, numbers of `accel::topology::Distance`: from, to.
+    pub distances: [[u8; POOL_DEVICES]; POOL_DEVICES],
+    /// Reserved.
+    pub reserved: u32,
+}
+
+/// Devices of one pool, at most.
+pub const POOL_DEVICES: usize = 8;
+
+/// What makes a queue of a pool short.
+pub mod measure {
+    /// Few requests.
+    pub const REQUESTS: u32 = 0;
+    /// A small sum of declared lengths.
+    pub const LENGTHS: u32 = 1;
+}
+
+/// Who advises a pool.
+pub mod advice {
+    /// Nobody.
+    pub const NOBODY: u32 = 0;
+    /// The heuristics of `accel`: near its data, and soon done.
+    pub const AFFINITY: u32 = 1;
+    /// Chance, whether the rules allow it or not.
+    pub const RANDOM: u32 = 2;
+}
+
+/// What a task may do with one pool.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct PoolUser {
+    /// Pool index.
+    pub pool: u32,
+    /// Task index.
+    pub task: u32,
+    /// How long it uses a token, at most, in nanoseconds: what it computes and its operations; zero: it does not say.
+    pub length: u64,
 }
 
 /// One interrupt line.
@@ -424,6 +469,7 @@ impl<'a> System<'a> {
             |system| system.table::<Handle>(Table::Handles).is_some(),
             |system| system.table::<Mapping>(Table::Mappings).is_some(),
             |system| system.table::<Pool>(Table::Pools).is_some(),
+            |system| system.table::<PoolUser>(Table::PoolUsers).is_some(),
         ];
         for (index, check) in checks.iter().enumerate() {
             if !check(&system) {
@@ -498,6 +544,12 @@ impl<'a> System<'a> {
     #[must_use]
     pub fn pools(&self) -> &'a [Pool] {
         self.table(Table::Pools).unwrap_or(&[])
+    }
+
+    /// Who uses which pool.
+    #[must_use]
+    pub fn pool_users(&self) -> &'a [PoolUser] {
+        self.table(Table::PoolUsers).unwrap_or(&[])
     }
 
     /// The interrupts.

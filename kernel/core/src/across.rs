@@ -26,7 +26,6 @@
 use fusee_abi::Error;
 use fusee_abi::call::DEADLINE;
 use fusee_abi::trace::{Event, POOL};
-use fusee_locking::tokens;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Key;
 use fusee_sched::time::Instant;
@@ -184,8 +183,7 @@ impl Kernel {
         // By arrival: each is later than all before.
         self.turns += 1;
         let key = Key::at(Instant(self.turns));
-        let change =
-            tokens::request(&mut self.pools[pool], user.index() as u16, key).map_err(crate::engines::as_error)?;
+        let change = self.token_request(pool, user, key).map_err(crate::engines::as_error)?;
         self.threads[thread].requests += 1;
         if let Some(cluster) = self.record(thread) {
             // It may: that was asked before.

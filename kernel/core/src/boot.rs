@@ -1,6 +1,6 @@
 //! From a packed system to kernel objects, filled in place.
 
-use fusee_abi::image::{self, System, class, kind, order, overrun, release};
+use fusee_abi::image::{self, System, class, kind, measure, order, overrun, release};
 use fusee_locking::engine::Order;
 use fusee_locking::pool::{Measure, Rules};
 use fusee_sched::account::Account;
@@ -29,6 +29,8 @@ pub enum BootError {
     Dangling(&'static str),
     /// A CPU is in no cluster or in two.
     BadClusters,
+    /// A pool is advised, and this kernel was built without feature `advice`.
+    WithoutAdvice,
 }
 
 fn within(count: usize, limit: usize, what: &'static str) -> Result<(), BootError> {
@@ -62,6 +64,7 @@ impl Kernel {
         within(system.engines().len(), ENGINES, "engines")?;
         within(system.engine_users().len(), ENGINE_USERS, "engine users")?;
         within(system.pools().len(), POOLS, "pools")?;
+        within(system.pool_users().len(), POOL_USERS, "pool users")?;
         within(system.interrupts().len(), INTERRUPTS, "interrupts")?;
         within(system.regions().len(), REGIONS, "regions")?;
         self.managed = header.flags & image::FLAG_MANAGED != 0;
@@ -74,6 +77,7 @@ impl Kernel {
         self.counts.engines = system.engines().len();
         self.counts.engine_users = system.engine_users().len();
         self.counts.pools = system.pools().len();
+        self.counts.pool_users = system.pool_users().len();
         self.counts.interrupts = system.interrupts().len();
         self.boot_clusters(system)?;
         self.boot_communication(system)?;
@@ -228,13 +232,23 @@ impl Kernel {
                 (cpus, limit) = (u16::MAX, Some(1));
             }
             let replicas = record.replicas as u8;
-            self.pools[id].set_rules(Rules { replicas, cpus, limit, measure: Measure::Requests });
+            let measure = match record.measure {
+                measure::REQUESTS => Measure::Requests,
+                measure::LENGTHS => Measure::CriticalSections,
+                _ => return Err(BootError::Dangling("measure")),
+            };
+            self.pools[id].set_rules(Rules { replicas, cpus, limit, measure });
+            self.advisers.set(id, record)?;
+        }
+        for (index, record) in system.pool_users().iter().enumerate() {
+            self.boot_pool_user(system, index, record)?;
         }
         Ok(())
     }
 
-    /// A use of `pool` by `thread`.
-    fn boot_pool_user(&mut self, system: &System<'_>, pool: PoolId, thread: ThreadId) -> Result<Object, BootError> {
+    fn boot_pool_user(&mut self, system: &System<'_>, index: usize, record: &image::PoolUser) -> Result<(), BootError> {
+        let pool = refer!(PoolId, record.pool, self.counts.pools, "pool user");
+        let thread = refer!(ThreadId, record.task, self.counts.threads, "pool user");
         // Tokens are for jobs: who has no reservation has no base key.
         if !system.reservations().iter().any(|one| one.task as usize == thread.index()) {
             return Err(BootError::Dangling("pool user"));
@@ -242,12 +256,10 @@ impl Kernel {
         let uses = |of: &dyn Fn(&PoolUser) -> bool| self.pool_users.all().iter().filter(|user| of(user)).count();
         within(uses(&|user| user.thread == Some(thread)) + 1, POOLS_PER_TASK, "pools of a task")?;
         within(uses(&|user| user.pool == Some(pool)) + 1, USERS_PER_POOL, "users of a pool")?;
-        within(self.counts.pool_users + 1, POOL_USERS, "pool users")?;
-        let user = refer!(PoolUserId, self.counts.pool_users, POOL_USERS, "pool user");
-        self.counts.pool_users += 1;
-        let next = self.threads[thread].tokens.replace(user);
-        self.pool_users[user] = PoolUser { pool: Some(pool), thread: Some(thread), next };
-        Ok(Object::Pool(user))
+        let user = refer!(PoolUserId, index, POOL_USERS, "pool user");
+        let (next, length) = (self.threads[thread].tokens.replace(user), Nanoseconds(record.length));
+        self.pool_users[user] = PoolUser { pool: Some(pool), thread: Some(thread), length, next, ..PoolUser::EMPTY };
+        Ok(())
     }
 
     fn boot_handles(&mut self, system: &System<'_>) -> Result<(), BootError> {
@@ -271,8 +283,13 @@ impl Kernel {
                     Object::Engine(user)
                 }
                 kind::POOL => {
-                    let pool = refer!(PoolId, record.object, self.counts.pools, "handle");
-                    self.boot_pool_user(system, pool, thread)?
+                    let user = system
+                        .pool_users()
+                        .iter()
+                        .position(|user| user.pool == record.object && user.task == record.task)
+                        .and_then(PoolUserId::new)
+                        .ok_or(BootError::Dangling("handle"))?;
+                    Object::Pool(user)
                 }
                 kind::INTERRUPT => {
                     Object::Interrupt(refer!(InterruptId, record.object, self.counts.interrupts, "handle"))

@@ -162,7 +162,11 @@ impl Kernel {
         for _ in 0..POOLS_PER_TASK {
             let Some(user) = self.threads[thread].tokens else { break };
             self.threads[thread].tokens = self.pool_users[user].next;
-            if self.release_token(machine, user).is_ok() {
+            let held = self.release_token(machine, user).is_ok();
+            if let Some(pool) = self.pool_users[user].pool {
+                self.advisers.exited(pool, user.index() as u16);
+            }
+            if held {
                 return true;
             }
         }

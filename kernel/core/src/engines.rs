@@ -193,6 +193,9 @@ impl Kernel {
         let thread = self.engine_users[user].thread;
         if let Some(thread) = thread {
             self.threads[thread].holds += 1;
+            if cfg!(feature = "advice") {
+                self.engine_users[user].ran = self.threads[thread].statistics.time;
+            }
         }
         self.trace(machine, Event::EngineGrant, thread, u32::from(engine.number()), 0);
     }
@@ -227,6 +230,12 @@ impl Kernel {
         let object = &mut self.engine_users[user];
         object.time += held;
         let thread = object.thread;
+        if cfg!(feature = "advice")
+            && let Some(thread) = thread
+        {
+            let ran = self.threads[thread].statistics.time.saturating_sub(object.ran);
+            object.aside += held.saturating_sub(ran);
+        }
         self.trace(machine, Event::EngineIdle, thread, u32::from(engine.number()), (held.0 / 1000) as u32);
         held
     }

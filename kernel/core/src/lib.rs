@@ -26,6 +26,8 @@
 extern crate std;
 
 mod across;
+#[cfg_attr(not(feature = "advice"), path = "unadvised.rs")]
+mod advice;
 mod arena;
 pub mod boot;
 mod calls;
@@ -56,6 +58,7 @@ use fusee_locking::tokens::Tokens;
 use fusee_sched::key::Key;
 use fusee_sched::time::{Instant, Nanoseconds};
 
+use advice::Advisers;
 use arena::Arena;
 pub use boot::BootError;
 use derivation::Derivations;
@@ -169,6 +172,7 @@ pub struct Kernel {
     engine_users: Arena<EngineUser, EngineUserId, ENGINE_USERS>,
     groups: Arena<Group, GroupId, GROUPS>,
     pools: Arena<Tokens, PoolId, POOLS>,
+    advisers: Advisers,
     /// Those that clusters share, a bit each.
     crossing: u32,
     /// The pending jobs of clusters that share one.
@@ -215,6 +219,7 @@ impl Kernel {
         engine_users: Arena::new([const { EngineUser::EMPTY }; ENGINE_USERS]),
         groups: Arena::new([const { Group::EMPTY }; GROUPS]),
         pools: Arena::new([const { Tokens::EMPTY }; POOLS]),
+        advisers: Advisers::EMPTY,
         crossing: 0,
         donations: Arena::new([const { PendingJobs::EMPTY }; CLUSTERS]),
         pool_users: Arena::new([const { PoolUser::EMPTY }; POOL_USERS]),

@@ -17,13 +17,15 @@ mod set {
     /// Engines.
     pub const ENGINES: usize = 32;
     /// Uses of engines by tasks.
-    pub const ENGINE_USERS: usize = 128;
+    pub const ENGINE_USERS: usize = 256;
     /// Uses of one engine: its next holder inherits from all who wait.
     pub const USERS_PER_ENGINE: usize = 32;
     /// Groups of engines.
     pub const GROUPS: usize = 4;
     /// Pools of tokens.
     pub const POOLS: usize = 16;
+    /// Of those, how many have a plugin.
+    pub const ADVISED_POOLS: usize = 4;
     /// Tasks with jobs in a cluster that shares a pool with others.
     pub const JOBS_ACROSS: usize = 32;
     /// Uses of pools by tasks.
@@ -54,6 +56,7 @@ mod set {
     pub const USERS_PER_ENGINE: usize = 4;
     pub const GROUPS: usize = 1;
     pub const POOLS: usize = 1;
+    pub const ADVISED_POOLS: usize = 1;
     pub const JOBS_ACROSS: usize = 4;
     pub const POOL_USERS: usize = 4;
     pub const INTERRUPTS: usize = 2;
@@ -66,11 +69,23 @@ mod set {
 pub use set::*;
 
 /// The longest path through the kernel, in instructions. No trap that `cargo xtask worst` finds is longer, in systems in which
-/// each queue and each chain is as long as it may be.
+/// each queue and each chain is as long as it may be. Those of pools and groups may be longer in a crowded system.
 pub const LONGEST_PATH: u64 = 10_000;
-/// The least budget of a reservation, in nanoseconds: a job that overshoots it by a whole path has had most of its
-/// time for itself. The factor is the design's, and an instruction is taken for a nanosecond.
-pub const BUDGET_MIN: u64 = 4 * LONGEST_PATH;
+/// The same in a crowded system: more tasks than [`FEW_POOL_USERS`] share a pool, or more than [`FEW_GROUP_USERS`] the engines of a
+/// group, or a pool is advised.
+pub const LONGEST_PATH_CROWDED: u64 = 30_000;
+/// Tasks that share a pool in a system that is not crowded.
+pub const FEW_POOL_USERS: usize = 12;
+/// Tasks that use the engines of a group there.
+pub const FEW_GROUP_USERS: usize = 8;
+/// The least budget of a reservation, in nanoseconds, in a system with this longest path: a job that overshoots it by a whole path has
+/// had most of its time for itself. The factor is the design's, and an instruction is taken for a nanosecond.
+#[must_use]
+pub const fn least_budget(longest_path: u64) -> u64 {
+    4 * longest_path
+}
+/// The same in a system that is not crowded.
+pub const BUDGET_MIN: u64 = least_budget(LONGEST_PATH);
 /// Tasks that use the engines of one group.
 pub const USERS_PER_GROUP: usize = fusee_locking::groups::USERS;
 /// Tokens of one pool.

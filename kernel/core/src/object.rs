@@ -539,6 +539,10 @@ pub struct EngineUser {
     pub thread: Option<ThreadId>,
     /// Engine time charged: from each grant until the engine was idle.
     pub time: Nanoseconds,
+    /// Of that, while the task did not run,
+    pub aside: Nanoseconds,
+    /// and its CPU time at the last grant: for a task whose tokens are measured.
+    pub ran: Nanoseconds,
     /// Whose budget that time is drawn from.
     pub payer: Option<ReservationId>,
     /// The next use by the same task.
@@ -549,8 +553,16 @@ pub struct EngineUser {
 
 impl EngineUser {
     /// Nobody uses nothing.
-    pub const EMPTY: EngineUser =
-        EngineUser { engine: None, thread: None, time: Nanoseconds::ZERO, payer: None, next: None, lost: false };
+    pub const EMPTY: EngineUser = EngineUser {
+        engine: None,
+        thread: None,
+        time: Nanoseconds::ZERO,
+        aside: Nanoseconds::ZERO,
+        ran: Nanoseconds::ZERO,
+        payer: None,
+        next: None,
+        lost: false,
+    };
 }
 
 //--- Pools -------------------------------------------------------------------------------------------------
@@ -562,13 +574,18 @@ pub struct PoolUser {
     pub pool: Option<PoolId>,
     /// The task.
     pub thread: Option<ThreadId>,
+    /// How long it uses a token, at most, as it says.
+    pub length: Nanoseconds,
+    /// What it had used CPU and engines for when it was granted its token, if that is measured.
+    pub before: Nanoseconds,
     /// The next use by the same task.
     pub next: Option<PoolUserId>,
 }
 
 impl PoolUser {
     /// Nobody uses nothing.
-    pub const EMPTY: PoolUser = PoolUser { pool: None, thread: None, next: None };
+    pub const EMPTY: PoolUser =
+        PoolUser { pool: None, thread: None, length: Nanoseconds::ZERO, before: Nanoseconds::ZERO, next: None };
 }
 
 //--- Clusters and CPUs -------------------------------------------------------------------------------------

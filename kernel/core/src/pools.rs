@@ -16,17 +16,18 @@
 
 use fusee_abi::Error;
 use fusee_abi::trace::{Event, POOL};
+use fusee_locking::engine::LockError;
 use fusee_locking::pool::Grant;
-use fusee_locking::tokens;
+use fusee_locking::tokens::{self, Change};
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Key;
-use fusee_sched::time::Instant;
+use fusee_sched::time::{Instant, Nanoseconds};
 use heapless::Vec;
 
 use crate::donation::number as thread_number;
 use crate::engines::as_error;
 use crate::id::{PoolId, PoolUserId, ThreadId};
-use crate::limits::{POOLS_PER_TASK, USERS_PER_POOL};
+use crate::limits::{HANDLES, POOLS_PER_TASK, USERS_PER_POOL};
 use crate::object::State;
 use crate::{Kernel, Machine};
 
@@ -48,7 +49,7 @@ impl Kernel {
             return self.acquire_across(machine, cpu, thread, user, pool);
         }
         let key = self.base_key(thread);
-        let change = tokens::request(&mut self.pools[pool], number(user), key).map_err(as_error)?;
+        let change = self.token_request(pool, user, key).map_err(as_error)?;
         self.threads[thread].requests += 1;
         if let Some(target) = self.token_donee(user)
             && let Err(error) = self.may_wait_for(thread, target)
@@ -69,6 +70,33 @@ impl Kernel {
         Ok(())
     }
 
+    /// The request of `user`, whose job has the base key `key`, in `pool`.
+    pub(crate) fn token_request(&mut self, pool: PoolId, user: PoolUserId, key: Key) -> Result<Change, LockError> {
+        let length = self.pool_users[user].length;
+        self.advisers.request(pool, &mut self.pools[pool], number(user), key, length)
+    }
+
+    /// What `thread` has used CPUs and engines for.
+    fn used_so_far(&self, thread: ThreadId) -> Nanoseconds {
+        let mut used = self.threads[thread].statistics.time;
+        let mut next = self.threads[thread].uses;
+        // Each engine by a handle of its own.
+        for _ in 0..HANDLES {
+            let Some(user) = next else { break };
+            used += self.engine_users[user].aside;
+            next = self.engine_users[user].next;
+        }
+        used
+    }
+
+    /// Tells the plugin of `pool` how long the token of `user` was used, which `thread` gives back.
+    fn measure_token(&mut self, pool: PoolId, user: PoolUserId, thread: ThreadId) {
+        if self.advisers.measures(pool) {
+            let used = self.used_so_far(thread).saturating_sub(self.pool_users[user].before);
+            self.advisers.freed(pool, number(user), used);
+        }
+    }
+
     /// `release` of a token, by its holder's call or death. Never blocks.
     pub(crate) fn release_token<M: Machine>(&mut self, machine: &mut M, user: PoolUserId) -> Result<(), Error> {
         let (pool, thread) = self.pool_user(user).ok_or(Error::BadHandle)?;
@@ -77,7 +105,8 @@ impl Kernel {
         state.holds -= 1;
         state.requests -= 1;
         self.trace(machine, Event::TokenRelease, Some(thread), u32::from(pool.number()), u32::from(replica));
-        if let Some(change) = tokens::withdraw(&mut self.pools[pool], number(user)) {
+        self.measure_token(pool, user, thread);
+        if let Some(change) = self.advisers.withdraw(pool, &mut self.pools[pool], number(user)) {
             if let Some(grant) = change.granted {
                 self.token_granted(machine, pool, grant);
             }
@@ -92,7 +121,7 @@ impl Kernel {
     /// The request of `user`, who waits, ends without a token. So nobody is granted one.
     pub(crate) fn withdraw_request(&mut self, user: PoolUserId) {
         let Some((pool, thread)) = self.pool_user(user) else { return };
-        if let Some(change) = tokens::withdraw(&mut self.pools[pool], number(user)) {
+        if let Some(change) = self.advisers.withdraw(pool, &mut self.pools[pool], number(user)) {
             self.threads[thread].requests -= 1;
             self.follow(&self.users(&change.moved));
         }
@@ -111,7 +140,7 @@ impl Kernel {
             next = self.pool_users[user].next;
             if let Some(pool) = self.pool_users[user].pool
                 && !self.crosses(pool)
-                && let Some(change) = tokens::change_key(&mut self.pools[pool], number(user), key)
+                && let Some(change) = self.advisers.change_key(pool, &mut self.pools[pool], number(user), key)
             {
                 self.follow(&self.users(&change.moved));
             }
@@ -144,9 +173,13 @@ impl Kernel {
     /// A token is granted: to the caller, or to one who waited.
     #[inline(never)]
     pub(crate) fn token_granted<M: Machine>(&mut self, machine: &mut M, pool: PoolId, grant: Grant) {
-        let user = PoolUserId::new(usize::from(grant.user));
-        let Some(thread) = user.and_then(|user| self.pool_users[user].thread) else { return };
+        let Some(user) = PoolUserId::new(usize::from(grant.user)) else { return };
+        let Some(thread) = self.pool_users[user].thread else { return };
         self.threads[thread].holds += 1;
+        self.advisers.acquired(pool, grant.user, grant.replica);
+        if self.advisers.measures(pool) {
+            self.pool_users[user].before = self.used_so_far(thread);
+        }
         let general = &mut machine.registers(thread).general;
         general[0] = 0;
         general[1] = u64::from(grant.replica);

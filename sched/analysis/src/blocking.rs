@@ -428,6 +428,7 @@ impl Study<'_> {
     ///   2.32 where the shortest queue is one of lengths.
     /// - R2DGLP: eq. 2.35 and 4.37 with the c of the cluster and the bound f on queues, which may be above `ceil(c / k)`;
     ///   4.35 as long as all tasks fit into the queues (the text: while there are no more than CPUs).
+    /// - Either of these with advice: all that its queue has room for, since nobody knows which queue that is.
     /// - By priority: as an engine, if there is one token; no bound is known for several.
     /// - CK-OMLP: eq. 2.36.
     fn token(&self, index: usize, task: usize) -> Result<Total, Unbounded> {
@@ -440,6 +441,10 @@ impl Study<'_> {
                 let (users, replicas) = (sections.len() as u64, rules.replicas);
                 let room = rules.limit.map_or(u64::MAX, |limit| u64::from(limit) * u64::from(replicas));
                 match (rules.limit, rules.measure) {
+                    (None, _) if pool.advised => total.add_longest(&others, usize::MAX, 1)?,
+                    (Some(limit), _) if pool.advised && users <= room => {
+                        total.add_longest(&others, usize::from(limit).saturating_sub(1), 1)?;
+                    }
                     _ if users <= u64::from(replicas) => {}
                     (None, Measure::CriticalSections) => {
                         let spans: Vec<Nanoseconds> = others.iter().map(|other| other.span).collect();

@@ -104,13 +104,33 @@ fn interrupts_and_resets_lengthen_holds_with_operations() {
 
 fn pool(protocol: Protocol, cpu: &[u64], engines: &[usize]) -> Pool {
     let sections = cpu.iter().enumerate().map(|(task, cpu)| Section { task, cpu: Nanoseconds(*cpu) });
-    Pool { protocol, sections: sections.collect(), engines: engines.to_vec() }
+    Pool { protocol, advised: false, sections: sections.collect(), engines: engines.to_vec() }
 }
 
 fn tokens(cpus: u32, protocol: Protocol, cpu: &[u64]) -> Vec<u64> {
-    let tasks = vec![(10, 100_000); cpu.len() + 1];
-    let locks = Locks { engines: Vec::new(), pools: vec![pool(protocol, cpu, &[])] };
+    of_tokens(cpus, pool(protocol, cpu, &[]))
+}
+
+fn of_tokens(cpus: u32, pool: Pool) -> Vec<u64> {
+    let tasks = vec![(10, 100_000); pool.sections.len() + 1];
+    let locks = Locks { engines: Vec::new(), pools: vec![pool] };
     spans(&blocked(&cluster(cpus, &tasks), &locks))
+}
+
+#[test]
+fn with_advice_a_request_may_wait_for_all_that_one_queue_has_room_for() {
+    let advised = |cpus: u16, rules| {
+        let pool = pool(Protocol::Pool(rules), &[1, 2, 4, 8, 16], &[]);
+        of_tokens(cpus.into(), Pool { advised: true, ..pool })
+    };
+    assert_eq!(advised(2, Rules::k_fmlp(2, 2, Measure::Requests)), [30, 29, 27, 23, 15, 0]);
+    assert_eq!(advised(2, Rules::k_fmlp(2, 2, Measure::CriticalSections)), [30, 29, 27, 23, 15, 0]);
+    // Queues of three, of two, and of one.
+    assert_eq!(advised(5, Rules::r2dglp(2, 5)), [24, 24, 24, 20, 12, 0]);
+    assert_eq!(advised(8, Rules::r2dglp(5, 8)), [16, 16, 16, 16, 8, 0]);
+    assert_eq!(advised(2, Rules::r2dglp(5, 2)), [0; 6]);
+    // More than there is room for: as without.
+    assert_eq!(advised(4, Rules::r2dglp(2, 4)), [48, 48, 48, 48, 24, 0]);
 }
 
 #[test]

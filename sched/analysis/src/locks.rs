@@ -83,6 +83,8 @@ pub enum Protocol {
 pub struct Pool {
     /// How requests wait.
     pub protocol: Protocol,
+    /// Whether advice may choose the queue in which one waits, and leave a token free.
+    pub advised: bool,
     /// One for each task of the cluster that uses them.
     pub sections: Vec<Section>,
     /// Engines that are held with a token only.

@@ -1,10 +1,10 @@
 //! Admission: which promises of a manifest the analysis can prove.
 
-use fusee_abi::image::{self, class, kind, order};
+use fusee_abi::image::{self, advice, class, kind, measure, order};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::{
-    self, Blocked, Engine, Locks, On, Order, Pool, Protocol, Rules, Section, Unbounded, User,
+    self, Blocked, Engine, Locks, Measure, On, Order, Pool, Protocol, Rules, Section, Unbounded, User,
 };
 use fusee_sched_analysis::overheads::Infeasible;
 use fusee_sched_analysis::report::Term;
@@ -193,9 +193,11 @@ impl Study {
         };
         let cpus = self.cluster.cpus() as u16;
         let limit = (record.limit != 0).then_some(record.limit as u16);
-        let rules = Rules { replicas: record.replicas as u8, cpus, limit, ..Rules::default() };
+        let measure = if record.measure == measure::LENGTHS { Measure::CriticalSections } else { Measure::Requests };
+        let rules = Rules { replicas: record.replicas as u8, cpus, limit, measure };
+        let advised = record.advice != advice::NOBODY;
         let sections = users.iter().filter_map(section).collect();
-        self.locks.pools.push(Pool { protocol: Protocol::Pool(rules), sections, engines });
+        self.locks.pools.push(Pool { protocol: Protocol::Pool(rules), advised, sections, engines });
         self.pools.push(name.clone());
     }
 

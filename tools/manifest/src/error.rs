@@ -65,6 +65,8 @@ pub enum Reason {
     Zero { what: &'static str, of: String },
     /// A key that belongs together with another one.
     Needs { what: &'static str, of: String, needs: &'static str },
+    /// A pool is ordered or advised by lengths, and a user says none.
+    NoLength { pool: String, task: String },
     /// A key that has no meaning together with another one.
     Excludes { what: &'static str, of: String, with: &'static str },
     /// More budget than there is time.
@@ -204,6 +206,9 @@ impl fmt::Display for Reason {
             Self::NotOffered { what, name } => write!(f, "{what} `{name}` is not offered"),
             Self::Zero { what, of } => write!(f, "{what} of `{of}` is zero"),
             Self::Needs { what, of, needs } => write!(f, "{what} of `{of}` needs {needs}"),
+            Self::NoLength { pool, task } => {
+                write!(f, "`{task}` does not say in its `uses` how long it has a token of `{pool}`, which goes by that")
+            }
             Self::Excludes { what, of, with } => write!(f, "{what} of `{of}` means nothing together with {with}"),
             Self::BudgetExceeds { task, budget, what, limit } => {
                 write!(f, "budget of `{task}` ({budget} ns) exceeds its {what} ({limit} ns)")

@@ -243,6 +243,7 @@ impl<'a> Packer<'a> {
         out.table(Table::Handles, &self.system.handles);
         out.table(Table::Mappings, &self.mappings);
         out.table(Table::Pools, &values(&self.system.pools));
+        out.table(Table::PoolUsers, &self.system.pool_users);
         out
     }
 

@@ -27,6 +27,8 @@ use crate::layout::{self, PAGE};
 use crate::schema::{self, Admission, Class, Covers, Limit, Named, Order, Overrun, Release};
 use crate::script::{Target, parse_step};
 
+mod advice;
+mod paths;
 mod uses;
 
 pub use uses::DeclaredHold;
@@ -83,6 +85,8 @@ pub struct Resolved {
     pub engine_places: Vec<Option<(usize, EngineIndex)>>,
     /// Pools of tokens.
     pub pools: Vec<(String, image::Pool)>,
+    /// Who uses which pool.
+    pub pool_users: Vec<image::PoolUser>,
     /// Who says how long it has a token, the holds of engines apart: task, pool, CPU time.
     pub sections: Vec<(usize, usize, Nanoseconds)>,
     /// Interrupts.
@@ -317,6 +321,7 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
             engine_ends: Vec::new(),
             engine_places: Vec::new(),
             pools: Vec::new(),
+            pool_users: Vec::new(),
             sections: Vec::new(),
             interrupts: Vec::new(),
             regions: Vec::new(),
@@ -342,7 +347,9 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
     resolver.pools()?;
     resolver.handles()?;
     resolver.sharing()?;
+    resolver.budgets()?;
     resolver.uses()?;
+    resolver.lengths()?;
     resolver.watchdogs()?;
     resolver.scripts()?;
     resolver.environments()?;
@@ -720,9 +727,9 @@ impl Resolver<'_> {
                     return Err((place, Reason::NotOffered { what: "limit", name: name.clone() }));
                 }
             };
-            self.out
-                .pools
-                .push((of(), image::Pool { replicas, limit, cluster: cluster as u32, crosses: u32::from(crosses) }));
+            let (cluster, crosses) = (cluster as u32, u32::from(crosses));
+            let record = image::Pool { replicas, limit, cluster, crosses, ..self.advised(name, pool)? };
+            self.out.pools.push((of(), record));
         }
         Ok(())
     }
@@ -886,9 +893,6 @@ fn reservation(
     let deadline = deadline.unwrap_or(period);
     if budget != UNLIMITED {
         let place = task.budget.as_ref().map_or(name.span(), Spanned::span);
-        if budget < limits::BUDGET_MIN {
-            return Err((place, Reason::BudgetTooSmall { task: of(), budget, least: limits::BUDGET_MIN }));
-        }
         for (what, limit) in [("period", period), ("deadline", deadline), ("limit", FAIR_LATENESS_OFFSET.0)] {
             if budget > limit {
                 return Err((place, Reason::BudgetExceeds { task: of(), budget, what, limit }));
@@ -1030,6 +1034,7 @@ impl Resolver<'_> {
                 let set = rights_of("pool", &[("acquire", rights::ACQUIRE)])?;
                 let pool = index_of(&file.pools, "pool", &object)?;
                 self.pool_user(task, pool, &place)?;
+                self.out.pool_users.push(image::PoolUser { pool: pool as u32, task: task as u32, length: 0 });
                 self.give(task, slot, entry, kind::POOL, pool, set)
             }
             "interrupt" => {
@@ -1296,9 +1301,9 @@ impl Resolver<'_> {
         if record.crosses != 0 && !self.has_jobs(one) {
             return fail(Reason::Needs { what: "shared pool", of: one.name.clone(), needs: "jobs" });
         }
-        let uses = self.out.handles.iter().filter(|handle| handle.kind == kind::POOL);
+        let uses = self.out.pool_users.iter();
         let users: Vec<usize> =
-            uses.clone().filter(|one| one.object as usize == pool).map(|one| one.task as usize).collect();
+            uses.clone().filter(|one| one.pool as usize == pool).map(|one| one.task as usize).collect();
         if users.contains(&task) {
             return fail(Reason::PoolTwice { task: one.name.clone(), pool: name.clone() });
         }
@@ -1321,10 +1326,7 @@ impl Resolver<'_> {
     /// Who uses an engine that asks for a token can have one; and where a cluster shares a pool with others, there is a place for
     /// each of its jobs.
     fn sharing(&self) -> Result<(), Fail> {
-        let uses = |task: u32, pool: u32| {
-            let mut handles = self.out.handles.iter();
-            handles.any(|handle| handle.kind == kind::POOL && handle.object == pool && handle.task == task)
-        };
+        let uses = |task: u32, pool: u32| self.out.pool_users.iter().any(|user| user.pool == pool && user.task == task);
         for user in &self.out.engine_users {
             let (name, engine) = &self.out.engines[user.engine as usize];
             let lacks = engine.pool_plus_one.checked_sub(1).filter(|pool| !uses(user.task, *pool));

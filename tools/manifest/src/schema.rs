@@ -259,6 +259,30 @@ pub struct Pool {
     pub replicas: Spanned<u32>,
     pub limit: Option<Spanned<Limit>>,
     pub cluster: Option<Spanned<String>>,
+    #[serde(default)]
+    pub shortest: Shortest,
+    /// Whose tokens they are: the first ones of the first of these, and so on.
+    pub devices: Option<Spanned<Vec<Spanned<String>>>>,
+    #[serde(default)]
+    pub advice: Option<Spanned<Advice>>,
+}
+
+/// What makes a queue of a pool short.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shortest {
+    #[default]
+    Requests,
+    Lengths,
+}
+
+/// Who advises a pool.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Advice {
+    None,
+    Affinity,
+    Random,
 }
 
 /// How many requests the queue of one token holds at most.

@@ -593,9 +593,9 @@ fn hard_tasks_beside_users_of_engines_need_to_know_for_how_long() {
 fn a_pool_is_shared_by_tasks_of_one_cluster_that_have_budgets() {
     let tokens = |keys: &str| format!("[pools.tokens]\ncluster = \"left\"\n{keys}\n[engines.mutex]");
     let pool = |keys: &str, expected: &str| refused("[engines.mutex]", &tokens(keys), expected);
-    pool("replicas = 0", "m.toml:68: replicas of `tokens` is not from 1 to 8");
-    pool("replicas = 9", "m.toml:68: replicas of `tokens` is not from 1 to 8");
-    pool("replicas = 2\nlimit = 0", "m.toml:69: limit of `tokens` is not from 1 to 12");
+    pool("replicas = 0", "m.toml:68: replicas of `tokens` is not from 1 to 12");
+    pool("replicas = 13", "m.toml:68: replicas of `tokens` is not from 1 to 12");
+    pool("replicas = 2\nlimit = 0", "m.toml:69: limit of `tokens` is not from 1 to 20");
     pool("replicas = 2\nlimit = \"none\"", "m.toml:69: limit `none` is not offered");
     let used = |by: &str| {
         let text = GOOD.replacen("[engines.mutex]", &tokens("replicas = 2"), 1);
@@ -620,6 +620,38 @@ fn a_pool_is_shared_by_tasks_of_one_cluster_that_have_budgets() {
 }
 
 #[test]
+fn a_pool_is_advised_about_devices_there_are_by_lengths_that_are_known() {
+    let tokens = |keys: &str| format!("[pools.tokens]\nreplicas = 3\ncluster = \"left\"\n{keys}\n[engines.mutex]");
+    let pool = |keys: &str, expected: &str| refused("[engines.mutex]", &tokens(keys), expected);
+    pool("devices = [\"dsp\"]", "m.toml:69: no device is called `dsp`");
+    pool("devices = []", "m.toml:69: devices of `tokens` needs as many replicas for each");
+    pool("devices = [\"gpu\", \"gpu\"]", "m.toml:69: device of `gpu` is already taken by `tokens`");
+    let used = |keys: &str, uses: &str| {
+        let text = GOOD.replacen("[engines.mutex]", &tokens(keys), 1);
+        let ee = "handles.ee = \"engine ee: acquire\"";
+        parse(&text.replacen(ee, &format!("{ee}\nhandles.tokens = \"pool tokens: acquire\"\n{uses}"), 1)).err()
+    };
+    let silent = "`client` does not say in its `uses` how long it has a token of `tokens`, which goes by that";
+    for keys in ["devices = [\"gpu\"]\nadvice = \"affinity\"", "shortest = \"lengths\""] {
+        assert_eq!(used(keys, "").map(|error| error.ends_with(silent)), Some(true), "{keys}");
+        assert_eq!(used(keys, "uses.tokens = { cpu = \"10us\" }"), None);
+    }
+    assert_eq!(used("devices = [\"gpu\"]\nadvice = \"random\"", ""), None);
+}
+
+#[test]
+fn a_budget_is_longer_where_paths_are() {
+    let few = ("budget = \"2ms\"", "budget = \"100us\"");
+    let text = GOOD.replacen(few.0, few.1, 1);
+    assert_eq!(parse(&text).err(), None);
+    let advised = "[pools.tokens]\ncluster = \"left\"\nreplicas = 3\nadvice = \"random\"\n[engines.mutex]";
+    let error = parse(&text.replacen("[engines.mutex]", advised, 1)).err();
+    assert!(error.is_some_and(|error| error.ends_with(
+        "(100000 ns) is too small to be enforced: at least 120000 ns, four times the longest path through the kernel"
+    )));
+}
+
+#[test]
 fn a_group_of_engines_has_one_order_one_cluster_and_few_tasks() {
     let grouped = GOOD.replacen("[engines.mutex]", "[engines.mutex]\ngroup = \"g\"\n[engines.other]\ngroup = \"g\"", 1);
     let changed = |from: &str, to: &str| parse(&grouped.replacen(from, to, 1)).err();
@@ -634,9 +666,9 @@ fn a_group_of_engines_has_one_order_one_cluster_and_few_tasks() {
         error.is_some_and(|error| error.contains("engine `other` is used from two clusters, by `client` and `far`"))
     );
     let many =
-        "[tasks.many]\ncopies = 9\nbinary = \"a/b\"\ncluster = \"left\"\nhandles.o = \"engine other: acquire\"\n";
+        "[tasks.many]\ncopies = 21\nbinary = \"a/b\"\ncluster = \"left\"\nhandles.o = \"engine other: acquire\"\n";
     let crowd = changed("[tasks.far]", &format!("{many}\n[tasks.far]"));
-    assert_eq!(crowd.as_deref(), Some("m.toml:33: group of engine `other` has more than 8 users"));
+    assert_eq!(crowd.as_deref(), Some("m.toml:33: group of engine `other` has more than 20 users"));
     let five = (1..=5).map(|one| format!("[engines.e{one}]\ngroup = \"g{one}\"\n")).collect::<String>();
     let error = changed("[engines.mutex]", &format!("{five}[engines.mutex]"));
     assert!(error.is_some_and(|error| error.ends_with("more than 4 groups of engines")));

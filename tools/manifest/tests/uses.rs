@@ -138,7 +138,12 @@ fn the_analysis_is_told_of_tokens_of_engines_within_and_of_groups_as_one_lock() 
     };
     assert_eq!(study.locks.engines, [ee, copies]);
     let sections = [(0, 200), (1, 0), (2, 10)].map(|(task, cpu)| Section { task, cpu: microseconds(cpu) });
-    let protocol = |rules| Pool { protocol: Protocol::Pool(rules), sections: sections.to_vec(), engines: vec![0, 1] };
+    let protocol = |rules| Pool {
+        protocol: Protocol::Pool(rules),
+        advised: false,
+        sections: sections.to_vec(),
+        engines: vec![0, 1],
+    };
     assert_eq!(study.locks.pools, [protocol(Rules::r2dglp(2, 2))]);
     let unlimited = parse(&GOOD.replace("replicas = 2", "replicas = 2\nlimit = \"unlimited\"")).unwrap();
     let study = Study::new(&unlimited.system, 0).unwrap();

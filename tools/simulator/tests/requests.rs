@@ -166,6 +166,9 @@ fn task() -> impl Strategy<Value = Task> {
     )
 }
 
+/// Who may advise a pool.
+const ADVICE: [&str; 3] = ["none", "affinity", "random"];
+
 fn system() -> impl Strategy<Value = System> {
     let shape = (2u32..5, 1u32..5, 0usize..8, 0usize..8, prop::option::of(0usize..8), prop::option::of(0usize..8));
     let delay = prop_oneof![2 => Just(0), 1 => Just(US), 1 => 1..50 * US];
@@ -229,7 +232,8 @@ impl System {
             let cluster = if task.second_cluster && self.has_two_clusters() { "b" } else { "a" };
             line(format_args!("[tasks.t{index}]\nscript = [\"burn 1us\"]\ncluster = \"{cluster}\""));
             let period = task.period * 1_000;
-            let (budget, deadline) = (period * task.budget / 20, period * task.deadline / 10);
+            // Advice makes paths long.
+            let (budget, deadline) = ((period * task.budget / 20).max(120), (period * task.deadline / 10).max(120));
             match task.class {
                 Class::Periodic => {
                     line(format_args!("period = \"{period}us\"\nbudget = \"{budget}us\"\ndeadline = \"{deadline}us\""));
@@ -244,6 +248,7 @@ impl System {
                 Class::Passive => {}
             }
             line(format_args!("[tasks.t{index}.handles]"));
+            let mut used = Vec::new();
             for server in 0..2 {
                 let receive = if self.servers[server] == index { " receive" } else { "" };
                 line(format_args!("s{server} = \"endpoint s{server}: call send{receive}\""));
@@ -255,18 +260,25 @@ impl System {
                 // Tokens are for those with a budget,
                 if !matches!(task.class, Class::Passive) {
                     line(format_args!("p0 = \"pool p0: acquire\""));
+                    used.push("p0");
                 }
                 if !self.crossing && !matches!(task.class, Class::Passive) {
                     line(format_args!("p1 = \"pool p1: acquire\""));
+                    used.push("p1");
                 }
             }
             // and across clusters for jobs.
             if self.crossing && matches!(task.class, Class::Periodic) {
                 line(format_args!("p1 = \"pool p1: acquire\""));
+                used.push("p1");
             }
             line(format_args!("sporadic = \"task sporadic: release_job\"\npage = \"region page: read map\""));
             if !self.stops.is_empty() {
                 line(format_args!("victim = \"task t{}: stop\"", (index + 1) % self.tasks.len()));
+            }
+            // Said, not kept.
+            for pool in used {
+                line(format_args!("[tasks.t{index}.uses.{pool}]\ncpu = \"{}us\"", 100 * (index + 1)));
             }
         }
         if !self.stops.is_empty() {
@@ -295,12 +307,14 @@ impl System {
             }
         }
         let limit = ["\"unlimited\"", "\"r2dglp\"", "1"][self.tasks.len() % 3];
+        let shortest = ["requests", "lengths"][self.tasks.len() / 3 % 2];
+        let keys = format!("advice = \"{}\"\nshortest = \"{shortest}\"", ADVICE[self.servers[0] % 3]);
         for (pool, replicas) in [(0, 2), (1, 1)] {
             if pool == 1 && self.crossing {
-                line(format_args!("[pools.p1]\nreplicas = 1\nlimit = \"ck-omlp\""));
+                line(format_args!("[pools.p1]\nreplicas = 1\nlimit = \"ck-omlp\"\n{keys}"));
                 continue;
             }
-            line(format_args!("[pools.p{pool}]\ncluster = \"a\"\nreplicas = {replicas}\nlimit = {limit}"));
+            line(format_args!("[pools.p{pool}]\ncluster = \"a\"\nreplicas = {replicas}\nlimit = {limit}\n{keys}"));
         }
         line(format_args!("{REST}"));
         if self.watchdog.is_some() {
@@ -310,7 +324,7 @@ impl System {
             }
         }
         line(format_args!("[tasks.end]\nscript = [\"sleep {END}ms\", \"shutdown\"]\ncluster = \"a\""));
-        line(format_args!("period = \"1s\"\ndeadline = \"100us\"\nbudget = \"100us\""));
+        line(format_args!("period = \"1s\"\ndeadline = \"120us\"\nbudget = \"120us\""));
         line(format_args!("handles = {{ system = \"system: shutdown\" }}"));
         out
     }

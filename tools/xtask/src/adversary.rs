@@ -6,7 +6,8 @@
 use std::fmt::Write;
 
 use fusee_kernel_core::limits::{
-    CALLERS, CHAIN_MAX, CPUS, HANDLES, POOLS_PER_TASK, THREADS, USERS_PER_ENGINE, USERS_PER_GROUP, USERS_PER_POOL,
+    CALLERS, CHAIN_MAX, CPUS, FEW_GROUP_USERS, FEW_POOL_USERS, HANDLES, LONGEST_PATH, LONGEST_PATH_CROWDED,
+    POOLS_PER_TASK, THREADS, USERS_PER_ENGINE, USERS_PER_GROUP, USERS_PER_POOL, least_budget,
 };
 
 /// Systems of one kind.
@@ -34,24 +35,41 @@ pub const FAMILIES: [Family; 8] = [
     },
     Family {
         name: "users of pools",
-        limit: USERS_PER_POOL,
-        sizes: [USERS_PER_POOL / 2, USERS_PER_POOL],
+        limit: FEW_POOL_USERS,
+        sizes: [FEW_POOL_USERS / 2, FEW_POOL_USERS],
         manifest: sharers,
     },
     Family {
         name: "users of a group",
-        limit: USERS_PER_GROUP,
-        sizes: [USERS_PER_GROUP / 2, USERS_PER_GROUP],
+        limit: FEW_GROUP_USERS,
+        sizes: [FEW_GROUP_USERS / 2, FEW_GROUP_USERS],
         manifest: groupers,
     },
     Family { name: "tasks", limit: THREADS, sizes: [200, 400], manifest: tasks },
     Family { name: "handles of a task", limit: HANDLES, sizes: [HANDLES / 2, HANDLES], manifest: handles },
 ];
 
+/// Systems in which more share a pool or a group, or a pool is advised.
+pub fn crowded() -> Vec<String> {
+    // An advised pool that nobody uses makes the kernel the same as of the others.
+    let mut all = vec![groupers(USERS_PER_GROUP) + "[pools.idle]\nreplicas = 1\nadvice = \"random\"\n"];
+    for advice in ["affinity", "random"] {
+        for limit in ["\"r2dglp\"", "\"unlimited\""] {
+            let number = all.len();
+            let name = format!("advised{number}-{USERS_PER_POOL}");
+            all.push(sharing(&name, USERS_PER_POOL, &format!("advice = \"{advice}\"\nlimit = {limit}")));
+        }
+    }
+    all
+}
+
 //--- Parts of a manifest
 
 /// Nanoseconds between the instants at which everybody wakes.
 const GRID: u64 = 1_000_000;
+/// The least budgets, in microseconds: of other systems, and of crowded ones.
+const FEW: u64 = least_budget(LONGEST_PATH) / 1_000;
+const MANY: u64 = least_budget(LONGEST_PATH_CROWDED) / 1_000;
 
 struct Draft {
     text: String,
@@ -96,10 +114,15 @@ impl Draft {
 
 /// Deadlines that differ, and a budget that a request or two use up; every third is background.
 fn modest(number: usize) -> String {
+    frugal(number, FEW)
+}
+
+/// The same with another budget, in microseconds.
+fn frugal(number: usize, budget: u64) -> String {
     match number % 3 {
         0 => "class = \"background\"".to_owned(),
         _ => format!(
-            "period = \"{}us\"\ndeadline = \"{}us\"\nbudget = \"40us\"",
+            "period = \"{}us\"\ndeadline = \"{}us\"\nbudget = \"{budget}us\"",
             2_000 + 10 * number,
             1_990 - 10 * number
         ),
@@ -185,23 +208,33 @@ fn groupers(count: usize) -> String {
         let _ = writeln!(draft.text, "[engines.engine{engine}]\ngroup = \"all\"");
         let _ = writeln!(handles, "engine{engine} = \"engine engine{engine}: acquire\"");
     }
+    let budget = if count <= FEW_GROUP_USERS { FEW } else { MANY };
     for number in 0..count {
-        draft.task(&format!("user{number}"), 11, &modest(number), &grid(30_000), &handles);
+        draft.task(&format!("user{number}"), 11, &frugal(number, budget), &grid(30_000), &handles);
     }
     draft.text
 }
 
 /// `count` users of as many pools as a task may use, on as many CPUs as there are.
 fn sharers(count: usize) -> String {
+    sharing(&format!("sharers-{count}"), count, "")
+}
+
+/// The same; the pools have these `keys`.
+fn sharing(name: &str, count: usize, keys: &str) -> String {
     let victims: Vec<String> = (0..6).map(|number| format!("user{number}")).collect();
-    let mut draft = Draft::new(&format!("sharers-{count}"), CPUS as u32, 40, &victims);
+    let mut draft = Draft::new(name, CPUS as u32, 40, &victims);
     let mut handles = String::new();
+    let mut uses = String::new();
     for pool in 1..=POOLS_PER_TASK {
-        let _ = writeln!(draft.text, "[pools.pool{pool}]\nreplicas = 2");
+        let _ = writeln!(draft.text, "[pools.pool{pool}]\nreplicas = 2\n{keys}");
         let _ = writeln!(handles, "pool{pool} = \"pool pool{pool}: acquire\"");
+        let _ = writeln!(uses, "uses.pool{pool} = {{ cpu = \"40us\" }}");
     }
+    let budget = if keys.is_empty() && count <= FEW_POOL_USERS { FEW } else { MANY };
     for number in 0..count {
-        draft.task(&format!("user{number}"), 10, &modest(number), &grid(30_000), &handles);
+        let timing = format!("{}\n{}", frugal(number, budget), if keys.is_empty() { "" } else { &uses });
+        draft.task(&format!("user{number}"), 10, &timing, &grid(30_000), &handles);
     }
     draft.text
 }

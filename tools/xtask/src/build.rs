@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use fusee_abi::image::advice;
 use fusee_manifest::{Binaries, Manifest, Memory, PackOptions, PackedSystem, Resolved};
 use object::{Object, ObjectSegment, ObjectSymbol};
 
@@ -31,7 +32,7 @@ pub struct Builder<'a> {
 pub enum Kernel {
     /// With its trace.
     Traced,
-    /// Without: its paths are as short as they get.
+    /// Without: its paths are as short as they get. It has the plugins of pools only for systems that ask for them.
     Bare,
     /// With its trace, and all its invariants checked after every trap.
     Checked,
@@ -49,18 +50,19 @@ pub struct Programs {
 impl Builder<'_> {
     /// Builds all programs of `systems`.
     pub fn programs(&self, systems: &[&Resolved]) -> Result<Programs> {
-        let kernel = self.softfloat(KERNEL_PACKAGE)?;
+        let advised = systems.iter().flat_map(|system| &system.pools).any(|(_, pool)| pool.advice != advice::NOBODY);
+        let kernel = self.softfloat(KERNEL_PACKAGE, advised)?;
         let mut binaries = self.tasks(systems)?;
         let firmwares: BTreeSet<&str> =
             systems.iter().flat_map(|system| &system.devices).map(|device| device.firmware.as_str()).collect();
         for firmware in firmwares {
-            binaries.insert(firmware.to_owned(), self.softfloat(firmware)?);
+            binaries.insert(firmware.to_owned(), self.softfloat(firmware, false)?);
         }
         Ok(Programs { kernel, binaries })
     }
 
-    /// Builds a program without floating point; its build script names the linker script.
-    fn softfloat(&self, package: &str) -> Result<PathBuf> {
+    /// Builds a program without floating point; its build script names the linker script. A kernel may have the plugins of pools.
+    fn softfloat(&self, package: &str, advised: bool) -> Result<PathBuf> {
         let flags = match self.kernel {
             // Traces are written in very many places. What is measured is a kernel without them, so this one is for size.
             Kernel::Traced => vec!["-Cllvm-args=-inline-threshold=100".to_owned()],
@@ -71,6 +73,7 @@ impl Builder<'_> {
         if package == KERNEL_PACKAGE {
             match self.kernel {
                 Kernel::Traced => {}
+                Kernel::Bare if advised => _ = command.args(["--no-default-features", "--features", "advice"]),
                 Kernel::Bare => _ = command.arg("--no-default-features"),
                 Kernel::Checked => {
                     // Invariants are long loops, and there is no limit to its size.

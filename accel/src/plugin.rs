@@ -1,0 +1,217 @@
+//! Who advises a pool of the kernel, and the operations of such a pool.
+//!
+//! | Plugin | Its advice |
+//! |---|---|
+//! | [`Kind::Nobody`] | none: the pool's own rules decide |
+//! | [`Kind::Affinity`] | [heuristics](crate::heuristics) H1 to H4 |
+//! | [`Kind::Random`] | anything: a queue, a donee, a waiter by chance, also such that do not exist. It shows that no advice can break a pool |
+//!
+//! # The eight calls
+//!
+//! The text's plugin (table 3.1) has three calls that ask for advice, and five that tell:
+//!
+//! | Text | Here | Called |
+//! |---|---|---|
+//! | `advise_enqueue` | [`Advice::queue`] | by the pool: a request may join several queues |
+//! | `advise_donee_selection` | [`Advice::donee`] | by the pool: a request becomes a donor |
+//! | `advise_steal` | [`Advice::steal`] | by the pool: a token is free, and requests wait for others |
+//! | `notify_enqueue` | [`Plugin::requested`] | a request is in the pool |
+//! | `notify_dequeue` | [`Plugin::withdrawn`] | it is no longer, and has had no token |
+//! | `notify_acquired` | [`Plugin::acquired`] | it has a token |
+//! | `notify_freed` | [`Plugin::freed`] | it has given it back |
+//! | `notify_exit` | [`Plugin::exited`] | its task is dead |
+//!
+//! A further plugin is a further kind. What it may cost is limited by the kernel's longest path, of which it is a part.
+//!
+//! # Invariants
+//!
+//! 1. Whatever a plugin says, the pool keeps its own invariants: it takes no advice that its rules forbid.
+//! 2. No operation is refused, and none blocks, because of a plugin.
+//!
+//! As `locking::tokens`, this is compiled here, once.
+
+use fusee_locking::engine::LockError;
+use fusee_locking::pool::{Advice, Pool, Steal};
+use fusee_locking::tokens::{Change, REPLICAS, Tokens, USERS};
+use fusee_sched::key::Key;
+use fusee_sched::time::Nanoseconds;
+
+use crate::heuristics::{Gain, Heuristics};
+use crate::topology::Topology;
+
+/// GPUs of one pool.
+pub const GPUS: usize = 8;
+/// Numbers of users are below this, whatever the pool.
+pub const NUMBERS: usize = 64;
+
+/// Which plugin.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Kind {
+    /// No advice.
+    #[default]
+    Nobody,
+    /// The heuristics.
+    Affinity,
+    /// Chance.
+    Random,
+}
+
+/// The plugin of one pool.
+#[derive(Clone, Debug)]
+pub struct Plugin {
+    kind: Kind,
+    /// What chance draws from: it changes with all that is told.
+    state: u64,
+    heuristics: Heuristics<GPUS, NUMBERS>,
+}
+
+impl Plugin {
+    /// Nobody. All zero bytes.
+    pub const EMPTY: Self =
+        Self { kind: Kind::Nobody, state: 0, heuristics: Heuristics::new(Topology::EMPTY, Gain::CriticalSection) };
+
+    /// Of `kind`, for a pool whose tokens are of these GPUs.
+    pub fn set(&mut self, kind: Kind, topology: Topology<GPUS>) {
+        self.kind = kind;
+        self.heuristics.set_topology(topology);
+    }
+
+    /// Which it is.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+}
+
+//--- What it is told
+
+impl Plugin {
+    /// `user` has a request in the pool: `notify_enqueue`.
+    pub fn requested(&mut self, user: u16) {
+        self.stir(u64::from(user));
+    }
+
+    /// The request of `user` has left it without a token: `notify_dequeue`.
+    pub fn withdrawn(&mut self, user: u16) {
+        self.stir(u64::from(user) + 1);
+    }
+
+    /// `user` holds `replica` from now on: `notify_acquired`.
+    #[inline(never)]
+    pub fn acquired(&mut self, user: u16, replica: u8) {
+        self.stir(u64::from(replica) + 2);
+        if self.kind == Kind::Affinity {
+            self.heuristics.acquired(user, replica);
+        }
+    }
+
+    /// `user` has given its token back, which it has used for `hold`, as [`Heuristics::freed`] says: `notify_freed`.
+    #[inline(never)]
+    pub fn freed(&mut self, user: u16, hold: Nanoseconds) {
+        // Not with `hold`: what is drawn shall not depend on how fast a machine is.
+        self.stir(u64::from(user) + 3);
+        if self.kind == Kind::Affinity {
+            self.heuristics.freed(user, hold);
+        }
+    }
+
+    /// The task behind `user` is dead: `notify_exit`.
+    #[inline(never)]
+    pub fn exited(&mut self, user: u16) {
+        if self.kind == Kind::Affinity {
+            self.heuristics.exited(user);
+        }
+    }
+
+    fn stir(&mut self, with: u64) {
+        self.state = mixed(self.state.wrapping_add(with));
+    }
+}
+
+/// One step of a generator: what follows `state` looks like chance (splitmix64).
+const fn mixed(state: u64) -> u64 {
+    let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let state = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let state = (state ^ state >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    state ^ state >> 31
+}
+
+//--- What it is asked
+
+impl Plugin {
+    /// A number below `below`, drawn for the question `of`.
+    fn drawn(&self, of: u64, below: usize) -> usize {
+        (mixed(self.state ^ of) % below as u64) as usize
+    }
+
+    /// Who has a request, or nobody who is known.
+    fn somebody(&self, tokens: &Tokens, of: u64) -> u16 {
+        let index = self.drawn(of, tokens.requests().len() + 1);
+        tokens.requests().get(index).map_or(u16::MAX, |request| request.user)
+    }
+}
+
+impl Advice<Key, REPLICAS, USERS> for Plugin {
+    fn queue(&self, pool: &Pool<Key, REPLICAS, USERS>, user: u16) -> Option<u8> {
+        match self.kind {
+            Kind::Nobody => None,
+            Kind::Affinity => self.heuristics.queue(pool, user),
+            // One more than there are.
+            Kind::Random => Some(self.drawn(u64::from(user), usize::from(pool.rules().replicas) + 1) as u8),
+        }
+    }
+
+    fn donee(&self, pool: &Pool<Key, REPLICAS, USERS>, donor: u16) -> Option<u16> {
+        match self.kind {
+            Kind::Nobody => None,
+            Kind::Affinity => self.heuristics.donee(pool, donor),
+            Kind::Random => Some(self.somebody(pool, u64::from(donor) + 1)),
+        }
+    }
+
+    fn steal(&self, pool: &Pool<Key, REPLICAS, USERS>, replica: u8) -> Steal {
+        match self.kind {
+            Kind::Nobody => Steal::Highest,
+            Kind::Affinity => self.heuristics.steal(pool, replica),
+            Kind::Random => match self.drawn(u64::from(replica) + 2, 3) {
+                0 => Steal::Highest,
+                1 => Steal::Nothing,
+                _ => Steal::From(self.somebody(pool, u64::from(replica) + 3)),
+            },
+        }
+    }
+}
+
+//--- Operations of the pool it advises
+
+/// See [`Pool::request`].
+///
+/// # Errors
+/// As there.
+#[inline(never)]
+pub fn request(
+    tokens: &mut Tokens,
+    plugin: &mut Plugin,
+    user: u16,
+    key: Key,
+    length: Nanoseconds,
+) -> Result<Change, LockError> {
+    let change = tokens.request(user, key, length, plugin)?;
+    plugin.requested(user);
+    Ok(change)
+}
+
+/// See [`Pool::withdraw`]; for a holder, that is a release, of which the plugin is told apart.
+#[inline(never)]
+pub fn withdraw(tokens: &mut Tokens, plugin: &mut Plugin, user: u16) -> Option<Change> {
+    if tokens.held_by(user).is_none() {
+        plugin.withdrawn(user);
+    }
+    tokens.withdraw(user, plugin)
+}
+
+/// See [`Pool::change_key`].
+#[inline(never)]
+pub fn change_key(tokens: &mut Tokens, plugin: &Plugin, user: u16, key: Key) -> Option<Change> {
+    tokens.change_key(user, key, plugin)
+}

@@ -1,0 +1,119 @@
+//! Plugins of pools (`accel::plugin`): which pool has one, and what it is told.
+//!
+//! Advice costs what it costs, so it is compiled in only with feature `advice`; `unadvised` is what is there without it.
+//!
+//! # What is measured
+//!
+//! A plugin learns how long each token was used: the CPU time of its holder, and the time of its engines, from grant to idle,
+//! during which the holder did not run. So what it was preempted without an engine, and what it waited for one, does not count.
+
+use fusee_abi::image::{self, POOL_DEVICES, advice};
+use fusee_accel::plugin::{self, GPUS, Kind, NUMBERS, Plugin};
+use fusee_accel::topology::{Distance, Topology};
+use fusee_locking::engine::LockError;
+use fusee_locking::tokens::{Change, Tokens};
+use fusee_sched::key::Key;
+use fusee_sched::time::Nanoseconds;
+
+use crate::BootError;
+use crate::id::PoolId;
+use crate::limits::{ADVISED_POOLS, POOL_USERS, POOLS};
+
+const _: () = assert!(POOL_USERS <= NUMBERS && POOL_DEVICES == GPUS);
+
+/// The plugins of those pools that have one.
+#[derive(Clone, Debug)]
+pub(crate) struct Advisers {
+    plugins: [Plugin; ADVISED_POOLS],
+    count: u8,
+    /// Of each pool: the number of its plugin, from 1; zero: it has none.
+    of: [u8; POOLS],
+}
+
+impl Advisers {
+    /// Of no pool.
+    pub const EMPTY: Self = Self { plugins: [const { Plugin::EMPTY }; ADVISED_POOLS], count: 0, of: [0; POOLS] };
+
+    /// Gives `pool` the plugin that its record names.
+    pub fn set(&mut self, pool: PoolId, record: &image::Pool) -> Result<(), BootError> {
+        let kind = match record.advice {
+            advice::NOBODY => return Ok(()),
+            advice::AFFINITY => Kind::Affinity,
+            advice::RANDOM => Kind::Random,
+            _ => return Err(BootError::Dangling("advice")),
+        };
+        let mut distances = [[Distance::Same; GPUS]; GPUS];
+        for (row, numbers) in distances.iter_mut().zip(record.distances) {
+            for (distance, number) in row.iter_mut().zip(numbers) {
+                *distance = Distance::from_number(number).ok_or(BootError::Dangling("advice"))?;
+            }
+        }
+        // Tokens of no device are all alike.
+        let devices = record.devices.max(1);
+        let topology = u8::try_from(record.replicas / devices)
+            .ok()
+            .and_then(|tokens| Topology::new(u8::try_from(devices).ok()?, tokens, distances).ok());
+        let topology = topology.ok_or(BootError::Dangling("advice"))?;
+        let plugin = self.plugins.get_mut(usize::from(self.count)).ok_or(BootError::TooMany("advised pools"))?;
+        plugin.set(kind, topology);
+        self.count += 1;
+        self.of[pool.index()] = self.count;
+        Ok(())
+    }
+
+    fn plugin(&mut self, pool: PoolId) -> Option<&mut Plugin> {
+        let number = self.of[pool.index()].checked_sub(1)?;
+        self.plugins.get_mut(usize::from(number))
+    }
+
+    /// Whether it must be measured how long tokens of `pool` are used.
+    pub fn measures(&self, pool: PoolId) -> bool {
+        self.of[pool.index()] != 0
+    }
+
+    pub fn request(
+        &mut self,
+        pool: PoolId,
+        tokens: &mut Tokens,
+        user: u16,
+        key: Key,
+        length: Nanoseconds,
+    ) -> Result<Change, LockError> {
+        match self.plugin(pool) {
+            Some(plugin) => plugin::request(tokens, plugin, user, key, length),
+            None => fusee_locking::tokens::request(tokens, user, key, length),
+        }
+    }
+
+    pub fn withdraw(&mut self, pool: PoolId, tokens: &mut Tokens, user: u16) -> Option<Change> {
+        match self.plugin(pool) {
+            Some(plugin) => plugin::withdraw(tokens, plugin, user),
+            None => fusee_locking::tokens::withdraw(tokens, user),
+        }
+    }
+
+    pub fn change_key(&mut self, pool: PoolId, tokens: &mut Tokens, user: u16, key: Key) -> Option<Change> {
+        match self.plugin(pool) {
+            Some(plugin) => plugin::change_key(tokens, plugin, user, key),
+            None => fusee_locking::tokens::change_key(tokens, user, key),
+        }
+    }
+
+    pub fn acquired(&mut self, pool: PoolId, user: u16, replica: u8) {
+        if let Some(plugin) = self.plugin(pool) {
+            plugin.acquired(user, replica);
+        }
+    }
+
+    pub fn freed(&mut self, pool: PoolId, user: u16, hold: Nanoseconds) {
+        if let Some(plugin) = self.plugin(pool) {
+            plugin.freed(user, hold);
+        }
+    }
+
+    pub fn exited(&mut self, pool: PoolId, user: u16) {
+        if let Some(plugin) = self.plugin(pool) {
+            plugin.exited(user);
+        }
+    }
+}

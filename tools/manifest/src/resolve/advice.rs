@@ -1,0 +1,110 @@
+//! Whose tokens those of a pool are, and who advises it: `devices`, `advice` and `shortest` of `[pools.NAME]`.
+
+use fusee_abi::image::{self, POOL_DEVICES, advice, measure};
+use fusee_sched::time::Nanoseconds;
+use toml::Spanned;
+
+use super::{Fail, Resolver, index_of};
+use crate::error::Reason;
+use crate::schema::{self, Advice, Shortest};
+
+/// Numbers of `accel::topology::Distance`.
+const SAME: u8 = 0;
+const NEAR: u8 = 1;
+const FAR: u8 = 2;
+const SYSTEM: u8 = 3;
+
+impl Resolver<'_> {
+    /// What of a pool's record is about devices and advice.
+    pub(super) fn advised(&self, name: &Spanned<String>, pool: &schema::Pool) -> Result<image::Pool, Fail> {
+        let devices = self.devices_of(name, pool)?;
+        let advice = match pool.advice.as_ref().map(Spanned::get_ref) {
+            None | Some(Advice::None) => advice::NOBODY,
+            Some(Advice::Affinity) => advice::AFFINITY,
+            Some(Advice::Random) => advice::RANDOM,
+        };
+        let mut distances = [[SAME; POOL_DEVICES]; POOL_DEVICES];
+        for (row, from) in distances.iter_mut().zip(&devices) {
+            for (distance, to) in row.iter_mut().zip(&devices) {
+                *distance = self.distance(*from, *to);
+            }
+        }
+        let measure = match pool.shortest {
+            Shortest::Requests => measure::REQUESTS,
+            Shortest::Lengths => measure::LENGTHS,
+        };
+        let devices = devices.len() as u32;
+        Ok(image::Pool {
+            replicas: 0,
+            limit: 0,
+            cluster: 0,
+            crosses: 0,
+            measure,
+            advice,
+            devices,
+            distances,
+            reserved: 0,
+        })
+    }
+
+    fn devices_of(&self, name: &Spanned<String>, pool: &schema::Pool) -> Result<Vec<usize>, Fail> {
+        let Some(named) = &pool.devices else { return Ok(Vec::new()) };
+        let mut devices = Vec::new();
+        for device in named.get_ref() {
+            let index = index_of(&self.file.devices, "device", device)?;
+            if devices.contains(&index) {
+                let (what, of, by) = ("device", device.get_ref().clone(), name.get_ref().clone());
+                return Err((device.span(), Reason::PlaceTaken { what, of, by }));
+            }
+            devices.push(index);
+        }
+        if devices.is_empty() || !pool.replicas.get_ref().is_multiple_of(devices.len() as u32) {
+            let needs = "as many replicas for each";
+            return Err((named.span(), Reason::Needs { what: "devices", of: name.get_ref().clone(), needs }));
+        }
+        Ok(devices)
+    }
+
+    /// How far it is between two devices, there or back, whatever is farther.
+    fn distance(&self, from: usize, to: usize) -> u8 {
+        let device = |index: usize| &self.out.devices[index];
+        if from == to {
+            return SAME;
+        }
+        // Without ways data go through system memory.
+        if self.file.system.distance.is_none() {
+            return SYSTEM;
+        }
+        let is_near = device(from).ways[to].0 == 0 && device(to).ways[from].0 == 0;
+        if is_near { NEAR } else { FAR }
+    }
+
+    /// How long each user of a pool uses a token, at most: by what it says of the pool and of engines within.
+    pub(super) fn lengths(&mut self) -> Result<(), Fail> {
+        for index in 0..self.out.pool_users.len() {
+            let user = self.out.pool_users[index];
+            let (pool, task) = (user.pool as usize, user.task as usize);
+            let section = self.out.sections.iter().find(|(of, at, _)| (*of, *at) == (task, pool));
+            let (name, file) = &self.file.pools.0[pool];
+            let needs_it = file.shortest == Shortest::Lengths
+                || matches!(file.advice.as_ref().map(Spanned::get_ref), Some(Advice::Affinity));
+            let Some((_, _, own)) = section else {
+                if needs_it {
+                    let task = self.out.tasks[task].name.clone();
+                    return Err((name.span(), Reason::NoLength { pool: name.get_ref().clone(), task }));
+                }
+                continue;
+            };
+            let holds = self.out.engine_users.iter().zip(&self.out.engine_holds);
+            let mut length: Nanoseconds = *own;
+            for (_, hold) in holds.filter(|(user, _)| user.task as usize == task) {
+                if let Some(hold) = hold.filter(|hold| hold.within == Some(pool)) {
+                    let one = hold.hold.cpu.0.saturating_add(hold.hold.operation.0);
+                    length = Nanoseconds(length.0.saturating_add(one.saturating_mul(u64::from(hold.times))));
+                }
+            }
+            self.out.pool_users[index].length = length.0;
+        }
+        Ok(())
+    }
+}

@@ -40,7 +40,7 @@ pub struct Entry {
     pub name: [u8; 24],
     /// `image::kind` or [`kind`].
     pub kind: u32,
-    /// Reserved.
+    /// Of an engine and its doorbell: its number on its device. Of a pool: how many of its tokens are for each of its devices.
     pub flags: u32,
     /// The handle's value, where there is one.
     pub handle: u64,

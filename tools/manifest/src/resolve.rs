@@ -1035,7 +1035,12 @@ impl Resolver<'_> {
                 let pool = index_of(&file.pools, "pool", &object)?;
                 self.pool_user(task, pool, &place)?;
                 self.out.pool_users.push(image::PoolUser { pool: pool as u32, task: task as u32, length: 0 });
-                self.give(task, slot, entry, kind::POOL, pool, set)
+                self.give(task, slot, entry, kind::POOL, pool, set)?;
+                let record = &self.out.pools[pool].1;
+                if let Some(handle) = self.out.tasks[task].environment.last_mut() {
+                    handle.flags = record.replicas / record.devices.max(1);
+                }
+                Ok(())
             }
             "interrupt" => {
                 let set = rights_of("interrupt", &[("acknowledge", rights::ACKNOWLEDGE)])?;

@@ -12,7 +12,6 @@ use std::fmt::{self, Write};
 
 use fusee_abi::call::Call;
 use fusee_abi::trace::{Event, Ledger, POOL};
-use fusee_kernel_core::limits::POOL_REPLICAS;
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::Trace;
 
@@ -20,8 +19,10 @@ use fusee_manifest::trace::Trace;
 const COUNT: usize = 4;
 /// How large clusters are.
 const SIZES: [usize; 3] = [1, 2, COUNT];
-/// Tokens for one GPU, as far as a pool may have so many.
+/// Tokens for one GPU, as far as there are so many,
 const TOKENS: usize = 3;
+/// and of all GPUs of a pool.
+const TOKENS_MAX: usize = 8;
 /// Tasks for each GPU, as far as a GPU has room for clients.
 const CLIENTS: usize = 4;
 /// Clients that one GPU has room for.
@@ -55,7 +56,7 @@ impl Configuration {
 
     /// Tokens for one GPU, and tasks that share a GPU cluster.
     fn load(&self) -> (usize, usize) {
-        ((POOL_REPLICAS / self.gpus).min(TOKENS), (CLIENTS * self.gpus).min(CLIENTS_MAX))
+        ((TOKENS_MAX / self.gpus).min(TOKENS), (CLIENTS * self.gpus).min(CLIENTS_MAX))
     }
 
     /// Whether several CPU clusters share a GPU cluster.
@@ -100,7 +101,9 @@ impl Configuration {
                 false => format!("limit = \"r2dglp\"\ncluster = \"cpus{}\"", clusters[0]),
                 true => "limit = \"ck-omlp\"".to_owned(),
             };
-            let _ = writeln!(text, "[pools.pool{pool}]\nreplicas = {}\n{protocol}", gpus * tokens);
+            let devices: Vec<String> = (first..first + gpus).map(|gpu| format!("\"gpu{gpu}\"")).collect();
+            let (replicas, devices) = (gpus * tokens, devices.join(", "));
+            let _ = writeln!(text, "[pools.pool{pool}]\nreplicas = {replicas}\ndevices = [{devices}]\n{protocol}");
             let _ = writeln!(text, "[regions.holders{pool}]\nbytes = \"4KiB\"");
             let names: Vec<String> = (0..clients).map(|client| format!("{CLIENT}{pool}_{client}")).collect();
             for (number, name) in names.iter().enumerate() {
@@ -110,7 +113,7 @@ impl Configuration {
                     "[regions.{name}]\nbytes = \"4KiB\"\n\
                      [tasks.{name}]\nbinary = \"apps/product\"\ncluster = \"cpus{cluster}\"\nperiod = \"{}ms\"\ndeadline = \"{}ms\"\n\
                      phase = \"{}us\"\nbudget = \"2ms\"\n\
-                     parameters = {{ jobs = {JOBS}, product_us = 2000, gpus = {gpus}, tokens = {tokens}, first = {first},\
+                     parameters = {{ jobs = {JOBS}, product_us = 2000, gpus = {gpus}, first = {first},\
                       bits = {} }}\n\
                      [tasks.{name}.handles]\ngpu = \"pool pool{pool}: acquire\"\nbuffer = \"region {name}: read write\"\n\
                      holders = \"region holders{pool}: read write\"\n",

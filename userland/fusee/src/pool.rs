@@ -22,6 +22,8 @@ use fusee_abi::image::kind;
 #[derive(Debug)]
 pub struct Pool {
     handle: u64,
+    /// Tokens for each device.
+    each: u32,
 }
 
 impl Object for Pool {
@@ -29,7 +31,7 @@ impl Object for Pool {
     const NAME: &'static str = "pool";
 
     fn from_entry(_: &Environment, entry: &'static Entry) -> Self {
-        Self { handle: entry.handle }
+        Self { handle: entry.handle, each: entry.flags.max(1) }
     }
 }
 
@@ -95,6 +97,12 @@ impl Token<'_> {
     #[must_use]
     pub fn replica(&self) -> u8 {
         self.replica
+    }
+
+    /// Which of the pool's `devices` it is for, from 0, in the order of the manifest; 0 if that names none.
+    #[must_use]
+    pub fn device(&self) -> usize {
+        (u32::from(self.replica) / self.pool.each) as usize
     }
 
     /// Whether an earlier key waits for a token of the pool, so that a long use should be cut here.

@@ -5,9 +5,8 @@
 //! `buffer.<this task>`; notifications "gpu_done" and, perhaps, "finished"; perhaps a pool "gpu", of which each job then has a
 //! token first. Parameters: "jobs", how many; "product_us", how long a product takes; "bits", what is signalled in the end.
 //!
-//! With the parameter "gpus" it is a client of so many, and each job works on the one that its token is for: token *n* on number
-//! *n* / "tokens". Its engines are "in.0", "ee.0", "out.0", "in.1" and so on, the devices `gpu<first>` and those that follow, where
-//! "first" is a parameter, too. All who use the pool share the region "holders", a word for each token, which names who holds it.
+//! With the parameter "gpus" it is a client of so many, and each job works on the one that its token is for. Its engines are "in.0",
+//! "ee.0", "out.0", "in.1" and so on, the devices `gpu<first>` and those that follow, where "first" is a parameter, too. All who use the pool share the region "holders", a word for each token, which names who holds it.
 //!
 //! Logs how many products were right (1) and, with "holders", how often a token was another's, too (2).
 #![cfg_attr(target_os = "none", no_std, no_main)]
@@ -55,7 +54,6 @@ fn main() {
     let count = environment.parameter("gpus").unwrap_or(1);
     let gpus: [Option<Gpu>; 4] =
         core::array::from_fn(|place| (place < count as usize).then(|| Gpu::of(&environment, place)));
-    let tokens = environment.parameter("tokens").unwrap_or(u64::MAX);
     let holders = environment.get::<Region>("holders").ok().map(|region| region.shared());
     let own = environment.parameter("bits").unwrap_or(1);
     let mut pool = environment.get::<Pool>("gpu").ok();
@@ -91,7 +89,7 @@ fn main() {
             }
         };
         pass(0, own);
-        let gpu = gpus.get(usize::from(replica) / tokens as usize).and_then(Option::as_ref);
+        let gpu = gpus.get(token.as_ref().map_or(0, |token| token.device())).and_then(Option::as_ref);
         let Gpu { context, engines: [into, execute, out] } = gpu.expect("each token is for a GPU");
         let acquire = |engine: &Engine| {
             let guard = match &token {

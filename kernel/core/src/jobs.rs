@@ -210,9 +210,17 @@ impl Kernel {
         // A release that queued may be older than the last replenishment, which has its time already.
         object.account.replenish(next.max(object.account.replenished));
         let has_budget = !object.account.is_dry();
+        // Somebody else's budget may have carried it here, its own one being dry.
+        let wakes = object.throttled && has_budget;
+        if wakes {
+            (object.throttled, object.replenish_at) = (false, Instant::NEVER);
+        }
         let key = self.job_key(reservation, next);
         self.set_key(reservation, key);
         self.plan_event(reservation);
+        if wakes && self.threads[thread].crosses {
+            self.job_begins(thread);
+        }
         if dropped {
             self.skip(machine, thread);
         }

@@ -31,8 +31,8 @@
 //! As `locking::tokens`, this is compiled here, once.
 
 use fusee_locking::engine::LockError;
-use fusee_locking::pool::{Advice, Pool, Steal};
-use fusee_locking::tokens::{Change, REPLICAS, Tokens, USERS};
+use fusee_locking::pool::{Advice, Change, Pool, Steal};
+use fusee_locking::tokens::{REPLICAS, Tokens, USERS};
 use fusee_sched::key::Key;
 use fusee_sched::time::Nanoseconds;
 

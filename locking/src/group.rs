@@ -105,14 +105,26 @@ pub struct Request<Key> {
     pub waits: Waits,
 }
 
-/// What an operation changed.
-#[derive(Clone, Debug, Eq, PartialEq)]
+/// What an operation changed, a bit for each request: until the next one, [`GroupLock::granted`] and [`GroupLock::moved`] say whose.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
-pub struct Change<const N: usize> {
-    /// Who holds its locks now, and did not before.
-    pub granted: Vec<u16, N>,
-    /// Users with a request that wait for somebody or something else than before, granted ones among them.
-    pub moved: Vec<u16, N>,
+pub struct Change {
+    granted: u32,
+    moved: u32,
+}
+
+impl Change {
+    /// Whether somebody holds its locks now, and did not before.
+    #[must_use]
+    pub const fn grants(&self) -> bool {
+        self.granted != 0
+    }
+
+    /// Whether somebody waits for somebody or something else than before.
+    #[must_use]
+    pub const fn moves_waiters(&self) -> bool {
+        self.moved != self.granted
+    }
 }
 
 /// The locks, and who holds them and waits. `N` bounds the incomplete requests.
@@ -126,7 +138,10 @@ pub struct GroupLock<Key, const N: usize> {
 
 impl<Key, const N: usize> GroupLock<Key, N> {
     /// Free locks, by arrival.
-    pub const EMPTY: Self = Self { order: Order::Fifo, draining: LockSet::EMPTY, requests: Vec::new() };
+    pub const EMPTY: Self = const {
+        assert!(N <= u32::BITS as usize, "a request is a bit of a change");
+        Self { order: Order::Fifo, draining: LockSet::EMPTY, requests: Vec::new() }
+    };
 }
 
 impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
@@ -148,6 +163,22 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
         self.requests.iter().find(|request| request.user == user)
     }
 
+    /// Who holds its locks since the last operation, which made `change`.
+    pub fn granted(&self, change: Change) -> impl Iterator<Item = u16> {
+        self.users(change.granted)
+    }
+
+    /// Users with a request that wait for somebody or something else than before the last operation, which made `change`; granted
+    /// ones among them.
+    pub fn moved(&self, change: Change) -> impl Iterator<Item = u16> {
+        self.users(change.moved)
+    }
+
+    fn users(&self, bits: u32) -> impl Iterator<Item = u16> {
+        let is_it = move |(index, _): &(usize, &Request<Key>)| bits & 1 << index != 0;
+        self.requests.iter().enumerate().filter(is_it).map(|(_, request)| request.user)
+    }
+
     /// The locks that nobody holds and whose last operation has not ended.
     #[must_use]
     pub const fn draining(&self) -> LockSet {
@@ -158,7 +189,7 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
     ///
     /// # Errors
     /// [`LockError::AlreadyHeld`] if it has a request already; [`LockError::Full`].
-    pub fn request(&mut self, user: u16, key: Key, locks: LockSet) -> Result<Change<N>, LockError> {
+    pub fn request(&mut self, user: u16, key: Key, locks: LockSet) -> Result<Change, LockError> {
         if self.request_of(user).is_some() {
             return Err(LockError::AlreadyHeld);
         }
@@ -171,7 +202,7 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
     ///
     /// # Errors
     /// [`LockError::NotHeld`].
-    pub fn release(&mut self, user: u16, busy: LockSet) -> Result<Change<N>, LockError> {
+    pub fn release(&mut self, user: u16, busy: LockSet) -> Result<Change, LockError> {
         let is_held = |request: &Request<Key>| request.user == user && request.waits == Waits::Not;
         let index = self.requests.iter().position(is_held).ok_or(LockError::NotHeld)?;
         let LockSet(locks) = self.requests.remove(index).locks;
@@ -180,13 +211,13 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
     }
 
     /// The last operation of `lock` has ended.
-    pub fn drained(&mut self, lock: u8) -> Change<N> {
+    pub fn drained(&mut self, lock: u8) -> Change {
         self.draining = self.draining.without(LockSet::EMPTY.with(lock));
         self.grant()
     }
 
     /// `user` stops waiting. `None`: it did not wait.
-    pub fn withdraw(&mut self, user: u16) -> Option<Change<N>> {
+    pub fn withdraw(&mut self, user: u16) -> Option<Change> {
         let waits = |request: &Request<Key>| request.user == user && request.waits != Waits::Not;
         let index = self.requests.iter().position(waits)?;
         self.requests.remove(index);
@@ -195,7 +226,7 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
 
     /// The request of `user`, if there is one, is ordered by `key` from here on; if it waits by priority it may go
     /// ahead of others, or fall behind.
-    pub fn change_key(&mut self, user: u16, key: Key) -> Option<Change<N>> {
+    pub fn change_key(&mut self, user: u16, key: Key) -> Option<Change> {
         let index = self.requests.iter().position(|request| request.user == user)?;
         if self.order == Order::Fifo {
             self.requests[index].key = key;
@@ -225,8 +256,8 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
     }
 
     /// Rules 2 and 3.
-    fn grant(&mut self) -> Change<N> {
-        let mut change = Change { granted: Vec::new(), moved: Vec::new() };
+    fn grant(&mut self) -> Change {
+        let mut change = Change::default();
         let is_granted = |request: &Request<Key>| request.waits == Waits::Not;
         let held = self.requests.iter().filter(|request| is_granted(request));
         let mut taken = held.fold(self.draining, |taken, request| taken.or(request.locks));
@@ -238,12 +269,11 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
             let waits = if request.locks.overlaps(taken) { self.obstacle(index) } else { Waits::Not };
             taken = taken.or(request.locks);
             if waits == Waits::Not {
-                // As many places as requests, here and below.
-                let _ = change.granted.push(request.user);
+                change.granted |= 1 << index;
             }
             if waits != request.waits {
                 self.requests[index].waits = waits;
-                let _ = change.moved.push(request.user);
+                change.moved |= 1 << index;
             }
         }
         change

@@ -5,15 +5,13 @@
 use fusee_sched::key::Key;
 
 use crate::engine::LockError;
-use crate::group::{self, GroupLock, LockSet, Waits};
+use crate::group::{Change, GroupLock, LockSet, Waits};
 
 /// Tasks that use the locks of one group, each with one request at most.
 pub const USERS: usize = 20;
 
 /// The group lock.
 pub type Group = GroupLock<Key, USERS>;
-/// What an operation changed.
-pub type Change = group::Change<USERS>;
 
 /// See [`GroupLock::request`].
 ///

@@ -160,15 +160,22 @@ pub struct Grant {
     pub replica: u8,
 }
 
-/// What an operation changed.
-#[derive(Clone, Debug, Eq, PartialEq)]
+/// What an operation changed: until the next one, [`Pool::moved`] says who waits for another than before.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
-pub struct Change<const N: usize> {
+pub struct Change {
     /// Who holds a replica now, and did not before. There is never more than one.
     pub granted: Option<Grant>,
-    /// Users with a request for whom [`Pool::waits_on`] is another than before. To bring them up to date, first let
-    /// all of them stop waiting, then let each wait for whom it says.
-    pub moved: Vec<u16, N>,
+    /// Of each request a bit.
+    moved: u32,
+}
+
+impl Change {
+    /// Whether everybody waits for whom they waited before.
+    #[must_use]
+    pub const fn moves_nobody(&self) -> bool {
+        self.moved == 0
+    }
 }
 
 /// What to do with a replica for which nobody waits, while requests wait for others.
@@ -243,8 +250,10 @@ pub struct Pool<Key, const K: usize, const N: usize> {
 
 impl<Key, const K: usize, const N: usize> Pool<Key, K, N> {
     /// A pool without replicas.
-    pub const EMPTY: Self =
-        Self { rules: Rules { replicas: 0, cpus: 0, limit: None, measure: Measure::Requests }, requests: Vec::new() };
+    pub const EMPTY: Self = const {
+        assert!(N <= u32::BITS as usize, "a request is a bit of a change");
+        Self { rules: Rules { replicas: 0, cpus: 0, limit: None, measure: Measure::Requests }, requests: Vec::new() }
+    };
 }
 
 impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
@@ -287,6 +296,13 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         }
     }
 
+    /// Users with a request for whom [`Pool::waits_on`] is another than before the operation, the last one, that made `change`. To
+    /// bring them up to date, first let all of them stop waiting, then let each wait for whom it says.
+    pub fn moved(&self, change: Change) -> impl Iterator<Item = u16> {
+        let is_it = move |(index, _): &(usize, &Request<Key>)| change.moved & 1 << index != 0;
+        self.requests.iter().enumerate().filter(is_it).map(|(_, request)| request.user)
+    }
+
     /// The FQs, by replica.
     #[must_use]
     pub fn queues(&self) -> [Queue; K] {
@@ -322,7 +338,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         key: Key,
         length: Nanoseconds,
         advice: &impl Advice<Key, K, N>,
-    ) -> Result<Change<N>, LockError> {
+    ) -> Result<Change, LockError> {
         if self.request_of(user).is_some() {
             return Err(LockError::AlreadyHeld);
         }
@@ -343,7 +359,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     ///
     /// # Errors
     /// [`LockError::NotHeld`].
-    pub fn release(&mut self, user: u16, advice: &impl Advice<Key, K, N>) -> Result<Change<N>, LockError> {
+    pub fn release(&mut self, user: u16, advice: &impl Advice<Key, K, N>) -> Result<Change, LockError> {
         match self.requests.iter().position(|request| request.user == user) {
             Some(index) if self.requests[index].holds => Ok(self.remove(index, advice)),
             _ => Err(LockError::NotHeld),
@@ -351,13 +367,13 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     }
 
     /// The request of `user`, if there is one, ends wherever it is: by timeout, abort or death.
-    pub fn withdraw(&mut self, user: u16, advice: &impl Advice<Key, K, N>) -> Option<Change<N>> {
+    pub fn withdraw(&mut self, user: u16, advice: &impl Advice<Key, K, N>) -> Option<Change> {
         let index = self.requests.iter().position(|request| request.user == user)?;
         Some(self.remove(index, advice))
     }
 
     /// The job of `user`, if it has a request, has the base key `key` from here on. Queues keep their order, but PQ.
-    pub fn change_key(&mut self, user: u16, key: Key, advice: &impl Advice<Key, K, N>) -> Option<Change<N>> {
+    pub fn change_key(&mut self, user: u16, key: Key, advice: &impl Advice<Key, K, N>) -> Option<Change> {
         self.requests.iter_mut().find(|request| request.user == user)?.key = key;
         self.admit_donors(advice);
         Some(self.report())
@@ -476,7 +492,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     }
 
     /// A request is complete or withdrawn.
-    fn remove(&mut self, index: usize, advice: &impl Advice<Key, K, N>) -> Change<N> {
+    fn remove(&mut self, index: usize, advice: &impl Advice<Key, K, N>) -> Change {
         let gone = self.requests.remove(index);
         if let Place::Fifo { replica, ahead } = gone.place {
             self.close_gap(replica, ahead);
@@ -524,7 +540,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     }
 
     /// Finds out who waits for whom now, and says what is new.
-    fn report(&mut self) -> Change<N> {
+    fn report(&mut self) -> Change {
         let mut holders = [None; K];
         for request in &self.requests {
             if let Place::Fifo { replica, ahead: 0 } = request.place
@@ -533,8 +549,8 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
                 *holder = Some(request.user);
             }
         }
-        let mut change = Change { granted: None, moved: Vec::new() };
-        for request in &mut self.requests {
+        let mut change = Change { granted: None, moved: 0 };
+        for (index, request) in self.requests.iter_mut().enumerate() {
             let target = match request.place {
                 Place::Fifo { replica, ahead: 0 } => {
                     if !request.holds {
@@ -549,8 +565,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
             };
             if request.waits_on != target {
                 request.waits_on = target;
-                // As many places as requests.
-                let _ = change.moved.push(request.user);
+                change.moved |= 1 << index;
             }
         }
         change

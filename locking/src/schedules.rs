@@ -285,12 +285,12 @@ impl<A: Advice<u32, 4, USERS>> Protocol for Tokens<A> {
     fn request(&mut self, user: u16, length: u64) {
         let key = self.threads.keys[usize::from(user)];
         let change = self.pool.request(user, key, Nanoseconds(length), &self.advice).expect("a place");
-        self.threads.follow(&change.moved, |user| self.pool.waits_on(user));
+        self.threads.follow(&self.pool.moved(change).collect::<Vec<_>>(), |user| self.pool.waits_on(user));
     }
 
     fn release(&mut self, user: u16) {
         let change = self.pool.release(user, &self.advice).expect("it holds");
-        self.threads.follow(&change.moved, |user| self.pool.waits_on(user));
+        self.threads.follow(&self.pool.moved(change).collect::<Vec<_>>(), |user| self.pool.waits_on(user));
     }
 
     fn holds(&self, user: u16) -> bool {

@@ -7,7 +7,7 @@ use fusee_sched::key::Key;
 use fusee_sched::time::Nanoseconds;
 
 use crate::engine::LockError;
-use crate::pool::{self, Pool, Unadvised};
+use crate::pool::{Change, Pool, Unadvised};
 
 /// Replicas of one pool.
 pub const REPLICAS: usize = 12;
@@ -16,8 +16,6 @@ pub const USERS: usize = 20;
 
 /// The pool.
 pub type Tokens = Pool<Key, REPLICAS, USERS>;
-/// What an operation changed.
-pub type Change = pool::Change<USERS>;
 
 /// See [`Pool::request`].
 ///

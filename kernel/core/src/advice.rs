@@ -11,7 +11,8 @@ use fusee_abi::image::{self, POOL_DEVICES, advice};
 use fusee_accel::plugin::{self, GPUS, Kind, NUMBERS, Plugin};
 use fusee_accel::topology::{Distance, Topology};
 use fusee_locking::engine::LockError;
-use fusee_locking::tokens::{Change, Tokens};
+use fusee_locking::pool::Change;
+use fusee_locking::tokens::Tokens;
 use fusee_sched::key::Key;
 use fusee_sched::time::Nanoseconds;
 

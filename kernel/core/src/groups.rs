@@ -15,14 +15,15 @@ use fusee_abi::Error;
 use fusee_abi::call::{FIRST_WORD, rights};
 use fusee_abi::trace::Event;
 use fusee_locking::engine::State as Lock;
-use fusee_locking::group::{LockSet, Waits};
-use fusee_locking::groups::{self, Change};
+use fusee_locking::group::{Change, LockSet, Waits};
+use fusee_locking::groups;
 use fusee_sched::cpu::CpuId;
+use heapless::Vec;
 
 use crate::donation::number;
 use crate::engines::{as_error, user_of};
 use crate::id::{EngineId, EngineUserId, GroupId, ThreadId};
-use crate::limits::ENGINES;
+use crate::limits::{ENGINES, USERS_PER_GROUP};
 use crate::object::{Object, State};
 use crate::{Kernel, Machine};
 
@@ -34,6 +35,15 @@ fn engines(set: LockSet) -> impl Iterator<Item = EngineId> {
 
 pub(crate) fn set_of(engine: EngineId) -> LockSet {
     LockSet::EMPTY.with(engine.index() as u8)
+}
+
+fn listed(users: impl Iterator<Item = u16>) -> Vec<u16, USERS_PER_GROUP> {
+    let mut list = Vec::new();
+    for user in users {
+        // As many places as users.
+        let _ = list.push(user);
+    }
+    list
 }
 
 impl Kernel {
@@ -89,11 +99,11 @@ impl Kernel {
         for engine in engines(set) {
             self.trace(machine, Event::EngineRequest, Some(thread), u32::from(engine.number()), 0);
         }
-        if change.granted.is_empty() {
+        if !change.grants() {
             self.threads[thread].state = State::AwaitingGroup { group, refused: false };
         }
-        self.apply_group(machine, group, &change);
-        if change.granted.is_empty() {
+        self.apply_group(machine, group, change);
+        if !change.grants() {
             self.suspend_for_lock(machine, cpu, thread, u32::from(first.number()));
         }
         Ok(())
@@ -111,7 +121,7 @@ impl Kernel {
             }
         }
         if let Ok(change) = groups::release(&mut self.groups[group], number(thread), busy) {
-            self.apply_group(machine, group, &change);
+            self.apply_group(machine, group, change);
         }
         self.settle_living(thread);
     }
@@ -119,13 +129,13 @@ impl Kernel {
     /// `engine` of `group` is idle after an operation that outlasted its hold.
     pub(crate) fn drained_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, engine: EngineId) {
         let change = groups::drained(&mut self.groups[group], engine.index() as u8);
-        self.apply_group(machine, group, &change);
+        self.apply_group(machine, group, change);
     }
 
     /// The request of `thread`, who waits, ends without its engines. That may let others have them.
     pub(crate) fn withdraw_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, thread: ThreadId) {
         if let Some(change) = groups::withdraw(&mut self.groups[group], number(thread)) {
-            self.apply_group(machine, group, &change);
+            self.apply_group(machine, group, change);
         }
     }
 
@@ -188,19 +198,20 @@ impl Kernel {
 
     /// Those that were granted hold their engines, and go on; who waits for somebody else donates to that one.
     #[inline(never)]
-    fn apply_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, change: &Change) {
-        for user in &change.granted {
-            let Some(thread) = ThreadId::new(usize::from(*user)) else { continue };
+    fn apply_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, change: Change) {
+        for user in listed(self.groups[group].granted(change)) {
+            let Some(thread) = ThreadId::new(usize::from(user)) else { continue };
             self.hold_group(machine, group, thread);
             if self.threads[thread].state != State::Ready {
                 self.wake(machine, thread, Ok(()));
             }
         }
-        if change.moved.len() == change.granted.len() {
+        if !change.moves_waiters() {
             return;
         }
-        self.follow(&change.moved);
-        for user in &change.moved {
+        let moved = listed(self.groups[group].moved(change));
+        self.follow(&moved);
+        for user in &moved {
             let Some(thread) = ThreadId::new(usize::from(*user)) else { continue };
             if let Some(driver) = self.lock_donee(thread)
                 && self.threads[driver].state == State::Stopped

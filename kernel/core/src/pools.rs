@@ -17,8 +17,8 @@
 use fusee_abi::Error;
 use fusee_abi::trace::{Event, POOL};
 use fusee_locking::engine::LockError;
-use fusee_locking::pool::Grant;
-use fusee_locking::tokens::{self, Change};
+use fusee_locking::pool::{Change, Grant};
+use fusee_locking::tokens;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Key;
 use fusee_sched::time::{Instant, Nanoseconds};
@@ -56,7 +56,7 @@ impl Kernel {
         {
             // Nobody has heard of it yet, and whom it displaced is where it was.
             self.withdraw_request(user);
-            self.follow(&self.users(&change.moved));
+            self.follow_tokens(pool, change);
             return Err(error);
         }
         self.trace(machine, Event::TokenRequest, Some(thread), u32::from(pool.number()), 0);
@@ -65,7 +65,7 @@ impl Kernel {
             return Ok(());
         }
         self.threads[thread].state = State::AwaitingToken { user, refused: false };
-        self.follow(&self.users(&change.moved));
+        self.follow_tokens(pool, change);
         self.suspend_for_lock(machine, cpu, thread, POOL + u32::from(pool.number()));
         Ok(())
     }
@@ -110,7 +110,7 @@ impl Kernel {
             if let Some(grant) = change.granted {
                 self.token_granted(machine, pool, grant);
             }
-            self.follow(&self.users(&change.moved));
+            self.follow_tokens(pool, change);
         }
         if self.crosses(pool) {
             self.request_ends(thread);
@@ -123,7 +123,7 @@ impl Kernel {
         let Some((pool, thread)) = self.pool_user(user) else { return };
         if let Some(change) = self.advisers.withdraw(pool, &mut self.pools[pool], number(user)) {
             self.threads[thread].requests -= 1;
-            self.follow(&self.users(&change.moved));
+            self.follow_tokens(pool, change);
         }
         if self.crosses(pool) {
             self.request_ends(thread);
@@ -142,7 +142,7 @@ impl Kernel {
                 && !self.crosses(pool)
                 && let Some(change) = self.advisers.change_key(pool, &mut self.pools[pool], number(user), key)
             {
-                self.follow(&self.users(&change.moved));
+                self.follow_tokens(pool, change);
             }
         }
     }
@@ -189,16 +189,19 @@ impl Kernel {
         }
     }
 
-    /// The numbers of the tasks behind `users`.
-    fn users(&self, users: &[u16]) -> Vec<u16, USERS_PER_POOL> {
-        let mut threads = Vec::new();
-        for user in users.iter().filter_map(|user| PoolUserId::new(usize::from(*user))) {
+    /// After `change` of `pool`: those who wait for another than before lend to that one.
+    fn follow_tokens(&mut self, pool: PoolId, change: Change) {
+        if change.moves_nobody() {
+            return;
+        }
+        let mut threads: Vec<u16, USERS_PER_POOL> = Vec::new();
+        for user in self.pools[pool].moved(change).filter_map(|user| PoolUserId::new(usize::from(user))) {
             if let Some(thread) = self.pool_users[user].thread {
                 // As many places as users.
                 let _ = threads.push(thread_number(thread));
             }
         }
-        threads
+        self.follow(&threads);
     }
 
     /// Whom `thread`, which waits for a token or for engines of a group, donates to.

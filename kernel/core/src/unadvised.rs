@@ -2,7 +2,8 @@
 
 use fusee_abi::image::{self, advice};
 use fusee_locking::engine::LockError;
-use fusee_locking::tokens::{self, Change, Tokens};
+use fusee_locking::pool::Change;
+use fusee_locking::tokens::{self, Tokens};
 use fusee_sched::key::Key;
 use fusee_sched::time::Nanoseconds;
 

@@ -332,7 +332,7 @@ impl Cluster {
         self.granted_token(&change);
     }
 
-    fn granted_token(&mut self, change: &pool::Change<USERS>) {
+    fn granted_token(&mut self, change: &pool::Change) {
         self.inherit();
         let Some(grant) = change.granted else { return };
         let one = usize::from(grant.user);
@@ -361,7 +361,7 @@ impl Cluster {
             let one = usize::from(user);
             let key = self.donor_above(one).map_or(self.key(one), |donor| self.key(donor));
             if let Some(change) = self.locks.change_key(user, key) {
-                self.granted_locks(&change);
+                self.granted_locks(change);
             }
         }
     }
@@ -403,12 +403,13 @@ impl Cluster {
         };
         let key = self.donor_above(one).map_or(self.key(one), |donor| self.key(donor));
         let change = self.locks.request(one as u16, key, locks).expect("as many places as users");
-        self.granted_locks(&change);
+        self.granted_locks(change);
     }
 
-    fn granted_locks(&mut self, change: &group::Change<USERS>) {
-        for user in &change.granted {
-            self.start_chunk(usize::from(*user));
+    fn granted_locks(&mut self, change: group::Change) {
+        let granted: Vec<u16> = self.locks.granted(change).collect();
+        for user in granted {
+            self.start_chunk(usize::from(user));
         }
     }
 
@@ -435,7 +436,7 @@ impl Cluster {
             return self.start_chunk(one);
         }
         let change = self.locks.release(one as u16, LockSet::EMPTY).expect("it has its locks");
-        self.granted_locks(&change);
+        self.granted_locks(change);
         if job.is_told {
             self.give_token_back(one);
             return self.complete(one);

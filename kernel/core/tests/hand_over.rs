@@ -6,8 +6,8 @@
 mod model;
 
 use model::Step::{
-    Acknowledge, Acquire, AcquireBoth, AcquireFor, Call, CallFor, Exit, NextJob, Release, Serve, Signal, Sleep, Stop,
-    Wait, WaitFor, Yield,
+    Acknowledge, Acquire, AcquireBoth, AcquireFor, Call, CallFor, Exit, Give, NextJob, Release, Serve, Signal, Sleep,
+    Stop, Take, TakeFor, Wait, WaitFor, Yield,
 };
 use model::{Fault, Model, PASSIVE, Step, background, periodic, real_time};
 
@@ -211,6 +211,44 @@ fn who_acquires_two_at_once_has_both_or_none() {
             .task("c", 0, background(1), &[AcquireFor("y", 2), Release("y")]);
         holds(&Model { group: Some(order), late: 1, ..timed.ticks(4) });
     }
+}
+
+#[test]
+fn a_token_passes_on_whoever_waits_donates_or_dies() {
+    for limit in ["\"unlimited\"", "\"r2dglp\"", "1"] {
+        let model = |name: &str, cpus, replicas| {
+            let name = format!("{name}, {cpus} CPUs, {replicas} tokens, limit {limit}");
+            Model { tokens: (replicas, limit), ..Model::new(name, &[cpus]) }
+        };
+        for deadlines in [[3, 4, 5], [4, 5, 3], [5, 3, 4]] {
+            let [a, b, c] = deadlines.map(real_time);
+            let users = model(&format!("tokens, keys {deadlines:?}"), 2, 1)
+                .task("a", 0, a.clone(), &[Take("p"), Give("p"), Wait("n"), Signal("n")])
+                .task("b", 0, b.clone(), &[Take("p"), Give("p"), Wait("n"), Signal("n")])
+                .task("c", 0, c.clone(), &[Take("p"), Give("p"), Signal("n")]);
+            holds(&users);
+            let dying = model(&format!("tokens whose holders are stopped, keys {deadlines:?}"), 2, 1)
+                .task("a", 0, a, &[Take("p"), Give("p"), Stop("b")])
+                .task("b", 0, b, &[Take("p"), Give("p"), Stop("c")])
+                .task("c", 0, c, &[Take("p"), Stop("a"), Yield]);
+            holds(&dying);
+        }
+        let several = model("tokens", 2, 2)
+            .task("a", 0, real_time(3), &[Take("p"), Give("p"), Wait("a")])
+            .task("b", 0, real_time(4), &[Take("p"), Give("p"), Wait("b")])
+            .task("c", 0, real_time(5), &[Take("p"), Give("p"), Signal("a")])
+            .task("d", 0, real_time(6), &[Take("p"), Give("p"), Signal("b"), Wait("a")]);
+        holds(&several);
+        let timed = model("tokens, timeouts, budgets that run dry", 1, 1)
+            .task("a", 0, periodic(3, 1, 3) + "overrun = \"early-release\"\n", &[TakeFor("p", 1), Give("p"), NextJob])
+            .task("b", 0, periodic(4, 2, 4), &[Take("p"), Give("p"), NextJob]);
+        holds(&Model { late: 1, ..timed.ticks(5) });
+    }
+    let across = Model::new("a pool of two clusters", &[1, 1])
+        .task("a", 0, periodic(3, 1, 3), &[Take("p"), Give("p"), NextJob])
+        .task("b", 0, periodic(4, 1, 4), &[Yield, NextJob])
+        .task("c", 1, periodic(3, 2, 3), &[TakeFor("p", 1), Give("p"), NextJob]);
+    holds(&Model { tokens: (1, "\"ck-omlp\""), late: 1, ..across.ticks(4) });
 }
 
 #[test]

@@ -302,7 +302,9 @@ impl State {
             Step::Acquire(_) => (Call::Acquire, NEVER),
             Step::AcquireFor(_, ticks) => (Call::Acquire, until(ticks)),
             Step::AcquireBoth(..) => (Call::AcquireGroup, NEVER),
-            Step::Release(_) => (Call::Release, NEVER),
+            Step::Release(_) | Step::Give(_) => (Call::Release, NEVER),
+            Step::Take(_) => (Call::Acquire, NEVER),
+            Step::TakeFor(_, ticks) => (Call::Acquire, until(ticks)),
         };
         let general = &mut self.board.registers[thread.index()].general;
         general[0] = handle;
@@ -469,8 +471,11 @@ impl State {
             object::State::AwaitingReply { server, .. } => Some(server),
             object::State::Waiting(notification) => system.bound[notification.index()],
             object::State::Acquiring(user) => self.holders(system, system.users[user.index()].0).next().flatten(),
-            // The kernel's own check compares it with the queue.
-            object::State::AwaitingGroup { .. } => self.kernel.thread(thread).donates_to(),
+            // The kernel's own check compares it with the queue, the pool, or the record of jobs.
+            object::State::AwaitingGroup { .. }
+            | object::State::AwaitingToken { .. }
+            | object::State::AwaitingTurn { .. }
+            | object::State::Donating => self.kernel.thread(thread).donates_to(),
             _ => None,
         }
     }

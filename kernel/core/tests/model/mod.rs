@@ -40,7 +40,7 @@
 //! # What it misses
 //!
 //! A trap is one step here; on a board the lock makes it so. Kernel paths take no time, which passes in whole ticks. A
-//! difference that `Kernel::hash_state` forgets, two states merge over. Mutexes are here, engines that drain are not.
+//! difference that `Kernel::hash_state` forgets, two states merge over. Mutexes and tokens are here, engines that drain are not.
 // Each file of tests compiles this for itself, and uses its share.
 #![allow(dead_code)]
 
@@ -94,6 +94,12 @@ pub enum Step {
     AcquireBoth(&'static str, &'static str),
     /// `release` it, and what was acquired with it.
     Release(&'static str),
+    /// `acquire` a token of a pool.
+    Take(&'static str),
+    /// The same, for so many ticks at most.
+    TakeFor(&'static str, u64),
+    /// `release` it.
+    Give(&'static str),
 }
 
 impl Step {
@@ -109,6 +115,7 @@ impl Step {
             Step::Acquire(name) | Step::AcquireFor(name, _) | Step::AcquireBoth(name, _) | Step::Release(name) => {
                 (name, "engine", "acquire")
             }
+            Step::Take(name) | Step::TakeFor(name, _) | Step::Give(name) => (name, "pool", "acquire"),
             _ => return None,
         })
     }
@@ -161,6 +168,8 @@ pub struct Model {
     pub lines: Vec<(&'static str, &'static str, usize)>,
     /// All mutexes are in one group, which is granted in this order.
     pub group: Option<&'static str>,
+    /// How many tokens each pool has, and its `limit`.
+    pub tokens: (u8, &'static str),
     /// How many ticks pass at most; with zero time stands still.
     pub ticks: u64,
     /// How many ticks late a timer may fire.
@@ -174,7 +183,8 @@ impl Model {
     pub fn new(name: impl Into<String>, clusters: &[u8]) -> Model {
         let clusters = clusters.to_vec();
         let (tasks, bound, lines) = (Vec::new(), Vec::new(), Vec::new());
-        Model { name: name.into(), clusters, tasks, bound, lines, group: None, ticks: 0, late: 0, fault: None }
+        let (group, tokens, fault) = (None, (1, "\"r2dglp\""), None);
+        Model { name: name.into(), clusters, tasks, bound, lines, group, tokens, ticks: 0, late: 0, fault }
     }
 
     /// Adds a task.
@@ -240,6 +250,9 @@ impl System {
             if let Some(order) = model.group {
                 let _ = writeln!(text, "group = \"g\"\norder = \"{order}\"");
             }
+        }
+        for name in objects(model, "pool") {
+            let _ = writeln!(text, "[pools.{name}]\nreplicas = {}\nlimit = {}", model.tokens.0, model.tokens.1);
         }
         for (number, (name, notification, cluster)) in model.lines.iter().enumerate() {
             let _ = writeln!(text, "[interrupts.{name}]\nline = {}\nedge = true", 112 + number);

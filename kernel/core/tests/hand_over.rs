@@ -233,17 +233,17 @@ fn a_token_passes_on_whoever_waits_donates_or_dies() {
                 .task("c", 0, c, &[Take("p"), Stop("a"), Yield]);
             holds(&dying);
         }
-        let several = model("tokens", 2, 2)
-            .task("a", 0, real_time(3), &[Take("p"), Give("p"), Wait("a")])
-            .task("b", 0, real_time(4), &[Take("p"), Give("p"), Wait("b")])
-            .task("c", 0, real_time(5), &[Take("p"), Give("p"), Signal("a")])
-            .task("d", 0, real_time(6), &[Take("p"), Give("p"), Signal("b"), Wait("a")]);
-        holds(&several);
         let timed = model("tokens, timeouts, budgets that run dry", 1, 1)
             .task("a", 0, periodic(3, 1, 3) + "overrun = \"early-release\"\n", &[TakeFor("p", 1), Give("p"), NextJob])
             .task("b", 0, periodic(4, 2, 4), &[Take("p"), Give("p"), NextJob]);
         holds(&Model { late: 1, ..timed.ticks(5) });
     }
+    let several = Model::new("2 tokens, 2 CPUs, 4 users", &[2])
+        .task("a", 0, real_time(3), &[Take("p"), Give("p"), Wait("a")])
+        .task("b", 0, real_time(4), &[Take("p"), Give("p"), Wait("b")])
+        .task("c", 0, real_time(5), &[Take("p"), Give("p"), Signal("a")])
+        .task("d", 0, real_time(6), &[Take("p"), Give("p"), Signal("b")]);
+    holds(&Model { tokens: (2, "\"r2dglp\""), ..several });
     let across = Model::new("a pool of two clusters", &[1, 1])
         .task("a", 0, periodic(3, 1, 3), &[Take("p"), Give("p"), NextJob])
         .task("b", 0, periodic(4, 1, 4), &[Yield, NextJob])

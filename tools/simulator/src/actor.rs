@@ -1,14 +1,17 @@
 //! What a task does: a script, step by step, as the task `scripted` does on a board.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use fusee_abi::Error;
 use fusee_abi::call::{CARRIES, Call, DEADLINE, FIRST_WORD, GIVEN, KEPT, LENT, NEVER, NUMBER, RESET, TOKEN};
 use fusee_abi::script::{Step, operation};
+use fusee_accel_contract as contract;
 use fusee_kernel_core::id::ThreadId;
 use fusee_kernel_core::{Machine, Registers};
 
 use crate::board::{Board, DeviceUse};
+use crate::gpu_job::{GpuTask, Progress};
 
 /// What a task consists of.
 #[derive(Clone, Debug)]
@@ -28,9 +31,10 @@ pub enum Program {
         interrupt: u64,
         /// Its index, which says whose driver this is.
         line: usize,
-        /// For each device context: the handle of its client's notification.
+        /// For each device context: the handle of its client's notification. If several devices have this interrupt, contexts are
+        /// counted through all of them.
         clients: Vec<(usize, u64)>,
-        /// For each device context: what the device is to do wrong there.
+        /// For each context of the first device: what that is to do wrong there.
         wrong: Vec<(usize, u32)>,
         /// What it computes for each notice, nanoseconds.
         bottom_half: u64,
@@ -47,6 +51,8 @@ pub enum Program {
         /// Where to go on after the last; `None`: the task ends.
         again_from: Option<usize>,
     },
+    /// Jobs that work on one of several GPUs.
+    Gpus(GpuTask),
     /// A task that ends at once.
     Nothing,
 }
@@ -158,8 +164,10 @@ pub struct Actor {
     step: usize,
     after_burn: Option<u64>,
     release: u64,
-    /// Retired counts the driver has told about, by engine and context.
-    seen: Vec<u32>,
+    /// Retired counts the driver has told about, by client and engine.
+    seen: Vec<[u32; contract::ENGINES]>,
+    /// How far a task with several GPUs is.
+    gpus: Progress,
     /// Engines that the driver resets, one bit each.
     resets: u64,
     /// Token of the last message received.
@@ -183,7 +191,8 @@ impl Actor {
             after_burn: None,
             release: 0,
             resets: 0,
-            seen: vec![0; fusee_accel_contract::ENGINES * fusee_accel_contract::CONTEXTS],
+            seen: Vec::new(),
+            gpus: Progress::default(),
             token: 0,
             gift: (0, 0),
             received: 0,
@@ -196,6 +205,7 @@ impl Actor {
         if let Phase::Burning(left) = &mut self.phase {
             *left = left.saturating_sub(span);
         }
+        self.gpus.ran(span);
     }
 
     /// What it does next.
@@ -207,12 +217,13 @@ impl Actor {
         match &*Rc::clone(&self.program) {
             Program::Script { steps, has_jobs } => self.script(board, thread, steps, *has_jobs),
             Program::Driver { wait, interrupt, line, clients, wrong, bottom_half } => {
-                let device = board.device_of(*line).unwrap_or(0);
-                wrong.iter().for_each(|(context, bits)| board.inject(device, *context, *bits));
-                self.driver(board, thread, (*wait, *interrupt), (device, clients), *bottom_half)
+                let devices = board.devices_of(*line);
+                wrong.iter().for_each(|(context, bits)| board.inject(devices.start, *context, *bits));
+                self.driver(board, thread, (*wait, *interrupt), (devices, clients), *bottom_half)
             }
             Program::Server { endpoint } => self.server(board, thread, *endpoint),
             Program::Requests { requests, again_from } => self.requests(board, thread, requests, *again_from),
+            Program::Gpus(task) => self.gpus.act(task, board, thread),
             Program::Nothing => trap(board, thread, Call::Exit, 0, 0, NEVER),
         }
     }
@@ -459,10 +470,11 @@ impl Actor {
         board: &mut Board,
         thread: ThreadId,
         (wait, interrupt): (u64, u64),
-        (device, clients): (usize, &[(usize, u64)]),
+        (devices, clients): (Range<usize>, &[(usize, u64)]),
         bottom_half: u64,
     ) -> Action {
         if let Phase::Start = self.phase {
+            self.seen.resize(clients.len(), [0; contract::ENGINES]);
             self.phase = Phase::Woken;
             return trap(board, thread, Call::Wait, wait, 0, NEVER);
         }
@@ -471,30 +483,31 @@ impl Actor {
             let general = &board.registers(thread).general;
             let asked = if general[0] == 0 { general[1] / RESET } else { 0 };
             self.resets |= asked;
-            board.request_resets(device, asked);
+            devices.clone().for_each(|device| board.request_resets(device, asked));
         }
         if let Phase::Burning(left @ 1..) = self.phase {
             return Action::Burn(left);
         }
-        for engine in fusee_accel_contract::EngineIndex::ALL {
-            for (context, handle) in clients {
-                let place = engine.number() * fusee_accel_contract::CONTEXTS + context;
-                let retired = board.retired(device, engine, *context);
-                if retired == self.seen[place] {
+        for engine in contract::EngineIndex::ALL {
+            for ((context, handle), seen) in clients.iter().zip(&mut self.seen) {
+                let device = devices.start + context / contract::CONTEXTS;
+                let retired = board.retired(device, engine, context % contract::CONTEXTS);
+                let seen = &mut seen[engine.number()];
+                if retired == *seen {
                     continue;
                 }
                 if bottom_half > 0 && !matches!(self.phase, Phase::Burning(_)) {
                     self.phase = Phase::Burning(bottom_half);
                     return Action::Burn(bottom_half);
                 }
-                self.seen[place] = retired;
+                *seen = retired;
                 self.phase = Phase::Notify;
                 return trap(board, thread, Call::Signal, *handle, 1, NEVER);
             }
         }
-        for engine in fusee_accel_contract::EngineIndex::ALL {
+        for engine in contract::EngineIndex::ALL {
             let bit = 1 << engine.number();
-            if self.resets & bit != 0 && board.is_reset(device, engine) {
+            if self.resets & bit != 0 && devices.clone().all(|device| board.is_reset(device, engine)) {
                 self.resets &= !bit;
                 return trap(board, thread, Call::EngineComplete, interrupt, RESET * bit, NEVER);
             }
@@ -516,7 +529,8 @@ impl Actor {
     }
 }
 
-fn trap(board: &mut Board, thread: ThreadId, call: Call, first: u64, second: u64, deadline: u64) -> Action {
+/// A system call with these arguments is next.
+pub(crate) fn trap(board: &mut Board, thread: ThreadId, call: Call, first: u64, second: u64, deadline: u64) -> Action {
     let registers: &mut Registers = board.registers(thread);
     registers.general[0] = first;
     registers.general[1] = second;

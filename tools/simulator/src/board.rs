@@ -1,6 +1,7 @@
 //! The simulated machine: registers, interrupts, a little physical memory, and the accelerator.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 
 use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::image::{System, kind};
@@ -163,16 +164,17 @@ impl Board {
     #[must_use]
     pub fn new(system: &System<'_>, managed: bool) -> Board {
         let mut memory = Memory::default();
-        let mut devices: Vec<Simulated> = Vec::new();
+        // One for each status page, in the order of these.
+        let pages: BTreeSet<u64> =
+            system.engine_users().iter().map(|user| user.retired / contract::PAGE_BYTES).collect();
+        let new = |(index, page)| Simulated::new(index, page, &mut memory);
+        let mut devices: Vec<Simulated> = pages.into_iter().enumerate().map(new).collect();
         let uses: Vec<DeviceUse> = system
             .engine_users()
             .iter()
             .map(|user| {
                 let status_page = user.retired / contract::PAGE_BYTES;
-                let device = devices.iter().position(|one| one.status_page == status_page).unwrap_or_else(|| {
-                    devices.push(Simulated::new(devices.len(), status_page, &mut memory));
-                    devices.len() - 1
-                });
+                let device = devices.partition_point(|one| one.status_page < status_page);
                 let interrupt = system.engines()[user.engine as usize].interrupt_plus_one.checked_sub(1);
                 devices[device].interrupt = devices[device].interrupt.or(interrupt.map(|index| index as usize));
                 // The retired word's place in the status page tells engine and context.
@@ -240,10 +242,12 @@ impl Board {
         self.load(of(device, STATUS) + contract::status_retired(engine, context))
     }
 
-    /// The device that raises interrupt `index`.
+    /// The devices that raise interrupt `index`, which stand side by side.
     #[must_use]
-    pub fn device_of(&self, index: usize) -> Option<usize> {
-        self.devices.iter().position(|device| device.interrupt == Some(index))
+    pub fn devices_of(&self, index: usize) -> Range<usize> {
+        let raises = |device: &&Simulated| device.interrupt == Some(index);
+        let first = self.devices.iter().take_while(|device| !raises(device)).count();
+        first..first + self.devices[first..].iter().take_while(raises).count()
     }
 
     /// When a device must be polled next.

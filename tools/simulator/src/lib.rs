@@ -5,6 +5,7 @@
 //! invariants of the kernel are checked after every trap, or as often as [`Checks`] say.
 //!
 //! - [`actor`]: what a task does, step by step.
+//! - [`gpu_job`]: what a task with several GPUs does.
 //! - [`board`]: the machine: registers, interrupts, memory and the device.
 //! - [`run`]: the loop over events.
 //! - [`overheads`]: what paths of the kernel cost.
@@ -21,6 +22,7 @@
 pub mod actor;
 pub mod blocking;
 pub mod board;
+pub mod gpu_job;
 pub mod metrics;
 pub mod overheads;
 pub mod picture;

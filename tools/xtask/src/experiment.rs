@@ -2,7 +2,7 @@
 //!
 //! An experiment is a value, [`Experiment`]: arrangements, quantities, conditions. To add one, write a module beside
 //! [`management`] and name it in [`ALL`]; tables, CSV, pictures and the verdict are the same for all. There are two kinds: systems,
-//! which the simulator and QEMU run, and models on the host, of what the kernel does not do yet.
+//! which the simulator and QEMU run, and those of one large workload ([`gpusync`]), of which QEMU runs a smaller one.
 //!
 //! # What is not claimed
 //!
@@ -16,7 +16,7 @@ mod management;
 mod migration;
 mod systems;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use comfy_table::CellAlignment;
 use fusee_manifest::Time;
@@ -78,8 +78,8 @@ pub struct Experiment {
 pub enum Kind {
     /// Systems that run for so many nanoseconds and then end themselves, and what is measured of each.
     Systems(fn(u64) -> Vec<System>, &'static [Measure]),
-    /// A model on the host, for so many nanoseconds, with a seed.
-    Model(fn(u64, u64) -> Findings),
+    /// The workload of [`gpusync`], and what is measured of it.
+    Clusters(fn() -> Vec<gpusync::Arrangement>, &'static [gpusync::Measure]),
 }
 
 /// Something that is measured.
@@ -193,16 +193,23 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
     if !arguments.qemu {
         return Ok(is_good);
     }
-    let Kind::Systems(arrangements, measures) = chosen.kind else {
-        bail!("`{name}` is a model on the host, and no system: QEMU cannot run it");
-    };
     let workspace = Workspace::open(install)?;
     let length = length.min(EMULATED);
     println!("in QEMU, {:.1} s:", length as f64 / 1e9);
-    let (emulated, differences) = systems::emulate(&workspace, &arrangements(length), measures, length)?;
-    println!("{}", table(&emulated));
+    let (is_also_good, differences) = match chosen.kind {
+        Kind::Systems(arrangements, measures) => {
+            let (emulated, differences) = systems::emulate(&workspace, &arrangements(length), measures, length)?;
+            println!("{}", table(&emulated));
+            (judge(chosen, &emulated), differences)
+        }
+        Kind::Clusters(arrangements, measures) => {
+            let (found, differences) = gpusync::emulate(&workspace, &arrangements(), measures, arguments.seed, length)?;
+            println!("{}\nthe same in the simulator:\n{}", table(&found[0]), table(&found[1]));
+            (true, differences)
+        }
+    };
     differences.iter().for_each(|line| println!("{}: {line}", report::red("differs")));
-    Ok(judge(chosen, &emulated) && differences.is_empty() && is_good)
+    Ok(is_also_good && differences.is_empty() && is_good)
 }
 
 /// Says which conditions hold, and whether all do that should.
@@ -223,6 +230,14 @@ pub fn check() -> impl Iterator<Item = (String, Vec<String>)> {
     })
 }
 
+/// The name of what [`check_emulated`] runs.
+pub const EMULATED_CHECK: &str = "experiment budgets, 1 s in QEMU";
+
+/// Runs one arrangement of budgets in QEMU and in the simulator: where they disagree.
+pub fn check_emulated(workspace: &Workspace) -> Result<Vec<String>> {
+    Ok(gpusync::emulate(workspace, &[budgets::early()], &[], SEED, 1_000_000_000)?.1)
+}
+
 /// What does not hold though it should; and what does though a reason is given why not.
 fn surprises(conditions: &[Condition]) -> Vec<String> {
     let surprising = conditions.iter().filter(|condition| condition.holds == condition.why_not.is_some());
@@ -232,7 +247,7 @@ fn surprises(conditions: &[Condition]) -> Vec<String> {
 fn find(experiment: &Experiment, length: u64, seed: u64) -> Result<Findings> {
     match experiment.kind {
         Kind::Systems(arrangements, measures) => systems::simulate(&arrangements(length), measures, length),
-        Kind::Model(find) => Ok(find(length, seed)),
+        Kind::Clusters(arrangements, measures) => gpusync::simulate(&arrangements(), measures, seed, length),
     }
 }
 

@@ -82,6 +82,12 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         target(&workspace, arguments, &mut summary)?;
         conform(&workspace, arguments, &mut summary)?;
         configure(&workspace, arguments, &mut summary)?;
+        let name = experiment::EMULATED_CHECK;
+        if arguments.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str())) {
+            let started = Instant::now();
+            let problems = experiment::check_emulated(&workspace).unwrap_or_else(|error| vec![format!("{error:#}")]);
+            summary.add(name, started.elapsed(), &problems);
+        }
     }
     if arguments.filter.is_none() && arguments.only != Some(Half::Host) {
         let started = Instant::now();

@@ -17,7 +17,7 @@ use crate::system::{self, RunOptions, Workspace};
 
 /// What kernel paths cost in the simulator: what `cargo xtask bench` measures, in round figures, so that results do not
 /// change with each compiler.
-const OVERHEADS: Overheads = Overheads {
+pub const OVERHEADS: Overheads = Overheads {
     release: 1_000,
     schedule: 1_000,
     context_switch: 500,

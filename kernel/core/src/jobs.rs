@@ -229,14 +229,16 @@ impl Kernel {
     }
 
     /// A job of policy *signal* that used up its budget learns of it at its next checkpoint: a call that takes
-    /// an engine or a token, waits for something other than a server, or yields. Once, and not while it holds one of those.
+    /// an engine or a token, waits for something other than a server, or yields. Once, and not while it holds an engine; a token
+    /// it may hold, and gives it back with all else that it gives up.
     /// (Not when it gives one back: that is done by destructors, which have nobody to tell.)
     ///
     /// # Errors
     /// [`Error::Overrun`].
     pub(crate) fn checkpoint<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let state = &mut self.threads[thread];
-        if !state.job.signalled || state.holds != 0 {
+        // Who executes waits for nothing, so all its requests are for tokens that it holds.
+        if !state.job.signalled || state.holds != state.requests {
             return Ok(());
         }
         state.job.signalled = false;

@@ -163,6 +163,8 @@ pub struct Actor {
     phase: Phase,
     step: usize,
     after_burn: Option<u64>,
+    /// Told that its budget is used up: nothing is left to do but to give tokens back.
+    gives_up: bool,
     release: u64,
     /// Retired counts the driver has told about, by client and engine.
     seen: Vec<[u32; contract::ENGINES]>,
@@ -189,6 +191,7 @@ impl Actor {
             phase: Phase::Start,
             step: 0,
             after_burn: None,
+            gives_up: false,
             release: 0,
             resets: 0,
             seen: Vec::new(),
@@ -241,7 +244,7 @@ impl Actor {
                 }
                 Phase::JobBegins => {
                     self.release = board.registers(thread).general[2];
-                    self.step = 0;
+                    (self.step, self.gives_up) = (0, false);
                     self.phase = Phase::Next;
                 }
                 Phase::Burning(left) if left > 0 => return Action::Burn(left),
@@ -287,6 +290,9 @@ impl Actor {
                     if step.operation != operation::SERVE {
                         self.step += 1;
                     }
+                    if self.gives_up && step.operation != operation::RELEASE {
+                        continue;
+                    }
                     if let Some(action) = self.begin(board, thread, step) {
                         if let Phase::Next = self.phase {
                             self.phase = Phase::Stepped;
@@ -295,10 +301,8 @@ impl Actor {
                     }
                 }
                 Phase::Stepped => {
-                    // The job has used up its budget and was told so: the rest is left out.
-                    if board.registers(thread).general[0] == Error::Overrun as u64 {
-                        self.step = steps.len();
-                    }
+                    // The job has used up its budget and was told so: the rest is left out, but that tokens are given back.
+                    self.gives_up |= board.registers(thread).general[0] == Error::Overrun as u64;
                     self.phase = Phase::Next;
                 }
                 Phase::Woken | Phase::Notify | Phase::Returned | Phase::Over => {

@@ -176,8 +176,8 @@ impl Progress {
         let general = board.registers(thread).general;
         let asked = std::mem::take(&mut self.asked);
         if !matches!(asked, Asked::Nothing) && general[0] != 0 {
-            // The kernel tells it only while it holds nothing.
-            self.steps.clear();
+            // The kernel tells it only while it holds no engine. Its token it gives back.
+            self.steps.retain(|step| matches!(step, Step::GiveToken));
             return if general[0] == Error::Overrun as u64 { Ok(()) } else { Err("a call that should not fail") };
         }
         match asked {

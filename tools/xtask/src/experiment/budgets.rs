@@ -46,7 +46,7 @@ fn arrangements() -> Vec<Arrangement> {
         (IGNORED, "half of the GPU tasks run ten times their time now and then; nothing stops them", base),
         (
             SIGNAL,
-            "who has used up its budget waits for the next; told once it holds nothing, it ends",
+            "who has used up its budget waits for the next; told once it holds no engine, it gives its token back and ends",
             Setup { overrun: Overrun::Signal, ..base },
         ),
         self::early(),
@@ -109,8 +109,8 @@ fn conditions(found: &Findings) -> Vec<Condition> {
         ),
         Condition {
             why_not: Some(
-                "the kernel tells a job only while it holds nothing, no token either; by then its operations are done, and the room \
-                 in the budgets that follow pays for them",
+                "a kernel cannot be stopped, so a job is told after its first one, which took ten times its time; the room in the \
+                 budgets that follow pays for most of that",
             ),
             ..Condition::new(
                 "who is told to end has less than its share",

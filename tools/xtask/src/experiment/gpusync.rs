@@ -232,7 +232,7 @@ pub enum Policy {
 pub enum Overrun {
     /// Budgets are as long as periods, and engines cost nothing.
     Ignored,
-    /// It waits for the next period; once it holds nothing, it is told, and ends.
+    /// It waits for the next period; once it holds no engine, it is told, gives its token back and ends.
     Signal,
     /// It takes budget and deadline of the next job, which is dropped.
     EarlyRelease,

@@ -73,7 +73,13 @@ impl Player {
             match self.step(step, release) {
                 Outcome::Done => {}
                 Outcome::Refused => fusee::log(step.operation.into(), REFUSED),
-                Outcome::Overrun => return,
+                // Tokens are given back where they would have been.
+                Outcome::Overrun => {
+                    for step in steps.iter().skip(next).filter(|step| step.operation == operation::RELEASE) {
+                        self.release(step);
+                    }
+                    return;
+                }
             }
         }
     }

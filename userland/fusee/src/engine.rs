@@ -197,9 +197,14 @@ impl Drop for EngineGuard<'_> {
 }
 
 #[cfg(test)]
-impl EngineGuard<'_> {
-    /// The guard of engine `number`, whose doorbell page is memory of the host.
-    pub(crate) fn on_host(number: u32) -> EngineGuard<'static> {
-        EngineGuard::of(Engine { handle: 0, number, doorbell: SharedBytes::leaked(4096) })
+impl Engine {
+    /// Engine `number`, whose doorbell page is memory of the host.
+    pub(crate) fn on_host(number: u32) -> Engine {
+        Engine { handle: 0, number, doorbell: SharedBytes::leaked(4096) }
+    }
+
+    /// A guard that nobody was asked for.
+    pub(crate) fn held_on_host(&self) -> EngineGuard<'static> {
+        EngineGuard::of(*self)
     }
 }

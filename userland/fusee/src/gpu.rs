@@ -244,18 +244,41 @@ impl Drop for Pending<'_> {
 
 const _: () = assert!(contract::ENGINES * SLOTS <= contract::FENCES);
 
-/// The device is played by the tests: they write fences. The kernel of the host refuses to wait.
+/// The device is played by the tests: they write fences. The kernel of the host refuses to wait, unless it is played, too.
 #[cfg(test)]
 mod tests {
     extern crate std;
     use super::*;
+    use crate::Engine;
     use crate::grant::Handle;
+    use crate::syscall::played;
+    use contract::space;
+    use core::mem::ManuallyDrop;
+    use fusee_abi::call::Call;
     use std::vec::Vec;
 
     const BURN: Operation = Operation::Burn { time: 1 };
 
     fn context() -> Context {
         Context::new(Region::on_host(), Region::on_host(), Notification::of(1))
+    }
+
+    fn guard(number: u32) -> EngineGuard<'static> {
+        Engine::on_host(number).held_on_host()
+    }
+
+    /// A device that, each time it is called, has done all that was submitted to its execution engine.
+    fn device(context: &Context, engine: &Engine) -> impl FnMut() + use<> {
+        let (ring, doorbell, mut retired) = (context.ring, ManuallyDrop::new(engine.held_on_host()), 0);
+        move || {
+            while retired != doorbell.submitted() {
+                let mut bytes = [0; contract::COMMAND_BYTES];
+                ring.copy_to_slice(contract::ring_slot(EngineIndex::Execution, retired) as usize, &mut bytes);
+                let fence = Command::decode(&bytes).unwrap().fence.unwrap();
+                ring.write_u32((fence.address - contract::RING_BASE) as usize, fence.value);
+                retired += 1;
+            }
+        }
     }
 
     /// Lets the device retire an operation.
@@ -267,7 +290,7 @@ mod tests {
     #[test]
     fn operations_under_way_end_in_any_order_and_each_as_it_did() {
         let context = context();
-        let (execute, copy) = (EngineGuard::on_host(0), EngineGuard::on_host(1));
+        let (execute, copy) = (guard(0), guard(1));
         let operations = [&execute, &copy, &copy].map(|guard| context.submit(guard, BURN).unwrap());
         assert_eq!([execute.submitted(), copy.submitted()], [1, 2]);
         assert!(context.wait_any(operations.each_ref(), Instant::NEVER).is_err());
@@ -279,10 +302,39 @@ mod tests {
         assert_eq!(operations.map(Pending::wait), [Ok(()), Err(FenceError::Failed), Ok(())]);
     }
 
+    /// Its engine's lock is all there is to ask for: no token, no copies.
+    #[test]
+    fn an_operation_without_copy_engines_is_three_calls_and_two_if_it_has_ended() {
+        let (context, engine) = (context(), Engine::on_host(0));
+        let mut waited_for = device(&context, &engine);
+        let mut finished = device(&context, &engine);
+        played::by(move |call, _| {
+            if call == Call::Wait {
+                waited_for();
+            }
+            0
+        });
+        let transform =
+            Operation::Transform { source: space::BUFFER_BASE, destination: space::BUFFER_BASE + 64, points: 16 };
+        let calls = || played::calls().into_iter().map(|(call, _)| call).collect::<Vec<_>>();
+        for _ in 0..3 {
+            let guard = engine.acquire(Instant::NEVER).unwrap();
+            context.submit(&guard, transform).unwrap().wait().unwrap();
+            drop(guard);
+            assert_eq!(calls(), [Call::Acquire, Call::Wait, Call::Release]);
+        }
+        let guard = engine.acquire(Instant::NEVER).unwrap();
+        let transform = context.submit(&guard, transform).unwrap();
+        finished();
+        transform.wait().unwrap();
+        guard.release().unwrap();
+        assert_eq!(calls(), [Call::Acquire, Call::Release]);
+    }
+
     #[test]
     fn a_full_ring_takes_the_next_command_when_the_oldest_has_retired() {
         let context = context();
-        let guard = EngineGuard::on_host(1);
+        let guard = guard(1);
         let operations: Vec<_> = (0..SLOTS).map(|_| context.submit(&guard, BURN).unwrap()).collect();
         assert_eq!(context.submit(&guard, BURN).err(), Some(SubmitError::RingFull));
         retire(&operations[1], 0);
@@ -296,7 +348,7 @@ mod tests {
     #[test]
     fn work_that_its_engine_does_not_know_or_that_does_not_fit_is_not_submitted() {
         let context = context();
-        let guard = EngineGuard::on_host(0);
+        let guard = guard(0);
         let mut local = Buffer::local(64);
         let result = local.split_off(32);
         let copy = Operation::Copy { source: 0, destination: 0, length: 8 };

@@ -25,10 +25,10 @@ use fusee_accel_contract::{
     COMMAND_BYTES, CONTEXT_FAULT, CONTEXT_FAULT_ADDRESS, CONTEXT_FAULT_COMMAND, CONTEXT_FAULT_COUNT, CONTEXT_FLAGS,
     CONTEXT_INJECT, CONTEXT_TABLE, CONTEXT_TABLE_ENTRIES, CONTEXT_VALID, CONTEXTS, CONTROL_CONTEXTS, CONTROL_ENGINES,
     CONTROL_FEATURES, CONTROL_LATE_COMPLETIONS, CONTROL_MAGIC, CONTROL_VERSION, Command, CopyEngines, DOORBELL_PAGES,
-    DOORBELL_SUBMITTED, ENGINES, EngineIndex, FEATURE_BURN, FEATURE_INJECT, FEATURE_RESET, FEATURE_TRANSLATION,
-    FENCE_ERROR, FaultKind, FaultWord, Fence, INJECT_DEAF, INJECT_LATE, INJECT_LIE, INJECT_LOST, INJECT_SPURIOUS,
-    MAGIC, Memory, Operation, PAGE_BYTES, RING_BASE, RING_ENTRIES, VERSION, control_context, control_reset_done,
-    control_reset_request, doorbell_page, outstanding, ring_slot, status_busy, status_retired,
+    DOORBELL_SUBMITTED, ENGINES, EngineIndex, FEATURE_BURN, FEATURE_INJECT, FEATURE_PREEMPTIBLE, FEATURE_RESET,
+    FEATURE_TRANSLATION, FENCE_ERROR, FaultKind, FaultWord, Fence, INJECT_DEAF, INJECT_LATE, INJECT_LIE, INJECT_LOST,
+    INJECT_SPURIOUS, MAGIC, Memory, Operation, PAGE_BYTES, RING_BASE, RING_ENTRIES, VERSION, control_context,
+    control_reset_done, control_reset_request, doorbell_page, outstanding, ring_slot, status_busy, status_retired,
     timing::{self, Slowdown},
 };
 
@@ -49,6 +49,8 @@ pub struct Description {
     pub system: Window,
     /// How many copy engines there are.
     pub copy_engines: CopyEngines,
+    /// Whether the execution engine does transforms stage by stage, too.
+    pub preemptible: bool,
     /// The way to memory of the board.
     pub slowdown: Slowdown,
     /// Memory of other devices; what is not there is of no length.
@@ -148,6 +150,7 @@ impl<P: Sharing> Device<P> {
                 local: Window { base: 0, length: 0 },
                 system: Window { base: 0, length: 0 },
                 copy_engines: CopyEngines::None,
+                preemptible: false,
                 slowdown: Slowdown::NEAR,
                 peers: [Peer::NONE; PEERS],
             },
@@ -288,7 +291,9 @@ impl<P: Sharing> Device<P> {
             bus.write_u64(status + status_busy(engine), 0)?;
         }
         bus.write_u32(control + CONTROL_VERSION, VERSION)?;
-        bus.write_u32(control + CONTROL_FEATURES, FEATURE_TRANSLATION | FEATURE_RESET | FEATURE_BURN | FEATURE_INJECT)?;
+        let preemptible = if self.description.preemptible { FEATURE_PREEMPTIBLE } else { 0 };
+        let features = FEATURE_TRANSLATION | FEATURE_RESET | FEATURE_BURN | FEATURE_INJECT | preemptible;
+        bus.write_u32(control + CONTROL_FEATURES, features)?;
         bus.write_u32(control + CONTROL_ENGINES, self.description.copy_engines.engines() as u32)?;
         bus.write_u32(control + CONTROL_CONTEXTS, CONTEXTS as u32)?;
         bus.write_u32(control + CONTROL_LATE_COMPLETIONS, 0)?;
@@ -303,6 +308,9 @@ impl<P: Sharing> Device<P> {
             return;
         }
         let Ok(submitted) = bus.read_u32(self.doorbell(engine, context)) else { return };
+        if engine == EngineIndex::Execution {
+            self.scratch.forget(context);
+        }
         let unit = &mut self.engines[engine.number()];
         if let Some(aborted) = unit.running.take_if(|running| running.context == context) {
             unit.busy = unit.busy.saturating_add(now.min(aborted.due) - aborted.start);
@@ -393,9 +401,9 @@ impl<P: Sharing> Device<P> {
         let slot = RING_BASE + ring_slot(engine, number);
         let bad = Fault { kind: FaultKind::BadCommand, address: slot };
         let fetched = self.fetch(context, slot, bus);
-        let command = fetched
-            .and_then(|bytes| Command::decode(&bytes).map_err(|_| bad))
-            .and_then(|command| if command.operation.runs_on(engine) { Ok(command) } else { Err(bad) });
+        let command = fetched.and_then(|bytes| Command::decode(&bytes).map_err(|_| bad)).and_then(|command| {
+            if self.can_begin(&command.operation, engine, context) { Ok(command) } else { Err(bad) }
+        });
         let lied = self.does(INJECT_LIE, context, bus);
         let running = match command {
             Ok(command) => Running {
@@ -435,6 +443,14 @@ impl<P: Sharing> Device<P> {
         self.engines[engine.number()].running = Some(running);
     }
 
+    /// Whether this engine of this device knows the operation, and it follows what it has to.
+    fn can_begin(&mut self, operation: &Operation, engine: EngineIndex, context: usize) -> bool {
+        let is_stage = matches!(operation, Operation::TransformStage { .. });
+        operation.runs_on(engine)
+            && (!is_stage || self.description.preemptible)
+            && self.scratch.begin(context, operation)
+    }
+
     /// The way that a copy takes: that of its first byte, if it comes from a peer. What faults takes any.
     fn way(&self, command: &Command, context: usize, bus: &mut impl Bus) -> Slowdown {
         let Operation::PeerCopy { source, .. } = command.operation else { return self.description.slowdown };
@@ -452,8 +468,9 @@ impl<P: Sharing> Device<P> {
         while let Progress::Slices(done) = running.progress
             && instructions < work::ENOUGH
         {
+            let Running { operation, context, .. } = running;
             let slice =
-                space.and_then(|space| work::slice(&running.operation, engine, done, &mut self.scratch, &space, bus));
+                space.and_then(|space| work::slice(&operation, context, engine, done, &mut self.scratch, &space, bus));
             match slice {
                 Ok(slice) => {
                     running.progress = slice.progress;

@@ -34,7 +34,10 @@
 
 mod work;
 
-use crate::{EngineGuard, Environment, Instant, MissingHandle, Notification, Region, SharedBytes, WaitError};
+use crate::{
+    AcquireError, Engine, EngineError, EngineGuard, Environment, Instant, MissingHandle, Notification, Region,
+    SharedBytes, WaitError,
+};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use fusee_accel_contract as contract;
@@ -81,6 +84,19 @@ pub enum FenceError {
     Wait(WaitError),
 }
 
+/// Why work was not done from beginning to end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RunError {
+    /// The engine was not granted.
+    Acquire(AcquireError),
+    /// The device got no command.
+    Submit(SubmitError),
+    /// A command did not end well.
+    Fence(FenceError),
+    /// The engine was lost.
+    Lost(EngineError),
+}
+
 impl Context {
     /// The context the manifest gives this task: regions "ring" and "kick", notification "gpu_done".
     ///
@@ -110,6 +126,29 @@ impl Context {
         let operation = work.into().operation.ok_or(SubmitError::BadCommand)?;
         let fence = self.start(guard, operation)?;
         Ok(Pending { context: self, fence, borrowed: PhantomData })
+    }
+
+    /// Does `work` from beginning to end: waits for the engine until `deadline`, lets it work, waits for the end, gives it back.
+    ///
+    /// A preemptible engine does it block by block; and between two blocks, if an earlier key waits for it, that one gets it, and this
+    /// task asks for it again. So others wait for a block at most, not for the whole, and what comes out is the same.
+    ///
+    /// # Errors
+    /// [`RunError`]. What was to be written is then undefined.
+    pub fn run<'a>(&'a self, engine: &Engine, work: impl Into<Work<'a>>, deadline: Instant) -> Result<(), RunError> {
+        let whole = work.into().operation.ok_or(RunError::Submit(SubmitError::BadCommand))?;
+        let blocks = if engine.is_preemptible() { whole.blocks() } else { 1 };
+        let acquire = || engine.acquire(deadline).map_err(RunError::Acquire);
+        let mut guard = acquire()?;
+        for number in 0..blocks {
+            if number > 0 && guard.should_yield().map_err(RunError::Lost)? {
+                guard.release().map_err(RunError::Lost)?;
+                guard = acquire()?;
+            }
+            let operation = if blocks > 1 { whole.block(number) } else { whole };
+            self.submit(&guard, operation).map_err(RunError::Submit)?.wait().map_err(RunError::Fence)?;
+        }
+        guard.release().map_err(RunError::Lost)
     }
 
     /// Lets the engine that `guard` holds do an operation by addresses, whether anybody waits for it or not: the engine may be
@@ -316,19 +355,58 @@ mod tests {
         });
         let transform =
             Operation::Transform { source: space::BUFFER_BASE, destination: space::BUFFER_BASE + 64, points: 16 };
-        let calls = || played::calls().into_iter().map(|(call, _)| call).collect::<Vec<_>>();
         for _ in 0..3 {
-            let guard = engine.acquire(Instant::NEVER).unwrap();
-            context.submit(&guard, transform).unwrap().wait().unwrap();
-            drop(guard);
-            assert_eq!(calls(), [Call::Acquire, Call::Wait, Call::Release]);
+            context.run(&engine, transform, Instant::NEVER).unwrap();
+            assert_eq!(played::calls(), [Call::Acquire, Call::Wait, Call::Release]);
         }
         let guard = engine.acquire(Instant::NEVER).unwrap();
         let transform = context.submit(&guard, transform).unwrap();
         finished();
         transform.wait().unwrap();
         guard.release().unwrap();
-        assert_eq!(calls(), [Call::Acquire, Call::Release]);
+        assert_eq!(played::calls(), [Call::Acquire, Call::Release]);
+    }
+
+    /// Somebody waits while the second block runs. A sixteen-point transform has four.
+    #[test]
+    fn a_preemptible_engine_is_given_to_who_waits_after_a_block() {
+        let (context, engine) = (context(), Engine::on_host(0).preemptible());
+        let mut device = device(&context, &engine);
+        let mut asked = 0;
+        played::by(move |call, _| match call {
+            Call::Wait => {
+                device();
+                0
+            }
+            Call::ShouldYield => {
+                asked += 1;
+                u64::from(asked == 2)
+            }
+            _ => 0,
+        });
+        let transform =
+            Operation::Transform { source: space::BUFFER_BASE, destination: space::BUFFER_BASE, points: 16 };
+        context.run(&engine, transform, Instant::NEVER).unwrap();
+        let block = [Call::Wait, Call::ShouldYield];
+        let calls = [
+            &[Call::Acquire][..],
+            &block,
+            &block,
+            &[Call::Release, Call::Acquire],
+            &block,
+            &[Call::Wait, Call::Release],
+        ];
+        assert_eq!(played::calls(), calls.concat());
+        let submitted = |number| {
+            let mut bytes = [0; contract::COMMAND_BYTES];
+            context.ring.copy_to_slice(contract::ring_slot(EngineIndex::Execution, number) as usize, &mut bytes);
+            Command::decode(&bytes).unwrap().operation
+        };
+        assert_eq!([0, 1, 2, 3].map(submitted), [0, 1, 2, 3].map(|number| transform.block(number)));
+
+        let burn = Operation::Burn { time: 1 };
+        context.run(&engine, burn, Instant::NEVER).unwrap();
+        assert_eq!(played::calls(), [Call::Acquire, Call::Wait, Call::Release], "what cannot be cut is not");
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub mod played {
 
     std::thread_local! {
         static KERNEL: RefCell<Option<Kernel>> = const { RefCell::new(None) };
-        static CALLS: RefCell<Vec<(Call, u64)>> = const { RefCell::new(Vec::new()) };
+        static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
     }
 
     /// From now on `kernel` answers the calls of this thread.
@@ -78,8 +78,8 @@ pub mod played {
         KERNEL.set(Some(Box::new(kernel)));
     }
 
-    /// The calls since the last time, each with its handle.
-    pub fn calls() -> Vec<(Call, u64)> {
+    /// The calls since the last time.
+    pub fn calls() -> Vec<Call> {
         CALLS.take()
     }
 
@@ -87,7 +87,7 @@ pub mod played {
         KERNEL.with_borrow_mut(|kernel| {
             let call = Call::from_number(number)?;
             let value = kernel.as_mut()?(call, handle);
-            CALLS.with_borrow_mut(|calls| calls.push((call, handle)));
+            CALLS.with_borrow_mut(|calls| calls.push(call));
             Some(value)
         })
     }

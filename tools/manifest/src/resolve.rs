@@ -1618,7 +1618,8 @@ impl Resolver<'_> {
                 let environment = &self.out.tasks[index].environment;
                 let find = |name: &str| {
                     let entry = environment.iter().find(|entry| entry.name == name)?;
-                    Some(Target { kind: entry.kind, handle: entry.handle, selector: entry.flags })
+                    let selector = entry.flags & (fusee_abi::environment::PREEMPTIBLE - 1);
+                    Some(Target { kind: entry.kind, handle: entry.handle, selector })
                 };
                 let step = parse_step(text.get_ref(), find)
                     .map_err(|why| (text.span(), Reason::BadStep { step: text.get_ref().clone(), why }))?;

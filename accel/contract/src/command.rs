@@ -12,7 +12,7 @@
 //! 0x10    8      destination   device address
 //! 0x18    8      second        device address: second operand
 //! 0x20    2      width         pixels; rows and columns of a matrix; samples; points
-//! 0x22    2      height        pixels; coefficients
+//! 0x22    2      height        pixels; coefficients; number of a stage
 //! 0x24    1      radius        pixels
 //! 0x25    1      stride        pixels
 //! 0x26    2      0
@@ -173,6 +173,19 @@ pub enum Operation {
         /// Samples and points, a power of two from 2 to [`POINTS_MAX`].
         points: u16,
     },
+    /// One of the log2(points) stages of a `Transform`, for preemptible engines. The first reads the samples, the last writes
+    /// the spectrum; in between, the device keeps for the context what is not finished, while other contexts use the engine.
+    /// All stages follow each other, with equal operands; a reset of the engine for the context forgets them.
+    TransformStage {
+        /// The samples.
+        source: u64,
+        /// The spectrum, of the same form. May be the source.
+        destination: u64,
+        /// Samples and points, a power of two from 2 to [`POINTS_MAX`].
+        points: u16,
+        /// Which stage, from 0.
+        stage: u16,
+    },
     /// Keeps the engine busy and touches nothing. Any engine.
     Burn {
         /// Nanoseconds to take, exactly, but at least [`crate::timing::SETUP`].
@@ -224,6 +237,7 @@ const BURN: u32 = 6;
 const FILTER: u32 = 7;
 const TRANSFORM: u32 = 8;
 const PEER_COPY: u32 = 9;
+const TRANSFORM_STAGE: u32 = 10;
 
 /// The fields of a command as they stand in memory.
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
@@ -324,6 +338,10 @@ impl Command {
             Operation::Transform { source, destination, points } => {
                 aligned(&[source, destination]) && points.is_power_of_two() && (2..=POINTS_MAX).contains(&points)
             }
+            Operation::TransformStage { source, destination, points, stage } => {
+                let whole = Command { operation: Operation::Transform { source, destination, points }, fence: None };
+                whole.is_valid() && stage < self.operation.stages()
+            }
             Operation::Burn { .. } => true,
         };
         operation && self.fence.as_ref().is_none_or(Fence::is_valid)
@@ -383,6 +401,9 @@ impl Command {
             Operation::Transform { source, destination, points } => {
                 Fields { code: TRANSFORM, source, destination, width: points, ..common }
             }
+            Operation::TransformStage { source, destination, points, stage } => {
+                Fields { code: TRANSFORM_STAGE, source, destination, width: points, height: stage, ..common }
+            }
             Operation::Burn { time } => Fields { code: BURN, amount: time, ..common },
         }
     }
@@ -434,6 +455,12 @@ fn operation(fields: &Fields) -> Result<Operation, BadCommand> {
         TRANSFORM => {
             Operation::Transform { source: fields.source, destination: fields.destination, points: fields.width }
         }
+        TRANSFORM_STAGE => Operation::TransformStage {
+            source: fields.source,
+            destination: fields.destination,
+            points: fields.width,
+            stage: fields.height,
+        },
         _ => return Err(BadCommand),
     })
 }
@@ -545,6 +572,9 @@ mod tests {
             (address(), address(), 0_u16..600, any::<bool>()).prop_map(|(source, destination, points, is_power)| {
                 let points = if is_power { points.next_power_of_two() } else { points };
                 Operation::Transform { source, destination, points }
+            }),
+            (address(), address(), 1_u32..10, 0_u16..10).prop_map(|(source, destination, stages, stage)| {
+                Operation::TransformStage { source, destination, points: 1 << stages, stage }
             }),
         ]
     }

@@ -115,6 +115,12 @@ pub const FEATURE_BURN: u32 = 4;
 /// Feature: the device misbehaves on request, see [`CONTEXT_INJECT`]. For tests of who must survive it.
 pub const FEATURE_INJECT: u32 = 8;
 
+/// Feature: the execution engine knows [`crate::Operation::TransformStage`], so that a client can do [blocks] of its operations and
+/// give the engine to others in between.
+///
+/// [blocks]: crate::Operation::blocks
+pub const FEATURE_PREEMPTIBLE: u32 = 16;
+
 /// Offset of [`MAGIC`], `u32`, written by the device.
 pub const CONTROL_MAGIC: u64 = 0x00;
 /// Offset of [`VERSION`], `u32`, written by the device.

@@ -39,6 +39,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod blocks;
 mod command;
 mod fault;
 mod layout;
@@ -46,6 +47,7 @@ pub mod space;
 pub mod timing;
 mod translation;
 
+pub use blocks::*;
 pub use command::*;
 pub use fault::*;
 pub use layout::*;

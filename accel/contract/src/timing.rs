@@ -40,7 +40,7 @@ pub const FILTER_STEP: u64 = 48;
 pub const FILTER_SAMPLE: u64 = 8;
 /// Each pair of points that a stage of a transform combines: 1.1 ms for 512 points. 35 instructions.
 pub const TRANSFORM_STEP: u64 = 320;
-/// What it takes to read, sort and write the points, in stages.
+/// What it takes to read, sort and write the points, in stages: half of it before the first, half of it after the last.
 pub const TRANSFORM_STAGES: u64 = 4;
 
 /// How long after its modelled instant a completion may be announced without being counted
@@ -100,6 +100,10 @@ pub const fn modelled_time_over(slower: Slowdown, command: &Command, engine: Eng
         }
         Operation::Filter { samples, length, .. } => samples as u64 * (length as u64 + FILTER_SAMPLE) * FILTER_STEP,
         Operation::Transform { points, .. } => combinations(points) * TRANSFORM_STEP,
+        Operation::TransformStage { points, stage, .. } => {
+            let ends = (stage == 0) as u64 + (stage + 1 == command.operation.stages()) as u64;
+            points as u64 / 2 * (1 + ends * TRANSFORM_STAGES / 2) * TRANSFORM_STEP
+        }
     };
     work + EXECUTION_SETUP
 }
@@ -157,6 +161,22 @@ mod tests {
         let transform = |points| Operation::Transform { source, destination, points };
         assert_eq!(time(transform(512), EngineIndex::Execution), 1_104_960);
         assert_eq!(time(transform(0), EngineIndex::Execution), EXECUTION_SETUP);
+    }
+
+    #[test]
+    fn in_blocks_an_operation_takes_longer_by_their_setup() {
+        for operation in [
+            Operation::Filter { source: 0, coefficients: 0, destination: 0, samples: 1000, length: 32 },
+            Operation::Transform { source: 0, destination: 0, points: 512 },
+            Operation::Transform { source: 0, destination: 0, points: 2 },
+            Operation::Gradient { source: 0, destination: 0, size: CAMERA },
+        ] {
+            let blocks = (0..operation.blocks()).map(|number| time(operation.block(number), EngineIndex::Execution));
+            let more = u64::from(operation.blocks() - 1) * EXECUTION_SETUP;
+            assert_eq!(blocks.sum::<u64>(), time(operation, EngineIndex::Execution) + more);
+        }
+        let stage = Operation::TransformStage { source: 0, destination: 0, points: 512, stage: 4 };
+        assert_eq!(time(stage, EngineIndex::Execution), 121_920);
     }
 
     #[test]

@@ -32,6 +32,9 @@ pub mod kind {
     pub const PLACE: u32 = 35;
 }
 
+/// In the flags of an engine: it can do operations block by block. The number is in the bits below.
+pub const PREEMPTIBLE: u32 = 1 << 8;
+
 /// One thing the task was given, by the name the manifest uses.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
@@ -40,7 +43,8 @@ pub struct Entry {
     pub name: [u8; 24],
     /// `image::kind` or [`kind`].
     pub kind: u32,
-    /// Of an engine and its doorbell: its number on its device. Of a pool: how many of its tokens are for each of its devices.
+    /// Of an engine and its doorbell: its number on its device, and [`PREEMPTIBLE`]. Of a pool: how many of its tokens are for each of
+    /// its devices.
     pub flags: u32,
     /// The handle's value, where there is one.
     pub handle: u64,

@@ -51,6 +51,8 @@ pub mod operation {
     pub const START: u32 = 13;
     /// Yield: a checkpoint. After an overrun that is signalled here or elsewhere, the rest of the job is left out.
     pub const YIELD: u32 = 14;
+    /// Release engine `handle` and acquire it again, if an earlier key waits for it.
+    pub const YIELD_ENGINE: u32 = 19;
     /// Take the budget and the deadline of the next job.
     pub const EARLY_RELEASE: u32 = 15;
     /// Send to endpoint `handle`, without donating; word 0 is `value`: what the server burns.

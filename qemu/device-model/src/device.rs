@@ -19,54 +19,20 @@
 
 use crate::space::{Access, Fault, Space};
 use crate::work::{self, Progress, Scratch};
-use crate::{Bus, BusError, PEERS, Peer, Window};
+use crate::{Bus, BusError, Description, DescriptionError, PEERS, Peer, Window};
 use fusee_accel::sharing::{Arrival, Client, FirstComeFirstServed, Sharing, Waiting};
 use fusee_accel_contract::{
     COMMAND_BYTES, CONTEXT_FAULT, CONTEXT_FAULT_ADDRESS, CONTEXT_FAULT_COMMAND, CONTEXT_FAULT_COUNT, CONTEXT_FLAGS,
     CONTEXT_INJECT, CONTEXT_TABLE, CONTEXT_TABLE_ENTRIES, CONTEXT_VALID, CONTEXTS, CONTROL_CONTEXTS, CONTROL_ENGINES,
-    CONTROL_FEATURES, CONTROL_LATE_COMPLETIONS, CONTROL_MAGIC, CONTROL_VERSION, Command, CopyEngines, DOORBELL_PAGES,
-    DOORBELL_SUBMITTED, ENGINES, EngineIndex, FEATURE_BURN, FEATURE_INJECT, FEATURE_RESET, FEATURE_TRANSLATION,
-    FENCE_ERROR, FaultKind, FaultWord, Fence, INJECT_DEAF, INJECT_LATE, INJECT_LIE, INJECT_LOST, INJECT_SPURIOUS,
-    MAGIC, Memory, Operation, PAGE_BYTES, RING_BASE, RING_ENTRIES, VERSION, control_context, control_reset_done,
+    CONTROL_FEATURES, CONTROL_LATE_COMPLETIONS, CONTROL_MAGIC, CONTROL_VERSION, Command, CopyEngines,
+    DOORBELL_SUBMITTED, ENGINES, EngineIndex, FEATURE_BURN, FEATURE_INJECT, FEATURE_PREEMPTIBLE, FEATURE_RESET,
+    FEATURE_TRANSLATION, FENCE_ERROR, FaultKind, FaultWord, Fence, INJECT_DEAF, INJECT_LATE, INJECT_LIE, INJECT_LOST,
+    INJECT_SPURIOUS, MAGIC, Memory, Operation, RING_BASE, RING_ENTRIES, VERSION, control_context, control_reset_done,
     control_reset_request, doorbell_page, outstanding, ring_slot, status_busy, status_retired,
     timing::{self, Slowdown},
 };
 
 //--- Public types
-
-/// Where the device finds what it may touch, in physical addresses.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Description {
-    /// The control page.
-    pub control: u64,
-    /// The status page.
-    pub status: u64,
-    /// The first of [`DOORBELL_PAGES`] doorbell pages, one after the other.
-    pub doorbells: u64,
-    /// Device memory, of no length without copy engines.
-    pub local: Window,
-    /// Memory of the board in which clients and translation tables may be.
-    pub system: Window,
-    /// How many copy engines there are.
-    pub copy_engines: CopyEngines,
-    /// The way to memory of the board.
-    pub slowdown: Slowdown,
-    /// Memory of other devices; what is not there is of no length.
-    pub peers: [Peer; PEERS],
-}
-
-/// Why a [`Description`] was refused.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum DescriptionError {
-    /// An address or length is not a multiple of a page, or a range goes beyond 2^64.
-    Unaligned,
-    /// Two of the ranges share an address: a client could be given the device's own pages.
-    Overlap,
-    /// Device memory without a copy engine, or the reverse.
-    Memory,
-    /// The bus knows no memory where a page of the device should be.
-    Bus,
-}
 
 /// What the caller of [`Device::poll`] must do.
 #[must_use]
@@ -148,6 +114,7 @@ impl<P: Sharing> Device<P> {
                 local: Window { base: 0, length: 0 },
                 system: Window { base: 0, length: 0 },
                 copy_engines: CopyEngines::None,
+                preemptible: false,
                 slowdown: Slowdown::NEAR,
                 peers: [Peer::NONE; PEERS],
             },
@@ -234,38 +201,6 @@ impl<P: Sharing> Device<P> {
     }
 }
 
-impl Description {
-    fn check(&self) -> Result<(), DescriptionError> {
-        let page = |base, pages| Window { base, length: pages * PAGE_BYTES };
-        let mut ranges = [Window::default(); 5 + PEERS];
-        ranges[0] = page(self.control, 1);
-        ranges[1] = page(self.status, 1);
-        ranges[2] = page(self.doorbells, DOORBELL_PAGES as u64);
-        ranges[3] = self.local;
-        ranges[4] = self.system;
-        for (range, peer) in ranges[5..].iter_mut().zip(&self.peers) {
-            *range = peer.memory;
-        }
-        let aligned = |range: &Window| {
-            range.base.is_multiple_of(PAGE_BYTES)
-                && range.length.is_multiple_of(PAGE_BYTES)
-                && range.base.checked_add(range.length).is_some()
-        };
-        if !ranges.iter().all(aligned) {
-            return Err(DescriptionError::Unaligned);
-        }
-        for (index, range) in ranges.iter().enumerate() {
-            if ranges[..index].iter().any(|other| other.overlaps(range)) {
-                return Err(DescriptionError::Overlap);
-            }
-        }
-        if (self.copy_engines.operands() == Memory::Local) != (self.local.length > 0) {
-            return Err(DescriptionError::Memory);
-        }
-        Ok(())
-    }
-}
-
 //--- Hearing
 
 impl<P: Sharing> Device<P> {
@@ -288,7 +223,9 @@ impl<P: Sharing> Device<P> {
             bus.write_u64(status + status_busy(engine), 0)?;
         }
         bus.write_u32(control + CONTROL_VERSION, VERSION)?;
-        bus.write_u32(control + CONTROL_FEATURES, FEATURE_TRANSLATION | FEATURE_RESET | FEATURE_BURN | FEATURE_INJECT)?;
+        let preemptible = if self.description.preemptible { FEATURE_PREEMPTIBLE } else { 0 };
+        let features = FEATURE_TRANSLATION | FEATURE_RESET | FEATURE_BURN | FEATURE_INJECT | preemptible;
+        bus.write_u32(control + CONTROL_FEATURES, features)?;
         bus.write_u32(control + CONTROL_ENGINES, self.description.copy_engines.engines() as u32)?;
         bus.write_u32(control + CONTROL_CONTEXTS, CONTEXTS as u32)?;
         bus.write_u32(control + CONTROL_LATE_COMPLETIONS, 0)?;
@@ -303,6 +240,9 @@ impl<P: Sharing> Device<P> {
             return;
         }
         let Ok(submitted) = bus.read_u32(self.doorbell(engine, context)) else { return };
+        if engine == EngineIndex::Execution {
+            self.scratch.forget(context);
+        }
         let unit = &mut self.engines[engine.number()];
         if let Some(aborted) = unit.running.take_if(|running| running.context == context) {
             unit.busy = unit.busy.saturating_add(now.min(aborted.due) - aborted.start);
@@ -393,9 +333,9 @@ impl<P: Sharing> Device<P> {
         let slot = RING_BASE + ring_slot(engine, number);
         let bad = Fault { kind: FaultKind::BadCommand, address: slot };
         let fetched = self.fetch(context, slot, bus);
-        let command = fetched
-            .and_then(|bytes| Command::decode(&bytes).map_err(|_| bad))
-            .and_then(|command| if command.operation.runs_on(engine) { Ok(command) } else { Err(bad) });
+        let command = fetched.and_then(|bytes| Command::decode(&bytes).map_err(|_| bad)).and_then(|command| {
+            if self.can_begin(&command.operation, engine, context) { Ok(command) } else { Err(bad) }
+        });
         let lied = self.does(INJECT_LIE, context, bus);
         let running = match command {
             Ok(command) => Running {
@@ -435,6 +375,14 @@ impl<P: Sharing> Device<P> {
         self.engines[engine.number()].running = Some(running);
     }
 
+    /// Whether this engine of this device knows the operation, and it follows what it has to.
+    fn can_begin(&mut self, operation: &Operation, engine: EngineIndex, context: usize) -> bool {
+        let is_stage = matches!(operation, Operation::TransformStage { .. });
+        operation.runs_on(engine)
+            && (!is_stage || self.description.preemptible)
+            && self.scratch.begin(context, operation)
+    }
+
     /// The way that a copy takes: that of its first byte, if it comes from a peer. What faults takes any.
     fn way(&self, command: &Command, context: usize, bus: &mut impl Bus) -> Slowdown {
         let Operation::PeerCopy { source, .. } = command.operation else { return self.description.slowdown };
@@ -452,8 +400,9 @@ impl<P: Sharing> Device<P> {
         while let Progress::Slices(done) = running.progress
             && instructions < work::ENOUGH
         {
+            let Running { operation, context, .. } = running;
             let slice =
-                space.and_then(|space| work::slice(&running.operation, engine, done, &mut self.scratch, &space, bus));
+                space.and_then(|space| work::slice(&operation, context, engine, done, &mut self.scratch, &space, bus));
             match slice {
                 Ok(slice) => {
                     running.progress = slice.progress;

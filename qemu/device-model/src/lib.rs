@@ -26,6 +26,7 @@
 #![warn(missing_docs)]
 
 mod bus;
+mod description;
 mod device;
 pub mod kernels;
 pub mod signals;
@@ -33,5 +34,6 @@ mod space;
 mod work;
 
 pub use bus::{Bus, BusError};
-pub use device::{Actions, Description, DescriptionError, Device};
+pub use description::{Description, DescriptionError};
+pub use device::{Actions, Device};
 pub use space::{PEERS, Peer, Window};

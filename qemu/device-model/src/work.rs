@@ -9,8 +9,8 @@ use crate::kernels::{self, Search};
 use crate::signals::{self, Point};
 use crate::space::{Fault, Space};
 use fusee_accel_contract::{
-    COEFFICIENTS_MAX, CopyEngines, EngineIndex, IMAGE_PIXELS, ImageSize, MATCH_BYTES, MatchResult, Memory, Operation,
-    POINTS_MAX, SAMPLES_MAX, timing,
+    COEFFICIENTS_MAX, CONTEXTS, CopyEngines, EngineIndex, IMAGE_PIXELS, ImageSize, MATCH_BYTES, MatchResult, Memory,
+    Operation, POINTS_MAX, SAMPLES_MAX, timing,
 };
 
 /// Bytes of a copy in a slice.
@@ -55,6 +55,18 @@ pub(crate) struct Scratch {
     signal: [i16; (SAMPLES_MAX + COEFFICIENTS_MAX) as usize],
     coefficients: [i16; COEFFICIENTS_MAX as usize],
     points: [Point; POINTS_MAX as usize],
+    /// For each context.
+    unfinished: [Unfinished; CONTEXTS],
+}
+
+/// A transform between two of its stages.
+struct Unfinished {
+    source: u64,
+    destination: u64,
+    points: u16,
+    /// The stage that may follow; 0: there is none, or one is at work.
+    next: u16,
+    state: [Point; POINTS_MAX as usize],
 }
 
 impl Scratch {
@@ -67,12 +79,34 @@ impl Scratch {
         signal: [0; (SAMPLES_MAX + COEFFICIENTS_MAX) as usize],
         coefficients: [0; COEFFICIENTS_MAX as usize],
         points: [[0; 2]; POINTS_MAX as usize],
+        unfinished: [const {
+            Unfinished { source: 0, destination: 0, points: 0, next: 0, state: [[0; 2]; POINTS_MAX as usize] }
+        }; CONTEXTS],
     };
+
+    /// Makes place for what `operation` of a context leaves unfinished; `false` if it is to follow something that did not precede.
+    pub fn begin(&mut self, context: usize, operation: &Operation) -> bool {
+        let Operation::TransformStage { source, destination, points, stage } = *operation else { return true };
+        let unfinished = &mut self.unfinished[context];
+        let follows = (unfinished.source, unfinished.destination, unfinished.points, unfinished.next)
+            == (source, destination, points, stage);
+        if follows || stage == 0 {
+            (unfinished.source, unfinished.destination, unfinished.points) = (source, destination, points);
+            unfinished.next = 0;
+        }
+        follows || stage == 0
+    }
+
+    /// Forgets what a context has left unfinished.
+    pub fn forget(&mut self, context: usize) {
+        self.unfinished[context].next = 0;
+    }
 }
 
-/// Does the slice after `done` others; says how far the command has come.
+/// Does the slice after `done` others of an operation of `context`; says how far the command has come.
 pub(crate) fn slice(
     operation: &Operation,
+    context: usize,
     engine: EngineIndex,
     done: u64,
     scratch: &mut Scratch,
@@ -206,6 +240,33 @@ pub(crate) fn slice(
             signals::spectrum(points, &mut output.0[..bytes]);
             space.write(bus, destination, memory, &output.0[..bytes])?;
             last(20 * points.len())
+        }
+        Operation::TransformStage { source, destination, points: count, stage } => {
+            let Scratch { first, output, unfinished, .. } = scratch;
+            let Unfinished { state, next, .. } = &mut unfinished[context];
+            let points = &mut state[..usize::from(count)];
+            let bytes = 4 * points.len();
+            // Only the first stage reads.
+            match done + u64::from(stage > 0) {
+                0 => {
+                    space.read(bus, source, memory, &mut first.0[..bytes])?;
+                    signals::sorted(&first.0[..bytes], points);
+                    more(20 * points.len())
+                }
+                1 => {
+                    signals::stage(points, stage.into());
+                    if stage + 1 == operation.stages() {
+                        return more(20 * points.len());
+                    }
+                    *next = stage + 1;
+                    last(20 * points.len())
+                }
+                _ => {
+                    signals::spectrum(points, &mut output.0[..bytes]);
+                    space.write(bus, destination, memory, &output.0[..bytes])?;
+                    last(20 * points.len())
+                }
+            }
         }
     }
 }

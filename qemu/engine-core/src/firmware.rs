@@ -36,6 +36,8 @@ struct Block {
     line: u64,
     /// Number of copy engines.
     copy_engines: u64,
+    /// 1 if the execution engine is preemptible.
+    preemptible: u64,
     /// Slowdown of copies, in percent: from memory of the device in this place, or of the board in its own.
     ways: [u64; DEVICES],
 }
@@ -71,6 +73,7 @@ impl Blocks {
             local: block.local(),
             system: Window { base: block.system, length: block.system_bytes },
             copy_engines: copy_engines.expect("the description says how many copy engines there are"),
+            preemptible: block.preemptible == 1,
             slowdown: way(index),
             peers,
         }

@@ -19,6 +19,7 @@ pub(crate) fn description(system: &Resolved) -> Vec<u8> {
             device.system_end - pool,
             u64::from(device.line),
             device.copy_engines as u64,
+            u64::from(device.preemptible),
         ]);
         let ways = device.ways.iter().chain(std::iter::repeat(&Slowdown::NEAR));
         words.extend(ways.take(DEVICES).map(|way| u64::from(way.0)));

@@ -168,6 +168,8 @@ pub struct Device {
     pub doorbells: u64,
     /// How many copy engines it has.
     pub copy_engines: CopyEngines,
+    /// Whether its execution engine can do operations block by block.
+    pub preemptible: bool,
     /// Physical address of its local memory.
     pub memory: u64,
     /// Bytes of its local memory; zero without copy engines.
@@ -683,6 +685,7 @@ impl Resolver<'_> {
                 status,
                 doorbells,
                 copy_engines,
+                preemptible: device.preemptible,
                 memory,
                 memory_bytes,
                 ways,
@@ -1412,15 +1415,17 @@ impl Resolver<'_> {
         record.retired = device.status + contract::status_retired(number, context);
         record.address = layout::DOORBELLS + self.out.engine_users.len() as u64 * layout::DOORBELL_STEP;
         self.out.engine_users.push(record);
-        let (number, address) = (number.number(), record.address);
+        let preemptible = device.preemptible && number == EngineIndex::Execution;
+        let flags = number.number() as u32 | if preemptible { fusee_abi::environment::PREEMPTIBLE } else { 0 };
+        let address = record.address;
         let environment = &mut self.out.tasks[task].environment;
         if let Some(handle) = environment.last_mut() {
-            handle.flags = number as u32;
+            handle.flags = flags;
         }
         environment.push(Entry {
             name: name.get_ref().clone(),
             kind: fusee_abi::environment::kind::DOORBELL,
-            flags: number as u32,
+            flags,
             handle: 0,
             address,
             bytes: PAGE,
@@ -1613,7 +1618,8 @@ impl Resolver<'_> {
                 let environment = &self.out.tasks[index].environment;
                 let find = |name: &str| {
                     let entry = environment.iter().find(|entry| entry.name == name)?;
-                    Some(Target { kind: entry.kind, handle: entry.handle, selector: entry.flags })
+                    let selector = entry.flags & (fusee_abi::environment::PREEMPTIBLE - 1);
+                    Some(Target { kind: entry.kind, handle: entry.handle, selector })
                 };
                 let step = parse_step(text.get_ref(), find)
                     .map_err(|why| (text.span(), Reason::BadStep { step: text.get_ref().clone(), why }))?;

@@ -225,6 +225,8 @@ pub struct Device {
     pub firmware: Spanned<String>,
     pub memory: Option<Spanned<Bytes>>,
     pub copy_engines: Option<Spanned<usize>>,
+    #[serde(default)]
+    pub preemptible: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]

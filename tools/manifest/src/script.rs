@@ -16,6 +16,7 @@
 //! release_job camera     release a job of a sporadic task
 //! stop camera            end another task
 //! yield                  yield: a checkpoint
+//! yield ee               give the engine to an earlier key, if one waits, and take it again
 //! early_release          take the budget and the deadline of the next job
 //! repeat                 start over, without completing a job
 //! shutdown               end the system
@@ -80,6 +81,7 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
         ["release_job", name] => step(operation::RELEASE_JOB, target(name, kind::TASK)?, 0),
         ["stop", name] => step(operation::STOP, target(name, kind::TASK)?, 0),
         ["yield"] => step(operation::YIELD, nothing, 0),
+        ["yield", engine] => step(operation::YIELD_ENGINE, target(engine, kind::ENGINE)?, 0),
         ["early_release"] => step(operation::EARLY_RELEASE, nothing, 0),
         ["repeat"] => step(operation::REPEAT, nothing, 0),
         ["shutdown"] => step(operation::SHUTDOWN, target("system", kind::SYSTEM)?, 0),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use common::{Segment, elf};
 use fusee_abi::call::{HandleValue, rights};
-use fusee_abi::environment;
+use fusee_abi::environment::{self, PREEMPTIBLE};
 use fusee_abi::image::{self, FLAG_ENGINE_CPU, FLAG_MANAGED, System, kind, mapping};
 use fusee_abi::script::{Step, operation};
 use fusee_accel_contract::CopyEngines;
@@ -238,6 +238,23 @@ fn a_device_without_copy_engines_has_no_memory_and_its_firmware_knows_it() {
     entry(&driver, "control", kind::REGION);
 }
 
+/// Of its engines that is the one for execution; its clients are told with the handle.
+#[test]
+fn the_clients_of_a_preemptible_engine_and_its_firmware_know_it() {
+    for (key, preemptible) in [("", 0), ("\npreemptible = true", PREEMPTIBLE)] {
+        let text = DEMO.replacen("memory = \"1MiB\"", &format!("memory = \"1MiB\"{key}"), 1);
+        let manifest = Manifest::parse(Path::new("preemptible.toml"), &text).unwrap_or_else(|error| panic!("{error}"));
+        let packed = packed(&manifest, None);
+        let blob = &packed.system().bytes()[packed.system().header().firmware_offset as usize..];
+        assert_eq!(blob[8 * 10..][..8], u64::from(preemptible != 0).to_le_bytes());
+        let client = environment(&packed.system(), 0);
+        for engine in client.iter().filter(|one| one.kind == kind::ENGINE) {
+            let number = engine.flags & (PREEMPTIBLE - 1);
+            assert_eq!(engine.flags - number, if number == 0 { preemptible } else { 0 }, "engine {number}");
+        }
+    }
+}
+
 /// The demo with a second device, which `client` uses too.
 fn two_devices(distance: &str) -> Manifest {
     let second = r#"
@@ -329,10 +346,10 @@ fn the_firmware_is_told_of_all_devices_and_their_distances() {
     let system = packed.system();
     let blob = &system.bytes()[system.header().firmware_offset as usize..];
     let word = |index: usize| u64::from_le_bytes(blob[8 * index..][..8].try_into().unwrap());
-    // The count, and then for each device nine words and eight distances.
-    let ways = |device: usize| [0, 1, 2].map(|other| word(1 + 17 * device + 9 + other));
+    // The count, and then for each device ten words and eight distances.
+    let ways = |device: usize| [0, 1, 2].map(|other| word(1 + 18 * device + 10 + other));
     assert_eq!((word(0), ways(0), ways(1)), (2, [0, 120, 0], [30, 400, 0]));
-    let memory = [0, 1].map(|device| word(1 + 17 * device + 3));
+    let memory = [0, 1].map(|device| word(1 + 18 * device + 3));
     assert_eq!(memory, [0, 1].map(|device: usize| manifest.system.devices[device].memory));
 }
 

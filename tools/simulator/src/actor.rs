@@ -144,6 +144,10 @@ enum Phase {
     Received,
     /// The request with this token has been computed.
     Answer(u64),
+    /// Asked whether to yield this engine.
+    Asked(u64),
+    /// Gave this engine to another.
+    Yielded(u64),
     /// Waiting until so many commands of a use have retired.
     Fence(DeviceUse, u32, u64),
     /// The driver's wait has ended.
@@ -278,6 +282,18 @@ impl Actor {
                         return trap(board, thread, Call::Wait, handle, 0, NEVER);
                     }
                 }
+                Phase::Asked(engine) => {
+                    let general = &board.registers(thread).general;
+                    if general[0] == 0 && general[1] == 1 {
+                        self.phase = Phase::Yielded(engine);
+                        return trap(board, thread, Call::Release, engine, 0, NEVER);
+                    }
+                    self.phase = Phase::Stepped;
+                }
+                Phase::Yielded(engine) => {
+                    self.phase = Phase::Stepped;
+                    return trap(board, thread, Call::Acquire, engine, 0, NEVER);
+                }
                 Phase::Next => {
                     let Some(step) = steps.get(self.step).copied() else {
                         if has_jobs {
@@ -344,6 +360,10 @@ impl Actor {
             operation::SERVE => {
                 self.phase = Phase::Received;
                 return Some(trap(board, thread, Call::Receive, step.handle, 0, NEVER));
+            }
+            operation::YIELD_ENGINE => {
+                self.phase = Phase::Asked(step.handle);
+                return Some(trap(board, thread, Call::ShouldYield, step.handle, 0, NEVER));
             }
             operation::SLEEP => {
                 return Some(trap(board, thread, Call::SleepUntil, 0, 0, self.release + step.value));

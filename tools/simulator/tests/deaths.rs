@@ -50,6 +50,8 @@ fn index_of(manifest: &Manifest, name: &str) -> usize {
 enum Asked {
     Burn(u64),
     Submit(u64),
+    /// Loads from a region that nobody has, and ends by that.
+    Fault,
     /// A call with a number, through the handle of this name.
     Call(Call, &'static str, u64),
 }
@@ -59,6 +61,7 @@ impl Asked {
         match *self {
             Asked::Burn(span) => Request::Burn(span),
             Asked::Submit(span) => Request::Submit(0, span),
+            Asked::Fault => Request::Load(0),
             Asked::Call(call, name, number) => {
                 let entries = &manifest.system.tasks[task].environment;
                 let first = entries.iter().find(|entry| entry.name == name).map_or(0, |entry| entry.handle);
@@ -503,6 +506,39 @@ fn a_killed_holders_engine_goes_to_the_next_in_line() {
         assert_eq!(run.times(Event::EngineGrant, "next"), [granted]);
         assert_eq!(run.times(Event::EngineGrant, "third"), [granted + 1_000]);
         assert_eq!(run.results("next"), [0, 0, 0]);
+    }
+}
+
+/// However its holder ends, at 14 ms: it gives back what it has, as values in Rust do that go out of scope, exits, faults, or is
+/// killed. Who waits for the token, lends its budget meanwhile, and then asks for engine and mutex is in time, even if the engine
+/// works until 17 ms.
+#[test]
+fn a_token_an_engine_and_a_mutex_pass_on_however_their_holder_ends() {
+    let text = ENGINE.replace("class = \"background\"\nhandles = { ee", "period = \"80ms\"\nhandles = { ee");
+    let text = text.replace("[tasks.holder]", "[tasks.holder]\nbudget = \"60ms\"");
+    let text = text.replace("[tasks.next]", "[tasks.next]\nphase = \"1ms\"\ndeadline = \"8ms\"\nbudget = \"6ms\"");
+    let more = "acquire\", gpu = \"pool gpu: acquire\", lock = \"engine lock: acquire\" }\n";
+    let text = text.replace("acquire\" }\n", more) + "[engines.lock]\n\n[pools.gpu]\nreplicas = 1\n";
+    let taken = ["gpu", "ee", "lock"].map(|name| Asked::Call(Call::Acquire, name, 0));
+    let given_back = ["lock", "ee", "gpu"].map(|name| Asked::Call(Call::Release, name, 0));
+    let ends: [(&[Asked], &str); 4] = [
+        (&given_back, "third"),
+        (&[Asked::Call(Call::Exit, "", 7)], "third"),
+        (&[Asked::Fault], "third"),
+        (&[Asked::Burn(30 * MS)], "holder"),
+    ];
+    for (end, work) in ends.into_iter().flat_map(|end| [(end, None), (end, Some(Asked::Submit(7 * MS)))]) {
+        let begin = [Asked::Call(Call::NextJob, "", 0)];
+        let holder = [&begin, &taken[..], work.as_slice(), &[Asked::Burn(4 * MS)], end.0];
+        let next = [&begin, &taken[..], &[Asked::Submit(MS), Asked::Burn(MS)], &given_back, &begin].concat();
+        let run =
+            run(&text.replace("VICTIM", end.1), Overheads::NONE, &[("holder", &holder.concat()), ("next", &next)]);
+        let free = if work.is_some() { 17_000 } else { 14_000 };
+        assert_eq!(run.times(Event::TokenGrant, "next"), [14_000]);
+        assert_eq!(run.times(Event::EngineGrant, "next"), [free, free]);
+        assert_eq!(run.times(Event::Complete, "next"), [free + 1_000]);
+        assert_eq!(run.ledger(Ledger::Misses, index_of(&run.manifest, "next")), 0);
+        assert!(run.results("next").iter().all(|result| *result == 0));
     }
 }
 

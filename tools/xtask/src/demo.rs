@@ -12,6 +12,8 @@ use demo::{FRAME_BYTES, HEIGHT, WIDTH, record, render_row, shake};
 use fusee_abi::trace::Ledger;
 use fusee_manifest::trace::Trace;
 
+mod vibration;
+
 use crate::agreement;
 use crate::report;
 use crate::system::{Image, Run, Workspace};
@@ -27,8 +29,8 @@ const FRAMES: &str = "target/demo";
 
 /// Looks at what the demo left in its regions; `true` if it is as it should be. Other systems are left alone.
 ///
-/// A managed run must be perfect: every displacement, every byte, every deadline of `control` and
-/// `stabiliser`, and engines used in the order of the simulation. An unmanaged one must tell the truth about the frames it got done.
+/// A managed run must be perfect: every displacement, every tone, every byte, every deadline of `control`, `stabiliser` and
+/// `vibration`, and engines used in the order of the simulation. An unmanaged one must tell the truth about the frames it got done.
 pub fn after_run(workspace: &Workspace, image: &Image, run: &Run) -> Result<bool> {
     let system = &image.manifest.system;
     if system.name != NAME {
@@ -37,7 +39,7 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run) -> Result<bool
     let Ok(trace) = &run.trace else { bail!("the run left no trace") };
     let (_, region) = system.regions.iter().find(|(name, _)| name == "record").context("region `record` is gone")?;
     let bytes = run.outcome.memory.read(region.physical, record::BYTES)?;
-    let count = frame_count(image)?;
+    let count = count(image, "camera", record::FRAMES)?;
     let folder = workspace.root.join(FRAMES).join(if image.unmanaged { "unmanaged" } else { "frames" });
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
@@ -53,11 +55,13 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run) -> Result<bool
         seen.equal += u32::from(entry.pixels == expected);
         write_png(&folder.join(format!("{frame:03}.png")), entry.pixels)?;
     }
-    let missed = ["control", "stabiliser"].map(|task| missed(trace, image, task));
+    let signals = vibration::look(image, run)?;
+    let missed = ["control", "stabiliser", "vibration"].map(|task| missed(trace, image, task));
 
     println!("displacements recovered: {} of {count}", seen.recovered);
     println!("stabilised frames equal to the reference: {} of {count} ({FRAMES})", seen.equal);
-    println!("deadlines missed: control {}, stabiliser {}", missed[0], missed[1]);
+    println!("{}", signals.words());
+    println!("deadlines missed: control {}, stabiliser {}, vibration {}", missed[0], missed[1], missed[2]);
     println!("late completions of the device model: {}", run.late);
 
     let simulated = fusee_simulator::simulate(&image.manifest, image.unmanaged.then_some(false), SIMULATED)?;
@@ -67,9 +71,10 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run) -> Result<bool
         println!("engine grants and completions in the simulator's order: {equal} of {compared}");
     }
 
-    let truthful = seen.recovered == seen.processed && seen.equal == seen.processed && run.late == 0 && missed[0] == 0;
-    let perfect =
-        truthful && agreement.equal == agreement.compared && seen.processed as usize == count && missed[1] == 0;
+    let are_frames_true = seen.recovered == seen.processed && seen.equal == seen.processed;
+    let truthful = are_frames_true && signals.is_true() && run.late == 0 && missed[0] == 0;
+    let is_complete = seen.processed as usize == count && signals.is_perfect();
+    let perfect = truthful && is_complete && agreement.equal == agreement.compared && missed == [0; 3];
     if image.unmanaged {
         if truthful {
             println!("{}", report::yellow("Without management the GPU is right, and late."));
@@ -77,7 +82,7 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run) -> Result<bool
         return Ok(truthful);
     }
     if perfect {
-        println!("{}", report::green("The demo is right: every frame, every deadline."));
+        println!("{}", report::green("The demo is right: every frame, every tone, every deadline."));
     }
     Ok(perfect)
 }
@@ -122,14 +127,14 @@ fn stabilised(frame: u32, (dx, dy): (i32, i32)) -> Vec<u8> {
     moved
 }
 
-/// How many frames the manifest asks the camera for.
-fn frame_count(image: &Image) -> Result<usize> {
-    let tasks = &image.manifest.system.tasks;
-    let camera = tasks.iter().find(|task| task.name == "camera").context("task `camera` is gone")?;
-    let count = camera.environment.iter().find(|entry| entry.name == "count").context("parameter `count` is gone")?;
+/// How many frames or blocks the manifest asks a task for, of which there is room for so many.
+fn count(image: &Image, task: &str, room: usize) -> Result<usize> {
+    let mut tasks = image.manifest.system.tasks.iter();
+    let task = tasks.find(|one| one.name == task).with_context(|| format!("task `{task}` is gone"))?;
+    let count = task.environment.iter().find(|entry| entry.name == "count").context("parameter `count` is gone")?;
     let count = usize::try_from(count.address)?;
-    if count > record::FRAMES {
-        bail!("the record has room for {} frames, not for {count}", record::FRAMES);
+    if count > room {
+        bail!("the record has room for {room}, not for {count}");
     }
     Ok(count)
 }

@@ -67,6 +67,14 @@ pub struct Run {
     pub trace: Result<Trace>,
 }
 
+impl Run {
+    /// What a run says of completions that came too late; nothing if none did. There are some only if it was emulated in parallel.
+    pub fn late_words(&self) -> Option<String> {
+        let were = if self.late == 1 { "completion was" } else { "completions were" };
+        (self.late > 0).then(|| format!("{} {were} late, because the host was", self.late))
+    }
+}
+
 /// The repository's folder.
 pub fn root() -> Result<PathBuf> {
     // Cargo says where our own source is: two levels below.
@@ -143,7 +151,7 @@ pub fn profile_name(profile: Profile) -> &'static str {
 ///
 /// # Errors
 /// QEMU does not start, or a device was late: then the devices were not as fast as their formulas say, and nothing that
-/// the run shows counts. Emulated in parallel, that depends on the host, and is no error.
+/// the run shows counts. Emulated in parallel, that depends on the host: it is no error, but whoever shows the run says so.
 pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions) -> Result<Run> {
     let system = &image.manifest.system;
     let outcome = qemu::run(&qemu::Setup {
@@ -191,6 +199,9 @@ pub fn print_outcome(image: &Image, run: &Run) -> bool {
         for line in report::kernel_addresses(&run.outcome.console, &image.programs.kernel) {
             eprintln!("{line}");
         }
+    }
+    if let Some(words) = run.late_words() {
+        eprintln!("{} {words}", report::yellow("note:"));
     }
     match &run.trace {
         Ok(trace) => {

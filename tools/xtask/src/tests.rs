@@ -290,7 +290,13 @@ fn target(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
     // Single-threaded runs side by side; those that use several host threads by themselves.
     let (alone, beside): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.profile == Profile::Par);
     let programs_of = |case: &Case| checked.as_ref().filter(|_| checks(&case)).unwrap_or(&programs);
-    let one = |case: &Case| (case.name(), run_case(workspace, case, programs_of(case)).map(|(_, problems)| problems));
+    let one = |case: &Case| match run_case(workspace, case, programs_of(case)) {
+        Ok((run, problems)) => {
+            let late = run.late_words().map_or_else(String::new, |words| format!(": {words}"));
+            (case.name() + &late, Ok(problems))
+        }
+        Err(error) => (case.name(), Err(error)),
+    };
     side_by_side(&beside, summary, |case| one(case));
     for case in alone {
         let started = Instant::now();

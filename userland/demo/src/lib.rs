@@ -9,6 +9,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod vibration;
 pub mod window;
 
 pub use window::{HEIGHT, SHAKE, WIDTH};

@@ -7,7 +7,7 @@ use crate::{AcquireError, EngineError, Instant, Region};
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use fusee_abi::call::Call;
-use fusee_abi::environment::Entry;
+use fusee_abi::environment::{Entry, PREEMPTIBLE};
 use fusee_abi::image::kind;
 
 /// Offset in the kick page of the word that wakes the engines: the translation register of an interrupt
@@ -25,7 +25,8 @@ pub(crate) type NotSent = [*const (); 0];
 #[derive(Clone, Copy, Debug)]
 pub struct Engine {
     handle: u64,
-    number: u32,
+    /// As in the environment: its number, and [`PREEMPTIBLE`].
+    flags: u32,
     doorbell: SharedBytes,
 }
 
@@ -36,7 +37,7 @@ impl Object for Engine {
     fn from_entry(environment: &Environment, entry: &'static Entry) -> Self {
         // An engine without a doorbell page can be locked, but not rung.
         let doorbell = environment.doorbell(entry).map_or(SharedBytes::EMPTY, shared);
-        Self { handle: entry.handle, number: entry.flags, doorbell }
+        Self { handle: entry.handle, flags: entry.flags, doorbell }
     }
 }
 
@@ -71,7 +72,13 @@ impl Engine {
     /// Its number in its device.
     #[must_use]
     pub fn number(&self) -> u32 {
-        self.number
+        self.flags & (PREEMPTIBLE - 1)
+    }
+
+    /// Whether it can do operations block by block, as [`Context::run`](crate::gpu::Context::run) then lets it.
+    #[must_use]
+    pub fn is_preemptible(&self) -> bool {
+        self.flags & PREEMPTIBLE != 0
     }
 
     /// Whether work can be submitted to it: it is an engine of a device, and no mere lock.
@@ -197,9 +204,19 @@ impl Drop for EngineGuard<'_> {
 }
 
 #[cfg(test)]
-impl EngineGuard<'_> {
-    /// The guard of engine `number`, whose doorbell page is memory of the host.
-    pub(crate) fn on_host(number: u32) -> EngineGuard<'static> {
-        EngineGuard::of(Engine { handle: 0, number, doorbell: SharedBytes::leaked(4096) })
+impl Engine {
+    /// Engine `number`, whose doorbell page is memory of the host.
+    pub(crate) fn on_host(number: u32) -> Engine {
+        Engine { handle: 0, flags: number, doorbell: SharedBytes::leaked(4096) }
+    }
+
+    /// The same engine, which is preemptible.
+    pub(crate) fn preemptible(self) -> Engine {
+        Engine { flags: self.flags | PREEMPTIBLE, ..self }
+    }
+
+    /// A guard that nobody was asked for.
+    pub(crate) fn held_on_host(&self) -> EngineGuard<'static> {
+        EngineGuard::of(*self)
     }
 }

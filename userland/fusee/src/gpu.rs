@@ -34,7 +34,10 @@
 
 mod work;
 
-use crate::{EngineGuard, Environment, Instant, MissingHandle, Notification, Region, SharedBytes, WaitError};
+use crate::{
+    AcquireError, Engine, EngineError, EngineGuard, Environment, Instant, MissingHandle, Notification, Region,
+    SharedBytes, WaitError,
+};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use fusee_accel_contract as contract;
@@ -81,6 +84,19 @@ pub enum FenceError {
     Wait(WaitError),
 }
 
+/// Why work was not done from beginning to end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RunError {
+    /// The engine was not granted.
+    Acquire(AcquireError),
+    /// The device got no command.
+    Submit(SubmitError),
+    /// A command did not end well.
+    Fence(FenceError),
+    /// The engine was lost.
+    Lost(EngineError),
+}
+
 impl Context {
     /// The context the manifest gives this task: regions "ring" and "kick", notification "gpu_done".
     ///
@@ -110,6 +126,29 @@ impl Context {
         let operation = work.into().operation.ok_or(SubmitError::BadCommand)?;
         let fence = self.start(guard, operation)?;
         Ok(Pending { context: self, fence, borrowed: PhantomData })
+    }
+
+    /// Does `work` from beginning to end: waits for the engine until `deadline`, lets it work, waits for the end, gives it back.
+    ///
+    /// A preemptible engine does it block by block; and between two blocks, if an earlier key waits for it, that one gets it, and this
+    /// task asks for it again. So others wait for a block at most, not for the whole, and what comes out is the same.
+    ///
+    /// # Errors
+    /// [`RunError`]. What was to be written is then undefined.
+    pub fn run<'a>(&'a self, engine: &Engine, work: impl Into<Work<'a>>, deadline: Instant) -> Result<(), RunError> {
+        let whole = work.into().operation.ok_or(RunError::Submit(SubmitError::BadCommand))?;
+        let blocks = if engine.is_preemptible() { whole.blocks() } else { 1 };
+        let acquire = || engine.acquire(deadline).map_err(RunError::Acquire);
+        let mut guard = acquire()?;
+        for number in 0..blocks {
+            if number > 0 && guard.should_yield().map_err(RunError::Lost)? {
+                guard.release().map_err(RunError::Lost)?;
+                guard = acquire()?;
+            }
+            let operation = if blocks > 1 { whole.block(number) } else { whole };
+            self.submit(&guard, operation).map_err(RunError::Submit)?.wait().map_err(RunError::Fence)?;
+        }
+        guard.release().map_err(RunError::Lost)
     }
 
     /// Lets the engine that `guard` holds do an operation by addresses, whether anybody waits for it or not: the engine may be
@@ -244,18 +283,41 @@ impl Drop for Pending<'_> {
 
 const _: () = assert!(contract::ENGINES * SLOTS <= contract::FENCES);
 
-/// The device is played by the tests: they write fences. The kernel of the host refuses to wait.
+/// The device is played by the tests: they write fences. The kernel of the host refuses to wait, unless it is played, too.
 #[cfg(test)]
 mod tests {
     extern crate std;
     use super::*;
+    use crate::Engine;
     use crate::grant::Handle;
+    use crate::syscall::played;
+    use contract::space;
+    use core::mem::ManuallyDrop;
+    use fusee_abi::call::Call;
     use std::vec::Vec;
 
     const BURN: Operation = Operation::Burn { time: 1 };
 
     fn context() -> Context {
         Context::new(Region::on_host(), Region::on_host(), Notification::of(1))
+    }
+
+    fn guard(number: u32) -> EngineGuard<'static> {
+        Engine::on_host(number).held_on_host()
+    }
+
+    /// A device that, each time it is called, has done all that was submitted to its execution engine.
+    fn device(context: &Context, engine: &Engine) -> impl FnMut() + use<> {
+        let (ring, doorbell, mut retired) = (context.ring, ManuallyDrop::new(engine.held_on_host()), 0);
+        move || {
+            while retired != doorbell.submitted() {
+                let mut bytes = [0; contract::COMMAND_BYTES];
+                ring.copy_to_slice(contract::ring_slot(EngineIndex::Execution, retired) as usize, &mut bytes);
+                let fence = Command::decode(&bytes).unwrap().fence.unwrap();
+                ring.write_u32((fence.address - contract::RING_BASE) as usize, fence.value);
+                retired += 1;
+            }
+        }
     }
 
     /// Lets the device retire an operation.
@@ -267,7 +329,7 @@ mod tests {
     #[test]
     fn operations_under_way_end_in_any_order_and_each_as_it_did() {
         let context = context();
-        let (execute, copy) = (EngineGuard::on_host(0), EngineGuard::on_host(1));
+        let (execute, copy) = (guard(0), guard(1));
         let operations = [&execute, &copy, &copy].map(|guard| context.submit(guard, BURN).unwrap());
         assert_eq!([execute.submitted(), copy.submitted()], [1, 2]);
         assert!(context.wait_any(operations.each_ref(), Instant::NEVER).is_err());
@@ -279,10 +341,78 @@ mod tests {
         assert_eq!(operations.map(Pending::wait), [Ok(()), Err(FenceError::Failed), Ok(())]);
     }
 
+    /// Its engine's lock is all there is to ask for: no token, no copies.
+    #[test]
+    fn an_operation_without_copy_engines_is_three_calls_and_two_if_it_has_ended() {
+        let (context, engine) = (context(), Engine::on_host(0));
+        let mut waited_for = device(&context, &engine);
+        let mut finished = device(&context, &engine);
+        played::by(move |call, _| {
+            if call == Call::Wait {
+                waited_for();
+            }
+            0
+        });
+        let transform =
+            Operation::Transform { source: space::BUFFER_BASE, destination: space::BUFFER_BASE + 64, points: 16 };
+        for _ in 0..3 {
+            context.run(&engine, transform, Instant::NEVER).unwrap();
+            assert_eq!(played::calls(), [Call::Acquire, Call::Wait, Call::Release]);
+        }
+        let guard = engine.acquire(Instant::NEVER).unwrap();
+        let transform = context.submit(&guard, transform).unwrap();
+        finished();
+        transform.wait().unwrap();
+        guard.release().unwrap();
+        assert_eq!(played::calls(), [Call::Acquire, Call::Release]);
+    }
+
+    /// Somebody waits while the second block runs. A sixteen-point transform has four.
+    #[test]
+    fn a_preemptible_engine_is_given_to_who_waits_after_a_block() {
+        let (context, engine) = (context(), Engine::on_host(0).preemptible());
+        let mut device = device(&context, &engine);
+        let mut asked = 0;
+        played::by(move |call, _| match call {
+            Call::Wait => {
+                device();
+                0
+            }
+            Call::ShouldYield => {
+                asked += 1;
+                u64::from(asked == 2)
+            }
+            _ => 0,
+        });
+        let transform =
+            Operation::Transform { source: space::BUFFER_BASE, destination: space::BUFFER_BASE, points: 16 };
+        context.run(&engine, transform, Instant::NEVER).unwrap();
+        let block = [Call::Wait, Call::ShouldYield];
+        let calls = [
+            &[Call::Acquire][..],
+            &block,
+            &block,
+            &[Call::Release, Call::Acquire],
+            &block,
+            &[Call::Wait, Call::Release],
+        ];
+        assert_eq!(played::calls(), calls.concat());
+        let submitted = |number| {
+            let mut bytes = [0; contract::COMMAND_BYTES];
+            context.ring.copy_to_slice(contract::ring_slot(EngineIndex::Execution, number) as usize, &mut bytes);
+            Command::decode(&bytes).unwrap().operation
+        };
+        assert_eq!([0, 1, 2, 3].map(submitted), [0, 1, 2, 3].map(|number| transform.block(number)));
+
+        let burn = Operation::Burn { time: 1 };
+        context.run(&engine, burn, Instant::NEVER).unwrap();
+        assert_eq!(played::calls(), [Call::Acquire, Call::Wait, Call::Release], "what cannot be cut is not");
+    }
+
     #[test]
     fn a_full_ring_takes_the_next_command_when_the_oldest_has_retired() {
         let context = context();
-        let guard = EngineGuard::on_host(1);
+        let guard = guard(1);
         let operations: Vec<_> = (0..SLOTS).map(|_| context.submit(&guard, BURN).unwrap()).collect();
         assert_eq!(context.submit(&guard, BURN).err(), Some(SubmitError::RingFull));
         retire(&operations[1], 0);
@@ -296,7 +426,7 @@ mod tests {
     #[test]
     fn work_that_its_engine_does_not_know_or_that_does_not_fit_is_not_submitted() {
         let context = context();
-        let guard = EngineGuard::on_host(0);
+        let guard = guard(0);
         let mut local = Buffer::local(64);
         let result = local.split_off(32);
         let copy = Operation::Copy { source: 0, destination: 0, length: 8 };

@@ -13,6 +13,7 @@ pub const DESCRIPTION: Description = Description {
     local: Window { base: BASE + 0x20_0000, length: 0x10_0000 },
     system: Window { base: BASE + 0x10_0000, length: 0x10_0000 },
     copy_engines: CopyEngines::Two,
+    preemptible: false,
     slowdown: timing::Slowdown::NEAR,
     peers: [Peer::NONE; PEERS],
 };

@@ -9,7 +9,7 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use fusee::gpu::{Buffer, Context, FenceError, Operation, SubmitError, Work};
+use fusee::gpu::{Buffer, Context, FenceError, Operation, RunError, SubmitError, Work};
 use fusee::{Engine, Instant, Region, System, environment, log, next_job, shutdown};
 use fusee_accel_contract::space::{BUFFER_BASE, LOCAL_BASE};
 
@@ -29,12 +29,7 @@ fn main() {
     let mut filtered = coefficients.split_off(512);
     let mut spectrum = filtered.split_off(1024);
     let context = Context::of(&environment).expect("this task is a client of the signal processor");
-    let run = |work: Work<'_>| {
-        let guard = engine.acquire(Instant::NEVER).expect("nobody takes this engine from us for ever");
-        context.submit(&guard, work).map_err(Refused::Submit)?.wait().map_err(Refused::Fence)?;
-        guard.release().expect("we hold it");
-        Ok(())
-    };
+    let run = |work: Work<'_>| context.run(&engine, work, Instant::NEVER);
 
     let jobs = environment.parameter("jobs").unwrap_or(1);
     let (mut filters, mut spectra) = (0, 0);
@@ -64,18 +59,11 @@ fn main() {
     let local = Operation::Transform { source: LOCAL_BASE, destination: BUFFER_BASE, points: POINTS as u16 };
     let copy = Operation::Copy { source: BUFFER_BASE, destination: BUFFER_BASE + 64, length: 64 };
     let refused = [
-        matches!(run(local.into()), Err(Refused::Fence(FenceError::Failed))),
-        matches!(run(copy.into()), Err(Refused::Submit(SubmitError::BadCommand))),
+        matches!(run(local.into()), Err(RunError::Fence(FenceError::Failed))),
+        matches!(run(copy.into()), Err(RunError::Submit(SubmitError::BadCommand))),
     ];
     log(3, refused.into_iter().map(u64::from).sum());
     shutdown(environment.expect::<System>("system"), 0);
-}
-
-/// Why an operation was not done. What is inside is shown by `expect`.
-#[derive(Debug)]
-enum Refused {
-    Submit(#[allow(dead_code, reason = "for `Debug`")] SubmitError),
-    Fence(#[allow(dead_code, reason = "for `Debug`")] FenceError),
 }
 
 struct Noise(u64);

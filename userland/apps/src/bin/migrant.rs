@@ -96,10 +96,7 @@ fn download(side: &Side, buffer: &SharedBytes, seed: u64) -> bool {
 }
 
 fn run(context: &Context, engine: &Engine, operation: Operation) {
-    let guard = engine.acquire(Instant::NEVER).expect("nobody takes this engine from us for ever");
-    let operation = context.submit(&guard, operation).expect("the ring is empty");
-    operation.wait().expect("the operation stays within our memory");
-    guard.release().expect("we hold it");
+    context.run(engine, operation, Instant::NEVER).expect("the operation stays within our memory");
 }
 
 /// Eight bytes that differ from state to state and from place to place.

@@ -2,7 +2,8 @@
 //!
 //! Handles: for 9 and 12 to 14 an engine "engine", which 9 does not acquire; for 4 whatever the manifest likes to give; for 10
 //! an endpoint "console" (call); for 11 and 12 an endpoint "service" (receive), for 15 "door" (call); for 12 a notification
-//! "event" (signal), for 15 (signal, grant); for 13 and 14 a pool "gpu" and an engine "other", and what a client of the GPU has.
+//! "event" (signal), for 15 (signal, grant); for 13, 14, 16 and 17 a pool "gpu", an engine "lock" without a device if they shall hold a mutex, too, and what
+//! a client of the GPU has; for 13 an engine "other".
 //! Parameters: "how"; "calls" for 4, a hundred thousand if absent; "requests" that 11 answers first.
 //!
 //! | `how` | what                              | how it must end                          |
@@ -19,9 +20,11 @@
 //! | 10    | panics                            | a line on the console, exit 101          |
 //! | 11    | dies while it owes a reply        | `log(11, requests)`, then a fault        |
 //! | 12    | asks for what it may not have     | `log(call, error)` for each, exit 0      |
-//! | 13    | with a token, and an engine that works, rings another engine | fault         |
-//! | 14    | exits with a token, and an engine that works | exit 14                       |
+//! | 13    | with a token, a mutex, and an engine that works, rings another engine | fault |
+//! | 14    | exits with these                  | exit 14                                  |
 //! | 15    | gives a server handles until it takes none, and calls it ever after | `log(15, handles)`, then out of budget, again and again |
+//! | 16    | drops these                       | `log(16, 1)`, exit 0                     |
+//! | 17    | computes for ever with these      | it is killed                             |
 //!
 //! A task with jobs does it in its first job, or if its name ends with a digit in the job of that number, others at once. A fault that goes unnoticed ends the task with code 99.
 #![cfg_attr(target_os = "none", no_std, no_main)]
@@ -45,7 +48,7 @@ mod target {
         environment, exit, log, next_job, raw,
     };
 
-    /// How long 13 and 14 hold an engine before it works, and how long it works then.
+    /// How long 13, 14, 16 and 17 hold an engine before it works, and how long it works then.
     const HOLD: Nanoseconds = Nanoseconds(500_000);
     const WORK: u64 = 1_000_000;
 
@@ -69,9 +72,14 @@ mod target {
             10 => panic!("it was asked to panic"),
             11 => die_serving(environment.expect("service"), environment.parameter("requests").unwrap_or(0)),
             12 => ask_too_much(&environment),
-            13 => die_holding(&environment, || provoke(Fault::RingUnheld(environment.expect("other")))),
-            14 => die_holding(&environment, || exit(14)),
+            13 => end_holding(&environment, || provoke(Fault::RingUnheld(environment.expect("other")))),
+            14 => end_holding(&environment, || exit(14)),
             15 => flood(environment.expect("door"), environment.expect("event")),
+            16 => {
+                end_holding(&environment, || ());
+                log(16, 1);
+            }
+            17 => end_holding(&environment, compute),
             unknown => panic!("no misbehaviour has the number {unknown}"),
         }
     }
@@ -104,15 +112,18 @@ mod target {
         })
     }
 
-    /// Dies as `die` does, with a token and an engine that is at work.
-    fn die_holding(environment: &Environment, die: impl FnOnce()) {
+    /// Ends as `end` does, with a token, an engine that is at work, and the mutex if it is given one. What it then still has, is
+    /// dropped.
+    fn end_holding(environment: &Environment, end: impl FnOnce()) {
         let mut pool: Pool = environment.expect("gpu");
         let context = Context::of(environment).expect("this task is a client of the GPU");
         let token = pool.acquire(Instant::NEVER).expect("a token comes back to the pool");
         let guard = token.acquire(&environment.expect::<Engine>("engine"), Instant::NEVER).expect("nobody keeps it");
+        let lock = environment.engine("lock").ok();
+        let _lock = lock.map(|lock| lock.acquire(Instant::NEVER).expect("nobody keeps it"));
         burn(HOLD);
-        let _work = context.submit(&guard, Operation::Burn { time: WORK }).expect("the ring is empty");
-        die();
+        context.start(&guard, Operation::Burn { time: WORK }).expect("the ring is empty");
+        end();
     }
 
     /// Fills the table of a server with copies of a handle; then keeps it as busy as this task's budget allows.

@@ -119,6 +119,7 @@ impl Player {
                 Err(YieldError::Overrun) => Outcome::Overrun,
                 result => result.is_ok().into(),
             },
+            operation::YIELD_ENGINE => self.yield_engine(step),
             operation::EARLY_RELEASE => early_release().is_ok().into(),
             operation::SHUTDOWN => shutdown(self.object::<System>(step), 0),
             // `play` has gone back to the first step.
@@ -178,6 +179,15 @@ impl Player {
         }
         let held = self.held.iter_mut().find(|place| matches!(place, Some((handle, _)) if *handle == step.handle));
         held.and_then(Option::take).is_some_and(|(_, guard)| guard.release().is_ok())
+    }
+
+    fn yield_engine(&mut self, step: &Step) -> Outcome {
+        let held = self.held.iter().flatten().find(|(handle, _)| *handle == step.handle);
+        match held.map(|(_, guard)| guard.should_yield()) {
+            Some(Ok(false)) => Outcome::Done,
+            Some(Ok(true)) if self.release(step) => self.acquire(step),
+            _ => Outcome::Refused,
+        }
     }
 
     fn submit(&mut self, step: &Step) -> bool {

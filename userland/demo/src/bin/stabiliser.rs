@@ -30,10 +30,9 @@ impl Gpu {
     /// Runs one operation to its end, under the lock of its engine.
     fn run(&self, index: EngineIndex, operation: Operation) {
         let engine = &self.engines[index.number()];
-        let guard = engine.acquire(Instant::NEVER).expect("nobody takes this engine from us for ever");
-        let operation = self.context.submit(&guard, operation).expect("the ring is empty, the command right");
-        operation.wait().expect("the operation stays within our memory");
-        guard.release().expect("we hold it");
+        self.context
+            .run(engine, operation, Instant::NEVER)
+            .expect("the operation is right, and stays within our memory");
     }
 }
 

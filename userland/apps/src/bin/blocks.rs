@@ -1,0 +1,114 @@
+//! Two parts of a test of preemptible engines; the parameter `role` says which.
+//!
+//! | role        | handles                                                        | does                                |
+//! |-------------|----------------------------------------------------------------|-------------------------------------|
+//! | 0, recorder | engines "ee.whole" and "ee.cut", and what a client of their devices "whole" and "cut" has; region "buffer" (read, write), which is `buffer.<this task>` of both drivers | in each of `jobs` jobs filters a signal on both, and transforms the first result on both |
+//! | 1, urgent   | engine "ee", and what a client of its device has               | in each of `jobs` jobs has the engine work as shortly as it can |
+//!
+//! The recorder logs how many filtered signals were those that it computes itself, slowly (1), and how many pairs of spectra were
+//! equal, bit by bit (2). The urgent one logs for how many whole milliseconds it waited for the engine at most (1).
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+use fusee::gpu::{Buffer, Context, Operation, Work};
+use fusee::{Engine, Environment, Instant, Region, environment, log, next_job, now};
+
+fusee::entry!(main);
+
+const COEFFICIENTS: usize = 64;
+const SAMPLES: usize = 2048;
+const POINTS: usize = 512;
+const SIGNAL: usize = SAMPLES + COEFFICIENTS - 1;
+
+fn main() {
+    let environment = environment();
+    let jobs = environment.parameter("jobs").unwrap_or(1);
+    match environment.parameter("role").expect("the parameter `role` says what to be") {
+        0 => record(&environment, jobs),
+        1 => hurry(&environment, jobs),
+        unknown => panic!("there is no role {unknown}"),
+    }
+}
+
+fn hurry(environment: &Environment, jobs: u64) {
+    let engine = environment.expect::<Engine>("ee");
+    let context = Context::of(environment).expect("this task is a client of the device");
+    let mut longest = 0;
+    for _ in 0..jobs {
+        next_job().expect("this task is periodic");
+        let begin = now().now;
+        let guard = engine.acquire(Instant::NEVER).expect("nobody takes this engine from us for ever");
+        longest = longest.max(now().now.since(begin).0);
+        context.submit(&guard, Operation::Burn { time: 0 }).expect("the ring is empty").wait().expect("a burn ends");
+    }
+    log(1, longest / 1_000_000);
+}
+
+fn record(environment: &Environment, jobs: u64) {
+    let mut source = Buffer::of(&environment.expect::<Region>("buffer"));
+    let mut coefficients = source.split_off(4352);
+    let mut filtered = coefficients.split_off(512);
+    let mut spectrum = filtered.split_off(4096);
+    let other_spectrum = spectrum.split_off(2048);
+    let mut spectra = [spectrum, other_spectrum];
+    let sides = [("ring.whole", "gpu_done.whole", "ee.whole"), ("ring.cut", "gpu_done.cut", "ee.cut")];
+    let sides = sides.map(|(ring, done, engine)| {
+        let context = Context::new(environment.expect(ring), environment.expect("kick"), environment.expect(done));
+        (context, environment.expect::<Engine>(engine))
+    });
+    let [samples, length, points] = [SAMPLES, COEFFICIENTS, POINTS].map(|number| number as u16);
+    let (mut filters, mut equal) = (0, 0);
+    for job in 1..=jobs {
+        next_job().expect("this task is periodic");
+        let mut noise = Noise(job);
+        let (mut signal, mut response) = ([0; SIGNAL], [0; COEFFICIENTS]);
+        signal.fill_with(|| noise.next());
+        response.fill_with(|| noise.next() / 8);
+        store(&mut source, &signal);
+        store(&mut coefficients, &response);
+        for (context, engine) in &sides {
+            filtered.fill(0);
+            let filter = Work::filter(&source, &coefficients, length, samples, &mut filtered);
+            context.run(engine, filter, Instant::NEVER).expect("all operands are in our buffer");
+            filters += u64::from((0..SAMPLES).all(|index| load(&filtered, index) == at(&signal, &response, index)));
+        }
+        for ((context, engine), spectrum) in sides.iter().zip(&mut spectra) {
+            spectrum.fill(0);
+            let transform = Work::transform(&filtered, spectrum, points);
+            context.run(engine, transform, Instant::NEVER).expect("the same");
+        }
+        let [one, other] = &spectra;
+        let differs = |index| load(one, index) != load(other, index);
+        equal += u64::from(!(0..2 * POINTS).any(differs) && (0..2 * POINTS).any(|index| load(one, index) != 0));
+    }
+    log(1, filters);
+    log(2, equal);
+}
+
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> i16 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 48) as i16
+    }
+}
+
+fn store(buffer: &mut Buffer, numbers: &[i16]) {
+    for (index, number) in numbers.iter().enumerate() {
+        buffer.copy_from_slice(2 * index, &number.to_le_bytes());
+    }
+}
+
+fn load(buffer: &Buffer, index: usize) -> i16 {
+    let mut bytes = [0; 2];
+    buffer.copy_to_slice(2 * index, &mut bytes);
+    i16::from_le_bytes(bytes)
+}
+
+/// One sample as `Operation::Filter` says it is.
+fn at(signal: &[i16; SIGNAL], response: &[i16; COEFFICIENTS], index: usize) -> i16 {
+    let products = (0..COEFFICIENTS).map(|j| i64::from(response[j]) * i64::from(signal[index + COEFFICIENTS - 1 - j]));
+    let rounded = (products.sum::<i64>() + (1 << 14)) >> 15;
+    rounded.clamp(i64::from(i16::MIN), i64::from(i16::MAX)) as i16
+}

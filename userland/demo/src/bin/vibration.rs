@@ -1,0 +1,69 @@
+//! Finds the tone of a motor's hum in what a sensor measures, on a signal processor.
+//!
+//! One job a block of samples: filter, transform, and then the loudest line. The processor has no memory of its own, so nothing is
+//! copied, and its engine's lock is all there is to ask for.
+//!
+//! Handles: engine "dsp"; regions "ring", "kick", "buffer" and "record"; notification "gpu_done". Parameter: "count", how many blocks.
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+use demo::vibration::{BLOCK, COEFFICIENTS, SIGNAL, coefficient, record, sample};
+use fusee::gpu::{Buffer, Context, Work};
+use fusee::{Engine, Instant, Region, environment, next_job};
+
+fusee::entry!(main);
+
+fn main() {
+    let environment = environment();
+    let engine = environment.expect::<Engine>("dsp");
+    let context = Context::of(&environment).expect("this task is a client of the signal processor");
+    let record = environment.expect::<Region>("record").shared();
+    let mut signal = Buffer::of(&environment.expect::<Region>("buffer"));
+    let mut response = signal.split_off(576);
+    let mut filtered = response.split_off(64);
+    let mut points = filtered.split_off(512);
+    let mut spectrum = points.split_off(1024);
+    for index in 0..COEFFICIENTS {
+        store(&mut response, index, coefficient(index));
+    }
+    let mut block: u32 = 0;
+    loop {
+        let job = next_job().expect("this task is periodic");
+        // A block that was missed is gone.
+        block += job.skipped as u32;
+        for index in 0..SIGNAL {
+            store(&mut signal, index, sample(block, index));
+        }
+        let filter = Work::filter(&signal, &response, COEFFICIENTS as u16, BLOCK as u16, &mut filtered);
+        context.run(&engine, filter, Instant::NEVER).expect("all operands are in our buffer");
+        for index in 0..BLOCK {
+            store(&mut points, 2 * index, load(&filtered, index));
+        }
+        let transform = Work::transform(&points, &mut spectrum, BLOCK as u16);
+        context.run(&engine, transform, Instant::NEVER).expect("the same");
+        let power = |line: usize| {
+            let parts = [load(&spectrum, 2 * line), load(&spectrum, 2 * line + 1)];
+            parts.map(|part| i32::from(part) * i32::from(part)).iter().sum::<i32>()
+        };
+        let loudest = (1..BLOCK / 2).max_by_key(|line| power(*line)).unwrap_or(0);
+
+        if let Some(entry) = usize::try_from(block).ok().filter(|block| *block < record::BLOCKS).map(record::entry) {
+            let mut samples = [0; 2 * BLOCK];
+            filtered.copy_to_slice(0, &mut samples);
+            record.copy_from_slice(entry + record::FILTERED, &samples);
+            record.write_u32(entry + record::LINE, loudest as u32);
+            record.publish_u32(entry + record::DONE, 1);
+        }
+        block += 1;
+    }
+}
+
+fn store(buffer: &mut Buffer, index: usize, number: i16) {
+    buffer.copy_from_slice(2 * index, &number.to_le_bytes());
+}
+
+fn load(buffer: &Buffer, index: usize) -> i16 {
+    let mut bytes = [0; 2];
+    buffer.copy_to_slice(2 * index, &mut bytes);
+    i16::from_le_bytes(bytes)
+}

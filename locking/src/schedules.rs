@@ -512,7 +512,7 @@ fn analysed(
     let cluster = fusee_sched_analysis::Cluster::new(cpus.into(), PolicyName::Edf, vec![task; members.len()]);
     let of = |(task, of): (usize, &usize)| Abroad { task: members.len() + task, cluster: home(*of), cpus: cpus.into() };
     let abroad = others.iter().enumerate().map(of).collect();
-    let locks = blocking::Locks { engines: vec![], pools, abroad };
+    let locks = blocking::Locks { pools, abroad, ..blocking::Locks::default() };
     let bounds = blocking::analyse(&cluster.expect("good tasks"), &Overheads::default(), &locks);
     bounds.expect("bounds").1.iter().map(|blocked| blocked.blocking.0).collect()
 }

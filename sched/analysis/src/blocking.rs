@@ -14,7 +14,8 @@
 //!
 //! 1. A job does not hold two engines at once, and a task waits in one place at a time.
 //! 2. Nobody holds an engine for longer than it declares, nor more often in a job.
-//! 3. No budget runs dry on the way: that of a task covers what it computes, and [`Blocked::lends`] besides.
+//! 3. No budget runs dry on the way: that of a task covers what it computes, and [`Blocked::lends`] and [`Blocked::drawn`]
+//!    besides.
 //! 4. A job suspends for locks and its own operations only.
 //! 5. An engine is idle when it is released, and its request of a job is granted or withdrawn before its token goes back.
 //!
@@ -42,6 +43,7 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::{ToPrimitive, Zero};
 
+use crate::drawn;
 use crate::overheads::{Infeasible, Locking, Overheads};
 use crate::report::{self, Report};
 use crate::task::{Cluster, LONGEST};
@@ -85,6 +87,8 @@ pub struct Blocked {
     pub blocking: Nanoseconds,
     /// CPU time that others may take from its budget while it waits for them.
     pub lends: Nanoseconds,
+    /// Engine time that is drawn from its budget, if that covers it: all its holds, and its preemptions.
+    pub drawn: Nanoseconds,
     /// What [`Blocked::blocking`] consists of, the largest first.
     pub parts: Vec<Part>,
 }
@@ -105,6 +109,8 @@ pub enum Unbounded {
     NoBound(On),
     /// Some response times that a bound needs have no bound themselves.
     NoResponse(On),
+    /// The budget of this task pays for engines, and how long it is preempted while it holds one has no bound.
+    Preempted(usize),
     /// Blocking and response times did not settle.
     GaveUp,
     /// A sum is too long to be a time.
@@ -119,6 +125,7 @@ impl fmt::Display for Unbounded {
             Unbounded::Overcommitted { on, .. } => write!(f, "{on:?}: held for longer than there is time"),
             Unbounded::NoBound(on) => write!(f, "{on:?}: no bound is known"),
             Unbounded::NoResponse(on) => write!(f, "{on:?}: no bound without response times"),
+            Unbounded::Preempted(task) => write!(f, "task {task}: no bound on how long it holds engines"),
             Unbounded::GaveUp => write!(f, "blocking and response times do not settle"),
             Unbounded::Overflow => write!(f, "a time is too long"),
             Unbounded::Infeasible(why, _) => write!(f, "{why}"),
@@ -139,9 +146,20 @@ const ROUNDS: usize = 1_000;
 /// grows. What is found so holds: until the first job that is later than its bound, all others were within theirs, so
 /// it was blocked no longer than computed, and is not later.
 ///
+/// A budget that covers engines is execution time, and so are a job's own operations: they are in it, and not added again.
+///
 /// # Errors
 /// [`Unbounded`].
 pub fn analyse(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Report, Vec<Blocked>), Unbounded> {
+    let (report, mut blocked) = settle(cluster, overheads, locks)?;
+    if report.bounded != Some(false) && blocked.iter().any(|one| one.drawn > Nanoseconds::ZERO) {
+        drawn::add_preemptions(cluster, overheads, locks, &report, &mut blocked)?;
+    }
+    Ok((report, blocked))
+}
+
+/// Blocking and response times that do not change any more.
+fn settle(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Report, Vec<Blocked>), Unbounded> {
     locks.within_their_time(cluster, overheads)?;
     let mut responses = vec![Nanoseconds::ZERO; cluster.tasks().len()];
     let mut before: Option<Vec<Blocked>> = None;
@@ -177,7 +195,8 @@ impl Blocked {
     /// As the tests want it.
     #[must_use]
     pub fn locking(&self) -> Locking {
-        Locking { requests: self.requests, operations: self.operations, blocking: self.blocking }
+        let operations = if self.drawn > Nanoseconds::ZERO { Nanoseconds::ZERO } else { self.operations };
+        Locking { requests: self.requests, operations, blocking: self.blocking }
     }
 }
 
@@ -293,11 +312,16 @@ impl Study<'_> {
             }
             Ok(())
         };
-        let (mut requests, mut operations) = (0u32, Nanoseconds::ZERO);
+        let (mut requests, mut operations, mut drawn) = (0u32, Nanoseconds::ZERO, Nanoseconds::ZERO);
         for (index, engine) in self.locks.engines.iter().enumerate() {
             let Some(user) = engine.users.iter().find(|user| user.task == task) else { continue };
             requests = requests.checked_add(user.times).ok_or(Unbounded::Overflow)?;
             operations = plus(operations, times(user.times.into(), engine.operation(user)?)?)?;
+            if self.locks.covering.contains(&task) && !engine.is_mutex {
+                let engines = if engine.is_group { 2 } else { 1 };
+                let held = times(u64::from(user.times) * engines, engine.length(user, self.overheads)?)?;
+                drawn = plus(drawn, held)?;
+            }
             add(On::Engine(index), self.engine(index, user)?)?;
         }
         let mut donation = (None, Total::default());
@@ -318,7 +342,7 @@ impl Study<'_> {
             add(on, total)?;
         }
         blocked.requests = requests;
-        blocked.operations = operations;
+        (blocked.operations, blocked.drawn) = (operations, drawn);
         blocked.parts.sort_by_key(|part| std::cmp::Reverse(part.span));
         Ok(blocked)
     }
@@ -564,11 +588,11 @@ impl Total {
 //--- Times
 
 /// No time here is longer than [`LONGEST`], so sums and products of two cannot be wrong silently.
-fn plus(one: Nanoseconds, other: Nanoseconds) -> Result<Nanoseconds, Unbounded> {
+pub(crate) fn plus(one: Nanoseconds, other: Nanoseconds) -> Result<Nanoseconds, Unbounded> {
     one.0.checked_add(other.0).map(Nanoseconds).filter(|sum| *sum <= LONGEST).ok_or(Unbounded::Overflow)
 }
 
-fn times(count: u64, span: Nanoseconds) -> Result<Nanoseconds, Unbounded> {
+pub(crate) fn times(count: u64, span: Nanoseconds) -> Result<Nanoseconds, Unbounded> {
     count.checked_mul(span.0).map(Nanoseconds).filter(|product| *product <= LONGEST).ok_or(Unbounded::Overflow)
 }
 

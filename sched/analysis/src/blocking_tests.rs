@@ -173,7 +173,7 @@ fn clusters_share_tokens_by_arrival_and_each_job_donates_once_whether_it_uses_th
         let held = (0..engines.len()).collect();
         let sections = sections.to_vec();
         let pool = Pool { protocol: Protocol::CkOmlp { replicas }, advised: false, sections, engines: held };
-        Locks { engines: engines.to_vec(), pools: vec![pool], abroad: abroad.clone() }
+        Locks { engines: engines.to_vec(), pools: vec![pool], abroad: abroad.clone(), ..Locks::default() }
     };
     let here = cluster(2, &FOUR);
     let lends = |blocked: &[Blocked]| blocked.iter().map(|one| one.lends.0).collect::<Vec<_>>();
@@ -341,4 +341,26 @@ proptest! {
             prop_assert!(before.lends <= before.blocking);
         }
     }
+}
+
+/// A job of the first task holds an engine twice, for 1 + 9, and the second preempts it once, for 10.
+#[test]
+fn a_budget_that_covers_engines_holds_operations_and_pays_for_preemptions() {
+    let holds = [engine(Order::Fifo, &[user(0, 2, 1, 9)])];
+    let tasks = [(100, 1_000), (10, 500)];
+    let of = |cpus, locks: &Locks| {
+        let (report, blocked) = analyse(&cluster(cpus, &tasks), &Overheads::default(), locks).expect("bounds");
+        let response = report.tasks[0].bound.as_ref().expect("a bound").response.to_integer();
+        (response, blocked[0].operations.0, blocked[0].drawn.0)
+    };
+    assert_eq!(of(1, &engines(&holds)), (128.into(), 18, 0));
+    let covering = Locks { covering: vec![0], ..engines(&holds) };
+    assert_eq!(of(1, &covering), (110.into(), 18, 20 + 10));
+    // With a CPU for each nobody is preempted; of a group both engines are paid for.
+    assert_eq!(of(2, &covering), (100.into(), 18, 20));
+    let group = Locks { engines: vec![Engine { is_group: true, ..holds[0].clone() }], ..covering.clone() };
+    assert_eq!(of(1, &group).2, 40 + 20);
+    // A mutex costs nothing.
+    let mutex = Engine { is_mutex: true, ..engine(Order::Fifo, &[user(0, 2, 10, 0)]) };
+    assert_eq!(of(1, &Locks { engines: vec![mutex], ..covering }), (110.into(), 0, 0));
 }

@@ -41,8 +41,10 @@ pub enum Order {
 pub struct Engine {
     /// In which order.
     pub order: Order,
-    /// Several, of which requests may name more than one.
+    /// Several, of which requests may name two.
     pub is_group: bool,
+    /// It has no device, so no budget pays for it.
+    pub is_mutex: bool,
     /// One for each task.
     pub users: Vec<User>,
     /// Jobs that can want it at the same time, if some hold it with a token only: for each pool as many as it has tokens
@@ -108,4 +110,6 @@ pub struct Locks {
     pub pools: Vec<Pool>,
     /// Who of their users is of another cluster.
     pub abroad: Vec<Abroad>,
+    /// Tasks whose budgets pay for the engines that they hold, too.
+    pub covering: Vec<usize>,
 }

@@ -97,6 +97,9 @@ impl Study {
             (cluster != index).then_some(Abroad { task: number, cluster, cpus })
         };
         study.locks.abroad = order.iter().enumerate().filter_map(cluster_of).collect();
+        let covers = |(_, one): &(usize, &image::Reservation)| one.covers_engines != 0;
+        let covering = study.reservations.iter().enumerate().filter(covers);
+        study.locks.covering = covering.map(|(task, _)| task).collect();
         Ok(study)
     }
 
@@ -161,6 +164,7 @@ impl Study {
         self.locks.engines.push(Engine {
             order: if is_by_priority { Order::Priority } else { Order::Fifo },
             is_group: engines.len() > 1,
+            is_mutex: engines.iter().all(|engine| system.engine_places[*engine].is_none()),
             users: holds.iter().filter_map(user).collect(),
             rivals: rivals(system, &holds),
             completion,
@@ -218,6 +222,15 @@ impl Study {
     /// Why there are no bounds.
     pub fn analyse(&self, overheads: &Overheads) -> Result<(Report, Vec<Blocked>), Unbounded> {
         blocking::analyse(&self.cluster, overheads, &self.locks)
+    }
+
+    /// Whether the budget of a task is enough for what it computes, lends, and pays for engines. Who shares nothing is not
+    /// asked what it computes: it may do so for its whole budget.
+    #[must_use]
+    pub fn is_covered(&self, task: usize, blocked: &Blocked) -> bool {
+        let one = &self.reservations[task];
+        let others = blocked.lends.0.saturating_add(blocked.drawn.0);
+        others == 0 || one.execution.saturating_add(others) <= one.budget
     }
 
     /// A term of a task's bound in words.
@@ -302,6 +315,13 @@ impl Study {
                     }
                 };
                 Reason::Unbounded { cluster: cluster.to_owned(), why: format!("{} {words}", self.on(*on)) }
+            }
+            Unbounded::Preempted(task) => {
+                let task = &self.tasks[*task];
+                let why = format!(
+                    "response times have no bound, nor has how long `{task}` holds engines, for which its budget pays"
+                );
+                Reason::Unbounded { cluster: cluster.to_owned(), why }
             }
             why => Reason::Unbounded { cluster: cluster.to_owned(), why: why.to_string() },
         }

@@ -124,6 +124,7 @@ fn the_analysis_is_told_of_tokens_of_engines_within_and_of_groups_as_one_lock() 
     let ee = Engine {
         order: Order::Fifo,
         is_group: false,
+        is_mutex: false,
         users: vec![user(0, 2, 100, 1_000), user(1, 1, 200, 500), user(2, 3, 10, 0)],
         rivals: Some(2),
         completion: microseconds(20),
@@ -132,6 +133,7 @@ fn the_analysis_is_told_of_tokens_of_engines_within_and_of_groups_as_one_lock() 
     // One request for both engines with a token, and one without.
     let copies = Engine {
         is_group: true,
+        is_mutex: true,
         users: vec![user(0, 1, 50, 400), user(1, 1, 30, 600)],
         rivals: Some(2),
         ..Engine::default()
@@ -257,6 +259,28 @@ fn a_pool_is_not_counted_unless_all_say_how_long_they_have_its_tokens_and_engine
     let expected = "m.toml:20: task `second` is hard, but not proved: `second` does not say how long it uses pool `gpu`, \
                     which tasks of this cluster wait for";
     assert_eq!(parse(&hard).err().as_deref(), Some(expected));
+}
+
+#[test]
+fn a_budget_that_covers_engines_has_to_pay_for_all_and_then_is_proved() {
+    let covering = |budget: &str| {
+        let covers = format!("budget = \"{budget}\"\nbudget_covers = \"cpu+engines\"\nhard = true\n");
+        parse(&GOOD.replacen("budget = \"8ms\"\n", &covers, 1))
+    };
+    // It computes 1 ms and holds `ee` for 1.1 ms twice. `a` and `b` are mutexes, and it has a CPU of its own.
+    let manifest = covering("8ms").unwrap();
+    let (report, blocked) = Study::new(&manifest.system, 0).unwrap().analyse(&Overheads::default()).unwrap();
+    assert_eq!((blocked[0].operations, blocked[0].drawn), (microseconds(2_400), microseconds(2_200)));
+    // Its operations are in its budget already.
+    let response = report.tasks[0].bound.as_ref().unwrap().response.to_integer();
+    assert_eq!(response, (8_000_000 + blocked[0].blocking.0).into());
+    assert_eq!(
+        covering("3ms").err().as_deref(),
+        Some(
+            "m.toml:5: budget of `first` (3000000 ns) is too small for its wcet (1000000 ns), what holders of engines and tokens \
+             may take from it while it waits (1070000 ns), and the engines it holds, preemptions included (2200000 ns)"
+        )
+    );
 }
 
 /// Two clusters, a pool that they share, the execution engine of a device with its tokens, and who uses nothing of that.

@@ -8,10 +8,11 @@
 //!
 //! Of each job is observed how long it is pi-blocked while it waits for engines, while it waits for a token, and before it first
 //! runs, which is as a donor, by suspension-oblivious analysis; how long by anything else, which must be its own operations;
-//! and how late it is.
+//! and how late it is. Of a task whose budget pays for engines, how long it holds those of the accelerator.
 //!
 //! Not here: systems (`systems`), bounds (`sched/analysis`).
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use fusee_abi::image::class;
@@ -38,6 +39,8 @@ pub struct Claim {
     pub blocking: Option<[u64; 3]>,
     /// How long its own operations take.
     pub operations: u64,
+    /// Engine time that its budget pays for, at most; zero: it does not.
+    pub drawn: u64,
     /// How late it is, at most.
     pub lateness: Option<i64>,
 }
@@ -63,6 +66,8 @@ pub struct BlockingReport {
     pub bounded: [u64; 3],
     /// Tasks with a bound on lateness.
     pub timely: u64,
+    /// Tasks whose budgets pay for engines.
+    pub paid: u64,
     /// Jobs completed.
     pub jobs: u64,
     /// Jobs that were pi-blocked for engines, for a token, and as donors.
@@ -71,9 +76,9 @@ pub struct BlockingReport {
     pub failures: Vec<String>,
     /// Claims that do not hold, with their systems.
     pub violations: Vec<String>,
-    /// The largest observed blocking and its bound, by their ratio, for engines, for tokens and by donation; and the response
-    /// time.
-    pub tightest: [(u64, u64); 4],
+    /// The largest observed blocking and its bound, by their ratio, for engines, for tokens and by donation; then the response
+    /// time, and the engine time that a budget pays for.
+    pub tightest: [(u64, u64); 5],
 }
 
 /// The claims on the tasks of a system, in its order; tasks without jobs have none.
@@ -112,12 +117,18 @@ struct Watched {
     most_blocked: [u64; 3],
     most_otherwise: u64,
     jobs_blocked: [u64; 3],
+    /// Engine time of this job, in all its holds, and the most of all jobs; by engine the grant of its present hold.
+    held: u64,
+    most_held: u64,
+    granted: HashMap<u32, u64>,
 }
 
 /// Watches how jobs are pi-blocked, record by record.
 struct Watch {
     /// By thread; those without jobs are not watched.
     tasks: Vec<Option<Watched>>,
+    /// By engine, whether it has a device.
+    works: Vec<bool>,
     cpus: Vec<usize>,
     now: u64,
 }
@@ -152,9 +163,13 @@ impl Watch {
                 most_blocked: [0; 3],
                 most_otherwise: 0,
                 jobs_blocked: [0; 3],
+                held: 0,
+                most_held: 0,
+                granted: HashMap::new(),
             })
         };
-        Watch { tasks: system.tasks.iter().map(watched).collect(), cpus, now: 0 }
+        let works = system.engine_places.iter().map(Option::is_some).collect();
+        Watch { tasks: system.tasks.iter().map(watched).collect(), works, cpus, now: 0 }
     }
 
     fn observe(&mut self, record: &Record) {
@@ -166,13 +181,14 @@ impl Watch {
             Event::Release => {
                 let release = task.first + (u64::from(record.job) - 1) * task.period;
                 task.pending = Some(task.point.of_job(Instant(release)).0);
-                (task.blocked, task.otherwise) = ([0; 3], 0);
+                (task.blocked, task.otherwise, task.held) = ([0; 3], 0, 0);
                 // It begins where the job before ended, if that was late; else it has to be switched to.
                 task.waits = Some(2);
             }
             Event::Complete => {
                 task.pending = None;
                 task.most_otherwise = task.most_otherwise.max(task.otherwise);
+                task.most_held = task.most_held.max(task.held);
                 for (on, blocked) in task.blocked.into_iter().enumerate() {
                     task.most_blocked[on] = task.most_blocked[on].max(blocked);
                     task.jobs_blocked[on] += u64::from(blocked > 0);
@@ -187,7 +203,18 @@ impl Watch {
             Event::Resume => task.state = State::Ready,
             Event::EngineRequest => task.waits = Some(0),
             Event::TokenRequest => task.waits = Some(1),
-            Event::EngineGrant | Event::TokenGrant => task.waits = None,
+            Event::EngineGrant => {
+                task.waits = None;
+                // No budget pays for a mutex.
+                if self.works.get(record.object as usize - 1) == Some(&true) {
+                    task.granted.insert(record.object, record.time);
+                }
+            }
+            Event::EngineIdle => {
+                let granted = task.granted.remove(&record.object);
+                task.held += granted.map_or(0, |granted| record.time - granted);
+            }
+            Event::TokenGrant => task.waits = None,
             _ => {}
         }
     }
@@ -239,9 +266,10 @@ impl BlockingReport {
                 return Err(fail(format!("{}: {} throttled, {} skipped", task.name, task.throttles, task.skipped)));
             }
             self.jobs += task.jobs();
+            let violations = &mut self.violations;
             let mut violated = |what: &str, seen: i64, bound: i64| {
                 let name = &task.name;
-                self.violations.push(format!(
+                violations.push(format!(
                     "seed {seed}, number {number}: {what} of {name} {seen} ns, bound {bound} ns\n{text}"
                 ));
             };
@@ -252,6 +280,9 @@ impl BlockingReport {
             }
             if watched.most_otherwise > claim.operations {
                 violated("suspension", watched.most_otherwise.cast_signed(), claim.operations.cast_signed());
+            }
+            if claim.drawn > 0 && watched.most_held > claim.drawn {
+                violated("engine time", watched.most_held.cast_signed(), claim.drawn.cast_signed());
             }
             let latest = task.max_lateness().unwrap_or(i64::MIN);
             // The trace does not say by how much more a job is early.
@@ -265,6 +296,10 @@ impl BlockingReport {
                     self.bounded[on] += 1;
                     self.tighten(on, (seen, bound));
                 }
+            }
+            if claim.drawn > 0 {
+                self.paid += 1;
+                self.tighten(WAITS.len() + 1, (watched.most_held, claim.drawn));
             }
             if let Some(bound) = lateness {
                 self.timely += 1;
@@ -286,6 +321,7 @@ impl BlockingReport {
     fn join(&mut self, other: BlockingReport) {
         self.systems += other.systems;
         self.timely += other.timely;
+        self.paid += other.paid;
         self.jobs += other.jobs;
         for on in 0..WAITS.len() {
             self.bounded[on] += other.bounded[on];
@@ -300,9 +336,10 @@ impl BlockingReport {
         }
     }
 
-    /// The tightest observations of blocking by engines, tokens and donation, and of a response time, as parts of their bounds.
+    /// The tightest observations of blocking by engines, tokens and donation, of a response time, and of engine time that a
+    /// budget pays for, as parts of their bounds.
     #[must_use]
-    pub fn ratios(&self) -> [f64; 4] {
+    pub fn ratios(&self) -> [f64; 5] {
         self.tightest.map(|(seen, bound)| seen as f64 / bound.max(1) as f64)
     }
 }

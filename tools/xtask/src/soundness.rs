@@ -1,10 +1,9 @@
 //! Bounds against schedules: random task sets run in the simulator, and no job is later than the analysis says; random
 //! systems with tokens and engine locks do, and no job is blocked for longer than it says.
 
-use fusee_abi::image;
 use fusee_manifest::{Manifest, PolicyName, admission};
 use fusee_sched::time::Nanoseconds;
-use fusee_sched_analysis::blocking::{Blocked, Locks, On};
+use fusee_sched_analysis::blocking::{Locks, On};
 use fusee_sched_analysis::{Cluster, Overheads, Task, analyse};
 use fusee_simulator::blocking::{self, Claim, Family};
 use fusee_simulator::soundness::{GeneratedSet, SoundnessOptions, soundness};
@@ -50,18 +49,19 @@ pub fn check_blocking() -> (String, Vec<String>) {
     let mut problems = Vec::new();
     for (family, systems) in SYSTEMS {
         let report = blocking::blocking(family, 1, systems, &claims);
-        let [engines, tokens, donation, response] = report.ratios();
+        let [engines, tokens, donation, response, paid] = report.ratios();
         let donors = match family {
             Family::Within => String::new(),
             Family::Across => format!(", {} as donors ({donation:.3})", report.blocked[2]),
         };
         words.push(format!(
             "{} random systems {}, of their jobs {} blocked for engines (tightest {engines:.3}), {} for tokens \
-             ({tokens:.3}){donors}, response {response:.3}",
+             ({tokens:.3}){donors}, response {response:.3}, of {} budgets that pay for engines {paid:.3}",
             report.systems,
             if family == Family::Within { "within clusters" } else { "across clusters" },
             report.blocked[0],
-            report.blocked[1]
+            report.blocked[1],
+            report.paid
         ));
         if report.systems < systems || !report.failures.is_empty() || !report.violations.is_empty() {
             problems.push(report.to_string());
@@ -85,8 +85,7 @@ fn claims_of(manifest: &Manifest, change: fn(&mut Locks)) -> Vec<Claim> {
         // What is overcommitted has no bounds.
         let (report, blocked) = study.analyse(&Overheads::default()).ok()?;
         // Nor has anything where there is too much to do, or a budget may run dry.
-        let covers = |(one, blocked): (&image::Reservation, &Blocked)| one.execution + blocked.lends.0 <= one.budget;
-        let covered = study.reservations.iter().zip(&blocked).all(covers);
+        let covered = blocked.iter().enumerate().all(|(task, blocked)| study.is_covered(task, blocked));
         (report.bounded != Some(false) && covered).then_some((study, report, blocked))
     };
     let all: Vec<_> = (0..system.clusters.len()).map(studied).collect();
@@ -107,6 +106,7 @@ fn claims_of(manifest: &Manifest, change: fn(&mut Locks)) -> Vec<Claim> {
             claims[*member] = Claim {
                 blocking: Some([engines, tokens, donation]),
                 operations: blocked.operations.0,
+                drawn: blocked.drawn.0,
                 lateness: verdict.bound.and_then(|bound| bound.lateness.ceil().to_integer().to_i64()),
             };
         }
@@ -176,8 +176,12 @@ mod tests {
         let no_engines = |manifest: &Manifest| {
             claims_of(manifest, |locks| locks.pools.iter_mut().for_each(|one| one.engines.clear()))
         };
-        let all: [blocking::Claims<'_>; 6] =
-            [&no_holds, &no_operations, &by_arrival, &by_priority, &many_tokens, &no_engines];
+        // As if budgets paid for half of what engines take.
+        let half = |manifest: &Manifest| {
+            claims(manifest).into_iter().map(|claim| Claim { drawn: claim.drawn.div_ceil(2), ..claim }).collect()
+        };
+        let all: [blocking::Claims<'_>; 7] =
+            [&no_holds, &no_operations, &by_arrival, &by_priority, &many_tokens, &no_engines, &half];
         let found = all.map(|too_good| blocking::blocking(Family::Within, 7, 100, too_good).violations.len());
         assert!(found.iter().all(|found| *found > 0), "{found:?}");
     }

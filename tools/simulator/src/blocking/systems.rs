@@ -72,13 +72,14 @@ pub(super) fn draw(family: Family, seed: u64, number: u64) -> (String, u64) {
         let Ok(study) = admission::Study::new(&manifest.system, index) else { continue };
         let Ok((_, blocked)) = study.analyse(&Overheads::default()) else { continue };
         for (member, blocked) in study.members.iter().zip(blocked) {
-            waits.insert(manifest.system.tasks[*member].name.clone(), (blocked.lends.0, blocked.blocking.0));
+            let name = manifest.system.tasks[*member].name.clone();
+            waits.insert(name, (blocked.lends.0 + blocked.drawn.0, blocked.blocking.0));
         }
     }
     draw_with(family, seed, number, &waits)
 }
 
-/// What each task lends, and for how long it is blocked.
+/// What each task lends and pays for engines, and for how long it is blocked.
 type Waits = HashMap<String, (u64, u64)>;
 
 /// The same, with budgets by what each task lends, or enough for most; and where clusters share, periods by how long it waits.
@@ -277,18 +278,24 @@ fn tasks(source: &mut Source, text: &mut String, (cluster, size): (usize, u64), 
             let reserve = own.section.map_or("", |_| "period = \"10ms\"\nbudget = \"1ms\"\n");
             let _ = write!(text, "class = \"background\"\n{reserve}script = [{script}, \"repeat\"]\n");
         } else {
+            let operations: u64 = own.uses.iter().map(|one| one.times * one.operation).sum();
+            let covers = operations > 0 && source.draw(0, 3) == 0;
             let (lends, blocking) = match waits.get(&name) {
                 Some((lends, blocking)) if shared.across > 0 => (*lends, *blocking),
                 Some((lends, _)) => (*lends, 0),
                 None if shared.across > 0 => (shared.lends(&all, index), 1_000 * MILLISECOND),
                 None => (shared.lends(&all, index), 0),
             };
+            // It pays for preemptions, too; at first much is guessed.
+            let lends = lends + if covers && !waits.contains_key(&name) { 3 * (computed + operations) } else { 0 };
             let budget = (computed + lends + MICROSECOND).max(limits::BUDGET_MIN);
-            let operations: u64 = own.uses.iter().map(|one| one.times * one.operation).sum();
             let period = (budget + operations + blocking) * source.draw(2, 12) + source.draw(0, MILLISECOND);
             longest = longest.max(period);
             let deadline = if source.draw(0, 1) == 0 { period } else { source.draw(budget.max(period / 2), period) };
             let phase = if source.draw(0, 1) == 0 { 0 } else { source.draw(0, period) };
+            if covers {
+                text.push_str("budget_covers = \"cpu+engines\"\n");
+            }
             let _ = write!(
                 text,
                 "script = [{script}]\nperiod = \"{period}ns\"\ndeadline = \"{deadline}ns\"\nbudget = \"{budget}ns\"\nwcet = \"{computed}ns\"\nphase = \"{phase}ns\"\nbacklog = 255\n"

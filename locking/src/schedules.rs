@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
-use fusee_sched_analysis::blocking::{self, Section};
+use fusee_sched_analysis::blocking::{self, Abroad, Section};
 use fusee_sched_analysis::pi_blocking::{Pending, State, classify};
 use fusee_sched_analysis::{Overheads, Task};
 use proptest::prelude::*;
@@ -493,17 +493,26 @@ fn analysed_rules(Rules { replicas, cpus, limit, measure }: Rules) -> blocking::
     blocking::Protocol::Pool(blocking::Rules { replicas, cpus, limit, measure })
 }
 
-/// How long the analysis of a whole cluster says that the jobs of each of `members` are blocked.
-fn analysed(tasks: &[Vec<Job>], members: &[usize], protocol: blocking::Protocol, advised: bool) -> Vec<u64> {
+/// How long the analysis of a cluster of `cpus` CPUs says that the jobs of each of its tasks are blocked; `home` says which
+/// cluster a task is of, and the first is this one.
+fn analysed(
+    tasks: &[Vec<Job>],
+    cpus: u16,
+    home: impl Fn(usize) -> usize,
+    protocol: blocking::Protocol,
+    advised: bool,
+) -> Vec<u64> {
     const LONG: Nanoseconds = Nanoseconds(1 << 40);
     let task = Task { execution: Nanoseconds(1), period: LONG, deadline: LONG, priority: 1 };
     let all = longest(tasks);
-    let sections = members.iter().enumerate().map(|(task, member)| Section { task, cpu: all[*member] });
+    let (members, others): (Vec<usize>, Vec<usize>) = (0..tasks.len()).partition(|task| home(*task) == 0);
+    let sections = members.iter().chain(&others).enumerate().map(|(task, of)| Section { task, cpu: all[*of] });
     let sections = sections.filter(|section| section.cpu > Nanoseconds(0)).collect();
     let pools = vec![blocking::Pool { protocol, advised, sections, engines: vec![] }];
-    // A CPU for each: the protocol knows how many there are, and nothing else looks at them.
-    let cluster = fusee_sched_analysis::Cluster::new(USERS as u32, PolicyName::Edf, vec![task; members.len()]);
-    let locks = blocking::Locks { engines: vec![], pools };
+    let cluster = fusee_sched_analysis::Cluster::new(cpus.into(), PolicyName::Edf, vec![task; members.len()]);
+    let of = |(task, of): (usize, &usize)| Abroad { task: members.len() + task, cluster: home(*of), cpus: cpus.into() };
+    let abroad = others.iter().enumerate().map(of).collect();
+    let locks = blocking::Locks { pools, abroad, ..blocking::Locks::default() };
     let bounds = blocking::analyse(&cluster.expect("good tasks"), &Overheads::default(), &locks);
     bounds.expect("bounds").1.iter().map(|blocked| blocked.blocking.0).collect()
 }
@@ -522,8 +531,7 @@ proptest! {
         let longest = longest(&tasks).into_iter().max().unwrap_or_default();
         let bound = pool::r2dglp_blocking(cpus, replicas, longest);
         let rules = Rules::r2dglp(replicas, cpus);
-        let all: Vec<usize> = (0..tasks.len()).collect();
-        let analysed = analysed(&tasks, &all, analysed_rules(rules), wild.is_some());
+        let analysed = analysed(&tasks, cpus, |_| 0, analysed_rules(rules), wild.is_some());
         let outcomes = match wild {
             Some(wild) => simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Wild::new(wild))),
             None => simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Unadvised)),
@@ -548,9 +556,8 @@ proptest! {
         let longest = longest(&tasks);
         let all = longest.iter().copied().max().unwrap_or_default();
         let rules = Rules::k_fmlp(replicas, cpus, measure);
-        let members: Vec<usize> = (0..tasks.len()).collect();
         let is_advised = wild.is_some();
-        let analysed = analysed(&tasks, &members, analysed_rules(rules), is_advised);
+        let analysed = analysed(&tasks, cpus, |_| 0, analysed_rules(rules), is_advised);
         let outcomes = match wild {
             Some(wild) => simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Wild::new(wild))),
             None => simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Unadvised)),
@@ -588,11 +595,8 @@ proptest! {
         let outcomes = simulate(&tasks, clusters, usize::from(cpus), &mut protocol);
         let analysed: Vec<Vec<u64>> = (0..clusters)
             .map(|cluster| {
-                let members: Vec<usize> = (cluster..tasks.len()).step_by(clusters).collect();
-                let others = self::longest(&tasks).into_iter().enumerate().filter(|(task, _)| task % clusters != cluster);
-                let elsewhere = others.map(|(_, length)| length).max().unwrap_or_default();
-                let protocol = blocking::Protocol::CkOmlp { cpus: all_cpus, replicas, elsewhere };
-                analysed(&tasks, &members, protocol, false)
+                let home = |task: usize| (task + clusters - cluster) % clusters;
+                analysed(&tasks, cpus, home, blocking::Protocol::CkOmlp { replicas }, false)
             })
             .collect();
         for (task, (jobs, outcomes)) in tasks.iter().zip(outcomes).enumerate() {

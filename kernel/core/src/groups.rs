@@ -145,11 +145,14 @@ impl Kernel {
         ThreadId::new(usize::from(waiter))
     }
 
-    /// Whom the request of `thread` donates to.
+    /// Whom the request of `thread` donates to: as with one engine, not a holder of another cluster.
     pub(crate) fn group_donee(&self, group: GroupId, thread: ThreadId) -> Option<ThreadId> {
         match groups::request_of(&self.groups[group], number(thread))?.1 {
             Waits::Not => None,
-            Waits::For(holder) => ThreadId::new(usize::from(holder)),
+            Waits::For(holder) => {
+                let is_here = |holder: &ThreadId| self.threads[*holder].cluster == self.threads[thread].cluster;
+                ThreadId::new(usize::from(holder)).filter(is_here)
+            }
             Waits::ForDrain(lock) => self.engines[EngineId::new(usize::from(lock))?].driver,
         }
     }

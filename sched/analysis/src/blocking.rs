@@ -14,9 +14,14 @@
 //!
 //! 1. A job does not hold two engines at once, and a task waits in one place at a time.
 //! 2. Nobody holds an engine for longer than it declares, nor more often in a job.
-//! 3. No budget runs dry on the way: that of a task covers what it computes, and [`Blocked::lends`] besides.
+//! 3. No budget runs dry on the way: that of a task covers what it computes, and [`Blocked::lends`] and [`Blocked::drawn`]
+//!    besides.
 //! 4. A job suspends for locks and its own operations only.
 //! 5. An engine is idle when it is released, and its request of a job is granted or withdrawn before its token goes back.
+//!
+//! Tokens that clusters share lend nothing: who has a request for one is among the jobs that its cluster runs, by donation at
+//! release, and so is whoever holds an engine with it. So of another cluster no response time has to be known: at most as many
+//! of its jobs as it has CPUs have a request, each once, by arrival.
 //!
 //! # What is coarse
 //!
@@ -29,22 +34,23 @@
 //! # Source
 //! Elliott 2015, sections 2.1.6, 2.1.7 and 4.3.2. Nothing is said there of engines by priority: those bounds are ours.
 
+use std::collections::HashMap;
 use std::fmt;
 
-use fusee_locking::ck_omlp;
 use fusee_locking::pool;
 use fusee_sched::time::Nanoseconds;
 use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::{ToPrimitive, Zero};
 
+use crate::drawn;
 use crate::overheads::{Infeasible, Locking, Overheads};
 use crate::report::{self, Report};
 use crate::task::{Cluster, LONGEST};
 
 pub use fusee_locking::pool::{Measure, Rules};
 
-pub use crate::locks::{Engine, Hold, Locks, Order, Pool, Protocol, Section, User};
+pub use crate::locks::{Abroad, Engine, Hold, Locks, Order, Pool, Protocol, Section, User};
 
 //--- What follows
 
@@ -66,7 +72,7 @@ pub struct Part {
     pub on: On,
     /// How long in all.
     pub span: Nanoseconds,
-    /// Who accounts for most of it; for [`Protocol::CkOmlp`], `usize::MAX` is a task of another cluster.
+    /// Who accounts for most of it.
     pub largest: usize,
 }
 
@@ -81,6 +87,8 @@ pub struct Blocked {
     pub blocking: Nanoseconds,
     /// CPU time that others may take from its budget while it waits for them.
     pub lends: Nanoseconds,
+    /// Engine time that is drawn from its budget, if that covers it: all its holds, and its preemptions.
+    pub drawn: Nanoseconds,
     /// What [`Blocked::blocking`] consists of, the largest first.
     pub parts: Vec<Part>,
 }
@@ -101,6 +109,8 @@ pub enum Unbounded {
     NoBound(On),
     /// Some response times that a bound needs have no bound themselves.
     NoResponse(On),
+    /// The budget of this task pays for engines, and how long it is preempted while it holds one has no bound.
+    Preempted(usize),
     /// Blocking and response times did not settle.
     GaveUp,
     /// A sum is too long to be a time.
@@ -115,6 +125,7 @@ impl fmt::Display for Unbounded {
             Unbounded::Overcommitted { on, .. } => write!(f, "{on:?}: held for longer than there is time"),
             Unbounded::NoBound(on) => write!(f, "{on:?}: no bound is known"),
             Unbounded::NoResponse(on) => write!(f, "{on:?}: no bound without response times"),
+            Unbounded::Preempted(task) => write!(f, "task {task}: no bound on how long it holds engines"),
             Unbounded::GaveUp => write!(f, "blocking and response times do not settle"),
             Unbounded::Overflow => write!(f, "a time is too long"),
             Unbounded::Infeasible(why, _) => write!(f, "{why}"),
@@ -135,9 +146,20 @@ const ROUNDS: usize = 1_000;
 /// grows. What is found so holds: until the first job that is later than its bound, all others were within theirs, so
 /// it was blocked no longer than computed, and is not later.
 ///
+/// A budget that covers engines is execution time, and so are a job's own operations: they are in it, and not added again.
+///
 /// # Errors
 /// [`Unbounded`].
 pub fn analyse(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Report, Vec<Blocked>), Unbounded> {
+    let (report, mut blocked) = settle(cluster, overheads, locks)?;
+    if report.bounded != Some(false) && blocked.iter().any(|one| one.drawn > Nanoseconds::ZERO) {
+        drawn::add_preemptions(cluster, overheads, locks, &report, &mut blocked)?;
+    }
+    Ok((report, blocked))
+}
+
+/// Blocking and response times that do not change any more.
+fn settle(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Report, Vec<Blocked>), Unbounded> {
     locks.within_their_time(cluster, overheads)?;
     let mut responses = vec![Nanoseconds::ZERO; cluster.tasks().len()];
     let mut before: Option<Vec<Blocked>> = None;
@@ -173,7 +195,8 @@ impl Blocked {
     /// As the tests want it.
     #[must_use]
     pub fn locking(&self) -> Locking {
-        Locking { requests: self.requests, operations: self.operations, blocking: self.blocking }
+        let operations = if self.drawn > Nanoseconds::ZERO { Nanoseconds::ZERO } else { self.operations };
+        Locking { requests: self.requests, operations, blocking: self.blocking }
     }
 }
 
@@ -193,8 +216,8 @@ impl Engine {
 }
 
 impl Locks {
-    /// Whether no engine and no tokens are wanted for more than all of their time; then no bound would exist. Engines of
-    /// a group are not looked at: some requests are for several of them.
+    /// Whether no engine and no tokens are wanted for more than all of their time by the cluster's tasks; then no bound would
+    /// exist. Engines of a group are not looked at: some requests are for several of them.
     fn within_their_time(&self, cluster: &Cluster, overheads: &Overheads) -> Result<(), Unbounded> {
         for (index, engine) in self.engines.iter().enumerate().filter(|(_, engine)| !engine.is_group) {
             let holds = engine.users.iter().map(|user| Ok((user.task, user.times, engine.length(user, overheads)?)));
@@ -203,7 +226,7 @@ impl Locks {
         for (index, pool) in self.pools.iter().enumerate() {
             let replicas = match pool.protocol {
                 Protocol::Pool(rules) => rules.replicas,
-                Protocol::CkOmlp { replicas, .. } => replicas,
+                Protocol::CkOmlp { replicas } => replicas,
             };
             let holds = pool.sections.iter().map(|one| Ok((one.task, 1, self.alone(pool, one, overheads)?)));
             fits(On::Token(index), replicas, holds, cluster)?;
@@ -289,30 +312,37 @@ impl Study<'_> {
             }
             Ok(())
         };
-        let (mut requests, mut operations) = (0u32, Nanoseconds::ZERO);
+        let (mut requests, mut operations, mut drawn) = (0u32, Nanoseconds::ZERO, Nanoseconds::ZERO);
         for (index, engine) in self.locks.engines.iter().enumerate() {
             let Some(user) = engine.users.iter().find(|user| user.task == task) else { continue };
             requests = requests.checked_add(user.times).ok_or(Unbounded::Overflow)?;
             operations = plus(operations, times(user.times.into(), engine.operation(user)?)?)?;
+            if self.locks.covering.contains(&task) && !engine.is_mutex {
+                let engines = if engine.is_group { 2 } else { 1 };
+                let held = times(u64::from(user.times) * engines, engine.length(user, self.overheads)?)?;
+                drawn = plus(drawn, held)?;
+            }
             add(On::Engine(index), self.engine(index, user)?)?;
         }
-        let mut donation: Option<(On, Total)> = None;
+        let mut donation = (None, Total::default());
         for (index, pool) in self.locks.pools.iter().enumerate() {
             if pool.sections.iter().any(|section| section.task == task) {
                 requests = requests.checked_add(1).ok_or(Unbounded::Overflow)?;
                 add(On::Token(index), self.token(index, task)?)?;
             }
             // A job is a donor once (2.38), whether it uses anything or not (2.39).
-            let total = self.donation(pool)?;
-            if donation.as_ref().is_none_or(|(_, other)| other.span < total.span) {
-                donation = Some((On::Donation(index), total));
+            let total = self.donation(pool, task)?;
+            let cpu = donation.1.cpu.max(total.cpu);
+            if donation.1.span < total.span {
+                donation = (Some(On::Donation(index)), total);
             }
+            donation.1.cpu = cpu;
         }
-        if let Some((on, total)) = donation {
+        if let (Some(on), total) = donation {
             add(on, total)?;
         }
         blocked.requests = requests;
-        blocked.operations = operations;
+        (blocked.operations, blocked.drawn) = (operations, drawn);
         blocked.parts.sort_by_key(|part| std::cmp::Reverse(part.span));
         Ok(blocked)
     }
@@ -382,7 +412,11 @@ impl Study<'_> {
     fn others(&self, engine: &Engine, user: &User) -> Result<Vec<Wait>, Unbounded> {
         let others = engine.users.iter().filter(|other| other.task != user.task);
         let wait = |other: &User| {
-            let cpu = section(self.overheads, other.hold.cpu)?;
+            // Who is of another cluster runs on what that one has.
+            let cpu = match self.abroad(other.task) {
+                Some(_) => Nanoseconds::ZERO,
+                None => section(self.overheads, other.hold.cpu)?,
+            };
             Ok(Wait { task: other.task, span: engine.length(other, self.overheads)?, cpu })
         };
         others.map(wait).collect()
@@ -392,7 +426,7 @@ impl Study<'_> {
     fn pass(&self, on: On, task: usize, may_inherit: bool, all: &[Wait], total: &mut Total) -> Result<(), Unbounded> {
         let tasks = self.cluster.tasks();
         let is_foreign = |task: usize| task >= tasks.len();
-        // Jobs of other classes cannot be counted.
+        // Jobs of other classes and clusters cannot be counted.
         if is_foreign(task) || (may_inherit && all.iter().any(|other| is_foreign(other.task))) {
             return Err(Unbounded::NoBound(on));
         }
@@ -430,7 +464,8 @@ impl Study<'_> {
     ///   4.35 as long as all tasks fit into the queues (the text: while there are no more than CPUs).
     /// - Either of these with advice: all that its queue has room for, since nobody knows which queue that is.
     /// - By priority: as an engine, if there is one token; no bound is known for several.
-    /// - CK-OMLP: eq. 2.36.
+    /// - CK-OMLP: eq. 2.36, with the longest sections of as many tasks, of each cluster no more than it has CPUs (4.39 to 4.41;
+    ///   4.41 prints the CPUs of one cluster where 2.36 has those of all that share).
     fn token(&self, index: usize, task: usize) -> Result<Total, Unbounded> {
         let pool = &self.locks.pools[index];
         let sections = self.sections(pool)?;
@@ -475,32 +510,54 @@ impl Study<'_> {
                     }
                 }
             }
-            Protocol::CkOmlp { cpus, replicas, elsewhere } => {
-                let rounds = ck_omlp::rounds(cpus, replicas).saturating_sub(1);
-                total.add_longest(&with_elsewhere(&others, elsewhere), 1, rounds)?;
-            }
+            Protocol::CkOmlp { replicas } => self.add_rounds(&sections, task, replicas, &mut total)?,
         }
         Ok(total)
     }
 
-    /// How long a job is blocked as a donor because of `pool`: eq. 2.37.
-    fn donation(&self, pool: &Pool) -> Result<Total, Unbounded> {
-        let mut total = Total::default();
-        if let Protocol::CkOmlp { cpus, replicas, elsewhere } = pool.protocol {
-            let all = with_elsewhere(&self.sections(pool)?, elsewhere);
-            // Without a user in its cluster nobody donates.
-            if !pool.sections.is_empty() {
-                total.add_longest(&all, 1, ck_omlp::rounds(cpus, replicas))?;
+    /// Adds how long a request of `task`, which is of this cluster, waits for one of `replicas` tokens by arrival, lending
+    /// nothing. No more jobs of a cluster than it has CPUs have requests. All tokens are held meanwhile, so of those ahead one
+    /// token sees no more than its share, and never rests.
+    fn add_rounds(&self, sections: &[Wait], task: usize, replicas: u8, total: &mut Total) -> Result<(), Unbounded> {
+        let mut ahead: Vec<Wait> = sections.iter().filter(|other| other.task != task).copied().collect();
+        ahead.sort_by_key(|wait| std::cmp::Reverse(wait.span));
+        let mut room = HashMap::from([(None, self.cluster.cpus() - 1)]);
+        ahead.retain_mut(|wait| {
+            wait.cpu = Nanoseconds::ZERO;
+            let abroad = self.abroad(wait.task);
+            let of = abroad.map(|abroad| abroad.cluster);
+            let left = room.entry(of).or_insert_with(|| abroad.map_or(0, |abroad| abroad.cpus));
+            let is_ahead = *left > 0;
+            *left = left.saturating_sub(1);
+            is_ahead
+        });
+        total.add_longest(&ahead, ahead.len() / usize::from(replicas.max(1)), 1)
+    }
+
+    /// How long a job of `task` is blocked as a donor because of `pool`: as long as a request of another task of its cluster
+    /// takes, its wait and its section (eq. 2.37, 4.42).
+    fn donation(&self, pool: &Pool, task: usize) -> Result<Total, Unbounded> {
+        let mut longest = Total::default();
+        let Protocol::CkOmlp { replicas } = pool.protocol else { return Ok(longest) };
+        let sections = self.sections(pool)?;
+        let mut cpu = Nanoseconds::ZERO;
+        for donee in sections.iter().filter(|one| one.task != task && self.abroad(one.task).is_none()) {
+            let mut total = Total::default();
+            total.add(*donee, 1)?;
+            self.add_rounds(&sections, donee.task, replicas, &mut total)?;
+            cpu = cpu.max(total.cpu);
+            if total.span > longest.span {
+                longest = total;
             }
         }
-        Ok(total)
+        longest.cpu = cpu;
+        Ok(longest)
     }
-}
 
-/// `sections`, and the longest of other clusters; those run on their own CPUs.
-fn with_elsewhere(sections: &[Wait], elsewhere: Nanoseconds) -> Vec<Wait> {
-    let foreign = Wait { task: usize::MAX, span: elsewhere, cpu: Nanoseconds::ZERO };
-    sections.iter().copied().chain([foreign]).collect()
+    /// What is known of `task`, if it is of another cluster.
+    fn abroad(&self, task: usize) -> Option<&Abroad> {
+        self.locks.abroad.iter().find(|abroad| abroad.task == task)
+    }
 }
 
 impl Total {
@@ -531,11 +588,11 @@ impl Total {
 //--- Times
 
 /// No time here is longer than [`LONGEST`], so sums and products of two cannot be wrong silently.
-fn plus(one: Nanoseconds, other: Nanoseconds) -> Result<Nanoseconds, Unbounded> {
+pub(crate) fn plus(one: Nanoseconds, other: Nanoseconds) -> Result<Nanoseconds, Unbounded> {
     one.0.checked_add(other.0).map(Nanoseconds).filter(|sum| *sum <= LONGEST).ok_or(Unbounded::Overflow)
 }
 
-fn times(count: u64, span: Nanoseconds) -> Result<Nanoseconds, Unbounded> {
+pub(crate) fn times(count: u64, span: Nanoseconds) -> Result<Nanoseconds, Unbounded> {
     count.checked_mul(span.0).map(Nanoseconds).filter(|product| *product <= LONGEST).ok_or(Unbounded::Overflow)
 }
 

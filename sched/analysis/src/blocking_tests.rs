@@ -26,7 +26,7 @@ fn engine(order: Order, users: &[User]) -> Engine {
 }
 
 fn engines(engines: &[Engine]) -> Locks {
-    Locks { engines: engines.to_vec(), pools: Vec::new() }
+    Locks { engines: engines.to_vec(), ..Locks::default() }
 }
 
 fn blocked(cluster: &Cluster, locks: &Locks) -> Vec<Blocked> {
@@ -113,7 +113,7 @@ fn tokens(cpus: u32, protocol: Protocol, cpu: &[u64]) -> Vec<u64> {
 
 fn of_tokens(cpus: u32, pool: Pool) -> Vec<u64> {
     let tasks = vec![(10, 100_000); pool.sections.len() + 1];
-    let locks = Locks { engines: Vec::new(), pools: vec![pool] };
+    let locks = Locks { pools: vec![pool], ..Locks::default() };
     spans(&blocked(&cluster(cpus, &tasks), &locks))
 }
 
@@ -153,15 +153,47 @@ fn each_protocol_blocks_for_as_many_sections_as_its_equation_says() {
     );
     let refused = |replicas, cpus: u16| {
         let locks = Locks {
-            engines: Vec::new(),
             pools: vec![pool(Protocol::Pool(by_priority(replicas, cpus)), &sections, &[])],
+            ..Locks::default()
         };
         analyse(&cluster(cpus.into(), &FOUR), &Overheads::default(), &locks).err()
     };
     assert_eq!(refused(2, 3), Some(Unbounded::NoBound(On::Token(0))));
-    // Five CPUs for two tokens of one cluster and for others: direct 2 times, indirect 3 times, for all.
-    let shared = Protocol::CkOmlp { cpus: 5, replicas: 2, elsewhere: Nanoseconds(10) };
-    assert_eq!(tokens(2, shared, &sections), [80, 80, 80, 80, 48 + 20, 48]);
+}
+
+/// Two CPUs and some tokens, shared with a cluster of three CPUs. Of one's own cluster one request is ahead, of the other three.
+/// A donor waits for as long as another of its cluster does, and for that one's section.
+#[test]
+fn clusters_share_tokens_by_arrival_and_each_job_donates_once_whether_it_uses_them_or_not() {
+    // The fourth task uses nothing; the other cluster has four that do.
+    let sections = [(0, 1), (1, 2), (2, 4), (4, 100), (5, 50), (6, 25), (7, 12)];
+    let sections = sections.map(|(task, cpu)| Section { task, cpu: Nanoseconds(cpu) });
+    let abroad: Vec<Abroad> = (4..8).map(|task| Abroad { task, cluster: 7, cpus: 3 }).collect();
+    let locks = |replicas, engines: &[Engine]| {
+        let held = (0..engines.len()).collect();
+        let sections = sections.to_vec();
+        let pool = Pool { protocol: Protocol::CkOmlp { replicas }, advised: false, sections, engines: held };
+        Locks { engines: engines.to_vec(), pools: vec![pool], abroad: abroad.clone(), ..Locks::default() }
+    };
+    let here = cluster(2, &FOUR);
+    let lends = |blocked: &[Blocked]| blocked.iter().map(|one| one.lends.0).collect::<Vec<_>>();
+    let found = blocked(&here, &locks(2, &[]));
+    assert_eq!(spans(&found), [150 + 154, 150 + 154, 150 + 152, 154]);
+    assert_eq!(lends(&found), [4, 4, 2, 4]);
+    assert_eq!(found[3].parts, [Part { on: On::Donation(0), span: Nanoseconds(154), largest: 4 }]);
+    // One token: a round for each. Eight: nobody waits, but for whom it donates to.
+    assert_eq!(spans(&blocked(&here, &locks(1, &[]))), [179 + 181, 179 + 181, 177 + 181, 181]);
+    assert_eq!(spans(&blocked(&here, &locks(8, &[]))), [4, 4, 2, 4]);
+    // An engine that one task of each cluster holds with its token, for 10 and 20: sections are 1 + 10 + 20 and 50 + 20 + 10.
+    let users = [user(0, 1, 4, 6), user(5, 1, 5, 15)];
+    let found = blocked(&here, &locks(2, &[Engine { rivals: Some(2), ..engine(Order::Fifo, &users) }]));
+    assert_eq!(spans(&found), [20 + 180 + 184, 180 + 211, 180 + 211, 211]);
+    // What the holder of the other cluster computes, it does on what that one has.
+    assert_eq!(lends(&found), [4, 1 + 4, 1 + 4, 1 + 4]);
+    // By priority among three nobody can count jobs of another cluster.
+    let by_priority = Engine { rivals: Some(3), ..engine(Order::Priority, &users) };
+    let refused = analyse(&here, &Overheads::default(), &locks(3, &[by_priority])).err();
+    assert_eq!(refused, Some(Unbounded::NoBound(On::Engine(0))));
 }
 
 /// Two tokens and one engine; both users of tokens hold the engine for 5. A section is 3 + 5, and 5 of blocking.
@@ -169,7 +201,8 @@ fn each_protocol_blocks_for_as_many_sections_as_its_equation_says() {
 fn a_section_is_as_long_as_its_computing_its_holds_and_their_blocking() {
     let ee = Engine { rivals: Some(2), ..engine(Order::Fifo, &[0, 1, 2].map(|task| user(task, 1, 1, 4))) };
     let rules = Rules::k_fmlp(2, 2, Measure::Requests);
-    let locks = Locks { engines: vec![ee], pools: vec![pool(Protocol::Pool(rules), &[3, 3, 3], &[0])] };
+    let pools = vec![pool(Protocol::Pool(rules), &[3, 3, 3], &[0])];
+    let locks = Locks { engines: vec![ee], pools, ..Locks::default() };
     let found = blocked(&cluster(2, &[(10, 1_000); 3]), &locks);
     assert_eq!(spans(&found), [5 + 13; 3]);
     assert_eq!((found[0].requests, found[0].operations.0, found[0].lends.0), (2, 4, 1 + 3 + 1 + 1));
@@ -308,4 +341,26 @@ proptest! {
             prop_assert!(before.lends <= before.blocking);
         }
     }
+}
+
+/// A job of the first task holds an engine twice, for 1 + 9, and the second preempts it once, for 10.
+#[test]
+fn a_budget_that_covers_engines_holds_operations_and_pays_for_preemptions() {
+    let holds = [engine(Order::Fifo, &[user(0, 2, 1, 9)])];
+    let tasks = [(100, 1_000), (10, 500)];
+    let of = |cpus, locks: &Locks| {
+        let (report, blocked) = analyse(&cluster(cpus, &tasks), &Overheads::default(), locks).expect("bounds");
+        let response = report.tasks[0].bound.as_ref().expect("a bound").response.to_integer();
+        (response, blocked[0].operations.0, blocked[0].drawn.0)
+    };
+    assert_eq!(of(1, &engines(&holds)), (128.into(), 18, 0));
+    let covering = Locks { covering: vec![0], ..engines(&holds) };
+    assert_eq!(of(1, &covering), (110.into(), 18, 20 + 10));
+    // With a CPU for each nobody is preempted; of a group both engines are paid for.
+    assert_eq!(of(2, &covering), (100.into(), 18, 20));
+    let group = Locks { engines: vec![Engine { is_group: true, ..holds[0].clone() }], ..covering.clone() };
+    assert_eq!(of(1, &group).2, 40 + 20);
+    // A mutex costs nothing.
+    let mutex = Engine { is_mutex: true, ..engine(Order::Fifo, &[user(0, 2, 10, 0)]) };
+    assert_eq!(of(1, &Locks { engines: vec![mutex], ..covering }), (110.into(), 0, 0));
 }

@@ -28,6 +28,7 @@
 pub mod blocking;
 pub mod compliant;
 pub mod devi;
+mod drawn;
 mod locks;
 pub mod overheads;
 pub mod pi_blocking;

@@ -1,4 +1,5 @@
-//! What tasks of one cluster share, and for how long: what is declared of engines and of tokens.
+//! What tasks of one cluster share, among themselves and with those of others, and for how long: what is declared of engines
+//! and of tokens.
 //!
 //! Not here: what follows from it (`blocking`).
 
@@ -17,7 +18,7 @@ pub struct Hold {
 /// One task's use of an engine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct User {
-    /// Below the number of the cluster's tasks: that task. Others, of other classes, have any number above.
+    /// Below the number of the cluster's tasks: that task. Others, of other classes or [`Abroad`], have any number above.
     pub task: usize,
     /// How often a job holds it, at most.
     pub times: u32,
@@ -35,17 +36,19 @@ pub enum Order {
     Priority,
 }
 
-/// An engine, or the engines of a group, and the tasks of one cluster that share it.
+/// An engine, or the engines of a group, and the tasks that share it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Engine {
     /// In which order.
     pub order: Order,
-    /// Several, of which requests may name more than one.
+    /// Several, of which requests may name two.
     pub is_group: bool,
+    /// It has no device, so no budget pays for it.
+    pub is_mutex: bool,
     /// One for each task.
     pub users: Vec<User>,
     /// Jobs that can want it at the same time, if some hold it with a token only: for each pool as many as it has tokens
-    /// (`rho`), and all users without.
+    /// (`rho`), or as can have one if clusters share it; and all users without.
     pub rivals: Option<u32>,
     /// What the end of an operation takes: interrupt and bottom half.
     pub completion: Nanoseconds,
@@ -69,12 +72,8 @@ pub enum Protocol {
     Pool(Rules),
     /// Across clusters.
     CkOmlp {
-        /// CPUs of all clusters that share: `m`.
-        cpus: u16,
         /// Tokens: `k`.
         replicas: u8,
-        /// The longest section of a task of another cluster, blocking by engines included.
-        elsewhere: Nanoseconds,
     },
 }
 
@@ -85,10 +84,21 @@ pub struct Pool {
     pub protocol: Protocol,
     /// Whether advice may choose the queue in which one waits, and leave a token free.
     pub advised: bool,
-    /// One for each task of the cluster that uses them.
+    /// One for each task that uses them.
     pub sections: Vec<Section>,
     /// Engines that are held with a token only.
     pub engines: Vec<usize>,
+}
+
+/// A task of another cluster with which this one shares a pool.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Abroad {
+    /// Its number as a [`User`].
+    pub task: usize,
+    /// Which cluster: any number.
+    pub cluster: usize,
+    /// CPUs of that.
+    pub cpus: u32,
 }
 
 /// All that tasks of one cluster share.
@@ -98,4 +108,8 @@ pub struct Locks {
     pub engines: Vec<Engine>,
     /// Its tokens.
     pub pools: Vec<Pool>,
+    /// Who of their users is of another cluster.
+    pub abroad: Vec<Abroad>,
+    /// Tasks whose budgets pay for the engines that they hold, too.
+    pub covering: Vec<usize>,
 }

@@ -4,7 +4,7 @@ use fusee_abi::image::{self, advice, class, kind, measure, order};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::{
-    self, Blocked, Engine, Locks, Measure, On, Order, Pool, Protocol, Rules, Section, Unbounded, User,
+    self, Abroad, Blocked, Engine, Locks, Measure, On, Order, Pool, Protocol, Rules, Section, Unbounded, User,
 };
 use fusee_sched_analysis::overheads::Infeasible;
 use fusee_sched_analysis::report::Term;
@@ -83,22 +83,28 @@ impl Study {
                 |other: &image::Engine| engine.group_plus_one != 0 && other.group_plus_one == engine.group_plus_one;
             let others = (0..system.engines.len()).filter(|other| *other == number || group(&system.engines[*other].1));
             let engines: Vec<usize> = others.collect();
-            let is_here = |user: &image::EngineUser| {
-                engines.contains(&(user.engine as usize)) && system.tasks[user.task as usize].cluster as usize == index
-            };
             // A group is one lock, that of its first engine.
-            if engines[0] == number && system.engine_users.iter().any(is_here) {
+            if engines[0] == number {
                 study.engines_of(system, &order, &engines, &mut unknown, &mut within);
             }
         }
         for (number, engines) in within.into_iter().enumerate() {
             study.pool_of(system, &order, number, engines, &unknown);
         }
+        let cluster_of = |(number, task): (usize, &usize)| {
+            let cluster = system.tasks[*task].cluster as usize;
+            let cpus = system.clusters[cluster].1.cpus.count_ones();
+            (cluster != index).then_some(Abroad { task: number, cluster, cpus })
+        };
+        study.locks.abroad = order.iter().enumerate().filter_map(cluster_of).collect();
+        let covers = |(_, one): &(usize, &image::Reservation)| one.covers_engines != 0;
+        let covering = study.reservations.iter().enumerate().filter(covers);
+        study.locks.covering = covering.map(|(task, _)| task).collect();
         Ok(study)
     }
 
-    /// Adds an engine, or those of a group, if tasks of this cluster use it, or somebody does with a token. `order`: the system's tasks as they are
-    /// counted here. Tasks that wait for what nobody knows the end of come to `unknown`.
+    /// Adds an engine, or those of a group, if tasks of this cluster use it, or somebody does with a token that they use, too.
+    /// `order`: the system's tasks as they are counted here. Tasks that wait for what nobody knows the end of come to `unknown`.
     fn engines_of(
         &mut self,
         system: &Resolved,
@@ -113,10 +119,14 @@ impl Study {
         let names: Vec<&str> = engines.iter().map(|engine| system.engines[*engine].0.as_str()).collect();
         let lock = format!("engine{} `{}`", if names.len() == 1 { "" } else { "s" }, names.join("`, `"));
         let silent = uses.iter().find(|(_, hold)| hold.is_none()).map(|(user, _)| user.task as usize);
-        let pools = engines.iter().filter_map(|engine| system.engines[*engine].1.pool_plus_one.checked_sub(1));
-        let crosses = pools.into_iter().any(|pool| system.pools[pool as usize].1.crosses != 0);
-        if silent.is_some() || crosses {
-            let undeclared = Undeclared { why: why_not(system, silent, &lock), lock };
+        let driver = engines.iter().find_map(|engine| overstretched(system, *engine));
+        let why = match (silent, driver) {
+            (Some(task), _) => Some(is_silent(system, task, &lock)),
+            (None, driver) => driver
+                .map(|driver| format!("clusters share its driver `{driver}`, but not the tokens of all its engines")),
+        };
+        if let Some(why) = why {
+            let undeclared = Undeclared { why, lock };
             unknown.extend(uses.iter().map(|(user, _)| (user.task as usize, undeclared.clone())));
             if concerns {
                 self.undeclared.push(undeclared);
@@ -124,7 +134,8 @@ impl Study {
             return;
         }
         // Who waits for a token waits for what its holder does with it, too.
-        if !concerns && uses.iter().all(|(_, hold)| hold.is_none_or(|hold| hold.within.is_none())) {
+        let is_ours = |pool: usize| users_of(system, pool).any(|task| self.members.contains(&task));
+        if !concerns && !uses.iter().any(|(_, hold)| hold.and_then(|hold| hold.within).is_some_and(is_ours)) {
             return;
         }
         let mut holds: Vec<(usize, DeclaredHold)> = Vec::new();
@@ -153,6 +164,7 @@ impl Study {
         self.locks.engines.push(Engine {
             order: if is_by_priority { Order::Priority } else { Order::Fifo },
             is_group: engines.len() > 1,
+            is_mutex: engines.iter().all(|engine| system.engine_places[*engine].is_none()),
             users: holds.iter().filter_map(user).collect(),
             rivals: rivals(system, &holds),
             completion,
@@ -171,16 +183,15 @@ impl Study {
         unknown: &[(usize, Undeclared)],
     ) {
         let (name, record) = &system.pools[number];
-        let handles = system.handles.iter().filter(|one| one.kind == kind::POOL && one.object as usize == number);
-        let users: Vec<usize> = handles.map(|handle| handle.task as usize).collect();
+        let users: Vec<usize> = users_of(system, number).collect();
         if !users.iter().any(|task| self.members.contains(task)) {
             return;
         }
         let said = |task: usize| system.sections.iter().find(|(by, of, _)| *by == task && *of == number);
         let lock = format!("pool `{name}`");
         let silent = users.iter().copied().find(|task| said(*task).is_none());
-        if silent.is_some() || record.crosses != 0 {
-            self.undeclared.push(Undeclared { why: why_not(system, silent, &lock), lock });
+        if let Some(task) = silent {
+            self.undeclared.push(Undeclared { why: is_silent(system, task, &lock), lock });
             return;
         }
         if let Some((_, why)) = unknown.iter().find(|(task, _)| users.contains(task)) {
@@ -194,10 +205,14 @@ impl Study {
         let cpus = self.cluster.cpus() as u16;
         let limit = (record.limit != 0).then_some(record.limit as u16);
         let measure = if record.measure == measure::LENGTHS { Measure::CriticalSections } else { Measure::Requests };
-        let rules = Rules { replicas: record.replicas as u8, cpus, limit, measure };
+        let replicas = record.replicas as u8;
+        let protocol = match record.crosses {
+            0 => Protocol::Pool(Rules { replicas, cpus, limit, measure }),
+            _ => Protocol::CkOmlp { replicas },
+        };
         let advised = record.advice != advice::NOBODY;
         let sections = users.iter().filter_map(section).collect();
-        self.locks.pools.push(Pool { protocol: Protocol::Pool(rules), advised, sections, engines });
+        self.locks.pools.push(Pool { protocol, advised, sections, engines });
         self.pools.push(name.clone());
     }
 
@@ -207,6 +222,15 @@ impl Study {
     /// Why there are no bounds.
     pub fn analyse(&self, overheads: &Overheads) -> Result<(Report, Vec<Blocked>), Unbounded> {
         blocking::analyse(&self.cluster, overheads, &self.locks)
+    }
+
+    /// Whether the budget of a task is enough for what it computes, lends, and pays for engines. Who shares nothing is not
+    /// asked what it computes: it may do so for its whole budget.
+    #[must_use]
+    pub fn is_covered(&self, task: usize, blocked: &Blocked) -> bool {
+        let one = &self.reservations[task];
+        let others = blocked.lends.0.saturating_add(blocked.drawn.0);
+        others == 0 || one.execution.saturating_add(others) <= one.budget
     }
 
     /// A term of a task's bound in words.
@@ -265,7 +289,7 @@ impl Study {
                         let pool = self.pools[index].clone();
                         let replicas = match self.locks.pools[index].protocol {
                             Protocol::Pool(rules) => rules.replicas.into(),
-                            Protocol::CkOmlp { replicas, .. } => replicas.into(),
+                            Protocol::CkOmlp { replicas } => replicas.into(),
                         };
                         Reason::TooFewTokens { pool, replicas, per_mille, task, part }
                     }
@@ -282,6 +306,9 @@ impl Study {
             }
             Unbounded::NoBound(on) => {
                 let words = match on {
+                    On::Engine(index) if self.is_shared(*index) => {
+                        "is by priority, and tasks of other clusters may be ahead again and again"
+                    }
                     On::Engine(_) => "is by priority, and tasks that are not real-time may be ahead again and again",
                     On::Token(_) | On::Donation(_) => {
                         "lets in by priority alone, and no bound is known for several tokens"
@@ -289,25 +316,63 @@ impl Study {
                 };
                 Reason::Unbounded { cluster: cluster.to_owned(), why: format!("{} {words}", self.on(*on)) }
             }
+            Unbounded::Preempted(task) => {
+                let task = &self.tasks[*task];
+                let why = format!(
+                    "response times have no bound, nor has how long `{task}` holds engines, for which its budget pays"
+                );
+                Reason::Unbounded { cluster: cluster.to_owned(), why }
+            }
             why => Reason::Unbounded { cluster: cluster.to_owned(), why: why.to_string() },
         }
     }
-}
 
-/// Why waiting for `lock` is not bounded: somebody is silent, or clusters share it.
-fn why_not(system: &Resolved, silent: Option<usize>, lock: &str) -> String {
-    match silent {
-        Some(task) => format!("`{}` does not say how long it uses {lock}", system.tasks[task].name),
-        None => format!("clusters share {lock}"),
+    /// Whether tasks of other clusters use the engine with this index.
+    fn is_shared(&self, engine: usize) -> bool {
+        let users = &self.locks.engines[engine].users;
+        self.locks.abroad.iter().any(|abroad| users.iter().any(|user| user.task == abroad.task))
     }
 }
 
-/// How many jobs can want an engine at the same time, if some hold it with a token only.
+/// The tasks that use the pool with this number.
+fn users_of(system: &Resolved, pool: usize) -> impl Iterator<Item = usize> {
+    let handles = system.handles.iter().filter(move |one| one.kind == kind::POOL && one.object as usize == pool);
+    handles.map(|handle| handle.task as usize)
+}
+
+/// The driver of `engine`, if tasks of several clusters wait for it, some without a token that their clusters share: those
+/// may keep the others waiting for as long as they are not among the highest of their cluster, as a driver runs on what is
+/// lent to it in its own.
+fn overstretched(system: &Resolved, engine: usize) -> Option<&str> {
+    let driver_of = |engine: usize| system.engine_places[engine].map(|(device, _)| system.devices[device].driver);
+    let driver = driver_of(engine)?;
+    let clients = system.engine_users.iter().filter(|user| driver_of(user.engine as usize) == Some(driver));
+    let cluster = |user: &image::EngineUser| system.tasks[user.task as usize].cluster;
+    let asks_for_token = |user: &image::EngineUser| {
+        let pool = system.engines[user.engine as usize].1.pool_plus_one.checked_sub(1);
+        pool.is_some_and(|pool| system.pools[pool as usize].1.crosses != 0)
+    };
+    let is_shared = clients.clone().any(|one| clients.clone().any(|other| cluster(one) != cluster(other)));
+    (is_shared && !clients.clone().all(asks_for_token)).then(|| system.tasks[driver].name.as_str())
+}
+
+/// Why waiting for `lock` is not bounded: `task` does not say how long it uses it.
+fn is_silent(system: &Resolved, task: usize, lock: &str) -> String {
+    format!("`{}` does not say how long it uses {lock}", system.tasks[task].name)
+}
+
+/// How many jobs can want an engine at the same time, if some hold it with a token only. Of a cluster that shares its pool with
+/// others no more jobs than CPUs have tokens (Elliott 2015, section 4.3.4.3).
 fn rivals(system: &Resolved, holds: &[(usize, DeclaredHold)]) -> Option<u32> {
-    let within = |pool: Option<usize>| holds.iter().filter(|(_, hold)| hold.within == pool).count() as u32;
-    let without = within(None);
-    let with_tokens = system.pools.iter().enumerate();
-    let with_tokens = with_tokens.map(|(number, (_, pool))| within(Some(number)).min(pool.replicas));
+    let users = |pool: Option<usize>| holds.iter().filter(move |(_, hold)| hold.within == pool).map(|(task, _)| *task);
+    let without = users(None).count() as u32;
+    let with_tokens = system.pools.iter().enumerate().map(|(number, (_, pool))| {
+        let have = system.clusters.iter().enumerate().map(|(index, (_, cluster))| {
+            let here = users(Some(number)).filter(|task| system.tasks[*task].cluster as usize == index).count() as u32;
+            if pool.crosses != 0 { here.min(cluster.cpus.count_ones()) } else { here }
+        });
+        have.sum::<u32>().min(pool.replicas)
+    });
     (without < holds.len() as u32).then(|| without + with_tokens.sum::<u32>())
 }
 

@@ -137,6 +137,8 @@ pub enum Reason {
     WaitsTooLong { task: String, needs: String, period: u64 },
     /// Others may take more from a task's budget, while it waits for them, than it can spare.
     LendsTooMuch { task: String, execution: u64, lends: u64, budget: u64 },
+    /// The budget pays for engines, too, and is not large enough for all.
+    DrawsTooMuch { task: String, execution: u64, lends: u64, drawn: u64, budget: u64 },
     /// `hard = true`, but nothing bounds waiting for an engine or a token: somebody does not say how long it has it.
     Undeclared { task: String, why: String },
     /// No bound on waiting, for some reason.
@@ -296,6 +298,12 @@ impl fmt::Display for Reason {
                 f,
                 "budget of `{task}` ({budget} ns) is too small for its wcet ({execution} ns) and what holders of engines \
                  and tokens may take from it while it waits ({lends} ns)"
+            ),
+            Self::DrawsTooMuch { task, execution, lends, drawn, budget } => write!(
+                f,
+                "budget of `{task}` ({budget} ns) is too small for its wcet ({execution} ns), what holders of engines and \
+                 tokens may take from it while it waits ({lends} ns), and the engines it holds, preemptions included \
+                 ({drawn} ns)"
             ),
             Self::Undeclared { task, why } => {
                 write!(f, "task `{task}` is hard, but not proved: {why}, which tasks of this cluster wait for")

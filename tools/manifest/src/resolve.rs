@@ -1698,9 +1698,13 @@ impl Resolver<'_> {
             let (task, _) = &self.file.tasks.0[*member];
             let reservation = study.reservations[at];
             let (execution, budget) = (reservation.execution, reservation.budget);
-            let lends = blocked[at].lends.0;
-            if lends > 0 && execution.saturating_add(lends) > budget {
-                let reason = Reason::LendsTooMuch { task: task.get_ref().clone(), execution, lends, budget };
+            let (lends, drawn) = (blocked[at].lends.0, blocked[at].drawn.0);
+            if !study.is_covered(at, &blocked[at]) {
+                let name = task.get_ref().clone();
+                let reason = match drawn {
+                    0 => Reason::LendsTooMuch { task: name, execution, lends, budget },
+                    _ => Reason::DrawsTooMuch { task: name, execution, lends, drawn, budget },
+                };
                 complaints.push((task.span(), reason));
             }
             let Hard::NotProved(why) = verdict.hard else { continue };

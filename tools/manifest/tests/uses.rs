@@ -124,6 +124,7 @@ fn the_analysis_is_told_of_tokens_of_engines_within_and_of_groups_as_one_lock() 
     let ee = Engine {
         order: Order::Fifo,
         is_group: false,
+        is_mutex: false,
         users: vec![user(0, 2, 100, 1_000), user(1, 1, 200, 500), user(2, 3, 10, 0)],
         rivals: Some(2),
         completion: microseconds(20),
@@ -132,6 +133,7 @@ fn the_analysis_is_told_of_tokens_of_engines_within_and_of_groups_as_one_lock() 
     // One request for both engines with a token, and one without.
     let copies = Engine {
         is_group: true,
+        is_mutex: true,
         users: vec![user(0, 1, 50, 400), user(1, 1, 30, 600)],
         rivals: Some(2),
         ..Engine::default()
@@ -257,4 +259,151 @@ fn a_pool_is_not_counted_unless_all_say_how_long_they_have_its_tokens_and_engine
     let expected = "m.toml:20: task `second` is hard, but not proved: `second` does not say how long it uses pool `gpu`, \
                     which tasks of this cluster wait for";
     assert_eq!(parse(&hard).err().as_deref(), Some(expected));
+}
+
+#[test]
+fn a_budget_that_covers_engines_has_to_pay_for_all_and_then_is_proved() {
+    let covering = |budget: &str| {
+        let covers = format!("budget = \"{budget}\"\nbudget_covers = \"cpu+engines\"\nhard = true\n");
+        parse(&GOOD.replacen("budget = \"8ms\"\n", &covers, 1))
+    };
+    // It computes 1 ms and holds `ee` for 1.1 ms twice. `a` and `b` are mutexes, and it has a CPU of its own.
+    let manifest = covering("8ms").unwrap();
+    let (report, blocked) = Study::new(&manifest.system, 0).unwrap().analyse(&Overheads::default()).unwrap();
+    assert_eq!((blocked[0].operations, blocked[0].drawn), (microseconds(2_400), microseconds(2_200)));
+    // Its operations are in its budget already.
+    let response = report.tasks[0].bound.as_ref().unwrap().response.to_integer();
+    assert_eq!(response, (8_000_000 + blocked[0].blocking.0).into());
+    assert_eq!(
+        covering("3ms").err().as_deref(),
+        Some(
+            "m.toml:5: budget of `first` (3000000 ns) is too small for its wcet (1000000 ns), what holders of engines and tokens \
+             may take from it while it waits (1070000 ns), and the engines it holds, preemptions included (2200000 ns)"
+        )
+    );
+}
+
+/// Two clusters, a pool that they share, the execution engine of a device with its tokens, and who uses nothing of that.
+const SHARED: &str = r#"[system]
+name = "shared"
+board = "virt"
+cpus = 3
+[clusters.left]
+cpus = [0, 1]
+[clusters.right]
+cpus = [2]
+[tasks.first]
+cluster = "left"
+script = ["burn 1ms"]
+period = "20ms"
+budget = "8ms"
+wcet = "1ms"
+handles = { gpu = "pool gpu: acquire", ee = "engine ee: acquire" }
+uses.gpu = { cpu = "200us" }
+uses.ee = { times = 2, cpu = "100us", operation = "1ms" }
+[tasks.other]
+cluster = "left"
+script = ["burn 1ms"]
+period = "20ms"
+budget = "8ms"
+wcet = "1ms"
+hard = true
+[tasks.second]
+cluster = "right"
+script = ["burn 1ms"]
+period = "30ms"
+budget = "9ms"
+wcet = "1ms"
+hard = true
+handles = { gpu = "pool gpu: acquire", ee = "engine ee: acquire" }
+uses.gpu = {}
+uses.ee = { cpu = "200us", operation = "500us" }
+[tasks.driver]
+binary = "a/b"
+cluster = "left"
+handles = { line = "interrupt line: acknowledge", event = "notification event: wait" }
+[notifications.event]
+[interrupts.line]
+line = 72
+cluster = "left"
+notification = "event"
+[devices.card]
+driver = "driver"
+firmware = "engine-core"
+memory = "1MiB"
+[engines.ee]
+order = "fifo"
+device = "card"
+index = 0
+interrupt = "line"
+pool = "gpu"
+[pools.gpu]
+replicas = 2
+limit = "ck-omlp"
+"#;
+
+#[test]
+fn tasks_of_all_clusters_that_share_a_pool_are_bounded_and_those_that_only_donate_too() {
+    let manifest = parse(SHARED).unwrap();
+    let studied = |cluster: usize| {
+        let study = Study::new(&manifest.system, cluster).unwrap();
+        assert_eq!(study.undeclared, []);
+        let (report, blocked) = study.analyse(&Overheads::default()).unwrap();
+        assert!(report.is_hard());
+        let part = |blocked: &fusee_sched_analysis::blocking::Blocked| {
+            let parts = blocked.parts.iter().map(|part| (part.on, part.span.0 / 1_000));
+            (parts.collect::<Vec<_>>(), study.first(blocked))
+        };
+        blocked.iter().map(part).collect::<Vec<_>>()
+    };
+    // Both have a token at once; each request of `first` meets the hold of `second`, 700 us, and that one's 1100 us.
+    let of_first = (vec![(On::Engine(0), 1_400)], Some("ee by second".to_owned()));
+    // Who uses nothing donates to `first`: 200 + 2 * 1100 + 1400 us.
+    let of_other = (vec![(On::Donation(0), 3_800)], Some("pool gpu by first".to_owned()));
+    assert_eq!(studied(0), [of_first, of_other]);
+    assert_eq!(studied(1), [(vec![(On::Engine(0), 1_100)], Some("ee by first".to_owned()))]);
+    // With one token each waits for that of the other, and never for the engine.
+    let one = parse(&SHARED.replace("replicas = 2", "replicas = 1")).unwrap();
+    let (_, blocked) = Study::new(&one.system, 1).unwrap().analyse(&Overheads::default()).unwrap();
+    assert_eq!(blocked[0].blocking, Nanoseconds(2_400_000));
+}
+
+#[test]
+fn what_clusters_share_is_refused_where_no_bound_is_known() {
+    let refused = |from: &str, to: &str, expected: &str| {
+        assert!(SHARED.contains(from), "the manifest has no `{from}`");
+        assert_eq!(parse(&SHARED.replacen(from, to, 1)).err().as_deref(), Some(expected));
+    };
+    refused(
+        "uses.gpu = {}",
+        "",
+        "m.toml:24: task `other` is hard, but not proved: `second` does not say how long it uses pool `gpu`, which tasks of \
+         this cluster wait for",
+    );
+    // A client without token, of one cluster only: its key may keep the driver from the clients of the other.
+    let client = "[tasks.copier]\ncluster = \"left\"\nscript = [\"burn 1ms\"]\nperiod = \"20ms\"\nbudget = \"2ms\"\n\
+                  wcet = \"1ms\"\nhandles = { copy = \"engine copy: acquire\" }\nuses.copy = { operation = \"1ms\" }\n\
+                  [engines.copy]\norder = \"fifo\"\ndevice = \"card\"\nindex = 1\ninterrupt = \"line\"\n[pools.gpu]";
+    refused(
+        "[pools.gpu]",
+        client,
+        "m.toml:24: task `other` is hard, but not proved: clusters share its driver `driver`, but not the tokens of all its \
+         engines, which tasks of this cluster wait for",
+    );
+    let third = "[tasks.third]\ncluster = \"right\"\nscript = [\"burn 1ms\"]\nperiod = \"30ms\"\nbudget = \"9ms\"\n\
+                 wcet = \"1ms\"\nhandles = { gpu = \"pool gpu: acquire\", ee = \"engine ee: acquire\" }\nuses.gpu = {}\n\
+                 uses.ee = { operation = \"1ms\" }\n[pools.gpu]\nreplicas = 3";
+    let by_priority = SHARED.replacen("order = \"fifo\"", "order = \"priority\"", 1);
+    // Two at a time do not pass each other, and two clusters of two CPUs and one never have more.
+    parse(&by_priority).unwrap();
+    parse(&by_priority.replacen("[pools.gpu]\nreplicas = 2", third, 1)).unwrap();
+    let wide = by_priority.replacen("cpus = 3", "cpus = 4", 1).replacen("cpus = [2]", "cpus = [2, 3]", 1);
+    let error = parse(&wide.replacen("[pools.gpu]\nreplicas = 2", third, 1)).err();
+    assert_eq!(
+        error.as_deref(),
+        Some(
+            "m.toml:5: waiting in cluster `left` is not bounded: ee is by priority, and tasks of other clusters may be ahead \
+             again and again"
+        )
+    );
 }

@@ -2,14 +2,17 @@
 //!
 //! A system is partitioned, clustered or global; its engines are plain mutexes, or those of the accelerator, where jobs
 //! suspend for their operations; some are of a group, and acquired two at a time. Most tasks have a token of a pool once in a
-//! job, under each protocol, and hold engines with it or without; tasks of no importance do, too. Each says in its manifest
-//! how often and how long it holds what, so what is compared is what the manifest's analysis says.
+//! job, under each protocol, and hold engines with it or without; tasks of no importance do, too. Or its clusters share pools,
+//! and engines that are held with their tokens. Each says in its manifest how often and how long it holds what, so what is
+//! compared is what the manifest's analysis says.
 //!
-//! Of each job is observed how long it is pi-blocked while it waits for engines, and while it waits for a token, by
-//! suspension-oblivious analysis, how long by anything else, which must be its own operations, and how late it is.
+//! Of each job is observed how long it is pi-blocked while it waits for engines, while it waits for a token, and before it first
+//! runs, which is as a donor, by suspension-oblivious analysis; how long by anything else, which must be its own operations;
+//! and how late it is. Of a task whose budget pays for engines, how long it holds those of the accelerator.
 //!
 //! Not here: systems (`systems`), bounds (`sched/analysis`).
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use fusee_abi::image::class;
@@ -31,46 +34,60 @@ mod systems;
 /// What is said of a task, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Claim {
-    /// How long a job is pi-blocked while it waits for engines, and for its token, at most. `None`: nothing is said of its
-    /// cluster, or some budget is too short for what it may lend.
-    pub blocking: Option<[u64; 2]>,
+    /// How long a job is pi-blocked while it waits for engines, for its token, and before it begins, at most. `None`: nothing is
+    /// said of its cluster, or some budget is too short for what it may lend.
+    pub blocking: Option<[u64; 3]>,
     /// How long its own operations take.
     pub operations: u64,
+    /// Engine time that its budget pays for, at most; zero: it does not.
+    pub drawn: u64,
     /// How late it is, at most.
     pub lateness: Option<i64>,
 }
 
 /// What jobs wait for, by the index of its blocking.
-const WAITS: [&str; 2] = ["engines", "tokens"];
+const WAITS: [&str; 3] = ["engines", "tokens", "donation"];
+
+/// Whose tasks share pools.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Family {
+    /// Those of one cluster.
+    Within,
+    /// Those of several clusters.
+    Across,
+}
 
 /// What came out.
 #[derive(Clone, Debug, Default)]
 pub struct BlockingReport {
     /// Systems simulated.
     pub systems: u64,
-    /// Tasks with a bound on blocking above zero, by engines and by tokens.
-    pub bounded: [u64; 2],
+    /// Tasks with a bound on blocking above zero, by engines, by tokens and by donation.
+    pub bounded: [u64; 3],
     /// Tasks with a bound on lateness.
     pub timely: u64,
+    /// Tasks whose budgets pay for engines.
+    pub paid: u64,
     /// Jobs completed.
     pub jobs: u64,
-    /// Jobs that were pi-blocked for engines, and for a token.
-    pub blocked: [u64; 2],
+    /// Jobs that were pi-blocked for engines, for a token, and as donors.
+    pub blocked: [u64; 3],
     /// Systems that could not be simulated, or are not what they should be.
     pub failures: Vec<String>,
     /// Claims that do not hold, with their systems.
     pub violations: Vec<String>,
-    /// The largest observed blocking and its bound, by their ratio, for engines and for tokens; and the response time.
-    pub tightest: [(u64, u64); 3],
+    /// The largest observed blocking and its bound, by their ratio, for engines, for tokens and by donation; then the response
+    /// time, and the engine time that a budget pays for.
+    pub tightest: [(u64, u64); 5],
 }
 
 /// The claims on the tasks of a system, in its order; tasks without jobs have none.
 pub type Claims<'a> = &'a (dyn Fn(&Manifest) -> Vec<Claim> + Sync);
 
-/// Draws and simulates `systems` systems on all CPUs of the host, and compares what happened with `claims`.
-pub fn blocking(seed: u64, systems: u64, claims: Claims<'_>) -> BlockingReport {
+/// Draws and simulates `systems` systems of `family` on all CPUs of the host, and compares what happened with `claims`.
+pub fn blocking(family: Family, seed: u64, systems: u64, claims: Claims<'_>) -> BlockingReport {
     let check = |report: &mut BlockingReport, number: u64| {
-        if let Err(error) = report.check(seed, number, claims) {
+        if let Err(error) = report.check(family, seed, number, claims) {
             report.failures.push(format!("seed {seed}, number {number}: {error}"));
         }
     };
@@ -94,18 +111,24 @@ struct Watched {
     /// For which of [`WAITS`].
     waits: Option<usize>,
     /// Of this job: pi-blocked while it waits, and otherwise.
-    blocked: [u64; 2],
+    blocked: [u64; 3],
     otherwise: u64,
     /// The largest of all jobs.
-    most_blocked: [u64; 2],
+    most_blocked: [u64; 3],
     most_otherwise: u64,
-    jobs_blocked: [u64; 2],
+    jobs_blocked: [u64; 3],
+    /// Engine time of this job, in all its holds, and the most of all jobs; by engine the grant of its present hold.
+    held: u64,
+    most_held: u64,
+    granted: HashMap<u32, u64>,
 }
 
 /// Watches how jobs are pi-blocked, record by record.
 struct Watch {
     /// By thread; those without jobs are not watched.
     tasks: Vec<Option<Watched>>,
+    /// By engine, whether it has a device.
+    works: Vec<bool>,
     cpus: Vec<usize>,
     now: u64,
 }
@@ -135,14 +158,18 @@ impl Watch {
                 pending: None,
                 state: State::Ready,
                 waits: None,
-                blocked: [0; 2],
+                blocked: [0; 3],
                 otherwise: 0,
-                most_blocked: [0; 2],
+                most_blocked: [0; 3],
                 most_otherwise: 0,
-                jobs_blocked: [0; 2],
+                jobs_blocked: [0; 3],
+                held: 0,
+                most_held: 0,
+                granted: HashMap::new(),
             })
         };
-        Watch { tasks: system.tasks.iter().map(watched).collect(), cpus, now: 0 }
+        let works = system.engine_places.iter().map(Option::is_some).collect();
+        Watch { tasks: system.tasks.iter().map(watched).collect(), works, cpus, now: 0 }
     }
 
     fn observe(&mut self, record: &Record) {
@@ -154,23 +181,40 @@ impl Watch {
             Event::Release => {
                 let release = task.first + (u64::from(record.job) - 1) * task.period;
                 task.pending = Some(task.point.of_job(Instant(release)).0);
-                (task.blocked, task.otherwise) = ([0; 2], 0);
+                (task.blocked, task.otherwise, task.held) = ([0; 3], 0, 0);
+                // It begins where the job before ended, if that was late; else it has to be switched to.
+                task.waits = Some(2);
             }
             Event::Complete => {
                 task.pending = None;
                 task.most_otherwise = task.most_otherwise.max(task.otherwise);
+                task.most_held = task.most_held.max(task.held);
                 for (on, blocked) in task.blocked.into_iter().enumerate() {
                     task.most_blocked[on] = task.most_blocked[on].max(blocked);
                     task.jobs_blocked[on] += u64::from(blocked > 0);
                 }
             }
-            Event::SwitchTo => task.state = State::Scheduled,
+            Event::SwitchTo => {
+                task.state = State::Scheduled;
+                task.waits = task.waits.filter(|on| *on != 2);
+            }
             Event::SwitchAway if task.state == State::Scheduled => task.state = State::Ready,
             Event::Block => task.state = State::Suspended,
             Event::Resume => task.state = State::Ready,
             Event::EngineRequest => task.waits = Some(0),
             Event::TokenRequest => task.waits = Some(1),
-            Event::EngineGrant | Event::TokenGrant => task.waits = None,
+            Event::EngineGrant => {
+                task.waits = None;
+                // No budget pays for a mutex.
+                if self.works.get(record.object as usize - 1) == Some(&true) {
+                    task.granted.insert(record.object, record.time);
+                }
+            }
+            Event::EngineIdle => {
+                let granted = task.granted.remove(&record.object);
+                task.held += granted.map_or(0, |granted| record.time - granted);
+            }
+            Event::TokenGrant => task.waits = None,
             _ => {}
         }
     }
@@ -199,8 +243,8 @@ impl Watch {
 }
 
 impl BlockingReport {
-    fn check(&mut self, seed: u64, number: u64, claims: Claims<'_>) -> Result<(), String> {
-        let (text, longest) = systems::draw(seed, number);
+    fn check(&mut self, family: Family, seed: u64, number: u64, claims: Claims<'_>) -> Result<(), String> {
+        let (text, longest) = systems::draw(family, seed, number);
         let fail = |why: String| format!("{why}\n{text}");
         let manifest = Manifest::parse(Path::new("random.toml"), &text).map_err(|error| fail(error.to_string()))?;
         let mut metrics = Metrics::new(&manifest.system);
@@ -222,9 +266,10 @@ impl BlockingReport {
                 return Err(fail(format!("{}: {} throttled, {} skipped", task.name, task.throttles, task.skipped)));
             }
             self.jobs += task.jobs();
+            let violations = &mut self.violations;
             let mut violated = |what: &str, seen: i64, bound: i64| {
                 let name = &task.name;
-                self.violations.push(format!(
+                violations.push(format!(
                     "seed {seed}, number {number}: {what} of {name} {seen} ns, bound {bound} ns\n{text}"
                 ));
             };
@@ -235,6 +280,9 @@ impl BlockingReport {
             }
             if watched.most_otherwise > claim.operations {
                 violated("suspension", watched.most_otherwise.cast_signed(), claim.operations.cast_signed());
+            }
+            if claim.drawn > 0 && watched.most_held > claim.drawn {
+                violated("engine time", watched.most_held.cast_signed(), claim.drawn.cast_signed());
             }
             let latest = task.max_lateness().unwrap_or(i64::MIN);
             // The trace does not say by how much more a job is early.
@@ -249,10 +297,14 @@ impl BlockingReport {
                     self.tighten(on, (seen, bound));
                 }
             }
+            if claim.drawn > 0 {
+                self.paid += 1;
+                self.tighten(WAITS.len() + 1, (watched.most_held, claim.drawn));
+            }
             if let Some(bound) = lateness {
                 self.timely += 1;
                 let response = |lateness: i64| task.deadline.unwrap_or(0).saturating_add_signed(lateness);
-                self.tighten(2, (response(latest), response(bound)));
+                self.tighten(WAITS.len(), (response(latest), response(bound)));
             }
         }
         Ok(())
@@ -269,6 +321,7 @@ impl BlockingReport {
     fn join(&mut self, other: BlockingReport) {
         self.systems += other.systems;
         self.timely += other.timely;
+        self.paid += other.paid;
         self.jobs += other.jobs;
         for on in 0..WAITS.len() {
             self.bounded[on] += other.bounded[on];
@@ -283,9 +336,10 @@ impl BlockingReport {
         }
     }
 
-    /// The tightest observations of blocking by engines and by tokens, and of a response time, as parts of their bounds.
+    /// The tightest observations of blocking by engines, tokens and donation, of a response time, and of engine time that a
+    /// budget pays for, as parts of their bounds.
     #[must_use]
-    pub fn ratios(&self) -> [f64; 3] {
+    pub fn ratios(&self) -> [f64; 5] {
         self.tightest.map(|(seen, bound)| seen as f64 / bound.max(1) as f64)
     }
 }
@@ -297,7 +351,7 @@ impl std::fmt::Display for BlockingReport {
         writeln!(
             f,
             "{systems} systems, {jobs} jobs; {timely} tasks with a bound on lateness, tightest {:.3}",
-            ratios[2]
+            ratios[WAITS.len()]
         )?;
         for (on, what) in WAITS.iter().enumerate() {
             writeln!(

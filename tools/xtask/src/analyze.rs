@@ -158,7 +158,7 @@ fn holds(cluster: &NamedCluster, verdict: &Verdict) -> bool {
 const SIMULATED: &str = "interrupt";
 
 /// Reads costs; each key is one of [`Overheads`], in nanoseconds or with a unit.
-fn read_overheads(path: &Path) -> Result<Overheads> {
+pub fn read_overheads(path: &Path) -> Result<Overheads> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).with_context(|| shown.to_string())?;
     let table: toml::Table = text.parse().with_context(|| shown.to_string())?;

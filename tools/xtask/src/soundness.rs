@@ -1,12 +1,11 @@
 //! Bounds against schedules: random task sets run in the simulator, and no job is later than the analysis says; random
 //! systems with tokens and engine locks do, and no job is blocked for longer than it says.
 
-use fusee_abi::image;
 use fusee_manifest::{Manifest, PolicyName, admission};
 use fusee_sched::time::Nanoseconds;
-use fusee_sched_analysis::blocking::{Blocked, Locks, On};
+use fusee_sched_analysis::blocking::{Locks, On};
 use fusee_sched_analysis::{Cluster, Overheads, Task, analyse};
-use fusee_simulator::blocking::{self, Claim};
+use fusee_simulator::blocking::{self, Claim, Family};
 use fusee_simulator::soundness::{GeneratedSet, SoundnessOptions, soundness};
 use num_traits::ToPrimitive;
 
@@ -15,8 +14,8 @@ const DEADLINE_SETS: u64 = 10_000;
 /// and under fixed priorities, which have bounds on single CPUs only.
 const PRIORITY_SETS: u64 = 1_000;
 
-/// Random systems with tokens and engine locks.
-const SYSTEMS: u64 = 1_200;
+/// Random systems with tokens and engine locks; and such that share them across clusters.
+const SYSTEMS: [(Family, u64); 2] = [(Family::Within, 1_200), (Family::Across, 600)];
 
 /// Runs all task sets: what was compared, in words, and what is wrong.
 pub fn check() -> (String, Vec<String>) {
@@ -46,15 +45,29 @@ pub fn check() -> (String, Vec<String>) {
 
 /// Runs all systems with tokens and engine locks: the same.
 pub fn check_blocking() -> (String, Vec<String>) {
-    let report = blocking::blocking(1, SYSTEMS, &claims);
-    let is_good = report.systems == SYSTEMS && report.failures.is_empty() && report.violations.is_empty();
-    let [engines, tokens, response] = report.ratios();
-    let words = format!(
-        "bounds on blocking hold: {} random systems, of their jobs {} blocked for engines (tightest {engines:.3}), {} for \
-         tokens ({tokens:.3}), response {response:.3}",
-        report.systems, report.blocked[0], report.blocked[1]
-    );
-    (words, if is_good { Vec::new() } else { vec![report.to_string()] })
+    let mut words = Vec::new();
+    let mut problems = Vec::new();
+    for (family, systems) in SYSTEMS {
+        let report = blocking::blocking(family, 1, systems, &claims);
+        let [engines, tokens, donation, response, paid] = report.ratios();
+        let donors = match family {
+            Family::Within => String::new(),
+            Family::Across => format!(", {} as donors ({donation:.3})", report.blocked[2]),
+        };
+        words.push(format!(
+            "{} random systems {}, of their jobs {} blocked for engines (tightest {engines:.3}), {} for tokens \
+             ({tokens:.3}){donors}, response {response:.3}, of {} budgets that pay for engines {paid:.3}",
+            report.systems,
+            if family == Family::Within { "within clusters" } else { "across clusters" },
+            report.blocked[0],
+            report.blocked[1],
+            report.paid
+        ));
+        if report.systems < systems || !report.failures.is_empty() || !report.violations.is_empty() {
+            problems.push(report.to_string());
+        }
+    }
+    (format!("bounds on blocking hold: {}", words.join("; ")), problems)
 }
 
 /// What the analysis of its manifest says of each task.
@@ -66,24 +79,34 @@ fn claims(manifest: &Manifest) -> Vec<Claim> {
 fn claims_of(manifest: &Manifest, change: fn(&mut Locks)) -> Vec<Claim> {
     let system = &manifest.system;
     let mut claims = vec![Claim::default(); system.tasks.len()];
-    for index in 0..system.clusters.len() {
-        let Ok(mut study) = admission::Study::new(system, index) else { continue };
+    let studied = |index: usize| {
+        let mut study = admission::Study::new(system, index).ok()?;
         change(&mut study.locks);
         // What is overcommitted has no bounds.
-        let Ok((report, blocked)) = study.analyse(&Overheads::default()) else { continue };
+        let (report, blocked) = study.analyse(&Overheads::default()).ok()?;
         // Nor has anything where there is too much to do, or a budget may run dry.
-        let covers = |(one, blocked): (&image::Reservation, &Blocked)| one.execution + blocked.lends.0 <= one.budget;
-        if report.bounded == Some(false) || !study.reservations.iter().zip(&blocked).all(covers) {
-            continue;
-        }
+        let covered = blocked.iter().enumerate().all(|(task, blocked)| study.is_covered(task, blocked));
+        (report.bounded != Some(false) && covered).then_some((study, report, blocked))
+    };
+    let all: Vec<_> = (0..system.clusters.len()).map(studied).collect();
+    // Nor where that is so in a cluster that shares a pool.
+    if all.iter().any(Option::is_none) && system.pools.iter().any(|(_, pool)| pool.crosses != 0) {
+        return claims;
+    }
+    for (study, report, blocked) in all.into_iter().flatten() {
         for ((member, verdict), blocked) in study.members.iter().zip(report.tasks).zip(blocked) {
             let sum = |parts: fn(On) -> bool| -> u64 {
                 blocked.parts.iter().filter(|part| parts(part.on)).map(|part| part.span.0).sum()
             };
-            let engines = sum(|on| matches!(on, On::Engine(_)));
+            let [engines, tokens, donation] = [
+                sum(|on| matches!(on, On::Engine(_))),
+                sum(|on| matches!(on, On::Token(_))),
+                sum(|on| matches!(on, On::Donation(_))),
+            ];
             claims[*member] = Claim {
-                blocking: Some([engines, blocked.blocking.0 - engines]),
+                blocking: Some([engines, tokens, donation]),
                 operations: blocked.operations.0,
+                drawn: blocked.drawn.0,
                 lateness: verdict.bound.and_then(|bound| bound.lateness.ceil().to_integer().to_i64()),
             };
         }
@@ -123,17 +146,17 @@ mod tests {
 
     #[test]
     fn bounds_on_blocking_that_are_too_good_are_found_out() {
-        let report = blocking::blocking(7, 60, &claims);
+        let report = blocking::blocking(Family::Within, 7, 60, &claims);
         assert!(
             report.violations.is_empty()
                 && report.failures.is_empty()
-                && report.blocked.iter().all(|blocked| *blocked > 300),
+                && report.blocked[..2].iter().all(|blocked| *blocked > 300),
             "{report}"
         );
         // As if holds took no time; as if operations took none; as if each request met one other at most, by arrival, and
         // none by priority; as if there were a token for everybody; as if nobody held an engine with one.
         let no_holds = |manifest: &Manifest| {
-            let none = |claim: Claim| Claim { blocking: claim.blocking.map(|_| [0; 2]), ..claim };
+            let none = |claim: Claim| Claim { blocking: claim.blocking.map(|_| [0; 3]), ..claim };
             claims(manifest).into_iter().map(none).collect()
         };
         let no_operations =
@@ -153,9 +176,45 @@ mod tests {
         let no_engines = |manifest: &Manifest| {
             claims_of(manifest, |locks| locks.pools.iter_mut().for_each(|one| one.engines.clear()))
         };
-        let all: [blocking::Claims<'_>; 6] =
-            [&no_holds, &no_operations, &by_arrival, &by_priority, &many_tokens, &no_engines];
-        let found = all.map(|too_good| blocking::blocking(7, 100, too_good).violations.len());
+        // As if budgets paid for half of what engines take.
+        let half = |manifest: &Manifest| {
+            claims(manifest).into_iter().map(|claim| Claim { drawn: claim.drawn.div_ceil(2), ..claim }).collect()
+        };
+        let all: [blocking::Claims<'_>; 7] =
+            [&no_holds, &no_operations, &by_arrival, &by_priority, &many_tokens, &no_engines, &half];
+        let found = all.map(|too_good| blocking::blocking(Family::Within, 7, 100, too_good).violations.len());
+        assert!(found.iter().all(|found| *found > 0), "{found:?}");
+    }
+
+    #[test]
+    fn bounds_across_clusters_that_are_too_good_are_found_out() {
+        let report = blocking::blocking(Family::Across, 7, 100, &claims);
+        assert!(
+            report.violations.is_empty()
+                && report.failures.is_empty()
+                && report.blocked.iter().all(|blocked| *blocked > 150),
+            "{report}"
+        );
+        // As if nobody donated; as if other clusters had no CPUs; as if nobody held an engine with a token; as if the other
+        // clusters' tasks did not use engines.
+        let no_donation = |manifest: &Manifest| {
+            let none = |claim: Claim| Claim { blocking: claim.blocking.map(|[one, two, _]| [one, two, 0]), ..claim };
+            claims(manifest).into_iter().map(none).collect()
+        };
+        let nobody_abroad = |manifest: &Manifest| {
+            claims_of(manifest, |locks| locks.abroad.iter_mut().for_each(|abroad| abroad.cpus = 0))
+        };
+        let no_engines = |manifest: &Manifest| {
+            claims_of(manifest, |locks| locks.pools.iter_mut().for_each(|one| one.engines.clear()))
+        };
+        let own_engines = |manifest: &Manifest| {
+            claims_of(manifest, |locks| {
+                let is_abroad = |task: usize| locks.abroad.iter().any(|abroad| abroad.task == task);
+                locks.engines.iter_mut().for_each(|one| one.users.retain(|user| !is_abroad(user.task)));
+            })
+        };
+        let all: [blocking::Claims<'_>; 4] = [&no_donation, &nobody_abroad, &no_engines, &own_engines];
+        let found = all.map(|too_good| blocking::blocking(Family::Across, 7, 150, too_good).violations.len());
         assert!(found.iter().all(|found| *found > 0), "{found:?}");
     }
 }

@@ -15,6 +15,7 @@ use fusee_kernel_core::limits;
 use fusee_manifest::{Manifest, admission};
 use fusee_sched_analysis::Overheads;
 
+use super::Family;
 use crate::workload::Source;
 
 /// Requests of each job of a task: an engine, and perhaps another of its group at once; how often; CPU time before and after
@@ -37,40 +38,61 @@ struct Sharing {
 
 /// What tasks of one cluster share.
 struct Shared {
-    engines: Vec<String>,
+    engines: Vec<Engine>,
     /// Engines from this one on are of one group.
     grouped: usize,
     /// Their names.
     pools: Vec<String>,
-    has_device: bool,
+    /// So many of the first ones they share with other clusters.
+    across: usize,
+}
+
+#[derive(Clone)]
+struct Engine {
+    name: String,
+    /// It is one of the accelerator.
+    works: bool,
+    /// It is held with a token of this pool only.
+    pool: Option<usize>,
 }
 
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
 /// Clients of the accelerator, the driver aside.
 const CLIENTS: u64 = 7;
+/// Tasks that share a pool, at most.
+const ACROSS: u64 = 12;
 
 /// The manifest of the system with this number, and the longest period in it.
-pub(super) fn draw(seed: u64, number: u64) -> (String, u64) {
-    let (text, longest) = draw_with(seed, number, &|_| None);
+pub(super) fn draw(family: Family, seed: u64, number: u64) -> (String, u64) {
+    let (text, longest) = draw_with(family, seed, number, &HashMap::new());
     let Ok(manifest) = Manifest::parse(Path::new("random.toml"), &text) else { return (text, longest) };
-    let mut lends = HashMap::new();
+    let mut waits = HashMap::new();
     for index in 0..manifest.system.clusters.len() {
         let Ok(study) = admission::Study::new(&manifest.system, index) else { continue };
         let Ok((_, blocked)) = study.analyse(&Overheads::default()) else { continue };
         for (member, blocked) in study.members.iter().zip(blocked) {
-            lends.insert(manifest.system.tasks[*member].name.clone(), blocked.lends.0);
+            let name = manifest.system.tasks[*member].name.clone();
+            waits.insert(name, (blocked.lends.0 + blocked.drawn.0, blocked.blocking.0));
         }
     }
-    draw_with(seed, number, &|task| lends.get(task).copied())
+    draw_with(family, seed, number, &waits)
 }
 
-/// The same, with budgets by what each task lends, or enough for most.
-fn draw_with(seed: u64, number: u64, lends: &dyn Fn(&str) -> Option<u64>) -> (String, u64) {
+/// What each task lends and pays for engines, and for how long it is blocked.
+type Waits = HashMap<String, (u64, u64)>;
+
+/// The same, with budgets by what each task lends, or enough for most; and where clusters share, periods by how long it waits.
+fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, u64) {
     let mut source = Source::new(seed, number);
-    let cpus = source.draw(1, 4);
+    let across = family == Family::Across;
+    let cpus = if across { source.draw(2, 4) } else { source.draw(1, 4) };
     let policy = source.pick(&["EDF", "FL", "EDF", "FL", "RM"]);
-    let clusters = clusters(&mut source, cpus);
+    let clusters = match across {
+        true => source.pick(&[&[1, 1][..], &[2, 1], &[1, 2], &[1, 1, 1], &[2, 2], &[3, 1], &[1, 1, 2]]).to_vec(),
+        false => clusters(&mut source, cpus),
+    };
+    let cpus = clusters.iter().sum::<u64>();
     let mut text = format!(
         "[system]\nname = \"s{number}\"\nboard = \"virt\"\ncpus = {cpus}\nstart = \"1ms\"\npolicy = \"{policy}\"\nadmission = \"warn\"\n"
     );
@@ -82,9 +104,13 @@ fn draw_with(seed: u64, number: u64, lends: &dyn Fn(&str) -> Option<u64>) -> (St
     }
     let has_device = source.draw(0, 3) > 0;
     let mut longest = 0;
+    let all = if across { shared_by_all(&mut source, &mut text, has_device) } else { Shared::nothing() };
     for (index, size) in clusters.iter().enumerate() {
-        let shared = shared(&mut source, &mut text, (index, *size), has_device && index == 0);
-        longest = tasks(&mut source, &mut text, (index, *size), &shared, lends).max(longest);
+        let shared = match across {
+            true => all.and(own(&mut source, &mut text, (index, *size))),
+            false => shared(&mut source, &mut text, (index, *size), has_device && index == 0),
+        };
+        longest = tasks(&mut source, &mut text, (index, *size), &shared, waits).max(longest);
     }
     if has_device {
         text += DEVICE;
@@ -106,16 +132,16 @@ fn clusters(source: &mut Source, cpus: u64) -> Vec<u64> {
 
 /// Writes the engines and pools of a cluster of `size` CPUs.
 fn shared(source: &mut Source, text: &mut String, (cluster, size): (usize, u64), has_device: bool) -> Shared {
-    let engines: Vec<String> = match has_device {
-        true => ["ee", "ce_in", "ce_out"].map(str::to_owned).to_vec(),
-        false => (0..source.draw(1, 3)).map(|engine| format!("e{cluster}{engine}")).collect(),
+    let engines: Vec<Engine> = match has_device {
+        true => DEVICE_ENGINES.map(|name| Engine { name: name.into(), works: true, pool: None }).to_vec(),
+        false => (0..source.draw(1, 3)).map(|engine| Engine::mutex(format!("e{cluster}{engine}"))).collect(),
     };
     let count = engines.len();
     let grouped = if count > 1 && source.draw(0, 2) == 0 { source.draw(0, count as u64 - 2) as usize } else { count };
     let together = source.pick(&["fifo", "fifo", "priority"]);
     for (number, engine) in engines.iter().enumerate() {
         let order = source.pick(&["fifo", "priority"]);
-        let _ = write!(text, "\n[engines.{engine}]\n");
+        let _ = write!(text, "\n[engines.{}]\n", engine.name);
         let _ = match number >= grouped {
             true => writeln!(text, "order = \"{together}\"\ngroup = \"g{cluster}\""),
             false => writeln!(text, "order = \"{order}\""),
@@ -136,8 +162,58 @@ fn shared(source: &mut Source, text: &mut String, (cluster, size): (usize, u64),
         let _ = write!(text, "\n[pools.{name}]\nreplicas = {replicas}\nlimit = {written}\ncluster = \"c{cluster}\"\n");
         pools.push(name);
     }
-    Shared { engines, grouped, pools, has_device }
+    Shared { engines, grouped, pools, across: 0 }
 }
+
+/// Writes the engines and pools that all clusters share: one pool or two, and some engines that are held with a token of the
+/// first, by priority only if there are two tokens at most.
+fn shared_by_all(source: &mut Source, text: &mut String, has_device: bool) -> Shared {
+    let mut pools = Vec::new();
+    let mut first = 0;
+    for number in 0..source.pick(&[1, 1, 2]) {
+        let replicas = source.draw(1, 4);
+        first = if number == 0 { replicas } else { first };
+        let _ = write!(text, "\n[pools.x{number}]\nreplicas = {replicas}\nlimit = \"ck-omlp\"\n");
+        pools.push(format!("x{number}"));
+    }
+    let count = source.draw(1, 3) as usize;
+    let names = if has_device { DEVICE_ENGINES } else { ["m0", "m1", "m2"] };
+    let engines = names.map(|name| Engine { name: name.into(), works: has_device, pool: Some(0) })[..count].to_vec();
+    let grouped = if count > 1 && source.draw(0, 3) == 0 { count - 2 } else { usize::MAX };
+    for (number, engine) in engines.iter().enumerate() {
+        let order = if number < grouped && first <= 2 { source.pick(&["fifo", "priority"]) } else { "fifo" };
+        let _ = write!(text, "\n[engines.{}]\norder = \"{order}\"\npool = \"x0\"\n", engine.name);
+        if number >= grouped {
+            text.push_str("group = \"gx\"\n");
+        }
+        if has_device {
+            let _ = write!(text, "device = \"gpu\"\nindex = {number}\ninterrupt = \"gpu\"\n");
+        }
+    }
+    let across = pools.len();
+    Shared { engines, grouped, pools, across }
+}
+
+/// Writes the mutexes of a cluster that shares others, and perhaps a pool.
+fn own(source: &mut Source, text: &mut String, (cluster, size): (usize, u64)) -> (Vec<Engine>, Option<String>) {
+    let count = source.pick(&[0, 1, 1, 2]);
+    let one = |number: usize| {
+        let name = format!("e{cluster}{number}");
+        // By priority jobs are counted, which those of other clusters cannot be.
+        let order = if number == 0 { "fifo" } else { "priority" };
+        let _ = write!(text, "\n[engines.{name}]\norder = \"{order}\"\n");
+        Engine::mutex(name)
+    };
+    let engines = (0..count).map(one).collect();
+    let pool = (source.draw(0, 3) == 0).then(|| {
+        let replicas = source.draw(1, 2.min(size));
+        let _ = write!(text, "\n[pools.p{cluster}]\nreplicas = {replicas}\ncluster = \"c{cluster}\"\n");
+        format!("p{cluster}")
+    });
+    (engines, pool)
+}
+
+const DEVICE_ENGINES: [&str; 3] = ["ee", "ce_in", "ce_out"];
 
 const DEVICE: &str = "
 [tasks.gpu]
@@ -170,17 +246,28 @@ bytes = \"16KiB\"
 ";
 
 /// Writes the tasks of a cluster of `size` CPUs; returns the longest period.
-fn tasks(
-    source: &mut Source,
-    text: &mut String,
-    (cluster, size): (usize, u64),
-    shared: &Shared,
-    lends: &dyn Fn(&str) -> Option<u64>,
-) -> u64 {
-    let count = source.draw(2, (size * 2 + 2).min(CLIENTS - 1));
-    let idlers = source.draw(0, 1);
+fn tasks(source: &mut Source, text: &mut String, (cluster, size): (usize, u64), shared: &Shared, waits: &Waits) -> u64 {
+    // All clusters together are no more than may share a pool, or an accelerator.
+    let most = match shared.across {
+        0 => (size * 2 + 2).min(CLIENTS - 1),
+        _ if shared.engines.iter().any(|engine| engine.works) => {
+            if cluster == 0 {
+                3
+            } else {
+                2
+            }
+        }
+        _ => (size * 2 + 1).min(ACROSS / 4 + u64::from(cluster == 0)),
+    };
+    let count = source.draw(2, most);
+    let idlers = if shared.across == 0 { source.draw(0, 1) } else { 0 };
     let heavy = source.draw(1, 3);
-    let all: Vec<Sharing> = (0..count + idlers).map(|_| shared.draw(source, heavy)).collect();
+    let mut all: Vec<Sharing> = (0..count + idlers).map(|_| shared.draw(source, heavy)).collect();
+    if shared.across > 0 && source.draw(0, 1) == 0 {
+        // It shares nothing, and donates.
+        all.push(Sharing { section: None, uses: Vec::new() });
+    }
+    let count = all.len() as u64 - idlers;
     let mut longest = 0;
     for (index, own) in all.iter().enumerate() {
         let is_idler = index as u64 >= count;
@@ -191,13 +278,24 @@ fn tasks(
             let reserve = own.section.map_or("", |_| "period = \"10ms\"\nbudget = \"1ms\"\n");
             let _ = write!(text, "class = \"background\"\n{reserve}script = [{script}, \"repeat\"]\n");
         } else {
-            let lends = lends(&name).unwrap_or_else(|| shared.lends(&all, index));
-            let budget = (computed + lends + MICROSECOND).max(limits::BUDGET_MIN);
             let operations: u64 = own.uses.iter().map(|one| one.times * one.operation).sum();
-            let period = (budget + operations) * source.draw(2, 12) + source.draw(0, MILLISECOND);
+            let covers = operations > 0 && source.draw(0, 3) == 0;
+            let (lends, blocking) = match waits.get(&name) {
+                Some((lends, blocking)) if shared.across > 0 => (*lends, *blocking),
+                Some((lends, _)) => (*lends, 0),
+                None if shared.across > 0 => (shared.lends(&all, index), 1_000 * MILLISECOND),
+                None => (shared.lends(&all, index), 0),
+            };
+            // It pays for preemptions, too; at first much is guessed.
+            let lends = lends + if covers && !waits.contains_key(&name) { 3 * (computed + operations) } else { 0 };
+            let budget = (computed + lends + MICROSECOND).max(limits::BUDGET_MIN);
+            let period = (budget + operations + blocking) * source.draw(2, 12) + source.draw(0, MILLISECOND);
             longest = longest.max(period);
             let deadline = if source.draw(0, 1) == 0 { period } else { source.draw(budget.max(period / 2), period) };
             let phase = if source.draw(0, 1) == 0 { 0 } else { source.draw(0, period) };
+            if covers {
+                text.push_str("budget_covers = \"cpu+engines\"\n");
+            }
             let _ = write!(
                 text,
                 "script = [{script}]\nperiod = \"{period}ns\"\ndeadline = \"{deadline}ns\"\nbudget = \"{budget}ns\"\nwcet = \"{computed}ns\"\nphase = \"{phase}ns\"\nbacklog = 255\n"
@@ -256,7 +354,24 @@ fn script(source: &mut Source, shared: &Shared, own: &Sharing, is_idler: bool) -
     (steps.join(", "), computed)
 }
 
+impl Engine {
+    fn mutex(name: String) -> Engine {
+        Engine { name, works: false, pool: None }
+    }
+}
+
 impl Shared {
+    fn nothing() -> Shared {
+        Shared { engines: Vec::new(), grouped: 0, pools: Vec::new(), across: 0 }
+    }
+
+    /// The same, and what one cluster has for itself.
+    fn and(&self, (engines, pool): (Vec<Engine>, Option<String>)) -> Shared {
+        let engines = self.engines.iter().cloned().chain(engines).collect();
+        let pools = self.pools.iter().cloned().chain(pool).collect();
+        Shared { engines, pools, ..*self }
+    }
+
     /// What one task shares.
     fn draw(&self, source: &mut Source, heavy: u64) -> Sharing {
         let has_section = !self.pools.is_empty() && source.draw(0, 4) > 0;
@@ -265,19 +380,29 @@ impl Shared {
             (pool, source.draw(0, heavy * 500 * MICROSECOND))
         });
         let used: Vec<usize> = (0..self.engines.len()).filter(|_| source.draw(0, 3) > 0).collect();
+        let may = |engine: &usize| {
+            let pool = self.engines[*engine].pool;
+            pool.is_none() || pool == section.map(|(pool, _)| pool)
+        };
         let mut one = |engine: usize| {
-            let mates = if engine >= self.grouped { self.engines.len() - self.grouped } else { 1 } as u64;
+            let is_grouped = engine >= self.grouped && self.engines[engine].pool == self.engines[self.grouped].pool;
+            let last = self.engines.iter().rposition(|one| one.pool == self.engines[engine].pool).unwrap_or(engine);
+            let mates = if is_grouped { last + 1 - self.grouped } else { 1 } as u64;
             let mate = self.grouped + source.draw(0, mates - 1) as usize;
             Use {
                 engine,
                 with: (mate != engine && mates > 1).then_some(mate),
                 times: source.draw(1, 2),
                 cpu: source.draw(4, heavy * 500 * MICROSECOND),
-                operation: if self.has_device { source.draw(50 * MICROSECOND, heavy * MILLISECOND) } else { 0 },
-                within: section.is_some() && source.draw(0, 4) > 0,
+                operation: if self.engines[engine].works {
+                    source.draw(50 * MICROSECOND, heavy * MILLISECOND)
+                } else {
+                    0
+                },
+                within: section.is_some() && (source.draw(0, 4) > 0 || self.engines[engine].pool.is_some()),
             }
         };
-        Sharing { section, uses: used.into_iter().map(&mut one).collect() }
+        Sharing { section, uses: used.into_iter().filter(may).map(&mut one).collect() }
     }
 
     fn request(
@@ -290,8 +415,8 @@ impl Shared {
         // The CPU time of a hold lies before and after its operation; now and then it is less than was said.
         let cpu = if source.draw(0, 3) == 0 { source.draw(2, request.cpu) } else { request.cpu };
         let before = source.draw(1, cpu - 1);
-        let engine = &self.engines[request.engine];
-        let with = request.with.map(|with| format!(" {}", self.engines[with])).unwrap_or_default();
+        let engine = &self.engines[request.engine].name;
+        let with = request.with.map(|with| format!(" {}", self.engines[with].name)).unwrap_or_default();
         steps.push(format!("\"acquire {engine}{with}\""));
         burn(steps, before);
         if request.operation > 0 {
@@ -316,7 +441,7 @@ impl Shared {
     /// Writes handles and declarations.
     fn write(&self, text: &mut String, own: &Sharing, is_idler: bool) {
         let named = |engine: usize| own.uses.iter().any(|one| one.engine == engine || one.with == Some(engine));
-        for (_, engine) in self.engines.iter().enumerate().filter(|(engine, _)| named(*engine)) {
+        for (_, Engine { name: engine, .. }) in self.engines.iter().enumerate().filter(|(engine, _)| named(*engine)) {
             let _ = writeln!(text, "handles.{engine} = \"engine {engine}: acquire\"");
         }
         if let Some((pool, cpu)) = own.section {
@@ -335,9 +460,9 @@ impl Shared {
                 keys.push(format!("within = \"{}\"", self.pools[pool]));
             }
             if let Some(with) = one.with {
-                keys.push(format!("with = \"{}\"", self.engines[with]));
+                keys.push(format!("with = \"{}\"", self.engines[with].name));
             }
-            let _ = writeln!(text, "uses.{} = {{ {} }}", self.engines[one.engine], keys.join(", "));
+            let _ = writeln!(text, "uses.{} = {{ {} }}", self.engines[one.engine].name, keys.join(", "));
         }
     }
 }

@@ -1,0 +1,322 @@
+//! What tasks are given: handles, the pages that come with them, and parameters.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::image::{self, kind, mapping};
+use fusee_kernel_core::limits;
+use toml::Spanned;
+
+use super::{Device, Entry, Fail, Resolver, index_of};
+use crate::error::Reason;
+use crate::layout::{self, PAGE};
+
+/// The right to give copies away, of handles that can be given.
+const GRANT: (&str, u32) = ("grant", rights::GRANT);
+/// Rights to regions.
+pub(super) const READ: u32 = rights::READ;
+pub(super) const WRITE: u32 = rights::WRITE;
+const MAP: u32 = rights::MAP;
+/// To know the physical address, which the kernel does not look at: no bit of its rights.
+pub(super) const PHYSICAL: u32 = 1 << 31;
+
+impl Resolver<'_> {
+    pub(super) fn handles(&mut self) -> Result<(), Fail> {
+        for index in 0..self.file.tasks.0.len() {
+            let (_, task) = &self.file.tasks.0[index];
+            for (slot, (entry, text)) in task.handles.0.iter().enumerate() {
+                self.unused(index, entry.get_ref(), entry.span())?;
+                self.handle(index, slot, entry, text)?;
+            }
+            for (entry, value) in &task.parameters.0 {
+                self.unused(index, entry.get_ref(), entry.span())?;
+                let value = *value.get_ref() as u64;
+                self.parameter(index, entry.get_ref(), value);
+            }
+        }
+        // What nobody wrote comes after what somebody did, in each table.
+        for index in 0..self.file.tasks.0.len() {
+            self.automatic_handles(index, &self.file.tasks.0[index].0)?;
+        }
+        for device in 0..self.out.devices.len() {
+            let Device { driver, contexts, .. } = self.out.devices[device].clone();
+            for (context, client) in contexts.iter().enumerate().skip(1) {
+                let entry = format!("context.{}", self.out.tasks[*client].name);
+                self.unused(driver, &entry, self.file.devices.0[device].0.span())?;
+                self.parameter(driver, &entry, context as u64);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn handle(
+        &mut self,
+        task: usize,
+        slot: usize,
+        entry: &Spanned<String>,
+        text: &Spanned<String>,
+    ) -> Result<(), Fail> {
+        let place = text.span();
+        let bad = || (place.clone(), Reason::BadHandle(text.get_ref().clone()));
+        let (what, words) = text.get_ref().split_once(':').ok_or_else(bad)?;
+        let mut what = what.split_whitespace();
+        let kind = what.next().ok_or_else(bad)?;
+        let object = what.next();
+        let words: Vec<&str> = words.split_whitespace().collect();
+        if what.next().is_some() || (object.is_none() && kind != "system") || words.is_empty() {
+            return Err(bad());
+        }
+        let object = Spanned::new(place.clone(), object.unwrap_or_default().to_owned());
+        let file = self.file;
+        let rights_of = |kind: &'static str, known: &[(&str, u32)]| {
+            words.iter().try_fold(0, |set, word| match known.iter().find(|(name, _)| name == word) {
+                Some((_, bit)) => Ok(set | bit),
+                None => Err((place.clone(), Reason::BadRight { kind, right: (*word).to_owned() })),
+            })
+        };
+        match kind {
+            "endpoint" => {
+                let known = [("call", rights::CALL), ("send", rights::SEND), ("receive", rights::RECEIVE), GRANT];
+                let set = rights_of("endpoint", &known)?;
+                let endpoint = index_of(&file.endpoints, "endpoint", &object)?;
+                let server = self.out.endpoints[endpoint].1.server as usize;
+                if set & rights::RECEIVE != 0 && server != task {
+                    let reason = Reason::NotTheServer {
+                        task: self.out.tasks[task].name.clone(),
+                        endpoint: object.into_inner(),
+                        server: self.out.tasks[server].name.clone(),
+                    };
+                    return Err((place, reason));
+                }
+                self.give(task, slot, entry, kind::ENDPOINT, endpoint, set)?;
+                let may_call = |handle: &&image::Handle| {
+                    let is_it = handle.kind == kind::ENDPOINT && handle.object as usize == endpoint;
+                    is_it && handle.rights & (rights::CALL | rights::SEND) != 0
+                };
+                let callers: BTreeSet<u32> =
+                    self.out.handles.iter().filter(may_call).map(|handle| handle.task).collect();
+                let limit = limits::CALLERS;
+                if callers.len() > limit {
+                    let name = self.out.endpoints[endpoint].0.clone();
+                    return Err((place, Reason::Crowded { kind: "endpoint", name, what: "callers", limit }));
+                }
+                Ok(())
+            }
+            "notification" => {
+                let set = rights_of("notification", &[("signal", rights::SIGNAL), ("wait", rights::WAIT), GRANT])?;
+                let notification = index_of(&file.notifications, "notification", &object)?;
+                self.give(task, slot, entry, kind::NOTIFICATION, notification, set)
+            }
+            "engine" => {
+                let set = rights_of("engine", &[("acquire", rights::ACQUIRE)])?;
+                let engine = index_of(&file.engines, "engine", &object)?;
+                self.give(task, slot, entry, kind::ENGINE, engine, set)?;
+                self.engine_user(task, engine, entry, &place)
+            }
+            "pool" => {
+                let set = rights_of("pool", &[("acquire", rights::ACQUIRE)])?;
+                let pool = index_of(&file.pools, "pool", &object)?;
+                self.pool_user(task, pool, &place)?;
+                self.out.pool_users.push(image::PoolUser { pool: pool as u32, task: task as u32, length: 0 });
+                self.give(task, slot, entry, kind::POOL, pool, set)?;
+                let record = &self.out.pools[pool].1;
+                if let Some(handle) = self.out.tasks[task].environment.last_mut() {
+                    handle.flags = record.replicas / record.devices.max(1);
+                }
+                Ok(())
+            }
+            "interrupt" => {
+                let set = rights_of("interrupt", &[("acknowledge", rights::ACKNOWLEDGE)])?;
+                let interrupt = index_of(&file.interrupts, "interrupt", &object)?;
+                self.give(task, slot, entry, kind::INTERRUPT, interrupt, set)
+            }
+            "region" => {
+                let (lend, lent) = (("lend", rights::LEND), ("lent", rights::LENT));
+                let known = [("read", READ), ("write", WRITE), ("map", MAP), ("physical", PHYSICAL), lend, lent];
+                let set = rights_of("region", &known)?;
+                let region = index_of(&file.regions, "region", &object)?;
+                self.may_lend(entry, region, set, &place)?;
+                self.share(task, slot, entry, region, set, &place)
+            }
+            "task" => {
+                let set = rights_of("task", &[("release_job", rights::RELEASE_JOB), ("stop", rights::STOP), GRANT])?;
+                let other = index_of(&file.tasks, "task", &object)?;
+                self.give(task, slot, entry, kind::TASK, other, set)
+            }
+            "system" => {
+                let set = rights_of("system", &[("shutdown", rights::SHUTDOWN)])?;
+                self.give(task, slot, entry, kind::SYSTEM, 0, set)
+            }
+            _ => Err(bad()),
+        }
+    }
+
+    /// Puts a handle into a slot, and an entry into the environment.
+    pub(super) fn give(
+        &mut self,
+        task: usize,
+        slot: usize,
+        name: &Spanned<String>,
+        kind: u32,
+        object: usize,
+        rights: u32,
+    ) -> Result<(), Fail> {
+        if slot >= limits::HANDLES {
+            return Err((name.span(), Reason::TooMany { what: "handles of one task", limit: limits::HANDLES }));
+        }
+        let badge = task as u32 + 1;
+        let record = image::Handle { task: task as u32, slot: slot as u32, kind, object: object as u32, rights, badge };
+        self.out.handles.push(record);
+        self.out.tasks[task].environment.push(Entry {
+            name: name.get_ref().clone(),
+            kind,
+            flags: 0,
+            handle: HandleValue::new(slot as u16, 1).0,
+            address: 0,
+            bytes: 0,
+            physical: 0,
+        });
+        Ok(())
+    }
+
+    /// What is lent is read; and a place for it is of limited size, and nothing else.
+    pub(super) fn may_lend(
+        &self,
+        name: &Spanned<String>,
+        region: usize,
+        set: u32,
+        place: &Range<usize>,
+    ) -> Result<(), Fail> {
+        let of = name.get_ref().clone();
+        let refuse = |reason| Err((place.clone(), reason));
+        let lends = set & rights::LEND != 0;
+        if set & (rights::LEND | rights::LENT) == 0 {
+            return Ok(());
+        }
+        if set & READ == 0 {
+            let what = if lends { "lend" } else { "lent" };
+            return refuse(Reason::Needs { what, of, needs: "the right to read" });
+        }
+        if set & rights::LENT == 0 {
+            return Ok(());
+        }
+        let others = [("lend", rights::LEND), ("map", MAP), ("physical", PHYSICAL)];
+        if let Some((with, _)) = others.into_iter().find(|(_, right)| set & right != 0) {
+            return refuse(Reason::Excludes { what: "lent", of, with });
+        }
+        if self.region_is_device[region] {
+            return refuse(Reason::Excludes { what: "lent", of, with: "a device" });
+        }
+        let (bytes, limit) = (self.out.regions[region].1.bytes, layout::LENT_MAX);
+        if bytes > limit { refuse(Reason::TooLargeToLend { place: of, bytes, limit }) } else { Ok(()) }
+    }
+
+    /// Gives a task a region, mapped from the start unless it has the right to map, or it is only lent to it.
+    pub(super) fn share(
+        &mut self,
+        task: usize,
+        slot: usize,
+        name: &Spanned<String>,
+        region: usize,
+        set: u32,
+        place: &Range<usize>,
+    ) -> Result<(), Fail> {
+        let twice = |handle: &image::Handle| {
+            handle.task as usize == task && handle.kind == kind::REGION && handle.object as usize == region
+        };
+        let (region_name, record) = self.out.regions[region].clone();
+        if self.out.handles.iter().any(twice) {
+            let task = self.out.tasks[task].name.clone();
+            return Err((place.clone(), Reason::RegionTwice { task, region: region_name }));
+        }
+        let is_place = set & rights::LENT != 0;
+        self.give(task, slot, name, kind::REGION, region, set & !PHYSICAL)?;
+        let entry = self.out.tasks[task].environment.last_mut();
+        if let Some(entry) = entry {
+            if is_place {
+                entry.kind = fusee_abi::environment::kind::PLACE;
+            }
+            entry.address = if set & (READ | WRITE) != 0 { record.address } else { 0 };
+            entry.bytes = record.bytes;
+            entry.physical = if set & PHYSICAL != 0 { record.physical } else { 0 };
+        }
+        if set & (READ | WRITE) == 0 {
+            return Ok(());
+        }
+        let mut flags = mapping::READ;
+        if set & WRITE != 0 {
+            flags |= mapping::WRITE;
+        }
+        if set & MAP != 0 {
+            flags |= mapping::HELD_BACK;
+        }
+        if is_place {
+            let scratch = self.scratch(task, place)?;
+            self.out.mappings.push(image::Mapping {
+                task: task as u32,
+                flags: flags | mapping::SCRATCH | mapping::FILL,
+                address: record.address,
+                physical: scratch,
+                pages: record.bytes / PAGE,
+                source_offset: 0,
+                source_bytes: 0,
+            });
+            flags |= mapping::LENT;
+        }
+        if self.region_is_device[region] {
+            flags |= mapping::DEVICE;
+        } else if !self.out.mappings.iter().any(|other| other.physical == record.physical) {
+            // The first task that has the region lets the kernel zero it.
+            flags |= mapping::FILL;
+        }
+        self.out.mappings.push(image::Mapping {
+            task: task as u32,
+            flags,
+            address: record.address,
+            physical: record.physical,
+            pages: record.bytes / PAGE,
+            source_offset: 0,
+            source_bytes: 0,
+        });
+        Ok(())
+    }
+
+    /// The page that a task finds at its places while what was lent to it is gone: one for all of them.
+    pub(super) fn scratch(&mut self, task: usize, place: &Range<usize>) -> Result<u64, Fail> {
+        let is_scratch =
+            |mapping: &&image::Mapping| mapping.task as usize == task && mapping.flags & mapping::SCRATCH != 0;
+        match self.out.mappings.iter().find(is_scratch) {
+            Some(mapping) => Ok(mapping.physical),
+            None => self.allocate(&self.out.tasks[task].name.clone(), PAGE, place.clone()),
+        }
+    }
+
+    pub(super) fn unused(&self, task: usize, name: &str, place: Range<usize>) -> Result<(), Fail> {
+        if name.len() > 24 {
+            return Err((place, Reason::NameTooLong { name: name.to_owned(), limit: 24 }));
+        }
+        let task = &self.out.tasks[task];
+        match task.environment.iter().any(|entry| entry.name == name) {
+            true => Err((place, Reason::NameTaken { task: task.name.clone(), name: name.to_owned() })),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn parameter(&mut self, task: usize, name: &str, value: u64) {
+        self.out.tasks[task].environment.push(Entry {
+            name: name.to_owned(),
+            kind: fusee_abi::environment::kind::PARAMETER,
+            flags: 0,
+            handle: 0,
+            address: value,
+            bytes: 0,
+            physical: 0,
+        });
+    }
+
+    /// The first slot of `task` after those that are filled.
+    pub(super) fn next_slot(&self, task: usize) -> usize {
+        self.out.handles.iter().filter(|handle| handle.task as usize == task).count()
+    }
+}

@@ -1,0 +1,163 @@
+//! Tasks and their reservations.
+
+use fusee_abi::image::{self, class, overrun, release};
+use fusee_sched::key::{FAIR_LATENESS_OFFSET, PolicyName};
+use toml::Spanned;
+
+use super::{Fail, Resolver, Task, UNLIMITED};
+use crate::error::Reason;
+use crate::layout::{self, PAGE};
+use crate::schema::{self, Class, Covers, Overrun, Release};
+
+/// The replenishment period of such a task, which is never used.
+const UNLIMITED_PERIOD: u64 = 1_000_000_000;
+/// Releases of one task that may queue.
+const BACKLOG_MAX: u32 = 255;
+
+impl Resolver<'_> {
+    pub(super) fn tasks(&mut self) -> Result<(), Fail> {
+        for (index, (name, task)) in self.file.tasks.0.iter().enumerate() {
+            let cluster = self.cluster(task.cluster.as_ref(), name)?;
+            let binary = match (&task.binary, &task.script) {
+                (Some(binary), None) => binary.get_ref().clone(),
+                (None, Some(_)) => "apps/scripted".to_owned(),
+                _ => return Err((name.span(), Reason::BinaryOrScript { task: name.get_ref().clone() })),
+            };
+            let stack = task.stack.as_ref().map_or(16 << 10, |stack| stack.get_ref().0);
+            if stack == 0 || !stack.is_multiple_of(PAGE) || stack > layout::STACK_MAX {
+                let place = task.stack.as_ref().map_or(name.span(), Spanned::span);
+                return Err((place, Reason::NotPages { what: "stack", of: name.get_ref().clone() }));
+            }
+            let reservation = reservation(index, cluster, name, task)?;
+            let policy = self.out.clusters[cluster].1.policy;
+            if policy == PolicyName::Fp as u32
+                && reservation.is_some_and(|one| one.class == class::REAL_TIME && one.priority == 0)
+            {
+                let of = name.get_ref().clone();
+                return Err((name.span(), Reason::Needs { what: "policy", of, needs: "a priority" }));
+            }
+            if let Some(reservation) = reservation {
+                self.out.reservations.push(reservation);
+            }
+            self.out.tasks.push(Task {
+                name: name.get_ref().clone(),
+                binary,
+                script: Vec::new(),
+                model: Vec::new(),
+                cluster: cluster as u32,
+                reservation: reservation.map(|_| self.out.reservations.len() - 1),
+                hard: task.hard.as_ref().is_some_and(|hard| *hard.get_ref()),
+                stack,
+                environment: Vec::new(),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn reservation(
+    index: usize,
+    cluster: usize,
+    name: &Spanned<String>,
+    task: &schema::Task,
+) -> Result<Option<image::Reservation>, Fail> {
+    let of = || name.get_ref().clone();
+    let positive = |time: &Option<Spanned<crate::Time>>, what| match time {
+        Some(time) if time.get_ref().0 == 0 => Err((time.span(), Reason::Zero { what, of: of() })),
+        Some(time) => Ok(Some(time.get_ref().0)),
+        None => Ok(None),
+    };
+    let period = positive(&task.period, "period")?;
+    let deadline = positive(&task.deadline, "deadline")?;
+    let budget = positive(&task.budget, "budget")?;
+    let class = match (&task.class, period) {
+        (Some(class), _) => Some(*class.get_ref()),
+        (None, Some(_)) => Some(Class::RealTime),
+        (None, None) => None,
+    };
+    if class != Some(Class::RealTime) {
+        let with = match class {
+            None => "no period",
+            _ => "a class other than real-time",
+        };
+        let excluded = [
+            ("deadline", task.deadline.as_ref().map(Spanned::span)),
+            ("release", task.release.as_ref().map(Spanned::span)),
+            ("phase", task.phase.as_ref().map(Spanned::span)),
+            ("hard", task.hard.as_ref().map(Spanned::span)),
+            ("wcet", task.wcet.as_ref().map(Spanned::span)),
+            ("priority", task.priority.as_ref().map(Spanned::span)),
+            ("overrun", task.overrun.as_ref().map(Spanned::span)),
+            ("budget_covers", task.budget_covers.as_ref().map(Spanned::span)),
+            ("backlog", task.backlog.as_ref().map(Spanned::span)),
+        ];
+        for (what, place) in excluded {
+            if let Some(place) = place {
+                return Err((place, Reason::Excludes { what, of: of(), with }));
+            }
+        }
+    }
+    let needs = |what, needs| (name.span(), Reason::Needs { what, of: of(), needs });
+    let (class, release, budget, period) = match (class, budget, period) {
+        (None, None, _) => return Ok(None),
+        (None, Some(_), _) => return Err(needs("budget", "a period")),
+        (Some(Class::RealTime), _, None) => return Err(needs("class", "a period")),
+        (Some(Class::Service), _, None) => return Err(needs("class", "a period")),
+        (Some(Class::RealTime | Class::Service), None, Some(_)) => return Err(needs("period", "a budget")),
+        (Some(Class::RealTime), Some(budget), Some(period)) => {
+            let release = match task.release.as_ref().map(Spanned::get_ref) {
+                None | Some(Release::Periodic) => release::PERIODIC,
+                Some(Release::Sporadic) => release::SPORADIC,
+            };
+            (class::REAL_TIME, release, budget, period)
+        }
+        (Some(Class::Service), Some(budget), Some(period)) => (class::SERVICE, release::NONE, budget, period),
+        (Some(Class::Background), None, None) => (class::BACKGROUND, release::NONE, UNLIMITED, UNLIMITED_PERIOD),
+        (Some(Class::Background), Some(budget), Some(period)) => (class::BACKGROUND, release::NONE, budget, period),
+        (Some(Class::Background), Some(_), None) => return Err(needs("budget", "a period")),
+        (Some(Class::Background), None, Some(_)) => return Err(needs("period", "a budget")),
+    };
+    let deadline = deadline.unwrap_or(period);
+    if budget != UNLIMITED {
+        let place = task.budget.as_ref().map_or(name.span(), Spanned::span);
+        for (what, limit) in [("period", period), ("deadline", deadline), ("limit", FAIR_LATENESS_OFFSET.0)] {
+            if budget > limit {
+                return Err((place, Reason::BudgetExceeds { task: of(), budget, what, limit }));
+            }
+        }
+    }
+    let execution = positive(&task.wcet, "wcet")?.unwrap_or(budget);
+    if let Some(place) = task.wcet.as_ref().filter(|_| execution > budget) {
+        let reason = Reason::ExecutionExceeds { task: of(), execution, budget };
+        return Err((place.span(), reason));
+    }
+    let priority = task.priority.as_ref().map_or(0, |priority| *priority.get_ref());
+    if let Some(place) = task.priority.as_ref().filter(|_| priority == 0) {
+        return Err((place.span(), Reason::Zero { what: "priority", of: of() }));
+    }
+    let backlog = task.backlog.as_ref().map_or(1, |backlog| *backlog.get_ref());
+    if let Some(place) = task.backlog.as_ref().filter(|_| backlog == 0 || backlog > BACKLOG_MAX) {
+        return Err((place.span(), Reason::OutOfRange { what: "backlog", of: of(), from: 1, to: BACKLOG_MAX }));
+    }
+    let overrun = match task.overrun.as_ref().map_or(Overrun::default(), |overrun| *overrun.get_ref()) {
+        Overrun::Throttle => overrun::THROTTLE,
+        Overrun::Signal => overrun::SIGNAL,
+        Overrun::EarlyRelease => overrun::EARLY_RELEASE,
+    };
+    let covers = task.budget_covers.as_ref().map_or(Covers::default(), |covers| *covers.get_ref());
+    Ok(Some(image::Reservation {
+        task: index as u32,
+        cluster: cluster as u32,
+        class,
+        release,
+        budget,
+        period,
+        deadline,
+        phase: task.phase.as_ref().map_or(0, |phase| phase.get_ref().0),
+        execution,
+        priority,
+        overrun,
+        backlog,
+        covers_engines: u32::from(covers == Covers::CpuAndEngines),
+    }))
+}

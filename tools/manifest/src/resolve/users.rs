@@ -1,0 +1,311 @@
+//! Who uses pools, engines and devices, and what users get without asking.
+
+use std::ops::Range;
+
+use fusee_abi::call::rights;
+use fusee_abi::image::{self, kind, release};
+use fusee_accel_contract as contract;
+use fusee_accel_contract::EngineIndex;
+use fusee_kernel_core::limits;
+use toml::Spanned;
+
+use super::handles::{PHYSICAL, READ, WRITE};
+use super::{Device, Entry, Fail, Resolved, Resolver, Task, plus_one};
+use crate::error::Reason;
+use crate::layout::{self, PAGE};
+
+impl Resolver<'_> {
+    /// Whether `task` may share `pool` with those who do.
+    pub(super) fn pool_user(&self, task: usize, pool: usize, place: &Range<usize>) -> Result<(), Fail> {
+        let fail = |reason| Err((place.clone(), reason));
+        let (name, record) = &self.out.pools[pool];
+        let one = &self.out.tasks[task];
+        if record.crosses == 0 && one.cluster != record.cluster {
+            let cluster = self.out.clusters[record.cluster as usize].0.clone();
+            return fail(Reason::PoolOfAnotherCluster { pool: name.clone(), cluster, task: one.name.clone() });
+        }
+        if one.reservation.is_none() {
+            return fail(Reason::Needs { what: "pool", of: one.name.clone(), needs: "a budget" });
+        }
+        if record.crosses != 0 && !self.has_jobs(one) {
+            return fail(Reason::Needs { what: "shared pool", of: one.name.clone(), needs: "jobs" });
+        }
+        let uses = self.out.pool_users.iter();
+        let users: Vec<usize> =
+            uses.clone().filter(|one| one.pool as usize == pool).map(|one| one.task as usize).collect();
+        if users.contains(&task) {
+            return fail(Reason::PoolTwice { task: one.name.clone(), pool: name.clone() });
+        }
+        for (what, count, limit) in [
+            ("tasks that share one pool", users.len(), limits::USERS_PER_POOL),
+            ("pools of one task", uses.clone().filter(|one| one.task as usize == task).count(), limits::POOLS_PER_TASK),
+            ("uses of pools", uses.count(), limits::POOL_USERS),
+        ] {
+            if count >= limit {
+                return fail(Reason::TooMany { what, limit });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn has_jobs(&self, task: &Task) -> bool {
+        task.reservation.is_some_and(|reservation| self.out.reservations[reservation].release != release::NONE)
+    }
+
+    /// Who uses an engine that asks for a token can have one; and where a cluster shares a pool with others, there is a place for
+    /// each of its jobs.
+    pub(super) fn sharing(&self) -> Result<(), Fail> {
+        let uses = |task: u32, pool: u32| self.out.pool_users.iter().any(|user| user.pool == pool && user.task == task);
+        for user in &self.out.engine_users {
+            let (name, engine) = &self.out.engines[user.engine as usize];
+            let lacks = engine.pool_plus_one.checked_sub(1).filter(|pool| !uses(user.task, *pool));
+            if let (Some(pool), Some(named)) = (lacks, &self.file.engines.0[user.engine as usize].1.pool) {
+                let task = self.out.tasks[user.task as usize].name.clone();
+                let (engine, pool) = (name.clone(), self.out.pools[pool as usize].0.clone());
+                return Err((named.span(), Reason::NoToken { engine, pool, task }));
+            }
+        }
+        for (index, _) in self.out.pools.iter().enumerate().filter(|(_, (_, pool))| pool.crosses != 0) {
+            let users = self.out.tasks.iter().enumerate().filter(|(task, _)| uses(*task as u32, index as u32));
+            for (_, user) in users {
+                let mates = self.out.tasks.iter().filter(|one| one.cluster == user.cluster);
+                if mates.filter(|one| self.has_jobs(one)).count() > limits::JOBS_ACROSS {
+                    let (name, limit) = (self.out.clusters[user.cluster as usize].0.clone(), limits::JOBS_ACROSS);
+                    let place = self.file.pools.0[index].0.span();
+                    return Err((
+                        place,
+                        Reason::Crowded { kind: "sharing cluster", name, what: "tasks with jobs", limit },
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn engine_user(
+        &mut self,
+        task: usize,
+        engine: usize,
+        name: &Spanned<String>,
+        place: &Range<usize>,
+    ) -> Result<(), Fail> {
+        if self.out.engine_users.len() >= limits::ENGINE_USERS {
+            let limit = limits::ENGINE_USERS;
+            return Err((place.clone(), Reason::TooMany { what: "uses of engines", limit }));
+        }
+        let same = |user: &&image::EngineUser| user.engine as usize == engine;
+        let limit = limits::USERS_PER_ENGINE;
+        if self.out.engine_users.iter().filter(same).count() >= limit {
+            let name = self.out.engines[engine].0.clone();
+            return Err((place.clone(), Reason::Crowded { kind: "engine", name, what: "users", limit }));
+        }
+        // Who may be acquired with it has the same queue.
+        let group = self.out.engines[engine].1.group_plus_one;
+        let in_group =
+            |user: &&image::EngineUser| group != 0 && self.out.engines[user.engine as usize].1.group_plus_one == group;
+        let mut tasks: Vec<usize> =
+            self.out.engine_users.iter().filter(in_group).map(|user| user.task as usize).collect();
+        tasks.push(task);
+        tasks.sort_unstable();
+        tasks.dedup();
+        if group != 0 && tasks.len() > limits::USERS_PER_GROUP {
+            let (name, limit) = (self.out.engines[engine].0.clone(), limits::USERS_PER_GROUP);
+            return Err((place.clone(), Reason::Crowded { kind: "group of engine", name, what: "users", limit }));
+        }
+        if let Some(other) = self.out.engine_users.iter().find(|user| same(user) || in_group(user)) {
+            let other = &self.out.tasks[other.task as usize];
+            let pool = self.out.engines[engine].1.pool_plus_one.checked_sub(1);
+            let crosses = pool.is_some_and(|pool| self.out.pools[pool as usize].1.crosses != 0);
+            if !crosses && other.cluster != self.out.tasks[task].cluster {
+                let reason = Reason::EngineInTwoClusters {
+                    engine: self.out.engines[engine].0.clone(),
+                    first: other.name.clone(),
+                    second: self.out.tasks[task].name.clone(),
+                };
+                return Err((place.clone(), reason));
+            }
+        }
+        let mut record = image::EngineUser { engine: engine as u32, task: task as u32, ..Default::default() };
+        let Some((device, number)) = self.out.engine_places[engine] else {
+            self.out.engine_users.push(record);
+            return Ok(());
+        };
+        let context = self.context(device, task, place)?;
+        let device = &self.out.devices[device];
+        record.doorbell = device.doorbells + contract::doorbell_page(number, context);
+        record.retired = device.status + contract::status_retired(number, context);
+        record.address = layout::DOORBELLS + self.out.engine_users.len() as u64 * layout::DOORBELL_STEP;
+        self.out.engine_users.push(record);
+        let preemptible = device.preemptible && number == EngineIndex::Execution;
+        let flags = number.number() as u32 | if preemptible { fusee_abi::environment::PREEMPTIBLE } else { 0 };
+        let address = record.address;
+        let environment = &mut self.out.tasks[task].environment;
+        if let Some(handle) = environment.last_mut() {
+            handle.flags = flags;
+        }
+        environment.push(Entry {
+            name: name.get_ref().clone(),
+            kind: fusee_abi::environment::kind::DOORBELL,
+            flags,
+            handle: 0,
+            address,
+            bytes: PAGE,
+            physical: 0,
+        });
+        Ok(())
+    }
+
+    /// The context of `task` on `device`, a new one if it has none.
+    pub(super) fn context(&mut self, device: usize, task: usize, place: &Range<usize>) -> Result<usize, Fail> {
+        let mut others = self.out.devices.iter().enumerate().filter(|(index, _)| *index != device);
+        let (_, file) = &self.file.tasks.0[task];
+        // A step of a script names an engine by its number in its device.
+        if let Some((_, other)) = others.find(|(_, other)| other.contexts.contains(&task))
+            && (file.script.is_some() || file.model.is_some())
+        {
+            let (first, second) = (other.name.clone(), self.out.devices[device].name.clone());
+            let task = self.out.tasks[task].name.clone();
+            return Err((place.clone(), Reason::TwoDevices { task, first, second }));
+        }
+        let device = &mut self.out.devices[device];
+        if let Some(context) = device.contexts.iter().position(|owner| *owner == task) {
+            return Ok(context);
+        }
+        if device.contexts.len() >= contract::CONTEXTS {
+            let (device, limit) = (device.name.clone(), contract::CONTEXTS - 1);
+            return Err((place.clone(), Reason::DeviceFull { device, what: "contexts for clients", limit }));
+        }
+        device.contexts.push(task);
+        Ok(device.contexts.len() - 1)
+    }
+
+    /// What drivers and clients of a device get without asking.
+    pub(super) fn automatic_handles(&mut self, task: usize, name: &Spanned<String>) -> Result<(), Fail> {
+        for device in 0..self.out.devices.len() {
+            let Some(context) = self.out.devices[device].contexts.iter().position(|owner| *owner == task) else {
+                continue;
+            };
+            let is_driver = self.out.devices[device].driver == task;
+            let suffix = self.suffix(device, task);
+            let wanted: &[(&str, u32)] = if is_driver {
+                &[
+                    ("control", READ | WRITE | PHYSICAL),
+                    ("status", READ | PHYSICAL),
+                    ("local", READ | WRITE | PHYSICAL),
+                    ("kick", READ | WRITE),
+                ]
+            } else {
+                &[("status", READ), ("kick", READ | WRITE)]
+            };
+            for (entry, set) in wanted {
+                let given = &self.out.devices[device].given;
+                let Some((_, region)) = given.iter().find(|(given, _)| given == entry).copied() else { continue };
+                // One page for all devices.
+                let is_kick = *entry == "kick";
+                if is_kick && self.out.devices[..device].iter().any(|earlier| earlier.contexts.contains(&task)) {
+                    continue;
+                }
+                let entry = if is_kick { (*entry).to_owned() } else { format!("{entry}{suffix}") };
+                self.unused(task, &entry, name.span())?;
+                let slot = self.next_slot(task);
+                self.share(task, slot, &Spanned::new(name.span(), entry), region, *set, &name.span())?;
+            }
+            let entry = format!("context{suffix}");
+            self.unused(task, &entry, name.span())?;
+            self.parameter(task, &entry, context as u64);
+            if !suffix.is_empty() {
+                let entry = format!("device{suffix}");
+                self.unused(task, &entry, name.span())?;
+                self.parameter(task, &entry, device as u64);
+                self.peers(device, task, context, name)?;
+            }
+            if !is_driver {
+                self.client_handles(device, task, context, name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is appended to the names of what `task` gets of `device`: nothing if it is the only one it uses.
+    pub(super) fn suffix(&self, device: usize, task: usize) -> String {
+        let used = self.out.devices.iter().filter(|device| device.contexts.contains(&task)).count();
+        let is_driver = self.out.devices[device].driver == task;
+        if used > 1 && !is_driver { format!(".{}", self.out.devices[device].name) } else { String::new() }
+    }
+
+    /// Lets the other drivers of a client know where its memory on `device` is, if the manifest says how far devices are.
+    pub(super) fn peers(
+        &mut self,
+        device: usize,
+        task: usize,
+        context: usize,
+        name: &Spanned<String>,
+    ) -> Result<(), Fail> {
+        if self.file.system.distance.is_none() {
+            return Ok(());
+        }
+        let Device { memory, memory_bytes, ref contexts, .. } = self.out.devices[device];
+        let (offset, pages) = contract::space::share(memory_bytes, contexts.len() - 1, context);
+        if pages == 0 {
+            return Ok(());
+        }
+        let drivers =
+            self.out.devices.iter().enumerate().filter(|(index, other)| {
+                *index != device && other.memory_bytes > 0 && other.contexts[1..].contains(&task)
+            });
+        let drivers: Vec<usize> = drivers.map(|(_, other)| other.driver).collect();
+        let entry = format!("peer{device}.{}", name.get_ref());
+        let region = self.region(entry.clone(), memory + offset, pages * PAGE, false, name.span())?;
+        for driver in drivers {
+            self.unused(driver, &entry, name.span())?;
+            let slot = self.next_slot(driver);
+            self.share(driver, slot, &Spanned::new(name.span(), entry.clone()), region, PHYSICAL, &name.span())?;
+        }
+        Ok(())
+    }
+
+    /// A client's ring page, and the notification that tells it of completions, if it names none itself; the
+    /// driver gets its ends of both.
+    pub(super) fn client_handles(
+        &mut self,
+        device: usize,
+        task: usize,
+        context: usize,
+        name: &Spanned<String>,
+    ) -> Result<(), Fail> {
+        let Device { driver, rings, .. } = self.out.devices[device];
+        let suffix = self.suffix(device, task);
+        let (ring, done) = (format!("ring{suffix}"), format!("gpu_done{suffix}"));
+        let place = name.span();
+        let spanned = |text: String| Spanned::new(place.clone(), text);
+        let has = |out: &Resolved, entry: &str| out.tasks[task].environment.iter().any(|one| one.name == entry);
+        if !has(&self.out, &ring) {
+            let entry = format!("ring.{}", name.get_ref());
+            let physical = rings + (context - 1) as u64 * PAGE;
+            let region = self.region(entry.clone(), physical, PAGE, false, place.clone())?;
+            self.unused(driver, &entry, place.clone())?;
+            let slot = self.next_slot(task);
+            self.unused(task, &ring, place.clone())?;
+            self.share(task, slot, &spanned(ring), region, READ | WRITE, &place)?;
+            let slot = self.next_slot(driver);
+            self.share(driver, slot, &spanned(entry), region, PHYSICAL, &place)?;
+        }
+        if !has(&self.out, &done) {
+            let entry = format!("done.{}", name.get_ref());
+            if self.out.notifications.len() >= limits::NOTIFICATIONS {
+                let limit = limits::NOTIFICATIONS;
+                return Err((place, Reason::TooMany { what: "notifications", limit }));
+            }
+            self.unused(driver, &entry, place.clone())?;
+            let record = image::Notification { bound_plus_one: plus_one(Some(driver)), flags: 0 };
+            self.out.notifications.push((entry.clone(), record));
+            let object = self.out.notifications.len() - 1;
+            let slot = self.next_slot(task);
+            self.unused(task, &done, place.clone())?;
+            self.give(task, slot, &spanned(done), kind::NOTIFICATION, object, rights::WAIT)?;
+            let slot = self.next_slot(driver);
+            self.give(driver, slot, &spanned(entry), kind::NOTIFICATION, object, rights::SIGNAL)?;
+        }
+        Ok(())
+    }
+}

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use comfy_table::CellAlignment;
+use fusee_abi::image::advice;
 use fusee_kernel_core::limits::{LONGEST_PATH, LONGEST_PATH_CROWDED};
 use fusee_manifest::{Manifest, Profile};
 
@@ -128,24 +129,27 @@ pub fn worst(arguments: &WorstArguments, install: bool) -> Result<bool> {
             search.run(manifest)?;
         }
     }
+    // Another kernel, with advice.
+    let mut crowded = Search::new(&workspace)?;
     for path in manifests(&workspace.root)? {
         let text = std::fs::read_to_string(&path)?.replace(OPERATIONS.0, OPERATIONS.1);
         let manifest = Manifest::parse(path.strip_prefix(&workspace.root).unwrap_or(&path), &text)?;
         if wanted(&manifest.system.name) {
-            search.run(manifest)?;
+            let is_advised = manifest.system.pools.iter().any(|(_, pool)| pool.advice != advice::NOBODY);
+            if is_advised { &mut crowded } else { &mut search }.run(manifest)?;
         }
     }
-    let mut crowd = Search::new(&workspace)?;
     for text in adversary::crowded() {
         let manifest = Manifest::parse(Path::new("crowded"), &text)?;
         if wanted(&manifest.system.name) {
-            crowd.run(manifest)?;
+            crowded.run(manifest)?;
         }
     }
     let mut all_hold = true;
-    for (search, growth, title, limit) in
-        [(search, growth, "", LONGEST_PATH), (crowd, [0; CLASSES.len()], "in crowded systems:\n", LONGEST_PATH_CROWDED)]
-    {
+    for (search, growth, title, limit) in [
+        (search, growth, "", LONGEST_PATH),
+        (crowded, [0; CLASSES.len()], "in crowded systems:\n", LONGEST_PATH_CROWDED),
+    ] {
         if search.systems > 0 {
             println!("{title}{}", search.table(&growth));
             if arguments.functions {

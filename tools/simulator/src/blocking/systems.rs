@@ -159,7 +159,13 @@ fn shared(source: &mut Source, text: &mut String, (cluster, size): (usize, u64),
         let limit = source.pick(&[0, size.div_ceil(replicas), any]);
         let name = format!("p{cluster}{number}");
         let written = if limit == 0 { "\"unlimited\"".to_owned() } else { limit.to_string() };
-        let _ = write!(text, "\n[pools.{name}]\nreplicas = {replicas}\nlimit = {written}\ncluster = \"c{cluster}\"\n");
+        let advice = source.pick(&["none", "none", "affinity", "random"]);
+        let shortest = source.pick(&["requests", "lengths"]);
+        let _ = write!(
+            text,
+            "\n[pools.{name}]\nreplicas = {replicas}\nlimit = {written}\nadvice = \"{advice}\"\nshortest = \"{shortest}\"\n\
+             cluster = \"c{cluster}\"\n"
+        );
         pools.push(name);
     }
     Shared { engines, grouped, pools, across: 0 }
@@ -288,7 +294,9 @@ fn tasks(source: &mut Source, text: &mut String, (cluster, size): (usize, u64), 
             };
             // It pays for preemptions, too; at first much is guessed.
             let lends = lends + if covers && !waits.contains_key(&name) { 3 * (computed + operations) } else { 0 };
-            let budget = (computed + lends + MICROSECOND).max(limits::BUDGET_MIN);
+            // Advice makes a system crowded.
+            let least = limits::least_budget(limits::LONGEST_PATH_CROWDED);
+            let budget = (computed + lends + MICROSECOND).max(least);
             let period = (budget + operations + blocking) * source.draw(2, 12) + source.draw(0, MILLISECOND);
             longest = longest.max(period);
             let deadline = if source.draw(0, 1) == 0 { period } else { source.draw(budget.max(period / 2), period) };

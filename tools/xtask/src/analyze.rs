@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use fusee_kernel_core::limits::LONGEST_PATH;
 use fusee_manifest::{Manifest, Resolved, Time, Variant, admission};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
@@ -95,6 +96,16 @@ struct Subject {
     /// What to call it; empty if there is only one.
     name: String,
     clusters: Vec<NamedCluster>,
+    /// The longest path of the kernel there, in instructions.
+    longest_path: u64,
+}
+
+impl Subject {
+    /// What the kernel costs there. Files have what an interrupt waits for the longest path of a system that is not crowded.
+    fn costs(&self, overheads: Overheads) -> Overheads {
+        let latency = overheads.event_latency.0 * self.longest_path / LONGEST_PATH;
+        Overheads { event_latency: Nanoseconds(latency), ..overheads }
+    }
 }
 
 /// Analyses what the arguments name, and prints it; `false`: something does not hold.
@@ -107,6 +118,7 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
     let mut good = true;
     let mut first = true;
     let mut each = |subject: Subject| -> Result<()> {
+        let overheads = subject.costs(overheads);
         let reports: Vec<_> = subject.clusters.iter().map(|one| one.analyse(&overheads)).collect();
         good &= subject.clusters.iter().zip(&reports).all(|(cluster, report)| holds(cluster, report));
         let reports = subject.clusters.iter().zip(&reports);
@@ -185,7 +197,8 @@ fn of_manifest(arguments: &AnalyzeArguments) -> Result<Subject> {
     let path = if arguments.source.exists() { arguments.source.clone() } else { root.join(&arguments.source) };
     let variant = Variant { policy: arguments.policy, clusters: arguments.clusters.clone() };
     let manifest = Manifest::read_variant(&path, &variant)?;
-    Ok(Subject { name: manifest.system.name.clone(), clusters: clusters_of(&manifest.system)? })
+    let (name, longest_path) = (manifest.system.name.clone(), manifest.system.longest_path());
+    Ok(Subject { name, clusters: clusters_of(&manifest.system)?, longest_path })
 }
 
 /// The clusters of a system with their real-time tasks.
@@ -217,7 +230,7 @@ fn of_set(arguments: &AnalyzeArguments, several: bool, index: usize, set: TaskSe
     let clusters = spread(&sizes, set.tasks).into_iter().zip(&sizes).enumerate();
     let clusters = clusters.map(|(index, (tasks, cpus))| named(format!("c{index}"), *cpus, policy, tasks));
     let name = if several { format!("set {index}") } else { String::new() };
-    Ok(Subject { name, clusters: clusters.collect::<Result<_>>()? })
+    Ok(Subject { name, clusters: clusters.collect::<Result<_>>()?, longest_path: LONGEST_PATH })
 }
 
 fn named(name: String, cpus: u32, policy: PolicyName, tasks: Vec<NamedTask>) -> Result<NamedCluster> {
@@ -404,4 +417,19 @@ fn task(cluster: &NamedCluster, named: &NamedTask, report: &TaskReport, blocked:
             Hard::NotProved(why) => Some(why.words()),
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use fusee_kernel_core::limits::LONGEST_PATH_CROWDED;
+
+    use super::*;
+
+    #[test]
+    fn an_interrupt_waits_longer_in_a_crowded_system() {
+        let overheads = Overheads { event_latency: Nanoseconds(10), schedule: Nanoseconds(7), ..Overheads::default() };
+        let costs = |longest_path| Subject { name: String::new(), clusters: Vec::new(), longest_path }.costs(overheads);
+        assert_eq!(costs(LONGEST_PATH), overheads);
+        assert_eq!(costs(LONGEST_PATH_CROWDED), Overheads { event_latency: Nanoseconds(30), ..overheads });
+    }
 }

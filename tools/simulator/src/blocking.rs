@@ -45,6 +45,8 @@ pub struct Claim {
     pub lateness: Option<i64>,
 }
 
+/// What is enough for a system, in nanoseconds, if three of its longest periods fit in; 20 of them always are.
+const LONG: u64 = 30_000_000_000;
 /// What jobs wait for, by the index of its blocking.
 const WAITS: [&str; 3] = ["engines", "tokens", "donation"];
 
@@ -250,7 +252,8 @@ impl BlockingReport {
         let mut metrics = Metrics::new(&manifest.system);
         let mut watch = Watch::new(&manifest.system);
         let run = Options { checks: Checks::Instants(64), first: First::Tasks, ..Options::default() };
-        let limit = manifest.system.start + 20 * longest;
+        // As guesses of budgets go, some periods are very long, beside others that are very short.
+        let limit = manifest.system.start + (20 * longest).min(LONG.max(3 * longest));
         let mut observe = |record: &Record| {
             metrics.observe(record);
             watch.observe(record);

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod rows;
+pub mod signals;
 
 use core::hint::black_box;
 

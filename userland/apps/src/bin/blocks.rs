@@ -10,6 +10,7 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
+use apps::signals::{Noise, filtered as filtered_slowly, load, store};
 use fusee::gpu::{Buffer, Context, Operation, Work};
 use fusee::{Engine, Environment, Instant, Region, environment, log, next_job, now};
 
@@ -70,7 +71,9 @@ fn record(environment: &Environment, jobs: u64) {
             filtered.fill(0);
             let filter = Work::filter(&source, &coefficients, length, samples, &mut filtered);
             context.run(engine, filter, Instant::NEVER).expect("all operands are in our buffer");
-            filters += u64::from((0..SAMPLES).all(|index| load(&filtered, index) == at(&signal, &response, index)));
+            filters += u64::from(
+                (0..SAMPLES).all(|index| load(&filtered, index) == filtered_slowly(&signal, &response, index)),
+            );
         }
         for ((context, engine), spectrum) in sides.iter().zip(&mut spectra) {
             spectrum.fill(0);
@@ -83,32 +86,4 @@ fn record(environment: &Environment, jobs: u64) {
     }
     log(1, filters);
     log(2, equal);
-}
-
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> i16 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 48) as i16
-    }
-}
-
-fn store(buffer: &mut Buffer, numbers: &[i16]) {
-    for (index, number) in numbers.iter().enumerate() {
-        buffer.copy_from_slice(2 * index, &number.to_le_bytes());
-    }
-}
-
-fn load(buffer: &Buffer, index: usize) -> i16 {
-    let mut bytes = [0; 2];
-    buffer.copy_to_slice(2 * index, &mut bytes);
-    i16::from_le_bytes(bytes)
-}
-
-/// One sample as `Operation::Filter` says it is.
-fn at(signal: &[i16; SIGNAL], response: &[i16; COEFFICIENTS], index: usize) -> i16 {
-    let products = (0..COEFFICIENTS).map(|j| i64::from(response[j]) * i64::from(signal[index + COEFFICIENTS - 1 - j]));
-    let rounded = (products.sum::<i64>() + (1 << 14)) >> 15;
-    rounded.clamp(i64::from(i16::MIN), i64::from(i16::MAX)) as i16
 }

@@ -9,6 +9,7 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
+use apps::signals::{Noise, filtered as filtered_slowly, load, store};
 use fusee::gpu::{Buffer, Context, FenceError, Operation, RunError, SubmitError, Work};
 use fusee::{Engine, Instant, Region, System, environment, log, next_job, shutdown};
 use fusee_accel_contract::space::{BUFFER_BASE, LOCAL_BASE};
@@ -49,9 +50,9 @@ fn main() {
         let filter = Work::filter(&source, &coefficients, COEFFICIENTS as u16, SAMPLES as u16, &mut filtered);
         run(filter).expect("all operands are in our buffer");
         run(Work::transform(&filtered, &mut spectrum, POINTS as u16)).expect("all operands are in our buffer");
-        let out: [i16; SAMPLES] = load(&filtered);
-        filters += u64::from(out == filtered_slowly(&signal, &response));
-        spectra += u64::from(is_spectrum(&out, &load(&spectrum)));
+        let out: [i16; SAMPLES] = core::array::from_fn(|index| load(&filtered, index));
+        filters += u64::from((0..SAMPLES).all(|index| out[index] == filtered_slowly(&signal, &response, index)));
+        spectra += u64::from(is_spectrum(&out, &core::array::from_fn(|index| load(&spectrum, index))));
     }
     log(1, filters);
     log(2, spectra);
@@ -64,39 +65,6 @@ fn main() {
     ];
     log(3, refused.into_iter().map(u64::from).sum());
     shutdown(environment.expect::<System>("system"), 0);
-}
-
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> i16 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 48) as i16
-    }
-}
-
-fn store(buffer: &mut Buffer, numbers: &[i16]) {
-    for (index, number) in numbers.iter().enumerate() {
-        buffer.copy_from_slice(2 * index, &number.to_le_bytes());
-    }
-}
-
-fn load<const N: usize>(buffer: &Buffer) -> [i16; N] {
-    core::array::from_fn(|index| {
-        let mut bytes = [0; 2];
-        buffer.copy_to_slice(2 * index, &mut bytes);
-        i16::from_le_bytes(bytes)
-    })
-}
-
-/// What `Operation::Filter` says it does, word by word.
-fn filtered_slowly(signal: &[i16; SIGNAL], response: &[i16; COEFFICIENTS]) -> [i16; SAMPLES] {
-    core::array::from_fn(|index| {
-        let products =
-            (0..COEFFICIENTS).map(|j| i64::from(response[j]) * i64::from(signal[index + COEFFICIENTS - 1 - j]));
-        let rounded = (products.sum::<i64>() + (1 << 14)) >> 15;
-        rounded.clamp(i64::from(i16::MIN), i64::from(i16::MAX)) as i16
-    })
 }
 
 /// The first of the roots of unity of order `POINTS` below the real axis, of which 2^30 would be 1.

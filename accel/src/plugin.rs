@@ -75,12 +75,6 @@ impl Plugin {
         self.kind = kind;
         self.heuristics.set_topology(topology);
     }
-
-    /// Which it is.
-    #[must_use]
-    pub const fn kind(&self) -> Kind {
-        self.kind
-    }
 }
 
 //--- What it is told

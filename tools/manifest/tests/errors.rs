@@ -637,6 +637,13 @@ fn a_pool_is_advised_about_devices_there_are_by_lengths_that_are_known() {
         assert_eq!(used(keys, "uses.tokens = { cpu = \"10us\" }"), None);
     }
     assert_eq!(used("devices = [\"gpu\"]\nadvice = \"random\"", ""), None);
+    let many = |count: usize| {
+        let pool = |number| format!("[pools.p{number}]\ncluster = \"left\"\nreplicas = 1\nadvice = \"random\"\n");
+        let pools: String = (0..count).map(pool).collect();
+        parse(&GOOD.replacen("[engines.mutex]", &format!("{pools}[engines.mutex]"), 1)).err()
+    };
+    assert_eq!(many(4), None);
+    assert_eq!(many(5).as_deref(), Some("m.toml:85: more than 4 advised pools"));
 }
 
 #[test]

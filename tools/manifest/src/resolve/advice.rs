@@ -1,18 +1,14 @@
 //! Whose tokens those of a pool are, and who advises it: `devices`, `advice` and `shortest` of `[pools.NAME]`.
 
 use fusee_abi::image::{self, POOL_DEVICES, advice, measure};
+use fusee_accel::topology::Distance;
+use fusee_kernel_core::limits;
 use fusee_sched::time::Nanoseconds;
 use toml::Spanned;
 
 use super::{Fail, Resolver, index_of};
 use crate::error::Reason;
 use crate::schema::{self, Advice, Shortest};
-
-/// Numbers of `accel::topology::Distance`.
-const SAME: u8 = 0;
-const NEAR: u8 = 1;
-const FAR: u8 = 2;
-const SYSTEM: u8 = 3;
 
 impl Resolver<'_> {
     /// What of a pool's record is about devices and advice.
@@ -23,10 +19,14 @@ impl Resolver<'_> {
             Some(Advice::Affinity) => advice::AFFINITY,
             Some(Advice::Random) => advice::RANDOM,
         };
-        let mut distances = [[SAME; POOL_DEVICES]; POOL_DEVICES];
+        let advised = self.out.pools.iter().filter(|(_, pool)| pool.advice != advice::NOBODY).count();
+        if let (Some(key), true) = (&pool.advice, advice != advice::NOBODY && advised >= limits::ADVISED_POOLS) {
+            return Err((key.span(), Reason::TooMany { what: "advised pools", limit: limits::ADVISED_POOLS }));
+        }
+        let mut distances = [[Distance::Same.number() as u8; POOL_DEVICES]; POOL_DEVICES];
         for (row, from) in distances.iter_mut().zip(&devices) {
             for (distance, to) in row.iter_mut().zip(&devices) {
-                *distance = self.distance(*from, *to);
+                *distance = self.distance(*from, *to).number() as u8;
             }
         }
         let measure = match pool.shortest {
@@ -66,17 +66,17 @@ impl Resolver<'_> {
     }
 
     /// How far it is between two devices, there or back, whatever is farther.
-    fn distance(&self, from: usize, to: usize) -> u8 {
+    fn distance(&self, from: usize, to: usize) -> Distance {
         let device = |index: usize| &self.out.devices[index];
         if from == to {
-            return SAME;
+            return Distance::Same;
         }
         // Without ways data go through system memory.
         if self.file.system.distance.is_none() {
-            return SYSTEM;
+            return Distance::System;
         }
         let is_near = device(from).ways[to].0 == 0 && device(to).ways[from].0 == 0;
-        if is_near { NEAR } else { FAR }
+        if is_near { Distance::Near } else { Distance::Far }
     }
 
     /// How long each user of a pool uses a token, at most: by what it says of the pool and of engines within.

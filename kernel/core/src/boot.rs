@@ -310,6 +310,7 @@ impl Kernel {
 
     fn boot_threads(&mut self, system: &System<'_>) -> Result<(), BootError> {
         let start = Instant(system.header().start);
+        self.start = start;
         for (index, record) in system.reservations().iter().enumerate() {
             let id = refer!(ReservationId, index, THREADS, "reservation");
             let home = refer!(ThreadId, record.task, self.counts.threads, "reservation");
@@ -349,6 +350,7 @@ impl Kernel {
             object.next_release =
                 if object.release == Release::Periodic { start + Nanoseconds(record.phase) } else { Instant::NEVER };
             object.replenish_at = Instant::NEVER;
+            object.rests = Instant::NEVER;
             let class = object.class;
             let key = match class {
                 Class::RealTime => self.job_key(id, Instant::ZERO),
@@ -435,6 +437,7 @@ impl Kernel {
         object.tie = tie;
         object.next_release = Instant::NEVER;
         object.replenish_at = Instant::NEVER;
+        object.rests = Instant::NEVER;
         object.key = Key::in_turn(Class::Background, self.turns, tie);
         self.threads[thread].home = Some(id);
         Ok(())

@@ -90,6 +90,11 @@ impl Kernel {
             if object.account.is_dry() && !object.throttled {
                 return Err("a budget ran dry, and nothing was done about it");
             }
+            let is_dead = object.home.is_none_or(|home| self.threads[home].state == State::Stopped);
+            let rests = object.class == Class::RealTime && !object.throttled && object.runner.is_none();
+            if !is_dead && rests != (object.rests != Instant::NEVER) {
+                return Err("invariant R1 broken: a reservation rests without budget or with a runner, or the other way round");
+            }
             if object.boosted
                 && !object.runner.is_some_and(|runner| propagation::has_foreign_donors(self, node_number(runner)))
             {
@@ -648,9 +653,15 @@ impl Kernel {
             });
             hasher.write_u64(object.account.left.0);
             hasher.write_u64(object.account.debt.0);
-            for at in [object.account.replenished, object.next_release, object.replenish_at, object.earliest_release] {
+            let account = &object.account;
+            for at in [account.release, object.next_release, object.replenish_at, object.earliest_release, object.rests] {
                 hasher.write_u64(from_now(at));
             }
+            for refill in account.refills() {
+                hasher.write_u64(refill.amount.0);
+                hasher.write_u64(from_now(refill.at));
+            }
+            hasher.write_u64(object.suspended.0);
             let place = object.cluster.map(|cluster| {
                 let schedule = &self.clusters[cluster].schedule;
                 let id = reservation.index() as u16;
@@ -659,6 +670,11 @@ impl Kernel {
             hasher.write_u8(place.map_or(0, |(contained, link)| u8::from(contained) | cpu_number(link) << 1));
         }
         for cluster in self.cluster_ids() {
+            for waiter in &self.clusters[cluster].waiting {
+                waiter.reservation.hash(hasher);
+                waiter.counts.hash(hasher);
+                hasher.write_u64(from_now(self.clusters[cluster].counted));
+            }
             // As they lie in the heap: so events of one instant are taken in the same order.
             for queue in [&self.clusters[cluster].events, &self.clusters[cluster].timeouts] {
                 for (key, id) in queue.iter() {

@@ -17,7 +17,8 @@ use crate::id::{
     ClusterId, DerivationId, EndpointId, EngineUserId, GroupId, InterruptId, NotificationId, PoolId, PoolUserId,
     RegionId, ReservationId, ThreadId,
 };
-use crate::limits::{CALLERS, CPUS, HANDLES, REPLY_SLOTS, THREADS, USERS_PER_ENGINE};
+use crate::limits::{CALLERS, CPUS, HANDLES, REPLY_SLOTS, THREADS, USERS_PER_ENGINE, WAITING};
+use crate::resting::Waiter;
 
 //--- Threads -----------------------------------------------------------------------------------------------
 
@@ -354,6 +355,8 @@ pub struct Reservation {
     pub release: Release,
     /// Ran dry and was not refilled yet.
     pub throttled: bool,
+    /// Its task may call `early_release`.
+    pub releases_early: bool,
     /// It competes above all keys of its cluster, because its runner keeps clients of other clusters waiting.
     pub boosted: bool,
     /// Lent to a passive server until its first receive.
@@ -370,6 +373,12 @@ pub struct Reservation {
     pub tie: Tie,
     /// Budget and debt.
     pub account: Account,
+    /// How long a job may be suspended and keep its key.
+    pub suspension: Nanoseconds,
+    /// How long this one has been, as far as that counts.
+    pub suspended: Nanoseconds,
+    /// Since when it rests (see `resting`); `NEVER`: it does not.
+    pub rests: Instant,
     /// Relative deadline.
     pub deadline: Nanoseconds,
     /// The next release by the clock; `NEVER` if none is planned.
@@ -403,6 +412,7 @@ impl Reservation {
         class: Class::RealTime,
         release: Release::None,
         throttled: false,
+        releases_early: false,
         boosted: false,
         only_for_start: false,
         overrun: Overrun::Throttle,
@@ -411,6 +421,9 @@ impl Reservation {
         key: Key::at(Instant::ZERO),
         tie: Tie::ZERO,
         account: Account::EMPTY,
+        suspension: Nanoseconds::ZERO,
+        suspended: Nanoseconds::ZERO,
+        rests: Instant::ZERO,
         deadline: Nanoseconds::ZERO,
         next_release: Instant::ZERO,
         replenish_at: Instant::ZERO,
@@ -599,6 +612,10 @@ pub struct ClusterObject {
     pub events: Queue<THREADS>,
     /// Timeouts, by thread index; and looks at watched engines, by index from the end.
     pub timeouts: Queue<THREADS>,
+    /// Reservations that rest because their jobs wait for others.
+    pub waiting: Vec<Waiter, WAITING>,
+    /// Until when their waiting is counted.
+    pub counted: Instant,
     /// The CPU whose timer serves both queues: the cluster's lowest.
     pub timekeeper: CpuId,
 }
@@ -613,8 +630,14 @@ impl ClusterObject {
     }
 
     /// No CPUs.
-    pub const EMPTY: ClusterObject =
-        ClusterObject { schedule: Cluster::EMPTY, events: Queue::EMPTY, timeouts: Queue::EMPTY, timekeeper: CpuId(0) };
+    pub const EMPTY: ClusterObject = ClusterObject {
+        schedule: Cluster::EMPTY,
+        events: Queue::EMPTY,
+        timeouts: Queue::EMPTY,
+        waiting: Vec::new(),
+        counted: Instant::ZERO,
+        timekeeper: CpuId(0),
+    };
 }
 
 /// Who pays for the time that passes on a CPU.

@@ -44,6 +44,7 @@ impl Resolver<'_> {
             devices,
             distances,
             reserved: 0,
+            watchdog: 0,
         })
     }
 

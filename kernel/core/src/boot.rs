@@ -5,7 +5,7 @@ use fusee_locking::engine::Order;
 use fusee_locking::pool::{Measure, Rules};
 use fusee_sched::account::Account;
 use fusee_sched::cpu::{CpuId, CpuSet};
-use fusee_sched::key::{Class, Key, Policy, PolicyName, TaskParameters, Tie};
+use fusee_sched::key::{Class, Key, Policy, PolicyName, PriorityPoint, TaskParameters, Tie};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::Kernel;
@@ -31,6 +31,8 @@ pub enum BootError {
     BadClusters,
     /// A pool is advised, and this kernel was built without feature `advice`.
     WithoutAdvice,
+    /// A task may take budget in advance in a cluster whose keys do not depend on deadlines: nothing would limit it.
+    EarlyRelease,
 }
 
 fn within(count: usize, limit: usize, what: &'static str) -> Result<(), BootError> {
@@ -351,6 +353,12 @@ impl Kernel {
                 if object.release == Release::Periodic { start + Nanoseconds(record.phase) } else { Instant::NEVER };
             object.replenish_at = Instant::NEVER;
             object.rests = Instant::NEVER;
+            object.suspension = Nanoseconds(record.suspension);
+            object.releases_early = record.early_release != 0;
+            let moves = matches!(object.point, PriorityPoint::AfterRelease(_));
+            if !moves && (object.releases_early || object.overrun == Overrun::EarlyRelease) {
+                return Err(BootError::EarlyRelease);
+            }
             let class = object.class;
             let key = match class {
                 Class::RealTime => self.job_key(id, Instant::ZERO),

@@ -183,6 +183,9 @@ impl Kernel {
         if self.reservations[reservation].release == Release::None || !self.threads[thread].job.active {
             return Err(Error::NoJobs);
         }
+        if !self.reservations[reservation].releases_early {
+            return Err(Error::MissingRight);
+        }
         // What is left of the present budget is given up, but not what was used of it.
         let now = machine.now();
         self.charge(machine, cpu, now);

@@ -35,6 +35,9 @@ pub enum BootError {
     EarlyRelease,
 }
 
+/// A server of which no `service_period` is said is boosted for its longest service in so many times that.
+const SERVICE_PERIODS: u64 = 10;
+
 fn within(count: usize, limit: usize, what: &'static str) -> Result<(), BootError> {
     if count > limit { Err(BootError::TooMany(what)) } else { Ok(()) }
 }
@@ -135,8 +138,16 @@ impl Kernel {
             let server = refer!(ThreadId, record.server, threads, "endpoint");
             self.endpoints[id].server = Some(server);
             let state = &mut self.threads[server];
-            state.service_max = state.service_max.max(Nanoseconds(record.service_max));
-            state.boost = (0, state.service_max);
+            // The longest service of all its endpoints, in the shortest of their periods: each of them is counted for the server.
+            let budget = Nanoseconds(record.service_max.max(state.boost.budget.0));
+            let period = match record.service_period {
+                0 => record.service_max.saturating_mul(SERVICE_PERIODS),
+                period => period,
+            };
+            let others = if state.boost.budget == Nanoseconds::ZERO { u64::MAX } else { state.boost.period.0 };
+            if record.service_max != 0 {
+                state.boost = Account::new(budget, Nanoseconds(period.min(others).max(budget.0)));
+            }
         }
         for (index, record) in system.notifications().iter().enumerate() {
             let id = refer!(NotificationId, index, NOTIFICATIONS, "notification");

@@ -148,10 +148,8 @@ pub struct Thread {
     /// Whom it waits for, who waits for it, and the reservation it has chosen: trusted while it is ready or waits for
     /// somebody.
     pub waits: Node<Key>,
-    /// How long it may be boosted for one request, at most.
-    pub service_max: Nanoseconds,
-    /// What is left of that, since so many replies.
-    pub boost: (u32, Nanoseconds),
+    /// How long it may be boosted: a budget of its own, beside what it runs on. Empty: never.
+    pub boost: Account,
     /// First of the endpoints it serves, of the notifications it will signal, and of its uses of engines, as far as its
     /// death has not gone through them.
     pub serves: Option<EndpointId>,
@@ -188,8 +186,7 @@ impl Thread {
         cluster: None,
         home: None,
         waits: Node::new(Key::at(Instant::ZERO)),
-        service_max: Nanoseconds::ZERO,
-        boost: (0, Nanoseconds::ZERO),
+        boost: Account::EMPTY,
         serves: None,
         signals: None,
         uses: None,
@@ -221,15 +218,6 @@ impl Thread {
     #[inline]
     pub fn chosen(&self) -> Option<ReservationId> {
         ReservationId::new(usize::from(self.waits.chosen()?))
-    }
-
-    /// What is left of its boost. Each reply gives it a new one: a boost is for one request.
-    pub fn boost_left(&mut self) -> Nanoseconds {
-        let replies = self.slots.iter().fold(0, |sum: u32, slot| sum.wrapping_add(slot.generation));
-        if self.boost.0 != replies {
-            self.boost = (replies, self.service_max);
-        }
-        self.boost.1
     }
 
     /// Whom it donates to while it is suspended.

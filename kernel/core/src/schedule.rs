@@ -188,9 +188,10 @@ impl Kernel {
     #[cold]
     fn charge_boost(&mut self, cpu: CpuId, reservation: ReservationId, span: Nanoseconds) {
         let Some(thread) = self.cpus[cpu].current else { return };
-        let left = self.threads[thread].boost_left().saturating_sub(span);
-        self.threads[thread].boost.1 = left;
-        if left == Nanoseconds::ZERO && self.reservations[reservation].boosted {
+        let boost = &mut self.threads[thread].boost;
+        // A boost ends by the timer, as a budget does: the excess is debt here, too.
+        boost.charge(span);
+        if boost.is_dry() && self.reservations[reservation].boosted {
             self.set_boosted(reservation, false);
         }
     }
@@ -424,7 +425,7 @@ impl Kernel {
                 let mut left = object.account.left;
                 boosted = object.boosted;
                 if boosted {
-                    left = left.min(self.threads[thread].boost_left());
+                    left = left.min(self.threads[thread].boost.left);
                 }
                 (Payer::Reservation(reservation), now + left)
             }

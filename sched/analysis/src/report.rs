@@ -258,7 +258,7 @@ impl Report {
 /// Which task cannot pay for the kernel.
 pub fn analyse(cluster: &Cluster, overheads: &Overheads, locking: &[Locking]) -> Result<Report, Infeasible> {
     let inflated = match (*overheads == Overheads::default(), locking) {
-        (true, []) => cluster.clone(),
+        (true, []) if cluster.above().is_empty() => cluster.clone(),
         _ => inflate(cluster, overheads, locking)?,
     };
     let shares = Utilisations::of(inflated.tasks());
@@ -273,7 +273,7 @@ pub fn analyse(cluster: &Cluster, overheads: &Overheads, locking: &[Locking]) ->
         (.., PolicyName::Edf | PolicyName::Fl) => study.deadlines_on_several_cpus(),
         _ => study.priorities_on_several_cpus(),
     };
-    if locking.iter().any(|one| one.operations + one.blocking > Nanoseconds::ZERO) {
+    if locking.iter().any(|one| one.operations + one.blocking > Nanoseconds::ZERO) || !cluster.above().is_empty() {
         study.doubt(&mut tasks);
     }
     study.literature(&mut tasks);

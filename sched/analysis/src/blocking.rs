@@ -408,8 +408,9 @@ impl Study<'_> {
         if !self.locks.servers[index].is_bounded && others().next().is_some() {
             return Err(Unbounded::NoBound(on));
         }
-        if let (Some(other), span) = (others().next(), calls.ahead(index)) {
-            total.add(Wait { task: other.task, span, cpu: span }, requests)?;
+        let (span, cpu) = calls.full(index);
+        if let Some(other) = others().next().filter(|_| calls.waits(index)) {
+            total.add(Wait { task: other.task, span, cpu }, requests)?;
         }
         if calls.is_counted(index, self.cluster.cpus(), |task| self.inherits(task)) {
             let mut counted = vec![task];
@@ -429,10 +430,9 @@ impl Study<'_> {
                 let window = plus(self.responses[task], response)?;
                 let theirs = calls.requests(other.task)?[index];
                 let many = window.0.div_ceil(period.0).checked_mul(theirs).ok_or(Unbounded::Overflow)?;
-                let span = calls.full(index);
                 // It is done on the other's budget, unless that has come and gone.
                 let is_lent = self.locks.servers[index].is_shared || self.inherits(other.task);
-                total.add(Wait { task: other.task, span, cpu: if is_lent { span } else { Nanoseconds::ZERO } }, many)?;
+                total.add(Wait { task: other.task, span, cpu: if is_lent { cpu } else { Nanoseconds::ZERO } }, many)?;
             }
         }
         Ok((u32::try_from(requests).map_err(|_| Unbounded::Overflow)?, total))

@@ -131,6 +131,8 @@ pub enum Term {
     PriorityPoint,
     /// The kernel's own costs.
     Overheads,
+    /// Servers that come before all tasks, and the kernel's own costs.
+    Boosts,
     /// Its own operations of engines.
     Operations,
     /// Waiting for locks.
@@ -147,6 +149,7 @@ impl Term {
             Term::CarriedIn => "carried-in work",
             Term::PriorityPoint => "late priority point",
             Term::Overheads => "overheads",
+            Term::Boosts => "boosted servers",
             Term::Operations => "engine operations",
             Term::Blocking => "blocking",
         }
@@ -505,7 +508,7 @@ impl Study<'_> {
         let waits = operations + blocking;
         let costs = after.execution.saturating_sub(before.execution).saturating_sub(waits);
         let own = [
-            (Term::Overheads, costs),
+            (if self.original.above().is_empty() { Term::Overheads } else { Term::Boosts }, costs),
             (Term::Operations, operations),
             (Term::Blocking, blocking),
             (Term::Execution, before.execution),

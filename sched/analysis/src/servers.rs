@@ -59,6 +59,8 @@ pub struct Caller {
 pub struct Server {
     /// The longest service, without the calls that it makes meanwhile.
     pub service: Nanoseconds,
+    /// How much longer a service takes that is executed in another cluster: until that boosts it again.
+    pub elsewhere: Nanoseconds,
     /// Which servers it calls in one service, and how often.
     pub calls: Vec<(usize, u32)>,
     /// One for each task that calls it.
@@ -74,8 +76,8 @@ pub(crate) struct Calls<'a> {
     servers: &'a [Server],
     /// How long a request is in service at most.
     full: Vec<Nanoseconds>,
-    /// How long it waits for the one in service.
-    ahead: Vec<Nanoseconds>,
+    /// CPU time of that.
+    cpu: Vec<Nanoseconds>,
     /// Tasks and servers that call it.
     direct: Vec<usize>,
     /// Indices, servers before those that they call.
@@ -91,14 +93,15 @@ impl<'a> Calls<'a> {
         let direct: Vec<usize> =
             servers.iter().enumerate().map(|(index, one)| one.callers.len() + calling(index).count()).collect();
         let none = vec![Nanoseconds::ZERO; servers.len()];
-        let mut calls = Calls { servers, full: none.clone(), ahead: none, direct, order };
+        let mut calls = Calls { servers, full: none.clone(), cpu: none, direct, order };
         for at in calls.order.clone().into_iter().rev() {
-            let mut full = servers[at].service;
+            let (mut full, mut cpu) = (plus(servers[at].service, servers[at].elsewhere)?, servers[at].service);
             for (other, count) in &servers[at].calls {
-                full = plus(full, times((*count).into(), plus(calls.ahead[*other], calls.full[*other])?)?)?;
+                let services = u64::from(*count) * if calls.waits(*other) { 2 } else { 1 };
+                full = plus(full, times(services, calls.full[*other])?)?;
+                cpu = plus(cpu, times(services, calls.cpu[*other])?)?;
             }
-            calls.full[at] = full;
-            calls.ahead[at] = if calls.direct[at] > 1 { full } else { Nanoseconds::ZERO };
+            (calls.full[at], calls.cpu[at]) = (full, cpu);
         }
         Ok(calls)
     }
@@ -127,14 +130,14 @@ impl<'a> Calls<'a> {
         Ok(sum)
     }
 
-    /// How long one request of the server at `index` waits for the one in service.
-    pub(crate) fn ahead(&self, index: usize) -> Nanoseconds {
-        self.ahead[index]
+    /// Whether a request of the server at `index` may find another one in service.
+    pub(crate) fn waits(&self, index: usize) -> bool {
+        self.direct[index] > 1
     }
 
-    /// How long a request that is taken before keeps others waiting.
-    pub(crate) fn full(&self, index: usize) -> Nanoseconds {
-        self.full[index]
+    /// How long a request of the server at `index` keeps others waiting, and the CPU time of that.
+    pub(crate) fn full(&self, index: usize) -> (Nanoseconds, Nanoseconds) {
+        (self.full[index], self.cpu[index])
     }
 
     /// Whether requests that are taken earlier have to be counted; `inherits`: whether a task may have another's priority while it

@@ -224,8 +224,13 @@ impl Kernel {
             object.throttled = true;
             return;
         }
+        let (class, home) = (object.class, object.home);
+        if class == Class::RealTime && self.goes_on(reservation, now) {
+            return;
+        }
+        let object = &mut self.reservations[reservation];
         object.throttles += 1;
-        let (class, home, excess) = (object.class, object.home, object.account.debt);
+        let excess = object.account.debt;
         if class == Class::Background {
             // Nothing is promised to background work: its budget is only its time slice.
             object.account.restart(now);
@@ -262,6 +267,27 @@ impl Kernel {
             self.settle(runner);
         }
         self.base_key_changes(reservation);
+    }
+
+    /// Whether something has come back of what a real-time `reservation` used, by the time that it has nothing left: then it goes on, behind
+    /// those with an earlier key than that of a job released when it came back.
+    fn goes_on(&mut self, reservation: ReservationId, now: Instant) -> bool {
+        let account = &mut self.reservations[reservation].account;
+        let at = account.next_refill(Instant::ZERO);
+        if at > now {
+            return false;
+        }
+        account.resume(at);
+        let (release, is_dry) = (account.release, account.is_dry());
+        if is_dry {
+            return false;
+        }
+        let key = self.job_key(reservation, release);
+        self.set_key(reservation, key);
+        if let Some(home) = self.reservations[reservation].home {
+            self.settle(home);
+        }
+        true
     }
 
     /// Refills `reservation` at `at`; a new deadline follows, as of a sporadic server.

@@ -274,8 +274,8 @@ fn what_cannot_be_bounded_says_why() {
     assert_eq!(refused(&cluster(1, &[(1, 10)]), &huge), Unbounded::Overflow);
     let many = engines(&[engine(Order::Fifo, &[user(0, u32::MAX, 0, 0), user(9, 1, LONGEST.0 / 2, 1)])]);
     assert_eq!(refused(&cluster(1, &[(1, 10)]), &many), Unbounded::Overflow);
-    // Fixed priorities on several CPUs: no response times to count by.
-    let tasks = cluster(2, &FOUR).tasks().to_vec();
+    // Fixed priorities on several CPUs, and no response time of the last to count by.
+    let tasks = cluster(2, &[(50, 100), (40, 100), (40, 101), (1, 1_000)]).tasks().to_vec();
     let monotonic = Cluster::new(2, PolicyName::Rm, tasks).unwrap();
     let locks = engines(&[engine(Order::Priority, &three())]);
     assert_eq!(refused(&monotonic, &locks), Unbounded::NoResponse(On::Engine(0)));

@@ -301,7 +301,7 @@ impl Study {
                 period: self.reservations[*task].period,
             },
             Unbounded::NoResponse(on) => {
-                let words = "is by priority, and response times on several CPUs have no bound under this policy";
+                let words = "is by priority, and no test gives all response times a bound";
                 Reason::Unbounded { cluster: cluster.to_owned(), why: format!("{} {words}", self.on(*on)) }
             }
             Unbounded::NoBound(on) => {

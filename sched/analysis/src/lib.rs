@@ -41,7 +41,7 @@ pub mod utilisation;
 
 pub use overheads::{Locking, Overheads};
 pub use report::{Report, analyse};
-pub use task::{Cluster, Nonsense, Task};
+pub use task::{Cluster, Interrupting, Nonsense, Task};
 
 use num_bigint::BigInt;
 use num_rational::BigRational;

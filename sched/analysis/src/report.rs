@@ -19,7 +19,7 @@ use num_traits::{Signed, ToPrimitive, Zero};
 use crate::compliant::{self, Compliant};
 use crate::devi::{self, DoesNotApply};
 use crate::interference;
-use crate::overheads::{Infeasible, Locking, Overheads, inflate};
+use crate::overheads::{Infeasible, Locking, Overheads, inflate_each};
 use crate::task::{Cluster, Task};
 use crate::uniprocessor::{self, Response, Unanswered};
 use crate::utilisation::{self, Utilisations};
@@ -205,6 +205,8 @@ pub enum Reason {
     BoundTooLate,
     /// Work piles up without limit.
     Overload,
+    /// With what it waits and what the kernel costs it needs more than its period.
+    TooLong,
     /// The search grew too long.
     GaveUp,
     /// No test gives it a bound, though there is no more work than the CPUs can do.
@@ -219,6 +221,7 @@ impl Reason {
             Reason::Misses => "some run misses its deadline",
             Reason::BoundTooLate => "its bound is later than its deadline",
             Reason::Overload => "overload",
+            Reason::TooLong => "it needs more than its period",
             Reason::GaveUp => "the search grew too long",
             Reason::NoBound => "no test gives it a bound",
         }
@@ -249,9 +252,21 @@ pub struct Report {
     pub tests: Vec<(Test, Verdict)>,
     /// By task.
     pub tasks: Vec<TaskReport>,
+    /// Tasks that need more than their periods. They have no bounds, and those of the others count them as
+    /// tasks that never rest.
+    pub infeasible: Vec<Infeasible>,
 }
 
 impl Report {
+    /// Takes all bounds back: what they rest on is not known.
+    pub(crate) fn without_bounds(mut self) -> Report {
+        for task in &mut self.tasks {
+            let why = if let Hard::NotProved(Reason::TooLong) = task.hard { Reason::TooLong } else { Reason::Overload };
+            (task.bound, task.hard) = (None, Hard::NotProved(why));
+        }
+        self
+    }
+
     /// Whether no task misses a deadline.
     #[must_use]
     pub fn is_hard(&self) -> bool {
@@ -262,11 +277,11 @@ impl Report {
 /// Analyses `cluster` on a kernel with these costs. Tasks without an entry in `locking` use no locks.
 ///
 /// # Errors
-/// Which task cannot pay for the kernel.
+/// [`Infeasible::OnlyInterrupts`].
 pub fn analyse(cluster: &Cluster, overheads: &Overheads, locking: &[Locking]) -> Result<Report, Infeasible> {
-    let inflated = match (*overheads == Overheads::default(), locking) {
-        (true, []) => cluster.clone(),
-        _ => inflate(cluster, overheads, locking)?,
+    let (inflated, infeasible) = match (*overheads == Overheads::default(), locking) {
+        (true, []) => (cluster.clone(), Vec::new()),
+        _ => inflate_each(cluster, overheads, locking)?,
     };
     let shares = Utilisations::of(inflated.tasks());
     let mut study = Study { original: cluster, cluster: &inflated, shares: &shares, locking, tests: Vec::new() };
@@ -284,6 +299,9 @@ pub fn analyse(cluster: &Cluster, overheads: &Overheads, locking: &[Locking]) ->
         study.doubt(&mut tasks);
     }
     study.literature(&mut tasks);
+    for task in infeasible.iter().filter_map(Infeasible::task) {
+        tasks[task].hard = Hard::NotProved(Reason::TooLong);
+    }
     let bounded = match tasks.iter().all(|task| task.bound.is_some()) {
         true => Some(true),
         false if !fits => Some(false),
@@ -294,7 +312,7 @@ pub fn analyse(cluster: &Cluster, overheads: &Overheads, locking: &[Locking]) ->
     for bound in tasks.iter_mut().filter_map(|task| task.bound.as_mut()) {
         bound.response = plus(&bound.response, overheads.event_latency.0);
     }
-    Ok(Report { utilisation: shares.total(), bounded, tests: study.tests, tasks })
+    Ok(Report { utilisation: shares.total(), bounded, tests: study.tests, tasks, infeasible })
 }
 
 /// One cluster under analysis.

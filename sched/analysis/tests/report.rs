@@ -170,7 +170,33 @@ fn a_response_counts_from_the_event_and_overheads_are_named_when_they_dominate()
     assert_eq!(bound(&analyse(&cluster, &costs, &locking).unwrap(), 0).dominating, Term::Blocking);
 
     costs.schedule = Nanoseconds(50);
-    assert_eq!(analyse(&cluster, &costs, &[]), Err(Infeasible::TooLong { task: 0 }));
+    let report = analyse(&cluster, &costs, &[]).unwrap();
+    assert_eq!(report.infeasible, [Infeasible::TooLong { task: 0 }]);
+    assert_eq!(report.tasks[0].hard, Hard::NotProved(Reason::TooLong));
+    costs.release = Nanoseconds(100);
+    assert_eq!(analyse(&cluster, &costs, &[]), Err(Infeasible::OnlyInterrupts));
+}
+
+/// The second waits for more than its period. With a CPU to itself, or behind the others, it takes nothing from them.
+#[test]
+fn a_task_that_waits_too_long_is_named_and_does_not_hide_the_bounds_of_the_others() {
+    let wait = |blocking| Locking { blocking: Nanoseconds(blocking), ..Locking::default() };
+    let locking = [wait(1), wait(100), wait(2)];
+    let set = [(10, 60, 60), (20, 90, 90), (15, 50, 50)];
+    for (cpus, policy, found) in [
+        (3, PolicyName::Edf, [Some(11.0), None, Some(17.0)]),
+        (2, PolicyName::Edf, [Some(28.0), None, Some(28.0)]),
+        (2, PolicyName::Rm, [Some(11.0), None, Some(17.0)]),
+        (1, PolicyName::Rm, [Some(28.0), None, Some(17.0)]),
+        (1, PolicyName::Edf, [None; 3]),
+    ] {
+        let cluster = Cluster::new(cpus, policy, tasks(&set)).unwrap();
+        let report = analyse(&cluster, &Overheads::default(), &locking).unwrap();
+        assert_eq!(responses(&report), found, "{cpus} CPUs, {policy:?}");
+        assert_eq!(report.infeasible, [Infeasible::TooLong { task: 1 }]);
+        assert_eq!(report.tasks[1].hard, Hard::NotProved(Reason::TooLong));
+        assert_eq!((report.bounded, report.is_hard()), (Some(false), false));
+    }
 }
 
 #[test]

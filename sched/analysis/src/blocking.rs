@@ -165,9 +165,14 @@ const ROUNDS: usize = 1_000;
 /// [`Unbounded`].
 pub fn analyse(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Report, Vec<Blocked>), Unbounded> {
     let (report, mut blocked) = settle(cluster, overheads, locks)?;
-    if report.bounded != Some(false) && blocked.iter().any(|one| one.drawn > Nanoseconds::ZERO) {
-        drawn::add_preemptions(cluster, overheads, locks, &report, &mut blocked)?;
+    if blocked.iter().all(|one| one.drawn == Nanoseconds::ZERO) {
+        return Ok((report, blocked));
     }
+    if report.bounded == Some(false) {
+        // How long holds are preempted is not known, nor whether budgets last.
+        return Ok((report.without_bounds(), blocked));
+    }
+    drawn::add_preemptions(cluster, overheads, locks, &report, &mut blocked)?;
     Ok((report, blocked))
 }
 
@@ -194,8 +199,8 @@ fn settle(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Re
             let bound = task.bound.as_ref().and_then(|bound| bound.response.ceil().to_integer().to_u64());
             match (bound, counted) {
                 (Some(bound), _) => *response = Nanoseconds(bound).max(*response),
-                // Overload is for the report to say.
-                (None, _) if report.bounded == Some(false) => return Ok((report, blocked)),
+                // Overload is for the report to say; no bound on blocking is one without this task's response.
+                (None, Some(_)) if report.bounded == Some(false) => return Ok((report.without_bounds(), blocked)),
                 (None, Some(on)) => return Err(Unbounded::NoResponse(on)),
                 (None, None) => {}
             }
@@ -228,11 +233,11 @@ impl Engine {
         plus(self.operation(user)?, section(overheads, user.hold.cpu)?)
     }
 
-    /// How long one operation of `user` takes.
+    /// How long one operation of `user` takes, with bottom halves of others before its own (4.48, 4.50).
     fn operation(&self, user: &User) -> Result<Nanoseconds, Unbounded> {
         match user.hold.operation {
             Nanoseconds::ZERO => Ok(Nanoseconds::ZERO),
-            operation => plus(operation, plus(self.completion, self.reset)?),
+            operation => plus(operation, plus(plus(self.completion, self.others)?, self.reset)?),
         }
     }
 }

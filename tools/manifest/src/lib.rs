@@ -25,6 +25,7 @@ mod device;
 mod elf;
 mod error;
 mod expect;
+mod interrupts;
 pub mod layout;
 mod pack;
 mod quantity;

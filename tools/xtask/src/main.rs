@@ -14,6 +14,7 @@
 //! agreement  whether a run and its simulation used the engines in the same order
 //! crowd      `bench`: what scheduling costs among many tasks
 //! experiment `cargo xtask experiment`: arrangements of one workload, compared
+//! judge      whether a run kept what its manifest promises
 //! conformance  whether QEMU, the simulator and golden traces agree
 //! docs       whether pages, manifests and commands agree
 //! structure  what must stay true of the tree and of the kernel's size
@@ -42,6 +43,7 @@ mod decode;
 mod demo;
 mod docs;
 mod experiment;
+mod judge;
 mod profile;
 mod purposes;
 mod qemu;
@@ -61,7 +63,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fusee_manifest::Profile;
+use fusee_manifest::{Profile, Time};
 use fusee_simulator::metrics::Metrics;
 
 use crate::system::Workspace;
@@ -122,9 +124,12 @@ struct SystemArguments {
 struct RunArguments {
     #[command(flatten)]
     system: SystemArguments,
-    /// Host seconds after which the run is ended.
+    /// Host seconds after which the run is ended, which is an error.
     #[arg(long, default_value_t = 120)]
     seconds: u64,
+    /// Virtual time after which the run is ended, which is none: for systems that do not end themselves.
+    #[arg(long = "for", value_parser = simulate::time)]
+    limit: Option<Time>,
     /// Longest turn of a CPU in virtual microseconds (det only): 10 for latencies, 50 for long runs.
     #[arg(long, default_value_t = 50)]
     quantum: u32,
@@ -185,6 +190,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
                     seconds: run.seconds,
                     quantum: run.quantum,
                     arguments: run.qemu.clone(),
+                    until: run.limit.map(|limit| limit.0),
                 },
             )?;
             if let Ok(trace) = &outcome.trace {
@@ -213,6 +219,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Trace(trace) => {
             let root = system::root()?;
             let (trace_read, manifest) = system::last_trace(&root).context("no run to show; try `cargo xtask run`")?;
+            eprintln!("the last run: system `{}`", manifest.system.name);
             system::print_trace(&trace_read, &manifest, trace.canonical)
         }
     }

@@ -101,6 +101,9 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
             summary.add(&format!("{}: {}", example.page, example.command), started.elapsed(), &problems);
         }
     }
+    if let (0, Some(filter)) = (summary.passed + summary.failed, &arguments.filter) {
+        bail!("no test matches `{filter}`: names are those of the systems in tests/target and tests/conformance");
+    }
     println!("{}", summary.line(started.elapsed()));
     Ok(summary.failed == 0)
 }
@@ -397,8 +400,13 @@ fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
 fn run_case(workspace: &Workspace, case: &Case, programs: &Programs) -> Result<(Run, Vec<String>)> {
     let expected = case.manifest.expectations.as_ref().context("the manifest has no table `test`")?;
     let image = workspace.image_of(case.manifest.clone(), programs.clone(), case.profile, false)?;
-    let options =
-        RunOptions { echo: false, seconds: expected.seconds.unwrap_or(60), quantum: 10, arguments: Vec::new() };
+    let options = RunOptions {
+        echo: false,
+        seconds: expected.seconds.unwrap_or(60),
+        quantum: 10,
+        arguments: Vec::new(),
+        until: None,
+    };
     let run = system::run(workspace, &image, &options)?;
     let mut problems = compare(&image, &run, expected);
     if !problems.is_empty() {

@@ -140,6 +140,8 @@ impl Trace {
                     let before = running.insert(record.cpu, (record.time, thread, object));
                     stop(&mut amounts, before, record.time);
                 }
+                // The next may be switched to before the one before is switched away.
+                Some(Event::SwitchAway) if running.get(&record.cpu).is_some_and(|run| run.1 != thread) => {}
                 Some(Event::SwitchAway | Event::Idle) => {
                     stop(&mut amounts, running.remove(&record.cpu), record.time);
                 }

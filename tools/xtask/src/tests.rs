@@ -18,6 +18,7 @@ use fusee_manifest::{Expectations, Manifest, Mark, Profile, Resolved};
 
 use crate::build::{Builder, Kernel, Programs};
 use crate::configurations::{self, Seen};
+use crate::judge::Watch;
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
 use crate::{bench, conformance, docs, experiment, readme, report, soundness, structure};
@@ -483,6 +484,13 @@ fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String> {
                 problems.push(format!("{}: {jobs} jobs, {misses} missed, {skipped} skipped", name(*task)));
             }
         }
+        if let Some(wanted) = &expected.verdict {
+            let verdict = Watch::of(trace, system).verdict(Some(expected));
+            let said = [verdict.ends, verdict.misses].concat();
+            if said.len() != wanted.len() || !said.iter().zip(wanted).all(|(said, wanted)| has_parts(said, wanted)) {
+                problems.push(format!("found wrong\n{}\nnot\n{}", said.join("\n"), wanted.join("\n")));
+            }
+        }
     }
     problems
 }
@@ -498,6 +506,12 @@ fn marks_of(trace: &Trace, expected: &Expectations) -> Vec<Mark> {
         .filter(|mark| expected.marks.iter().any(|wanted| wanted.task == mark.task))
         .collect();
     ordered(&seen)
+}
+
+/// Whether `text` has the parts of `pattern`, which are separated by `...`, in this order.
+fn has_parts(text: &str, pattern: &str) -> bool {
+    let found = pattern.split("...").try_fold(text, |rest, part| rest.split_once(part).map(|(_, rest)| rest));
+    found.is_some()
 }
 
 /// Task by task; the order within a task stays.

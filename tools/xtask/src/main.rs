@@ -15,6 +15,7 @@
 //! crowd      `bench`: what scheduling costs among many tasks
 //! experiment `cargo xtask experiment`: arrangements of one workload, compared
 //! judge      whether a run kept what its manifest promises
+//! turns      how long the turns of emulated CPUs may be
 //! conformance  whether QEMU, the simulator and golden traces agree
 //! docs       whether pages, manifests and commands agree
 //! structure  what must stay true of the tree and of the kernel's size
@@ -56,6 +57,7 @@ mod system;
 mod task_set;
 mod tests;
 mod toolchain;
+mod turns;
 mod worst;
 
 use std::path::PathBuf;
@@ -67,6 +69,7 @@ use fusee_manifest::{Profile, Time};
 use fusee_simulator::metrics::Metrics;
 
 use crate::system::Workspace;
+use crate::turns::Turns;
 
 /// Build, run, test and measure Fusee.
 ///
@@ -130,9 +133,10 @@ struct RunArguments {
     /// Virtual time after which the run is ended, which is none: for systems that do not end themselves.
     #[arg(long = "for", value_parser = simulate::time)]
     limit: Option<Time>,
-    /// Longest turn of a CPU in virtual microseconds (det only): 10 for latencies, 50 for long runs.
-    #[arg(long, default_value_t = 50)]
-    quantum: u32,
+    /// Longest turn of an emulated CPU in virtual microseconds (det only), 1 to 1000. Unless told otherwise as long as the system's
+    /// budgets can spare, at most 50.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    quantum: Option<u32>,
     /// Print response times and lateness of each task, too, as `simulate` does.
     #[arg(long)]
     responses: bool,
@@ -188,7 +192,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
                 &system::RunOptions {
                     echo: true,
                     seconds: run.seconds,
-                    quantum: run.quantum,
+                    quantum: Turns::of(&image.manifest.system, run.quantum).quantum,
                     arguments: run.qemu.clone(),
                     until: run.limit.map(|limit| limit.0),
                 },

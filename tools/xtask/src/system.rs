@@ -16,6 +16,7 @@ use crate::judge::Watch;
 use crate::qemu::{self, EndedBy, GuestMemory, Outcome};
 use crate::report;
 use crate::toolchain::{self, Toolchain};
+use crate::turns::{self, Turns};
 
 /// The repository, and the programs we call.
 pub struct Workspace {
@@ -66,6 +67,8 @@ pub struct Run {
     pub outcome: Outcome,
     /// Completions that the devices announced too late.
     pub late: u32,
+    /// The turns of its CPUs.
+    pub turns: Turns,
     /// What happened.
     pub trace: Result<Trace>,
 }
@@ -172,7 +175,7 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions) -> Result
         image: &image.path,
         board: &system.board,
         profile: image.profile,
-        cpus: system.cpus + u32::from(!system.devices.is_empty()),
+        cpus: turns::cpus(system),
         quantum: options.quantum,
         limit: Duration::from_secs(options.seconds),
         echo: options.echo,
@@ -188,7 +191,7 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions) -> Result
         trace.records.retain(|record| outcome.code.is_some() || options.until.is_none_or(|until| record.time <= until));
         trace
     });
-    Ok(Run { outcome, late, trace })
+    Ok(Run { outcome, late, trace, turns: Turns::of(system, Some(options.quantum)) })
 }
 
 /// How many completions all devices of the system announced too late.
@@ -248,6 +251,10 @@ pub fn print_outcome(image: &Image, run: &Run) -> bool {
             }
             if trace.lost > 0 {
                 eprintln!("{} the first {} records of the trace were overwritten", report::yellow("note:"), trace.lost);
+            }
+            println!("{}", run.turns.words(image.profile));
+            if let Some(words) = run.turns.warning(image.profile) {
+                eprintln!("{} {words}", report::yellow("note:"));
             }
             let verdict = Watch::of(trace, system).verdict(image.manifest.expectations.as_ref());
             verdict.harmless.iter().for_each(|words| println!("{words}"));

@@ -21,6 +21,7 @@ use crate::configurations::{self, Seen};
 use crate::judge::Watch;
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
+use crate::turns::Turns;
 use crate::{bench, conformance, docs, experiment, readme, report, soundness, structure};
 
 /// Arguments of `cargo xtask test`.
@@ -404,7 +405,8 @@ fn run_case(workspace: &Workspace, case: &Case, programs: &Programs) -> Result<(
     let options = RunOptions {
         echo: false,
         seconds: expected.seconds.unwrap_or(60),
-        quantum: 10,
+        // What `run` finds wrong is found as it runs systems. Else all turns are short, for latencies.
+        quantum: if expected.verdict.is_some() { Turns::of(&case.manifest.system, None).quantum } else { 10 },
         arguments: Vec::new(),
         until: None,
     };

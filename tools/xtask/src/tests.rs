@@ -24,6 +24,9 @@ use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
 use crate::turns::Turns;
 use crate::{bench, conformance, docs, experiment, readme, report, soundness, structure};
 
+/// What QEMU ends with when the kernel has panicked.
+const KERNEL_PANIC: i32 = 101;
+
 /// Arguments of `cargo xtask test`.
 #[derive(Args)]
 pub struct TestArguments {
@@ -83,6 +86,7 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
     if arguments.only != Some(Half::Host) {
         target(&workspace, arguments, &mut summary)?;
         conform(&workspace, arguments, &mut summary)?;
+        refuse(&workspace, arguments, &mut summary)?;
         configure(&workspace, arguments, &mut summary)?;
         let name = experiment::EMULATED_CHECK;
         if arguments.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str())) {
@@ -360,6 +364,56 @@ fn conform(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summa
             Err(error) => (name.clone(), Err(error)),
         }
     });
+    Ok(())
+}
+
+//--- Images that no tool of ours would make
+
+/// A place without a device, which the tool lets a region have.
+const NOWHERE: u64 = 0x0b5a_5000;
+
+/// The kernel refuses an image by itself that gives its own devices to a task.
+fn refuse(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) -> Result<()> {
+    let name = "the kernel refuses an image that gives the interrupt controller away";
+    if !arguments.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str())) {
+        return Ok(());
+    }
+    let started = Instant::now();
+    let text = format!(
+        "[system]\nname = \"gives_a_device_of_the_kernel_away\"\nboard = \"virt\"\ncpus = 1\n[tasks.thief]\nscript = [\"shutdown\"]\n\
+         handles = {{ loot = \"region loot: read write\", system = \"system: shutdown\" }}\n[regions.loot]\nphysical = {NOWHERE:#x}\n\
+         bytes = \"4KiB\"\ndevice = true\n"
+    );
+    let manifest = Manifest::parse(Path::new(name), &text)?;
+    let programs = workspace.builder().programs(&[&manifest.system])?;
+    let owned = manifest.system.board.owned.clone();
+    let mut image = workspace.image_of(manifest, programs, Profile::Det, false)?;
+    let bytes = std::fs::read(&image.path)?;
+    let mut problems = Vec::new();
+    let mut look = |at: u64, wanted_code: i32, words: &str| -> Result<()> {
+        let mut bytes = bytes.clone();
+        for offset in (0..bytes.len() - 7).step_by(8) {
+            if bytes[offset..offset + 8] == NOWHERE.to_le_bytes() {
+                bytes[offset..offset + 8].copy_from_slice(&at.to_le_bytes());
+            }
+        }
+        image.path.set_extension("spoilt.img");
+        std::fs::write(&image.path, bytes)?;
+        let options = RunOptions { echo: false, seconds: 60, quantum: 10, arguments: Vec::new(), until: None };
+        let run = system::run(workspace, &image, &options)?;
+        let told = run.outcome.console.contains(words);
+        if run.outcome.code != Some(wanted_code) || !told {
+            problems.push(format!("{at:#x}: code {:?}, console:\n{}", run.outcome.code, run.outcome.console));
+        }
+        Ok(())
+    };
+    look(NOWHERE, 0, "")?;
+    for device in &owned {
+        for at in [device.from, device.to - 0x1000] {
+            look(at, KERNEL_PANIC, &format!("reaches {}, which is the kernel's", device.name))?;
+        }
+    }
+    summary.add(name, started.elapsed(), &problems);
     Ok(())
 }
 

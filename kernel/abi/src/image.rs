@@ -15,7 +15,7 @@ pub const PAGE: u64 = 4096;
 
 /// Engine locks are enforced; without this flag every doorbell stays mapped and the device decides.
 pub const FLAG_MANAGED: u32 = 1;
-/// One CPU beyond the kernel's runs the accelerator's firmware ([`Header::firmware`]).
+/// One CPU beyond the kernel's runs the accelerator's firmware.
 pub const FLAG_ENGINE_CPU: u32 = 1 << 1;
 
 /// The tables of a packed system, in order of [`Header::tables`].

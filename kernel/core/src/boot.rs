@@ -198,7 +198,7 @@ impl Kernel {
                 engine.driver = system
                     .handles()
                     .iter()
-                    .find(|handle| handle.kind == kind::INTERRUPT && handle.object + 1 == record.interrupt_plus_one)
+                    .find(|handle| handle.kind == kind::INTERRUPT && handle.object == record.interrupt_plus_one - 1)
                     .and_then(|handle| ThreadId::new(handle.task as usize));
             }
             engine.watchdog = Nanoseconds(record.watchdog);
@@ -220,6 +220,7 @@ impl Kernel {
                     let of = |user: &&image::EngineUser| user.task as usize == *task;
                     system.engine_users().iter().filter(of).any(|user| {
                         EngineId::new(user.engine as usize)
+                            .filter(|engine| engine.index() < self.counts.engines)
                             .is_some_and(|engine| self.engines[engine].group == Some(group))
                     })
                 };

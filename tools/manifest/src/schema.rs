@@ -321,6 +321,8 @@ pub struct Test {
     pub console: Vec<String>,
     #[serde(default)]
     pub no_misses: Vec<Spanned<String>>,
+    /// What `cargo xtask run` would find wrong.
+    pub verdict: Option<Vec<String>>,
     pub seconds: Option<u64>,
     /// Run it on a kernel that checks all its invariants after every trap.
     #[serde(default)]

@@ -345,6 +345,15 @@ fn memory_is_given_out_once() {
     let overlap = "m.toml:52: region `uart` overlaps";
     refused("0x0900_0000", "0x4100_0000", &format!("{overlap} the board's RAM, which is given out by the packer"));
     refused("0x0900_0000", "0x0809_0000", &format!("{overlap} the page through which the accelerator is kicked"));
+    let owned = |at: &str, device: &str| {
+        let why = "which is the kernel's alone: a task with it could do anything";
+        refused("0x0900_0000", at, &format!("m.toml:52: region `uart` would give away {device}, {why}"));
+    };
+    owned("0x0800_0000", "the interrupt distributor");
+    owned("0x0800_f000", "the interrupt distributor");
+    owned("0x0808_0000", "the interrupt translation service");
+    owned("0x080a_0000", "the interrupt redistributors");
+    owned("0x08ff_f000", "the interrupt redistributors");
     let twin = "[regions.twin]\nphysical = 0x0900_0000\nbytes = \"8KiB\"\n\n[regions.uart]";
     refused("[regions.uart]", twin, "m.toml:56: region `uart` overlaps region `twin`");
     refused("0x0900_0000", "0x0900_0004", "m.toml:52: physical address of `uart` is not a whole number of 4 KiB pages");

@@ -272,8 +272,8 @@ pub struct Pool {
     pub devices: u32,
     /// How far those are from each other, numbers of `accel::topology::Distance`: from, to.
     pub distances: [[u8; POOL_DEVICES]; POOL_DEVICES],
-    /// Reserved.
-    pub reserved: u32,
+    /// Requests that all queues together hold at most; zero: as many as each of them has room for.
+    pub total_limit: u32,
 }
 
 /// Devices of one pool, at most.

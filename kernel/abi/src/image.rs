@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The first word of a packed system: "FUSEESYS".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FUSEESYS");
 /// The layout described here.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
@@ -165,6 +165,12 @@ pub struct Reservation {
     pub backlog: u32,
     /// 1: the budget pays for the time of engines of devices, too, from each grant until the engine is idle.
     pub covers_engines: u32,
+    /// How long a job may be suspended and keep its key, in nanoseconds: what the analysis adds to its execution.
+    pub suspension: u64,
+    /// 1: its jobs may take the budget of the next job before its release.
+    pub early_release: u32,
+    /// Reserved.
+    pub reserved: u32,
 }
 
 /// One task.
@@ -195,6 +201,8 @@ pub struct Endpoint {
     pub flags: u32,
     /// Longest service, in nanoseconds, as declared.
     pub service_max: u64,
+    /// In how many nanoseconds the server is boosted for `service_max` at most; zero: no such period is declared.
+    pub service_period: u64,
 }
 
 /// One notification.
@@ -274,6 +282,8 @@ pub struct Pool {
     pub distances: [[u8; POOL_DEVICES]; POOL_DEVICES],
     /// Requests that all queues together hold at most; zero: as many as each of them has room for.
     pub total_limit: u32,
+    /// How long after its grant a token must be given back, or it is taken away, in nanoseconds; zero: it is not watched.
+    pub watchdog: u64,
 }
 
 /// Devices of one pool, at most.

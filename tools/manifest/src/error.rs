@@ -127,7 +127,11 @@ pub enum Reason {
     NotUsed { task: String, name: String, to: &'static str },
     /// The cluster's tasks need more than its CPUs give; with what most of their waiting is for, if they wait.
     Overload { cluster: String, per_mille: u64, cpus: u32, waiting: Option<String> },
-    /// An engine would be taken from who keeps to what it said.
+    /// A boost would be for longer than the period that it is for.
+    ServicePeriod { endpoint: String, service_period: u64, service_max: u64 },
+    /// A task may take budgets in advance where keys do not depend on deadlines.
+    ReleasesEarly { task: String, cluster: String },
+    /// An engine or a token would be taken from a task that keeps to what it said.
     WatchdogTooShort { engine: String, watchdog: u64, user: String, hold: u64 },
     /// Tasks hold an engine for longer than there is time.
     Overcommitted { engine: String, per_mille: u64, task: String, part: u64 },
@@ -275,6 +279,15 @@ impl fmt::Display for Reason {
                 write!(f, "the real-time tasks of cluster `{cluster}` need {needed} of {cpus} CPU{s}")?;
                 waiting.as_ref().map_or(Ok(()), |waiting| write!(f, ", waiting included: {waiting}"))
             }
+            Self::ServicePeriod { endpoint, service_period, service_max } => write!(
+                f,
+                "service_period of `{endpoint}` ({service_period} ns) is shorter than its service_max ({service_max} ns)"
+            ),
+            Self::ReleasesEarly { task, cluster } => write!(
+                f,
+                "`{task}` may not release early: keys of cluster `{cluster}` do not depend on deadlines, so nothing would \
+                 bound how many budgets it takes; that takes EDF or FL"
+            ),
             Self::WatchdogTooShort { engine, watchdog, user, hold } => {
                 write!(f, "watchdog of `{engine}` ({watchdog} ns) is shorter than `{user}` may hold it ({hold} ns)")
             }

@@ -348,6 +348,8 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
     resolver.uses()?;
     resolver.lengths()?;
     resolver.watchdogs()?;
+    resolver.token_watchdogs()?;
+    resolver.suspensions();
     resolver.scripts()?;
     resolver.environments()?;
     resolver.admission()?;
@@ -454,8 +456,21 @@ impl Resolver<'_> {
     fn endpoints(&mut self) -> Result<(), Fail> {
         for (name, endpoint) in &self.file.endpoints.0 {
             let server = self.task(&endpoint.server)? as u32;
-            let service_max = endpoint.service_max.unwrap_or_default().0;
-            let record = image::Endpoint { server, flags: 0, service_max };
+            let service_max = span(&endpoint.service_max, name)?.0;
+            let service_period = span(&endpoint.service_period, name)?.0;
+            if let Some(key) = &endpoint.service_period {
+                let of = || name.get_ref().clone();
+                if service_max == 0 {
+                    return Err((
+                        key.span(),
+                        Reason::Needs { what: "service_period", of: of(), needs: "a service_max" },
+                    ));
+                }
+                if service_period < service_max {
+                    return Err((key.span(), Reason::ServicePeriod { endpoint: of(), service_period, service_max }));
+                }
+            }
+            let record = image::Endpoint { server, flags: 0, service_max, service_period };
             self.out.endpoints.push((name.get_ref().clone(), record));
         }
         Ok(())

@@ -124,6 +124,10 @@ pub struct Task {
     pub overrun: Option<Spanned<Overrun>>,
     pub budget_covers: Option<Spanned<Covers>>,
     pub backlog: Option<Spanned<u32>>,
+    /// How long a job suspends itself, in sum: by sleeping, and by waiting for notifications.
+    pub suspends: Option<Spanned<Time>>,
+    /// Its jobs may take the budget of the next job before its release.
+    pub early_release: Option<Spanned<bool>>,
     pub phase: Option<Spanned<Time>>,
     pub hard: Option<Spanned<bool>>,
     pub stack: Option<Spanned<Bytes>>,
@@ -188,7 +192,9 @@ pub enum Covers {
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {
     pub server: Spanned<String>,
-    pub service_max: Option<Time>,
+    pub service_max: Option<Spanned<Time>>,
+    /// In how long its server is boosted for `service_max` at most.
+    pub service_period: Option<Spanned<Time>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -269,6 +275,8 @@ pub struct Pool {
     pub devices: Option<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
     pub advice: Option<Spanned<Advice>>,
+    /// How long after its grant a token is taken away.
+    pub watchdog: Option<Spanned<Time>>,
 }
 
 /// What makes a queue of a pool short.

@@ -534,6 +534,89 @@ fn a_watchdog_has_whom_to_ask_and_bites_nobody_who_keeps_to_what_it_said() {
 }
 
 #[test]
+fn a_token_has_a_watchdog_that_leaves_alone_what_keeps_to_what_it_said() {
+    let pool =
+        |pool: &str, uses: &str| {
+            let text = GOOD.replace("handles.ee = ", "handles.gpu = \"pool gpu: acquire\"\nhandles.ee = ");
+            let text = text.replace("[tasks.server]", &format!("{uses}\n[tasks.server]"));
+            parse(&text.replace(
+                "[engines.ee]",
+                &format!("[pools.gpu]\nreplicas = 1\ncluster = \"left\"\n{pool}\n[engines.ee]"),
+            ))
+        };
+    let watchdog = |keys: &str, uses: &str| pool(keys, uses).map(|manifest| manifest.system.pools[0].1.watchdog);
+    // The client says nothing; it says how long; the manifest says when.
+    assert_eq!(watchdog("", ""), Ok(0));
+    let uses = "uses.gpu = { cpu = \"1ms\" }\nuses.ee = { times = 2, operation = \"500us\", within = \"gpu\" }";
+    assert_eq!(watchdog("", uses), Ok(10_000_000 + 3 * 2_000_000));
+    assert_eq!(watchdog("watchdog = \"2ms\"", uses), Ok(2_000_000));
+    let refused = |keys: &str, expected: &str| assert_eq!(watchdog(keys, uses).err().as_deref(), Some(expected));
+    let short = "m.toml:67: watchdog of `gpu` (1999999 ns) is shorter than `client` may hold it (2000000 ns)";
+    refused("watchdog = \"1999999ns\"", short);
+    refused("watchdog = \"0ns\"", "m.toml:67: watchdog of `gpu` is zero");
+}
+
+#[test]
+fn a_boost_has_a_period_that_is_no_shorter_than_the_service() {
+    let with = |keys: &str, expected: &str| {
+        refused("[endpoints.service]", &format!("[endpoints.service]\n{keys}"), expected);
+    };
+    with("service_period = \"1ms\"", "m.toml:38: service_period of `service` needs a service_max");
+    with("service_period = \"0ns\"", "m.toml:38: service_period of `service` needs a service_max");
+    with(
+        "service_max = \"2ms\"\nservice_period = \"1ms\"",
+        "m.toml:39: service_period of `service` (1000000 ns) is shorter than its service_max (2000000 ns)",
+    );
+    let text =
+        GOOD.replace("[endpoints.service]", "[endpoints.service]\nservice_max = \"2ms\"\nservice_period = \"9ms\"");
+    let endpoint = parse(&text).unwrap().system.endpoints[0].1;
+    assert_eq!((endpoint.service_max, endpoint.service_period), (2_000_000, 9_000_000));
+}
+
+#[test]
+fn a_job_may_be_suspended_for_what_it_says_and_for_its_operations() {
+    let suspension = |keys: &str| {
+        let text = GOOD.replace("[tasks.server]", &format!("{keys}\n[tasks.server]"));
+        parse(&text).map(|manifest| manifest.system.reservations[0].suspension)
+    };
+    assert_eq!(suspension(""), Ok(0));
+    assert_eq!(suspension("suspends = \"3ms\""), Ok(3_000_000));
+    let both = "suspends = \"3ms\"\nuses.ee = { times = 2, cpu = \"1ms\", operation = \"500us\" }";
+    assert_eq!(suspension(both), Ok(4_000_000));
+    refused(
+        "parameters.size = 7",
+        "suspends = \"1ms\"",
+        "m.toml:27: suspends of `server` means nothing together with no period",
+    );
+}
+
+#[test]
+fn a_task_releases_early_by_permission_and_only_where_keys_are_deadlines() {
+    let may = |policy: &str, keys: &str, admission: &str| {
+        let text = GOOD.replace("[clusters.left]", &format!("[clusters.left]\npolicy = \"{policy}\""));
+        let text = text.replace("admission = \"refuse\"", &format!("admission = \"{admission}\""));
+        parse(&text.replace("[tasks.server]", &format!("{keys}\n[tasks.server]")))
+    };
+    let permission =
+        |keys: &str| may("EDF", keys, "refuse").map(|manifest| manifest.system.reservations[0].early_release);
+    assert_eq!(permission(""), Ok(0));
+    assert_eq!(permission("early_release = false"), Ok(0));
+    assert_eq!(permission("early_release = true"), Ok(1));
+    assert_eq!(permission("overrun = \"early-release\""), Ok(1));
+    let why = "`client` may not release early: keys of cluster `left` do not depend on deadlines, so nothing would bound how \
+               many budgets it takes; that takes EDF or FL";
+    for policy in ["RM", "DM"] {
+        for keys in ["early_release = true", "overrun = \"early-release\""] {
+            let refused = may(policy, keys, "refuse").err();
+            assert_eq!(refused, Some(format!("m.toml:23: {why}")));
+            let warned = may(policy, keys, "warn").map(|manifest| manifest.system.warnings);
+            assert_eq!(warned, Ok(vec![why.to_owned()]));
+        }
+    }
+    assert_eq!(may("FL", "early_release = true", "refuse").map(|manifest| manifest.system.warnings), Ok(vec![]));
+}
+
+#[test]
 fn a_system_that_waits_too_long_for_an_engine_is_refused_with_the_engine_and_the_longest_term() {
     let refused = |first: &str, second: &str, expected: &str| {
         let [first, second] = [first, second].map(|used| format!("uses.ee = {used}"));

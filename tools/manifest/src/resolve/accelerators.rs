@@ -279,7 +279,8 @@ impl Resolver<'_> {
                     },
                 }
             };
-            let Some(watchdog) = engine.watchdog.as_ref().map(|time| time.get_ref().0).or(self.usual_watchdog(index))
+            let Some(watchdog) =
+                engine.watchdog.as_ref().map(|time| time.get_ref().0).or(self.usual_watchdog(self.holds_of(index)))
             else {
                 match &engine.reset_bound {
                     Some(time) => {
@@ -330,6 +331,42 @@ impl Resolver<'_> {
         Ok(())
     }
 
+    /// When tokens are taken from those who have them.
+    pub(super) fn token_watchdogs(&mut self) -> Result<(), Fail> {
+        for (index, (name, pool)) in self.file.pools.0.iter().enumerate() {
+            let of = || name.get_ref().clone();
+            let explicit = span(&pool.watchdog, name)?.0;
+            if let Some(key) = &pool.watchdog {
+                if explicit == 0 {
+                    return Err((key.span(), Reason::Zero { what: "watchdog", of: of() }));
+                }
+                let users = self.out.pool_users.iter().filter(|user| user.pool as usize == index);
+                if let Some(user) = users.clone().find(|user| user.length > explicit) {
+                    let (user, hold) = (self.out.tasks[user.task as usize].name.clone(), user.length);
+                    return Err((
+                        key.span(),
+                        Reason::WatchdogTooShort { engine: of(), watchdog: explicit, user, hold },
+                    ));
+                }
+            }
+            let users = self.out.pool_users.iter().filter(|user| user.pool as usize == index);
+            let lengths = users.map(|user| (user.task as usize, Some(user.length).filter(|length| *length > 0)));
+            let usual = self.usual_watchdog(lengths);
+            self.out.pools[index].1.watchdog = pool.watchdog.as_ref().map(|_| explicit).or(usual).unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    /// How long jobs may be suspended and keep their keys: for what they say they suspend themselves, and for their operations.
+    pub(super) fn suspensions(&mut self) {
+        for reservation in &mut self.out.reservations {
+            let holds = self.out.engine_users.iter().zip(&self.out.engine_holds);
+            let own = holds.filter(|(user, _)| user.task == reservation.task).filter_map(|(_, hold)| *hold);
+            let operations = own.map(|one| one.hold.operation.0.saturating_mul(one.times.into()));
+            reservation.suspension = operations.fold(reservation.suspension, u64::saturating_add);
+        }
+    }
+
     /// For each user of `engine` its task, and how long it says that it holds it.
     pub(super) fn holds_of(&self, engine: usize) -> impl Iterator<Item = (usize, Option<u64>)> {
         let users = self.out.engine_users.iter().zip(&self.out.engine_holds);
@@ -337,15 +374,16 @@ impl Resolver<'_> {
         users.map(|(user, hold)| (user.task as usize, hold.map(|one| one.hold.cpu.0 + one.hold.operation.0)))
     }
 
-    /// A time after which no user can still hold `engine` that meets its deadlines and keeps to what it said: its longest
-    /// period or deadline, and three of its holds, since the last may go on after the job. `None`: somebody says nothing.
-    pub(super) fn usual_watchdog(&self, engine: usize) -> Option<u64> {
+    /// A time after which no user, by its task and how long it says that it holds, can still hold an engine or a token if it
+    /// meets its deadlines and keeps to what it said: its longest period or deadline, and three of its holds, since the last
+    /// may go on after the job. `None`: some user says nothing.
+    pub(super) fn usual_watchdog(&self, users: impl Iterator<Item = (usize, Option<u64>)>) -> Option<u64> {
         let mut longest = None;
-        for (task, hold) in self.holds_of(engine) {
+        for (task, hold) in users {
             let reservation = &self.out.reservations[self.out.tasks[task].reservation?];
             let is_timed = reservation.class != class::BACKGROUND;
             let span = is_timed.then_some(reservation.period.max(reservation.deadline))?;
-            longest = longest.max(Some(span + 3 * hold?));
+            longest = longest.max(Some(span.saturating_add(hold?.saturating_mul(3)).min(FAIR_LATENESS_OFFSET.0)));
         }
         longest
     }

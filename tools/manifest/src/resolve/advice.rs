@@ -44,6 +44,7 @@ impl Resolver<'_> {
             devices,
             distances,
             total_limit: 0,
+            watchdog: 0,
         })
     }
 

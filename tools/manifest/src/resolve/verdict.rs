@@ -8,6 +8,7 @@ use fusee_sched_analysis::{Overheads, approximate};
 use num_bigint::BigInt;
 use toml::Spanned;
 
+use super::reservations::may_release_early;
 use super::{Fail, Resolver, Variant};
 use crate::admission;
 use crate::error::Reason;
@@ -34,8 +35,18 @@ impl Resolver<'_> {
         let study =
             admission::Study::new(&self.out, index).map_err(|why| (key.clone(), Reason::Nonsense(why.to_string())))?;
         let members = &study.members;
-        let hard = |member: usize| self.file.tasks.0[member].1.hard.as_ref().filter(|hard| *hard.get_ref());
         let mut complaints: Vec<Fail> = Vec::new();
+        // Without deadlines in the keys nothing keeps such a task from one budget after the other.
+        let is_constant =
+            [PolicyName::Rm, PolicyName::Dm, PolicyName::Fp].iter().any(|one| *one as u32 == record.policy);
+        for member in members.iter().filter(|_| is_constant) {
+            let (task, file) = &self.file.tasks.0[*member];
+            if let Some(place) = may_release_early(file) {
+                let (task, cluster) = (task.get_ref().clone(), name.clone());
+                complaints.push((place, Reason::ReleasesEarly { task, cluster }));
+            }
+        }
+        let hard = |member: usize| self.file.tasks.0[member].1.hard.as_ref().filter(|hard| *hard.get_ref());
         let (report, blocked) = match study.analyse(&Overheads::default()) {
             Ok(found) => found,
             Err(why) => {

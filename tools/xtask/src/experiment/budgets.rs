@@ -28,8 +28,13 @@ const TOLERANCE: f64 = 0.05;
 
 /// The arrangement with everything: overruns, budgets and advice.
 pub fn early() -> Arrangement {
-    let setup =
-        Setup { policy: Policy::Edf, overrun: Overrun::EarlyRelease, adviser: Adviser::Heuristics, aberrant: true };
+    let setup = Setup {
+        policy: Policy::Edf,
+        overrun: Overrun::EarlyRelease,
+        adviser: Adviser::Heuristics,
+        few_queued: false,
+        aberrant: true,
+    };
     (EARLY, "it takes budget and deadline of its next job", setup)
 }
 

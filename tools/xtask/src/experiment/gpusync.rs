@@ -55,7 +55,10 @@ pub struct Scale {
     users: usize,
     /// All tasks, from the source.
     tasks: fn(&mut Source) -> Vec<Task>,
-    /// How long fetching its state takes, in thousandths of one copy: from a GPU that is near, and from one that is far.
+    /// How long a copy takes, in thousandths of what is provisioned for it.
+    copies: u64,
+    /// How long fetching its state takes, in thousandths of what is provisioned for one copy: from a GPU that is near, and from one
+    /// that is far.
     state: [u64; 2],
     /// Two jobs of ten times their time are no further apart than this.
     apart: u64,
@@ -78,6 +81,7 @@ pub const FULL: Scale = Scale {
     tokens: 3,
     users: 17,
     tasks: all_tasks,
+    copies: 1_000 / IDLE_COPIES,
     // Twice what it copies in and out.
     state: [4_000 * NEAR_MEGABYTE / SYSTEM_MEGABYTE, 4_000 * FAR_MEGABYTE / SYSTEM_MEGABYTE],
     apart: 10_000 * MILLISECOND,
@@ -91,6 +95,7 @@ const SMALL: Scale = Scale {
     tokens: 2,
     users: 6,
     tasks: few_tasks,
+    copies: 1_000,
     state: [1_000; 2],
     apart: 2_000 * MILLISECOND,
     // Five emulated CPUs have turns of 50 us each.
@@ -99,8 +104,10 @@ const SMALL: Scale = Scale {
 };
 
 const MILLISECOND: u64 = 1_000_000;
-/// Nanoseconds that T2 copies its megabyte, and that a megabyte takes from GPU to GPU.
+/// Nanoseconds that are provisioned for T2 to copy its megabyte, and that a megabyte takes from GPU to GPU.
 const SYSTEM_MEGABYTE: u64 = 843_750;
+/// How much faster a copy is than provisioned for, while the bus is idle.
+const IDLE_COPIES: u64 = 5;
 const NEAR_MEGABYTE: u64 = 200_000;
 const FAR_MEGABYTE: u64 = 400_000;
 /// The longest chunk: two megabytes.
@@ -257,6 +264,8 @@ pub struct Setup {
     pub policy: Policy,
     pub overrun: Overrun,
     pub adviser: Adviser,
+    /// Whether all queues together hold no more requests than there are CPUs.
+    pub few_queued: bool,
     /// Whether jobs run ten times their time now and then.
     pub aberrant: bool,
 }
@@ -277,8 +286,9 @@ struct Task {
     phase: u64,
     /// Before the token, and after it.
     compute: u64,
-    /// Each way, and each of two; zero of a task without GPU.
+    /// What is provisioned for a copy, each way; zero of a task without GPU.
     copy: u64,
+    /// Each of two; zero of a task without GPU.
     kernel: u64,
 }
 
@@ -287,6 +297,11 @@ impl Task {
         let execution = period * permille / 1_000;
         let gpu = if has_gpu { execution * 9 / 10 } else { 0 };
         Task { period, phase: 0, compute: (execution - gpu) / 2, copy: gpu / 8, kernel: gpu * 3 / 8 }
+    }
+
+    /// How long a job takes that does not move, if nobody else is there; provisioned is more.
+    fn execution(&self, scale: &Scale) -> u64 {
+        2 * (self.compute + self.kernel + self.copy * scale.copies / 1_000)
     }
 
     /// How long it fetches its state from another GPU, at most.
@@ -329,10 +344,15 @@ fn drawn(source: &mut Source, tasks: impl IntoIterator<Item = (u64, u64, bool)>)
 /// The tasks of one cluster.
 fn all_tasks(source: &mut Source) -> Vec<Task> {
     let mut tasks = vec![(15, 250, true), (75, 100, true)];
-    for (count, permille, has_gpu) in
-        [(6, 100, true), (6, 250, true), (3, 500, true), (6, 100, false), (4, 200, false), (4, 300, false)]
-    {
-        tasks.extend((0..count).map(|_| (source.draw(10, 75), permille, has_gpu)));
+    for (count, permille, [from, to], has_gpu) in [
+        (6, 100, [60, 75], true),
+        (6, 250, [25, 50], true),
+        (3, 500, [10, 15], true),
+        (6, 100, [10, 75], false),
+        (4, 200, [10, 75], false),
+        (4, 300, [10, 75], false),
+    ] {
+        tasks.extend((0..count).map(|_| (source.draw(from, to), permille, has_gpu)));
     }
     drawn(source, tasks)
 }
@@ -362,7 +382,13 @@ mod tests {
 
     const LENGTH: u64 = 5_000 * MILLISECOND;
     const PLAIN: Setup =
-        Setup { policy: Policy::Edf, overrun: Overrun::Ignored, adviser: Adviser::Nobody, aberrant: false };
+        Setup {
+        policy: Policy::Edf,
+        overrun: Overrun::Ignored,
+        adviser: Adviser::Nobody,
+        few_queued: false,
+        aberrant: false,
+    };
 
     fn outcomes(setup: Setup, seed: u64) -> Vec<Outcome> {
         run(setup, seed, LENGTH).expect("the system runs").concat()

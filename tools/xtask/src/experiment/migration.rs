@@ -20,18 +20,28 @@ const EDF: &str = "C-EDF";
 const EDF_BUDGETS: &str = "C-EDF, budgets";
 const RM: &str = "C-RM";
 const RM_BUDGETS: &str = "C-RM, budgets";
+const EDF_FEW: &str = "C-EDF, six";
+const RM_FEW: &str = "C-RM, six";
 const UNADVISED: &str = "no advice";
 const CHANCE: &str = "chance";
 
 fn arrangements() -> Vec<Arrangement> {
-    let edf = Setup { policy: Policy::Edf, overrun: Overrun::Ignored, adviser: Adviser::Heuristics, aberrant: true };
+    let edf = Setup {
+        policy: Policy::Edf,
+        overrun: Overrun::Ignored,
+        adviser: Adviser::Heuristics,
+        few_queued: false,
+        aberrant: true,
+    };
     let rm = Setup { policy: Policy::Rm, ..edf };
     vec![
         (PLAIN, "nobody runs longer than declared, C-EDF", Setup { aberrant: false, ..edf }),
         (EDF, "by deadline, engine locks by arrival", edf),
         (EDF_BUDGETS, "the same with early release", Setup { overrun: Overrun::EarlyRelease, ..edf }),
+        (EDF_FEW, "C-EDF, all queues together hold six requests, as many as CPUs", Setup { few_queued: true, ..edf }),
         (RM, "by period, engine locks by priority", rm),
         (RM_BUDGETS, "the same with early release", Setup { overrun: Overrun::EarlyRelease, ..rm }),
+        (RM_FEW, "C-RM, all queues together hold six requests", Setup { few_queued: true, ..rm }),
         (UNADVISED, "C-EDF, and the pool's own rules: the shortest queue", Setup { adviser: Adviser::Nobody, ..edf }),
         (
             CHANCE,

@@ -23,6 +23,8 @@ use crate::system::{self as images, RunOptions, Workspace};
 
 /// First releases are later than this.
 const START: u64 = 10 * MILLISECOND;
+/// A token is not taken away before: jobs of ten times their time are what is measured.
+const TOKEN_WATCHDOG: u64 = 10_000 * MILLISECOND;
 /// Engines of a GPU, by their numbers.
 const ENGINES: [&str; 3] = ["ee", "in", "out"];
 /// Clients of a device: context 0 is the driver's.
@@ -133,8 +135,9 @@ impl Cluster<'_> {
             }
             gpus.push(handles);
         }
-        let copy = if scale.is_emulated { copied(bytes(task)) } else { task.copy };
-        let from = |distance: usize| if distance == 0 { 0 } else { copy * scale.state[distance - 1] / 1_000 };
+        let provisioned = if scale.is_emulated { copied(bytes(task)) } else { task.copy };
+        let from = |distance: usize| if distance == 0 { 0 } else { provisioned * scale.state[distance - 1] / 1_000 };
+        let copy = provisioned * scale.copies / 1_000;
         let moves = |to| (0..scale.gpus).map(|gpu| from(distance(to, gpu))).collect();
         Ok(GpuTask {
             pool: (handle("gpus")?, scale.tokens),
@@ -143,7 +146,7 @@ impl Cluster<'_> {
             kernel: task.kernel,
             copy,
             // What overruns copies the same again.
-            chunk: if scale.is_emulated { copy } else { CHUNK },
+            chunk: if scale.is_emulated { copy } else { CHUNK * scale.copies / 1_000 },
             moves: (0..scale.gpus).map(moves).collect(),
             pieces: task.pieces(scale).1,
             moments: self.moments[one].clone(),
@@ -185,11 +188,13 @@ fn text(scale: &Scale, tasks: &[Task], moments: &[Vec<u64>], setup: Setup, lengt
         Adviser::Nobody => "none",
         Adviser::Chance => "random",
     };
+    let total = if setup.few_queued { format!("total_limit = {}\n", cpus.min(scale.replicas())) } else { String::new() };
     let devices: Vec<String> = (0..gpus).map(|gpu| format!("gpu{gpu}")).collect();
     let mut text = format!(
         "[system]\nname = \"gpusync\"\nboard = \"virt\"\ncpus = {cpus}\nstart = \"{START}ns\"\npolicy = \"{policy}\"\n\
          admission = \"warn\"\ndistance = {}\n\
-         [pools.gpus]\nreplicas = {}\nlimit = \"r2dglp\"\ndevices = {devices:?}\nadvice = \"{advice}\"\n",
+         [pools.gpus]\nreplicas = {}\nlimit = \"r2dglp\"\n{total}devices = {devices:?}\nadvice = \"{advice}\"\n\
+         watchdog = \"{TOKEN_WATCHDOG}ns\"\n",
         distances(scale),
         scale.replicas(),
     );

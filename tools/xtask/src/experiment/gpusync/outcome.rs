@@ -12,6 +12,12 @@ pub struct Outcome {
     pub jobs: u64,
     pub aborted: u64,
     pub dropped: u64,
+    /// Budgets that debts took while the job waited for them, so that no job was dropped for it.
+    pub awaited: u64,
+    /// Jobs that ran ten times their time; what each other job takes, if nobody else is there; and the budget, in nanoseconds.
+    pub overruns: u64,
+    pub work: u64,
+    pub budget: u64,
     /// Jobs that completed after their deadlines; who takes the budgets of others has the deadline of the last of them.
     pub late: u64,
     /// Tokens by how far the task moved for them: not at all, near, far.
@@ -19,8 +25,11 @@ pub struct Outcome {
     /// Of those that moved, how often all tokens of the task's own GPU were held when it asked, and those of all GPUs.
     pub own_full: u64,
     pub all_full: u64,
-    /// Time with a token.
-    pub holding: u64,
+    /// Tokens of its own GPU that were held when it asked, over all requests; and how many tokens these were.
+    pub found_held: u64,
+    pub found: u64,
+    /// Time with a token, of the GPUs of each pair.
+    pub holding: [u64; 2],
     /// Time on execution engines; and what each job declared, in each period.
     pub execution: u64,
     pub declared: u64,
@@ -33,6 +42,11 @@ impl Outcome {
     /// Its share of execution engines in `length`, divided by what it is if each job takes what was declared.
     pub fn share(&self, length: u64) -> f64 {
         (self.execution as f64 / self.declared as f64) / (length as f64 / self.period as f64)
+    }
+
+    /// How many budgets of later jobs were taken: of those dropped, and of those that debts waited for.
+    pub fn taken(&self) -> f64 {
+        (self.dropped + self.awaited) as f64
     }
 }
 
@@ -52,11 +66,14 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Of a system whose first tasks are `tasks`.
-    pub fn new(scale: &Scale, tasks: &[Task], engines: Vec<usize>) -> Observer {
+    /// Of a system whose first tasks are `tasks`, with these budgets and so many jobs that overrun.
+    pub fn new(scale: &Scale, tasks: &[Task], budgets: &[u64], overruns: &[u64], engines: Vec<usize>) -> Observer {
         let outcome = |(number, task): (usize, &Task)| Outcome {
             declared: 2 * task.kernel,
             period: task.period,
+            overruns: overruns[number],
+            work: task.execution(scale),
+            budget: budgets[number],
             may_overrun: may_overrun(scale, number),
             ..Outcome::default()
         };
@@ -89,10 +106,17 @@ impl Observer {
         let (replica, tokens) = (record.value as usize, self.tokens);
         match event {
             Event::Overrun => outcome.aborted += 1,
+            // The debt of which an early release has paid one budget, if there was one.
+            Event::Throttle => outcome.awaited += u64::from(record.value) / outcome.budget,
             Event::TokenRequest => {
                 let mut free = self.held.iter().enumerate().filter(|(_, since)| since.is_none());
                 *had_own = free.any(|(one, _)| Some(one / tokens) == *home);
                 *had_any = self.held.contains(&None);
+                if let Some(home) = *home {
+                    let own = self.held[home * tokens..][..tokens].iter().filter(|since| since.is_some());
+                    outcome.found_held += own.count() as u64;
+                    outcome.found += tokens as u64;
+                }
             }
             Event::TokenGrant => {
                 self.held[replica] = Some(record.time);
@@ -105,7 +129,8 @@ impl Observer {
                 }
             }
             Event::TokenRelease => {
-                outcome.holding += self.held[replica].take().map_or(0, |since| record.time - since);
+                let pair = &mut outcome.holding[replica / tokens / 2];
+                *pair += self.held[replica].take().map_or(0, |since| record.time - since);
             }
             _ => {}
         }

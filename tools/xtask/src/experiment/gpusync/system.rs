@@ -37,6 +37,8 @@ const COPY_BYTE: u64 = 10;
 struct Cluster<'a> {
     scale: &'a Scale,
     tasks: Vec<Task>,
+    /// Of each GPU task, in nanoseconds.
+    budgets: Vec<u64>,
     /// Of each GPU task, the instants from which on a job runs longer than declared.
     moments: Vec<Vec<u64>>,
     manifest: Manifest,
@@ -84,16 +86,20 @@ impl Cluster<'_> {
             if overruns { moments(&mut source, scale.apart, length) } else { Vec::new() }
         });
         let moments: Vec<Vec<u64>> = moments.collect();
-        let mut manifest = Manifest::parse(Path::new("gpusync"), &text(scale, &tasks, &moments, setup, length))?;
+        let budgets: Vec<u64> = tasks[..scale.users].iter().map(|task| budget(scale, &tasks, task, setup)).collect();
+        let text = text(scale, &tasks, &budgets, &moments, setup, length);
+        let mut manifest = Manifest::parse(Path::new("gpusync"), &text)?;
         if !scale.is_emulated {
             connect(scale, &mut manifest.system)?;
         }
-        Ok(Cluster { scale, tasks, moments, manifest, length })
+        Ok(Cluster { scale, tasks, budgets, moments, manifest, length })
     }
 
     fn observer(&self) -> Result<Observer> {
         let engines = (0..self.scale.gpus).map(|gpu| engine(&self.manifest.system, gpu, EngineIndex::Execution));
-        Ok(Observer::new(self.scale, &self.tasks, engines.collect::<Result<_>>()?))
+        let overruns = self.tasks.iter().zip(&self.moments).map(|(task, moments)| overruns(task, moments, self.length));
+        let overruns: Vec<u64> = overruns.collect();
+        Ok(Observer::new(self.scale, &self.tasks, &self.budgets, &overruns, engines.collect::<Result<_>>()?))
     }
 
     fn simulate(&self) -> Result<Vec<Outcome>> {
@@ -166,6 +172,26 @@ fn moments(source: &mut Source, apart: u64, length: u64) -> Vec<u64> {
     .collect()
 }
 
+/// How many jobs run longer than declared: the first to be released at each moment or later.
+fn overruns(task: &Task, moments: &[u64], length: u64) -> u64 {
+    let release = |moment: &u64| moment.saturating_sub(START + task.phase).div_ceil(task.period);
+    let mut releases: Vec<u64> = moments.iter().map(release).collect();
+    releases.dedup();
+    releases.into_iter().filter(|number| task.phase + number * task.period < length).count() as u64
+}
+
+/// The budget of a GPU task.
+fn budget(scale: &Scale, tasks: &[Task], task: &Task, setup: Setup) -> u64 {
+    let longest = tasks.iter().map(|task| task.critical_section(scale)).max().unwrap_or_default();
+    let room = r2dglp_requests(scale.cpus as u16, scale.replicas() as u8) * longest;
+    let budget = match setup.overrun {
+        Overrun::Ignored => task.period,
+        Overrun::Signal | Overrun::EarlyRelease => task.budget(scale).0,
+        Overrun::Inheritance => task.budget(scale).0 + room,
+    };
+    budget.min(task.period)
+}
+
 /// Bytes that are copied in that time, in eights, and how long they take.
 fn bytes(task: &Task) -> u64 {
     (task.copy - COPY_SETUP) / COPY_BYTE / 8 * 8
@@ -177,7 +203,7 @@ fn copied(bytes: u64) -> u64 {
 
 //--- The manifest
 
-fn text(scale: &Scale, tasks: &[Task], moments: &[Vec<u64>], setup: Setup, length: u64) -> String {
+fn text(scale: &Scale, tasks: &[Task], budgets: &[u64], moments: &[Vec<u64>], setup: Setup, length: u64) -> String {
     let Scale { cpus, gpus, users, is_emulated, .. } = *scale;
     let policy = match setup.policy {
         Policy::Edf => "EDF",
@@ -188,7 +214,8 @@ fn text(scale: &Scale, tasks: &[Task], moments: &[Vec<u64>], setup: Setup, lengt
         Adviser::Nobody => "none",
         Adviser::Chance => "random",
     };
-    let total = if setup.few_queued { format!("total_limit = {}\n", cpus.min(scale.replicas())) } else { String::new() };
+    let total =
+        if setup.few_queued { format!("total_limit = {}\n", cpus.min(scale.replicas())) } else { String::new() };
     let devices: Vec<String> = (0..gpus).map(|gpu| format!("gpu{gpu}")).collect();
     let mut text = format!(
         "[system]\nname = \"gpusync\"\nboard = \"virt\"\ncpus = {cpus}\nstart = \"{START}ns\"\npolicy = \"{policy}\"\n\
@@ -198,29 +225,24 @@ fn text(scale: &Scale, tasks: &[Task], moments: &[Vec<u64>], setup: Setup, lengt
         distances(scale),
         scale.replicas(),
     );
-    let longest = tasks.iter().map(|task| task.critical_section(scale)).max().unwrap_or_default();
-    let room = match setup.overrun {
-        Overrun::Inheritance => r2dglp_requests(cpus as u16, scale.replicas() as u8) * longest,
-        _ => 0,
-    };
     for (one, task) in tasks.iter().enumerate() {
         let Task { period, phase, compute, .. } = task;
-        let budget = task.budget(scale).0;
         let _ = write!(text, "[tasks.t{one}]\nperiod = \"{period}ns\"\nphase = \"{phase}ns\"\nbacklog = 255\n");
         if one >= users {
+            let budget = task.budget(scale).0;
             let _ = write!(text, "script = [\"burn {}ns\"]\nbudget = \"{budget}ns\"\n", 2 * compute);
             continue;
         }
         let covers = "budget_covers = \"cpu+engines\"\n";
-        let (budget, overrun, covers) = match setup.overrun {
-            Overrun::Ignored => (*period, "throttle", ""),
-            Overrun::Signal => (budget, "signal", covers),
-            Overrun::EarlyRelease | Overrun::Inheritance => (budget + room, "early-release", covers),
+        let (overrun, covers) = match setup.overrun {
+            Overrun::Ignored => ("throttle", ""),
+            Overrun::Signal => ("signal", covers),
+            Overrun::EarlyRelease | Overrun::Inheritance => ("early-release", covers),
         };
         let _ = write!(
             text,
             "binary = \"apps/gpusync\"\nbudget = \"{}ns\"\noverrun = \"{overrun}\"\n{covers}",
-            budget.min(*period)
+            budgets[one]
         );
         if is_emulated {
             parameters(&mut text, task, &moments[one]);

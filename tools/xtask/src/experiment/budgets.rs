@@ -77,10 +77,7 @@ const MEASURES: [Measure; 14] = [
     measure("T1 dropped", Unit::Count, true, |seen| seen.task(T1).dropped as f64),
     measure("T1 overruns", Unit::Count, false, |seen| seen.task(T1).overruns as f64),
     measure("T1 budgets taken", Unit::Count, false, |seen| seen.task(T1).taken()),
-    measure("T1 9 e / budget", Unit::Ratio, false, |seen| {
-        let task = seen.task(T1);
-        (9 * task.work) as f64 / task.budget as f64
-    }),
+    measure("T1 9 e / budget", Unit::Ratio, false, |seen| seen.task(T1).expected()),
     measure("T1 late", Unit::Count, false, |seen| seen.task(T1).late as f64),
     measure("others late", Unit::Share, true, |seen| {
         let others = |of: fn(&Outcome) -> u64| seen.all().filter(|task| !task.may_overrun).map(of).sum::<u64>() as f64;

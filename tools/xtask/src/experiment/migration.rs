@@ -144,8 +144,8 @@ fn conditions(found: &Findings) -> Vec<Condition> {
         },
         Condition {
             why_not: Some(
-                "nobody moves that finds a token of its GPU free; but T2 has the longest period, so it asks when jobs with earlier \
-                 deadlines have tokens, and finds all of its GPU held more often than T1 does",
+                "no job moves that finds a token of its GPU free, but now and then others hold all three; T1 itself is a good part of \
+                 what its GPU does, T2 is not, so T2 finds more of them held",
             ),
             ..Condition::new(
                 "without that limit, too, 98 % of the jobs of T1 and of T2 stay under C-EDF",

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
 
-use super::{Scale, Task, distance, may_overrun};
+use super::{Scale, distance};
 
 /// What came of one task.
 #[derive(Clone, Debug, Default)]
@@ -12,7 +12,9 @@ pub struct Outcome {
     pub jobs: u64,
     pub aborted: u64,
     pub dropped: u64,
-    /// Budgets that debts took while the job waited for them, so that no job was dropped for it.
+    /// Whether jobs take budgets of later ones. If so, those that debts took while their job waited for them, so that no later job
+    /// was dropped for it.
+    pub releases_early: bool,
     pub awaited: u64,
     /// Jobs that ran ten times their time; what each other job takes, if nobody else is there; and the budget, in nanoseconds.
     pub overruns: u64,
@@ -44,9 +46,14 @@ impl Outcome {
         (self.execution as f64 / self.declared as f64) / (length as f64 / self.period as f64)
     }
 
-    /// How many budgets of later jobs were taken: of those dropped, and of those that debts waited for.
+    /// How many budgets of later jobs were taken: of those dropped, and of those that debts waited for. Not a number where none are.
     pub fn taken(&self) -> f64 {
-        (self.dropped + self.awaited) as f64
+        if self.releases_early { (self.dropped + self.awaited) as f64 } else { f64::NAN }
+    }
+
+    /// Into how many budgets nine times the work of a job goes. Not a number where none are taken.
+    pub fn expected(&self) -> f64 {
+        if self.releases_early { (9 * self.work) as f64 / self.budget as f64 } else { f64::NAN }
     }
 }
 
@@ -66,19 +73,10 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Of a system whose first tasks are `tasks`, with these budgets and so many jobs that overrun.
-    pub fn new(scale: &Scale, tasks: &[Task], budgets: &[u64], overruns: &[u64], engines: Vec<usize>) -> Observer {
-        let outcome = |(number, task): (usize, &Task)| Outcome {
-            declared: 2 * task.kernel,
-            period: task.period,
-            overruns: overruns[number],
-            work: task.execution(scale),
-            budget: budgets[number],
-            may_overrun: may_overrun(scale, number),
-            ..Outcome::default()
-        };
+    /// Of a system whose first tasks are these, to which nothing has happened yet.
+    pub fn new(scale: &Scale, outcomes: Vec<Outcome>, engines: Vec<usize>) -> Observer {
         Observer {
-            outcomes: tasks[..scale.users].iter().enumerate().map(outcome).collect(),
+            outcomes,
             tasks: vec![(None, true, true); scale.users],
             held: vec![None; scale.replicas()],
             tokens: scale.tokens,

@@ -36,6 +36,7 @@ const COPY_BYTE: u64 = 10;
 /// One cluster, ready to run.
 struct Cluster<'a> {
     scale: &'a Scale,
+    setup: Setup,
     tasks: Vec<Task>,
     /// Of each GPU task, in nanoseconds.
     budgets: Vec<u64>,
@@ -92,14 +93,26 @@ impl Cluster<'_> {
         if !scale.is_emulated {
             connect(scale, &mut manifest.system)?;
         }
-        Ok(Cluster { scale, tasks, budgets, moments, manifest, length })
+        Ok(Cluster { scale, setup, tasks, budgets, moments, manifest, length })
     }
 
     fn observer(&self) -> Result<Observer> {
         let engines = (0..self.scale.gpus).map(|gpu| engine(&self.manifest.system, gpu, EngineIndex::Execution));
-        let overruns = self.tasks.iter().zip(&self.moments).map(|(task, moments)| overruns(task, moments, self.length));
-        let overruns: Vec<u64> = overruns.collect();
-        Ok(Observer::new(self.scale, &self.tasks, &self.budgets, &overruns, engines.collect::<Result<_>>()?))
+        let outcome = |number: usize| {
+            let task = &self.tasks[number];
+            Outcome {
+                declared: 2 * task.kernel,
+                work: task.execution(self.scale),
+                period: task.period,
+                budget: self.budgets[number],
+                releases_early: self.setup.overrun.releases_early(),
+                may_overrun: may_overrun(self.scale, number),
+                overruns: overruns(task, &self.moments[number], self.length),
+                ..Outcome::default()
+            }
+        };
+        let outcomes = (0..self.scale.users).map(outcome).collect();
+        Ok(Observer::new(self.scale, outcomes, engines.collect::<Result<_>>()?))
     }
 
     fn simulate(&self) -> Result<Vec<Outcome>> {

@@ -128,8 +128,8 @@ fn conditions(found: &Findings) -> Vec<Condition> {
         ),
         Condition {
             some_draws: Some(
-                "no job moves far, so tasks stay in the pair of GPUs where they began; here the heaviest ones began in T1's pair, and \
-                 its tokens are held more than those of the other",
+                "no job moves far, so tasks stay in the pair of GPUs where they began; with some seeds more of the heavy ones began in \
+                 T1's pair, whose tokens are then held more than those of the other",
             ),
             ..Condition::new(
                 "with six requests in all queues, 98 % of the jobs of T1 stay under C-EDF",
@@ -148,7 +148,7 @@ fn conditions(found: &Findings) -> Vec<Condition> {
                  what its GPU does, T2 is not, so T2 finds more of them held",
             ),
             ..Condition::new(
-                "without that limit, too, 98 % of the jobs of T1 and of T2 stay under C-EDF",
+                "without that limit 98 % of the jobs of T1 and of T2 stay under C-EDF",
                 t1.min(t2) >= 0.98,
                 format!(
                     "{}; T1 finds {} of its GPU's tokens held, T2 {}",

@@ -238,12 +238,13 @@ impl Kernel {
             let cluster = refer!(ClusterId, record.cluster, self.counts.clusters, "pool");
             within(record.replicas as usize, POOL_REPLICAS, "tokens of a pool")?;
             let limit = u16::try_from(record.limit).map_err(|_| BootError::TooMany("requests in a queue"))?;
-            let (mut cpus, mut limit) =
-                (self.clusters[cluster].schedule.cpus().count() as u16, (limit != 0).then_some(limit));
+            let total = u16::try_from(record.total_limit).map_err(|_| BootError::TooMany("requests in all queues"))?;
+            let [mut limit, mut total] = [limit, total].map(|limit| (limit != 0).then_some(limit));
+            let mut cpus = self.clusters[cluster].schedule.cpus().count() as u16;
             if record.crosses != 0 {
                 self.crossing |= 1 << index;
                 // One queue, whatever number of replicas.
-                (cpus, limit) = (u16::MAX, Some(1));
+                (cpus, limit, total) = (u16::MAX, Some(1), None);
             }
             let replicas = record.replicas as u8;
             let measure = match record.measure {
@@ -251,7 +252,7 @@ impl Kernel {
                 measure::LENGTHS => Measure::CriticalSections,
                 _ => return Err(BootError::Dangling("measure")),
             };
-            self.pools[id].set_rules(Rules { replicas, cpus, limit, measure });
+            self.pools[id].set_rules(Rules { replicas, cpus, limit, total, measure });
             if record.watchdog != 0 {
                 within(self.counts.threads + self.counts.engines + index + 1, THREADS, "tasks and watchdogs")?;
                 let (watchdog, cluster) = (Nanoseconds(record.watchdog), Some(cluster));

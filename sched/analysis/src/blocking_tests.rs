@@ -134,6 +134,26 @@ fn with_advice_a_request_may_wait_for_all_that_one_queue_has_room_for() {
 }
 
 #[test]
+fn a_limit_on_all_queues_is_counted_where_it_keeps_requests_out() {
+    let of = |cpus: u16, rules| tokens(cpus.into(), Protocol::Pool(rules), &[1, 2, 4, 8, 16]);
+    let together = |replicas, cpus, total| Rules { total: Some(total), ..Rules::r2dglp(replicas, cpus) };
+    // Queues of three, with room for all five in both together: as without.
+    assert_eq!(of(5, together(2, 5, 5)), of(5, Rules::r2dglp(2, 5)));
+    // As many tokens as tasks, but four places: a request may wait for one other, as a donor.
+    assert_eq!(of(4, Rules::r2dglp(5, 4)), [0; 6]);
+    assert_eq!(of(4, together(5, 4, 4)), [16, 16, 16, 16, 8, 0]);
+    // Queues of two: two as a donor, and one in its queue.
+    assert_eq!(of(4, together(3, 4, 4)), [48, 48, 48, 48, 24, 0]);
+    // Fewer places than CPUs: by priority, and for several tokens nothing is known.
+    let locks = |rules| {
+        let pool = pool(Protocol::Pool(rules), &[1, 2, 4, 8, 16], &[]);
+        analyse(&cluster(4, &FOUR), &Overheads::default(), &Locks { pools: vec![pool], ..Locks::default() }).err()
+    };
+    assert_eq!(locks(together(3, 4, 3)), Some(Unbounded::NoBound(On::Token(0))));
+    assert_eq!(locks(Rules { limit: None, ..together(3, 4, 4) }), Some(Unbounded::NoBound(On::Token(0))));
+}
+
+#[test]
 fn each_protocol_blocks_for_as_many_sections_as_its_equation_says() {
     let sections = [1, 2, 4, 8, 16];
     let fmlp = |measure| tokens(2, Protocol::Pool(Rules::k_fmlp(2, 2, measure)), &sections);

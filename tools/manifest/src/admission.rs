@@ -265,11 +265,11 @@ impl Study {
             Some(Section { task: order.iter().position(|other| other == task)?, cpu })
         };
         let cpus = self.cluster.cpus() as u16;
-        let limit = (record.limit != 0).then_some(record.limit as u16);
+        let [limit, total] = [record.limit, record.total_limit].map(|limit| (limit != 0).then_some(limit as u16));
         let measure = if record.measure == measure::LENGTHS { Measure::CriticalSections } else { Measure::Requests };
         let replicas = record.replicas as u8;
         let protocol = match record.crosses {
-            0 => Protocol::Pool(Rules { replicas, cpus, limit, measure }),
+            0 => Protocol::Pool(Rules { replicas, cpus, limit, total, measure }),
             _ => Protocol::CkOmlp { replicas },
         };
         let advised = record.advice != advice::NOBODY;

@@ -266,6 +266,8 @@ pub enum Order {
 pub struct Pool {
     pub replicas: Spanned<u32>,
     pub limit: Option<Spanned<Limit>>,
+    /// Requests in all queues together.
+    pub total_limit: Option<Spanned<u32>>,
     pub cluster: Option<Spanned<String>>,
     #[serde(default)]
     pub shortest: Shortest,

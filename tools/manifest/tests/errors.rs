@@ -692,6 +692,16 @@ fn a_pool_is_shared_by_tasks_of_one_cluster_that_have_budgets() {
     pool("replicas = 13", "m.toml:68: replicas of `tokens` is not from 1 to 12");
     pool("replicas = 2\nlimit = 0", "m.toml:69: limit of `tokens` is not from 1 to 20");
     pool("replicas = 2\nlimit = \"none\"", "m.toml:69: limit `none` is not offered");
+    // Two queues of three requests each.
+    let together = |number: u32| format!("replicas = 2\nlimit = 3\ntotal_limit = {number}");
+    assert_eq!(parse(&GOOD.replacen("[engines.mutex]", &tokens(&together(6)), 1)).err(), None);
+    for number in [0, 7] {
+        pool(&together(number), "m.toml:70: total_limit of `tokens` is not from 1 to 6");
+    }
+    pool(
+        "replicas = 2\nlimit = \"unlimited\"\ntotal_limit = 3",
+        "m.toml:70: total_limit of `tokens` needs a limit for each queue: a number, or \"r2dglp\"",
+    );
     let used = |by: &str| {
         let text = GOOD.replacen("[engines.mutex]", &tokens("replicas = 2"), 1);
         let pool = format!("{by}\nhandles.tokens = \"pool tokens: acquire\"\n");

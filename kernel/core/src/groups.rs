@@ -87,6 +87,7 @@ impl Kernel {
         for engine in engines(set) {
             self.drain_for_the_dead(machine, engine)?;
         }
+        self.end_losses(machine, thread, set);
         let key = self.waiting_key(thread);
         let change = groups::request(&mut self.groups[group], number(thread), key, set).map_err(as_error)?;
         if let Some(target) = self.group_donee(group, thread)
@@ -187,6 +188,19 @@ impl Kernel {
                 if let Some(user) = self.holder(engine) {
                     self.engine_users[user].lost = true;
                 }
+            }
+        }
+    }
+
+    /// `thread` asks for engines of which it may have lost some, and not been told.
+    fn end_losses<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, set: LockSet) {
+        let mut next = self.threads[thread].uses;
+        for _ in 0..ENGINES {
+            let Some(user) = next else { return };
+            let object = &self.engine_users[user];
+            next = object.next;
+            if object.lost && object.engine.is_some_and(|engine| set.overlaps(set_of(engine))) {
+                self.end_loss(machine, user);
             }
         }
     }

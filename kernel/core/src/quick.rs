@@ -96,7 +96,7 @@ impl Kernel {
         let lock = &mut self.engines[engine].lock;
         let holder = user.index() as u16;
         if number == Call::Acquire as u64 {
-            if lock.state() != Lock::Free || unwatched {
+            if lock.state() != Lock::Free || unwatched || self.engine_users[user].lost {
                 return None;
             }
             // Nobody can be refused what is free.

@@ -62,6 +62,11 @@ impl Board {
         self.doorbells[user.index() % ENGINE_USERS] = Some(doorbell);
     }
 
+    /// The physical address of the page that takes the place of the doorbell of `user`.
+    pub fn replacement(&self, user: EngineUserId) -> Option<u64> {
+        self.doorbell(user).map(|doorbell| translation::page_of(doorbell.replaced))
+    }
+
     /// Remembers where tasks map `region`, and how many windows a place for it has.
     pub fn set_region(&mut self, region: RegionId, address: u64, windows: u64) {
         self.regions[region.index() % REGIONS] = (address, windows);

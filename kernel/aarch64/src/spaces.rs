@@ -124,19 +124,19 @@ pub unsafe fn build(
             is_whole.then_some(()).ok_or(SpaceError::NoPlace(index))?;
         }
     }
-    // Of each task with doorbells, one page that takes their place when their locks are taken away. They are not passed on: what one
-    // task leaves there, another would read.
-    let mut replacements = [0; THREADS];
     for (index, user) in system.engine_users().iter().enumerate() {
         let space = space_of(system, user.task).ok_or(SpaceError::BadUser(index))?;
         let Some(leaf) = space.leaf(user.address) else { continue };
         let (submitted, progress) = probe(user).ok_or(SpaceError::BadProbe(index))?;
-        let replacement = replacements.get_mut(user.task as usize).ok_or(SpaceError::BadUser(index))?;
-        if *replacement == 0 {
-            *replacement = pool.page().map_err(|_| SpaceError::OutOfTables)?;
-        }
-        let lost = NonNull::new(direct::<u32>(*replacement + LOST_WORD)).ok_or(SpaceError::OutOfTables)?;
-        let [mapped, replaced] = leaf.descriptors(*replacement);
+        // Each task with doorbells has one page that takes their place when their locks are taken away; its own, since what one task
+        // leaves there, another would read.
+        let earlier = system.engine_users().iter().take(index).position(|other| other.task == user.task);
+        let replacement = match earlier.and_then(EngineUserId::new).and_then(|earlier| board.replacement(earlier)) {
+            Some(page) => page,
+            None => pool.page().map_err(|_| SpaceError::OutOfTables)?,
+        };
+        let lost = word(replacement + LOST_WORD).ok_or(SpaceError::OutOfTables)?;
+        let [mapped, replaced] = leaf.descriptors(replacement);
         let invalidation = invalidation(number(user.task as usize), user.address);
         if let Some(id) = EngineUserId::new(index) {
             board.set_doorbell(id, Doorbell { leaf, invalidation, submitted, progress, mapped, replaced, lost });

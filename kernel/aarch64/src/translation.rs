@@ -425,6 +425,11 @@ impl Leaf {
     }
 }
 
+/// The physical address of the page that a leaf's descriptor maps.
+pub const fn page_of(descriptor: u64) -> u64 {
+    descriptor & ADDRESS
+}
+
 /// The entry of a window; those of the other windows of its place follow it.
 #[derive(Clone, Copy)]
 pub struct Window(NonNull<u64>);

@@ -130,8 +130,20 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn end_loss<M: Machine>(&mut self, machine: &mut M, user: EngineUserId) {
-        self.engine_users[user].lost = false;
+        if core::mem::take(&mut self.engine_users[user].lost)
+            && let Some(thread) = self.engine_users[user].thread
+        {
+            self.threads[thread].losses -= 1;
+        }
+        self.find_if_plain(user);
         machine.unmap_doorbell(user);
+    }
+
+    /// Remembers whether the lock of `user` may go the short ways.
+    pub(crate) fn find_if_plain(&mut self, user: EngineUserId) {
+        let object = &self.engine_users[user];
+        let is_alone = |engine: EngineId| self.engines[engine].group.is_none() && self.engines[engine].pool.is_none();
+        self.engine_users[user].is_plain = !object.lost && object.engine.is_some_and(is_alone);
     }
 
     /// Takes the lock from `user`, which holds it: by its release, or by its death.

@@ -256,8 +256,9 @@ pub struct EngineUser {
     pub doorbell: u64,
     /// Virtual address of the doorbell page in the task, mapped while the lock is held.
     pub address: u64,
-    /// Physical address of the word that counts retired commands.
-    pub retired: u64,
+    /// Physical address of two words of the device, of which a task can write none: the count of retired commands, then the count
+    /// that it has seen in the doorbell page. They are read as one of 64 bits.
+    pub progress: u64,
 }
 
 /// Tokens shared by tasks of one cluster.

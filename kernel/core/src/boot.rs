@@ -228,6 +228,7 @@ impl Kernel {
             }
             self.engine_users[id].engine = Some(refer!(EngineId, record.engine, self.counts.engines, "engine user"));
             self.engine_users[id].thread = Some(refer!(ThreadId, record.task, self.counts.threads, "engine user"));
+            self.find_if_plain(id);
         }
         Ok(())
     }

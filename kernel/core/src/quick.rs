@@ -88,8 +88,7 @@ impl Kernel {
         let handle = machine.registers(thread).general[0];
         let (Object::Engine(user), _) = self.resolve(thread, handle, rights::ACQUIRE).ok()? else { return None };
         let engine = self.engine_users[user].engine?;
-        let is_alone = self.engines[engine].group.is_none() && self.engines[engine].pool.is_none();
-        if !is_alone || !self.managed || self.threads[thread].job.signalled {
+        if !self.engine_users[user].is_plain || !self.managed || self.threads[thread].job.signalled {
             return None;
         }
         let unwatched = self.engines[engine].unwatched;

@@ -325,6 +325,8 @@ pub struct Test {
     pub no_misses: Vec<Spanned<String>>,
     /// What `cargo xtask run` would find wrong.
     pub verdict: Option<Vec<String>>,
+    /// Tasks from which watchdogs take engines. They take none from others.
+    pub taken: Option<Vec<Spanned<String>>>,
     pub seconds: Option<u64>,
     /// Run it on a kernel that checks all its invariants after every trap.
     #[serde(default)]

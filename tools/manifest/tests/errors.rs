@@ -517,7 +517,6 @@ fn a_watchdog_has_whom_to_ask_and_bites_nobody_who_keeps_to_what_it_said() {
     let with = |keys: &str, expected: &str| refused("[engines.mutex]", &format!("{keys}\n[engines.mutex]"), expected);
     with("watchdog = \"0ns\"", "m.toml:66: watchdog of `ee` is zero");
     with("watchdog = \"1ms\"\nreset_bound = \"0ns\"", "m.toml:66: reset_bound of `ee` is zero");
-    with("reset_bound = \"1ms\"", "m.toml:66: reset_bound of `ee` needs a watchdog");
     with("watchdog = \"2000000000s\"", "m.toml:66: watchdog of `ee` needs a time of at most 2^56 ns");
     refused("[engines.mutex]", "[engines.mutex]\nwatchdog = \"1ms\"", "m.toml:67: watchdog of `mutex` needs a device");
     let said = GOOD.replace("[tasks.server]", "uses.ee = { operation = \"3ms\", cpu = \"1ms\" }\n[tasks.server]");
@@ -537,7 +536,8 @@ fn a_watchdog_has_whom_to_ask_and_bites_nobody_who_keeps_to_what_it_said() {
         (engine.watchdog, engine.reset_bound, engine.reset_bits)
     };
     // Nobody says anything; the client does; somebody knows better.
-    assert_eq!(watchdog(GOOD), (0, 0, 0));
+    // Its client does not say how long it holds it.
+    assert_eq!(watchdog(GOOD), (1_000_000_000, 1_000_000_000, 1 << 32));
     let client = &parse(GOOD).expect("a good manifest").system.reservations[0];
     let usual = client.period.max(client.deadline) + 3 * 4_000_000;
     assert_eq!(watchdog(&said), (usual, usual.max(10_000_000), 1 << 32));

@@ -100,7 +100,6 @@ fn what_a_task_says_of_tokens_makes_sense() {
     let completion = "[engines.a]\ncompletion = \"1us\"";
     refused("[engines.a]", completion, "m.toml:48: completion of `a` needs a device");
     refused("[engines.b]", "[engines.b]\nhangs = true", "m.toml:51: hangs of `b` needs a watchdog");
-    refused("index = 0", "index = 0\nhangs = true", "m.toml:46: hangs of `ee` needs a watchdog");
 }
 
 fn microseconds(span: u64) -> Nanoseconds {

@@ -4,6 +4,7 @@
 //! each profile that its `[test]` table names, and for each arrangement of CPUs and GPUs, then the kernel's paths against the recorded figures, then the
 //! commands that pages show against what they print.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -545,6 +546,15 @@ fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String> {
             let said = [verdict.ends, verdict.misses].concat();
             if said.len() != wanted.len() || !said.iter().zip(wanted).all(|(said, wanted)| has_parts(said, wanted)) {
                 problems.push(format!("found wrong\n{}\nnot\n{}", said.join("\n"), wanted.join("\n")));
+            }
+        }
+        if let Some(expected) = &expected.taken {
+            let taken = trace.records.iter().filter(|record| record.event == Event::EngineTaken as u8);
+            let seen: BTreeSet<usize> = taken.map(|record| usize::from(record.thread).wrapping_sub(1)).collect();
+            if seen != expected.iter().copied().collect() {
+                let list = |tasks: Vec<usize>| tasks.into_iter().map(name).collect::<Vec<_>>().join(", ");
+                let (seen, expected) = (list(seen.into_iter().collect()), list(expected.clone()));
+                problems.push(format!("engines taken from [{seen}], not from [{expected}]"));
             }
         }
     }

@@ -65,7 +65,7 @@ pub mod raw;
 
 pub use channel::{ChannelError, Receiver, Sender};
 pub use endpoint::{Answer, Endpoint, Message, ReplyToken, ReplyWithError, Request, Server};
-pub use engine::{Engine, EngineGroup, EngineGuard, kick};
+pub use engine::{Engine, EngineGroup, EngineGuard, Kick};
 pub use environment::{Environment, MissingHandle, Object, environment};
 pub use error::{
     AcknowledgeError, AcquireError, CallError, CallLendingError, CallWithError, CompleteError, EngineError, GiveError,

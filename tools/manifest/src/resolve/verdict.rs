@@ -133,7 +133,8 @@ impl Resolver<'_> {
 
     pub(super) fn test(&self) -> Result<(), Fail> {
         let Some(test) = &self.file.test else { return Ok(()) };
-        for name in test.faults.iter().chain(&test.no_misses).chain(&test.responses) {
+        for name in test.faults.iter().chain(&test.no_misses).chain(test.taken.iter().flatten()).chain(&test.responses)
+        {
             self.task(name)?;
         }
         let task = |name: &str| self.out.tasks.iter().position(|task| task.name == name);

@@ -378,7 +378,7 @@ fn connect(scale: &Scale, system: &mut Resolved) -> Result<()> {
             for user in system.engine_users.iter_mut().filter(|user| user.engine as usize == engine) {
                 let (part, context) = place(user.task as usize);
                 let page = 1 + gpu * scale.users.div_ceil(CLIENTS) + part;
-                user.retired = page as u64 * PAGE_BYTES + status_retired(number, context);
+                user.progress = page as u64 * PAGE_BYTES + status_retired(number, context);
             }
         }
     }

@@ -3,7 +3,7 @@
 //! A system is partitioned, clustered or global; its engines are plain mutexes, or those of the accelerator, where jobs
 //! suspend for their operations; some are of a group, and acquired two at a time. Most tasks have a token of a pool once in a
 //! job, under each protocol, and hold engines with it or without; tasks of no importance do, too. Or its clusters share pools,
-//! and engines that are held with their tokens. Each says in its manifest how often and how long it holds what, so what is
+//! and engines that are held with their tokens; or a pool has tokens of several devices. Each says in its manifest how often and how long it holds what, so what is
 //! compared is what the manifest's analysis says.
 //!
 //! Of each job is observed how long it is pi-blocked while it waits for engines, while it waits for a token, and before it first
@@ -27,6 +27,7 @@ use crate::run::{Checks, First};
 use crate::soundness::in_parallel;
 use crate::system::{self, Options};
 
+mod devices;
 mod systems;
 
 //--- Public types
@@ -57,6 +58,8 @@ pub enum Family {
     Within,
     /// Those of several clusters.
     Across,
+    /// Those of one cluster, of a pool with tokens of several devices.
+    Devices,
 }
 
 /// What came out.
@@ -246,7 +249,10 @@ impl Watch {
 
 impl BlockingReport {
     fn check(&mut self, family: Family, seed: u64, number: u64, claims: Claims<'_>) -> Result<(), String> {
-        let (text, longest) = systems::draw(family, seed, number);
+        let (text, longest) = match family {
+            Family::Devices => devices::draw(seed, number),
+            Family::Within | Family::Across => systems::draw(family, seed, number),
+        };
         let fail = |why: String| format!("{why}\n{text}");
         let manifest = Manifest::parse(Path::new("random.toml"), &text).map_err(|error| fail(error.to_string()))?;
         let mut metrics = Metrics::new(&manifest.system);

@@ -53,7 +53,7 @@ pub(super) fn draw(seed: u64, number: u64) -> (String, u64) {
         longest = longest.max(period);
         let _ = write!(
             text,
-            "\n[tasks.t{task}]\nscript = [\"burn {before}ns\", \"acquire gpu\", \"burn {section}ns\"{script}, \"release gpu\"]\n\
+            "\n[tasks.t{task}]\nbinary = \"apps/product\"\nmodel = [\"burn {before}ns\", \"acquire gpu\", \"burn {section}ns\"{script}, \"release gpu\"]\n\
              period = \"{period}ns\"\nbudget = \"{budget}ns\"\nwcet = \"{computed}ns\"\nbacklog = 255\n\
              uses.gpu = {{ cpu = \"{section}ns\" }}\n{uses}handles = {{ {handles}gpu = \"pool gpu: acquire\" }}\n"
         );

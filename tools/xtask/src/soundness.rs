@@ -264,7 +264,7 @@ mod tests {
         assert!(
             report.violations.is_empty()
                 && report.failures.is_empty()
-                && report.blocked[..2].iter().all(|blocked| *blocked > 300),
+                && report.blocked[..2].iter().all(|blocked| *blocked > 100),
             "{report}"
         );
         // As if all devices were the last one; as if nobody else had a token of the same one.

@@ -235,6 +235,10 @@ pub struct Engine {
     pub group_plus_one: u32,
     /// The pool that whoever acquires it must hold a token of.
     pub pool_plus_one: u32,
+    /// The first of that pool's tokens that do,
+    pub first_token: u32,
+    /// and how many there are from that one on; zero: all of them do.
+    pub tokens: u32,
     /// How long after a grant the engine must be idle again, or the lock is taken away; zero: it is not watched.
     pub watchdog: u64,
     /// How long its driver may take to reset it.

@@ -189,6 +189,12 @@ impl Kernel {
             }
             if record.pool_plus_one != 0 {
                 engine.pool = Some(refer!(PoolId, record.pool_plus_one - 1, self.counts.pools, "engine"));
+                if record.tokens != 0 {
+                    let range = |from: u32| {
+                        Some(u8::try_from(from).ok()?..u8::try_from(from.checked_add(record.tokens)?).ok()?)
+                    };
+                    engine.tokens = range(record.first_token).ok_or(BootError::Dangling("engine"))?;
+                }
             }
             if record.interrupt_plus_one != 0 {
                 let interrupt = refer!(InterruptId, record.interrupt_plus_one - 1, self.counts.interrupts, "engine");

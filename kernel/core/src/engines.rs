@@ -312,7 +312,7 @@ impl Kernel {
         (!(holds && is_of_another)).then_some(target)
     }
 
-    /// Whether `thread` has the token that `engine` asks for.
+    /// Whether `thread` has a token that `engine` asks for.
     ///
     /// # Errors
     /// [`Error::NotHeld`].
@@ -322,7 +322,8 @@ impl Kernel {
         for _ in 0..POOLS_PER_TASK {
             let Some(user) = next else { break };
             if self.pool_users[user].pool == Some(pool)
-                && fusee_locking::tokens::held_by(&self.pools[pool], user.index() as u16).is_some()
+                && fusee_locking::tokens::held_by(&self.pools[pool], user.index() as u16)
+                    .is_some_and(|token| self.engines[engine].tokens.contains(&token))
             {
                 return Ok(());
             }

@@ -2,6 +2,8 @@
 //!
 //! Every type has an `EMPTY` value of all zero bytes; `Kernel::boot` fills objects in place.
 
+use core::ops::Range;
+
 use fusee_locking::engine::EngineLock;
 use fusee_locking::propagation::Node;
 use fusee_sched::account::Account;
@@ -534,6 +536,8 @@ pub struct Engine {
     pub group: Option<GroupId>,
     /// The pool that whoever acquires it must hold a token of.
     pub pool: Option<PoolId>,
+    /// The tokens of that pool that do: those of its own device, or all.
+    pub tokens: Range<u8>,
     /// When the lock was granted last.
     pub granted: Instant,
     /// How long after a grant it is taken away unless it is idle and free by then; zero: it is not watched.
@@ -554,6 +558,7 @@ impl Engine {
         driver: None,
         group: None,
         pool: None,
+        tokens: 0..u8::MAX,
         granted: Instant::ZERO,
         watchdog: Nanoseconds::ZERO,
         reset_bound: Nanoseconds::ZERO,

@@ -30,12 +30,15 @@
 //! other bound ([`Study::is_counted`]) jobs are counted, by their response times; then bounds and response times are
 //! computed in turn until neither changes ([`analyse`]). All engines of a group are one lock, with all their requests.
 //!
+//! Where a pool has tokens of several devices, a job works on the one that its token is for ([`Alternative`]): of the engines that may
+//! be held with a token of their own device only, those of the worst device count.
+//!
 //! Not here: which requests really overlap (4.11 to 4.33), which engines of a group a request is for.
 //!
 //! # Source
 //! Elliott 2015, sections 2.1.6, 2.1.7 and 4.3.2. Nothing is said there of engines by priority: those bounds are ours.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use fusee_locking::pool;
@@ -54,7 +57,7 @@ pub use fusee_locking::pool::{Measure, Rules};
 
 pub use crate::servers::{Caller, Server};
 
-pub use crate::locks::{Abroad, Engine, Hold, Locks, Order, Pool, Protocol, Section, User};
+pub use crate::locks::{Abroad, Alternative, Engine, Hold, Locks, Order, Pool, Protocol, Section, User};
 
 //--- What follows
 
@@ -246,7 +249,9 @@ impl Locks {
     /// Whether no engine and no tokens are wanted for more than all of their time by the cluster's tasks; then no bound would
     /// exist. Engines of a group are not looked at: some requests are for several of them.
     fn within_their_time(&self, cluster: &Cluster, overheads: &Overheads) -> Result<(), Unbounded> {
-        for (index, engine) in self.engines.iter().enumerate().filter(|(_, engine)| !engine.is_group) {
+        // Which engine of several devices a task holds is not known before.
+        let is_known = |engine: &Engine| !engine.is_group && engine.alternative.is_none();
+        for (index, engine) in self.engines.iter().enumerate().filter(|(_, engine)| is_known(engine)) {
             let holds = engine.users.iter().map(|user| Ok((user.task, user.times, engine.length(user, overheads)?)));
             fits(On::Engine(index), 1, holds, cluster)?;
         }
@@ -263,13 +268,48 @@ impl Locks {
 
     /// How long a token of `pool` is held in the section `one`, if nobody else wants its engines.
     fn alone(&self, pool: &Pool, one: &Section, overheads: &Overheads) -> Result<Nanoseconds, Unbounded> {
-        let mut span = section(overheads, one.cpu)?;
+        let mut spans = vec![(None, section(overheads, one.cpu)?)];
         for engine in pool.engines.iter().map(|index| &self.engines[*index]) {
             let Some(user) = engine.users.iter().find(|user| user.task == one.task) else { continue };
-            span = plus(span, times(user.times.into(), engine.length(user, overheads)?)?)?;
+            spans.push((engine.alternative, times(user.times.into(), engine.length(user, overheads)?)?));
         }
-        Ok(span)
+        on_one_device(&spans)
     }
+}
+
+/// The sum of `spans`, but of the devices of each pool only those of one: the one with most.
+fn on_one_device(spans: &[(Option<Alternative>, Nanoseconds)]) -> Result<Nanoseconds, Unbounded> {
+    let mut sum = Nanoseconds::ZERO;
+    // By pool and device.
+    let mut devices: BTreeMap<usize, BTreeMap<usize, Nanoseconds>> = BTreeMap::new();
+    for (alternative, span) in spans {
+        let place = match alternative {
+            None => &mut sum,
+            Some(Alternative { pool, device }) => devices.entry(*pool).or_default().entry(*device).or_default(),
+        };
+        *place = plus(*place, *span)?;
+    }
+    let most = devices.values().filter_map(|devices| devices.values().max());
+    most.copied().try_fold(sum, plus)
+}
+
+/// Of all waits for engines (alternative, engine, how long) those of one device of each pool: the one with most.
+fn on_worst_device(
+    waits: Vec<(Option<Alternative>, usize, Total)>,
+) -> Result<impl Iterator<Item = (usize, Total)>, Unbounded> {
+    let mut sums: BTreeMap<(usize, usize), Nanoseconds> = BTreeMap::new();
+    for (on, _, total) in &waits {
+        let Some(Alternative { pool, device }) = on else { continue };
+        let sum = sums.entry((*pool, *device)).or_default();
+        *sum = plus(*sum, total.span)?;
+    }
+    let is_worst = move |on: &Alternative| {
+        let own = (sums.get(&(on.pool, on.device)), std::cmp::Reverse(on.device));
+        let others = sums.iter().filter(|((pool, _), _)| *pool == on.pool);
+        others.map(|((_, device), sum)| (Some(sum), std::cmp::Reverse(*device))).all(|other| other <= own)
+    };
+    let worst = waits.into_iter().filter(move |(on, ..)| on.as_ref().is_none_or(&is_worst));
+    Ok(worst.map(|(_, index, total)| (index, total)))
 }
 
 /// Whether `holds` (whose, how many in a job, how long) of `count` things need no more than all of their time.
@@ -340,17 +380,24 @@ impl Study<'_> {
             }
             Ok(())
         };
-        let (mut requests, mut operations, mut drawn) = (0u32, Nanoseconds::ZERO, Nanoseconds::ZERO);
+        let mut requests = 0u32;
+        let (mut operations, mut drawn, mut waits) = (Vec::new(), Vec::new(), Vec::new());
         for (index, engine) in self.locks.engines.iter().enumerate() {
             let Some(user) = engine.users.iter().find(|user| user.task == task) else { continue };
             requests = requests.checked_add(user.times).ok_or(Unbounded::Overflow)?;
-            operations = plus(operations, times(user.times.into(), engine.operation(user)?)?)?;
+            let on = engine.alternative;
+            operations.push((on, times(user.times.into(), engine.operation(user)?)?));
             if self.locks.covering.contains(&task) && !engine.is_mutex {
                 let engines = if engine.is_group { 2 } else { 1 };
-                let held = times(u64::from(user.times) * engines, engine.length(user, self.overheads)?)?;
-                drawn = plus(drawn, held)?;
+                drawn.push((on, times(u64::from(user.times) * engines, engine.length(user, self.overheads)?)?));
             }
-            add(On::Engine(index), self.engine(index, user)?)?;
+            waits.push((on, index, self.engine(index, user)?));
+        }
+        let (operations, drawn) = (on_one_device(&operations)?, on_one_device(&drawn)?);
+        let lends: Vec<_> = waits.iter().map(|(on, _, total)| (*on, total.cpu)).collect();
+        let lends = on_one_device(&lends)?;
+        for (index, total) in on_worst_device(waits)? {
+            add(On::Engine(index), Total { cpu: Nanoseconds::ZERO, ..total })?;
         }
         for (index, _) in self.locks.servers.iter().enumerate() {
             let (calls, total) = self.server(index, task)?;
@@ -375,6 +422,7 @@ impl Study<'_> {
             add(on, total)?;
         }
         blocked.requests = requests;
+        blocked.lends = plus(blocked.lends, lends)?;
         (blocked.operations, blocked.drawn) = (operations, drawn);
         blocked.services = self.calls.services(task)?;
         blocked.suspends = self.locks.suspends.get(task).copied().unwrap_or_default();
@@ -526,17 +574,19 @@ impl Study<'_> {
     /// How long each user of `pool` has its token, and how long it computes in that: phases 1 and 2, eq. 4.5.
     fn sections(&self, pool: &Pool) -> Result<Vec<Wait>, Unbounded> {
         let one = |one: &Section| {
-            let mut cpu = section(self.overheads, one.cpu)?;
-            let mut span = self.locks.alone(pool, one, self.overheads)?;
+            let mut cpus = vec![(None, section(self.overheads, one.cpu)?)];
+            let mut waits = Vec::new();
             for index in &pool.engines {
                 let engine = &self.locks.engines[*index];
                 let Some(user) = engine.users.iter().find(|user| user.task == one.task) else { continue };
                 let blocked = self.engine(*index, user)?;
-                span = plus(span, blocked.span)?;
+                waits.push((engine.alternative, blocked.span));
                 let held = times(user.times.into(), section(self.overheads, user.hold.cpu)?)?;
-                cpu = plus(cpu, plus(held, blocked.cpu)?)?;
+                cpus.push((engine.alternative, plus(held, blocked.cpu)?));
             }
-            Ok(Wait { task: one.task, span, cpu })
+            // The device with the longest holds need not be the one with the longest waits.
+            let span = plus(self.locks.alone(pool, one, self.overheads)?, on_one_device(&waits)?)?;
+            Ok(Wait { task: one.task, span, cpu: on_one_device(&cpus)? })
         };
         pool.sections.iter().map(one).collect()
     }

@@ -249,6 +249,36 @@ fn what_is_ordered_by_a_priority_that_changes_meanwhile_is_counted_on_one_cpu_to
     assert_eq!(spans(&blocked(&cluster(2, &FOUR), &engines(&[by_arrival]))), [18, 28, 10, 0]);
 }
 
+/// Two devices with two tokens each, and an engine of each; a job has one token. On the second, waiting is longer: for one of three
+/// others, the longest. Operations are those of one device, also of a task whose own are longest on the first.
+#[test]
+fn of_engines_of_several_devices_those_of_one_count() {
+    let on = |device, holds: [u64; 4]| Engine {
+        rivals: Some(2),
+        alternative: Some(Alternative { pool: 0, device }),
+        ..engine(Order::Fifo, &[0, 1, 2, 3].map(|task| user(task, 1, 0, holds[task])))
+    };
+    let here = cluster(4, &FOUR);
+    let locks = Locks {
+        engines: vec![on(0, [9, 3, 3, 3]), on(1, [5, 7, 5, 6])],
+        pools: vec![pool(Protocol::Pool(Rules::r2dglp(4, 4)), &[1, 1, 1, 1], &[0, 1])],
+        ..Locks::default()
+    };
+    let found = blocked(&here, &locks);
+    assert_eq!(spans(&found), [7, 9, 9, 9]);
+    let operations: Vec<u64> = found.iter().map(|one| one.operations.0).collect();
+    assert_eq!(operations, [9, 7, 5, 6]);
+    assert!(found.iter().all(|one| one.parts.len() == 1));
+    // With one token for all a section takes its own longest hold and the longest wait there: 1 + 9 + 7 of the first.
+    let mut fewer = locks.clone();
+    fewer.pools[0].protocol = Protocol::Pool(Rules::k_fmlp(1, 4, Measure::Requests));
+    assert_eq!(spans(&blocked(&here, &fewer))[1], 9 + 17 + (1 + 5 + 9) + (1 + 6 + 9));
+    // As if a job used both.
+    let mut both = locks;
+    both.engines.iter_mut().for_each(|engine| engine.alternative = None);
+    assert_eq!(spans(&blocked(&here, &both)), [10, 15, 16, 16]);
+}
+
 #[test]
 fn blocking_is_added_to_what_is_executed_and_no_test_is_exact_any_more() {
     // Lone responses are 10, 30 and 60; with blocking of 18 and 10, operations of 2, and so on, later.

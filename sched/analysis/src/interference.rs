@@ -71,6 +71,10 @@ use crate::uniprocessor::{Response, Unanswered};
 /// How many tasks one analysis may look at: some tens of milliseconds of the host's time.
 const LOOKS: u64 = 1 << 21;
 
+/// How often delays and bounds are computed from each other. Bounds that grow after that are given up, one by one: those tasks have
+/// the delays that are known from elsewhere, which only makes the others' bounds longer.
+const ROUNDS: usize = 40;
+
 /// A bound on the response time of each task that has one by interference, up to its period.
 ///
 /// `scheduled`: the tasks as the kernel knows them, which is without its own overheads. `known`: response times that are proved
@@ -99,7 +103,10 @@ pub fn responses(
         delays,
         looks: LOOKS,
     };
-    while search.round()? {}
+    let mut rounds = 0;
+    while search.round(rounds >= ROUNDS)? {
+        rounds += 1;
+    }
     Ok((0..search.tasks.len()).map(|task| search.response(task)).collect())
 }
 
@@ -220,12 +227,12 @@ struct Search {
 }
 
 impl Search {
-    /// Computes the waits of all tasks from the delays so far; whether a delay has grown.
-    fn round(&mut self) -> Result<bool, Unanswered> {
+    /// Computes the waits of all tasks from the delays so far; whether a delay has grown. `is_last`: a wait that grows is given up.
+    fn round(&mut self, is_last: bool) -> Result<bool, Unanswered> {
         let mut has_grown = false;
         for task in 0..self.tasks.len() {
             let Some(start) = self.waits[task] else { continue };
-            self.waits[task] = self.wait(task, start)?;
+            self.waits[task] = self.wait(task, start)?.filter(|wait| !is_last || *wait == start);
             let fits = self.tasks[task].execution <= self.tasks[task].period;
             let delay = match (self.waits[task], self.known[task].filter(|_| fits)) {
                 (Some(wait), Some(known)) => Some(wait.min(known)),

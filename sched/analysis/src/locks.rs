@@ -37,6 +37,15 @@ pub enum Order {
     Priority,
 }
 
+/// One of several devices, of which a job works on one: the one that its token is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Alternative {
+    /// The pool that has tokens of all of them: any number.
+    pub pool: usize,
+    /// Which device: any number.
+    pub device: usize,
+}
+
 /// An engine, or the engines of a group, and the tasks that share it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Engine {
@@ -48,6 +57,8 @@ pub struct Engine {
     pub is_mutex: bool,
     /// One for each task.
     pub users: Vec<User>,
+    /// It is held with a token of its own device only.
+    pub alternative: Option<Alternative>,
     /// Jobs that can want it at the same time, if some hold it with a token only: for each pool as many as it has tokens
     /// (`rho`), or as can have one if clusters share it; and all users without.
     pub rivals: Option<u32>,

@@ -4,7 +4,8 @@ use fusee_abi::image::{self, advice, class, kind, measure, order};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::{
-    self, Abroad, Blocked, Engine, Locks, Measure, On, Order, Pool, Protocol, Rules, Section, Unbounded, User,
+    self, Abroad, Alternative, Blocked, Engine, Locks, Measure, On, Order, Pool, Protocol, Rules, Section, Unbounded,
+    User,
 };
 use fusee_sched_analysis::overheads::Infeasible;
 use fusee_sched_analysis::report::{Hard, Term};
@@ -225,7 +226,8 @@ impl Study {
             is_group: engines.len() > 1,
             is_mutex: engines.iter().all(|engine| system.engine_places[*engine].is_none()),
             users: holds.iter().filter_map(user).collect(),
-            rivals: rivals(system, &holds),
+            alternative: alternative(&system.engines[first].1),
+            rivals: rivals(system, &system.engines[first].1, &holds),
             completion,
             others: interrupts::other_completions(system, engines, &holds),
             reset,
@@ -441,9 +443,15 @@ fn is_silent(system: &Resolved, task: usize, lock: &str) -> String {
     format!("`{}` does not say how long it uses {lock}", system.tasks[task].name)
 }
 
-/// How many jobs can want an engine at the same time, if some hold it with a token only. Of a cluster that shares its pool with
+/// Which of several devices the engine belongs to, if it is held with tokens of that device only.
+fn alternative(engine: &image::Engine) -> Option<Alternative> {
+    let device = engine.first_token.checked_div(engine.tokens)? as usize;
+    Some(Alternative { pool: engine.pool_plus_one.checked_sub(1)? as usize, device })
+}
+
+/// How many jobs can want `engine` at the same time, if some hold it with a token only. Of a cluster that shares its pool with
 /// others no more jobs than CPUs have tokens (Elliott 2015, section 4.3.4.3).
-fn rivals(system: &Resolved, holds: &[(usize, DeclaredHold)]) -> Option<u32> {
+fn rivals(system: &Resolved, engine: &image::Engine, holds: &[(usize, DeclaredHold)]) -> Option<u32> {
     let users = |pool: Option<usize>| holds.iter().filter(move |(_, hold)| hold.within == pool).map(|(task, _)| *task);
     let without = users(None).count() as u32;
     let with_tokens = system.pools.iter().enumerate().map(|(number, (_, pool))| {
@@ -451,7 +459,8 @@ fn rivals(system: &Resolved, holds: &[(usize, DeclaredHold)]) -> Option<u32> {
             let here = users(Some(number)).filter(|task| system.tasks[*task].cluster as usize == index).count() as u32;
             if pool.crosses != 0 { here.min(cluster.cpus.count_ones()) } else { here }
         });
-        have.sum::<u32>().min(pool.replicas)
+        // Of the tokens of several devices, those of its own.
+        have.sum::<u32>().min(if engine.tokens > 0 { engine.tokens } else { pool.replicas })
     });
     (without < holds.len() as u32).then(|| without + with_tokens.sum::<u32>())
 }

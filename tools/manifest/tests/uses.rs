@@ -127,6 +127,8 @@ fn the_analysis_is_told_of_tokens_of_engines_within_and_of_groups_as_one_lock() 
         users: vec![user(0, 2, 100, 1_000), user(1, 1, 200, 500), user(2, 3, 10, 0)],
         rivals: Some(2),
         completion: microseconds(20),
+        others: Nanoseconds::ZERO,
+        alternative: None,
         reset: microseconds(3_000),
     };
     // One request for both engines with a token, and one without.

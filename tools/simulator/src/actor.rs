@@ -320,7 +320,16 @@ impl Actor {
                 }
                 Phase::Stepped => {
                     // The job has used up its budget and was told so: the rest is left out, but that tokens are given back.
-                    self.gives_up |= board.registers(thread).general[0] == Error::Overrun as u64;
+                    let answer = board.registers(thread).general[0];
+                    self.gives_up |= answer == Error::Overrun as u64;
+                    // The engine is of a device that its token is not for: what the job would do there is left out.
+                    let asked = self.step.checked_sub(1).and_then(|last| steps.get(last));
+                    let asked = asked.filter(|step| step.operation == operation::ACQUIRE);
+                    if let Some(asked) = asked.filter(|_| answer == Error::NotHeld as u64) {
+                        let gives_back =
+                            |step: &Step| step.operation == operation::RELEASE && step.handle == asked.handle;
+                        self.step += steps[self.step..].iter().position(gives_back).map_or(0, |left_out| left_out + 1);
+                    }
                     self.phase = Phase::Next;
                 }
                 Phase::Woken | Phase::Notify | Phase::Returned | Phase::Over => {

@@ -3,7 +3,7 @@
 //! A system is partitioned, clustered or global; its engines are plain mutexes, or those of the accelerator, where jobs
 //! suspend for their operations; some are of a group, and acquired two at a time. Most tasks have a token of a pool once in a
 //! job, under each protocol, and hold engines with it or without; tasks of no importance do, too. Or its clusters share pools,
-//! and engines that are held with their tokens. Each says in its manifest how often and how long it holds what, so what is
+//! and engines that are held with their tokens; or a pool has tokens of several devices. Each says in its manifest how often and how long it holds what, so what is
 //! compared is what the manifest's analysis says.
 //!
 //! Of each job is observed how long it is pi-blocked while it waits for engines, while it waits for a token, and before it first
@@ -28,6 +28,7 @@ use crate::soundness::in_parallel;
 use crate::system::{self, Options};
 
 mod calls;
+mod devices;
 mod systems;
 
 const MICROSECOND: u64 = 1_000;
@@ -67,6 +68,8 @@ pub enum Family {
     Calls,
     /// The same, and clusters share servers.
     CallsAcross,
+    /// Those of one cluster, of a pool with tokens of several devices.
+    Devices,
 }
 
 /// What came out.
@@ -261,13 +264,14 @@ impl BlockingReport {
         let (text, longest) = match family {
             Family::Within | Family::Across => systems::draw(family, seed, number),
             Family::Calls | Family::CallsAcross => calls::draw(family, seed, number),
+            Family::Devices => devices::draw(seed, number),
         };
         let fail = |why: String| format!("{why}\n{text}");
         let manifest = Manifest::parse(Path::new("random.toml"), &text).map_err(|error| fail(error.to_string()))?;
         let mut metrics = Metrics::new(&manifest.system);
         let mut watch = Watch::new(&manifest.system);
         let programs = match family {
-            Family::Within | Family::Across => Vec::new(),
+            Family::Within | Family::Across | Family::Devices => Vec::new(),
             Family::Calls | Family::CallsAcross => calls::programs(&manifest),
         };
         let run = Options { checks: Checks::Instants(64), first: First::Tasks, programs, ..Options::default() };

@@ -17,8 +17,8 @@ const DEADLINE_SETS: u64 = 10_000;
 /// and under fixed priorities.
 const PRIORITY_SETS: u64 = 5_000;
 
-/// Random systems with tokens and engine locks; and such that share them across clusters.
-const SYSTEMS: [(Family, u64); 2] = [(Family::Within, 1_200), (Family::Across, 600)];
+/// Random systems with tokens and engine locks; such that share them across clusters; and such with several devices.
+const SYSTEMS: [(Family, u64); 3] = [(Family::Within, 1_200), (Family::Across, 600), (Family::Devices, 600)];
 
 /// Random systems that call servers: each within its cluster; and such that clusters share.
 const CALLING: [(Family, u64); 2] = [(Family::Calls, 1_400), (Family::CallsAcross, 800)];
@@ -106,7 +106,11 @@ pub fn check_blocking() -> (String, Vec<String>) {
             "{} random systems {}, of their jobs {} blocked for engines (tightest {engines:.3}), {} for tokens \
              ({tokens:.3}){donors}, response {response:.3}, of {} budgets that pay for engines {paid:.3}",
             report.systems,
-            if family == Family::Within { "within clusters" } else { "across clusters" },
+            match family {
+                Family::Within => "within clusters",
+                Family::Across => "across clusters",
+                Family::Devices => "with several devices",
+            },
             report.blocked[0],
             report.blocked[1],
             report.paid
@@ -303,6 +307,30 @@ mod tests {
         };
         let all: [blocking::Claims<'_>; 3] = [&no_nesting, &alone, &by_one];
         let found = all.map(|too_good| blocking::blocking(Family::Calls, 7, 150, too_good).violations.len());
+        assert!(found.iter().all(|found| *found > 0), "{found:?}");
+    }
+
+    #[test]
+    fn bounds_with_several_devices_that_are_too_good_are_found_out() {
+        let report = blocking::blocking(Family::Devices, 7, 120, &claims);
+        assert!(
+            report.violations.is_empty()
+                && report.failures.is_empty()
+                && report.blocked[..2].iter().all(|blocked| *blocked > 100),
+            "{report}"
+        );
+        // As if all devices were the last one; as if nobody else had a token of the same one.
+        let last_device = |manifest: &Manifest| {
+            claims_of(manifest, |locks| {
+                let last = locks.engines.len() - 1;
+                locks.engines[..last].iter_mut().for_each(|one| one.users.clear());
+            })
+        };
+        let no_rivals = |manifest: &Manifest| {
+            claims_of(manifest, |locks| locks.engines.iter_mut().for_each(|one| one.rivals = Some(1)))
+        };
+        let all: [blocking::Claims<'_>; 2] = [&last_device, &no_rivals];
+        let found = all.map(|too_good| blocking::blocking(Family::Devices, 7, 120, too_good).violations.len());
         assert!(found.iter().all(|found| *found > 0), "{found:?}");
     }
 

@@ -244,8 +244,21 @@ impl Resolver<'_> {
             let pool = engine.pool.as_ref().map(|pool| index_of(&self.file.pools, "pool", pool)).transpose()?;
             let (interrupt_plus_one, group_plus_one) = (plus_one(interrupt), plus_one(group));
             let pool_plus_one = plus_one(pool);
-            let record =
-                image::Engine { order, interrupt_plus_one, group_plus_one, pool_plus_one, ..image::Engine::default() };
+            let (first_token, tokens) = match (pool, &engine.device, place, group) {
+                (Some(pool), Some(device), Some((_, EngineIndex::Execution)), None) => {
+                    self.own_tokens(pool, device.get_ref())
+                }
+                _ => (0, 0),
+            };
+            let record = image::Engine {
+                order,
+                interrupt_plus_one,
+                group_plus_one,
+                pool_plus_one,
+                first_token,
+                tokens,
+                ..image::Engine::default()
+            };
             if let (Some(time), None) = (&engine.completion, place) {
                 return Err((time.span(), Reason::Needs { what: "completion", of, needs: "a device" }));
             }
@@ -262,6 +275,19 @@ impl Resolver<'_> {
             }
             None => Ok(()),
         }
+    }
+
+    /// The tokens of `pool` that are for `device`: the first, and how many. None if it says nothing of devices, or they
+    /// are not divided evenly, which is refused elsewhere.
+    fn own_tokens(&self, pool: usize, device: &str) -> (u32, u32) {
+        let pool = &self.file.pools.0[pool].1;
+        let named = pool.devices.as_ref().map(Spanned::get_ref);
+        let replicas = *pool.replicas.get_ref();
+        let place = named.and_then(|named| {
+            let at = named.iter().position(|one| one.get_ref() == device)? as u32;
+            Some((at, replicas / named.len() as u32))
+        });
+        place.map_or((0, 0), |(at, each)| (at * each, each))
     }
 
     /// When engines are taken from those who hold them.

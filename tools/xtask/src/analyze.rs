@@ -17,7 +17,7 @@ use fusee_manifest::{Manifest, Resolved, Time, Variant, admission};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::Blocked;
-use fusee_sched_analysis::report::{Hard, TaskReport, Term};
+use fusee_sched_analysis::report::{Hard, Term};
 use fusee_sched_analysis::utilisation::Utilisations;
 use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse, approximate};
 use num_rational::BigRational;

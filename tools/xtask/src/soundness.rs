@@ -4,9 +4,10 @@
 use fusee_manifest::{Manifest, PolicyName, admission};
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::{Locks, On};
-use fusee_sched_analysis::{Cluster, Overheads, Task, analyse};
+use fusee_sched_analysis::{Above, Cluster, Overheads, Task, analyse};
 use fusee_simulator::blocking::{self, Claim, Family};
 use fusee_simulator::soundness::{GeneratedSet, SoundnessOptions, soundness};
+use num_rational::BigRational;
 use num_traits::ToPrimitive;
 
 /// Random task sets under EDF and FL, each for 20 of its longest periods,
@@ -135,12 +136,20 @@ fn claims_of(manifest: &Manifest, change: fn(&mut Locks)) -> Vec<Claim> {
                 blocking: Some([engines, tokens, donation, servers]),
                 operations: blocked.operations.0 + blocked.suspends.0,
                 services: blocked.services.0,
+                boosts: verdict.bound.as_ref().map_or(0, |bound| boosts(&study.cluster, &bound.response)),
                 drawn: blocked.drawn.0,
                 lateness: verdict.bound.and_then(|bound| bound.lateness.ceil().to_integer().to_i64()),
             };
         }
     }
     claims
+}
+
+/// How long what comes before all tasks of a cluster takes in a response time.
+fn boosts(cluster: &Cluster, response: &BigRational) -> u64 {
+    let response = response.ceil().to_integer().to_u64().unwrap_or(u64::MAX);
+    let one = |one: &Above| one.span.0 * response.saturating_add(one.jitter.0).div_ceil(one.period.0);
+    cluster.above().iter().map(one).sum()
 }
 
 /// For each task of the set how late it can be by the analysis.
@@ -271,14 +280,5 @@ mod tests {
         let all: [blocking::Claims<'_>; 4] = [&no_donation, &nobody_abroad, &no_engines, &own_engines];
         let found = all.map(|too_good| blocking::blocking(Family::Across, 7, 150, too_good).violations.len());
         assert!(found.iter().all(|found| *found > 0), "{found:?}");
-    }
-}
-#[cfg(test)]
-mod zz_tmp {
-    #[test]
-    fn zz_calls() {
-        let (words, problems) = super::check_calls();
-        println!("{words}\n{}", problems.join("\n").chars().take(6000).collect::<String>());
-        assert!(problems.is_empty());
     }
 }

@@ -15,7 +15,7 @@ pub const PAGE: u64 = 4096;
 
 /// Engine locks are enforced; without this flag every doorbell stays mapped and the device decides.
 pub const FLAG_MANAGED: u32 = 1;
-/// One CPU beyond the kernel's runs the accelerator's firmware ([`Header::firmware`]).
+/// One CPU beyond the kernel's runs the accelerator's firmware.
 pub const FLAG_ENGINE_CPU: u32 = 1 << 1;
 
 /// The tables of a packed system, in order of [`Header::tables`].
@@ -280,8 +280,8 @@ pub struct Pool {
     pub devices: u32,
     /// How far those are from each other, numbers of `accel::topology::Distance`: from, to.
     pub distances: [[u8; POOL_DEVICES]; POOL_DEVICES],
-    /// Reserved.
-    pub reserved: u32,
+    /// Requests that all queues together hold at most; zero: as many as each of them has room for.
+    pub total_limit: u32,
     /// How long after its grant a token must be given back, or it is taken away, in nanoseconds; zero: it is not watched.
     pub watchdog: u64,
 }

@@ -160,6 +160,7 @@ impl Kernel {
         self.threads[thread].state = State::Ready;
         self.trace(machine, Event::Resume, Some(thread), 0, 0);
         let target = self.remove_donor(thread);
+        self.renew_rested(thread);
         // First it takes back, so that what it lent stays where it is linked; then the one it lent to lets go.
         self.settle(thread);
         if let Some(target) = target {

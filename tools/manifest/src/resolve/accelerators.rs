@@ -15,7 +15,7 @@ use toml::Spanned;
 use super::{Device, Fail, Resolver, index_of, plus_one, span};
 use crate::error::Reason;
 use crate::layout::PAGE;
-use crate::schema::{Limit, Order};
+use crate::schema::{self, Limit, Order};
 
 /// How long a driver may take to reset an engine, at least, if nobody says; in nanoseconds.
 const RESET_BOUND: u64 = 10_000_000;
@@ -160,8 +160,9 @@ impl Resolver<'_> {
                     return Err((place, Reason::NotOffered { what: "limit", name: name.clone() }));
                 }
             };
+            let total_limit = total_limit(name.get_ref(), pool, replicas * limit)?;
             let (cluster, crosses) = (cluster as u32, u32::from(crosses));
-            let record = image::Pool { replicas, limit, cluster, crosses, ..self.advised(name, pool)? };
+            let record = image::Pool { replicas, limit, cluster, crosses, total_limit, ..self.advised(name, pool)? };
             self.out.pools.push((of(), record));
         }
         Ok(())
@@ -386,4 +387,20 @@ impl Resolver<'_> {
         }
         longest
     }
+}
+
+/// Requests in all queues of a pool together; zero if each queue has a limit of its own only. `places`: what all of these make.
+fn total_limit(of: &str, pool: &schema::Pool, places: u32) -> Result<u32, Fail> {
+    let Some(total) = &pool.total_limit else { return Ok(0) };
+    let of = || of.to_owned();
+    if places == 0 {
+        let needs = "a limit for each queue: a number, or \"r2dglp\"";
+        return Err((total.span(), Reason::Needs { what: "total_limit", of: of(), needs }));
+    }
+    // Above that it limits nothing.
+    let to = places.min(limits::USERS_PER_POOL as u32);
+    if !(1..=to).contains(total.get_ref()) {
+        return Err((total.span(), Reason::OutOfRange { what: "total_limit", of: of(), from: 1, to }));
+    }
+    Ok(*total.get_ref())
 }

@@ -55,7 +55,8 @@ impl Resolver<'_> {
             let (task, file) = &self.file.tasks.0[*member];
             if let Some(place) = may_release_early(file) {
                 let (task, cluster) = (task.get_ref().clone(), name.clone());
-                complaints.push((place, Reason::ReleasesEarly { task, cluster }));
+                // No kernel boots such a system, whatever is admitted.
+                return Err((place, Reason::ReleasesEarly { task, cluster }));
             }
         }
         let hard = |member: usize| self.file.tasks.0[member].1.hard.as_ref().filter(|hard| *hard.get_ref());
@@ -67,7 +68,10 @@ impl Resolver<'_> {
                 return Ok(complaints);
             }
         };
-        if report.bounded == Some(false) {
+        for reason in study.too_long(&report, &blocked) {
+            complaints.push((self.place_of(&reason).unwrap_or(key.clone()), reason));
+        }
+        if report.bounded == Some(false) && complaints.is_empty() {
             let cpus = record.cpus.count_ones();
             let utilisation = (&report.utilisation * BigInt::from(1_000)).ceil().to_integer();
             let per_mille = u64::try_from(utilisation).unwrap_or(u64::MAX);

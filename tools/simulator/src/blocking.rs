@@ -46,6 +46,9 @@ pub struct Claim {
     pub operations: u64,
     /// CPU time of its servers for it, which is not blocking.
     pub services: u64,
+    /// How long servers that are boosted for other clusters may keep a job from running, which is no blocking either: whatever it waits for,
+    /// and if it does not wait.
+    pub boosts: u64,
     /// Engine time that its budget pays for, at most; zero: it does not.
     pub drawn: u64,
     /// How late it is, at most.
@@ -303,13 +306,15 @@ impl BlockingReport {
             let most_blocked = watched.most_blocked;
             let most_blocked = [[0; 3].as_slice(), &[claim.services]].concat().into_iter().zip(most_blocked);
             let most_blocked: Vec<u64> = most_blocked.map(|(own, seen)| seen.saturating_sub(own)).collect();
+            let bounds = bounds.map(|bound| bound + claim.boosts);
             for (on, (seen, bound)) in most_blocked.iter().copied().zip(bounds).enumerate() {
                 if seen > bound {
                     violated(WAITS[on], seen.cast_signed(), bound.cast_signed());
                 }
             }
-            if watched.most_otherwise > claim.operations {
-                violated("suspension", watched.most_otherwise.cast_signed(), claim.operations.cast_signed());
+            let operations = claim.operations + claim.boosts;
+            if watched.most_otherwise > operations {
+                violated("suspension", watched.most_otherwise.cast_signed(), operations.cast_signed());
             }
             if claim.drawn > 0 && watched.most_held > claim.drawn {
                 violated("engine time", watched.most_held.cast_signed(), claim.drawn.cast_signed());

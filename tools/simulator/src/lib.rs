@@ -27,6 +27,7 @@ pub mod metrics;
 pub mod overheads;
 pub mod picture;
 pub mod run;
+pub mod services;
 pub mod soundness;
 pub mod system;
 pub mod workload;

@@ -18,7 +18,7 @@ use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::Blocked;
 use fusee_sched_analysis::overheads::Infeasible;
-use fusee_sched_analysis::report::{Hard, TaskReport, Term};
+use fusee_sched_analysis::report::{Hard, Term};
 use fusee_sched_analysis::utilisation::Utilisations;
 use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse, approximate};
 use num_rational::BigRational;

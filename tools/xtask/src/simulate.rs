@@ -14,6 +14,7 @@ use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, PolicyName, Time, Variant};
 use fusee_simulator::metrics::{Metrics, Summary, TaskMetrics};
 use fusee_simulator::picture::Schedule;
+use fusee_simulator::services::Services;
 use fusee_simulator::workload::{CPU, Generator, Platform, SimulatedTask, Source, TaskSet, cpus, task_name};
 use fusee_simulator::{Checks, First, Options, Overheads, Report, simulate_observed};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -174,13 +175,14 @@ impl SimulateArguments {
 /// Simulates one system, prints its tables, draws it and keeps its trace.
 fn one(root: &Path, manifest: &Manifest, options: &Options, arguments: &SimulateArguments) -> Result<bool> {
     let options = Options { managed: arguments.unmanaged.then_some(false), ..options.clone() };
-    let mut metrics = Metrics::new(&manifest.system);
+    let (mut metrics, mut services) = (Metrics::new(&manifest.system), Services::new(&manifest.system));
     let mut watch = Watch::new(&manifest.system);
     let (mut records, mut seen) = (Vec::new(), 0usize);
     let progress = progress(arguments.limit.0);
     let began = std::time::Instant::now();
     let report = simulate_observed(manifest, &options, arguments.limit.0, &mut |record: &Record| {
         metrics.observe(record);
+        services.observe(record);
         watch.observe(record);
         if seen < KEPT {
             records.push(*record);
@@ -202,6 +204,14 @@ fn one(root: &Path, manifest: &Manifest, options: &Options, arguments: &Simulate
     } else {
         print(manifest, &report, &metrics, &trace, seen, verdict)
     };
+    for service in services.too_long() {
+        let (name, [longest, declared]) = (&service.endpoint, [service.longest, service.service_max]);
+        let why = "bounds of its clients rest on that";
+        eprintln!(
+            "{} a service of `{name}` took {longest} ns, longer than its service_max ({declared} ns): {why}",
+            report::yellow("warning:")
+        );
+    }
     if let Some(path) = &arguments.svg {
         let schedule = Schedule::of(&trace, &manifest.system);
         let all = schedule.window(manifest.system.start);

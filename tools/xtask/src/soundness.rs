@@ -7,9 +7,10 @@ use fusee_manifest::{Manifest, PolicyName, admission};
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::{Locks, On};
 use fusee_sched_analysis::report::{Hard, Test, Verdict};
-use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse};
+use fusee_sched_analysis::{Above, Cluster, Overheads, Report, Task, analyse};
 use fusee_simulator::blocking::{self, Claim, Family};
 use fusee_simulator::soundness::{GeneratedSet, SoundnessOptions, soundness};
+use num_rational::BigRational;
 use num_traits::ToPrimitive;
 
 /// Random task sets under EDF and FL, each for 20 of its longest periods,
@@ -110,6 +111,7 @@ pub fn check_blocking() -> (String, Vec<String>) {
                 Family::Within => "within clusters",
                 Family::Across => "across clusters",
                 Family::Devices => "with several devices",
+                Family::Calls | Family::CallsAcross => "with calls",
             },
             report.blocked[0],
             report.blocked[1],
@@ -184,12 +186,20 @@ fn claims_of(manifest: &Manifest, change: fn(&mut Locks)) -> Vec<Claim> {
                 blocking: Some([engines, tokens, donation, servers]),
                 operations: blocked.operations.0 + blocked.suspends.0,
                 services: blocked.services.0,
+                boosts: verdict.bound.as_ref().map_or(0, |bound| boosts(&study.cluster, &bound.response)),
                 drawn: blocked.drawn.0,
                 lateness: verdict.bound.and_then(|bound| bound.lateness.ceil().to_integer().to_i64()),
             };
         }
     }
     claims
+}
+
+/// How long what comes before all tasks of a cluster takes in a response time.
+fn boosts(cluster: &Cluster, response: &BigRational) -> u64 {
+    let response = response.ceil().to_integer().to_u64().unwrap_or(u64::MAX);
+    let one = |one: &Above| one.span.0 * response.saturating_add(one.jitter.0).div_ceil(one.period.0);
+    cluster.above().iter().map(one).sum()
 }
 
 /// For each task of the set how late it can be by the analysis.
@@ -292,7 +302,7 @@ mod tests {
         for (family, least) in [(Family::Calls, 1_000), (Family::CallsAcross, 300)] {
             let report = blocking::blocking(family, 7, 100, &claims);
             let is_good = report.violations.is_empty() && report.failures.is_empty();
-            assert!(is_good && report.blocked[3] > least && report.bounded[3] > 50, "{report}");
+            assert!(is_good && report.blocked[3] > least && report.bounded[3] > 50, "{family:?}: {report}");
         }
         // As if no server called another; as if nobody was in service when a job calls; as if own services took none of the time.
         let no_nesting = |manifest: &Manifest| {
@@ -346,7 +356,10 @@ mod tests {
         // As if nobody donated; as if other clusters had no CPUs; as if nobody held an engine with a token; as if the other
         // clusters' tasks did not use engines.
         let no_donation = |manifest: &Manifest| {
-            let none = |claim: Claim| Claim { blocking: claim.blocking.map(|[one, two, _, four]| [one, two, 0, four]), ..claim };
+            let none = |claim: Claim| Claim {
+                blocking: claim.blocking.map(|[one, two, _, four]| [one, two, 0, four]),
+                ..claim
+            };
             claims(manifest).into_iter().map(none).collect()
         };
         let nobody_abroad = |manifest: &Manifest| {

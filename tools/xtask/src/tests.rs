@@ -72,6 +72,9 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         let started = Instant::now();
         let (words, problems) = soundness::check_blocking();
         summary.add(&words, started.elapsed(), &problems);
+        let started = Instant::now();
+        let (words, problems) = soundness::check_calls();
+        summary.add(&words, started.elapsed(), &problems);
         let mut started = Instant::now();
         for (name, problems) in experiment::check() {
             summary.add(&name, started.elapsed(), &problems);

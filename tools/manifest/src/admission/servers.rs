@@ -312,8 +312,9 @@ impl<'a> Waiting<'a> {
     /// Whether `endpoint`, which several clusters share, is served at once in the others when a job of cluster `index` waits: it is
     /// boosted there, and no more servers are than there are CPUs.
     fn is_boosted_at_once(&self, endpoint: usize, index: usize) -> bool {
-        let is_nested = self.calls_of(self.server(endpoint)).next().is_some()
-            || self.callers(endpoint).any(|task| self.is_server(task));
+        // A server that another calls is boosted for that one; but a client that waits for a server that waits for another may not be
+        // seen there.
+        let is_nested = self.calls_of(self.server(endpoint)).next().is_some();
         let shared: Vec<Vec<usize>> = (0..self.system.endpoints.len()).map(|at| self.clusters(at)).collect();
         let boosted = |cluster: usize| shared.iter().filter(|all| all.len() > 1 && all.contains(&cluster)).count();
         let cpus = |cluster: usize| self.system.clusters[cluster].1.cpus.count_ones() as usize;

@@ -51,7 +51,10 @@ fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, 
     let mut source = Source::new(seed, number);
     let across = family == Family::CallsAcross;
     let cpus = source.draw(1, 4);
-    let policy = source.pick(&["EDF", "FL", "EDF", "RM", "DM"]);
+    let policy = match across {
+        true => source.pick(&["EDF", "FL", "EDF"]),
+        false => source.pick(&["EDF", "FL", "EDF", "RM", "DM"]),
+    };
     let clusters = match across {
         true => source.pick(&[&[1, 1][..], &[2, 1], &[1, 1, 1], &[2, 2]]).to_vec(),
         false => clusters(&mut source, cpus),
@@ -66,21 +69,24 @@ fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, 
         next += size;
         let _ = write!(text, "\n[clusters.c{index}]\ncpus = [{}]\n", members.join(", "));
     }
-    let servers = servers(&mut source, &mut text, clusters.len(), across);
+    let servers = servers(&mut source, &mut text, &clusters, across);
     let mut longest = 0;
     let idle = source.draw(0, 2 * clusters.len() as u64) as usize;
     for (cluster, size) in clusters.iter().enumerate() {
-        longest = longest.max(tasks(&mut source, &mut text, (cluster, *size), &servers, waits, (across, idle == cluster)));
+        longest =
+            longest.max(tasks(&mut source, &mut text, (cluster, *size), &servers, waits, (across, idle == cluster)));
     }
     (text, longest)
 }
 
-fn servers(source: &mut Source, text: &mut String, clusters: usize, across: bool) -> Vec<Server> {
+/// Writes servers for clusters of these sizes: no more are shared than each has CPUs, as many as are boosted at once there.
+fn servers(source: &mut Source, text: &mut String, sizes: &[u64], across: bool) -> Vec<Server> {
+    let (clusters, least) = (sizes.len(), sizes.iter().copied().min().unwrap_or(1));
     let count = source.draw(1, 4) as usize;
     let mut servers: Vec<Server> = Vec::new();
     for index in 0..count {
         // The last is one that all share, at least.
-        let is_shared = across && (index + 1 == count || source.draw(0, 2) == 0);
+        let is_shared = across && (index + 1 == count || index + 2 == count && least > 1 && source.draw(0, 1) == 0);
         let cluster = (!is_shared).then(|| source.draw(0, clusters as u64 - 1) as usize);
         servers.push(Server { service: source.draw(10 * MICROSECOND, 400 * MICROSECOND), calls: Vec::new(), cluster });
     }
@@ -103,7 +109,8 @@ fn servers(source: &mut Source, text: &mut String, clusters: usize, across: bool
             server.service
         );
         for (other, times) in &server.calls {
-            let _ = write!(text, "handles.s{other} = \"endpoint s{other}: call\"\nuses.s{other} = {{ times = {times} }}\n");
+            let _ =
+                write!(text, "handles.s{other} = \"endpoint s{other}: call\"\nuses.s{other} = {{ times = {times} }}\n");
         }
     }
     servers
@@ -120,7 +127,7 @@ fn tasks(
 ) -> u64 {
     let usable: Vec<usize> =
         (0..servers.len()).filter(|index| servers[*index].cluster.is_none_or(|of| of == cluster)).collect();
-    let count = source.draw(1 + u64::from(!across), size + 3);
+    let count = source.draw(1 + u64::from(!across), size + if across { 1 } else { 3 });
     let mut longest = 0;
     for index in 0..count {
         let name = format!("t{cluster}_{index}");
@@ -128,8 +135,10 @@ fn tasks(
         for server in usable.iter().filter(|_| source.draw(0, 2) > 0).copied().collect::<Vec<_>>() {
             calls.push((server, source.draw(1, 2)));
         }
-        let mut steps: Vec<String> =
-            calls.iter().flat_map(|(server, times)| (0..*times).map(move |_| format!("\"call s{server} 0ns\""))).collect();
+        let mut steps: Vec<String> = calls
+            .iter()
+            .flat_map(|(server, times)| (0..*times).map(move |_| format!("\"call s{server} 0ns\"")))
+            .collect();
         for last in (1..steps.len()).rev() {
             steps.swap(last, source.draw(0, last as u64) as usize);
         }
@@ -152,9 +161,12 @@ fn tasks(
         let services: u64 = calls.iter().map(|(server, times)| times * whole(servers, *server)).sum();
         let (lends, blocking) = waits.get(&name).copied().unwrap_or((10 * services, 20 * services));
         let budget = (computed + services + lends + MICROSECOND).max(50 * MICROSECOND);
-        let period = (budget + sleeps + blocking) * source.draw(if across { 4 } else { 2 }, 12) + source.draw(0, MILLISECOND);
+        let period = (budget + sleeps + blocking)
+            * source.draw(if across { 8 } else { 2 }, if across { 40 } else { 12 })
+            + source.draw(0, MILLISECOND);
         longest = longest.max(period);
-        let deadline = if source.draw(0, 1) == 0 { period } else { source.draw(budget.max(period / 2), period) };
+        let deadline =
+            if across || source.draw(0, 1) == 0 { period } else { source.draw(budget.max(period / 2), period) };
         let phase = if source.draw(0, 1) == 0 { 0 } else { source.draw(0, period) };
         let _ = write!(
             text,
@@ -163,7 +175,10 @@ fn tasks(
             script.join(", ")
         );
         for (server, times) in calls {
-            let _ = write!(text, "handles.s{server} = \"endpoint s{server}: call\"\nuses.s{server} = {{ times = {times} }}\n");
+            let _ = write!(
+                text,
+                "handles.s{server} = \"endpoint s{server}: call\"\nuses.s{server} = {{ times = {times} }}\n"
+            );
         }
     }
     if let Some(server) = usable.first().filter(|_| idles) {
@@ -193,7 +208,8 @@ pub(super) fn programs(manifest: &Manifest) -> Vec<(usize, Program)> {
             let slot = u32::from(HandleValue(entry.handle).slot());
             let handle = system.handles.iter().find(|handle| (handle.task as usize, handle.slot) == (task, slot))?;
             let endpoint = handle.object as usize;
-            let times = system.calls.iter().find(|(by, at, _)| (*by, *at) == (task, endpoint)).map(|(.., times)| *times);
+            let times =
+                system.calls.iter().find(|(by, at, _)| (*by, *at) == (task, endpoint)).map(|(.., times)| *times);
             match times {
                 None => receives = entry.handle,
                 Some(times) => called.extend((0..times).map(|_| entry.handle)),

@@ -356,7 +356,10 @@ impl Kernel {
         state.charged += span;
         let object = &mut self.reservations[payer];
         object.charged += span;
-        object.account.charge(span);
+        // It ends by the timer, as always: a wait for the kernel's lock may be long.
+        let affordable = span.min(object.account.left.saturating_sub(Nanoseconds(1)));
+        object.account.charge(affordable);
+        object.account.debt += span.saturating_sub(affordable);
         now
     }
 

@@ -64,7 +64,8 @@ fn raised(system: &Resolved, number: usize) -> Result<Vec<Interrupting>, String>
 pub(crate) fn other_completions(system: &Resolved, engines: &[usize], holds: &[(usize, DeclaredHold)]) -> Nanoseconds {
     let device_of = |engine: usize| system.engine_places[engine].map(|(device, _)| device);
     let others = |engine: usize| {
-        let others = (0..system.engines.len()).filter(|other| *other != engine && device_of(*other) == device_of(engine));
+        let others =
+            (0..system.engines.len()).filter(|other| *other != engine && device_of(*other) == device_of(engine));
         let mut ends: Vec<Nanoseconds> = others.map(|other| system.engine_ends[other].0).collect();
         ends.sort_unstable_by_key(|end| std::cmp::Reverse(*end));
         let pool = system.engines[engine].1.pool_plus_one.checked_sub(1).map(|pool| pool as usize);

@@ -472,7 +472,10 @@ impl Kernel {
 
     fn check_thread(&self, thread: ThreadId) -> Result<(), &'static str> {
         let state = &self.threads[thread];
-        self.check_losses(thread)?;
+        if state.state != State::Stopped {
+            // The death of a thread goes through its uses of engines, and forgets those it has seen.
+            self.check_losses(thread)?;
+        }
         if let Some(cpu) = state.on
             && self.cpus[cpu].current != Some(thread)
         {

@@ -269,15 +269,15 @@ impl Kernel {
         self.base_key_changes(reservation);
     }
 
-    /// Whether something has come back of what a real-time `reservation` used, by the time that it has nothing left: then it goes on, behind
-    /// those with an earlier key than that of a job released when it came back.
+    /// Whether something has come back of what a real-time `reservation` used, by the time that it has nothing left: then it goes on, with
+    /// the key of a job released now.
     fn goes_on(&mut self, reservation: ReservationId, now: Instant) -> bool {
         let account = &mut self.reservations[reservation].account;
         let at = account.next_refill(Instant::ZERO);
         if at > now {
             return false;
         }
-        account.resume(at);
+        account.resume(now);
         let (release, is_dry) = (account.release, account.is_dry());
         if is_dry {
             return false;

@@ -234,7 +234,7 @@ impl Simulation {
         let mut fired = false;
         for cpu in 0..self.cpus.len() {
             if self.cpus[cpu].timer <= now && self.cpus[cpu].busy <= now {
-                self.cpus[cpu].timer = u64::MAX;
+                // Its interrupt is a level: it fires again and again, until the kernel sets it anew.
                 self.trap(CpuId(cpu as u8), Trap::Timer)?;
                 fired = true;
             }

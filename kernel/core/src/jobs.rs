@@ -15,7 +15,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ReservationId, ThreadId};
 use crate::object::{Object, Release, State};
-use crate::{Kernel, Machine};
+use crate::{Kernel, Machine, Planted};
 
 impl Kernel {
     /// `next_job`: completes the job; waits for the next release.
@@ -125,6 +125,9 @@ impl Kernel {
         object.next_release =
             if object.release == Release::Periodic { release + object.account.period } else { Instant::NEVER };
         object.earliest_release = release + object.account.period;
+        if self.forgets(Planted::ReleaseIsForgotten) && release.0.is_multiple_of(4) {
+            return;
+        }
         self.release(machine, reservation, release);
     }
 
@@ -215,8 +218,10 @@ impl Kernel {
         if wakes {
             (object.throttled, object.replenish_at) = (false, Instant::NEVER);
         }
-        let key = self.job_key(reservation, next);
-        self.set_key(reservation, key);
+        if !self.forgets(Planted::EarlyReleaseKeepsTheKey) {
+            let key = self.job_key(reservation, next);
+            self.set_key(reservation, key);
+        }
         self.plan_event(reservation);
         if wakes && self.threads[thread].crosses {
             self.job_begins(thread);
@@ -260,6 +265,9 @@ impl Kernel {
             return Err(Error::NoJobs);
         }
         let now = machine.now();
+        if self.forgets(Planted::SporadicReleasesComeAtOnce) {
+            self.reservations[reservation].earliest_release = Instant::ZERO;
+        }
         let object = &mut self.reservations[reservation];
         if object.next_release != Instant::NEVER {
             // One is planned already: this one is too many.

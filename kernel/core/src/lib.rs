@@ -46,6 +46,7 @@ pub mod limits;
 mod loans;
 pub mod machine;
 pub mod object;
+mod planted;
 mod pools;
 mod quick;
 mod schedule;
@@ -76,6 +77,7 @@ use object::{
     ClusterObject, Cpu, Endpoint, Engine, EngineUser, Handle, HandleTable, Interrupt, Notification, PoolUser, Region,
     Reservation, Thread,
 };
+pub use planted::Planted;
 
 /// Why the kernel was entered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -182,6 +184,8 @@ pub struct Kernel {
     regions: Arena<Region, RegionId, REGIONS>,
     /// How many of each there are.
     counts: Counts,
+    /// What tests have made it forget.
+    faults: planted::Faults,
 }
 
 /// How many objects of each kind a system has.
@@ -238,6 +242,7 @@ impl Kernel {
             pool_users: 0,
             interrupts: 0,
         },
+        faults: planted::Faults::NONE,
     };
 
     /// A CPU enters service and asks for its first outcome. Called once per CPU, under the lock, the boot CPU first.

@@ -18,7 +18,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ClusterId, ReservationId, ThreadId};
 use crate::object::{Overrun, Payer, State};
-use crate::{Kernel, Machine, Outcome};
+use crate::{Kernel, Machine, Outcome, Planted};
 
 /// Whether the first event of a queue moved forward: then its timekeeper must set its timer anew. One that
 /// moved back costs at most a timer that fires for nothing.
@@ -31,10 +31,13 @@ impl Kernel {
 
     /// This CPU's plan may have changed. The current CPU looks again by itself; others are kicked.
     pub(crate) fn mark_stale(&mut self, cpu: CpuId) {
+        let is_lost = self.forgets(Planted::KickIsLost);
         let state = &mut self.cpus[cpu];
         if !state.stale {
             state.stale = true;
-            self.kicks.insert(cpu);
+            if !is_lost {
+                self.kicks.insert(cpu);
+            }
         }
     }
 
@@ -148,6 +151,10 @@ impl Kernel {
                 if state.boosted {
                     self.charge_boost(cpu, reservation, span);
                 }
+                let is_lent = self.cpus[cpu].current != self.reservations[reservation].home;
+                if is_lent && self.forgets(Planted::DonatedTimeIsFree) {
+                    return;
+                }
                 let object = &mut self.reservations[reservation];
                 object.charged += span;
                 let excess = object.account.charge(span);
@@ -180,6 +187,9 @@ impl Kernel {
     #[cold]
     fn charge_boost(&mut self, cpu: CpuId, reservation: ReservationId, span: Nanoseconds) {
         let Some(thread) = self.cpus[cpu].current else { return };
+        if self.forgets(Planted::BoostHasNoEnd) {
+            return;
+        }
         let left = self.threads[thread].boost_left().saturating_sub(span);
         self.threads[thread].boost.1 = left;
         if left == Nanoseconds::ZERO && self.reservations[reservation].boosted {
@@ -199,6 +209,11 @@ impl Kernel {
             return;
         }
         object.throttles += 1;
+        if self.forgets(Planted::ExhaustionRefills) && self.reservations[reservation].class == Class::RealTime {
+            self.reservations[reservation].account.replenish(now);
+            return;
+        }
+        let object = &mut self.reservations[reservation];
         let (class, home, excess) = (object.class, object.home, object.account.debt);
         if class == Class::Background {
             // Nothing is promised to background work: its budget is only its time slice.
@@ -255,7 +270,9 @@ impl Kernel {
         let class = object.class;
         let key =
             if class == Class::RealTime { self.job_key(reservation, at) } else { self.next_turn(class, reservation) };
-        self.set_key(reservation, key);
+        if !self.forgets(Planted::ReplenishmentKeepsTheKey) {
+            self.set_key(reservation, key);
+        }
         self.plan_event(reservation);
         self.trace(machine, Event::Replenish, home, u32::from(reservation.number()), 0);
         if let Some(thread) = home {

@@ -17,6 +17,7 @@ use std::sync::Once;
 
 use fusee_abi::image::{kind, release};
 use fusee_abi::trace::{Event, Record};
+use fusee_kernel_core::Planted;
 use fusee_manifest::{Manifest, ManifestError, PolicyName, Reason, Resolved};
 
 use crate::actor::Program;
@@ -44,6 +45,8 @@ pub struct HostileOptions {
     pub systems: u64,
     /// End at the first violation.
     pub stop: bool,
+    /// A rule that the kernel forgets: whether that is found.
+    pub planted: Option<Planted>,
 }
 
 /// What came out.
@@ -109,8 +112,10 @@ struct Outcome {
 const ATTEMPTS: u64 = 12;
 /// Changes of a draft, until it is admitted.
 const ROUNDS: usize = 24;
-/// The longest simulation, in longest periods of its system.
-const PERIODS: u64 = 5;
+/// How long a simulation is: so many of the longest period of its system,
+const LONGEST: [u64; 2] = [2, 5];
+/// or between them, so many of the shortest.
+const SHORTEST: u64 = 40;
 /// What jobs leave of their budgets where interrupts come first, nanoseconds.
 const SPARE: u64 = 1_000;
 
@@ -125,7 +130,7 @@ pub fn hostile(options: &HostileOptions) -> HostileReport {
         if options.stop && stopped.load(std::sync::atomic::Ordering::Relaxed) {
             return;
         }
-        report.check(options.seed, options.first + index);
+        report.check((options.seed, options.first + index), options.planted);
         if !report.violations.is_empty() {
             stopped.store(true, std::sync::atomic::Ordering::Relaxed);
         }
@@ -140,8 +145,12 @@ pub fn hostile(options: &HostileOptions) -> HostileReport {
 ///
 /// # Errors
 /// It could not be simulated.
-pub fn replay(manifest: &Manifest, seed: u64, number: u64) -> Result<HostileReport, String> {
-    let outcome = run(manifest, seed, number)?;
+pub fn replay(
+    manifest: &Manifest,
+    (seed, number): (u64, u64),
+    planted: Option<Planted>,
+) -> Result<HostileReport, String> {
+    let outcome = run(manifest, (seed, number), planted)?;
     let mut report = HostileReport::default();
     let text = std::fs::read_to_string(&manifest.file).unwrap_or_default();
     report.add(outcome, (seed, number), || text);
@@ -179,7 +188,7 @@ fn say_which_system_panics() {
 //--- One system
 
 impl HostileReport {
-    fn check(&mut self, seed: u64, number: u64) {
+    fn check(&mut self, (seed, number): (u64, u64), planted: Option<Planted>) {
         PRESENT.set(Some((seed, number)));
         let (draft, manifest) = match self.draw(seed, number) {
             Ok(drawn) => drawn,
@@ -188,8 +197,12 @@ impl HostileReport {
                 return;
             }
         };
-        match run(&manifest, seed, number) {
-            Ok(outcome) => self.add(outcome, (seed, number), || shrink(&draft, seed, number).text()),
+        match run(&manifest, (seed, number), planted) {
+            Ok(Outcome { wrong: Some(_), .. }) => {
+                let (draft, outcome) = shrink(&draft, (seed, number), planted);
+                self.add(outcome, (seed, number), || draft.text());
+            }
+            Ok(outcome) => self.add(outcome, (seed, number), String::new),
             Err(why) => self.failures.push(format!("seed {seed}, number {number}: {why}\n{}", draft.text())),
         }
     }
@@ -231,7 +244,8 @@ impl HostileReport {
         }
     }
 
-    fn join(&mut self, other: HostileReport) {
+    /// Adds what came out of other systems.
+    pub fn join(&mut self, other: HostileReport) {
         self.systems += other.systems;
         self.refused += other.refused;
         self.rejected += other.rejected;
@@ -272,9 +286,9 @@ fn admit(mut draft: Draft, rejected: &mut u64) -> Result<(Draft, Manifest), Stri
                 draft.give_up_cluster(task);
                 true
             }
-            Reason::LendsTooMuch { task, .. } | Reason::DrawsTooMuch { task, .. } | Reason::WaitsTooLong { task, .. } => {
-                draft.isolate(task)
-            }
+            Reason::LendsTooMuch { task, .. }
+            | Reason::DrawsTooMuch { task, .. }
+            | Reason::WaitsTooLong { task, .. } => draft.isolate(task),
             _ => false,
         };
         if !changed {
@@ -289,16 +303,18 @@ fn first(number: u64) -> First {
     if number.is_multiple_of(4) { First::Interrupts } else { First::Tasks }
 }
 
-/// Leaves out of `draft` what it goes wrong without.
-fn shrink(draft: &Draft, seed: u64, number: u64) -> Draft {
-    let mut smallest = draft.clone();
-    let is_wrong = |draft: &Draft| {
+/// Leaves out of `draft` what it goes wrong without; and what happens then.
+fn shrink(draft: &Draft, origin: (u64, u64), planted: Option<Planted>) -> (Draft, Outcome) {
+    let try_it = |draft: Draft| {
         let manifest = Manifest::parse(Path::new("hostile.toml"), &draft.text()).ok()?;
-        run(&manifest, seed, number).ok()?.wrong
+        let outcome = run(&manifest, origin, planted).ok()?;
+        outcome.wrong.is_some().then_some((draft, outcome))
     };
+    let mut smallest = (draft.clone(), Outcome::default());
     loop {
-        let mut smaller = smallest.parts().into_iter().map(|part| smallest.without(part));
-        match smaller.find(|draft| is_wrong(draft).is_some()) {
+        let parts = smallest.0.parts();
+        let smaller = parts.into_iter().find_map(|part| try_it(smallest.0.without(part)));
+        match smaller.or_else(|| smallest.1.wrong.is_none().then(|| try_it(draft.clone())).flatten()) {
             Some(found) => smallest = found,
             None => return smallest,
         }
@@ -308,14 +324,20 @@ fn shrink(draft: &Draft, seed: u64, number: u64) -> Draft {
 //--- Simulation
 
 /// Simulates one system, and judges what its hard tasks did.
-fn run(manifest: &Manifest, seed: u64, number: u64) -> Result<Outcome, String> {
+fn run(manifest: &Manifest, (seed, number): (u64, u64), planted: Option<Planted>) -> Result<Outcome, String> {
     let system = &manifest.system;
     let programs = attackers(system, seed, number);
     let attackers = programs.len() as u64;
-    let longest = system.reservations.iter().map(|one| one.period).max().unwrap_or(0);
-    let limit = system.start + PERIODS * longest;
+    let habit = |(task, program): &(usize, Program)| match program {
+        Program::Hostile(attacker) => format!("{}: {}", system.tasks[*task].name, attacker.habits()),
+        _ => String::new(),
+    };
+    let habits: Vec<String> = programs.iter().map(habit).collect();
+    let periods = || system.reservations.iter().map(|one| one.period).filter(|period| *period > 0);
+    let (shortest, longest) = (periods().min().unwrap_or(0), periods().max().unwrap_or(0));
+    let limit = system.start + (SHORTEST * shortest).clamp(LONGEST[0] * longest, LONGEST[1] * longest);
     let checks = if number.is_multiple_of(16) { Checks::Traps } else { Checks::Instants(16) };
-    let options = Options { checks, first: first(number), programs, ..Options::default() };
+    let options = Options { checks, first: first(number), planted, programs, ..Options::default() };
     let mut metrics = Metrics::new(system);
     let mut watch = Watch::new(system);
     let mut observe = |record: &Record| {
@@ -325,7 +347,8 @@ fn run(manifest: &Manifest, seed: u64, number: u64) -> Result<Outcome, String> {
     let report = match system::simulate_observed(manifest, &options, limit, &mut observe) {
         Ok(report) => report,
         Err(system::Error::Simulation(error)) => {
-            return Ok(Outcome { wrong: Some(format!("{error:?}")), attackers, ..Outcome::default() });
+            let wrong = Some(format!("{error:?} ({})", habits.join(", ")));
+            return Ok(Outcome { wrong, attackers, ..Outcome::default() });
         }
         Err(error) => return Err(error.to_string()),
     };
@@ -334,7 +357,8 @@ fn run(manifest: &Manifest, seed: u64, number: u64) -> Result<Outcome, String> {
         let Some(reservation) = system.tasks[index].reservation.filter(|_| system.tasks[index].hard) else { continue };
         let one = &system.reservations[reservation];
         let is_sporadic = one.release == release::SPORADIC;
-        let uses = |kinds: u32| system.handles.iter().any(|handle| handle.task as usize == index && handle.kind == kinds);
+        let uses =
+            |kinds: u32| system.handles.iter().any(|handle| handle.task as usize == index && handle.kind == kinds);
         let what = match () {
             () if uses(kind::ENGINE) || uses(kind::POOL) => Kind::Locks,
             () if is_sporadic => Kind::Sporadic,
@@ -359,7 +383,13 @@ fn run(manifest: &Manifest, seed: u64, number: u64) -> Result<Outcome, String> {
             None
         };
         if let Some(wrong) = wrong {
-            let text = format!("hard task {}, {} {what:?}, deadline {} ns: {wrong}", task.name, policy.name(), one.deadline);
+            let text = format!(
+                "hard task {}, {} {what:?}, deadline {} ns: {wrong} ({})",
+                task.name,
+                policy.name(),
+                one.deadline,
+                habits.join(", ")
+            );
             outcome.wrong = outcome.wrong.or(Some(text));
         } else if latest > i64::MIN {
             let response = one.deadline.saturating_add_signed(latest);
@@ -375,7 +405,8 @@ fn run(manifest: &Manifest, seed: u64, number: u64) -> Result<Outcome, String> {
 fn attackers(system: &Resolved, seed: u64, number: u64) -> Vec<(usize, Program)> {
     let pace = |task: usize| {
         let one = &system.reservations[system.tasks[task].reservation?];
-        let pace = Pace { first: system.start + one.phase, period: one.period, budget: one.budget, deadline: one.deadline };
+        let pace =
+            Pace { first: system.start + one.phase, period: one.period, budget: one.budget, deadline: one.deadline };
         (one.release != release::NONE).then_some(pace)
     };
     let mut all = Vec::new();
@@ -409,7 +440,9 @@ impl Watch {
     }
 
     fn observe(&mut self, record: &Record) {
-        let Some(task) = usize::from(record.thread).checked_sub(1).filter(|task| *task < self.begun.len()) else { return };
+        let Some(task) = usize::from(record.thread).checked_sub(1).filter(|task| *task < self.begun.len()) else {
+            return;
+        };
         match Event::from_number(record.event) {
             Some(Event::Release) => self.begun[task] = Some(record.time),
             Some(Event::Complete) => self.begun[task] = None,

@@ -16,7 +16,7 @@ use fusee_abi::image::{FLAG_MANAGED, System};
 use fusee_abi::trace::Record;
 use fusee_kernel_core::id::{InterruptId, ReservationId, ThreadId};
 use fusee_kernel_core::object::State;
-use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, FaultKind, Kernel, Outcome, Trap};
+use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, FaultKind, Kernel, Outcome, Planted, Trap};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::actor::{Action, Actor, Program};
@@ -144,6 +144,15 @@ impl Simulation {
     #[must_use]
     pub fn with_overheads(mut self, overheads: Overheads) -> Simulation {
         self.board.overheads = overheads;
+        self
+    }
+
+    /// Lets the kernel forget one of its rules.
+    #[must_use]
+    pub fn with_planted(mut self, fault: Option<Planted>) -> Simulation {
+        if let Some(fault) = fault {
+            self.kernel.plant(fault);
+        }
         self
     }
 

@@ -20,7 +20,7 @@ use crate::build::{Builder, Kernel, Programs};
 use crate::configurations::{self, Seen};
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
-use crate::{bench, conformance, docs, experiment, readme, report, soundness, structure};
+use crate::{bench, conformance, docs, experiment, hostile, readme, report, soundness, structure};
 
 /// Arguments of `cargo xtask test`.
 #[derive(Args)]
@@ -66,6 +66,11 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         let started = Instant::now();
         let (words, problems) = soundness::check_blocking();
         summary.add(&words, started.elapsed(), &problems);
+        for check in [hostile::check, hostile::check_planted] {
+            let started = Instant::now();
+            let (words, problems) = check();
+            summary.add(&words, started.elapsed(), &problems);
+        }
         let mut started = Instant::now();
         for (name, problems) in experiment::check() {
             summary.add(&name, started.elapsed(), &problems);

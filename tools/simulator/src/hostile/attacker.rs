@@ -50,6 +50,16 @@ pub struct Pace {
     pub deadline: u64,
 }
 
+impl Attacker {
+    /// What it keeps to, in words; everything, if that is much.
+    #[must_use]
+    pub fn habits(&self) -> String {
+        let tactics = Mind::new(self).tactics;
+        let names: Vec<String> = tactics.iter().map(|tactic| format!("{tactic:?}")).collect();
+        if tactics.len() > 2 { "everything".to_owned() } else { names.join(" and ") }
+    }
+}
+
 impl Pace {
     /// The release that comes `after` the next one from `now` on.
     fn release(&self, now: u64, after: u64) -> u64 {
@@ -353,7 +363,8 @@ impl Mind {
             }
             Tactic::Hoard => {
                 let jobs = [1, 1, 1, 2, 3][self.habits[1] as usize % 5];
-                let before = [budget, part(0, budget), budget + part(0, budget), 2 * budget][self.habits[2] as usize % 4];
+                let before =
+                    [budget, part(0, budget), budget + part(0, budget), 2 * budget][self.habits[2] as usize % 4];
                 let first = if self.habits[3] > 600 { part(3, budget) } else { 0 };
                 self.next_job(own);
                 self.push(Move::Burn(first));
@@ -424,7 +435,8 @@ impl Mind {
             Tactic::Serve => {
                 let door = self.handle(attacker, kind::ENDPOINT);
                 let until = if self.source.draw(0, 3) == 0 { self.deadline(attacker, now) } else { NEVER };
-                let span = [0, part(0, 500 * MICROSECOND), part(1, 5_000 * MICROSECOND), FOR_EVER][self.habits[2] as usize % 4];
+                let span = [0, part(0, 500 * MICROSECOND), part(1, 5_000 * MICROSECOND), FOR_EVER]
+                    [self.habits[2] as usize % 4];
                 self.push(Move::Call(Made::new(Call::Receive as u64, door, until)));
                 for _ in 0..self.source.draw(1, 12) {
                     self.push(Move::Burn(span));

@@ -245,7 +245,8 @@ impl Draft {
     /// Adds what tasks share, and their handles.
     fn objects(&mut self, source: &mut Source, themes: Themes) {
         let tasks = self.tasks.len();
-        let hostile: Vec<usize> = (0..tasks).filter(|task| self.tasks[*task].as_ref().is_some_and(|one| !one.wanted)).collect();
+        let hostile: Vec<usize> =
+            (0..tasks).filter(|task| self.tasks[*task].as_ref().is_some_and(|one| !one.wanted)).collect();
         if themes.servers {
             for _ in 0..source.draw(1, 3) {
                 let server = source.pick(&hostile);
@@ -268,7 +269,10 @@ impl Draft {
             let mut handles: Vec<Has> = Vec::new();
             handles.extend((0..self.endpoints.len()).map(Has::Endpoint));
             handles.extend((0..self.notifications.len()).map(Has::Notification));
-            handles.retain(|has| matches!(has, Has::Endpoint(door) if self.endpoints[*door].is_some_and(|door| door.server == *task)) || source.draw(0, 3) > 0);
+            handles.retain(|has| {
+                matches!(has, Has::Endpoint(door) if self.endpoints[*door].is_some_and(|door| door.server == *task))
+                    || source.draw(0, 3) > 0
+            });
             for other in 0..tasks {
                 let Some(of) = &self.tasks[other] else { continue };
                 if of.sporadic && source.draw(0, 1) == 0 {
@@ -283,7 +287,9 @@ impl Draft {
         }
         // Someone has to release sporadic jobs.
         for task in 0..tasks {
-            let has = |one: &Option<TaskDraft>| one.as_ref().is_some_and(|one| one.handles.contains(&Has::Task(task, "release_job")));
+            let has = |one: &Option<TaskDraft>| {
+                one.as_ref().is_some_and(|one| one.handles.contains(&Has::Task(task, "release_job")))
+            };
             if self.tasks[task].as_ref().is_some_and(|one| one.sporadic) && !self.tasks.iter().any(has) {
                 let releaser = source.pick(&hostile);
                 if let Some(one) = &mut self.tasks[releaser] {
@@ -483,7 +489,12 @@ impl Draft {
         }
         for (index, lock) in self.locks.iter().enumerate() {
             let Some(lock) = lock.filter(|_| self.is_used(Of::Lock(index))) else { continue };
-            let _ = write!(out, "\n[engines.{}]\norder = \"{}\"\n", self.lock_name(index), if lock.fifo { "fifo" } else { "priority" });
+            let _ = write!(
+                out,
+                "\n[engines.{}]\norder = \"{}\"\n",
+                self.lock_name(index),
+                if lock.fifo { "fifo" } else { "priority" }
+            );
             if lock.grouped {
                 let _ = writeln!(out, "group = \"g{}{}\"", lock.cluster, if lock.device.is_some() { "d" } else { "" });
             }
@@ -502,7 +513,13 @@ impl Draft {
             };
             let _ = pool.watchdog.map(|span| writeln!(out, "watchdog = \"{span}ns\""));
         }
-        if self.device && self.locks.iter().enumerate().any(|(index, lock)| lock.is_some_and(|lock| lock.device.is_some()) && self.is_used(Of::Lock(index))) {
+        if self.device
+            && self
+                .locks
+                .iter()
+                .enumerate()
+                .any(|(index, lock)| lock.is_some_and(|lock| lock.device.is_some()) && self.is_used(Of::Lock(index)))
+        {
             out.push_str(DEVICE);
         }
         out
@@ -562,10 +579,18 @@ impl Draft {
                 }
             }
             Class::Service => {
-                let _ = writeln!(out, "class = \"service\"\nperiod = \"{}ns\"\nbudget = \"{}ns\"", task.period, task.budget);
+                let _ = writeln!(
+                    out,
+                    "class = \"service\"\nperiod = \"{}ns\"\nbudget = \"{}ns\"",
+                    task.period, task.budget
+                );
             }
             Class::Background(true) => {
-                let _ = writeln!(out, "class = \"background\"\nperiod = \"{}ns\"\nbudget = \"{}ns\"", task.period, task.budget);
+                let _ = writeln!(
+                    out,
+                    "class = \"background\"\nperiod = \"{}ns\"\nbudget = \"{}ns\"",
+                    task.period, task.budget
+                );
             }
             Class::Background(false) => out.push_str("class = \"background\"\n"),
             Class::Passive => {}
@@ -575,7 +600,9 @@ impl Draft {
         for has in &task.handles {
             let _ = match *has {
                 Has::Endpoint(door) => match self.endpoints[door] {
-                    Some(one) if one.server == index => writeln!(out, "handles.e{door} = \"endpoint e{door}: call send receive grant\""),
+                    Some(one) if one.server == index => {
+                        writeln!(out, "handles.e{door} = \"endpoint e{door}: call send receive grant\"")
+                    }
                     Some(_) => writeln!(out, "handles.e{door} = \"endpoint e{door}: call send grant\""),
                     None => Ok(()),
                 },

@@ -109,9 +109,9 @@ struct Outcome {
 }
 
 /// Attempts to draw a system in which something is proved.
-const ATTEMPTS: u64 = 12;
+const ATTEMPTS: u64 = 40;
 /// Changes of a draft, until it is admitted.
-const ROUNDS: usize = 24;
+const ROUNDS: usize = 40;
 /// How long a simulation is: so many of the longest period of its system,
 const LONGEST: [u64; 2] = [2, 5];
 /// or between them, so many of the shortest.
@@ -288,7 +288,9 @@ fn admit(mut draft: Draft, rejected: &mut u64) -> Result<(Draft, Manifest), Stri
             }
             Reason::LendsTooMuch { task, .. }
             | Reason::DrawsTooMuch { task, .. }
-            | Reason::WaitsTooLong { task, .. } => draft.isolate(task),
+            | Reason::WaitsTooLong { task, .. } => draft.ease(task),
+            Reason::Overload { cluster, .. } | Reason::Unbounded { cluster, .. } => draft.relieve(cluster),
+            Reason::Overcommitted { task, .. } | Reason::TooFewTokens { task, .. } => draft.isolate(task),
             _ => false,
         };
         if !changed {

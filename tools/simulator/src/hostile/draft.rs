@@ -196,7 +196,8 @@ impl Draft {
         let utilisation = match size {
             1 => {
                 let some = source.draw(300, 1_000);
-                source.pick(&[full, full, some])
+                let shares = themes.crossing || themes.pools || themes.mutexes || themes.device;
+                source.pick(&[if shares { some * 2 / 3 } else { full }, full, some])
             }
             _ => source.draw(full * 3 / 10, full * 8 / 10),
         };
@@ -293,6 +294,7 @@ impl Draft {
             if self.tasks[task].as_ref().is_some_and(|one| one.sporadic) && !self.tasks.iter().any(has) {
                 let releaser = source.pick(&hostile);
                 if let Some(one) = &mut self.tasks[releaser] {
+                    one.handles.retain(|has| !matches!(has, Has::Task(other, _) if *other == task));
                     one.handles.push(Has::Task(task, "release_job"));
                 }
             }
@@ -429,6 +431,34 @@ impl Draft {
     pub(super) fn isolate(&mut self, name: &str) -> bool {
         let Some(Some(task)) = number_of(name).and_then(|task| self.tasks.get_mut(task)) else { return false };
         !std::mem::take(&mut task.uses).is_empty()
+    }
+
+    /// Lets one task compute less of its budget, or in the end share nothing; says whether there was anything to change.
+    pub(super) fn ease(&mut self, name: &str) -> bool {
+        let Some(Some(task)) = number_of(name).and_then(|task| self.tasks.get_mut(task)) else { return false };
+        if task.computes < 4 * MICROSECOND {
+            return self.isolate(name);
+        }
+        task.computes /= 2;
+        task.expects = task.computes;
+        true
+    }
+
+    /// Takes load from a cluster: what one of its tasks shares, if there is one, or else a part of each budget.
+    pub(super) fn relieve(&mut self, cluster: &str) -> bool {
+        let Some(of) = cluster.strip_prefix('c').and_then(|number| number.parse::<usize>().ok()) else { return false };
+        let mut members = self.tasks.iter_mut().flatten().filter(|task| task.cluster == of);
+        if let Some(task) = members.find(|task| !task.uses.is_empty()) {
+            task.uses.pop();
+            return true;
+        }
+        let least = limits::least_budget(limits::LONGEST_PATH_CROWDED);
+        for task in self.tasks.iter_mut().flatten().filter(|task| task.cluster == of) {
+            task.budget = (task.budget - task.budget / 16).max(least);
+            task.computes = task.computes.min(task.budget - self.spare);
+            task.expects = task.computes;
+        }
+        true
     }
 
     /// Gives up on having one task proved; says whether that was wanted.

@@ -411,6 +411,7 @@ fn refuse_objects(error: BootError) -> ! {
         BootError::TooMany(what) => panic!("too many {} for this kernel", Plain(what)),
         BootError::Dangling(what) => panic!("a record of {} names an object that does not exist", Plain(what)),
         BootError::BadClusters => panic!("a CPU is in no cluster or in two"),
+        BootError::EarlyRelease => panic!("a task may release early under a policy that does not order by deadlines"),
         BootError::WithoutAdvice => panic!("a pool is advised, and this kernel was built without advice"),
     }
 }

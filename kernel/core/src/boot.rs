@@ -5,7 +5,7 @@ use fusee_locking::engine::Order;
 use fusee_locking::pool::{Measure, Rules};
 use fusee_sched::account::Account;
 use fusee_sched::cpu::{CpuId, CpuSet};
-use fusee_sched::key::{Class, Key, Policy, PolicyName, TaskParameters, Tie};
+use fusee_sched::key::{Class, Key, Policy, PolicyName, PriorityPoint, TaskParameters, Tie};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::Kernel;
@@ -31,7 +31,12 @@ pub enum BootError {
     BadClusters,
     /// A pool is advised, and this kernel was built without feature `advice`.
     WithoutAdvice,
+    /// A task may take budget in advance in a cluster whose keys do not depend on deadlines: nothing would limit it.
+    EarlyRelease,
 }
+
+/// A server of which no `service_period` is said is boosted for its longest service in so many times that.
+const SERVICE_PERIODS: u64 = 10;
 
 fn within(count: usize, limit: usize, what: &'static str) -> Result<(), BootError> {
     if count > limit { Err(BootError::TooMany(what)) } else { Ok(()) }
@@ -133,8 +138,16 @@ impl Kernel {
             let server = refer!(ThreadId, record.server, threads, "endpoint");
             self.endpoints[id].server = Some(server);
             let state = &mut self.threads[server];
-            state.service_max = state.service_max.max(Nanoseconds(record.service_max));
-            state.boost = (0, state.service_max);
+            // The longest service of all its endpoints, in the shortest of their periods: each of them is counted for the server.
+            let budget = Nanoseconds(record.service_max.max(state.boost.budget.0));
+            let period = match record.service_period {
+                0 => record.service_max.saturating_mul(SERVICE_PERIODS),
+                period => period,
+            };
+            let others = if state.boost.budget == Nanoseconds::ZERO { u64::MAX } else { state.boost.period.0 };
+            if record.service_max != 0 {
+                state.boost = Account::new(budget, Nanoseconds(period.min(others).max(budget.0)));
+            }
         }
         for (index, record) in system.notifications().iter().enumerate() {
             let id = refer!(NotificationId, index, NOTIFICATIONS, "notification");
@@ -310,6 +323,7 @@ impl Kernel {
 
     fn boot_threads(&mut self, system: &System<'_>) -> Result<(), BootError> {
         let start = Instant(system.header().start);
+        self.start = start;
         for (index, record) in system.reservations().iter().enumerate() {
             let id = refer!(ReservationId, index, THREADS, "reservation");
             let home = refer!(ThreadId, record.task, self.counts.threads, "reservation");
@@ -349,6 +363,13 @@ impl Kernel {
             object.next_release =
                 if object.release == Release::Periodic { start + Nanoseconds(record.phase) } else { Instant::NEVER };
             object.replenish_at = Instant::NEVER;
+            object.rests = Instant::NEVER;
+            object.suspension = Nanoseconds(record.suspension);
+            object.releases_early = record.early_release != 0;
+            let moves = matches!(object.point, PriorityPoint::AfterRelease(_));
+            if !moves && (object.releases_early || object.overrun == Overrun::EarlyRelease) {
+                return Err(BootError::EarlyRelease);
+            }
             let class = object.class;
             let key = match class {
                 Class::RealTime => self.job_key(id, Instant::ZERO),
@@ -435,6 +456,7 @@ impl Kernel {
         object.tie = tie;
         object.next_release = Instant::NEVER;
         object.replenish_at = Instant::NEVER;
+        object.rests = Instant::NEVER;
         object.key = Key::in_turn(Class::Background, self.turns, tie);
         self.threads[thread].home = Some(id);
         Ok(())

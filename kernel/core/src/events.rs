@@ -161,6 +161,7 @@ impl Kernel {
         self.trace(machine, Event::Resume, Some(thread), 0, 0);
         let timed_out = matches!(result, Err(Error::TimedOut)) && self.forgets(Planted::DonationOutlastsTheWait);
         let target = if timed_out { None } else { self.remove_donor(thread) };
+        self.renew_rested(thread);
         // First it takes back, so that what it lent stays where it is linked; then the one it lent to lets go.
         self.settle(thread);
         if let Some(target) = target {

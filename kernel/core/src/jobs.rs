@@ -37,7 +37,7 @@ impl Kernel {
         } else {
             self.threads[thread].state = State::BetweenJobs;
         }
-        self.settle(thread);
+        self.settle_refilled(thread, reservation);
         Ok(())
     }
 
@@ -83,13 +83,23 @@ impl Kernel {
     ) {
         let object = &mut self.reservations[reservation];
         let deadline = release + object.deadline;
-        if object.account.replenished < release {
-            object.account.replenish(release);
+        let chunk = object.account.release;
+        if chunk < release {
+            if chunk < self.start && self.threads[thread].job.number == 0 && object.rests <= self.start {
+                // What a task used before the start of the system, and nothing since, is not its first job's to pay.
+                object.account.restart(release);
+            } else {
+                object.account.resume(release);
+            }
+            object.suspended = Nanoseconds::ZERO;
             object.throttled = object.account.is_dry();
-            object.replenish_at = if object.throttled { release + object.account.period } else { Instant::NEVER };
+            object.replenish_at =
+                if object.throttled { object.account.next_refill(release) } else { Instant::NEVER };
             self.plan_event(reservation);
         }
-        let key = self.job_key(reservation, release);
+        self.forget_rest(reservation);
+        // A release that is older than the budget that is left has no older key than that: the job was late by its own fault.
+        let key = self.job_key(reservation, release.max(chunk));
         self.set_key(reservation, key);
         let job = &mut self.threads[thread].job;
         job.number = job.number.wrapping_add(1);
@@ -136,7 +146,7 @@ impl Kernel {
         if self.threads[thread].state == State::BetweenJobs {
             self.threads[thread].state = State::Ready;
             self.start_job(machine, thread, reservation, release);
-            self.settle(thread);
+            self.settle_refilled(thread, reservation);
             return;
         }
         if self.threads[thread].state == State::Stopped {
@@ -176,13 +186,16 @@ impl Kernel {
         if self.reservations[reservation].release == Release::None || !self.threads[thread].job.active {
             return Err(Error::NoJobs);
         }
+        if !self.reservations[reservation].releases_early {
+            return Err(Error::MissingRight);
+        }
         // What is left of the present budget is given up, but not what was used of it.
         let now = machine.now();
         self.charge(machine, cpu, now);
         self.cpus[cpu].stale = true;
         self.release_early(machine, reservation, thread);
         // Whoever it runs on: with another key, another may come first.
-        self.settle(thread);
+        self.settle_refilled(thread, reservation);
         Ok(())
     }
 
@@ -210,8 +223,9 @@ impl Kernel {
             object.next_release = if object.release == Release::Periodic { next + period } else { Instant::NEVER };
             object.earliest_release = next + period;
         }
-        // A release that queued may be older than the last replenishment, which has its time already.
-        object.account.replenish(next.max(object.account.replenished));
+        // A release that queued may be older than the present chunk, which has its time already.
+        object.account.resume(next);
+        let release = object.account.release;
         let has_budget = !object.account.is_dry();
         // Somebody else's budget may have carried it here, its own one being dry.
         let wakes = object.throttled && has_budget;
@@ -219,7 +233,7 @@ impl Kernel {
             (object.throttled, object.replenish_at) = (false, Instant::NEVER);
         }
         if !self.forgets(Planted::EarlyReleaseKeepsTheKey) {
-            let key = self.job_key(reservation, next);
+            let key = self.job_key(reservation, release);
             self.set_key(reservation, key);
         }
         self.plan_event(reservation);

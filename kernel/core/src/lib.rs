@@ -49,6 +49,7 @@ pub mod object;
 mod planted;
 mod pools;
 mod quick;
+pub mod resting;
 mod schedule;
 mod switch;
 mod watchdog;
@@ -163,6 +164,12 @@ pub struct Kernel {
     turns: u64,
     /// The CPU of the trap in progress, for the trace.
     here: CpuId,
+    /// When the trap in progress was taken, if it goes the long way.
+    now: Instant,
+    /// When the first releases are, but for phases.
+    start: Instant,
+    /// Clusters in which a reservation rests because its job waits for others, a bit each.
+    resting: u8,
     threads: Arena<Thread, ThreadId, THREADS>,
     handles: Arena<HandleTable, ThreadId, THREADS>,
     derivations: Derivations<DERIVATIONS>,
@@ -212,6 +219,9 @@ impl Kernel {
         managed: false,
         turns: 0,
         here: CpuId(0),
+        now: Instant::ZERO,
+        start: Instant::ZERO,
+        resting: 0,
         threads: Arena::new([const { Thread::EMPTY }; THREADS]),
         handles: Arena::new([const { [Handle::EMPTY; limits::HANDLES] }; THREADS]),
         derivations: Derivations::EMPTY,
@@ -248,6 +258,7 @@ impl Kernel {
     /// A CPU enters service and asks for its first outcome. Called once per CPU, under the lock, the boot CPU first.
     pub fn enter<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, at: Instant) -> Outcome {
         self.here = cpu;
+        self.now = at;
         let state = &mut self.cpus[cpu];
         state.entered = true;
         state.since = at;
@@ -308,6 +319,7 @@ impl Kernel {
         if M::TRACE {
             self.here = cpu;
         }
+        self.now = entry.at.unwrap_or_else(|| machine.now());
         if entry.at.is_none() {
             self.book_wait(cpu, entry.waited);
         }
@@ -336,6 +348,7 @@ impl Kernel {
                 }
             }
         }
+        self.count_all();
         self.leave(machine, cpu)
     }
 

@@ -97,6 +97,8 @@ pub const POOLS_PER_TASK: usize = 2;
 /// Longest chain of threads that wait for each other.
 pub const CHAIN_MAX: usize = fusee_locking::propagation::CHAIN_MAX;
 const _: () = assert!(CLUSTERS <= fusee_locking::propagation::CLUSTERS);
+/// Reservations of a cluster whose waiting for others is counted at a time.
+pub const WAITING: usize = 32;
 /// Longest chain of copies of copies of a handle.
 pub const COPY_DEPTH_MAX: usize = 4;
 /// Deferred replies a server may hold.

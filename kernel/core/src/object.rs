@@ -17,7 +17,8 @@ use crate::id::{
     ClusterId, DerivationId, EndpointId, EngineUserId, GroupId, InterruptId, NotificationId, PoolId, PoolUserId,
     RegionId, ReservationId, ThreadId,
 };
-use crate::limits::{CALLERS, CPUS, HANDLES, REPLY_SLOTS, THREADS, USERS_PER_ENGINE};
+use crate::limits::{CALLERS, CPUS, HANDLES, REPLY_SLOTS, THREADS, USERS_PER_ENGINE, WAITING};
+use crate::resting::Waiter;
 
 //--- Threads -----------------------------------------------------------------------------------------------
 
@@ -147,10 +148,8 @@ pub struct Thread {
     /// Whom it waits for, who waits for it, and the reservation it has chosen: trusted while it is ready or waits for
     /// somebody.
     pub waits: Node<Key>,
-    /// How long it may be boosted for one request, at most.
-    pub service_max: Nanoseconds,
-    /// What is left of that, since so many replies.
-    pub boost: (u32, Nanoseconds),
+    /// How long it may be boosted: a budget of its own, beside what it runs on. Empty: never.
+    pub boost: Account,
     /// First of the endpoints it serves, of the notifications it will signal, and of its uses of engines, as far as its
     /// death has not gone through them.
     pub serves: Option<EndpointId>,
@@ -187,8 +186,7 @@ impl Thread {
         cluster: None,
         home: None,
         waits: Node::new(Key::at(Instant::ZERO)),
-        service_max: Nanoseconds::ZERO,
-        boost: (0, Nanoseconds::ZERO),
+        boost: Account::EMPTY,
         serves: None,
         signals: None,
         uses: None,
@@ -220,15 +218,6 @@ impl Thread {
     #[inline]
     pub fn chosen(&self) -> Option<ReservationId> {
         ReservationId::new(usize::from(self.waits.chosen()?))
-    }
-
-    /// What is left of its boost. Each reply gives it a new one: a boost is for one request.
-    pub fn boost_left(&mut self) -> Nanoseconds {
-        let replies = self.slots.iter().fold(0, |sum: u32, slot| sum.wrapping_add(slot.generation));
-        if self.boost.0 != replies {
-            self.boost = (replies, self.service_max);
-        }
-        self.boost.1
     }
 
     /// Whom it donates to while it is suspended.
@@ -354,6 +343,8 @@ pub struct Reservation {
     pub release: Release,
     /// Ran dry and was not refilled yet.
     pub throttled: bool,
+    /// Its task may call `early_release`.
+    pub releases_early: bool,
     /// It competes above all keys of its cluster, because its runner keeps clients of other clusters waiting.
     pub boosted: bool,
     /// Lent to a passive server until its first receive.
@@ -370,6 +361,12 @@ pub struct Reservation {
     pub tie: Tie,
     /// Budget and debt.
     pub account: Account,
+    /// How long a job may be suspended and keep its key.
+    pub suspension: Nanoseconds,
+    /// How long this one has been, as far as that counts.
+    pub suspended: Nanoseconds,
+    /// Since when it rests (see `resting`); `NEVER`: it does not.
+    pub rests: Instant,
     /// Relative deadline.
     pub deadline: Nanoseconds,
     /// The next release by the clock; `NEVER` if none is planned.
@@ -403,6 +400,7 @@ impl Reservation {
         class: Class::RealTime,
         release: Release::None,
         throttled: false,
+        releases_early: false,
         boosted: false,
         only_for_start: false,
         overrun: Overrun::Throttle,
@@ -411,6 +409,9 @@ impl Reservation {
         key: Key::at(Instant::ZERO),
         tie: Tie::ZERO,
         account: Account::EMPTY,
+        suspension: Nanoseconds::ZERO,
+        suspended: Nanoseconds::ZERO,
+        rests: Instant::ZERO,
         deadline: Nanoseconds::ZERO,
         next_release: Instant::ZERO,
         replenish_at: Instant::ZERO,
@@ -599,6 +600,10 @@ pub struct ClusterObject {
     pub events: Queue<THREADS>,
     /// Timeouts, by thread index; and looks at watched engines, by index from the end.
     pub timeouts: Queue<THREADS>,
+    /// Reservations that rest because their jobs wait for others.
+    pub waiting: Vec<Waiter, WAITING>,
+    /// Until when their waiting is counted.
+    pub counted: Instant,
     /// The CPU whose timer serves both queues: the cluster's lowest.
     pub timekeeper: CpuId,
 }
@@ -613,8 +618,14 @@ impl ClusterObject {
     }
 
     /// No CPUs.
-    pub const EMPTY: ClusterObject =
-        ClusterObject { schedule: Cluster::EMPTY, events: Queue::EMPTY, timeouts: Queue::EMPTY, timekeeper: CpuId(0) };
+    pub const EMPTY: ClusterObject = ClusterObject {
+        schedule: Cluster::EMPTY,
+        events: Queue::EMPTY,
+        timeouts: Queue::EMPTY,
+        waiting: Vec::new(),
+        counted: Instant::ZERO,
+        timekeeper: CpuId(0),
+    };
 }
 
 /// Who pays for the time that passes on a CPU.

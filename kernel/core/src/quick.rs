@@ -166,7 +166,8 @@ impl Kernel {
         if open != endpoint || other.timed || !other.waits.is_alone() || slot.client.is_some() {
             return None;
         }
-        if client.waits.depth() + 1 >= CHAIN_MAX {
+        // A boost is for the one that has it, and reaches others by the long way.
+        if client.waits.depth() + 1 >= CHAIN_MAX || client.waits.is_urgent() {
             return None;
         }
         if let Some(own) = other.home {
@@ -220,6 +221,7 @@ impl Kernel {
             || object.server != Some(thread)
             || !object.callers.is_empty()
             || other.timed != TIMED
+            || other.waits.is_urgent()
             || !propagation::has_lent(self, number(client), number(thread))
         {
             return None;

@@ -17,7 +17,7 @@ use fusee_sched::key::{Class, Key};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ClusterId, ReservationId, ThreadId};
-use crate::object::{Overrun, Payer, State};
+use crate::object::{Cpu, Overrun, Payer, State};
 use crate::{Kernel, Machine, Outcome, Planted};
 
 /// Whether the first event of a queue moved forward: then its timekeeper must set its timer anew. One that
@@ -49,6 +49,11 @@ impl Kernel {
             return;
         }
         object.runner = runner;
+        let rested = before.is_none() && object.rests != Instant::NEVER;
+        if rested {
+            self.end_rest(reservation);
+        }
+        let object = &mut self.reservations[reservation];
         if object.boosted {
             // A boost is for the one runner.
             self.set_boosted(reservation, false);
@@ -65,6 +70,9 @@ impl Kernel {
             (Some(_), None) => schedule.remove(id),
             _ => schedule.link_of(id),
         };
+        if runner.is_none() {
+            self.begin_rest(reservation);
+        }
         if let Some(cpu) = changed {
             self.mark_stale(cpu);
         }
@@ -190,9 +198,10 @@ impl Kernel {
         if self.forgets(Planted::BoostHasNoEnd) {
             return;
         }
-        let left = self.threads[thread].boost_left().saturating_sub(span);
-        self.threads[thread].boost.1 = left;
-        if left == Nanoseconds::ZERO && self.reservations[reservation].boosted {
+        let boost = &mut self.threads[thread].boost;
+        // A boost ends by the timer, as a budget does: the excess is debt here, too.
+        boost.charge(span);
+        if boost.is_dry() && self.reservations[reservation].boosted {
             self.set_boosted(reservation, false);
         }
     }
@@ -210,15 +219,14 @@ impl Kernel {
         }
         object.throttles += 1;
         if self.forgets(Planted::ExhaustionRefills) && self.reservations[reservation].class == Class::RealTime {
-            self.reservations[reservation].account.replenish(now);
+            self.reservations[reservation].account.restart(now);
             return;
         }
         let object = &mut self.reservations[reservation];
         let (class, home, excess) = (object.class, object.home, object.account.debt);
         if class == Class::Background {
             // Nothing is promised to background work: its budget is only its time slice.
-            object.account.debt = Nanoseconds::ZERO;
-            object.account.replenish(now);
+            object.account.restart(now);
             let key = self.next_turn(class, reservation);
             self.set_key(reservation, key);
             if let Some(home) = home {
@@ -234,13 +242,14 @@ impl Kernel {
             job.overruns = job.overruns.saturating_add(1);
             job.signalled |= overrun == Overrun::Signal;
             if overrun == Overrun::EarlyRelease && self.release_early(machine, reservation, thread) {
-                self.settle(thread);
+                self.settle_refilled(thread, reservation);
                 return;
             }
         }
         let object = &mut self.reservations[reservation];
         object.throttled = true;
-        object.replenish_at = object.account.next_replenishment(now);
+        object.replenish_at = object.account.next_refill(now);
+        self.forget_rest(reservation);
         self.plan_event(reservation);
         self.trace(machine, Event::Throttle, home, u32::from(reservation.number()), excess.0 as u32);
         if let Some(thread) = home {
@@ -253,23 +262,24 @@ impl Kernel {
         self.base_key_changes(reservation);
     }
 
-    /// Refills `reservation` at `at`; a new deadline follows, as of a constant-bandwidth server.
+    /// Refills `reservation` at `at`; a new deadline follows, as of a sporadic server.
     pub(crate) fn replenish<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, at: Instant) {
         let object = &mut self.reservations[reservation];
         object.replenish_at = Instant::NEVER;
-        object.account.replenish(at);
+        object.account.resume(at);
+        let release = object.account.release;
         let home = object.home;
         if object.account.is_dry() {
             // All of it went into debt: the next one, then.
             object.throttled = true;
-            object.replenish_at = at + object.account.period;
+            object.replenish_at = object.account.next_refill(at);
             self.plan_event(reservation);
             return;
         }
         object.throttled = false;
         let class = object.class;
         let key =
-            if class == Class::RealTime { self.job_key(reservation, at) } else { self.next_turn(class, reservation) };
+            if class == Class::RealTime { self.job_key(reservation, release) } else { self.next_turn(class, reservation) };
         if !self.forgets(Planted::ReplenishmentKeepsTheKey) {
             self.set_key(reservation, key);
         }
@@ -279,7 +289,15 @@ impl Kernel {
             if self.threads[thread].crosses && self.threads[thread].job.active {
                 self.job_begins(thread);
             }
-            self.settle(thread);
+            self.settle_refilled(thread, reservation);
+        }
+    }
+
+    /// Settles `thread`, whose `reservation` has budget again or has a new job.
+    pub(crate) fn settle_refilled(&mut self, thread: ThreadId, reservation: ReservationId) {
+        self.settle(thread);
+        if self.reservations[reservation].runner.is_none() {
+            self.begin_rest(reservation);
         }
     }
 
@@ -305,7 +323,8 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn plan_timeout(&mut self, thread: ThreadId, deadline: Instant) {
         let Some(cluster) = self.threads[thread].cluster else { return };
-        if deadline == Instant::NEVER {
+        if deadline >= Cpu::FIRED {
+            // An instant beyond all others is never reached, nor is the one that marks a timer as fired.
             return;
         }
         self.threads[thread].timed = true;
@@ -423,7 +442,7 @@ impl Kernel {
                 let mut left = object.account.left;
                 boosted = object.boosted;
                 if boosted {
-                    left = left.min(self.threads[thread].boost_left());
+                    left = left.min(self.threads[thread].boost.left);
                 }
                 (Payer::Reservation(reservation), now + left)
             }

@@ -96,11 +96,11 @@ impl Kernel {
         }
         let now = machine.now();
         let plan = Plan::Busy(running);
-        let (new, span) = (self.may_preempt(cpu, plan, waiter)?, self.affordable(cpu, plan, now)?);
+        let (new, span) = (self.may_preempt(cpu, plan, waiter, now)?, self.affordable(cpu, plan, now)?);
         machine.registers(running.thread).general[0] = 0;
         self.book(cpu, plan, span);
         self.notify(machine, notification, waiter, bits);
-        self.displace(cpu, plan, waiter, new);
+        self.displace(cpu, plan, waiter, new, now);
         Some(self.hand_over(machine, cpu, plan, waiter, new, now))
     }
 
@@ -120,12 +120,12 @@ impl Kernel {
             return None;
         }
         let plan = self.plan::<IDLE>(cpu)?;
-        let (new, span) = (self.may_preempt(cpu, plan, waiter)?, self.affordable(cpu, plan, at)?);
+        let (new, span) = (self.may_preempt(cpu, plan, waiter, at)?, self.affordable(cpu, plan, at)?);
         self.book(cpu, plan, span);
         machine.set_interrupt_enabled(interrupt, false);
         self.trace(machine, Event::Interrupt, None, u32::from(interrupt.number()), 0);
         self.notify(machine, notification, waiter, bits);
-        self.displace(cpu, plan, waiter, new);
+        self.displace(cpu, plan, waiter, new, at);
         let now = self.book_kernel(machine, cpu);
         Some(self.hand_over(machine, cpu, plan, waiter, new, now))
     }
@@ -150,13 +150,13 @@ impl Kernel {
         }
         let sleeper = ThreadId::new(usize::from(sleeper))?;
         let State::Sleeping = self.threads[sleeper].state else { return None };
-        let (new, span) = (self.may_preempt(cpu, plan, sleeper)?, self.affordable(cpu, plan, at)?);
+        let (new, span) = (self.may_preempt(cpu, plan, sleeper, at)?, self.affordable(cpu, plan, at)?);
         self.book(cpu, plan, span);
         self.cpus[cpu].armed = Cpu::FIRED;
         self.clusters[cluster].timeouts.pop();
         self.threads[sleeper].timed = false;
         self.resume(machine, sleeper);
-        self.displace(cpu, plan, sleeper, new);
+        self.displace(cpu, plan, sleeper, new, at);
         let now = self.book_kernel(machine, cpu);
         Some(self.hand_over(machine, cpu, plan, sleeper, new, now))
     }
@@ -179,9 +179,17 @@ impl Kernel {
             return None;
         }
         let (thread, new) = self.next_ready(running)?;
+        let own = &self.reservations[running.reservation];
+        let rests = own.class == Class::RealTime;
+        if rests && own.suspension != Nanoseconds::ZERO {
+            return None;
+        }
         let now = machine.now();
         let plan = Plan::Busy(running);
         let span = self.affordable(cpu, plan, now)?;
+        if rests {
+            self.reservations[running.reservation].rests = now;
+        }
         self.trace(machine, Event::Block, Some(running.thread), u32::from(id.number()), Call::Wait as u32);
         self.book(cpu, plan, span);
         self.notifications[id].waiter = Some(running.thread);
@@ -226,7 +234,7 @@ impl Kernel {
     fn plan<const IDLE: bool>(&self, cpu: CpuId) -> Option<Plan> {
         let state = &self.cpus[cpu];
         let cluster = state.cluster?;
-        if state.stale || state.boosted {
+        if state.stale || state.boosted || self.resting != 0 {
             return None;
         }
         let linked = self.clusters[cluster].schedule.linked(cpu);
@@ -249,7 +257,7 @@ impl Kernel {
 
     /// The reservation that `waiter` runs on when it is woken, if that then takes the CPU.
     #[inline(always)]
-    fn may_preempt(&self, cpu: CpuId, plan: Plan, waiter: ThreadId) -> Option<ReservationId> {
+    fn may_preempt(&self, cpu: CpuId, plan: Plan, waiter: ThreadId, now: Instant) -> Option<ReservationId> {
         let state = &self.threads[waiter];
         let home = state.home?;
         if state.on.is_some() || !state.waits.is_alone() || state.waits.waits_for().is_some() {
@@ -260,7 +268,30 @@ impl Kernel {
             return None;
         }
         debug_assert!(own.runner.is_none() && !own.boosted);
-        self.clusters[plan.cluster()].schedule.would_take(cpu, own.key, state.last).then_some(home)
+        let key = if own.class == Class::RealTime { self.renewed_key(waiter, home, now)? } else { own.key };
+        self.clusters[plan.cluster()].schedule.would_take(cpu, key, state.last).then_some(home)
+    }
+
+    /// The key of `home`, the reservation of `waiter`, which has rested, after its renewal; `None`: requests for tokens are ordered
+    /// by it, or it owes more than a renewal.
+    #[inline(never)]
+    fn renewed_key(&self, waiter: ThreadId, home: ReservationId, now: Instant) -> Option<Key> {
+        let (state, own) = (&self.threads[waiter], &self.reservations[home]);
+        if own.rests >= now {
+            return Some(own.key);
+        }
+        let is_alone = state.requests == 0 && !state.crosses;
+        is_alone.then(|| self.job_key(home, own.account.release.max(now)))
+    }
+
+    /// Renews the real-time reservation `home`, which has rested.
+    #[inline(never)]
+    fn renew_shortly(&mut self, home: ReservationId, now: Instant) {
+        if self.reservations[home].rests < now {
+            self.reservations[home].account.resume(now);
+            self.reservations[home].key = self.job_key(home, self.reservations[home].account.release);
+        }
+        self.reservations[home].rests = Instant::NEVER;
     }
 
     /// The earliest reservation that is ready in the cluster, and its runner, if no other CPU has either.
@@ -333,7 +364,10 @@ impl Kernel {
 
     /// `waiter` runs on `new` from here on, and that is linked in place of what was there.
     #[inline(always)]
-    fn displace(&mut self, cpu: CpuId, plan: Plan, waiter: ThreadId, new: ReservationId) {
+    fn displace(&mut self, cpu: CpuId, plan: Plan, waiter: ThreadId, new: ReservationId, now: Instant) {
+        if self.reservations[new].class == Class::RealTime {
+            self.renew_shortly(new, now);
+        }
         self.threads[waiter].waits.choose_own(Some(new.index() as u16));
         let object = &mut self.reservations[new];
         object.runner = Some(waiter);

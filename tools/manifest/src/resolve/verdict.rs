@@ -43,7 +43,8 @@ impl Resolver<'_> {
             let (task, file) = &self.file.tasks.0[*member];
             if let Some(place) = may_release_early(file) {
                 let (task, cluster) = (task.get_ref().clone(), name.clone());
-                complaints.push((place, Reason::ReleasesEarly { task, cluster }));
+                // No kernel boots such a system, whatever is admitted.
+                return Err((place, Reason::ReleasesEarly { task, cluster }));
             }
         }
         let hard = |member: usize| self.file.tasks.0[member].1.hard.as_ref().filter(|hard| *hard.get_ref());

@@ -18,10 +18,13 @@ use std::sync::Once;
 use fusee_abi::image::{kind, release};
 use fusee_abi::trace::{Event, Record};
 use fusee_kernel_core::Planted;
+use fusee_manifest::admission::Study;
 use fusee_manifest::{Manifest, ManifestError, PolicyName, Reason, Resolved};
+use fusee_sched_analysis::report::Hard;
 
 use crate::actor::Program;
 use crate::metrics::Metrics;
+use crate::overheads::Overheads;
 use crate::run::{Checks, First};
 use crate::soundness::in_parallel;
 use crate::system::{self, Options};
@@ -45,8 +48,18 @@ pub struct HostileOptions {
     pub systems: u64,
     /// End at the first violation.
     pub stop: bool,
-    /// A rule that the kernel forgets: whether that is found.
+    /// The kernel they run on.
+    pub kernel: Which,
+}
+
+/// Which kernel systems run on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Which {
+    /// A rule that it forgets: whether that is found.
     pub planted: Option<Planted>,
+    /// What its paths cost in simulations and in the analysis; nothing, if nothing is said. A task counts as proved if it is with
+    /// these costs, too.
+    pub costs: Option<(Overheads, fusee_sched_analysis::Overheads)>,
 }
 
 /// What came out.
@@ -118,6 +131,8 @@ const LONGEST: [u64; 2] = [2, 5];
 const SHORTEST: u64 = 40;
 /// What jobs leave of their budgets where interrupts come first, nanoseconds.
 const SPARE: u64 = 1_000;
+/// What they leave of them for calls, where those cost something.
+const CALLS: u64 = 16;
 
 //--- Public functions
 
@@ -130,7 +145,7 @@ pub fn hostile(options: &HostileOptions) -> HostileReport {
         if options.stop && stopped.load(std::sync::atomic::Ordering::Relaxed) {
             return;
         }
-        report.check((options.seed, options.first + index), options.planted);
+        report.check((options.seed, options.first + index), options.kernel);
         if !report.violations.is_empty() {
             stopped.store(true, std::sync::atomic::Ordering::Relaxed);
         }
@@ -145,12 +160,8 @@ pub fn hostile(options: &HostileOptions) -> HostileReport {
 ///
 /// # Errors
 /// It could not be simulated.
-pub fn replay(
-    manifest: &Manifest,
-    (seed, number): (u64, u64),
-    planted: Option<Planted>,
-) -> Result<HostileReport, String> {
-    let outcome = run(manifest, (seed, number), planted)?;
+pub fn replay(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result<HostileReport, String> {
+    let outcome = run(manifest, (seed, number), kernel)?;
     let mut report = HostileReport::default();
     let text = std::fs::read_to_string(&manifest.file).unwrap_or_default();
     report.add(outcome, (seed, number), || text);
@@ -163,7 +174,7 @@ pub fn replay(
 /// Nothing is proved in it.
 pub fn manifest(seed: u64, number: u64) -> Result<String, String> {
     let mut ignored = HostileReport::default();
-    ignored.draw(seed, number).map(|(draft, _)| draft.text())
+    ignored.draw(seed, number, Which::default()).map(|(draft, _)| draft.text())
 }
 
 thread_local! {
@@ -188,18 +199,18 @@ fn say_which_system_panics() {
 //--- One system
 
 impl HostileReport {
-    fn check(&mut self, (seed, number): (u64, u64), planted: Option<Planted>) {
+    fn check(&mut self, (seed, number): (u64, u64), kernel: Which) {
         PRESENT.set(Some((seed, number)));
-        let (draft, manifest) = match self.draw(seed, number) {
+        let (draft, manifest) = match self.draw(seed, number, kernel) {
             Ok(drawn) => drawn,
             Err(why) => {
                 self.failures.push(why);
                 return;
             }
         };
-        match run(&manifest, (seed, number), planted) {
+        match run(&manifest, (seed, number), kernel) {
             Ok(Outcome { wrong: Some(_), .. }) => {
-                let (draft, outcome) = shrink(&draft, (seed, number), planted);
+                let (draft, outcome) = shrink(&draft, (seed, number), kernel);
                 self.add(outcome, (seed, number), || draft.text());
             }
             Ok(outcome) => self.add(outcome, (seed, number), String::new),
@@ -208,8 +219,12 @@ impl HostileReport {
     }
 
     /// The system with this number: the first attempt in which admission proves something.
-    fn draw(&mut self, seed: u64, number: u64) -> Result<(Draft, Manifest), String> {
-        let spare = if first(number) == First::Interrupts { SPARE } else { 0 };
+    fn draw(&mut self, seed: u64, number: u64, kernel: Which) -> Result<(Draft, Manifest), String> {
+        let spare = match (kernel.costs, first(number)) {
+            (Some((costs, _)), _) => SPARE + CALLS * costs.sum(),
+            (None, First::Interrupts) => SPARE,
+            (None, First::Tasks) => 0,
+        };
         let mut last = String::new();
         for attempt in 0..ATTEMPTS {
             let draft = draft::draw(seed, number, attempt, spare);
@@ -306,10 +321,10 @@ fn first(number: u64) -> First {
 }
 
 /// Leaves out of `draft` what it goes wrong without; and what happens then.
-fn shrink(draft: &Draft, origin: (u64, u64), planted: Option<Planted>) -> (Draft, Outcome) {
+fn shrink(draft: &Draft, origin: (u64, u64), kernel: Which) -> (Draft, Outcome) {
     let try_it = |draft: Draft| {
         let manifest = Manifest::parse(Path::new("hostile.toml"), &draft.text()).ok()?;
-        let outcome = run(&manifest, origin, planted).ok()?;
+        let outcome = run(&manifest, origin, kernel).ok()?;
         outcome.wrong.is_some().then_some((draft, outcome))
     };
     let mut smallest = (draft.clone(), Outcome::default());
@@ -326,7 +341,7 @@ fn shrink(draft: &Draft, origin: (u64, u64), planted: Option<Planted>) -> (Draft
 //--- Simulation
 
 /// Simulates one system, and judges what its hard tasks did.
-fn run(manifest: &Manifest, (seed, number): (u64, u64), planted: Option<Planted>) -> Result<Outcome, String> {
+fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result<Outcome, String> {
     let system = &manifest.system;
     let programs = attackers(system, seed, number);
     let attackers = programs.len() as u64;
@@ -339,7 +354,9 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), planted: Option<Planted>
     let (shortest, longest) = (periods().min().unwrap_or(0), periods().max().unwrap_or(0));
     let limit = system.start + (SHORTEST * shortest).clamp(LONGEST[0] * longest, LONGEST[1] * longest);
     let checks = if number.is_multiple_of(16) { Checks::Traps } else { Checks::Instants(16) };
-    let options = Options { checks, first: first(number), planted, programs, ..Options::default() };
+    let overheads = kernel.costs.map_or(Overheads::NONE, |costs| costs.0);
+    let options =
+        Options { overheads, checks, first: first(number), planted: kernel.planted, programs, ..Options::default() };
     let mut metrics = Metrics::new(system);
     let mut watch = Watch::new(system);
     let mut observe = |record: &Record| {
@@ -355,8 +372,9 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), planted: Option<Planted>
         Err(error) => return Err(error.to_string()),
     };
     let mut outcome = Outcome { traps: report.traps, attackers, ..Outcome::default() };
+    let proved = proved_with(system, kernel);
     for (index, task) in metrics.tasks.iter().enumerate() {
-        let Some(reservation) = system.tasks[index].reservation.filter(|_| system.tasks[index].hard) else { continue };
+        let Some(reservation) = system.tasks[index].reservation.filter(|_| proved[index]) else { continue };
         let one = &system.reservations[reservation];
         let is_sporadic = one.release == release::SPORADIC;
         let uses =
@@ -401,6 +419,21 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), planted: Option<Planted>
         }
     }
     Ok(outcome)
+}
+
+/// Which tasks are proved, with what paths of the kernel cost.
+fn proved_with(system: &Resolved, kernel: Which) -> Vec<bool> {
+    let mut proved: Vec<bool> = system.tasks.iter().map(|task| task.hard).collect();
+    let Some((_, costs)) = kernel.costs else { return proved };
+    for cluster in 0..system.clusters.len() {
+        let Ok(study) = Study::new(system, cluster) else { continue };
+        let found = study.analyse(&costs);
+        for (at, member) in study.members.iter().enumerate() {
+            let holds = found.as_ref().is_ok_and(|(report, _)| report.tasks[at].hard == Hard::Proved);
+            proved[*member] &= holds;
+        }
+    }
+    proved
 }
 
 /// What each attacker is.
@@ -484,5 +517,44 @@ impl std::fmt::Display for HostileReport {
             writeln!(f, "violated, seed {seed}, number {number}: {what}\n{manifest}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORGETFUL: Which = Which { planted: Some(Planted::ExhaustionRefills), costs: None };
+
+    fn some(systems: u64, kernel: Which) -> HostileReport {
+        hostile(&HostileOptions { seed: 7, first: 0, systems, stop: false, kernel })
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_report() {
+        let report = some(40, FORGETFUL);
+        assert_eq!(report.to_string(), some(40, FORGETFUL).to_string());
+        assert_eq!((report.systems, report.failures.len()), (40, 0));
+        assert!(report.proved_tasks() > 40, "{report}");
+    }
+
+    #[test]
+    fn a_budget_that_never_ends_is_found_with_a_system_that_shows_it_again() {
+        let report = some(40, FORGETFUL);
+        assert!(report.violations.len() > 5, "{report}");
+        for Violation { origin, what, manifest } in report.violations {
+            let again = Manifest::parse(Path::new("again.toml"), &manifest).expect("it was admitted before");
+            let report = replay(&again, origin, FORGETFUL).expect("it was simulated before");
+            assert_eq!(report.violations.first().map(|violation| &violation.what), Some(&what));
+        }
+    }
+
+    #[test]
+    fn a_violation_needs_all_that_its_system_has() {
+        let report = some(40, FORGETFUL);
+        let tasks = |violation: &Violation| violation.manifest.matches("[tasks.").count();
+        // A victim and an attacker, mostly.
+        let few = report.violations.iter().filter(|violation| tasks(violation) == 2).count();
+        assert!(2 * few >= report.violations.len(), "{report}");
     }
 }

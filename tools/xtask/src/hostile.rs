@@ -2,14 +2,16 @@
 //!
 //! Not here: the systems and their attackers (`tools/simulator/src/hostile.rs`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use fusee_kernel_core::Planted;
 use fusee_manifest::Manifest;
-use fusee_simulator::hostile::{self, HostileOptions, HostileReport};
+use fusee_simulator::Overheads;
+use fusee_simulator::hostile::{self, HostileOptions, HostileReport, Which};
 
+use crate::analyze::read_overheads;
 use crate::report;
 
 /// Systems of each check.
@@ -40,6 +42,9 @@ pub struct HostileArguments {
     /// Let the kernel forget one of its rules, to see whether that is found.
     #[arg(long, value_parser = planted)]
     planted: Option<Planted>,
+    /// What paths of the kernel cost, a file as of `analyze`: tasks count as proved if they are with these costs.
+    #[arg(long)]
+    overheads: Option<PathBuf>,
 }
 
 fn planted(name: &str) -> Result<Planted, String> {
@@ -48,9 +53,19 @@ fn planted(name: &str) -> Result<Planted, String> {
     Planted::ALL.into_iter().find(named).ok_or_else(|| format!("the rules are: {}", all()))
 }
 
+fn read_simulated(path: &Path) -> Result<Overheads> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    Overheads::parse(&text).map_err(|why| anyhow!("{}: {why}", path.display()))
+}
+
 /// Simulates what is asked for; `false` if what is proved does not hold.
 pub fn hostile(arguments: &HostileArguments) -> Result<bool> {
     let HostileArguments { systems, seed, number, planted, .. } = *arguments;
+    let costs = match &arguments.overheads {
+        Some(path) => Some((read_simulated(path)?, read_overheads(path)?)),
+        None => None,
+    };
+    let kernel = Which { planted, costs };
     if arguments.show {
         print!("{}", hostile::manifest(seed, number).map_err(|why| anyhow!(why))?);
         return Ok(true);
@@ -58,9 +73,9 @@ pub fn hostile(arguments: &HostileArguments) -> Result<bool> {
     let report = match &arguments.manifest {
         Some(path) => {
             let manifest = Manifest::read(path)?;
-            hostile::replay(&manifest, (seed, number), planted).map_err(|why| anyhow!(why))?
+            hostile::replay(&manifest, (seed, number), kernel).map_err(|why| anyhow!(why))?
         }
-        None => simulate(seed, number, systems, planted),
+        None => simulate(seed, number, systems, kernel),
     };
     print!("{report}");
     let good = report.violations.is_empty() && report.failures.is_empty();
@@ -78,12 +93,12 @@ pub fn hostile(arguments: &HostileArguments) -> Result<bool> {
 }
 
 /// Simulates systems block by block, and says how far it is.
-fn simulate(seed: u64, first: u64, systems: u64, planted: Option<Planted>) -> HostileReport {
+fn simulate(seed: u64, first: u64, systems: u64, kernel: Which) -> HostileReport {
     let mut all = HostileReport::default();
     let mut done = 0;
     while done < systems {
         let some = BLOCK.min(systems - done);
-        all.join(hostile::hostile(&HostileOptions { seed, first: first + done, systems: some, stop: false, planted }));
+        all.join(hostile::hostile(&HostileOptions { seed, first: first + done, systems: some, stop: false, kernel }));
         done += some;
         if done < systems {
             eprintln!("{done} of {systems} systems, {} violations", all.violations.len());
@@ -94,7 +109,7 @@ fn simulate(seed: u64, first: u64, systems: u64, planted: Option<Planted>) -> Ho
 
 /// Simulates as many systems as each check does: what came out, in words, and what is wrong.
 pub fn check() -> (String, Vec<String>) {
-    let report = simulate(SEED, 0, SYSTEMS, None);
+    let report = simulate(SEED, 0, SYSTEMS, Which::default());
     let words = format!(
         "what is proved holds among tasks that do anything: {} random systems, {} proved tasks, {} attackers, {} jobs, tightest {:.4}",
         report.systems,
@@ -111,7 +126,8 @@ pub fn check() -> (String, Vec<String>) {
 pub fn check_planted() -> (String, Vec<String>) {
     let (mut problems, mut last) = (Vec::new(), 0);
     for fault in Planted::ALL {
-        let options = HostileOptions { seed: SEED, first: 0, systems: SYSTEMS, stop: true, planted: Some(fault) };
+        let kernel = Which { planted: Some(fault), costs: None };
+        let options = HostileOptions { seed: SEED, first: 0, systems: SYSTEMS, stop: true, kernel };
         let report = hostile::hostile(&options);
         match report.violations.first() {
             Some(found) => last = found.origin.1.max(last),

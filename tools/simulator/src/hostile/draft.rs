@@ -93,9 +93,20 @@ struct Door {
     service: Option<(u64, Option<u64>)>,
 }
 
+/// Who uses a lock or a pool.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Who {
+    /// Tasks that shall be proved.
+    Wanted,
+    /// All others.
+    Others,
+    All,
+}
+
 /// An engine, or a mutex.
 #[derive(Clone, Copy, Debug)]
 struct Lock {
+    who: Who,
     cluster: usize,
     fifo: bool,
     grouped: bool,
@@ -105,6 +116,7 @@ struct Lock {
 
 #[derive(Clone, Copy, Debug)]
 struct Pool {
+    who: Who,
     /// Nothing: clusters share it.
     cluster: Option<usize>,
     replicas: u64,
@@ -137,7 +149,7 @@ struct Themes {
     pools: bool,
     crossing: bool,
     device: bool,
-    /// Tasks that want to be proved share locks with others.
+    /// Tasks that shall be proved share locks with others.
     shared: bool,
     advised: bool,
 }
@@ -184,6 +196,26 @@ pub(super) fn draw(seed: u64, number: u64, attempt: u64, spare: u64) -> Draft {
     }
     draft.objects(source, themes);
     draft
+}
+
+impl Themes {
+    /// Who uses another lock.
+    fn who(self, source: &mut Source) -> Who {
+        match self.shared {
+            true => source.pick(&[Who::Wanted, Who::Wanted, Who::Others, Who::All]),
+            false => Who::Others,
+        }
+    }
+}
+
+impl Who {
+    fn may(self, is_wanted: bool) -> bool {
+        match self {
+            Who::Wanted => is_wanted,
+            Who::Others => !is_wanted,
+            Who::All => true,
+        }
+    }
 }
 
 impl Draft {
@@ -305,54 +337,58 @@ impl Draft {
                 let together = source.draw(0, 1) == 0;
                 for _ in 0..source.draw(1, 3) {
                     let fifo = if grouped { together } else { source.draw(0, 1) == 0 };
-                    self.locks.push(Some(Lock { cluster, fifo, grouped, device: None }));
+                    self.locks.push(Some(Lock { who: themes.who(source), cluster, fifo, grouped, device: None }));
                 }
             }
             if themes.pools {
-                self.pool(source, Some(cluster), themes.advised);
+                self.pool(source, Some(cluster), themes);
             }
         }
         if themes.crossing {
             for _ in 0..source.draw(1, 2) {
-                self.pool(source, None, themes.advised);
+                self.pool(source, None, themes);
             }
         }
         if themes.device {
             let grouped = source.draw(0, 3) == 0;
+            let who = themes.who(source);
             for number in 0..3 {
                 let watchdog = (source.draw(0, 1) == 0).then(|| source.draw(500, 20_000) * MICROSECOND);
-                self.locks.push(Some(Lock { cluster: 0, fifo: grouped, grouped, device: Some((number, watchdog)) }));
+                self.locks.push(Some(Lock {
+                    who,
+                    cluster: 0,
+                    fifo: grouped,
+                    grouped,
+                    device: Some((number, watchdog)),
+                }));
             }
         }
-        self.users(source, themes);
+        self.users(source);
     }
 
-    fn pool(&mut self, source: &mut Source, cluster: Option<usize>, advised: bool) {
+    fn pool(&mut self, source: &mut Source, cluster: Option<usize>, themes: Themes) {
         let replicas = source.draw(1, 3);
         let size = cluster.map_or(1, |cluster| self.clusters[cluster].0);
         self.pools.push(Some(Pool {
+            who: themes.who(source),
             cluster,
             replicas,
             limit: source.pick(&[0, size.div_ceil(replicas)]),
-            advice: if advised { source.pick(&["none", "random"]) } else { "none" },
+            advice: if themes.advised { source.pick(&["none", "random"]) } else { "none" },
             watchdog: (source.draw(0, 1) == 0).then(|| source.draw(300, 20_000) * MICROSECOND),
         }));
     }
 
     /// Says who uses which lock and pool.
-    fn users(&mut self, source: &mut Source, themes: Themes) {
+    fn users(&mut self, source: &mut Source) {
         let mut clients = 0;
         for index in 0..self.tasks.len() {
             let Some(task) = &self.tasks[index] else { continue };
-            let (cluster, class) = (task.cluster, task.class);
-            let may_share = !task.wanted || themes.shared && source.draw(0, 1) == 0;
-            if !may_share {
-                continue;
-            }
+            let (cluster, class, wanted) = (task.cluster, task.class, task.wanted);
             let mut uses: Vec<Use> = Vec::new();
             let mut is_client = false;
             for (number, lock) in self.locks.iter().enumerate() {
-                let Some(lock) = lock.filter(|lock| lock.cluster == cluster) else { continue };
+                let Some(lock) = lock.filter(|lock| lock.cluster == cluster && lock.who.may(wanted)) else { continue };
                 let is_engine = lock.device.is_some();
                 // Who works in the background would leave engines without a watchdog.
                 let may = !is_engine || class == Class::RealTime && (clients < CLIENTS || is_client);
@@ -372,7 +408,7 @@ impl Draft {
             }
             let mut pools = 0;
             for (number, pool) in self.pools.iter().enumerate() {
-                let Some(pool) = pool else { continue };
+                let Some(pool) = pool.filter(|pool| pool.who.may(wanted)) else { continue };
                 let may = match pool.cluster {
                     Some(of) => of == cluster && class != Class::Passive && class != Class::Background(false),
                     None => class == Class::RealTime,

@@ -98,6 +98,8 @@ pub enum Event {
     EngineTaken = 33,
     /// Nobody has reset an engine in time, whose last operation was the thread's. `object`: the engine.
     EngineLost = 34,
+    /// A token is taken from the thread: it was not given back in time. `object`: the pool.
+    TokenTaken = 35,
 }
 
 /// Added to the number of a pool where an object could be an engine: in [`Event::Block`].
@@ -108,7 +110,7 @@ impl Event {
     #[must_use]
     pub fn from_number(number: u8) -> Option<Event> {
         use Event::*;
-        const ALL: [self::Event; 34] = [
+        const ALL: [self::Event; 35] = [
             Release,
             Complete,
             SwitchTo,
@@ -143,6 +145,7 @@ impl Event {
             TokenRelease,
             EngineTaken,
             EngineLost,
+            TokenTaken,
         ];
         ALL.get(usize::from(number).checked_sub(1)?).copied()
     }

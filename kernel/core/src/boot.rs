@@ -15,9 +15,9 @@ use crate::id::{
 };
 use crate::limits::{
     CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, HANDLES, INTERRUPTS, JOBS_ACROSS, NOTIFICATIONS,
-    POOL_REPLICAS, POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS, THREADS, USERS_PER_ENGINE, USERS_PER_POOL,
+    POOL_REPLICAS, POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS, RELEASES, THREADS, USERS_PER_ENGINE, USERS_PER_POOL,
 };
-use crate::object::{Object, Overrun, PoolUser, Release, State};
+use crate::object::{Object, Overrun, PoolUser, Release, ReleaseQueue, State, TokenWatch};
 use fusee_locking::groups;
 
 /// Why a packed system cannot be booted. `xtask` refuses such systems; this is the kernel's own check.
@@ -251,6 +251,11 @@ impl Kernel {
                 _ => return Err(BootError::Dangling("measure")),
             };
             self.pools[id].set_rules(Rules { replicas, cpus, limit, measure });
+            if record.watchdog != 0 {
+                within(self.counts.threads + self.counts.engines + index + 1, THREADS, "tasks and watchdogs")?;
+                let (watchdog, cluster) = (Nanoseconds(record.watchdog), Some(cluster));
+                self.token_watches[id] = TokenWatch { watchdog, cluster, planned: false };
+            }
             self.advisers.set(id, record)?;
         }
         for (index, record) in system.pool_users().iter().enumerate() {
@@ -324,6 +329,7 @@ impl Kernel {
     fn boot_threads(&mut self, system: &System<'_>) -> Result<(), BootError> {
         let start = Instant(system.header().start);
         self.start = start;
+        let mut releases = 0u16;
         for (index, record) in system.reservations().iter().enumerate() {
             let id = refer!(ReservationId, index, THREADS, "reservation");
             let home = refer!(ThreadId, record.task, self.counts.threads, "reservation");
@@ -350,6 +356,12 @@ impl Kernel {
                 _ => return Err(BootError::Dangling("reservation")),
             };
             object.backlog = u8::try_from(record.backlog).map_err(|_| BootError::TooMany("queued releases"))?;
+            if object.release == Release::Sporadic {
+                let places = object.backlog.max(1);
+                self.threads[home].job.sporadic = ReleaseQueue { base: releases, places, ..ReleaseQueue::EMPTY };
+                releases += u16::from(places);
+                within(usize::from(releases), RELEASES, "queued releases")?;
+            }
             object.point = policy_of(system, record.cluster)?.priority_point(&TaskParameters {
                 execution: Nanoseconds(record.execution),
                 period: Nanoseconds(record.period),

@@ -66,6 +66,7 @@ impl Kernel {
         }
         self.check_queues()?;
         self.check_pools()?;
+        self.check_tokens()?;
         for group in (0..GROUPS).filter_map(GroupId::new) {
             self.check_group(group)?;
         }
@@ -229,6 +230,23 @@ impl Kernel {
                 && (self.groups[group].request_of(node_number(thread)).is_none() || refused && !state.timed)
             {
                 return Err("a thread waits for engines that it has not asked for, or in vain");
+            }
+        }
+        Ok(())
+    }
+
+    /// Tokens that are held are looked at in time.
+    fn check_tokens(&self) -> Result<(), &'static str> {
+        for pool in (0..self.counts.pools).filter_map(PoolId::new) {
+            let watch = self.token_watches[pool];
+            let Some(cluster) = watch.cluster else { continue };
+            let look = self.clusters[cluster].timeouts.key_of(self.token_event(pool));
+            if look.is_some() != watch.planned {
+                return Err("a pool does not know whether a look at it is planned");
+            }
+            let Some((_, granted)) = self.oldest_grant(pool) else { continue };
+            if look.is_none_or(|look| look.instant() > granted + watch.watchdog) {
+                return Err("invariant T1 broken: a token is not looked at in time");
             }
         }
         Ok(())
@@ -652,6 +670,9 @@ impl Kernel {
             hasher.write_u64(if job.active { from_now(job.deadline) } else { 0 });
             hasher.write_u64(job.queued.map_or(u64::MAX, from_now));
             hasher.write_u8(job.more);
+            for number in 0..job.sporadic.count {
+                hasher.write_u64(self.releases.get(job.sporadic.place(number)).map_or(0, |release| from_now(*release)));
+            }
             // The tie-break of the next key follows from it.
             hasher.write_i64(job.lateness);
         }
@@ -746,7 +767,13 @@ impl Kernel {
             for request in self.pools[pool].requests() {
                 hasher.write_u16(request.user + 1);
                 request.place.hash(hasher);
+                if self.token_watches[pool].watchdog != Nanoseconds::ZERO
+                    && let Some(user) = PoolUserId::new(usize::from(request.user))
+                {
+                    hasher.write_u64(from_now(self.pool_users[user].granted));
+                }
             }
+            hasher.write_u8(u8::from(self.token_watches[pool].planned));
             hasher.write_u16(0);
         }
     }

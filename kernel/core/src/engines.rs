@@ -109,7 +109,12 @@ impl Kernel {
     pub(crate) fn release_lock<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let (user, engine) = match self.lock_argument(machine, thread)? {
             Use::Engine(user, engine) => (user, engine),
-            Use::Pool(user) => return self.release_token(machine, user),
+            Use::Pool(user) => {
+                return match self.release_token(machine, user) {
+                    Err(_) if core::mem::take(&mut self.pool_users[user].lost) => Err(Error::TokenLost),
+                    result => result,
+                };
+            }
         };
         if !self.is_enforced(engine) {
             return Ok(());

@@ -37,6 +37,7 @@ pub mod derivation;
 mod donation;
 mod engines;
 mod events;
+mod expiry;
 mod grants;
 mod groups;
 pub mod id;
@@ -58,7 +59,7 @@ use fusee_locking::ck_omlp;
 use fusee_locking::groups::Group;
 use fusee_locking::tokens::Tokens;
 use fusee_sched::key::Key;
-use fusee_sched::time::{Instant, Nanoseconds};
+use fusee_sched::time::Instant;
 
 use advice::Advisers;
 use arena::Arena;
@@ -71,12 +72,12 @@ use id::{
 };
 use limits::{
     CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, INTERRUPTS, JOBS_ACROSS, NOTIFICATIONS,
-    POOL_USERS, POOLS, REGIONS, THREADS,
+    POOL_USERS, POOLS, REGIONS, RELEASES, THREADS,
 };
 pub use machine::{Machine, Place, Registers};
 use object::{
     ClusterObject, Cpu, Endpoint, Engine, EngineUser, Handle, HandleTable, Interrupt, Notification, PoolUser, Region,
-    Reservation, Thread,
+    Reservation, Thread, TokenWatch,
 };
 pub use planted::Planted;
 
@@ -131,10 +132,9 @@ pub enum FaultKind {
 pub struct Entry {
     /// Why.
     pub trap: Trap,
-    /// When, measured before anything else; `None` where the path may not need a clock (calls, faults).
+    /// When, measured before anything else; `None` where the path may not need a clock (calls, faults): such a trap is part of
+    /// what the thread does, and so is waiting for the kernel's lock in it.
     pub at: Option<Instant>,
-    /// How long this CPU waited for the kernel lock; zero if it was served at once.
-    pub waited: Nanoseconds,
 }
 
 /// What the caller of [`Kernel::trap`] must do.
@@ -168,6 +168,8 @@ pub struct Kernel {
     now: Instant,
     /// When the first releases are, but for phases.
     start: Instant,
+    /// Who pays for the trap in progress, if it is a timer interrupt that a thread has asked for.
+    billed: Option<ReservationId>,
     /// Clusters in which a reservation rests because its job waits for others, a bit each.
     resting: u8,
     threads: Arena<Thread, ThreadId, THREADS>,
@@ -187,6 +189,9 @@ pub struct Kernel {
     /// The pending jobs of clusters that share one.
     donations: Arena<PendingJobs, ClusterId, CLUSTERS>,
     pool_users: Arena<PoolUser, PoolUserId, POOL_USERS>,
+    token_watches: Arena<TokenWatch, PoolId, POOLS>,
+    /// Instants of sporadic releases, a ring for each task.
+    releases: [Instant; RELEASES],
     interrupts: Arena<Interrupt, InterruptId, INTERRUPTS>,
     regions: Arena<Region, RegionId, REGIONS>,
     /// How many of each there are.
@@ -221,6 +226,7 @@ impl Kernel {
         here: CpuId(0),
         now: Instant::ZERO,
         start: Instant::ZERO,
+        billed: None,
         resting: 0,
         threads: Arena::new([const { Thread::EMPTY }; THREADS]),
         handles: Arena::new([const { [Handle::EMPTY; limits::HANDLES] }; THREADS]),
@@ -237,6 +243,8 @@ impl Kernel {
         crossing: 0,
         donations: Arena::new([const { PendingJobs::EMPTY }; CLUSTERS]),
         pool_users: Arena::new([const { PoolUser::EMPTY }; POOL_USERS]),
+        token_watches: Arena::new([const { TokenWatch::EMPTY }; POOLS]),
+        releases: [Instant::ZERO; RELEASES],
         interrupts: Arena::new([const { Interrupt::EMPTY }; INTERRUPTS]),
         regions: Arena::new([const { Region::EMPTY }; REGIONS]),
         counts: Counts {
@@ -276,23 +284,12 @@ impl Kernel {
         self.leave(machine, cpu)
     }
 
-    /// Books the time `cpu` waited for the kernel lock to the kernel: no task pays for it. [`Kernel::trap`] does
-    /// so by itself; before [`Kernel::quick_call`] it is the caller's to do.
-    #[inline]
-    pub fn book_wait(&mut self, cpu: CpuId, waited: Nanoseconds) {
-        if waited != Nanoseconds::ZERO {
-            let state = &mut self.cpus[cpu];
-            state.mark += waited;
-            state.kernel += waited;
-        }
-    }
-
     /// Handles one trap taken on `cpu`, shortly if that can be; the caller applies the outcome.
     pub fn trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Outcome {
         if self.cpus[cpu].current.is_none() {
-            self.trap_on::<M, true>(machine, cpu, entry.trap, entry.at, entry.waited)
+            self.trap_on::<M, true>(machine, cpu, entry.trap, entry.at)
         } else {
-            self.trap_on::<M, false>(machine, cpu, entry.trap, entry.at, entry.waited)
+            self.trap_on::<M, false>(machine, cpu, entry.trap, entry.at)
         }
     }
 
@@ -305,11 +302,10 @@ impl Kernel {
         cpu: CpuId,
         trap: Trap,
         at: Option<Instant>,
-        waited: Nanoseconds,
     ) -> Outcome {
-        match self.short_trap::<M, IDLE>(machine, cpu, trap, at, waited) {
+        match self.short_trap::<M, IDLE>(machine, cpu, trap, at) {
             Some(outcome) => outcome,
-            None => self.long_trap(machine, cpu, Entry { trap, at, waited }),
+            None => self.long_trap(machine, cpu, Entry { trap, at }),
         }
     }
 
@@ -320,9 +316,6 @@ impl Kernel {
             self.here = cpu;
         }
         self.now = entry.at.unwrap_or_else(|| machine.now());
-        if entry.at.is_none() {
-            self.book_wait(cpu, entry.waited);
-        }
         if let Some(at) = entry.at {
             self.charge(machine, cpu, at);
             let state = &mut self.cpus[cpu];

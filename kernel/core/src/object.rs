@@ -97,10 +97,12 @@ pub struct Job {
     pub release: Instant,
     /// Its absolute deadline.
     pub deadline: Instant,
-    /// The first release that came while the job was active,
+    /// The first release by the clock that came while the job was active,
     pub queued: Option<Instant>,
     /// and how many followed it, each a period after the other.
     pub more: u8,
+    /// Sporadic releases that wait for their instant, or for the end of the job.
+    pub sporadic: ReleaseQueue,
     /// Times it used up a budget.
     pub overruns: u32,
     /// Its next checkpoint is answered with [`fusee_abi::Error::Overrun`].
@@ -109,6 +111,31 @@ pub struct Job {
     pub skipped: u32,
     /// Lateness of the previous job, in nanoseconds.
     pub lateness: i64,
+}
+
+/// A part of the kernel's table of release instants, as a ring: sporadic releases need not follow each other evenly.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ReleaseQueue {
+    /// Where the part begins.
+    pub base: u16,
+    /// How many places it has.
+    pub places: u8,
+    /// The place of the earliest release.
+    pub first: u8,
+    /// How many releases are in it.
+    pub count: u8,
+}
+
+impl ReleaseQueue {
+    /// No places.
+    pub const EMPTY: ReleaseQueue = ReleaseQueue { base: 0, places: 0, first: 0, count: 0 };
+
+    /// The index in the table of the release that is `number` places behind the earliest.
+    #[must_use]
+    pub fn place(&self, number: u8) -> usize {
+        let place = (u16::from(self.first) + u16::from(number)) % u16::from(self.places.max(1));
+        usize::from(self.base) + usize::from(place)
+    }
 }
 
 /// What a thread has done so far.
@@ -203,6 +230,7 @@ impl Thread {
             deadline: Instant::ZERO,
             queued: None,
             more: 0,
+            sporadic: ReleaseQueue::EMPTY,
             overruns: 0,
             signalled: false,
             skipped: 0,
@@ -579,14 +607,41 @@ pub struct PoolUser {
     pub length: Nanoseconds,
     /// What it had used CPU and engines for when it was granted its token, if that is measured.
     pub before: Nanoseconds,
+    /// When it was granted its token.
+    pub granted: Instant,
+    /// Its token was taken away, and it has not heard of it.
+    pub lost: bool,
     /// The next use by the same task.
     pub next: Option<PoolUserId>,
 }
 
 impl PoolUser {
     /// Nobody uses nothing.
-    pub const EMPTY: PoolUser =
-        PoolUser { pool: None, thread: None, length: Nanoseconds::ZERO, before: Nanoseconds::ZERO, next: None };
+    pub const EMPTY: PoolUser = PoolUser {
+        pool: None,
+        thread: None,
+        length: Nanoseconds::ZERO,
+        before: Nanoseconds::ZERO,
+        granted: Instant::ZERO,
+        lost: false,
+        next: None,
+    };
+}
+
+/// How long tokens of a pool may be kept.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenWatch {
+    /// How long after its grant a token is taken away; zero: never.
+    pub watchdog: Nanoseconds,
+    /// The cluster whose timekeeper looks after it.
+    pub cluster: Option<ClusterId>,
+    /// A look is planned.
+    pub planned: bool,
+}
+
+impl TokenWatch {
+    /// None.
+    pub const EMPTY: TokenWatch = TokenWatch { watchdog: Nanoseconds::ZERO, cluster: None, planned: false };
 }
 
 //--- Clusters and CPUs -------------------------------------------------------------------------------------

@@ -174,11 +174,28 @@ impl Kernel {
         }
     }
 
+    /// `payer` pays for the trap in progress, which has been booked to the kernel: a timer interrupt that its thread has asked for.
+    /// Otherwise a task could have others wait for as many interrupts as it likes.
+    #[inline(never)]
+    fn bill<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, payer: ReservationId, now: Instant) {
+        let span = now.since(self.now);
+        let state = &mut self.cpus[cpu];
+        state.kernel = state.kernel.saturating_sub(span);
+        state.charged += span;
+        self.reservations[payer].charged += span;
+        self.draw_from(machine, payer, span);
+    }
+
     /// Draws engine time from the budget of `reservation`. As of CPU time, the excess is debt.
     #[cold]
     pub(crate) fn charge_engine<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, held: Nanoseconds) {
+        self.draw_from(machine, reservation, held);
+    }
+
+    /// Takes `time` that did not pass on a CPU as that of its runner from the budget of `reservation`.
+    fn draw_from<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, time: Nanoseconds) {
         let object = &mut self.reservations[reservation];
-        let excess = object.account.charge(held);
+        let excess = object.account.charge(time);
         object.overshoot = object.overshoot.max(excess);
         let exhausted = object.account.is_dry() && !object.throttled;
         if let Some(cpu) = object.on {
@@ -384,6 +401,7 @@ impl Kernel {
                 if self.threads[thread].state == State::Stopped {
                     self.go_on_dying(machine, thread, now);
                 } else {
+                    self.billed = self.threads[thread].home;
                     self.time_out(machine, thread);
                 }
             }
@@ -413,6 +431,9 @@ impl Kernel {
         // 1. Book the time up to here; this may throttle what ran.
         let now = machine.now();
         self.charge(machine, cpu, now);
+        if let Some(payer) = self.billed.take() {
+            self.bill(machine, cpu, payer, now);
+        }
         self.cpus[cpu].stale = false;
         // 2. Hand over.
         let choice = self.choose(cpu);

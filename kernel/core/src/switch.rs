@@ -16,6 +16,7 @@ use fusee_sched::key::{Class, Key};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ClusterId, InterruptId, NotificationId, ReservationId, ThreadId};
+use crate::limits::LONGEST_PATH;
 use crate::object::{Cpu, Object, Payer, State};
 use crate::{Kernel, Machine, Outcome, Trap};
 
@@ -43,13 +44,12 @@ impl Kernel {
         cpu: CpuId,
         trap: Trap,
         at: Option<Instant>,
-        waited: Nanoseconds,
     ) -> Option<Outcome> {
         if M::TRACE {
             self.here = cpu;
         }
         match (trap, at) {
-            (Trap::Syscall, None) if !IDLE && waited == Nanoseconds::ZERO => self.short_call(machine, cpu),
+            (Trap::Syscall, None) if !IDLE => self.short_call(machine, cpu),
             (Trap::Interrupt(interrupt), Some(at)) => self.short_interrupt::<M, IDLE>(machine, cpu, interrupt, at),
             (Trap::Timer, Some(at)) => self.short_timeout::<M, IDLE>(machine, cpu, at),
             _ => None,
@@ -151,13 +151,17 @@ impl Kernel {
         let sleeper = ThreadId::new(usize::from(sleeper))?;
         let State::Sleeping = self.threads[sleeper].state else { return None };
         let (new, span) = (self.may_preempt(cpu, plan, sleeper, at)?, self.affordable(cpu, plan, at)?);
+        if self.reservations[new].account.left < Nanoseconds(LONGEST_PATH) {
+            // It pays for this interrupt, and may not be able to.
+            return None;
+        }
         self.book(cpu, plan, span);
         self.cpus[cpu].armed = Cpu::FIRED;
         self.clusters[cluster].timeouts.pop();
         self.threads[sleeper].timed = false;
         self.resume(machine, sleeper);
         self.displace(cpu, plan, sleeper, new, at);
-        let now = self.book_kernel(machine, cpu);
+        let now = self.book_timeout(machine, cpu, new);
         Some(self.hand_over(machine, cpu, plan, sleeper, new, now))
     }
 
@@ -342,6 +346,20 @@ impl Kernel {
         let span = now.since(state.mark);
         state.mark += span;
         state.kernel += span;
+        now
+    }
+
+    /// Books the rest of a timer interrupt to `payer`, whose thread has asked for it, and which has enough left. Returns the time.
+    #[inline(always)]
+    fn book_timeout<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, payer: ReservationId) -> Instant {
+        let now = machine.now();
+        let state = &mut self.cpus[cpu];
+        let span = now.since(state.mark);
+        state.mark += span;
+        state.charged += span;
+        let object = &mut self.reservations[payer];
+        object.charged += span;
+        object.account.charge(span);
         now
     }
 

@@ -70,7 +70,12 @@ impl Kernel {
     /// The look with this number is due.
     #[inline(never)]
     pub(crate) fn look<M: Machine>(&mut self, machine: &mut M, event: u16, now: Instant) {
-        let Some(engine) = (THREADS - 1).checked_sub(usize::from(event)).and_then(EngineId::new) else { return };
+        let number = (THREADS - 1).saturating_sub(usize::from(event));
+        if number >= self.counts.engines {
+            self.look_at_tokens(machine, event, now);
+            return;
+        }
+        let Some(engine) = EngineId::new(number) else { return };
         let object = &mut self.engines[engine];
         object.unwatched = true;
         let until = object.granted + object.watchdog;

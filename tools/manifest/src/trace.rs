@@ -204,7 +204,7 @@ fn object_name(record: &Record, event: Event, system: &Resolved) -> String {
         | Event::EngineIdle
         | Event::EngineTaken
         | Event::EngineLost => engine(),
-        Event::TokenRequest => pool(index),
+        Event::TokenRequest | Event::TokenTaken => pool(index),
         // Which one, too: that it is the same is what makes it a lock.
         Event::TokenGrant | Event::TokenRelease => format!("{} {}", pool(index), record.value),
         Event::Call => endpoint(),

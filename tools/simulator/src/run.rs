@@ -17,7 +17,7 @@ use fusee_abi::trace::Record;
 use fusee_kernel_core::id::{InterruptId, ReservationId, ThreadId};
 use fusee_kernel_core::object::State;
 use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, FaultKind, Kernel, Outcome, Planted, Trap};
-use fusee_sched::time::{Instant, Nanoseconds};
+use fusee_sched::time::Instant;
 
 use crate::actor::{Action, Actor, Program};
 use crate::board::Board;
@@ -339,11 +339,9 @@ impl Simulation {
             Trap::Syscall | Trap::Fault(_) => None,
             _ => Some(Instant(self.board.now)),
         };
-        let mut waited = Nanoseconds(self.lock.saturating_sub(self.board.now));
-        self.board.spent = waited.0 + if at.is_none() { overheads.call() } else { overheads.interrupt };
+        let waited = self.lock.saturating_sub(self.board.now);
+        self.board.spent = waited + if at.is_none() { overheads.call() } else { overheads.interrupt };
         if trap == Trap::Syscall {
-            self.kernel.book_wait(cpu, waited);
-            waited = Nanoseconds::ZERO;
             // As on a board: the short paths first.
             let (kernel, board) = (&mut self.kernel, &mut self.board);
             if let Some(thread) = kernel.quick_call(board, cpu).or_else(|| kernel.quick_call_until(board, cpu)) {
@@ -351,7 +349,7 @@ impl Simulation {
             }
         }
         self.board.spent += overheads.schedule;
-        let outcome = self.kernel.trap(&mut self.board, cpu, Entry { trap, at, waited });
+        let outcome = self.kernel.trap(&mut self.board, cpu, Entry { trap, at });
         self.apply(cpu, outcome)
     }
 

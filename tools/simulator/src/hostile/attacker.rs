@@ -76,7 +76,7 @@ pub(crate) struct Mind {
     tactics: Vec<Tactic>,
     /// What stays the same in each of its jobs: parts of its period and budget, of a thousand.
     habits: [u64; 4],
-    moves: VecDeque<Move>,
+    planned: VecDeque<Move>,
     burning: u64,
     /// Its last move was a call.
     called: bool,
@@ -89,7 +89,7 @@ pub(crate) struct Mind {
     /// The instant of its last call, and how many it made then.
     at: u64,
     calls: u32,
-    moves_left: u32,
+    moves: u32,
 }
 
 /// A way to harm others.
@@ -201,8 +201,8 @@ enum Said {
 
 /// Calls at one instant, before it computes.
 const CALLS_AT_ONCE: u32 = 24;
-/// Moves of an attacker, before it only computes.
-const MOVES: u32 = 700;
+/// Moves of an attacker, before it only computes: where calls cost nothing, and where they take time.
+const MOVES: [u32; 2] = [700, 20_000];
 /// Longer than any simulation.
 const FOR_EVER: u64 = 1 << 50;
 const MICROSECOND: u64 = 1_000;
@@ -238,7 +238,7 @@ impl Mind {
             source,
             tactics,
             habits,
-            moves: VecDeque::new(),
+            planned: VecDeque::new(),
             burning: 0,
             called: false,
             tokens: [0; 4],
@@ -246,7 +246,7 @@ impl Mind {
             release: 0,
             at: 0,
             calls: 0,
-            moves_left: MOVES,
+            moves: 0,
         }
     }
 
@@ -264,15 +264,15 @@ impl Mind {
             if self.burning > 0 {
                 return Action::Burn(self.burning);
             }
-            if self.moves_left == 0 {
+            if self.moves >= MOVES[usize::from(board.overheads.call() > 0)] {
                 self.burning = FOR_EVER;
                 continue;
             }
-            let Some(next) = self.moves.pop_front() else {
+            let Some(next) = self.planned.pop_front() else {
                 self.plan(attacker, board.now);
                 continue;
             };
-            self.moves_left -= 1;
+            self.moves += 1;
             match next {
                 Move::Burn(span) => self.burning = span,
                 Move::BurnUntil(instant) => self.burning = instant.saturating_sub(board.now),
@@ -281,7 +281,7 @@ impl Mind {
                 }
                 Move::SleepIntoJob(span) => {
                     let until = self.release.saturating_add(span);
-                    self.moves.push_front(sleep(until));
+                    self.planned.push_front(sleep(until));
                 }
                 Move::Submit(engine, span) => {
                     let Some(one) = board.find_use(thread.index(), engine) else { continue };
@@ -297,7 +297,7 @@ impl Mind {
                 Move::Call(made) => {
                     if self.at == board.now && self.calls >= CALLS_AT_ONCE {
                         self.calls = 0;
-                        self.moves.push_front(next);
+                        self.planned.push_front(next);
                         self.burning = self.source.pick(&[1, 100, MICROSECOND, 20 * MICROSECOND]);
                         continue;
                     }
@@ -659,7 +659,7 @@ impl Mind {
     }
 
     fn push(&mut self, one: Move) {
-        self.moves.push_back(one);
+        self.planned.push_back(one);
     }
 }
 

@@ -58,7 +58,9 @@ pub struct Account {
     pub debt: Nanoseconds,
     /// When the present chunk was released.
     pub release: Instant,
-    /// What comes back, earliest first.
+    /// What comes back, in sum,
+    pending: Nanoseconds,
+    /// and in parts, earliest first.
     refills: [Refill; REFILLS],
 }
 
@@ -70,6 +72,7 @@ impl Account {
         left: Nanoseconds::ZERO,
         debt: Nanoseconds::ZERO,
         release: Instant::ZERO,
+        pending: Nanoseconds::ZERO,
         refills: [Refill { amount: Nanoseconds::ZERO, at: Instant::ZERO }; REFILLS],
     };
 
@@ -102,8 +105,16 @@ impl Account {
 
     /// Begins a chunk that is released at `at`: with what is left, and with what has come back by then, debt first. An
     /// instant before the release of the present chunk changes nothing: a chunk is never older than the one before.
+    #[inline(never)]
     pub fn resume(&mut self, at: Instant) {
         if at <= self.release {
+            return;
+        }
+        if self.pending == Nanoseconds::ZERO && self.release + self.period <= at {
+            // Nothing but what was used of one chunk comes back, and all of it.
+            self.release = at;
+            let used = self.budget.saturating_sub(self.left);
+            self.give(used);
             return;
         }
         self.close();
@@ -112,37 +123,48 @@ impl Account {
             let amount = self.refills[0].amount;
             self.refills.rotate_left(1);
             self.refills[REFILLS - 1] = Refill::default();
-            let paid = self.debt.0.min(amount.0);
-            self.debt = Nanoseconds(self.debt.0 - paid);
-            self.left += Nanoseconds(amount.0 - paid);
+            self.pending = self.pending.saturating_sub(amount);
+            self.give(amount);
         }
     }
 
     /// Starts over at `at`, with the whole budget and without debt: for what has only a time slice, and for the start of a
     /// system.
     pub fn restart(&mut self, at: Instant) {
-        *self = Account { release: at, ..Account::new(self.budget, self.period) };
+        (self.left, self.debt, self.release) = (self.budget, Nanoseconds::ZERO, at);
+        if self.pending != Nanoseconds::ZERO {
+            self.pending = Nanoseconds::ZERO;
+            self.refills = [Refill::default(); REFILLS];
+        }
     }
 
     /// When a dry account may be refilled, seen from `now`. What was used of the present chunk is due a period after its release.
     #[must_use]
+    #[inline(never)]
     pub fn next_refill(&mut self, now: Instant) -> Instant {
         self.close();
         // Nothing is left, so by A1 something is pending.
         self.refills[0].at.max(now)
     }
 
+    /// So much comes back, debt first.
+    fn give(&mut self, amount: Nanoseconds) {
+        let paid = self.debt.0.min(amount.0);
+        self.debt = Nanoseconds(self.debt.0 - paid);
+        self.left += Nanoseconds(amount.0 - paid);
+    }
+
     /// What was used of the present chunk becomes a refill.
     fn close(&mut self) {
-        let pending: u64 = self.refills.iter().map(|refill| refill.amount.0).sum();
-        let used = self.budget.0.saturating_sub(self.left.0).saturating_sub(pending);
-        if used == 0 {
+        let used = self.budget.saturating_sub(self.left).saturating_sub(self.pending);
+        if used == Nanoseconds::ZERO {
             return;
         }
+        self.pending += used;
         let at = self.release + self.period;
         let free = self.refills.iter().position(|refill| refill.amount == Nanoseconds::ZERO);
         let refill = &mut self.refills[free.unwrap_or(REFILLS - 1)];
-        refill.amount += Nanoseconds(used);
+        refill.amount += used;
         refill.at = at;
     }
 }
@@ -193,6 +215,7 @@ mod tests {
                     prop_assert!(used <= budget * groups, "{used} in {groups} groups of {budget}");
                 }
                 let pending: u64 = account.refills().map(|refill| refill.amount.0).sum();
+                prop_assert_eq!(account.pending.0, pending);
                 prop_assert!(account.left.0 + pending <= budget);
             }
             // Left alone for two periods, it is full.

@@ -315,7 +315,9 @@ impl Kernel {
         if M::TRACE {
             self.here = cpu;
         }
-        self.now = entry.at.unwrap_or_else(|| machine.now());
+        if let Some(at) = entry.at {
+            self.now = at;
+        }
         if let Some(at) = entry.at {
             self.charge(machine, cpu, at);
             let state = &mut self.cpus[cpu];
@@ -337,6 +339,7 @@ impl Kernel {
             Trap::Kick => {}
             Trap::Fault(fault) => {
                 if let Some(thread) = self.living(cpu) {
+                    self.now = machine.now();
                     self.fault(machine, thread, fault);
                 }
             }

@@ -66,6 +66,7 @@ pub struct Waiter {
 
 impl Kernel {
     /// `reservation` has budget and no runner from here on.
+    #[inline(never)]
     pub(crate) fn begin_rest(&mut self, reservation: ReservationId) {
         let object = &self.reservations[reservation];
         let (Some(cluster), Some(home)) = (object.cluster, object.home) else { return };
@@ -96,6 +97,7 @@ impl Kernel {
 
     /// `reservation` rests no longer: it has a runner, or no budget, or nothing to rest from. Says what it owes: how long it was
     /// suspended beyond its allowance. A renewal settles that, too.
+    #[inline(never)]
     fn leave_rest(&mut self, reservation: ReservationId) -> Nanoseconds {
         let since = core::mem::replace(&mut self.reservations[reservation].rests, Instant::NEVER);
         if since == Instant::NEVER {
@@ -117,6 +119,7 @@ impl Kernel {
     }
 
     /// What `reservation`, which has rested since `since`, has been suspended for beyond its allowance.
+    #[inline(never)]
     fn owed(&mut self, reservation: ReservationId, since: Instant) -> Nanoseconds {
         let Some(cluster) = self.reservations[reservation].cluster else { return Nanoseconds::ZERO };
         let is_listed = |kernel: &Kernel| {
@@ -132,6 +135,7 @@ impl Kernel {
     }
 
     /// `reservation` has a runner again, which has been chosen: what it owes is taken from its budget, up to the last nanosecond.
+    #[inline(never)]
     pub(crate) fn end_rest(&mut self, reservation: ReservationId) {
         let owed = self.leave_rest(reservation);
         self.draw(reservation, owed);
@@ -151,6 +155,7 @@ impl Kernel {
 
     /// Before `thread`, which has become ready, chooses what it runs on: what it would choose is renewed if it has rested for too
     /// long, until what it would choose has not. To be called where a whole operation is over, and the thread is settled next.
+    #[inline(never)]
     pub(crate) fn renew_rested(&mut self, thread: ThreadId) {
         for _ in 0..RENEWALS {
             let chosen = fusee_locking::propagation::choose(self, number(thread));
@@ -168,6 +173,7 @@ impl Kernel {
     }
 
     /// `reservation`, which rests, is as if it were released now, with what is left.
+    #[inline(never)]
     fn renew(&mut self, reservation: ReservationId) {
         self.leave_rest(reservation);
         let now = self.now;
@@ -181,6 +187,7 @@ impl Kernel {
     }
 
     /// Books what has counted since the last time in `cluster`, and finds out what counts from now on.
+    #[inline(never)]
     pub(crate) fn count(&mut self, cluster: ClusterId) {
         let object = &mut self.clusters[cluster];
         let span = self.now.since(object.counted);

@@ -100,7 +100,7 @@ impl Kernel {
         machine.registers(running.thread).general[0] = 0;
         self.book(cpu, plan, span);
         self.notify(machine, notification, waiter, bits);
-        self.displace(cpu, plan, waiter, new, now);
+        self.displace(cpu, plan, waiter, new);
         Some(self.hand_over(machine, cpu, plan, waiter, new, now))
     }
 
@@ -125,7 +125,7 @@ impl Kernel {
         machine.set_interrupt_enabled(interrupt, false);
         self.trace(machine, Event::Interrupt, None, u32::from(interrupt.number()), 0);
         self.notify(machine, notification, waiter, bits);
-        self.displace(cpu, plan, waiter, new, at);
+        self.displace(cpu, plan, waiter, new);
         let now = self.book_kernel(machine, cpu);
         Some(self.hand_over(machine, cpu, plan, waiter, new, now))
     }
@@ -160,7 +160,7 @@ impl Kernel {
         self.clusters[cluster].timeouts.pop();
         self.threads[sleeper].timed = false;
         self.resume(machine, sleeper);
-        self.displace(cpu, plan, sleeper, new, at);
+        self.displace(cpu, plan, sleeper, new);
         let now = self.book_timeout(machine, cpu, new);
         Some(self.hand_over(machine, cpu, plan, sleeper, new, now))
     }
@@ -261,7 +261,7 @@ impl Kernel {
 
     /// The reservation that `waiter` runs on when it is woken, if that then takes the CPU.
     #[inline(always)]
-    fn may_preempt(&self, cpu: CpuId, plan: Plan, waiter: ThreadId, now: Instant) -> Option<ReservationId> {
+    fn may_preempt(&mut self, cpu: CpuId, plan: Plan, waiter: ThreadId, now: Instant) -> Option<ReservationId> {
         let state = &self.threads[waiter];
         let home = state.home?;
         if state.on.is_some() || !state.waits.is_alone() || state.waits.waits_for().is_some() {
@@ -272,30 +272,27 @@ impl Kernel {
             return None;
         }
         debug_assert!(own.runner.is_none() && !own.boosted);
-        let key = if own.class == Class::RealTime { self.renewed_key(waiter, home, now)? } else { own.key };
-        self.clusters[plan.cluster()].schedule.would_take(cpu, key, state.last).then_some(home)
-    }
-
-    /// The key of `home`, the reservation of `waiter`, which has rested, after its renewal; `None`: requests for tokens are ordered
-    /// by it, or it owes more than a renewal.
-    #[inline(never)]
-    fn renewed_key(&self, waiter: ThreadId, home: ReservationId, now: Instant) -> Option<Key> {
-        let (state, own) = (&self.threads[waiter], &self.reservations[home]);
-        if own.rests >= now {
-            return Some(own.key);
+        if own.class == Class::RealTime && !self.renew_shortly(waiter, home, now) {
+            return None;
         }
-        let is_alone = state.requests == 0 && !state.crosses;
-        is_alone.then(|| self.job_key(home, own.account.release.max(now)))
+        let (key, last) = (self.reservations[home].key, self.threads[waiter].last);
+        self.clusters[plan.cluster()].schedule.would_take(cpu, key, last).then_some(home)
     }
 
-    /// Renews the real-time reservation `home`, which has rested.
+    /// Renews the real-time reservation `home` of `waiter`, which has rested and will be woken in this trap, be it on the long way:
+    /// so this may be done before it is known on which. Not if requests for tokens are ordered by its key; says so.
     #[inline(never)]
-    fn renew_shortly(&mut self, home: ReservationId, now: Instant) {
+    fn renew_shortly(&mut self, waiter: ThreadId, home: ReservationId, now: Instant) -> bool {
+        let state = &self.threads[waiter];
+        if state.requests != 0 || state.crosses {
+            return false;
+        }
         if self.reservations[home].rests < now {
             self.reservations[home].account.resume(now);
             self.reservations[home].key = self.job_key(home, self.reservations[home].account.release);
+            self.reservations[home].rests = now;
         }
-        self.reservations[home].rests = Instant::NEVER;
+        true
     }
 
     /// The earliest reservation that is ready in the cluster, and its runner, if no other CPU has either.
@@ -382,13 +379,11 @@ impl Kernel {
 
     /// `waiter` runs on `new` from here on, and that is linked in place of what was there.
     #[inline(always)]
-    fn displace(&mut self, cpu: CpuId, plan: Plan, waiter: ThreadId, new: ReservationId, now: Instant) {
-        if self.reservations[new].class == Class::RealTime {
-            self.renew_shortly(new, now);
-        }
+    fn displace(&mut self, cpu: CpuId, plan: Plan, waiter: ThreadId, new: ReservationId) {
         self.threads[waiter].waits.choose_own(Some(new.index() as u16));
         let object = &mut self.reservations[new];
         object.runner = Some(waiter);
+        object.rests = Instant::NEVER;
         self.clusters[plan.cluster()].schedule.displace(cpu, new.index() as u16, object.key);
     }
 

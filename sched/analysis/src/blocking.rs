@@ -16,7 +16,8 @@
 //! 2. Nobody holds an engine for longer than it declares, nor more often in a job.
 //! 3. No budget runs dry on the way: that of a task covers what it computes, and [`Blocked::lends`] and [`Blocked::drawn`]
 //!    besides.
-//! 4. A job suspends for locks and its own operations only.
+//! 4. A job suspends for locks, its own operations, calls, and as long as it says otherwise; for the last two while it holds
+//!    nothing.
 //! 5. An engine is idle when it is released, and its request of a job is granted or withdrawn before its token goes back.
 //!
 //! Tokens that clusters share lend nothing: who has a request for one is among the jobs that its cluster runs, by donation at
@@ -46,9 +47,12 @@ use num_traits::{ToPrimitive, Zero};
 use crate::drawn;
 use crate::overheads::{Infeasible, Locking, Overheads};
 use crate::report::{self, Report};
+use crate::servers::Calls;
 use crate::task::{Cluster, LONGEST};
 
 pub use fusee_locking::pool::{Measure, Rules};
+
+pub use crate::servers::{Caller, Server};
 
 pub use crate::locks::{Abroad, Engine, Hold, Locks, Order, Pool, Protocol, Section, User};
 
@@ -63,6 +67,8 @@ pub enum On {
     Token(usize),
     /// Nothing of its own: it donates to jobs that have to do with this pool.
     Donation(usize),
+    /// The server with this index.
+    Server(usize),
 }
 
 /// A part of a job's blocking.
@@ -83,6 +89,10 @@ pub struct Blocked {
     pub requests: u32,
     /// How long its own operations keep it suspended, at most: part of its execution (4.1).
     pub operations: Nanoseconds,
+    /// How long it suspends itself otherwise: part of its execution, too.
+    pub suspends: Nanoseconds,
+    /// CPU time that servers take from its budget for its own requests.
+    pub services: Nanoseconds,
     /// How long it is pi-blocked, at most.
     pub blocking: Nanoseconds,
     /// CPU time that others may take from its budget while it waits for them.
@@ -111,6 +121,8 @@ pub enum Unbounded {
     NoResponse(On),
     /// The budget of this task pays for engines, and how long it is preempted while it holds one has no bound.
     Preempted(usize),
+    /// Servers call each other in a circle.
+    Circle,
     /// Blocking and response times did not settle.
     GaveUp,
     /// A sum is too long to be a time.
@@ -126,6 +138,7 @@ impl fmt::Display for Unbounded {
             Unbounded::NoBound(on) => write!(f, "{on:?}: no bound is known"),
             Unbounded::NoResponse(on) => write!(f, "{on:?}: no bound without response times"),
             Unbounded::Preempted(task) => write!(f, "task {task}: no bound on how long it holds engines"),
+            Unbounded::Circle => write!(f, "servers call each other in a circle"),
             Unbounded::GaveUp => write!(f, "blocking and response times do not settle"),
             Unbounded::Overflow => write!(f, "a time is too long"),
             Unbounded::Infeasible(why, _) => write!(f, "{why}"),
@@ -161,10 +174,11 @@ pub fn analyse(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Resul
 /// Blocking and response times that do not change any more.
 fn settle(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Report, Vec<Blocked>), Unbounded> {
     locks.within_their_time(cluster, overheads)?;
+    let calls = Calls::new(&locks.servers)?;
     let mut responses = vec![Nanoseconds::ZERO; cluster.tasks().len()];
     let mut before: Option<Vec<Blocked>> = None;
     for _ in 0..ROUNDS {
-        let study = Study { cluster, overheads, locks, responses: &responses };
+        let study = Study { cluster, overheads, locks, responses: &responses, calls: &calls };
         let blocked = study.blocked()?;
         let locking: Vec<Locking> = blocked.iter().map(Blocked::locking).collect();
         let locking = if locking.iter().all(|one| *one == Locking::default()) { &[] } else { &locking[..] };
@@ -196,7 +210,15 @@ impl Blocked {
     #[must_use]
     pub fn locking(&self) -> Locking {
         let operations = if self.drawn > Nanoseconds::ZERO { Nanoseconds::ZERO } else { self.operations };
+        let operations = Nanoseconds(operations.0.saturating_add(self.suspends.0));
         Locking { requests: self.requests, operations, blocking: self.blocking }
+    }
+
+    /// How long a job may be suspended or kept waiting, by what is declared: all that is added to its execution.
+    #[must_use]
+    pub fn suspension(&self) -> Nanoseconds {
+        let parts = [self.operations, self.suspends, self.blocking];
+        Nanoseconds(parts.into_iter().map(|part| part.0).fold(0, u64::saturating_add))
     }
 }
 
@@ -278,6 +300,7 @@ struct Study<'a> {
     locks: &'a Locks,
     /// Upper bounds on response times, or what is known so far.
     responses: &'a [Nanoseconds],
+    calls: &'a Calls<'a>,
 }
 
 /// How one request, or all of a job, may be kept waiting: by whom for how long, and their CPU time in that.
@@ -324,6 +347,11 @@ impl Study<'_> {
             }
             add(On::Engine(index), self.engine(index, user)?)?;
         }
+        for (index, _) in self.locks.servers.iter().enumerate() {
+            let (calls, total) = self.server(index, task)?;
+            requests = requests.checked_add(calls).ok_or(Unbounded::Overflow)?;
+            add(On::Server(index), total)?;
+        }
         let mut donation = (None, Total::default());
         for (index, pool) in self.locks.pools.iter().enumerate() {
             if pool.sections.iter().any(|section| section.task == task) {
@@ -343,6 +371,8 @@ impl Study<'_> {
         }
         blocked.requests = requests;
         (blocked.operations, blocked.drawn) = (operations, drawn);
+        blocked.services = self.calls.services(task)?;
+        blocked.suspends = self.locks.suspends.get(task).copied().unwrap_or_default();
         blocked.parts.sort_by_key(|part| std::cmp::Reverse(part.span));
         Ok(blocked)
     }
@@ -355,7 +385,57 @@ impl Study<'_> {
             Protocol::Pool(rules) => rules.admits_by_priority() && pool.sections.len() > 2,
             Protocol::CkOmlp { .. } => false,
         };
-        engines.or_else(|| self.locks.pools.iter().position(is_mutex).map(On::Token))
+        let is_queue = |index: &usize| self.calls.is_counted(*index, self.cluster.cpus(), |task| self.inherits(task));
+        let servers = || (0..self.locks.servers.len()).find(is_queue).map(On::Server);
+        engines.or_else(|| self.locks.pools.iter().position(is_mutex).map(On::Token)).or_else(servers)
+    }
+
+    /// Whether a task may have the priority of another while it calls a server.
+    fn inherits(&self, task: usize) -> bool {
+        self.locks.signallers.contains(&task)
+    }
+
+    /// How many requests a job of `task` makes of the server at `index`, directly or through others, and how long these wait for
+    /// what it does for others: see `servers`. All of that may be done on the job's budget.
+    fn server(&self, index: usize, task: usize) -> Result<(u32, Total), Unbounded> {
+        let (calls, on) = (&self.calls, On::Server(index));
+        let requests = calls.requests(task)?[index];
+        let mut total = Total::default();
+        if requests == 0 {
+            return Ok((0, total));
+        }
+        let others = || calls.all_callers(index).filter(|other| other.task != task);
+        if !self.locks.servers[index].is_bounded && others().next().is_some() {
+            return Err(Unbounded::NoBound(on));
+        }
+        let (span, cpu) = calls.full(index);
+        if let Some(other) = others().next().filter(|_| calls.waits(index)) {
+            total.add(Wait { task: other.task, span, cpu }, requests)?;
+        }
+        if calls.is_counted(index, self.cluster.cpus(), |task| self.inherits(task)) {
+            let mut counted = vec![task];
+            for other in others() {
+                if counted.contains(&other.task) {
+                    continue;
+                }
+                counted.push(other.task);
+                let own = self.cluster.tasks().get(other.task).map(|task| (task.period, self.responses[other.task]));
+                let Some((period, response)) = own.or(other.jobs) else {
+                    // Its requests come last, unless it inherits.
+                    if self.inherits(other.task) {
+                        return Err(Unbounded::NoBound(on));
+                    }
+                    continue;
+                };
+                let window = plus(self.responses[task], response)?;
+                let theirs = calls.requests(other.task)?[index];
+                let many = window.0.div_ceil(period.0).checked_mul(theirs).ok_or(Unbounded::Overflow)?;
+                // It is done on the other's budget, unless that has come and gone.
+                let is_lent = self.locks.servers[index].is_shared || self.inherits(other.task);
+                total.add(Wait { task: other.task, span, cpu: if is_lent { cpu } else { Nanoseconds::ZERO } }, many)?;
+            }
+        }
+        Ok((u32::try_from(requests).map_err(|_| Unbounded::Overflow)?, total))
     }
 
     /// Whether requests for an engine by priority can be passed again and again.

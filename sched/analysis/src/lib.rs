@@ -21,6 +21,7 @@
 //! - [`uniprocessor`]: exact tests for one CPU.
 //! - [`overheads`]: what the kernel itself costs.
 //! - [`blocking`]: how long jobs wait for engines and tokens.
+//! - [`servers`]: how long they wait for servers.
 //! - [`pi_blocking`]: which delays of a schedule a blocking term has to cover.
 //! - [`report`]: all of it, for one cluster.
 #![forbid(unsafe_code)]
@@ -33,13 +34,14 @@ mod locks;
 pub mod overheads;
 pub mod pi_blocking;
 pub mod report;
+pub mod servers;
 pub mod task;
 pub mod uniprocessor;
 pub mod utilisation;
 
 pub use overheads::{Locking, Overheads};
 pub use report::{Report, analyse};
-pub use task::{Cluster, Nonsense, Task};
+pub use task::{Above, Cluster, Nonsense, Task};
 
 use num_bigint::BigInt;
 use num_rational::BigRational;

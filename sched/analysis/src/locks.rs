@@ -3,6 +3,7 @@
 //!
 //! Not here: what follows from it (`blocking`).
 
+use crate::servers::Server;
 use fusee_locking::pool::Rules;
 use fusee_sched::time::Nanoseconds;
 
@@ -112,4 +113,10 @@ pub struct Locks {
     pub abroad: Vec<Abroad>,
     /// Tasks whose budgets pay for the engines that they hold, too.
     pub covering: Vec<usize>,
+    /// The servers that its tasks call, and those that these call.
+    pub servers: Vec<Server>,
+    /// How long a job of each of the cluster's tasks suspends itself at most, operations apart; tasks without an entry do not.
+    pub suspends: Vec<Nanoseconds>,
+    /// Tasks that may have the priority of others while they call a server: those whose signals others wait for.
+    pub signallers: Vec<usize>,
 }

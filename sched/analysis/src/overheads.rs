@@ -20,7 +20,7 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::{ToPrimitive, Zero};
 
-use crate::task::{Cluster, Task};
+use crate::task::{Above, Cluster, Task};
 use crate::utilisation::Utilisations;
 use crate::{plus, whole};
 
@@ -153,6 +153,18 @@ fn sum(terms: &[(u64, Nanoseconds)]) -> Nanoseconds {
     spans.fold(Nanoseconds::ZERO, |sum, span| sum + span)
 }
 
+/// How much `all` takes at once at most, and its share of a CPU: of an interval of length t with n = ceil((t + jitter) / period)
+/// spans at most, n * span <= t * span / period + span + jitter * span / period.
+fn above(all: &[Above]) -> (BigRational, BigRational) {
+    let mut sum = (BigRational::zero(), BigRational::zero());
+    for one in all {
+        let share = BigRational::new(one.span.0.into(), one.period.0.into());
+        sum.0 += plus(&(whole(one.jitter) * &share), one.span.0);
+        sum.1 += share;
+    }
+    sum
+}
+
 /// The cluster whose plain analysis holds for `cluster` on a kernel with these costs. Tasks without an entry in
 /// `locking` use no locks.
 ///
@@ -175,13 +187,15 @@ pub fn inflate(cluster: &Cluster, costs: &Overheads, locking: &[Locking]) -> Res
             (tick, BigRational::new(tick.0.into(), period.into()))
         }
     };
-    let interrupts = tick_share + releases_share;
+    // What comes before all tasks takes from an interval of length t at most t * span / period, and once a span and its jitter.
+    let (above, above_share) = above(cluster.above());
+    let interrupts = tick_share + releases_share + above_share;
     let left = plus(&-&interrupts, 1);
     if left <= BigRational::zero() {
         return Err(Infeasible::OnlyInterrupts);
     }
     let at_once = BigInt::from(tick.0) + BigInt::from(interrupt.0) * releases.len();
-    let at_each_point = plus(&(whole(costs.event_latency) * interrupts), at_once) / &left;
+    let at_each_point = plus(&(whole(costs.event_latency) * interrupts + above), at_once) / &left;
 
     let inflate = |(index, task): (usize, &Task)| {
         let Locking { requests, operations, blocking } = locking.get(index).copied().unwrap_or_default();

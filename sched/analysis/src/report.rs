@@ -131,6 +131,8 @@ pub enum Term {
     PriorityPoint,
     /// The kernel's own costs.
     Overheads,
+    /// Servers that come before all tasks, and the kernel's own costs.
+    Boosts,
     /// Its own operations of engines.
     Operations,
     /// Waiting for locks.
@@ -147,6 +149,7 @@ impl Term {
             Term::CarriedIn => "carried-in work",
             Term::PriorityPoint => "late priority point",
             Term::Overheads => "overheads",
+            Term::Boosts => "boosted servers",
             Term::Operations => "engine operations",
             Term::Blocking => "blocking",
         }
@@ -258,7 +261,7 @@ impl Report {
 /// Which task cannot pay for the kernel.
 pub fn analyse(cluster: &Cluster, overheads: &Overheads, locking: &[Locking]) -> Result<Report, Infeasible> {
     let inflated = match (*overheads == Overheads::default(), locking) {
-        (true, []) => cluster.clone(),
+        (true, []) if cluster.above().is_empty() => cluster.clone(),
         _ => inflate(cluster, overheads, locking)?,
     };
     let shares = Utilisations::of(inflated.tasks());
@@ -273,7 +276,7 @@ pub fn analyse(cluster: &Cluster, overheads: &Overheads, locking: &[Locking]) ->
         (.., PolicyName::Edf | PolicyName::Fl) => study.deadlines_on_several_cpus(),
         _ => study.priorities_on_several_cpus(),
     };
-    if locking.iter().any(|one| one.operations + one.blocking > Nanoseconds::ZERO) {
+    if locking.iter().any(|one| one.operations + one.blocking > Nanoseconds::ZERO) || !cluster.above().is_empty() {
         study.doubt(&mut tasks);
     }
     study.literature(&mut tasks);
@@ -505,7 +508,7 @@ impl Study<'_> {
         let waits = operations + blocking;
         let costs = after.execution.saturating_sub(before.execution).saturating_sub(waits);
         let own = [
-            (Term::Overheads, costs),
+            (if self.original.above().is_empty() { Term::Overheads } else { Term::Boosts }, costs),
             (Term::Operations, operations),
             (Term::Blocking, blocking),
             (Term::Execution, before.execution),

@@ -35,6 +35,17 @@ impl Task {
     }
 }
 
+/// Work that comes before all tasks of a cluster, on one of its CPUs at a time: a server that is boosted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Above {
+    /// How long in each period, at most.
+    pub span: Nanoseconds,
+    /// The period, above zero.
+    pub period: Nanoseconds,
+    /// By how much the instants at which it begins may depart from being a period apart.
+    pub jitter: Nanoseconds,
+}
+
 /// Tasks that share CPUs and one queue.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Cluster {
@@ -43,6 +54,8 @@ pub struct Cluster {
     tasks: Vec<Task>,
     /// The tasks as the policy sees them.
     scheduled: Vec<Task>,
+    /// What comes before them.
+    above: Vec<Above>,
 }
 
 impl Cluster {
@@ -64,7 +77,7 @@ impl Cluster {
             }
         }
         let scheduled = tasks.clone();
-        Ok(Cluster { cpus, policy, tasks, scheduled })
+        Ok(Cluster { cpus, policy, tasks, scheduled, above: Vec::new() })
     }
 
     /// The same cluster, whose policy is told these execution times: where budgets are enforced, a job may execute
@@ -78,9 +91,21 @@ impl Cluster {
         self
     }
 
+    /// The same cluster, in which this work comes before all tasks.
+    #[must_use]
+    pub fn below(self, above: Vec<Above>) -> Cluster {
+        Cluster { above, ..self }
+    }
+
+    /// What comes before all tasks.
+    #[must_use]
+    pub fn above(&self) -> &[Above] {
+        &self.above
+    }
+
     /// The same cluster with other tasks, which must keep the invariants.
     pub(crate) fn with_tasks(&self, tasks: Vec<Task>) -> Cluster {
-        Cluster { tasks, scheduled: self.scheduled.clone(), ..*self }
+        Cluster { tasks, scheduled: self.scheduled.clone(), above: self.above.clone(), ..*self }
     }
 
     /// Its CPUs `m`, at least one.

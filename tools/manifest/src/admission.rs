@@ -7,8 +7,12 @@ use fusee_sched_analysis::blocking::{
     self, Abroad, Blocked, Engine, Locks, Measure, On, Order, Pool, Protocol, Rules, Section, Unbounded, User,
 };
 use fusee_sched_analysis::overheads::Infeasible;
-use fusee_sched_analysis::report::Term;
+use fusee_sched_analysis::report::{Hard, Term};
 use fusee_sched_analysis::{Cluster, Nonsense, Overheads, Report, Task};
+
+mod servers;
+
+use servers::Waiting;
 
 use crate::error::Reason;
 use crate::resolve::{DeclaredHold, Resolved};
@@ -27,6 +31,14 @@ pub struct Study {
     pub locks: Locks,
     /// The others: waiting for them is not bounded.
     pub undeclared: Vec<Undeclared>,
+    /// For each of its tasks what its bound does not count: what it waits for, and nothing says for how long.
+    pub uncounted: Vec<Vec<String>>,
+    /// For each of its tasks why its deadlines rest on what others do, which nothing enforces, if they do.
+    pub unenforced: Vec<Option<String>>,
+    /// Tasks, among the system's, of which bounds here assume that they meet their deadlines.
+    assumed: Vec<usize>,
+    /// What the servers in `locks` are called.
+    servers: Vec<String>,
     /// What the engines in `locks` are called.
     engines: Vec<String>,
     /// What the pools in `locks` are called.
@@ -42,6 +54,8 @@ pub struct Undeclared {
     pub lock: String,
     /// Why not: who does not say how long it holds it, or an engine that those who have a token wait for.
     pub why: String,
+    /// Tasks of the cluster whose jobs may wait for it.
+    pub members: Vec<usize>,
 }
 
 impl Study {
@@ -50,6 +64,18 @@ impl Study {
     /// # Errors
     /// What makes no sense, which the checks of the manifest have excluded.
     pub fn new(system: &Resolved, index: usize) -> Result<Study, Nonsense> {
+        let mut study = Study::assuming(system, index)?;
+        let late = study.assumed.iter().find(|task| !meets_deadlines(system, **task)).copied();
+        if let Some(task) = late {
+            let why =
+                format!("`{}`, which calls the same servers, may be late or is not counted", system.tasks[task].name);
+            study.uncounted.iter_mut().for_each(|reasons| reasons.push(why.clone()));
+        }
+        Ok(study)
+    }
+
+    /// The same, as long as the tasks that it assumes to meet their deadlines do.
+    fn assuming(system: &Resolved, index: usize) -> Result<Study, Nonsense> {
         let record = &system.clusters[index].1;
         let own = |one: &&image::Reservation| one.class == class::REAL_TIME && one.cluster as usize == index;
         let reservations: Vec<image::Reservation> = system.reservations.iter().filter(own).copied().collect();
@@ -71,6 +97,10 @@ impl Study {
             reservations,
             locks: Locks::default(),
             undeclared: Vec::new(),
+            uncounted: Vec::new(),
+            unenforced: Vec::new(),
+            assumed: Vec::new(),
+            servers: Vec::new(),
             engines: Vec::new(),
             pools: Vec::new(),
             tasks: order.iter().map(|task| system.tasks[*task].name.clone()).collect(),
@@ -100,7 +130,34 @@ impl Study {
         let covers = |(_, one): &(usize, &image::Reservation)| one.covers_engines != 0;
         let covering = study.reservations.iter().enumerate().filter(covers);
         study.locks.covering = covering.map(|(task, _)| task).collect();
+        study.waiting(system, index, &order);
         Ok(study)
+    }
+
+    /// Adds servers and what tasks wait for of their own accord. `order`: the system's tasks as they are counted here.
+    fn waiting(&mut self, system: &Resolved, index: usize, order: &[usize]) {
+        let waiting = Waiting::new(system);
+        let number = |task: usize| order.iter().position(|other| *other == task);
+        let mut assumed = Vec::new();
+        (self.locks.servers, self.servers) = waiting.servers(index, number, &mut assumed);
+        self.locks.signallers = waiting.signallers().into_iter().filter_map(number).collect();
+        self.locks.suspends = self.members.iter().map(|task| system.suspends[*task]).collect();
+        self.uncounted = self.members.iter().map(|task| waiting.uncounted(*task)).collect();
+        match waiting.above(index, &mut assumed) {
+            Ok(above) => self.cluster = self.cluster.clone().below(above),
+            Err(why) => self.uncounted.iter_mut().for_each(|reasons| reasons.push(why.clone())),
+        }
+        for undeclared in &self.undeclared {
+            let why = format!("waiting for {} is not bounded: {}", undeclared.lock, undeclared.why);
+            for member in undeclared.members.iter().filter_map(|task| self.members.iter().position(|one| one == task)) {
+                self.uncounted[member].push(why.clone());
+            }
+        }
+        let boost = waiting.unbounded_boost(index);
+        self.unenforced = self.members.iter().map(|task| waiting.unenforced(*task).or(boost.clone())).collect();
+        assumed.sort_unstable();
+        assumed.dedup();
+        self.assumed = assumed;
     }
 
     /// Adds an engine, or those of a group, if tasks of this cluster use it, or somebody does with a token that they use, too.
@@ -126,7 +183,8 @@ impl Study {
                 .map(|driver| format!("clusters share its driver `{driver}`, but not the tokens of all its engines")),
         };
         if let Some(why) = why {
-            let undeclared = Undeclared { why, lock };
+            let members = uses.iter().map(|(user, _)| user.task as usize).collect();
+            let undeclared = Undeclared { why, lock, members };
             unknown.extend(uses.iter().map(|(user, _)| (user.task as usize, undeclared.clone())));
             if concerns {
                 self.undeclared.push(undeclared);
@@ -190,12 +248,14 @@ impl Study {
         let said = |task: usize| system.sections.iter().find(|(by, of, _)| *by == task && *of == number);
         let lock = format!("pool `{name}`");
         let silent = users.iter().copied().find(|task| said(*task).is_none());
+        // Where clusters share, all of their jobs donate.
+        let members = if record.crosses != 0 { self.members.clone() } else { users.clone() };
         if let Some(task) = silent {
-            self.undeclared.push(Undeclared { why: is_silent(system, task, &lock), lock });
+            self.undeclared.push(Undeclared { why: is_silent(system, task, &lock), lock, members });
             return;
         }
         if let Some((_, why)) = unknown.iter().find(|(task, _)| users.contains(task)) {
-            self.undeclared.push(Undeclared { lock, ..why.clone() });
+            self.undeclared.push(Undeclared { lock, members, ..why.clone() });
             return;
         }
         let section = |task: &usize| {
@@ -229,7 +289,7 @@ impl Study {
     #[must_use]
     pub fn is_covered(&self, task: usize, blocked: &Blocked) -> bool {
         let one = &self.reservations[task];
-        let others = blocked.lends.0.saturating_add(blocked.drawn.0);
+        let others = blocked.lends.0.saturating_add(blocked.drawn.0).saturating_add(blocked.services.0);
         others == 0 || one.execution.saturating_add(others) <= one.budget
     }
 
@@ -257,6 +317,7 @@ impl Study {
         match on {
             On::Engine(index) => self.engines[index].clone(),
             On::Token(index) | On::Donation(index) => format!("pool {}", self.pools[index]),
+            On::Server(index) => format!("server {}", self.servers[index]),
         }
     }
 
@@ -285,6 +346,9 @@ impl Study {
                     On::Engine(index) => {
                         Reason::Overcommitted { engine: self.engines[index].clone(), per_mille, task, part }
                     }
+                    On::Server(index) => {
+                        Reason::Overcommitted { engine: self.servers[index].clone(), per_mille, task, part }
+                    }
                     On::Token(index) | On::Donation(index) => {
                         let pool = self.pools[index].clone();
                         let replicas = match self.locks.pools[index].protocol {
@@ -310,6 +374,7 @@ impl Study {
                         "is by priority, and tasks of other clusters may be ahead again and again"
                     }
                     On::Engine(_) => "is by priority, and tasks that are not real-time may be ahead again and again",
+                    On::Server(_) => "is called from several clusters, and is not boosted for as long as they wait",
                     On::Token(_) | On::Donation(_) => {
                         "lets in by priority alone, and no bound is known for several tokens"
                     }
@@ -332,6 +397,15 @@ impl Study {
         let users = &self.locks.engines[engine].users;
         self.locks.abroad.iter().any(|abroad| users.iter().any(|user| user.task == abroad.task))
     }
+}
+
+/// Whether all is known of what `task` waits for, and its bound is not later than its deadline.
+fn meets_deadlines(system: &Resolved, task: usize) -> bool {
+    let study = Study::assuming(system, system.tasks[task].cluster as usize);
+    let Ok(study) = study else { return false };
+    let Some(at) = study.members.iter().position(|one| *one == task) else { return false };
+    let Ok((report, _)) = study.analyse(&Overheads::default()) else { return false };
+    study.uncounted[at].is_empty() && report.tasks[at].hard == Hard::Proved
 }
 
 /// The tasks that use the pool with this number.

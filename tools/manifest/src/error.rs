@@ -140,11 +140,13 @@ pub enum Reason {
     /// A job may wait for longer than its period.
     WaitsTooLong { task: String, needs: String, period: u64 },
     /// Others may take more from a task's budget, while it waits for them, than it can spare.
-    LendsTooMuch { task: String, execution: u64, lends: u64, budget: u64 },
+    LendsTooMuch { task: String, execution: u64, services: u64, lends: u64, budget: u64 },
     /// The budget pays for engines, too, and is not large enough for all.
-    DrawsTooMuch { task: String, execution: u64, lends: u64, drawn: u64, budget: u64 },
-    /// `hard = true`, but nothing bounds waiting for an engine or a token: somebody does not say how long it has it.
-    Undeclared { task: String, why: String },
+    DrawsTooMuch { task: String, execution: u64, services: u64, lends: u64, drawn: u64, budget: u64 },
+    /// `hard = true`, but its bound does not count all that it waits for.
+    NotCounted { task: String, why: String },
+    /// `hard = true`, but its bound rests on what others do, and nothing enforces that.
+    NotEnforced { task: String, why: String },
     /// No bound on waiting, for some reason.
     Unbounded { cluster: String, why: String },
     /// `hard = true`, and the analysis cannot prove it; with its bound, if it has one.
@@ -307,20 +309,22 @@ impl fmt::Display for Reason {
             Self::WaitsTooLong { task, needs, period } => {
                 write!(f, "task `{task}` needs more than its period ({period} ns): {needs}")
             }
-            Self::LendsTooMuch { task, execution, lends, budget } => write!(
+            Self::LendsTooMuch { task, execution, services, lends, budget } => write!(
                 f,
-                "budget of `{task}` ({budget} ns) is too small for its wcet ({execution} ns) and what holders of engines \
-                 and tokens may take from it while it waits ({lends} ns)"
+                "budget of `{task}` ({budget} ns) is too small for its wcet ({execution} ns){} and what others may take from it \
+                 while it waits ({lends} ns)",
+                servers(*services)
             ),
-            Self::DrawsTooMuch { task, execution, lends, drawn, budget } => write!(
+            Self::DrawsTooMuch { task, execution, services, lends, drawn, budget } => write!(
                 f,
-                "budget of `{task}` ({budget} ns) is too small for its wcet ({execution} ns), what holders of engines and \
-                 tokens may take from it while it waits ({lends} ns), and the engines it holds, preemptions included \
-                 ({drawn} ns)"
+                "budget of `{task}` ({budget} ns) is too small for its wcet ({execution} ns){}, what others may take from it while \
+                 it waits ({lends} ns), and the engines it holds, preemptions included ({drawn} ns)",
+                servers(*services)
             ),
-            Self::Undeclared { task, why } => {
-                write!(f, "task `{task}` is hard, but not proved: {why}, which tasks of this cluster wait for")
+            Self::NotCounted { task, why } => {
+                write!(f, "task `{task}` is hard, but not proved: not all that it waits for is counted: {why}")
             }
+            Self::NotEnforced { task, why } => write!(f, "task `{task}` is hard, but not proved: {why}"),
             Self::Unbounded { cluster, why } => write!(f, "waiting in cluster `{cluster}` is not bounded: {why}"),
             Self::NotProved { task, why, late: None } => write!(f, "task `{task}` is hard, but not proved: {why}"),
             Self::NotProved { task, why, late: Some(late) } => {
@@ -343,6 +347,11 @@ impl fmt::Display for Reason {
             Self::BadMark(text) => write!(f, "`{text}` is not a mark: write \"task: number number\""),
         }
     }
+}
+
+/// What servers take from a budget for its own task.
+fn servers(services: u64) -> String {
+    if services == 0 { String::new() } else { format!(", its servers ({services} ns)") }
 }
 
 fn percent(per_mille: u64) -> String {

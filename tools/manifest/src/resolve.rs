@@ -84,6 +84,12 @@ pub struct Resolved {
     pub pool_users: Vec<image::PoolUser>,
     /// Who says how long it has a token, the holds of engines apart: task, pool, CPU time.
     pub sections: Vec<(usize, usize, Nanoseconds)>,
+    /// For each task how long a job suspends itself at most, operations apart.
+    pub suspends: Vec<Nanoseconds>,
+    /// Who says how often it calls, or waits for requests: task, endpoint, times.
+    pub calls: Vec<(usize, usize, u32)>,
+    /// Who says that it waits for a notification: task, notification.
+    pub waits: Vec<(usize, usize)>,
     /// Interrupts.
     pub interrupts: Vec<(String, image::Interrupt)>,
     /// Regions.
@@ -320,6 +326,9 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
             pools: Vec::new(),
             pool_users: Vec::new(),
             sections: Vec::new(),
+            suspends: Vec::new(),
+            calls: Vec::new(),
+            waits: Vec::new(),
             interrupts: Vec::new(),
             regions: Vec::new(),
             handles: Vec::new(),

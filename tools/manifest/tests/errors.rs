@@ -490,7 +490,10 @@ handles = {{ ee = "engine ee: acquire" }}
 #[test]
 fn what_a_task_says_of_its_use_of_engines_makes_sense() {
     let refused = |first: &str, expected: &str| assert_eq!(sharing(first, "", "").err().as_deref(), Some(expected));
-    refused("uses.gpu = { cpu = \"1ms\" }", "m.toml:12: task `first` has no handle `gpu` to an engine or a pool");
+    refused(
+        "uses.gpu = { cpu = \"1ms\" }",
+        "m.toml:12: task `first` has no handle `gpu` to an engine, a pool, an endpoint or a notification",
+    );
     refused("uses.ee = { times = 0, cpu = \"1ms\" }", "m.toml:12: number of uses of `first` is zero");
     refused("uses.ee = { times = 2 }", "m.toml:12: longest use of `first` is zero");
     refused("uses.ee = { long = \"1ms\" }", "m.toml:12: unknown key `long`");
@@ -644,8 +647,8 @@ fn a_system_that_waits_too_long_for_an_engine_is_refused_with_the_engine_and_the
     refused(
         "{ cpu = \"1ms\" }",
         "{ times = 1, cpu = \"3ms\" }",
-        "m.toml:6: budget of `first` (3000000 ns) is too small for its wcet (1000000 ns) and what holders of engines \
-         and tokens may take from it while it waits (3000000 ns)",
+        "m.toml:6: budget of `first` (3000000 ns) is too small for its wcet (1000000 ns) and what others may take \
+         from it while it waits (3000000 ns)",
     );
     let hard = sharing(
         "uses.ee = { cpu = \"1ms\" }\nhard = true\ndeadline = \"4ms\"",
@@ -663,8 +666,8 @@ fn a_system_that_waits_too_long_for_an_engine_is_refused_with_the_engine_and_the
 
 #[test]
 fn hard_tasks_beside_users_of_engines_need_to_know_for_how_long() {
-    let expected = "m.toml:13: task `first` is hard, but not proved: `second` does not say how long it uses engine `ee`, \
-                    which tasks of this cluster wait for";
+    let expected = "m.toml:13: task `first` is hard, but not proved: not all that it waits for is counted: waiting for \
+                    engine `ee` is not bounded: `second` does not say how long it uses engine `ee`";
     let first = "uses.ee = { cpu = \"1ms\" }\nhard = true";
     assert_eq!(sharing(first, "", "").err().as_deref(), Some(expected));
     assert!(sharing(first, "uses.ee = { cpu = \"1ms\" }", "").is_ok());

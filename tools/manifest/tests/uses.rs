@@ -256,8 +256,8 @@ fn a_pool_is_not_counted_unless_all_say_how_long_they_have_its_tokens_and_engine
     );
     // Then nothing that is hard is proved.
     let hard = GOOD.replace("uses.gpu = {}", "hard = true");
-    let expected = "m.toml:20: task `second` is hard, but not proved: `second` does not say how long it uses pool `gpu`, \
-                    which tasks of this cluster wait for";
+    let expected = "m.toml:20: task `second` is hard, but not proved: not all that it waits for is counted: waiting for pool \
+                    `gpu` is not bounded: `second` does not say how long it uses pool `gpu`";
     assert_eq!(parse(&hard).err().as_deref(), Some(expected));
 }
 
@@ -277,8 +277,7 @@ fn a_budget_that_covers_engines_has_to_pay_for_all_and_then_is_proved() {
     assert_eq!(
         covering("3ms").err().as_deref(),
         Some(
-            "m.toml:5: budget of `first` (3000000 ns) is too small for its wcet (1000000 ns), what holders of engines and tokens \
-             may take from it while it waits (1070000 ns), and the engines it holds, preemptions included (2200000 ns)"
+            "m.toml:5: budget of `first` (3000000 ns) is too small for its wcet (1000000 ns), what others may take from it while it waits (1070000 ns), and the engines it holds, preemptions included (2200000 ns)"
         )
     );
 }
@@ -377,8 +376,8 @@ fn what_clusters_share_is_refused_where_no_bound_is_known() {
     refused(
         "uses.gpu = {}",
         "",
-        "m.toml:24: task `other` is hard, but not proved: `second` does not say how long it uses pool `gpu`, which tasks of \
-         this cluster wait for",
+        "m.toml:24: task `other` is hard, but not proved: not all that it waits for is counted: waiting for pool \
+         `gpu` is not bounded: `second` does not say how long it uses pool `gpu`",
     );
     // A client without token, of one cluster only: its key may keep the driver from the clients of the other.
     let client = "[tasks.copier]\ncluster = \"left\"\nscript = [\"burn 1ms\"]\nperiod = \"20ms\"\nbudget = \"2ms\"\n\
@@ -387,8 +386,8 @@ fn what_clusters_share_is_refused_where_no_bound_is_known() {
     refused(
         "[pools.gpu]",
         client,
-        "m.toml:24: task `other` is hard, but not proved: clusters share its driver `driver`, but not the tokens of all its \
-         engines, which tasks of this cluster wait for",
+        "m.toml:24: task `other` is hard, but not proved: not all that it waits for is counted: waiting for pool `gpu` is not \
+         bounded: clusters share its driver `driver`, but not the tokens of all its engines",
     );
     let third = "[tasks.third]\ncluster = \"right\"\nscript = [\"burn 1ms\"]\nperiod = \"30ms\"\nbudget = \"9ms\"\n\
                  wcet = \"1ms\"\nhandles = { gpu = \"pool gpu: acquire\", ee = \"engine ee: acquire\" }\nuses.gpu = {}\n\

@@ -133,20 +133,20 @@ fn a_job_that_sleeps_in_many_short_rests_has_no_more_than_its_share_of_any_inter
 fn ran(report: &Report, task: usize, milliseconds: u64) -> Vec<u64> {
     let mut shares = vec![0; milliseconds as usize];
     let mut since = None;
-    for record in report.records.iter().filter(|record| usize::from(record.thread) == task + 1) {
-        match Event::from_number(record.event) {
-            Some(Event::SwitchTo) => since = Some(record.time),
-            Some(Event::SwitchAway) => {
-                let Some(mut at) = since.take() else { continue };
-                while at < record.time {
-                    let end = ((at / MS + 1) * MS).min(record.time);
-                    if let Some(share) = shares.get_mut((at / MS) as usize) {
-                        *share += end - at;
-                    }
-                    at = end;
-                }
+    let own = report.records.iter().filter(|record| usize::from(record.thread) == task + 1);
+    let switches = own.filter_map(|record| Some((Event::from_number(record.event)?, record.time)));
+    for (event, time) in switches.chain([(Event::SwitchAway, milliseconds * MS)]) {
+        if event == Event::SwitchTo {
+            since = Some(time);
+        }
+        let Some(mut at) = since.filter(|_| event == Event::SwitchAway) else { continue };
+        since = None;
+        while at < time {
+            let end = ((at / MS + 1) * MS).min(time);
+            if let Some(share) = shares.get_mut((at / MS) as usize) {
+                *share += end - at;
             }
-            _ => {}
+            at = end;
         }
     }
     shares
@@ -198,7 +198,7 @@ budget = "3ms"
 [tasks.rival]
 script = ["burn 5ms"]
 period = "40ms"
-deadline = "11ms"
+deadline = "10200us"
 budget = "6ms"
 phase = "3500us"
 "#
@@ -211,7 +211,7 @@ phase = "3500us"
     // With its key it preempts the rival when it wakes, 4 ms after its release.
     assert_eq!(lateness("suspends = \"3ms\""), Some(-5_000_000));
     // Without, its key is that of a job released then: behind the rival.
-    assert_eq!(lateness(""), Some(-1_500_000));
+    assert_eq!(lateness(""), Some(-500_000));
 }
 
 //--- Early releases
@@ -527,7 +527,8 @@ handles = {{ consumer = "task consumer: release_job" }}
         let [producer, consumer] = ["producer", "consumer"].map(|name| index(&manifest, name));
         let produced = events(&report, Event::Complete, producer).count();
         let consumed = events(&report, Event::Release, consumer).count();
-        assert!(produced >= 100 && consumed + 1 >= produced, "{consumed} of {produced}");
+        // Of those that came together the last three may still wait for their instants.
+        assert!(produced >= 100 && consumed + 4 >= produced, "{consumed} of {produced}");
         assert_eq!(events(&report, Event::Skip, consumer).count(), 0);
         let releases: Vec<u64> = events(&report, Event::Release, consumer).map(|record| record.time).collect();
         assert!(releases.is_sorted());

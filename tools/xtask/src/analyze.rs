@@ -76,6 +76,22 @@ impl NamedCluster {
         }
     }
 
+    /// What the bound of the task with this index does not count.
+    fn uncounted(&self, index: usize) -> &[String] {
+        self.study.as_ref().map_or(&[], |study| &study.uncounted[index])
+    }
+
+    /// Why the deadlines of the task with this index rest on what others do, which nothing enforces.
+    fn unenforced(&self, index: usize) -> Option<&str> {
+        self.study.as_ref()?.unenforced[index].as_deref()
+    }
+
+    /// Whether the task with this index misses no deadline, whatever others do.
+    fn is_proved(&self, index: usize, report: &Report) -> bool {
+        let holds = report.tasks[index].hard == Hard::Proved;
+        holds && self.uncounted(index).is_empty() && self.unenforced(index).is_none()
+    }
+
     /// A term of the bound of a task that is so blocked.
     fn term(&self, term: Term, blocked: &Blocked) -> String {
         match (&self.study, term) {
@@ -156,13 +172,9 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
 
 /// Whether the cluster is not overloaded, and all its hard tasks are proved.
 fn holds(cluster: &NamedCluster, verdict: &Verdict) -> bool {
-    let undeclared = cluster.study.as_ref().is_some_and(|study| !study.undeclared.is_empty());
-    if undeclared && cluster.tasks.iter().any(|task| task.hard) {
-        return false;
-    }
     verdict.as_ref().is_ok_and(|(report, _)| {
-        let proved = |(task, report): (&NamedTask, &TaskReport)| !task.hard || report.hard == Hard::Proved;
-        report.bounded != Some(false) && cluster.tasks.iter().zip(&report.tasks).all(proved)
+        let proved = |(index, task): (usize, &NamedTask)| !task.hard || cluster.is_proved(index, report);
+        report.bounded != Some(false) && cluster.tasks.iter().enumerate().all(proved)
     })
 }
 
@@ -270,9 +282,14 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
     header.extend(if waits { &["operations", "blocking", "first"][..] } else { &[] });
     header.extend(["response", "lateness", "slack", "mostly", "test", "hard", "CVA", "Devi"]);
     let mut table = report::table(&header);
-    for ((named, report), blocked) in cluster.tasks.iter().zip(&report.tasks).zip(blocked) {
+    let all = cluster.tasks.iter().zip(blocked).enumerate();
+    for (index, (named, blocked)) in all {
+        let is_proved = cluster.is_proved(index, report);
+        let report = &report.tasks[index];
+        // A bound that does not count all that its task waits for is none.
+        let bound = report.bound.as_ref().filter(|_| cluster.uncounted(index).is_empty());
         let Task { execution, period, deadline, .. } = named.task;
-        let bounds = match &report.bound {
+        let bounds = match bound {
             Some(bound) => [&bound.response, &bound.lateness, &bound.slack()].map(shown),
             None => ["-"; 3].map(str::to_owned),
         };
@@ -284,19 +301,24 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
             row.push(cluster.first(blocked).unwrap_or_else(|| "-".into()));
         }
         row.extend(bounds);
-        row.push(report.bound.as_ref().map_or_else(|| "-".into(), |bound| cluster.term(bound.dominating, blocked)));
-        row.push(report.bound.as_ref().map_or("-", |bound| bound.test.name()).to_owned());
-        row.push(match report.hard {
-            Hard::Proved if undeclared(cluster).next().is_none() => "proved".to_owned(),
-            _ => if named.hard { "NOT PROVED" } else { "no" }.to_owned(),
+        row.push(bound.map_or_else(|| "-".into(), |bound| cluster.term(bound.dominating, blocked)));
+        row.push(bound.map_or("-", |bound| bound.test.name()).to_owned());
+        row.push(match (is_proved, named.hard, cluster.uncounted(index).is_empty()) {
+            (true, ..) => "proved".to_owned(),
+            (_, true, _) => "NOT PROVED".to_owned(),
+            (.., false) => "not counted".to_owned(),
+            _ => "no".to_owned(),
         });
-        row.extend(
-            [&report.printed_lateness, &report.devi_tardiness].map(|one| one.as_ref().map_or("-".into(), shown)),
-        );
+        let literature =
+            [&report.printed_lateness, &report.devi_tardiness].map(|one| one.as_ref().filter(|_| bound.is_some()));
+        row.extend(literature.map(|one| one.map_or("-".into(), shown)));
         table.add_row(row);
     }
     let bounded = match report.bounded {
-        _ if report.is_hard() && undeclared(cluster).next().is_none() => "no deadline is missed",
+        _ if is_proved(cluster, report) => "no deadline is missed",
+        _ if report.is_hard() && (0..cluster.tasks.len()).all(|index| cluster.uncounted(index).is_empty()) => {
+            "no deadline is missed if all tasks do what they declare"
+        }
         _ if report.is_hard() => "no deadline is missed if nobody waits for what is not counted",
         Some(true) => "tardiness is bounded",
         Some(false) => "OVERLOAD: tardiness is not bounded",
@@ -311,9 +333,17 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
         }
     }
     remarks.extend(causes.iter().map(|(why, tasks)| format!("not hard, because {why}: {}", tasks.join(", "))));
-    remarks.extend(undeclared(cluster).map(|admission::Undeclared { lock, why }| {
+    remarks.extend(undeclared(cluster).map(|admission::Undeclared { lock, why, .. }| {
         format!("waiting for {lock} is not bounded, and not counted: {why}")
     }));
+    for (index, named) in cluster.tasks.iter().enumerate() {
+        // What is said of locks stands above.
+        let reasons = cluster.uncounted(index).iter().filter(|why| !why.starts_with("waiting for "));
+        remarks.extend(reasons.map(|why| format!("not counted, for {}: {why}", named.name)));
+        if let Some(why) = cluster.unenforced(index).filter(|_| cluster.uncounted(index).is_empty()) {
+            remarks.push(format!("not proved whatever others do, for {}: {why}", named.name));
+        }
+    }
     format!(
         "{table}\n{}: {} CPU{}, {}, U = {:.4}: {bounded}  (times in us)\n  {}\n",
         cluster.name,
@@ -328,6 +358,11 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
 /// Engines and pools of which somebody does not say how long it uses them.
 fn undeclared(cluster: &NamedCluster) -> impl Iterator<Item = &admission::Undeclared> {
     cluster.study.iter().flat_map(|study| &study.undeclared)
+}
+
+/// Whether no task of the cluster misses a deadline, whatever others do.
+fn is_proved(cluster: &NamedCluster, report: &Report) -> bool {
+    (0..cluster.tasks.len()).all(|index| cluster.is_proved(index, report))
 }
 
 /// Microseconds, from nanoseconds.
@@ -366,7 +401,7 @@ fn json<'a>(clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>) -> 
             }
         };
         utilisation += &report.utilisation;
-        let is_hard = report.is_hard() && undeclared(cluster).next().is_none();
+        let is_hard = is_proved(cluster, report);
         hard &= is_hard;
         bounded = match (bounded, report.bounded) {
             (Some(false), _) | (_, Some(false)) => Some(false),
@@ -381,8 +416,8 @@ fn json<'a>(clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>) -> 
             "bounded_tardiness": report.bounded, "hard": is_hard, "tests": tests,
             "undeclared": undeclared(cluster).map(|one| one.lock.as_str()).collect::<Vec<_>>(),
         }));
-        let each = cluster.tasks.iter().zip(&report.tasks).zip(blocked);
-        tasks.extend(each.map(|((named, report), blocked)| task(cluster, named, report, blocked)));
+        let each = cluster.tasks.iter().zip(blocked).enumerate();
+        tasks.extend(each.map(|(index, (named, blocked))| task(cluster, (index, named), report, blocked)));
     }
     policies.dedup();
     json!({
@@ -394,10 +429,11 @@ fn json<'a>(clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>) -> 
     })
 }
 
-fn task(cluster: &NamedCluster, named: &NamedTask, report: &TaskReport, blocked: &Blocked) -> Value {
+fn task(cluster: &NamedCluster, (index, named): (usize, &NamedTask), all: &Report, blocked: &Blocked) -> Value {
+    let report = &all.tasks[index];
     let Task { execution, period, deadline, .. } = named.task;
     let time = |span: Nanoseconds| span.0 as f64 / 1e3;
-    let bound = report.bound.as_ref();
+    let bound = report.bound.as_ref().filter(|_| cluster.uncounted(index).is_empty());
     json!({
         "name": named.name, "cluster": cluster.name,
         "e": time(execution), "p": time(period), "d": time(deadline),
@@ -411,7 +447,8 @@ fn task(cluster: &NamedCluster, named: &NamedTask, report: &TaskReport, blocked:
         "slack": bound.map(|bound| number(&bound.slack())),
         "test": bound.map(|bound| bound.test.name()),
         "dominating": bound.map(|bound| cluster.term(bound.dominating, blocked)),
-        "hard": report.hard == Hard::Proved && undeclared(cluster).next().is_none(),
+        "hard": cluster.is_proved(index, all), "not_counted": cluster.uncounted(index),
+        "not_enforced": cluster.unenforced(index),
         "why_not": match report.hard {
             Hard::Proved => None,
             Hard::NotProved(why) => Some(why.words()),

@@ -17,6 +17,9 @@ const PRIORITY_SETS: u64 = 1_000;
 /// Random systems with tokens and engine locks; and such that share them across clusters.
 const SYSTEMS: [(Family, u64); 2] = [(Family::Within, 1_200), (Family::Across, 600)];
 
+/// Random systems that call servers: each within its cluster; and such that clusters share.
+const CALLING: [(Family, u64); 2] = [(Family::Calls, 1_400), (Family::CallsAcross, 800)];
+
 /// Runs all task sets: what was compared, in words, and what is wrong.
 pub fn check() -> (String, Vec<String>) {
     let deadlines = SoundnessOptions { sets: DEADLINE_SETS, ..SoundnessOptions::default() };
@@ -49,10 +52,10 @@ pub fn check_blocking() -> (String, Vec<String>) {
     let mut problems = Vec::new();
     for (family, systems) in SYSTEMS {
         let report = blocking::blocking(family, 1, systems, &claims);
-        let [engines, tokens, donation, response, paid] = report.ratios();
+        let [engines, tokens, donation, _, response, paid] = report.ratios();
         let donors = match family {
-            Family::Within => String::new(),
             Family::Across => format!(", {} as donors ({donation:.3})", report.blocked[2]),
+            _ => String::new(),
         };
         words.push(format!(
             "{} random systems {}, of their jobs {} blocked for engines (tightest {engines:.3}), {} for tokens \
@@ -68,6 +71,27 @@ pub fn check_blocking() -> (String, Vec<String>) {
         }
     }
     (format!("bounds on blocking hold: {}", words.join("; ")), problems)
+}
+
+/// Runs all systems that call servers: the same.
+pub fn check_calls() -> (String, Vec<String>) {
+    let mut words = Vec::new();
+    let mut problems = Vec::new();
+    for (family, systems) in CALLING {
+        let report = blocking::blocking(family, 1, systems, &claims);
+        let [.., servers, response, _] = report.ratios();
+        words.push(format!(
+            "{} random systems {}, {} tasks with a bound, {} jobs blocked (tightest {servers:.3}), response {response:.3}",
+            report.systems,
+            if family == Family::Calls { "within clusters" } else { "across clusters" },
+            report.bounded[3],
+            report.blocked[3],
+        ));
+        if report.systems < systems || !report.failures.is_empty() || !report.violations.is_empty() {
+            problems.push(report.to_string());
+        }
+    }
+    (format!("bounds on calls hold: {}", words.join("; ")), problems)
 }
 
 /// What the analysis of its manifest says of each task.
@@ -89,23 +113,28 @@ fn claims_of(manifest: &Manifest, change: fn(&mut Locks)) -> Vec<Claim> {
         (report.bounded != Some(false) && covered).then_some((study, report, blocked))
     };
     let all: Vec<_> = (0..system.clusters.len()).map(studied).collect();
-    // Nor where that is so in a cluster that shares a pool.
-    if all.iter().any(Option::is_none) && system.pools.iter().any(|(_, pool)| pool.crosses != 0) {
+    // Nor where that is so in a cluster that shares a pool, or a server.
+    let shares = system.pools.iter().any(|(_, pool)| pool.crosses != 0) || !system.endpoints.is_empty();
+    if all.iter().any(Option::is_none) && shares {
         return claims;
     }
     for (study, report, blocked) in all.into_iter().flatten() {
-        for ((member, verdict), blocked) in study.members.iter().zip(report.tasks).zip(blocked) {
+        let counted = study.uncounted.iter().map(Vec::is_empty);
+        let each = study.members.iter().zip(report.tasks).zip(blocked).zip(counted);
+        for (((member, verdict), blocked), _) in each.filter(|(_, counted)| *counted) {
             let sum = |parts: fn(On) -> bool| -> u64 {
                 blocked.parts.iter().filter(|part| parts(part.on)).map(|part| part.span.0).sum()
             };
-            let [engines, tokens, donation] = [
+            let [engines, tokens, donation, servers] = [
                 sum(|on| matches!(on, On::Engine(_))),
                 sum(|on| matches!(on, On::Token(_))),
                 sum(|on| matches!(on, On::Donation(_))),
+                sum(|on| matches!(on, On::Server(_))),
             ];
             claims[*member] = Claim {
-                blocking: Some([engines, tokens, donation]),
-                operations: blocked.operations.0,
+                blocking: Some([engines, tokens, donation, servers]),
+                operations: blocked.operations.0 + blocked.suspends.0,
+                services: blocked.services.0,
                 drawn: blocked.drawn.0,
                 lateness: verdict.bound.and_then(|bound| bound.lateness.ceil().to_integer().to_i64()),
             };
@@ -156,7 +185,7 @@ mod tests {
         // As if holds took no time; as if operations took none; as if each request met one other at most, by arrival, and
         // none by priority; as if there were a token for everybody; as if nobody held an engine with one.
         let no_holds = |manifest: &Manifest| {
-            let none = |claim: Claim| Claim { blocking: claim.blocking.map(|_| [0; 3]), ..claim };
+            let none = |claim: Claim| Claim { blocking: claim.blocking.map(|_| [0; 4]), ..claim };
             claims(manifest).into_iter().map(none).collect()
         };
         let no_operations =
@@ -187,18 +216,41 @@ mod tests {
     }
 
     #[test]
+    fn bounds_on_calls_that_are_too_good_are_found_out() {
+        for (family, least) in [(Family::Calls, 1_000), (Family::CallsAcross, 300)] {
+            let report = blocking::blocking(family, 7, 100, &claims);
+            let is_good = report.violations.is_empty() && report.failures.is_empty();
+            assert!(is_good && report.blocked[3] > least && report.bounded[3] > 50, "{report}");
+        }
+        // As if no server called another; as if nobody was in service when a job calls; as if own services took none of the time.
+        let no_nesting = |manifest: &Manifest| {
+            claims_of(manifest, |locks| locks.servers.iter_mut().for_each(|one| one.calls.clear()))
+        };
+        let alone = |manifest: &Manifest| {
+            let none = |claim: Claim| Claim { blocking: claim.blocking.map(|_| [0; 4]), ..claim };
+            claims(manifest).into_iter().map(none).collect()
+        };
+        let by_one = |manifest: &Manifest| {
+            claims_of(manifest, |locks| locks.servers.iter_mut().for_each(|one| one.callers.truncate(2)))
+        };
+        let all: [blocking::Claims<'_>; 3] = [&no_nesting, &alone, &by_one];
+        let found = all.map(|too_good| blocking::blocking(Family::Calls, 7, 150, too_good).violations.len());
+        assert!(found.iter().all(|found| *found > 0), "{found:?}");
+    }
+
+    #[test]
     fn bounds_across_clusters_that_are_too_good_are_found_out() {
         let report = blocking::blocking(Family::Across, 7, 100, &claims);
         assert!(
             report.violations.is_empty()
                 && report.failures.is_empty()
-                && report.blocked.iter().all(|blocked| *blocked > 150),
+                && report.blocked[..3].iter().all(|blocked| *blocked > 150),
             "{report}"
         );
         // As if nobody donated; as if other clusters had no CPUs; as if nobody held an engine with a token; as if the other
         // clusters' tasks did not use engines.
         let no_donation = |manifest: &Manifest| {
-            let none = |claim: Claim| Claim { blocking: claim.blocking.map(|[one, two, _]| [one, two, 0]), ..claim };
+            let none = |claim: Claim| Claim { blocking: claim.blocking.map(|[one, two, _, four]| [one, two, 0, four]), ..claim };
             claims(manifest).into_iter().map(none).collect()
         };
         let nobody_abroad = |manifest: &Manifest| {

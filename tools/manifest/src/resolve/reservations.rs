@@ -31,6 +31,7 @@ impl Resolver<'_> {
                 return Err((place, Reason::NotPages { what: "stack", of: name.get_ref().clone() }));
             }
             let reservation = reservation(index, cluster, name, task)?;
+            self.out.suspends.push(span(&task.suspends, name)?);
             let policy = self.out.clusters[cluster].1.policy;
             if policy == PolicyName::Fp as u32
                 && reservation.is_some_and(|one| one.class == class::REAL_TIME && one.priority == 0)

@@ -18,6 +18,9 @@ impl Resolver<'_> {
     /// Refuses what is overloaded, and hard tasks that the analysis cannot prove.
     pub(super) fn admission(&mut self) -> Result<(), Fail> {
         for index in 0..self.out.clusters.len() {
+            for (reservation, suspension) in self.suspended(index) {
+                self.out.reservations[reservation].suspension = suspension;
+            }
             for (place, reason) in self.complaints(index)? {
                 match self.file.system.admission {
                     Admission::Refuse => return Err((place, reason)),
@@ -26,6 +29,15 @@ impl Resolver<'_> {
             }
         }
         Ok(())
+    }
+
+    /// For the reservations of the cluster with this index what the analysis adds to the execution of a job, which is how long it may be
+    /// suspended and keep its key. Nothing, where there are no bounds: then only what tasks declare is.
+    fn suspended(&self, index: usize) -> Vec<(usize, u64)> {
+        let Ok(study) = admission::Study::new(&self.out, index) else { return Vec::new() };
+        let Ok((_, blocked)) = study.analyse(&Overheads::default()) else { return Vec::new() };
+        let each = study.members.iter().zip(blocked);
+        each.filter_map(|(member, one)| Some((self.out.tasks[*member].reservation?, one.suspension().0))).collect()
     }
 
     /// What does not hold in the cluster with this index.
@@ -70,28 +82,30 @@ impl Resolver<'_> {
             let (lends, drawn) = (blocked[at].lends.0, blocked[at].drawn.0);
             if !study.is_covered(at, &blocked[at]) {
                 let name = task.get_ref().clone();
+                let services = blocked[at].services.0;
                 let reason = match drawn {
-                    0 => Reason::LendsTooMuch { task: name, execution, lends, budget },
-                    _ => Reason::DrawsTooMuch { task: name, execution, lends, drawn, budget },
+                    0 => Reason::LendsTooMuch { task: name, execution, services, lends, budget },
+                    _ => Reason::DrawsTooMuch { task: name, execution, services, lends, drawn, budget },
                 };
                 complaints.push((task.span(), reason));
             }
-            let Hard::NotProved(why) = verdict.hard else { continue };
-            if let Some(hard) = hard(*member) {
-                let task = task.get_ref().clone();
+            let Some(hard) = hard(*member) else { continue };
+            let name = || task.get_ref().clone();
+            if let Some(why) = study.uncounted[at].first().cloned() {
+                complaints.push((hard.span(), Reason::NotCounted { task: name(), why }));
+                continue;
+            }
+            if let Some(why) = study.unenforced[at].clone() {
+                complaints.push((hard.span(), Reason::NotEnforced { task: name(), why }));
+            }
+            if let Hard::NotProved(why) = verdict.hard {
+                let task = name();
                 let bound = verdict.bound.as_ref();
                 let mostly = bound.map(|bound| study.term(bound.dominating, &blocked[at]));
                 let late_by = bound.map(|bound| approximate(&bound.lateness) / 1e6);
                 let late = mostly.zip(late_by).map(|(mostly, by)| format!("{by:.3} ms late, mostly {mostly}"));
                 complaints.push((hard.span(), Reason::NotProved { task, why: why.words(), late }));
             }
-        }
-        if let Some(undeclared) = study.undeclared.first() {
-            let first = members.iter().find_map(|member| Some((*member, hard(*member)?)));
-            complaints.extend(first.map(|(member, hard)| {
-                let (task, why) = (self.out.tasks[member].name.clone(), undeclared.why.clone());
-                (hard.span(), Reason::Undeclared { task, why })
-            }));
         }
         Ok(complaints)
     }

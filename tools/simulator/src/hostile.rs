@@ -327,14 +327,9 @@ fn admit(mut draft: Draft, rejected: &mut u64) -> Result<(Draft, Manifest), Stri
         };
         let ManifestError { reason, .. } = &error;
         let changed = match reason {
-            Reason::NotProved { task, .. } => {
+            Reason::NotProved { task, .. } | Reason::NotCounted { task, .. } | Reason::NotEnforced { task, .. } => {
                 *rejected += 1;
                 draft.give_up(task)
-            }
-            Reason::Undeclared { task, .. } => {
-                *rejected += 1;
-                draft.give_up_cluster(task);
-                true
             }
             Reason::LendsTooMuch { task, .. }
             | Reason::DrawsTooMuch { task, .. }

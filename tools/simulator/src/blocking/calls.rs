@@ -70,7 +70,8 @@ fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, 
     let mut longest = 0;
     let idle = source.draw(0, 2 * clusters.len() as u64) as usize;
     for (cluster, size) in clusters.iter().enumerate() {
-        longest = longest.max(tasks(&mut source, &mut text, (cluster, *size), &servers, waits, (across, idle == cluster)));
+        longest =
+            longest.max(tasks(&mut source, &mut text, (cluster, *size), &servers, waits, (across, idle == cluster)));
     }
     (text, longest)
 }
@@ -103,7 +104,8 @@ fn servers(source: &mut Source, text: &mut String, clusters: usize, across: bool
             server.service
         );
         for (other, times) in &server.calls {
-            let _ = write!(text, "handles.s{other} = \"endpoint s{other}: call\"\nuses.s{other} = {{ times = {times} }}\n");
+            let _ =
+                write!(text, "handles.s{other} = \"endpoint s{other}: call\"\nuses.s{other} = {{ times = {times} }}\n");
         }
     }
     servers
@@ -128,8 +130,10 @@ fn tasks(
         for server in usable.iter().filter(|_| source.draw(0, 2) > 0).copied().collect::<Vec<_>>() {
             calls.push((server, source.draw(1, 2)));
         }
-        let mut steps: Vec<String> =
-            calls.iter().flat_map(|(server, times)| (0..*times).map(move |_| format!("\"call s{server} 0ns\""))).collect();
+        let mut steps: Vec<String> = calls
+            .iter()
+            .flat_map(|(server, times)| (0..*times).map(move |_| format!("\"call s{server} 0ns\"")))
+            .collect();
         for last in (1..steps.len()).rev() {
             steps.swap(last, source.draw(0, last as u64) as usize);
         }
@@ -152,7 +156,8 @@ fn tasks(
         let services: u64 = calls.iter().map(|(server, times)| times * whole(servers, *server)).sum();
         let (lends, blocking) = waits.get(&name).copied().unwrap_or((10 * services, 20 * services));
         let budget = (computed + services + lends + MICROSECOND).max(50 * MICROSECOND);
-        let period = (budget + sleeps + blocking) * source.draw(if across { 4 } else { 2 }, 12) + source.draw(0, MILLISECOND);
+        let period =
+            (budget + sleeps + blocking) * source.draw(if across { 4 } else { 2 }, 12) + source.draw(0, MILLISECOND);
         longest = longest.max(period);
         let deadline = if source.draw(0, 1) == 0 { period } else { source.draw(budget.max(period / 2), period) };
         let phase = if source.draw(0, 1) == 0 { 0 } else { source.draw(0, period) };
@@ -163,7 +168,10 @@ fn tasks(
             script.join(", ")
         );
         for (server, times) in calls {
-            let _ = write!(text, "handles.s{server} = \"endpoint s{server}: call\"\nuses.s{server} = {{ times = {times} }}\n");
+            let _ = write!(
+                text,
+                "handles.s{server} = \"endpoint s{server}: call\"\nuses.s{server} = {{ times = {times} }}\n"
+            );
         }
     }
     if let Some(server) = usable.first().filter(|_| idles) {
@@ -193,7 +201,8 @@ pub(super) fn programs(manifest: &Manifest) -> Vec<(usize, Program)> {
             let slot = u32::from(HandleValue(entry.handle).slot());
             let handle = system.handles.iter().find(|handle| (handle.task as usize, handle.slot) == (task, slot))?;
             let endpoint = handle.object as usize;
-            let times = system.calls.iter().find(|(by, at, _)| (*by, *at) == (task, endpoint)).map(|(.., times)| *times);
+            let times =
+                system.calls.iter().find(|(by, at, _)| (*by, *at) == (task, endpoint)).map(|(.., times)| *times);
             match times {
                 None => receives = entry.handle,
                 Some(times) => called.extend((0..times).map(|_| entry.handle)),

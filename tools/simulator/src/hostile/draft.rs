@@ -503,15 +503,6 @@ impl Draft {
         std::mem::take(&mut task.wanted)
     }
 
-    /// Gives up on all tasks of the cluster that this one is in, because of waiting that nothing bounds.
-    pub(super) fn give_up_cluster(&mut self, name: &str) {
-        let cluster = |task: &Option<TaskDraft>| task.as_ref().map(|task| task.cluster);
-        let Some(of) = number_of(name).and_then(|task| cluster(&self.tasks[task])) else { return };
-        for task in self.tasks.iter_mut().flatten().filter(|task| task.cluster == of) {
-            task.wanted = false;
-        }
-    }
-
     /// Whether some task is still to be proved.
     pub(super) fn wants_any(&self) -> bool {
         self.tasks.iter().flatten().any(|task| task.wanted)
@@ -662,7 +653,10 @@ impl Draft {
             Class::Passive => {}
         }
         let uses: Vec<&Use> = task.uses.iter().filter(|one| self.is_there(one.of)).collect();
-        let _ = writeln!(out, "script = [{}]", self.script(task, &uses));
+        let _ = match task.wanted {
+            true => writeln!(out, "script = [{}]", self.script(task, &uses)),
+            false => writeln!(out, "binary = \"apps/anything\""),
+        };
         for has in &task.handles {
             let _ = match *has {
                 Has::Endpoint(door) => match self.endpoints[door] {

@@ -255,7 +255,7 @@ impl HostileReport {
 
     /// The system with this number: the first attempt in which admission proves something.
     fn draw(&mut self, seed: u64, number: u64, kernel: Which) -> Result<(Draft, Manifest), String> {
-        let spare = match (kernel.costs_of(number), first(number)) {
+        let spare = match (kernel.costs_of(number), first(number, kernel)) {
             (Some((costs, _)), _) => SPARE + CALLS * costs.sum(),
             (None, First::Interrupts) => SPARE,
             (None, First::Tasks) => 0,
@@ -345,9 +345,11 @@ fn admit(mut draft: Draft, rejected: &mut u64) -> Result<(Draft, Manifest), Stri
     Err("it is refused again and again".to_owned())
 }
 
-/// What comes first at one instant, in the system with this number.
-fn first(number: u64) -> First {
-    if number.is_multiple_of(4) { First::Interrupts } else { First::Tasks }
+/// What comes first at one instant, in the system with this number. Where calls take time it must be interrupts, as on a board:
+/// else one call after the other would keep timers from firing.
+fn first(number: u64, kernel: Which) -> First {
+    let has_costs = kernel.costs_of(number).is_some();
+    if has_costs || number.is_multiple_of(4) { First::Interrupts } else { First::Tasks }
 }
 
 /// Leaves out of `draft` what it goes wrong without; and what happens then.
@@ -387,7 +389,7 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
     let checks = if number.is_multiple_of(16) { Checks::Traps } else { Checks::Instants(16) };
     let overheads = costs.map_or(Overheads::NONE, |costs| costs.0);
     let options =
-        Options { overheads, checks, first: first(number), planted: kernel.planted, programs, ..Options::default() };
+        Options { overheads, checks, first: first(number, kernel), planted: kernel.planted, programs, ..Options::default() };
     let mut metrics = Metrics::new(system);
     let mut watch = Watch::new(system);
     let mut observe = |record: &Record| {

@@ -105,7 +105,7 @@ impl CopyEngines {
 /// other words of the page are valid. Spells `FUSE`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"FUSE");
 /// The version of this contract.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Feature: each context has a translation table, and the device touches nothing else.
 pub const FEATURE_TRANSLATION: u32 = 1;
 /// Feature: one engine can be reset for one context.
@@ -149,9 +149,10 @@ pub const CONTEXT_TABLE_ENTRIES: u64 = 0x08;
 /// context's doorbells and faults what is queued.
 pub const CONTEXT_FLAGS: u64 = 0x0C;
 /// Within a context: `u32` for each engine, by the driver. A new value asks for a reset: the
-/// device forgets the context's commands on that engine, running or queued, writes their
-/// fences with [`FENCE_ERROR`], makes the retired word equal to the doorbell word, and answers
-/// in [`CONTEXT_RESET_DONE`]. The doorbell must be out of the client's reach by then.
+/// device forgets the context's commands on that engine, running, queued or not seen before, writes
+/// their fences with [`FENCE_ERROR`], makes the seen and the retired word equal to the doorbell word,
+/// and answers in [`CONTEXT_RESET_DONE`]. The doorbell must be out of the client's reach by then.
+/// A context that is idle on that engine loses nothing by a reset.
 pub const CONTEXT_RESET_REQUEST: u64 = 0x10;
 /// Within a context: `u32` for each engine, by the device; equals the request once it is done.
 pub const CONTEXT_RESET_DONE: u64 = 0x1C;
@@ -203,12 +204,20 @@ pub const fn control_reset_done(context: usize, engine: EngineIndex) -> u64 {
 //--- Status page
 
 /// Offset of the first engine's busy time.
-pub const STATUS_BUSY: u64 = 0x80;
+pub const STATUS_BUSY: u64 = 0x100;
+/// Bytes of what the status page says of one engine and context: two words, which can be read as one of 64 bits.
+pub const STATUS_PROGRESS_BYTES: u64 = 8;
 
-/// Offset in the status page of the commands retired on this engine for this context, `u32`.
+/// Offset in the status page of the commands retired on this engine for this context, `u32`. The seen word follows it.
 #[must_use]
 pub const fn status_retired(engine: EngineIndex, context: usize) -> u64 {
-    4 * (engine.number() * CONTEXTS + context) as u64
+    STATUS_PROGRESS_BYTES * (engine.number() * CONTEXTS + context) as u64
+}
+
+/// Offset in the status page of the count that the device has read in the doorbell page of this engine and context, `u32`.
+#[must_use]
+pub const fn status_seen(engine: EngineIndex, context: usize) -> u64 {
+    status_retired(engine, context) + 4
 }
 
 /// Offset in the status page of the modelled nanoseconds this engine has been busy, `u64`.
@@ -223,6 +232,10 @@ pub const fn status_busy(engine: EngineIndex) -> u64 {
 pub const DOORBELL_PAGES: usize = ENGINES * CONTEXTS;
 
 /// Offset in a doorbell page of the commands submitted so far, `u32`, wrapping.
+///
+/// The device reads it, copies it into the seen word, and then reads it again: commands begin only if it is still the same. So a
+/// reader of both words, who knows that nobody stores to the doorbell any more, knows by [`is_idle`] that nothing will begin.
+/// Each store must be followed by a kick; without one, the device may see it at any time or never.
 pub const DOORBELL_SUBMITTED: u64 = 0;
 
 /// Offset of a doorbell page from the device's first one.
@@ -232,9 +245,12 @@ pub const fn doorbell_page(engine: EngineIndex, context: usize) -> u64 {
 }
 
 /// Whether an engine has nothing left to do for a context: the kernel's probe.
+///
+/// The first word is the client's, the others are the device's. A client that takes its count back, or counts on without a kick,
+/// only makes the first differ from the second: so it can make an idle engine look busy, and never a busy one idle.
 #[must_use]
-pub const fn is_idle(submitted: u32, retired: u32) -> bool {
-    submitted == retired
+pub const fn is_idle(submitted: u32, seen: u32, retired: u32) -> bool {
+    submitted == seen && seen == retired
 }
 
 /// Commands handed over but not retired. More than [`RING_ENTRIES`] is a fault.
@@ -304,7 +320,7 @@ pub const fn fence_state(word: u32, value: u32) -> FenceState {
 }
 
 const _: () = assert!(FENCE_OFFSET < PAGE_BYTES);
-const _: () = assert!(status_retired(EngineIndex::CopyOut, CONTEXTS - 1) < STATUS_BUSY);
+const _: () = assert!(status_seen(EngineIndex::CopyOut, CONTEXTS - 1) < STATUS_BUSY);
 const _: () = assert!(control_context(CONTEXTS) <= PAGE_BYTES);
 
 #[cfg(test)]

@@ -20,7 +20,9 @@
 //! 1. The client writes command *n* into slot *n* mod [`RING_ENTRIES`] of its ring page.
 //! 2. It stores *n* + 1 into word 0 of the doorbell page (release order), then kicks the
 //!    device. How a kick is made is the board's business; a kick is a hint and may be stray.
-//! 3. The device runs the command, writes its results, then its fence, then adds one to the
+//! 3. The device copies the count it read into the seen word of that engine and context, and
+//!    reads the doorbell again. If the count is still the same, it goes on; else it has seen nothing.
+//! 4. The device runs the command, writes its results, then its fence, then adds one to the
 //!    retired word of that engine and context, then raises its interrupt.
 //!
 //! # Invariants
@@ -28,8 +30,9 @@
 //! 1. The counters only grow, and wrap. They are not cleared when a context changes hands: a
 //!    new client continues at the value it finds in the doorbell page.
 //! 2. At most [`RING_ENTRIES`] commands are outstanding for each engine and context.
-//! 3. An engine is idle for a context if, and only if, doorbell word and retired word are
-//!    equal ([`is_idle`]). The kernel decides by this whether an engine lock can move on.
+//! 3. An engine is idle for a context if, and only if, doorbell word, seen word and retired word
+//!    are equal ([`is_idle`]). The kernel decides by this whether an engine lock can move on. Seen
+//!    and retired word are in the status page, which no client can write.
 //! 4. Until its fence is written, what a command writes is undefined. A slot of the ring may
 //!    be used again once its command has retired.
 //! 5. All words are little-endian and naturally aligned.

@@ -13,8 +13,8 @@
 //! counters moved, and acknowledges. It runs with key and budget of the clients that wait.
 //!
 //! Before the kernel takes an engine away from a client whose operation does not end, it unmaps the doorbell. Then its signal
-//! carries a `RESET` bit, and the driver lets the device forget that engine's commands, of all contexts: only who held the engine
-//! has any. The device answers by an interrupt, like all else.
+//! carries a `RESET` bit, and the driver lets the device forget that engine's commands, of all contexts: only the one that held the
+//! engine has any, and a context that is idle there loses nothing. The device answers by an interrupt, like all else.
 //!
 //! # Invariants
 //!
@@ -27,7 +27,7 @@
 
 use fusee::abi::call::RESET;
 use fusee::abi::environment::Entry;
-use fusee::{Environment, Instant, Interrupt, Nanoseconds, Notification, Region, SharedBytes, environment, kick};
+use fusee::{Environment, Instant, Interrupt, Kick, Nanoseconds, Notification, Region, SharedBytes, environment};
 use fusee_accel_contract as contract;
 use fusee_accel_contract::space;
 
@@ -51,9 +51,9 @@ fn main() {
         let _ = fusee::sleep_until(soon);
     }
     let mut clients = open_contexts(&environment, &control);
-    let doorbell = environment.expect::<Region>("kick");
+    let kick = Kick::of(&environment).expect("the driver of a device may kick it");
     // Until its context was open, nobody heard a client ring.
-    kick(&doorbell);
+    kick.send();
     let line = environment.expect::<Interrupt>("line");
     let event = environment.expect::<Notification>("event");
     // Engines whose reset the device has yet to answer.
@@ -68,7 +68,7 @@ fn main() {
             let contexts = || clients.iter().flatten().map(|client| client.context);
             if bits & RESET << engine.number() != 0 {
                 contexts().for_each(|context| request_reset(&control, engine, context));
-                kick(&doorbell);
+                kick.send();
                 *is_asked = true;
             }
             if *is_asked && contexts().all(|context| is_reset(&control, engine, context)) {

@@ -389,6 +389,7 @@ fn refuse_spaces(error: SpaceError) -> ! {
         SpaceError::OutOfTables => panic!("the tasks need more translation tables than there are"),
         SpaceError::NoTask(index) => panic!("mapping {index} names no task"),
         SpaceError::Forbidden(index) => panic!("mapping {index} reaches where no task may"),
+        SpaceError::Owned(index, device) => panic!("mapping {index} reaches {}, which is the kernel's", Plain(device)),
         SpaceError::BadSource(index) => panic!("mapping {index} is filled from outside the image"),
         SpaceError::NoPlace(index) => panic!("handle {index} is to a region that is lent, and has no place for it"),
         SpaceError::BadProbe(index) => panic!("engine user {index}: the kernel cannot read its idle probe"),

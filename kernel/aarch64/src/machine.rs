@@ -2,6 +2,7 @@
 
 use core::ptr::NonNull;
 
+use fusee_abi::environment::LOST;
 use fusee_abi::trace::Record;
 use fusee_bsp::gic::Distributor;
 use fusee_bsp::virt as board;
@@ -21,11 +22,17 @@ pub struct Doorbell {
     pub invalidation: u64,
     /// How many commands the task has submitted: the first word of the page.
     pub submitted: NonNull<u32>,
-    /// How many the engine has retired.
-    pub retired: NonNull<u32>,
+    /// How many the engine has retired, and above that, how many it has seen.
+    pub progress: NonNull<u64>,
+    /// The page's descriptor, valid.
+    pub mapped: u64,
+    /// The same, of the memory that takes its place when the lock is taken away.
+    pub replaced: u64,
+    /// The word of that memory by which the task knows it.
+    pub lost: NonNull<u32>,
 }
 
-// SAFETY: both words are read only, by volatile loads, under the kernel's lock; they are memory for ever.
+// SAFETY: the words are memory for ever. All accesses are volatile and under the kernel's lock; counts are only read.
 unsafe impl Send for Doorbell {}
 
 /// What `Machine` needs to know, filled at boot.
@@ -53,6 +60,11 @@ impl Board {
     /// Remembers the doorbell of `user`.
     pub fn set_doorbell(&mut self, user: EngineUserId, doorbell: Doorbell) {
         self.doorbells[user.index() % ENGINE_USERS] = Some(doorbell);
+    }
+
+    /// The physical address of the page that takes the place of the doorbell of `user`.
+    pub fn replacement(&self, user: EngineUserId) -> Option<u64> {
+        self.doorbell(user).map(|doorbell| translation::page_of(doorbell.replaced))
     }
 
     /// Remembers where tasks map `region`, and how many windows a place for it has.
@@ -117,7 +129,7 @@ impl Machine for Board {
     #[inline]
     fn map_doorbell(&mut self, user: EngineUserId) {
         if let Some(doorbell) = self.doorbell(user) {
-            doorbell.leaf.show();
+            doorbell.leaf.set(doorbell.mapped);
             translation::publish();
         }
     }
@@ -132,15 +144,29 @@ impl Machine for Board {
         }
     }
 
+    #[cold]
+    fn replace_doorbell(&mut self, user: EngineUserId) {
+        self.unmap_doorbell(user);
+        if let Some(doorbell) = self.doorbell(user) {
+            // SAFETY: a word of a page that `spaces::build` has set aside, which the kernel maps, and aligned. Volatile: the task
+            // may have written there.
+            unsafe { doorbell.lost.write_volatile(LOST) };
+            doorbell.leaf.set(doorbell.replaced);
+            translation::publish();
+        }
+    }
+
     #[inline]
     fn engine_is_idle(&mut self, user: EngineUserId) -> bool {
         let Some(doorbell) = self.doorbell(user) else { return true };
+        // What the task stored last comes before what the device is asked: it stores its word and reads the task's again.
+        translation::settle();
         // SAFETY: a word of memory the kernel maps, aligned: `spaces::build` checked both. Volatile: the
         // device writes it.
-        let retired = unsafe { doorbell.retired.read_volatile() };
-        // SAFETY: as above; a client may write it.
-        let submitted = unsafe { doorbell.submitted.read_volatile() };
-        submitted == retired
+        let progress = unsafe { doorbell.progress.read_volatile() };
+        // SAFETY: as above; a client may have written it.
+        let submitted = u64::from(unsafe { doorbell.submitted.read_volatile() });
+        submitted << 32 | submitted == progress
     }
 
     fn set_region_pages(&mut self, thread: ThreadId, region: RegionId, first: u64, count: u64, mapped: bool) {

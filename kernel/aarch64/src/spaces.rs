@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 use core::slice;
 
 use fusee_abi::call::rights;
+use fusee_abi::environment::LOST_WORD;
 use fusee_abi::image::{EngineUser, Mapping, Region, System, kind, mapping};
 use fusee_bsp::virt as board;
 use fusee_kernel_core::Registers;
@@ -30,6 +31,8 @@ pub enum SpaceError {
     Mapping(usize, MapError),
     /// A mapping would give away memory of the kernel, or memory that is not there.
     Forbidden(usize),
+    /// A mapping would give away a device of the kernel, which is named.
+    Owned(usize, &'static str),
     /// The bytes a mapping is filled from are not in the image, or more than it holds.
     BadSource(usize),
     /// A handle is to a region that can be lent to its task, for which there is no place, or only a part of one.
@@ -82,6 +85,9 @@ pub unsafe fn build(
         if mapping.flags & mapping::IN_IMAGE == 0 && overlaps(&to, kernel) {
             return Err(SpaceError::Forbidden(index));
         }
+        if let Some(device) = board::owned_in(&to) {
+            return Err(SpaceError::Owned(index, device));
+        }
         if mapping.flags & mapping::FILL != 0 {
             if !inside(&to, &board::MEMORY) {
                 return Err(SpaceError::Forbidden(index));
@@ -126,10 +132,19 @@ pub unsafe fn build(
     for (index, user) in system.engine_users().iter().enumerate() {
         let space = space_of(system, user.task).ok_or(SpaceError::BadUser(index))?;
         let Some(leaf) = space.leaf(user.address) else { continue };
-        let (submitted, retired) = probe(user).ok_or(SpaceError::BadProbe(index))?;
+        let (submitted, progress) = probe(user).ok_or(SpaceError::BadProbe(index))?;
+        // Each task with doorbells has one page that takes their place when their locks are taken away; its own, since what one task
+        // leaves there, another would read.
+        let earlier = system.engine_users().iter().take(index).position(|other| other.task == user.task);
+        let replacement = match earlier.and_then(EngineUserId::new).and_then(|earlier| board.replacement(earlier)) {
+            Some(page) => page,
+            None => pool.page().map_err(|_| SpaceError::OutOfTables)?,
+        };
+        let lost = word(replacement + LOST_WORD).ok_or(SpaceError::OutOfTables)?;
+        let [mapped, replaced] = leaf.descriptors(replacement);
         let invalidation = invalidation(number(user.task as usize), user.address);
         if let Some(id) = EngineUserId::new(index) {
-            board.set_doorbell(id, Doorbell { leaf, invalidation, submitted, retired });
+            board.set_doorbell(id, Doorbell { leaf, invalidation, submitted, progress, mapped, replaced, lost });
         }
     }
     translation::publish();
@@ -185,13 +200,16 @@ unsafe fn fill(system: &System<'_>, mapping: &Mapping, to: &Range<u64>) -> Optio
 }
 
 /// Where the kernel reads an engine's idle probe.
-fn probe(user: &EngineUser) -> Option<(NonNull<u32>, NonNull<u32>)> {
-    let word = |address: u64| {
-        let range = address..address.checked_add(4)?;
-        let mapped = inside(&range, &board::MEMORY) || inside(&range, &board::DEVICES);
-        (address.is_multiple_of(4) && mapped).then(|| NonNull::new(direct::<u32>(address))).flatten()
-    };
-    Some((word(user.doorbell)?, word(user.retired)?))
+fn probe(user: &EngineUser) -> Option<(NonNull<u32>, NonNull<u64>)> {
+    Some((word(user.doorbell)?, word(user.progress)?))
+}
+
+/// Where the kernel finds the word at a physical address, if it maps it.
+fn word<T>(address: u64) -> Option<NonNull<T>> {
+    let bytes = size_of::<T>() as u64;
+    let range = address..address.checked_add(bytes)?;
+    let mapped = inside(&range, &board::MEMORY) || inside(&range, &board::DEVICES);
+    (address.is_multiple_of(bytes) && mapped).then(|| NonNull::new(direct::<T>(address))).flatten()
 }
 
 fn inside(inner: &Range<u64>, outer: &Range<u64>) -> bool {

@@ -217,6 +217,14 @@ impl Pool {
         NonNull::new(table.cast()).map(Table).ok_or(MapError::OutOfTables)
     }
 
+    /// The physical address of a page of zeros, which is no table: for memory that tasks may have in the place of other.
+    ///
+    /// # Errors
+    /// [`MapError::OutOfTables`].
+    pub fn page(&mut self) -> Result<u64, MapError> {
+        self.allocate().map(|Table(page)| physical(page.as_ptr()))
+    }
+
     /// Two tables, one after the other, of which the first lies at a multiple of both.
     fn allocate_two(&mut self) -> Result<Table, MapError> {
         self.used = self.used.next_multiple_of(2);
@@ -397,11 +405,29 @@ impl Leaf {
         store(self.0, load(self.0) | VALID);
     }
 
+    /// The page's descriptor, made valid, and the same for the page at `physical` instead.
+    pub fn descriptors(self, physical: u64) -> [u64; 2] {
+        let own = load(self.0) | VALID;
+        [own, own & !ADDRESS | physical & ADDRESS]
+    }
+
+    /// Puts one of its [descriptors](Leaf::descriptors) there. The page must be invalid, and forgotten by all CPUs. A barrier must
+    /// follow: [`publish`].
+    #[inline]
+    pub fn set(self, descriptor: u64) {
+        store(self.0, descriptor);
+    }
+
     /// Makes the page invalid. [`withdraw`] must follow for its address.
     #[inline]
     pub fn hide(self) {
         store(self.0, load(self.0) & !VALID);
     }
+}
+
+/// The physical address of the page that a leaf's descriptor maps.
+pub const fn page_of(descriptor: u64) -> u64 {
+    descriptor & ADDRESS
 }
 
 /// The entry of a window; those of the other windows of its place follow it.
@@ -454,6 +480,13 @@ impl Window {
 pub fn publish() {
     // SAFETY: a barrier changes no state; not `nomem`, as it orders the stores of leaves.
     unsafe { asm!("dsb ishst", options(nostack, preserves_flags)) };
+}
+
+/// Orders all accesses before it against all accesses after it, for CPUs and devices.
+#[inline]
+pub fn settle() {
+    // SAFETY: a barrier changes no state; not `nomem`, as it orders accesses to memory.
+    unsafe { asm!("dmb ish", options(nostack, preserves_flags)) };
 }
 
 /// The argument of `tlbi vae1is` for a page of the task with address-space number `number`.

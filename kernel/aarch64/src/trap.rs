@@ -71,11 +71,12 @@ fn go_to(cpu: &mut Cpu, guard: Guard<'_, State>, thread: ThreadId) -> *mut Frame
     cpu.dispatch(thread)
 }
 
-/// `svc` that has to wait for the lock. The caller pays for that, as for all of its call.
+/// `svc` that has to wait for the lock. The caller pays for that, as for all of its call. It goes the long way, which can do
+/// everything: the short ones are not compiled a second time for what is rare.
 #[cold]
 #[inline(never)]
 fn late_syscall(cpu: &mut Cpu, ticket: Ticket<'_, State>) -> *mut Frame {
-    locked_syscall(cpu, ticket.wait())
+    long_syscall(cpu, ticket.wait())
 }
 
 /// `svc` the long way round.

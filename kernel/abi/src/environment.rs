@@ -35,6 +35,12 @@ pub mod kind {
 /// In the flags of an engine: it can do operations block by block. The number is in the bits below.
 pub const PREEMPTIBLE: u32 = 1 << 8;
 
+/// Offset in a doorbell page of a word that is zero. In the page that takes the place of a doorbell page when the engine's lock was
+/// taken away by force, it is [`LOST`].
+pub const LOST_WORD: u64 = 8;
+/// See [`LOST_WORD`].
+pub const LOST: u32 = 1;
+
 /// One thing the task was given, by the name the manifest uses.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]

@@ -15,7 +15,7 @@ pub const PAGE: u64 = 4096;
 
 /// Engine locks are enforced; without this flag every doorbell stays mapped and the device decides.
 pub const FLAG_MANAGED: u32 = 1;
-/// One CPU beyond the kernel's runs the accelerator's firmware ([`Header::firmware`]).
+/// One CPU beyond the kernel's runs the accelerator's firmware.
 pub const FLAG_ENGINE_CPU: u32 = 1 << 1;
 
 /// The tables of a packed system, in order of [`Header::tables`].
@@ -256,8 +256,9 @@ pub struct EngineUser {
     pub doorbell: u64,
     /// Virtual address of the doorbell page in the task, mapped while the lock is held.
     pub address: u64,
-    /// Physical address of the word that counts retired commands.
-    pub retired: u64,
+    /// Physical address of two words of the device, of which a task can write none: the count of retired commands, then the count
+    /// that it has seen in the doorbell page. They are read as one of 64 bits.
+    pub progress: u64,
 }
 
 /// Tokens shared by tasks of one cluster.
@@ -280,8 +281,8 @@ pub struct Pool {
     pub devices: u32,
     /// How far those are from each other, numbers of `accel::topology::Distance`: from, to.
     pub distances: [[u8; POOL_DEVICES]; POOL_DEVICES],
-    /// Reserved.
-    pub reserved: u32,
+    /// Requests that all queues together hold at most; zero: as many as each of them has room for.
+    pub total_limit: u32,
     /// How long after its grant a token must be given back, or it is taken away, in nanoseconds; zero: it is not watched.
     pub watchdog: u64,
 }

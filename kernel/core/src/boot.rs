@@ -198,7 +198,7 @@ impl Kernel {
                 engine.driver = system
                     .handles()
                     .iter()
-                    .find(|handle| handle.kind == kind::INTERRUPT && handle.object + 1 == record.interrupt_plus_one)
+                    .find(|handle| handle.kind == kind::INTERRUPT && handle.object == record.interrupt_plus_one - 1)
                     .and_then(|handle| ThreadId::new(handle.task as usize));
             }
             engine.watchdog = Nanoseconds(record.watchdog);
@@ -220,6 +220,7 @@ impl Kernel {
                     let of = |user: &&image::EngineUser| user.task as usize == *task;
                     system.engine_users().iter().filter(of).any(|user| {
                         EngineId::new(user.engine as usize)
+                            .filter(|engine| engine.index() < self.counts.engines)
                             .is_some_and(|engine| self.engines[engine].group == Some(group))
                     })
                 };
@@ -227,6 +228,7 @@ impl Kernel {
             }
             self.engine_users[id].engine = Some(refer!(EngineId, record.engine, self.counts.engines, "engine user"));
             self.engine_users[id].thread = Some(refer!(ThreadId, record.task, self.counts.threads, "engine user"));
+            self.find_if_plain(id);
         }
         Ok(())
     }
@@ -237,12 +239,13 @@ impl Kernel {
             let cluster = refer!(ClusterId, record.cluster, self.counts.clusters, "pool");
             within(record.replicas as usize, POOL_REPLICAS, "tokens of a pool")?;
             let limit = u16::try_from(record.limit).map_err(|_| BootError::TooMany("requests in a queue"))?;
-            let (mut cpus, mut limit) =
-                (self.clusters[cluster].schedule.cpus().count() as u16, (limit != 0).then_some(limit));
+            let total = u16::try_from(record.total_limit).map_err(|_| BootError::TooMany("requests in all queues"))?;
+            let [mut limit, mut total] = [limit, total].map(|limit| (limit != 0).then_some(limit));
+            let mut cpus = self.clusters[cluster].schedule.cpus().count() as u16;
             if record.crosses != 0 {
                 self.crossing |= 1 << index;
                 // One queue, whatever number of replicas.
-                (cpus, limit) = (u16::MAX, Some(1));
+                (cpus, limit, total) = (u16::MAX, Some(1), None);
             }
             let replicas = record.replicas as u8;
             let measure = match record.measure {
@@ -250,7 +253,7 @@ impl Kernel {
                 measure::LENGTHS => Measure::CriticalSections,
                 _ => return Err(BootError::Dangling("measure")),
             };
-            self.pools[id].set_rules(Rules { replicas, cpus, limit, measure });
+            self.pools[id].set_rules(Rules { replicas, cpus, limit, total, measure });
             if record.watchdog != 0 {
                 within(self.counts.threads + self.counts.engines + index + 1, THREADS, "tasks and watchdogs")?;
                 let (watchdog, cluster) = (Nanoseconds(record.watchdog), Some(cluster));

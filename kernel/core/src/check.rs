@@ -24,7 +24,7 @@ use crate::id::{
     ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, GroupId, NotificationId, PoolId, PoolUserId, RegionId,
     ReservationId, ThreadId,
 };
-use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, GROUPS, NOTIFICATIONS, REGIONS, THREADS};
+use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, ENGINE_USERS, GROUPS, NOTIFICATIONS, REGIONS, THREADS};
 use crate::object::{Cpu, Handle, Object, Payer, PoolUser, Reservation, State, Thread};
 use crate::quick::token;
 use crate::watchdog;
@@ -99,10 +99,11 @@ impl Kernel {
             let is_dead = object.home.is_none_or(|home| self.threads[home].state == State::Stopped);
             let rests = object.class == Class::RealTime && !object.throttled && object.runner.is_none();
             if !is_dead && rests != (object.rests != Instant::NEVER) {
-                return Err("invariant R1 broken: a reservation rests without budget or with a runner, or the other way round");
+                return Err(
+                    "invariant R1 broken: a reservation rests without budget or with a runner, or the other way round",
+                );
             }
-            if object.boosted
-                && !object.runner.is_some_and(|runner| propagation::is_urgent(self, node_number(runner)))
+            if object.boosted && !object.runner.is_some_and(|runner| propagation::is_urgent(self, node_number(runner)))
             {
                 return Err("a boost for nobody");
             }
@@ -444,8 +445,35 @@ impl Kernel {
         Ok(())
     }
 
+    /// A thread knows how many engines it has lost, and neither holds one of them nor waits for it.
+    fn check_losses(&self, thread: ThreadId) -> Result<(), &'static str> {
+        let (mut next, mut losses) = (self.threads[thread].uses, 0);
+        while let Some(user) = next {
+            let object = &self.engine_users[user];
+            next = object.next;
+            if !object.lost {
+                continue;
+            }
+            if object.is_plain {
+                return Err("a lost engine can be acquired in the short way");
+            }
+            losses += 1;
+            let lock = object.engine.map(|engine| &self.engines[engine].lock);
+            let number = user.index() as u16;
+            if lock.is_some_and(|lock| lock.state() == Lock::Held(number) || lock.waiters().contains(&number)) {
+                return Err("a thread has lost an engine, and holds it or waits for it");
+            }
+        }
+        if losses == usize::from(self.threads[thread].losses) {
+            Ok(())
+        } else {
+            Err("a thread does not know how many engines it has lost")
+        }
+    }
+
     fn check_thread(&self, thread: ThreadId) -> Result<(), &'static str> {
         let state = &self.threads[thread];
+        self.check_losses(thread)?;
         if let Some(cpu) = state.on
             && self.cpus[cpu].current != Some(thread)
         {
@@ -744,6 +772,9 @@ impl Kernel {
                 hasher.write_u16(waiter + 1);
             }
             hasher.write_u16(0);
+        }
+        for user in (0..ENGINE_USERS).filter_map(EngineUserId::new) {
+            hasher.write_u8(self.engine_users[user].lost.into());
         }
         for group in (0..GROUPS).filter_map(GroupId::new) {
             for request in self.groups[group].requests() {

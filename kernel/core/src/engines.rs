@@ -73,6 +73,9 @@ impl Kernel {
         if let Some(group) = self.engines[engine].group {
             return self.acquire_set(machine, cpu, thread, group, set_of(engine));
         }
+        if self.engine_users[user].lost {
+            self.end_loss(machine, user);
+        }
         self.drain_for_the_dead(machine, engine)?;
         // Refuse before anything changes.
         let lends_to = self.engine_lends(engine, thread);
@@ -120,9 +123,32 @@ impl Kernel {
             return Ok(());
         }
         match self.give_back(machine, engine, user) {
-            Err(_) if core::mem::take(&mut self.engine_users[user].lost) => Err(Error::EngineLost),
+            Err(_) if self.engine_users[user].lost => {
+                self.end_loss(machine, user);
+                Err(Error::EngineLost)
+            }
             result => result,
         }
+    }
+
+    /// The task knows that `user` has lost its engine, or asks for it again: what took the place of the doorbell goes away.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn end_loss<M: Machine>(&mut self, machine: &mut M, user: EngineUserId) {
+        if core::mem::take(&mut self.engine_users[user].lost)
+            && let Some(thread) = self.engine_users[user].thread
+        {
+            self.threads[thread].losses -= 1;
+        }
+        self.find_if_plain(user);
+        machine.unmap_doorbell(user);
+    }
+
+    /// Remembers whether the lock of `user` may go the short ways.
+    pub(crate) fn find_if_plain(&mut self, user: EngineUserId) {
+        let object = &self.engine_users[user];
+        let is_alone = |engine: EngineId| self.engines[engine].group.is_none() && self.engines[engine].pool.is_none();
+        self.engine_users[user].is_plain = !object.lost && object.engine.is_some_and(is_alone);
     }
 
     /// Takes the lock from `user`, which holds it: by its release, or by its death.
@@ -150,10 +176,15 @@ impl Kernel {
         Ok(())
     }
 
-    /// The doorbell of `user`, who holds `engine`, is unmapped, and the lock free if nothing runs; says which.
+    /// The doorbell of `user`, who holds `engine`, is unmapped, or replaced if that was taken away; and the lock is free if nothing
+    /// runs or can begin. Says which.
     #[inline(never)]
     pub(crate) fn let_go<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) -> bool {
-        machine.unmap_doorbell(user);
+        if self.engine_users[user].lost {
+            machine.replace_doorbell(user);
+        } else {
+            machine.unmap_doorbell(user);
+        }
         let idle = machine.engine_is_idle(user);
         let thread = self.engine_users[user].thread;
         if let Some(thread) = thread {

@@ -87,6 +87,9 @@ impl Kernel {
         for engine in engines(set) {
             self.drain_for_the_dead(machine, engine)?;
         }
+        if self.threads[thread].losses != 0 {
+            self.end_losses(machine, thread, set);
+        }
         let key = self.waiting_key(thread);
         let change = groups::request(&mut self.groups[group], number(thread), key, set).map_err(as_error)?;
         if let Some(target) = self.group_donee(group, thread)
@@ -179,14 +182,38 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     pub(crate) fn lose(&mut self, engine: EngineId, user: EngineUserId) {
-        self.engine_users[user].lost = true;
+        self.mark_lost(user);
         if let (Some(group), Some(thread)) = (self.engines[engine].group, self.engine_users[user].thread)
             && let Some((set, Waits::Not)) = groups::request_of(&self.groups[group], number(thread))
         {
             for engine in engines(set) {
                 if let Some(user) = self.holder(engine) {
-                    self.engine_users[user].lost = true;
+                    self.mark_lost(user);
                 }
+            }
+        }
+    }
+
+    fn mark_lost(&mut self, user: EngineUserId) {
+        if !core::mem::replace(&mut self.engine_users[user].lost, true)
+            && let Some(thread) = self.engine_users[user].thread
+        {
+            self.threads[thread].losses += 1;
+        }
+        self.find_if_plain(user);
+    }
+
+    /// `thread` asks for engines of which it may have lost some, and not been told.
+    #[cold]
+    #[inline(never)]
+    fn end_losses<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, set: LockSet) {
+        let mut next = self.threads[thread].uses;
+        for _ in 0..ENGINES {
+            let Some(user) = next else { return };
+            let object = &self.engine_users[user];
+            next = object.next;
+            if object.lost && object.engine.is_some_and(|engine| set.overlaps(set_of(engine))) {
+                self.end_loss(machine, user);
             }
         }
     }

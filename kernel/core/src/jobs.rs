@@ -104,6 +104,9 @@ impl Kernel {
         reservation: ReservationId,
         release: Instant,
     ) {
+        if self.forgets(Planted::QueuedReleasesRefill) {
+            self.reservations[reservation].account.restart(self.now);
+        }
         let object = &mut self.reservations[reservation];
         let deadline = release + object.deadline;
         let chunk = object.account.release;
@@ -116,8 +119,7 @@ impl Kernel {
             }
             object.suspended = Nanoseconds::ZERO;
             object.throttled = object.account.is_dry();
-            object.replenish_at =
-                if object.throttled { object.account.next_refill(release) } else { Instant::NEVER };
+            object.replenish_at = if object.throttled { object.account.next_refill(release) } else { Instant::NEVER };
             self.plan_event(reservation);
         }
         self.forget_rest(reservation);
@@ -216,7 +218,8 @@ impl Kernel {
         if self.reservations[reservation].release == Release::None || !self.threads[thread].job.active {
             return Err(Error::NoJobs);
         }
-        if !self.reservations[reservation].releases_early {
+        let is_forgotten = self.forgets(Planted::EarlyReleaseUnderConstantPoints);
+        if !self.reservations[reservation].releases_early && !is_forgotten {
             return Err(Error::MissingRight);
         }
         // What is left of the present budget is given up, but not what was used of it.

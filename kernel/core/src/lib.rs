@@ -153,25 +153,31 @@ pub struct Outcome {
 type PendingJobs = ck_omlp::Cluster<Key, JOBS_ACROSS>;
 
 /// All kernel state.
+// In this order, because what is near the start is reached by shorter instructions: what every trap looks at comes first.
 #[derive(Clone)]
+#[repr(C)]
 pub struct Kernel {
-    cpus: Arena<Cpu, CpuId, CPUS>,
+    /// When the trap in progress was taken, if it goes the long way and concerns others than its caller.
+    now: Instant,
+    /// When the first releases are, but for phases.
+    start: Instant,
+    /// Gives service and background threads their turn.
+    turns: u64,
+    /// Clusters in which a reservation rests because its job waits for others, a bit each.
+    resting: u32,
+    /// Pools that clusters share, a bit each.
+    crossing: u32,
     /// CPUs to kick when the current trap ends.
     kicks: CpuSet,
     /// Engine locks and donation through devices are in force.
     managed: bool,
-    /// Gives service and background threads their turn.
-    turns: u64,
     /// The CPU of the trap in progress, for the trace.
     here: CpuId,
-    /// When the trap in progress was taken, if it goes the long way.
-    now: Instant,
-    /// When the first releases are, but for phases.
-    start: Instant,
     /// Who pays for the trap in progress, if it is a timer interrupt that a thread has asked for.
     billed: Option<ReservationId>,
-    /// Clusters in which a reservation rests because its job waits for others, a bit each.
-    resting: u8,
+    /// How many objects of each kind there are.
+    counts: Counts,
+    cpus: Arena<Cpu, CpuId, CPUS>,
     threads: Arena<Thread, ThreadId, THREADS>,
     handles: Arena<HandleTable, ThreadId, THREADS>,
     derivations: Derivations<DERIVATIONS>,
@@ -184,18 +190,14 @@ pub struct Kernel {
     groups: Arena<Group, GroupId, GROUPS>,
     pools: Arena<Tokens, PoolId, POOLS>,
     advisers: Advisers,
-    /// Those that clusters share, a bit each.
-    crossing: u32,
-    /// The pending jobs of clusters that share one.
+    /// The pending jobs of clusters that share a pool.
     donations: Arena<PendingJobs, ClusterId, CLUSTERS>,
     pool_users: Arena<PoolUser, PoolUserId, POOL_USERS>,
     token_watches: Arena<TokenWatch, PoolId, POOLS>,
-    /// Instants of sporadic releases, a ring for each task.
-    releases: [Instant; RELEASES],
     interrupts: Arena<Interrupt, InterruptId, INTERRUPTS>,
     regions: Arena<Region, RegionId, REGIONS>,
-    /// How many of each there are.
-    counts: Counts,
+    /// Instants of sporadic releases, a ring for each task.
+    releases: [Instant; RELEASES],
     /// What tests have made it forget.
     faults: planted::Faults,
 }

@@ -72,7 +72,13 @@ pub trait Machine {
     /// still be on its way.
     fn unmap_doorbell(&mut self, user: EngineUserId);
 
-    /// Reads the idle probe: has every command that `user` submitted to its engine retired?
+    /// Puts memory of the task's own in the place of its doorbell page, which was mapped; returns when no store to that page can
+    /// still be on its way. [`Machine::unmap_doorbell`] ends it, and must before the page is mapped again. The memory tells the task
+    /// what it is (`fusee_abi::environment::LOST_WORD`). Cannot fail: the memory was provided at boot.
+    fn replace_doorbell(&mut self, user: EngineUserId);
+
+    /// Reads the idle probe: has the device seen and retired every command that `user` submitted to its engine? The doorbell page is
+    /// unmapped, or `user` is the thread that trapped; so if the answer is yes, it stays so until the next grant to `user`.
     fn engine_is_idle(&mut self, user: EngineUserId) -> bool;
 
     /// Maps pages `first..first + count` of a region into `thread`'s task, or unmaps them.

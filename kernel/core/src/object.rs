@@ -190,6 +190,8 @@ pub struct Thread {
     pub crosses: bool,
     /// Engines and tokens it holds.
     pub holds: u8,
+    /// Engines that were taken from it, of which it has not heard.
+    pub losses: u8,
     /// Tokens it holds or waits for.
     pub requests: u8,
     /// Badge of the handle its queued request came through.
@@ -220,6 +222,7 @@ impl Thread {
         tokens: None,
         crosses: false,
         holds: 0,
+        losses: 0,
         requests: 0,
         badge: 0,
         slots: [ReplySlot { client: None, loan: None, generation: 0 }; REPLY_SLOTS],
@@ -578,6 +581,8 @@ pub struct EngineUser {
     pub next: Option<EngineUserId>,
     /// The lock was taken from the task, which has not heard of it.
     pub lost: bool,
+    /// Its lock may go the short ways: the engine has no group and no pool, and is not lost.
+    pub is_plain: bool,
 }
 
 impl EngineUser {
@@ -591,6 +596,7 @@ impl EngineUser {
         payer: None,
         next: None,
         lost: false,
+        is_plain: false,
     };
 }
 

@@ -20,22 +20,12 @@ pub enum Planted {
     BoostIsCarried,
     /// Each reply gives the server a new boost.
     BoostRenewedByReplies,
-    /// A boost through nested calls has no end.
-    NestedBoostNeverEnds,
     /// Nobody takes a token away.
     TokenWithoutWatchdog,
-    /// Jobs go on donating to one whose token was taken away.
-    DonationOutlastsToken,
     /// An instant that tasks can ask for means that a timer has fired.
     FiredIsAnInstant,
-    /// Waiting for the kernel's lock is charged to nobody.
-    LockWaitsAreFree,
-    /// An engine is idle if its client says so.
-    IdleIsTheClientsWord,
     /// Undeclared suspension keeps the key.
     AnySuspensionKeepsTheKey,
-    /// Releases that queue are dropped.
-    QueueDropsReleases,
     /// Nobody takes an engine away.
     EngineWithoutWatchdog,
     /// A budget that ended is refilled at once.
@@ -54,26 +44,19 @@ pub enum Planted {
     EarlyReleaseKeepsTheKey,
     /// A throttled job goes on with the key that it had.
     ReplenishmentKeepsTheKey,
-    /// What runs on the budget of another is charged to nobody.
-    DonatedTimeIsFree,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Planted; 23] = [
+    pub const ALL: [Planted; 17] = [
         Planted::NoRuleAtWakeUp,
         Planted::QueuedReleasesRefill,
         Planted::EarlyReleaseUnderConstantPoints,
         Planted::BoostIsCarried,
         Planted::BoostRenewedByReplies,
-        Planted::NestedBoostNeverEnds,
         Planted::TokenWithoutWatchdog,
-        Planted::DonationOutlastsToken,
         Planted::FiredIsAnInstant,
-        Planted::LockWaitsAreFree,
-        Planted::IdleIsTheClientsWord,
         Planted::AnySuspensionKeepsTheKey,
-        Planted::QueueDropsReleases,
         Planted::EngineWithoutWatchdog,
         Planted::ExhaustionRefills,
         Planted::KickIsLost,
@@ -83,7 +66,6 @@ impl Planted {
         Planted::SporadicReleasesComeAtOnce,
         Planted::EarlyReleaseKeepsTheKey,
         Planted::ReplenishmentKeepsTheKey,
-        Planted::DonatedTimeIsFree,
     ];
 }
 

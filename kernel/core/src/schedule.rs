@@ -159,10 +159,6 @@ impl Kernel {
                 if state.boosted {
                     self.charge_boost(cpu, reservation, span);
                 }
-                let is_lent = self.cpus[cpu].current != self.reservations[reservation].home;
-                if is_lent && self.forgets(Planted::DonatedTimeIsFree) {
-                    return;
-                }
                 let object = &mut self.reservations[reservation];
                 object.charged += span;
                 let excess = object.account.charge(span);
@@ -234,13 +230,18 @@ impl Kernel {
             object.throttled = true;
             return;
         }
+        let (class, home) = (object.class, object.home);
+        if class == Class::RealTime && self.goes_on(reservation, now) {
+            return;
+        }
+        let object = &mut self.reservations[reservation];
         object.throttles += 1;
-        if self.forgets(Planted::ExhaustionRefills) && self.reservations[reservation].class == Class::RealTime {
+        if self.forgets(Planted::ExhaustionRefills) && class == Class::RealTime {
             self.reservations[reservation].account.restart(now);
             return;
         }
         let object = &mut self.reservations[reservation];
-        let (class, home, excess) = (object.class, object.home, object.account.debt);
+        let excess = object.account.debt;
         if class == Class::Background {
             // Nothing is promised to background work: its budget is only its time slice.
             object.account.restart(now);
@@ -279,6 +280,27 @@ impl Kernel {
         self.base_key_changes(reservation);
     }
 
+    /// Whether something has come back of what a real-time `reservation` used, by the time that it has nothing left: then it goes on, behind
+    /// those with an earlier key than that of a job released when it came back.
+    fn goes_on(&mut self, reservation: ReservationId, now: Instant) -> bool {
+        let account = &mut self.reservations[reservation].account;
+        let at = account.next_refill(Instant::ZERO);
+        if at > now {
+            return false;
+        }
+        account.resume(at);
+        let (release, is_dry) = (account.release, account.is_dry());
+        if is_dry {
+            return false;
+        }
+        let key = self.job_key(reservation, release);
+        self.set_key(reservation, key);
+        if let Some(home) = self.reservations[reservation].home {
+            self.settle(home);
+        }
+        true
+    }
+
     /// Refills `reservation` at `at`; a new deadline follows, as of a sporadic server.
     pub(crate) fn replenish<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, at: Instant) {
         let object = &mut self.reservations[reservation];
@@ -295,8 +317,11 @@ impl Kernel {
         }
         object.throttled = false;
         let class = object.class;
-        let key =
-            if class == Class::RealTime { self.job_key(reservation, release) } else { self.next_turn(class, reservation) };
+        let key = if class == Class::RealTime {
+            self.job_key(reservation, release)
+        } else {
+            self.next_turn(class, reservation)
+        };
         if !self.forgets(Planted::ReplenishmentKeepsTheKey) {
             self.set_key(reservation, key);
         }
@@ -340,7 +365,8 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn plan_timeout(&mut self, thread: ThreadId, deadline: Instant) {
         let Some(cluster) = self.threads[thread].cluster else { return };
-        if deadline >= Cpu::FIRED {
+        let beyond = if self.forgets(Planted::FiredIsAnInstant) { Instant::NEVER } else { Cpu::FIRED };
+        if deadline >= beyond {
             // An instant beyond all others is never reached, nor is the one that marks a timer as fired.
             return;
         }

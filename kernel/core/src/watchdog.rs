@@ -7,13 +7,15 @@
 //! A look that comes `watchdog` after the grant finds
 //!
 //! 1. an idle engine: its interrupt was lost, or its holder holds it for too long. The lock goes to the next in line.
-//! 2. a busy one: its holder is released by force, its doorbell unmapped, so only it faults if it goes on, and the driver is asked for a reset. It runs
+//! 2. a busy one: its holder is released by force, and the driver is asked for a reset. The driver runs
 //!    on key and budget of the holder, if that waits for the driver's signal, and of all who wait for the engine. `engine_complete`
 //!    ends it.
 //!
 //! In both cases the driver is told as if the line had fired, since it may be what was lost.
 //!
-//! Whoever lost it while it held it is told at its release, with `EngineLost`.
+//! A task that loses an engine while it holds it may be blameless: it was preempted for too long. So its next store to the doorbell
+//! is no fault: memory of its own takes the doorbell's place (`Machine::replace_doorbell`), until it releases the engine and is told,
+//! with `EngineLost`, or asks for it again, or dies.
 //!
 //! If no answer comes within `reset_bound`, the engine is *quarantined*: those who wait for it are told, one a look, and whoever
 //! asks for it is told at once, with `EngineLost`. A reset that is completed after all ends that, too.
@@ -26,9 +28,10 @@
 //!
 //! # What cannot be enforced
 //!
-//! That an engine is idle is the device's word and the client's: the probe compares two counters, of which each writes one. A device
-//! that counts too early lets the next holder in while it works. It cannot reach memory of others by that, for it translates
-//! addresses of each client by themselves; but the next holder's time is not its own.
+//! That an engine is idle is the device's word: the probe compares what the client has submitted with what the device has seen and
+//! retired, and the client, whose doorbell is out of reach by then, can only make the first differ from the others. That looks busy, and the
+//! client pays until the watchdog. But a device that counts too early lets the next holder in while it works. It cannot reach memory
+//! of others by that, for it translates addresses of each client by themselves; but the next holder's time is not its own.
 //!
 //! Source: ours. GPUSync's authors leave recovery open (Elliott 2015, section 3.2).
 

@@ -103,6 +103,8 @@ impl Machine for Board {
 
     fn unmap_doorbell(&mut self, _user: EngineUserId) {}
 
+    fn replace_doorbell(&mut self, _user: EngineUserId) {}
+
     fn engine_is_idle(&mut self, _user: EngineUserId) -> bool {
         true
     }

@@ -52,6 +52,10 @@ pub trait Bus {
     /// [`BusError`] if there is no memory.
     fn write_u64(&mut self, address: u64, value: u64) -> Result<(), BusError>;
 
+    /// Waits until everybody sees what was written so far; what is read afterwards is read after that. Memory that only one CPU
+    /// uses at a time is like that anyway.
+    fn settle(&mut self) {}
+
     /// Copies `length` bytes; addresses and length are multiples of 8, and the two ranges
     /// either do not overlap, or what arrives is undefined. Meant to be overridden.
     ///

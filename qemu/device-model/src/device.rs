@@ -11,6 +11,9 @@
 //! 2. An engine is free only if nothing is queued for it.
 //! 3. What the device counts, it keeps for itself and only copies into the status page: no
 //!    client can change its mind by writing there.
+//! 4. A command begins only if, after its count was published as seen, the doorbell still said so. So a
+//!    reader who finds doorbell, seen and retired word equal, while nobody stores to the doorbell, knows
+//!    that nothing of this ring runs or will.
 //!
 //! Where the contract says that the device misbehaves on request (`CONTEXT_INJECT`), it does so for commands of that
 //! context only: a fault there is no excuse for a wrong result elsewhere.
@@ -28,7 +31,7 @@ use fusee_accel_contract::{
     DOORBELL_SUBMITTED, ENGINES, EngineIndex, FEATURE_BURN, FEATURE_INJECT, FEATURE_PREEMPTIBLE, FEATURE_RESET,
     FEATURE_TRANSLATION, FENCE_ERROR, FaultKind, FaultWord, Fence, INJECT_DEAF, INJECT_LATE, INJECT_LIE, INJECT_LOST,
     INJECT_SPURIOUS, MAGIC, Memory, Operation, RING_BASE, RING_ENTRIES, VERSION, control_context, control_reset_done,
-    control_reset_request, doorbell_page, outstanding, ring_slot, status_busy, status_retired,
+    control_reset_request, doorbell_page, is_idle, outstanding, ring_slot, status_busy, status_retired, status_seen,
     timing::{self, Slowdown},
 };
 
@@ -193,6 +196,13 @@ impl<P: Sharing> Device<P> {
         Actions { interrupt: core::mem::take(&mut self.interrupt), next }
     }
 
+    /// The context whose command `engine` works on at this moment. The status page does not say it of a device that lies; tests
+    /// compare both.
+    #[must_use]
+    pub fn working_for(&self, engine: EngineIndex) -> Option<usize> {
+        self.engines[engine.number()].running.map(|running| running.context)
+    }
+
     /// Completions announced more than [`timing::LATE_TOLERANCE`] after their instant. In a run
     /// whose results count, this is 0.
     #[must_use]
@@ -211,6 +221,7 @@ impl<P: Sharing> Device<P> {
             for engine in EngineIndex::ALL {
                 let retired = bus.read_u32(status + status_retired(engine, context))?;
                 *self.ring(engine, context) = Ring::starting_at(retired);
+                bus.write_u32(status + status_seen(engine, context), retired)?;
                 let request = bus.read_u32(control + control_reset_request(context, engine))?;
                 self.reset_done[engine.number()][context] = request;
                 bus.write_u32(control + control_reset_done(context, engine), request)?;
@@ -240,7 +251,11 @@ impl<P: Sharing> Device<P> {
             return;
         }
         let Ok(submitted) = bus.read_u32(self.doorbell(engine, context)) else { return };
-        if engine == EngineIndex::Execution {
+        let ring = *self.ring(engine, context);
+        let runs = self.engines[engine.number()].running.is_some_and(|running| running.context == context);
+        let idle = !runs && !ring.halted && is_idle(submitted, ring.seen, ring.retired);
+        // Whoever is idle loses nothing: it is not for its sake that the driver asks.
+        if engine == EngineIndex::Execution && !idle {
             self.scratch.forget(context);
         }
         let unit = &mut self.engines[engine.number()];
@@ -253,8 +268,10 @@ impl<P: Sharing> Device<P> {
                 let _ = self.write_fence(context, aborted.fence, FENCE_ERROR, bus);
             }
         }
-        let Ring { next, seen, .. } = *self.ring(engine, context);
-        for number in 0..outstanding(seen, next) {
+        // What was rung for and not seen is lost, too.
+        let Ring { next, .. } = ring;
+        let last = if ring.takes(submitted) { submitted } else { ring.seen };
+        for number in 0..outstanding(last, next) {
             let slot = RING_BASE + ring_slot(engine, next.wrapping_add(number));
             if let Ok(bytes) = self.fetch(context, slot, bus) {
                 let _ = self.write_fence(context, Command::fence_of(&bytes), FENCE_ERROR, bus);
@@ -262,29 +279,38 @@ impl<P: Sharing> Device<P> {
         }
         *self.ring(engine, context) = Ring::starting_at(submitted);
         self.reset_done[engine.number()][context] = request;
+        let _ = bus.write_u32(status + status_seen(engine, context), submitted);
         let _ = bus.write_u32(status + status_retired(engine, context), submitted);
         let _ = bus.write_u32(control + control_reset_done(context, engine), request);
         self.interrupt = true;
     }
 
     fn read_doorbell(&mut self, engine: EngineIndex, context: usize, now: u64, bus: &mut impl Bus) {
-        let Ok(submitted) = bus.read_u32(self.doorbell(engine, context)) else { return };
+        let doorbell = self.doorbell(engine, context);
+        let Ok(submitted) = bus.read_u32(doorbell) else { return };
         let present = self.description.copy_engines.include(engine);
         let ring = self.ring(engine, context);
-        if submitted == ring.seen || ring.halted {
+        let before = ring.seen;
+        if submitted == before || ring.halted {
             return;
         }
-        let claimed = outstanding(submitted, ring.retired);
-        // Neither more than fits, nor less than was there before.
-        let overrun = claimed > RING_ENTRIES || claimed < outstanding(ring.seen, ring.retired);
-        if overrun || !present {
+        if !ring.takes(submitted) || !present {
             ring.halted = true;
-            let number = ring.seen;
             let kind = if present { FaultKind::DoorbellOverrun } else { FaultKind::NoEngine };
             let fault = Fault { kind, address: u64::from(submitted) };
-            self.record(engine, context, number, fault, bus);
+            self.record(engine, context, before, fault, bus);
             return;
         }
+        // Either it still stands there after all can know that it was seen, or nothing comes of it: its client changes its mind, and
+        // kicks again if it means what it stores now.
+        let seen = self.description.status + status_seen(engine, context);
+        let _ = bus.write_u32(seen, submitted);
+        bus.settle();
+        if bus.read_u32(doorbell) != Ok(submitted) {
+            let _ = bus.write_u32(seen, before);
+            return;
+        }
+        let ring = self.ring(engine, context);
         while ring.seen != submitted {
             ring.arrivals[(ring.seen % RING_ENTRIES) as usize] = now;
             ring.seen = ring.seen.wrapping_add(1);
@@ -492,6 +518,12 @@ impl Ring {
     const fn starting_at(number: u32) -> Self {
         let arrivals = [0; RING_ENTRIES as usize];
         Self { seen: number, next: number, retired: number, halted: false, arrivals }
+    }
+
+    /// Whether a doorbell may say this: neither more than fits, nor less than was there before.
+    const fn takes(&self, submitted: u32) -> bool {
+        let claimed = outstanding(submitted, self.retired);
+        claimed <= RING_ENTRIES && claimed >= outstanding(self.seen, self.retired)
     }
 }
 

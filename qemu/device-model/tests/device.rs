@@ -352,7 +352,7 @@ fn a_reset_takes_the_engine_from_whoever_holds_it() {
     assert_eq!(rig.run(3 * MILLISECOND), [3 * MILLISECOND, 4 * MILLISECOND]);
     assert_eq!((rig.fence(1, 0), rig.fence(1, 1)), (FenceState::Failed, FenceState::Failed));
     assert_eq!(rig.fence(2, 0), FenceState::Done);
-    assert!(is_idle(rig.submitted(EngineIndex::Execution, 1), rig.retired(EngineIndex::Execution, 1)));
+    assert!(rig.is_idle(EngineIndex::Execution, 1));
     let busy = rig.ram.read_u64(DESCRIPTION.status + status_busy(EngineIndex::Execution));
     assert_eq!(busy, Ok(4 * MILLISECOND));
 }
@@ -516,7 +516,7 @@ proptest! {
         }
         // And however bad the commands, all of them retire.
         for engine in EngineIndex::ALL {
-            prop_assert!(is_idle(rig.submitted(engine, 3), rig.retired(engine, 3)));
+            prop_assert!(rig.is_idle(engine, 3));
         }
     }
 
@@ -567,7 +567,7 @@ proptest! {
                 next = actions.next;
             }
             // The probe agrees with the oracle on whether anything is left.
-            let idle = (1..=2).all(|c| is_idle(rig.submitted(engine, c), rig.retired(engine, c)));
+            let idle = (1..=2).all(|c| rig.is_idle(engine, c));
             prop_assert_eq!(idle, free < now || expected.is_empty());
             rig.submit(engine, context, Operation::Burn { time }, fence);
             free = free.max(now) + time;

@@ -115,6 +115,11 @@ impl Bus for Memory {
         Ok(())
     }
 
+    fn settle(&mut self) {
+        // A full barrier: stores before it come before loads after it.
+        acquire();
+    }
+
     fn copy(&mut self, destination: u64, source: u64, length: u64) -> Result<(), BusError> {
         let from = self.at::<u64>(source, length)?;
         let to = self.at::<u64>(destination, length)?;

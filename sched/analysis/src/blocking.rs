@@ -165,9 +165,14 @@ const ROUNDS: usize = 1_000;
 /// [`Unbounded`].
 pub fn analyse(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Report, Vec<Blocked>), Unbounded> {
     let (report, mut blocked) = settle(cluster, overheads, locks)?;
-    if report.bounded != Some(false) && blocked.iter().any(|one| one.drawn > Nanoseconds::ZERO) {
-        drawn::add_preemptions(cluster, overheads, locks, &report, &mut blocked)?;
+    if blocked.iter().all(|one| one.drawn == Nanoseconds::ZERO) {
+        return Ok((report, blocked));
     }
+    if report.bounded == Some(false) {
+        // How long holds are preempted is not known, nor whether budgets last.
+        return Ok((report.without_bounds(), blocked));
+    }
+    drawn::add_preemptions(cluster, overheads, locks, &report, &mut blocked)?;
     Ok((report, blocked))
 }
 
@@ -194,8 +199,8 @@ fn settle(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Re
             let bound = task.bound.as_ref().and_then(|bound| bound.response.ceil().to_integer().to_u64());
             match (bound, counted) {
                 (Some(bound), _) => *response = Nanoseconds(bound).max(*response),
-                // Overload is for the report to say.
-                (None, _) if report.bounded == Some(false) => return Ok((report, blocked)),
+                // Overload is for the report to say; no bound on blocking is one without this task's response.
+                (None, Some(_)) if report.bounded == Some(false) => return Ok((report.without_bounds(), blocked)),
                 (None, Some(on)) => return Err(Unbounded::NoResponse(on)),
                 (None, None) => {}
             }
@@ -228,11 +233,11 @@ impl Engine {
         plus(self.operation(user)?, section(overheads, user.hold.cpu)?)
     }
 
-    /// How long one operation of `user` takes.
+    /// How long one operation of `user` takes, with bottom halves of others before its own (4.48, 4.50).
     fn operation(&self, user: &User) -> Result<Nanoseconds, Unbounded> {
         match user.hold.operation {
             Nanoseconds::ZERO => Ok(Nanoseconds::ZERO),
-            operation => plus(operation, plus(self.completion, self.reset)?),
+            operation => plus(operation, plus(plus(self.completion, self.others)?, self.reset)?),
         }
     }
 }
@@ -542,6 +547,8 @@ impl Study<'_> {
     ///   2.32 where the shortest queue is one of lengths.
     /// - R2DGLP: eq. 2.35 and 4.37 with the c of the cluster and the bound f on queues, which may be above `ceil(c / k)`;
     ///   4.35 as long as all tasks fit into the queues (the text: while there are no more than CPUs).
+    /// - The same with a limit on the requests in all queues, of as many as CPUs or more: [`pool`] says why; with fewer, as by
+    ///   priority. No bound is known for the k-FMLP with such a limit.
     /// - Either of these with advice: all that its queue has room for, since nobody knows which queue that is.
     /// - By priority: as an engine, if there is one token; no bound is known for several.
     /// - CK-OMLP: eq. 2.36, with the longest sections of as many tasks, of each cluster no more than it has CPUs (4.39 to 4.41;
@@ -554,13 +561,16 @@ impl Study<'_> {
         match pool.protocol {
             Protocol::Pool(rules) => {
                 let (users, replicas) = (sections.len() as u64, rules.replicas);
-                let room = rules.limit.map_or(u64::MAX, |limit| u64::from(limit) * u64::from(replicas));
+                let room = rules.capacity().map_or(u64::MAX, u64::from);
+                // With fewer places in all queues than tokens, some of these are always free.
+                let held = room.min(replicas.into());
                 match (rules.limit, rules.measure) {
+                    (None, _) if rules.total.is_some() => return Err(Unbounded::NoBound(On::Token(index))),
                     (None, _) if pool.advised => total.add_longest(&others, usize::MAX, 1)?,
                     (Some(limit), _) if pool.advised && users <= room => {
                         total.add_longest(&others, usize::from(limit).saturating_sub(1), 1)?;
                     }
-                    _ if users <= u64::from(replicas) => {}
+                    _ if users <= held => {}
                     (None, Measure::CriticalSections) => {
                         let spans: Vec<Nanoseconds> = others.iter().map(|other| other.span).collect();
                         total.add_longest(&others, usize::MAX, 1)?;

@@ -18,6 +18,7 @@
 //! - [`utilisation`]: sums of e / p, and the tests that need nothing else.
 //! - [`devi`]: tardiness under global EDF.
 //! - [`compliant`]: lateness under global EDF and FL, for any deadlines.
+//! - [`interference`]: response times on several CPUs under any policy.
 //! - [`uniprocessor`]: exact tests for one CPU.
 //! - [`overheads`]: what the kernel itself costs.
 //! - [`blocking`]: how long jobs wait for engines and tokens.
@@ -30,6 +31,7 @@ pub mod blocking;
 pub mod compliant;
 pub mod devi;
 mod drawn;
+pub mod interference;
 mod locks;
 pub mod overheads;
 pub mod pi_blocking;
@@ -41,7 +43,7 @@ pub mod utilisation;
 
 pub use overheads::{Locking, Overheads};
 pub use report::{Report, analyse};
-pub use task::{Above, Cluster, Nonsense, Task};
+pub use task::{Above, Cluster, Interrupting, Nonsense, Task};
 
 use num_bigint::BigInt;
 use num_rational::BigRational;

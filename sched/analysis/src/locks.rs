@@ -53,6 +53,9 @@ pub struct Engine {
     pub rivals: Option<u32>,
     /// What the end of an operation takes: interrupt and bottom half.
     pub completion: Nanoseconds,
+    /// What the ends of other operations take that its driver may serve first: of as many other engines of its device
+    /// as can work at the same time.
+    pub others: Nanoseconds,
     /// How much longer a hold is if the engine hangs and is reset; zero: that is not expected.
     pub reset: Nanoseconds,
 }

@@ -46,6 +46,17 @@ pub struct Above {
     pub jitter: Nanoseconds,
 }
 
+/// Something that interrupts a cluster's CPUs, as the jobs of some task have it do: the top halves of one client's operations.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Interrupting {
+    /// Interrupts of each job.
+    pub times: u32,
+    /// Least time between releases of those jobs.
+    pub period: Nanoseconds,
+    /// Jobs that can be pending at one instant.
+    pub pending: u32,
+}
+
 /// Tasks that share CPUs and one queue.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Cluster {
@@ -56,6 +67,8 @@ pub struct Cluster {
     scheduled: Vec<Task>,
     /// What comes before them.
     above: Vec<Above>,
+    /// What interrupts its CPUs besides releases and ticks.
+    interrupting: Vec<Interrupting>,
 }
 
 impl Cluster {
@@ -77,7 +90,7 @@ impl Cluster {
             }
         }
         let scheduled = tasks.clone();
-        Ok(Cluster { cpus, policy, tasks, scheduled, above: Vec::new() })
+        Ok(Cluster { cpus, policy, tasks, scheduled, above: Vec::new(), interrupting: Vec::new() })
     }
 
     /// The same cluster, whose policy is told these execution times: where budgets are enforced, a job may execute
@@ -103,9 +116,22 @@ impl Cluster {
         &self.above
     }
 
+    /// The same cluster, whose CPUs serve these interrupts, too. Periods must not be zero.
+    #[must_use]
+    pub fn interrupted_by(mut self, interrupting: Vec<Interrupting>) -> Cluster {
+        self.interrupting = interrupting;
+        self
+    }
+
+    /// What interrupts its CPUs besides releases and ticks.
+    #[must_use]
+    pub fn interrupting(&self) -> &[Interrupting] {
+        &self.interrupting
+    }
+
     /// The same cluster with other tasks, which must keep the invariants.
     pub(crate) fn with_tasks(&self, tasks: Vec<Task>) -> Cluster {
-        Cluster { tasks, scheduled: self.scheduled.clone(), above: self.above.clone(), ..*self }
+        Cluster { tasks, ..self.clone() }
     }
 
     /// Its CPUs `m`, at least one.

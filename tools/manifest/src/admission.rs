@@ -15,6 +15,7 @@ mod servers;
 use servers::Waiting;
 
 use crate::error::Reason;
+use crate::interrupts;
 use crate::resolve::{DeclaredHold, Resolved};
 
 /// One cluster of a system, as the analysis sees it.
@@ -226,6 +227,7 @@ impl Study {
             users: holds.iter().filter_map(user).collect(),
             rivals: rivals(system, &holds),
             completion,
+            others: interrupts::other_completions(system, engines, &holds),
             reset,
         });
         self.engines.push(names.join("+"));
@@ -263,11 +265,11 @@ impl Study {
             Some(Section { task: order.iter().position(|other| other == task)?, cpu })
         };
         let cpus = self.cluster.cpus() as u16;
-        let limit = (record.limit != 0).then_some(record.limit as u16);
+        let [limit, total] = [record.limit, record.total_limit].map(|limit| (limit != 0).then_some(limit as u16));
         let measure = if record.measure == measure::LENGTHS { Measure::CriticalSections } else { Measure::Requests };
         let replicas = record.replicas as u8;
         let protocol = match record.crosses {
-            0 => Protocol::Pool(Rules { replicas, cpus, limit, measure }),
+            0 => Protocol::Pool(Rules { replicas, cpus, limit, total, measure }),
             _ => Protocol::CkOmlp { replicas },
         };
         let advised = record.advice != advice::NOBODY;
@@ -359,13 +361,8 @@ impl Study {
                     }
                 }
             }
-            Unbounded::Infeasible(Infeasible::TooLong { task }, blocked) => Reason::WaitsTooLong {
-                task: self.tasks[*task].clone(),
-                needs: self.needs(*task, &blocked[*task]),
-                period: self.reservations[*task].period,
-            },
             Unbounded::NoResponse(on) => {
-                let words = "is by priority, and response times on several CPUs have no bound under this policy";
+                let words = "is by priority, and no test gives all response times a bound";
                 Reason::Unbounded { cluster: cluster.to_owned(), why: format!("{} {words}", self.on(*on)) }
             }
             Unbounded::NoBound(on) => {
@@ -390,6 +387,15 @@ impl Study {
             }
             why => Reason::Unbounded { cluster: cluster.to_owned(), why: why.to_string() },
         }
+    }
+
+    /// Why these tasks of the cluster have no bound, though others have: with what they wait they need more than their periods.
+    pub fn too_long<'a>(&'a self, report: &'a Report, blocked: &'a [Blocked]) -> impl Iterator<Item = Reason> + 'a {
+        report.infeasible.iter().filter_map(Infeasible::task).map(|task| Reason::WaitsTooLong {
+            task: self.tasks[task].clone(),
+            needs: self.needs(task, &blocked[task]),
+            period: self.reservations[task].period,
+        })
     }
 
     /// Whether tasks of other clusters use the engine with this index.

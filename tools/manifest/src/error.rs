@@ -119,6 +119,8 @@ pub enum Reason {
     TwoDevices { task: String, first: String, second: String },
     /// Physical memory given out twice.
     Overlap { region: String, with: String },
+    /// A region would give a device of the kernel away.
+    KernelDevice { region: String, device: String },
     /// The pool of task memory is too small.
     PoolExhausted { of: String, bytes: u64, left: u64 },
     /// The range of virtual addresses for this is used up.
@@ -271,6 +273,10 @@ impl fmt::Display for Reason {
                 write!(f, "task `{task}` is scripted, and uses two devices, `{first}` and `{second}`")
             }
             Self::Overlap { region, with } => write!(f, "region `{region}` overlaps {with}"),
+            Self::KernelDevice { region, device } => write!(
+                f,
+                "region `{region}` would give away {device}, which is the kernel's alone: a task with it could do anything"
+            ),
             Self::PoolExhausted { of, bytes, left } => {
                 write!(f, "`{of}` needs {bytes} bytes, but only {left} are left in the board's pool")
             }

@@ -558,8 +558,11 @@ impl Resolver<'_> {
                         let with = "the board's RAM, which is given out by the packer".into();
                         return Err((at.span(), Reason::Overlap { region: of, with }));
                     }
-                    let kick = memory_page(self.out.board.kick.page);
-                    if !self.file.devices.0.is_empty() && overlap(&kick) {
+                    let mut owned = self.out.board.owned.iter();
+                    if let Some(device) = owned.find(|device| overlap(&(device.from..device.to))) {
+                        return Err((at.span(), Reason::KernelDevice { region: of, device: device.name.clone() }));
+                    }
+                    if overlap(&memory_page(self.out.board.kick.page)) {
                         let with = "the page through which the accelerator is kicked".into();
                         return Err((at.span(), Reason::Overlap { region: of, with }));
                     }

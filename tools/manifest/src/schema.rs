@@ -266,6 +266,8 @@ pub enum Order {
 pub struct Pool {
     pub replicas: Spanned<u32>,
     pub limit: Option<Spanned<Limit>>,
+    /// Requests in all queues together.
+    pub total_limit: Option<Spanned<u32>>,
     pub cluster: Option<Spanned<String>>,
     #[serde(default)]
     pub shortest: Shortest,
@@ -321,6 +323,10 @@ pub struct Test {
     pub console: Vec<String>,
     #[serde(default)]
     pub no_misses: Vec<Spanned<String>>,
+    /// What `cargo xtask run` would find wrong.
+    pub verdict: Option<Vec<String>>,
+    /// Tasks from which watchdogs take engines. They take none from others.
+    pub taken: Option<Vec<Spanned<String>>>,
     pub seconds: Option<u64>,
     /// Run it on a kernel that checks all its invariants after every trap.
     #[serde(default)]

@@ -345,6 +345,15 @@ fn memory_is_given_out_once() {
     let overlap = "m.toml:52: region `uart` overlaps";
     refused("0x0900_0000", "0x4100_0000", &format!("{overlap} the board's RAM, which is given out by the packer"));
     refused("0x0900_0000", "0x0809_0000", &format!("{overlap} the page through which the accelerator is kicked"));
+    let owned = |at: &str, device: &str| {
+        let why = "which is the kernel's alone: a task with it could do anything";
+        refused("0x0900_0000", at, &format!("m.toml:52: region `uart` would give away {device}, {why}"));
+    };
+    owned("0x0800_0000", "the interrupt distributor");
+    owned("0x0800_f000", "the interrupt distributor");
+    owned("0x0808_0000", "the interrupt translation service");
+    owned("0x080a_0000", "the interrupt redistributors");
+    owned("0x08ff_f000", "the interrupt redistributors");
     let twin = "[regions.twin]\nphysical = 0x0900_0000\nbytes = \"8KiB\"\n\n[regions.uart]";
     refused("[regions.uart]", twin, "m.toml:56: region `uart` overlaps region `twin`");
     refused("0x0900_0000", "0x0900_0004", "m.toml:52: physical address of `uart` is not a whole number of 4 KiB pages");
@@ -508,7 +517,6 @@ fn a_watchdog_has_whom_to_ask_and_bites_nobody_who_keeps_to_what_it_said() {
     let with = |keys: &str, expected: &str| refused("[engines.mutex]", &format!("{keys}\n[engines.mutex]"), expected);
     with("watchdog = \"0ns\"", "m.toml:66: watchdog of `ee` is zero");
     with("watchdog = \"1ms\"\nreset_bound = \"0ns\"", "m.toml:66: reset_bound of `ee` is zero");
-    with("reset_bound = \"1ms\"", "m.toml:66: reset_bound of `ee` needs a watchdog");
     with("watchdog = \"2000000000s\"", "m.toml:66: watchdog of `ee` needs a time of at most 2^56 ns");
     refused("[engines.mutex]", "[engines.mutex]\nwatchdog = \"1ms\"", "m.toml:67: watchdog of `mutex` needs a device");
     let said = GOOD.replace("[tasks.server]", "uses.ee = { operation = \"3ms\", cpu = \"1ms\" }\n[tasks.server]");
@@ -528,7 +536,8 @@ fn a_watchdog_has_whom_to_ask_and_bites_nobody_who_keeps_to_what_it_said() {
         (engine.watchdog, engine.reset_bound, engine.reset_bits)
     };
     // Nobody says anything; the client does; somebody knows better.
-    assert_eq!(watchdog(GOOD), (0, 0, 0));
+    // Its client does not say how long it holds it.
+    assert_eq!(watchdog(GOOD), (1_000_000_000, 1_000_000_000, 1 << 32));
     let client = &parse(GOOD).expect("a good manifest").system.reservations[0];
     let usual = client.period.max(client.deadline) + 3 * 4_000_000;
     assert_eq!(watchdog(&said), (usual, usual.max(10_000_000), 1 << 32));
@@ -683,6 +692,16 @@ fn a_pool_is_shared_by_tasks_of_one_cluster_that_have_budgets() {
     pool("replicas = 13", "m.toml:68: replicas of `tokens` is not from 1 to 12");
     pool("replicas = 2\nlimit = 0", "m.toml:69: limit of `tokens` is not from 1 to 20");
     pool("replicas = 2\nlimit = \"none\"", "m.toml:69: limit `none` is not offered");
+    // Two queues of three requests each.
+    let together = |number: u32| format!("replicas = 2\nlimit = 3\ntotal_limit = {number}");
+    assert_eq!(parse(&GOOD.replacen("[engines.mutex]", &tokens(&together(6)), 1)).err(), None);
+    for number in [0, 7] {
+        pool(&together(number), "m.toml:70: total_limit of `tokens` is not from 1 to 6");
+    }
+    pool(
+        "replicas = 2\nlimit = \"unlimited\"\ntotal_limit = 3",
+        "m.toml:70: total_limit of `tokens` needs a limit for each queue: a number, or \"r2dglp\"",
+    );
     let used = |by: &str| {
         let text = GOOD.replacen("[engines.mutex]", &tokens("replicas = 2"), 1);
         let pool = format!("{by}\nhandles.tokens = \"pool tokens: acquire\"\n");

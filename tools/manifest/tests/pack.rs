@@ -263,6 +263,7 @@ binary = "apps/server"
 class = "service"
 period = "10ms"
 budget = "1ms"
+handles.far_line = "interrupt far: acknowledge"
 
 [interrupts.far]
 line = 73
@@ -371,7 +372,7 @@ fn doorbells_are_held_back_only_where_locks_are_enforced() {
     let device = &manifest.system.devices[0];
     let user = manifest.system.engine_users[1];
     assert_eq!(user.doorbell, device.doorbells + 2 * 4096);
-    assert_eq!(user.retired, device.status + 2 * 4);
+    assert_eq!(user.progress, device.status + 2 * 8);
 }
 
 #[test]

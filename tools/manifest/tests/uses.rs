@@ -100,7 +100,6 @@ fn what_a_task_says_of_tokens_makes_sense() {
     let completion = "[engines.a]\ncompletion = \"1us\"";
     refused("[engines.a]", completion, "m.toml:48: completion of `a` needs a device");
     refused("[engines.b]", "[engines.b]\nhangs = true", "m.toml:51: hangs of `b` needs a watchdog");
-    refused("index = 0", "index = 0\nhangs = true", "m.toml:46: hangs of `ee` needs a watchdog");
 }
 
 fn microseconds(span: u64) -> Nanoseconds {
@@ -150,6 +149,9 @@ fn the_analysis_is_told_of_tokens_of_engines_within_and_of_groups_as_one_lock() 
     let unlimited = parse(&GOOD.replace("replicas = 2", "replicas = 2\nlimit = \"unlimited\"")).unwrap();
     let study = Study::new(&unlimited.system, 0).unwrap();
     assert_eq!(study.locks.pools, [protocol(Rules::k_fmlp(2, 2, Default::default()))]);
+    let together = parse(&GOOD.replace("replicas = 2", "replicas = 2\ntotal_limit = 2")).unwrap();
+    let study = Study::new(&together.system, 0).unwrap();
+    assert_eq!(study.locks.pools, [protocol(Rules { total: Some(2), ..Rules::r2dglp(2, 2) })]);
 }
 
 #[test]

@@ -67,6 +67,8 @@ pub enum Request {
     Burn(u64),
     /// Submits so many nanoseconds of work to this engine of its device and does not wait for the end.
     Submit(u32, u64),
+    /// Stores to the doorbell of this engine what stands there and so much more, or less; then kicks the device or not.
+    Ring(u32, i32, bool),
     /// Lets the next call carry a handle; to a reply, [`Reply::LastWith`] belongs to it.
     With {
         /// The handle.
@@ -356,7 +358,8 @@ impl Actor {
                     return Some(Action::Fault("a doorbell it was never given"));
                 };
                 match board.submit(one, step.value) {
-                    Ok(target) => self.phase = Phase::Fence(one, target, step.handle),
+                    Ok(Some(target)) => self.phase = Phase::Fence(one, target, step.handle),
+                    Ok(None) => {}
                     Err(reason) => return Some(Action::Fault(reason)),
                 }
                 return None;
@@ -447,6 +450,16 @@ impl Actor {
                         .ok_or("a doorbell it was never given")
                         .and_then(|one| board.submit(one, span));
                     if let Err(reason) = submitted {
+                        return Action::Fault(reason);
+                    }
+                }
+                Request::Ring(engine, change, kicks) => {
+                    self.phase = Phase::Next;
+                    let rung = board
+                        .find_use(thread.index(), engine)
+                        .ok_or("a doorbell it was never given")
+                        .and_then(|one| board.ring(one, change, kicks));
+                    if let Err(reason) = rung {
                         return Action::Fault(reason);
                     }
                 }

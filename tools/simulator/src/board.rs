@@ -81,8 +81,19 @@ pub struct DeviceUse {
     pub context: usize,
     /// Task index.
     pub task: usize,
-    /// Whether the task's doorbell is mapped.
-    pub mapped: bool,
+    /// What the task finds in the place of its doorbell.
+    pub page: Page,
+}
+
+/// What is at the address of a doorbell.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Page {
+    /// Nothing: a store faults.
+    Nothing,
+    /// The doorbell.
+    Doorbell,
+    /// Memory that tells that the engine was taken away.
+    Replaced,
 }
 
 /// A device, and what it wants.
@@ -166,26 +177,26 @@ impl Board {
         let mut memory = Memory::default();
         // One for each status page, in the order of these.
         let pages: BTreeSet<u64> =
-            system.engine_users().iter().map(|user| user.retired / contract::PAGE_BYTES).collect();
+            system.engine_users().iter().map(|user| user.progress / contract::PAGE_BYTES).collect();
         let new = |(index, page)| Simulated::new(index, page, &mut memory);
         let mut devices: Vec<Simulated> = pages.into_iter().enumerate().map(new).collect();
         let uses: Vec<DeviceUse> = system
             .engine_users()
             .iter()
             .map(|user| {
-                let status_page = user.retired / contract::PAGE_BYTES;
+                let status_page = user.progress / contract::PAGE_BYTES;
                 let device = devices.partition_point(|one| one.status_page < status_page);
                 let interrupt = system.engines()[user.engine as usize].interrupt_plus_one.checked_sub(1);
                 devices[device].interrupt = devices[device].interrupt.or(interrupt.map(|index| index as usize));
-                // The retired word's place in the status page tells engine and context.
-                let place = (user.retired % contract::PAGE_BYTES / 4) as usize;
+                // The place of its words in the status page tells engine and context.
+                let place = (user.progress % contract::PAGE_BYTES / contract::STATUS_PROGRESS_BYTES) as usize;
                 DeviceUse {
                     device,
                     engine: contract::EngineIndex::from_number(place / contract::CONTEXTS)
                         .unwrap_or(contract::EngineIndex::Execution),
                     context: place % contract::CONTEXTS,
                     task: user.task as usize,
-                    mapped: !managed,
+                    page: if managed { Page::Nothing } else { Page::Doorbell },
                 }
             })
             .collect();
@@ -266,13 +277,16 @@ impl Board {
     }
 
     /// A client submits a burn and rings: the store faults on a board if the doorbell is not mapped.
-    /// Returns how many commands must have retired for this one to be done.
+    /// Returns how many commands must have retired for this one to be done; `None` if the engine was taken away, so that the device
+    /// hears of nothing.
     ///
     /// # Errors
     /// The store would have faulted.
-    pub fn submit(&mut self, one: DeviceUse, time: u64) -> Result<u32, &'static str> {
-        if !one.mapped {
-            return Err("a store to a doorbell whose lock is not held");
+    pub fn submit(&mut self, one: DeviceUse, time: u64) -> Result<Option<u32>, &'static str> {
+        match one.page {
+            Page::Nothing => return Err("a store to a doorbell whose lock is not held"),
+            Page::Replaced => return Ok(None),
+            Page::Doorbell => {}
         }
         let doorbell = doorbell(one);
         let number = self.load(doorbell);
@@ -281,7 +295,26 @@ impl Board {
         self.memory.write(slot, &command.encode()).expect("a ring page exists");
         self.store(doorbell, number.wrapping_add(1));
         self.devices[one.device].next = Some(self.now);
-        Ok(number.wrapping_add(1))
+        Ok(Some(number.wrapping_add(1)))
+    }
+
+    /// A client changes the count in its doorbell, by `change`, and kicks the device or not.
+    ///
+    /// # Errors
+    /// The store would have faulted.
+    pub fn ring(&mut self, one: DeviceUse, change: i32, kicks: bool) -> Result<(), &'static str> {
+        match one.page {
+            Page::Nothing => return Err("a store to a doorbell whose lock is not held"),
+            Page::Replaced => {}
+            Page::Doorbell => {
+                let number = self.load(doorbell(one)).wrapping_add_signed(change);
+                self.store(doorbell(one), number);
+            }
+        }
+        if kicks {
+            self.devices.iter_mut().for_each(|device| device.next = Some(self.now));
+        }
+        Ok(())
     }
 
     /// The driver of `device` lets it forget what has been submitted to these engines, one bit each.
@@ -387,17 +420,22 @@ impl Machine for Board {
     }
 
     fn map_doorbell(&mut self, user: EngineUserId) {
-        self.uses[user.index()].mapped = true;
+        self.uses[user.index()].page = Page::Doorbell;
     }
 
     fn unmap_doorbell(&mut self, user: EngineUserId) {
-        self.uses[user.index()].mapped = false;
+        self.uses[user.index()].page = Page::Nothing;
+    }
+
+    fn replace_doorbell(&mut self, user: EngineUserId) {
+        self.uses[user.index()].page = Page::Replaced;
     }
 
     fn engine_is_idle(&mut self, user: EngineUserId) -> bool {
         let one = self.uses[user.index()];
         let submitted = self.load(doorbell(one));
-        contract::is_idle(submitted, self.retired(one.device, one.engine, one.context))
+        let seen = self.load(of(one.device, STATUS) + contract::status_seen(one.engine, one.context));
+        contract::is_idle(submitted, seen, self.retired(one.device, one.engine, one.context))
     }
 
     fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}
@@ -414,7 +452,7 @@ impl Machine for Board {
     fn close_space(&mut self, thread: ThreadId) {
         // Whoever is dead makes no access; but the device model asks for doorbells.
         for one in self.uses.iter_mut().filter(|one| one.task == thread.index()) {
-            one.mapped = false;
+            one.page = Page::Nothing;
         }
     }
 

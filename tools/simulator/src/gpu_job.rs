@@ -153,7 +153,9 @@ impl Progress {
                 Step::Submit((gpu, engine), time) => {
                     let one = board.uses[task.gpus[gpu].engines[engine].1];
                     match board.submit(one, time) {
-                        Ok(target) => self.target = target,
+                        Ok(Some(target)) => self.target = target,
+                        // The engine was taken away: there is nothing to wait for.
+                        Ok(None) => self.target = board.retired(one.device, one.engine, one.context),
                         Err(reason) => return Action::Fault(reason),
                     }
                 }

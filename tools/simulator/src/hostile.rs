@@ -388,8 +388,14 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
     let limit = system.start + (SHORTEST * shortest).clamp(LONGEST[0] * longest, LONGEST[1] * longest);
     let checks = if number.is_multiple_of(16) { Checks::Traps } else { Checks::Instants(16) };
     let overheads = costs.map_or(Overheads::NONE, |costs| costs.0);
-    let options =
-        Options { overheads, checks, first: first(number, kernel), planted: kernel.planted, programs, ..Options::default() };
+    let options = Options {
+        overheads,
+        checks,
+        first: first(number, kernel),
+        planted: kernel.planted,
+        programs,
+        ..Options::default()
+    };
     let mut metrics = Metrics::new(system);
     let mut watch = Watch::new(system);
     let mut observe = |record: &Record| {

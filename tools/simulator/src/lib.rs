@@ -36,4 +36,4 @@ pub mod workload;
 pub use actor::{Program, RECEIVED, Reply, Request, Until};
 pub use overheads::Overheads;
 pub use run::{Checks, First, Report, Simulation, SimulationError};
-pub use system::{Options, simulate, simulate_observed, simulate_with};
+pub use system::{Options, simulate, simulate_observed, simulate_with, unmodelled};

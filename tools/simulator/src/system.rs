@@ -96,6 +96,14 @@ fn prepare(manifest: &Manifest, options: &Options) -> Result<Simulation, Error> 
     Ok(simulation.with_first(options.first).with_planted(options.planted))
 }
 
+/// Tasks with a program for which nothing else stands: no script, no model, and they neither serve nor drive. Here they end at once.
+#[must_use]
+pub fn unmodelled(manifest: &Manifest) -> Vec<usize> {
+    let tasks = manifest.system.tasks.iter().enumerate();
+    let idle = tasks.filter(|(index, task)| matches!(program(manifest, *index, task), Program::Nothing));
+    idle.map(|(index, _)| index).collect()
+}
+
 /// What the simulator runs in place of a task's binary: its script, the model of its program, or what servers
 /// do, at no cost of time.
 fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {

@@ -61,6 +61,8 @@ struct Task {
 enum Wish {
     Burn(u64),
     Submit(u32, u64),
+    /// Stores another count to the doorbell of this engine, and kicks or not.
+    Ring(u32, i32, bool),
     /// Both engines at once, this one named first.
     Both(usize, Until),
     Call {
@@ -124,6 +126,7 @@ fn wish() -> impl Strategy<Value = Wish> {
         3 => (engine.clone(), until()).prop_map(|(object, until)| Wish::Both(object, until)),
         3 => (0u32..2, 1u64..3_000).prop_map(|(engine, span)| Wish::Submit(engine, span * US)),
         1 => (0u32..2).prop_map(|engine| Wish::Submit(engine, ENDLESS)),
+        1 => (0u32..2, -2i32..4, any::<bool>()).prop_map(|(engine, change, kicks)| Wish::Ring(engine, change, kicks)),
         4 => engine.prop_map(move |object| call(Call::Release, object, Until::Never)),
         1 => Just(call(Call::ShouldYield, 4, Until::Never)),
         6 => (9usize..11, until()).prop_map(move |(object, until)| call(Call::Acquire, object, until)),
@@ -340,6 +343,9 @@ impl System {
                 // Nobody would ever end it.
                 Wish::Submit(engine, ENDLESS) if self.watchdog.is_none() => Request::Submit(engine, MS),
                 Wish::Submit(engine, span) => Request::Submit(engine, span),
+                // The same.
+                Wish::Ring(..) if self.watchdog.is_none() => Request::Burn(US),
+                Wish::Ring(engine, change, kicks) => Request::Ring(engine, change, kicks),
                 Wish::Both(first, until) => {
                     let (first, word, number) = (handle(first), handle(9 - first), Call::AcquireGroup as u64);
                     Request::Call { number, first, second: 0, word, until, reply: Reply::Nobody }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fusee_abi::Error;
 use fusee_abi::call::Call;
-use fusee_abi::trace::Event;
+use fusee_abi::trace::{Event, Record};
 use fusee_manifest::Manifest;
 use fusee_simulator::{Options, Program, Reply, Report, Request, Until, simulate_with};
 
@@ -129,6 +129,16 @@ fn engine(report: &Report) -> Vec<(u64, Event, u16)> {
     records.collect()
 }
 
+/// Microseconds for which the engine is charged to this task.
+fn charged(report: &Report, task: u16) -> u64 {
+    let of_task = |record: &&Record| record.event == EngineIdle as u8 && record.thread == task + 1;
+    report.records.iter().filter(of_task).map(|record| u64::from(record.value)).sum()
+}
+
+fn faults(report: &Report) -> usize {
+    report.records.iter().filter(|record| record.event == Event::Fault as u8).count()
+}
+
 use Event::{EngineGrant, EngineIdle, EngineLost, EngineRelease, EngineTaken};
 
 #[test]
@@ -193,4 +203,56 @@ fn an_engine_that_is_reset_too_late_is_closed_until_then() {
     assert_eq!(seen, expected);
     assert_eq!(report.results[0].last(), Some(&LOST));
     assert_eq!(report.results[1], [0, LOST, LOST, 0, 0, 0]);
+}
+
+/// A client's tricks with the count in its doorbell: an operation that never ends is begun, and the count goes back without a kick
+/// or with one; it counts on without a kick, or to where nothing is. None of it lets the next in line in before the engine is idle, the
+/// next loses nothing, and until then the time is the trickster's.
+#[test]
+fn a_count_that_is_no_honest_one_costs_the_next_in_line_no_more_than_an_endless_operation() {
+    let endless = Request::Submit(0, ENDLESS);
+    let look = Request::Burn(1_000);
+    let tricks: [(&[Request], u64); 7] = [
+        (&[endless, look, Request::Ring(0, -1, false)], 5_000),
+        (&[endless, look, Request::Ring(0, -1, true)], 5_000),
+        (&[endless, look, Request::Ring(0, -3, false)], 5_000),
+        (&[endless, look, Request::Ring(0, -1, false), Request::Ring(0, 1, false)], 5_000),
+        (&[Request::Ring(0, 1_000_000, true)], 5_000),
+        // What its ring holds is no command: the device sees the count as the driver asks for resets, at the latest.
+        (&[Request::Ring(0, 1, false)], 5_000),
+        // A word that has been everywhere and is back where it was has never been anywhere.
+        (&[Request::Ring(0, i32::MAX, false), Request::Ring(0, i32::MAX, false), Request::Ring(0, 2, false)], 1_000),
+    ];
+    for (trick, free) in tricks {
+        let holder = [&[NEXT_JOB, ACQUIRE][..], trick, &[Request::Burn(500_000), RELEASE]].concat();
+        let (_, report) =
+            run("", &holder, &[NEXT_JOB, ACQUIRE, Request::Submit(0, MS), sleep(3 * MS), Request::Burn(1), RELEASE]);
+        let seen = engine(&report);
+        let granted = seen.iter().find(|(_, event, task)| (*event, *task) == (EngineGrant, 1)).map(|(time, ..)| *time);
+        assert_eq!(granted, Some(free), "{trick:?}: {seen:?}");
+        let taken = seen.iter().filter(|(_, event, _)| *event == EngineTaken).map(|(.., task)| *task);
+        assert_eq!(taken.collect::<Vec<_>>(), vec![0; usize::from(free > 1_000)], "{trick:?}: {seen:?}");
+        assert_eq!(report.results[1], [0; 4], "{trick:?}");
+        // From grant to idle it is the one's, then the other's: 1 ms of work, given back 3 ms after it was submitted.
+        let times = [0, 1].map(|task| charged(&report, task));
+        assert_eq!(times, [if free > 1_000 { free } else { 500 }, 3_000], "{trick:?}");
+    }
+}
+
+/// Taken away before anything was submitted: it goes on, its next operation reaches no device, and it hears of it as it gives the
+/// engine back. Its next hold is like any other; and after a release by its own will, a store faults as ever.
+#[test]
+fn a_holder_that_is_late_lives_on_and_hears_that_the_engine_is_lost() {
+    let late = [NEXT_JOB, ACQUIRE, sleep(8 * MS), Request::Submit(0, MS), Request::Ring(0, 5, true), RELEASE, RELEASE];
+    let again = [ACQUIRE, Request::Submit(0, MS), sleep(2 * MS), RELEASE];
+    let (_, report) = run("", &[&late[..], &again].concat(), &[NEXT_JOB, ACQUIRE, sleep(MS), RELEASE]);
+    assert_eq!(report.results[0], [0, 0, 0, LOST, Error::NotHeld as u64, 0, 0, 0]);
+    assert_eq!(faults(&report), 0);
+
+    // It asks for it again without giving it back: that is as good.
+    let (_, report) = run("", &[&late[..5], &again].concat(), &[NEXT_JOB, ACQUIRE, sleep(MS), RELEASE]);
+    assert_eq!(report.results[0], [0; 6]);
+
+    let (_, report) = run("", &[&late[..6], &[Request::Submit(0, MS)]].concat(), &[NEXT_JOB, ACQUIRE, RELEASE]);
+    assert_eq!(faults(&report), 1);
 }

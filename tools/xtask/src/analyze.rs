@@ -17,6 +17,7 @@ use fusee_manifest::{Manifest, Resolved, Time, Variant, admission};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::Blocked;
+use fusee_sched_analysis::overheads::Infeasible;
 use fusee_sched_analysis::report::{Hard, TaskReport, Term};
 use fusee_sched_analysis::utilisation::Utilisations;
 use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse, approximate};
@@ -155,7 +156,7 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
         Ok(())
     };
     if arguments.source.extension().is_some_and(|extension| extension == "toml") {
-        each(of_manifest(arguments)?)?;
+        each(of_manifest(arguments, overheads != Overheads::default())?)?;
     } else {
         let sets = task_set::read(&arguments.source)?;
         let several = sets.len() > 1;
@@ -178,9 +179,6 @@ fn holds(cluster: &NamedCluster, verdict: &Verdict) -> bool {
     })
 }
 
-/// A cost that only the simulator knows: the analysis has it in that of a release.
-const SIMULATED: &str = "interrupt";
-
 /// Reads costs; each key is one of [`Overheads`], in nanoseconds or with a unit.
 pub fn read_overheads(path: &Path) -> Result<Overheads> {
     let shown = path.display();
@@ -188,9 +186,6 @@ pub fn read_overheads(path: &Path) -> Result<Overheads> {
     let table: toml::Table = text.parse().with_context(|| shown.to_string())?;
     let mut overheads = Overheads::default();
     for (key, value) in table {
-        if key == SIMULATED {
-            continue;
-        }
         let cost = overheads.by_name(&key).with_context(|| format!("{shown}: no cost is called `{key}`"))?;
         let number = value.as_integer().and_then(|span| u64::try_from(span).ok());
         let span = number.or_else(|| Some(Time::parse(value.as_str()?)?.0));
@@ -201,7 +196,7 @@ pub fn read_overheads(path: &Path) -> Result<Overheads> {
 
 //--- Where clusters come from
 
-fn of_manifest(arguments: &AnalyzeArguments) -> Result<Subject> {
+fn of_manifest(arguments: &AnalyzeArguments, with_overheads: bool) -> Result<Subject> {
     if arguments.cpus.is_some() {
         bail!("a manifest says itself how many CPUs there are; --cpus is for task sets");
     }
@@ -210,13 +205,16 @@ fn of_manifest(arguments: &AnalyzeArguments) -> Result<Subject> {
     let variant = Variant { policy: arguments.policy, clusters: arguments.clusters.clone() };
     let manifest = Manifest::read_variant(&path, &variant)?;
     let (name, longest_path) = (manifest.system.name.clone(), manifest.system.longest_path());
-    Ok(Subject { name, clusters: clusters_of(&manifest.system)?, longest_path })
+    Ok(Subject { name, clusters: clusters_of(&manifest.system, with_overheads)?, longest_path })
 }
 
-/// The clusters of a system with their real-time tasks.
-fn clusters_of(system: &Resolved) -> Result<Vec<NamedCluster>> {
+/// The clusters of a system with their real-time tasks, and with interrupts of devices if paths of the kernel take time.
+fn clusters_of(system: &Resolved, with_overheads: bool) -> Result<Vec<NamedCluster>> {
     let each = system.clusters.iter().enumerate().map(|(index, (name, _))| {
-        let study = admission::Study::new(system, index).with_context(|| format!("cluster `{name}`"))?;
+        let mut study = admission::Study::new(system, index).with_context(|| format!("cluster `{name}`"))?;
+        if with_overheads {
+            study.count_interrupts(system, index);
+        }
         let named = |(member, task): (&usize, &Task)| {
             let member = &system.tasks[*member];
             NamedTask { name: member.name.clone(), task: *task, hard: member.hard }
@@ -333,6 +331,7 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
         }
     }
     remarks.extend(causes.iter().map(|(why, tasks)| format!("not hard, because {why}: {}", tasks.join(", "))));
+    remarks.extend(too_long(cluster, report, blocked));
     remarks.extend(undeclared(cluster).map(|admission::Undeclared { lock, why, .. }| {
         format!("waiting for {lock} is not bounded, and not counted: {why}")
     }));
@@ -353,6 +352,19 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
         approximate(&report.utilisation),
         remarks.join("\n  "),
     )
+}
+
+/// What is to be said of each task that needs more than its period.
+fn too_long(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> impl Iterator<Item = String> {
+    let words: Vec<String> = match &cluster.study {
+        Some(study) => study.too_long(report, blocked).map(|reason| reason.to_string()).collect(),
+        None => {
+            let tasks = report.infeasible.iter().filter_map(Infeasible::task);
+            let name = |task: usize| format!("task `{}` needs more than its period", cluster.tasks[task].name);
+            tasks.map(name).collect()
+        }
+    };
+    words.into_iter()
 }
 
 /// Engines and pools of which somebody does not say how long it uses them.
@@ -400,6 +412,7 @@ fn json<'a>(clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>) -> 
                 continue;
             }
         };
+        errors.extend(too_long(cluster, report, blocked).map(|why| format!("cluster {}: {why}", cluster.name)));
         utilisation += &report.utilisation;
         let is_hard = is_proved(cluster, report);
         hard &= is_hard;

@@ -1,18 +1,21 @@
 //! Bounds against schedules: random task sets run in the simulator, and no job is later than the analysis says; random
 //! systems with tokens and engine locks do, and no job is blocked for longer than it says.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use fusee_manifest::{Manifest, PolicyName, admission};
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::{Locks, On};
-use fusee_sched_analysis::{Cluster, Overheads, Task, analyse};
+use fusee_sched_analysis::report::{Hard, Test, Verdict};
+use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse};
 use fusee_simulator::blocking::{self, Claim, Family};
 use fusee_simulator::soundness::{GeneratedSet, SoundnessOptions, soundness};
 use num_traits::ToPrimitive;
 
 /// Random task sets under EDF and FL, each for 20 of its longest periods,
 const DEADLINE_SETS: u64 = 10_000;
-/// and under fixed priorities, which have bounds on single CPUs only.
-const PRIORITY_SETS: u64 = 1_000;
+/// and under fixed priorities.
+const PRIORITY_SETS: u64 = 5_000;
 
 /// Random systems with tokens and engine locks; and such that share them across clusters.
 const SYSTEMS: [(Family, u64); 2] = [(Family::Within, 1_200), (Family::Across, 600)];
@@ -30,8 +33,9 @@ pub fn check() -> (String, Vec<String>) {
     };
     let mut problems = Vec::new();
     let (mut sets, mut tasks, mut tardy, mut tightest) = (0, 0, 0, 0.0f64);
+    let hard = Tally::default();
     for options in [deadlines, priorities] {
-        let report = soundness(&options, &bounds);
+        let report = soundness(&options, &|drawn| bounds(drawn, &hard));
         sets += report.sets;
         tasks += report.bounded;
         tardy += report.tardy;
@@ -41,9 +45,50 @@ pub fn check() -> (String, Vec<String>) {
         }
     }
     let words = format!(
-        "bounds on lateness hold: {sets} random sets, {tasks} tasks with a bound, {tardy} tardy, tightest {tightest:.3}"
+        "bounds on lateness hold: {sets} random sets, {tasks} tasks with a bound, {tardy} tardy, tightest {tightest:.3}; {hard}"
     );
     (words, problems)
+}
+
+/// Tasks of clusters with fewer CPUs than tasks, and more than one.
+#[derive(Default)]
+struct Tally {
+    /// All of them, under EDF and FL and under fixed priorities.
+    tasks: [AtomicU64; 2],
+    /// Those that are proved to miss no deadline.
+    hard: [AtomicU64; 2],
+    /// Those that density alone proves.
+    dense: AtomicU64,
+}
+
+impl Tally {
+    fn count(&self, cluster: &Cluster, report: &Report) {
+        if cluster.cpus() == 1 || cluster.tasks().len() <= cluster.cpus() as usize {
+            return;
+        }
+        let kind = usize::from(!matches!(cluster.policy(), PolicyName::Edf | PolicyName::Fl));
+        // Relaxed: nothing but sums.
+        let add = |sum: &AtomicU64, number: usize| sum.fetch_add(number as u64, Ordering::Relaxed);
+        add(&self.tasks[kind], report.tasks.len());
+        add(&self.hard[kind], report.tasks.iter().filter(|task| task.hard == Hard::Proved).count());
+        if report.tests.contains(&(Test::Density, Verdict::Proved)) {
+            add(&self.dense, report.tasks.len());
+        }
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [deadlines, priorities] = [0, 1].map(|kind| {
+            let [hard, tasks] = [&self.hard, &self.tasks].map(|sum| sum[kind].load(Ordering::Relaxed));
+            format!("{hard} of {tasks}")
+        });
+        let dense = self.dense.load(Ordering::Relaxed);
+        write!(
+            f,
+            "on several CPUs {deadlines} tasks proved hard under EDF and FL ({dense} by density), {priorities} under RM, DM and FP"
+        )
+    }
 }
 
 /// Runs all systems with tokens and engine locks: the same.
@@ -144,7 +189,7 @@ fn claims_of(manifest: &Manifest, change: fn(&mut Locks)) -> Vec<Claim> {
 }
 
 /// For each task of the set how late it can be by the analysis.
-fn bounds(drawn: &GeneratedSet) -> Vec<Option<i64>> {
+fn bounds(drawn: &GeneratedSet, hard: &Tally) -> Vec<Option<i64>> {
     let tasks = &drawn.set.tasks;
     let mut bounds = vec![None; tasks.len()];
     for (home, cpus) in drawn.platform.clusters.iter().enumerate() {
@@ -157,9 +202,12 @@ fn bounds(drawn: &GeneratedSet) -> Vec<Option<i64>> {
             priority: priorities[*index],
         };
         // A set that makes no sense, or is overloaded, has no bounds.
-        let report = Cluster::new(*cpus, drawn.platform.policy, members.iter().map(task).collect())
-            .ok()
-            .and_then(|cluster| analyse(&cluster, &Overheads::default(), &[]).ok());
+        let report =
+            Cluster::new(*cpus, drawn.platform.policy, members.iter().map(task).collect()).ok().and_then(|cluster| {
+                let report = analyse(&cluster, &Overheads::default(), &[]).ok()?;
+                hard.count(&cluster, &report);
+                Some(report)
+            });
         for (member, verdict) in members.iter().zip(report.into_iter().flat_map(|report| report.tasks)) {
             bounds[*member] = verdict.bound.and_then(|bound| bound.lateness.ceil().to_integer().to_i64());
         }
@@ -172,6 +220,26 @@ mod tests {
     use fusee_sched_analysis::blocking::{Order, Protocol, Rules};
 
     use super::*;
+
+    #[test]
+    fn no_task_under_any_policy_is_later_than_its_bound_and_many_are_hard_that_density_does_not_prove() {
+        let hard = Tally::default();
+        let options = SoundnessOptions { sets: 600, seed: 3, policies: PolicyName::ALL.to_vec(), ..Default::default() };
+        let report = soundness(&options, &|drawn| bounds(drawn, &hard));
+        assert!(report.failures.is_empty() && report.violations.is_empty(), "{report}");
+        let number = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
+        assert!(number(&hard.hard[0]) > 2 * number(&hard.dense), "{hard}");
+        assert!(number(&hard.hard[1]) * 4 > number(&hard.tasks[1]), "{hard}");
+        // Half of what is claimed is too good for some.
+        let half = |drawn: &GeneratedSet| {
+            let task = |(task, bound): (usize, Option<i64>)| {
+                let deadline = drawn.set.tasks[task].deadline as i64;
+                bound.map(|bound| (bound + deadline) / 2 - deadline)
+            };
+            bounds(drawn, &Tally::default()).into_iter().enumerate().map(task).collect()
+        };
+        assert!(!soundness(&options, &half).violations.is_empty());
+    }
 
     #[test]
     fn bounds_on_blocking_that_are_too_good_are_found_out() {
@@ -250,7 +318,10 @@ mod tests {
         // As if nobody donated; as if other clusters had no CPUs; as if nobody held an engine with a token; as if the other
         // clusters' tasks did not use engines.
         let no_donation = |manifest: &Manifest| {
-            let none = |claim: Claim| Claim { blocking: claim.blocking.map(|[one, two, _, four]| [one, two, 0, four]), ..claim };
+            let none = |claim: Claim| Claim {
+                blocking: claim.blocking.map(|[one, two, _, four]| [one, two, 0, four]),
+                ..claim
+            };
             claims(manifest).into_iter().map(none).collect()
         };
         let nobody_abroad = |manifest: &Manifest| {

@@ -3,11 +3,11 @@
 use crate::environment::{Environment, Object};
 use crate::memory::{SharedBytes, shared};
 use crate::syscall::{complete_stores, message, plain, relax, timed};
-use crate::{AcquireError, EngineError, Instant, Region};
+use crate::{AcquireError, EngineError, Instant, MissingHandle};
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use fusee_abi::call::Call;
-use fusee_abi::environment::{Entry, PREEMPTIBLE};
+use fusee_abi::environment::{Entry, LOST_WORD, PREEMPTIBLE};
 use fusee_abi::image::kind;
 
 /// Offset in the kick page of the word that wakes the engines: the translation register of an interrupt
@@ -123,10 +123,25 @@ impl EngineGuard<'_> {
         self.engine.doorbell.read_u32(SUBMITTED)
     }
 
-    /// Tells the device that `submitted` commands are in the ring, and wakes it through the region `kick`.
-    pub fn ring(&self, kick: &Region, submitted: u32) {
+    /// Tells the device that `submitted` commands are in the ring, and wakes it.
+    ///
+    /// # Errors
+    /// [`EngineError::EngineLost`] if the lock was taken away before. What is told then reaches no device; if the lock goes only after
+    /// that, the commands fail.
+    pub(crate) fn ring(&self, kick: &Kick, submitted: u32) -> Result<(), EngineError> {
         self.engine.doorbell.publish_u32(SUBMITTED, submitted);
-        self::kick(kick);
+        if self.is_lost() {
+            return Err(EngineError::EngineLost);
+        }
+        kick.send();
+        Ok(())
+    }
+
+    /// Whether the lock was taken away: the engine was not idle and given back in time. What stands in the place of the doorbell then is
+    /// memory of this task, until the guard is dropped.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.engine.doorbell.read_u32(LOST_WORD as usize) != 0
     }
 
     /// Whether an earlier key waits for the engine, so that a long operation should be cut here.
@@ -151,12 +166,27 @@ impl EngineGuard<'_> {
     }
 }
 
-/// Lets all devices look at what was stored so far, through the region `kick`.
-pub fn kick(kick: &Region) {
-    complete_stores();
-    kick.shared().write_u32(KICK, KICK_EVENT);
-    // The engine may be another CPU of an emulator: let it run.
-    relax();
+/// The page by which devices are told to look at their doorbells. Only the environment has it, so that what a program takes for it
+/// cannot be other memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Kick(SharedBytes);
+
+impl Kick {
+    /// The page that the manifest gives to drivers and clients of devices.
+    ///
+    /// # Errors
+    /// [`MissingHandle`] if this task is neither.
+    pub fn of(environment: &Environment) -> Result<Kick, MissingHandle<'static>> {
+        environment.region("kick").map(|region| Kick(region.shared()))
+    }
+
+    /// Lets all devices look at what was stored so far.
+    pub fn send(&self) {
+        complete_stores();
+        self.0.write_u32(KICK, KICK_EVENT);
+        // The engine may be another CPU of an emulator: let it run.
+        relax();
+    }
 }
 
 /// The locks of engines that were acquired together, given back at once when dropped.
@@ -204,6 +234,14 @@ impl Drop for EngineGuard<'_> {
 }
 
 #[cfg(test)]
+impl Kick {
+    /// A page of the host's memory.
+    pub(crate) fn on_host() -> Kick {
+        Kick(SharedBytes::leaked(4096))
+    }
+}
+
+#[cfg(test)]
 impl Engine {
     /// Engine `number`, whose doorbell page is memory of the host.
     pub(crate) fn on_host(number: u32) -> Engine {
@@ -213,6 +251,11 @@ impl Engine {
     /// The same engine, which is preemptible.
     pub(crate) fn preemptible(self) -> Engine {
         Engine { flags: self.flags | PREEMPTIBLE, ..self }
+    }
+
+    /// What the kernel does when it takes the lock away, as this task sees it.
+    pub(crate) fn lose_on_host(&self) {
+        self.doorbell.write_u32(LOST_WORD as usize, fusee_abi::environment::LOST);
     }
 
     /// A guard that nobody was asked for.

@@ -1,6 +1,6 @@
 //! The client half of the accelerator contract: commands into rings, fences out.
 //!
-//! A client is given engines, the region "ring" (its ring page, shared with driver and device), the region "kick",
+//! A client is given engines, the region "ring" (its ring page, shared with driver and device), the region "kick" ([`Kick`]),
 //! and the notification "gpu_done", which the driver signals when something of this client has retired. That
 //! notification is bound to the driver, so a task that waits for a fence lends the driver its key and budget.
 //!
@@ -35,7 +35,7 @@
 mod work;
 
 use crate::{
-    AcquireError, Engine, EngineError, EngineGuard, Environment, Instant, MissingHandle, Notification, Region,
+    AcquireError, Engine, EngineError, EngineGuard, Environment, Instant, Kick, MissingHandle, Notification, Region,
     SharedBytes, WaitError,
 };
 use core::cell::Cell;
@@ -53,7 +53,7 @@ const LAST_VALUE: u32 = contract::FENCE_ERROR - 1;
 #[derive(Debug)]
 pub struct Context {
     ring: SharedBytes,
-    kick: Region,
+    kick: Kick,
     done: Notification,
     /// The value each slot's last command was to write; zero: nothing was submitted.
     values: [[Cell<u32>; SLOTS]; contract::ENGINES],
@@ -73,6 +73,8 @@ pub enum SubmitError {
     BadCommand,
     /// The ring is full: the oldest command has not retired. Wait for its fence.
     RingFull,
+    /// The engine's lock was taken away, so the device heard of nothing. `release` says so, too.
+    EngineLost,
 }
 
 /// Why a fence did not say "done".
@@ -104,13 +106,15 @@ impl Context {
     /// [`MissingHandle`] names what is missing.
     pub fn of(environment: &Environment) -> Result<Context, MissingHandle<'static>> {
         let done = environment.notification("gpu_done")?;
-        Ok(Context::new(environment.region("ring")?, environment.region("kick")?, done))
+        Context::new(environment, environment.region("ring")?, done)
     }
 
-    /// The context with this ring page, kick page and completion notification.
-    #[must_use]
-    pub fn new(ring: Region, kick: Region, done: Notification) -> Context {
-        Context { ring: ring.shared(), kick, done, values: Default::default() }
+    /// The context with this ring page and completion notification: for clients of several devices.
+    ///
+    /// # Errors
+    /// [`MissingHandle`] if this task is no client of a device.
+    pub fn new(environment: &Environment, ring: Region, done: Notification) -> Result<Context, MissingHandle<'static>> {
+        Ok(Context { ring: ring.shared(), kick: Kick::of(environment)?, done, values: Default::default() })
     }
 
     /// Lets the engine that `guard` holds do `work`, and does not wait for it. Until the value returned is waited for or
@@ -164,7 +168,7 @@ impl Context {
         let fence = index.number() * SLOTS + slot;
         let earlier = self.values[index.number()][slot].get();
         if earlier != 0 && self.poll(Fence { index: fence, value: earlier }) == contract::FenceState::Pending {
-            return Err(SubmitError::RingFull);
+            return Err(if guard.is_lost() { SubmitError::EngineLost } else { SubmitError::RingFull });
         }
 
         // Unlike what stands there now, whoever left it.
@@ -177,9 +181,10 @@ impl Context {
         }
 
         self.ring.copy_from_slice(contract::ring_slot(index, number) as usize, &command.encode());
-        self.values[index.number()][slot].set(value);
-        guard.ring(&self.kick, number.wrapping_add(1));
-        Ok(Fence { index: fence, value })
+        let rung = guard.ring(&self.kick, number.wrapping_add(1));
+        // Nothing is submitted, or the reset has written to the fence by the time of the next hold.
+        self.values[index.number()][slot].set(if rung.is_ok() { value } else { 0 });
+        rung.map(|()| Fence { index: fence, value }).map_err(|_| SubmitError::EngineLost)
     }
 
     /// Whether the command behind `fence` has retired, and how.
@@ -299,7 +304,12 @@ mod tests {
     const BURN: Operation = Operation::Burn { time: 1 };
 
     fn context() -> Context {
-        Context::new(Region::on_host(), Region::on_host(), Notification::of(1))
+        Context {
+            ring: Region::on_host().shared(),
+            kick: Kick::on_host(),
+            done: Notification::of(1),
+            values: Default::default(),
+        }
     }
 
     fn guard(number: u32) -> EngineGuard<'static> {
@@ -421,6 +431,23 @@ mod tests {
         let next = context.submit(&guard, BURN).unwrap();
         assert_eq!([operations[0].poll(), next.poll()], [FenceState::Done, FenceState::Pending]);
         assert_eq!(guard.submitted() as usize, SLOTS + 1);
+    }
+
+    /// The kernel has taken the engine away between the grant and the first command: the device hears of none, nothing waits for
+    /// one, and all is well with the next hold.
+    #[test]
+    fn a_client_whose_engine_was_taken_away_hears_of_it_as_it_submits() {
+        let (context, engine) = (context(), Engine::on_host(1));
+        let guard = engine.held_on_host();
+        let earlier = context.submit(&guard, BURN).unwrap();
+        retire(&earlier, 0);
+        engine.lose_on_host();
+        assert!(guard.is_lost());
+        for _ in 0..=SLOTS {
+            assert_eq!(context.submit(&guard, BURN).err(), Some(SubmitError::EngineLost));
+        }
+        let again = Engine::on_host(1).held_on_host();
+        assert!((0..SLOTS).all(|_| context.start(&again, BURN).is_ok()), "no slot is taken");
     }
 
     #[test]

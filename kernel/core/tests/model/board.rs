@@ -574,6 +574,10 @@ impl Machine for Board {
         self.holds[user.index()] = false;
     }
 
+    fn replace_doorbell(&mut self, user: EngineUserId) {
+        self.holds[user.index()] = false;
+    }
+
     fn engine_is_idle(&mut self, _user: EngineUserId) -> bool {
         true
     }

@@ -139,6 +139,15 @@ impl Rig {
         self.ram.read_u32(DESCRIPTION.status + status_retired(engine, context)).unwrap()
     }
 
+    pub fn seen(&mut self, engine: EngineIndex, context: usize) -> u32 {
+        self.ram.read_u32(DESCRIPTION.status + status_seen(engine, context)).unwrap()
+    }
+
+    /// What the kernel finds.
+    pub fn is_idle(&mut self, engine: EngineIndex, context: usize) -> bool {
+        is_idle(self.submitted(engine, context), self.seen(engine, context), self.retired(engine, context))
+    }
+
     pub fn ring(&mut self, engine: EngineIndex, context: usize, submitted: u32) {
         self.ram.write_u32(DESCRIPTION.doorbells + doorbell_page(engine, context), submitted).unwrap();
     }

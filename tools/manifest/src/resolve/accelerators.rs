@@ -15,10 +15,13 @@ use toml::Spanned;
 use super::{Device, Fail, Resolver, index_of, plus_one, span};
 use crate::error::Reason;
 use crate::layout::PAGE;
-use crate::schema::{Limit, Order};
+use crate::schema::{self, Limit, Order};
 
 /// How long a driver may take to reset an engine, at least, if nobody says; in nanoseconds.
 const RESET_BOUND: u64 = 10_000_000;
+/// After what time an engine is taken from its holder, at least, if its users do not all say how long they hold it; in nanoseconds.
+/// Whoever waits for it waits for a long time then, but not for ever.
+const UNSAID_WATCHDOG: u64 = 1_000_000_000;
 /// The first line of the interrupt controller that is not some CPU's own.
 const FIRST_SHARED_LINE: u32 = 32;
 /// The farthest distance, in percent of the time over a near way.
@@ -160,8 +163,9 @@ impl Resolver<'_> {
                     return Err((place, Reason::NotOffered { what: "limit", name: name.clone() }));
                 }
             };
+            let total_limit = total_limit(name.get_ref(), pool, replicas * limit)?;
             let (cluster, crosses) = (cluster as u32, u32::from(crosses));
-            let record = image::Pool { replicas, limit, cluster, crosses, ..self.advised(name, pool)? };
+            let record = image::Pool { replicas, limit, cluster, crosses, total_limit, ..self.advised(name, pool)? };
             self.out.pools.push((of(), record));
         }
         Ok(())
@@ -278,20 +282,8 @@ impl Resolver<'_> {
                     },
                 }
             };
-            let Some(watchdog) =
-                engine.watchdog.as_ref().map(|time| time.get_ref().0).or(self.usual_watchdog(self.holds_of(index)))
-            else {
-                match &engine.reset_bound {
-                    Some(time) => {
-                        let reason = Reason::Needs { what: "reset_bound", of: of(), needs: "a watchdog" };
-                        return Err((time.span(), reason));
-                    }
-                    None => match hangs {
-                        Some(place) => return unwatched(place),
-                        None => continue,
-                    },
-                }
-            };
+            let said = engine.watchdog.as_ref().map(|time| time.get_ref().0);
+            let watchdog = said.unwrap_or_else(|| self.engine_watchdog(index));
             let reset_bound = engine.reset_bound.as_ref().map_or(watchdog.max(RESET_BOUND), |time| time.get_ref().0);
             let place = engine.watchdog.as_ref().map_or(name.span(), Spanned::span);
             for (what, time) in [("watchdog", watchdog), ("reset_bound", reset_bound)] {
@@ -386,4 +378,39 @@ impl Resolver<'_> {
         }
         longest
     }
+
+    /// A time after which no user can still hold `engine` that meets its deadlines and keeps to what it said: its longest
+    /// period or deadline, and three of its holds, since the last may go on after the job. If there is no such time, because one says
+    /// nothing or has all the time, a second.
+    pub(super) fn engine_watchdog(&self, engine: usize) -> u64 {
+        let time_of = |(task, hold): (usize, Option<u64>)| {
+            let reservation = self.out.tasks[task].reservation.map(|own| &self.out.reservations[own]);
+            let timed = reservation.filter(|reservation| reservation.class != class::BACKGROUND);
+            let span = timed.map(|reservation| reservation.period.max(reservation.deadline));
+            // What it says it keeps to; that it meets deadlines counts only together with that.
+            let holds = hold.unwrap_or(0).saturating_mul(3);
+            let says = span.filter(|_| hold.is_some());
+            (holds.saturating_add(says.unwrap_or(0)), says.is_some())
+        };
+        let times: Vec<(u64, bool)> = self.holds_of(engine).map(time_of).collect();
+        let longest = times.iter().map(|(least, _)| *least).max().unwrap_or(0);
+        let all_say = !times.is_empty() && times.iter().all(|(_, says)| *says);
+        if all_say { longest } else { longest.max(UNSAID_WATCHDOG) }
+    }
+}
+
+/// Requests in all queues of a pool together; zero if each queue has a limit of its own only. `places`: what all of these make.
+fn total_limit(of: &str, pool: &schema::Pool, places: u32) -> Result<u32, Fail> {
+    let Some(total) = &pool.total_limit else { return Ok(0) };
+    let of = || of.to_owned();
+    if places == 0 {
+        let needs = "a limit for each queue: a number, or \"r2dglp\"";
+        return Err((total.span(), Reason::Needs { what: "total_limit", of: of(), needs }));
+    }
+    // Above that it limits nothing.
+    let to = places.min(limits::USERS_PER_POOL as u32);
+    if !(1..=to).contains(total.get_ref()) {
+        return Err((total.span(), Reason::OutOfRange { what: "total_limit", of: of(), from: 1, to }));
+    }
+    Ok(*total.get_ref())
 }

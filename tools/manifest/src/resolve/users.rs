@@ -133,7 +133,7 @@ impl Resolver<'_> {
         let context = self.context(device, task, place)?;
         let device = &self.out.devices[device];
         record.doorbell = device.doorbells + contract::doorbell_page(number, context);
-        record.retired = device.status + contract::status_retired(number, context);
+        record.progress = device.status + contract::status_retired(number, context);
         record.address = layout::DOORBELLS + self.out.engine_users.len() as u64 * layout::DOORBELL_STEP;
         self.out.engine_users.push(record);
         let preemptible = device.preemptible && number == EngineIndex::Execution;

@@ -68,7 +68,10 @@ impl Resolver<'_> {
                 return Ok(complaints);
             }
         };
-        if report.bounded == Some(false) {
+        for reason in study.too_long(&report, &blocked) {
+            complaints.push((self.place_of(&reason).unwrap_or(key.clone()), reason));
+        }
+        if report.bounded == Some(false) && complaints.is_empty() {
             let cpus = record.cpus.count_ones();
             let utilisation = (&report.utilisation * BigInt::from(1_000)).ceil().to_integer();
             let per_mille = u64::try_from(utilisation).unwrap_or(u64::MAX);
@@ -130,7 +133,8 @@ impl Resolver<'_> {
 
     pub(super) fn test(&self) -> Result<(), Fail> {
         let Some(test) = &self.file.test else { return Ok(()) };
-        for name in test.faults.iter().chain(&test.no_misses).chain(&test.responses) {
+        for name in test.faults.iter().chain(&test.no_misses).chain(test.taken.iter().flatten()).chain(&test.responses)
+        {
             self.task(name)?;
         }
         let task = |name: &str| self.out.tasks.iter().position(|task| task.name == name);

@@ -5,22 +5,23 @@
 //!
 //! With the parameter `operation_us` it takes "engine" in its first job, submits an operation of that length (zero: endless),
 //! waits for its end, at most `patience_us` (absent: for ever; zero: not at all), and gives the engine back. Then it takes the engine
-//! again for an operation that is all right. It logs what it hears:
+//! again for an operation that is all right. With the parameter `late_us` it computes for so long between the grant and the first
+//! operation. It logs what it hears:
 //!
 //! | `log`     | of                | second word                                                             |
 //! |-----------|-------------------|-------------------------------------------------------------------------|
 //! | `log(0)`  | the first turn    | the error's code; only if the engine was not granted                    |
-//! | `log(1)`  | the first wait    | 0: done, 1: failed, 2: its deadline came first, 3: not waited           |
+//! | `log(1)`  | the first wait    | 0: done, 1: failed, 2: its deadline came first, 3: not waited, 4: not submitted, the engine was lost |
 //! | `log(2)`  | the first release | 0, or the error's code                                                  |
 //! | `log(3)`  | the second turn   | 0: done, 1: failed; the error's code, if the engine was not granted, or not found held |
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
 use fusee::abi::Error;
-use fusee::gpu::{Context, FenceError, Operation};
+use fusee::gpu::{Context, FenceError, Operation, SubmitError};
 use fusee::{
     AcquireError, Engine, EngineError, EngineGuard, Environment, Instant, Nanoseconds, Notification, Region, WaitError,
-    environment, log, next_job, now,
+    burn, environment, log, next_job, now,
 };
 use fusee_accel_contract::PAGE_BYTES;
 use fusee_accel_contract::space::{BUFFER_BASE, LOCAL_BASE};
@@ -84,11 +85,14 @@ fn operate(environment: &Environment, context: &Context) {
         Ok(guard) => guard,
         Err(error) => return log(0, of_acquire(error)),
     };
-    let fence = context.start(&guard, Operation::Burn { time }).expect("the ring is empty");
+    burn(Nanoseconds(environment.parameter("late_us").unwrap_or(0) * 1_000));
+    let started = context.start(&guard, Operation::Burn { time });
     let deadline = patience.map_or(Instant::NEVER, |time| now().now + Nanoseconds(time * 1_000));
-    let heard = match patience {
-        Some(0) => 3,
-        _ => match context.wait_for(fence, done_of(environment), deadline) {
+    let heard = match (started, patience) {
+        (Err(SubmitError::EngineLost), _) => 4,
+        (Err(error), _) => panic!("{error:?}"),
+        (Ok(_), Some(0)) => 3,
+        (Ok(fence), _) => match context.wait_for(fence, done_of(environment), deadline) {
             Ok(()) => 0,
             Err(FenceError::Failed) => 1,
             Err(FenceError::Wait(WaitError::TimedOut)) => 2,

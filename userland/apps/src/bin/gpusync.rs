@@ -54,7 +54,8 @@ struct Gpu {
 impl Gpu {
     fn of(environment: &Environment, number: usize) -> Gpu {
         let done = environment.expect(DONE[number]);
-        let context = Context::new(environment.expect(RINGS[number]), environment.expect("kick"), done);
+        let context = Context::new(environment, environment.expect(RINGS[number]), done);
+        let context = context.expect("this task is a client of the GPU");
         let [execute, copy_in, copy_out] = ENGINES[number].map(|name| environment.expect(name));
         Gpu { context, done, execute, copy_in, copy_out }
     }

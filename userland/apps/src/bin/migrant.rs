@@ -72,7 +72,8 @@ fn main() {
 
 fn side(environment: &Environment, [ring, done, copy_in, copy_out, device]: [&str; 5]) -> Side {
     let [copy_in, copy_out] = [copy_in, copy_out].map(|name| environment.expect::<Engine>(name));
-    let context = Context::new(environment.expect(ring), environment.expect("kick"), environment.expect(done));
+    let context = Context::new(environment, environment.expect(ring), environment.expect(done));
+    let context = context.expect("this task is a client of the GPU");
     let device = environment.parameter(device).expect("this task is a client of two GPUs") as usize;
     Side { context, copy_in, copy_out, device }
 }

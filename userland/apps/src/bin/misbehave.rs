@@ -3,8 +3,11 @@
 //! Handles: for 9 and 12 to 14 an engine "engine", which 9 does not acquire; for 4 whatever the manifest likes to give; for 10
 //! an endpoint "console" (call); for 11 and 12 an endpoint "service" (receive), for 15 "door" (call); for 12 a notification
 //! "event" (signal), for 15 (signal, grant); for 13, 14, 16 and 17 a pool "gpu", an engine "lock" without a device if they shall hold a mutex, too, and what
-//! a client of the GPU has; for 13 an engine "other".
-//! Parameters: "how"; "calls" for 4, a hundred thousand if absent; "requests" that 11 answers first.
+//! a client of the GPU has; for 13 an engine "other". For 18 an engine "engine", what a client of its device has and, if it shall hold
+//! these, too, a pool "gpu" and an engine "second" of the same group.
+//! Parameters: "how"; "calls" for 4, a hundred thousand if absent; "requests" that 11 answers first. For 18: "times", how often it
+//! holds the engine; "operation_us", how long what it submits takes, 0 for ever (absent: nothing is submitted); "change", what it then
+//! adds to its count, and "before_us", how much later; "kicks", how often it kicks afterwards; "gap_us", how long it sleeps between holds.
 //!
 //! | `how` | what                              | how it must end                          |
 //! |-------|-----------------------------------|------------------------------------------|
@@ -25,6 +28,7 @@
 //! | 15    | gives a server handles until it takes none, and calls it ever after | `log(15, handles)`, then out of budget, again and again |
 //! | 16    | drops these                       | `log(16, 1)`, exit 0                     |
 //! | 17    | computes for ever with these      | it is killed                             |
+//! | 18    | miscounts what it submits         | `log(18, times)`, `log(19, holds it lost)`, exit 0 |
 //!
 //! A task with jobs does it in its first job, or if its name ends with a digit in the job of that number, others at once. A fault that goes unnoticed ends the task with code 99.
 #![cfg_attr(target_os = "none", no_std, no_main)]
@@ -42,10 +46,10 @@ mod target {
     use fusee::abi::call::{Call, HandleValue, NEVER};
     use fusee::abi::environment::Entry;
     use fusee::gpu::{Context, Operation};
-    use fusee::misbehave::{Fault, provoke};
+    use fusee::misbehave::{Fault, miscount, provoke};
     use fusee::{
-        CallWithError, Endpoint, Engine, Environment, Instant, Nanoseconds, Notification, Pool, Rights, Server, burn,
-        environment, exit, log, next_job, raw,
+        CallWithError, Endpoint, Engine, EngineGuard, Environment, Instant, Kick, Nanoseconds, Notification, Pool,
+        Rights, Server, burn, environment, exit, log, next_job, now, raw, sleep_until,
     };
 
     /// How long 13, 14, 16 and 17 hold an engine before it works, and how long it works then.
@@ -80,6 +84,7 @@ mod target {
                 log(16, 1);
             }
             17 => end_holding(&environment, compute),
+            18 => miscount_holds(&environment),
             unknown => panic!("no misbehaviour has the number {unknown}"),
         }
     }
@@ -124,6 +129,51 @@ mod target {
         burn(HOLD);
         context.start(&guard, Operation::Burn { time: WORK }).expect("the ring is empty");
         end();
+    }
+
+    /// Holds an engine again and again, and stores counts that are not those of its commands.
+    fn miscount_holds(environment: &Environment) {
+        let parameter = |name: &str| environment.parameter(name).unwrap_or(0);
+        let kick = Kick::of(environment).expect("a client of a device may kick it");
+        let context = Context::of(environment).expect("this task is a client of the GPU");
+        let engine: Engine = environment.expect("engine");
+        let second = environment.engine("second").ok();
+        let mut pool = environment.pool("gpu").ok();
+        let times = parameter("times");
+        let mut lost = 0;
+        let misuse = |guard: &EngineGuard<'_>| {
+            if let Some(time) = environment.parameter("operation_us") {
+                let time = if time == 0 { u64::MAX } else { time * 1_000 };
+                // A ring that it has filled, or an engine that it has lost, is no reason to stop.
+                let _ = context.start(guard, Operation::Burn { time });
+            }
+            burn(Nanoseconds(parameter("before_us") * 1_000));
+            miscount(guard, parameter("change") as u32);
+            (0..parameter("kicks")).for_each(|_| kick.send());
+        };
+        for _ in 0..times {
+            let token = pool.as_mut().map(|pool| pool.acquire(Instant::NEVER).expect("a token comes back to the pool"));
+            let released = match (second, &token) {
+                (Some(second), _) => Engine::acquire_together([engine, second], Instant::NEVER).map(|both| {
+                    both.guards().into_iter().for_each(misuse);
+                    both.release()
+                }),
+                (None, Some(token)) => token.acquire(&engine, Instant::NEVER).map(|guard| {
+                    misuse(&guard);
+                    guard.release()
+                }),
+                (None, None) => engine.acquire(Instant::NEVER).map(|guard| {
+                    misuse(&guard);
+                    guard.release()
+                }),
+            };
+            lost += u64::from(!matches!(released, Ok(Ok(()))));
+            drop(token);
+            let _ = sleep_until(now().now + Nanoseconds(parameter("gap_us") * 1_000));
+        }
+        log(18, times);
+        log(19, lost);
+        exit(0)
     }
 
     /// Fills the table of a server with copies of a handle; then keeps it as busy as this task's budget allows.

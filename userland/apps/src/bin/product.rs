@@ -40,11 +40,11 @@ impl Gpu {
         let names = if gpus.is_some() { ENGINES[place] } else { ["in", "ee", "out"] };
         let context = if gpus.is_some_and(|gpus| gpus > 1) {
             let device = environment.parameter("first").unwrap_or(0) as usize + place;
-            let [ring, kick] = [RINGS[device], "kick"].map(|name| environment.expect::<Region>(name));
-            Context::new(ring, kick, environment.expect(DONE[device]))
+            Context::new(environment, environment.expect(RINGS[device]), environment.expect(DONE[device]))
         } else {
-            Context::of(environment).expect("this task is a client of the GPU")
+            Context::of(environment)
         };
+        let context = context.expect("this task is a client of the GPU");
         Gpu { context, engines: names.map(|name| environment.expect(name)) }
     }
 }

@@ -84,6 +84,7 @@ const COSTS: Overheads = Overheads {
 const ANALYSED: fusee_sched_analysis::Overheads = fusee_sched_analysis::Overheads {
     schedule: Nanoseconds(1_000),
     release: Nanoseconds(1_500),
+    interrupt: Nanoseconds(300),
     tick: Nanoseconds::ZERO,
     context_switch: Nanoseconds(400),
     cache_delay: Nanoseconds::ZERO,

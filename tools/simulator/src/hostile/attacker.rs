@@ -17,7 +17,7 @@ use fusee_kernel_core::Machine;
 use fusee_kernel_core::id::ThreadId;
 
 use crate::actor::Action;
-use crate::board::Board;
+use crate::board::{Board, Page};
 use crate::workload::Source;
 
 //--- Public types
@@ -286,7 +286,7 @@ impl Mind {
                 Move::Submit(engine, span) => {
                     let Some(one) = board.find_use(thread.index(), engine) else { continue };
                     // Most know better than to touch a doorbell they do not hold.
-                    if one.mapped || self.source.draw(0, 19) == 0 {
+                    if one.page != Page::Nothing || self.source.draw(0, 19) == 0 {
                         match board.submit(one, span) {
                             Ok(_) => {}
                             Err(reason) => return Action::Fault(reason),

@@ -99,10 +99,11 @@ impl Kernel {
             let is_dead = object.home.is_none_or(|home| self.threads[home].state == State::Stopped);
             let rests = object.class == Class::RealTime && !object.throttled && object.runner.is_none();
             if !is_dead && rests != (object.rests != Instant::NEVER) {
-                return Err("invariant R1 broken: a reservation rests without budget or with a runner, or the other way round");
+                return Err(
+                    "invariant R1 broken: a reservation rests without budget or with a runner, or the other way round",
+                );
             }
-            if object.boosted
-                && !object.runner.is_some_and(|runner| propagation::is_urgent(self, node_number(runner)))
+            if object.boosted && !object.runner.is_some_and(|runner| propagation::is_urgent(self, node_number(runner)))
             {
                 return Err("a boost for nobody");
             }

@@ -27,7 +27,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 use crate::id::{EngineId, EngineUserId, PoolId, PoolUserId, ThreadId};
 use crate::limits::{HANDLES, THREADS};
 use crate::object::State;
-use crate::{Kernel, Machine};
+use crate::{Kernel, Machine, Planted};
 
 impl Kernel {
     /// The number of a pool's look among the timeouts of a cluster: below those of engines.
@@ -70,6 +70,9 @@ impl Kernel {
         let Some(pool) = number.and_then(PoolId::new) else { return };
         self.token_watches[pool].planned = false;
         let Some((user, granted)) = self.oldest_grant(pool) else { return };
+        if self.forgets(Planted::TokenWithoutWatchdog) {
+            return;
+        }
         let due = granted + self.token_watches[pool].watchdog;
         if now < due {
             self.plan_token_look(pool, due);
@@ -91,7 +94,9 @@ impl Kernel {
         for _ in 0..HANDLES {
             let Some(one) = next else { break };
             next = self.engine_users[one].next;
-            let Some(engine) = self.engine_users[one].engine.filter(|engine| needs_token(self, *engine)) else { continue };
+            let Some(engine) = self.engine_users[one].engine.filter(|engine| needs_token(self, *engine)) else {
+                continue;
+            };
             if self.engines[engine].lock.state() == Lock::Held(one.index() as u16) {
                 self.lose_engine(machine, engine, one);
                 return;

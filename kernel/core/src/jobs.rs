@@ -15,7 +15,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ReservationId, ThreadId};
 use crate::object::{Object, Release, State};
-use crate::{Kernel, Machine};
+use crate::{Kernel, Machine, Planted};
 
 impl Kernel {
     /// `next_job`: completes the job; waits for the next release.
@@ -104,6 +104,9 @@ impl Kernel {
         reservation: ReservationId,
         release: Instant,
     ) {
+        if self.forgets(Planted::QueuedReleasesRefill) {
+            self.reservations[reservation].account.restart(self.now);
+        }
         let object = &mut self.reservations[reservation];
         let deadline = release + object.deadline;
         let chunk = object.account.release;
@@ -116,8 +119,7 @@ impl Kernel {
             }
             object.suspended = Nanoseconds::ZERO;
             object.throttled = object.account.is_dry();
-            object.replenish_at =
-                if object.throttled { object.account.next_refill(release) } else { Instant::NEVER };
+            object.replenish_at = if object.throttled { object.account.next_refill(release) } else { Instant::NEVER };
             self.plan_event(reservation);
         }
         self.forget_rest(reservation);
@@ -157,7 +159,10 @@ impl Kernel {
         let object = &mut self.reservations[reservation];
         if object.release == Release::Periodic {
             object.next_release = release + object.account.period;
-            self.release(machine, reservation, release);
+            let is_forgotten = self.forgets(Planted::ReleaseIsForgotten) && release.0.is_multiple_of(4);
+            if !is_forgotten {
+                self.release(machine, reservation, release);
+            }
             return;
         }
         object.next_release = Instant::NEVER;
@@ -213,7 +218,8 @@ impl Kernel {
         if self.reservations[reservation].release == Release::None || !self.threads[thread].job.active {
             return Err(Error::NoJobs);
         }
-        if !self.reservations[reservation].releases_early {
+        let is_forgotten = self.forgets(Planted::EarlyReleaseUnderConstantPoints);
+        if !self.reservations[reservation].releases_early && !is_forgotten {
             return Err(Error::MissingRight);
         }
         // What is left of the present budget is given up, but not what was used of it.
@@ -260,8 +266,10 @@ impl Kernel {
         if wakes {
             (object.throttled, object.replenish_at) = (false, Instant::NEVER);
         }
-        let key = self.job_key(reservation, release);
-        self.set_key(reservation, key);
+        if !self.forgets(Planted::EarlyReleaseKeepsTheKey) {
+            let key = self.job_key(reservation, release);
+            self.set_key(reservation, key);
+        }
         self.plan_event(reservation);
         if wakes && self.threads[thread].crosses {
             self.job_begins(thread);
@@ -309,6 +317,9 @@ impl Kernel {
             return Err(Error::NoJobs);
         }
         let now = machine.now();
+        if self.forgets(Planted::SporadicReleasesComeAtOnce) {
+            self.reservations[reservation].earliest_release = Instant::ZERO;
+        }
         let is_waiting = self.threads[target].state == State::BetweenJobs;
         let object = &mut self.reservations[reservation];
         let release = now.max(object.earliest_release);

@@ -47,6 +47,7 @@ pub mod limits;
 mod loans;
 pub mod machine;
 pub mod object;
+mod planted;
 mod pools;
 mod quick;
 pub mod resting;
@@ -78,6 +79,7 @@ use object::{
     ClusterObject, Cpu, Endpoint, Engine, EngineUser, Handle, HandleTable, Interrupt, Notification, PoolUser, Region,
     Reservation, Thread, TokenWatch,
 };
+pub use planted::Planted;
 
 /// Why the kernel was entered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -196,6 +198,8 @@ pub struct Kernel {
     regions: Arena<Region, RegionId, REGIONS>,
     /// Instants of sporadic releases, a ring for each task.
     releases: [Instant; RELEASES],
+    /// What tests have made it forget.
+    faults: planted::Faults,
 }
 
 /// How many objects of each kind a system has.
@@ -258,6 +262,7 @@ impl Kernel {
             pool_users: 0,
             interrupts: 0,
         },
+        faults: planted::Faults::NONE,
     };
 
     /// A CPU enters service and asks for its first outcome. Called once per CPU, under the lock, the boot CPU first.

@@ -23,7 +23,7 @@ use crate::donation::number;
 use crate::id::{EndpointId, ThreadId};
 use crate::limits::{CHAIN_MAX, HANDLES};
 use crate::object::{Object, State};
-use crate::{Kernel, Machine};
+use crate::{Kernel, Machine, Planted};
 
 /// The token of a reply slot: slot + 1 in the low byte, the slot's generation above.
 #[inline(always)]
@@ -166,7 +166,8 @@ impl Kernel {
             return None;
         }
         // A boost is for the one that has it, and reaches others by the long way.
-        if client.waits.depth() + 1 >= CHAIN_MAX || client.waits.is_urgent() {
+        let is_urgent = client.waits.is_urgent() && !self.forgets(Planted::BoostIsCarried);
+        if client.waits.depth() + 1 >= CHAIN_MAX || is_urgent {
             return None;
         }
         if let Some(own) = other.home {

@@ -35,11 +35,11 @@
 use fusee_sched::key::Class;
 use fusee_sched::time::{Instant, Nanoseconds};
 
-use crate::Kernel;
 use crate::donation::number;
 use crate::id::{ClusterId, ReservationId, ThreadId};
 use crate::limits::WAITING;
 use crate::object::State;
+use crate::{Kernel, Planted};
 
 /// How many reservations a thread may try before it runs on one that pays by its budget instead of its key.
 const RENEWALS: usize = 3;
@@ -122,6 +122,9 @@ impl Kernel {
     #[inline(never)]
     fn owed(&mut self, reservation: ReservationId, since: Instant) -> Nanoseconds {
         let Some(cluster) = self.reservations[reservation].cluster else { return Nanoseconds::ZERO };
+        if self.forgets(Planted::NoRuleAtWakeUp) {
+            return Nanoseconds::ZERO;
+        }
         let is_listed = |kernel: &Kernel| {
             let waiting = &kernel.clusters[cluster].waiting;
             waiting.iter().any(|one| usize::from(one.reservation) == reservation.index())
@@ -179,7 +182,9 @@ impl Kernel {
         let now = self.now;
         self.reservations[reservation].account.resume(now);
         let key = self.job_key(reservation, self.reservations[reservation].account.release);
-        self.set_key(reservation, key);
+        if !self.forgets(Planted::AnySuspensionKeepsTheKey) {
+            self.set_key(reservation, key);
+        }
         // With another key it may have been chosen meanwhile.
         if self.reservations[reservation].runner.is_none() {
             self.begin_rest(reservation);

@@ -18,7 +18,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ClusterId, ReservationId, ThreadId};
 use crate::object::{Cpu, Overrun, Payer, State};
-use crate::{Kernel, Machine, Outcome};
+use crate::{Kernel, Machine, Outcome, Planted};
 
 /// Whether the first event of a queue moved forward: then its timekeeper must set its timer anew. One that
 /// moved back costs at most a timer that fires for nothing.
@@ -31,10 +31,13 @@ impl Kernel {
 
     /// This CPU's plan may have changed. The current CPU looks again by itself; others are kicked.
     pub(crate) fn mark_stale(&mut self, cpu: CpuId) {
+        let is_lost = self.forgets(Planted::KickIsLost);
         let state = &mut self.cpus[cpu];
         if !state.stale {
             state.stale = true;
-            self.kicks.insert(cpu);
+            if !is_lost {
+                self.kicks.insert(cpu);
+            }
         }
     }
 
@@ -205,6 +208,9 @@ impl Kernel {
     #[cold]
     fn charge_boost(&mut self, cpu: CpuId, reservation: ReservationId, span: Nanoseconds) {
         let Some(thread) = self.cpus[cpu].current else { return };
+        if self.forgets(Planted::BoostHasNoEnd) {
+            return;
+        }
         let boost = &mut self.threads[thread].boost;
         // A boost ends by the timer, as a budget does: the excess is debt here, too.
         boost.charge(span);
@@ -230,6 +236,11 @@ impl Kernel {
         }
         let object = &mut self.reservations[reservation];
         object.throttles += 1;
+        if self.forgets(Planted::ExhaustionRefills) && class == Class::RealTime {
+            self.reservations[reservation].account.restart(now);
+            return;
+        }
+        let object = &mut self.reservations[reservation];
         let excess = object.account.debt;
         if class == Class::Background {
             // Nothing is promised to background work: its budget is only its time slice.
@@ -306,9 +317,14 @@ impl Kernel {
         }
         object.throttled = false;
         let class = object.class;
-        let key =
-            if class == Class::RealTime { self.job_key(reservation, release) } else { self.next_turn(class, reservation) };
-        self.set_key(reservation, key);
+        let key = if class == Class::RealTime {
+            self.job_key(reservation, release)
+        } else {
+            self.next_turn(class, reservation)
+        };
+        if !self.forgets(Planted::ReplenishmentKeepsTheKey) {
+            self.set_key(reservation, key);
+        }
         self.plan_event(reservation);
         self.trace(machine, Event::Replenish, home, u32::from(reservation.number()), 0);
         if let Some(thread) = home {
@@ -349,7 +365,8 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn plan_timeout(&mut self, thread: ThreadId, deadline: Instant) {
         let Some(cluster) = self.threads[thread].cluster else { return };
-        if deadline >= Cpu::FIRED {
+        let beyond = if self.forgets(Planted::FiredIsAnInstant) { Instant::NEVER } else { Cpu::FIRED };
+        if deadline >= beyond {
             // An instant beyond all others is never reached, nor is the one that marks a timer as fired.
             return;
         }

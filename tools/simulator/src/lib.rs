@@ -15,6 +15,7 @@
 //! - [`picture`]: from a trace to a picture.
 //! - [`soundness`]: bounds against what happens, in many random task sets.
 //! - [`blocking`]: the same for bounds on blocking, in random systems with engines.
+//! - [`hostile`]: deadlines that are proved, among tasks that do anything.
 //!
 //! [`Machine`]: fusee_kernel_core::Machine
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ pub mod actor;
 pub mod blocking;
 pub mod board;
 pub mod gpu_job;
+pub mod hostile;
 pub mod metrics;
 pub mod overheads;
 pub mod picture;

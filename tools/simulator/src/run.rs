@@ -16,7 +16,7 @@ use fusee_abi::image::{FLAG_MANAGED, System};
 use fusee_abi::trace::Record;
 use fusee_kernel_core::id::{InterruptId, ReservationId, ThreadId};
 use fusee_kernel_core::object::State;
-use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, FaultKind, Kernel, Outcome, Trap};
+use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, FaultKind, Kernel, Outcome, Planted, Trap};
 use fusee_sched::time::Instant;
 
 use crate::actor::{Action, Actor, Program};
@@ -147,6 +147,15 @@ impl Simulation {
         self
     }
 
+    /// Lets the kernel forget one of its rules.
+    #[must_use]
+    pub fn with_planted(mut self, fault: Option<Planted>) -> Simulation {
+        if let Some(fault) = fault {
+            self.kernel.plant(fault);
+        }
+        self
+    }
+
     /// Checks the kernel's invariants at other times than after every trap.
     #[must_use]
     pub fn with_checks(mut self, checks: Checks) -> Simulation {
@@ -234,7 +243,7 @@ impl Simulation {
         let mut fired = false;
         for cpu in 0..self.cpus.len() {
             if self.cpus[cpu].timer <= now && self.cpus[cpu].busy <= now {
-                self.cpus[cpu].timer = u64::MAX;
+                // Its interrupt is a level: it fires again and again, until the kernel sets it anew.
                 self.trap(CpuId(cpu as u8), Trap::Timer)?;
                 fired = true;
             }

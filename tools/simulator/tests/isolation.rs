@@ -169,11 +169,8 @@ fn a_job_that_calls_a_server_that_sleeps_has_an_old_key_no_longer() {
     let attacker = "script = [\"call door 0ns\", \"burn 39ms\"]\nhandles = { door = \"endpoint door: call\" }";
     let text = one_cpu("EDF", attacker) + server;
     let nap = Asked::Call(Call::SleepUntil, "", Until::After(98 * MS));
-    let program = [
-        Asked::Call(Call::Receive, "door", Until::Never),
-        nap,
-        Asked::Call(Call::ReplyReceive, "door", Until::Never),
-    ];
+    let program =
+        [Asked::Call(Call::Receive, "door", Until::Never), nap, Asked::Call(Call::ReplyReceive, "door", Until::Never)];
     let (manifest, report) = run(&text, 1_010, &[("friend", &program, Some(1))]);
     misses_nothing(&manifest, &report, "victim", 100);
 }
@@ -477,7 +474,10 @@ server = "server"
     for distance in 0..4 {
         let end = u64::MAX - distance;
         let forever = [Asked::Call(Call::SleepUntil, "", Until::After(end))];
-        let server = [Asked::Call(Call::Receive, "door", Until::After(2 * MS)), Asked::Call(Call::Receive, "door", Until::Never)];
+        let server = [
+            Asked::Call(Call::Receive, "door", Until::After(2 * MS)),
+            Asked::Call(Call::Receive, "door", Until::Never),
+        ];
         let (manifest, report) = run(text, 21, &[("sleeper", &forever, None), ("server", &server, None)]);
         let worked: u64 = ran(&report, index(&manifest, "worker"), 21).iter().sum();
         assert!(worked >= 18 * MS, "{worked}");
@@ -557,7 +557,8 @@ backlog = 3
     let release = Asked::Call(Call::ReleaseJob, "consumer", Until::Never);
     let nap = Asked::Call(Call::SleepUntil, "", Until::After(2 * MS));
     // One begins at once, three queue, two are too many.
-    let (manifest, report) = run(text, 60, &[("producer", &[nap, release, release, release, release, release, release], None)]);
+    let (manifest, report) =
+        run(text, 60, &[("producer", &[nap, release, release, release, release, release, release], None)]);
     let consumer = index(&manifest, "consumer");
     assert_eq!(events(&report, Event::Release, consumer).count(), 4);
     assert_eq!(events(&report, Event::Skip, consumer).count(), 2);

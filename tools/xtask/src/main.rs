@@ -8,6 +8,7 @@
 //! report     trace -> fault reports and the table of tasks
 //! simulate   `cargo xtask simulate`
 //! soundness  whether observed lateness stays within its bounds
+//! hostile    `cargo xtask hostile`: whether what is proved holds among tasks that do anything
 //! system     build, run, decode and report, for one manifest
 //! analyze    `cargo xtask analyze`
 //! task_set   task sets written as JSON
@@ -44,6 +45,7 @@ mod decode;
 mod demo;
 mod docs;
 mod experiment;
+mod hostile;
 mod judge;
 mod profile;
 mod purposes;
@@ -105,6 +107,8 @@ enum Command {
     Worst(worst::WorstArguments),
     /// Runs one workload in several arrangements, and says whether what comes out has the shape it should.
     Experiment(experiment::ExperimentArguments),
+    /// Simulates random systems in which all tasks that are not proved do anything, and counts deadlines of proved ones that are missed.
+    Hostile(hostile::HostileArguments),
     /// Prints the records of the last run as text.
     Trace(TraceArguments),
 }
@@ -220,6 +224,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Profile(profile) => profile::profile(profile, install),
         Command::Worst(worst) => worst::worst(worst, install),
         Command::Experiment(arguments) => experiment::experiment(arguments, install),
+        Command::Hostile(arguments) => hostile::hostile(arguments),
         Command::Trace(trace) => {
             let root = system::root()?;
             let (trace_read, manifest) = system::last_trace(&root).context("no run to show; try `cargo xtask run`")?;

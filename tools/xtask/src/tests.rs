@@ -23,7 +23,7 @@ use crate::judge::Watch;
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
 use crate::turns::Turns;
-use crate::{bench, conformance, docs, experiment, readme, report, soundness, structure};
+use crate::{bench, conformance, docs, experiment, hostile, readme, report, soundness, structure};
 
 /// What QEMU ends with when the kernel has panicked.
 const KERNEL_PANIC: i32 = 101;
@@ -75,6 +75,11 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         let started = Instant::now();
         let (words, problems) = soundness::check_calls();
         summary.add(&words, started.elapsed(), &problems);
+        for check in [hostile::check, hostile::check_planted] {
+            let started = Instant::now();
+            let (words, problems) = check();
+            summary.add(&words, started.elapsed(), &problems);
+        }
         let mut started = Instant::now();
         for (name, problems) in experiment::check() {
             summary.add(&name, started.elapsed(), &problems);

@@ -189,6 +189,7 @@ impl Kernel {
             }
             if record.pool_plus_one != 0 {
                 engine.pool = Some(refer!(PoolId, record.pool_plus_one - 1, self.counts.pools, "engine"));
+                engine.tokens = 0..u8::MAX;
                 if record.tokens != 0 {
                     let range = |from: u32| {
                         Some(u8::try_from(from).ok()?..u8::try_from(from.checked_add(record.tokens)?).ok()?)

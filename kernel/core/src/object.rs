@@ -558,7 +558,7 @@ impl Engine {
         driver: None,
         group: None,
         pool: None,
-        tokens: 0..u8::MAX,
+        tokens: 0..0,
         granted: Instant::ZERO,
         watchdog: Nanoseconds::ZERO,
         reset_bound: Nanoseconds::ZERO,

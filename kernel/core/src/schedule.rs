@@ -281,14 +281,14 @@ impl Kernel {
     }
 
     /// Whether something has come back of what a real-time `reservation` used, by the time that it has nothing left: then it goes on, with
-    /// the key of a job released now.
+    /// the key of a job released when it came back; but one that lags behind by more than a period, with that of a job released now.
     fn goes_on(&mut self, reservation: ReservationId, now: Instant) -> bool {
         let account = &mut self.reservations[reservation].account;
         let at = account.next_refill(Instant::ZERO);
         if at > now {
             return false;
         }
-        account.resume(now);
+        account.resume(if now.since(at) > account.period { now } else { at });
         let (release, is_dry) = (account.release, account.is_dry());
         if is_dry {
             return false;

@@ -156,7 +156,12 @@ impl Study {
             }
         }
         let boost = waiting.unbounded_boost(index);
-        self.unenforced = self.members.iter().map(|task| waiting.unenforced(*task).or(boost.clone())).collect();
+        let donates = donates_for_untrusted(system, index);
+        let unenforced = |task: &usize| {
+            let calls = waiting.unenforced(*task).or(boost.clone());
+            calls.or_else(|| shares_with_untrusted(system, *task)).or_else(|| donates.clone())
+        };
+        self.unenforced = self.members.iter().map(unenforced).collect();
         assumed.sort_unstable();
         assumed.dedup();
         self.assumed = assumed;
@@ -414,6 +419,50 @@ fn meets_deadlines(system: &Resolved, task: usize) -> bool {
     let Some(at) = study.members.iter().position(|one| *one == task) else { return false };
     let Ok((report, _)) = study.analyse(&Overheads::default()) else { return false };
     study.uncounted[at].is_empty() && report.tasks[at].hard == Hard::Proved
+}
+
+/// Who shares an engine or a pool with `task` and may hold it for longer than it says: then `task` may wait for longer than is
+/// counted. Watchdogs take what is held for too long, but that is later than what is declared.
+fn shares_with_untrusted(system: &Resolved, task: usize) -> Option<String> {
+    let same_lock = |one: &image::EngineUser, other: &image::EngineUser| {
+        let group = |user: &image::EngineUser| system.engines[user.engine as usize].1.group_plus_one;
+        one.engine == other.engine || (group(one) != 0 && group(one) == group(other))
+    };
+    let own = system.engine_users.iter().filter(|user| user.task as usize == task);
+    let rivals = own.flat_map(|own| system.engine_users.iter().filter(move |other| same_lock(own, other)));
+    let engines = rivals.map(|rival| (rival.task as usize, format!("engine `{}`", system.engines[rival.engine as usize].0)));
+    let pools = (0..system.pools.len()).filter(|pool| users_of(system, *pool).any(|user| user == task));
+    let tokens = pools.flat_map(|pool| {
+        let name = format!("pool `{}`", system.pools[pool].0);
+        users_of(system, pool).map(move |user| (user, name.clone()))
+    });
+    let (who, lock) = engines.chain(tokens).find(|(other, _)| *other != task && !system.keeps_word[*other])?;
+    Some(format!(
+        "`{}` may hold {lock} for longer than it says; is it `hard`, or to be `trusted`?",
+        system.tasks[who].name
+    ))
+}
+
+/// Where clusters share a pool, all jobs of each of them may donate to a holder, for as long as any user holds a token and any job of
+/// their cluster keeps others from asking for one. Says for whom in vain.
+fn donates_for_untrusted(system: &Resolved, index: usize) -> Option<String> {
+    let cluster_of = |task: usize| system.tasks[task].cluster as usize;
+    let shared = (0..system.pools.len()).filter(|pool| system.pools[*pool].1.crosses != 0);
+    let mut concerns = shared.filter(|pool| users_of(system, *pool).any(|user| cluster_of(user) == index));
+    concerns.find_map(|pool| {
+        let is_concerned = |task: usize| users_of(system, pool).any(|user| cluster_of(user) == cluster_of(task));
+        let has_jobs = |task: usize| {
+            let reservation = system.tasks[task].reservation.map(|own| system.reservations[own].class);
+            reservation == Some(class::REAL_TIME)
+        };
+        let untrusted = |task: &usize| {
+            let is_user = users_of(system, pool).any(|user| user == *task);
+            !system.keeps_word[*task] && (is_user || has_jobs(*task)) && is_concerned(*task)
+        };
+        let who = (0..system.tasks.len()).find(untrusted)?;
+        let (who, pool) = (&system.tasks[who].name, &system.pools[pool].0);
+        Some(format!("clusters share pool `{pool}`, so its jobs wait for `{who}`, too; is that `hard`, or to be `trusted`?"))
+    })
 }
 
 /// The tasks that use the pool with this number.

@@ -86,6 +86,8 @@ pub struct Resolved {
     pub sections: Vec<(usize, usize, Nanoseconds)>,
     /// For each task how long a job suspends itself at most, operations apart.
     pub suspends: Vec<Nanoseconds>,
+    /// For each task whether others may rely on what it declares: it is hard, so its own proof rests on it, or the manifest trusts it.
+    pub keeps_word: Vec<bool>,
     /// Who says how often it calls, or waits for requests: task, endpoint, times.
     pub calls: Vec<(usize, usize, u32)>,
     /// Who says that it waits for a notification: task, notification.
@@ -327,6 +329,7 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
             pool_users: Vec::new(),
             sections: Vec::new(),
             suspends: Vec::new(),
+            keeps_word: Vec::new(),
             calls: Vec::new(),
             waits: Vec::new(),
             interrupts: Vec::new(),

@@ -126,6 +126,9 @@ pub struct Task {
     pub backlog: Option<Spanned<u32>>,
     /// How long a job suspends itself, in sum: by sleeping, and by waiting for notifications.
     pub suspends: Option<Spanned<Time>>,
+    /// Hard tasks may rely on what it declares, though nothing enforces it.
+    #[serde(default)]
+    pub trusted: bool,
     /// Its jobs may take the budget of the next job before its release.
     pub early_release: Option<Spanned<bool>>,
     pub phase: Option<Spanned<Time>>,

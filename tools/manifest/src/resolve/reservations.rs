@@ -32,6 +32,7 @@ impl Resolver<'_> {
             }
             let reservation = reservation(index, cluster, name, task)?;
             self.out.suspends.push(span(&task.suspends, name)?);
+            self.out.keeps_word.push(task.trusted || task.hard.as_ref().is_some_and(|hard| *hard.get_ref()));
             let policy = self.out.clusters[cluster].1.policy;
             if policy == PolicyName::Fp as u32
                 && reservation.is_some_and(|one| one.class == class::REAL_TIME && one.priority == 0)

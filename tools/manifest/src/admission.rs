@@ -430,7 +430,8 @@ fn shares_with_untrusted(system: &Resolved, task: usize) -> Option<String> {
     };
     let own = system.engine_users.iter().filter(|user| user.task as usize == task);
     let rivals = own.flat_map(|own| system.engine_users.iter().filter(move |other| same_lock(own, other)));
-    let engines = rivals.map(|rival| (rival.task as usize, format!("engine `{}`", system.engines[rival.engine as usize].0)));
+    let engines =
+        rivals.map(|rival| (rival.task as usize, format!("engine `{}`", system.engines[rival.engine as usize].0)));
     let pools = (0..system.pools.len()).filter(|pool| users_of(system, *pool).any(|user| user == task));
     let tokens = pools.flat_map(|pool| {
         let name = format!("pool `{}`", system.pools[pool].0);
@@ -461,7 +462,9 @@ fn donates_for_untrusted(system: &Resolved, index: usize) -> Option<String> {
         };
         let who = (0..system.tasks.len()).find(untrusted)?;
         let (who, pool) = (&system.tasks[who].name, &system.pools[pool].0);
-        Some(format!("clusters share pool `{pool}`, so its jobs wait for `{who}`, too; is that `hard`, or to be `trusted`?"))
+        Some(format!(
+            "clusters share pool `{pool}`, so its jobs wait for `{who}`, too; is that `hard`, or to be `trusted`?"
+        ))
     })
 }
 

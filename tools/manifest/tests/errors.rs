@@ -490,6 +490,7 @@ period = "20ms"
 budget = "2ms"
 wcet = "1ms"
 handles = {{ ee = "engine ee: acquire" }}
+trusted = true
 {second}
 [engines.ee]
 "#
@@ -639,7 +640,7 @@ fn a_system_that_waits_too_long_for_an_engine_is_refused_with_the_engine_and_the
     refused(
         "{ times = 2, cpu = \"1ms\", operation = \"2ms\" }",
         "{ times = 3, operation = \"3ms\" }",
-        "m.toml:20: the real-time tasks hold engine `ee` for 105.0% of its time, of which `first` has 60.0%",
+        "m.toml:21: the real-time tasks hold engine `ee` for 105.0% of its time, of which `first` has 60.0%",
     );
     refused(
         "{ cpu = \"1ms\" }",

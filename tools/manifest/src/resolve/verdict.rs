@@ -98,9 +98,6 @@ impl Resolver<'_> {
                 complaints.push((hard.span(), Reason::NotCounted { task: name(), why }));
                 continue;
             }
-            if let Some(why) = study.unenforced[at].clone() {
-                complaints.push((hard.span(), Reason::NotEnforced { task: name(), why }));
-            }
             if let Hard::NotProved(why) = verdict.hard {
                 let task = name();
                 let bound = verdict.bound.as_ref();
@@ -108,6 +105,8 @@ impl Resolver<'_> {
                 let late_by = bound.map(|bound| approximate(&bound.lateness) / 1e6);
                 let late = mostly.zip(late_by).map(|(mostly, by)| format!("{by:.3} ms late, mostly {mostly}"));
                 complaints.push((hard.span(), Reason::NotProved { task, why: why.words(), late }));
+            } else if let Some(why) = study.unenforced[at].clone() {
+                complaints.push((hard.span(), Reason::NotEnforced { task: name(), why }));
             }
         }
         Ok(complaints)

@@ -128,6 +128,30 @@ impl Account {
         }
     }
 
+    /// Begins a chunk at `at` of a nanosecond, and one with the rest of what would be left directly behind it. For a reservation
+    /// whose key cannot change now: it changes when that nanosecond has been used.
+    #[inline(never)]
+    pub fn resume_behind(&mut self, at: Instant) {
+        if at < self.release {
+            // Its key is later than that of a job released now.
+            return;
+        }
+        self.resume(at);
+        let rest = self.left.saturating_sub(Nanoseconds(1));
+        if rest == Nanoseconds::ZERO {
+            return;
+        }
+        self.left = Nanoseconds(1);
+        self.pending += rest;
+        if self.refills[REFILLS - 1].amount == Nanoseconds::ZERO {
+            self.refills.rotate_right(1);
+            self.refills[0] = Refill { amount: rest, at: at + Nanoseconds(1) };
+        } else {
+            // No room: it comes back with the earliest of the others.
+            self.refills[0].amount += rest;
+        }
+    }
+
     /// Starts over at `at`, with the whole budget and without debt: for what has only a time slice, and for the start of a
     /// system.
     pub fn restart(&mut self, at: Instant) {

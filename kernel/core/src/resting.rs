@@ -17,8 +17,8 @@
 //!    it would have all of it left behind its old key.
 //!
 //! Renewal changes a key, so it is done before the rule of donation chooses ([`Kernel::renew_rested`]). Where a choice
-//! has been made already, the time beyond the allowance is taken from the budget instead ([`Kernel::end_rest`]), as if the job had
-//! computed. Both keep the bound: execution, and suspension that counts, are at most budget and allowance for each job.
+//! has been made already, the old key is good for a nanosecond ([`Kernel::end_rest`]): then the budget is used up, as far as that
+//! key is concerned, and what is left comes back with the key of a job released when it resumed.
 //!
 //! # Invariants
 //!
@@ -41,7 +41,7 @@ use crate::limits::WAITING;
 use crate::object::State;
 use crate::{Kernel, Planted};
 
-/// How many reservations a thread may try before it runs on one that pays by its budget instead of its key.
+/// How many reservations a thread may try before it runs on one whose key changes a nanosecond later.
 const RENEWALS: usize = 3;
 
 /// What counts while a reservation rests.
@@ -137,11 +137,14 @@ impl Kernel {
         object.suspended.saturating_sub(object.suspension)
     }
 
-    /// `reservation` has a runner again, which has been chosen: what it owes is taken from its budget, up to the last nanosecond.
+    /// `reservation` has a runner again, which has been chosen by its old key. If it owes anything, that key is good for a nanosecond: then
+    /// its budget is used up, and what is left comes back with a new key.
     #[inline(never)]
     pub(crate) fn end_rest(&mut self, reservation: ReservationId) {
-        let owed = self.leave_rest(reservation);
-        self.draw(reservation, owed);
+        if self.leave_rest(reservation) != Nanoseconds::ZERO {
+            let now = self.now;
+            self.reservations[reservation].account.resume_behind(now);
+        }
     }
 
     /// `reservation` has nothing to rest from: its budget is used up, or its job is over.
@@ -149,11 +152,15 @@ impl Kernel {
         self.leave_rest(reservation);
     }
 
-    /// Takes `time` from the budget of `reservation`, and leaves a nanosecond, whose end is a trap of its own.
+    /// Takes `time` from the budget of `reservation`, and leaves a nanosecond. What is more is suspension that is not allowed.
     fn draw(&mut self, reservation: ReservationId, time: Nanoseconds) {
-        let account = &mut self.reservations[reservation].account;
-        let most = account.left.saturating_sub(Nanoseconds(1));
-        account.charge(time.min(most));
+        let object = &mut self.reservations[reservation];
+        let drawn = time.min(object.account.left.saturating_sub(Nanoseconds(1)));
+        object.account.charge(drawn);
+        let more = time.saturating_sub(drawn);
+        if more != Nanoseconds::ZERO {
+            object.suspended = Nanoseconds(object.suspended.0.max(object.suspension.0).saturating_add(more.0));
+        }
     }
 
     /// Before `thread`, which has become ready, chooses what it runs on: what it would choose is renewed if it has rested for too

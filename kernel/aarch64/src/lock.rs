@@ -12,7 +12,6 @@ use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 
-
 use crate::clock;
 
 /// A FIFO lock around `T`. The tickets come first, so that one base address serves them and the value.

@@ -162,12 +162,7 @@ fn enter<const IDLE: bool>(cpu: &mut Cpu, trap: Trap, at: Option<Instant>) -> Ne
 
 /// The same, with the lock already held.
 #[inline(always)]
-fn decide<const IDLE: bool>(
-    cpu: &mut Cpu,
-    mut guard: Guard<'_, State>,
-    trap: Trap,
-    at: Option<Instant>,
-) -> Next {
+fn decide<const IDLE: bool>(cpu: &mut Cpu, mut guard: Guard<'_, State>, trap: Trap, at: Option<Instant>) -> Next {
     let state = &mut *guard;
     let outcome = state.kernel.trap_on::<_, IDLE>(&mut state.board, cpu.id, trap, at);
     check(&state.kernel);

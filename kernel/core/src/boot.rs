@@ -255,7 +255,8 @@ impl Kernel {
                 (cpus, limit, total) = (u16::MAX, Some(1), None);
             }
             let replicas = record.replicas as u8;
-            if limit.is_some_and(|limit| total.is_some_and(|total| u32::from(total) > u32::from(limit) * record.replicas))
+            if limit
+                .is_some_and(|limit| total.is_some_and(|total| u32::from(total) > u32::from(limit) * record.replicas))
                 || (limit.is_none() && total.is_some())
                 || replicas == 0
             {

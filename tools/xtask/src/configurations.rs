@@ -86,8 +86,10 @@ impl Configuration {
     pub fn manifest(&self) -> String {
         let Configuration { cpus, gpus, order } = *self;
         let (tokens, clients) = self.load();
-        let mut text =
-            format!("[system]\nname = \"{}\"\nboard = \"virt\"\ncpus = {COUNT}\nstart = \"10ms\"\nadmission = \"warn\"\n", self.name());
+        let mut text = format!(
+            "[system]\nname = \"{}\"\nboard = \"virt\"\ncpus = {COUNT}\nstart = \"10ms\"\nadmission = \"warn\"\n",
+            self.name()
+        );
         for cluster in 0..COUNT / cpus {
             let list: Vec<String> = (cluster * cpus..(cluster + 1) * cpus).map(|cpu| cpu.to_string()).collect();
             let _ = writeln!(text, "[clusters.cpus{cluster}]\ncpus = [{}]", list.join(", "));

@@ -41,7 +41,11 @@ fn arrangements() -> Vec<Arrangement> {
         (EDF_FEW, "C-EDF, all queues together hold six requests, as many as CPUs", Setup { few_queued: true, ..edf }),
         (RM, "by period, engine locks by priority", rm),
         // Early release needs keys that are deadlines.
-        (RM_BUDGETS, "the same with budgets: jobs that used theirs up are told", Setup { overrun: Overrun::Signal, ..rm }),
+        (
+            RM_BUDGETS,
+            "the same with budgets: jobs that used theirs up are told",
+            Setup { overrun: Overrun::Signal, ..rm },
+        ),
         (RM_FEW, "C-RM, all queues together hold six requests", Setup { few_queued: true, ..rm }),
         (UNADVISED, "C-EDF, and the pool's own rules: the shortest queue", Setup { adviser: Adviser::Nobody, ..edf }),
         (

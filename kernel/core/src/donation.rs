@@ -17,9 +17,9 @@ use fusee_locking::propagation::{self, Graph, Node, Refusal, Touched};
 use fusee_sched::key::{Class, Key, Tie};
 use fusee_sched::time::Instant;
 
+use crate::Kernel;
 use crate::id::{ReservationId, ThreadId};
 use crate::object::State;
-use crate::{Kernel, Planted};
 
 impl Graph for Kernel {
     type Key = Key;
@@ -123,11 +123,8 @@ impl Kernel {
     fn may_be_boosted(&mut self, thread: ThreadId) -> bool {
         let is_boosted = self.threads[thread].chosen().is_some_and(|chosen| self.reservations[chosen].boosted);
         let now = self.now;
-        let is_renewed = self.forgets(Planted::BoostRenewedByReplies);
         let boost = &mut self.threads[thread].boost;
-        if !is_boosted && is_renewed {
-            boost.restart(now);
-        } else if !is_boosted {
+        if !is_boosted {
             boost.resume(now);
         }
         !boost.is_dry()

@@ -16,14 +16,8 @@ pub enum Planted {
     QueuedReleasesRefill,
     /// Jobs release early under fixed priorities, too.
     EarlyReleaseUnderConstantPoints,
-    /// A short call carries a boost along.
-    BoostIsCarried,
-    /// Each reply gives the server a new boost.
-    BoostRenewedByReplies,
     /// Nobody takes a token away.
     TokenWithoutWatchdog,
-    /// An instant that tasks can ask for means that a timer has fired.
-    FiredIsAnInstant,
     /// Undeclared suspension keeps the key.
     AnySuspensionKeepsTheKey,
     /// Nobody takes an engine away.
@@ -48,14 +42,11 @@ pub enum Planted {
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Planted; 17] = [
+    pub const ALL: [Planted; 14] = [
         Planted::NoRuleAtWakeUp,
         Planted::QueuedReleasesRefill,
         Planted::EarlyReleaseUnderConstantPoints,
-        Planted::BoostIsCarried,
-        Planted::BoostRenewedByReplies,
         Planted::TokenWithoutWatchdog,
-        Planted::FiredIsAnInstant,
         Planted::AnySuspensionKeepsTheKey,
         Planted::EngineWithoutWatchdog,
         Planted::ExhaustionRefills,

@@ -22,8 +22,8 @@ use fusee_sched::time::Instant;
 use crate::donation::number;
 use crate::id::{EndpointId, ThreadId};
 use crate::limits::{CHAIN_MAX, HANDLES};
-use crate::object::{Object, State};
-use crate::{Kernel, Machine, Planted};
+use crate::object::{Cpu, Object, State};
+use crate::{Kernel, Machine};
 
 /// The token of a reply slot: slot + 1 in the low byte, the slot's generation above.
 #[inline(always)]
@@ -128,7 +128,7 @@ impl Kernel {
         let state = &self.cpus[cpu];
         let deadline = Instant(machine.registers(thread).general[DEADLINE]);
         let cluster = self.threads[thread].cluster?;
-        if self.clusters[cluster].timekeeper != cpu || deadline < state.armed || deadline == Instant::NEVER {
+        if self.clusters[cluster].timekeeper != cpu || deadline < state.armed || deadline >= Cpu::FIRED {
             return None;
         }
         let server = self.call_quickly(machine, cpu, thread)?;
@@ -166,8 +166,7 @@ impl Kernel {
             return None;
         }
         // A boost is for the one that has it, and reaches others by the long way.
-        let is_urgent = client.waits.is_urgent() && !self.forgets(Planted::BoostIsCarried);
-        if client.waits.depth() + 1 >= CHAIN_MAX || is_urgent {
+        if client.waits.depth() + 1 >= CHAIN_MAX || client.waits.is_urgent() {
             return None;
         }
         if let Some(own) = other.home {

@@ -365,8 +365,7 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn plan_timeout(&mut self, thread: ThreadId, deadline: Instant) {
         let Some(cluster) = self.threads[thread].cluster else { return };
-        let beyond = if self.forgets(Planted::FiredIsAnInstant) { Instant::NEVER } else { Cpu::FIRED };
-        if deadline >= beyond {
+        if deadline >= Cpu::FIRED {
             // An instant beyond all others is never reached, nor is the one that marks a timer as fired.
             return;
         }

@@ -255,7 +255,7 @@ fn text(scale: &Scale, tasks: &[Task], budgets: &[u64], moments: &[Vec<u64>], se
         let _ = write!(
             text,
             // What a job waits is not bounded here; it keeps its key while it does.
-            "binary = \"apps/gpusync\"\nbudget = \"{}ns\"\noverrun = \"{overrun}\"\n{covers}suspends = \"{period}ns\"\n",
+            "binary = \"apps/gpusync\"\nbudget = \"{}ns\"\noverrun = \"{overrun}\"\n{covers}suspends = \"1000s\"\n",
             budgets[one]
         );
         if is_emulated {

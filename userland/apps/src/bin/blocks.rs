@@ -54,7 +54,7 @@ fn record(environment: &Environment, jobs: u64) {
     let mut spectra = [spectrum, other_spectrum];
     let sides = [("ring.whole", "gpu_done.whole", "ee.whole"), ("ring.cut", "gpu_done.cut", "ee.cut")];
     let sides = sides.map(|(ring, done, engine)| {
-        let context = Context::new(&environment, environment.expect(ring), environment.expect(done));
+        let context = Context::new(environment, environment.expect(ring), environment.expect(done));
         (context.expect("this task is a client of both"), environment.expect::<Engine>(engine))
     });
     let [samples, length, points] = [SAMPLES, COEFFICIENTS, POINTS].map(|number| number as u16);

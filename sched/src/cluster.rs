@@ -99,6 +99,20 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
         self.ready.first().map(|entry| entry.0)
     }
 
+    /// The latest key that is linked; `None`: a CPU is free. A reservation with an earlier key would be linked, too.
+    #[must_use]
+    pub fn latest_link(&self) -> Option<Key> {
+        let mut latest = None;
+        for cpu in self.cpus.iter() {
+            let link = self.links[cpu.index() % CPUS];
+            if link.id_plus_one == 0 {
+                return None;
+            }
+            latest = latest.max(Some(link.key));
+        }
+        latest
+    }
+
     /// Adds `id`, which must be absent. Returns the CPU whose link changed, if one did.
     ///
     /// Where several CPUs are free the choice is free too: `preferred` is taken if it is one of them.

@@ -327,7 +327,7 @@ impl System {
             }
         }
         line(format_args!("[tasks.end]\nscript = [\"sleep {END}ms\", \"shutdown\"]\ncluster = \"a\""));
-        line(format_args!("period = \"1s\"\ndeadline = \"120us\"\nbudget = \"120us\""));
+        line(format_args!("period = \"1s\"\ndeadline = \"120us\"\nbudget = \"120us\"\nsuspends = \"{END}ms\""));
         line(format_args!("handles = {{ system = \"system: shutdown\" }}"));
         out
     }

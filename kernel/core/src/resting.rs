@@ -1,0 +1,253 @@
+//! Suspension is paid for: a job that was suspended gets no more of any interval than its reservation's demand bound.
+//!
+//! A real-time reservation that has budget and no runner *rests*: its thread is suspended, and nothing that it waits for can run
+//! on its behalf. Budget that is saved so must not be spent behind a key that became old meanwhile; otherwise a job could sleep
+//! until just before its deadline, and then run for its whole budget before all others.
+//!
+//! # The rule
+//!
+//! 1. A reservation that rested and has a runner again goes on with what is left, as a chunk of its account that is released at
+//!    that instant (`sched::account`): with the key of a job released then. It is *renewed*.
+//! 2. A job may be suspended for so long as its reservation's *allowance* says, and keeps its key. The analysis counts that
+//!    as execution (suspension-oblivious analysis). What counts is time during which the reservation would be linked if it
+//!    had a runner: while others with earlier keys have all CPUs, a job loses nothing by waiting.
+//! 3. A job that waits for others (a lock, a token, a server, a bound notification) loses its key by what counts only, even without
+//!    an allowance. A job without an allowance that sleeps or waits for an unbound notification is renewed in any case.
+//! 4. A job whose thread runs on what a donor lends pays for that time, as far as it counts, from its own budget, too: otherwise
+//!    it would have all of it left behind its old key.
+//!
+//! Renewal changes a key, so it is done before the rule of donation chooses ([`Kernel::renew_rested`]). Where a choice
+//! has been made already, the old key is good for a nanosecond ([`Kernel::end_rest`]): then the budget is used up, as far as that
+//! key is concerned, and what is left comes back with the key of a job released when it resumed.
+//!
+//! # Invariants
+//!
+//! R1. `rests` is set exactly while a real-time reservation has budget, and no runner.
+//! R2. A reservation is in the list `waiting` of its cluster at most once, and only while it rests.
+//!
+//! The list has room for [`WAITING`] reservations of a cluster. One that finds no room is renewed as if it slept.
+//!
+//! # Source
+//!
+//! Ours. The rule at wake-up is that of sporadic servers, which suits all policies; a constant-bandwidth server (Abeni,
+//! Buttazzo 1998) compares what is left with the deadline and needs EDF.
+
+use fusee_sched::key::Class;
+use fusee_sched::time::{Instant, Nanoseconds};
+
+use crate::donation::number;
+use crate::id::{ClusterId, ReservationId, ThreadId};
+use crate::limits::WAITING;
+use crate::object::State;
+use crate::{Kernel, Planted};
+
+/// How many reservations a thread may try before it runs on one whose key changes a nanosecond later.
+const RENEWALS: usize = 3;
+
+/// What counts while a reservation rests.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Counts {
+    /// Nothing: all CPUs run earlier keys.
+    Nothing,
+    /// The job is suspended.
+    Suspension,
+    /// Its thread runs on what is lent to it.
+    Help,
+}
+
+/// A reservation that waits for others.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiter {
+    /// Its index.
+    pub reservation: u16,
+    /// What counts since the cluster was counted last.
+    pub counts: Counts,
+}
+
+impl Kernel {
+    /// `reservation` has budget and no runner from here on.
+    #[inline(never)]
+    pub(crate) fn begin_rest(&mut self, reservation: ReservationId) {
+        let object = &self.reservations[reservation];
+        let (Some(cluster), Some(home)) = (object.cluster, object.home) else { return };
+        if object.class != Class::RealTime || object.throttled || object.rests != Instant::NEVER {
+            return;
+        }
+        let state = &self.threads[home];
+        if state.state == State::Stopped {
+            return;
+        }
+        let allows = object.suspension != Nanoseconds::ZERO;
+        self.reservations[reservation].rests = self.now;
+        let is_alone = match state.state {
+            State::BetweenJobs | State::Receiving(_) => true,
+            State::Sleeping => !allows,
+            State::Waiting(_) => !allows && state.waits.waits_for().is_none(),
+            _ => false,
+        };
+        if is_alone {
+            return;
+        }
+        self.count(cluster);
+        let waiter = Waiter { reservation: reservation.index() as u16, counts: Counts::Nothing };
+        if self.clusters[cluster].waiting.push(waiter).is_ok() {
+            self.resting |= 1 << cluster.index();
+        }
+    }
+
+    /// `reservation` rests no longer: it has a runner, or no budget, or nothing to rest from. Says what it owes: how long it was
+    /// suspended beyond its allowance. A renewal settles that, too.
+    #[inline(never)]
+    fn leave_rest(&mut self, reservation: ReservationId) -> Nanoseconds {
+        let since = core::mem::replace(&mut self.reservations[reservation].rests, Instant::NEVER);
+        if since == Instant::NEVER {
+            return Nanoseconds::ZERO;
+        }
+        let owed = self.owed(reservation, since);
+        if let Some(cluster) = self.reservations[reservation].cluster {
+            let waiting = &mut self.clusters[cluster].waiting;
+            if let Some(place) = waiting.iter().position(|one| usize::from(one.reservation) == reservation.index()) {
+                waiting.swap_remove(place);
+                if waiting.is_empty() {
+                    self.resting &= !(1 << cluster.index());
+                }
+            }
+        }
+        let object = &mut self.reservations[reservation];
+        object.suspended = object.suspended.min(object.suspension);
+        owed
+    }
+
+    /// What `reservation`, which has rested since `since`, has been suspended for beyond its allowance.
+    #[inline(never)]
+    fn owed(&mut self, reservation: ReservationId, since: Instant) -> Nanoseconds {
+        let Some(cluster) = self.reservations[reservation].cluster else { return Nanoseconds::ZERO };
+        if self.forgets(Planted::NoRuleAtWakeUp) {
+            return Nanoseconds::ZERO;
+        }
+        let is_listed = |kernel: &Kernel| {
+            let waiting = &kernel.clusters[cluster].waiting;
+            waiting.iter().any(|one| usize::from(one.reservation) == reservation.index())
+        };
+        if self.resting & 1 << cluster.index() == 0 || !is_listed(self) {
+            return self.now.since(since);
+        }
+        self.count(cluster);
+        let object = &self.reservations[reservation];
+        object.suspended.saturating_sub(object.suspension)
+    }
+
+    /// `reservation` has a runner again, which has been chosen by its old key. If it owes anything, that key is good for a nanosecond: then
+    /// its budget is used up, and what is left comes back with a new key.
+    #[inline(never)]
+    pub(crate) fn end_rest(&mut self, reservation: ReservationId) {
+        if self.leave_rest(reservation) != Nanoseconds::ZERO {
+            let now = self.now;
+            self.reservations[reservation].account.resume_behind(now);
+        }
+    }
+
+    /// `reservation` has nothing to rest from: its budget is used up, or its job is over.
+    pub(crate) fn forget_rest(&mut self, reservation: ReservationId) {
+        self.leave_rest(reservation);
+    }
+
+    /// Takes `time` from the budget of `reservation`, and leaves a nanosecond. What is more is suspension that is not allowed.
+    fn draw(&mut self, reservation: ReservationId, time: Nanoseconds) {
+        let object = &mut self.reservations[reservation];
+        let drawn = time.min(object.account.left.saturating_sub(Nanoseconds(1)));
+        object.account.charge(drawn);
+        let more = time.saturating_sub(drawn);
+        if more != Nanoseconds::ZERO {
+            object.suspended = Nanoseconds(object.suspended.0.max(object.suspension.0).saturating_add(more.0));
+        }
+    }
+
+    /// Before `thread`, which has become ready, chooses what it runs on: what it would choose is renewed if it has rested for too
+    /// long, until what it would choose has not. To be called where a whole operation is over, and the thread is settled next.
+    #[inline(never)]
+    pub(crate) fn renew_rested(&mut self, thread: ThreadId) {
+        for _ in 0..RENEWALS {
+            let chosen = fusee_locking::propagation::choose(self, number(thread));
+            let Some(reservation) = chosen.and_then(|chosen| ReservationId::new(usize::from(chosen))) else { return };
+            let since = self.reservations[reservation].rests;
+            if since == Instant::NEVER || self.owed(reservation, since) == Nanoseconds::ZERO {
+                return;
+            }
+            self.renew(reservation);
+            match self.reservations[reservation].home {
+                Some(home) if home != thread => self.settle(home),
+                _ => return,
+            }
+        }
+    }
+
+    /// `reservation`, which rests, is as if it were released now, with what is left.
+    #[inline(never)]
+    fn renew(&mut self, reservation: ReservationId) {
+        self.leave_rest(reservation);
+        let now = self.now;
+        self.reservations[reservation].account.resume(now);
+        let key = self.job_key(reservation, self.reservations[reservation].account.release);
+        if !self.forgets(Planted::AnySuspensionKeepsTheKey) {
+            self.set_key(reservation, key);
+        }
+        // With another key it may have been chosen meanwhile.
+        if self.reservations[reservation].runner.is_none() {
+            self.begin_rest(reservation);
+        }
+    }
+
+    /// Books what has counted since the last time in `cluster`, and finds out what counts from now on.
+    #[inline(never)]
+    pub(crate) fn count(&mut self, cluster: ClusterId) {
+        let object = &mut self.clusters[cluster];
+        let span = self.now.since(object.counted);
+        object.counted = self.now;
+        let latest = object.schedule.latest_link();
+        for place in 0..WAITING {
+            let Some(waiter) = self.clusters[cluster].waiting.get(place).copied() else { break };
+            let Some(reservation) = ReservationId::new(usize::from(waiter.reservation)) else { break };
+            match waiter.counts {
+                Counts::Nothing => {}
+                Counts::Suspension => self.reservations[reservation].suspended += span,
+                Counts::Help => self.draw(reservation, span),
+            }
+            let object = &self.reservations[reservation];
+            let runs = object.home.is_some_and(|home| self.is_carried(home));
+            let would_run = latest.is_none_or(|latest| object.key < latest);
+            let counts = match (would_run, runs) {
+                (false, _) => Counts::Nothing,
+                (true, false) => Counts::Suspension,
+                (true, true) => Counts::Help,
+            };
+            if let Some(waiter) = self.clusters[cluster].waiting.get_mut(place) {
+                waiter.counts = counts;
+            }
+        }
+    }
+
+    /// The same in all clusters in which a reservation waits for others: at the end of each trap on the long way.
+    #[inline(always)]
+    pub(crate) fn count_all(&mut self) {
+        if self.resting != 0 {
+            self.count_each();
+        }
+    }
+
+    #[cold]
+    fn count_each(&mut self) {
+        for cluster in self.cluster_ids() {
+            if self.resting & 1 << cluster.index() != 0 {
+                self.count(cluster);
+            }
+        }
+    }
+
+    /// Whether `thread` is ready, and runs on something that competes.
+    fn is_carried(&self, thread: ThreadId) -> bool {
+        let state = &self.threads[thread];
+        let runs_on = |reservation: ReservationId| self.reservations[reservation].runner == Some(thread);
+        state.state == State::Ready && state.chosen().is_some_and(runs_on)
+    }
+}

@@ -99,18 +99,11 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
         self.ready.first().map(|entry| entry.0)
     }
 
-    /// The latest key that is linked; `None`: a CPU is free. A reservation with an earlier key would be linked, too.
+    /// How many CPUs run nothing with an earlier key than `key`.
     #[must_use]
-    pub fn latest_link(&self) -> Option<Key> {
-        let mut latest = None;
-        for cpu in self.cpus.iter() {
-            let link = self.links[cpu.index() % CPUS];
-            if link.id_plus_one == 0 {
-                return None;
-            }
-            latest = latest.max(Some(link.key));
-        }
-        latest
+    pub fn free_behind(&self, key: Key) -> usize {
+        let links = self.cpus.iter().map(|cpu| self.links[cpu.index() % CPUS]);
+        links.filter(|link| link.id_plus_one == 0 || key < link.key).count()
     }
 
     /// Adds `id`, which must be absent. Returns the CPU whose link changed, if one did.

@@ -736,7 +736,7 @@ impl Kernel {
         for cluster in self.cluster_ids() {
             for waiter in &self.clusters[cluster].waiting {
                 waiter.reservation.hash(hasher);
-                waiter.counts.hash(hasher);
+                (waiter.is_carried, waiter.covered.0).hash(hasher);
                 hasher.write_u64(from_now(self.clusters[cluster].counted));
             }
             // As they lie in the heap: so events of one instant are taken in the same order.

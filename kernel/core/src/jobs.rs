@@ -186,11 +186,13 @@ impl Kernel {
         }
         let (period, backlog) = (self.reservations[reservation].account.period, self.reservations[reservation].backlog);
         let job = &mut self.threads[thread].job;
+        // A thread that has not asked for its first job yet is not at one.
+        let room = backlog.saturating_add(u8::from(!job.active));
         match job.queued {
             None => job.queued = Some(release),
             // Those that queue follow each other without a gap.
             Some(first)
-                if job.more + 1 < backlog
+                if job.more + 1 < room
                     && release == first + Nanoseconds(period.0.saturating_mul(u64::from(job.more) + 1)) =>
             {
                 job.more += 1;

@@ -10,11 +10,15 @@
 //!    that instant (`sched::account`): with the key of a job released then. It is *renewed*.
 //! 2. A job may be suspended for so long as its reservation's *allowance* says, and keeps its key. The analysis counts that
 //!    as execution (suspension-oblivious analysis). What counts is time during which the reservation would be linked if it
-//!    had a runner: while others with earlier keys have all CPUs, a job loses nothing by waiting.
+//!    had a runner: while others with earlier keys have all CPUs, a job loses nothing by waiting. Who is suspended by allowance has
+//!    a CPU, too, as the analysis sees it.
 //! 3. A job that waits for others (a lock, a token, a server, a bound notification) loses its key by what counts only, even without
 //!    an allowance. A job without an allowance that sleeps or waits for an unbound notification is renewed in any case.
 //! 4. A job whose thread runs on what a donor lends pays for that time, as far as it counts, from its own budget, too: otherwise
 //!    it would have all of it left behind its old key.
+//!
+//! 5. A reservation that is lent again after less than [`TRIFLE`] keeps its key, and pays for that time from its budget. Otherwise
+//!    a thread with two donors would go from one to the other each nanosecond: while it runs on one, the other rests.
 //!
 //! Renewal changes a key, so it is done before the rule of donation chooses ([`Kernel::renew_rested`]). Where a choice
 //! has been made already, the old key is good for a nanosecond ([`Kernel::end_rest`]): then the budget is used up, as far as that
@@ -44,24 +48,19 @@ use crate::{Kernel, Planted};
 /// How many reservations a thread may try before it runs on one whose key changes a nanosecond later.
 const RENEWALS: usize = 3;
 
-/// What counts while a reservation rests.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Counts {
-    /// Nothing: all CPUs run earlier keys.
-    Nothing,
-    /// The job is suspended.
-    Suspension,
-    /// Its thread runs on what is lent to it.
-    Help,
-}
+/// What a reservation that is lent again may have owed and pays with its budget instead of its key. A trap that changes keys
+/// takes a few microseconds; with this no reservation is renewed in two of them that follow each other.
+const TRIFLE: Nanoseconds = Nanoseconds(50_000);
 
 /// A reservation that waits for others.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiter {
     /// Its index.
     pub reservation: u16,
-    /// What counts since the cluster was counted last.
-    pub counts: Counts,
+    /// Whether its thread runs on what is lent to it: then it pays for what counts.
+    pub is_carried: bool,
+    /// So much of the time since the cluster was counted last does not count: for so long others with earlier keys have all CPUs.
+    pub covered: Nanoseconds,
 }
 
 impl Kernel {
@@ -89,7 +88,8 @@ impl Kernel {
             return;
         }
         self.count(cluster);
-        let waiter = Waiter { reservation: reservation.index() as u16, counts: Counts::Nothing };
+        let covered = Nanoseconds(u64::MAX);
+        let waiter = Waiter { reservation: reservation.index() as u16, is_carried: false, covered };
         if self.clusters[cluster].waiting.push(waiter).is_ok() {
             self.resting |= 1 << cluster.index();
         }
@@ -138,12 +138,15 @@ impl Kernel {
     }
 
     /// `reservation` has a runner again, which has been chosen by its old key. If it owes anything, that key is good for a nanosecond: then
-    /// its budget is used up, and what is left comes back with a new key.
+    /// its budget is used up, and what is left comes back with a new key. A trifle is paid for.
     #[inline(never)]
     pub(crate) fn end_rest(&mut self, reservation: ReservationId) {
-        if self.leave_rest(reservation) != Nanoseconds::ZERO {
-            let now = self.now;
-            self.reservations[reservation].account.resume_behind(now);
+        let owed = self.leave_rest(reservation);
+        let object = &mut self.reservations[reservation];
+        if owed <= TRIFLE && object.runner != object.home {
+            object.account.charge(owed.min(object.account.left.saturating_sub(Nanoseconds(1))));
+        } else if owed != Nanoseconds::ZERO {
+            object.account.resume_behind(self.now);
         }
     }
 
@@ -171,7 +174,9 @@ impl Kernel {
             let chosen = fusee_locking::propagation::choose(self, number(thread));
             let Some(reservation) = chosen.and_then(|chosen| ReservationId::new(usize::from(chosen))) else { return };
             let since = self.reservations[reservation].rests;
-            if since == Instant::NEVER || self.owed(reservation, since) == Nanoseconds::ZERO {
+            let is_lent = self.reservations[reservation].home != Some(thread);
+            let may_owe = if is_lent { TRIFLE } else { Nanoseconds::ZERO };
+            if since == Instant::NEVER || self.owed(reservation, since) <= may_owe {
                 return;
             }
             self.renew(reservation);
@@ -204,25 +209,59 @@ impl Kernel {
         let object = &mut self.clusters[cluster];
         let span = self.now.since(object.counted);
         object.counted = self.now;
-        let latest = object.schedule.latest_link();
-        for place in 0..WAITING {
-            let Some(waiter) = self.clusters[cluster].waiting.get(place).copied() else { break };
-            let Some(reservation) = ReservationId::new(usize::from(waiter.reservation)) else { break };
-            match waiter.counts {
-                Counts::Nothing => {}
-                Counts::Suspension => self.reservations[reservation].suspended += span,
-                Counts::Help => self.draw(reservation, span),
+        for place in 0..object.waiting.len() {
+            let Some((waiter, reservation)) = self.waiter(cluster, place) else { break };
+            let counts = span.saturating_sub(waiter.covered);
+            if waiter.is_carried {
+                self.draw(reservation, counts);
+            } else {
+                self.reservations[reservation].suspended += counts;
             }
+        }
+        self.order_waiting(cluster);
+        // Until when those before are executed or suspended by allowance, latest first.
+        let mut ends = [Nanoseconds::ZERO; WAITING];
+        for place in 0..self.clusters[cluster].waiting.len() {
+            let Some((_, reservation)) = self.waiter(cluster, place) else { break };
             let object = &self.reservations[reservation];
-            let runs = object.home.is_some_and(|home| self.is_carried(home));
-            let would_run = latest.is_none_or(|latest| object.key < latest);
-            let counts = match (would_run, runs) {
-                (false, _) => Counts::Nothing,
-                (true, false) => Counts::Suspension,
-                (true, true) => Counts::Help,
+            let covered = match self.clusters[cluster].schedule.free_behind(object.key) {
+                0 => Nanoseconds(u64::MAX),
+                free => ends.get(free - 1).copied().unwrap_or_default(),
             };
+            let is_carried = object.home.is_some_and(|home| self.is_carried(home));
+            let left = match is_carried {
+                true => object.account.left,
+                false => object.suspension.saturating_sub(object.suspended),
+            };
+            let mut end = Nanoseconds(covered.0.saturating_add(left.0));
+            for other in &mut ends[..=place] {
+                if *other < end {
+                    core::mem::swap(other, &mut end);
+                }
+            }
             if let Some(waiter) = self.clusters[cluster].waiting.get_mut(place) {
-                waiter.counts = counts;
+                (waiter.is_carried, waiter.covered) = (is_carried, covered);
+            }
+        }
+    }
+
+    /// The waiting reservation at `place`.
+    fn waiter(&self, cluster: ClusterId, place: usize) -> Option<(Waiter, ReservationId)> {
+        let waiter = *self.clusters[cluster].waiting.get(place)?;
+        Some((waiter, ReservationId::new(usize::from(waiter.reservation))?))
+    }
+
+    /// Orders who waits in `cluster` by keys; they hardly ever change.
+    fn order_waiting(&mut self, cluster: ClusterId) {
+        let reservations = &self.reservations;
+        let key = |waiter: &Waiter| ReservationId::new(usize::from(waiter.reservation)).map(|id| reservations[id].key);
+        let waiting = &mut self.clusters[cluster].waiting;
+        for end in 1..waiting.len() {
+            for place in (1..=end).rev() {
+                if key(&waiting[place - 1]) <= key(&waiting[place]) {
+                    break;
+                }
+                waiting.swap(place - 1, place);
             }
         }
     }

@@ -98,7 +98,11 @@ fn simulate(seed: u64, first: u64, systems: u64, kernel: Which) -> HostileReport
     let mut done = 0;
     while done < systems {
         let some = BLOCK.min(systems - done);
-        all.join(hostile::hostile(&HostileOptions { seed, first: first + done, systems: some, stop: false, kernel }));
+        let block = hostile::hostile(&HostileOptions { seed, first: first + done, systems: some, stop: false, kernel });
+        for violation in &block.violations {
+            eprintln!("number {}: {}", violation.origin.1, violation.what);
+        }
+        all.join(block);
         done += some;
         if done < systems {
             eprintln!("{done} of {systems} systems, {} violations", all.violations.len());

@@ -139,6 +139,18 @@ impl<'a> Waiting<'a> {
         tasks
     }
 
+    /// `endpoint`, and those that requests there lead to.
+    fn leads_to(&self, endpoint: usize) -> Vec<usize> {
+        let mut found = vec![endpoint];
+        let mut at = 0;
+        while at < found.len() {
+            let calls: Vec<usize> = self.calls_of(self.server(found[at])).map(|(other, _)| other).collect();
+            found.extend(calls.into_iter().filter(|other| !found.contains(other)).collect::<Vec<_>>());
+            at += 1;
+        }
+        found
+    }
+
     fn clusters(&self, endpoint: usize) -> Vec<usize> {
         let mut clusters: Vec<usize> = self.reach(endpoint).into_iter().map(|task| self.cluster(task)).collect();
         clusters.sort_unstable();
@@ -272,8 +284,8 @@ impl<'a> Waiting<'a> {
 
     //--- For the analysis
 
-    /// The servers that tasks of the cluster called `index` use, and what they are called. `number`: tasks as the analysis counts
-    /// them. Tasks of other clusters whose response times are assumed come to `assumed`.
+    /// The servers that tasks of the cluster called `index` use, those that call them, and what they are called. `number`: tasks as
+    /// the analysis counts them. Tasks of other clusters whose response times are assumed come to `assumed`.
     pub(super) fn servers(
         &self,
         index: usize,
@@ -281,8 +293,9 @@ impl<'a> Waiting<'a> {
         assumed: &mut Vec<usize>,
     ) -> (Vec<Server>, Vec<String>) {
         let endpoints = 0..self.system.endpoints.len();
-        let used: Vec<usize> =
-            endpoints.filter(|at| self.problems[*at].is_none() && self.clusters(*at).contains(&index)).collect();
+        let is_used = |at: &usize| self.clusters(*at).contains(&index);
+        let is_asked = |at: usize| self.leads_to(at).into_iter().any(|at| is_used(&at));
+        let used: Vec<usize> = endpoints.filter(|at| self.problems[*at].is_none() && is_asked(*at)).collect();
         let mut servers = Vec::new();
         for at in &used {
             let record = &self.system.endpoints[*at].1;

@@ -391,7 +391,9 @@ impl Kernel {
             object.tie = Tie::new(0, object.deadline, home.index() as u16);
             object.next_release =
                 if object.release == Release::Periodic { start + Nanoseconds(record.phase) } else { Instant::NEVER };
-            object.replenish_at = Instant::NEVER;
+            // What is used before the start is void, for all at that instant: no job finds others before it that had more.
+            let starts_over = start != Instant::ZERO && object.class == Class::RealTime;
+            object.replenish_at = if starts_over { start } else { Instant::NEVER };
             object.rests = Instant::NEVER;
             object.suspension = Nanoseconds(record.suspension);
             object.releases_early = record.early_release != 0;

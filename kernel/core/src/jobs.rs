@@ -33,6 +33,7 @@ impl Kernel {
             // What the late job used is not the next one's to pay.
             let now = machine.now();
             self.charge(machine, cpu, now);
+            self.end_rest_late(reservation);
             self.start_job(machine, thread, reservation, release);
         } else {
             self.threads[thread].state = State::BetweenJobs;

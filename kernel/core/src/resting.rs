@@ -150,6 +150,16 @@ impl Kernel {
         }
     }
 
+    /// `reservation`, whose next job was released while its thread was at the one before, has rested: that thread ran on what others lent.
+    /// Then its budget is from now on, however old the release is.
+    pub(crate) fn end_rest_late(&mut self, reservation: ReservationId) {
+        let since = self.reservations[reservation].rests;
+        if since < self.now && !self.forgets(Planted::NoRuleAtWakeUp) {
+            self.leave_rest(reservation);
+            self.reservations[reservation].account.resume(self.now);
+        }
+    }
+
     /// `reservation` has nothing to rest from: its budget is used up, or its job is over.
     pub(crate) fn forget_rest(&mut self, reservation: ReservationId) {
         self.leave_rest(reservation);

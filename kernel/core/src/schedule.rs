@@ -266,7 +266,7 @@ impl Kernel {
         }
         let object = &mut self.reservations[reservation];
         object.throttled = true;
-        object.replenish_at = object.account.next_refill(now);
+        object.replenish_at = object.account.next_refill(now).min(if now < self.start { self.start } else { Instant::NEVER });
         self.forget_rest(reservation);
         self.plan_event(reservation);
         self.trace(machine, Event::Throttle, home, u32::from(reservation.number()), excess.0 as u32);
@@ -301,10 +301,14 @@ impl Kernel {
         true
     }
 
-    /// Refills `reservation` at `at`; a new deadline follows, as of a sporadic server.
+    /// Refills `reservation` at `at`; a new deadline follows, as of a sporadic server. At the start of the system it starts over.
     pub(crate) fn replenish<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, at: Instant) {
         let object = &mut self.reservations[reservation];
         object.replenish_at = Instant::NEVER;
+        let was_throttled = object.throttled;
+        if at == self.start && object.account.release < at {
+            object.account.restart(at);
+        }
         object.account.resume(at);
         let release = object.account.release;
         let home = object.home;
@@ -326,9 +330,11 @@ impl Kernel {
             self.set_key(reservation, key);
         }
         self.plan_event(reservation);
-        self.trace(machine, Event::Replenish, home, u32::from(reservation.number()), 0);
+        if was_throttled {
+            self.trace(machine, Event::Replenish, home, u32::from(reservation.number()), 0);
+        }
         if let Some(thread) = home {
-            if self.threads[thread].crosses && self.threads[thread].job.active {
+            if was_throttled && self.threads[thread].crosses && self.threads[thread].job.active {
                 self.job_begins(thread);
             }
             self.settle_refilled(thread, reservation);

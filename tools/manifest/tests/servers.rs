@@ -240,3 +240,39 @@ fn nothing_is_proved_where_a_server_is_boosted_without_a_period() {
         .replace("budget = \"1ms\"", "budget = \"2ms\"");
     assert_eq!(parse(&text).err().as_deref(), Some(expected));
 }
+
+/// Replaces the handles of `log`.
+fn with_handles(text: &str, handles: &str) -> String {
+    let (before, log) = text.split_once("[tasks.log]").expect("there is a log");
+    let own = "handles = { slow = \"endpoint slow: call\" }\nuses.slow = {}\n";
+    assert!(log.contains(own));
+    format!("{before}[tasks.log]{}", log.replacen(own, handles, 1))
+}
+
+#[test]
+fn a_server_with_a_budget_of_its_own_may_call_by_itself() {
+    let late = across("", "class = \"background\"").replace("deadline = \"2ms\"", "deadline = \"10ms\"");
+    let serves = with_handles(
+        &late,
+        "handles = { slow = \"endpoint slow: call\", own = \"endpoint own: receive\" }\nuses.slow = {}\n",
+    ) + "[endpoints.own]\nserver = \"log\"\nservice_max = \"1ms\"\n";
+    let expected = "m.toml:16: task `brake` is hard, but not proved: `log` may call `slow` with the priority of a job that waits for what it holds";
+    assert_eq!(parse(&serves).err().as_deref(), Some(expected));
+}
+
+#[test]
+fn requests_of_another_cluster_that_come_through_its_servers_are_waited_for() {
+    let jobs = "period = \"100ms\"\nbudget = \"9ms\"\nwcet = \"1ms\"";
+    let through = with_handles(
+        &across("service_period = \"1ms\"", jobs).replace("hard = true\n", "").replace("call slow 300us", "call front 0us"),
+        "handles = { front = \"endpoint front: call\" }\nuses.front = {}\n",
+    ) + "[tasks.front]\nbinary = \"a/b\"\ncluster = \"b\"\n\
+         handles = { front = \"endpoint front: receive\", slow = \"endpoint slow: call\" }\nuses.slow = {}\n\
+         [endpoints.front]\nserver = \"front\"\nservice_max = \"100us\"\n";
+    let manifest = parse(&through).unwrap();
+    let study = Study::new(&manifest.system, 0).unwrap();
+    let (_, blocked) = study.analyse(&Overheads::default()).unwrap();
+    // A service in progress for `front`, and until the server is boosted there again.
+    assert_eq!(blocked[0].blocking.0, 1_300_000);
+    assert_eq!(study.first(&blocked[0]).as_deref(), Some("server slow by log"));
+}

@@ -116,7 +116,8 @@ impl<'a> Waiting<'a> {
         (0..self.system.tasks.len()).filter(move |task| self.calls_of(*task).any(|(at, _)| at == endpoint))
     }
 
-    /// The tasks whose requests come to `endpoint`, directly or through servers; servers are not among them.
+    /// The tasks whose requests come to `endpoint`, directly or through servers. A server is among them if it has a budget of its
+    /// own: it may call while it serves no request.
     fn reach(&self, endpoint: usize) -> Vec<usize> {
         let (mut endpoints, mut tasks) = (vec![endpoint], Vec::new());
         let mut at = 0;
@@ -130,7 +131,8 @@ impl<'a> Waiting<'a> {
                         endpoints.push(other);
                     }
                 }
-                if !is_server && !tasks.contains(&task) {
+                let calls_by_itself = !is_server || self.reservation(task).is_some();
+                if calls_by_itself && !tasks.contains(&task) {
                     tasks.push(task);
                 }
             }

@@ -211,6 +211,115 @@ phase = "3500us"
     assert_eq!(lateness(""), Some(-500_000));
 }
 
+//--- The start, and what comes late
+
+/// An attacker of higher priority with 60 % of the CPU, and a victim that needs the rest.
+fn tight(attacker: &str, victim: &str) -> String {
+    format!(
+        r#"
+[system]
+name = "tight"
+board = "virt"
+cpus = 2
+start = "1ms"
+[clusters.a]
+cpus = [0]
+policy = "DM"
+[clusters.b]
+cpus = [1]
+[tasks.attacker]
+cluster = "a"
+period = "5ms"
+budget = "3ms"
+deadline = "4ms"
+{attacker}
+[tasks.victim]
+cluster = "a"
+script = ["burn 1900us"]
+period = "5ms"
+budget = "2ms"
+hard = true
+{victim}
+"#
+    )
+}
+
+#[test]
+fn what_is_used_before_the_start_brings_nobody_a_second_budget_after_it() {
+    // It never asks for a job, so the time before the start and after it is one row of computing to it.
+    for burn in [700, 1_000, 2_900, 5_000] {
+        let text = tight(&format!("script = [\"burn {burn}us\", \"repeat\"]"), "");
+        let (manifest, report) = run(&text, 101, &[]);
+        misses_nothing(&manifest, &report, "victim", 19);
+        assert!(ledger(&report, Ledger::Charged, 0) <= 20 * 3 * MS + MS, "more than its share after the start");
+    }
+}
+
+#[test]
+fn a_first_job_that_has_to_wait_loses_no_release() {
+    // Its deadline is late enough for two jobs at a time. It has not asked for its first one when the second is released.
+    let text = tight("script = [\"burn 9ms\", \"repeat\"]", "deadline = \"9ms\"\nbacklog = 1")
+        .replace("budget = \"3ms\"\ndeadline = \"4ms\"", "budget = \"6ms\"\ndeadline = \"8ms\"")
+        .replacen("period = \"5ms\"", "period = \"14ms\"", 1);
+    let (manifest, report) = run(&text, 101, &[]);
+    misses_nothing(&manifest, &report, "victim", 19);
+}
+
+#[test]
+fn a_late_job_of_a_server_has_its_budget_from_when_it_is_back() {
+    // A server with jobs is called from another cluster, for as long as its own budget comes back unused.
+    let server = "handles = { e = \"endpoint e: receive\" }\nbacklog = 200\nscript = [\"serve e\"]";
+    for (pause, call) in [(3, 1), (7, 2), (4, 5)] {
+        let text = tight(server, "")
+            + &format!(
+                "[tasks.client]\ncluster = \"b\"\nperiod = \"20ms\"\nbudget = \"20ms\"\n\
+                 script = [\"burn {pause}ms\", \"call e {call}ms\", \"repeat\"]\n\
+                 handles = {{ e = \"endpoint e: call\" }}\n[endpoints.e]\nserver = \"attacker\"\n"
+            );
+        let server = [
+            Asked::Call(Call::Receive, "e", Until::Never),
+            Asked::Burn(700_000),
+            Asked::Call(Call::ReplyReceive, "e", Until::Never),
+            Asked::Call(Call::NextJob, "e", Until::Never),
+            Asked::Burn(3 * MS),
+        ];
+        let (manifest, report) = run(&text, 1_001, &[("attacker", &server, Some(0))]);
+        misses_nothing(&manifest, &report, "victim", 199);
+    }
+}
+
+#[test]
+fn two_donors_of_one_holder_do_not_take_turns_each_nanosecond() {
+    let text = r#"
+[system]
+name = "turns"
+board = "virt"
+cpus = 3
+start = "1ms"
+admission = "warn"
+[tasks.holder]
+script = ["acquire m", "burn 20ms", "release m"]
+period = "40ms"
+budget = "1ms"
+handles = { m = "engine m: acquire" }
+[tasks.first]
+script = ["acquire m", "burn 1ms", "release m"]
+period = "5ms"
+budget = "2ms"
+phase = "1ms"
+handles = { m = "engine m: acquire" }
+[tasks.second]
+script = ["acquire m", "burn 1ms", "release m"]
+period = "5ms"
+budget = "2ms"
+phase = "2ms"
+handles = { m = "engine m: acquire" }
+[engines.m]
+"#;
+    let (_, report) = run(text, 400, &[]);
+    assert!(report.traps < 5_000, "{} traps", report.traps);
+}
+
 //--- Early releases
 
 #[test]

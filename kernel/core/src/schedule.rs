@@ -266,7 +266,8 @@ impl Kernel {
         }
         let object = &mut self.reservations[reservation];
         object.throttled = true;
-        object.replenish_at = object.account.next_refill(now).min(if now < self.start { self.start } else { Instant::NEVER });
+        object.replenish_at =
+            object.account.next_refill(now).min(if now < self.start { self.start } else { Instant::NEVER });
         self.forget_rest(reservation);
         self.plan_event(reservation);
         self.trace(machine, Event::Throttle, home, u32::from(reservation.number()), excess.0 as u32);

@@ -264,7 +264,9 @@ fn a_server_with_a_budget_of_its_own_may_call_by_itself() {
 fn requests_of_another_cluster_that_come_through_its_servers_are_waited_for() {
     let jobs = "period = \"100ms\"\nbudget = \"9ms\"\nwcet = \"1ms\"";
     let through = with_handles(
-        &across("service_period = \"1ms\"", jobs).replace("hard = true\n", "").replace("call slow 300us", "call front 0us"),
+        &across("service_period = \"1ms\"", jobs)
+            .replace("hard = true\n", "")
+            .replace("call slow 300us", "call front 0us"),
         "handles = { front = \"endpoint front: call\" }\nuses.front = {}\n",
     ) + "[tasks.front]\nbinary = \"a/b\"\ncluster = \"b\"\n\
          handles = { front = \"endpoint front: receive\", slow = \"endpoint slow: call\" }\nuses.slow = {}\n\

@@ -246,44 +246,45 @@ hard = true
 
 #[test]
 fn what_is_used_before_the_start_brings_nobody_a_second_budget_after_it() {
-    // It never asks for a job, so the time before the start and after it is one row of computing to it.
-    for burn in [700, 1_000, 2_900, 5_000] {
-        let text = tight(&format!("script = [\"burn {burn}us\", \"repeat\"]"), "");
-        let (manifest, report) = run(&text, 101, &[]);
+    // It never asks for a job, so the time before the start and after it is one row of computing to it. Another one computes before the
+    // start, and has its first job at once.
+    let first = "[tasks.first]\ncluster = \"a\"\nscript = [\"burn 1us\"]\nperiod = \"20ms\"\nbudget = \"900us\"\ndeadline = \"3ms\"\n";
+    for before in [500, 800, 890] {
+        let text = (tight("script = [\"burn 1us\"]", "") + first).replace("budget = \"3ms\"", "budget = \"2ms\"");
+        let burn =
+            |time: u64| [Asked::Burn(time * 1_000), Asked::Call(Call::NextJob, "", Until::Never), Asked::Burn(850_000)];
+        let attacks: [Attack<'_>; 2] = [("first", &burn(before), Some(1)), ("attacker", &[Asked::Burn(MS)], Some(0))];
+        let (manifest, report) = run(&text, 101, &attacks);
         misses_nothing(&manifest, &report, "victim", 19);
-        assert!(ledger(&report, Ledger::Charged, 0) <= 20 * 3 * MS + MS, "more than its share after the start");
     }
 }
 
 #[test]
 fn a_first_job_that_has_to_wait_loses_no_release() {
     // Its deadline is late enough for two jobs at a time. It has not asked for its first one when the second is released.
-    let text = tight("script = [\"burn 9ms\", \"repeat\"]", "deadline = \"9ms\"\nbacklog = 1")
-        .replace("budget = \"3ms\"\ndeadline = \"4ms\"", "budget = \"6ms\"\ndeadline = \"8ms\"")
+    let text = tight("script = [\"burn 1us\"]", "deadline = \"9ms\"\nbacklog = 1")
+        .replace("budget = \"3ms\"\ndeadline = \"4ms\"", "budget = \"6500us\"\ndeadline = \"8ms\"")
         .replacen("period = \"5ms\"", "period = \"14ms\"", 1);
-    let (manifest, report) = run(&text, 101, &[]);
+    let (manifest, report) = run(&text, 101, &[("attacker", &[Asked::Burn(MS)], Some(0))]);
     misses_nothing(&manifest, &report, "victim", 19);
 }
 
 #[test]
 fn a_late_job_of_a_server_has_its_budget_from_when_it_is_back() {
-    // A server with jobs is called from another cluster, for as long as its own budget comes back unused.
+    // A server with jobs is called from another cluster while its own budget rests. So begins its next job, which is late.
     let server = "handles = { e = \"endpoint e: receive\" }\nbacklog = 200\nscript = [\"serve e\"]";
-    for (pause, call) in [(3, 1), (7, 2), (4, 5)] {
-        let text = tight(server, "")
-            + &format!(
-                "[tasks.client]\ncluster = \"b\"\nperiod = \"20ms\"\nbudget = \"20ms\"\n\
-                 script = [\"burn {pause}ms\", \"call e {call}ms\", \"repeat\"]\n\
-                 handles = {{ e = \"endpoint e: call\" }}\n[endpoints.e]\nserver = \"attacker\"\n"
-            );
-        let server = [
-            Asked::Call(Call::Receive, "e", Until::Never),
-            Asked::Burn(700_000),
-            Asked::Call(Call::ReplyReceive, "e", Until::Never),
-            Asked::Call(Call::NextJob, "e", Until::Never),
-            Asked::Burn(3 * MS),
-        ];
-        let (manifest, report) = run(&text, 1_001, &[("attacker", &server, Some(0))]);
+    let program = [
+        Asked::Call(Call::Receive, "e", Until::Never),
+        Asked::Call(Call::NextJob, "", Until::Never),
+        Asked::Call(Call::ReplyReceive, "e", Until::After(0)),
+        Asked::Burn(3 * MS),
+    ];
+    for phase in 0..5 {
+        let text = tight(server, &format!("phase = \"{phase}ms\""))
+            + "[tasks.client]\ncluster = \"b\"\nperiod = \"20ms\"\nbudget = \"20ms\"\n\
+               script = [\"burn 6900us\", \"call e 0ns\", \"burn 3200us\", \"call e 0ns\", \"repeat\"]\n\
+               handles = { e = \"endpoint e: call\" }\n[endpoints.e]\nserver = \"attacker\"\n";
+        let (manifest, report) = run(&text, 1_001, &[("attacker", &program, Some(0))]);
         misses_nothing(&manifest, &report, "victim", 199);
     }
 }
@@ -300,7 +301,8 @@ admission = "warn"
 [tasks.holder]
 script = ["acquire m", "burn 20ms", "release m"]
 period = "40ms"
-budget = "1ms"
+deadline = "4ms"
+budget = "3ms"
 handles = { m = "engine m: acquire" }
 [tasks.first]
 script = ["acquire m", "burn 1ms", "release m"]
@@ -312,7 +314,7 @@ handles = { m = "engine m: acquire" }
 script = ["acquire m", "burn 1ms", "release m"]
 period = "5ms"
 budget = "2ms"
-phase = "2ms"
+phase = "1500us"
 handles = { m = "engine m: acquire" }
 [engines.m]
 "#;

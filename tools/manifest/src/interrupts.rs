@@ -15,7 +15,8 @@ use crate::resolve::{DeclaredHold, Resolved};
 
 impl Study {
     /// Counts the interrupts of devices that hit the CPUs of this cluster, which has this index. To be called if paths of the kernel
-    /// take time; those whose number nobody knows become [`Study::undeclared`].
+    /// take time; those whose number nobody knows become [`Study::undeclared`], and those of timers that nothing holds back
+    /// [`Study::unenforced`].
     pub fn count_interrupts(&mut self, system: &Resolved, index: usize) {
         let cpus = system.clusters[index].1.cpus;
         let mut interrupting = Vec::new();
@@ -32,6 +33,29 @@ impl Study {
             }
         }
         self.cluster = self.cluster.clone().interrupted_by(interrupting);
+        self.doubt_timers(system, index);
+    }
+
+    /// A timer interrupt that ends a wait comes to the CPU that keeps the cluster's time, whatever runs there. On one CPU a task has to
+    /// run to ask for the next one; on several it may do so again and again while another is interrupted.
+    pub fn doubt_timers(&mut self, system: &Resolved, index: usize) {
+        if system.clusters[index].1.cpus.count_ones() == 1 {
+            return;
+        }
+        for (member, unenforced) in self.members.iter().zip(&mut self.unenforced) {
+            let is_other = |task: &usize| {
+                let one = &system.tasks[*task];
+                task != member && one.cluster as usize == index && !system.keeps_word[*task]
+            };
+            if unenforced.is_none()
+                && let Some(other) = (0..system.tasks.len()).find(is_other)
+            {
+                let name = &system.tasks[other].name;
+                *unenforced = Some(format!(
+                    "`{name}` may have the CPU that keeps the cluster's time interrupted by its timeouts again and again"
+                ));
+            }
+        }
     }
 }
 

@@ -467,11 +467,12 @@ fn proved_with(system: &Resolved, costs: Option<fusee_sched_analysis::Overheads>
     let mut proved: Vec<bool> = system.tasks.iter().map(|task| task.hard).collect();
     let Some(costs) = costs else { return proved };
     for cluster in 0..system.clusters.len() {
-        let Ok(study) = Study::new(system, cluster) else { continue };
+        let Ok(mut study) = Study::new(system, cluster) else { continue };
+        study.doubt_timers(system, cluster);
         let found = study.analyse(&costs);
         for (at, member) in study.members.iter().enumerate() {
             let holds = found.as_ref().is_ok_and(|(report, _)| report.tasks[at].hard == Hard::Proved);
-            proved[*member] &= holds;
+            proved[*member] &= holds && study.unenforced[at].is_none();
         }
     }
     proved

@@ -132,6 +132,8 @@ pub enum Kind {
     Sporadic,
     /// Uses engines, mutexes or tokens.
     Locks,
+    /// Sleeps in the middle of its jobs.
+    Sleeps,
 }
 
 /// What must not happen.
@@ -422,6 +424,7 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
             |kinds: u32| system.handles.iter().any(|handle| handle.task as usize == index && handle.kind == kinds);
         let what = match () {
             () if uses(kind::ENGINE) || uses(kind::POOL) => Kind::Locks,
+            () if system.suspends[index].0 > 0 => Kind::Sleeps,
             () if is_sporadic => Kind::Sporadic,
             () => Kind::Periodic,
         };

@@ -40,6 +40,8 @@ pub(super) struct TaskDraft {
     /// What a job computes, if it is as it declares.
     computes: u64,
     expects: u64,
+    /// How long it sleeps, as it declares, if it shall be proved.
+    sleeps: u64,
     priority: u64,
     sporadic: bool,
     backlog: u64,
@@ -195,6 +197,7 @@ pub(super) fn draw(seed: u64, number: u64, attempt: u64, spare: u64) -> Draft {
         }
     }
     draft.objects(source, themes);
+    draft.sleep(&mut Source::new(!seed ^ attempt << 56, number));
     draft
 }
 
@@ -262,6 +265,7 @@ impl Draft {
                 phase: source.pick(&[0, 0, random]),
                 computes,
                 expects: computes,
+                sleeps: 0,
                 priority: if source.draw(0, 2) > 0 { deadline / MICROSECOND } else { source.draw(1, 9) },
                 sporadic: source.draw(0, 6) == 0,
                 backlog: source.pick(&[1, 1, 2, 4]),
@@ -272,6 +276,16 @@ impl Draft {
                 handles: Vec::new(),
                 uses: Vec::new(),
             }));
+        }
+    }
+
+    /// Lets some tasks that shall be proved sleep in the middle of their jobs.
+    fn sleep(&mut self, source: &mut Source) {
+        for task in self.tasks.iter_mut().flatten().filter(|task| task.wanted) {
+            let longest = task.deadline.saturating_sub(task.budget) / 2;
+            if source.draw(0, 4) == 0 && longest > 0 {
+                task.sleeps = source.draw(1, longest);
+            }
         }
     }
 
@@ -466,7 +480,8 @@ impl Draft {
     /// Takes away from one task what it shares by locks and pools; says whether there was anything.
     pub(super) fn isolate(&mut self, name: &str) -> bool {
         let Some(Some(task)) = number_of(name).and_then(|task| self.tasks.get_mut(task)) else { return false };
-        !std::mem::take(&mut task.uses).is_empty()
+        let sleeps = std::mem::take(&mut task.sleeps);
+        !std::mem::take(&mut task.uses).is_empty() || sleeps > 0
     }
 
     /// Lets one task compute less of its budget, or in the end share nothing; says whether there was anything to change.
@@ -484,7 +499,8 @@ impl Draft {
     pub(super) fn relieve(&mut self, cluster: &str) -> bool {
         let Some(of) = cluster.strip_prefix('c').and_then(|number| number.parse::<usize>().ok()) else { return false };
         let mut members = self.tasks.iter_mut().flatten().filter(|task| task.cluster == of);
-        if let Some(task) = members.find(|task| !task.uses.is_empty()) {
+        if let Some(task) = members.find(|task| !task.uses.is_empty() || task.sleeps > 0) {
+            task.sleeps = 0;
             task.uses.pop();
             return true;
         }
@@ -624,6 +640,9 @@ impl Draft {
                 }
                 if task.wanted {
                     out.push_str("hard = true\n");
+                    if task.sleeps > 0 {
+                        let _ = writeln!(out, "suspends = \"{}ns\"", task.sleeps);
+                    }
                 } else {
                     let overrun = ["throttle", "signal", "early-release"][task.overrun];
                     let _ = writeln!(out, "overrun = \"{overrun}\"");
@@ -716,6 +735,11 @@ impl Draft {
                 steps.push(format!("release {name}"));
             }
         }
+        if task.sleeps > 0 {
+            steps.push(format!("burn {}ns", left / 2));
+            steps.push(format!("sleep {}ns", task.sleeps));
+            left -= left / 2;
+        }
         steps.push(format!("burn {left}ns"));
         let quoted: Vec<String> = steps.into_iter().map(|step| format!("\"{step}\"")).collect();
         quoted.join(", ")
@@ -748,6 +772,7 @@ impl TaskDraft {
             phase: 0,
             computes: budget,
             expects: budget,
+            sleeps: 0,
             priority: 1,
             sporadic: false,
             backlog: 1,

@@ -394,6 +394,8 @@ impl Kernel {
             // What is used before the start is void, for all at that instant: no job finds others before it that had more.
             let starts_over = start != Instant::ZERO && object.class == Class::RealTime;
             object.replenish_at = if starts_over { start } else { Instant::NEVER };
+            // Nor does a job begin before it, whoever releases it.
+            object.earliest_release = start;
             object.rests = Instant::NEVER;
             object.suspension = Nanoseconds(record.suspension);
             object.releases_early = record.early_release != 0;

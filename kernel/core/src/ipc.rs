@@ -59,7 +59,6 @@ impl Kernel {
                 self.cpus[cpu].stale = true;
                 self.settle(thread);
             }
-            self.renew_rested(server);
             self.settle(server);
             return Ok(());
         }
@@ -151,7 +150,6 @@ impl Kernel {
                 }
             }
             self.cpus[cpu].stale = true;
-            self.renew_rested(thread);
             self.settle(thread);
             return Ok(());
         }

@@ -184,7 +184,6 @@ fn span(time: u64) -> String {
 //--- At random
 
 /// The seeded source of all that is drawn.
-#[derive(Clone, Debug)]
 pub struct Source(ChaCha8Rng);
 
 impl Source {

@@ -43,8 +43,7 @@ impl Resolver<'_> {
             advice,
             devices,
             distances,
-            total_limit: 0,
-            watchdog: 0,
+            reserved: 0,
         })
     }
 

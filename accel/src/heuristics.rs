@@ -32,8 +32,9 @@
 //! H4 prints the set from which it picks as those that would *not* gain. Its pick is whose critical section shortens most, which
 //! may be a request that was about to get its token anyway; [`Gain::Completion`] is the alternative. An active user of a
 //! GPU is one that holds a token of it, or did so last; we count those that wait for their first token where they
-//! wait, or many first requests at once would all choose the same GPU. Ties that the text leaves open go to the FQ with
-//! fewer requests, then to that of the lower number; to the request of higher priority.
+//! wait, or many first requests at once would all choose the same GPU. Ties that the text leaves open go to the FQ of the nearest
+//! GPU, of these to that with fewer requests, then to that of the lower number; to the request of higher priority. So a task that
+//! gains nothing by a move stays.
 //!
 //! Source: Elliott 2015, sections 3.2.3.2 and 3.2.3.3.
 
@@ -209,7 +210,8 @@ impl<Key: Copy + Ord, const K: usize, const N: usize, const G: usize, const U: u
         let open = open.filter(|(_, (queue, _))| pool.rules().leaves_room(queue));
         let ranked = open.filter_map(|(replica, (queue, end))| {
             let active = active[usize::from(self.topology.gpu_of(replica)?)];
-            Some(((active, end + self.predicted(request, replica), queue.requests), replica))
+            let distance = self.distance(gpu, replica)?;
+            Some(((active, end + self.predicted(request, replica), distance, queue.requests), replica))
         });
         ranked.min().map(|(_, replica)| replica)
     }

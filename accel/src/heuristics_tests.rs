@@ -4,7 +4,7 @@ extern crate std;
 
 use super::*;
 use Distance::{Far, Near, Same, System};
-use fusee_locking::pool::{Change, Measure, Rules};
+use fusee_locking::pool::{Change, Rules};
 use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
@@ -82,7 +82,9 @@ impl Text {
         let queues = fifos(pool);
         among.iter().copied().min_by_key(|replica| {
             let queue = &queues[usize::from(*replica)];
-            (self.exec_length(pool, queue, *replica) + self.length(pool, user, *replica), queue.len(), *replica)
+            let distance = self.distance(self.last(user), self.topology.gpu_of(*replica).unwrap());
+            let end = self.exec_length(pool, queue, *replica) + self.length(pool, user, *replica);
+            (end, distance, queue.len(), *replica)
         })
     }
 
@@ -232,8 +234,12 @@ struct World {
 
 impl World {
     fn new(topology: Topology<3>, gain: Gain, cpus: u16, limit: Option<u16>) -> World {
+        World::limited(topology, gain, Rules { limit, ..Rules::r2dglp(topology.replicas(), cpus) })
+    }
+
+    fn limited(topology: Topology<3>, gain: Gain, rules: Rules) -> World {
         let mut pool = Tested::EMPTY;
-        pool.set_rules(Rules { replicas: topology.replicas(), cpus, limit, measure: Measure::Requests });
+        pool.set_rules(rules);
         let heuristics = Heuristics::new(topology, gain);
         World { pool, heuristics, text: Text { topology, gain, holds: Vec::new() }, keys: [0; REQUESTS] }
     }
@@ -287,11 +293,13 @@ proptest! {
         completion in any::<bool>(),
         cpus in 1u16..=6,
         limit in prop::option::weighted(0.8, 1u16..=4),
+        total in prop::option::weighted(0.3, 1u16..=8),
         keys in prop::array::uniform10(0u32..30),
         steps in prop::collection::vec(step(), 1..40),
     ) {
         let gain = if completion { Gain::Completion } else { Gain::CriticalSection };
-        let mut world = World::new(topology, gain, cpus, limit);
+        let rules = Rules { limit, total, ..Rules::r2dglp(topology.replicas(), cpus) };
+        let mut world = World::limited(topology, gain, rules);
         world.keys = keys;
         for step in steps {
             world.act(step);
@@ -299,7 +307,8 @@ proptest! {
             let queued = queues.concat().len();
             prop_assert!(limit.is_none_or(|limit| queues.iter().all(|queue| queue.len() <= usize::from(limit))));
             let is_full = |queue: &Vec<u16>| limit == Some(queue.len() as u16);
-            prop_assert!(queued == world.pool.requests().len() || queues.iter().all(is_full));
+            let is_exhausted = total.is_some_and(|total| queued == usize::from(total));
+            prop_assert!(queued == world.pool.requests().len() || is_exhausted || queues.iter().all(is_full));
             for user in 0..USERS as u16 {
                 prop_assert_eq!(world.heuristics.last_gpu(user), world.text.last(user));
             }
@@ -368,6 +377,22 @@ fn a_task_waits_for_its_gpu_as_long_as_that_is_shorter_than_moving() {
     assert_eq!(ask(&mut world, 1, &advice), first(0));
     assert_eq!(ask(&mut world, 0, &advice), Place::Fifo { replica: 0, ahead: 1 }, "20 here, 25 there");
     assert_eq!(ask(&mut world, 2, &advice), first(1), "30 here, 25 there");
+}
+
+/// Two GPUs with two tokens each; user 1 has its data on the second, and has never moved.
+#[test]
+fn of_tokens_that_are_free_a_task_takes_one_of_its_own_gpu_whatever_it_knows_of_moves() {
+    let place_of = |holds: &[(u8, u64)]| {
+        let mut world = World::new(two_by_two(), Gain::CriticalSection, 4, Some(1));
+        for (replica, hold) in holds {
+            world.heuristics.acquired(1, *replica);
+            world.heuristics.freed(1, time(*hold));
+        }
+        let advice = world.heuristics.clone();
+        ask(&mut world, 1, &advice)
+    };
+    assert_eq!(place_of(&[(2, 10)]), first(2), "a move that is not known is no shorter");
+    assert_eq!(place_of(&[(2, 10), (0, 5), (2, 5), (2, 30)]), first(2), "nor is one that was short in quieter times");
 }
 
 #[test]

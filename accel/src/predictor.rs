@@ -1,4 +1,5 @@
-//! How long a task will hold a token: the mean of how long it did, by how far it had moved with its data.
+//! How long a task will hold a token: the mean of how long it did, by how far it had moved with its data; a farther move is never
+//! predicted to be shorter.
 //!
 //! A task that comes to another GPU first fetches its state, so its holds are told apart by [`Distance`]. Of each distance
 //! the last [`WINDOW`] are kept. A hold that is more than two standard deviations from their mean is not taken up, once
@@ -8,21 +9,28 @@
 //!
 //! 1. A prediction is the mean of the holds in one window, rounded down, or the provisioned length, and never more
 //!    than that.
-//! 2. A window has [`ENOUGH`] holds before it refuses any.
+//! 2. The prediction for a distance is at least that for each shorter one.
+//! 3. A window has [`ENOUGH`] holds before it refuses any.
 //!
 //! # What was never seen
 //!
-//! Of a distance without holds, the prediction is that of the nearest shorter distance which has some, else of the nearest
-//! longer, else the provisioned length. So a move whose cost is not known is taken for a cheap one, is tried, and is known
-//! from then on. The other way round nobody would ever move. A prediction that is too short harms no bound: it only
-//! chooses among moves that the rules allow.
+//! The prediction for a distance is the largest of the means of that distance and of all shorter ones, as far as they have holds. If
+//! none has, it is the mean of the nearest longer distance, else the provisioned length. So a move whose cost is not known is taken
+//! for a cheap one; it is tried once no token without a move is free, and its cost is known from then on. A prediction that
+//! is too short harms no bound: it only chooses among moves that the rules allow.
+//!
+//! # Why the largest
+//!
+//! Windows are filled at different times. A task stays where it is most of the time, so its window for that distance has recent
+//! holds, in busy times longer ones, and those for moves have old ones. Compared as they are, a move can look shorter than
+//! staying, and a task leaves a GPU that has a free token for it. But a hold after a move is a hold, and a copy of the state besides.
 //!
 //! # Where we differ from the text
 //!
 //! By the text a window that has settled refuses a task's new length for ever, if that changes for good; and one of equal
 //! holds refuses everything else. Here what is refused [`ENOUGH`] times in a row is no outlier: the window is forgotten, and
 //! begins with the last of them. The deviation is that of the window as a whole (divided by the number of holds, not by one
-//! less); the text does not say.
+//! less); the text does not say. The text compares the windows of all distances as they are.
 //!
 //! # Numbers
 //!
@@ -106,12 +114,13 @@ impl History {
         self.by_distance[distance.number()].observe(u32::try_from(hold.0).unwrap_or(u32::MAX));
     }
 
-    /// How long the task will hold a token if it moves `distance` to it; `provisioned` at most.
+    /// How long the task will hold a token if it moves `distance` to it; `provisioned` at most. Of two distances the longer one has
+    /// no shorter prediction.
     #[must_use]
     pub fn predict(&self, distance: Distance, provisioned: Nanoseconds) -> Nanoseconds {
         let (shorter, longer) = self.by_distance.split_at(distance.number() + 1);
-        let mut nearest_first = shorter.iter().rev().chain(longer);
-        nearest_first.find_map(Window::mean).map_or(provisioned, |mean| mean.min(provisioned))
+        let known = shorter.iter().filter_map(Window::mean).max();
+        known.or_else(|| longer.iter().find_map(Window::mean)).map_or(provisioned, |mean| mean.min(provisioned))
     }
 }
 
@@ -202,7 +211,7 @@ mod tests {
         }
 
         #[test]
-        fn distances_do_not_mix_and_those_never_seen_borrow_from_shorter_ones(
+        fn a_prediction_is_the_longest_of_no_longer_moves_and_else_of_the_nearest(
             seen in prop::collection::vec((prop::sample::select(&DISTANCES[..]), 1u64..1_000), 0..12),
             asked in prop::sample::select(&DISTANCES[..]),
         ) {
@@ -213,11 +222,24 @@ mod tests {
                 let length = *lengths[distance.number()].get_or_insert(length);
                 history.observe(distance, Nanoseconds(length));
             }
-            let at = |distance: i32| lengths.get(usize::try_from(distance).ok()?).copied().flatten();
-            let asked_for = asked.number() as i32;
-            let order = [0, -1, -2, -3, 1, 2, 3].map(|step| at(asked_for + step));
-            let expected = order.into_iter().flatten().next().unwrap_or(5_000);
-            prop_assert_eq!(history.predict(asked, Nanoseconds(5_000)), Nanoseconds(expected));
+            let provisioned = 5_000;
+            let (shorter, longer) = lengths.split_at(asked.number() + 1);
+            let nearest = longer.iter().flatten().next().copied().unwrap_or(provisioned);
+            let expected = shorter.iter().flatten().max().copied().unwrap_or(nearest);
+            prop_assert_eq!(history.predict(asked, Nanoseconds(provisioned)), Nanoseconds(expected));
+        }
+
+        #[test]
+        fn no_move_is_predicted_to_be_shorter_than_a_nearer_one(
+            seen in prop::collection::vec((prop::sample::select(&DISTANCES[..]), 1u64..100_000), 0..120),
+            provisioned in 1u64..100_000,
+        ) {
+            let mut history = History::EMPTY;
+            for (distance, length) in seen {
+                history.observe(distance, Nanoseconds(length));
+                let predicted = DISTANCES.map(|distance| history.predict(distance, Nanoseconds(provisioned)));
+                prop_assert!(predicted.is_sorted() && predicted[3].0 <= provisioned, "{predicted:?}");
+            }
         }
     }
 

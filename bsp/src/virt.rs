@@ -25,6 +25,24 @@ pub const GIC_DISTRIBUTOR: u64 = 0x0800_0000;
 pub const GIC_REDISTRIBUTORS: u64 = 0x080a_0000;
 /// The interrupt translation service.
 pub const ITS: u64 = 0x0808_0000;
+/// Devices that are the kernel's alone, by name: a task that could write there would be the kernel. The page through which an interrupt can
+/// be sent to the translation service is not among them: engines are kicked through it.
+pub const OWNED: [(&str, Range<u64>); 3] = [
+    ("the interrupt distributor", GIC_DISTRIBUTOR..ITS),
+    ("the interrupt translation service", ITS..ITS_TRANSLATER),
+    ("the interrupt redistributors", ITS_TRANSLATER_END..UART),
+];
+/// The translation service's page for messages.
+const ITS_TRANSLATER: u64 = ITS + 0x1_0000;
+const ITS_TRANSLATER_END: u64 = ITS_TRANSLATER + 0x1000;
+
+/// The device of the kernel's in `range`, if there is one.
+#[must_use]
+pub fn owned_in(range: &Range<u64>) -> Option<&'static str> {
+    let touches = |own: &Range<u64>| range.start < own.end && own.start < range.end;
+    OWNED.iter().find(|(_, own)| touches(own)).map(|(name, _)| *name)
+}
+
 /// The first serial line.
 pub const UART: u64 = 0x0900_0000;
 /// The interrupt number of each CPU's virtual timer.

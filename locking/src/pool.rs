@@ -16,6 +16,9 @@
 //! | `ceil(c/k)` or more | R2DGLP: of those who find no room the c highest become donors, the others wait by priority |
 //! | less | who finds no room is admitted strictly by priority; with `f = 1` that is a pure priority lock |
 //!
+//! A second limit, `t`, may bound the requests in all FQs together; without it they hold `k * f`. A queue *has room* if it is shorter
+//! than f, and all FQs together hold fewer than t. With `t >= c` the R2DGLP keeps its bound; with less, admission is by priority.
+//!
 //! # The rules
 //!
 //! M is the set of the c incomplete requests with the highest base priorities. "Highest" is the earliest key; of equal
@@ -28,7 +31,8 @@
 //! - R2, R3: the head of FQx holds replica x, all others wait.
 //! - R4: the head of FQx inherits from all of FQx, and they from their donors.
 //! - R5: into the place that a request leaves comes its donor; else the head of PQ; else the highest donor of others.
-//!   If FQx stays empty, a request that waits elsewhere is stolen.
+//!   If FQx stays empty, a request that waits elsewhere is stolen. With a limit t other replicas may be free, too: so if FQx is
+//!   empty, the request that comes joins a queue as by R1a, and advice is asked again.
 //! - R6: a request in PQ that comes into M, because others left or keys changed, is treated by R1c.
 //!
 //! # Where the text is corrected
@@ -37,14 +41,22 @@
 //! the text relies on but does not say, and prefers donors of others to an empty place. R6 is ours: the text argues
 //! that no release brings a request in PQ into M, since who leaves M then has no donor; but a donee may come into M
 //! and keep its donor. For `f < ceil(c/k)` the text has no donee for some members of M; there we let the highest
-//! donate, and R5 admits the highest of all that wait, whose donee then passes to the donor of who left.
+//! donate, and R5 admits the highest of all that wait, whose donee then passes to the donor of who left. The limit t is not in
+//! the text: it is `max_in_fifos` in the published implementation of its author (`r2dglp_lock.c`).
 //!
 //! # Invariants
 //!
-//! 1. No FQ is longer than f, and nobody waits in PQ or DQ while one is shorter.
+//! 1. No FQ is longer than f, all together hold t requests at most, and nobody waits in PQ or DQ while an FQ has room.
 //! 2. Every donor has a donee in an FQ, and no two have the same.
-//! 3. With `k * f >= c` no request in PQ is in M.
-//! 4. Unless advice wanted it so, no replica is free while a request waits.
+//! 3. With `min(k * f, t) >= c` no request in PQ is in M.
+//! 4. Unless advice wanted it so, no replica is free while a request waits in an FQ; nor, without t, while any does.
+//!
+//! # Why a limit on all queues keeps the bound of the R2DGLP
+//!
+//! Let t be c at least. If a request of M waits outside the FQs, these hold `min(k * f, t) >= c` requests, of which c - 1 are in M at
+//! most: so one is not, and the other may donate to it, or takes the place of a lower donor. A donee has `f - 1` requests ahead
+//! at most. When it completes, the FQs together hold t - 1, so one of them has room, and its donor joins a queue with `f - 1`
+//! others at most. That is `2 f - 1` requests as without t, and no request waits while in PQ and in M.
 //!
 //! # Why keys are kept here
 //!
@@ -83,6 +95,8 @@ pub struct Rules {
     pub cpus: u16,
     /// Requests that one FQ holds at most: `f`. `None`: no bound.
     pub limit: Option<u16>,
+    /// Requests that all FQs together hold at most: `t`. `None`: as many as each of them has room for.
+    pub total: Option<u16>,
     /// What the shortest FQ is.
     pub measure: Measure,
 }
@@ -91,25 +105,40 @@ impl Rules {
     /// The k-FMLP.
     #[must_use]
     pub const fn k_fmlp(replicas: u8, cpus: u16, measure: Measure) -> Rules {
-        Rules { replicas, cpus, limit: None, measure }
+        Rules { replicas, cpus, limit: None, total: None, measure }
     }
 
     /// The R2DGLP.
     #[must_use]
     pub const fn r2dglp(replicas: u8, cpus: u16) -> Rules {
-        Rules { replicas, cpus, limit: Some(r2dglp_limit(replicas, cpus)), measure: Measure::Requests }
+        Rules { replicas, cpus, limit: Some(r2dglp_limit(replicas, cpus)), total: None, measure: Measure::Requests }
+    }
+
+    /// Requests that all FQs together hold at most, by either limit. `None`: no bound.
+    #[must_use]
+    pub const fn capacity(&self) -> Option<u32> {
+        let of_queues = match self.limit {
+            Some(limit) => Some((self.replicas as u32) * (limit as u32)),
+            None => None,
+        };
+        match (of_queues, self.total) {
+            (Some(of_queues), Some(total)) if (total as u32) < of_queues => Some(total as u32),
+            (None, Some(total)) => Some(total as u32),
+            (of_queues, _) => of_queues,
+        }
     }
 
     /// Whether those outside the FQs are admitted by priority alone.
     #[must_use]
     pub const fn admits_by_priority(&self) -> bool {
-        match self.limit {
-            Some(limit) => (self.replicas as u32) * (limit as u32) < self.cpus as u32,
+        match self.capacity() {
+            Some(capacity) => capacity < self.cpus as u32,
             None => false,
         }
     }
 
-    /// Whether another request may join `queue`. A matter of numbers, whatever the measure.
+    /// Whether another request may join `queue`, as long as fewer than [`Rules::total`] are in all. A matter of numbers, whatever the
+    /// measure.
     #[must_use]
     pub fn leaves_room(&self, queue: &Queue) -> bool {
         self.limit.is_none_or(|limit| queue.requests < limit)
@@ -252,14 +281,15 @@ impl<Key, const K: usize, const N: usize> Pool<Key, K, N> {
     /// A pool without replicas.
     pub const EMPTY: Self = const {
         assert!(N <= u32::BITS as usize, "a request is a bit of a change");
-        Self { rules: Rules { replicas: 0, cpus: 0, limit: None, measure: Measure::Requests }, requests: Vec::new() }
+        let rules = Rules { replicas: 0, cpus: 0, limit: None, total: None, measure: Measure::Requests };
+        Self { rules, requests: Vec::new() }
     };
 }
 
 impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     /// Sets the rules. Only while there are no requests. Replicas beyond `K` do not count.
     pub fn set_rules(&mut self, rules: Rules) {
-        debug_assert!(self.requests.is_empty() && usize::from(rules.replicas) <= K && rules.limit != Some(0));
+        debug_assert!(self.requests.is_empty() && usize::from(rules.replicas) <= K && rules.capacity() != Some(0));
         self.rules = Rules { replicas: rules.replicas.min(K as u8), ..rules };
     }
 
@@ -404,8 +434,11 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         higher < usize::from(self.rules.cpus)
     }
 
-    /// R1a: where a new request waits.
+    /// R1a: where a request waits that is in no FQ. Advice is asked only if there is room at all.
     fn queue_with_room(&self, user: u16, advice: &impl Advice<Key, K, N>) -> Option<u8> {
+        if self.rules.total.is_some_and(|total| self.indices(is_fifo).count() >= usize::from(total)) {
+            return None;
+        }
         let queues = self.queues();
         let queues = &queues[..usize::from(self.rules.replicas)];
         let has_room = |queue: &Queue| self.rules.leaves_room(queue);
@@ -502,7 +535,8 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         self.report()
     }
 
-    /// R5: somebody takes the place in the FQ of `replica` that `gone` has left.
+    /// R5: a request takes the place in the FQ of `replica` that `gone` has left; or another one, if a limit on all queues kept it
+    /// free, and nobody moves up here. So one replica is granted at most.
     fn refill(&mut self, replica: u8, gone: u16, advice: &impl Advice<Key, K, N>) {
         let donor = self.donor_of(gone);
         let next = if self.rules.admits_by_priority() {
@@ -518,9 +552,18 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
             return;
         };
         let free = donee_of(self.requests[next].place);
-        self.append(next, replica);
+        let to = match self.rules.total {
+            Some(_) if self.queued(replica) == 0 => {
+                self.queue_with_room(self.requests[next].user, advice).unwrap_or(replica)
+            }
+            _ => replica,
+        };
+        self.append(next, to);
         if let Some(donor) = donor.filter(|donor| *donor != next) {
             self.requests[donor].place = free.map_or(Place::Priority, |donee| Place::Donor { donee });
+        }
+        if self.queued(replica) == 0 && self.queued(to) > 1 {
+            self.steal(replica, advice);
         }
     }
 

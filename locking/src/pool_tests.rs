@@ -198,7 +198,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..40),
     ) {
         let cpus = u16::from(replicas) + more_cpus;
-        let mut pool = pool(Rules { replicas, cpus, limit: Some(1), measure: Measure::Requests });
+        let mut pool = pool(Rules { limit: Some(1), ..Rules::r2dglp(replicas, cpus) });
         let mut by_priority = ByPriority { holders: vec![None; usize::from(replicas)], ..ByPriority::default() };
         for step in steps {
             let _ = act(&mut pool, &mut keys, step, &Unadvised);
@@ -216,6 +216,8 @@ proptest! {
 struct Text {
     cpus: usize,
     limit: usize,
+    /// Requests in all queues, at most: not of the text.
+    total: usize,
     keys: List<u32>,
     queues: List<List<u16>>,
     pq: List<u16>,
@@ -238,10 +240,14 @@ impl Text {
         all
     }
 
+    fn shortest(&self) -> usize {
+        (0..self.queues.len()).min_by_key(|queue| self.queues[*queue].len()).unwrap()
+    }
+
     fn issue(&mut self, user: u16) {
         self.issued.push(user);
-        let shortest = (0..self.queues.len()).min_by_key(|queue| self.queues[*queue].len()).unwrap();
-        if self.queues[shortest].len() < self.limit {
+        let shortest = self.shortest();
+        if self.queues[shortest].len() < self.limit && self.queues.concat().len() < self.total {
             self.queues[shortest].push(user);
             return;
         }
@@ -290,7 +296,9 @@ impl Text {
         } else {
             None
         };
-        self.queues[queue].extend(next);
+        // Without a limit on all queues only the one that was left has room.
+        let to = if next.is_some() && self.queues[queue].is_empty() { self.shortest() } else { queue };
+        self.queues[to].extend(next);
         // R6.
         if let Some(risen) = self.pq.iter().copied().find(|user| self.highest().contains(user)) {
             self.pq.retain(|other| *other != risen);
@@ -306,13 +314,17 @@ proptest! {
     fn with_queues_of_cpus_over_replicas_a_pool_is_the_r2dglp(
         replicas in 1u8..=4,
         cpus in 1u16..=6,
+        // More than CPUs by so many: the limit on all queues.
+        above in prop::option::of(0u16..4),
         mut keys in prop::collection::vec(0u32..30, USERS),
         steps in prop::collection::vec((0..USERS as u16, any::<bool>()), 1..50),
     ) {
-        let mut pool = pool(Rules::r2dglp(replicas, cpus));
+        let total = above.map(|above| cpus + above);
+        let mut pool = pool(Rules { total, ..Rules::r2dglp(replicas, cpus) });
         let mut text = Text {
             cpus: usize::from(cpus),
             limit: usize::from(cpus.div_ceil(u16::from(replicas))),
+            total: total.map_or(usize::MAX, usize::from),
             keys: keys.clone(),
             queues: vec![List::new(); usize::from(replicas)],
             pq: List::new(),
@@ -359,7 +371,12 @@ fn check(pool: &Tested, advised: bool) {
     // 1.
     let is_full = |queue: &List<u16>| Some(queue.len()) == rules.limit.map(usize::from);
     assert!(rules.limit.is_none_or(|limit| queues.iter().all(|queue| queue.len() <= usize::from(limit))));
-    assert!(outside.is_empty() || queues.iter().all(is_full), "somebody waits outside while there is room");
+    assert!(rules.total.is_none_or(|total| in_queues.len() <= usize::from(total)));
+    let is_exhausted = rules.total.is_some_and(|total| in_queues.len() == usize::from(total));
+    assert!(
+        outside.is_empty() || is_exhausted || queues.iter().all(is_full),
+        "somebody waits outside while there is room"
+    );
     for queue in &queues {
         for (ahead, user) in queue.iter().enumerate() {
             let Place::Fifo { ahead: said, .. } = pool.request_of(*user).unwrap().place else { panic!("in a queue") };
@@ -374,7 +391,8 @@ fn check(pool: &Tested, advised: bool) {
     let donors: BTreeSet<u16> = donations.iter().map(|(donor, _)| *donor).collect();
     let by_priority: BTreeSet<u16> = outside.difference(&donors).copied().collect();
     let without: List<u16> = by_priority.intersection(&among_highest).copied().collect();
-    if rules.limit.is_none_or(|limit| k * usize::from(limit) >= c) {
+    let of_queues = rules.limit.map_or(usize::MAX, |limit| k * usize::from(limit));
+    if of_queues.min(rules.total.map_or(usize::MAX, usize::from)) >= c {
         assert_eq!(without, [], "in PQ and in M");
     } else if !without.is_empty() {
         assert!(in_queues.iter().all(|user| donees.contains(user) || among_highest.contains(user)), "a donee is left");
@@ -447,8 +465,14 @@ impl<const N: usize> Advice<u32, 4, N> for Wild {
 
 fn rules() -> impl Strategy<Value = Rules> {
     let measure = prop::sample::select(vec![Measure::Requests, Measure::CriticalSections]);
-    (1u8..=4, 1u16..=6, prop::option::weighted(0.8, 1u16..=4), measure)
-        .prop_map(|(replicas, cpus, limit, measure)| Rules { replicas, cpus, limit, measure })
+    let (limit, total) = (prop::option::weighted(0.8, 1u16..=4), prop::option::of(1u16..=9));
+    (1u8..=4, 1u16..=6, limit, total, measure).prop_map(|(replicas, cpus, limit, total, measure)| Rules {
+        replicas,
+        cpus,
+        limit,
+        total,
+        measure,
+    })
 }
 
 proptest! {
@@ -563,12 +587,15 @@ fn every_interleaving(name: &str, rules: Rules, jobs: u16) -> usize {
 
 #[test]
 fn no_interleaving_of_five_jobs_breaks_the_r2dglp_or_its_kin() {
-    let two = |cpus, limit| Rules { replicas: 2, cpus, limit, measure: Measure::Requests };
+    let two = |cpus, limit| Rules { limit, ..Rules::r2dglp(2, cpus) };
+    let together = |cpus, total| Rules { total: Some(total), ..Rules::r2dglp(2, cpus) };
     let states = [
         every_interleaving("R2DGLP, 2 replicas, 2 CPUs, 5 jobs", Rules::r2dglp(2, 2), 5),
         every_interleaving("R2DGLP, 2 replicas, 4 CPUs, 5 jobs", Rules::r2dglp(2, 4), 5),
         every_interleaving("pure priority, 2 replicas, 3 CPUs, 5 jobs", two(3, Some(1)), 5),
         every_interleaving("k-FMLP, 2 replicas, 5 jobs", two(2, None), 5),
+        every_interleaving("R2DGLP, 2 replicas, 3 CPUs, 3 in all queues, 5 jobs", together(3, 3), 5),
+        every_interleaving("by priority, 2 replicas, 4 CPUs, 3 in all queues, 5 jobs", together(4, 3), 5),
     ];
     assert!(states.iter().all(|states| *states > 1_000), "{states:?}");
 }

@@ -74,6 +74,10 @@ pub struct Node<K> {
     heaps: [Link; HEAPS],
     /// The clusters whose heaps are not empty, one bit each.
     offers: u8,
+    /// A thread of another cluster than that of the chosen reservation waits for it, directly or through others.
+    urgent: bool,
+    /// Donors in its heaps that are urgent.
+    urgent_donors: u16,
 }
 
 impl<K: Copy> Node<K> {
@@ -95,7 +99,16 @@ impl<K: Copy> Node<K> {
             below: [0; CHAIN_MAX],
             heaps: [0; HEAPS],
             offers: 0,
+            urgent: false,
+            urgent_donors: 0,
         }
+    }
+
+    /// Whether a thread of another cluster waits for it, directly or through others. As of when it was settled.
+    #[must_use]
+    #[inline]
+    pub const fn is_urgent(&self) -> bool {
+        self.urgent
     }
 
     fn set_root(&mut self, heap: usize, root: Link) {
@@ -219,6 +232,20 @@ pub fn has_foreign_donors<G: Graph>(graph: &G, thread: u16) -> bool {
         || 1u8.checked_shl(home.into()).is_some_and(|home| node.offers & !home != 0)
 }
 
+/// Whether a thread of another cluster than that of the chosen reservation waits for `thread`: directly, or for one of its donors.
+#[must_use]
+pub fn is_urgent<G: Graph>(graph: &G, thread: u16) -> bool {
+    let node = graph.node(thread);
+    let lender = node.lent_by.checked_sub(1).is_some_and(|donor| graph.node(donor).urgent);
+    node.urgent_donors != 0 || lender || has_foreign_donors(graph, thread)
+}
+
+/// Counts at `target` a donor in its heaps that is urgent, or is no longer.
+fn count_urgent<G: Graph>(graph: &mut G, target: u16, step: i16) {
+    let node = graph.node_mut(target);
+    node.urgent_donors = node.urgent_donors.wrapping_add_signed(step);
+}
+
 /// Whether `waiter` may wait for `target`: to be asked before anything changes.
 ///
 /// # Errors
@@ -245,7 +272,10 @@ pub fn wait_for<G: Graph>(graph: &mut G, waiter: u16, target: u16) {
     let lent_by = core::mem::take(&mut graph.node_mut(target).lent_by);
     if let Some(donor) = lent_by.checked_sub(1) {
         enter(graph, donor, target);
-        let depth = graph.node(donor).depth;
+        let Node { depth, urgent, .. } = *graph.node(donor);
+        if urgent {
+            count_urgent(graph, target, 1);
+        }
         let node = graph.node_mut(target);
         node.serving = lent_by;
         if let Some(count) = node.below.get_mut(usize::from(depth)) {
@@ -254,7 +284,10 @@ pub fn wait_for<G: Graph>(graph: &mut G, waiter: u16, target: u16) {
     }
     graph.node_mut(waiter).waits_for = target + 1;
     enter(graph, waiter, target);
-    let depth = graph.node(waiter).depth;
+    let Node { depth, urgent, .. } = *graph.node(waiter);
+    if urgent {
+        count_urgent(graph, target, 1);
+    }
     deepen(graph, target, None, Some(depth));
 }
 
@@ -263,6 +296,9 @@ pub fn stop_waiting<G: Graph>(graph: &mut G, waiter: u16) -> Option<u16> {
     let target = graph.node(waiter).waits_for()?;
     if graph.node(target).lent_by != waiter + 1 {
         leave(graph, waiter, target);
+        if graph.node(waiter).urgent {
+            count_urgent(graph, target, -1);
+        }
     }
     graph.node_mut(waiter).waits_for = 0;
     let depth = graph.node(waiter).depth;
@@ -271,6 +307,10 @@ pub fn stop_waiting<G: Graph>(graph: &mut G, waiter: u16) -> Option<u16> {
     node.lent_by = 0;
     if node.serving == waiter + 1 {
         node.serving = 0;
+    }
+    if node.depth == 0 && node.waits_for == 0 {
+        // There is no chain to settle.
+        node.urgent = false;
     }
     Some(target)
 }
@@ -307,7 +347,12 @@ pub fn settle<G: Graph>(graph: &mut G, start: u16, touched: &mut Touched) -> u16
                 let _ = touched.push(reservation);
             }
         }
+        let urgent = is_urgent(graph, end);
+        let was_urgent = core::mem::replace(&mut graph.node_mut(end).urgent, urgent);
         let Some(target) = graph.node(end).waits_for() else { break };
+        if urgent != was_urgent && graph.node(target).lent_by == 0 {
+            count_urgent(graph, target, if urgent { 1 } else { -1 });
+        }
         if graph.node(target).lent_by == 0 && !is_in_place(graph, end, before) {
             leave(graph, end, target);
             enter(graph, end, target);
@@ -329,7 +374,7 @@ fn is_in_place<G: Graph>(graph: &G, donor: u16, before: Option<u16>) -> bool {
 /// has chosen. What [`wait_for`], [`serve`] and two [`settle`]s would do, if `target` has nothing of its own that
 /// comes before.
 ///
-/// Neither may wait for anybody, `target` must be alone, and the chain must have room.
+/// Neither may wait for anybody, `waiter` must not be urgent, `target` must be alone, and the chain must have room.
 #[inline(always)]
 pub fn lend<G: Graph>(graph: &mut G, waiter: u16, target: u16) {
     let node = graph.node_mut(waiter);

@@ -320,7 +320,7 @@ impl Shared {
         let queue = if with_pool {
             let limit = Some(pool::shared_limit(replicas, cpus, clusters as u16));
             let mut pool = Pool::EMPTY;
-            pool.set_rules(Rules { replicas, cpus: cpus * clusters as u16, limit, measure: Measure::Requests });
+            pool.set_rules(Rules { limit, ..Rules::r2dglp(replicas, cpus * clusters as u16) });
             Queue::Pool(pool)
         } else {
             let mut lock = Lock::EMPTY;
@@ -485,12 +485,12 @@ fn longest(tasks: &[Vec<Job>]) -> Vec<Nanoseconds> {
 }
 
 /// The rules, for the analysis: to it these tests are another build of this crate.
-fn analysed_rules(Rules { replicas, cpus, limit, measure }: Rules) -> blocking::Protocol {
+fn analysed_rules(Rules { replicas, cpus, limit, total, measure }: Rules) -> blocking::Protocol {
     let measure = match measure {
         Measure::Requests => blocking::Measure::Requests,
         Measure::CriticalSections => blocking::Measure::CriticalSections,
     };
-    blocking::Protocol::Pool(blocking::Rules { replicas, cpus, limit, measure })
+    blocking::Protocol::Pool(blocking::Rules { replicas, cpus, limit, total, measure })
 }
 
 /// How long the analysis of a cluster of `cpus` CPUs says that the jobs of each of its tasks are blocked; `home` says which
@@ -520,17 +520,18 @@ fn analysed(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30_000))]
 
-    /// With or without advice, good, bad or contradicting itself.
+    /// With or without advice, good, bad or contradicting itself; with or without a limit on all queues of as many as CPUs or more.
     #[test]
     fn no_job_is_blocked_for_longer_than_the_bound_of_the_r2dglp(
         tasks in tasks(),
         cpus in 1u16..=4,
         replicas in 1u8..=4,
+        above in prop::option::of(0u16..3),
         wild in prop::option::of(wild()),
     ) {
         let longest = longest(&tasks).into_iter().max().unwrap_or_default();
         let bound = pool::r2dglp_blocking(cpus, replicas, longest);
-        let rules = Rules::r2dglp(replicas, cpus);
+        let rules = Rules { total: above.map(|above| cpus + above), ..Rules::r2dglp(replicas, cpus) };
         let analysed = analysed(&tasks, cpus, |_| 0, analysed_rules(rules), wild.is_some());
         let outcomes = match wild {
             Some(wild) => simulate(&tasks, 1, usize::from(cpus), &mut Tokens::new(rules, Wild::new(wild))),

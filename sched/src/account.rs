@@ -1,27 +1,71 @@
-//! One budget: what is left, what is owed, when it is refilled.
+//! One budget: what is left, what is owed, and when what was used comes back.
+//!
+//! The account is a sporadic server. Time is used in *chunks*: a chunk has a release, and what is used of it comes back one
+//! period after that release. A reservation that is suspended and resumes starts a new chunk, which is released at that
+//! instant. So in any interval the account gives no more than a sporadic task with this budget and this period would
+//! ask for, whatever the thread that runs on it does (the proof is below).
 //!
 //! A kernel path cannot be stopped halfway, so a thread may run a little past its budget. The excess is not
-//! forgiven: it becomes debt, which the next replenishments pay before anything else.
+//! forgiven: it becomes debt, which the next refills pay before anything else.
 //!
 //! It is the same with an engine whose time is drawn from a budget, only longer: the engine cannot be stopped, and its
 //! time is known when it is idle. What a CPU has used up to then may be charged before or after: until the next
-//! replenishment only the sum counts.
+//! refill only the sum counts.
+//!
+//! # Invariant
+//!
+//! A1. `left`, what is used of the present chunk, and the pending refills add up to the budget.
+//!
+//! # Why no interval gets more than its share
+//!
+//! Call *group* a maximal row of chunks that together are no longer than the budget. By A1 a chunk that begins at `t` has
+//! at most what the budget is without what was used in the last period before `t`. So the first chunk of the next group is
+//! released a period or more after the last chunk of this group, and `k` groups need an interval of `(k - 1) * period`
+//! between their releases. A chunk has the deadline of a job that is released with it. So demand in any interval, and
+//! requests in any interval, are at most those of the sporadic task (budget, period, deadline).
+//!
+//! Two refills that would not both fit in the list, or are less than [`GRAIN`] apart, are joined at the later of their instants.
+//! That only delays.
+//!
+//! # Source
+//!
+//! Sprunt, Sha, Lehoczky 1989 (sporadic server), with the corrections of Stanovich et al. 2010: a chunk is what is left, not
+//! what the budget was, and a refill counts from the release of its chunk. We differ: a list of [`REFILLS`] entries, and debt.
 
 use crate::time::{Instant, Nanoseconds};
+
+/// Refills that are told apart.
+pub const REFILLS: usize = 4;
+
+/// Refills that are so close to each other are joined: a refill that is used up before the next one comes costs more than it gives.
+pub const GRAIN: Nanoseconds = Nanoseconds(50_000);
+
+/// Time that comes back.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Refill {
+    /// How much. Zero: none is pending.
+    pub amount: Nanoseconds,
+    /// When.
+    pub at: Instant,
+}
 
 /// A budget of so much each period.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Account {
     /// Time a period, of CPUs and, if it covers them, of engines.
     pub budget: Nanoseconds,
-    /// Time between replenishments.
+    /// Time after which what was used comes back, from the release of its chunk.
     pub period: Nanoseconds,
-    /// Budget left until the next replenishment.
+    /// Budget left in the present chunk.
     pub left: Nanoseconds,
     /// Time used beyond the budget and not yet paid for.
     pub debt: Nanoseconds,
-    /// When it was last replenished.
-    pub replenished: Instant,
+    /// When the present chunk was released.
+    pub release: Instant,
+    /// What comes back, in sum,
+    pending: Nanoseconds,
+    /// and in parts, earliest first.
+    refills: [Refill; REFILLS],
 }
 
 impl Account {
@@ -31,13 +75,15 @@ impl Account {
         period: Nanoseconds::ZERO,
         left: Nanoseconds::ZERO,
         debt: Nanoseconds::ZERO,
-        replenished: Instant::ZERO,
+        release: Instant::ZERO,
+        pending: Nanoseconds::ZERO,
+        refills: [Refill { amount: Nanoseconds::ZERO, at: Instant::ZERO }; REFILLS],
     };
 
     /// A full account.
     #[must_use]
     pub const fn new(budget: Nanoseconds, period: Nanoseconds) -> Account {
-        Account { budget, period, left: budget, debt: Nanoseconds::ZERO, replenished: Instant::ZERO }
+        Account { budget, period, left: budget, ..Account::EMPTY }
     }
 
     /// Takes `used` from the budget. Returns the excess, which is now debt.
@@ -56,18 +102,100 @@ impl Account {
         self.left.0 == 0
     }
 
-    /// Refills the budget at `at`, debt first.
-    pub fn replenish(&mut self, at: Instant) {
-        let paid = self.debt.0.min(self.budget.0);
-        self.debt = Nanoseconds(self.debt.0 - paid);
-        self.left = Nanoseconds(self.budget.0 - paid);
-        self.replenished = at;
+    /// The refills that are pending, earliest first.
+    pub fn refills(&self) -> impl Iterator<Item = Refill> + '_ {
+        self.refills.iter().copied().take_while(|refill| refill.amount != Nanoseconds::ZERO)
     }
 
-    /// When a dry account may be refilled, seen from `now`.
+    /// Begins a chunk that is released at `at`: with what is left, and with what has come back by then, debt first. An
+    /// instant before the release of the present chunk changes nothing: a chunk is never older than the one before.
+    #[inline(never)]
+    pub fn resume(&mut self, at: Instant) {
+        if at <= self.release {
+            return;
+        }
+        if self.pending == Nanoseconds::ZERO && self.release + self.period <= at {
+            // Nothing but what was used of one chunk comes back, and all of it.
+            self.release = at;
+            let used = self.budget.saturating_sub(self.left);
+            self.give(used);
+            return;
+        }
+        self.close();
+        self.release = at;
+        while self.refills[0].amount != Nanoseconds::ZERO && self.refills[0].at <= at {
+            let amount = self.refills[0].amount;
+            self.refills.rotate_left(1);
+            self.refills[REFILLS - 1] = Refill::default();
+            self.pending = self.pending.saturating_sub(amount);
+            self.give(amount);
+        }
+    }
+
+    /// Begins a chunk at `at` of a nanosecond, and one with the rest of what would be left directly behind it. For a reservation
+    /// whose key cannot change now: it changes when that nanosecond has been used.
+    #[inline(never)]
+    pub fn resume_behind(&mut self, at: Instant) {
+        if at < self.release {
+            // Its key is later than that of a job released now.
+            return;
+        }
+        self.resume(at);
+        let rest = self.left.saturating_sub(Nanoseconds(1));
+        if rest == Nanoseconds::ZERO {
+            return;
+        }
+        self.left = Nanoseconds(1);
+        self.pending += rest;
+        let last = self.refills[REFILLS - 1];
+        self.refills.rotate_right(1);
+        self.refills[0] = Refill { amount: rest, at: at + Nanoseconds(1) };
+        if last.amount != Nanoseconds::ZERO {
+            let joined = &mut self.refills[REFILLS - 1];
+            *joined = Refill { amount: joined.amount + last.amount, at: last.at };
+        }
+    }
+
+    /// Starts over at `at`, with the whole budget and without debt: for what has only a time slice, and for the start of a
+    /// system.
+    pub fn restart(&mut self, at: Instant) {
+        (self.left, self.debt, self.release) = (self.budget, Nanoseconds::ZERO, at);
+        if self.pending != Nanoseconds::ZERO {
+            self.pending = Nanoseconds::ZERO;
+            self.refills = [Refill::default(); REFILLS];
+        }
+    }
+
+    /// When a dry account may be refilled, seen from `now`. What was used of the present chunk is due a period after its release.
     #[must_use]
-    pub fn next_replenishment(&self, now: Instant) -> Instant {
-        (self.replenished + self.period).max(now)
+    #[inline(never)]
+    pub fn next_refill(&mut self, now: Instant) -> Instant {
+        self.close();
+        // Nothing is left, so by A1 something is pending.
+        self.refills[0].at.max(now)
+    }
+
+    /// So much comes back, debt first.
+    fn give(&mut self, amount: Nanoseconds) {
+        let paid = self.debt.0.min(amount.0);
+        self.debt = Nanoseconds(self.debt.0 - paid);
+        self.left += Nanoseconds(amount.0 - paid);
+    }
+
+    /// What was used of the present chunk becomes a refill.
+    #[inline(never)]
+    fn close(&mut self) {
+        let used = self.budget.saturating_sub(self.left).saturating_sub(self.pending);
+        if used == Nanoseconds::ZERO {
+            return;
+        }
+        self.pending += used;
+        let at = self.release + self.period;
+        let joins = |refill: &Refill| refill.amount == Nanoseconds::ZERO || at <= refill.at + GRAIN;
+        let place = self.refills.iter().position(joins).unwrap_or(REFILLS - 1);
+        let refill = &mut self.refills[place];
+        refill.amount += used;
+        refill.at = at;
     }
 }
 
@@ -77,8 +205,68 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
+    /// A period after the release of the chunk all that was used of it comes back.
+    fn next_period(account: &mut Account) {
+        account.resume(account.release + account.period);
+    }
+
+    /// What there is at `now`, and a nanosecond later.
+    fn within_a_nanosecond(account: &Account, now: u64) -> u64 {
+        let soon = account.refills().filter(|refill| refill.at.0 <= now + 1);
+        account.left.0 + soon.map(|refill| refill.amount.0).sum::<u64>()
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(100_000))]
+
+        /// No interval gives more than a sporadic task with this budget and this period asks for, whenever the account is
+        /// used, suspended and resumed; and nothing gets lost.
+        #[test]
+        fn no_interval_gives_more_than_a_sporadic_task_asks_for(
+            budget in 1u64..30,
+            slack in 0u64..40,
+            steps in proptest::collection::vec((0u64..50, 0u64..40, any::<bool>()), 1..40),
+        ) {
+            // Some refills are closer to each other than the grain, and some are not.
+            let tick = GRAIN.0 / 4;
+            let (budget, period) = (tick * budget, tick * (budget + slack));
+            let mut account = Account::new(Nanoseconds(budget), Nanoseconds(period));
+            let mut now = 0;
+            // The release of each chunk, and what was used of it.
+            let mut chunks: Vec<(u64, u64)> = std::vec![(0, 0)];
+            for (pause, run, is_behind) in steps {
+                now += tick * pause;
+                if account.is_dry() {
+                    now = account.next_refill(Instant(now)).0;
+                }
+                let mut at_once = account;
+                at_once.resume(Instant(now));
+                if is_behind {
+                    account.resume_behind(Instant(now));
+                    prop_assert_eq!(within_a_nanosecond(&account, now), within_a_nanosecond(&at_once, now));
+                } else {
+                    account = at_once;
+                }
+                if chunks.last().is_none_or(|chunk| chunk.0 != account.release.0) {
+                    chunks.push((account.release.0, 0));
+                }
+                let run = (tick * run).min(account.left.0);
+                account.charge(Nanoseconds(run));
+                now += run;
+                chunks.last_mut().expect("one is there").1 += run;
+                for (first, chunk) in chunks.iter().enumerate() {
+                    let used: u64 = chunks[first..].iter().map(|chunk| chunk.1).sum();
+                    let groups = (account.release.0 - chunk.0) / period + 1;
+                    prop_assert!(used <= budget * groups, "{used} in {groups} groups of {budget}");
+                }
+                let pending: u64 = account.refills().map(|refill| refill.amount.0).sum();
+                prop_assert_eq!(account.pending.0, pending);
+                prop_assert!(account.left.0 + pending <= budget);
+            }
+            // Left alone for two periods, it is full.
+            account.resume(Instant(now + 2 * period));
+            prop_assert_eq!(account.left.0, budget);
+        }
 
         /// Replenished is spent, left, or was paid for what was owed.
         #[test]
@@ -92,7 +280,7 @@ mod tests {
                 if refills {
                     discarded += account.left.0;
                     given += budget;
-                    account.replenish(Instant(0));
+                    next_period(&mut account);
                 } else {
                     account.charge(Nanoseconds(used));
                     spent += used;
@@ -163,7 +351,7 @@ mod tests {
                         prop_assert_eq!(excess.0 as usize, coins.owed.len() - owed);
                     }
                     Step::Refill => {
-                        account.replenish(Instant(0));
+                        next_period(&mut account);
                         coins.refill(budget);
                     }
                 }
@@ -198,8 +386,8 @@ mod tests {
                 }
                 engines_first.charge(Nanoseconds(late));
                 prop_assert_eq!(as_it_comes, engines_first);
-                as_it_comes.replenish(Instant(0));
-                engines_first.replenish(Instant(0));
+                next_period(&mut as_it_comes);
+                next_period(&mut engines_first);
             }
         }
     }

@@ -99,6 +99,13 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
         self.ready.first().map(|entry| entry.0)
     }
 
+    /// How many CPUs run nothing with an earlier key than `key`.
+    #[must_use]
+    pub fn free_behind(&self, key: Key) -> usize {
+        let links = self.cpus.iter().map(|cpu| self.links[cpu.index() % CPUS]);
+        links.filter(|link| link.id_plus_one == 0 || key < link.key).count()
+    }
+
     /// Adds `id`, which must be absent. Returns the CPU whose link changed, if one did.
     ///
     /// Where several CPUs are free the choice is free too: `preferred` is taken if it is one of them.

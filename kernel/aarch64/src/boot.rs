@@ -389,6 +389,7 @@ fn refuse_spaces(error: SpaceError) -> ! {
         SpaceError::OutOfTables => panic!("the tasks need more translation tables than there are"),
         SpaceError::NoTask(index) => panic!("mapping {index} names no task"),
         SpaceError::Forbidden(index) => panic!("mapping {index} reaches where no task may"),
+        SpaceError::Owned(index, device) => panic!("mapping {index} reaches {}, which is the kernel's", Plain(device)),
         SpaceError::BadSource(index) => panic!("mapping {index} is filled from outside the image"),
         SpaceError::NoPlace(index) => panic!("handle {index} is to a region that is lent, and has no place for it"),
         SpaceError::BadProbe(index) => panic!("engine user {index}: the kernel cannot read its idle probe"),
@@ -411,6 +412,7 @@ fn refuse_objects(error: BootError) -> ! {
         BootError::TooMany(what) => panic!("too many {} for this kernel", Plain(what)),
         BootError::Dangling(what) => panic!("a record of {} names an object that does not exist", Plain(what)),
         BootError::BadClusters => panic!("a CPU is in no cluster or in two"),
+        BootError::EarlyRelease => panic!("a task may release early under a policy that does not order by deadlines"),
         BootError::WithoutAdvice => panic!("a pool is advised, and this kernel was built without advice"),
     }
 }

@@ -12,8 +12,6 @@ use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 
-use fusee_sched::time::Nanoseconds;
-
 use crate::clock;
 
 /// A FIFO lock around `T`. The tickets come first, so that one base address serves them and the value.
@@ -64,11 +62,11 @@ impl<T> TicketLock<T> {
         }
     }
 
-    /// Takes the lock. The second result is how long that took: zero if the lock was free.
+    /// Takes the lock.
     #[inline(always)]
-    pub fn lock(&self) -> (Guard<'_, T>, Nanoseconds) {
+    pub fn lock(&self) -> Guard<'_, T> {
         match self.queue() {
-            Ok(guard) => (guard, Nanoseconds::ZERO),
+            Ok(guard) => guard,
             Err(ticket) => ticket.wait(),
         }
     }
@@ -105,8 +103,7 @@ impl<'a, T> Ticket<'a, T> {
     /// After [`PATIENCE`] looks, which is more than all other CPUs together can need, some CPU before us is not
     /// running: an emulator has fewer host CPUs than we have CPUs. Then sleep, so that it gets its turn.
     #[cold]
-    pub fn wait(self) -> (Guard<'a, T>, Nanoseconds) {
-        let start = clock::now();
+    pub fn wait(self) -> Guard<'a, T> {
         let mut patience = PATIENCE;
         while self.lock.serving() != self.number {
             fusee_bsp::relax();
@@ -115,7 +112,7 @@ impl<'a, T> Ticket<'a, T> {
                 clock::nap();
             }
         }
-        (Guard { lock: self.lock, number: self.number }, clock::now().since(start))
+        Guard { lock: self.lock, number: self.number }
     }
 }
 

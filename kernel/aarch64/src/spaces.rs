@@ -31,6 +31,8 @@ pub enum SpaceError {
     Mapping(usize, MapError),
     /// A mapping would give away memory of the kernel, or memory that is not there.
     Forbidden(usize),
+    /// A mapping would give away a device of the kernel, which is named.
+    Owned(usize, &'static str),
     /// The bytes a mapping is filled from are not in the image, or more than it holds.
     BadSource(usize),
     /// A handle is to a region that can be lent to its task, for which there is no place, or only a part of one.
@@ -82,6 +84,9 @@ pub unsafe fn build(
         let bytes = to.end - to.start;
         if mapping.flags & mapping::IN_IMAGE == 0 && overlaps(&to, kernel) {
             return Err(SpaceError::Forbidden(index));
+        }
+        if let Some(device) = board::owned_in(&to) {
+            return Err(SpaceError::Owned(index, device));
         }
         if mapping.flags & mapping::FILL != 0 {
             if !inside(&to, &board::MEMORY) {

@@ -5,7 +5,7 @@ use core::ptr;
 
 use fusee_kernel_core::id::ThreadId;
 use fusee_kernel_core::{Kernel, Outcome, Trap};
-use fusee_sched::time::{Instant, Nanoseconds};
+use fusee_sched::time::Instant;
 
 use crate::cpu::Cpu;
 use crate::frame::Frame;
@@ -71,13 +71,12 @@ fn go_to(cpu: &mut Cpu, guard: Guard<'_, State>, thread: ThreadId) -> *mut Frame
     cpu.dispatch(thread)
 }
 
-/// `svc` that has to wait for the lock; no task pays for that.
+/// `svc` that has to wait for the lock. The caller pays for that, as for all of its call. It goes the long way, which can do
+/// everything: the short ones are not compiled a second time for what is rare.
 #[cold]
 #[inline(never)]
 fn late_syscall(cpu: &mut Cpu, ticket: Ticket<'_, State>) -> *mut Frame {
-    let (mut guard, waited) = ticket.wait();
-    guard.kernel.book_wait(cpu.id, waited);
-    locked_syscall(cpu, guard)
+    long_syscall(cpu, ticket.wait())
 }
 
 /// `svc` the long way round.
@@ -87,7 +86,7 @@ fn long_syscall(cpu: &mut Cpu, mut guard: Guard<'_, State>) -> *mut Frame {
     if let Some(thread) = state.kernel.quick_call_until(&mut state.board, cpu.id) {
         return go_to(cpu, guard, thread);
     }
-    match decide::<false>(cpu, guard, Trap::Syscall, None, Nanoseconds::ZERO) {
+    match decide::<false>(cpu, guard, Trap::Syscall, None) {
         Next::Same => ptr::null_mut(),
         Next::Other(frame) => frame,
         Next::Idle => idle(cpu),
@@ -157,21 +156,15 @@ fn take_interrupt<const IDLE: bool>(cpu: &mut Cpu) -> Next {
 /// One trap through the kernel, and everything its outcome asks for.
 #[inline(always)]
 fn enter<const IDLE: bool>(cpu: &mut Cpu, trap: Trap, at: Option<Instant>) -> Next {
-    let (guard, waited) = STATE.lock();
-    decide::<IDLE>(cpu, guard, trap, at, waited)
+    let guard = STATE.lock();
+    decide::<IDLE>(cpu, guard, trap, at)
 }
 
 /// The same, with the lock already held.
 #[inline(always)]
-fn decide<const IDLE: bool>(
-    cpu: &mut Cpu,
-    mut guard: Guard<'_, State>,
-    trap: Trap,
-    at: Option<Instant>,
-    waited: Nanoseconds,
-) -> Next {
+fn decide<const IDLE: bool>(cpu: &mut Cpu, mut guard: Guard<'_, State>, trap: Trap, at: Option<Instant>) -> Next {
     let state = &mut *guard;
-    let outcome = state.kernel.trap_on::<_, IDLE>(&mut state.board, cpu.id, trap, at, waited);
+    let outcome = state.kernel.trap_on::<_, IDLE>(&mut state.board, cpu.id, trap, at);
     check(&state.kernel);
     let same = cpu.runs(outcome.run);
     if !same {
@@ -232,7 +225,7 @@ fn idle(cpu: &mut Cpu) -> *mut Frame {
 ///
 /// `before` runs under the lock, before the kernel hears of the CPU.
 pub fn run(cpu: &mut Cpu, before: impl FnOnce(&mut State)) -> ! {
-    let (mut guard, _) = STATE.lock();
+    let mut guard = STATE.lock();
     before(&mut guard);
     let state = &mut *guard;
     let outcome = state.kernel.enter(&mut state.board, cpu.id, clock::now());

@@ -49,6 +49,10 @@ pub enum Error {
     /// Of a release: the engine was taken away, for it was not idle and free in time. Of a request: an operation did not end, and the
     /// driver has not reset the engine in time.
     EngineLost = 21,
+    /// Of a release: the token was taken away, for it was not given back in time. Of a request for an engine: the token for it was.
+    TokenLost = 22,
+    /// As many releases queue for the task as its `backlog` allows: this one is dropped, and counted.
+    BacklogFull = 23,
 }
 
 impl Error {
@@ -56,7 +60,7 @@ impl Error {
     #[must_use]
     pub fn from_code(code: u64) -> Option<Error> {
         use Error::*;
-        const ALL: [Error; 21] = [
+        const ALL: [Error; 23] = [
             BadCall,
             BadHandle,
             WrongKind,
@@ -78,6 +82,8 @@ impl Error {
             NoDerivation,
             AlreadyLent,
             EngineLost,
+            TokenLost,
+            BacklogFull,
         ];
         ALL.iter().copied().find(|error| *error as u64 == code)
     }

@@ -9,13 +9,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The first word of a packed system: "FUSEESYS".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FUSEESYS");
 /// The layout described here.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
 /// Engine locks are enforced; without this flag every doorbell stays mapped and the device decides.
 pub const FLAG_MANAGED: u32 = 1;
-/// One CPU beyond the kernel's runs the accelerator's firmware ([`Header::firmware`]).
+/// One CPU beyond the kernel's runs the accelerator's firmware.
 pub const FLAG_ENGINE_CPU: u32 = 1 << 1;
 
 /// The tables of a packed system, in order of [`Header::tables`].
@@ -165,6 +165,12 @@ pub struct Reservation {
     pub backlog: u32,
     /// 1: the budget pays for the time of engines of devices, too, from each grant until the engine is idle.
     pub covers_engines: u32,
+    /// How long a job may be suspended and keep its key, in nanoseconds: what the analysis adds to its execution.
+    pub suspension: u64,
+    /// 1: its jobs may take the budget of the next job before its release.
+    pub early_release: u32,
+    /// Reserved.
+    pub reserved: u32,
 }
 
 /// One task.
@@ -195,6 +201,8 @@ pub struct Endpoint {
     pub flags: u32,
     /// Longest service, in nanoseconds, as declared.
     pub service_max: u64,
+    /// In how many nanoseconds the server is boosted for `service_max` at most; zero: no such period is declared.
+    pub service_period: u64,
 }
 
 /// One notification.
@@ -227,6 +235,10 @@ pub struct Engine {
     pub group_plus_one: u32,
     /// The pool that whoever acquires it must hold a token of.
     pub pool_plus_one: u32,
+    /// The first of that pool's tokens that do,
+    pub first_token: u32,
+    /// and how many there are from that one on; zero: all of them do.
+    pub tokens: u32,
     /// How long after a grant the engine must be idle again, or the lock is taken away; zero: it is not watched.
     pub watchdog: u64,
     /// How long its driver may take to reset it.
@@ -273,8 +285,10 @@ pub struct Pool {
     pub devices: u32,
     /// How far those are from each other, numbers of `accel::topology::Distance`: from, to.
     pub distances: [[u8; POOL_DEVICES]; POOL_DEVICES],
-    /// Reserved.
-    pub reserved: u32,
+    /// Requests that all queues together hold at most; zero: as many as each of them has room for.
+    pub total_limit: u32,
+    /// How long after its grant a token must be given back, or it is taken away, in nanoseconds; zero: it is not watched.
+    pub watchdog: u64,
 }
 
 /// Devices of one pool, at most.

@@ -66,7 +66,7 @@ pub enum Event {
     /// `job`/`value`: high and low half.
     FaultRegister = 19,
     /// `log` of a task. `job` / `value`: high and low half of the second argument; `object`: low half of the
-    /// first.
+    /// first, the key. Keys from [`PANIC_TEXT`] on carry the message of a panic.
     Log = 20,
     /// One line of a ledger. `object`: a [`Ledger`] in the high 16 bits, an index in the low ones.
     /// `job`/`value`: high and low half of the amount.
@@ -98,17 +98,31 @@ pub enum Event {
     EngineTaken = 33,
     /// Nobody has reset an engine in time, whose last operation was the thread's. `object`: the engine.
     EngineLost = 34,
+    /// A token is taken from the thread: it was not given back in time. `object`: the pool.
+    TokenTaken = 35,
 }
 
 /// Added to the number of a pool where an object could be an engine: in [`Event::Block`].
 pub const POOL: u32 = 1 << 16;
+
+/// Exit code of a task that panicked.
+pub const PANIC_CODE: u64 = 101;
+
+/// Keys of `log` from this one on carry the message of a panic: key `PANIC_TEXT + n` its bytes `8 n` to `8 n + 7`, little endian,
+/// padded with zeros. So a task without a console is heard, too.
+pub const PANIC_TEXT: u32 = 0xffff_ff00;
+
+/// Bytes of such a message, at most; what is longer is cut.
+pub const PANIC_TEXT_BYTES: usize = 512;
+
+const _: () = assert!(PANIC_TEXT as u64 + (PANIC_TEXT_BYTES as u64).div_ceil(8) - 1 <= u32::MAX as u64);
 
 impl Event {
     /// The event with number `number`.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Event> {
         use Event::*;
-        const ALL: [self::Event; 34] = [
+        const ALL: [self::Event; 35] = [
             Release,
             Complete,
             SwitchTo,
@@ -143,6 +157,7 @@ impl Event {
             TokenRelease,
             EngineTaken,
             EngineLost,
+            TokenTaken,
         ];
         ALL.get(usize::from(number).checked_sub(1)?).copied()
     }

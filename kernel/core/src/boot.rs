@@ -5,7 +5,7 @@ use fusee_locking::engine::Order;
 use fusee_locking::pool::{Measure, Rules};
 use fusee_sched::account::Account;
 use fusee_sched::cpu::{CpuId, CpuSet};
-use fusee_sched::key::{Class, Key, Policy, PolicyName, TaskParameters, Tie};
+use fusee_sched::key::{Class, Key, Policy, PolicyName, PriorityPoint, TaskParameters, Tie};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::Kernel;
@@ -15,9 +15,9 @@ use crate::id::{
 };
 use crate::limits::{
     CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, HANDLES, INTERRUPTS, JOBS_ACROSS, NOTIFICATIONS,
-    POOL_REPLICAS, POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS, THREADS, USERS_PER_ENGINE, USERS_PER_POOL,
+    POOL_REPLICAS, POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS, RELEASES, THREADS, USERS_PER_ENGINE, USERS_PER_POOL,
 };
-use crate::object::{Object, Overrun, PoolUser, Release, State};
+use crate::object::{Object, Overrun, PoolUser, Release, ReleaseQueue, State, TokenWatch};
 use fusee_locking::groups;
 
 /// Why a packed system cannot be booted. `xtask` refuses such systems; this is the kernel's own check.
@@ -31,7 +31,12 @@ pub enum BootError {
     BadClusters,
     /// A pool is advised, and this kernel was built without feature `advice`.
     WithoutAdvice,
+    /// A task may take budget in advance in a cluster whose keys do not depend on deadlines: nothing would limit it.
+    EarlyRelease,
 }
+
+/// A server of which no `service_period` is said is boosted for its longest service in so many times that.
+const SERVICE_PERIODS: u64 = 10;
 
 fn within(count: usize, limit: usize, what: &'static str) -> Result<(), BootError> {
     if count > limit { Err(BootError::TooMany(what)) } else { Ok(()) }
@@ -133,8 +138,16 @@ impl Kernel {
             let server = refer!(ThreadId, record.server, threads, "endpoint");
             self.endpoints[id].server = Some(server);
             let state = &mut self.threads[server];
-            state.service_max = state.service_max.max(Nanoseconds(record.service_max));
-            state.boost = (0, state.service_max);
+            // The longest service of all its endpoints, in the shortest of their periods: each of them is counted for the server.
+            let budget = Nanoseconds(record.service_max.max(state.boost.budget.0));
+            let period = match record.service_period {
+                0 => record.service_max.saturating_mul(SERVICE_PERIODS),
+                period => period,
+            };
+            let others = if state.boost.budget == Nanoseconds::ZERO { u64::MAX } else { state.boost.period.0 };
+            if record.service_max != 0 {
+                state.boost = Account::new(budget, Nanoseconds(period.min(others).max(budget.0)));
+            }
         }
         for (index, record) in system.notifications().iter().enumerate() {
             let id = refer!(NotificationId, index, NOTIFICATIONS, "notification");
@@ -176,6 +189,13 @@ impl Kernel {
             }
             if record.pool_plus_one != 0 {
                 engine.pool = Some(refer!(PoolId, record.pool_plus_one - 1, self.counts.pools, "engine"));
+                engine.tokens = 0..u8::MAX;
+                if record.tokens != 0 {
+                    let range = |from: u32| {
+                        Some(u8::try_from(from).ok()?..u8::try_from(from.checked_add(record.tokens)?).ok()?)
+                    };
+                    engine.tokens = range(record.first_token).ok_or(BootError::Dangling("engine"))?;
+                }
             }
             if record.interrupt_plus_one != 0 {
                 let interrupt = refer!(InterruptId, record.interrupt_plus_one - 1, self.counts.interrupts, "engine");
@@ -185,7 +205,7 @@ impl Kernel {
                 engine.driver = system
                     .handles()
                     .iter()
-                    .find(|handle| handle.kind == kind::INTERRUPT && handle.object + 1 == record.interrupt_plus_one)
+                    .find(|handle| handle.kind == kind::INTERRUPT && handle.object == record.interrupt_plus_one - 1)
                     .and_then(|handle| ThreadId::new(handle.task as usize));
             }
             engine.watchdog = Nanoseconds(record.watchdog);
@@ -207,6 +227,7 @@ impl Kernel {
                     let of = |user: &&image::EngineUser| user.task as usize == *task;
                     system.engine_users().iter().filter(of).any(|user| {
                         EngineId::new(user.engine as usize)
+                            .filter(|engine| engine.index() < self.counts.engines)
                             .is_some_and(|engine| self.engines[engine].group == Some(group))
                     })
                 };
@@ -225,20 +246,33 @@ impl Kernel {
             let cluster = refer!(ClusterId, record.cluster, self.counts.clusters, "pool");
             within(record.replicas as usize, POOL_REPLICAS, "tokens of a pool")?;
             let limit = u16::try_from(record.limit).map_err(|_| BootError::TooMany("requests in a queue"))?;
-            let (mut cpus, mut limit) =
-                (self.clusters[cluster].schedule.cpus().count() as u16, (limit != 0).then_some(limit));
+            let total = u16::try_from(record.total_limit).map_err(|_| BootError::TooMany("requests in all queues"))?;
+            let [mut limit, mut total] = [limit, total].map(|limit| (limit != 0).then_some(limit));
+            let mut cpus = self.clusters[cluster].schedule.cpus().count() as u16;
             if record.crosses != 0 {
                 self.crossing |= 1 << index;
                 // One queue, whatever number of replicas.
-                (cpus, limit) = (u16::MAX, Some(1));
+                (cpus, limit, total) = (u16::MAX, Some(1), None);
             }
             let replicas = record.replicas as u8;
+            if limit
+                .is_some_and(|limit| total.is_some_and(|total| u32::from(total) > u32::from(limit) * record.replicas))
+                || (limit.is_none() && total.is_some())
+                || replicas == 0
+            {
+                return Err(BootError::Dangling("limit on all queues"));
+            }
             let measure = match record.measure {
                 measure::REQUESTS => Measure::Requests,
                 measure::LENGTHS => Measure::CriticalSections,
                 _ => return Err(BootError::Dangling("measure")),
             };
-            self.pools[id].set_rules(Rules { replicas, cpus, limit, measure });
+            self.pools[id].set_rules(Rules { replicas, cpus, limit, total, measure });
+            if record.watchdog != 0 {
+                within(self.counts.threads + self.counts.engines + index + 1, THREADS, "tasks and watchdogs")?;
+                let (watchdog, cluster) = (Nanoseconds(record.watchdog), Some(cluster));
+                self.token_watches[id] = TokenWatch { watchdog, cluster, planned: false };
+            }
             self.advisers.set(id, record)?;
         }
         for (index, record) in system.pool_users().iter().enumerate() {
@@ -311,6 +345,8 @@ impl Kernel {
 
     fn boot_threads(&mut self, system: &System<'_>) -> Result<(), BootError> {
         let start = Instant(system.header().start);
+        self.start = start;
+        let mut releases = 0u16;
         for (index, record) in system.reservations().iter().enumerate() {
             let id = refer!(ReservationId, index, THREADS, "reservation");
             let home = refer!(ThreadId, record.task, self.counts.threads, "reservation");
@@ -337,6 +373,12 @@ impl Kernel {
                 _ => return Err(BootError::Dangling("reservation")),
             };
             object.backlog = u8::try_from(record.backlog).map_err(|_| BootError::TooMany("queued releases"))?;
+            if object.release == Release::Sporadic {
+                let places = object.backlog.max(1);
+                self.threads[home].job.sporadic = ReleaseQueue { base: releases, places, ..ReleaseQueue::EMPTY };
+                releases += u16::from(places);
+                within(usize::from(releases), RELEASES, "queued releases")?;
+            }
             object.point = policy_of(system, record.cluster)?.priority_point(&TaskParameters {
                 execution: Nanoseconds(record.execution),
                 period: Nanoseconds(record.period),
@@ -349,7 +391,18 @@ impl Kernel {
             object.tie = Tie::new(0, object.deadline, home.index() as u16);
             object.next_release =
                 if object.release == Release::Periodic { start + Nanoseconds(record.phase) } else { Instant::NEVER };
-            object.replenish_at = Instant::NEVER;
+            // What is used before the start is void, for all at that instant: no job finds others before it that had more.
+            let starts_over = start != Instant::ZERO && object.class == Class::RealTime;
+            object.replenish_at = if starts_over { start } else { Instant::NEVER };
+            // Nor does a job begin before it, whoever releases it.
+            object.earliest_release = start;
+            object.rests = Instant::NEVER;
+            object.suspension = Nanoseconds(record.suspension);
+            object.releases_early = record.early_release != 0;
+            let moves = matches!(object.point, PriorityPoint::AfterRelease(_));
+            if !moves && (object.releases_early || object.overrun == Overrun::EarlyRelease) {
+                return Err(BootError::EarlyRelease);
+            }
             let class = object.class;
             let key = match class {
                 Class::RealTime => self.job_key(id, Instant::ZERO),
@@ -436,6 +489,7 @@ impl Kernel {
         object.tie = tie;
         object.next_release = Instant::NEVER;
         object.replenish_at = Instant::NEVER;
+        object.rests = Instant::NEVER;
         object.key = Key::in_turn(Class::Background, self.turns, tie);
         self.threads[thread].home = Some(id);
         Ok(())

@@ -15,6 +15,10 @@ impl Kernel {
     /// The call in the registers of `thread`. Calls that suspend write the result when they end.
     pub(crate) fn call_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) {
         let number = machine.registers(thread).general[NUMBER];
+        // Calls that concern nobody else need no clock.
+        if !matches!(Call::from_number(number), Some(Call::Map | Call::Unmap | Call::Revoke | Call::Log)) {
+            self.now = machine.now();
+        }
         let result = self.dispatch_call(machine, cpu, thread, number);
         if let Err(error) = result {
             machine.registers(thread).general[0] = error as u64;

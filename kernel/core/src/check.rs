@@ -11,6 +11,7 @@ use fusee_abi::call::rights;
 use fusee_locking::engine::State as Lock;
 use fusee_locking::group::Waits;
 use fusee_locking::propagation;
+use fusee_sched::account::Account;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::{Class, PriorityPoint};
 use fusee_sched::queue::Queue;
@@ -55,12 +56,17 @@ impl Kernel {
         }
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
             self.check_thread(thread)?;
+            let is_urgent = propagation::is_urgent(self, node_number(thread));
+            if self.threads[thread].state != State::Stopped && self.threads[thread].waits.is_urgent() != is_urgent {
+                return Err("a thread is not known to be as urgent as those who wait for it");
+            }
         }
         for cluster in self.cluster_ids() {
             self.clusters[cluster].schedule.check(self.counts.reservations)?;
         }
         self.check_queues()?;
         self.check_pools()?;
+        self.check_tokens()?;
         for group in (0..GROUPS).filter_map(GroupId::new) {
             self.check_group(group)?;
         }
@@ -90,8 +96,14 @@ impl Kernel {
             if object.account.is_dry() && !object.throttled {
                 return Err("a budget ran dry, and nothing was done about it");
             }
-            if object.boosted
-                && !object.runner.is_some_and(|runner| propagation::has_foreign_donors(self, node_number(runner)))
+            let is_dead = object.home.is_none_or(|home| self.threads[home].state == State::Stopped);
+            let rests = object.class == Class::RealTime && !object.throttled && object.runner.is_none();
+            if !is_dead && rests != (object.rests != Instant::NEVER) {
+                return Err(
+                    "invariant R1 broken: a reservation rests without budget or with a runner, or the other way round",
+                );
+            }
+            if object.boosted && !object.runner.is_some_and(|runner| propagation::is_urgent(self, node_number(runner)))
             {
                 return Err("a boost for nobody");
             }
@@ -219,6 +231,23 @@ impl Kernel {
                 && (self.groups[group].request_of(node_number(thread)).is_none() || refused && !state.timed)
             {
                 return Err("a thread waits for engines that it has not asked for, or in vain");
+            }
+        }
+        Ok(())
+    }
+
+    /// Tokens that are held are looked at in time.
+    fn check_tokens(&self) -> Result<(), &'static str> {
+        for pool in (0..self.counts.pools).filter_map(PoolId::new) {
+            let watch = self.token_watches[pool];
+            let Some(cluster) = watch.cluster else { continue };
+            let look = self.clusters[cluster].timeouts.key_of(self.token_event(pool));
+            if look.is_some() != watch.planned {
+                return Err("a pool does not know whether a look at it is planned");
+            }
+            let Some((_, granted)) = self.oldest_grant(pool) else { continue };
+            if look.is_none_or(|look| look.instant() > granted + watch.watchdog) {
+                return Err("invariant T1 broken: a token is not looked at in time");
             }
         }
         Ok(())
@@ -581,6 +610,15 @@ impl Kernel {
         let thread_number = |thread: Option<ThreadId>| thread.map_or(0, ThreadId::number);
         let number = |reservation: Option<ReservationId>| reservation.map_or(0, ReservationId::number);
         let cpu_number = |cpu: Option<CpuId>| cpu.map_or(0, |cpu| cpu.0 + 1);
+        let hash_account = |account: &Account, hasher: &mut H| {
+            hasher.write_u64(account.left.0);
+            hasher.write_u64(account.debt.0);
+            hasher.write_u64(from_now(account.release));
+            for refill in account.refills() {
+                hasher.write_u64(refill.amount.0);
+                hasher.write_u64(from_now(refill.at));
+            }
+        };
         for cpu in self.cpus() {
             let state = &self.cpus[cpu];
             hasher.write_u8(u8::from(state.entered) | u8::from(state.stale) << 1);
@@ -620,6 +658,10 @@ impl Kernel {
             hasher.write_u8(cpu_number(state.on));
             hasher.write_u8(cpu_number(state.last));
             hasher.write_u8(u8::from(state.timed) | state.holds << 1);
+            hasher.write_u8(u8::from(state.waits.is_urgent()));
+            if state.boost.budget != Nanoseconds::ZERO {
+                hash_account(&state.boost, hasher);
+            }
             if state.state == State::Stopped {
                 // How far its death has come.
                 hasher.write_u16(state.serves.map_or(0, EndpointId::number));
@@ -658,6 +700,9 @@ impl Kernel {
             hasher.write_u64(if job.active { from_now(job.deadline) } else { 0 });
             hasher.write_u64(job.queued.map_or(u64::MAX, from_now));
             hasher.write_u8(job.more);
+            for number in 0..job.sporadic.count {
+                hasher.write_u64(self.releases.get(job.sporadic.place(number)).map_or(0, |release| from_now(*release)));
+            }
             // The tie-break of the next key follows from it.
             hasher.write_i64(job.lateness);
         }
@@ -666,7 +711,7 @@ impl Kernel {
             hasher.write_u16(thread_number(object.home));
             hasher.write_u16(thread_number(object.runner));
             hasher.write_u8(cpu_number(object.on));
-            hasher.write_u8(u8::from(object.throttled) | (object.release as u8) << 1);
+            hasher.write_u8(u8::from(object.throttled) | (object.release as u8) << 1 | u8::from(object.boosted) << 4);
             hasher.write_u64(match (object.class, object.point) {
                 (Class::RealTime, PriorityPoint::AfterRelease(_)) => from_now(object.key.instant()),
                 (Class::RealTime, PriorityPoint::Constant(_)) => object.key.instant().0,
@@ -675,11 +720,11 @@ impl Kernel {
                     all.filter(|other| self.reservations[*other].key < object.key).count() as u64
                 }
             });
-            hasher.write_u64(object.account.left.0);
-            hasher.write_u64(object.account.debt.0);
-            for at in [object.account.replenished, object.next_release, object.replenish_at, object.earliest_release] {
+            hash_account(&object.account, hasher);
+            for at in [object.next_release, object.replenish_at, object.earliest_release, object.rests] {
                 hasher.write_u64(from_now(at));
             }
+            hasher.write_u64(object.suspended.0);
             let place = object.cluster.map(|cluster| {
                 let schedule = &self.clusters[cluster].schedule;
                 let id = reservation.index() as u16;
@@ -688,6 +733,11 @@ impl Kernel {
             hasher.write_u8(place.map_or(0, |(contained, link)| u8::from(contained) | cpu_number(link) << 1));
         }
         for cluster in self.cluster_ids() {
+            for waiter in &self.clusters[cluster].waiting {
+                waiter.reservation.hash(hasher);
+                (waiter.is_carried, waiter.covered.0).hash(hasher);
+                hasher.write_u64(from_now(self.clusters[cluster].counted));
+            }
             // As they lie in the heap: so events of one instant are taken in the same order.
             for queue in [&self.clusters[cluster].events, &self.clusters[cluster].timeouts] {
                 for (key, id) in queue.iter() {
@@ -750,7 +800,13 @@ impl Kernel {
             for request in self.pools[pool].requests() {
                 hasher.write_u16(request.user + 1);
                 request.place.hash(hasher);
+                if self.token_watches[pool].watchdog != Nanoseconds::ZERO
+                    && let Some(user) = PoolUserId::new(usize::from(request.user))
+                {
+                    hasher.write_u64(from_now(self.pool_users[user].granted));
+                }
             }
+            hasher.write_u8(u8::from(self.token_watches[pool].planned));
             hasher.write_u16(0);
         }
     }

@@ -121,6 +121,7 @@ impl Kernel {
             object.next_release = Instant::NEVER;
             object.replenish_at = Instant::NEVER;
             object.release = Release::None;
+            self.forget_rest(reservation);
             self.plan_event(reservation);
         }
         machine.close_space(thread);

@@ -15,7 +15,7 @@
 use fusee_abi::Error;
 use fusee_locking::propagation::{self, Graph, Node, Refusal, Touched};
 use fusee_sched::key::{Class, Key, Tie};
-use fusee_sched::time::{Instant, Nanoseconds};
+use fusee_sched::time::Instant;
 
 use crate::Kernel;
 use crate::id::{ReservationId, ThreadId};
@@ -101,8 +101,7 @@ impl Kernel {
         let chosen = if end.state == State::Ready { end.chosen() } else { None };
         // Keys are compared within a cluster: whom a thread keeps waiting from another, it serves above all keys of its
         // own, for as long as a service may take.
-        let boosted = propagation::has_foreign_donors(self, number(thread))
-            && self.threads[thread].boost_left() != Nanoseconds::ZERO;
+        let boosted = self.threads[thread].waits.is_urgent() && self.may_be_boosted(thread);
         for reservation in touched.iter().filter_map(|number| ReservationId::new(usize::from(*number))) {
             if Some(reservation) == chosen {
                 self.set_runner(reservation, Some(thread));
@@ -116,6 +115,19 @@ impl Kernel {
                 self.set_runner(reservation, None);
             }
         }
+    }
+
+    /// Whether `thread` may be boosted now: its boost is an account, of `service_max` in each `service_period`. It begins a chunk when
+    /// a boost does.
+    #[cold]
+    fn may_be_boosted(&mut self, thread: ThreadId) -> bool {
+        let is_boosted = self.threads[thread].chosen().is_some_and(|chosen| self.reservations[chosen].boosted);
+        let now = self.now;
+        let boost = &mut self.threads[thread].boost;
+        if !is_boosted {
+            boost.resume(now);
+        }
+        !boost.is_dry()
     }
 
     /// The reservation that carries `thread`, if it may run.

@@ -112,7 +112,12 @@ impl Kernel {
     pub(crate) fn release_lock<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let (user, engine) = match self.lock_argument(machine, thread)? {
             Use::Engine(user, engine) => (user, engine),
-            Use::Pool(user) => return self.release_token(machine, user),
+            Use::Pool(user) => {
+                return match self.release_token(machine, user) {
+                    Err(_) if core::mem::take(&mut self.pool_users[user].lost) => Err(Error::TokenLost),
+                    result => result,
+                };
+            }
         };
         if !self.is_enforced(engine) {
             return Ok(());
@@ -307,7 +312,7 @@ impl Kernel {
         (!(holds && is_of_another)).then_some(target)
     }
 
-    /// Whether `thread` has the token that `engine` asks for.
+    /// Whether `thread` has a token that `engine` asks for.
     ///
     /// # Errors
     /// [`Error::NotHeld`].
@@ -317,7 +322,8 @@ impl Kernel {
         for _ in 0..POOLS_PER_TASK {
             let Some(user) = next else { break };
             if self.pool_users[user].pool == Some(pool)
-                && fusee_locking::tokens::held_by(&self.pools[pool], user.index() as u16).is_some()
+                && fusee_locking::tokens::held_by(&self.pools[pool], user.index() as u16)
+                    .is_some_and(|token| self.engines[engine].tokens.contains(&token))
             {
                 return Ok(());
             }

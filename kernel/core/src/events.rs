@@ -9,7 +9,7 @@ use fusee_sched::time::Instant;
 use crate::id::{InterruptId, NotificationId, ThreadId};
 use crate::machine::Place;
 use crate::object::{Object, State};
-use crate::{Kernel, Machine};
+use crate::{Kernel, Machine, Planted};
 
 impl Kernel {
     /// `signal`: sets bits; wakes the waiter.
@@ -159,7 +159,9 @@ impl Kernel {
         machine.registers(thread).general[0] = result.map_or_else(|error| error as u64, |()| 0);
         self.threads[thread].state = State::Ready;
         self.trace(machine, Event::Resume, Some(thread), 0, 0);
-        let target = self.remove_donor(thread);
+        let timed_out = matches!(result, Err(Error::TimedOut)) && self.forgets(Planted::DonationOutlastsTheWait);
+        let target = if timed_out { None } else { self.remove_donor(thread) };
+        self.renew_rested(thread);
         // First it takes back, so that what it lent stays where it is linked; then the one it lent to lets go.
         self.settle(thread);
         if let Some(target) = target {

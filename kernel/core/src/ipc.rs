@@ -59,6 +59,7 @@ impl Kernel {
                 self.cpus[cpu].stale = true;
                 self.settle(thread);
             }
+            self.renew_rested(server);
             self.settle(server);
             return Ok(());
         }
@@ -150,6 +151,7 @@ impl Kernel {
                 }
             }
             self.cpus[cpu].stale = true;
+            self.renew_rested(thread);
             self.settle(thread);
             return Ok(());
         }

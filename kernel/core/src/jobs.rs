@@ -15,7 +15,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ReservationId, ThreadId};
 use crate::object::{Object, Release, State};
-use crate::{Kernel, Machine};
+use crate::{Kernel, Machine, Planted};
 
 impl Kernel {
     /// `next_job`: completes the job; waits for the next release.
@@ -29,20 +29,30 @@ impl Kernel {
             self.complete(machine, thread, reservation, now);
         }
         self.cpus[cpu].stale = true;
-        if let Some(release) = self.take_queued(thread, reservation) {
+        if let Some(release) = self.take_queued(thread, reservation, self.now) {
             // What the late job used is not the next one's to pay.
             let now = machine.now();
             self.charge(machine, cpu, now);
+            self.end_rest_late(reservation);
             self.start_job(machine, thread, reservation, release);
         } else {
             self.threads[thread].state = State::BetweenJobs;
+            self.plan_sporadic(thread, reservation);
         }
-        self.settle(thread);
+        self.settle_refilled(thread, reservation);
         Ok(())
     }
 
-    /// The first of the releases that queue for `thread`'s next job.
-    fn take_queued(&mut self, thread: ThreadId, reservation: ReservationId) -> Option<Instant> {
+    /// The first of the releases that queue for `thread`'s next job, if it is due at `until`.
+    fn take_queued(&mut self, thread: ThreadId, reservation: ReservationId, until: Instant) -> Option<Instant> {
+        if self.reservations[reservation].release == Release::Sporadic {
+            let queue = self.threads[thread].job.sporadic;
+            let first = self.first_sporadic(thread).filter(|first| *first <= until)?;
+            let job = &mut self.threads[thread].job;
+            job.sporadic.first = if queue.first + 1 == queue.places { 0 } else { queue.first + 1 };
+            job.sporadic.count -= 1;
+            return Some(first);
+        }
         let period = self.reservations[reservation].account.period;
         let job = &mut self.threads[thread].job;
         let first = job.queued.take()?;
@@ -51,6 +61,20 @@ impl Kernel {
             job.queued = Some(first + period);
         }
         Some(first)
+    }
+
+    /// The earliest sporadic release of `thread` whose job has not begun.
+    fn first_sporadic(&self, thread: ThreadId) -> Option<Instant> {
+        let queue = self.threads[thread].job.sporadic;
+        if queue.count == 0 { None } else { self.releases.get(queue.place(0)).copied() }
+    }
+
+    /// Plans the next sporadic release of `thread`, which is between jobs.
+    fn plan_sporadic(&mut self, thread: ThreadId, reservation: ReservationId) {
+        if let Some(first) = self.first_sporadic(thread) {
+            self.reservations[reservation].next_release = first;
+            self.plan_event(reservation);
+        }
     }
 
     fn complete<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, reservation: ReservationId, now: Instant) {
@@ -81,15 +105,27 @@ impl Kernel {
         reservation: ReservationId,
         release: Instant,
     ) {
+        if self.forgets(Planted::QueuedReleasesRefill) {
+            self.reservations[reservation].account.restart(self.now);
+        }
         let object = &mut self.reservations[reservation];
         let deadline = release + object.deadline;
-        if object.account.replenished < release {
-            object.account.replenish(release);
+        let chunk = object.account.release;
+        if chunk < release {
+            if chunk < self.start && self.threads[thread].job.number == 0 && object.rests <= self.start {
+                // What a task used before the start of the system, and nothing since, is not its first job's to pay.
+                object.account.restart(release);
+            } else {
+                object.account.resume(release);
+            }
+            object.suspended = Nanoseconds::ZERO;
             object.throttled = object.account.is_dry();
-            object.replenish_at = if object.throttled { release + object.account.period } else { Instant::NEVER };
+            object.replenish_at = if object.throttled { object.account.next_refill(release) } else { Instant::NEVER };
             self.plan_event(reservation);
         }
-        let key = self.job_key(reservation, release);
+        self.forget_rest(reservation);
+        // A release that is older than the budget that is left has no older key than that: the job was late by its own fault.
+        let key = self.job_key(reservation, release.max(chunk));
         self.set_key(reservation, key);
         let job = &mut self.threads[thread].job;
         job.number = job.number.wrapping_add(1);
@@ -122,10 +158,20 @@ impl Kernel {
         release: Instant,
     ) {
         let object = &mut self.reservations[reservation];
-        object.next_release =
-            if object.release == Release::Periodic { release + object.account.period } else { Instant::NEVER };
-        object.earliest_release = release + object.account.period;
-        self.release(machine, reservation, release);
+        if object.release == Release::Periodic {
+            object.next_release = release + object.account.period;
+            let is_forgotten = self.forgets(Planted::ReleaseIsForgotten) && release.0.is_multiple_of(4);
+            if !is_forgotten {
+                self.release(machine, reservation, release);
+            }
+            return;
+        }
+        object.next_release = Instant::NEVER;
+        let Some(thread) = object.home else { return };
+        // It was planned because nothing is on its way.
+        if let Some(release) = self.take_queued(thread, reservation, release) {
+            self.release(machine, reservation, release);
+        }
     }
 
     fn release<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, release: Instant) {
@@ -133,7 +179,7 @@ impl Kernel {
         if self.threads[thread].state == State::BetweenJobs {
             self.threads[thread].state = State::Ready;
             self.start_job(machine, thread, reservation, release);
-            self.settle(thread);
+            self.settle_refilled(thread, reservation);
             return;
         }
         if self.threads[thread].state == State::Stopped {
@@ -141,11 +187,13 @@ impl Kernel {
         }
         let (period, backlog) = (self.reservations[reservation].account.period, self.reservations[reservation].backlog);
         let job = &mut self.threads[thread].job;
+        // A thread that has not asked for its first job yet is not at one.
+        let room = backlog.saturating_add(u8::from(!job.active));
         match job.queued {
             None => job.queued = Some(release),
             // Those that queue follow each other without a gap.
             Some(first)
-                if job.more + 1 < backlog
+                if job.more + 1 < room
                     && release == first + Nanoseconds(period.0.saturating_mul(u64::from(job.more) + 1)) =>
             {
                 job.more += 1;
@@ -173,13 +221,17 @@ impl Kernel {
         if self.reservations[reservation].release == Release::None || !self.threads[thread].job.active {
             return Err(Error::NoJobs);
         }
+        let is_forgotten = self.forgets(Planted::EarlyReleaseUnderConstantPoints);
+        if !self.reservations[reservation].releases_early && !is_forgotten {
+            return Err(Error::MissingRight);
+        }
         // What is left of the present budget is given up, but not what was used of it.
         let now = machine.now();
         self.charge(machine, cpu, now);
         self.cpus[cpu].stale = true;
         self.release_early(machine, reservation, thread);
         // Whoever it runs on: with another key, another may come first.
-        self.settle(thread);
+        self.settle_refilled(thread, reservation);
         Ok(())
     }
 
@@ -194,29 +246,33 @@ impl Kernel {
         reservation: ReservationId,
         thread: ThreadId,
     ) -> bool {
-        let queued = self.take_queued(thread, reservation);
+        let queued = self.take_queued(thread, reservation, Instant::NEVER);
         let object = &mut self.reservations[reservation];
         let period = object.account.period;
+        let is_periodic = object.release == Release::Periodic;
         let next = match queued {
             Some(release) => release,
-            None if object.next_release != Instant::NEVER => object.next_release,
+            None if is_periodic => object.next_release,
             None => object.earliest_release,
         };
-        let dropped = queued.is_some() || object.next_release != Instant::NEVER;
+        let dropped = queued.is_some() || is_periodic;
         if queued.is_none() {
-            object.next_release = if object.release == Release::Periodic { next + period } else { Instant::NEVER };
+            object.next_release = if is_periodic { next + period } else { Instant::NEVER };
             object.earliest_release = next + period;
         }
-        // A release that queued may be older than the last replenishment, which has its time already.
-        object.account.replenish(next.max(object.account.replenished));
+        // A release that queued may be older than the present chunk, which has its time already.
+        object.account.resume(next);
+        let release = object.account.release;
         let has_budget = !object.account.is_dry();
         // Somebody else's budget may have carried it here, its own one being dry.
         let wakes = object.throttled && has_budget;
         if wakes {
             (object.throttled, object.replenish_at) = (false, Instant::NEVER);
         }
-        let key = self.job_key(reservation, next);
-        self.set_key(reservation, key);
+        if !self.forgets(Planted::EarlyReleaseKeepsTheKey) {
+            let key = self.job_key(reservation, release);
+            self.set_key(reservation, key);
+        }
         self.plan_event(reservation);
         if wakes && self.threads[thread].crosses {
             self.job_begins(thread);
@@ -247,7 +303,11 @@ impl Kernel {
         Err(Error::Overrun)
     }
 
-    /// `release_job`: a sporadic release, now or as soon as a period has passed since the last one.
+    /// `release_job`: a sporadic release, now or as soon as a period has passed since the last one. If it must wait, for that or for
+    /// the end of the job, it queues with its own instant.
+    ///
+    /// # Errors
+    /// [`Error::BacklogFull`], and the release is counted as skipped.
     pub(crate) fn release_job<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let handle = machine.registers(thread).general[0];
         let (object, _) = self.resolve(thread, handle, rights::RELEASE_JOB)?;
@@ -260,16 +320,29 @@ impl Kernel {
             return Err(Error::NoJobs);
         }
         let now = machine.now();
+        if self.forgets(Planted::SporadicReleasesComeAtOnce) {
+            self.reservations[reservation].earliest_release = Instant::ZERO;
+        }
+        let is_waiting = self.threads[target].state == State::BetweenJobs;
         let object = &mut self.reservations[reservation];
-        if object.next_release != Instant::NEVER {
-            // One is planned already: this one is too many.
+        let release = now.max(object.earliest_release);
+        let queue = self.threads[target].job.sporadic;
+        if release <= now && is_waiting && queue.count == 0 {
+            object.earliest_release = release + object.account.period;
+            self.release(machine, reservation, release);
+            return Ok(());
+        }
+        if queue.count == queue.places {
             self.skip(machine, target);
-        } else if now < object.earliest_release {
-            object.next_release = object.earliest_release;
-            self.plan_event(reservation);
-        } else {
-            object.earliest_release = now + object.account.period;
-            self.release(machine, reservation, now);
+            return Err(Error::BacklogFull);
+        }
+        object.earliest_release = release + object.account.period;
+        if let Some(place) = self.releases.get_mut(queue.place(queue.count)) {
+            *place = release;
+        }
+        self.threads[target].job.sporadic.count += 1;
+        if is_waiting && queue.count == 0 {
+            self.plan_sporadic(target, reservation);
         }
         Ok(())
     }

@@ -37,6 +37,7 @@ pub mod derivation;
 mod donation;
 mod engines;
 mod events;
+mod expiry;
 mod grants;
 mod groups;
 pub mod id;
@@ -46,8 +47,10 @@ pub mod limits;
 mod loans;
 pub mod machine;
 pub mod object;
+mod planted;
 mod pools;
 mod quick;
+pub mod resting;
 mod schedule;
 mod switch;
 mod watchdog;
@@ -56,7 +59,7 @@ use fusee_locking::ck_omlp;
 use fusee_locking::groups::Group;
 use fusee_locking::tokens::Tokens;
 use fusee_sched::key::Key;
-use fusee_sched::time::{Instant, Nanoseconds};
+use fusee_sched::time::Instant;
 
 use advice::Advisers;
 use arena::Arena;
@@ -69,13 +72,14 @@ use id::{
 };
 use limits::{
     CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, INTERRUPTS, JOBS_ACROSS, NOTIFICATIONS,
-    POOL_USERS, POOLS, REGIONS, THREADS,
+    POOL_USERS, POOLS, REGIONS, RELEASES, THREADS,
 };
 pub use machine::{Machine, Place, Registers};
 use object::{
     ClusterObject, Cpu, Endpoint, Engine, EngineUser, Handle, HandleTable, Interrupt, Notification, PoolUser, Region,
-    Reservation, Thread,
+    Reservation, Thread, TokenWatch,
 };
+pub use planted::Planted;
 
 /// Why the kernel was entered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -128,10 +132,9 @@ pub enum FaultKind {
 pub struct Entry {
     /// Why.
     pub trap: Trap,
-    /// When, measured before anything else; `None` where the path may not need a clock (calls, faults).
+    /// When, measured before anything else; `None` where the path may not need a clock (calls, faults): such a trap is part of
+    /// what the thread does, and so is waiting for the kernel's lock in it.
     pub at: Option<Instant>,
-    /// How long this CPU waited for the kernel lock; zero if it was served at once.
-    pub waited: Nanoseconds,
 }
 
 /// What the caller of [`Kernel::trap`] must do.
@@ -150,17 +153,31 @@ pub struct Outcome {
 type PendingJobs = ck_omlp::Cluster<Key, JOBS_ACROSS>;
 
 /// All kernel state.
+// In this order, because what is near the start is reached by shorter instructions: what every trap looks at comes first.
 #[derive(Clone)]
+#[repr(C)]
 pub struct Kernel {
-    cpus: Arena<Cpu, CpuId, CPUS>,
+    /// When the trap in progress was taken, if it goes the long way and concerns others than its caller.
+    now: Instant,
+    /// When the first releases are, but for phases.
+    start: Instant,
+    /// Gives service and background threads their turn.
+    turns: u64,
+    /// Clusters in which a reservation rests because its job waits for others, a bit each.
+    resting: u32,
+    /// Pools that clusters share, a bit each.
+    crossing: u32,
     /// CPUs to kick when the current trap ends.
     kicks: CpuSet,
     /// Engine locks and donation through devices are in force.
     managed: bool,
-    /// Gives service and background threads their turn.
-    turns: u64,
     /// The CPU of the trap in progress, for the trace.
     here: CpuId,
+    /// Who pays for the trap in progress, if it is a timer interrupt that a thread has asked for.
+    billed: Option<ReservationId>,
+    /// How many objects of each kind there are.
+    counts: Counts,
+    cpus: Arena<Cpu, CpuId, CPUS>,
     threads: Arena<Thread, ThreadId, THREADS>,
     handles: Arena<HandleTable, ThreadId, THREADS>,
     derivations: Derivations<DERIVATIONS>,
@@ -173,15 +190,16 @@ pub struct Kernel {
     groups: Arena<Group, GroupId, GROUPS>,
     pools: Arena<Tokens, PoolId, POOLS>,
     advisers: Advisers,
-    /// Those that clusters share, a bit each.
-    crossing: u32,
-    /// The pending jobs of clusters that share one.
+    /// The pending jobs of clusters that share a pool.
     donations: Arena<PendingJobs, ClusterId, CLUSTERS>,
     pool_users: Arena<PoolUser, PoolUserId, POOL_USERS>,
+    token_watches: Arena<TokenWatch, PoolId, POOLS>,
     interrupts: Arena<Interrupt, InterruptId, INTERRUPTS>,
     regions: Arena<Region, RegionId, REGIONS>,
-    /// How many of each there are.
-    counts: Counts,
+    /// Instants of sporadic releases, a ring for each task.
+    releases: [Instant; RELEASES],
+    /// What tests have made it forget.
+    faults: planted::Faults,
 }
 
 /// How many objects of each kind a system has.
@@ -208,6 +226,10 @@ impl Kernel {
         managed: false,
         turns: 0,
         here: CpuId(0),
+        now: Instant::ZERO,
+        start: Instant::ZERO,
+        billed: None,
+        resting: 0,
         threads: Arena::new([const { Thread::EMPTY }; THREADS]),
         handles: Arena::new([const { [Handle::EMPTY; limits::HANDLES] }; THREADS]),
         derivations: Derivations::EMPTY,
@@ -223,6 +245,8 @@ impl Kernel {
         crossing: 0,
         donations: Arena::new([const { PendingJobs::EMPTY }; CLUSTERS]),
         pool_users: Arena::new([const { PoolUser::EMPTY }; POOL_USERS]),
+        token_watches: Arena::new([const { TokenWatch::EMPTY }; POOLS]),
+        releases: [Instant::ZERO; RELEASES],
         interrupts: Arena::new([const { Interrupt::EMPTY }; INTERRUPTS]),
         regions: Arena::new([const { Region::EMPTY }; REGIONS]),
         counts: Counts {
@@ -238,11 +262,13 @@ impl Kernel {
             pool_users: 0,
             interrupts: 0,
         },
+        faults: planted::Faults::NONE,
     };
 
     /// A CPU enters service and asks for its first outcome. Called once per CPU, under the lock, the boot CPU first.
     pub fn enter<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, at: Instant) -> Outcome {
         self.here = cpu;
+        self.now = at;
         let state = &mut self.cpus[cpu];
         state.entered = true;
         state.since = at;
@@ -260,23 +286,12 @@ impl Kernel {
         self.leave(machine, cpu)
     }
 
-    /// Books the time `cpu` waited for the kernel lock to the kernel: no task pays for it. [`Kernel::trap`] does
-    /// so by itself; before [`Kernel::quick_call`] it is the caller's to do.
-    #[inline]
-    pub fn book_wait(&mut self, cpu: CpuId, waited: Nanoseconds) {
-        if waited != Nanoseconds::ZERO {
-            let state = &mut self.cpus[cpu];
-            state.mark += waited;
-            state.kernel += waited;
-        }
-    }
-
     /// Handles one trap taken on `cpu`, shortly if that can be; the caller applies the outcome.
     pub fn trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Outcome {
         if self.cpus[cpu].current.is_none() {
-            self.trap_on::<M, true>(machine, cpu, entry.trap, entry.at, entry.waited)
+            self.trap_on::<M, true>(machine, cpu, entry.trap, entry.at)
         } else {
-            self.trap_on::<M, false>(machine, cpu, entry.trap, entry.at, entry.waited)
+            self.trap_on::<M, false>(machine, cpu, entry.trap, entry.at)
         }
     }
 
@@ -289,11 +304,10 @@ impl Kernel {
         cpu: CpuId,
         trap: Trap,
         at: Option<Instant>,
-        waited: Nanoseconds,
     ) -> Outcome {
-        match self.short_trap::<M, IDLE>(machine, cpu, trap, at, waited) {
+        match self.short_trap::<M, IDLE>(machine, cpu, trap, at) {
             Some(outcome) => outcome,
-            None => self.long_trap(machine, cpu, Entry { trap, at, waited }),
+            None => self.long_trap(machine, cpu, Entry { trap, at }),
         }
     }
 
@@ -303,8 +317,8 @@ impl Kernel {
         if M::TRACE {
             self.here = cpu;
         }
-        if entry.at.is_none() {
-            self.book_wait(cpu, entry.waited);
+        if let Some(at) = entry.at {
+            self.now = at;
         }
         if let Some(at) = entry.at {
             self.charge(machine, cpu, at);
@@ -327,10 +341,12 @@ impl Kernel {
             Trap::Kick => {}
             Trap::Fault(fault) => {
                 if let Some(thread) = self.living(cpu) {
+                    self.now = machine.now();
                     self.fault(machine, thread, fault);
                 }
             }
         }
+        self.count_all();
         self.leave(machine, cpu)
     }
 

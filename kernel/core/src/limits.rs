@@ -30,6 +30,8 @@ mod set {
     pub const JOBS_ACROSS: usize = 32;
     /// Uses of pools by tasks.
     pub const POOL_USERS: usize = 64;
+    /// Sporadic releases that can queue, of all tasks.
+    pub const RELEASES: usize = 2048;
     /// Interrupts.
     pub const INTERRUPTS: usize = 64;
     /// Regions.
@@ -59,6 +61,7 @@ mod set {
     pub const ADVISED_POOLS: usize = 1;
     pub const JOBS_ACROSS: usize = 4;
     pub const POOL_USERS: usize = 4;
+    pub const RELEASES: usize = 8;
     pub const INTERRUPTS: usize = 2;
     pub const REGIONS: usize = 1;
     pub const HANDLES: usize = 6;
@@ -97,6 +100,8 @@ pub const POOLS_PER_TASK: usize = 2;
 /// Longest chain of threads that wait for each other.
 pub const CHAIN_MAX: usize = fusee_locking::propagation::CHAIN_MAX;
 const _: () = assert!(CLUSTERS <= fusee_locking::propagation::CLUSTERS);
+/// Reservations of a cluster whose waiting for others is counted at a time.
+pub const WAITING: usize = 32;
 /// Longest chain of copies of copies of a handle.
 pub const COPY_DEPTH_MAX: usize = 4;
 /// Deferred replies a server may hold.

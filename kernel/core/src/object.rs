@@ -2,6 +2,8 @@
 //!
 //! Every type has an `EMPTY` value of all zero bytes; `Kernel::boot` fills objects in place.
 
+use core::ops::Range;
+
 use fusee_locking::engine::EngineLock;
 use fusee_locking::propagation::Node;
 use fusee_sched::account::Account;
@@ -17,7 +19,8 @@ use crate::id::{
     ClusterId, DerivationId, EndpointId, EngineUserId, GroupId, InterruptId, NotificationId, PoolId, PoolUserId,
     RegionId, ReservationId, ThreadId,
 };
-use crate::limits::{CALLERS, CPUS, HANDLES, REPLY_SLOTS, THREADS, USERS_PER_ENGINE};
+use crate::limits::{CALLERS, CPUS, HANDLES, REPLY_SLOTS, THREADS, USERS_PER_ENGINE, WAITING};
+use crate::resting::Waiter;
 
 //--- Threads -----------------------------------------------------------------------------------------------
 
@@ -96,10 +99,12 @@ pub struct Job {
     pub release: Instant,
     /// Its absolute deadline.
     pub deadline: Instant,
-    /// The first release that came while the job was active,
+    /// The first release by the clock that came while the job was active,
     pub queued: Option<Instant>,
     /// and how many followed it, each a period after the other.
     pub more: u8,
+    /// Sporadic releases that wait for their instant, or for the end of the job.
+    pub sporadic: ReleaseQueue,
     /// Times it used up a budget.
     pub overruns: u32,
     /// Its next checkpoint is answered with [`fusee_abi::Error::Overrun`].
@@ -108,6 +113,31 @@ pub struct Job {
     pub skipped: u32,
     /// Lateness of the previous job, in nanoseconds.
     pub lateness: i64,
+}
+
+/// A part of the kernel's table of release instants, as a ring: sporadic releases need not follow each other evenly.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ReleaseQueue {
+    /// Where the part begins.
+    pub base: u16,
+    /// How many places it has.
+    pub places: u8,
+    /// The place of the earliest release.
+    pub first: u8,
+    /// How many releases are in it.
+    pub count: u8,
+}
+
+impl ReleaseQueue {
+    /// No places.
+    pub const EMPTY: ReleaseQueue = ReleaseQueue { base: 0, places: 0, first: 0, count: 0 };
+
+    /// The index in the table of the release that is `number` places behind the earliest.
+    #[must_use]
+    pub fn place(&self, number: u8) -> usize {
+        let place = (u16::from(self.first) + u16::from(number)) % u16::from(self.places.max(1));
+        usize::from(self.base) + usize::from(place)
+    }
 }
 
 /// What a thread has done so far.
@@ -147,10 +177,8 @@ pub struct Thread {
     /// Whom it waits for, who waits for it, and the reservation it has chosen: trusted while it is ready or waits for
     /// somebody.
     pub waits: Node<Key>,
-    /// How long it may be boosted for one request, at most.
-    pub service_max: Nanoseconds,
-    /// What is left of that, since so many replies.
-    pub boost: (u32, Nanoseconds),
+    /// How long it may be boosted: a budget of its own, beside what it runs on. Empty: never.
+    pub boost: Account,
     /// First of the endpoints it serves, of the notifications it will signal, and of its uses of engines, as far as its
     /// death has not gone through them.
     pub serves: Option<EndpointId>,
@@ -189,8 +217,7 @@ impl Thread {
         cluster: None,
         home: None,
         waits: Node::new(Key::at(Instant::ZERO)),
-        service_max: Nanoseconds::ZERO,
-        boost: (0, Nanoseconds::ZERO),
+        boost: Account::EMPTY,
         serves: None,
         signals: None,
         uses: None,
@@ -208,6 +235,7 @@ impl Thread {
             deadline: Instant::ZERO,
             queued: None,
             more: 0,
+            sporadic: ReleaseQueue::EMPTY,
             overruns: 0,
             signalled: false,
             skipped: 0,
@@ -223,15 +251,6 @@ impl Thread {
     #[inline]
     pub fn chosen(&self) -> Option<ReservationId> {
         ReservationId::new(usize::from(self.waits.chosen()?))
-    }
-
-    /// What is left of its boost. Each reply gives it a new one: a boost is for one request.
-    pub fn boost_left(&mut self) -> Nanoseconds {
-        let replies = self.slots.iter().fold(0, |sum: u32, slot| sum.wrapping_add(slot.generation));
-        if self.boost.0 != replies {
-            self.boost = (replies, self.service_max);
-        }
-        self.boost.1
     }
 
     /// Whom it donates to while it is suspended.
@@ -357,6 +376,8 @@ pub struct Reservation {
     pub release: Release,
     /// Ran dry and was not refilled yet.
     pub throttled: bool,
+    /// Its task may call `early_release`.
+    pub releases_early: bool,
     /// It competes above all keys of its cluster, because its runner keeps clients of other clusters waiting.
     pub boosted: bool,
     /// Lent to a passive server until its first receive.
@@ -373,6 +394,12 @@ pub struct Reservation {
     pub tie: Tie,
     /// Budget and debt.
     pub account: Account,
+    /// How long a job may be suspended and keep its key.
+    pub suspension: Nanoseconds,
+    /// How long this one has been, as far as that counts.
+    pub suspended: Nanoseconds,
+    /// Since when it rests (see `resting`); `NEVER`: it does not.
+    pub rests: Instant,
     /// Relative deadline.
     pub deadline: Nanoseconds,
     /// The next release by the clock; `NEVER` if none is planned.
@@ -406,6 +433,7 @@ impl Reservation {
         class: Class::RealTime,
         release: Release::None,
         throttled: false,
+        releases_early: false,
         boosted: false,
         only_for_start: false,
         overrun: Overrun::Throttle,
@@ -414,6 +442,9 @@ impl Reservation {
         key: Key::at(Instant::ZERO),
         tie: Tie::ZERO,
         account: Account::EMPTY,
+        suspension: Nanoseconds::ZERO,
+        suspended: Nanoseconds::ZERO,
+        rests: Instant::ZERO,
         deadline: Nanoseconds::ZERO,
         next_release: Instant::ZERO,
         replenish_at: Instant::ZERO,
@@ -505,6 +536,8 @@ pub struct Engine {
     pub group: Option<GroupId>,
     /// The pool that whoever acquires it must hold a token of.
     pub pool: Option<PoolId>,
+    /// The tokens of that pool that do: those of its own device, or all.
+    pub tokens: Range<u8>,
     /// When the lock was granted last.
     pub granted: Instant,
     /// How long after a grant it is taken away unless it is idle and free by then; zero: it is not watched.
@@ -525,6 +558,7 @@ impl Engine {
         driver: None,
         group: None,
         pool: None,
+        tokens: 0..0,
         granted: Instant::ZERO,
         watchdog: Nanoseconds::ZERO,
         reset_bound: Nanoseconds::ZERO,
@@ -584,14 +618,41 @@ pub struct PoolUser {
     pub length: Nanoseconds,
     /// What it had used CPU and engines for when it was granted its token, if that is measured.
     pub before: Nanoseconds,
+    /// When it was granted its token.
+    pub granted: Instant,
+    /// Its token was taken away, and it has not heard of it.
+    pub lost: bool,
     /// The next use by the same task.
     pub next: Option<PoolUserId>,
 }
 
 impl PoolUser {
     /// Nobody uses nothing.
-    pub const EMPTY: PoolUser =
-        PoolUser { pool: None, thread: None, length: Nanoseconds::ZERO, before: Nanoseconds::ZERO, next: None };
+    pub const EMPTY: PoolUser = PoolUser {
+        pool: None,
+        thread: None,
+        length: Nanoseconds::ZERO,
+        before: Nanoseconds::ZERO,
+        granted: Instant::ZERO,
+        lost: false,
+        next: None,
+    };
+}
+
+/// How long tokens of a pool may be kept.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenWatch {
+    /// How long after its grant a token is taken away; zero: never.
+    pub watchdog: Nanoseconds,
+    /// The cluster whose timekeeper looks after it.
+    pub cluster: Option<ClusterId>,
+    /// A look is planned.
+    pub planned: bool,
+}
+
+impl TokenWatch {
+    /// None.
+    pub const EMPTY: TokenWatch = TokenWatch { watchdog: Nanoseconds::ZERO, cluster: None, planned: false };
 }
 
 //--- Clusters and CPUs -------------------------------------------------------------------------------------
@@ -605,6 +666,10 @@ pub struct ClusterObject {
     pub events: Queue<THREADS>,
     /// Timeouts, by thread index; and looks at watched engines, by index from the end.
     pub timeouts: Queue<THREADS>,
+    /// Reservations that rest because their jobs wait for others.
+    pub waiting: Vec<Waiter, WAITING>,
+    /// Until when their waiting is counted.
+    pub counted: Instant,
     /// The CPU whose timer serves both queues: the cluster's lowest.
     pub timekeeper: CpuId,
 }
@@ -619,8 +684,14 @@ impl ClusterObject {
     }
 
     /// No CPUs.
-    pub const EMPTY: ClusterObject =
-        ClusterObject { schedule: Cluster::EMPTY, events: Queue::EMPTY, timeouts: Queue::EMPTY, timekeeper: CpuId(0) };
+    pub const EMPTY: ClusterObject = ClusterObject {
+        schedule: Cluster::EMPTY,
+        events: Queue::EMPTY,
+        timeouts: Queue::EMPTY,
+        waiting: Vec::new(),
+        counted: Instant::ZERO,
+        timekeeper: CpuId(0),
+    };
 }
 
 /// Who pays for the time that passes on a CPU.

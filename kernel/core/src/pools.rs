@@ -183,6 +183,7 @@ impl Kernel {
         let general = &mut machine.registers(thread).general;
         general[0] = 0;
         general[1] = u64::from(grant.replica);
+        self.watch_token(machine, pool, user);
         self.trace(machine, Event::TokenGrant, Some(thread), u32::from(pool.number()), u32::from(grant.replica));
         if self.threads[thread].state != State::Ready {
             self.wake(machine, thread, Ok(()));

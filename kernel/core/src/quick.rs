@@ -22,7 +22,7 @@ use fusee_sched::time::Instant;
 use crate::donation::number;
 use crate::id::{EndpointId, ThreadId};
 use crate::limits::{CHAIN_MAX, HANDLES};
-use crate::object::{Object, State};
+use crate::object::{Cpu, Object, State};
 use crate::{Kernel, Machine};
 
 /// The token of a reply slot: slot + 1 in the low byte, the slot's generation above.
@@ -128,7 +128,7 @@ impl Kernel {
         let state = &self.cpus[cpu];
         let deadline = Instant(machine.registers(thread).general[DEADLINE]);
         let cluster = self.threads[thread].cluster?;
-        if self.clusters[cluster].timekeeper != cpu || deadline < state.armed || deadline == Instant::NEVER {
+        if self.clusters[cluster].timekeeper != cpu || deadline < state.armed || deadline >= Cpu::FIRED {
             return None;
         }
         let server = self.call_quickly(machine, cpu, thread)?;
@@ -165,7 +165,8 @@ impl Kernel {
         if open != endpoint || other.timed || !other.waits.is_alone() || slot.client.is_some() {
             return None;
         }
-        if client.waits.depth() + 1 >= CHAIN_MAX {
+        // A boost is for the one that has it, and reaches others by the long way.
+        if client.waits.depth() + 1 >= CHAIN_MAX || client.waits.is_urgent() {
             return None;
         }
         if let Some(own) = other.home {
@@ -219,6 +220,7 @@ impl Kernel {
             || object.server != Some(thread)
             || !object.callers.is_empty()
             || other.timed != TIMED
+            || other.waits.is_urgent()
             || !propagation::has_lent(self, number(client), number(thread))
         {
             return None;

@@ -17,8 +17,8 @@ use fusee_sched::key::{Class, Key};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ClusterId, ReservationId, ThreadId};
-use crate::object::{Overrun, Payer, State};
-use crate::{Kernel, Machine, Outcome};
+use crate::object::{Cpu, Overrun, Payer, State};
+use crate::{Kernel, Machine, Outcome, Planted};
 
 /// Whether the first event of a queue moved forward: then its timekeeper must set its timer anew. One that
 /// moved back costs at most a timer that fires for nothing.
@@ -31,10 +31,13 @@ impl Kernel {
 
     /// This CPU's plan may have changed. The current CPU looks again by itself; others are kicked.
     pub(crate) fn mark_stale(&mut self, cpu: CpuId) {
+        let is_lost = self.forgets(Planted::KickIsLost);
         let state = &mut self.cpus[cpu];
         if !state.stale {
             state.stale = true;
-            self.kicks.insert(cpu);
+            if !is_lost {
+                self.kicks.insert(cpu);
+            }
         }
     }
 
@@ -46,6 +49,11 @@ impl Kernel {
             return;
         }
         object.runner = runner;
+        let rested = before.is_none() && object.rests != Instant::NEVER;
+        if rested {
+            self.end_rest(reservation);
+        }
+        let object = &mut self.reservations[reservation];
         if object.boosted {
             // A boost is for the one runner.
             self.set_boosted(reservation, false);
@@ -62,6 +70,9 @@ impl Kernel {
             (Some(_), None) => schedule.remove(id),
             _ => schedule.link_of(id),
         };
+        if runner.is_none() {
+            self.begin_rest(reservation);
+        }
         if let Some(cpu) = changed {
             self.mark_stale(cpu);
         }
@@ -159,11 +170,28 @@ impl Kernel {
         }
     }
 
+    /// `payer` pays for the trap in progress, which has been booked to the kernel: a timer interrupt that its thread has asked for.
+    /// Otherwise a task could have others wait for as many interrupts as it likes.
+    #[inline(never)]
+    fn bill<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, payer: ReservationId, now: Instant) {
+        let span = now.since(self.now);
+        let state = &mut self.cpus[cpu];
+        state.kernel = state.kernel.saturating_sub(span);
+        state.charged += span;
+        self.reservations[payer].charged += span;
+        self.draw_from(machine, payer, span);
+    }
+
     /// Draws engine time from the budget of `reservation`. As of CPU time, the excess is debt.
     #[cold]
     pub(crate) fn charge_engine<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, held: Nanoseconds) {
+        self.draw_from(machine, reservation, held);
+    }
+
+    /// Takes `time` that did not pass on a CPU as that of its runner from the budget of `reservation`.
+    fn draw_from<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, time: Nanoseconds) {
         let object = &mut self.reservations[reservation];
-        let excess = object.account.charge(held);
+        let excess = object.account.charge(time);
         object.overshoot = object.overshoot.max(excess);
         let exhausted = object.account.is_dry() && !object.throttled;
         if let Some(cpu) = object.on {
@@ -180,9 +208,13 @@ impl Kernel {
     #[cold]
     fn charge_boost(&mut self, cpu: CpuId, reservation: ReservationId, span: Nanoseconds) {
         let Some(thread) = self.cpus[cpu].current else { return };
-        let left = self.threads[thread].boost_left().saturating_sub(span);
-        self.threads[thread].boost.1 = left;
-        if left == Nanoseconds::ZERO && self.reservations[reservation].boosted {
+        if self.forgets(Planted::BoostHasNoEnd) {
+            return;
+        }
+        let boost = &mut self.threads[thread].boost;
+        // A boost ends by the timer, as a budget does: the excess is debt here, too.
+        boost.charge(span);
+        if boost.is_dry() && self.reservations[reservation].boosted {
             self.set_boosted(reservation, false);
         }
     }
@@ -198,12 +230,21 @@ impl Kernel {
             object.throttled = true;
             return;
         }
+        let (class, home) = (object.class, object.home);
+        if class == Class::RealTime && self.goes_on(reservation, now) {
+            return;
+        }
+        let object = &mut self.reservations[reservation];
         object.throttles += 1;
-        let (class, home, excess) = (object.class, object.home, object.account.debt);
+        if self.forgets(Planted::ExhaustionRefills) && class == Class::RealTime {
+            self.reservations[reservation].account.restart(now);
+            return;
+        }
+        let object = &mut self.reservations[reservation];
+        let excess = object.account.debt;
         if class == Class::Background {
             // Nothing is promised to background work: its budget is only its time slice.
-            object.account.debt = Nanoseconds::ZERO;
-            object.account.replenish(now);
+            object.account.restart(now);
             let key = self.next_turn(class, reservation);
             self.set_key(reservation, key);
             if let Some(home) = home {
@@ -219,13 +260,15 @@ impl Kernel {
             job.overruns = job.overruns.saturating_add(1);
             job.signalled |= overrun == Overrun::Signal;
             if overrun == Overrun::EarlyRelease && self.release_early(machine, reservation, thread) {
-                self.settle(thread);
+                self.settle_refilled(thread, reservation);
                 return;
             }
         }
         let object = &mut self.reservations[reservation];
         object.throttled = true;
-        object.replenish_at = object.account.next_replenishment(now);
+        object.replenish_at =
+            object.account.next_refill(now).min(if now < self.start { self.start } else { Instant::NEVER });
+        self.forget_rest(reservation);
         self.plan_event(reservation);
         self.trace(machine, Event::Throttle, home, u32::from(reservation.number()), excess.0 as u32);
         if let Some(thread) = home {
@@ -238,31 +281,72 @@ impl Kernel {
         self.base_key_changes(reservation);
     }
 
-    /// Refills `reservation` at `at`; a new deadline follows, as of a constant-bandwidth server.
+    /// Whether something has come back of what a real-time `reservation` used, by the time that it has nothing left: then it goes on, with
+    /// the key of a job released when it came back; but one that lags behind by more than a period, with that of a job released now.
+    fn goes_on(&mut self, reservation: ReservationId, now: Instant) -> bool {
+        let account = &mut self.reservations[reservation].account;
+        let at = account.next_refill(Instant::ZERO);
+        if at > now {
+            return false;
+        }
+        account.resume(if now.since(at) > account.period { now } else { at });
+        let (release, is_dry) = (account.release, account.is_dry());
+        if is_dry {
+            return false;
+        }
+        let key = self.job_key(reservation, release);
+        self.set_key(reservation, key);
+        if let Some(home) = self.reservations[reservation].home {
+            self.settle(home);
+        }
+        true
+    }
+
+    /// Refills `reservation` at `at`; a new deadline follows, as of a sporadic server. At the start of the system it starts over.
     pub(crate) fn replenish<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, at: Instant) {
         let object = &mut self.reservations[reservation];
         object.replenish_at = Instant::NEVER;
-        object.account.replenish(at);
+        let was_throttled = object.throttled;
+        if at == self.start && object.account.release < at {
+            object.account.restart(at);
+        }
+        object.account.resume(at);
+        let release = object.account.release;
         let home = object.home;
         if object.account.is_dry() {
             // All of it went into debt: the next one, then.
             object.throttled = true;
-            object.replenish_at = at + object.account.period;
+            object.replenish_at = object.account.next_refill(at);
             self.plan_event(reservation);
             return;
         }
         object.throttled = false;
         let class = object.class;
-        let key =
-            if class == Class::RealTime { self.job_key(reservation, at) } else { self.next_turn(class, reservation) };
-        self.set_key(reservation, key);
+        let key = if class == Class::RealTime {
+            self.job_key(reservation, release)
+        } else {
+            self.next_turn(class, reservation)
+        };
+        if !self.forgets(Planted::ReplenishmentKeepsTheKey) {
+            self.set_key(reservation, key);
+        }
         self.plan_event(reservation);
-        self.trace(machine, Event::Replenish, home, u32::from(reservation.number()), 0);
+        if was_throttled {
+            self.trace(machine, Event::Replenish, home, u32::from(reservation.number()), 0);
+        }
         if let Some(thread) = home {
-            if self.threads[thread].crosses && self.threads[thread].job.active {
+            if was_throttled && self.threads[thread].crosses && self.threads[thread].job.active {
                 self.job_begins(thread);
             }
-            self.settle(thread);
+            self.settle_refilled(thread, reservation);
+        }
+    }
+
+    /// Settles `thread`, whose `reservation` has budget again or has a new job.
+    pub(crate) fn settle_refilled(&mut self, thread: ThreadId, reservation: ReservationId) {
+        self.settle(thread);
+        if self.reservations[reservation].runner.is_none() {
+            self.begin_rest(reservation);
         }
     }
 
@@ -288,7 +372,8 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn plan_timeout(&mut self, thread: ThreadId, deadline: Instant) {
         let Some(cluster) = self.threads[thread].cluster else { return };
-        if deadline == Instant::NEVER {
+        if deadline >= Cpu::FIRED {
+            // An instant beyond all others is never reached, nor is the one that marks a timer as fired.
             return;
         }
         self.threads[thread].timed = true;
@@ -348,6 +433,7 @@ impl Kernel {
                 if self.threads[thread].state == State::Stopped {
                     self.go_on_dying(machine, thread, now);
                 } else {
+                    self.billed = self.threads[thread].home;
                     self.time_out(machine, thread);
                 }
             }
@@ -377,6 +463,9 @@ impl Kernel {
         // 1. Book the time up to here; this may throttle what ran.
         let now = machine.now();
         self.charge(machine, cpu, now);
+        if let Some(payer) = self.billed.take() {
+            self.bill(machine, cpu, payer, now);
+        }
         self.cpus[cpu].stale = false;
         // 2. Hand over.
         let choice = self.choose(cpu);
@@ -406,7 +495,7 @@ impl Kernel {
                 let mut left = object.account.left;
                 boosted = object.boosted;
                 if boosted {
-                    left = left.min(self.threads[thread].boost_left());
+                    left = left.min(self.threads[thread].boost.left);
                 }
                 (Payer::Reservation(reservation), now + left)
             }

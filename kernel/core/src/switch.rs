@@ -16,6 +16,7 @@ use fusee_sched::key::{Class, Key};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ClusterId, InterruptId, NotificationId, ReservationId, ThreadId};
+use crate::limits::LONGEST_PATH;
 use crate::object::{Cpu, Object, Payer, State};
 use crate::{Kernel, Machine, Outcome, Trap};
 
@@ -43,13 +44,12 @@ impl Kernel {
         cpu: CpuId,
         trap: Trap,
         at: Option<Instant>,
-        waited: Nanoseconds,
     ) -> Option<Outcome> {
         if M::TRACE {
             self.here = cpu;
         }
         match (trap, at) {
-            (Trap::Syscall, None) if !IDLE && waited == Nanoseconds::ZERO => self.short_call(machine, cpu),
+            (Trap::Syscall, None) if !IDLE => self.short_call(machine, cpu),
             (Trap::Interrupt(interrupt), Some(at)) => self.short_interrupt::<M, IDLE>(machine, cpu, interrupt, at),
             (Trap::Timer, Some(at)) => self.short_timeout::<M, IDLE>(machine, cpu, at),
             _ => None,
@@ -96,7 +96,7 @@ impl Kernel {
         }
         let now = machine.now();
         let plan = Plan::Busy(running);
-        let (new, span) = (self.may_preempt(cpu, plan, waiter)?, self.affordable(cpu, plan, now)?);
+        let (new, span) = (self.may_preempt(cpu, plan, waiter, now)?, self.affordable(cpu, plan, now)?);
         machine.registers(running.thread).general[0] = 0;
         self.book(cpu, plan, span);
         self.notify(machine, notification, waiter, bits);
@@ -120,7 +120,7 @@ impl Kernel {
             return None;
         }
         let plan = self.plan::<IDLE>(cpu)?;
-        let (new, span) = (self.may_preempt(cpu, plan, waiter)?, self.affordable(cpu, plan, at)?);
+        let (new, span) = (self.may_preempt(cpu, plan, waiter, at)?, self.affordable(cpu, plan, at)?);
         self.book(cpu, plan, span);
         machine.set_interrupt_enabled(interrupt, false);
         self.trace(machine, Event::Interrupt, None, u32::from(interrupt.number()), 0);
@@ -150,14 +150,18 @@ impl Kernel {
         }
         let sleeper = ThreadId::new(usize::from(sleeper))?;
         let State::Sleeping = self.threads[sleeper].state else { return None };
-        let (new, span) = (self.may_preempt(cpu, plan, sleeper)?, self.affordable(cpu, plan, at)?);
+        let (new, span) = (self.may_preempt(cpu, plan, sleeper, at)?, self.affordable(cpu, plan, at)?);
+        if self.reservations[new].account.left < Nanoseconds(LONGEST_PATH) {
+            // It pays for this interrupt, and may not be able to.
+            return None;
+        }
         self.book(cpu, plan, span);
         self.cpus[cpu].armed = Cpu::FIRED;
         self.clusters[cluster].timeouts.pop();
         self.threads[sleeper].timed = false;
         self.resume(machine, sleeper);
         self.displace(cpu, plan, sleeper, new);
-        let now = self.book_kernel(machine, cpu);
+        let now = self.book_timeout(machine, cpu, new);
         Some(self.hand_over(machine, cpu, plan, sleeper, new, now))
     }
 
@@ -179,9 +183,17 @@ impl Kernel {
             return None;
         }
         let (thread, new) = self.next_ready(running)?;
+        let own = &self.reservations[running.reservation];
+        let rests = own.class == Class::RealTime;
+        if rests && own.suspension != Nanoseconds::ZERO {
+            return None;
+        }
         let now = machine.now();
         let plan = Plan::Busy(running);
         let span = self.affordable(cpu, plan, now)?;
+        if rests {
+            self.reservations[running.reservation].rests = now;
+        }
         self.trace(machine, Event::Block, Some(running.thread), u32::from(id.number()), Call::Wait as u32);
         self.book(cpu, plan, span);
         self.notifications[id].waiter = Some(running.thread);
@@ -226,7 +238,7 @@ impl Kernel {
     fn plan<const IDLE: bool>(&self, cpu: CpuId) -> Option<Plan> {
         let state = &self.cpus[cpu];
         let cluster = state.cluster?;
-        if state.stale || state.boosted {
+        if state.stale || state.boosted || self.resting != 0 {
             return None;
         }
         let linked = self.clusters[cluster].schedule.linked(cpu);
@@ -249,7 +261,7 @@ impl Kernel {
 
     /// The reservation that `waiter` runs on when it is woken, if that then takes the CPU.
     #[inline(always)]
-    fn may_preempt(&self, cpu: CpuId, plan: Plan, waiter: ThreadId) -> Option<ReservationId> {
+    fn may_preempt(&mut self, cpu: CpuId, plan: Plan, waiter: ThreadId, now: Instant) -> Option<ReservationId> {
         let state = &self.threads[waiter];
         let home = state.home?;
         if state.on.is_some() || !state.waits.is_alone() || state.waits.waits_for().is_some() {
@@ -260,7 +272,27 @@ impl Kernel {
             return None;
         }
         debug_assert!(own.runner.is_none() && !own.boosted);
-        self.clusters[plan.cluster()].schedule.would_take(cpu, own.key, state.last).then_some(home)
+        if own.class == Class::RealTime && !self.renew_shortly(waiter, home, now) {
+            return None;
+        }
+        let (key, last) = (self.reservations[home].key, self.threads[waiter].last);
+        self.clusters[plan.cluster()].schedule.would_take(cpu, key, last).then_some(home)
+    }
+
+    /// Renews the real-time reservation `home` of `waiter`, which has rested and will be woken in this trap, be it on the long way:
+    /// so this may be done before it is known on which. Not if requests for tokens are ordered by its key; says so.
+    #[inline(never)]
+    fn renew_shortly(&mut self, waiter: ThreadId, home: ReservationId, now: Instant) -> bool {
+        let state = &self.threads[waiter];
+        if state.requests != 0 || state.crosses {
+            return false;
+        }
+        if self.reservations[home].rests < now {
+            self.reservations[home].account.resume(now);
+            self.reservations[home].key = self.job_key(home, self.reservations[home].account.release);
+            self.reservations[home].rests = now;
+        }
+        true
     }
 
     /// The earliest reservation that is ready in the cluster, and its runner, if no other CPU has either.
@@ -314,6 +346,23 @@ impl Kernel {
         now
     }
 
+    /// Books the rest of a timer interrupt to `payer`, whose thread has asked for it, and which has enough left. Returns the time.
+    #[inline(always)]
+    fn book_timeout<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, payer: ReservationId) -> Instant {
+        let now = machine.now();
+        let state = &mut self.cpus[cpu];
+        let span = now.since(state.mark);
+        state.mark += span;
+        state.charged += span;
+        let object = &mut self.reservations[payer];
+        object.charged += span;
+        // It ends by the timer, as always: a wait for the kernel's lock may be long.
+        let affordable = span.min(object.account.left.saturating_sub(Nanoseconds(1)));
+        object.account.charge(affordable);
+        object.account.debt += span.saturating_sub(affordable);
+        now
+    }
+
     /// Gives `waiter` its bits.
     #[inline(always)]
     fn notify<M: Machine>(&mut self, machine: &mut M, notification: NotificationId, waiter: ThreadId, bits: u64) {
@@ -337,6 +386,7 @@ impl Kernel {
         self.threads[waiter].waits.choose_own(Some(new.index() as u16));
         let object = &mut self.reservations[new];
         object.runner = Some(waiter);
+        object.rests = Instant::NEVER;
         self.clusters[plan.cluster()].schedule.displace(cpu, new.index() as u16, object.key);
     }
 

@@ -45,7 +45,7 @@ use crate::engines::user_of;
 use crate::id::{EngineId, EngineUserId, ThreadId};
 use crate::limits::THREADS;
 use crate::object::Object;
-use crate::{Kernel, Machine};
+use crate::{Kernel, Machine, Planted};
 
 /// The number of an engine's look among the timeouts of its cluster: those of threads begin at the other end.
 pub(crate) fn event_of(engine: EngineId) -> u16 {
@@ -73,7 +73,12 @@ impl Kernel {
     /// The look with this number is due.
     #[inline(never)]
     pub(crate) fn look<M: Machine>(&mut self, machine: &mut M, event: u16, now: Instant) {
-        let Some(engine) = (THREADS - 1).checked_sub(usize::from(event)).and_then(EngineId::new) else { return };
+        let number = (THREADS - 1).saturating_sub(usize::from(event));
+        if number >= self.counts.engines {
+            self.look_at_tokens(machine, event, now);
+            return;
+        }
+        let Some(engine) = EngineId::new(number) else { return };
         let object = &mut self.engines[engine];
         object.unwatched = true;
         let until = object.granted + object.watchdog;
@@ -107,6 +112,9 @@ impl Kernel {
 
     /// `user` has had `engine` for too long: it is released if it is held; if it is still busy then, the driver must reset it.
     fn take_away<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
+        if self.forgets(Planted::EngineWithoutWatchdog) {
+            return;
+        }
         let is_held = matches!(self.engines[engine].lock.state(), Lock::Held(_));
         let idle = machine.engine_is_idle(user);
         if is_held || !idle {

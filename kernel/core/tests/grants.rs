@@ -375,7 +375,7 @@ impl World {
             return self.apply(cpu, Outcome { run: Some(run), timer: None, kick: CpuSet::EMPTY });
         }
         let at = (trap != Trap::Syscall).then_some(self.board.now);
-        let outcome = self.kernel.trap(&mut self.board, cpu, Entry { trap, at, waited: Nanoseconds::ZERO });
+        let outcome = self.kernel.trap(&mut self.board, cpu, Entry { trap, at });
         self.apply(cpu, outcome);
     }
 

@@ -16,7 +16,8 @@
 //! 2. Nobody holds an engine for longer than it declares, nor more often in a job.
 //! 3. No budget runs dry on the way: that of a task covers what it computes, and [`Blocked::lends`] and [`Blocked::drawn`]
 //!    besides.
-//! 4. A job suspends for locks and its own operations only.
+//! 4. A job suspends for locks, its own operations, calls, and as long as it says otherwise; for the last two while it holds
+//!    nothing.
 //! 5. An engine is idle when it is released, and its request of a job is granted or withdrawn before its token goes back.
 //!
 //! Tokens that clusters share lend nothing: who has a request for one is among the jobs that its cluster runs, by donation at
@@ -29,12 +30,15 @@
 //! other bound ([`Study::is_counted`]) jobs are counted, by their response times; then bounds and response times are
 //! computed in turn until neither changes ([`analyse`]). All engines of a group are one lock, with all their requests.
 //!
+//! Where a pool has tokens of several devices, a job works on the one that its token is for ([`Alternative`]): of the engines that may
+//! be held with a token of their own device only, those of the worst device count.
+//!
 //! Not here: which requests really overlap (4.11 to 4.33), which engines of a group a request is for.
 //!
 //! # Source
 //! Elliott 2015, sections 2.1.6, 2.1.7 and 4.3.2. Nothing is said there of engines by priority: those bounds are ours.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use fusee_locking::pool;
@@ -46,11 +50,14 @@ use num_traits::{ToPrimitive, Zero};
 use crate::drawn;
 use crate::overheads::{Infeasible, Locking, Overheads};
 use crate::report::{self, Report};
+use crate::servers::Calls;
 use crate::task::{Cluster, LONGEST};
 
 pub use fusee_locking::pool::{Measure, Rules};
 
-pub use crate::locks::{Abroad, Engine, Hold, Locks, Order, Pool, Protocol, Section, User};
+pub use crate::servers::{Caller, Server};
+
+pub use crate::locks::{Abroad, Alternative, Engine, Hold, Locks, Order, Pool, Protocol, Section, User};
 
 //--- What follows
 
@@ -63,6 +70,8 @@ pub enum On {
     Token(usize),
     /// Nothing of its own: it donates to jobs that have to do with this pool.
     Donation(usize),
+    /// The server with this index.
+    Server(usize),
 }
 
 /// A part of a job's blocking.
@@ -83,6 +92,10 @@ pub struct Blocked {
     pub requests: u32,
     /// How long its own operations keep it suspended, at most: part of its execution (4.1).
     pub operations: Nanoseconds,
+    /// How long it suspends itself otherwise: part of its execution, too.
+    pub suspends: Nanoseconds,
+    /// CPU time that servers take from its budget for its own requests.
+    pub services: Nanoseconds,
     /// How long it is pi-blocked, at most.
     pub blocking: Nanoseconds,
     /// CPU time that others may take from its budget while it waits for them.
@@ -111,6 +124,8 @@ pub enum Unbounded {
     NoResponse(On),
     /// The budget of this task pays for engines, and how long it is preempted while it holds one has no bound.
     Preempted(usize),
+    /// Servers call each other in a circle.
+    Circle,
     /// Blocking and response times did not settle.
     GaveUp,
     /// A sum is too long to be a time.
@@ -126,6 +141,7 @@ impl fmt::Display for Unbounded {
             Unbounded::NoBound(on) => write!(f, "{on:?}: no bound is known"),
             Unbounded::NoResponse(on) => write!(f, "{on:?}: no bound without response times"),
             Unbounded::Preempted(task) => write!(f, "task {task}: no bound on how long it holds engines"),
+            Unbounded::Circle => write!(f, "servers call each other in a circle"),
             Unbounded::GaveUp => write!(f, "blocking and response times do not settle"),
             Unbounded::Overflow => write!(f, "a time is too long"),
             Unbounded::Infeasible(why, _) => write!(f, "{why}"),
@@ -152,19 +168,25 @@ const ROUNDS: usize = 1_000;
 /// [`Unbounded`].
 pub fn analyse(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Report, Vec<Blocked>), Unbounded> {
     let (report, mut blocked) = settle(cluster, overheads, locks)?;
-    if report.bounded != Some(false) && blocked.iter().any(|one| one.drawn > Nanoseconds::ZERO) {
-        drawn::add_preemptions(cluster, overheads, locks, &report, &mut blocked)?;
+    if blocked.iter().all(|one| one.drawn == Nanoseconds::ZERO) {
+        return Ok((report, blocked));
     }
+    if report.bounded == Some(false) {
+        // How long holds are preempted is not known, nor whether budgets last.
+        return Ok((report.without_bounds(), blocked));
+    }
+    drawn::add_preemptions(cluster, overheads, locks, &report, &mut blocked)?;
     Ok((report, blocked))
 }
 
 /// Blocking and response times that do not change any more.
 fn settle(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Report, Vec<Blocked>), Unbounded> {
     locks.within_their_time(cluster, overheads)?;
+    let calls = Calls::new(&locks.servers)?;
     let mut responses = vec![Nanoseconds::ZERO; cluster.tasks().len()];
     let mut before: Option<Vec<Blocked>> = None;
     for _ in 0..ROUNDS {
-        let study = Study { cluster, overheads, locks, responses: &responses };
+        let study = Study { cluster, overheads, locks, responses: &responses, calls: &calls };
         let blocked = study.blocked()?;
         let locking: Vec<Locking> = blocked.iter().map(Blocked::locking).collect();
         let locking = if locking.iter().all(|one| *one == Locking::default()) { &[] } else { &locking[..] };
@@ -180,8 +202,8 @@ fn settle(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Re
             let bound = task.bound.as_ref().and_then(|bound| bound.response.ceil().to_integer().to_u64());
             match (bound, counted) {
                 (Some(bound), _) => *response = Nanoseconds(bound).max(*response),
-                // Overload is for the report to say.
-                (None, _) if report.bounded == Some(false) => return Ok((report, blocked)),
+                // Overload is for the report to say; no bound on blocking is one without this task's response.
+                (None, Some(_)) if report.bounded == Some(false) => return Ok((report.without_bounds(), blocked)),
                 (None, Some(on)) => return Err(Unbounded::NoResponse(on)),
                 (None, None) => {}
             }
@@ -196,7 +218,15 @@ impl Blocked {
     #[must_use]
     pub fn locking(&self) -> Locking {
         let operations = if self.drawn > Nanoseconds::ZERO { Nanoseconds::ZERO } else { self.operations };
+        let operations = Nanoseconds(operations.0.saturating_add(self.suspends.0));
         Locking { requests: self.requests, operations, blocking: self.blocking }
+    }
+
+    /// How long a job may be suspended or kept waiting, by what is declared: all that is added to its execution.
+    #[must_use]
+    pub fn suspension(&self) -> Nanoseconds {
+        let parts = [self.operations, self.suspends, self.blocking];
+        Nanoseconds(parts.into_iter().map(|part| part.0).fold(0, u64::saturating_add))
     }
 }
 
@@ -206,11 +236,11 @@ impl Engine {
         plus(self.operation(user)?, section(overheads, user.hold.cpu)?)
     }
 
-    /// How long one operation of `user` takes.
+    /// How long one operation of `user` takes, with bottom halves of others before its own (4.48, 4.50).
     fn operation(&self, user: &User) -> Result<Nanoseconds, Unbounded> {
         match user.hold.operation {
             Nanoseconds::ZERO => Ok(Nanoseconds::ZERO),
-            operation => plus(operation, plus(self.completion, self.reset)?),
+            operation => plus(operation, plus(plus(self.completion, self.others)?, self.reset)?),
         }
     }
 }
@@ -219,7 +249,9 @@ impl Locks {
     /// Whether no engine and no tokens are wanted for more than all of their time by the cluster's tasks; then no bound would
     /// exist. Engines of a group are not looked at: some requests are for several of them.
     fn within_their_time(&self, cluster: &Cluster, overheads: &Overheads) -> Result<(), Unbounded> {
-        for (index, engine) in self.engines.iter().enumerate().filter(|(_, engine)| !engine.is_group) {
+        // Which engine of several devices a task holds is not known before.
+        let is_known = |engine: &Engine| !engine.is_group && engine.alternative.is_none();
+        for (index, engine) in self.engines.iter().enumerate().filter(|(_, engine)| is_known(engine)) {
             let holds = engine.users.iter().map(|user| Ok((user.task, user.times, engine.length(user, overheads)?)));
             fits(On::Engine(index), 1, holds, cluster)?;
         }
@@ -236,13 +268,48 @@ impl Locks {
 
     /// How long a token of `pool` is held in the section `one`, if nobody else wants its engines.
     fn alone(&self, pool: &Pool, one: &Section, overheads: &Overheads) -> Result<Nanoseconds, Unbounded> {
-        let mut span = section(overheads, one.cpu)?;
+        let mut spans = vec![(None, section(overheads, one.cpu)?)];
         for engine in pool.engines.iter().map(|index| &self.engines[*index]) {
             let Some(user) = engine.users.iter().find(|user| user.task == one.task) else { continue };
-            span = plus(span, times(user.times.into(), engine.length(user, overheads)?)?)?;
+            spans.push((engine.alternative, times(user.times.into(), engine.length(user, overheads)?)?));
         }
-        Ok(span)
+        on_one_device(&spans)
     }
+}
+
+/// The sum of `spans`, but of the devices of each pool only those of one: the one with most.
+fn on_one_device(spans: &[(Option<Alternative>, Nanoseconds)]) -> Result<Nanoseconds, Unbounded> {
+    let mut sum = Nanoseconds::ZERO;
+    // By pool and device.
+    let mut devices: BTreeMap<usize, BTreeMap<usize, Nanoseconds>> = BTreeMap::new();
+    for (alternative, span) in spans {
+        let place = match alternative {
+            None => &mut sum,
+            Some(Alternative { pool, device }) => devices.entry(*pool).or_default().entry(*device).or_default(),
+        };
+        *place = plus(*place, *span)?;
+    }
+    let most = devices.values().filter_map(|devices| devices.values().max());
+    most.copied().try_fold(sum, plus)
+}
+
+/// Of all waits for engines (alternative, engine, how long) those of one device of each pool: the one with most.
+fn on_worst_device(
+    waits: Vec<(Option<Alternative>, usize, Total)>,
+) -> Result<impl Iterator<Item = (usize, Total)>, Unbounded> {
+    let mut sums: BTreeMap<(usize, usize), Nanoseconds> = BTreeMap::new();
+    for (on, _, total) in &waits {
+        let Some(Alternative { pool, device }) = on else { continue };
+        let sum = sums.entry((*pool, *device)).or_default();
+        *sum = plus(*sum, total.span)?;
+    }
+    let is_worst = move |on: &Alternative| {
+        let own = (sums.get(&(on.pool, on.device)), std::cmp::Reverse(on.device));
+        let others = sums.iter().filter(|((pool, _), _)| *pool == on.pool);
+        others.map(|((_, device), sum)| (Some(sum), std::cmp::Reverse(*device))).all(|other| other <= own)
+    };
+    let worst = waits.into_iter().filter(move |(on, ..)| on.as_ref().is_none_or(&is_worst));
+    Ok(worst.map(|(_, index, total)| (index, total)))
 }
 
 /// Whether `holds` (whose, how many in a job, how long) of `count` things need no more than all of their time.
@@ -278,6 +345,7 @@ struct Study<'a> {
     locks: &'a Locks,
     /// Upper bounds on response times, or what is known so far.
     responses: &'a [Nanoseconds],
+    calls: &'a Calls<'a>,
 }
 
 /// How one request, or all of a job, may be kept waiting: by whom for how long, and their CPU time in that.
@@ -312,17 +380,29 @@ impl Study<'_> {
             }
             Ok(())
         };
-        let (mut requests, mut operations, mut drawn) = (0u32, Nanoseconds::ZERO, Nanoseconds::ZERO);
+        let mut requests = 0u32;
+        let (mut operations, mut drawn, mut waits) = (Vec::new(), Vec::new(), Vec::new());
         for (index, engine) in self.locks.engines.iter().enumerate() {
             let Some(user) = engine.users.iter().find(|user| user.task == task) else { continue };
             requests = requests.checked_add(user.times).ok_or(Unbounded::Overflow)?;
-            operations = plus(operations, times(user.times.into(), engine.operation(user)?)?)?;
+            let on = engine.alternative;
+            operations.push((on, times(user.times.into(), engine.operation(user)?)?));
             if self.locks.covering.contains(&task) && !engine.is_mutex {
                 let engines = if engine.is_group { 2 } else { 1 };
-                let held = times(u64::from(user.times) * engines, engine.length(user, self.overheads)?)?;
-                drawn = plus(drawn, held)?;
+                drawn.push((on, times(u64::from(user.times) * engines, engine.length(user, self.overheads)?)?));
             }
-            add(On::Engine(index), self.engine(index, user)?)?;
+            waits.push((on, index, self.engine(index, user)?));
+        }
+        let (operations, drawn) = (on_one_device(&operations)?, on_one_device(&drawn)?);
+        let lends: Vec<_> = waits.iter().map(|(on, _, total)| (*on, total.cpu)).collect();
+        let lends = on_one_device(&lends)?;
+        for (index, total) in on_worst_device(waits)? {
+            add(On::Engine(index), Total { cpu: Nanoseconds::ZERO, ..total })?;
+        }
+        for (index, _) in self.locks.servers.iter().enumerate() {
+            let (calls, total) = self.server(index, task)?;
+            requests = requests.checked_add(calls).ok_or(Unbounded::Overflow)?;
+            add(On::Server(index), total)?;
         }
         let mut donation = (None, Total::default());
         for (index, pool) in self.locks.pools.iter().enumerate() {
@@ -342,7 +422,10 @@ impl Study<'_> {
             add(on, total)?;
         }
         blocked.requests = requests;
+        blocked.lends = plus(blocked.lends, lends)?;
         (blocked.operations, blocked.drawn) = (operations, drawn);
+        blocked.services = self.calls.services(task)?;
+        blocked.suspends = self.locks.suspends.get(task).copied().unwrap_or_default();
         blocked.parts.sort_by_key(|part| std::cmp::Reverse(part.span));
         Ok(blocked)
     }
@@ -355,7 +438,57 @@ impl Study<'_> {
             Protocol::Pool(rules) => rules.admits_by_priority() && pool.sections.len() > 2,
             Protocol::CkOmlp { .. } => false,
         };
-        engines.or_else(|| self.locks.pools.iter().position(is_mutex).map(On::Token))
+        let is_queue = |index: &usize| self.calls.is_counted(*index, self.cluster.cpus(), |task| self.inherits(task));
+        let servers = || (0..self.locks.servers.len()).find(is_queue).map(On::Server);
+        engines.or_else(|| self.locks.pools.iter().position(is_mutex).map(On::Token)).or_else(servers)
+    }
+
+    /// Whether a task may have the priority of another while it calls a server.
+    fn inherits(&self, task: usize) -> bool {
+        self.locks.signallers.contains(&task)
+    }
+
+    /// How many requests a job of `task` makes of the server at `index`, directly or through others, and how long these wait for
+    /// what it does for others: see `servers`. All of that may be done on the job's budget.
+    fn server(&self, index: usize, task: usize) -> Result<(u32, Total), Unbounded> {
+        let (calls, on) = (&self.calls, On::Server(index));
+        let requests = calls.requests(task)?[index];
+        let mut total = Total::default();
+        if requests == 0 {
+            return Ok((0, total));
+        }
+        let others = || calls.all_callers(index).filter(|other| other.task != task);
+        if !self.locks.servers[index].is_bounded && others().next().is_some() {
+            return Err(Unbounded::NoBound(on));
+        }
+        let (span, cpu) = calls.full(index);
+        if let Some(other) = others().next().filter(|_| calls.waits(index)) {
+            total.add(Wait { task: other.task, span, cpu }, requests)?;
+        }
+        if calls.is_counted(index, self.cluster.cpus(), |task| self.inherits(task)) {
+            let mut counted = vec![task];
+            for other in others() {
+                if counted.contains(&other.task) {
+                    continue;
+                }
+                counted.push(other.task);
+                let own = self.cluster.tasks().get(other.task).map(|task| (task.period, self.responses[other.task]));
+                let Some((period, response)) = own.or(other.jobs) else {
+                    // Its requests come last, unless it inherits.
+                    if self.inherits(other.task) {
+                        return Err(Unbounded::NoBound(on));
+                    }
+                    continue;
+                };
+                let window = plus(self.responses[task], response)?;
+                let theirs = calls.requests(other.task)?[index];
+                let many = window.0.div_ceil(period.0).checked_mul(theirs).ok_or(Unbounded::Overflow)?;
+                // It is done on the other's budget, unless that has come and gone.
+                let is_lent = self.locks.servers[index].is_shared || self.inherits(other.task);
+                total.add(Wait { task: other.task, span, cpu: if is_lent { cpu } else { Nanoseconds::ZERO } }, many)?;
+            }
+        }
+        Ok((u32::try_from(requests).map_err(|_| Unbounded::Overflow)?, total))
     }
 
     /// Whether requests for an engine by priority can be passed again and again.
@@ -441,17 +574,19 @@ impl Study<'_> {
     /// How long each user of `pool` has its token, and how long it computes in that: phases 1 and 2, eq. 4.5.
     fn sections(&self, pool: &Pool) -> Result<Vec<Wait>, Unbounded> {
         let one = |one: &Section| {
-            let mut cpu = section(self.overheads, one.cpu)?;
-            let mut span = self.locks.alone(pool, one, self.overheads)?;
+            let mut cpus = vec![(None, section(self.overheads, one.cpu)?)];
+            let mut waits = Vec::new();
             for index in &pool.engines {
                 let engine = &self.locks.engines[*index];
                 let Some(user) = engine.users.iter().find(|user| user.task == one.task) else { continue };
                 let blocked = self.engine(*index, user)?;
-                span = plus(span, blocked.span)?;
+                waits.push((engine.alternative, blocked.span));
                 let held = times(user.times.into(), section(self.overheads, user.hold.cpu)?)?;
-                cpu = plus(cpu, plus(held, blocked.cpu)?)?;
+                cpus.push((engine.alternative, plus(held, blocked.cpu)?));
             }
-            Ok(Wait { task: one.task, span, cpu })
+            // The device with the longest holds need not be the one with the longest waits.
+            let span = plus(self.locks.alone(pool, one, self.overheads)?, on_one_device(&waits)?)?;
+            Ok(Wait { task: one.task, span, cpu: on_one_device(&cpus)? })
         };
         pool.sections.iter().map(one).collect()
     }
@@ -462,6 +597,8 @@ impl Study<'_> {
     ///   2.32 where the shortest queue is one of lengths.
     /// - R2DGLP: eq. 2.35 and 4.37 with the c of the cluster and the bound f on queues, which may be above `ceil(c / k)`;
     ///   4.35 as long as all tasks fit into the queues (the text: while there are no more than CPUs).
+    /// - The same with a limit on the requests in all queues, of as many as CPUs or more: [`pool`] says why; with fewer, as by
+    ///   priority. No bound is known for the k-FMLP with such a limit.
     /// - Either of these with advice: all that its queue has room for, since nobody knows which queue that is.
     /// - By priority: as an engine, if there is one token; no bound is known for several.
     /// - CK-OMLP: eq. 2.36, with the longest sections of as many tasks, of each cluster no more than it has CPUs (4.39 to 4.41;
@@ -474,13 +611,16 @@ impl Study<'_> {
         match pool.protocol {
             Protocol::Pool(rules) => {
                 let (users, replicas) = (sections.len() as u64, rules.replicas);
-                let room = rules.limit.map_or(u64::MAX, |limit| u64::from(limit) * u64::from(replicas));
+                let room = rules.capacity().map_or(u64::MAX, u64::from);
+                // With fewer places in all queues than tokens, some of these are always free.
+                let held = room.min(replicas.into());
                 match (rules.limit, rules.measure) {
+                    (None, _) if rules.total.is_some() => return Err(Unbounded::NoBound(On::Token(index))),
                     (None, _) if pool.advised => total.add_longest(&others, usize::MAX, 1)?,
                     (Some(limit), _) if pool.advised && users <= room => {
                         total.add_longest(&others, usize::from(limit).saturating_sub(1), 1)?;
                     }
-                    _ if users <= u64::from(replicas) => {}
+                    _ if users <= held => {}
                     (None, Measure::CriticalSections) => {
                         let spans: Vec<Nanoseconds> = others.iter().map(|other| other.span).collect();
                         total.add_longest(&others, usize::MAX, 1)?;

@@ -1,15 +1,23 @@
 //! Tardiness under global EDF, after Devi and Anderson: one term for all tasks, and each task's own execution.
 //!
+//! ```text
+//! x = ((sum of the L largest e) - the smallest e) / (m - (sum of the L - 1 largest u)),  L = U rounded up, less one
+//! ```
+//!
+//! and task `k` is at most `x + e_k` late.
+//!
+//! # Why `L` tasks, and `m` CPUs
+//!
+//! Work beyond the fluid shares `u_i` of all tasks grows only while fewer CPUs are busy than `U`, so while at most `L` are:
+//! then at most `L` tasks have pending work, and only what these are behind their shares is carried into the window before a
+//! deadline. So `L` counts tasks. Within the window, and after the deadline, all `m` CPUs work on what comes first whenever the
+//! job waits for one: that work is done at the rate `m`, and `m` stays in the divisor. Elliott 2015 prints `m - 1` and `m - 2` tasks (2.18),
+//! and suggests U rounded up for each `m`, the divisor's too; that bound is larger than it needs to be.
+//!
 //! # Why the divisor is never zero
 //!
-//! With `m^` = U rounded up, at least two, the divisor is `m^` less `m^ - 2` utilisations of at most one: at
-//! least two. And no fewer than `m^` tasks exist to choose from, since each has a utilisation of at most one.
-//!
-//! # Why `m^` may stand for `m`
-//!
-//! The theorem takes the `m^ - 1` largest execution times and the `m^ - 2` largest utilisations, and divides by
-//! `m` less the latter. A smaller `m^` there only makes the bound larger. We print it in this form because the
-//! text does; [`crate::compliant`] has no such loss.
+//! `L - 1` utilisations of at most one are less than `m - 1`, so it is above one. And more than `L` tasks exist
+//! to choose from, since each has a utilisation of at most one.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -36,13 +44,13 @@ pub enum DoesNotApply {
 /// Bounds on the tardiness of each task, in nanoseconds.
 ///
 /// With `U <= 1` no job is tardy on any number of CPUs ([`crate::utilisation::density`]); the formula, made for
-/// `m^ >= 2`, is not used.
+/// `L >= 1`, is not used.
 ///
 /// # Errors
 /// Which assumption does not hold.
 ///
 /// # Source
-/// Devi, Anderson 2008; Elliott 2015, eq. 2.18.
+/// Devi, Anderson 2008, with the `L` of their corollary 1 (Devi 2006, corollary 4.11); Elliott 2015, eq. 2.18.
 pub fn tardiness(cluster: &Cluster, shares: &Utilisations) -> Result<Vec<BigRational>, DoesNotApply> {
     let tasks = cluster.tasks();
     if !cluster.is_earliest_deadline_first() {
@@ -54,17 +62,17 @@ pub fn tardiness(cluster: &Cluster, shares: &Utilisations) -> Result<Vec<BigRati
     if !shares.fit(cluster.cpus()) {
         return Err(DoesNotApply::Overutilised);
     }
-    let needed = shares.ceiling();
-    if needed <= 1 {
+    let carriers = shares.ceiling().saturating_sub(1);
+    if carriers == 0 {
         return Ok(vec![BigRational::zero(); tasks.len()]);
     }
     let mut executions: Vec<u64> = tasks.iter().map(|task| task.execution.0).collect();
     executions.sort_unstable_by(|one, other| other.cmp(one));
     let mut parts: Vec<&BigInt> = shares.parts.iter().collect();
     parts.sort_unstable_by(|one, other| other.cmp(one));
-    let carried: BigInt = executions[..needed - 1].iter().copied().map(BigInt::from).sum();
+    let carried: BigInt = executions[..carriers].iter().copied().map(BigInt::from).sum();
     let smallest = executions.last().copied().unwrap_or(0);
-    let spare = &shares.whole * needed - parts[..needed - 2].iter().copied().sum::<BigInt>();
+    let spare = &shares.whole * cluster.cpus() - parts[..carriers - 1].iter().copied().sum::<BigInt>();
     let shared = BigRational::new((carried - smallest) * &shares.whole, spare);
     Ok(tasks.iter().map(|task| plus(&shared, task.execution.0)).collect())
 }

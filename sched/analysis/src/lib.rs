@@ -18,9 +18,11 @@
 //! - [`utilisation`]: sums of e / p, and the tests that need nothing else.
 //! - [`devi`]: tardiness under global EDF.
 //! - [`compliant`]: lateness under global EDF and FL, for any deadlines.
+//! - [`interference`]: response times on several CPUs under any policy.
 //! - [`uniprocessor`]: exact tests for one CPU.
 //! - [`overheads`]: what the kernel itself costs.
 //! - [`blocking`]: how long jobs wait for engines and tokens.
+//! - [`servers`]: how long they wait for servers.
 //! - [`pi_blocking`]: which delays of a schedule a blocking term has to cover.
 //! - [`report`]: all of it, for one cluster.
 #![forbid(unsafe_code)]
@@ -29,17 +31,19 @@ pub mod blocking;
 pub mod compliant;
 pub mod devi;
 mod drawn;
+pub mod interference;
 mod locks;
 pub mod overheads;
 pub mod pi_blocking;
 pub mod report;
+pub mod servers;
 pub mod task;
 pub mod uniprocessor;
 pub mod utilisation;
 
 pub use overheads::{Locking, Overheads};
 pub use report::{Report, analyse};
-pub use task::{Cluster, Nonsense, Task};
+pub use task::{Above, Cluster, Interrupting, Nonsense, Task};
 
 use num_bigint::BigInt;
 use num_rational::BigRational;

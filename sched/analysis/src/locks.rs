@@ -3,6 +3,7 @@
 //!
 //! Not here: what follows from it (`blocking`).
 
+use crate::servers::Server;
 use fusee_locking::pool::Rules;
 use fusee_sched::time::Nanoseconds;
 
@@ -36,6 +37,15 @@ pub enum Order {
     Priority,
 }
 
+/// One of several devices, of which a job works on one: the one that its token is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Alternative {
+    /// The pool that has tokens of all of them: any number.
+    pub pool: usize,
+    /// Which device: any number.
+    pub device: usize,
+}
+
 /// An engine, or the engines of a group, and the tasks that share it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Engine {
@@ -47,11 +57,16 @@ pub struct Engine {
     pub is_mutex: bool,
     /// One for each task.
     pub users: Vec<User>,
+    /// It is held with a token of its own device only.
+    pub alternative: Option<Alternative>,
     /// Jobs that can want it at the same time, if some hold it with a token only: for each pool as many as it has tokens
     /// (`rho`), or as can have one if clusters share it; and all users without.
     pub rivals: Option<u32>,
     /// What the end of an operation takes: interrupt and bottom half.
     pub completion: Nanoseconds,
+    /// What the ends of other operations take that its driver may serve first: of as many other engines of its device
+    /// as can work at the same time.
+    pub others: Nanoseconds,
     /// How much longer a hold is if the engine hangs and is reset; zero: that is not expected.
     pub reset: Nanoseconds,
 }
@@ -112,4 +127,10 @@ pub struct Locks {
     pub abroad: Vec<Abroad>,
     /// Tasks whose budgets pay for the engines that they hold, too.
     pub covering: Vec<usize>,
+    /// The servers that its tasks call, and those that these call.
+    pub servers: Vec<Server>,
+    /// How long a job of each of the cluster's tasks suspends itself at most, operations apart; tasks without an entry do not.
+    pub suspends: Vec<Nanoseconds>,
+    /// Tasks that may have the priority of others while they call a server: those whose signals others wait for.
+    pub signallers: Vec<usize>,
 }

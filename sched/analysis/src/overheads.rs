@@ -4,6 +4,12 @@
 //! ticks if there are any, are interrupts that may hit any job; as virtual tasks of the highest priority they
 //! take a share of each CPU, and once more at each point where a job starts or resumes.
 //!
+//! Top halves of devices are such virtual tasks as well ([`Interrupting`]), of all lines that lead to a CPU of the cluster, whoever
+//! uses the device. A client's job raises so many at most, so within `L` there are as many as jobs execute in it: those
+//! released within `L`, at most `L / p + 1`, and those pending before. Elliott 2015 charges them to the tasks that they may hit by their
+//! number within a response time (4.46, 4.47); here they have a share of each CPU, and all that may come at once
+//! hits each point.
+//!
 //! In Fusee only a cluster's timekeeper serves releases. To charge them to all its CPUs is safe.
 //!
 //! Rounded against the task: execution times up to whole nanoseconds. Periods and deadlines stay whole.
@@ -11,7 +17,7 @@
 //! Not here: how long a lock's waiters block (`blocking`). It comes in as a number ([`Locking`]).
 //!
 //! # Source
-//! Brandenburg 2011; Elliott 2015, eq. 2.41, 2.47, 2.49 to 2.52.
+//! Brandenburg 2011; Elliott 2015, eq. 2.41, 2.47, 2.49 to 2.52, 4.46 and 4.47.
 
 use std::fmt;
 
@@ -20,7 +26,7 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::{ToPrimitive, Zero};
 
-use crate::task::{Cluster, Task};
+use crate::task::{Above, Cluster, Interrupting, Task};
 use crate::utilisation::Utilisations;
 use crate::{plus, whole};
 
@@ -31,6 +37,8 @@ pub struct Overheads {
     pub schedule: Nanoseconds,
     /// The interrupt that releases a job.
     pub release: Nanoseconds,
+    /// Into the kernel and out by an interrupt that releases nothing.
+    pub interrupt: Nanoseconds,
     /// The periodic tick, if there is one.
     pub tick: Nanoseconds,
     /// Switching to another thread.
@@ -97,12 +105,24 @@ impl fmt::Display for Infeasible {
 
 impl std::error::Error for Infeasible {}
 
+impl Infeasible {
+    /// The task that does not fit, if it is one.
+    #[must_use]
+    pub fn task(&self) -> Option<usize> {
+        match *self {
+            Infeasible::OnlyInterrupts => None,
+            Infeasible::TooShort { task } | Infeasible::TooLong { task } => Some(task),
+        }
+    }
+}
+
 impl Overheads {
     /// The cost called `name`, which is the name of its field.
     pub fn by_name(&mut self, name: &str) -> Option<&mut Nanoseconds> {
         Some(match name {
             "schedule" => &mut self.schedule,
             "release" => &mut self.release,
+            "interrupt" => &mut self.interrupt,
             "tick" => &mut self.tick,
             "context_switch" => &mut self.context_switch,
             "cache_delay" => &mut self.cache_delay,
@@ -129,6 +149,12 @@ impl Overheads {
         length + switches + calls
     }
 
+    /// The top half of a device's interrupt: it wakes a thread and has a look at the plan, as a release does.
+    #[must_use]
+    pub fn top_half(&self) -> Nanoseconds {
+        self.interrupt + self.release.max(self.schedule + self.context_switch) + self.cache_interrupt
+    }
+
     /// What each request costs the job that makes it.
     ///
     /// # Source
@@ -153,6 +179,18 @@ fn sum(terms: &[(u64, Nanoseconds)]) -> Nanoseconds {
     spans.fold(Nanoseconds::ZERO, |sum, span| sum + span)
 }
 
+/// How much `all` takes at once at most, and its share of a CPU: of an interval of length t with n = ceil((t + jitter) / period)
+/// spans at most, n * span <= t * span / period + span + jitter * span / period.
+fn above(all: &[Above]) -> (BigRational, BigRational) {
+    let mut sum = (BigRational::zero(), BigRational::zero());
+    for one in all {
+        let share = BigRational::new(one.span.0.into(), one.period.0.into());
+        sum.0 += plus(&(whole(one.jitter) * &share), one.span.0);
+        sum.1 += share;
+    }
+    sum
+}
+
 /// The cluster whose plain analysis holds for `cluster` on a kernel with these costs. Tasks without an entry in
 /// `locking` use no locks.
 ///
@@ -165,6 +203,20 @@ fn sum(terms: &[(u64, Nanoseconds)]) -> Nanoseconds {
 /// # Source
 /// Elliott 2015, eq. 2.41 and 2.50 to 2.52: steps 3 to 5.
 pub fn inflate(cluster: &Cluster, costs: &Overheads, locking: &[Locking]) -> Result<Cluster, Infeasible> {
+    let (inflated, infeasible) = inflate_each(cluster, costs, locking)?;
+    infeasible.first().map_or(Ok(inflated), |why| Err(*why))
+}
+
+/// The same, and the tasks that do not fit: each is taken to want a CPU for longer than its period, so that it has
+/// no bound, and takes all that one task can from the others.
+///
+/// # Errors
+/// [`Infeasible::OnlyInterrupts`].
+pub fn inflate_each(
+    cluster: &Cluster,
+    costs: &Overheads,
+    locking: &[Locking],
+) -> Result<(Cluster, Vec<Infeasible>), Infeasible> {
     let interrupt = costs.release + costs.cache_interrupt;
     let releases: Vec<Task> = cluster.tasks().iter().map(|task| Task { execution: interrupt, ..*task }).collect();
     let releases_share = Utilisations::of(&releases).total();
@@ -175,13 +227,20 @@ pub fn inflate(cluster: &Cluster, costs: &Overheads, locking: &[Locking]) -> Res
             (tick, BigRational::new(tick.0.into(), period.into()))
         }
     };
-    let interrupts = tick_share + releases_share;
+    // What comes before all tasks takes from an interval of length t at most t * span / period, and once a span and its jitter.
+    let (above, above_share) = above(cluster.above());
+    let top_half = costs.top_half();
+    let top_halves = |one: &Interrupting| BigRational::new(BigInt::from(top_half.0) * one.times, one.period.0.into());
+    let top_halves: BigRational = cluster.interrupting().iter().map(top_halves).sum();
+    let at_once = |one: &Interrupting| BigInt::from(top_half.0) * one.times * (u64::from(one.pending) + 1);
+    let top_halves_at_once: BigInt = cluster.interrupting().iter().map(at_once).sum();
+    let interrupts = tick_share + releases_share + top_halves + above_share;
     let left = plus(&-&interrupts, 1);
     if left <= BigRational::zero() {
         return Err(Infeasible::OnlyInterrupts);
     }
-    let at_once = BigInt::from(tick.0) + BigInt::from(interrupt.0) * releases.len();
-    let at_each_point = plus(&(whole(costs.event_latency) * interrupts), at_once) / &left;
+    let at_once = BigInt::from(tick.0) + BigInt::from(interrupt.0) * releases.len() + top_halves_at_once;
+    let at_each_point = plus(&(whole(costs.event_latency) * interrupts + above), at_once) / &left;
 
     let inflate = |(index, task): (usize, &Task)| {
         let Locking { requests, operations, blocking } = locking.get(index).copied().unwrap_or_default();
@@ -199,8 +258,15 @@ pub fn inflate(cluster: &Cluster, costs: &Overheads, locking: &[Locking]) -> Res
         let execution = Nanoseconds(execution.ok_or(Infeasible::TooLong { task: index })?);
         Ok(Task { execution, period, deadline: task.deadline.saturating_sub(latency), priority: task.priority })
     };
-    let tasks = cluster.tasks().iter().enumerate().map(inflate).collect::<Result<Vec<Task>, Infeasible>>()?;
-    Ok(cluster.with_tasks(tasks))
+    let mut infeasible = Vec::new();
+    let or_too_long = |(index, task): (usize, &Task)| {
+        inflate((index, task)).unwrap_or_else(|why| {
+            infeasible.push(why);
+            Task { execution: task.period + Nanoseconds(1), ..*task }
+        })
+    };
+    let tasks = cluster.tasks().iter().enumerate().map(or_too_long).collect();
+    Ok((cluster.with_tasks(tasks), infeasible))
 }
 
 #[cfg(test)]
@@ -272,6 +338,21 @@ mod tests {
         let inflated = inflate(&cluster(&[(100, 1_000, 1_000)]), &costs, &locking).unwrap();
         assert_eq!(triples(&inflated), [(570, 1_000, 1_000)]);
         assert_eq!(costs.section(Nanoseconds(50)), Nanoseconds(50 + 3 + 2 + 6));
+    }
+
+    /// Jobs of another cluster, each 2,000 and two of them pending, raise two interrupts of 4 + 6 + 10 each: 0.02 and 120 at once.
+    /// Releases cost 16 of 1,000: 0.964 is left, and a point is (16 + 120) / 0.964. The job needs 500 / 0.964 + 2 * 136 / 0.964.
+    #[test]
+    fn top_halves_of_devices_are_paid_for_by_those_they_hit() {
+        let costs = costs(&[("interrupt", 4), ("release", 6), ("cache_interrupt", 10)]);
+        let hit = |times| {
+            let interrupting = Interrupting { times, period: Nanoseconds(2_000), pending: 2 };
+            let cluster = cluster(&[(500, 1_000, 1_000)]).interrupted_by(vec![interrupting]);
+            inflate(&cluster, &costs, &[]).map(|inflated| inflated.tasks()[0].execution.0)
+        };
+        assert_eq!(costs.top_half(), Nanoseconds(20));
+        assert_eq!(hit(2), Ok(801));
+        assert_eq!(hit(100), Err(Infeasible::OnlyInterrupts));
     }
 
     #[test]

@@ -6,19 +6,20 @@
 //! |---|---|
 //! | one CPU | its exact response time |
 //! | no more tasks than CPUs | its execution time |
-//! | global EDF | densities; compliant-vector analysis with lateness of at most zero |
-//! | global FL | compliant-vector analysis with lateness of at most zero |
-//! | global fixed priorities | none here: no bound at all |
+//! | global EDF | densities |
+//! | global EDF and FL | compliant-vector analysis with lateness of at most zero; response times by interference |
+//! | global fixed priorities | response times by interference, with limited carry-in |
 //!
 //! With engines and blocking all of these are sufficient only.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
-use num_traits::{Signed, Zero};
+use num_traits::{Signed, ToPrimitive, Zero};
 
 use crate::compliant::{self, Compliant};
 use crate::devi::{self, DoesNotApply};
-use crate::overheads::{Infeasible, Locking, Overheads, inflate};
+use crate::interference;
+use crate::overheads::{Infeasible, Locking, Overheads, inflate_each};
 use crate::task::{Cluster, Task};
 use crate::uniprocessor::{self, Response, Unanswered};
 use crate::utilisation::{self, Utilisations};
@@ -45,6 +46,10 @@ pub enum Test {
     LiuLayland,
     /// Densities under global EDF.
     Density,
+    /// Response times by interference, under EDF and FL.
+    Interference,
+    /// The same under fixed priorities, where few tasks carry work in.
+    LimitedCarryIn,
     /// Devi and Anderson's tardiness.
     Devi,
     /// Compliant-vector analysis as printed.
@@ -66,6 +71,8 @@ impl Test {
             Test::Hyperbolic => "hyperbolic",
             Test::LiuLayland => "Liu-Layland",
             Test::Density => "density",
+            Test::Interference => "Bertogna-Cirinei",
+            Test::LimitedCarryIn => "Guan et al.",
             Test::Devi => "Devi-Anderson",
             Test::Printed => "CVA",
             Test::Tightest => "CVA, shifted",
@@ -131,6 +138,8 @@ pub enum Term {
     PriorityPoint,
     /// The kernel's own costs.
     Overheads,
+    /// Servers that come before all tasks, and the kernel's own costs.
+    Boosts,
     /// Its own operations of engines.
     Operations,
     /// Waiting for locks.
@@ -147,6 +156,7 @@ impl Term {
             Term::CarriedIn => "carried-in work",
             Term::PriorityPoint => "late priority point",
             Term::Overheads => "overheads",
+            Term::Boosts => "boosted servers",
             Term::Operations => "engine operations",
             Term::Blocking => "blocking",
         }
@@ -198,10 +208,12 @@ pub enum Reason {
     BoundTooLate,
     /// Work piles up without limit.
     Overload,
+    /// With what it waits and what the kernel costs it needs more than its period.
+    TooLong,
     /// The search grew too long.
     GaveUp,
-    /// No test here is made for fixed priorities on several CPUs.
-    NoTest,
+    /// No test gives it a bound, though there is no more work than the CPUs can do.
+    NoBound,
 }
 
 impl Reason {
@@ -212,8 +224,9 @@ impl Reason {
             Reason::Misses => "some run misses its deadline",
             Reason::BoundTooLate => "its bound is later than its deadline",
             Reason::Overload => "overload",
+            Reason::TooLong => "it needs more than its period",
             Reason::GaveUp => "the search grew too long",
-            Reason::NoTest => "no test for fixed priorities on several CPUs",
+            Reason::NoBound => "no test gives it a bound",
         }
     }
 }
@@ -242,9 +255,21 @@ pub struct Report {
     pub tests: Vec<(Test, Verdict)>,
     /// By task.
     pub tasks: Vec<TaskReport>,
+    /// Tasks that need more than their periods. They have no bounds, and those of the others count them as
+    /// tasks that never rest.
+    pub infeasible: Vec<Infeasible>,
 }
 
 impl Report {
+    /// Takes all bounds back: what they rest on is not known.
+    pub(crate) fn without_bounds(mut self) -> Report {
+        for task in &mut self.tasks {
+            let why = if let Hard::NotProved(Reason::TooLong) = task.hard { Reason::TooLong } else { Reason::Overload };
+            (task.bound, task.hard) = (None, Hard::NotProved(why));
+        }
+        self
+    }
+
     /// Whether no task misses a deadline.
     #[must_use]
     pub fn is_hard(&self) -> bool {
@@ -255,11 +280,11 @@ impl Report {
 /// Analyses `cluster` on a kernel with these costs. Tasks without an entry in `locking` use no locks.
 ///
 /// # Errors
-/// Which task cannot pay for the kernel.
+/// [`Infeasible::OnlyInterrupts`].
 pub fn analyse(cluster: &Cluster, overheads: &Overheads, locking: &[Locking]) -> Result<Report, Infeasible> {
-    let inflated = match (*overheads == Overheads::default(), locking) {
-        (true, []) => cluster.clone(),
-        _ => inflate(cluster, overheads, locking)?,
+    let (inflated, infeasible) = match (*overheads == Overheads::default(), locking) {
+        (true, []) if cluster.above().is_empty() => (cluster.clone(), Vec::new()),
+        _ => inflate_each(cluster, overheads, locking)?,
     };
     let shares = Utilisations::of(inflated.tasks());
     let mut study = Study { original: cluster, cluster: &inflated, shares: &shares, locking, tests: Vec::new() };
@@ -273,21 +298,24 @@ pub fn analyse(cluster: &Cluster, overheads: &Overheads, locking: &[Locking]) ->
         (.., PolicyName::Edf | PolicyName::Fl) => study.deadlines_on_several_cpus(),
         _ => study.priorities_on_several_cpus(),
     };
-    if locking.iter().any(|one| one.operations + one.blocking > Nanoseconds::ZERO) {
+    if locking.iter().any(|one| one.operations + one.blocking > Nanoseconds::ZERO) || !cluster.above().is_empty() {
         study.doubt(&mut tasks);
     }
     study.literature(&mut tasks);
+    for task in infeasible.iter().filter_map(Infeasible::task) {
+        tasks[task].hard = Hard::NotProved(Reason::TooLong);
+    }
     let bounded = match tasks.iter().all(|task| task.bound.is_some()) {
         true => Some(true),
         false if !fits => Some(false),
-        // All we have are searches that gave up, or no test at all.
+        // All we have are searches that gave up, or tests that say nothing.
         false => (inflated.cpus() == 1).then_some(true),
     };
     // Releases moved by the latency of events: responses count from the real ones.
     for bound in tasks.iter_mut().filter_map(|task| task.bound.as_mut()) {
         bound.response = plus(&bound.response, overheads.event_latency.0);
     }
-    Ok(Report { utilisation: shares.total(), bounded, tests: study.tests, tasks })
+    Ok(Report { utilisation: shares.total(), bounded, tests: study.tests, tasks, infeasible })
 }
 
 /// One cluster under analysis.
@@ -378,16 +406,45 @@ impl Study<'_> {
     }
 
     fn priorities_on_several_cpus(&mut self) -> Vec<TaskReport> {
-        match self.shares.fit(self.cluster.cpus()) {
-            true => self.without_bounds(Reason::NoTest),
-            false => self.without_bounds(Reason::Overload),
-        }
+        self.best_by_interference(Test::LimitedCarryIn, vec![None; self.cluster.tasks().len()])
+    }
+
+    /// Of each task the smaller of a bound from elsewhere, if there is one, and what `test` says: response times by interference.
+    fn best_by_interference(&mut self, test: Test, bounds: Vec<Option<Candidate>>) -> Vec<TaskReport> {
+        let known = |bound: &Option<Candidate>| Some(Nanoseconds(bound.as_ref()?.0.ceil().to_integer().to_u64()?));
+        let known: Vec<Option<Nanoseconds>> = bounds.iter().map(known).collect();
+        let found = interference::responses(self.cluster, self.original.scheduled(), &known);
+        let is_met =
+            |(response, task): (&Option<Response>, &Task)| response.is_some_and(|one| one.longest <= task.deadline);
+        self.tests.push((
+            test,
+            match &found {
+                Err(_) => Verdict::GaveUp,
+                Ok(all) if all.iter().zip(self.cluster.tasks()).all(is_met) => Verdict::Proved,
+                Ok(all) if all.iter().all(Option::is_some) => Verdict::Bounded,
+                Ok(_) => Verdict::Silent,
+            },
+        ));
+        let reason = match (self.shares.fit(self.cluster.cpus()), &found) {
+            (false, _) => Reason::Overload,
+            (true, Err(_)) => Reason::GaveUp,
+            (true, Ok(_)) => Reason::NoBound,
+        };
+        let found = found.unwrap_or_else(|_| vec![None; bounds.len()]);
+        let each = bounds.into_iter().zip(found).enumerate();
+        let best = |(index, (bound, response)): (usize, (Option<Candidate>, Option<Response>))| {
+            let response = response.map(|response| self.exact(index, &response, test));
+            let best = [bound, response].into_iter().flatten().min_by(|one, other| compare(&one.0, &other.0));
+            let reason = if best.is_some() { Reason::BoundTooLate } else { reason };
+            self.task(index, best, reason)
+        };
+        each.map(best).collect()
     }
 
     /// Global bounds, which also hold on one CPU; and the deadlines themselves, if `by` proved them all.
     fn best_of_bounds(&mut self, all_meet: bool, by: Test) -> Vec<TaskReport> {
         let Some(bounds) = compliant::tightest(self.cluster, self.shares, self.original.scheduled()) else {
-            return self.without_bounds(Reason::Overload);
+            return self.best_by_interference(Test::Interference, vec![None; self.cluster.tasks().len()]);
         };
         let proved = !bounds.lateness(self.cluster.tasks()).iter().any(Signed::is_positive);
         self.tests.push((Test::Tightest, Verdict::proved_if(proved, Verdict::Bounded)));
@@ -395,17 +452,17 @@ impl Study<'_> {
         let cpus = BigInt::from(self.cluster.cpus());
         let (early, carried) = (&bounds.fixed_point - &bounds.carried_in, &bounds.carried_in / &cpus);
         let shared = (early / cpus, carried);
-        (0..self.cluster.tasks().len())
+        let best = (0..self.cluster.tasks().len())
             .map(|index| {
                 let deadline = self.cluster.tasks()[index].deadline;
                 let term = self.compliant_term(index, &bounds, &shared);
                 let devi = tardiness.as_ref().map(|all| (plus(&all[index], deadline.0), Test::Devi, Term::CarriedIn));
                 let met = all_meet.then_some((whole(deadline), by, Term::PriorityPoint));
                 let candidates = [Some((bounds.responses[index].clone(), Test::Tightest, term)), met, devi];
-                let best = candidates.into_iter().flatten().min_by(|one, other| compare(&one.0, &other.0));
-                self.task(index, best, Reason::BoundTooLate)
+                candidates.into_iter().flatten().min_by(|one, other| compare(&one.0, &other.0))
             })
-            .collect()
+            .collect();
+        self.best_by_interference(Test::Interference, best)
     }
 
     /// What waits is taken to execute, as long as it may: no test is exact any more.
@@ -505,7 +562,7 @@ impl Study<'_> {
         let waits = operations + blocking;
         let costs = after.execution.saturating_sub(before.execution).saturating_sub(waits);
         let own = [
-            (Term::Overheads, costs),
+            (if self.original.above().is_empty() { Term::Overheads } else { Term::Boosts }, costs),
             (Term::Operations, operations),
             (Term::Blocking, blocking),
             (Term::Execution, before.execution),

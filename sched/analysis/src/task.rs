@@ -35,6 +35,28 @@ impl Task {
     }
 }
 
+/// Work that comes before all tasks of a cluster, on one of its CPUs at a time: a server that is boosted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Above {
+    /// How long in each period, at most.
+    pub span: Nanoseconds,
+    /// The period, above zero.
+    pub period: Nanoseconds,
+    /// By how much the instants at which it begins may depart from being a period apart.
+    pub jitter: Nanoseconds,
+}
+
+/// Something that interrupts a cluster's CPUs, as the jobs of some task have it do: the top halves of one client's operations.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Interrupting {
+    /// Interrupts of each job.
+    pub times: u32,
+    /// Least time between releases of those jobs.
+    pub period: Nanoseconds,
+    /// Jobs that can be pending at one instant.
+    pub pending: u32,
+}
+
 /// Tasks that share CPUs and one queue.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Cluster {
@@ -43,6 +65,10 @@ pub struct Cluster {
     tasks: Vec<Task>,
     /// The tasks as the policy sees them.
     scheduled: Vec<Task>,
+    /// What comes before them.
+    above: Vec<Above>,
+    /// What interrupts its CPUs besides releases and ticks.
+    interrupting: Vec<Interrupting>,
 }
 
 impl Cluster {
@@ -64,7 +90,7 @@ impl Cluster {
             }
         }
         let scheduled = tasks.clone();
-        Ok(Cluster { cpus, policy, tasks, scheduled })
+        Ok(Cluster { cpus, policy, tasks, scheduled, above: Vec::new(), interrupting: Vec::new() })
     }
 
     /// The same cluster, whose policy is told these execution times: where budgets are enforced, a job may execute
@@ -78,9 +104,34 @@ impl Cluster {
         self
     }
 
+    /// The same cluster, in which this work comes before all tasks.
+    #[must_use]
+    pub fn below(self, above: Vec<Above>) -> Cluster {
+        Cluster { above, ..self }
+    }
+
+    /// What comes before all tasks.
+    #[must_use]
+    pub fn above(&self) -> &[Above] {
+        &self.above
+    }
+
+    /// The same cluster, whose CPUs serve these interrupts, too. Periods must not be zero.
+    #[must_use]
+    pub fn interrupted_by(mut self, interrupting: Vec<Interrupting>) -> Cluster {
+        self.interrupting = interrupting;
+        self
+    }
+
+    /// What interrupts its CPUs besides releases and ticks.
+    #[must_use]
+    pub fn interrupting(&self) -> &[Interrupting] {
+        &self.interrupting
+    }
+
     /// The same cluster with other tasks, which must keep the invariants.
     pub(crate) fn with_tasks(&self, tasks: Vec<Task>) -> Cluster {
-        Cluster { tasks, scheduled: self.scheduled.clone(), ..*self }
+        Cluster { tasks, ..self.clone() }
     }
 
     /// Its CPUs `m`, at least one.

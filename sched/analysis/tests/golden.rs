@@ -51,6 +51,15 @@ fn three_tasks_of_two_thirds_are_at_most_eight_late_by_either_bound() {
     assert_eq!(printed_lateness(&full), integers(&[8, 8, 8]));
 }
 
+/// U = 2.1 needs three of four CPUs: two tasks carry in, (6 + 5 - 2) / (4 - 0.7) = 30/11. With three in the divisor it is 90/23.
+#[test]
+fn tasks_that_do_not_need_all_cpus_are_less_late_on_more() {
+    let set = [(5_000, 10_000, 10_000), (6_000, 10_000, 10_000), (2_000, 5_000, 5_000), (3_500, 5_000, 5_000)];
+    let late = |cpus| devi_tardiness(&cluster(cpus, PolicyName::Edf, &set)).unwrap().remove(2);
+    assert_eq!(late(4), BigRational::new((9_000 * 10 + 2_000 * 33).into(), 33.into()));
+    assert_eq!(late(3), BigRational::new((9_000 * 10 + 2_000 * 23).into(), 23.into()));
+}
+
 #[test]
 fn four_tasks_have_the_printed_bounds_under_edf() {
     let mixed = cluster(2, PolicyName::Edf, &MIXED);

@@ -98,11 +98,42 @@ fn with_a_cpu_each_every_policy_responds_in_the_execution_time() {
 }
 
 #[test]
-fn fixed_priorities_on_several_cpus_have_no_bound_and_say_so() {
+fn fixed_priorities_on_several_cpus_have_bounds_up_to_the_period() {
+    // Equal points: each may be the last of the three.
     let report = report(2, PolicyName::Dm, &[(1, 4, 4), (1, 4, 4), (1, 4, 4)]);
-    assert_eq!(responses(&report), [None, None, None]);
+    assert_eq!(responses(&report), [Some(2.0); 3]);
+    assert_eq!((report.bounded, report.is_hard()), (Some(true), true));
+    assert_eq!(bound(&report, 0).test, Test::LimitedCarryIn);
+    assert_eq!(verdict(&report, Test::LimitedCarryIn), Some(Verdict::Proved));
+}
+
+/// Two tasks that never rest leave the third nothing, but each other all they need.
+#[test]
+fn a_task_without_a_bound_under_fixed_priorities_does_not_hide_those_before_it() {
+    let report = report(2, PolicyName::Rm, &[(4, 4, 4), (5, 5, 5), (1, 9, 9), (1, 10, 10)]);
+    assert_eq!(responses(&report), [Some(4.0), Some(5.0), None, None]);
+    assert_eq!(report.bounded, Some(false));
+    assert_eq!(report.tasks[0].hard, Hard::Proved);
+    assert_eq!(report.tasks[2].hard, Hard::NotProved(Reason::Overload));
+}
+
+#[test]
+fn a_task_that_no_test_bounds_is_said_to_have_none() {
+    let report = report(2, PolicyName::Rm, &[(3, 5, 5), (3, 5, 5), (3, 6, 6)]);
+    assert_eq!(responses(&report)[2], None);
     assert_eq!((report.bounded, report.is_hard()), (None, false));
-    assert_eq!(report.tasks[0].hard, Hard::NotProved(Reason::NoTest));
+    assert_eq!(report.tasks[2].hard, Hard::NotProved(Reason::NoBound));
+}
+
+/// A task that needs more than a CPU has one, and the others share the rest.
+#[test]
+fn a_task_that_is_too_long_does_not_hide_the_bounds_of_the_others() {
+    for policy in [PolicyName::Edf, PolicyName::Fl] {
+        let report = report(3, policy, &[(1, 9, 9), (11, 10, 10), (3, 10, 10), (4, 10, 10)]);
+        assert_eq!(responses(&report), [Some(4.0), None, Some(4.0), Some(5.0)]);
+        assert_eq!(report.bounded, Some(false));
+        assert_eq!(report.tasks[1].hard, Hard::NotProved(Reason::Overload));
+    }
 }
 
 #[test]
@@ -114,12 +145,12 @@ fn small_densities_prove_global_edf_and_not_global_fair_lateness() {
     assert_eq!(verdict(&fair, Test::Density), Some(Verdict::DoesNotApply));
 }
 
-/// Five tasks on two CPUs whose deadlines are all late: moving their points to zero proves what the printed
+/// Three tasks that fill two CPUs, with late deadlines: moving their points to zero proves what the printed
 /// formula, at least s / m late, cannot.
 #[test]
 fn lateness_below_zero_proves_a_hard_task_on_several_cpus() {
     for policy in [PolicyName::Edf, PolicyName::Fl] {
-        let report = report(2, policy, &[(3, 10, 25); 5]);
+        let report = report(2, policy, &[(8, 12, 24); 3]);
         assert!(report.is_hard(), "{policy:?}");
         assert_eq!(bound(&report, 0).test, Test::Tightest);
         assert!(approximate(report.tasks[0].printed_lateness.as_ref().unwrap()) >= 0.0);
@@ -139,7 +170,33 @@ fn a_response_counts_from_the_event_and_overheads_are_named_when_they_dominate()
     assert_eq!(bound(&analyse(&cluster, &costs, &locking).unwrap(), 0).dominating, Term::Blocking);
 
     costs.schedule = Nanoseconds(50);
-    assert_eq!(analyse(&cluster, &costs, &[]), Err(Infeasible::TooLong { task: 0 }));
+    let report = analyse(&cluster, &costs, &[]).unwrap();
+    assert_eq!(report.infeasible, [Infeasible::TooLong { task: 0 }]);
+    assert_eq!(report.tasks[0].hard, Hard::NotProved(Reason::TooLong));
+    costs.release = Nanoseconds(100);
+    assert_eq!(analyse(&cluster, &costs, &[]), Err(Infeasible::OnlyInterrupts));
+}
+
+/// The second waits for more than its period. With a CPU to itself, or behind the others, it takes nothing from them.
+#[test]
+fn a_task_that_waits_too_long_is_named_and_does_not_hide_the_bounds_of_the_others() {
+    let wait = |blocking| Locking { blocking: Nanoseconds(blocking), ..Locking::default() };
+    let locking = [wait(1), wait(100), wait(2)];
+    let set = [(10, 60, 60), (20, 90, 90), (15, 50, 50)];
+    for (cpus, policy, found) in [
+        (3, PolicyName::Edf, [Some(11.0), None, Some(17.0)]),
+        (2, PolicyName::Edf, [Some(28.0), None, Some(28.0)]),
+        (2, PolicyName::Rm, [Some(11.0), None, Some(17.0)]),
+        (1, PolicyName::Rm, [Some(28.0), None, Some(17.0)]),
+        (1, PolicyName::Edf, [None; 3]),
+    ] {
+        let cluster = Cluster::new(cpus, policy, tasks(&set)).unwrap();
+        let report = analyse(&cluster, &Overheads::default(), &locking).unwrap();
+        assert_eq!(responses(&report), found, "{cpus} CPUs, {policy:?}");
+        assert_eq!(report.infeasible, [Infeasible::TooLong { task: 1 }]);
+        assert_eq!(report.tasks[1].hard, Hard::NotProved(Reason::TooLong));
+        assert_eq!((report.bounded, report.is_hard()), (Some(false), false));
+    }
 }
 
 #[test]

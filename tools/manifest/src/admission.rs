@@ -4,13 +4,19 @@ use fusee_abi::image::{self, advice, class, kind, measure, order};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::{
-    self, Abroad, Blocked, Engine, Locks, Measure, On, Order, Pool, Protocol, Rules, Section, Unbounded, User,
+    self, Abroad, Alternative, Blocked, Engine, Locks, Measure, On, Order, Pool, Protocol, Rules, Section, Unbounded,
+    User,
 };
 use fusee_sched_analysis::overheads::Infeasible;
-use fusee_sched_analysis::report::Term;
+use fusee_sched_analysis::report::{Hard, Term};
 use fusee_sched_analysis::{Cluster, Nonsense, Overheads, Report, Task};
 
+mod servers;
+
+use servers::Waiting;
+
 use crate::error::Reason;
+use crate::interrupts;
 use crate::resolve::{DeclaredHold, Resolved};
 
 /// One cluster of a system, as the analysis sees it.
@@ -27,6 +33,14 @@ pub struct Study {
     pub locks: Locks,
     /// The others: waiting for them is not bounded.
     pub undeclared: Vec<Undeclared>,
+    /// For each of its tasks what its bound does not count: what it waits for, and nothing says for how long.
+    pub uncounted: Vec<Vec<String>>,
+    /// For each of its tasks why its deadlines rest on what others do, which nothing enforces, if they do.
+    pub unenforced: Vec<Option<String>>,
+    /// Tasks, among the system's, of which bounds here assume that they meet their deadlines.
+    assumed: Vec<usize>,
+    /// What the servers in `locks` are called.
+    servers: Vec<String>,
     /// What the engines in `locks` are called.
     engines: Vec<String>,
     /// What the pools in `locks` are called.
@@ -42,6 +56,8 @@ pub struct Undeclared {
     pub lock: String,
     /// Why not: who does not say how long it holds it, or an engine that those who have a token wait for.
     pub why: String,
+    /// Tasks of the cluster whose jobs may wait for it.
+    pub members: Vec<usize>,
 }
 
 impl Study {
@@ -50,6 +66,18 @@ impl Study {
     /// # Errors
     /// What makes no sense, which the checks of the manifest have excluded.
     pub fn new(system: &Resolved, index: usize) -> Result<Study, Nonsense> {
+        let mut study = Study::assuming(system, index)?;
+        let late = study.assumed.iter().find(|task| !meets_deadlines(system, **task)).copied();
+        if let Some(task) = late {
+            let why =
+                format!("`{}`, which calls the same servers, may be late or is not counted", system.tasks[task].name);
+            study.uncounted.iter_mut().for_each(|reasons| reasons.push(why.clone()));
+        }
+        Ok(study)
+    }
+
+    /// The same, as long as the tasks that it assumes to meet their deadlines do.
+    fn assuming(system: &Resolved, index: usize) -> Result<Study, Nonsense> {
         let record = &system.clusters[index].1;
         let own = |one: &&image::Reservation| one.class == class::REAL_TIME && one.cluster as usize == index;
         let reservations: Vec<image::Reservation> = system.reservations.iter().filter(own).copied().collect();
@@ -71,6 +99,10 @@ impl Study {
             reservations,
             locks: Locks::default(),
             undeclared: Vec::new(),
+            uncounted: Vec::new(),
+            unenforced: Vec::new(),
+            assumed: Vec::new(),
+            servers: Vec::new(),
             engines: Vec::new(),
             pools: Vec::new(),
             tasks: order.iter().map(|task| system.tasks[*task].name.clone()).collect(),
@@ -100,7 +132,39 @@ impl Study {
         let covers = |(_, one): &(usize, &image::Reservation)| one.covers_engines != 0;
         let covering = study.reservations.iter().enumerate().filter(covers);
         study.locks.covering = covering.map(|(task, _)| task).collect();
+        study.waiting(system, index, &order);
         Ok(study)
+    }
+
+    /// Adds servers and what tasks wait for of their own accord. `order`: the system's tasks as they are counted here.
+    fn waiting(&mut self, system: &Resolved, index: usize, order: &[usize]) {
+        let waiting = Waiting::new(system);
+        let number = |task: usize| order.iter().position(|other| *other == task);
+        let mut assumed = Vec::new();
+        (self.locks.servers, self.servers) = waiting.servers(index, number, &mut assumed);
+        self.locks.signallers = waiting.signallers().into_iter().filter_map(number).collect();
+        self.locks.suspends = self.members.iter().map(|task| system.suspends[*task]).collect();
+        self.uncounted = self.members.iter().map(|task| waiting.uncounted(*task)).collect();
+        match waiting.above(index, &mut assumed) {
+            Ok(above) => self.cluster = self.cluster.clone().below(above),
+            Err(why) => self.uncounted.iter_mut().for_each(|reasons| reasons.push(why.clone())),
+        }
+        for undeclared in &self.undeclared {
+            let why = format!("waiting for {} is not bounded: {}", undeclared.lock, undeclared.why);
+            for member in undeclared.members.iter().filter_map(|task| self.members.iter().position(|one| one == task)) {
+                self.uncounted[member].push(why.clone());
+            }
+        }
+        let boost = waiting.unbounded_boost(index);
+        let donates = donates_for_untrusted(system, index);
+        let unenforced = |task: &usize| {
+            let calls = waiting.unenforced(*task).or(boost.clone());
+            calls.or_else(|| shares_with_untrusted(system, *task)).or_else(|| donates.clone())
+        };
+        self.unenforced = self.members.iter().map(unenforced).collect();
+        assumed.sort_unstable();
+        assumed.dedup();
+        self.assumed = assumed;
     }
 
     /// Adds an engine, or those of a group, if tasks of this cluster use it, or somebody does with a token that they use, too.
@@ -126,7 +190,8 @@ impl Study {
                 .map(|driver| format!("clusters share its driver `{driver}`, but not the tokens of all its engines")),
         };
         if let Some(why) = why {
-            let undeclared = Undeclared { why, lock };
+            let members = uses.iter().map(|(user, _)| user.task as usize).collect();
+            let undeclared = Undeclared { why, lock, members };
             unknown.extend(uses.iter().map(|(user, _)| (user.task as usize, undeclared.clone())));
             if concerns {
                 self.undeclared.push(undeclared);
@@ -166,8 +231,10 @@ impl Study {
             is_group: engines.len() > 1,
             is_mutex: engines.iter().all(|engine| system.engine_places[*engine].is_none()),
             users: holds.iter().filter_map(user).collect(),
-            rivals: rivals(system, &holds),
+            alternative: alternative(&system.engines[first].1),
+            rivals: rivals(system, &system.engines[first].1, &holds),
             completion,
+            others: interrupts::other_completions(system, engines, &holds),
             reset,
         });
         self.engines.push(names.join("+"));
@@ -190,12 +257,14 @@ impl Study {
         let said = |task: usize| system.sections.iter().find(|(by, of, _)| *by == task && *of == number);
         let lock = format!("pool `{name}`");
         let silent = users.iter().copied().find(|task| said(*task).is_none());
+        // Where clusters share, all of their jobs donate.
+        let members = if record.crosses != 0 { self.members.clone() } else { users.clone() };
         if let Some(task) = silent {
-            self.undeclared.push(Undeclared { why: is_silent(system, task, &lock), lock });
+            self.undeclared.push(Undeclared { why: is_silent(system, task, &lock), lock, members });
             return;
         }
         if let Some((_, why)) = unknown.iter().find(|(task, _)| users.contains(task)) {
-            self.undeclared.push(Undeclared { lock, ..why.clone() });
+            self.undeclared.push(Undeclared { lock, members, ..why.clone() });
             return;
         }
         let section = |task: &usize| {
@@ -203,11 +272,11 @@ impl Study {
             Some(Section { task: order.iter().position(|other| other == task)?, cpu })
         };
         let cpus = self.cluster.cpus() as u16;
-        let limit = (record.limit != 0).then_some(record.limit as u16);
+        let [limit, total] = [record.limit, record.total_limit].map(|limit| (limit != 0).then_some(limit as u16));
         let measure = if record.measure == measure::LENGTHS { Measure::CriticalSections } else { Measure::Requests };
         let replicas = record.replicas as u8;
         let protocol = match record.crosses {
-            0 => Protocol::Pool(Rules { replicas, cpus, limit, measure }),
+            0 => Protocol::Pool(Rules { replicas, cpus, limit, total, measure }),
             _ => Protocol::CkOmlp { replicas },
         };
         let advised = record.advice != advice::NOBODY;
@@ -229,7 +298,7 @@ impl Study {
     #[must_use]
     pub fn is_covered(&self, task: usize, blocked: &Blocked) -> bool {
         let one = &self.reservations[task];
-        let others = blocked.lends.0.saturating_add(blocked.drawn.0);
+        let others = blocked.lends.0.saturating_add(blocked.drawn.0).saturating_add(blocked.services.0);
         others == 0 || one.execution.saturating_add(others) <= one.budget
     }
 
@@ -257,6 +326,7 @@ impl Study {
         match on {
             On::Engine(index) => self.engines[index].clone(),
             On::Token(index) | On::Donation(index) => format!("pool {}", self.pools[index]),
+            On::Server(index) => format!("server {}", self.servers[index]),
         }
     }
 
@@ -285,6 +355,9 @@ impl Study {
                     On::Engine(index) => {
                         Reason::Overcommitted { engine: self.engines[index].clone(), per_mille, task, part }
                     }
+                    On::Server(index) => {
+                        Reason::Overcommitted { engine: self.servers[index].clone(), per_mille, task, part }
+                    }
                     On::Token(index) | On::Donation(index) => {
                         let pool = self.pools[index].clone();
                         let replicas = match self.locks.pools[index].protocol {
@@ -295,13 +368,8 @@ impl Study {
                     }
                 }
             }
-            Unbounded::Infeasible(Infeasible::TooLong { task }, blocked) => Reason::WaitsTooLong {
-                task: self.tasks[*task].clone(),
-                needs: self.needs(*task, &blocked[*task]),
-                period: self.reservations[*task].period,
-            },
             Unbounded::NoResponse(on) => {
-                let words = "is by priority, and response times on several CPUs have no bound under this policy";
+                let words = "is by priority, and no test gives all response times a bound";
                 Reason::Unbounded { cluster: cluster.to_owned(), why: format!("{} {words}", self.on(*on)) }
             }
             Unbounded::NoBound(on) => {
@@ -310,6 +378,7 @@ impl Study {
                         "is by priority, and tasks of other clusters may be ahead again and again"
                     }
                     On::Engine(_) => "is by priority, and tasks that are not real-time may be ahead again and again",
+                    On::Server(_) => "is called from several clusters, and is not boosted for as long as they wait",
                     On::Token(_) | On::Donation(_) => {
                         "lets in by priority alone, and no bound is known for several tokens"
                     }
@@ -327,11 +396,76 @@ impl Study {
         }
     }
 
+    /// Why these tasks of the cluster have no bound, though others have: with what they wait they need more than their periods.
+    pub fn too_long<'a>(&'a self, report: &'a Report, blocked: &'a [Blocked]) -> impl Iterator<Item = Reason> + 'a {
+        report.infeasible.iter().filter_map(Infeasible::task).map(|task| Reason::WaitsTooLong {
+            task: self.tasks[task].clone(),
+            needs: self.needs(task, &blocked[task]),
+            period: self.reservations[task].period,
+        })
+    }
+
     /// Whether tasks of other clusters use the engine with this index.
     fn is_shared(&self, engine: usize) -> bool {
         let users = &self.locks.engines[engine].users;
         self.locks.abroad.iter().any(|abroad| users.iter().any(|user| user.task == abroad.task))
     }
+}
+
+/// Whether all is known of what `task` waits for, and its bound is not later than its deadline.
+fn meets_deadlines(system: &Resolved, task: usize) -> bool {
+    let study = Study::assuming(system, system.tasks[task].cluster as usize);
+    let Ok(study) = study else { return false };
+    let Some(at) = study.members.iter().position(|one| *one == task) else { return false };
+    let Ok((report, _)) = study.analyse(&Overheads::default()) else { return false };
+    study.uncounted[at].is_empty() && report.tasks[at].hard == Hard::Proved
+}
+
+/// Who shares an engine or a pool with `task` and may hold it for longer than it says: then `task` may wait for longer than is
+/// counted. Watchdogs take what is held for too long, but that is later than what is declared.
+fn shares_with_untrusted(system: &Resolved, task: usize) -> Option<String> {
+    let same_lock = |one: &image::EngineUser, other: &image::EngineUser| {
+        let group = |user: &image::EngineUser| system.engines[user.engine as usize].1.group_plus_one;
+        one.engine == other.engine || (group(one) != 0 && group(one) == group(other))
+    };
+    let own = system.engine_users.iter().filter(|user| user.task as usize == task);
+    let rivals = own.flat_map(|own| system.engine_users.iter().filter(move |other| same_lock(own, other)));
+    let engines =
+        rivals.map(|rival| (rival.task as usize, format!("engine `{}`", system.engines[rival.engine as usize].0)));
+    let pools = (0..system.pools.len()).filter(|pool| users_of(system, *pool).any(|user| user == task));
+    let tokens = pools.flat_map(|pool| {
+        let name = format!("pool `{}`", system.pools[pool].0);
+        users_of(system, pool).map(move |user| (user, name.clone()))
+    });
+    let (who, lock) = engines.chain(tokens).find(|(other, _)| *other != task && !system.keeps_word[*other])?;
+    Some(format!(
+        "`{}` may hold {lock} for longer than it says; is it `hard`, or to be `trusted`?",
+        system.tasks[who].name
+    ))
+}
+
+/// Where clusters share a pool, all jobs of each of them may donate to a holder, for as long as any user holds a token and any job of
+/// their cluster keeps others from asking for one. Says for whom in vain.
+fn donates_for_untrusted(system: &Resolved, index: usize) -> Option<String> {
+    let cluster_of = |task: usize| system.tasks[task].cluster as usize;
+    let shared = (0..system.pools.len()).filter(|pool| system.pools[*pool].1.crosses != 0);
+    let mut concerns = shared.filter(|pool| users_of(system, *pool).any(|user| cluster_of(user) == index));
+    concerns.find_map(|pool| {
+        let is_concerned = |task: usize| users_of(system, pool).any(|user| cluster_of(user) == cluster_of(task));
+        let has_jobs = |task: usize| {
+            let reservation = system.tasks[task].reservation.map(|own| system.reservations[own].class);
+            reservation == Some(class::REAL_TIME)
+        };
+        let untrusted = |task: &usize| {
+            let is_user = users_of(system, pool).any(|user| user == *task);
+            !system.keeps_word[*task] && (is_user || has_jobs(*task)) && is_concerned(*task)
+        };
+        let who = (0..system.tasks.len()).find(untrusted)?;
+        let (who, pool) = (&system.tasks[who].name, &system.pools[pool].0);
+        Some(format!(
+            "clusters share pool `{pool}`, so its jobs wait for `{who}`, too; is that `hard`, or to be `trusted`?"
+        ))
+    })
 }
 
 /// The tasks that use the pool with this number.
@@ -361,9 +495,15 @@ fn is_silent(system: &Resolved, task: usize, lock: &str) -> String {
     format!("`{}` does not say how long it uses {lock}", system.tasks[task].name)
 }
 
-/// How many jobs can want an engine at the same time, if some hold it with a token only. Of a cluster that shares its pool with
+/// Which of several devices the engine belongs to, if it is held with tokens of that device only.
+fn alternative(engine: &image::Engine) -> Option<Alternative> {
+    let device = engine.first_token.checked_div(engine.tokens)? as usize;
+    Some(Alternative { pool: engine.pool_plus_one.checked_sub(1)? as usize, device })
+}
+
+/// How many jobs can want `engine` at the same time, if some hold it with a token only. Of a cluster that shares its pool with
 /// others no more jobs than CPUs have tokens (Elliott 2015, section 4.3.4.3).
-fn rivals(system: &Resolved, holds: &[(usize, DeclaredHold)]) -> Option<u32> {
+fn rivals(system: &Resolved, engine: &image::Engine, holds: &[(usize, DeclaredHold)]) -> Option<u32> {
     let users = |pool: Option<usize>| holds.iter().filter(move |(_, hold)| hold.within == pool).map(|(task, _)| *task);
     let without = users(None).count() as u32;
     let with_tokens = system.pools.iter().enumerate().map(|(number, (_, pool))| {
@@ -371,7 +511,8 @@ fn rivals(system: &Resolved, holds: &[(usize, DeclaredHold)]) -> Option<u32> {
             let here = users(Some(number)).filter(|task| system.tasks[*task].cluster as usize == index).count() as u32;
             if pool.crosses != 0 { here.min(cluster.cpus.count_ones()) } else { here }
         });
-        have.sum::<u32>().min(pool.replicas)
+        // Of the tokens of several devices, those of its own.
+        have.sum::<u32>().min(if engine.tokens > 0 { engine.tokens } else { pool.replicas })
     });
     (without < holds.len() as u32).then(|| without + with_tokens.sum::<u32>())
 }

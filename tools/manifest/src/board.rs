@@ -13,6 +13,8 @@ use crate::schema::Profile;
 pub struct Board {
     /// Where memory lies.
     pub memory: Memory,
+    /// Devices that are the kernel's alone.
+    pub owned: Vec<Owned>,
     /// How the accelerator is kicked.
     pub kick: Kick,
     /// What every run of QEMU is given.
@@ -41,6 +43,18 @@ pub struct Memory {
     pub pool: u64,
     /// Length of it.
     pub pool_bytes: Bytes,
+}
+
+/// A device that is the kernel's alone.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Owned {
+    /// What it is.
+    pub name: String,
+    /// Its first physical address.
+    pub from: u64,
+    /// The first after it.
+    pub to: u64,
 }
 
 /// How the accelerator is kicked.
@@ -91,6 +105,28 @@ impl Board {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The kernel knows by itself which devices are its own; the tool must refuse the same.
+    #[test]
+    fn the_tool_and_the_kernel_own_the_same_devices() {
+        let kernel = include_str!("../../../bsp/src/virt.rs");
+        let board = Board::named("virt").unwrap();
+        let named = kernel.lines().filter(|line| line.trim_start().starts_with("(\"")).count();
+        assert_eq!(named, board.owned.len());
+        for device in &board.owned {
+            assert!(kernel.contains(&format!("(\"{}\", ", device.name)), "{}", device.name);
+        }
+        let constant = |name: &str| {
+            let (_, rest) = kernel.split_once(&format!("pub const {name}: u64 = 0x")).unwrap();
+            let digits = rest.split(';').next().unwrap().replace('_', "");
+            u64::from_str_radix(&digits, 16).unwrap()
+        };
+        let its = constant("ITS");
+        let ranges = [(constant("GIC_DISTRIBUTOR"), its), (its, its + 0x1_0000), (its + 0x1_1000, constant("UART"))];
+        assert_eq!(board.owned.iter().map(|device| (device.from, device.to)).collect::<Vec<_>>(), ranges);
+        assert_eq!(board.kick.page, its + 0x1_0000);
+        assert!(constant("GIC_REDISTRIBUTORS") >= ranges[2].0);
+    }
 
     #[test]
     fn the_board_is_read_and_its_memory_does_not_overlap() {

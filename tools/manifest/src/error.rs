@@ -119,6 +119,8 @@ pub enum Reason {
     TwoDevices { task: String, first: String, second: String },
     /// Physical memory given out twice.
     Overlap { region: String, with: String },
+    /// A region would give a device of the kernel away.
+    KernelDevice { region: String, device: String },
     /// The pool of task memory is too small.
     PoolExhausted { of: String, bytes: u64, left: u64 },
     /// The range of virtual addresses for this is used up.
@@ -127,7 +129,11 @@ pub enum Reason {
     NotUsed { task: String, name: String, to: &'static str },
     /// The cluster's tasks need more than its CPUs give; with what most of their waiting is for, if they wait.
     Overload { cluster: String, per_mille: u64, cpus: u32, waiting: Option<String> },
-    /// An engine would be taken from who keeps to what it said.
+    /// A boost would be for longer than the period that it is for.
+    ServicePeriod { endpoint: String, service_period: u64, service_max: u64 },
+    /// A task may take budgets in advance where keys do not depend on deadlines.
+    ReleasesEarly { task: String, cluster: String },
+    /// An engine or a token would be taken from a task that keeps to what it said.
     WatchdogTooShort { engine: String, watchdog: u64, user: String, hold: u64 },
     /// Tasks hold an engine for longer than there is time.
     Overcommitted { engine: String, per_mille: u64, task: String, part: u64 },
@@ -136,11 +142,13 @@ pub enum Reason {
     /// A job may wait for longer than its period.
     WaitsTooLong { task: String, needs: String, period: u64 },
     /// Others may take more from a task's budget, while it waits for them, than it can spare.
-    LendsTooMuch { task: String, execution: u64, lends: u64, budget: u64 },
+    LendsTooMuch { task: String, execution: u64, services: u64, lends: u64, budget: u64 },
     /// The budget pays for engines, too, and is not large enough for all.
-    DrawsTooMuch { task: String, execution: u64, lends: u64, drawn: u64, budget: u64 },
-    /// `hard = true`, but nothing bounds waiting for an engine or a token: somebody does not say how long it has it.
-    Undeclared { task: String, why: String },
+    DrawsTooMuch { task: String, execution: u64, services: u64, lends: u64, drawn: u64, budget: u64 },
+    /// `hard = true`, but its bound does not count all that it waits for.
+    NotCounted { task: String, why: String },
+    /// `hard = true`, but its bound rests on what others do, and nothing enforces that.
+    NotEnforced { task: String, why: String },
     /// No bound on waiting, for some reason.
     Unbounded { cluster: String, why: String },
     /// `hard = true`, and the analysis cannot prove it; with its bound, if it has one.
@@ -265,6 +273,10 @@ impl fmt::Display for Reason {
                 write!(f, "task `{task}` is scripted, and uses two devices, `{first}` and `{second}`")
             }
             Self::Overlap { region, with } => write!(f, "region `{region}` overlaps {with}"),
+            Self::KernelDevice { region, device } => write!(
+                f,
+                "region `{region}` would give away {device}, which is the kernel's alone: a task with it could do anything"
+            ),
             Self::PoolExhausted { of, bytes, left } => {
                 write!(f, "`{of}` needs {bytes} bytes, but only {left} are left in the board's pool")
             }
@@ -275,6 +287,15 @@ impl fmt::Display for Reason {
                 write!(f, "the real-time tasks of cluster `{cluster}` need {needed} of {cpus} CPU{s}")?;
                 waiting.as_ref().map_or(Ok(()), |waiting| write!(f, ", waiting included: {waiting}"))
             }
+            Self::ServicePeriod { endpoint, service_period, service_max } => write!(
+                f,
+                "service_period of `{endpoint}` ({service_period} ns) is shorter than its service_max ({service_max} ns)"
+            ),
+            Self::ReleasesEarly { task, cluster } => write!(
+                f,
+                "`{task}` may not release early: keys of cluster `{cluster}` do not depend on deadlines, so nothing would \
+                 bound how many budgets it takes; that takes EDF or FL"
+            ),
             Self::WatchdogTooShort { engine, watchdog, user, hold } => {
                 write!(f, "watchdog of `{engine}` ({watchdog} ns) is shorter than `{user}` may hold it ({hold} ns)")
             }
@@ -294,20 +315,22 @@ impl fmt::Display for Reason {
             Self::WaitsTooLong { task, needs, period } => {
                 write!(f, "task `{task}` needs more than its period ({period} ns): {needs}")
             }
-            Self::LendsTooMuch { task, execution, lends, budget } => write!(
+            Self::LendsTooMuch { task, execution, services, lends, budget } => write!(
                 f,
-                "budget of `{task}` ({budget} ns) is too small for its wcet ({execution} ns) and what holders of engines \
-                 and tokens may take from it while it waits ({lends} ns)"
+                "budget of `{task}` ({budget} ns) is too small for its wcet ({execution} ns){} and what others may take from it \
+                 while it waits ({lends} ns)",
+                servers(*services)
             ),
-            Self::DrawsTooMuch { task, execution, lends, drawn, budget } => write!(
+            Self::DrawsTooMuch { task, execution, services, lends, drawn, budget } => write!(
                 f,
-                "budget of `{task}` ({budget} ns) is too small for its wcet ({execution} ns), what holders of engines and \
-                 tokens may take from it while it waits ({lends} ns), and the engines it holds, preemptions included \
-                 ({drawn} ns)"
+                "budget of `{task}` ({budget} ns) is too small for its wcet ({execution} ns){}, what others may take from it while \
+                 it waits ({lends} ns), and the engines it holds, preemptions included ({drawn} ns)",
+                servers(*services)
             ),
-            Self::Undeclared { task, why } => {
-                write!(f, "task `{task}` is hard, but not proved: {why}, which tasks of this cluster wait for")
+            Self::NotCounted { task, why } => {
+                write!(f, "task `{task}` is hard, but not proved: not all that it waits for is counted: {why}")
             }
+            Self::NotEnforced { task, why } => write!(f, "task `{task}` is hard, but not proved: {why}"),
             Self::Unbounded { cluster, why } => write!(f, "waiting in cluster `{cluster}` is not bounded: {why}"),
             Self::NotProved { task, why, late: None } => write!(f, "task `{task}` is hard, but not proved: {why}"),
             Self::NotProved { task, why, late: Some(late) } => {
@@ -330,6 +353,11 @@ impl fmt::Display for Reason {
             Self::BadMark(text) => write!(f, "`{text}` is not a mark: write \"task: number number\""),
         }
     }
+}
+
+/// What servers take from a budget for its own task.
+fn servers(services: u64) -> String {
+    if services == 0 { String::new() } else { format!(", its servers ({services} ns)") }
 }
 
 fn percent(per_mille: u64) -> String {

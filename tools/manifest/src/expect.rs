@@ -23,6 +23,8 @@ pub struct Expectations {
     pub console: Vec<String>,
     /// Tasks that complete at least one job and miss no deadline; checked in det only.
     pub no_misses: Vec<usize>,
+    /// What `cargo xtask run` finds wrong, in order: parts of its words, `...` between them. `None`: anything.
+    pub verdict: Option<Vec<String>>,
     /// Tasks from which watchdogs take engines, and from nobody else; checked in det only, and only if there is a list.
     pub taken: Option<Vec<usize>>,
     /// Host seconds after which the run is ended.
@@ -98,6 +100,7 @@ impl Expectations {
             exits: test.exits.iter().filter_map(|exit| parse_exit(exit.get_ref(), &task)).collect(),
             console: test.console.clone(),
             no_misses: test.no_misses.iter().filter_map(|name| task(name.get_ref())).collect(),
+            verdict: test.verdict.clone(),
             taken: test.taken.as_ref().map(|names| names.iter().filter_map(|name| task(name.get_ref())).collect()),
             seconds: test.seconds,
             self_check: test.self_check,

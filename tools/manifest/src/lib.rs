@@ -25,6 +25,7 @@ mod device;
 mod elf;
 mod error;
 mod expect;
+mod interrupts;
 pub mod layout;
 mod pack;
 mod quantity;
@@ -36,7 +37,7 @@ pub mod trace;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub use board::{Board, Kick, Memory, Qemu, QemuProfile};
+pub use board::{Board, Kick, Memory, Owned, Qemu, QemuProfile};
 pub use error::{ManifestError, Reason};
 pub use expect::{Expectations, Mark};
 pub use fusee_sched::key::PolicyName;

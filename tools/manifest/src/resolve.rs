@@ -84,6 +84,14 @@ pub struct Resolved {
     pub pool_users: Vec<image::PoolUser>,
     /// Who says how long it has a token, the holds of engines apart: task, pool, CPU time.
     pub sections: Vec<(usize, usize, Nanoseconds)>,
+    /// For each task how long a job suspends itself at most, operations apart.
+    pub suspends: Vec<Nanoseconds>,
+    /// For each task whether others may rely on what it declares: it is hard, so its own proof rests on it, or the manifest trusts it.
+    pub keeps_word: Vec<bool>,
+    /// Who says how often it calls, or waits for requests: task, endpoint, times.
+    pub calls: Vec<(usize, usize, u32)>,
+    /// Who says that it waits for a notification: task, notification.
+    pub waits: Vec<(usize, usize)>,
     /// Interrupts.
     pub interrupts: Vec<(String, image::Interrupt)>,
     /// Regions.
@@ -320,6 +328,10 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
             pools: Vec::new(),
             pool_users: Vec::new(),
             sections: Vec::new(),
+            suspends: Vec::new(),
+            keeps_word: Vec::new(),
+            calls: Vec::new(),
+            waits: Vec::new(),
             interrupts: Vec::new(),
             regions: Vec::new(),
             handles: Vec::new(),
@@ -348,6 +360,8 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
     resolver.uses()?;
     resolver.lengths()?;
     resolver.watchdogs()?;
+    resolver.token_watchdogs()?;
+    resolver.suspensions();
     resolver.scripts()?;
     resolver.environments()?;
     resolver.admission()?;
@@ -454,8 +468,21 @@ impl Resolver<'_> {
     fn endpoints(&mut self) -> Result<(), Fail> {
         for (name, endpoint) in &self.file.endpoints.0 {
             let server = self.task(&endpoint.server)? as u32;
-            let service_max = endpoint.service_max.unwrap_or_default().0;
-            let record = image::Endpoint { server, flags: 0, service_max };
+            let service_max = span(&endpoint.service_max, name)?.0;
+            let service_period = span(&endpoint.service_period, name)?.0;
+            if let Some(key) = &endpoint.service_period {
+                let of = || name.get_ref().clone();
+                if service_max == 0 {
+                    return Err((
+                        key.span(),
+                        Reason::Needs { what: "service_period", of: of(), needs: "a service_max" },
+                    ));
+                }
+                if service_period < service_max {
+                    return Err((key.span(), Reason::ServicePeriod { endpoint: of(), service_period, service_max }));
+                }
+            }
+            let record = image::Endpoint { server, flags: 0, service_max, service_period };
             self.out.endpoints.push((name.get_ref().clone(), record));
         }
         Ok(())
@@ -534,8 +561,11 @@ impl Resolver<'_> {
                         let with = "the board's RAM, which is given out by the packer".into();
                         return Err((at.span(), Reason::Overlap { region: of, with }));
                     }
-                    let kick = memory_page(self.out.board.kick.page);
-                    if !self.file.devices.0.is_empty() && overlap(&kick) {
+                    let mut owned = self.out.board.owned.iter();
+                    if let Some(device) = owned.find(|device| overlap(&(device.from..device.to))) {
+                        return Err((at.span(), Reason::KernelDevice { region: of, device: device.name.clone() }));
+                    }
+                    if overlap(&memory_page(self.out.board.kick.page)) {
                         let with = "the page through which the accelerator is kicked".into();
                         return Err((at.span(), Reason::Overlap { region: of, with }));
                     }

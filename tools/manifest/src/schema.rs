@@ -124,6 +124,13 @@ pub struct Task {
     pub overrun: Option<Spanned<Overrun>>,
     pub budget_covers: Option<Spanned<Covers>>,
     pub backlog: Option<Spanned<u32>>,
+    /// How long a job suspends itself, in sum: by sleeping, and by waiting for notifications.
+    pub suspends: Option<Spanned<Time>>,
+    /// Hard tasks may rely on what it declares, though nothing enforces it.
+    #[serde(default)]
+    pub trusted: bool,
+    /// Its jobs may take the budget of the next job before its release.
+    pub early_release: Option<Spanned<bool>>,
     pub phase: Option<Spanned<Time>>,
     pub hard: Option<Spanned<bool>>,
     pub stack: Option<Spanned<Bytes>>,
@@ -188,7 +195,9 @@ pub enum Covers {
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {
     pub server: Spanned<String>,
-    pub service_max: Option<Time>,
+    pub service_max: Option<Spanned<Time>>,
+    /// In how long its server is boosted for `service_max` at most.
+    pub service_period: Option<Spanned<Time>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -260,6 +269,8 @@ pub enum Order {
 pub struct Pool {
     pub replicas: Spanned<u32>,
     pub limit: Option<Spanned<Limit>>,
+    /// Requests in all queues together.
+    pub total_limit: Option<Spanned<u32>>,
     pub cluster: Option<Spanned<String>>,
     #[serde(default)]
     pub shortest: Shortest,
@@ -267,6 +278,8 @@ pub struct Pool {
     pub devices: Option<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
     pub advice: Option<Spanned<Advice>>,
+    /// How long after its grant a token is taken away.
+    pub watchdog: Option<Spanned<Time>>,
 }
 
 /// What makes a queue of a pool short.
@@ -313,6 +326,8 @@ pub struct Test {
     pub console: Vec<String>,
     #[serde(default)]
     pub no_misses: Vec<Spanned<String>>,
+    /// What `cargo xtask run` would find wrong.
+    pub verdict: Option<Vec<String>>,
     /// Tasks from which watchdogs take engines. They take none from others.
     pub taken: Option<Vec<Spanned<String>>>,
     pub seconds: Option<u64>,

@@ -24,6 +24,9 @@
 //!
 //! A step that is answered with `Overrun` ends the job: the steps after it are left out.
 //!
+//! In the simulator the steps from the `acquire` of an engine to its `release` are left out, too, if the task's token is for
+//! another device.
+//!
 //! Objects go by the names of the task's handles; `shutdown` needs the one called `system`.
 
 use fusee_abi::image::kind;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use fusee_abi::Call;
-use fusee_abi::trace::{Event, Ledger, POOL, RING_MAGIC, Record, RingHeader};
+use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, PANIC_TEXT, POOL, RING_MAGIC, Record, RingHeader};
 use zerocopy::FromBytes;
 
 use crate::resolve::Resolved;
@@ -96,11 +96,77 @@ impl Trace {
         self.records.iter().rev().find(|record| record.event == Event::Shutdown as u8).map(|record| record.value)
     }
 
-    /// All `log` records: thread + 1, low half of the first number, second number.
+    /// This trace with ledgers that are counted from its records, for systems that did not end themselves and so left none: jobs,
+    /// lateness, and times between switches, as far as the records reach.
+    #[must_use]
+    pub fn with_counted_ledgers(&self, system: &Resolved) -> Self {
+        let of = |ledgers: &'static [Ledger], count: usize| {
+            (0..count as u32).flat_map(move |index| ledgers.iter().map(move |ledger| ((*ledger, index), 0)))
+        };
+        let tasks = of(
+            &[Ledger::Jobs, Ledger::Misses, Ledger::Skipped, Ledger::ThreadTime, Ledger::Faults],
+            system.tasks.len(),
+        );
+        let mut amounts: BTreeMap<(Ledger, u32), u64> =
+            tasks.chain(of(&[Ledger::Charged, Ledger::Throttles], system.reservations.len())).collect();
+        // Since when, whose thread and on which reservation, of each CPU.
+        let mut running: BTreeMap<u8, (u64, u32, u32)> = BTreeMap::new();
+        let end = self.records.last().map_or(0, |record| record.time);
+        let stop = |amounts: &mut BTreeMap<_, u64>, run: Option<(u64, u32, u32)>, now: u64| {
+            let Some((since, thread, reservation)) = run else { return };
+            *amounts.entry((Ledger::ThreadTime, thread)).or_default() += now - since;
+            *amounts.entry((Ledger::Charged, reservation)).or_default() += now - since;
+        };
+        for record in &self.records {
+            let thread = u32::from(record.thread).wrapping_sub(1);
+            let object = record.object.wrapping_sub(1);
+            let mut add = |ledger, index, amount| *amounts.entry((ledger, index)).or_default() += amount;
+            match Event::from_number(record.event) {
+                Some(Event::Complete) => {
+                    let lateness = record.value.cast_signed();
+                    add(Ledger::Jobs, thread, 1);
+                    add(Ledger::Misses, thread, u64::from(lateness > 0));
+                    let greatest = amounts.entry((Ledger::MaxLateness, thread)).or_insert(i64::MIN.cast_unsigned());
+                    *greatest = greatest.cast_signed().max(lateness.into()).cast_unsigned();
+                }
+                Some(Event::Skip) => add(Ledger::Skipped, thread, 1),
+                Some(Event::Throttle) => add(Ledger::Throttles, object, 1),
+                Some(Event::Fault) => add(Ledger::Faults, thread, 1),
+                Some(Event::EngineIdle) => {
+                    let index = object << ENGINE_TIME_SHIFT | thread;
+                    add(Ledger::EngineTime, index, u64::from(record.value) * 1_000);
+                }
+                Some(Event::SwitchTo) => {
+                    let before = running.insert(record.cpu, (record.time, thread, object));
+                    stop(&mut amounts, before, record.time);
+                }
+                // The next may be switched to before the one before is switched away.
+                Some(Event::SwitchAway) if running.get(&record.cpu).is_some_and(|run| run.1 != thread) => {}
+                Some(Event::SwitchAway | Event::Idle) => {
+                    stop(&mut amounts, running.remove(&record.cpu), record.time);
+                }
+                _ => {}
+            }
+        }
+        for run in running.into_values() {
+            stop(&mut amounts, Some(run), end);
+        }
+        let ledgers = amounts.into_iter().map(|((ledger, index), amount)| Record {
+            time: end,
+            event: Event::Ledger as u8,
+            object: (ledger as u32) << 16 | index & 0xffff,
+            job: (amount >> 32) as u32,
+            value: amount as u32,
+            ..Record::default()
+        });
+        Self { records: self.records.iter().copied().chain(ledgers).collect(), lost: self.lost }
+    }
+
+    /// All `log` records but those of panics: thread + 1, low half of the first number, second number.
     pub fn logs(&self) -> impl Iterator<Item = (u16, u32, u64)> {
         self.records
             .iter()
-            .filter(|record| record.event == Event::Log as u8)
+            .filter(|record| record.event == Event::Log as u8 && record.object < PANIC_TEXT)
             .map(|record| (record.thread, record.object, wide(record)))
     }
 }
@@ -157,6 +223,10 @@ pub fn describe(record: &Record, system: &Resolved) -> String {
         Event::Block => write!(line, " {} {object}", call_name(record.value)),
         Event::Fault => write!(line, " syndrome {:#x} kind {}", record.object, record.value),
         Event::FaultRegister => write!(line, " register {} = {:#x}", record.object, wide(record)),
+        Event::Log if record.object >= PANIC_TEXT => {
+            let text = wide(record).to_le_bytes();
+            write!(line, " panic text {:?}", String::from_utf8_lossy(&text).trim_end_matches('\0'))
+        }
         Event::Log => write!(line, " {} {}", record.object, wide(record)),
         Event::Ledger => {
             let kind = (record.object >> 16) as u16;
@@ -204,7 +274,7 @@ fn object_name(record: &Record, event: Event, system: &Resolved) -> String {
         | Event::EngineIdle
         | Event::EngineTaken
         | Event::EngineLost => engine(),
-        Event::TokenRequest => pool(index),
+        Event::TokenRequest | Event::TokenTaken => pool(index),
         // Which one, too: that it is the same is what makes it a lock.
         Event::TokenGrant | Event::TokenRelease => format!("{} {}", pool(index), record.value),
         Event::Call => endpoint(),

@@ -345,6 +345,15 @@ fn memory_is_given_out_once() {
     let overlap = "m.toml:52: region `uart` overlaps";
     refused("0x0900_0000", "0x4100_0000", &format!("{overlap} the board's RAM, which is given out by the packer"));
     refused("0x0900_0000", "0x0809_0000", &format!("{overlap} the page through which the accelerator is kicked"));
+    let owned = |at: &str, device: &str| {
+        let why = "which is the kernel's alone: a task with it could do anything";
+        refused("0x0900_0000", at, &format!("m.toml:52: region `uart` would give away {device}, {why}"));
+    };
+    owned("0x0800_0000", "the interrupt distributor");
+    owned("0x0800_f000", "the interrupt distributor");
+    owned("0x0808_0000", "the interrupt translation service");
+    owned("0x080a_0000", "the interrupt redistributors");
+    owned("0x08ff_f000", "the interrupt redistributors");
     let twin = "[regions.twin]\nphysical = 0x0900_0000\nbytes = \"8KiB\"\n\n[regions.uart]";
     refused("[regions.uart]", twin, "m.toml:56: region `uart` overlaps region `twin`");
     refused("0x0900_0000", "0x0900_0004", "m.toml:52: physical address of `uart` is not a whole number of 4 KiB pages");
@@ -481,6 +490,7 @@ period = "20ms"
 budget = "2ms"
 wcet = "1ms"
 handles = {{ ee = "engine ee: acquire" }}
+trusted = true
 {second}
 [engines.ee]
 "#
@@ -490,7 +500,10 @@ handles = {{ ee = "engine ee: acquire" }}
 #[test]
 fn what_a_task_says_of_its_use_of_engines_makes_sense() {
     let refused = |first: &str, expected: &str| assert_eq!(sharing(first, "", "").err().as_deref(), Some(expected));
-    refused("uses.gpu = { cpu = \"1ms\" }", "m.toml:12: task `first` has no handle `gpu` to an engine or a pool");
+    refused(
+        "uses.gpu = { cpu = \"1ms\" }",
+        "m.toml:12: task `first` has no handle `gpu` to an engine, a pool, an endpoint or a notification",
+    );
     refused("uses.ee = { times = 0, cpu = \"1ms\" }", "m.toml:12: number of uses of `first` is zero");
     refused("uses.ee = { times = 2 }", "m.toml:12: longest use of `first` is zero");
     refused("uses.ee = { long = \"1ms\" }", "m.toml:12: unknown key `long`");
@@ -534,6 +547,89 @@ fn a_watchdog_has_whom_to_ask_and_bites_nobody_who_keeps_to_what_it_said() {
 }
 
 #[test]
+fn a_token_has_a_watchdog_that_leaves_alone_what_keeps_to_what_it_said() {
+    let pool =
+        |pool: &str, uses: &str| {
+            let text = GOOD.replace("handles.ee = ", "handles.gpu = \"pool gpu: acquire\"\nhandles.ee = ");
+            let text = text.replace("[tasks.server]", &format!("{uses}\n[tasks.server]"));
+            parse(&text.replace(
+                "[engines.ee]",
+                &format!("[pools.gpu]\nreplicas = 1\ncluster = \"left\"\n{pool}\n[engines.ee]"),
+            ))
+        };
+    let watchdog = |keys: &str, uses: &str| pool(keys, uses).map(|manifest| manifest.system.pools[0].1.watchdog);
+    // The client says nothing; it says how long; the manifest says when.
+    assert_eq!(watchdog("", ""), Ok(0));
+    let uses = "uses.gpu = { cpu = \"1ms\" }\nuses.ee = { times = 2, operation = \"500us\", within = \"gpu\" }";
+    assert_eq!(watchdog("", uses), Ok(10_000_000 + 3 * 2_000_000));
+    assert_eq!(watchdog("watchdog = \"2ms\"", uses), Ok(2_000_000));
+    let refused = |keys: &str, expected: &str| assert_eq!(watchdog(keys, uses).err().as_deref(), Some(expected));
+    let short = "m.toml:67: watchdog of `gpu` (1999999 ns) is shorter than `client` may hold it (2000000 ns)";
+    refused("watchdog = \"1999999ns\"", short);
+    refused("watchdog = \"0ns\"", "m.toml:67: watchdog of `gpu` is zero");
+}
+
+#[test]
+fn a_boost_has_a_period_that_is_no_shorter_than_the_service() {
+    let with = |keys: &str, expected: &str| {
+        refused("[endpoints.service]", &format!("[endpoints.service]\n{keys}"), expected);
+    };
+    with("service_period = \"1ms\"", "m.toml:38: service_period of `service` needs a service_max");
+    with("service_period = \"0ns\"", "m.toml:38: service_period of `service` needs a service_max");
+    with(
+        "service_max = \"2ms\"\nservice_period = \"1ms\"",
+        "m.toml:39: service_period of `service` (1000000 ns) is shorter than its service_max (2000000 ns)",
+    );
+    let text =
+        GOOD.replace("[endpoints.service]", "[endpoints.service]\nservice_max = \"2ms\"\nservice_period = \"9ms\"");
+    let endpoint = parse(&text).unwrap().system.endpoints[0].1;
+    assert_eq!((endpoint.service_max, endpoint.service_period), (2_000_000, 9_000_000));
+}
+
+#[test]
+fn a_job_may_be_suspended_for_what_it_says_and_for_its_operations() {
+    let suspension = |keys: &str| {
+        let text = GOOD.replace("[tasks.server]", &format!("{keys}\n[tasks.server]"));
+        parse(&text).map(|manifest| manifest.system.reservations[0].suspension)
+    };
+    assert_eq!(suspension(""), Ok(0));
+    assert_eq!(suspension("suspends = \"3ms\""), Ok(3_000_000));
+    let both = "suspends = \"3ms\"\nuses.ee = { times = 2, cpu = \"1ms\", operation = \"500us\" }";
+    assert_eq!(suspension(both), Ok(4_000_000));
+    refused(
+        "parameters.size = 7",
+        "suspends = \"1ms\"",
+        "m.toml:27: suspends of `server` means nothing together with no period",
+    );
+}
+
+#[test]
+fn a_task_releases_early_by_permission_and_only_where_keys_are_deadlines() {
+    let may = |policy: &str, keys: &str, admission: &str| {
+        let text = GOOD.replace("[clusters.left]", &format!("[clusters.left]\npolicy = \"{policy}\""));
+        let text = text.replace("admission = \"refuse\"", &format!("admission = \"{admission}\""));
+        parse(&text.replace("[tasks.server]", &format!("{keys}\n[tasks.server]")))
+    };
+    let permission =
+        |keys: &str| may("EDF", keys, "refuse").map(|manifest| manifest.system.reservations[0].early_release);
+    assert_eq!(permission(""), Ok(0));
+    assert_eq!(permission("early_release = false"), Ok(0));
+    assert_eq!(permission("early_release = true"), Ok(1));
+    assert_eq!(permission("overrun = \"early-release\""), Ok(1));
+    let why = "`client` may not release early: keys of cluster `left` do not depend on deadlines, so nothing would bound how \
+               many budgets it takes; that takes EDF or FL";
+    for policy in ["RM", "DM"] {
+        for keys in ["early_release = true", "overrun = \"early-release\""] {
+            let refused = may(policy, keys, "refuse").err();
+            assert_eq!(refused, Some(format!("m.toml:23: {why}")));
+            let refused = may(policy, keys, "warn").err();
+            assert_eq!(refused, Some(format!("m.toml:23: {why}")));
+        }
+    }
+    assert_eq!(may("FL", "early_release = true", "refuse").map(|manifest| manifest.system.warnings), Ok(vec![]));
+}
+
+#[test]
 fn a_system_that_waits_too_long_for_an_engine_is_refused_with_the_engine_and_the_longest_term() {
     let refused = |first: &str, second: &str, expected: &str| {
         let [first, second] = [first, second].map(|used| format!("uses.ee = {used}"));
@@ -544,7 +640,7 @@ fn a_system_that_waits_too_long_for_an_engine_is_refused_with_the_engine_and_the
     refused(
         "{ times = 2, cpu = \"1ms\", operation = \"2ms\" }",
         "{ times = 3, operation = \"3ms\" }",
-        "m.toml:20: the real-time tasks hold engine `ee` for 105.0% of its time, of which `first` has 60.0%",
+        "m.toml:21: the real-time tasks hold engine `ee` for 105.0% of its time, of which `first` has 60.0%",
     );
     refused(
         "{ cpu = \"1ms\" }",
@@ -561,8 +657,8 @@ fn a_system_that_waits_too_long_for_an_engine_is_refused_with_the_engine_and_the
     refused(
         "{ cpu = \"1ms\" }",
         "{ times = 1, cpu = \"3ms\" }",
-        "m.toml:6: budget of `first` (3000000 ns) is too small for its wcet (1000000 ns) and what holders of engines \
-         and tokens may take from it while it waits (3000000 ns)",
+        "m.toml:6: budget of `first` (3000000 ns) is too small for its wcet (1000000 ns) and what others may take \
+         from it while it waits (3000000 ns)",
     );
     let hard = sharing(
         "uses.ee = { cpu = \"1ms\" }\nhard = true\ndeadline = \"4ms\"",
@@ -580,8 +676,8 @@ fn a_system_that_waits_too_long_for_an_engine_is_refused_with_the_engine_and_the
 
 #[test]
 fn hard_tasks_beside_users_of_engines_need_to_know_for_how_long() {
-    let expected = "m.toml:13: task `first` is hard, but not proved: `second` does not say how long it uses engine `ee`, \
-                    which tasks of this cluster wait for";
+    let expected = "m.toml:13: task `first` is hard, but not proved: not all that it waits for is counted: waiting for \
+                    engine `ee` is not bounded: `second` does not say how long it uses engine `ee`";
     let first = "uses.ee = { cpu = \"1ms\" }\nhard = true";
     assert_eq!(sharing(first, "", "").err().as_deref(), Some(expected));
     assert!(sharing(first, "uses.ee = { cpu = \"1ms\" }", "").is_ok());
@@ -597,6 +693,16 @@ fn a_pool_is_shared_by_tasks_of_one_cluster_that_have_budgets() {
     pool("replicas = 13", "m.toml:68: replicas of `tokens` is not from 1 to 12");
     pool("replicas = 2\nlimit = 0", "m.toml:69: limit of `tokens` is not from 1 to 20");
     pool("replicas = 2\nlimit = \"none\"", "m.toml:69: limit `none` is not offered");
+    // Two queues of three requests each.
+    let together = |number: u32| format!("replicas = 2\nlimit = 3\ntotal_limit = {number}");
+    assert_eq!(parse(&GOOD.replacen("[engines.mutex]", &tokens(&together(6)), 1)).err(), None);
+    for number in [0, 7] {
+        pool(&together(number), "m.toml:70: total_limit of `tokens` is not from 1 to 6");
+    }
+    pool(
+        "replicas = 2\nlimit = \"unlimited\"\ntotal_limit = 3",
+        "m.toml:70: total_limit of `tokens` needs a limit for each queue: a number, or \"r2dglp\"",
+    );
     let used = |by: &str| {
         let text = GOOD.replacen("[engines.mutex]", &tokens("replicas = 2"), 1);
         let pool = format!("{by}\nhandles.tokens = \"pool tokens: acquire\"\n");

@@ -127,6 +127,8 @@ fn the_analysis_is_told_of_tokens_of_engines_within_and_of_groups_as_one_lock() 
         users: vec![user(0, 2, 100, 1_000), user(1, 1, 200, 500), user(2, 3, 10, 0)],
         rivals: Some(2),
         completion: microseconds(20),
+        others: Nanoseconds::ZERO,
+        alternative: None,
         reset: microseconds(3_000),
     };
     // One request for both engines with a token, and one without.
@@ -149,6 +151,9 @@ fn the_analysis_is_told_of_tokens_of_engines_within_and_of_groups_as_one_lock() 
     let unlimited = parse(&GOOD.replace("replicas = 2", "replicas = 2\nlimit = \"unlimited\"")).unwrap();
     let study = Study::new(&unlimited.system, 0).unwrap();
     assert_eq!(study.locks.pools, [protocol(Rules::k_fmlp(2, 2, Default::default()))]);
+    let together = parse(&GOOD.replace("replicas = 2", "replicas = 2\ntotal_limit = 2")).unwrap();
+    let study = Study::new(&together.system, 0).unwrap();
+    assert_eq!(study.locks.pools, [protocol(Rules { total: Some(2), ..Rules::r2dglp(2, 2) })]);
 }
 
 #[test]
@@ -255,8 +260,8 @@ fn a_pool_is_not_counted_unless_all_say_how_long_they_have_its_tokens_and_engine
     );
     // Then nothing that is hard is proved.
     let hard = GOOD.replace("uses.gpu = {}", "hard = true");
-    let expected = "m.toml:20: task `second` is hard, but not proved: `second` does not say how long it uses pool `gpu`, \
-                    which tasks of this cluster wait for";
+    let expected = "m.toml:20: task `second` is hard, but not proved: not all that it waits for is counted: waiting for pool \
+                    `gpu` is not bounded: `second` does not say how long it uses pool `gpu`";
     assert_eq!(parse(&hard).err().as_deref(), Some(expected));
 }
 
@@ -264,7 +269,12 @@ fn a_pool_is_not_counted_unless_all_say_how_long_they_have_its_tokens_and_engine
 fn a_budget_that_covers_engines_has_to_pay_for_all_and_then_is_proved() {
     let covering = |budget: &str| {
         let covers = format!("budget = \"{budget}\"\nbudget_covers = \"cpu+engines\"\nhard = true\n");
-        parse(&GOOD.replacen("budget = \"8ms\"\n", &covers, 1))
+        let text = GOOD.replacen("budget = \"8ms\"\n", &covers, 1);
+        parse(
+            &text
+                .replace("[tasks.second]", "[tasks.second]\ntrusted = true")
+                .replace("[tasks.third]", "[tasks.third]\ntrusted = true"),
+        )
     };
     // It computes 1 ms and holds `ee` for 1.1 ms twice. `a` and `b` are mutexes, and it has a CPU of its own.
     let manifest = covering("8ms").unwrap();
@@ -276,8 +286,7 @@ fn a_budget_that_covers_engines_has_to_pay_for_all_and_then_is_proved() {
     assert_eq!(
         covering("3ms").err().as_deref(),
         Some(
-            "m.toml:5: budget of `first` (3000000 ns) is too small for its wcet (1000000 ns), what holders of engines and tokens \
-             may take from it while it waits (1070000 ns), and the engines it holds, preemptions included (2200000 ns)"
+            "m.toml:5: budget of `first` (3000000 ns) is too small for its wcet (1000000 ns), what others may take from it while it waits (1070000 ns), and the engines it holds, preemptions included (2200000 ns)"
         )
     );
 }
@@ -300,6 +309,7 @@ wcet = "1ms"
 handles = { gpu = "pool gpu: acquire", ee = "engine ee: acquire" }
 uses.gpu = { cpu = "200us" }
 uses.ee = { times = 2, cpu = "100us", operation = "1ms" }
+trusted = true
 [tasks.other]
 cluster = "left"
 script = ["burn 1ms"]
@@ -376,22 +386,22 @@ fn what_clusters_share_is_refused_where_no_bound_is_known() {
     refused(
         "uses.gpu = {}",
         "",
-        "m.toml:24: task `other` is hard, but not proved: `second` does not say how long it uses pool `gpu`, which tasks of \
-         this cluster wait for",
+        "m.toml:25: task `other` is hard, but not proved: not all that it waits for is counted: waiting for pool \
+         `gpu` is not bounded: `second` does not say how long it uses pool `gpu`",
     );
     // A client without token, of one cluster only: its key may keep the driver from the clients of the other.
     let client = "[tasks.copier]\ncluster = \"left\"\nscript = [\"burn 1ms\"]\nperiod = \"20ms\"\nbudget = \"2ms\"\n\
-                  wcet = \"1ms\"\nhandles = { copy = \"engine copy: acquire\" }\nuses.copy = { operation = \"1ms\" }\n\
+                  wcet = \"1ms\"\nhandles = { copy = \"engine copy: acquire\" }\nuses.copy = { operation = \"1ms\" }\ntrusted = true\n\
                   [engines.copy]\norder = \"fifo\"\ndevice = \"card\"\nindex = 1\ninterrupt = \"line\"\n[pools.gpu]";
     refused(
         "[pools.gpu]",
         client,
-        "m.toml:24: task `other` is hard, but not proved: clusters share its driver `driver`, but not the tokens of all its \
-         engines, which tasks of this cluster wait for",
+        "m.toml:25: task `other` is hard, but not proved: not all that it waits for is counted: waiting for pool `gpu` is not \
+         bounded: clusters share its driver `driver`, but not the tokens of all its engines",
     );
     let third = "[tasks.third]\ncluster = \"right\"\nscript = [\"burn 1ms\"]\nperiod = \"30ms\"\nbudget = \"9ms\"\n\
                  wcet = \"1ms\"\nhandles = { gpu = \"pool gpu: acquire\", ee = \"engine ee: acquire\" }\nuses.gpu = {}\n\
-                 uses.ee = { operation = \"1ms\" }\n[pools.gpu]\nreplicas = 3";
+                 uses.ee = { operation = \"1ms\" }\ntrusted = true\n[pools.gpu]\nreplicas = 3";
     let by_priority = SHARED.replacen("order = \"fifo\"", "order = \"priority\"", 1);
     // Two at a time do not pass each other, and two clusters of two CPUs and one never have more.
     parse(&by_priority).unwrap();

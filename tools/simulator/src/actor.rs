@@ -12,6 +12,7 @@ use fusee_kernel_core::{Machine, Registers};
 
 use crate::board::{Board, DeviceUse};
 use crate::gpu_job::{GpuTask, Progress};
+use crate::hostile::attacker::{Attacker, Mind};
 
 /// What a task consists of.
 #[derive(Clone, Debug)]
@@ -53,6 +54,8 @@ pub enum Program {
     },
     /// Jobs that work on one of several GPUs.
     Gpus(GpuTask),
+    /// A task that does anything.
+    Hostile(Attacker),
     /// A task that ends at once.
     Nothing,
 }
@@ -176,6 +179,8 @@ pub struct Actor {
     seen: Vec<[u32; contract::ENGINES]>,
     /// How far a task with several GPUs is.
     gpus: Progress,
+    /// What a hostile task is up to.
+    mind: Option<Mind>,
     /// Engines that the driver resets, one bit each.
     resets: u64,
     /// Token of the last message received.
@@ -202,6 +207,7 @@ impl Actor {
             resets: 0,
             seen: Vec::new(),
             gpus: Progress::default(),
+            mind: None,
             token: 0,
             gift: (0, 0),
             received: 0,
@@ -215,6 +221,9 @@ impl Actor {
             *left = left.saturating_sub(span);
         }
         self.gpus.ran(span);
+        if let Some(mind) = &mut self.mind {
+            mind.ran(span);
+        }
     }
 
     /// What it does next.
@@ -233,6 +242,9 @@ impl Actor {
             Program::Server { endpoint } => self.server(board, thread, *endpoint),
             Program::Requests { requests, again_from } => self.requests(board, thread, requests, *again_from),
             Program::Gpus(task) => self.gpus.act(task, board, thread),
+            Program::Hostile(attacker) => {
+                self.mind.get_or_insert_with(|| Mind::new(attacker)).act(attacker, board, thread)
+            }
             Program::Nothing => trap(board, thread, Call::Exit, 0, 0, NEVER),
         }
     }
@@ -320,7 +332,16 @@ impl Actor {
                 }
                 Phase::Stepped => {
                     // The job has used up its budget and was told so: the rest is left out, but that tokens are given back.
-                    self.gives_up |= board.registers(thread).general[0] == Error::Overrun as u64;
+                    let answer = board.registers(thread).general[0];
+                    self.gives_up |= answer == Error::Overrun as u64;
+                    // The engine is of a device that its token is not for: what the job would do there is left out.
+                    let asked = self.step.checked_sub(1).and_then(|last| steps.get(last));
+                    let asked = asked.filter(|step| step.operation == operation::ACQUIRE);
+                    if let Some(asked) = asked.filter(|_| answer == Error::NotHeld as u64) {
+                        let gives_back =
+                            |step: &Step| step.operation == operation::RELEASE && step.handle == asked.handle;
+                        self.step += steps[self.step..].iter().position(gives_back).map_or(0, |left_out| left_out + 1);
+                    }
                     self.phase = Phase::Next;
                 }
                 Phase::Woken | Phase::Notify | Phase::Returned | Phase::Over => {

@@ -3,7 +3,7 @@
 //! A system is partitioned, clustered or global; its engines are plain mutexes, or those of the accelerator, where jobs
 //! suspend for their operations; some are of a group, and acquired two at a time. Most tasks have a token of a pool once in a
 //! job, under each protocol, and hold engines with it or without; tasks of no importance do, too. Or its clusters share pools,
-//! and engines that are held with their tokens. Each says in its manifest how often and how long it holds what, so what is
+//! and engines that are held with their tokens; or a pool has tokens of several devices. Each says in its manifest how often and how long it holds what, so what is
 //! compared is what the manifest's analysis says.
 //!
 //! Of each job is observed how long it is pi-blocked while it waits for engines, while it waits for a token, and before it first
@@ -27,18 +27,28 @@ use crate::run::{Checks, First};
 use crate::soundness::in_parallel;
 use crate::system::{self, Options};
 
+mod calls;
+mod devices;
 mod systems;
+
+const MICROSECOND: u64 = 1_000;
+const MILLISECOND: u64 = 1_000_000;
 
 //--- Public types
 
 /// What is said of a task, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Claim {
-    /// How long a job is pi-blocked while it waits for engines, for its token, and before it begins, at most. `None`: nothing is
-    /// said of its cluster, or some budget is too short for what it may lend.
-    pub blocking: Option<[u64; 3]>,
-    /// How long its own operations take.
+    /// How long a job is pi-blocked while it waits for engines, for its token, before it begins, and for servers, at most. `None`:
+    /// nothing is said of its cluster, or some budget is too short for what it may lend.
+    pub blocking: Option<[u64; 4]>,
+    /// How long its own operations take, and how long it suspends itself.
     pub operations: u64,
+    /// CPU time of its servers for it, which is not blocking.
+    pub services: u64,
+    /// How long servers that are boosted for other clusters may keep a job from running, which is no blocking either: whatever it waits for,
+    /// and if it does not wait.
+    pub boosts: u64,
     /// Engine time that its budget pays for, at most; zero: it does not.
     pub drawn: u64,
     /// How late it is, at most.
@@ -48,7 +58,7 @@ pub struct Claim {
 /// What is enough for a system, in nanoseconds, if three of its longest periods fit in; 20 of them always are.
 const LONG: u64 = 30_000_000_000;
 /// What jobs wait for, by the index of its blocking.
-const WAITS: [&str; 3] = ["engines", "tokens", "donation"];
+const WAITS: [&str; 4] = ["engines", "tokens", "donation", "servers"];
 
 /// Whose tasks share pools.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -57,6 +67,12 @@ pub enum Family {
     Within,
     /// Those of several clusters.
     Across,
+    /// None: they call servers, each of one cluster.
+    Calls,
+    /// The same, and clusters share servers.
+    CallsAcross,
+    /// Those of one cluster, of a pool with tokens of several devices.
+    Devices,
 }
 
 /// What came out.
@@ -64,23 +80,23 @@ pub enum Family {
 pub struct BlockingReport {
     /// Systems simulated.
     pub systems: u64,
-    /// Tasks with a bound on blocking above zero, by engines, by tokens and by donation.
-    pub bounded: [u64; 3],
+    /// Tasks with a bound on blocking above zero, by engines, by tokens, by donation and by servers.
+    pub bounded: [u64; 4],
     /// Tasks with a bound on lateness.
     pub timely: u64,
     /// Tasks whose budgets pay for engines.
     pub paid: u64,
     /// Jobs completed.
     pub jobs: u64,
-    /// Jobs that were pi-blocked for engines, for a token, and as donors.
-    pub blocked: [u64; 3],
+    /// Jobs that were pi-blocked for engines, for a token, as donors, and for servers.
+    pub blocked: [u64; 4],
     /// Systems that could not be simulated, or are not what they should be.
     pub failures: Vec<String>,
     /// Claims that do not hold, with their systems.
     pub violations: Vec<String>,
-    /// The largest observed blocking and its bound, by their ratio, for engines, for tokens and by donation; then the response
-    /// time, and the engine time that a budget pays for.
-    pub tightest: [(u64, u64); 5],
+    /// The largest observed blocking and its bound, by their ratio, for engines, for tokens, by donation and for
+    /// servers; then the response time, and the engine time that a budget pays for.
+    pub tightest: [(u64, u64); 6],
 }
 
 /// The claims on the tasks of a system, in its order; tasks without jobs have none.
@@ -113,12 +129,12 @@ struct Watched {
     /// For which of [`WAITS`].
     waits: Option<usize>,
     /// Of this job: pi-blocked while it waits, and otherwise.
-    blocked: [u64; 3],
+    blocked: [u64; 4],
     otherwise: u64,
     /// The largest of all jobs.
-    most_blocked: [u64; 3],
+    most_blocked: [u64; 4],
     most_otherwise: u64,
-    jobs_blocked: [u64; 3],
+    jobs_blocked: [u64; 4],
     /// Engine time of this job, in all its holds, and the most of all jobs; by engine the grant of its present hold.
     held: u64,
     most_held: u64,
@@ -160,11 +176,11 @@ impl Watch {
                 pending: None,
                 state: State::Ready,
                 waits: None,
-                blocked: [0; 3],
+                blocked: [0; 4],
                 otherwise: 0,
-                most_blocked: [0; 3],
+                most_blocked: [0; 4],
                 most_otherwise: 0,
-                jobs_blocked: [0; 3],
+                jobs_blocked: [0; 4],
                 held: 0,
                 most_held: 0,
                 granted: HashMap::new(),
@@ -183,7 +199,7 @@ impl Watch {
             Event::Release => {
                 let release = task.first + (u64::from(record.job) - 1) * task.period;
                 task.pending = Some(task.point.of_job(Instant(release)).0);
-                (task.blocked, task.otherwise, task.held) = ([0; 3], 0, 0);
+                (task.blocked, task.otherwise, task.held) = ([0; 4], 0, 0);
                 // It begins where the job before ended, if that was late; else it has to be switched to.
                 task.waits = Some(2);
             }
@@ -205,6 +221,8 @@ impl Watch {
             Event::Resume => task.state = State::Ready,
             Event::EngineRequest => task.waits = Some(0),
             Event::TokenRequest => task.waits = Some(1),
+            Event::Call => task.waits = Some(3),
+            Event::Reply => task.waits = None,
             Event::EngineGrant => {
                 task.waits = None;
                 // No budget pays for a mutex.
@@ -246,12 +264,20 @@ impl Watch {
 
 impl BlockingReport {
     fn check(&mut self, family: Family, seed: u64, number: u64, claims: Claims<'_>) -> Result<(), String> {
-        let (text, longest) = systems::draw(family, seed, number);
+        let (text, longest) = match family {
+            Family::Within | Family::Across => systems::draw(family, seed, number),
+            Family::Calls | Family::CallsAcross => calls::draw(family, seed, number),
+            Family::Devices => devices::draw(seed, number),
+        };
         let fail = |why: String| format!("{why}\n{text}");
         let manifest = Manifest::parse(Path::new("random.toml"), &text).map_err(|error| fail(error.to_string()))?;
         let mut metrics = Metrics::new(&manifest.system);
         let mut watch = Watch::new(&manifest.system);
-        let run = Options { checks: Checks::Instants(64), first: First::Tasks, ..Options::default() };
+        let programs = match family {
+            Family::Within | Family::Across | Family::Devices => Vec::new(),
+            Family::Calls | Family::CallsAcross => calls::programs(&manifest),
+        };
+        let run = Options { checks: Checks::Instants(64), first: First::Tasks, programs, ..Options::default() };
         // As guesses of budgets go, some periods are very long, beside others that are very short.
         let limit = manifest.system.start + (20 * longest).min(LONG.max(3 * longest));
         let mut observe = |record: &Record| {
@@ -276,13 +302,19 @@ impl BlockingReport {
                     "seed {seed}, number {number}: {what} of {name} {seen} ns, bound {bound} ns\n{text}"
                 ));
             };
-            for (on, (seen, bound)) in watched.most_blocked.into_iter().zip(bounds).enumerate() {
+            // What its own services take of that time is no blocking.
+            let most_blocked = watched.most_blocked;
+            let most_blocked = [[0; 3].as_slice(), &[claim.services]].concat().into_iter().zip(most_blocked);
+            let most_blocked: Vec<u64> = most_blocked.map(|(own, seen)| seen.saturating_sub(own)).collect();
+            let bounds = bounds.map(|bound| bound + claim.boosts);
+            for (on, (seen, bound)) in most_blocked.iter().copied().zip(bounds).enumerate() {
                 if seen > bound {
                     violated(WAITS[on], seen.cast_signed(), bound.cast_signed());
                 }
             }
-            if watched.most_otherwise > claim.operations {
-                violated("suspension", watched.most_otherwise.cast_signed(), claim.operations.cast_signed());
+            let operations = claim.operations + claim.boosts;
+            if watched.most_otherwise > operations {
+                violated("suspension", watched.most_otherwise.cast_signed(), operations.cast_signed());
             }
             if claim.drawn > 0 && watched.most_held > claim.drawn {
                 violated("engine time", watched.most_held.cast_signed(), claim.drawn.cast_signed());
@@ -293,7 +325,7 @@ impl BlockingReport {
             if let Some(bound) = lateness.filter(|bound| latest > *bound) {
                 violated("lateness", latest, bound);
             }
-            for (on, (seen, bound)) in watched.most_blocked.into_iter().zip(bounds).enumerate() {
+            for (on, (seen, bound)) in most_blocked.into_iter().zip(bounds).enumerate() {
                 self.blocked[on] += watched.jobs_blocked[on];
                 if bound > 0 {
                     self.bounded[on] += 1;
@@ -339,10 +371,10 @@ impl BlockingReport {
         }
     }
 
-    /// The tightest observations of blocking by engines, tokens and donation, of a response time, and of engine time that a
+    /// The tightest observations of blocking by engines, tokens, donation and servers, of a response time, and of engine time that a
     /// budget pays for, as parts of their bounds.
     #[must_use]
-    pub fn ratios(&self) -> [f64; 5] {
+    pub fn ratios(&self) -> [f64; 6] {
         self.tightest.map(|(seen, bound)| seen as f64 / bound.max(1) as f64)
     }
 }

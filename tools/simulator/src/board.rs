@@ -273,7 +273,9 @@ impl Board {
         // Context 0 is nobody's: a lock without a device.
         let is_asked_for =
             |one: &DeviceUse| one.context > 0 && one.task == task && one.engine.number() == engine as usize;
-        self.uses.iter().copied().find(is_asked_for)
+        // Of several devices, the one whose engine the task holds.
+        let of_task = || self.uses.iter().copied().filter(is_asked_for);
+        of_task().find(|one| !matches!(one.page, Page::Nothing)).or_else(|| of_task().next())
     }
 
     /// A client submits a burn and rings: the store faults on a board if the doorbell is not mapped.

@@ -15,6 +15,7 @@
 //! - [`picture`]: from a trace to a picture.
 //! - [`soundness`]: bounds against what happens, in many random task sets.
 //! - [`blocking`]: the same for bounds on blocking, in random systems with engines.
+//! - [`hostile`]: deadlines that are proved, among tasks that do anything.
 //!
 //! [`Machine`]: fusee_kernel_core::Machine
 #![forbid(unsafe_code)]
@@ -23,10 +24,12 @@ pub mod actor;
 pub mod blocking;
 pub mod board;
 pub mod gpu_job;
+pub mod hostile;
 pub mod metrics;
 pub mod overheads;
 pub mod picture;
 pub mod run;
+pub mod services;
 pub mod soundness;
 pub mod system;
 pub mod workload;
@@ -34,4 +37,4 @@ pub mod workload;
 pub use actor::{Program, RECEIVED, Reply, Request, Until};
 pub use overheads::Overheads;
 pub use run::{Checks, First, Report, Simulation, SimulationError};
-pub use system::{Options, simulate, simulate_observed, simulate_with};
+pub use system::{Options, simulate, simulate_observed, simulate_with, unmodelled};

@@ -16,8 +16,8 @@ use fusee_abi::image::{FLAG_MANAGED, System};
 use fusee_abi::trace::Record;
 use fusee_kernel_core::id::{InterruptId, ReservationId, ThreadId};
 use fusee_kernel_core::object::State;
-use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, FaultKind, Kernel, Outcome, Trap};
-use fusee_sched::time::{Instant, Nanoseconds};
+use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, FaultKind, Kernel, Outcome, Planted, Trap};
+use fusee_sched::time::Instant;
 
 use crate::actor::{Action, Actor, Program};
 use crate::board::Board;
@@ -147,6 +147,15 @@ impl Simulation {
         self
     }
 
+    /// Lets the kernel forget one of its rules.
+    #[must_use]
+    pub fn with_planted(mut self, fault: Option<Planted>) -> Simulation {
+        if let Some(fault) = fault {
+            self.kernel.plant(fault);
+        }
+        self
+    }
+
     /// Checks the kernel's invariants at other times than after every trap.
     #[must_use]
     pub fn with_checks(mut self, checks: Checks) -> Simulation {
@@ -234,7 +243,7 @@ impl Simulation {
         let mut fired = false;
         for cpu in 0..self.cpus.len() {
             if self.cpus[cpu].timer <= now && self.cpus[cpu].busy <= now {
-                self.cpus[cpu].timer = u64::MAX;
+                // Its interrupt is a level: it fires again and again, until the kernel sets it anew.
                 self.trap(CpuId(cpu as u8), Trap::Timer)?;
                 fired = true;
             }
@@ -330,11 +339,9 @@ impl Simulation {
             Trap::Syscall | Trap::Fault(_) => None,
             _ => Some(Instant(self.board.now)),
         };
-        let mut waited = Nanoseconds(self.lock.saturating_sub(self.board.now));
-        self.board.spent = waited.0 + if at.is_none() { overheads.call() } else { overheads.interrupt };
+        let waited = self.lock.saturating_sub(self.board.now);
+        self.board.spent = waited + if at.is_none() { overheads.call() } else { overheads.interrupt };
         if trap == Trap::Syscall {
-            self.kernel.book_wait(cpu, waited);
-            waited = Nanoseconds::ZERO;
             // As on a board: the short paths first.
             let (kernel, board) = (&mut self.kernel, &mut self.board);
             if let Some(thread) = kernel.quick_call(board, cpu).or_else(|| kernel.quick_call_until(board, cpu)) {
@@ -342,7 +349,7 @@ impl Simulation {
             }
         }
         self.board.spent += overheads.schedule;
-        let outcome = self.kernel.trap(&mut self.board, cpu, Entry { trap, at, waited });
+        let outcome = self.kernel.trap(&mut self.board, cpu, Entry { trap, at });
         self.apply(cpu, outcome)
     }
 

@@ -3,6 +3,7 @@
 use fusee_abi::environment;
 use fusee_abi::image::{kind, release};
 use fusee_abi::trace::Record;
+use fusee_kernel_core::Planted;
 use fusee_manifest::{Manifest, ManifestError, PackOptions, Task};
 
 use crate::actor::Program;
@@ -46,6 +47,8 @@ pub struct Options {
     pub checks: Checks,
     /// What comes first of all that happens at one instant.
     pub first: First,
+    /// A rule that the kernel forgets.
+    pub planted: Option<Planted>,
     /// Tasks, by index, that run something else than the manifest says.
     pub programs: Vec<(usize, Program)>,
 }
@@ -89,7 +92,16 @@ fn prepare(manifest: &Manifest, options: &Options) -> Result<Simulation, Error> 
         programs[*index] = other.clone();
     }
     let simulation = Simulation::new(&packed.system(), programs)?;
-    Ok(simulation.with_overheads(options.overheads).with_checks(options.checks).with_first(options.first))
+    let simulation = simulation.with_overheads(options.overheads).with_checks(options.checks);
+    Ok(simulation.with_first(options.first).with_planted(options.planted))
+}
+
+/// Tasks with a program for which nothing else stands: no script, no model, and they neither serve nor drive. Here they end at once.
+#[must_use]
+pub fn unmodelled(manifest: &Manifest) -> Vec<usize> {
+    let tasks = manifest.system.tasks.iter().enumerate();
+    let idle = tasks.filter(|(index, task)| matches!(program(manifest, *index, task), Program::Nothing));
+    idle.map(|(index, _)| index).collect()
 }
 
 /// What the simulator runs in place of a task's binary: its script, the model of its program, or what servers

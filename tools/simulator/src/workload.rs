@@ -184,6 +184,7 @@ fn span(time: u64) -> String {
 //--- At random
 
 /// The seeded source of all that is drawn.
+#[derive(Clone, Debug)]
 pub struct Source(ChaCha8Rng);
 
 impl Source {

@@ -154,14 +154,16 @@ budget = "4ms"
 "#;
 
 #[test]
-fn waiting_for_the_kernel_lock_is_charged_to_no_task() {
+fn waiting_for_the_kernel_lock_in_a_call_is_charged_to_the_caller() {
     let ledgers = |text: &str| Trace::from_records(run(text, COSTS).records).ledgers();
     let alone = ledgers(RIVALS);
     let both = ledgers(&format!("{RIVALS}{RIVAL}"));
     let amount = |ledgers: &BTreeMap<(u16, u16), u64>, ledger: Ledger, index: u16| ledgers[&(ledger as u16, index)];
     let charged = amount(&alone, Ledger::Charged, 0);
     assert!(charged > 10 * 2 * MS);
-    assert_eq!([0, 2].map(|task| amount(&both, Ledger::Charged, task)), [charged; 2]);
+    // The two make their calls at the same instants, so one of them waits.
+    let together = [0, 2].map(|task| amount(&both, Ledger::Charged, task));
+    assert!(together.iter().all(|one| *one >= charged) && together != [charged; 2], "{together:?}, alone {charged}");
     // At each release one of the two waits until the other has left the kernel: the work of both is twice that of one.
     let kernel = |ledgers| amount(ledgers, Ledger::Kernel, 0) + amount(ledgers, Ledger::Kernel, 1);
     assert!(kernel(&both) > 2 * kernel(&alone), "{} {}", kernel(&both), kernel(&alone));
@@ -199,10 +201,10 @@ proptest! {
         prop_assert!(forward);
     }
 
-    /// Tasks that never stop on their own: each overshoot is at most one path, and what is owed is paid from the next
-    /// budget, so that nobody ever gets more than its budgets and one path.
+    /// Tasks that never stop on their own: each overshoot is at most one path, and those of the other CPUs that it waits for.
+    /// What is owed is paid from the next budget, so that no task ever gets more than its budgets and these paths.
     #[test]
-    fn no_budget_is_exceeded_by_more_than_one_path_and_the_excess_is_paid_back(
+    fn no_budget_is_exceeded_by_more_than_one_path_of_each_cpu_and_the_excess_is_paid_back(
         tasks in prop::collection::vec((1u64..8, 2u64..30, 40u64..900), 1..6),
         cpus in 1u32..3,
         costs in prop::array::uniform6(prop::sample::select(vec![0u64, 300, 2_500])),
@@ -233,13 +235,13 @@ proptest! {
         let options = Options { overheads, ..Options::default() };
         let report = simulate_with(&manifest, &options, 200 * MS).map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert_eq!(report.exit, Some(0));
-        let path = call * 2 + schedule + context_switch;
+        let path = u64::from(cpus) * (call * 2 + schedule + context_switch + interrupt);
         let ledgers = Trace::from_records(report.records.clone()).ledgers();
         for (index, (period, _, budget)) in tasks.iter().enumerate() {
             let reservation = index as u16 + 1;
             let amount = |ledger: Ledger| ledgers.get(&(ledger as u16, reservation)).copied().unwrap_or(0);
             let (overshoot, charged) = (amount(Ledger::Overshoot), amount(Ledger::Charged));
-            prop_assert!(overshoot <= path, "t{} overshot by {} ns, a path takes {}", index, overshoot, path);
+            prop_assert!(overshoot <= path, "t{} overshot by {} ns, a path of each CPU takes {}", index, overshoot, path);
             // One budget from boot to the first release, then one each period.
             let budgets = 1 + (99 / period + 1);
             prop_assert!(charged <= budgets * budget * 1_000 + path, "t{} was charged {} ns", index, charged);

@@ -327,7 +327,7 @@ impl System {
             }
         }
         line(format_args!("[tasks.end]\nscript = [\"sleep {END}ms\", \"shutdown\"]\ncluster = \"a\""));
-        line(format_args!("period = \"1s\"\ndeadline = \"120us\"\nbudget = \"120us\""));
+        line(format_args!("period = \"1s\"\ndeadline = \"120us\"\nbudget = \"120us\"\nsuspends = \"{END}ms\""));
         line(format_args!("handles = {{ system = \"system: shutdown\" }}"));
         out
     }
@@ -534,8 +534,9 @@ fn time_is_accounted_for(system: &System, manifest: &Manifest, report: &Report) 
         let early = report.records.iter().filter(is_early).count() as u64;
         // Until its first release its periods begin with the system.
         let periods = report.ended_at.div_ceil(reservation.period) + 2 + early;
-        // What was used beyond all budgets is owed, of CPUs and of engines.
-        let most = reservation.budget * periods + report.debts[index];
+        // What was used beyond all budgets is owed, of CPUs and of engines; but what was used before the start is void.
+        let void = manifest.system.start * (1 + manifest.system.engines.len() as u64);
+        let most = reservation.budget * periods + report.debts[index] + void;
         let of_engines = if covers { engine_time(&ledgers, reservation.task) } else { 0 };
         if amount(Ledger::Charged) + of_engines > most {
             let charged = amount(Ledger::Charged);

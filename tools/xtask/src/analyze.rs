@@ -17,7 +17,8 @@ use fusee_manifest::{Manifest, Resolved, Time, Variant, admission};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::Blocked;
-use fusee_sched_analysis::report::{Hard, TaskReport, Term};
+use fusee_sched_analysis::overheads::Infeasible;
+use fusee_sched_analysis::report::{Hard, Term};
 use fusee_sched_analysis::utilisation::Utilisations;
 use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse, approximate};
 use num_rational::BigRational;
@@ -74,6 +75,22 @@ impl NamedCluster {
                 .map(|report| (report, vec![Blocked::default(); self.tasks.len()]))
                 .map_err(|why| why.to_string()),
         }
+    }
+
+    /// What the bound of the task with this index does not count.
+    fn uncounted(&self, index: usize) -> &[String] {
+        self.study.as_ref().map_or(&[], |study| &study.uncounted[index])
+    }
+
+    /// Why the deadlines of the task with this index rest on what others do, which nothing enforces.
+    fn unenforced(&self, index: usize) -> Option<&str> {
+        self.study.as_ref()?.unenforced[index].as_deref()
+    }
+
+    /// Whether the task with this index misses no deadline, whatever others do.
+    fn is_proved(&self, index: usize, report: &Report) -> bool {
+        let holds = report.tasks[index].hard == Hard::Proved;
+        holds && self.uncounted(index).is_empty() && self.unenforced(index).is_none()
     }
 
     /// A term of the bound of a task that is so blocked.
@@ -139,7 +156,7 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
         Ok(())
     };
     if arguments.source.extension().is_some_and(|extension| extension == "toml") {
-        each(of_manifest(arguments)?)?;
+        each(of_manifest(arguments, overheads != Overheads::default())?)?;
     } else {
         let sets = task_set::read(&arguments.source)?;
         let several = sets.len() > 1;
@@ -156,18 +173,11 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
 
 /// Whether the cluster is not overloaded, and all its hard tasks are proved.
 fn holds(cluster: &NamedCluster, verdict: &Verdict) -> bool {
-    let undeclared = cluster.study.as_ref().is_some_and(|study| !study.undeclared.is_empty());
-    if undeclared && cluster.tasks.iter().any(|task| task.hard) {
-        return false;
-    }
     verdict.as_ref().is_ok_and(|(report, _)| {
-        let proved = |(task, report): (&NamedTask, &TaskReport)| !task.hard || report.hard == Hard::Proved;
-        report.bounded != Some(false) && cluster.tasks.iter().zip(&report.tasks).all(proved)
+        let proved = |(index, task): (usize, &NamedTask)| !task.hard || cluster.is_proved(index, report);
+        report.bounded != Some(false) && cluster.tasks.iter().enumerate().all(proved)
     })
 }
-
-/// A cost that only the simulator knows: the analysis has it in that of a release.
-const SIMULATED: &str = "interrupt";
 
 /// Reads costs; each key is one of [`Overheads`], in nanoseconds or with a unit.
 pub fn read_overheads(path: &Path) -> Result<Overheads> {
@@ -176,9 +186,6 @@ pub fn read_overheads(path: &Path) -> Result<Overheads> {
     let table: toml::Table = text.parse().with_context(|| shown.to_string())?;
     let mut overheads = Overheads::default();
     for (key, value) in table {
-        if key == SIMULATED {
-            continue;
-        }
         let cost = overheads.by_name(&key).with_context(|| format!("{shown}: no cost is called `{key}`"))?;
         let number = value.as_integer().and_then(|span| u64::try_from(span).ok());
         let span = number.or_else(|| Some(Time::parse(value.as_str()?)?.0));
@@ -189,7 +196,7 @@ pub fn read_overheads(path: &Path) -> Result<Overheads> {
 
 //--- Where clusters come from
 
-fn of_manifest(arguments: &AnalyzeArguments) -> Result<Subject> {
+fn of_manifest(arguments: &AnalyzeArguments, with_overheads: bool) -> Result<Subject> {
     if arguments.cpus.is_some() {
         bail!("a manifest says itself how many CPUs there are; --cpus is for task sets");
     }
@@ -198,13 +205,16 @@ fn of_manifest(arguments: &AnalyzeArguments) -> Result<Subject> {
     let variant = Variant { policy: arguments.policy, clusters: arguments.clusters.clone() };
     let manifest = Manifest::read_variant(&path, &variant)?;
     let (name, longest_path) = (manifest.system.name.clone(), manifest.system.longest_path());
-    Ok(Subject { name, clusters: clusters_of(&manifest.system)?, longest_path })
+    Ok(Subject { name, clusters: clusters_of(&manifest.system, with_overheads)?, longest_path })
 }
 
-/// The clusters of a system with their real-time tasks.
-fn clusters_of(system: &Resolved) -> Result<Vec<NamedCluster>> {
+/// The clusters of a system with their real-time tasks, and with interrupts of devices if paths of the kernel take time.
+fn clusters_of(system: &Resolved, with_overheads: bool) -> Result<Vec<NamedCluster>> {
     let each = system.clusters.iter().enumerate().map(|(index, (name, _))| {
-        let study = admission::Study::new(system, index).with_context(|| format!("cluster `{name}`"))?;
+        let mut study = admission::Study::new(system, index).with_context(|| format!("cluster `{name}`"))?;
+        if with_overheads {
+            study.count_interrupts(system, index);
+        }
         let named = |(member, task): (&usize, &Task)| {
             let member = &system.tasks[*member];
             NamedTask { name: member.name.clone(), task: *task, hard: member.hard }
@@ -270,9 +280,14 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
     header.extend(if waits { &["operations", "blocking", "first"][..] } else { &[] });
     header.extend(["response", "lateness", "slack", "mostly", "test", "hard", "CVA", "Devi"]);
     let mut table = report::table(&header);
-    for ((named, report), blocked) in cluster.tasks.iter().zip(&report.tasks).zip(blocked) {
+    let all = cluster.tasks.iter().zip(blocked).enumerate();
+    for (index, (named, blocked)) in all {
+        let is_proved = cluster.is_proved(index, report);
+        let report = &report.tasks[index];
+        // A bound that does not count all that its task waits for is none.
+        let bound = report.bound.as_ref().filter(|_| cluster.uncounted(index).is_empty());
         let Task { execution, period, deadline, .. } = named.task;
-        let bounds = match &report.bound {
+        let bounds = match bound {
             Some(bound) => [&bound.response, &bound.lateness, &bound.slack()].map(shown),
             None => ["-"; 3].map(str::to_owned),
         };
@@ -284,19 +299,24 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
             row.push(cluster.first(blocked).unwrap_or_else(|| "-".into()));
         }
         row.extend(bounds);
-        row.push(report.bound.as_ref().map_or_else(|| "-".into(), |bound| cluster.term(bound.dominating, blocked)));
-        row.push(report.bound.as_ref().map_or("-", |bound| bound.test.name()).to_owned());
-        row.push(match report.hard {
-            Hard::Proved if undeclared(cluster).next().is_none() => "proved".to_owned(),
-            _ => if named.hard { "NOT PROVED" } else { "no" }.to_owned(),
+        row.push(bound.map_or_else(|| "-".into(), |bound| cluster.term(bound.dominating, blocked)));
+        row.push(bound.map_or("-", |bound| bound.test.name()).to_owned());
+        row.push(match (is_proved, named.hard, cluster.uncounted(index).is_empty()) {
+            (true, ..) => "proved".to_owned(),
+            (_, true, _) => "NOT PROVED".to_owned(),
+            (.., false) => "not counted".to_owned(),
+            _ => "no".to_owned(),
         });
-        row.extend(
-            [&report.printed_lateness, &report.devi_tardiness].map(|one| one.as_ref().map_or("-".into(), shown)),
-        );
+        let literature =
+            [&report.printed_lateness, &report.devi_tardiness].map(|one| one.as_ref().filter(|_| bound.is_some()));
+        row.extend(literature.map(|one| one.map_or("-".into(), shown)));
         table.add_row(row);
     }
     let bounded = match report.bounded {
-        _ if report.is_hard() && undeclared(cluster).next().is_none() => "no deadline is missed",
+        _ if is_proved(cluster, report) => "no deadline is missed",
+        _ if report.is_hard() && (0..cluster.tasks.len()).all(|index| cluster.uncounted(index).is_empty()) => {
+            "no deadline is missed if all tasks do what they declare"
+        }
         _ if report.is_hard() => "no deadline is missed if nobody waits for what is not counted",
         Some(true) => "tardiness is bounded",
         Some(false) => "OVERLOAD: tardiness is not bounded",
@@ -311,9 +331,18 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
         }
     }
     remarks.extend(causes.iter().map(|(why, tasks)| format!("not hard, because {why}: {}", tasks.join(", "))));
-    remarks.extend(undeclared(cluster).map(|admission::Undeclared { lock, why }| {
+    remarks.extend(too_long(cluster, report, blocked));
+    remarks.extend(undeclared(cluster).map(|admission::Undeclared { lock, why, .. }| {
         format!("waiting for {lock} is not bounded, and not counted: {why}")
     }));
+    for (index, named) in cluster.tasks.iter().enumerate() {
+        // What is said of locks stands above.
+        let reasons = cluster.uncounted(index).iter().filter(|why| !why.starts_with("waiting for "));
+        remarks.extend(reasons.map(|why| format!("not counted, for {}: {why}", named.name)));
+        if let Some(why) = cluster.unenforced(index).filter(|_| cluster.uncounted(index).is_empty()) {
+            remarks.push(format!("not proved whatever others do, for {}: {why}", named.name));
+        }
+    }
     format!(
         "{table}\n{}: {} CPU{}, {}, U = {:.4}: {bounded}  (times in us)\n  {}\n",
         cluster.name,
@@ -325,9 +354,27 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
     )
 }
 
+/// What is to be said of each task that needs more than its period.
+fn too_long(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> impl Iterator<Item = String> {
+    let words: Vec<String> = match &cluster.study {
+        Some(study) => study.too_long(report, blocked).map(|reason| reason.to_string()).collect(),
+        None => {
+            let tasks = report.infeasible.iter().filter_map(Infeasible::task);
+            let name = |task: usize| format!("task `{}` needs more than its period", cluster.tasks[task].name);
+            tasks.map(name).collect()
+        }
+    };
+    words.into_iter()
+}
+
 /// Engines and pools of which somebody does not say how long it uses them.
 fn undeclared(cluster: &NamedCluster) -> impl Iterator<Item = &admission::Undeclared> {
     cluster.study.iter().flat_map(|study| &study.undeclared)
+}
+
+/// Whether no task of the cluster misses a deadline, whatever others do.
+fn is_proved(cluster: &NamedCluster, report: &Report) -> bool {
+    (0..cluster.tasks.len()).all(|index| cluster.is_proved(index, report))
 }
 
 /// Microseconds, from nanoseconds.
@@ -365,8 +412,9 @@ fn json<'a>(clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>) -> 
                 continue;
             }
         };
+        errors.extend(too_long(cluster, report, blocked).map(|why| format!("cluster {}: {why}", cluster.name)));
         utilisation += &report.utilisation;
-        let is_hard = report.is_hard() && undeclared(cluster).next().is_none();
+        let is_hard = is_proved(cluster, report);
         hard &= is_hard;
         bounded = match (bounded, report.bounded) {
             (Some(false), _) | (_, Some(false)) => Some(false),
@@ -381,8 +429,8 @@ fn json<'a>(clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>) -> 
             "bounded_tardiness": report.bounded, "hard": is_hard, "tests": tests,
             "undeclared": undeclared(cluster).map(|one| one.lock.as_str()).collect::<Vec<_>>(),
         }));
-        let each = cluster.tasks.iter().zip(&report.tasks).zip(blocked);
-        tasks.extend(each.map(|((named, report), blocked)| task(cluster, named, report, blocked)));
+        let each = cluster.tasks.iter().zip(blocked).enumerate();
+        tasks.extend(each.map(|(index, (named, blocked))| task(cluster, (index, named), report, blocked)));
     }
     policies.dedup();
     json!({
@@ -394,10 +442,11 @@ fn json<'a>(clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>) -> 
     })
 }
 
-fn task(cluster: &NamedCluster, named: &NamedTask, report: &TaskReport, blocked: &Blocked) -> Value {
+fn task(cluster: &NamedCluster, (index, named): (usize, &NamedTask), all: &Report, blocked: &Blocked) -> Value {
+    let report = &all.tasks[index];
     let Task { execution, period, deadline, .. } = named.task;
     let time = |span: Nanoseconds| span.0 as f64 / 1e3;
-    let bound = report.bound.as_ref();
+    let bound = report.bound.as_ref().filter(|_| cluster.uncounted(index).is_empty());
     json!({
         "name": named.name, "cluster": cluster.name,
         "e": time(execution), "p": time(period), "d": time(deadline),
@@ -411,7 +460,8 @@ fn task(cluster: &NamedCluster, named: &NamedTask, report: &TaskReport, blocked:
         "slack": bound.map(|bound| number(&bound.slack())),
         "test": bound.map(|bound| bound.test.name()),
         "dominating": bound.map(|bound| cluster.term(bound.dominating, blocked)),
-        "hard": report.hard == Hard::Proved && undeclared(cluster).next().is_none(),
+        "hard": cluster.is_proved(index, all), "not_counted": cluster.uncounted(index),
+        "not_enforced": cluster.unenforced(index),
         "why_not": match report.hard {
             Hard::Proved => None,
             Hard::NotProved(why) => Some(why.words()),

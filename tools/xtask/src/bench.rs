@@ -194,7 +194,7 @@ fn with_floats(workspace: &Workspace, path: &Path) -> Result<Manifest> {
 
 /// Runs the bench system with further arguments for QEMU: the samples of each row, as they were logged.
 pub fn samples(workspace: &Workspace, image: &Image, seconds: u64, arguments: Vec<String>) -> Result<Samples> {
-    let options = system::RunOptions { echo: false, seconds, quantum: 10, arguments };
+    let options = system::RunOptions { echo: false, seconds, quantum: 10, arguments, until: None };
     let run = system::run(workspace, image, &options)?;
     if run.outcome.code != Some(0) {
         print!("{}", run.outcome.console);

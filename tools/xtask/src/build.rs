@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use fusee_abi::image::advice;
 use fusee_manifest::{Binaries, Manifest, Memory, PackOptions, PackedSystem, Resolved};
 use object::{Object, ObjectSegment, ObjectSymbol};
+use serde_json::Value;
 
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET, Toolchain};
 
@@ -87,34 +89,30 @@ impl Builder<'_> {
         Ok(self.target_dir().join(KERNEL_TARGET).join("release").join(package))
     }
 
-    /// Builds the programs of tasks, all in one go.
+    /// Builds the programs of tasks: all in one go, but those whose names another package of the workspace has, too.
     fn tasks(&self, systems: &[&Resolved]) -> Result<BTreeMap<String, PathBuf>> {
-        let mut binaries = BTreeMap::new();
-        let mut packages = BTreeSet::new();
-        let mut programs = BTreeSet::new();
-        for task in systems.iter().flat_map(|system| &system.tasks) {
-            let Some((package, program)) = task.binary.split_once('/') else {
-                bail!("task `{}`: binary `{}` is not written package/binary", task.name, task.binary);
-            };
-            packages.insert(package);
-            programs.insert(program);
-            let path = self.target_dir().join(TASK_TARGET).join("release").join(program);
-            binaries.insert(task.binary.clone(), path);
+        let tasks = systems.iter().flat_map(|system| &system.tasks);
+        let wanted: BTreeSet<&str> = tasks.map(|task| task.binary.as_str()).collect();
+        if wanted.is_empty() {
+            return Ok(BTreeMap::new());
         }
-        if packages.is_empty() {
-            return Ok(binaries);
-        }
+        let members = members(&self.toolchain.cargo("host", &[]), self.root)?;
         let script = self.root.join("linker/task.ld");
-        let mut command = self.toolchain.cargo(TASK_TARGET, &[format!("-Clink-arg=-T{}", script.display())]);
-        command.args(["build", "--release", "--target", TASK_TARGET]);
-        for package in packages {
-            command.args(["--package", package]);
+        let mut binaries = BTreeMap::new();
+        for step in steps(&wanted, &members)? {
+            let mut command = self.toolchain.cargo(TASK_TARGET, &[format!("-Clink-arg=-T{}", script.display())]);
+            command.args(["build", "--release", "--target", TASK_TARGET]);
+            for (package, program) in &step.programs {
+                command.args(["--package", package, "--bin", program]);
+            }
+            let target_dir = step.own.map_or(self.target_dir(), |package| self.target_dir().join("of").join(package));
+            command.current_dir(self.root).arg("--quiet").arg("--target-dir").arg(&target_dir);
+            check(&mut command, "the tasks")?;
+            for (package, program) in step.programs {
+                let path = target_dir.join(TASK_TARGET).join("release").join(program);
+                binaries.insert(format!("{package}/{program}"), path);
+            }
         }
-        for program in programs {
-            command.args(["--bin", program]);
-        }
-        self.finish(&mut command);
-        check(&mut command, "the tasks")?;
         Ok(binaries)
     }
 
@@ -150,6 +148,84 @@ fn check(command: &mut std::process::Command, what: &str) -> Result<()> {
         bail!("{what} could not be built");
     }
     Ok(())
+}
+
+//--- Programs by package
+
+/// The programs of each package of the workspace.
+type Members = BTreeMap<String, BTreeSet<String>>;
+
+/// Programs that one call of cargo builds.
+#[derive(Debug, Eq, PartialEq)]
+struct Step<'a> {
+    /// Package and program.
+    programs: Vec<(&'a str, &'a str)>,
+    /// The package whose own folder they go to; `None`: the folder of all.
+    own: Option<&'a str>,
+}
+
+/// What `cargo metadata` says of the workspace.
+fn members(cargo: &Command, root: &Path) -> Result<Members> {
+    let mut command = Command::new(cargo.get_program());
+    for (name, value) in cargo.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.args(["metadata", "--no-deps", "--format-version", "1", "--offline"]).current_dir(root);
+    let output = command.stderr(Stdio::inherit()).output().context("cargo does not start")?;
+    let metadata: Value = serde_json::from_slice(&output.stdout).context("`cargo metadata` failed")?;
+    Ok(members_in(&metadata))
+}
+
+fn members_in(metadata: &Value) -> Members {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let programs = |package: &Value| -> BTreeSet<String> {
+        let targets = list(&package["targets"]);
+        let is_program = |target: &&Value| list(&target["kind"]).iter().any(|kind| kind == "bin");
+        targets.iter().filter(is_program).map(|target| word(&target["name"])).collect()
+    };
+    list(&metadata["packages"]).iter().map(|package| (word(&package["name"]), programs(package))).collect()
+}
+
+/// How to build the programs `wanted`, written package/program. Cargo puts all programs of one folder side by side, whatever package
+/// they are of, so those that have namesakes go to a folder of their package: whichever run builds them, none gets another's.
+///
+/// # Errors
+/// A name that is not there; what is instead.
+fn steps<'a>(wanted: &BTreeSet<&'a str>, members: &Members) -> Result<Vec<Step<'a>>> {
+    let mut together = Vec::new();
+    let mut apart: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
+    for binary in wanted {
+        let Some((package, program)) = binary.split_once('/') else {
+            bail!("binary `{binary}` is not written package/program");
+        };
+        let known =
+            |names: Vec<&String>| names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let Some(programs) = members.get(package) else {
+            let with_programs = members.iter().filter(|(_, programs)| !programs.is_empty()).map(|(name, _)| name);
+            bail!(
+                "binary `{binary}`: no package `{package}`; those with programs are {}",
+                known(with_programs.collect())
+            );
+        };
+        if !programs.contains(program) {
+            bail!(
+                "binary `{binary}`: package `{package}` has no program `{program}`; it has {}",
+                known(programs.iter().collect())
+            );
+        }
+        let namesakes = members.values().filter(|programs| programs.contains(program)).count();
+        match namesakes {
+            1 => together.push((package, program)),
+            _ => apart.entry(package).or_default().push((package, program)),
+        }
+    }
+    let own = apart.into_iter().map(|(package, programs)| Step { programs, own: Some(package) });
+    let all = Some(Step { programs: together, own: None }).filter(|step| !step.programs.is_empty());
+    Ok(all.into_iter().chain(own).collect())
 }
 
 //--- Images
@@ -213,4 +289,42 @@ pub fn pack(manifest: &Manifest, programs: &Programs, options: PackOptions) -> R
         }
     }
     Ok(manifest.pack(&binaries, options)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn workspace() -> Members {
+        let package = |name: &str, programs: &[&str]| {
+            let target = |program: &&str| json!({ "name": program, "kind": ["bin"] });
+            let mut targets: Vec<Value> = programs.iter().map(target).collect();
+            targets.push(json!({ "name": name, "kind": ["lib"] }));
+            json!({ "name": name, "targets": targets })
+        };
+        let packages = [package("demo", &["camera", "hog"]), package("pilot", &["hog", "wing"]), package("abi", &[])];
+        members_in(&json!({ "packages": packages }))
+    }
+
+    #[test]
+    fn programs_of_the_same_name_are_built_apart_even_if_only_one_is_wanted() {
+        let steps_of = |wanted: &[&'static str]| steps(&wanted.iter().copied().collect(), &workspace()).unwrap();
+        let all = Step { programs: vec![("demo", "camera"), ("pilot", "wing")], own: None };
+        let demo = Step { programs: vec![("demo", "hog")], own: Some("demo") };
+        let pilot = Step { programs: vec![("pilot", "hog")], own: Some("pilot") };
+        assert_eq!(steps_of(&["demo/camera", "demo/hog", "pilot/hog", "pilot/wing"]), [all, demo, pilot]);
+        assert_eq!(steps_of(&["demo/hog"]), [Step { programs: vec![("demo", "hog")], own: Some("demo") }]);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_refused_with_those_that_are() {
+        let error = |binary: &str| steps(&BTreeSet::from([binary]), &workspace()).unwrap_err().to_string();
+        assert_eq!(
+            error("demo/hogg"),
+            "binary `demo/hogg`: package `demo` has no program `hogg`; it has `camera`, `hog`"
+        );
+        assert_eq!(error("dem/hog"), "binary `dem/hog`: no package `dem`; those with programs are `demo`, `pilot`");
+        assert_eq!(error("hog"), "binary `hog` is not written package/program");
+    }
 }

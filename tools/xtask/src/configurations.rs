@@ -86,8 +86,10 @@ impl Configuration {
     pub fn manifest(&self) -> String {
         let Configuration { cpus, gpus, order } = *self;
         let (tokens, clients) = self.load();
-        let mut text =
-            format!("[system]\nname = \"{}\"\nboard = \"virt\"\ncpus = {COUNT}\nstart = \"10ms\"\n", self.name());
+        let mut text = format!(
+            "[system]\nname = \"{}\"\nboard = \"virt\"\ncpus = {COUNT}\nstart = \"10ms\"\nadmission = \"warn\"\n",
+            self.name()
+        );
         for cluster in 0..COUNT / cpus {
             let list: Vec<String> = (cluster * cpus..(cluster + 1) * cpus).map(|cpu| cpu.to_string()).collect();
             let _ = writeln!(text, "[clusters.cpus{cluster}]\ncpus = [{}]", list.join(", "));
@@ -112,7 +114,7 @@ impl Configuration {
                     text,
                     "[regions.{name}]\nbytes = \"4KiB\"\n\
                      [tasks.{name}]\nbinary = \"apps/product\"\ncluster = \"cpus{cluster}\"\nperiod = \"{}ms\"\ndeadline = \"{}ms\"\n\
-                     phase = \"{}us\"\nbudget = \"2ms\"\n\
+                     phase = \"{}us\"\nbudget = \"2ms\"\nsuspends = \"16ms\"\n\
                      parameters = {{ jobs = {JOBS}, product_us = 2000, gpus = {gpus}, first = {first},\
                       bits = {} }}\n\
                      [tasks.{name}.handles]\ngpu = \"pool pool{pool}: acquire\"\nbuffer = \"region {name}: read write\"\n\

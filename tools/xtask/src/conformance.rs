@@ -51,7 +51,7 @@ impl Case {
         let image = workspace.image_of(self.manifest.clone(), programs.clone(), Profile::Det, false)?;
         // One CPU takes turns with nobody, and an idle one passes long turns quickly.
         let quantum = if image.manifest.system.cpus == 1 { 1_000 * QUANTUM } else { QUANTUM };
-        let options = RunOptions { echo: false, seconds: 60, quantum, arguments: Vec::new() };
+        let options = RunOptions { echo: false, seconds: 60, quantum, arguments: Vec::new(), until: None };
         let run = system::run(workspace, &image, &options)?;
         let mut problems = Vec::new();
         let trace = run.trace.context("the run left no trace")?;

@@ -7,10 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use fusee_abi::trace::{RING_MAGIC, Record, RingHeader};
 use fusee_kernel_core::limits;
 use fusee_manifest::trace::Trace;
 use gimli::{EndianArcSlice, LittleEndian};
 use object::{Object, ObjectSection, ObjectSymbol};
+use zerocopy::FromBytes;
 
 use crate::build::KERNEL_OFFSET;
 use crate::qemu::GuestMemory;
@@ -18,16 +20,49 @@ use crate::qemu::GuestMemory;
 /// The kernel's rings: one per CPU.
 const TRACE_SYMBOL: &str = "FUSEE_TRACE";
 
-/// Reads the trace that `kernel` left in `memory`.
-pub fn trace(kernel: &Path, memory: &GuestMemory) -> Result<Trace> {
-    let elf = std::fs::read(kernel).with_context(|| kernel.display().to_string())?;
-    let file = object::File::parse(&*elf)?;
-    let Some(symbol) = file.symbols().find(|symbol| symbol.name() == Ok(TRACE_SYMBOL)) else {
-        bail!("the kernel keeps no trace (there is no symbol {TRACE_SYMBOL})");
-    };
-    let physical = symbol.address().checked_sub(KERNEL_OFFSET).unwrap_or(symbol.address());
-    let bytes = memory.read(physical, usize::try_from(symbol.size())?)?;
-    Ok(Trace::from_rings(&bytes, limits::CPUS)?)
+/// Where a kernel keeps its trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Rings {
+    /// Physical address of the first.
+    physical: u64,
+    /// Bytes of all together.
+    bytes: usize,
+}
+
+impl Rings {
+    /// Those of `kernel`.
+    pub fn of(kernel: &Path) -> Result<Rings> {
+        let elf = std::fs::read(kernel).with_context(|| kernel.display().to_string())?;
+        let file = object::File::parse(&*elf)?;
+        let Some(symbol) = file.symbols().find(|symbol| symbol.name() == Ok(TRACE_SYMBOL)) else {
+            bail!("the kernel keeps no trace (there is no symbol {TRACE_SYMBOL})");
+        };
+        let physical = symbol.address().checked_sub(KERNEL_OFFSET).unwrap_or(symbol.address());
+        Ok(Rings { physical, bytes: usize::try_from(symbol.size())? })
+    }
+
+    /// The trace in `memory`.
+    pub fn trace(self, memory: &GuestMemory) -> Result<Trace> {
+        Ok(Trace::from_rings(&memory.read(self.physical, self.bytes)?, limits::CPUS)?)
+    }
+
+    /// Instant of the newest record of a system that runs, nanoseconds; `None` before the first. The kernel may be about to write it, so
+    /// this is good for nothing but to see that time goes on.
+    pub fn latest(self, memory: &GuestMemory) -> Option<u64> {
+        let stride = self.bytes / limits::CPUS;
+        let newest = |cpu: usize| {
+            let start = self.physical + (cpu * stride) as u64;
+            let header = RingHeader::read_from_bytes(&memory.read(start, size_of::<RingHeader>()).ok()?).ok()?;
+            if header.magic != RING_MAGIC {
+                return None;
+            }
+            let number = header.written.checked_sub(1)?.checked_rem(header.capacity)?;
+            let offset = size_of::<RingHeader>() as u64 + number * size_of::<Record>() as u64;
+            let record = memory.read(start + offset, size_of::<Record>()).ok()?;
+            Some(Record::read_from_bytes(&record).ok()?.time)
+        };
+        (0..limits::CPUS).filter_map(newest).max()
+    }
 }
 
 /// Source lines of one program.

@@ -16,7 +16,7 @@ mod management;
 mod migration;
 mod systems;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use comfy_table::CellAlignment;
 use fusee_manifest::Time;
@@ -48,6 +48,9 @@ pub struct ExperimentArguments {
     /// What random numbers are drawn from.
     #[arg(long, default_value_t = SEED)]
     seed: u64,
+    /// So many draws, from that seed on: the least, the mean and the most of each, and which conditions hold in which draw.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    seeds: u64,
     /// Run the arrangements in QEMU, too, for 3 s of virtual time at most, and compare with the simulator.
     #[arg(long)]
     qemu: bool,
@@ -102,6 +105,8 @@ pub enum Unit {
     PerSecond,
     /// A part of the whole, from 0 to 1.
     Share,
+    /// One number by another.
+    Ratio,
     /// Nanoseconds.
     Time,
 }
@@ -112,6 +117,7 @@ impl Unit {
         match self {
             _ if value.is_nan() => "-".to_owned(),
             Unit::Count => format!("{value:.0}"),
+            Unit::Ratio => format!("{value:.1}"),
             Unit::PerSecond => format!("{value:.1} /s"),
             Unit::Share => format!("{:.1} %", value * 100.0),
             Unit::Time => format!("{:.3} ms", value / 1e6),
@@ -129,16 +135,22 @@ pub struct Condition {
     pub numbers: String,
     /// Why it does not, if that is known: then the experiment does not fail for it.
     pub why_not: Option<&'static str>,
+    /// Why it does not with some seeds, if that is known: then the experiment does not fail for these.
+    pub some_draws: Option<&'static str>,
 }
 
 impl Condition {
     fn new(claim: &'static str, holds: bool, numbers: String) -> Self {
-        Self { claim, holds, numbers, why_not: None }
+        Self { claim, holds, numbers, why_not: None, some_draws: None }
+    }
+
+    fn reason(&self) -> Option<&'static str> {
+        self.why_not.or(self.some_draws)
     }
 
     fn line(&self) -> String {
         let Self { claim, numbers, .. } = self;
-        match (self.holds, self.why_not) {
+        match (self.holds, self.reason()) {
             (true, _) => format!("{}: {claim} ({numbers})", report::green("holds")),
             (false, Some(why)) => format!("{}: {claim} ({numbers}): {why}", report::yellow("does not hold")),
             (false, None) => format!("{}: {claim} ({numbers})", report::red("does not hold")),
@@ -179,6 +191,9 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
     let chosen =
         ALL.iter().find(|one| one.name == name).with_context(|| format!("no experiment `{name}`; known: {known}"))?;
     let length = arguments.length.map_or(chosen.length, |time| time.0);
+    if arguments.seeds > 1 {
+        return draws(chosen, length, arguments);
+    }
     let found = find(chosen, length, arguments.seed)?;
     for (name, about) in &found.arrangements {
         println!("{name}: {about}");
@@ -212,11 +227,64 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
     Ok(is_also_good && differences.is_empty() && is_good)
 }
 
+/// Runs an experiment with several seeds, and prints what they have in common.
+fn draws(experiment: &Experiment, length: u64, arguments: &ExperimentArguments) -> Result<bool> {
+    if matches!(experiment.kind, Kind::Systems(..)) || arguments.qemu {
+        bail!("`--seeds` is for experiments that draw their tasks, in the simulator: {} does not", experiment.name);
+    }
+    let seeds = arguments.seed..arguments.seed + arguments.seeds;
+    let found = seeds.clone().map(|seed| find(experiment, length, seed)).collect::<Result<Vec<_>>>()?;
+    println!("{}", drawn_table(&found));
+    let conditions: Vec<Vec<Condition>> = found.iter().map(experiment.conditions).collect();
+    let mut is_good = true;
+    for number in 0..conditions[0].len() {
+        let one = || seeds.clone().zip(conditions.iter().map(|conditions| &conditions[number]));
+        let failed: Vec<_> = one().filter(|(_, condition)| !condition.holds).collect();
+        let first = &conditions[0][number];
+        println!("in {} of {}: {}", arguments.seeds - failed.len() as u64, arguments.seeds, first.claim);
+        for (seed, condition) in &failed {
+            println!("  not with seed {seed} ({})", condition.numbers);
+        }
+        match (failed.is_empty(), first.reason()) {
+            (true, _) => {}
+            (false, Some(why)) => println!("  {}: {why}", report::yellow("known")),
+            (false, None) => {
+                println!("  {}", report::red("not known why"));
+                is_good = false;
+            }
+        }
+    }
+    Ok(is_good)
+}
+
+/// The least, the mean and the most that was found of each quantity of the picture.
+fn drawn_table(found: &[Findings]) -> String {
+    let first = &found[0];
+    let mut header = vec![""];
+    header.extend(first.arrangements.iter().map(|one| one.0));
+    let mut table = report::table(&header);
+    for (index, quantity) in first.quantities.iter().enumerate().filter(|(_, quantity)| quantity.charted) {
+        let of = |arrangement: usize| found.iter().map(move |one| one.values[arrangement][index]);
+        let ways: [(&str, &dyn Fn(usize) -> f64); 3] = [
+            ("least", &|one| of(one).fold(f64::INFINITY, f64::min)),
+            ("mean", &|one| of(one).sum::<f64>() / found.len() as f64),
+            ("most", &|one| of(one).fold(f64::NEG_INFINITY, f64::max)),
+        ];
+        for (way, value) in ways {
+            let mut row = vec![format!("{}, {way}", quantity.name)];
+            row.extend((0..first.arrangements.len()).map(|one| quantity.unit.show(value(one))));
+            table.add_row(row);
+        }
+    }
+    right(&mut table);
+    table.to_string()
+}
+
 /// Says which conditions hold, and whether all do that should.
 fn judge(experiment: &Experiment, found: &Findings) -> bool {
     let conditions = (experiment.conditions)(found);
     conditions.iter().for_each(|condition| println!("{}", condition.line()));
-    conditions.iter().all(|condition| condition.holds || condition.why_not.is_some())
+    conditions.iter().all(|condition| condition.holds || condition.reason().is_some())
 }
 
 /// Runs each experiment shortly, on the host: its name, and which conditions are not as they are said to be.
@@ -262,10 +330,15 @@ fn table(found: &Findings) -> String {
         row.extend(found.values.iter().map(|values| quantity.unit.show(values[index])));
         table.add_row(row);
     }
+    right(&mut table);
+    table.to_string()
+}
+
+/// Numbers stand on the right.
+fn right(table: &mut comfy_table::Table) {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    table.to_string()
 }
 
 /// One line for each arrangement; times in nanoseconds, shares from 0 to 1.
@@ -307,9 +380,29 @@ mod tests {
 
     #[test]
     fn what_fails_without_a_reason_and_what_holds_in_spite_of_one_are_surprises() {
-        let condition = |holds, why_not| Condition { claim: "", holds, numbers: String::new(), why_not };
+        let condition = |holds, why_not| Condition { why_not, ..Condition::new("", holds, String::new()) };
         let surprising = |holds, why_not| !surprises(&[condition(holds, why_not)]).is_empty();
         assert!(!surprising(true, None) && !surprising(false, Some("known")));
         assert!(surprising(false, None) && surprising(true, Some("known")));
+        // The seed of the tests is none of those for which there is a reason.
+        let with_some = Condition { some_draws: Some("known"), ..condition(false, None) };
+        assert!(with_some.reason().is_some() && !surprises(&[with_some]).is_empty());
+    }
+
+    #[test]
+    fn of_several_draws_the_table_has_the_least_the_mean_and_the_most_without_what_no_picture_shows() {
+        let with = |late: f64| {
+            let mut one = found();
+            one.values[0][0] = late;
+            one.quantities[1].charted = false;
+            one
+        };
+        let table = drawn_table(&[with(1e6), with(3e6)]);
+        for line in ["late, least   1.000 ms", "late, mean   2.000 ms", "late, most   3.000 ms"] {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let is_it = |row: &str| row.split_whitespace().collect::<Vec<_>>().starts_with(&words);
+            assert!(table.lines().any(is_it), "{line}: {table}");
+        }
+        assert!(!table.contains("busy"));
     }
 }

@@ -8,12 +8,15 @@
 //! report     trace -> fault reports and the table of tasks
 //! simulate   `cargo xtask simulate`
 //! soundness  whether observed lateness stays within its bounds
+//! hostile    `cargo xtask hostile`: whether what is proved holds among tasks that do anything
 //! system     build, run, decode and report, for one manifest
 //! analyze    `cargo xtask analyze`
 //! task_set   task sets written as JSON
 //! agreement  whether a run and its simulation used the engines in the same order
 //! crowd      `bench`: what scheduling costs among many tasks
 //! experiment `cargo xtask experiment`: arrangements of one workload, compared
+//! judge      whether a run kept what its manifest promises
+//! turns      how long the turns of emulated CPUs may be
 //! conformance  whether QEMU, the simulator and golden traces agree
 //! docs       whether pages, manifests and commands agree
 //! structure  what must stay true of the tree and of the kernel's size
@@ -42,6 +45,8 @@ mod decode;
 mod demo;
 mod docs;
 mod experiment;
+mod hostile;
+mod judge;
 mod profile;
 mod purposes;
 mod qemu;
@@ -54,6 +59,7 @@ mod system;
 mod task_set;
 mod tests;
 mod toolchain;
+mod turns;
 mod worst;
 
 use std::path::PathBuf;
@@ -61,10 +67,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fusee_manifest::Profile;
+use fusee_manifest::{Profile, Time};
 use fusee_simulator::metrics::Metrics;
 
 use crate::system::Workspace;
+use crate::turns::Turns;
 
 /// Build, run, test and measure Fusee.
 ///
@@ -100,6 +107,8 @@ enum Command {
     Worst(worst::WorstArguments),
     /// Runs one workload in several arrangements, and says whether what comes out has the shape it should.
     Experiment(experiment::ExperimentArguments),
+    /// Simulates random systems in which all tasks that are not proved do anything, and counts deadlines of proved ones that are missed.
+    Hostile(hostile::HostileArguments),
     /// Prints the records of the last run as text.
     Trace(TraceArguments),
 }
@@ -122,12 +131,16 @@ struct SystemArguments {
 struct RunArguments {
     #[command(flatten)]
     system: SystemArguments,
-    /// Host seconds after which the run is ended.
+    /// Host seconds after which the run is ended, which is an error.
     #[arg(long, default_value_t = 120)]
     seconds: u64,
-    /// Longest turn of a CPU in virtual microseconds (det only): 10 for latencies, 50 for long runs.
-    #[arg(long, default_value_t = 50)]
-    quantum: u32,
+    /// Virtual time after which the run is ended, which is none: for systems that do not end themselves.
+    #[arg(long = "for", value_parser = simulate::time)]
+    limit: Option<Time>,
+    /// Longest turn of an emulated CPU in virtual microseconds (det only), 1 to 1000. Unless told otherwise as long as the system's
+    /// budgets can spare, at most 50.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    quantum: Option<u32>,
     /// Print response times and lateness of each task, too, as `simulate` does.
     #[arg(long)]
     responses: bool,
@@ -183,8 +196,9 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
                 &system::RunOptions {
                     echo: true,
                     seconds: run.seconds,
-                    quantum: run.quantum,
+                    quantum: Turns::of(&image.manifest.system, run.quantum).quantum,
                     arguments: run.qemu.clone(),
+                    until: run.limit.map(|limit| limit.0),
                 },
             )?;
             if let Ok(trace) = &outcome.trace {
@@ -210,9 +224,11 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Profile(profile) => profile::profile(profile, install),
         Command::Worst(worst) => worst::worst(worst, install),
         Command::Experiment(arguments) => experiment::experiment(arguments, install),
+        Command::Hostile(arguments) => hostile::hostile(arguments),
         Command::Trace(trace) => {
             let root = system::root()?;
             let (trace_read, manifest) = system::last_trace(&root).context("no run to show; try `cargo xtask run`")?;
+            eprintln!("the last run: system `{}`", manifest.system.name);
             system::print_trace(&trace_read, &manifest, trace.canonical)
         }
     }

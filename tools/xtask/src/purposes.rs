@@ -90,7 +90,6 @@ const PURPOSES: &[(&str, &str, Purpose)] = &[
     (NO_LINES, "fusee_vectors fusee_fault_entry fusee_return fusee_same fusee_resume", Purpose::Trap),
 
     ("kernel/aarch64/src/lock.rs", ANY, Purpose::Lock),
-    ("kernel/core/src/lib.rs", "book_wait", Purpose::Lock),
 
     ("kernel/aarch64/src/frame.rs", "copy_message", Purpose::Message),
     ("kernel/aarch64/src/machine.rs", "copy_message registers", Purpose::Message),

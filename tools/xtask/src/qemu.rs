@@ -6,12 +6,14 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use fusee_manifest::{Board, Profile};
+use signal_hook::consts::SIGINT;
+use signal_hook::flag;
 
 /// How one run is made.
 pub struct Setup<'a> {
@@ -29,22 +31,37 @@ pub struct Setup<'a> {
     pub quantum: u32,
     /// Host time after which the run is ended.
     pub limit: Duration,
-    /// Whether the console is shown while it is printed.
+    /// Whether the console is shown while it is printed, and Ctrl-C ends the run instead of us.
     pub echo: bool,
+    /// Whether the run has gone on for long enough: it is asked again and again.
+    pub is_enough: &'a dyn Fn(&GuestMemory) -> bool,
     /// Further arguments.
     pub arguments: &'a [String],
 }
 
 /// How one run ended.
 pub struct Outcome {
-    /// What the system ended with; `None`: the time limit ended it.
+    /// What the system ended with; `None`: it did not end itself.
     pub code: Option<i32>,
+    /// Why it was ended, if it did not end itself.
+    pub ended_by: Option<EndedBy>,
     /// What it printed.
     pub console: String,
     /// Host time it took.
     pub took: Duration,
     /// The guest's memory.
     pub memory: GuestMemory,
+}
+
+/// Why a run ended before its system did.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum EndedBy {
+    /// The limit on the host's time.
+    Limit,
+    /// It had gone on for as long as was asked for.
+    Enough,
+    /// Ctrl-C.
+    User,
 }
 
 /// The guest's RAM, after its end: a file without a name, so that nothing is left over however we end.
@@ -81,13 +98,30 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
     let echo = setup.echo;
     let console = std::thread::spawn(move || copy_console(stdout, echo));
     let noise = std::thread::spawn(move || filter_errors(stderr));
-    let code = wait(&mut child, started + setup.limit)?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    if setup.echo {
+        // The second Ctrl-C ends us.
+        flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&interrupted))?;
+        flag::register(SIGINT, Arc::clone(&interrupted))?;
+    }
+    let ended_by = || match () {
+        // Relaxed: nothing else is read that the handler writes.
+        () if interrupted.load(Ordering::Relaxed) => Some(EndedBy::User),
+        () if Instant::now() >= started + setup.limit => Some(EndedBy::Limit),
+        () if (setup.is_enough)(&memory) => Some(EndedBy::Enough),
+        () => None,
+    };
+    let ended = wait(&mut child, &ended_by)?;
     let console = console.join().unwrap_or_default();
     let errors = noise.join().unwrap_or_default();
     for line in &errors {
         eprintln!("qemu: {line}");
     }
-    Ok(Outcome { code, console, took: started.elapsed(), memory })
+    let (code, ended_by) = match ended {
+        Ended::Itself(code) => (Some(code), None),
+        Ended::By(who) => (None, Some(who)),
+    };
+    Ok(Outcome { code, ended_by, console, took: started.elapsed(), memory })
 }
 
 fn guest_memory(setup: &Setup<'_>) -> Result<GuestMemory> {
@@ -138,18 +172,27 @@ fn dying_with_us(program: &Path) -> Command {
     command
 }
 
-/// Waits for the end, and makes one at `deadline`.
-fn wait(child: &mut Child, deadline: Instant) -> Result<Option<i32>> {
+enum Ended {
+    Itself(i32),
+    By(EndedBy),
+}
+
+/// Waits for the end, and makes one as soon as `ended_by` says who wants it.
+fn wait(child: &mut Child, ended_by: &dyn Fn() -> Option<EndedBy>) -> Result<Ended> {
     let mut pause = Duration::from_millis(1);
     loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status.code().unwrap_or(-1)));
-        }
-        if Instant::now() >= deadline {
-            // SIGKILL: QEMU does not always listen to anything milder.
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
+        let status = child.try_wait()?;
+        // A terminal sends Ctrl-C to QEMU, too, which then ends as if the system had.
+        match (status, ended_by()) {
+            (Some(_), Some(EndedBy::User)) => return Ok(Ended::By(EndedBy::User)),
+            (Some(status), _) => return Ok(Ended::Itself(status.code().unwrap_or(-1))),
+            (None, Some(who)) => {
+                // SIGKILL: QEMU does not always listen to anything milder.
+                child.kill()?;
+                child.wait()?;
+                return Ok(Ended::By(who));
+            }
+            (None, None) => {}
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
@@ -160,20 +203,22 @@ fn copy_console(mut from: impl Read, echo: bool) -> String {
     let mut all = Vec::new();
     let mut buffer = [0; 4096];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        let new = &buffer[..count];
-        all.extend_from_slice(new);
+        // A serial line ends lines with two characters, files and pipes with one; terminals take that, too.
+        let new: Vec<u8> = buffer[..count].iter().copied().filter(|byte| *byte != b'\r').collect();
+        all.extend_from_slice(&new);
         if echo {
             let mut out = std::io::stdout().lock();
-            // Whoever closed our output does not want to see more.
-            let _ = out.write_all(new).and_then(|()| out.flush());
+            // If our output is closed, nobody wants to see more.
+            let _ = out.write_all(&new).and_then(|()| out.flush());
         }
     }
-    String::from_utf8_lossy(&all).replace('\r', "")
+    String::from_utf8_lossy(&all).into_owned()
 }
 
 /// The lines that QEMU complains with, without those it always does under our profiles.
 fn filter_errors(from: impl Read) -> Vec<String> {
-    const EXPECTED: [&str; 2] = ["has no peer", "icount sleep disabled and no active timers"];
+    const EXPECTED: [&str; 3] =
+        ["has no peer", "icount sleep disabled and no active timers", "terminating on signal 2"];
     BufReader::new(from)
         .lines()
         .map_while(Result::ok)

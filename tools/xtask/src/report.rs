@@ -261,7 +261,7 @@ fn time(nanoseconds: u64) -> String {
 }
 
 /// A span of time in the unit that suits it, three digits after the point.
-fn span(nanoseconds: i64) -> String {
+pub fn span(nanoseconds: i64) -> String {
     let magnitude = nanoseconds.unsigned_abs();
     let (divisor, unit) = match magnitude {
         0..1_000 => return format!("{nanoseconds} ns"),

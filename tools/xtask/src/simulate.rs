@@ -14,11 +14,13 @@ use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, PolicyName, Time, Variant};
 use fusee_simulator::metrics::{Metrics, Summary, TaskMetrics};
 use fusee_simulator::picture::Schedule;
+use fusee_simulator::services::Services;
 use fusee_simulator::workload::{CPU, Generator, Platform, SimulatedTask, Source, TaskSet, cpus, task_name};
 use fusee_simulator::{Checks, First, Options, Overheads, Report, simulate_observed};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
+use crate::judge::Watch;
 use crate::report;
 use crate::system;
 use crate::task_set as written;
@@ -120,7 +122,7 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
         }
         None => {
             let variant = Variant { policy: arguments.policy, clusters: arguments.sizes() };
-            let manifest = read(&root, Path::new(&named), &variant)?;
+            let manifest = system::read_variant(&root, Path::new(&named), &variant)?;
             for warning in &manifest.system.warnings {
                 eprintln!("{} {}: {warning}", report::yellow("warning:"), manifest.file.display());
             }
@@ -144,7 +146,7 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
         std::fs::create_dir_all(root.join(WRITTEN).parent().unwrap_or(&root))?;
         std::fs::write(root.join(WRITTEN), set.manifest(&platform))?;
         let variant = Variant { policy: None, clusters: Some(platform.clusters) };
-        let manifest = read(&root, &root.join(WRITTEN), &variant)?;
+        let manifest = system::read_variant(&root, &root.join(WRITTEN), &variant)?;
         // As the literature has it: a job is complete when it has computed its time.
         let options = Options { overheads, first: First::Tasks, checks: CHECKS, ..Options::default() };
         good &= one(&root, &manifest, &options, arguments)?;
@@ -170,23 +172,18 @@ impl SimulateArguments {
     }
 }
 
-/// Reads a manifest, varied; relative paths count from here or from `root`.
-fn read(root: &Path, path: &Path, variant: &Variant) -> Result<Manifest> {
-    let path = if path.exists() { path.to_owned() } else { root.join(path) };
-    let shown = path.strip_prefix(root).unwrap_or(&path).to_owned();
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    Ok(Manifest::parse_variant(&shown, &text, variant)?)
-}
-
 /// Simulates one system, prints its tables, draws it and keeps its trace.
 fn one(root: &Path, manifest: &Manifest, options: &Options, arguments: &SimulateArguments) -> Result<bool> {
     let options = Options { managed: arguments.unmanaged.then_some(false), ..options.clone() };
-    let mut metrics = Metrics::new(&manifest.system);
+    let (mut metrics, mut services) = (Metrics::new(&manifest.system), Services::new(&manifest.system));
+    let mut watch = Watch::new(&manifest.system);
     let (mut records, mut seen) = (Vec::new(), 0usize);
     let progress = progress(arguments.limit.0);
     let began = std::time::Instant::now();
     let report = simulate_observed(manifest, &options, arguments.limit.0, &mut |record: &Record| {
         metrics.observe(record);
+        services.observe(record);
+        watch.observe(record);
         if seen < KEPT {
             records.push(*record);
         }
@@ -199,12 +196,22 @@ fn one(root: &Path, manifest: &Manifest, options: &Options, arguments: &Simulate
     progress.finish_and_clear();
     let trace = Trace::from_records(records);
     system::keep_trace(root, manifest, &trace)?;
+    let verdict = verdict(manifest, &watch, arguments.unmanaged);
     let good = if arguments.json {
         say(&numbers(manifest, &report, &metrics).to_string());
-        report.exit.unwrap_or(0) == 0 && report.late_completions == 0
+        verdict.iter().for_each(|problem| eprintln!("{} {problem}", report::red("error:")));
+        report.exit.unwrap_or(0) == 0 && report.late_completions == 0 && verdict.is_empty()
     } else {
-        print(manifest, &report, &metrics, &trace, seen)
+        print(manifest, &report, &metrics, &trace, seen, verdict)
     };
+    for service in services.too_long() {
+        let (name, [longest, declared]) = (&service.endpoint, [service.longest, service.service_max]);
+        let why = "bounds of its clients rest on that";
+        eprintln!(
+            "{} a service of `{name}` took {longest} ns, longer than its service_max ({declared} ns): {why}",
+            report::yellow("warning:")
+        );
+    }
     if let Some(path) = &arguments.svg {
         let schedule = Schedule::of(&trace, &manifest.system);
         let all = schedule.window(manifest.system.start);
@@ -245,10 +252,29 @@ fn heading(set: &TaskSet, platform: &Platform) -> String {
     format!("{}: {tasks} tasks use {used} CPUs of {}, {policy}", set.name, clusters.join(" + "))
 }
 
+/// What the manifest promises and the simulation did not keep. Programs without a model end at once, which says nothing of them.
+fn verdict(manifest: &Manifest, watch: &Watch<'_>, unmanaged: bool) -> Vec<String> {
+    let unmodelled = fusee_simulator::unmodelled(manifest);
+    if !unmodelled.is_empty() {
+        let names: Vec<&str> = unmodelled.iter().map(|task| manifest.system.tasks[*task].name.as_str()).collect();
+        let do_nothing = "have a program but no `model`, so here they do nothing";
+        eprintln!("{} {do_nothing}: {}", report::yellow("note:"), names.join(", "));
+    }
+    let verdict = watch.verdict_without(manifest.expectations.as_ref(), &unmodelled);
+    let misses = verdict.misses.into_iter().filter(|_| !unmanaged);
+    verdict.ends.into_iter().chain(misses).collect()
+}
+
 /// Prints tables; `false`: something is wrong.
-fn print(manifest: &Manifest, report: &Report, metrics: &Metrics, trace: &Trace, seen: usize) -> bool {
+fn print(
+    manifest: &Manifest,
+    report: &Report,
+    metrics: &Metrics,
+    trace: &Trace,
+    seen: usize,
+    mut problems: Vec<String>,
+) -> bool {
     say(&format!("{} traps, {seen} records, until {} us", report.traps, report.ended_at / 1_000));
-    let mut problems = Vec::new();
     // Ledgers are the last records of a system.
     if report.exit.is_some() && seen <= KEPT {
         say(&report::task_table(trace, &manifest.system));

@@ -1,21 +1,28 @@
 //! Bounds against schedules: random task sets run in the simulator, and no job is later than the analysis says; random
 //! systems with tokens and engine locks do, and no job is blocked for longer than it says.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use fusee_manifest::{Manifest, PolicyName, admission};
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::{Locks, On};
-use fusee_sched_analysis::{Cluster, Overheads, Task, analyse};
+use fusee_sched_analysis::report::{Hard, Test, Verdict};
+use fusee_sched_analysis::{Above, Cluster, Overheads, Report, Task, analyse};
 use fusee_simulator::blocking::{self, Claim, Family};
 use fusee_simulator::soundness::{GeneratedSet, SoundnessOptions, soundness};
+use num_rational::BigRational;
 use num_traits::ToPrimitive;
 
 /// Random task sets under EDF and FL, each for 20 of its longest periods,
 const DEADLINE_SETS: u64 = 10_000;
-/// and under fixed priorities, which have bounds on single CPUs only.
-const PRIORITY_SETS: u64 = 1_000;
+/// and under fixed priorities.
+const PRIORITY_SETS: u64 = 5_000;
 
-/// Random systems with tokens and engine locks; and such that share them across clusters.
-const SYSTEMS: [(Family, u64); 2] = [(Family::Within, 1_200), (Family::Across, 600)];
+/// Random systems with tokens and engine locks; such that share them across clusters; and such with several devices.
+const SYSTEMS: [(Family, u64); 3] = [(Family::Within, 1_200), (Family::Across, 600), (Family::Devices, 600)];
+
+/// Random systems that call servers: each within its cluster; and such that clusters share.
+const CALLING: [(Family, u64); 2] = [(Family::Calls, 1_400), (Family::CallsAcross, 800)];
 
 /// Runs all task sets: what was compared, in words, and what is wrong.
 pub fn check() -> (String, Vec<String>) {
@@ -27,8 +34,9 @@ pub fn check() -> (String, Vec<String>) {
     };
     let mut problems = Vec::new();
     let (mut sets, mut tasks, mut tardy, mut tightest) = (0, 0, 0, 0.0f64);
+    let hard = Tally::default();
     for options in [deadlines, priorities] {
-        let report = soundness(&options, &bounds);
+        let report = soundness(&options, &|drawn| bounds(drawn, &hard));
         sets += report.sets;
         tasks += report.bounded;
         tardy += report.tardy;
@@ -38,9 +46,50 @@ pub fn check() -> (String, Vec<String>) {
         }
     }
     let words = format!(
-        "bounds on lateness hold: {sets} random sets, {tasks} tasks with a bound, {tardy} tardy, tightest {tightest:.3}"
+        "bounds on lateness hold: {sets} random sets, {tasks} tasks with a bound, {tardy} tardy, tightest {tightest:.3}; {hard}"
     );
     (words, problems)
+}
+
+/// Tasks of clusters with fewer CPUs than tasks, and more than one.
+#[derive(Default)]
+struct Tally {
+    /// All of them, under EDF and FL and under fixed priorities.
+    tasks: [AtomicU64; 2],
+    /// Those that are proved to miss no deadline.
+    hard: [AtomicU64; 2],
+    /// Those that density alone proves.
+    dense: AtomicU64,
+}
+
+impl Tally {
+    fn count(&self, cluster: &Cluster, report: &Report) {
+        if cluster.cpus() == 1 || cluster.tasks().len() <= cluster.cpus() as usize {
+            return;
+        }
+        let kind = usize::from(!matches!(cluster.policy(), PolicyName::Edf | PolicyName::Fl));
+        // Relaxed: nothing but sums.
+        let add = |sum: &AtomicU64, number: usize| sum.fetch_add(number as u64, Ordering::Relaxed);
+        add(&self.tasks[kind], report.tasks.len());
+        add(&self.hard[kind], report.tasks.iter().filter(|task| task.hard == Hard::Proved).count());
+        if report.tests.contains(&(Test::Density, Verdict::Proved)) {
+            add(&self.dense, report.tasks.len());
+        }
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [deadlines, priorities] = [0, 1].map(|kind| {
+            let [hard, tasks] = [&self.hard, &self.tasks].map(|sum| sum[kind].load(Ordering::Relaxed));
+            format!("{hard} of {tasks}")
+        });
+        let dense = self.dense.load(Ordering::Relaxed);
+        write!(
+            f,
+            "on several CPUs {deadlines} tasks proved hard under EDF and FL ({dense} by density), {priorities} under RM, DM and FP"
+        )
+    }
 }
 
 /// Runs all systems with tokens and engine locks: the same.
@@ -49,16 +98,21 @@ pub fn check_blocking() -> (String, Vec<String>) {
     let mut problems = Vec::new();
     for (family, systems) in SYSTEMS {
         let report = blocking::blocking(family, 1, systems, &claims);
-        let [engines, tokens, donation, response, paid] = report.ratios();
+        let [engines, tokens, donation, _, response, paid] = report.ratios();
         let donors = match family {
-            Family::Within => String::new(),
             Family::Across => format!(", {} as donors ({donation:.3})", report.blocked[2]),
+            _ => String::new(),
         };
         words.push(format!(
             "{} random systems {}, of their jobs {} blocked for engines (tightest {engines:.3}), {} for tokens \
              ({tokens:.3}){donors}, response {response:.3}, of {} budgets that pay for engines {paid:.3}",
             report.systems,
-            if family == Family::Within { "within clusters" } else { "across clusters" },
+            match family {
+                Family::Within => "within clusters",
+                Family::Across => "across clusters",
+                Family::Devices => "with several devices",
+                Family::Calls | Family::CallsAcross => "with calls",
+            },
             report.blocked[0],
             report.blocked[1],
             report.paid
@@ -68,6 +122,27 @@ pub fn check_blocking() -> (String, Vec<String>) {
         }
     }
     (format!("bounds on blocking hold: {}", words.join("; ")), problems)
+}
+
+/// Runs all systems that call servers: the same.
+pub fn check_calls() -> (String, Vec<String>) {
+    let mut words = Vec::new();
+    let mut problems = Vec::new();
+    for (family, systems) in CALLING {
+        let report = blocking::blocking(family, 1, systems, &claims);
+        let [.., servers, response, _] = report.ratios();
+        words.push(format!(
+            "{} random systems {}, {} tasks with a bound, {} jobs blocked (tightest {servers:.3}), response {response:.3}",
+            report.systems,
+            if family == Family::Calls { "within clusters" } else { "across clusters" },
+            report.bounded[3],
+            report.blocked[3],
+        ));
+        if report.systems < systems || !report.failures.is_empty() || !report.violations.is_empty() {
+            problems.push(report.to_string());
+        }
+    }
+    (format!("bounds on calls hold: {}", words.join("; ")), problems)
 }
 
 /// What the analysis of its manifest says of each task.
@@ -89,23 +164,29 @@ fn claims_of(manifest: &Manifest, change: fn(&mut Locks)) -> Vec<Claim> {
         (report.bounded != Some(false) && covered).then_some((study, report, blocked))
     };
     let all: Vec<_> = (0..system.clusters.len()).map(studied).collect();
-    // Nor where that is so in a cluster that shares a pool.
-    if all.iter().any(Option::is_none) && system.pools.iter().any(|(_, pool)| pool.crosses != 0) {
+    // Nor where that is so in a cluster that shares a pool, or a server.
+    let shares = system.pools.iter().any(|(_, pool)| pool.crosses != 0) || !system.endpoints.is_empty();
+    if all.iter().any(Option::is_none) && shares {
         return claims;
     }
     for (study, report, blocked) in all.into_iter().flatten() {
-        for ((member, verdict), blocked) in study.members.iter().zip(report.tasks).zip(blocked) {
+        let counted = study.uncounted.iter().map(Vec::is_empty);
+        let each = study.members.iter().zip(report.tasks).zip(blocked).zip(counted);
+        for (((member, verdict), blocked), _) in each.filter(|(_, counted)| *counted) {
             let sum = |parts: fn(On) -> bool| -> u64 {
                 blocked.parts.iter().filter(|part| parts(part.on)).map(|part| part.span.0).sum()
             };
-            let [engines, tokens, donation] = [
+            let [engines, tokens, donation, servers] = [
                 sum(|on| matches!(on, On::Engine(_))),
                 sum(|on| matches!(on, On::Token(_))),
                 sum(|on| matches!(on, On::Donation(_))),
+                sum(|on| matches!(on, On::Server(_))),
             ];
             claims[*member] = Claim {
-                blocking: Some([engines, tokens, donation]),
-                operations: blocked.operations.0,
+                blocking: Some([engines, tokens, donation, servers]),
+                operations: blocked.operations.0 + blocked.suspends.0,
+                services: blocked.services.0,
+                boosts: verdict.bound.as_ref().map_or(0, |bound| boosts(&study.cluster, &bound.response)),
                 drawn: blocked.drawn.0,
                 lateness: verdict.bound.and_then(|bound| bound.lateness.ceil().to_integer().to_i64()),
             };
@@ -114,8 +195,15 @@ fn claims_of(manifest: &Manifest, change: fn(&mut Locks)) -> Vec<Claim> {
     claims
 }
 
+/// How long what comes before all tasks of a cluster takes in a response time.
+fn boosts(cluster: &Cluster, response: &BigRational) -> u64 {
+    let response = response.ceil().to_integer().to_u64().unwrap_or(u64::MAX);
+    let one = |one: &Above| one.span.0 * response.saturating_add(one.jitter.0).div_ceil(one.period.0);
+    cluster.above().iter().map(one).sum()
+}
+
 /// For each task of the set how late it can be by the analysis.
-fn bounds(drawn: &GeneratedSet) -> Vec<Option<i64>> {
+fn bounds(drawn: &GeneratedSet, hard: &Tally) -> Vec<Option<i64>> {
     let tasks = &drawn.set.tasks;
     let mut bounds = vec![None; tasks.len()];
     for (home, cpus) in drawn.platform.clusters.iter().enumerate() {
@@ -128,9 +216,12 @@ fn bounds(drawn: &GeneratedSet) -> Vec<Option<i64>> {
             priority: priorities[*index],
         };
         // A set that makes no sense, or is overloaded, has no bounds.
-        let report = Cluster::new(*cpus, drawn.platform.policy, members.iter().map(task).collect())
-            .ok()
-            .and_then(|cluster| analyse(&cluster, &Overheads::default(), &[]).ok());
+        let report =
+            Cluster::new(*cpus, drawn.platform.policy, members.iter().map(task).collect()).ok().and_then(|cluster| {
+                let report = analyse(&cluster, &Overheads::default(), &[]).ok()?;
+                hard.count(&cluster, &report);
+                Some(report)
+            });
         for (member, verdict) in members.iter().zip(report.into_iter().flat_map(|report| report.tasks)) {
             bounds[*member] = verdict.bound.and_then(|bound| bound.lateness.ceil().to_integer().to_i64());
         }
@@ -145,6 +236,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_task_under_any_policy_is_later_than_its_bound_and_many_are_hard_that_density_does_not_prove() {
+        let hard = Tally::default();
+        let options = SoundnessOptions { sets: 600, seed: 3, policies: PolicyName::ALL.to_vec(), ..Default::default() };
+        let report = soundness(&options, &|drawn| bounds(drawn, &hard));
+        assert!(report.failures.is_empty() && report.violations.is_empty(), "{report}");
+        let number = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
+        assert!(number(&hard.hard[0]) > 2 * number(&hard.dense), "{hard}");
+        assert!(number(&hard.hard[1]) * 4 > number(&hard.tasks[1]), "{hard}");
+        // Half of what is claimed is too good for some.
+        let half = |drawn: &GeneratedSet| {
+            let task = |(task, bound): (usize, Option<i64>)| {
+                let deadline = drawn.set.tasks[task].deadline as i64;
+                bound.map(|bound| (bound + deadline) / 2 - deadline)
+            };
+            bounds(drawn, &Tally::default()).into_iter().enumerate().map(task).collect()
+        };
+        assert!(!soundness(&options, &half).violations.is_empty());
+    }
+
+    #[test]
     fn bounds_on_blocking_that_are_too_good_are_found_out() {
         let report = blocking::blocking(Family::Within, 7, 60, &claims);
         assert!(
@@ -156,7 +267,7 @@ mod tests {
         // As if holds took no time; as if operations took none; as if each request met one other at most, by arrival, and
         // none by priority; as if there were a token for everybody; as if nobody held an engine with one.
         let no_holds = |manifest: &Manifest| {
-            let none = |claim: Claim| Claim { blocking: claim.blocking.map(|_| [0; 3]), ..claim };
+            let none = |claim: Claim| Claim { blocking: claim.blocking.map(|_| [0; 4]), ..claim };
             claims(manifest).into_iter().map(none).collect()
         };
         let no_operations =
@@ -187,18 +298,68 @@ mod tests {
     }
 
     #[test]
+    fn bounds_on_calls_that_are_too_good_are_found_out() {
+        for (family, least) in [(Family::Calls, 1_000), (Family::CallsAcross, 300)] {
+            let report = blocking::blocking(family, 7, 100, &claims);
+            let is_good = report.violations.is_empty() && report.failures.is_empty();
+            assert!(is_good && report.blocked[3] > least && report.bounded[3] > 50, "{family:?}: {report}");
+        }
+        // As if no server called another; as if nobody was in service when a job calls; as if own services took none of the time.
+        let no_nesting = |manifest: &Manifest| {
+            claims_of(manifest, |locks| locks.servers.iter_mut().for_each(|one| one.calls.clear()))
+        };
+        let alone = |manifest: &Manifest| {
+            let none = |claim: Claim| Claim { blocking: claim.blocking.map(|_| [0; 4]), ..claim };
+            claims(manifest).into_iter().map(none).collect()
+        };
+        let by_one = |manifest: &Manifest| {
+            claims_of(manifest, |locks| locks.servers.iter_mut().for_each(|one| one.callers.truncate(2)))
+        };
+        let all: [blocking::Claims<'_>; 3] = [&no_nesting, &alone, &by_one];
+        let found = all.map(|too_good| blocking::blocking(Family::Calls, 7, 150, too_good).violations.len());
+        assert!(found.iter().all(|found| *found > 0), "{found:?}");
+    }
+
+    #[test]
+    fn bounds_with_several_devices_that_are_too_good_are_found_out() {
+        let report = blocking::blocking(Family::Devices, 7, 120, &claims);
+        assert!(
+            report.violations.is_empty()
+                && report.failures.is_empty()
+                && report.blocked[..2].iter().all(|blocked| *blocked > 100),
+            "{report}"
+        );
+        // As if all devices were the last one; as if nobody else had a token of the same one.
+        let last_device = |manifest: &Manifest| {
+            claims_of(manifest, |locks| {
+                let last = locks.engines.len() - 1;
+                locks.engines[..last].iter_mut().for_each(|one| one.users.clear());
+            })
+        };
+        let no_rivals = |manifest: &Manifest| {
+            claims_of(manifest, |locks| locks.engines.iter_mut().for_each(|one| one.rivals = Some(1)))
+        };
+        let all: [blocking::Claims<'_>; 2] = [&last_device, &no_rivals];
+        let found = all.map(|too_good| blocking::blocking(Family::Devices, 7, 120, too_good).violations.len());
+        assert!(found.iter().all(|found| *found > 0), "{found:?}");
+    }
+
+    #[test]
     fn bounds_across_clusters_that_are_too_good_are_found_out() {
         let report = blocking::blocking(Family::Across, 7, 100, &claims);
         assert!(
             report.violations.is_empty()
                 && report.failures.is_empty()
-                && report.blocked.iter().all(|blocked| *blocked > 150),
+                && report.blocked[..3].iter().all(|blocked| *blocked > 150),
             "{report}"
         );
         // As if nobody donated; as if other clusters had no CPUs; as if nobody held an engine with a token; as if the other
         // clusters' tasks did not use engines.
         let no_donation = |manifest: &Manifest| {
-            let none = |claim: Claim| Claim { blocking: claim.blocking.map(|[one, two, _]| [one, two, 0]), ..claim };
+            let none = |claim: Claim| Claim {
+                blocking: claim.blocking.map(|[one, two, _, four]| [one, two, 0, four]),
+                ..claim
+            };
             claims(manifest).into_iter().map(none).collect()
         };
         let nobody_abroad = |manifest: &Manifest| {

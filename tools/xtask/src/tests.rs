@@ -19,9 +19,14 @@ use fusee_manifest::{Expectations, Manifest, Mark, Profile, Resolved};
 
 use crate::build::{Builder, Kernel, Programs};
 use crate::configurations::{self, Seen};
+use crate::judge::Watch;
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
-use crate::{bench, conformance, docs, experiment, readme, report, soundness, structure};
+use crate::turns::Turns;
+use crate::{bench, conformance, docs, experiment, hostile, readme, report, soundness, structure};
+
+/// What QEMU ends with when the kernel has panicked.
+const KERNEL_PANIC: i32 = 101;
 
 /// Arguments of `cargo xtask test`.
 #[derive(Args)]
@@ -67,6 +72,14 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         let started = Instant::now();
         let (words, problems) = soundness::check_blocking();
         summary.add(&words, started.elapsed(), &problems);
+        let started = Instant::now();
+        let (words, problems) = soundness::check_calls();
+        summary.add(&words, started.elapsed(), &problems);
+        for check in [hostile::check, hostile::check_planted] {
+            let started = Instant::now();
+            let (words, problems) = check();
+            summary.add(&words, started.elapsed(), &problems);
+        }
         let mut started = Instant::now();
         for (name, problems) in experiment::check() {
             summary.add(&name, started.elapsed(), &problems);
@@ -82,6 +95,7 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
     if arguments.only != Some(Half::Host) {
         target(&workspace, arguments, &mut summary)?;
         conform(&workspace, arguments, &mut summary)?;
+        refuse(&workspace, arguments, &mut summary)?;
         configure(&workspace, arguments, &mut summary)?;
         let name = experiment::EMULATED_CHECK;
         if arguments.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str())) {
@@ -101,6 +115,9 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
             let problems = readme::check(&workspace.root, &example)?;
             summary.add(&format!("{}: {}", example.page, example.command), started.elapsed(), &problems);
         }
+    }
+    if let (0, Some(filter)) = (summary.passed + summary.failed, &arguments.filter) {
+        bail!("no test matches `{filter}`: names are those of the systems in tests/target and tests/conformance");
     }
     println!("{}", summary.line(started.elapsed()));
     Ok(summary.failed == 0)
@@ -359,6 +376,56 @@ fn conform(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summa
     Ok(())
 }
 
+//--- Images that no tool of ours would make
+
+/// A place without a device, which the tool lets a region have.
+const NOWHERE: u64 = 0x0b5a_5000;
+
+/// The kernel refuses an image by itself that gives its own devices to a task.
+fn refuse(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) -> Result<()> {
+    let name = "the kernel refuses an image that gives the interrupt controller away";
+    if !arguments.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str())) {
+        return Ok(());
+    }
+    let started = Instant::now();
+    let text = format!(
+        "[system]\nname = \"gives_a_device_of_the_kernel_away\"\nboard = \"virt\"\ncpus = 1\n[tasks.thief]\nscript = [\"shutdown\"]\n\
+         handles = {{ loot = \"region loot: read write\", system = \"system: shutdown\" }}\n[regions.loot]\nphysical = {NOWHERE:#x}\n\
+         bytes = \"4KiB\"\ndevice = true\n"
+    );
+    let manifest = Manifest::parse(Path::new(name), &text)?;
+    let programs = workspace.builder().programs(&[&manifest.system])?;
+    let owned = manifest.system.board.owned.clone();
+    let mut image = workspace.image_of(manifest, programs, Profile::Det, false)?;
+    let bytes = std::fs::read(&image.path)?;
+    let mut problems = Vec::new();
+    let mut look = |at: u64, wanted_code: i32, words: &str| -> Result<()> {
+        let mut bytes = bytes.clone();
+        for offset in (0..bytes.len() - 7).step_by(8) {
+            if bytes[offset..offset + 8] == NOWHERE.to_le_bytes() {
+                bytes[offset..offset + 8].copy_from_slice(&at.to_le_bytes());
+            }
+        }
+        image.path.set_extension("spoilt.img");
+        std::fs::write(&image.path, bytes)?;
+        let options = RunOptions { echo: false, seconds: 60, quantum: 10, arguments: Vec::new(), until: None };
+        let run = system::run(workspace, &image, &options)?;
+        let told = run.outcome.console.contains(words);
+        if run.outcome.code != Some(wanted_code) || !told {
+            problems.push(format!("{at:#x}: code {:?}, console:\n{}", run.outcome.code, run.outcome.console));
+        }
+        Ok(())
+    };
+    look(NOWHERE, 0, "")?;
+    for device in &owned {
+        for at in [device.from, device.to - 0x1000] {
+            look(at, KERNEL_PANIC, &format!("reaches {}, which is the kernel's", device.name))?;
+        }
+    }
+    summary.add(name, started.elapsed(), &problems);
+    Ok(())
+}
+
 //--- CPUs and GPUs in each arrangement
 
 fn configure(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) -> Result<()> {
@@ -398,8 +465,14 @@ fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
 fn run_case(workspace: &Workspace, case: &Case, programs: &Programs) -> Result<(Run, Vec<String>)> {
     let expected = case.manifest.expectations.as_ref().context("the manifest has no table `test`")?;
     let image = workspace.image_of(case.manifest.clone(), programs.clone(), case.profile, false)?;
-    let options =
-        RunOptions { echo: false, seconds: expected.seconds.unwrap_or(60), quantum: 10, arguments: Vec::new() };
+    let options = RunOptions {
+        echo: false,
+        seconds: expected.seconds.unwrap_or(60),
+        // What `run` finds wrong is found as it runs systems. Else all turns are short, for latencies.
+        quantum: if expected.verdict.is_some() { Turns::of(&case.manifest.system, None).quantum } else { 10 },
+        arguments: Vec::new(),
+        until: None,
+    };
     let run = system::run(workspace, &image, &options)?;
     let mut problems = compare(&image, &run, expected);
     if !problems.is_empty() {
@@ -476,6 +549,13 @@ fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String> {
                 problems.push(format!("{}: {jobs} jobs, {misses} missed, {skipped} skipped", name(*task)));
             }
         }
+        if let Some(wanted) = &expected.verdict {
+            let verdict = Watch::of(trace, system).verdict(Some(expected));
+            let said = [verdict.ends, verdict.misses].concat();
+            if said.len() != wanted.len() || !said.iter().zip(wanted).all(|(said, wanted)| has_parts(said, wanted)) {
+                problems.push(format!("found wrong\n{}\nnot\n{}", said.join("\n"), wanted.join("\n")));
+            }
+        }
         if let Some(expected) = &expected.taken {
             let taken = trace.records.iter().filter(|record| record.event == Event::EngineTaken as u8);
             let seen: BTreeSet<usize> = taken.map(|record| usize::from(record.thread).wrapping_sub(1)).collect();
@@ -500,6 +580,12 @@ fn marks_of(trace: &Trace, expected: &Expectations) -> Vec<Mark> {
         .filter(|mark| expected.marks.iter().any(|wanted| wanted.task == mark.task))
         .collect();
     ordered(&seen)
+}
+
+/// Whether `text` has the parts of `pattern`, which are separated by `...`, in this order.
+fn has_parts(text: &str, pattern: &str) -> bool {
+    let found = pattern.split("...").try_fold(text, |rest, part| rest.split_once(part).map(|(_, rest)| rest));
+    found.is_some()
 }
 
 /// Task by task; the order within a task stays.

@@ -1,6 +1,6 @@
 //! Finds a compiler that has the targets, and QEMU.
 //!
-//! Tried in this order; `FUSEE_TOOLCHAIN=active|rustup|debian` leaves one choice only:
+//! Tried in this order; `FUSEE_TOOLCHAIN=active|rustup|debian` leaves one choice only, and installs nothing:
 //!
 //! 1. `active`: the toolchain that runs us already has `libcore` for both targets.
 //! 2. `rustup`: `rustup target add` gives it to us.
@@ -51,8 +51,12 @@ impl Toolchain {
             Some("active") => {
                 return active().context("the active toolchain lacks the targets; try `rustup target add`");
             }
-            Some("rustup") => return rustup(install).context("rustup cannot provide the targets"),
-            Some("debian") => return debian(root, install),
+            // What is named is used as it is.
+            Some("rustup") => {
+                let add = format!("the toolchain lacks the targets; run `rustup target add {}`", TARGETS.join(" "));
+                return rustup(false).context(add);
+            }
+            Some("debian") => return debian(root, false),
             Some(other) => bail!("FUSEE_TOOLCHAIN={other}: there are active, rustup and debian"),
         }
         if let Some(found) = active() {
@@ -248,14 +252,24 @@ fn debian_sysroot(root: &Path) -> Result<PathBuf> {
 
 /// The QEMU to use.
 pub fn find_qemu(install: bool) -> Result<PathBuf> {
-    let path = PathBuf::from(std::env::var_os("FUSEE_QEMU").unwrap_or_else(|| QEMU.into()));
-    if qemu_version(&path).is_none() && install && is_root() {
+    qemu_at(std::env::var_os("FUSEE_QEMU").map(PathBuf::from), install)
+}
+
+/// The QEMU that is `named`, or else the one there is. If one is named nothing is installed: that would be another.
+fn qemu_at(named: Option<PathBuf>, install: bool) -> Result<PathBuf> {
+    let (major, minor) = QEMU_AT_LEAST;
+    let is_named = named.is_some();
+    let path = named.unwrap_or_else(|| QEMU.into());
+    if qemu_version(&path).is_none() && install && !is_named && is_root() {
         install_packages(&[QEMU_PACKAGE])?;
     }
-    let (major, minor) = QEMU_AT_LEAST;
     match qemu_version(&path) {
         Some(version) if version >= QEMU_AT_LEAST => Ok(path),
         Some((old, older)) => bail!("{} is version {old}.{older}; {major}.{minor} or newer is needed", path.display()),
+        None if is_named => bail!(
+            "FUSEE_QEMU={}: this is no QEMU that runs; name a `{QEMU}` {major}.{minor} or newer, or none at all",
+            path.display()
+        ),
         None => bail!(
             "{} is not installed; QEMU {major}.{minor} or newer is needed: `apt-get install {QEMU_PACKAGE}` as root",
             path.display()
@@ -265,7 +279,8 @@ pub fn find_qemu(install: bool) -> Result<PathBuf> {
 
 /// Version of a QEMU, major and minor.
 pub fn qemu_version(path: &Path) -> Option<(u32, u32)> {
-    numbers(&output(Command::new(path).arg("--version"))?)
+    let text = output(Command::new(path).arg("--version"))?;
+    text.contains("QEMU").then(|| numbers(&text))?
 }
 
 //--- Small things
@@ -300,7 +315,7 @@ fn install_packages(packages: &[&str]) -> Result<()> {
     eprintln!("installing {}", packages.join(" "));
     let install = || {
         Command::new("apt-get")
-            .args(["install", "--yes", "--no-install-recommends"])
+            .args(["install", "--yes", "--no-install-recommends", "--no-remove"])
             .args(packages)
             .env("DEBIAN_FRONTEND", "noninteractive")
             .stdout(std::process::Stdio::null())
@@ -321,6 +336,14 @@ fn install_packages(packages: &[&str]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_named_qemu_is_used_or_refused_and_nothing_is_installed_in_its_place() {
+        for path in ["/nope/qemu", "/bin/true", "/bin/ls"] {
+            let error = qemu_at(Some(path.into()), true).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("FUSEE_QEMU={path}: this is no QEMU that runs")), "{error}");
+        }
+    }
 
     #[test]
     fn versions_are_read_from_what_programs_print() {

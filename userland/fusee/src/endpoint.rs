@@ -158,7 +158,8 @@ fn take<T: Grantable>(given: &mut u64) -> Option<T> {
 /// A request waiting for its reply.
 #[derive(Debug)]
 pub struct Request {
-    /// Tells clients apart: what the manifest wrote into the handle the request came through.
+    /// Tells clients apart: the number of the client's task, from one, in the order of the manifest. A handle that was passed on
+    /// keeps the badge of the handle it was copied from.
     pub badge: u64,
     /// What the client said.
     pub words: Message,

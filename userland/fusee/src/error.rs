@@ -232,6 +232,8 @@ call_errors! {
         NoJobs,
         /// That task died.
         PeerDied,
+        /// As many releases queue for it as its `backlog` allows: this one is dropped, and counted.
+        BacklogFull,
     }
 }
 
@@ -263,6 +265,8 @@ call_errors! {
         NoJobs,
         /// The engine's last operation did not end, and its driver has not reset it in time.
         EngineLost,
+        /// The token for the engine was taken away: it was not given back in time.
+        TokenLost,
     }
 }
 
@@ -273,6 +277,8 @@ call_errors! {
         NotHeld,
         /// The lock was taken away: the engine was not idle and given back in time.
         EngineLost,
+        /// The token was taken away: it was not given back in time.
+        TokenLost,
     }
 }
 

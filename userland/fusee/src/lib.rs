@@ -53,6 +53,8 @@ mod mutex;
 mod notification;
 #[cfg(target_os = "none")]
 mod panic;
+#[cfg_attr(not(target_os = "none"), allow(dead_code))]
+mod panic_text;
 mod pool;
 mod region;
 #[cfg_attr(not(target_os = "none"), path = "syscall_host.rs")]
@@ -87,7 +89,7 @@ pub use system::{System, Task, exit, log, null, shutdown};
 pub use memory::start as __start;
 
 /// Exit code of a task that panicked.
-pub const PANIC_CODE: u64 = 101;
+pub const PANIC_CODE: u64 = fusee_abi::trace::PANIC_CODE;
 
 /// Makes `main` the first function of the task.
 ///

@@ -1,6 +1,8 @@
-//! The end of a task that found itself wrong: a line on the console, and exit code 101.
+//! The end of a task that found itself wrong: its message in the trace and on the console, and exit code 101.
 
-use crate::{PANIC_CODE, environment, exit, println};
+use crate::panic_text::PanicText;
+use crate::{PANIC_CODE, environment, exit, log, println};
+use core::fmt::Write;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,6 +12,11 @@ static PANICKING: AtomicBool = AtomicBool::new(false);
 fn panic(info: &PanicInfo<'_>) -> ! {
     // Relaxed: a task has one thread. A panic while printing one is not printed.
     if !PANICKING.swap(true, Ordering::Relaxed) {
+        // The trace first: it needs no other task.
+        let mut text = PanicText::new(|key, word| log(key.into(), word));
+        // The writer itself never fails.
+        let _ = write!(text, "{info}");
+        text.finish();
         println!("{}: {info}", environment().task_name());
     }
     exit(PANIC_CODE)

@@ -201,7 +201,7 @@ impl State {
         let at = (trap != Trap::Syscall).then_some(self.board.now);
         self.board.here = cpu;
         self.board.traced = 0;
-        let entry = Entry { trap, at, waited: Nanoseconds::ZERO };
+        let entry = Entry { trap, at };
         let mut long = self.clone();
         let by = |state: &mut State, trap: fn(&mut Kernel, &mut Board, CpuId, Entry) -> Outcome| {
             let (kernel, board) = (&mut state.kernel, &mut state.board);

@@ -15,7 +15,7 @@ use toml::Spanned;
 use super::{Device, Fail, Resolver, index_of, plus_one, span};
 use crate::error::Reason;
 use crate::layout::PAGE;
-use crate::schema::{Limit, Order};
+use crate::schema::{self, Limit, Order};
 
 /// How long a driver may take to reset an engine, at least, if nobody says; in nanoseconds.
 const RESET_BOUND: u64 = 10_000_000;
@@ -163,8 +163,9 @@ impl Resolver<'_> {
                     return Err((place, Reason::NotOffered { what: "limit", name: name.clone() }));
                 }
             };
+            let total_limit = total_limit(name.get_ref(), pool, replicas * limit)?;
             let (cluster, crosses) = (cluster as u32, u32::from(crosses));
-            let record = image::Pool { replicas, limit, cluster, crosses, ..self.advised(name, pool)? };
+            let record = image::Pool { replicas, limit, cluster, crosses, total_limit, ..self.advised(name, pool)? };
             self.out.pools.push((of(), record));
         }
         Ok(())
@@ -243,8 +244,21 @@ impl Resolver<'_> {
             let pool = engine.pool.as_ref().map(|pool| index_of(&self.file.pools, "pool", pool)).transpose()?;
             let (interrupt_plus_one, group_plus_one) = (plus_one(interrupt), plus_one(group));
             let pool_plus_one = plus_one(pool);
-            let record =
-                image::Engine { order, interrupt_plus_one, group_plus_one, pool_plus_one, ..image::Engine::default() };
+            let (first_token, tokens) = match (pool, &engine.device, place, group) {
+                (Some(pool), Some(device), Some((_, EngineIndex::Execution)), None) => {
+                    self.own_tokens(pool, device.get_ref())
+                }
+                _ => (0, 0),
+            };
+            let record = image::Engine {
+                order,
+                interrupt_plus_one,
+                group_plus_one,
+                pool_plus_one,
+                first_token,
+                tokens,
+                ..image::Engine::default()
+            };
             if let (Some(time), None) = (&engine.completion, place) {
                 return Err((time.span(), Reason::Needs { what: "completion", of, needs: "a device" }));
             }
@@ -261,6 +275,19 @@ impl Resolver<'_> {
             }
             None => Ok(()),
         }
+    }
+
+    /// The tokens of `pool` that are for `device`: the first, and how many. None if it says nothing of devices, or they
+    /// are not divided evenly, which is refused elsewhere.
+    fn own_tokens(&self, pool: usize, device: &str) -> (u32, u32) {
+        let pool = &self.file.pools.0[pool].1;
+        let named = pool.devices.as_ref().map(Spanned::get_ref);
+        let replicas = *pool.replicas.get_ref();
+        let place = named.and_then(|named| {
+            let at = named.iter().position(|one| one.get_ref() == device)? as u32;
+            Some((at, replicas / named.len() as u32))
+        });
+        place.map_or((0, 0), |(at, each)| (at * each, each))
     }
 
     /// When engines are taken from those who hold them.
@@ -282,7 +309,7 @@ impl Resolver<'_> {
                 }
             };
             let said = engine.watchdog.as_ref().map(|time| time.get_ref().0);
-            let watchdog = said.unwrap_or_else(|| self.usual_watchdog(index));
+            let watchdog = said.unwrap_or_else(|| self.engine_watchdog(index));
             let reset_bound = engine.reset_bound.as_ref().map_or(watchdog.max(RESET_BOUND), |time| time.get_ref().0);
             let place = engine.watchdog.as_ref().map_or(name.span(), Spanned::span);
             for (what, time) in [("watchdog", watchdog), ("reset_bound", reset_bound)] {
@@ -321,6 +348,42 @@ impl Resolver<'_> {
         Ok(())
     }
 
+    /// When tokens are taken from those who have them.
+    pub(super) fn token_watchdogs(&mut self) -> Result<(), Fail> {
+        for (index, (name, pool)) in self.file.pools.0.iter().enumerate() {
+            let of = || name.get_ref().clone();
+            let explicit = span(&pool.watchdog, name)?.0;
+            if let Some(key) = &pool.watchdog {
+                if explicit == 0 {
+                    return Err((key.span(), Reason::Zero { what: "watchdog", of: of() }));
+                }
+                let users = self.out.pool_users.iter().filter(|user| user.pool as usize == index);
+                if let Some(user) = users.clone().find(|user| user.length > explicit) {
+                    let (user, hold) = (self.out.tasks[user.task as usize].name.clone(), user.length);
+                    return Err((
+                        key.span(),
+                        Reason::WatchdogTooShort { engine: of(), watchdog: explicit, user, hold },
+                    ));
+                }
+            }
+            let users = self.out.pool_users.iter().filter(|user| user.pool as usize == index);
+            let lengths = users.map(|user| (user.task as usize, Some(user.length).filter(|length| *length > 0)));
+            let usual = self.usual_watchdog(lengths);
+            self.out.pools[index].1.watchdog = pool.watchdog.as_ref().map(|_| explicit).or(usual).unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    /// How long jobs may be suspended and keep their keys: for what they say they suspend themselves, and for their operations.
+    pub(super) fn suspensions(&mut self) {
+        for reservation in &mut self.out.reservations {
+            let holds = self.out.engine_users.iter().zip(&self.out.engine_holds);
+            let own = holds.filter(|(user, _)| user.task == reservation.task).filter_map(|(_, hold)| *hold);
+            let operations = own.map(|one| one.hold.operation.0.saturating_mul(one.times.into()));
+            reservation.suspension = operations.fold(reservation.suspension, u64::saturating_add);
+        }
+    }
+
     /// For each user of `engine` its task, and how long it says that it holds it.
     pub(super) fn holds_of(&self, engine: usize) -> impl Iterator<Item = (usize, Option<u64>)> {
         let users = self.out.engine_users.iter().zip(&self.out.engine_holds);
@@ -328,10 +391,24 @@ impl Resolver<'_> {
         users.map(|(user, hold)| (user.task as usize, hold.map(|one| one.hold.cpu.0 + one.hold.operation.0)))
     }
 
+    /// A time after which no user, by its task and how long it says that it holds, can still hold an engine or a token if it
+    /// meets its deadlines and keeps to what it said: its longest period or deadline, and three of its holds, since the last
+    /// may go on after the job. `None`: some user says nothing.
+    pub(super) fn usual_watchdog(&self, users: impl Iterator<Item = (usize, Option<u64>)>) -> Option<u64> {
+        let mut longest = None;
+        for (task, hold) in users {
+            let reservation = &self.out.reservations[self.out.tasks[task].reservation?];
+            let is_timed = reservation.class != class::BACKGROUND;
+            let span = is_timed.then_some(reservation.period.max(reservation.deadline))?;
+            longest = longest.max(Some(span.saturating_add(hold?.saturating_mul(3)).min(FAIR_LATENESS_OFFSET.0)));
+        }
+        longest
+    }
+
     /// A time after which no user can still hold `engine` that meets its deadlines and keeps to what it said: its longest
     /// period or deadline, and three of its holds, since the last may go on after the job. If there is no such time, because one says
     /// nothing or has all the time, a second.
-    pub(super) fn usual_watchdog(&self, engine: usize) -> u64 {
+    pub(super) fn engine_watchdog(&self, engine: usize) -> u64 {
         let time_of = |(task, hold): (usize, Option<u64>)| {
             let reservation = self.out.tasks[task].reservation.map(|own| &self.out.reservations[own]);
             let timed = reservation.filter(|reservation| reservation.class != class::BACKGROUND);
@@ -346,4 +423,20 @@ impl Resolver<'_> {
         let all_say = !times.is_empty() && times.iter().all(|(_, says)| *says);
         if all_say { longest } else { longest.max(UNSAID_WATCHDOG) }
     }
+}
+
+/// Requests in all queues of a pool together; zero if each queue has a limit of its own only. `places`: what all of these make.
+fn total_limit(of: &str, pool: &schema::Pool, places: u32) -> Result<u32, Fail> {
+    let Some(total) = &pool.total_limit else { return Ok(0) };
+    let of = || of.to_owned();
+    if places == 0 {
+        let needs = "a limit for each queue: a number, or \"r2dglp\"";
+        return Err((total.span(), Reason::Needs { what: "total_limit", of: of(), needs }));
+    }
+    // Above that it limits nothing.
+    let to = places.min(limits::USERS_PER_POOL as u32);
+    if !(1..=to).contains(total.get_ref()) {
+        return Err((total.span(), Reason::OutOfRange { what: "total_limit", of: of(), from: 1, to }));
+    }
+    Ok(*total.get_ref())
 }

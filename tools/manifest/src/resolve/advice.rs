@@ -43,7 +43,8 @@ impl Resolver<'_> {
             advice,
             devices,
             distances,
-            reserved: 0,
+            total_limit: 0,
+            watchdog: 0,
         })
     }
 

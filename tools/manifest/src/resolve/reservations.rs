@@ -1,10 +1,12 @@
 //! Tasks and their reservations.
 
+use std::ops::Range;
+
 use fusee_abi::image::{self, class, overrun, release};
 use fusee_sched::key::{FAIR_LATENESS_OFFSET, PolicyName};
 use toml::Spanned;
 
-use super::{Fail, Resolver, Task, UNLIMITED};
+use super::{Fail, Resolver, Task, UNLIMITED, span};
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
 use crate::schema::{self, Class, Covers, Overrun, Release};
@@ -29,6 +31,8 @@ impl Resolver<'_> {
                 return Err((place, Reason::NotPages { what: "stack", of: name.get_ref().clone() }));
             }
             let reservation = reservation(index, cluster, name, task)?;
+            self.out.suspends.push(span(&task.suspends, name)?);
+            self.out.keeps_word.push(task.trusted || task.hard.as_ref().is_some_and(|hard| *hard.get_ref()));
             let policy = self.out.clusters[cluster].1.policy;
             if policy == PolicyName::Fp as u32
                 && reservation.is_some_and(|one| one.class == class::REAL_TIME && one.priority == 0)
@@ -53,6 +57,13 @@ impl Resolver<'_> {
         }
         Ok(())
     }
+}
+
+/// Where the manifest permits the jobs of `task` to take the budget of the next one before its release.
+pub(super) fn may_release_early(task: &schema::Task) -> Option<Range<usize>> {
+    let by_key = task.early_release.as_ref().filter(|permitted| *permitted.get_ref()).map(Spanned::span);
+    let by_policy = task.overrun.as_ref().filter(|overrun| *overrun.get_ref() == Overrun::EarlyRelease);
+    by_key.or(by_policy.map(Spanned::span))
 }
 
 fn reservation(
@@ -90,6 +101,8 @@ fn reservation(
             ("overrun", task.overrun.as_ref().map(Spanned::span)),
             ("budget_covers", task.budget_covers.as_ref().map(Spanned::span)),
             ("backlog", task.backlog.as_ref().map(Spanned::span)),
+            ("suspends", task.suspends.as_ref().map(Spanned::span)),
+            ("early_release", task.early_release.as_ref().map(Spanned::span)),
         ];
         for (what, place) in excluded {
             if let Some(place) = place {
@@ -159,5 +172,8 @@ fn reservation(
         overrun,
         backlog,
         covers_engines: u32::from(covers == Covers::CpuAndEngines),
+        suspension: span(&task.suspends, name)?.0,
+        early_release: u32::from(may_release_early(task).is_some()),
+        reserved: 0,
     }))
 }

@@ -159,9 +159,10 @@ impl Resolver<'_> {
     pub(super) fn context(&mut self, device: usize, task: usize, place: &Range<usize>) -> Result<usize, Fail> {
         let mut others = self.out.devices.iter().enumerate().filter(|(index, _)| *index != device);
         let (_, file) = &self.file.tasks.0[task];
-        // A step of a script names an engine by its number in its device.
+        // A step of a script names an engine by its number in its device. The simulator takes the device whose engine
+        // the task holds.
         if let Some((_, other)) = others.find(|(_, other)| other.contexts.contains(&task))
-            && (file.script.is_some() || file.model.is_some())
+            && file.script.is_some()
         {
             let (first, second) = (other.name.clone(), self.out.devices[device].name.clone());
             let task = self.out.tasks[task].name.clone();

@@ -46,9 +46,18 @@ impl Resolver<'_> {
                 match self.object_of(index, handle.get_ref()) {
                     Some((kind::ENGINE, engine)) => self.engine_use(index, engine, handle, used)?,
                     Some((kind::POOL, pool)) => self.pool_use(index, pool, used)?,
+                    Some((kind::ENDPOINT, endpoint)) => {
+                        let times = self.times_of(index, used, "an endpoint")?;
+                        self.out.calls.push((index, endpoint, times));
+                    }
+                    Some((kind::NOTIFICATION, notification)) => {
+                        self.times_of(index, used, "a notification")?;
+                        self.out.waits.push((index, notification));
+                    }
                     _ => {
                         let (task, name) = (name.get_ref().clone(), handle.get_ref().clone());
-                        return Err((handle.span(), Reason::NotUsed { task, name, to: "an engine or a pool" }));
+                        let to = "an engine, a pool, an endpoint or a notification";
+                        return Err((handle.span(), Reason::NotUsed { task, name, to }));
                     }
                 }
             }
@@ -65,8 +74,9 @@ impl Resolver<'_> {
 
     /// Kind and number of what the handle `name` of `task` names.
     fn object_of(&self, task: usize, name: &str) -> Option<(u32, usize)> {
-        let is_lock = |entry: &&Entry| entry.name == name && [kind::ENGINE, kind::POOL].contains(&entry.kind);
-        let entry = self.out.tasks[task].environment.iter().find(is_lock)?;
+        let kinds = [kind::ENGINE, kind::POOL, kind::ENDPOINT, kind::NOTIFICATION];
+        let is_used = |entry: &&Entry| entry.name == name && kinds.contains(&entry.kind);
+        let entry = self.out.tasks[task].environment.iter().find(is_used)?;
         let slot = u32::from(HandleValue(entry.handle).slot());
         let handle = self.out.handles.iter().find(|one| one.task as usize == task && one.slot == slot)?;
         Some((handle.kind, handle.object as usize))
@@ -119,6 +129,26 @@ impl Resolver<'_> {
             self.out.engine_holds[user] = Some(DeclaredHold { times, hold, within });
         }
         Ok(())
+    }
+
+    /// How often a job uses an endpoint or a notification, of which nothing else can be said.
+    fn times_of(&self, task: usize, used: &schema::Use, with: &'static str) -> Result<u32, Fail> {
+        let of = || self.file.tasks.0[task].0.get_ref().clone();
+        let places = [
+            ("CPU time", used.cpu.as_ref().map(Spanned::span)),
+            ("operation", used.operation.as_ref().map(Spanned::span)),
+            ("within", used.within.as_ref().map(Spanned::span)),
+            ("with", used.with.as_ref().map(Spanned::span)),
+        ];
+        if let Some((what, place)) = places.into_iter().find_map(|(what, place)| Some((what, place?))) {
+            return Err((place, Reason::Excludes { what, of: of(), with }));
+        }
+        match &used.times {
+            Some(times) if *times.get_ref() == 0 => {
+                Err((times.span(), Reason::Zero { what: "number of uses", of: of() }))
+            }
+            times => Ok(times.as_ref().map_or(1, |times| *times.get_ref())),
+        }
     }
 
     fn pool_use(&mut self, task: usize, pool: usize, used: &schema::Use) -> Result<(), Fail> {

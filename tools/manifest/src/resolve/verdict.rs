@@ -8,6 +8,7 @@ use fusee_sched_analysis::{Overheads, approximate};
 use num_bigint::BigInt;
 use toml::Spanned;
 
+use super::reservations::may_release_early;
 use super::{Fail, Resolver, Variant};
 use crate::admission;
 use crate::error::Reason;
@@ -17,6 +18,9 @@ impl Resolver<'_> {
     /// Refuses what is overloaded, and hard tasks that the analysis cannot prove.
     pub(super) fn admission(&mut self) -> Result<(), Fail> {
         for index in 0..self.out.clusters.len() {
+            for (reservation, suspension) in self.suspended(index) {
+                self.out.reservations[reservation].suspension = suspension;
+            }
             for (place, reason) in self.complaints(index)? {
                 match self.file.system.admission {
                     Admission::Refuse => return Err((place, reason)),
@@ -27,6 +31,15 @@ impl Resolver<'_> {
         Ok(())
     }
 
+    /// For the reservations of the cluster with this index what the analysis adds to the execution of a job, which is how long it may be
+    /// suspended and keep its key. Nothing, where there are no bounds: then only what tasks declare is.
+    fn suspended(&self, index: usize) -> Vec<(usize, u64)> {
+        let Ok(study) = admission::Study::new(&self.out, index) else { return Vec::new() };
+        let Ok((_, blocked)) = study.analyse(&Overheads::default()) else { return Vec::new() };
+        let each = study.members.iter().zip(blocked);
+        each.filter_map(|(member, one)| Some((self.out.tasks[*member].reservation?, one.suspension().0))).collect()
+    }
+
     /// What does not hold in the cluster with this index.
     pub(super) fn complaints(&self, index: usize) -> Result<Vec<Fail>, Fail> {
         let (name, record) = &self.out.clusters[index];
@@ -34,8 +47,19 @@ impl Resolver<'_> {
         let study =
             admission::Study::new(&self.out, index).map_err(|why| (key.clone(), Reason::Nonsense(why.to_string())))?;
         let members = &study.members;
-        let hard = |member: usize| self.file.tasks.0[member].1.hard.as_ref().filter(|hard| *hard.get_ref());
         let mut complaints: Vec<Fail> = Vec::new();
+        // Without deadlines in the keys nothing keeps such a task from one budget after the other.
+        let is_constant =
+            [PolicyName::Rm, PolicyName::Dm, PolicyName::Fp].iter().any(|one| *one as u32 == record.policy);
+        for member in members.iter().filter(|_| is_constant) {
+            let (task, file) = &self.file.tasks.0[*member];
+            if let Some(place) = may_release_early(file) {
+                let (task, cluster) = (task.get_ref().clone(), name.clone());
+                // No kernel boots such a system, whatever is admitted.
+                return Err((place, Reason::ReleasesEarly { task, cluster }));
+            }
+        }
+        let hard = |member: usize| self.file.tasks.0[member].1.hard.as_ref().filter(|hard| *hard.get_ref());
         let (report, blocked) = match study.analyse(&Overheads::default()) {
             Ok(found) => found,
             Err(why) => {
@@ -44,7 +68,10 @@ impl Resolver<'_> {
                 return Ok(complaints);
             }
         };
-        if report.bounded == Some(false) {
+        for reason in study.too_long(&report, &blocked) {
+            complaints.push((self.place_of(&reason).unwrap_or(key.clone()), reason));
+        }
+        if report.bounded == Some(false) && complaints.is_empty() {
             let cpus = record.cpus.count_ones();
             let utilisation = (&report.utilisation * BigInt::from(1_000)).ceil().to_integer();
             let per_mille = u64::try_from(utilisation).unwrap_or(u64::MAX);
@@ -58,28 +85,29 @@ impl Resolver<'_> {
             let (lends, drawn) = (blocked[at].lends.0, blocked[at].drawn.0);
             if !study.is_covered(at, &blocked[at]) {
                 let name = task.get_ref().clone();
+                let services = blocked[at].services.0;
                 let reason = match drawn {
-                    0 => Reason::LendsTooMuch { task: name, execution, lends, budget },
-                    _ => Reason::DrawsTooMuch { task: name, execution, lends, drawn, budget },
+                    0 => Reason::LendsTooMuch { task: name, execution, services, lends, budget },
+                    _ => Reason::DrawsTooMuch { task: name, execution, services, lends, drawn, budget },
                 };
                 complaints.push((task.span(), reason));
             }
-            let Hard::NotProved(why) = verdict.hard else { continue };
-            if let Some(hard) = hard(*member) {
-                let task = task.get_ref().clone();
+            let Some(hard) = hard(*member) else { continue };
+            let name = || task.get_ref().clone();
+            if let Some(why) = study.uncounted[at].first().cloned() {
+                complaints.push((hard.span(), Reason::NotCounted { task: name(), why }));
+                continue;
+            }
+            if let Hard::NotProved(why) = verdict.hard {
+                let task = name();
                 let bound = verdict.bound.as_ref();
                 let mostly = bound.map(|bound| study.term(bound.dominating, &blocked[at]));
                 let late_by = bound.map(|bound| approximate(&bound.lateness) / 1e6);
                 let late = mostly.zip(late_by).map(|(mostly, by)| format!("{by:.3} ms late, mostly {mostly}"));
                 complaints.push((hard.span(), Reason::NotProved { task, why: why.words(), late }));
+            } else if let Some(why) = study.unenforced[at].clone() {
+                complaints.push((hard.span(), Reason::NotEnforced { task: name(), why }));
             }
-        }
-        if let Some(undeclared) = study.undeclared.first() {
-            let first = members.iter().find_map(|member| Some((*member, hard(*member)?)));
-            complaints.extend(first.map(|(member, hard)| {
-                let (task, why) = (self.out.tasks[member].name.clone(), undeclared.why.clone());
-                (hard.span(), Reason::Undeclared { task, why })
-            }));
         }
         Ok(complaints)
     }

@@ -15,7 +15,7 @@ use fusee_kernel_core::limits;
 use fusee_manifest::{Manifest, admission};
 use fusee_sched_analysis::Overheads;
 
-use super::Family;
+use super::{Family, MICROSECOND, MILLISECOND};
 use crate::workload::Source;
 
 /// Requests of each job of a task: an engine, and perhaps another of its group at once; how often; CPU time before and after
@@ -56,8 +56,6 @@ struct Engine {
     pool: Option<usize>,
 }
 
-const MICROSECOND: u64 = 1_000;
-const MILLISECOND: u64 = 1_000_000;
 /// Clients of the accelerator, the driver aside.
 const CLIENTS: u64 = 7;
 /// Tasks that share a pool, at most.
@@ -80,7 +78,7 @@ pub(super) fn draw(family: Family, seed: u64, number: u64) -> (String, u64) {
 }
 
 /// What each task lends and pays for engines, and for how long it is blocked.
-type Waits = HashMap<String, (u64, u64)>;
+pub(super) type Waits = HashMap<String, (u64, u64)>;
 
 /// The same, with budgets by what each task lends, or enough for most; and where clusters share, periods by how long it waits.
 fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, u64) {
@@ -119,7 +117,7 @@ fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, 
 }
 
 /// Sizes of clusters: one, one for each CPU, or something between.
-fn clusters(source: &mut Source, cpus: u64) -> Vec<u64> {
+pub(super) fn clusters(source: &mut Source, cpus: u64) -> Vec<u64> {
     let most = source.pick(&[1, 3, cpus]);
     let (mut sizes, mut left) = (Vec::new(), cpus);
     while left > 0 {

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
 
-use super::{Scale, Task, distance, may_overrun};
+use super::{Scale, distance};
 
 /// What came of one task.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +12,14 @@ pub struct Outcome {
     pub jobs: u64,
     pub aborted: u64,
     pub dropped: u64,
+    /// Whether jobs take budgets of later ones. If so, those that debts took while their job waited for them, so that no later job
+    /// was dropped for it.
+    pub releases_early: bool,
+    pub awaited: u64,
+    /// Jobs that ran ten times their time; what each other job takes, if nobody else is there; and the budget, in nanoseconds.
+    pub overruns: u64,
+    pub work: u64,
+    pub budget: u64,
     /// Jobs that completed after their deadlines; who takes the budgets of others has the deadline of the last of them.
     pub late: u64,
     /// Tokens by how far the task moved for them: not at all, near, far.
@@ -19,8 +27,11 @@ pub struct Outcome {
     /// Of those that moved, how often all tokens of the task's own GPU were held when it asked, and those of all GPUs.
     pub own_full: u64,
     pub all_full: u64,
-    /// Time with a token.
-    pub holding: u64,
+    /// Tokens of its own GPU that were held when it asked, over all requests; and how many tokens these were.
+    pub found_held: u64,
+    pub found: u64,
+    /// Time with a token, of the GPUs of each pair.
+    pub holding: [u64; 2],
     /// Time on execution engines; and what each job declared, in each period.
     pub execution: u64,
     pub declared: u64,
@@ -33,6 +44,16 @@ impl Outcome {
     /// Its share of execution engines in `length`, divided by what it is if each job takes what was declared.
     pub fn share(&self, length: u64) -> f64 {
         (self.execution as f64 / self.declared as f64) / (length as f64 / self.period as f64)
+    }
+
+    /// How many budgets of later jobs were taken: of those dropped, and of those that debts waited for. Not a number where none are.
+    pub fn taken(&self) -> f64 {
+        if self.releases_early { (self.dropped + self.awaited) as f64 } else { f64::NAN }
+    }
+
+    /// Into how many budgets nine times the work of a job goes. Not a number where none are taken.
+    pub fn expected(&self) -> f64 {
+        if self.releases_early { (9 * self.work) as f64 / self.budget as f64 } else { f64::NAN }
     }
 }
 
@@ -52,16 +73,10 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Of a system whose first tasks are `tasks`.
-    pub fn new(scale: &Scale, tasks: &[Task], engines: Vec<usize>) -> Observer {
-        let outcome = |(number, task): (usize, &Task)| Outcome {
-            declared: 2 * task.kernel,
-            period: task.period,
-            may_overrun: may_overrun(scale, number),
-            ..Outcome::default()
-        };
+    /// Of a system whose first tasks are these, to which nothing has happened yet.
+    pub fn new(scale: &Scale, outcomes: Vec<Outcome>, engines: Vec<usize>) -> Observer {
         Observer {
-            outcomes: tasks[..scale.users].iter().enumerate().map(outcome).collect(),
+            outcomes,
             tasks: vec![(None, true, true); scale.users],
             held: vec![None; scale.replicas()],
             tokens: scale.tokens,
@@ -89,10 +104,17 @@ impl Observer {
         let (replica, tokens) = (record.value as usize, self.tokens);
         match event {
             Event::Overrun => outcome.aborted += 1,
+            // The debt of which an early release has paid one budget, if there was one.
+            Event::Throttle => outcome.awaited += u64::from(record.value) / outcome.budget,
             Event::TokenRequest => {
                 let mut free = self.held.iter().enumerate().filter(|(_, since)| since.is_none());
                 *had_own = free.any(|(one, _)| Some(one / tokens) == *home);
                 *had_any = self.held.contains(&None);
+                if let Some(home) = *home {
+                    let own = self.held[home * tokens..][..tokens].iter().filter(|since| since.is_some());
+                    outcome.found_held += own.count() as u64;
+                    outcome.found += tokens as u64;
+                }
             }
             Event::TokenGrant => {
                 self.held[replica] = Some(record.time);
@@ -105,7 +127,8 @@ impl Observer {
                 }
             }
             Event::TokenRelease => {
-                outcome.holding += self.held[replica].take().map_or(0, |since| record.time - since);
+                let pair = &mut outcome.holding[replica / tokens / 2];
+                *pair += self.held[replica].take().map_or(0, |since| record.time - since);
             }
             _ => {}
         }

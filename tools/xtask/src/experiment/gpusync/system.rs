@@ -23,6 +23,8 @@ use crate::system::{self as images, RunOptions, Workspace};
 
 /// First releases are later than this.
 const START: u64 = 10 * MILLISECOND;
+/// A token is not taken away before: jobs of ten times their time are what is measured.
+const TOKEN_WATCHDOG: u64 = 10_000 * MILLISECOND;
 /// Engines of a GPU, by their numbers.
 const ENGINES: [&str; 3] = ["ee", "in", "out"];
 /// Clients of a device: context 0 is the driver's.
@@ -34,7 +36,10 @@ const COPY_BYTE: u64 = 10;
 /// One cluster, ready to run.
 struct Cluster<'a> {
     scale: &'a Scale,
+    setup: Setup,
     tasks: Vec<Task>,
+    /// Of each GPU task, in nanoseconds.
+    budgets: Vec<u64>,
     /// Of each GPU task, the instants from which on a job runs longer than declared.
     moments: Vec<Vec<u64>>,
     manifest: Manifest,
@@ -59,7 +64,7 @@ pub fn emulate(
     let programs = workspace.builder().programs(&[&cluster.manifest.system])?;
     let mut observer = cluster.observer()?;
     let image = workspace.image_of(cluster.manifest, programs, Profile::Det, false)?;
-    let options = RunOptions { echo: false, seconds: 240, quantum: 50, arguments: Vec::new() };
+    let options = RunOptions { echo: false, seconds: 240, quantum: 50, arguments: Vec::new(), until: None };
     let run = images::run(workspace, &image, &options)?;
     let trace = run.trace?;
     ensure!(
@@ -82,16 +87,32 @@ impl Cluster<'_> {
             if overruns { moments(&mut source, scale.apart, length) } else { Vec::new() }
         });
         let moments: Vec<Vec<u64>> = moments.collect();
-        let mut manifest = Manifest::parse(Path::new("gpusync"), &text(scale, &tasks, &moments, setup, length))?;
+        let budgets: Vec<u64> = tasks[..scale.users].iter().map(|task| budget(scale, &tasks, task, setup)).collect();
+        let text = text(scale, &tasks, &budgets, &moments, setup, length);
+        let mut manifest = Manifest::parse(Path::new("gpusync"), &text)?;
         if !scale.is_emulated {
             connect(scale, &mut manifest.system)?;
         }
-        Ok(Cluster { scale, tasks, moments, manifest, length })
+        Ok(Cluster { scale, setup, tasks, budgets, moments, manifest, length })
     }
 
     fn observer(&self) -> Result<Observer> {
         let engines = (0..self.scale.gpus).map(|gpu| engine(&self.manifest.system, gpu, EngineIndex::Execution));
-        Ok(Observer::new(self.scale, &self.tasks, engines.collect::<Result<_>>()?))
+        let outcome = |number: usize| {
+            let task = &self.tasks[number];
+            Outcome {
+                declared: 2 * task.kernel,
+                work: task.execution(self.scale),
+                period: task.period,
+                budget: self.budgets[number],
+                releases_early: self.setup.overrun.releases_early(),
+                may_overrun: may_overrun(self.scale, number),
+                overruns: overruns(task, &self.moments[number], self.length),
+                ..Outcome::default()
+            }
+        };
+        let outcomes = (0..self.scale.users).map(outcome).collect();
+        Ok(Observer::new(self.scale, outcomes, engines.collect::<Result<_>>()?))
     }
 
     fn simulate(&self) -> Result<Vec<Outcome>> {
@@ -133,8 +154,9 @@ impl Cluster<'_> {
             }
             gpus.push(handles);
         }
-        let copy = if scale.is_emulated { copied(bytes(task)) } else { task.copy };
-        let from = |distance: usize| if distance == 0 { 0 } else { copy * scale.state[distance - 1] / 1_000 };
+        let provisioned = if scale.is_emulated { copied(bytes(task)) } else { task.copy };
+        let from = |distance: usize| if distance == 0 { 0 } else { provisioned * scale.state[distance - 1] / 1_000 };
+        let copy = provisioned * scale.copies / 1_000;
         let moves = |to| (0..scale.gpus).map(|gpu| from(distance(to, gpu))).collect();
         Ok(GpuTask {
             pool: (handle("gpus")?, scale.tokens),
@@ -143,7 +165,7 @@ impl Cluster<'_> {
             kernel: task.kernel,
             copy,
             // What overruns copies the same again.
-            chunk: if scale.is_emulated { copy } else { CHUNK },
+            chunk: if scale.is_emulated { copy } else { CHUNK * scale.copies / 1_000 },
             moves: (0..scale.gpus).map(moves).collect(),
             pieces: task.pieces(scale).1,
             moments: self.moments[one].clone(),
@@ -163,6 +185,26 @@ fn moments(source: &mut Source, apart: u64, length: u64) -> Vec<u64> {
     .collect()
 }
 
+/// How many jobs run longer than declared: the first to be released at each moment or later.
+fn overruns(task: &Task, moments: &[u64], length: u64) -> u64 {
+    let release = |moment: &u64| moment.saturating_sub(START + task.phase).div_ceil(task.period);
+    let mut releases: Vec<u64> = moments.iter().map(release).collect();
+    releases.dedup();
+    releases.into_iter().filter(|number| task.phase + number * task.period < length).count() as u64
+}
+
+/// The budget of a GPU task.
+fn budget(scale: &Scale, tasks: &[Task], task: &Task, setup: Setup) -> u64 {
+    let longest = tasks.iter().map(|task| task.critical_section(scale)).max().unwrap_or_default();
+    let room = r2dglp_requests(scale.cpus as u16, scale.replicas() as u8) * longest;
+    let budget = match setup.overrun {
+        Overrun::Ignored => task.period,
+        Overrun::Signal | Overrun::EarlyRelease => task.budget(scale).0,
+        Overrun::Inheritance => task.budget(scale).0 + room,
+    };
+    budget.min(task.period)
+}
+
 /// Bytes that are copied in that time, in eights, and how long they take.
 fn bytes(task: &Task) -> u64 {
     (task.copy - COPY_SETUP) / COPY_BYTE / 8 * 8
@@ -174,7 +216,7 @@ fn copied(bytes: u64) -> u64 {
 
 //--- The manifest
 
-fn text(scale: &Scale, tasks: &[Task], moments: &[Vec<u64>], setup: Setup, length: u64) -> String {
+fn text(scale: &Scale, tasks: &[Task], budgets: &[u64], moments: &[Vec<u64>], setup: Setup, length: u64) -> String {
     let Scale { cpus, gpus, users, is_emulated, .. } = *scale;
     let policy = match setup.policy {
         Policy::Edf => "EDF",
@@ -185,37 +227,36 @@ fn text(scale: &Scale, tasks: &[Task], moments: &[Vec<u64>], setup: Setup, lengt
         Adviser::Nobody => "none",
         Adviser::Chance => "random",
     };
+    let total =
+        if setup.few_queued { format!("total_limit = {}\n", cpus.min(scale.replicas())) } else { String::new() };
     let devices: Vec<String> = (0..gpus).map(|gpu| format!("gpu{gpu}")).collect();
     let mut text = format!(
         "[system]\nname = \"gpusync\"\nboard = \"virt\"\ncpus = {cpus}\nstart = \"{START}ns\"\npolicy = \"{policy}\"\n\
          admission = \"warn\"\ndistance = {}\n\
-         [pools.gpus]\nreplicas = {}\nlimit = \"r2dglp\"\ndevices = {devices:?}\nadvice = \"{advice}\"\n",
+         [pools.gpus]\nreplicas = {}\nlimit = \"r2dglp\"\n{total}devices = {devices:?}\nadvice = \"{advice}\"\n\
+         watchdog = \"{TOKEN_WATCHDOG}ns\"\n",
         distances(scale),
         scale.replicas(),
     );
-    let longest = tasks.iter().map(|task| task.critical_section(scale)).max().unwrap_or_default();
-    let room = match setup.overrun {
-        Overrun::Inheritance => r2dglp_requests(cpus as u16, scale.replicas() as u8) * longest,
-        _ => 0,
-    };
     for (one, task) in tasks.iter().enumerate() {
         let Task { period, phase, compute, .. } = task;
-        let budget = task.budget(scale).0;
         let _ = write!(text, "[tasks.t{one}]\nperiod = \"{period}ns\"\nphase = \"{phase}ns\"\nbacklog = 255\n");
         if one >= users {
+            let budget = task.budget(scale).0;
             let _ = write!(text, "script = [\"burn {}ns\"]\nbudget = \"{budget}ns\"\n", 2 * compute);
             continue;
         }
         let covers = "budget_covers = \"cpu+engines\"\n";
-        let (budget, overrun, covers) = match setup.overrun {
-            Overrun::Ignored => (*period, "throttle", ""),
-            Overrun::Signal => (budget, "signal", covers),
-            Overrun::EarlyRelease | Overrun::Inheritance => (budget + room, "early-release", covers),
+        let (overrun, covers) = match setup.overrun {
+            Overrun::Ignored => ("throttle", ""),
+            Overrun::Signal => ("signal", covers),
+            Overrun::EarlyRelease | Overrun::Inheritance => ("early-release", covers),
         };
         let _ = write!(
             text,
-            "binary = \"apps/gpusync\"\nbudget = \"{}ns\"\noverrun = \"{overrun}\"\n{covers}",
-            budget.min(*period)
+            // What a job waits is not bounded here; it keeps its key while it does.
+            "binary = \"apps/gpusync\"\nbudget = \"{}ns\"\noverrun = \"{overrun}\"\n{covers}suspends = \"1000s\"\n",
+            budgets[one]
         );
         if is_emulated {
             parameters(&mut text, task, &moments[one]);

@@ -1,0 +1,302 @@
+//! Suspension is paid for: a job that was suspended gets no more of any interval than its reservation's demand bound.
+//!
+//! A real-time reservation that has budget and no runner *rests*: its thread is suspended, and nothing that it waits for can run
+//! on its behalf. Budget that is saved so must not be spent behind a key that became old meanwhile; otherwise a job could sleep
+//! until just before its deadline, and then run for its whole budget before all others.
+//!
+//! # The rule
+//!
+//! 1. A reservation that rested and has a runner again goes on with what is left, as a chunk of its account that is released at
+//!    that instant (`sched::account`): with the key of a job released then. It is *renewed*.
+//! 2. A job may be suspended for so long as its reservation's *allowance* says, and keeps its key. The analysis counts that
+//!    as execution (suspension-oblivious analysis). What counts is time during which the reservation would be linked if it
+//!    had a runner: while others with earlier keys have all CPUs, a job loses nothing by waiting. Who is suspended by allowance has
+//!    a CPU, too, as the analysis sees it.
+//! 3. A job that waits for others (a lock, a token, a server, a bound notification) loses its key by what counts only, even without
+//!    an allowance. A job without an allowance that sleeps or waits for an unbound notification is renewed in any case.
+//! 4. A job whose thread runs on what a donor lends pays for that time, as far as it counts, from its own budget, too: otherwise
+//!    it would have all of it left behind its old key.
+//!
+//! 5. A reservation that is lent again after less than [`TRIFLE`] keeps its key, and pays for that time from its budget. Otherwise
+//!    a thread with two donors would go from one to the other each nanosecond: while it runs on one, the other rests.
+//!
+//! Renewal changes a key, so it is done before the rule of donation chooses ([`Kernel::renew_rested`]). Where a choice
+//! has been made already, the old key is good for a nanosecond ([`Kernel::end_rest`]): then the budget is used up, as far as that
+//! key is concerned, and what is left comes back with the key of a job released when it resumed.
+//!
+//! # Invariants
+//!
+//! R1. `rests` is set exactly while a real-time reservation has budget, and no runner.
+//! R2. A reservation is in the list `waiting` of its cluster at most once, and only while it rests.
+//!
+//! The list has room for [`WAITING`] reservations of a cluster. One that finds no room is renewed as if it slept.
+//!
+//! # Source
+//!
+//! Ours. The rule at wake-up is that of sporadic servers, which suits all policies; a constant-bandwidth server (Abeni,
+//! Buttazzo 1998) compares what is left with the deadline and needs EDF.
+
+use fusee_sched::key::Class;
+use fusee_sched::time::{Instant, Nanoseconds};
+
+use crate::donation::number;
+use crate::id::{ClusterId, ReservationId, ThreadId};
+use crate::limits::WAITING;
+use crate::object::State;
+use crate::{Kernel, Planted};
+
+/// How many reservations a thread may try before it runs on one whose key changes a nanosecond later.
+const RENEWALS: usize = 3;
+
+/// What a reservation that is lent again may have owed and pays with its budget instead of its key. A trap that changes keys
+/// takes a few microseconds; with this no reservation is renewed in two of them that follow each other.
+const TRIFLE: Nanoseconds = Nanoseconds(50_000);
+
+/// A reservation that waits for others.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiter {
+    /// Its index.
+    pub reservation: u16,
+    /// Whether its thread runs on what is lent to it: then it pays for what counts.
+    pub is_carried: bool,
+    /// So much of the time since the cluster was counted last does not count: for so long others with earlier keys have all CPUs.
+    pub covered: Nanoseconds,
+}
+
+impl Kernel {
+    /// `reservation` has budget and no runner from here on.
+    #[inline(never)]
+    pub(crate) fn begin_rest(&mut self, reservation: ReservationId) {
+        let object = &self.reservations[reservation];
+        let (Some(cluster), Some(home)) = (object.cluster, object.home) else { return };
+        if object.class != Class::RealTime || object.throttled || object.rests != Instant::NEVER {
+            return;
+        }
+        let state = &self.threads[home];
+        if state.state == State::Stopped {
+            return;
+        }
+        let allows = object.suspension != Nanoseconds::ZERO;
+        self.reservations[reservation].rests = self.now;
+        let is_alone = match state.state {
+            State::BetweenJobs | State::Receiving(_) => true,
+            State::Sleeping => !allows,
+            State::Waiting(_) => !allows && state.waits.waits_for().is_none(),
+            _ => false,
+        };
+        if is_alone {
+            return;
+        }
+        self.count(cluster);
+        let covered = Nanoseconds(u64::MAX);
+        let waiter = Waiter { reservation: reservation.index() as u16, is_carried: false, covered };
+        if self.clusters[cluster].waiting.push(waiter).is_ok() {
+            self.resting |= 1 << cluster.index();
+        }
+    }
+
+    /// `reservation` rests no longer: it has a runner, or no budget, or nothing to rest from. Says what it owes: how long it was
+    /// suspended beyond its allowance. A renewal settles that, too.
+    #[inline(never)]
+    fn leave_rest(&mut self, reservation: ReservationId) -> Nanoseconds {
+        let since = core::mem::replace(&mut self.reservations[reservation].rests, Instant::NEVER);
+        if since == Instant::NEVER {
+            return Nanoseconds::ZERO;
+        }
+        let owed = self.owed(reservation, since);
+        if let Some(cluster) = self.reservations[reservation].cluster {
+            let waiting = &mut self.clusters[cluster].waiting;
+            if let Some(place) = waiting.iter().position(|one| usize::from(one.reservation) == reservation.index()) {
+                waiting.swap_remove(place);
+                if waiting.is_empty() {
+                    self.resting &= !(1 << cluster.index());
+                }
+            }
+        }
+        let object = &mut self.reservations[reservation];
+        object.suspended = object.suspended.min(object.suspension);
+        owed
+    }
+
+    /// What `reservation`, which has rested since `since`, has been suspended for beyond its allowance.
+    #[inline(never)]
+    fn owed(&mut self, reservation: ReservationId, since: Instant) -> Nanoseconds {
+        let Some(cluster) = self.reservations[reservation].cluster else { return Nanoseconds::ZERO };
+        if self.forgets(Planted::NoRuleAtWakeUp) {
+            return Nanoseconds::ZERO;
+        }
+        let is_listed = |kernel: &Kernel| {
+            let waiting = &kernel.clusters[cluster].waiting;
+            waiting.iter().any(|one| usize::from(one.reservation) == reservation.index())
+        };
+        if self.resting & 1 << cluster.index() == 0 || !is_listed(self) {
+            return self.now.since(since);
+        }
+        self.count(cluster);
+        let object = &self.reservations[reservation];
+        object.suspended.saturating_sub(object.suspension)
+    }
+
+    /// `reservation` has a runner again, which has been chosen by its old key. If it owes anything, that key is good for a nanosecond: then
+    /// its budget is used up, and what is left comes back with a new key. A trifle is paid for.
+    #[inline(never)]
+    pub(crate) fn end_rest(&mut self, reservation: ReservationId) {
+        let owed = self.leave_rest(reservation);
+        let object = &mut self.reservations[reservation];
+        if owed <= TRIFLE && object.runner != object.home {
+            object.account.charge(owed.min(object.account.left.saturating_sub(Nanoseconds(1))));
+        } else if owed != Nanoseconds::ZERO {
+            object.account.resume_behind(self.now);
+        }
+    }
+
+    /// `reservation`, whose next job was released while its thread was at the one before, has rested: that thread ran on what others lent.
+    /// Then its budget is from now on, however old the release is.
+    pub(crate) fn end_rest_late(&mut self, reservation: ReservationId) {
+        let since = self.reservations[reservation].rests;
+        if since < self.now && !self.forgets(Planted::NoRuleAtWakeUp) {
+            self.leave_rest(reservation);
+            self.reservations[reservation].account.resume(self.now);
+        }
+    }
+
+    /// `reservation` has nothing to rest from: its budget is used up, or its job is over.
+    pub(crate) fn forget_rest(&mut self, reservation: ReservationId) {
+        self.leave_rest(reservation);
+    }
+
+    /// Takes `time` from the budget of `reservation`, and leaves a nanosecond. What is more is suspension that is not allowed.
+    fn draw(&mut self, reservation: ReservationId, time: Nanoseconds) {
+        let object = &mut self.reservations[reservation];
+        let drawn = time.min(object.account.left.saturating_sub(Nanoseconds(1)));
+        object.account.charge(drawn);
+        let more = time.saturating_sub(drawn);
+        if more != Nanoseconds::ZERO {
+            object.suspended = Nanoseconds(object.suspended.0.max(object.suspension.0).saturating_add(more.0));
+        }
+    }
+
+    /// Before `thread`, which has become ready, chooses what it runs on: what it would choose is renewed if it has rested for too
+    /// long, until what it would choose has not. To be called where a whole operation is over, and the thread is settled next.
+    #[inline(never)]
+    pub(crate) fn renew_rested(&mut self, thread: ThreadId) {
+        for _ in 0..RENEWALS {
+            let chosen = fusee_locking::propagation::choose(self, number(thread));
+            let Some(reservation) = chosen.and_then(|chosen| ReservationId::new(usize::from(chosen))) else { return };
+            let since = self.reservations[reservation].rests;
+            let is_lent = self.reservations[reservation].home != Some(thread);
+            let may_owe = if is_lent { TRIFLE } else { Nanoseconds::ZERO };
+            if since == Instant::NEVER || self.owed(reservation, since) <= may_owe {
+                return;
+            }
+            self.renew(reservation);
+            match self.reservations[reservation].home {
+                Some(home) if home != thread => self.settle(home),
+                _ => return,
+            }
+        }
+    }
+
+    /// `reservation`, which rests, is as if it were released now, with what is left.
+    #[inline(never)]
+    fn renew(&mut self, reservation: ReservationId) {
+        self.leave_rest(reservation);
+        let now = self.now;
+        self.reservations[reservation].account.resume(now);
+        let key = self.job_key(reservation, self.reservations[reservation].account.release);
+        if !self.forgets(Planted::AnySuspensionKeepsTheKey) {
+            self.set_key(reservation, key);
+        }
+        // With another key it may have been chosen meanwhile.
+        if self.reservations[reservation].runner.is_none() {
+            self.begin_rest(reservation);
+        }
+    }
+
+    /// Books what has counted since the last time in `cluster`, and finds out what counts from now on.
+    #[inline(never)]
+    pub(crate) fn count(&mut self, cluster: ClusterId) {
+        let object = &mut self.clusters[cluster];
+        let span = self.now.since(object.counted);
+        object.counted = self.now;
+        for place in 0..object.waiting.len() {
+            let Some((waiter, reservation)) = self.waiter(cluster, place) else { break };
+            let counts = span.saturating_sub(waiter.covered);
+            if waiter.is_carried {
+                self.draw(reservation, counts);
+            } else {
+                self.reservations[reservation].suspended += counts;
+            }
+        }
+        self.order_waiting(cluster);
+        // Until when those before are executed or suspended by allowance, latest first.
+        let mut ends = [Nanoseconds::ZERO; WAITING];
+        for place in 0..self.clusters[cluster].waiting.len() {
+            let Some((_, reservation)) = self.waiter(cluster, place) else { break };
+            let object = &self.reservations[reservation];
+            let covered = match self.clusters[cluster].schedule.free_behind(object.key) {
+                0 => Nanoseconds(u64::MAX),
+                free => ends.get(free - 1).copied().unwrap_or_default(),
+            };
+            let is_carried = object.home.is_some_and(|home| self.is_carried(home));
+            let left = match is_carried {
+                true => object.account.left,
+                false => object.suspension.saturating_sub(object.suspended),
+            };
+            let mut end = Nanoseconds(covered.0.saturating_add(left.0));
+            for other in &mut ends[..=place] {
+                if *other < end {
+                    core::mem::swap(other, &mut end);
+                }
+            }
+            if let Some(waiter) = self.clusters[cluster].waiting.get_mut(place) {
+                (waiter.is_carried, waiter.covered) = (is_carried, covered);
+            }
+        }
+    }
+
+    /// The waiting reservation at `place`.
+    fn waiter(&self, cluster: ClusterId, place: usize) -> Option<(Waiter, ReservationId)> {
+        let waiter = *self.clusters[cluster].waiting.get(place)?;
+        Some((waiter, ReservationId::new(usize::from(waiter.reservation))?))
+    }
+
+    /// Orders who waits in `cluster` by keys; they hardly ever change.
+    fn order_waiting(&mut self, cluster: ClusterId) {
+        let reservations = &self.reservations;
+        let key = |waiter: &Waiter| ReservationId::new(usize::from(waiter.reservation)).map(|id| reservations[id].key);
+        let waiting = &mut self.clusters[cluster].waiting;
+        for end in 1..waiting.len() {
+            for place in (1..=end).rev() {
+                if key(&waiting[place - 1]) <= key(&waiting[place]) {
+                    break;
+                }
+                waiting.swap(place - 1, place);
+            }
+        }
+    }
+
+    /// The same in all clusters in which a reservation waits for others: at the end of each trap on the long way.
+    #[inline(always)]
+    pub(crate) fn count_all(&mut self) {
+        if self.resting != 0 {
+            self.count_each();
+        }
+    }
+
+    #[cold]
+    fn count_each(&mut self) {
+        for cluster in self.cluster_ids() {
+            if self.resting & 1 << cluster.index() != 0 {
+                self.count(cluster);
+            }
+        }
+    }
+
+    /// Whether `thread` is ready, and runs on something that competes.
+    fn is_carried(&self, thread: ThreadId) -> bool {
+        let state = &self.threads[thread];
+        let runs_on = |reservation: ReservationId| self.reservations[reservation].runner == Some(thread);
+        state.state == State::Ready && state.chosen().is_some_and(runs_on)
+    }
+}

@@ -1,0 +1,174 @@
+//! How long calls keep jobs waiting: servers as resources that several tasks use one by one.
+//!
+//! A server answers one request before it receives the next, and waits for nothing but the calls that it makes itself. Its
+//! *service* is the CPU time of one request. A job's own services are executed on its own budget, so they are part of its execution;
+//! only the services of others that it waits for block it.
+//!
+//! # What one request waits for
+//!
+//! Requests queue by priority, and a service that has begun is finished. Let `direct(x)` be the number of tasks and servers that call
+//! server `x`. A request that a job makes of `x`, itself or through another server, waits
+//!
+//! 1. for the service in progress: `ahead(x)`, which is zero if `direct(x) <= 1`, as there is no other, and else `full(x)`: the service
+//!    of `x`, and for each call it makes meanwhile what that waits and takes, `ahead(y) + full(y)`.
+//! 2. for requests that are taken although they came later. Whatever is in service inherits from the waiting job, and so does
+//!    each server in turn that the service waits for: it executes as long as the job is pi-blocked.
+//!    - If `direct(x) <= 2`, there are none: when a service ends, the server takes the next request at once, and its last client
+//!      cannot have made another one yet.
+//!    - On one CPU a request is taken earlier only if it has an earlier key, which means that a job of higher priority is pending; and as
+//!      long as one is, nobody is pi-blocked. It is pending until its request is answered.
+//!    - Else, all requests of jobs of other tasks that may be pending meanwhile are counted, each with `full(x)`. So it is where a task
+//!      that calls `x` may have the priority of a job that waits for its signal: that goes when another task signals.
+//!
+//! Requests of tasks without jobs come after all of jobs. So they are in progress at most, and never taken earlier.
+//!
+//! # Several clusters
+//!
+//! Keys of two clusters say nothing to each other, so requests of other clusters' jobs are counted, for response times that are assumed
+//! ([`Caller::jobs`]) and have to be confirmed. A service for another cluster's client executes there, *boosted* above all keys of that
+//! cluster as long as somebody waits elsewhere. So it executes as long as no more servers are boosted there than it has CPUs, for
+//! which [`Server::is_bounded`] stands. Boosts are interference for all tasks there ([`crate::task::Above`]).
+//!
+//! # What must hold
+//!
+//! 1. No service takes longer than declared. Jobs call, and are suspended, only while they hold no engine and no token.
+//! 2. Nobody calls more often in a job than declared, and no call is given up before it is answered.
+//! 3. No task with jobs sends to a server, which would be served on the budget of whoever waits.
+//!
+//! What others could do that do not keep to 2 and 3 is a matter of what is called proved (admission).
+//!
+//! Not here: engines and tokens (`blocking`).
+
+use fusee_sched::time::Nanoseconds;
+
+use crate::blocking::{Unbounded, plus, times};
+
+/// A task that calls a server.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Caller {
+    /// As in [`crate::blocking::User`].
+    pub task: usize,
+    /// How often a job does so.
+    pub times: u32,
+    /// Of a task of another cluster that has jobs: its period, and how long its jobs take at most, which is assumed.
+    pub jobs: Option<(Nanoseconds, Nanoseconds)>,
+}
+
+/// A task that answers requests, one by one.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Server {
+    /// The longest service, without the calls that it makes meanwhile.
+    pub service: Nanoseconds,
+    /// How much longer a service takes that is executed in another cluster: until that boosts it again.
+    pub elsewhere: Nanoseconds,
+    /// Which servers it calls in one service, and how often.
+    pub calls: Vec<(usize, u32)>,
+    /// One for each task that calls it.
+    pub callers: Vec<Caller>,
+    /// Whether clients of other clusters than that of the analysis call it.
+    pub is_shared: bool,
+    /// Whether it executes whenever a job of the cluster waits for what it does for others.
+    pub is_bounded: bool,
+}
+
+/// What follows from all servers, by server.
+pub(crate) struct Calls<'a> {
+    servers: &'a [Server],
+    /// How long a request is in service at most.
+    full: Vec<Nanoseconds>,
+    /// CPU time of that.
+    cpu: Vec<Nanoseconds>,
+    /// Tasks and servers that call it.
+    direct: Vec<usize>,
+    /// Indices, servers before those that they call.
+    order: Vec<usize>,
+}
+
+impl<'a> Calls<'a> {
+    /// # Errors
+    /// A time that is too long. Servers that call each other in a circle are [`Unbounded::Circle`].
+    pub(crate) fn new(servers: &'a [Server]) -> Result<Calls<'a>, Unbounded> {
+        let order = order(servers)?;
+        let calling = |index: usize| servers.iter().filter(move |one| one.calls.iter().any(|(at, _)| *at == index));
+        let direct: Vec<usize> =
+            servers.iter().enumerate().map(|(index, one)| one.callers.len() + calling(index).count()).collect();
+        let none = vec![Nanoseconds::ZERO; servers.len()];
+        let mut calls = Calls { servers, full: none.clone(), cpu: none, direct, order };
+        for at in calls.order.clone().into_iter().rev() {
+            let (mut full, mut cpu) = (plus(servers[at].service, servers[at].elsewhere)?, servers[at].service);
+            for (other, count) in &servers[at].calls {
+                let services = u64::from(*count) * if calls.waits(*other) { 2 } else { 1 };
+                full = plus(full, times(services, calls.full[*other])?)?;
+                cpu = plus(cpu, times(services, calls.cpu[*other])?)?;
+            }
+            (calls.full[at], calls.cpu[at]) = (full, cpu);
+        }
+        Ok(calls)
+    }
+
+    /// How many requests each server gets from one job of `task`, directly and through others.
+    pub(crate) fn requests(&self, task: usize) -> Result<Vec<u64>, Unbounded> {
+        let mut requests = vec![0u64; self.servers.len()];
+        for at in &self.order {
+            let own = self.servers[*at].callers.iter().filter(|caller| caller.task == task);
+            let own: u64 = own.map(|caller| u64::from(caller.times)).sum();
+            requests[*at] = requests[*at].checked_add(own).ok_or(Unbounded::Overflow)?;
+            for (other, count) in &self.servers[*at].calls {
+                let more = requests[*at].checked_mul(u64::from(*count)).ok_or(Unbounded::Overflow)?;
+                requests[*other] = requests[*other].checked_add(more).ok_or(Unbounded::Overflow)?;
+            }
+        }
+        Ok(requests)
+    }
+
+    /// CPU time of all services for one job of `task`.
+    pub(crate) fn services(&self, task: usize) -> Result<Nanoseconds, Unbounded> {
+        let mut sum = Nanoseconds::ZERO;
+        for (at, count) in self.requests(task)?.into_iter().enumerate() {
+            sum = plus(sum, times(count, self.servers[at].service)?)?;
+        }
+        Ok(sum)
+    }
+
+    /// Whether a request of the server at `index` may find another one in service.
+    pub(crate) fn waits(&self, index: usize) -> bool {
+        self.direct[index] > 1
+    }
+
+    /// How long a request of the server at `index` keeps others waiting, and the CPU time of that.
+    pub(crate) fn full(&self, index: usize) -> (Nanoseconds, Nanoseconds) {
+        (self.full[index], self.cpu[index])
+    }
+
+    /// Whether requests that are taken earlier have to be counted; `inherits`: whether a task may have another's priority while it
+    /// calls.
+    pub(crate) fn is_counted(&self, index: usize, cpus: u32, inherits: impl Fn(usize) -> bool) -> bool {
+        let mut lent = self.all_callers(index).map(|caller| inherits(caller.task));
+        self.direct[index] > 2 && (self.servers[index].is_shared || cpus > 1 || lent.any(|lent| lent))
+    }
+
+    /// Whether a request of `from` leads to one of `to`.
+    fn reaches(&self, from: usize, to: usize) -> bool {
+        from == to || self.servers[from].calls.iter().any(|(next, _)| self.reaches(*next, to))
+    }
+
+    /// The tasks that call `index`, directly or through others; with some several times.
+    pub(crate) fn all_callers(&self, index: usize) -> impl Iterator<Item = Caller> {
+        let those = (0..self.servers.len()).filter(move |other| self.reaches(*other, index));
+        those.flat_map(|other| self.servers[other].callers.iter().copied())
+    }
+}
+
+/// Indices of servers, each before those that it calls.
+fn order(servers: &[Server]) -> Result<Vec<usize>, Unbounded> {
+    let mut order = Vec::new();
+    while order.len() < servers.len() {
+        let is_called = |index: usize, order: &[usize]| {
+            let left = servers.iter().enumerate().filter(|(other, _)| !order.contains(other));
+            left.clone().any(|(_, one)| one.calls.iter().any(|(at, _)| *at == index))
+        };
+        let next = (0..servers.len()).find(|index| !order.contains(index) && !is_called(*index, &order));
+        order.push(next.ok_or(Unbounded::Circle)?);
+    }
+    Ok(order)
+}

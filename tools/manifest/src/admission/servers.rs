@@ -1,0 +1,478 @@
+//! Calls, waits and sleeps: what a manifest says of them, and what it does not.
+//!
+//! A job of a scripted task does what its script says, so that is looked at. Of a binary only its handles are known: with one that lets
+//! it call or wait it is taken to do so. Any binary may sleep without a handle; that it does not, beyond `suspends`, is its own
+//! word, and its own deadlines are all that depend on it, as the kernel moves the key of a job that is suspended for longer.
+//!
+//! Not here: how long calls take (`fusee_sched_analysis::servers`).
+
+use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::image::{self, class, kind, release};
+use fusee_abi::script::operation;
+use fusee_sched::key::{Policy, PolicyName, PriorityPoint, TaskParameters};
+use fusee_sched::time::Nanoseconds;
+use fusee_sched_analysis::Above;
+use fusee_sched_analysis::servers::{Caller, Server};
+
+use crate::resolve::Resolved;
+
+/// A system, looked at for what its tasks wait for.
+pub(super) struct Waiting<'a> {
+    system: &'a Resolved,
+    /// For each endpoint why nothing is known of its calls, if that is so.
+    problems: Vec<Option<String>>,
+}
+
+impl<'a> Waiting<'a> {
+    pub(super) fn new(system: &'a Resolved) -> Waiting<'a> {
+        let mut waiting = Waiting { system, problems: vec![None; system.endpoints.len()] };
+        for endpoint in 0..system.endpoints.len() {
+            waiting.problems[endpoint] = waiting.problem(endpoint);
+        }
+        // What a server waits for, its clients do.
+        for _ in 0..system.endpoints.len() {
+            for endpoint in 0..system.endpoints.len() {
+                let nested =
+                    waiting.calls_of(waiting.server(endpoint)).map(|(other, _)| waiting.problems[other].clone());
+                let first = nested.flatten().next();
+                if waiting.problems[endpoint].is_none() {
+                    waiting.problems[endpoint] = first;
+                }
+            }
+        }
+        waiting
+    }
+
+    //--- Who calls what
+
+    fn name(&self, task: usize) -> &str {
+        &self.system.tasks[task].name
+    }
+
+    fn server(&self, endpoint: usize) -> usize {
+        self.system.endpoints[endpoint].1.server as usize
+    }
+
+    /// The handles of `task` of this kind with one of these rights: to which objects.
+    fn handles(&self, task: usize, kind: u32, rights: u32) -> impl Iterator<Item = &image::Handle> {
+        let is_it =
+            move |one: &&image::Handle| one.task as usize == task && one.kind == kind && one.rights & rights != 0;
+        self.system.handles.iter().filter(is_it)
+    }
+
+    fn reservation(&self, task: usize) -> Option<&image::Reservation> {
+        self.system.tasks[task].reservation.map(|one| &self.system.reservations[one])
+    }
+
+    fn is_real_time(&self, task: usize) -> bool {
+        self.reservation(task).is_some_and(|one| one.class == class::REAL_TIME)
+    }
+
+    fn cluster(&self, task: usize) -> usize {
+        self.system.tasks[task].cluster as usize
+    }
+
+    fn is_server(&self, task: usize) -> bool {
+        self.handles(task, kind::ENDPOINT, rights::RECEIVE).next().is_some()
+    }
+
+    /// The steps of a scripted task with this operation: the objects they are about.
+    fn steps(&self, task: usize, operation: u32) -> impl Iterator<Item = usize> {
+        let object = move |value: u64| {
+            let slot = u32::from(HandleValue(value).slot());
+            let mut handles = self.system.handles.iter().filter(move |one| one.task as usize == task);
+            handles.find(move |one| one.slot == slot).map(|one| one.object as usize)
+        };
+        let steps = self.system.tasks[task].script.iter().filter(move |step| step.operation == operation);
+        steps.filter_map(move |step| object(step.handle))
+    }
+
+    fn is_scripted(&self, task: usize) -> bool {
+        !self.system.tasks[task].script.is_empty()
+    }
+
+    /// How often a job of `task` says that it calls `endpoint`; of a script, the larger of that and what it does.
+    fn times(&self, task: usize, endpoint: usize) -> Option<u32> {
+        let said = self.system.calls.iter().filter(|(by, at, _)| (*by, *at) == (task, endpoint));
+        let said = said.map(|(_, _, times)| *times).reduce(u32::saturating_add);
+        if !self.is_scripted(task) {
+            return said;
+        }
+        let done = self.steps(task, operation::CALL).filter(|at| *at == endpoint).count() as u32;
+        said.map(|said| said.max(done)).or((done == 0).then_some(0))
+    }
+
+    /// Which endpoints `task` calls, and how often in a job or a service, as far as that is said.
+    fn calls_of(&self, task: usize) -> impl Iterator<Item = (usize, u32)> {
+        let called = self.handles(task, kind::ENDPOINT, rights::CALL).map(|handle| handle.object as usize);
+        let mut called: Vec<usize> = called.collect();
+        called.sort_unstable();
+        called.dedup();
+        called.into_iter().map(move |at| (at, self.times(task, at).unwrap_or(1))).filter(|(_, times)| *times > 0)
+    }
+
+    /// The tasks that call `endpoint` themselves.
+    fn callers(&self, endpoint: usize) -> impl Iterator<Item = usize> {
+        (0..self.system.tasks.len()).filter(move |task| self.calls_of(*task).any(|(at, _)| at == endpoint))
+    }
+
+    /// The tasks whose requests come to `endpoint`, directly or through servers. A server is among them if it has a budget of its
+    /// own: it may call while it serves no request.
+    fn reach(&self, endpoint: usize) -> Vec<usize> {
+        let (mut endpoints, mut tasks) = (vec![endpoint], Vec::new());
+        let mut at = 0;
+        while at < endpoints.len() {
+            for task in self.callers(endpoints[at]) {
+                let served = self.handles(task, kind::ENDPOINT, rights::RECEIVE).map(|handle| handle.object as usize);
+                let mut is_server = false;
+                for other in served {
+                    is_server = true;
+                    if !endpoints.contains(&other) {
+                        endpoints.push(other);
+                    }
+                }
+                let calls_by_itself = !is_server || self.reservation(task).is_some();
+                if calls_by_itself && !tasks.contains(&task) {
+                    tasks.push(task);
+                }
+            }
+            at += 1;
+        }
+        tasks
+    }
+
+    /// `endpoint`, and those that requests there lead to.
+    fn leads_to(&self, endpoint: usize) -> Vec<usize> {
+        let mut found = vec![endpoint];
+        let mut at = 0;
+        while at < found.len() {
+            let calls: Vec<usize> = self.calls_of(self.server(found[at])).map(|(other, _)| other).collect();
+            found.extend(calls.into_iter().filter(|other| !found.contains(other)).collect::<Vec<_>>());
+            at += 1;
+        }
+        found
+    }
+
+    fn clusters(&self, endpoint: usize) -> Vec<usize> {
+        let mut clusters: Vec<usize> = self.reach(endpoint).into_iter().map(|task| self.cluster(task)).collect();
+        clusters.sort_unstable();
+        clusters.dedup();
+        clusters
+    }
+
+    //--- What is not known
+
+    /// Why nothing is known of how long calls of `endpoint` take, leaving aside those that its server makes.
+    fn problem(&self, endpoint: usize) -> Option<String> {
+        let (name, record) = &self.system.endpoints[endpoint];
+        let server = self.server(endpoint);
+        if record.service_max == 0 {
+            return Some(format!("endpoint `{name}` has no `service_max`"));
+        }
+        if let Some(why) = self.server_problem(server) {
+            return Some(why);
+        }
+        let handles = |right: u32| {
+            let all =
+                self.system.handles.iter().filter(move |one| one.kind == kind::ENDPOINT && one.rights & right != 0);
+            all.filter(move |one| one.object as usize == endpoint).map(|one| one.task as usize)
+        };
+        if let Some(task) = handles(rights::GRANT).next() {
+            return Some(format!("`{}` may let any task call `{name}`", self.name(task)));
+        }
+        let sends = |task: &usize| {
+            let does = !self.is_scripted(*task) || self.steps(*task, operation::SEND).any(|at| at == endpoint);
+            self.is_real_time(*task) && does
+        };
+        // A server without a budget cannot be sent to.
+        let has_budget = self.reservation(server).is_some();
+        if let Some(task) = handles(rights::SEND).find(sends).filter(|_| has_budget) {
+            let task = self.name(task);
+            return Some(format!("`{task}` may send to `{name}`, which is served on the budget of those who call"));
+        }
+        let is_silent = |task: &usize| self.times(*task, endpoint).is_none();
+        let mut counted = self.callers(endpoint).filter(|task| self.is_real_time(*task));
+        counted.find(is_silent).map(|task| format!("`{}` does not say how often it calls `{name}`", self.name(task)))
+    }
+
+    /// Why nothing is known of how long services of `server` take.
+    fn server_problem(&self, server: usize) -> Option<String> {
+        let name = self.name(server);
+        let mut served: Vec<u32> =
+            self.handles(server, kind::ENDPOINT, rights::RECEIVE).map(|one| one.object).collect();
+        served.dedup();
+        if served.len() > 1 {
+            return Some(format!("`{name}` serves several endpoints"));
+        }
+        if self.reservation(server).is_some_and(|one| one.release != release::NONE) {
+            return Some(format!("server `{name}` has jobs of its own"));
+        }
+        // `serve` is all that the script of a server does.
+        if self.is_scripted(server) {
+            let mut others = self.system.tasks[server].script.iter().filter(|step| step.operation != operation::SERVE);
+            return others.next().map(|_| format!("the script of server `{name}` does more than to serve"));
+        }
+        for (kind, rights, what) in [
+            (kind::ENGINE, rights::ACQUIRE, "engines"),
+            (kind::POOL, rights::ACQUIRE, "tokens"),
+            (kind::NOTIFICATION, rights::WAIT, "notifications"),
+            (kind::ENDPOINT, rights::SEND, "those to whom it sends"),
+        ] {
+            if self.handles(server, kind, rights).next().is_some() {
+                return Some(format!("server `{name}` may wait for {what}"));
+            }
+        }
+        let silent = self.calls_of(server).find(|(at, _)| self.times(server, *at).is_none());
+        silent.map(|(at, _)| format!("`{name}` does not say how often it calls `{}`", self.system.endpoints[at].0))
+    }
+
+    /// What a job of `task` waits for, and its bound does not count.
+    pub(super) fn uncounted(&self, task: usize) -> Vec<String> {
+        let system = self.system;
+        let mut found = Vec::new();
+        let suspends = self.reservation(task).map_or(0, |_| system.suspends[task].0);
+        let is_scripted = self.is_scripted(task);
+        for (endpoint, times) in self.calls_of(task) {
+            let name = &system.endpoints[endpoint].0;
+            match &self.problems[endpoint] {
+                Some(why) => found.push(format!("it calls `{name}`, and {why}")),
+                None if times > 0 && self.times(task, endpoint).is_none() => found.push(format!("it calls `{name}`")),
+                None => {}
+            }
+        }
+        let sent = self.handles(task, kind::ENDPOINT, rights::SEND).map(|one| one.object as usize);
+        for endpoint in sent.filter(|at| !is_scripted || self.steps(task, operation::SEND).any(|other| other == *at)) {
+            let name = &system.endpoints[endpoint].0;
+            found.push(format!("it sends to `{name}`, and how long that is not taken is not bounded"));
+        }
+        for handle in self.handles(task, kind::ENDPOINT, rights::RECEIVE) {
+            let endpoint = handle.object as usize;
+            let is_said = system.calls.iter().any(|(by, at, _)| (*by, *at) == (task, endpoint)) && suspends > 0;
+            if !is_said && (!is_scripted || self.steps(task, operation::SERVE).any(|at| at == endpoint)) {
+                let name = &system.endpoints[endpoint].0;
+                found.push(format!(
+                    "it waits for requests at `{name}`, for how long is not said in `uses` and `suspends`"
+                ));
+            }
+        }
+        for handle in self.handles(task, kind::NOTIFICATION, rights::WAIT) {
+            let notification = handle.object as usize;
+            let is_said = system.waits.contains(&(task, notification)) && suspends > 0;
+            let waits = !is_scripted || self.steps(task, operation::WAIT).any(|at| at == notification);
+            if waits && !is_said && !self.is_completion(task, notification) {
+                let name = &system.notifications[notification].0;
+                found.push(format!("it waits for `{name}`, for how long is not said in `uses` and `suspends`"));
+            }
+        }
+        let sleeps = system.tasks[task].script.iter().filter(|step| step.operation == operation::SLEEP);
+        if let Some(longest) = sleeps.map(|step| step.value).max().filter(|longest| *longest > suspends) {
+            let milliseconds = |span: u64| format!("{:.3} ms", span as f64 / 1e6);
+            let (longest, said) = (milliseconds(longest), milliseconds(suspends));
+            found.push(format!("it sleeps for up to {longest}, and its `suspends` is {said}"));
+        }
+        found
+    }
+
+    /// Whether `notification` tells `task` of the ends of its operations: its driver signals it. How long these take, uses say.
+    fn is_completion(&self, task: usize, notification: usize) -> bool {
+        let entries = self.system.tasks[task].environment.iter();
+        let mut named = entries.filter(|one| one.kind == kind::NOTIFICATION && one.name.starts_with("gpu_done"));
+        named.any(|entry| {
+            let slot = u32::from(HandleValue(entry.handle).slot());
+            let mut handles = self.handles(task, kind::NOTIFICATION, rights::WAIT);
+            handles.any(|one| one.slot == slot && one.object as usize == notification)
+        })
+    }
+
+    //--- For the analysis
+
+    /// The servers that tasks of the cluster called `index` use, those that call them, and what they are called. `number`: tasks as
+    /// the analysis counts them. Tasks of other clusters whose response times are assumed come to `assumed`.
+    pub(super) fn servers(
+        &self,
+        index: usize,
+        number: impl Fn(usize) -> Option<usize>,
+        assumed: &mut Vec<usize>,
+    ) -> (Vec<Server>, Vec<String>) {
+        let endpoints = 0..self.system.endpoints.len();
+        let is_used = |at: &usize| self.clusters(*at).contains(&index);
+        let is_asked = |at: usize| self.leads_to(at).into_iter().any(|at| is_used(&at));
+        let used: Vec<usize> = endpoints.filter(|at| self.problems[*at].is_none() && is_asked(*at)).collect();
+        let mut servers = Vec::new();
+        for at in &used {
+            let record = &self.system.endpoints[*at].1;
+            let clusters = self.clusters(*at);
+            let is_shared = clusters.len() > 1;
+            let callers = self.callers(*at).filter(|task| !self.is_server(*task));
+            let mut caller = |task: usize| {
+                let is_foreign = self.is_real_time(task) && self.cluster(task) != index;
+                let jobs = self.reservation(task).filter(|_| is_foreign).map(|one| {
+                    assumed.push(task);
+                    (Nanoseconds(one.period), Nanoseconds(one.deadline))
+                });
+                let times = if self.is_real_time(task) { self.times(task, *at).unwrap_or(1) } else { 1 };
+                Some(Caller { task: number(task)?, times, jobs })
+            };
+            let callers = callers.filter_map(&mut caller).collect();
+            let calls = self.calls_of(self.server(*at));
+            let calls = calls.filter_map(|(other, times)| Some((used.iter().position(|one| *one == other)?, times)));
+            let is_bounded = !is_shared || self.is_boosted_at_once(*at, index);
+            let elsewhere = Nanoseconds(if is_shared { record.service_period } else { 0 });
+            let service = Nanoseconds(record.service_max);
+            servers.push(Server { service, elsewhere, calls: calls.collect(), callers, is_shared, is_bounded });
+        }
+        (servers, used.iter().map(|at| self.system.endpoints[*at].0.clone()).collect())
+    }
+
+    /// Whether `endpoint`, which several clusters share, is served at once in the others when a job of cluster `index` waits: it is
+    /// boosted there, and no more servers are than there are CPUs.
+    fn is_boosted_at_once(&self, endpoint: usize, index: usize) -> bool {
+        // A server that another calls is boosted for that one; but a client that waits for a server that waits for another may not be
+        // seen there.
+        let is_nested = self.calls_of(self.server(endpoint)).next().is_some();
+        let shared: Vec<Vec<usize>> = (0..self.system.endpoints.len()).map(|at| self.clusters(at)).collect();
+        let boosted = |cluster: usize| shared.iter().filter(|all| all.len() > 1 && all.contains(&cluster)).count();
+        let cpus = |cluster: usize| self.system.clusters[cluster].1.cpus.count_ones() as usize;
+        !is_nested && shared[endpoint].iter().all(|other| *other == index || boosted(*other) <= cpus(*other))
+    }
+
+    /// What servers do above all tasks of the cluster `index`, by what is declared; or why that is not bounded.
+    pub(super) fn above(&self, index: usize, assumed: &mut Vec<usize>) -> Result<Vec<Above>, String> {
+        let mut found = Vec::new();
+        for (at, (name, record)) in self.system.endpoints.iter().enumerate() {
+            let reach = self.reach(at);
+            let is_here = |task: &&usize| self.cluster(**task) == index;
+            let is_shared = reach.iter().any(|task| self.cluster(*task) != index);
+            let server = self.server(at);
+            let is_home = self.reservation(server).is_some() && self.cluster(server) == index;
+            if !is_shared || (!is_home && !reach.iter().any(|task| is_here(&task))) {
+                continue;
+            }
+            if record.service_max == 0 {
+                continue;
+            }
+            let span = Nanoseconds(record.service_max);
+            if record.service_period > 0 {
+                let period = Nanoseconds(record.service_period);
+                found.push(Above { span, period, jitter: Nanoseconds::ZERO });
+                continue;
+            }
+            if let Some(why) = &self.problems[at] {
+                return Err(format!("`{}` is boosted here, and {why}", self.name(server)));
+            }
+            let (here, elsewhere): (Vec<usize>, Vec<usize>) =
+                reach.iter().partition(|task| self.cluster(**task) == index);
+            let has_jobs = |task: &usize| self.is_real_time(*task);
+            let others_here = !here.iter().all(has_jobs);
+            if others_here && !elsewhere.iter().all(has_jobs) {
+                return Err(format!(
+                    "`{}` is boosted here, and endpoint `{name}` has no `service_period`",
+                    self.name(server)
+                ));
+            }
+            // Services for jobs of this cluster; of others, one at most for each request from elsewhere.
+            let sources = here.iter().chain(elsewhere.iter().filter(|_| others_here));
+            for task in sources.copied().filter(|task| self.is_real_time(*task)) {
+                let Some(one) = self.reservation(task) else { continue };
+                let requests = self.requests(task, at);
+                assumed.push(task);
+                let span = Nanoseconds(span.0.saturating_mul(requests));
+                found.push(Above { span, period: Nanoseconds(one.period), jitter: Nanoseconds(one.deadline) });
+            }
+        }
+        Ok(found)
+    }
+
+    /// How many requests one job of `task` makes at `endpoint`, directly or through servers, which call each other in no circle.
+    fn requests(&self, task: usize, endpoint: usize) -> u64 {
+        fn of(waiting: &Waiting<'_>, task: usize, endpoint: usize, depth: usize) -> u64 {
+            let each = waiting.calls_of(task).map(|(at, times)| {
+                let more = match (at == endpoint, depth) {
+                    (true, _) => 1,
+                    (false, 0) => 0,
+                    _ => of(waiting, waiting.server(at), endpoint, depth - 1),
+                };
+                u64::from(times).saturating_mul(more)
+            });
+            each.fold(0, u64::saturating_add)
+        }
+        of(self, task, endpoint, fusee_kernel_core::limits::CHAIN_MAX)
+    }
+
+    /// Tasks that may have the priority of another while they call a server: those whose signals others wait for.
+    pub(super) fn signallers(&self) -> Vec<usize> {
+        let bound = self.system.notifications.iter().filter_map(|(_, one)| one.bound_plus_one.checked_sub(1));
+        bound.map(|task| task as usize).collect()
+    }
+
+    //--- What can be proved whatever others do
+
+    /// Whether `task` may have the priority of jobs that wait for what it holds, serves or signals.
+    fn may_inherit(&self, task: usize) -> bool {
+        self.handles(task, kind::ENGINE, rights::ACQUIRE).next().is_some()
+            || self.handles(task, kind::POOL, rights::ACQUIRE).next().is_some()
+            || self.is_server(task)
+            || self.signallers().contains(&task)
+    }
+
+    /// Why the deadlines of `task` rest on what other clients of its servers do, which nothing enforces.
+    pub(super) fn unenforced(&self, task: usize) -> Option<String> {
+        let index = self.cluster(task);
+        for endpoint in (0..self.system.endpoints.len()).filter(|at| self.requests(task, *at) > 0) {
+            let name = &self.system.endpoints[endpoint].0;
+            for other in self.reach(endpoint).into_iter().filter(|other| *other != task) {
+                let who = self.name(other);
+                if self.may_inherit(other) {
+                    return Some(format!(
+                        "`{who}` may call `{name}` with the priority of a job that waits for what it holds"
+                    ));
+                }
+                if self.is_real_time(other) && !(self.cluster(other) == index && self.comes_after(task, other)) {
+                    return Some(format!("`{who}` may call `{name}` before `{}` again and again", self.name(task)));
+                }
+                if self.cluster(other) != index && self.system.endpoints[endpoint].1.service_period == 0 {
+                    return Some(format!("`{who}` of another cluster calls `{name}`, which has no `service_period`"));
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether keys of `other` are always later than those of `task`, of the same cluster.
+    fn comes_after(&self, task: usize, other: usize) -> bool {
+        let record = &self.system.clusters[self.cluster(task)].1;
+        let policy = PolicyName::from_number(record.policy).unwrap_or_default();
+        let point = |task: usize| {
+            let one = self.reservation(task)?;
+            let parameters = TaskParameters {
+                execution: Nanoseconds(one.execution),
+                period: Nanoseconds(one.period),
+                deadline: Nanoseconds(one.deadline),
+                priority: one.priority,
+                cpus: record.cpus.count_ones(),
+            };
+            match policy.priority_point(&parameters) {
+                PriorityPoint::Constant(point) => Some(point),
+                PriorityPoint::AfterRelease(_) => None,
+            }
+        };
+        point(task).zip(point(other)).is_some_and(|(own, other)| own < other)
+    }
+
+    /// Why nothing hard is proved in the cluster `index`: a server is boosted there, and nothing says how often.
+    pub(super) fn unbounded_boost(&self, index: usize) -> Option<String> {
+        let boosted = self.system.endpoints.iter().enumerate().find(|(at, (_, record))| {
+            let clusters = self.clusters(*at);
+            let server = self.server(*at);
+            let is_home = self.reservation(server).is_some() && self.cluster(server) == index;
+            let is_foreign = clusters.iter().any(|other| *other != index);
+            record.service_max > 0 && record.service_period == 0 && is_foreign && (is_home || clusters.contains(&index))
+        });
+        boosted.map(|(at, (name, _))| {
+            format!(
+                "`{}` is boosted here for other clusters, and endpoint `{name}` has no `service_period`",
+                self.name(self.server(at))
+            )
+        })
+    }
+}

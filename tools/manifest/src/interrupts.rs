@@ -1,0 +1,106 @@
+//! Interrupts of devices, for the analysis: how often their top halves hit a cluster, and which bottom halves come before one's own.
+//!
+//! A line leads to one CPU, whoever uses the device. How often it fires follows from what clients declare: an operation ends
+//! with one interrupt, a hold is one operation, and a job has as many holds as `times` says. If a client of the
+//! device does not say so, or has no jobs, nobody knows.
+//!
+//! Not here: what a top half takes (`fusee_sched_analysis::overheads`).
+
+use fusee_abi::image::{self, class};
+use fusee_sched::time::Nanoseconds;
+use fusee_sched_analysis::Interrupting;
+
+use crate::admission::{Study, Undeclared};
+use crate::resolve::{DeclaredHold, Resolved};
+
+impl Study {
+    /// Counts the interrupts of devices that hit the CPUs of this cluster, which has this index. To be called if paths of the kernel
+    /// take time; those whose number nobody knows become [`Study::undeclared`], and those of timers that nothing holds back
+    /// [`Study::unenforced`].
+    pub fn count_interrupts(&mut self, system: &Resolved, index: usize) {
+        let cpus = system.clusters[index].1.cpus;
+        let mut interrupting = Vec::new();
+        for (number, (name, record)) in system.interrupts.iter().enumerate() {
+            if cpus >> record.cpu & 1 == 0 {
+                continue;
+            }
+            match raised(system, number) {
+                Ok(sources) => interrupting.extend(sources),
+                Err(why) => {
+                    let lock = format!("top halves of interrupt `{name}`, which leads to CPU {},", record.cpu);
+                    self.undeclared.push(Undeclared { lock, why, members: self.members.clone() });
+                }
+            }
+        }
+        self.cluster = self.cluster.clone().interrupted_by(interrupting);
+        self.doubt_timers(system, index);
+    }
+
+    /// A timer interrupt that ends a wait comes to the CPU that keeps the cluster's time, whatever runs there. On one CPU a task has to
+    /// run to ask for the next one; on several it may do so again and again while another is interrupted.
+    pub fn doubt_timers(&mut self, system: &Resolved, index: usize) {
+        if system.clusters[index].1.cpus.count_ones() == 1 {
+            return;
+        }
+        for (member, unenforced) in self.members.iter().zip(&mut self.unenforced) {
+            let is_other = |task: &usize| {
+                let one = &system.tasks[*task];
+                task != member && one.cluster as usize == index && !system.keeps_word[*task]
+            };
+            if unenforced.is_none()
+                && let Some(other) = (0..system.tasks.len()).find(is_other)
+            {
+                let name = &system.tasks[other].name;
+                *unenforced = Some(format!(
+                    "`{name}` may have the CPU that keeps the cluster's time interrupted by its timeouts again and again"
+                ));
+            }
+        }
+    }
+}
+
+/// Who raises the interrupt with this number how often; or why nobody knows.
+fn raised(system: &Resolved, number: usize) -> Result<Vec<Interrupting>, String> {
+    let is_its = |engine: u32| system.engines[engine as usize].1.interrupt_plus_one as usize == number + 1;
+    if !(0..system.engines.len() as u32).any(is_its) {
+        return Err("nothing says how often it fires".to_owned());
+    }
+    let users = system.engine_users.iter().zip(&system.engine_holds).filter(|(user, _)| is_its(user.engine));
+    let source = |(user, hold): (&image::EngineUser, &Option<DeclaredHold>)| {
+        let task = &system.tasks[user.task as usize];
+        let reservation = task.reservation.map(|one| &system.reservations[one]);
+        match (hold, reservation.filter(|one| one.class == class::REAL_TIME && one.period > 0)) {
+            (None, _) => Err(format!("`{}` does not say how often it uses the device", task.name)),
+            (_, None) => Err(format!("`{}` uses the device, and has no period", task.name)),
+            (Some(hold), Some(one)) => Ok(Interrupting {
+                times: hold.times,
+                period: Nanoseconds(one.period),
+                pending: one.backlog.saturating_add(1),
+            }),
+        }
+    };
+    users.map(source).collect()
+}
+
+/// What the ends of operations of other engines take that a driver may serve before one of `engines`, whose users are these: of
+/// as many as there are others of the device, and less than can work at the same time if tokens of the device are needed
+/// (Elliott 2015, 4.48 and 4.50: `min(lambda, rho) - 1`).
+pub(crate) fn other_completions(system: &Resolved, engines: &[usize], holds: &[(usize, DeclaredHold)]) -> Nanoseconds {
+    let device_of = |engine: usize| system.engine_places[engine].map(|(device, _)| device);
+    let others = |engine: usize| {
+        let others =
+            (0..system.engines.len()).filter(|other| *other != engine && device_of(*other) == device_of(engine));
+        let mut ends: Vec<Nanoseconds> = others.map(|other| system.engine_ends[other].0).collect();
+        ends.sort_unstable_by_key(|end| std::cmp::Reverse(*end));
+        let pool = system.engines[engine].1.pool_plus_one.checked_sub(1).map(|pool| pool as usize);
+        let with_token = pool.is_some() && holds.iter().all(|(_, hold)| hold.within == pool);
+        let tokens = match pool.filter(|_| with_token) {
+            // Copies from one device to another need the token of either.
+            Some(pool) => system.pools[pool].1.replicas as usize,
+            None => usize::MAX,
+        };
+        ends.into_iter().take(tokens.saturating_sub(1)).fold(Nanoseconds::ZERO, |sum, end| sum + end)
+    };
+    let of_device = engines.iter().copied().filter(|engine| device_of(*engine).is_some());
+    of_device.map(others).max().unwrap_or(Nanoseconds::ZERO)
+}

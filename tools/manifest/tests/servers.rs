@@ -1,0 +1,280 @@
+//! What tasks say of calls, waits and sleeps: mistakes, what is not counted, and what is proved.
+
+use std::path::Path;
+
+use fusee_manifest::{Manifest, admission::Study};
+use fusee_sched::time::Nanoseconds;
+use fusee_sched_analysis::Overheads;
+use fusee_sched_analysis::blocking::On;
+
+fn parse(text: &str) -> Result<Manifest, String> {
+    Manifest::parse(Path::new("m.toml"), text).map_err(|error| error.to_string())
+}
+
+/// A hard task and another one call a server, on one CPU. Line numbers below count from its first line.
+const GOOD: &str = r#"[system]
+name = "calls"
+board = "virt"
+cpus = 1
+policy = "DM"
+[tasks.brake]
+script = ["call slow 100us"]
+period = "10ms"
+deadline = "2ms"
+budget = "1ms"
+wcet = "200us"
+hard = true
+handles = { slow = "endpoint slow: call" }
+uses.slow = {}
+[tasks.log]
+script = ["call slow 300us"]
+period = "100ms"
+budget = "7ms"
+wcet = "1ms"
+handles = { slow = "endpoint slow: call" }
+uses.slow = {}
+[tasks.slow]
+script = ["serve slow"]
+handles = { slow = "endpoint slow: receive" }
+[endpoints.slow]
+server = "slow"
+service_max = "300us"
+"#;
+
+#[track_caller]
+fn refused(from: &str, to: &str, expected: &str) {
+    assert!(GOOD.contains(from), "the good manifest has no `{from}`");
+    assert_eq!(parse(&GOOD.replacen(from, to, 1)).err().as_deref(), Some(expected));
+}
+
+const NOT_COUNTED: &str = "is hard, but not proved: not all that it waits for is counted:";
+
+#[test]
+fn a_job_that_calls_is_blocked_by_one_service_and_pays_for_its_own() {
+    let manifest = parse(GOOD).unwrap();
+    let study = Study::new(&manifest.system, 0).unwrap();
+    let (report, blocked) = study.analyse(&Overheads::default()).unwrap();
+    assert!(report.is_hard());
+    let microseconds = |span: Nanoseconds| span.0 / 1_000;
+    let of = |task: usize| {
+        let one = &blocked[task];
+        (one.parts[0].on, [one.blocking, one.services, one.lends].map(microseconds))
+    };
+    assert_eq!([of(0), of(1)], [(On::Server(0), [300, 300, 300]); 2]);
+    assert_eq!(study.first(&blocked[0]).as_deref(), Some("server slow by log"));
+    // A job keeps its key while it is suspended for what the analysis adds to its execution.
+    assert_eq!(manifest.system.reservations[0].suspension, 300_000);
+    // The budget must be long enough for its own computation, its own service and the one that it may wait for.
+    let budget = |budget: &str| parse(&GOOD.replacen("budget = \"1ms\"", &format!("budget = \"{budget}\""), 1)).err();
+    assert_eq!(budget("800us"), None);
+    let expected = "m.toml:6: budget of `brake` (799000 ns) is too small for its wcet (200000 ns), its servers (300000 ns) and \
+                    what others may take from it while it waits (300000 ns)";
+    assert_eq!(budget("799us").as_deref(), Some(expected));
+    // Six milliseconds in service are too long.
+    refused(
+        "service_max = \"300us\"",
+        "service_max = \"6ms\"",
+        "m.toml:6: budget of `brake` (1000000 ns) is too small for its wcet (200000 ns), its servers (6000000 ns) and what others \
+         may take from it while it waits (6000000 ns)",
+    );
+}
+
+#[test]
+fn calls_of_nested_servers_are_added_at_each_level() {
+    let back = "[tasks.back]\nscript = [\"serve back\"]\nhandles = { back = \"endpoint back: receive\" }\n\
+                [endpoints.back]\nserver = \"back\"\nservice_max = \"50us\"\n";
+    let front = "binary = \"a/b\"\nhandles = { slow = \"endpoint slow: receive\", back = \"endpoint back: call\" }\n\
+                 uses.back = { times = 2 }\n[endpoints.slow]";
+    let nested = GOOD
+        .replace("script = [\"serve slow\"]\nhandles = { slow = \"endpoint slow: receive\" }\n[endpoints.slow]", front)
+        + back;
+    let blocked = |text: &str| {
+        let manifest = parse(text).unwrap();
+        let (_, blocked) = Study::new(&manifest.system, 0).unwrap().analyse(&Overheads::default()).unwrap();
+        [blocked[0].blocking, blocked[0].services].map(|span| span.0 / 1_000)
+    };
+    // One request of `slow` in progress, 300 us and two of 50 us each; `back` has one caller, so nobody waits there.
+    assert_eq!(blocked(&nested), [400, 400]);
+    // If `log` calls it, too: there each of the two own requests, and each of those of the service that is waited for, meets another.
+    let direct = nested.replace(
+        "budget = \"7ms\"\nwcet = \"1ms\"\nhandles = { slow = \"endpoint slow: call\" }",
+        "budget = \"7ms\"\nwcet = \"1ms\"\nhandles = { slow = \"endpoint slow: call\", back = \"endpoint back: call\" }\nuses.back = {}",
+    );
+    assert_eq!(blocked(&direct.replace("budget = \"1ms\"", "budget = \"1200us\"")), [300 + 4 * 50 + 2 * 50, 400]);
+    let silent = nested.replace("uses.back = { times = 2 }\n", "");
+    let expected = format!(
+        "m.toml:12: task `brake` {NOT_COUNTED} it calls `slow`, and `slow` does not say how often it calls `back`"
+    );
+    assert_eq!(parse(&silent).err(), Some(expected));
+}
+
+#[test]
+fn what_a_hard_task_waits_for_and_does_not_declare_is_not_counted() {
+    let not_counted = |from: &str, to: &str, line: usize, why: &str| {
+        refused(from, to, &format!("m.toml:{line}: task `brake` {NOT_COUNTED} {why}"));
+    };
+    not_counted("uses.slow = {}\n", "", 12, "it calls `slow`, and `brake` does not say how often it calls `slow`");
+    not_counted("service_max = \"300us\"\n", "", 12, "it calls `slow`, and endpoint `slow` has no `service_max`");
+    not_counted(
+        "[\"call slow 100us\"]",
+        "[\"sleep 1ms\"]",
+        12,
+        "it sleeps for up to 1.000 ms, and its `suspends` is 0.000 ms",
+    );
+    not_counted(
+        "handles = { slow = \"endpoint slow: call\" }",
+        "handles = { slow = \"endpoint slow: call grant\" }",
+        12,
+        "it calls `slow`, and `brake` may let any task call `slow`",
+    );
+    let sent = GOOD
+        .replace(
+            "handles = { slow = \"endpoint slow: receive\" }",
+            "class = \"service\"\nperiod = \"10ms\"\nbudget = \"1ms\"\nhandles = { slow = \"endpoint slow: receive\" }",
+        )
+        .replace(
+            "wcet = \"1ms\"\nhandles = { slow = \"endpoint slow: call\" }",
+            "wcet = \"1ms\"\nhandles = { slow = \"endpoint slow: call send\" }",
+        )
+        .replace("\"call slow 300us\"", "\"call slow 300us\", \"send slow 1us\"");
+    let why = "it calls `slow`, and `log` may send to `slow`, which is served on the budget of those who call";
+    assert_eq!(parse(&sent).err(), Some(format!("m.toml:12: task `brake` {NOT_COUNTED} {why}")));
+}
+
+#[test]
+fn waits_that_are_declared_are_added_to_the_execution() {
+    let waiting = GOOD.replace(
+        "handles = { slow = \"endpoint slow: call\" }\nuses.slow = {}\n[tasks.log]",
+        "handles = { event = \"notification event: wait\" }\nuses.event = {}\n[tasks.log]",
+    );
+    let waiting = waiting.replacen("[\"call slow 100us\"]", "[\"wait event\"]", 1) + "[notifications.event]\n";
+    let expected = format!(
+        "m.toml:12: task `brake` {NOT_COUNTED} it waits for `event`, for how long is not said in `uses` and `suspends`"
+    );
+    assert_eq!(parse(&waiting).err(), Some(expected));
+    let said = waiting.replace("hard = true", "suspends = \"900us\"\nhard = true");
+    let manifest = parse(&said).unwrap();
+    let (report, _) = Study::new(&manifest.system, 0).unwrap().analyse(&Overheads::default()).unwrap();
+    assert_eq!(report.tasks[0].bound.as_ref().unwrap().response.to_integer(), 1_900_000.into());
+    assert_eq!(manifest.system.reservations[0].suspension, 900_000);
+    // It interferes with others for as long.
+    let other = |text: &str| {
+        let manifest = parse(text).unwrap();
+        let (report, _) = Study::new(&manifest.system, 0).unwrap().analyse(&Overheads::default()).unwrap();
+        report.tasks[1].bound.as_ref().unwrap().response.to_integer()
+    };
+    assert!(other(&said) > other(&said.replace("900us", "100us")));
+    let long = said.replace("900us", "1100us");
+    let late = parse(&long).err().unwrap();
+    assert!(
+        late.starts_with("m.toml:13: task `brake` is hard, but not proved: its bound is later than its deadline"),
+        "{late}"
+    );
+}
+
+#[test]
+fn what_other_clients_may_do_again_and_again_is_not_proved() {
+    let edf = GOOD.replace("policy = \"DM\"\n", "");
+    let expected =
+        "m.toml:11: task `brake` is hard, but not proved: `log` may call `slow` before `brake` again and again";
+    assert_eq!(parse(&edf).err().as_deref(), Some(expected));
+    // Its other clients come last under a policy without jobs.
+    let background = edf.replace("period = \"100ms\"\nbudget = \"7ms\"\nwcet = \"1ms\"", "class = \"background\"");
+    assert_eq!(parse(&background).err(), None);
+    let holds = background.replace(
+        "handles = { slow = \"endpoint slow: call\" }\nuses.slow = {}\n[tasks.slow]",
+        "handles = { slow = \"endpoint slow: call\", m = \"engine m: acquire\" }\nuses.m = { cpu = \"1ms\" }\n[tasks.slow]",
+    ) + "[engines.m]\n";
+    let expected = "m.toml:11: task `brake` is hard, but not proved: `log` may call `slow` with the priority of a job that waits \
+                    for what it holds";
+    assert_eq!(parse(&holds).err().as_deref(), Some(expected));
+}
+
+#[test]
+fn uses_of_endpoints_and_notifications_are_numbers_only() {
+    refused("uses.slow = {}", "uses.slow = { times = 0 }", "m.toml:14: number of uses of `brake` is zero");
+    refused(
+        "uses.slow = {}",
+        "uses.slow = { cpu = \"1ms\" }",
+        "m.toml:14: CPU time of `brake` means nothing together with an endpoint",
+    );
+}
+
+/// `brake` in one cluster and `log` in another call the same server.
+fn across(endpoint: &str, log: &str) -> String {
+    let text =
+        GOOD.replace("cpus = 1\npolicy = \"DM\"\n", "cpus = 2\n[clusters.a]\ncpus = [0]\n[clusters.b]\ncpus = [1]\n");
+    let text = text
+        .replace("[tasks.brake]", "[tasks.brake]\ncluster = \"a\"")
+        .replace("[tasks.slow]", "[tasks.slow]\ncluster = \"b\"");
+    let text = text.replace("period = \"100ms\"\nbudget = \"7ms\"\nwcet = \"1ms\"", log);
+    text.replace("[tasks.log]", "[tasks.log]\ncluster = \"b\"")
+        .replace("service_max", &format!("{endpoint}\nservice_max"))
+}
+
+#[test]
+fn nothing_is_proved_where_a_server_is_boosted_without_a_period() {
+    let expected = "m.toml:16: task `brake` is hard, but not proved: `log` of another cluster calls `slow`, which has no `service_period`";
+    let late = across("", "class = \"background\"").replace("deadline = \"2ms\"", "deadline = \"10ms\"");
+    assert_eq!(parse(&late).err().as_deref(), Some(expected));
+    // With one, what is in service elsewhere takes that long more; and the boost comes before all tasks here.
+    let with = |period: &str| parse(&across(&format!("service_period = \"{period}\""), "class = \"background\""));
+    let expected = "m.toml:16: task `brake` is hard, but not proved: its bound is later than its deadline";
+    assert!(with("5ms").err().is_some_and(|error| error.starts_with(expected)));
+    let text = across("service_period = \"1ms\"", "class = \"background\"")
+        .replace("deadline = \"2ms\"", "deadline = \"10ms\"");
+    let manifest = parse(&text).unwrap();
+    let study = Study::new(&manifest.system, 0).unwrap();
+    let (_, blocked) = study.analyse(&Overheads::default()).unwrap();
+    assert_eq!((blocked[0].blocking.0, blocked[0].lends.0), (1_300_000, 300_000));
+    assert_eq!(
+        study.cluster.above().iter().map(|one| (one.span.0, one.period.0)).collect::<Vec<_>>(),
+        [(300_000, 1_000_000)]
+    );
+    // A job of another cluster is before all of this one, or is not.
+    let jobs = "period = \"100ms\"\nbudget = \"7ms\"\nwcet = \"1ms\"";
+    let expected =
+        "m.toml:16: task `brake` is hard, but not proved: `log` may call `slow` before `brake` again and again";
+    let text = across("service_period = \"1ms\"", jobs)
+        .replace("deadline = \"2ms\"", "deadline = \"10ms\"")
+        .replace("budget = \"1ms\"", "budget = \"2ms\"");
+    assert_eq!(parse(&text).err().as_deref(), Some(expected));
+}
+
+/// Replaces the handles of `log`.
+fn with_handles(text: &str, handles: &str) -> String {
+    let (before, log) = text.split_once("[tasks.log]").expect("there is a log");
+    let own = "handles = { slow = \"endpoint slow: call\" }\nuses.slow = {}\n";
+    assert!(log.contains(own));
+    format!("{before}[tasks.log]{}", log.replacen(own, handles, 1))
+}
+
+#[test]
+fn a_server_with_a_budget_of_its_own_may_call_by_itself() {
+    let late = across("", "class = \"background\"").replace("deadline = \"2ms\"", "deadline = \"10ms\"");
+    let serves = with_handles(
+        &late,
+        "handles = { slow = \"endpoint slow: call\", own = \"endpoint own: receive\" }\nuses.slow = {}\n",
+    ) + "[endpoints.own]\nserver = \"log\"\nservice_max = \"1ms\"\n";
+    let expected = "m.toml:16: task `brake` is hard, but not proved: `log` may call `slow` with the priority of a job that waits for what it holds";
+    assert_eq!(parse(&serves).err().as_deref(), Some(expected));
+}
+
+#[test]
+fn requests_of_another_cluster_that_come_through_its_servers_are_waited_for() {
+    let jobs = "period = \"100ms\"\nbudget = \"9ms\"\nwcet = \"1ms\"";
+    let through = with_handles(
+        &across("service_period = \"1ms\"", jobs)
+            .replace("hard = true\n", "")
+            .replace("call slow 300us", "call front 0us"),
+        "handles = { front = \"endpoint front: call\" }\nuses.front = {}\n",
+    ) + "[tasks.front]\nbinary = \"a/b\"\ncluster = \"b\"\n\
+         handles = { front = \"endpoint front: receive\", slow = \"endpoint slow: call\" }\nuses.slow = {}\n\
+         [endpoints.front]\nserver = \"front\"\nservice_max = \"100us\"\n";
+    let manifest = parse(&through).unwrap();
+    let study = Study::new(&manifest.system, 0).unwrap();
+    let (_, blocked) = study.analyse(&Overheads::default()).unwrap();
+    // A service in progress for `front`, and until the server is boosted there again.
+    assert_eq!(blocked[0].blocking.0, 1_300_000);
+    assert_eq!(study.first(&blocked[0]).as_deref(), Some("server slow by log"));
+}

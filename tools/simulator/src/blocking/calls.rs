@@ -1,0 +1,236 @@
+//! Random systems whose jobs call servers, which call each other.
+//!
+//! Each server computes for its whole service, the nested calls among it. Each of the tasks calls some of them, a few times in a
+//! job; some sleep; and one of no importance calls for ever.
+//!
+//! # Invariants
+//!
+//! 1. A system depends on the seed and its number only.
+//! 2. What tasks and servers declare is what they do.
+//! 3. A server that clients of several clusters call makes no calls itself.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use fusee_abi::call::{Call, HandleValue};
+use fusee_abi::image::kind;
+use fusee_manifest::{Manifest, admission};
+use fusee_sched_analysis::Overheads;
+
+use super::systems::{Waits, clusters};
+use super::{Family, MICROSECOND, MILLISECOND};
+use crate::actor::{Program, Reply, Request, Until};
+use crate::workload::Source;
+
+/// A server: how long a service takes without its calls, which of the servers after it it calls, and the only cluster of its clients,
+/// if it has one.
+struct Server {
+    service: u64,
+    calls: Vec<(usize, u64)>,
+    cluster: Option<usize>,
+}
+
+/// The manifest of the system with this number, and the longest period in it.
+pub(super) fn draw(family: Family, seed: u64, number: u64) -> (String, u64) {
+    let (text, longest) = draw_with(family, seed, number, &Waits::new());
+    let Ok(manifest) = Manifest::parse(Path::new("random.toml"), &text) else { return (text, longest) };
+    let mut waits = Waits::new();
+    for index in 0..manifest.system.clusters.len() {
+        let Ok(study) = admission::Study::new(&manifest.system, index) else { continue };
+        let Ok((_, blocked)) = study.analyse(&Overheads::default()) else { continue };
+        for (member, blocked) in study.members.iter().zip(blocked) {
+            let name = manifest.system.tasks[*member].name.clone();
+            waits.insert(name, (blocked.lends.0, blocked.blocking.0));
+        }
+    }
+    draw_with(family, seed, number, &waits)
+}
+
+/// The same, with budgets and periods by how long each task lends and waits.
+fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, u64) {
+    let mut source = Source::new(seed, number);
+    let across = family == Family::CallsAcross;
+    let cpus = source.draw(1, 4);
+    let policy = match across {
+        true => source.pick(&["EDF", "FL", "EDF"]),
+        false => source.pick(&["EDF", "FL", "EDF", "RM", "DM"]),
+    };
+    let clusters = match across {
+        true => source.pick(&[&[1, 1][..], &[2, 1], &[1, 1, 1], &[2, 2]]).to_vec(),
+        false => clusters(&mut source, cpus),
+    };
+    let cpus = clusters.iter().sum::<u64>();
+    let mut text = format!(
+        "[system]\nname = \"s{number}\"\nboard = \"virt\"\ncpus = {cpus}\nstart = \"1ms\"\npolicy = \"{policy}\"\nadmission = \"warn\"\n"
+    );
+    let mut next = 0;
+    for (index, size) in clusters.iter().enumerate() {
+        let members: Vec<String> = (next..next + size).map(|cpu| cpu.to_string()).collect();
+        next += size;
+        let _ = write!(text, "\n[clusters.c{index}]\ncpus = [{}]\n", members.join(", "));
+    }
+    let servers = servers(&mut source, &mut text, &clusters, across);
+    let mut longest = 0;
+    let idle = source.draw(0, 2 * clusters.len() as u64) as usize;
+    for (cluster, size) in clusters.iter().enumerate() {
+        longest =
+            longest.max(tasks(&mut source, &mut text, (cluster, *size), &servers, waits, (across, idle == cluster)));
+    }
+    (text, longest)
+}
+
+/// Writes servers for clusters of these sizes: no more are shared than each has CPUs, as many as are boosted at once there.
+fn servers(source: &mut Source, text: &mut String, sizes: &[u64], across: bool) -> Vec<Server> {
+    let (clusters, least) = (sizes.len(), sizes.iter().copied().min().unwrap_or(1));
+    let count = source.draw(1, 4) as usize;
+    let mut servers: Vec<Server> = Vec::new();
+    for index in 0..count {
+        // The last is one that all share, at least.
+        let is_shared = across && (index + 1 == count || index + 2 == count && least > 1 && source.draw(0, 1) == 0);
+        let cluster = (!is_shared).then(|| source.draw(0, clusters as u64 - 1) as usize);
+        servers.push(Server { service: source.draw(10 * MICROSECOND, 400 * MICROSECOND), calls: Vec::new(), cluster });
+    }
+    for index in 0..count {
+        let Some(cluster) = servers[index].cluster else { continue };
+        for other in index + 1..count {
+            let may = servers[other].cluster.is_none_or(|of| of == cluster);
+            if may && source.draw(0, 1) == 0 {
+                let times = source.draw(1, 2);
+                servers[index].calls.push((other, times));
+            }
+        }
+    }
+    for (index, server) in servers.iter().enumerate() {
+        let cluster = server.cluster.unwrap_or_else(|| source.draw(0, clusters as u64 - 1) as usize);
+        let _ = write!(
+            text,
+            "\n[endpoints.s{index}]\nserver = \"server{index}\"\nservice_max = \"{}ns\"\n\n[tasks.server{index}]\nbinary = \
+             \"apps/server\"\ncluster = \"c{cluster}\"\nhandles.s{index} = \"endpoint s{index}: receive\"\n",
+            server.service
+        );
+        for (other, times) in &server.calls {
+            let _ =
+                write!(text, "handles.s{other} = \"endpoint s{other}: call\"\nuses.s{other} = {{ times = {times} }}\n");
+        }
+    }
+    servers
+}
+
+/// Writes the tasks of a cluster of `size` CPUs; returns the longest period.
+fn tasks(
+    source: &mut Source,
+    text: &mut String,
+    (cluster, size): (usize, u64),
+    servers: &[Server],
+    waits: &Waits,
+    (across, idles): (bool, bool),
+) -> u64 {
+    let usable: Vec<usize> =
+        (0..servers.len()).filter(|index| servers[*index].cluster.is_none_or(|of| of == cluster)).collect();
+    let count = source.draw(1 + u64::from(!across), size + if across { 1 } else { 3 });
+    let mut longest = 0;
+    for index in 0..count {
+        let name = format!("t{cluster}_{index}");
+        let mut calls: Vec<(usize, u64)> = Vec::new();
+        for server in usable.iter().filter(|_| source.draw(0, 2) > 0).copied().collect::<Vec<_>>() {
+            calls.push((server, source.draw(1, 2)));
+        }
+        let mut steps: Vec<String> = calls
+            .iter()
+            .flat_map(|(server, times)| (0..*times).map(move |_| format!("\"call s{server} 0ns\"")))
+            .collect();
+        for last in (1..steps.len()).rev() {
+            steps.swap(last, source.draw(0, last as u64) as usize);
+        }
+        let mut computed = 0;
+        let mut script = Vec::new();
+        let mut burn = |source: &mut Source, script: &mut Vec<String>, most: u64| {
+            let span = source.draw(MICROSECOND, most);
+            computed += span;
+            script.push(format!("\"burn {span}ns\""));
+        };
+        burn(source, &mut script, 400 * MICROSECOND);
+        let sleeps = if source.draw(0, 3) == 0 { source.draw(1, MILLISECOND) } else { 0 };
+        if sleeps > 0 {
+            script.push(format!("\"sleep {sleeps}ns\""));
+        }
+        for step in steps {
+            script.push(step);
+            burn(source, &mut script, 300 * MICROSECOND);
+        }
+        let services: u64 = calls.iter().map(|(server, times)| times * whole(servers, *server)).sum();
+        let (lends, blocking) = waits.get(&name).copied().unwrap_or((10 * services, 20 * services));
+        let budget = (computed + services + lends + MICROSECOND).max(50 * MICROSECOND);
+        let period = (budget + sleeps + blocking)
+            * source.draw(if across { 8 } else { 2 }, if across { 40 } else { 12 })
+            + source.draw(0, MILLISECOND);
+        longest = longest.max(period);
+        let deadline =
+            if across || source.draw(0, 1) == 0 { period } else { source.draw(budget.max(period / 2), period) };
+        let phase = if source.draw(0, 1) == 0 { 0 } else { source.draw(0, period) };
+        let _ = write!(
+            text,
+            "\n[tasks.{name}]\ncluster = \"c{cluster}\"\nscript = [{}]\nperiod = \"{period}ns\"\ndeadline = \"{deadline}ns\"\nbudget = \
+             \"{budget}ns\"\nwcet = \"{computed}ns\"\nphase = \"{phase}ns\"\nbacklog = 255\nsuspends = \"{sleeps}ns\"\n",
+            script.join(", ")
+        );
+        for (server, times) in calls {
+            let _ = write!(
+                text,
+                "handles.s{server} = \"endpoint s{server}: call\"\nuses.s{server} = {{ times = {times} }}\n"
+            );
+        }
+    }
+    if let Some(server) = usable.first().filter(|_| idles) {
+        let _ = write!(
+            text,
+            "\n[tasks.idler{cluster}]\ncluster = \"c{cluster}\"\nclass = \"background\"\nscript = [\"call s{server} 0ns\", \"burn 7us\", \
+             \"repeat\"]\nhandles.s{server} = \"endpoint s{server}: call\"\n"
+        );
+    }
+    longest
+}
+
+/// CPU time of one request with all calls that it makes.
+fn whole(servers: &[Server], index: usize) -> u64 {
+    let calls = servers[index].calls.iter();
+    servers[index].service + calls.map(|(other, times)| times * whole(servers, *other)).sum::<u64>()
+}
+
+/// What the servers of such a system run: for each request its service, in parts, and the calls between them.
+pub(super) fn programs(manifest: &Manifest) -> Vec<(usize, Program)> {
+    let system = &manifest.system;
+    let program = |(task, one): (usize, &fusee_manifest::Task)| {
+        one.name.strip_prefix("server")?;
+        let mut receives = 0;
+        let mut called = Vec::new();
+        for entry in one.environment.iter().filter(|entry| entry.kind == kind::ENDPOINT) {
+            let slot = u32::from(HandleValue(entry.handle).slot());
+            let handle = system.handles.iter().find(|handle| (handle.task as usize, handle.slot) == (task, slot))?;
+            let endpoint = handle.object as usize;
+            let times =
+                system.calls.iter().find(|(by, at, _)| (*by, *at) == (task, endpoint)).map(|(.., times)| *times);
+            match times {
+                None => receives = entry.handle,
+                Some(times) => called.extend((0..times).map(|_| entry.handle)),
+            }
+        }
+        let service = system.endpoints.iter().find(|(_, endpoint)| endpoint.server as usize == task)?.1.service_max;
+        let call = |number: Call, first: u64, reply: Reply| Request::Call {
+            number: number as u64,
+            first,
+            second: 0,
+            word: 0,
+            until: Until::Never,
+            reply,
+        };
+        let mut requests = vec![call(Call::ReplyReceive, receives, Reply::Last)];
+        let part = service / (called.len() as u64 + 1);
+        for handle in &called {
+            requests.extend([Request::Burn(part), call(Call::Call, *handle, Reply::Nobody)]);
+        }
+        requests.push(Request::Burn(service - part * called.len() as u64));
+        Some((task, Program::Requests { requests, again_from: Some(0) }))
+    };
+    system.tasks.iter().enumerate().filter_map(program).collect()
+}

@@ -1,0 +1,690 @@
+//! A task that does anything: any call, with any argument, at the instants that hurt most.
+//!
+//! An attacker knows the releases, periods, budgets and deadlines of all tasks with jobs, and has what its manifest gives it. It
+//! plans a few moves at a time, by one of its *tactics*; it keeps to one or two of them, or uses all. Its random
+//! numbers depend on the seed, the number of the system and its own name only, so it does the same in a smaller system.
+//!
+//! # Invariants
+//!
+//! 1. Time passes: of many calls at one instant, one is followed by computing.
+//! 2. After so many moves an attacker only computes, so that simulations end.
+
+use std::collections::VecDeque;
+
+use fusee_abi::call::{CARRIES, Call, DEADLINE, FIRST_WORD, GIVEN, KEPT, LENT, NEVER, NUMBER, TOKEN};
+use fusee_abi::image::kind;
+use fusee_kernel_core::Machine;
+use fusee_kernel_core::id::ThreadId;
+
+use crate::actor::Action;
+use crate::board::{Board, Page};
+use crate::workload::Source;
+
+//--- Public types
+
+/// What an attacker knows and has.
+#[derive(Clone, Debug)]
+pub struct Attacker {
+    /// The seed of all attackers.
+    pub seed: u64,
+    /// Which stream of that is its own.
+    pub stream: u64,
+    /// Its handles: the kind of each, its value, and of an engine its number in its device.
+    pub handles: Vec<(u32, u64, u32)>,
+    /// Its own jobs, if it has any.
+    pub own: Option<Pace>,
+    /// Those of all others.
+    pub others: Vec<Pace>,
+}
+
+/// When the jobs of a task are released, in nanoseconds. Sporadic ones are if they come as soon as they may.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Pace {
+    /// The first release.
+    pub first: u64,
+    /// From one to the next.
+    pub period: u64,
+    /// What a job may compute.
+    pub budget: u64,
+    /// From release to deadline.
+    pub deadline: u64,
+}
+
+impl Attacker {
+    /// What it keeps to, in words; everything, if that is much.
+    #[must_use]
+    pub fn habits(&self) -> String {
+        let tactics = Mind::new(self).tactics;
+        let names: Vec<String> = tactics.iter().map(|tactic| format!("{tactic:?}")).collect();
+        if tactics.len() > 2 { "everything".to_owned() } else { names.join(" and ") }
+    }
+}
+
+impl Pace {
+    /// The release that comes `after` the next one from `now` on.
+    fn release(&self, now: u64, after: u64) -> u64 {
+        let passed = now.saturating_sub(self.first).div_ceil(self.period);
+        self.first.saturating_add((passed + after).saturating_mul(self.period))
+    }
+}
+
+/// What an attacker is up to.
+#[derive(Clone, Debug)]
+pub(crate) struct Mind {
+    source: Source,
+    /// What it does, the likelier ones several times.
+    tactics: Vec<Tactic>,
+    /// What stays the same in each of its jobs: parts of its period and budget, of a thousand.
+    habits: [u64; 4],
+    planned: VecDeque<Move>,
+    burning: u64,
+    /// Its last move was a call.
+    called: bool,
+    /// Reply tokens that came, the newest first.
+    tokens: [u64; 4],
+    /// The last handle received.
+    received: u64,
+    /// The release of its job.
+    release: u64,
+    /// The instant of its last call, and how many it made then.
+    at: u64,
+    calls: u32,
+    moves: u32,
+}
+
+/// A way to harm others.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Tactic {
+    /// Computes its whole budget in each job.
+    Work,
+    /// Sleeps in its job until shortly before a later release, then computes as much as it can.
+    Hoard,
+    /// The same without ever ending a job.
+    HoardForEver,
+    /// Sleeps until a victim is released, then computes.
+    Ambush,
+    /// Keeps its budget until its own deadline is near.
+    LastMinute,
+    /// Takes budgets in advance.
+    EarlyRelease,
+    /// Takes what can be held, and keeps it.
+    Hold,
+    /// Makes one call over and over.
+    Flood,
+    /// Makes any call.
+    Chaos,
+    /// Lets servers work for it.
+    Client,
+    /// Serves, for as long as it likes.
+    Serve,
+    /// Receives and never replies.
+    Silence,
+    /// Releases jobs of others.
+    Release,
+    /// Signals, and waits for signals.
+    PingPong,
+    /// Yields and computes in turn.
+    Yields,
+    /// Waits with deadlines that no clock reaches, or that have passed.
+    Extremes,
+    /// Gives engines more to do than there is time.
+    Submit,
+    /// Gives handles away, and takes them back.
+    Gifts,
+    /// Stops another.
+    Stop,
+    /// Ends itself, or does what it may not.
+    Die,
+}
+
+const TACTICS: [Tactic; 20] = [
+    Tactic::Work,
+    Tactic::Hoard,
+    Tactic::HoardForEver,
+    Tactic::Ambush,
+    Tactic::LastMinute,
+    Tactic::EarlyRelease,
+    Tactic::Hold,
+    Tactic::Flood,
+    Tactic::Chaos,
+    Tactic::Client,
+    Tactic::Serve,
+    Tactic::Silence,
+    Tactic::Release,
+    Tactic::PingPong,
+    Tactic::Yields,
+    Tactic::Extremes,
+    Tactic::Submit,
+    Tactic::Gifts,
+    Tactic::Stop,
+    Tactic::Die,
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Move {
+    Burn(u64),
+    /// Until this instant, if it has not passed.
+    BurnUntil(u64),
+    Call(Made),
+    /// Sleeps until so long after the release of its job.
+    SleepIntoJob(u64),
+    /// Computes until so long after the release of its job.
+    BurnIntoJob(u64),
+    Submit(u32, u64),
+    Fault,
+}
+
+/// A call.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    number: u64,
+    first: u64,
+    second: u64,
+    word: u64,
+    deadline: u64,
+    token: Said,
+    given: u64,
+}
+
+/// Whom it replies to.
+#[derive(Clone, Copy, Debug)]
+enum Said {
+    Nobody,
+    /// The last request but so many.
+    Last(usize),
+    /// The same, and the reply carries a handle.
+    LastWith,
+    This(u64),
+}
+
+//--- Limits
+
+/// Calls at one instant, before it computes.
+const CALLS_AT_ONCE: u32 = 24;
+/// Moves of an attacker, before it only computes: where calls cost nothing, and where they take time.
+const MOVES: [u32; 2] = [700, 20_000];
+/// Longer than any simulation.
+const FOR_EVER: u64 = 1 << 50;
+const MICROSECOND: u64 = 1_000;
+
+/// Instants that programs get wrong.
+const EXTREMES: [u64; 12] = [
+    0,
+    1,
+    (1 << 62) - 1,
+    1 << 62,
+    (1 << 63) - 1,
+    1 << 63,
+    u64::MAX - 3,
+    u64::MAX - 2,
+    u64::MAX - 1,
+    u64::MAX,
+    1 << 56,
+    1 << 32,
+];
+
+impl Mind {
+    pub(crate) fn new(attacker: &Attacker) -> Mind {
+        let mut source = Source::new(attacker.seed, attacker.stream);
+        let suits: Vec<Tactic> = TACTICS.into_iter().filter(|tactic| tactic.suits(attacker)).collect();
+        let tactics = match source.draw(0, 9) {
+            0..5 => vec![source.pick(&suits)],
+            5..8 => vec![source.pick(&suits), source.pick(&suits)],
+            _ => suits,
+        };
+        let mut habit = || source.draw(0, 1_000);
+        let habits = [habit(), habit(), habit(), habit()];
+        Mind {
+            source,
+            tactics,
+            habits,
+            planned: VecDeque::new(),
+            burning: 0,
+            called: false,
+            tokens: [0; 4],
+            received: 0,
+            release: 0,
+            at: 0,
+            calls: 0,
+            moves: 0,
+        }
+    }
+
+    /// It has run for `span` nanoseconds.
+    pub(crate) fn ran(&mut self, span: u64) {
+        self.burning = self.burning.saturating_sub(span);
+    }
+
+    /// What it does next.
+    pub(crate) fn act(&mut self, attacker: &Attacker, board: &mut Board, thread: ThreadId) -> Action {
+        if std::mem::take(&mut self.called) {
+            self.returned(board, thread);
+        }
+        loop {
+            if self.burning > 0 {
+                return Action::Burn(self.burning);
+            }
+            if self.moves >= MOVES[usize::from(board.overheads.call() > 0)] {
+                self.burning = FOR_EVER;
+                continue;
+            }
+            let Some(next) = self.planned.pop_front() else {
+                self.plan(attacker, board.now);
+                continue;
+            };
+            self.moves += 1;
+            match next {
+                Move::Burn(span) => self.burning = span,
+                Move::BurnUntil(instant) => self.burning = instant.saturating_sub(board.now),
+                Move::BurnIntoJob(span) => {
+                    self.burning = self.release.saturating_add(span).saturating_sub(board.now);
+                }
+                Move::SleepIntoJob(span) => {
+                    let until = self.release.saturating_add(span);
+                    self.planned.push_front(sleep(until));
+                }
+                Move::Submit(engine, span) => {
+                    let Some(one) = board.find_use(thread.index(), engine) else { continue };
+                    // Most know better than to touch a doorbell they do not hold.
+                    if one.page != Page::Nothing || self.source.draw(0, 19) == 0 {
+                        match board.submit(one, span) {
+                            Ok(_) => {}
+                            Err(reason) => return Action::Fault(reason),
+                        }
+                    }
+                }
+                Move::Fault => return Action::Fault("a fault"),
+                Move::Call(made) => {
+                    if self.at == board.now && self.calls >= CALLS_AT_ONCE {
+                        self.calls = 0;
+                        self.planned.push_front(next);
+                        self.burning = self.source.pick(&[1, 100, MICROSECOND, 20 * MICROSECOND]);
+                        continue;
+                    }
+                    self.calls = if self.at == board.now { self.calls + 1 } else { 0 };
+                    self.at = board.now;
+                    self.called = true;
+                    self.make(made, board, thread);
+                    return Action::Trap;
+                }
+            }
+        }
+    }
+
+    fn make(&self, made: Made, board: &mut Board, thread: ThreadId) {
+        let general = &mut board.registers(thread).general;
+        general[0] = made.first;
+        general[1] = made.second;
+        general[FIRST_WORD] = made.word;
+        general[NUMBER] = made.number;
+        general[DEADLINE] = made.deadline;
+        general[TOKEN] = match made.token {
+            Said::Nobody => 0,
+            Said::Last(back) => self.tokens[back % self.tokens.len()],
+            Said::LastWith => self.tokens[0] | CARRIES,
+            Said::This(token) => token,
+        };
+        general[GIVEN] = made.given;
+        general[KEPT] = u64::from(u32::MAX);
+    }
+
+    /// Its last call has returned.
+    fn returned(&mut self, board: &mut Board, thread: ThreadId) {
+        let general = board.registers(thread).general;
+        if general[0] != 0 {
+            return;
+        }
+        if general[NUMBER] == Call::NextJob as u64 {
+            self.release = general[2];
+        }
+        if general[TOKEN] & !CARRIES != 0 && general[TOKEN] != self.tokens[0] {
+            self.tokens.rotate_right(1);
+            self.tokens[0] = general[TOKEN];
+        }
+        let carries = general[1] & (CARRIES | LENT) != 0 || general[NUMBER] == Call::CallWith as u64;
+        if carries && general[GIVEN] != 0 {
+            self.received = general[GIVEN];
+        }
+    }
+
+    //--- Plans
+
+    fn plan(&mut self, attacker: &Attacker, now: u64) {
+        let tactic = self.source.pick(&self.tactics);
+        let own = attacker.own;
+        let (budget, period) = own.map_or((100 * MICROSECOND, 1_000 * MICROSECOND), |own| (own.budget, own.period));
+        let habits = self.habits;
+        let part = |habit: usize, of: u64| of * habits[habit] / 1_000;
+        match tactic {
+            Tactic::Work => {
+                let span = [budget, budget - 1, budget - part(0, budget).max(1), FOR_EVER][self.pick_index(4)];
+                self.next_job(own);
+                self.push(Move::Burn(span));
+            }
+            Tactic::Hoard => {
+                let jobs = [1, 1, 1, 2, 3][self.habits[1] as usize % 5];
+                let before =
+                    [budget, part(0, budget), budget + part(0, budget), 2 * budget][self.habits[2] as usize % 4];
+                let first = if self.habits[3] > 600 { part(3, budget) } else { 0 };
+                self.next_job(own);
+                self.push(Move::Burn(first));
+                self.push(Move::SleepIntoJob((jobs * period).saturating_sub(before).max(1)));
+                self.push(Move::Burn((jobs + 1) * budget));
+            }
+            Tactic::HoardForEver => {
+                let before = [budget, part(0, budget), budget + part(0, budget)][self.habits[2] as usize % 3];
+                let after = self.habits[1] % 3;
+                let release = own.map_or(now + period, |own| own.release(now + before, after));
+                self.push(sleep(release.saturating_sub(before)));
+                self.push(Move::Burn((after + 2) * budget));
+            }
+            Tactic::Ambush => {
+                let at = self.aim(attacker, now);
+                self.push(sleep(at));
+                let span = [budget, 2 * budget, 10 * MICROSECOND, FOR_EVER][self.pick_index(4)];
+                self.push(Move::Burn(span));
+                if self.source.draw(0, 1) == 0 {
+                    self.next_job(own);
+                }
+            }
+            Tactic::LastMinute => {
+                let deadline = own.map_or(period, |own| own.deadline);
+                let margin = [0, 1, MICROSECOND, part(0, budget)][self.habits[1] as usize % 4];
+                self.next_job(own);
+                self.push(Move::SleepIntoJob(deadline.saturating_sub(budget + margin)));
+                self.push(Move::BurnIntoJob(deadline.saturating_sub(margin)));
+            }
+            Tactic::EarlyRelease => {
+                for _ in 0..1 + self.source.draw(0, 8) {
+                    let span = budget.saturating_sub([1, MICROSECOND, part(0, budget)][habits[1] as usize % 3]);
+                    self.push(Move::Burn(span));
+                    self.call(Call::EarlyRelease, 0, NEVER);
+                }
+                if self.source.draw(0, 3) == 0 {
+                    self.next_job(own);
+                }
+            }
+            Tactic::Hold => self.hold(attacker, now),
+            Tactic::Flood => {
+                let made = self.any_call(attacker, now);
+                for _ in 0..self.source.draw(4, 40) {
+                    self.push(Move::Call(made));
+                }
+                let span = self.source.draw(1, 10 * MICROSECOND);
+                self.push(Move::Burn(span));
+            }
+            Tactic::Chaos => {
+                let made = self.any_call(attacker, now);
+                self.push(Move::Call(made));
+                let span = self.source.draw(0, budget / 2 + 1);
+                self.push(Move::Burn(span));
+            }
+            Tactic::Client => {
+                let until = self.deadline(attacker, now);
+                let door = self.handle(attacker, kind::ENDPOINT);
+                let word = [budget, part(0, budget), 50 * MICROSECOND, FOR_EVER][self.habits[1] as usize % 4];
+                let send = self.source.draw(0, 9) == 0;
+                let number = if send { Call::Send } else { Call::Call } as u64;
+                self.push(Move::Call(Made { word, ..Made::new(number, door, until) }));
+                let span = [0, 1, part(2, budget)][self.pick_index(3)];
+                self.push(Move::Burn(span));
+                if self.source.draw(0, 2) == 0 {
+                    self.next_job(own);
+                }
+            }
+            Tactic::Serve => {
+                let door = self.handle(attacker, kind::ENDPOINT);
+                let until = if self.source.draw(0, 3) == 0 { self.deadline(attacker, now) } else { NEVER };
+                let span = [0, part(0, 500 * MICROSECOND), part(1, 5_000 * MICROSECOND), FOR_EVER]
+                    [self.habits[2] as usize % 4];
+                self.push(Move::Call(Made::new(Call::Receive as u64, door, until)));
+                for _ in 0..self.source.draw(1, 12) {
+                    self.push(Move::Burn(span));
+                    if self.habits[3] > 700 {
+                        let other = self.handle(attacker, kind::ENDPOINT);
+                        let until = self.deadline(attacker, now);
+                        self.push(Move::Call(Made { word: span, ..Made::new(Call::Call as u64, other, until) }));
+                    }
+                    let token = if self.source.draw(0, 9) == 0 { Said::LastWith } else { Said::Last(0) };
+                    self.push(Move::Call(Made { token, ..Made::new(Call::ReplyReceive as u64, door, until) }));
+                }
+            }
+            Tactic::Silence => {
+                let door = self.handle(attacker, kind::ENDPOINT);
+                let until = self.deadline(attacker, now);
+                self.push(Move::Call(Made::new(Call::Receive as u64, door, until)));
+                let span = self.source.pick(&[1, budget, FOR_EVER]);
+                self.push(Move::Burn(span));
+            }
+            Tactic::Release => {
+                let again = self.source.draw(1, 6);
+                for (_, task, _) in attacker.handles.iter().filter(|handle| handle.0 == kind::TASK) {
+                    for _ in 0..again {
+                        self.push(Move::Call(Made::new(Call::ReleaseJob as u64, *task, NEVER)));
+                    }
+                }
+                let at = self.aim(attacker, now);
+                self.push(sleep(at));
+            }
+            Tactic::PingPong => {
+                let (one, other) =
+                    (self.handle(attacker, kind::NOTIFICATION), self.handle(attacker, kind::NOTIFICATION));
+                self.push(Move::Call(Made { second: 1, ..Made::new(Call::Signal as u64, one, NEVER) }));
+                let span = [0, part(0, budget), budget - 1][habits[1] as usize % 3];
+                self.push(Move::Burn(span));
+                let until = self.deadline(attacker, now);
+                self.push(Move::Call(Made::new(Call::Wait as u64, other, until)));
+                if self.source.draw(0, 3) == 0 {
+                    self.next_job(own);
+                }
+            }
+            Tactic::Yields => {
+                for _ in 0..self.source.draw(1, 20) {
+                    self.call(Call::Yield, 0, NEVER);
+                    let span = self.source.pick(&[1, 10, MICROSECOND, 20 * MICROSECOND]);
+                    self.push(Move::Burn(span));
+                }
+            }
+            Tactic::Extremes => {
+                let until = self.source.pick(&EXTREMES);
+                let (number, of) = self.source.pick(&[
+                    (Call::SleepUntil, 0),
+                    (Call::Wait, kind::NOTIFICATION),
+                    (Call::Acquire, kind::POOL),
+                    (Call::Acquire, kind::ENGINE),
+                    (Call::Call, kind::ENDPOINT),
+                    (Call::Receive, kind::ENDPOINT),
+                ]);
+                let handle = if of == 0 { 0 } else { self.handle(attacker, of) };
+                self.push(Move::Call(Made::new(number as u64, handle, until)));
+                let span = self.source.pick(&[1, MICROSECOND, budget]);
+                self.push(Move::Burn(span));
+            }
+            Tactic::Submit => {
+                let engines: Vec<_> = attacker.handles.iter().filter(|handle| handle.0 == kind::ENGINE).collect();
+                let (_, handle, engine) = *self.source.pick(&engines);
+                let until = self.deadline(attacker, now);
+                self.call(Call::Acquire, handle, until);
+                for _ in 0..self.source.draw(1, 3) {
+                    let span = self.source.pick(&[MICROSECOND, 100 * MICROSECOND, period, FOR_EVER]);
+                    self.push(Move::Submit(engine, span));
+                }
+                let at = self.aim(attacker, now);
+                let then = self.source.pick(&[Move::Burn(0), Move::Burn(budget), sleep(at)]);
+                self.push(then);
+                self.call(Call::Release, handle, NEVER);
+            }
+            Tactic::Gifts => {
+                let (door, given) = (self.handle(attacker, kind::ENDPOINT), self.any_handle(attacker));
+                let until = self.deadline(attacker, now);
+                let number = if self.source.draw(0, 1) == 0 { Call::Send } else { Call::CallWith } as u64;
+                self.push(Move::Call(Made { given, ..Made::new(number, door, until) }));
+                let second = self.source.draw(0, 1);
+                self.push(Move::Call(Made { second, ..Made::new(Call::Revoke as u64, given, NEVER) }));
+                let span = self.source.draw(0, budget);
+                self.push(Move::Burn(span));
+            }
+            Tactic::Stop => {
+                let task = self.handle(attacker, kind::TASK);
+                let at = self.aim(attacker, now);
+                self.push(sleep(at));
+                self.call(Call::Stop, task, NEVER);
+                self.push(Move::Burn(budget));
+            }
+            Tactic::Die => {
+                let at = self.aim(attacker, now + 2 * period);
+                self.hold(attacker, now);
+                self.push(Move::BurnUntil(at));
+                if self.source.draw(0, 1) == 0 {
+                    self.push(Move::Fault);
+                } else {
+                    self.call(Call::Exit, 0, NEVER);
+                }
+            }
+        }
+    }
+
+    /// Takes something, perhaps two, and does not give it back for long.
+    fn hold(&mut self, attacker: &Attacker, now: u64) {
+        let locks = [kind::ENGINE, kind::POOL];
+        let held: Vec<u64> = attacker.handles.iter().filter(|one| locks.contains(&one.0)).map(|one| one.1).collect();
+        if held.is_empty() {
+            return;
+        }
+        let budget = attacker.own.map_or(100 * MICROSECOND, |own| own.budget);
+        let (one, other) = (self.source.pick(&held), self.source.pick(&held));
+        let until = self.deadline(attacker, now);
+        if self.source.draw(0, 4) == 0 {
+            self.push(Move::Call(Made { word: other, ..Made::new(Call::AcquireGroup as u64, one, until) }));
+        } else {
+            self.call(Call::Acquire, one, until);
+            if self.source.draw(0, 2) == 0 {
+                self.call(Call::Acquire, other, until);
+            }
+        }
+        let at = self.aim(attacker, now);
+        let far = sleep(now + self.source.draw(1, 40_000 * MICROSECOND));
+        let job = Move::Call(Made::new(Call::NextJob as u64, 0, NEVER));
+        let moves = [Move::Burn(FOR_EVER), Move::Burn(budget), Move::Burn(20 * MICROSECOND), sleep(at), far, job];
+        let then = self.source.pick(&moves);
+        self.push(then);
+        for lock in [other, one] {
+            if self.source.draw(0, 3) > 0 {
+                self.call(Call::Release, lock, NEVER);
+            }
+        }
+    }
+
+    /// Ends its job; without jobs it does something else.
+    fn next_job(&mut self, own: Option<Pace>) {
+        match own {
+            Some(_) => self.call(Call::NextJob, 0, NEVER),
+            None => self.call(Call::Yield, 0, NEVER),
+        }
+    }
+
+    /// An instant that somebody cares for.
+    fn aim(&mut self, attacker: &Attacker, now: u64) -> u64 {
+        let budget = attacker.own.map_or(100 * MICROSECOND, |own| own.budget);
+        let all: Vec<Pace> = attacker.others.iter().chain(attacker.own.as_ref()).copied().collect();
+        if all.is_empty() {
+            return now + self.source.draw(1, 5_000 * MICROSECOND);
+        }
+        let pace = self.source.pick(&all);
+        let after = self.source.pick(&[0, 0, 0, 1, 2]);
+        let release = pace.release(now, after);
+        let base = self.source.pick(&[release, release, release, release + pace.deadline]);
+        let some = self.source.draw(0, 2 * budget);
+        let early = self.source.pick(&[0, 0, 1, MICROSECOND, budget, budget + 1, 2 * budget, pace.budget, some]);
+        let late = self.source.pick(&[0, 0, 0, 1, MICROSECOND]);
+        (base + late).saturating_sub(early).max(now)
+    }
+
+    /// When a blocking call shall end.
+    fn deadline(&mut self, attacker: &Attacker, now: u64) -> u64 {
+        match self.source.draw(0, 9) {
+            0..4 => NEVER,
+            4..6 => now + self.source.draw(0, 3_000 * MICROSECOND),
+            6..9 => self.aim(attacker, now),
+            _ => self.source.pick(&EXTREMES),
+        }
+    }
+
+    /// One of its handles of this kind, if it has one; else any.
+    fn handle(&mut self, attacker: &Attacker, wanted: u32) -> u64 {
+        let all: Vec<u64> = attacker.handles.iter().filter(|one| one.0 == wanted).map(|one| one.1).collect();
+        if all.is_empty() { self.any_handle(attacker) } else { self.source.pick(&all) }
+    }
+
+    fn any_handle(&mut self, attacker: &Attacker) -> u64 {
+        let count = attacker.handles.len() as u64;
+        match self.source.draw(0, count + 1) {
+            index if index < count => attacker.handles[index as usize].1,
+            index if index == count => self.received,
+            _ => self.source.draw(0, 40) | self.source.draw(0, 2) << 16,
+        }
+    }
+
+    /// Any call with any arguments.
+    fn any_call(&mut self, attacker: &Attacker, now: u64) -> Made {
+        let number = self.source.draw(0, 34);
+        // The end of its own is a tactic of its own, the end of all is not its to give.
+        let number = if number == Call::Exit as u64 { Call::Yield as u64 } else { number };
+        let first = self.any_handle(attacker);
+        let second = match self.source.draw(0, 3) {
+            0 => self.any_handle(attacker),
+            1 => self.source.pick(&EXTREMES),
+            _ => self.source.draw(0, 3),
+        };
+        let token = match self.source.draw(0, 7) {
+            0..3 => Said::Last(0),
+            3 => Said::Last(1),
+            4 => Said::LastWith,
+            5 => Said::This(self.source.draw(0, 1_024)),
+            6 => Said::This(self.source.pick(&EXTREMES)),
+            _ => Said::Nobody,
+        };
+        let word = self.any_handle(attacker);
+        let deadline = self.deadline(attacker, now);
+        let given = if self.source.draw(0, 2) == 0 { self.any_handle(attacker) } else { 0 };
+        Made { number, first, second, word, deadline, token, given }
+    }
+
+    fn pick_index(&mut self, count: usize) -> usize {
+        self.source.draw(0, count as u64 - 1) as usize
+    }
+
+    fn call(&mut self, call: Call, first: u64, deadline: u64) {
+        self.push(Move::Call(Made::new(call as u64, first, deadline)));
+    }
+
+    fn push(&mut self, one: Move) {
+        self.planned.push_back(one);
+    }
+}
+
+impl Made {
+    fn new(number: u64, first: u64, deadline: u64) -> Made {
+        Made { number, first, second: 0, word: 0, deadline, token: Said::Nobody, given: 0 }
+    }
+}
+
+fn sleep(until: u64) -> Move {
+    Move::Call(Made::new(Call::SleepUntil as u64, 0, until))
+}
+
+impl Tactic {
+    /// Whether an attacker can do it at all.
+    fn suits(self, attacker: &Attacker) -> bool {
+        let has = |wanted: u32| attacker.handles.iter().any(|handle| handle.0 == wanted);
+        match self {
+            Tactic::Hoard | Tactic::LastMinute | Tactic::EarlyRelease | Tactic::HoardForEver => attacker.own.is_some(),
+            Tactic::Hold => has(kind::ENGINE) || has(kind::POOL),
+            Tactic::Client | Tactic::Serve | Tactic::Silence | Tactic::Gifts => has(kind::ENDPOINT),
+            Tactic::Release | Tactic::Stop => has(kind::TASK),
+            Tactic::PingPong => has(kind::NOTIFICATION),
+            Tactic::Submit => attacker.handles.iter().any(|handle| handle.0 == kind::ENGINE),
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! How long services took, against what the manifest declares.
+//!
+//! The CPU time of a server between two replies is that of one service, without the calls that it made meanwhile: those are executed by
+//! other threads. What it computes before its first request, or while nobody waits for it, belongs to none.
+
+use fusee_abi::trace::{Event, Record};
+use fusee_manifest::Resolved;
+
+/// The longest service of an endpoint.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Service {
+    /// Name of the endpoint.
+    pub endpoint: String,
+    /// CPU time of its longest service, nanoseconds.
+    pub longest: u64,
+    /// What is declared.
+    pub service_max: u64,
+}
+
+/// Watches the services of a system.
+#[derive(Clone, Debug)]
+pub struct Services {
+    /// One for each endpoint whose `service_max` is declared, and the only one of its server.
+    watched: Vec<Watched>,
+}
+
+#[derive(Clone, Debug)]
+struct Watched {
+    service: Service,
+    endpoint: usize,
+    server: usize,
+    /// Calls that are not answered.
+    waiting: u64,
+    /// When it began to run, if it does.
+    since: Option<u64>,
+    /// CPU time since the last reply.
+    spent: u64,
+}
+
+impl Services {
+    /// Of a system that has not run yet.
+    #[must_use]
+    pub fn new(system: &Resolved) -> Services {
+        let is_only = |server: u32| system.endpoints.iter().filter(|(_, one)| one.server == server).count() == 1;
+        let declared =
+            system.endpoints.iter().enumerate().filter(|(_, (_, one))| one.service_max > 0 && is_only(one.server));
+        let watched = declared.map(|(endpoint, (name, one))| Watched {
+            service: Service { endpoint: name.clone(), longest: 0, service_max: one.service_max },
+            endpoint,
+            server: one.server as usize,
+            waiting: 0,
+            since: None,
+            spent: 0,
+        });
+        Services { watched: watched.collect() }
+    }
+
+    /// Looks at one record.
+    pub fn observe(&mut self, record: &Record) {
+        let (thread, object) = (usize::from(record.thread).checked_sub(1), (record.object as usize).checked_sub(1));
+        match Event::from_number(record.event) {
+            Some(Event::SwitchTo) => {
+                if let Some(one) = self.watched.iter_mut().find(|one| Some(one.server) == thread) {
+                    one.since = Some(record.time);
+                }
+            }
+            Some(Event::SwitchAway) => {
+                if let Some(one) = self.watched.iter_mut().find(|one| Some(one.server) == thread) {
+                    one.pass(record.time);
+                    one.since = None;
+                }
+            }
+            Some(Event::Call) => {
+                if let Some(one) = self.watched.iter_mut().find(|one| Some(one.endpoint) == object) {
+                    one.pass(record.time);
+                    if one.waiting == 0 {
+                        one.spent = 0;
+                    }
+                    one.waiting += 1;
+                }
+            }
+            Some(Event::Reply) => {
+                if let Some(one) = self.watched.iter_mut().find(|one| Some(one.server) == object) {
+                    one.pass(record.time);
+                    one.service.longest = one.service.longest.max(one.spent);
+                    (one.spent, one.waiting) = (0, one.waiting.saturating_sub(1));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Services that took longer than declared.
+    pub fn too_long(&self) -> impl Iterator<Item = &Service> {
+        self.watched.iter().map(|one| &one.service).filter(|one| one.longest > one.service_max)
+    }
+}
+
+impl Watched {
+    fn pass(&mut self, now: u64) {
+        if let Some(since) = &mut self.since {
+            self.spent += now - *since;
+            *since = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use fusee_manifest::Manifest;
+
+    use super::*;
+    use crate::{Options, simulate_observed};
+
+    /// `near` is served for 100 us, and `far` for 250 us, once by a server that was busy.
+    const SYSTEM: &str = "
+        [system]
+        name = \"services\"
+        board = \"virt\"
+        cpus = 1
+        [tasks.near]
+        script = [\"call desk 100us\"]
+        period = \"10ms\"
+        budget = \"1ms\"
+        handles = { desk = \"endpoint desk: call\" }
+        [tasks.far]
+        script = [\"call desk 250us\"]
+        period = \"20ms\"
+        budget = \"1ms\"
+        handles = { desk = \"endpoint desk: call\" }
+        [tasks.desk]
+        script = [\"serve desk\"]
+        handles = { desk = \"endpoint desk: receive\" }
+        [endpoints.desk]
+        server = \"desk\"
+        service_max = \"MAX\"
+    ";
+
+    #[test]
+    fn a_service_that_is_longer_than_declared_is_found() {
+        let longest = |service_max: &str| {
+            let text = SYSTEM.replace("MAX", service_max);
+            let manifest = Manifest::parse(Path::new("m.toml"), &text).expect("a manifest");
+            let mut services = Services::new(&manifest.system);
+            let mut observe = |record: &Record| services.observe(record);
+            simulate_observed(&manifest, &Options::default(), 100_000_000, &mut observe).expect("a simulation");
+            services.too_long().map(|one| one.longest).collect::<Vec<_>>()
+        };
+        assert_eq!(longest("249us"), [250_000]);
+        assert_eq!(longest("250us"), [0; 0]);
+    }
+}

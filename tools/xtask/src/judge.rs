@@ -1,0 +1,306 @@
+//! Whether a run kept what its manifest promises, whether it was emulated or simulated.
+//!
+//! A run is wrong if a `hard` task missed a deadline, if a task panicked or faulted, or if a task ended that others depend on: the
+//! server of an endpoint, the driver of a device, the handler of an interrupt. What a manifest's table `test` expects to
+//! happen is right.
+//!
+//! Records are looked at one by one, so that a long simulation need not be kept.
+
+use std::collections::BTreeMap;
+
+use fusee_abi::call::rights;
+use fusee_abi::image::kind;
+use fusee_abi::trace::{Event, Ledger, PANIC_CODE, PANIC_TEXT, PANIC_TEXT_BYTES, Record};
+use fusee_manifest::trace::{Trace, wide};
+use fusee_manifest::{Expectations, Resolved};
+
+use crate::report::span;
+
+/// Watches a run for what its verdict needs.
+pub struct Watch<'a> {
+    system: &'a Resolved,
+    tasks: Vec<Seen>,
+    ends: Vec<End>,
+    /// Instant of the latest record, nanoseconds.
+    latest: u64,
+}
+
+/// What was seen of one task.
+#[derive(Clone, Default)]
+struct Seen {
+    completed: u64,
+    missed: u64,
+    skipped: u64,
+    /// Deadlines of jobs that have not completed, by number of the job. Nanoseconds.
+    open: BTreeMap<u32, u64>,
+    panic_text: Vec<u8>,
+}
+
+/// The end of one task.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct End {
+    task: usize,
+    /// Nanoseconds.
+    at: u64,
+    how: How,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum How {
+    Exited(u32),
+    Panicked,
+    Faulted,
+    /// By this task.
+    Stopped(usize),
+}
+
+/// What is said of a run.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Verdict {
+    /// Panics, faults, and ends of tasks that others depend on.
+    pub ends: Vec<String>,
+    /// Deadlines that `hard` tasks missed.
+    pub misses: Vec<String>,
+    /// Tasks that ended, which harms nobody.
+    pub harmless: Vec<String>,
+}
+
+impl<'a> Watch<'a> {
+    /// Of a system that has not run yet.
+    pub fn new(system: &'a Resolved) -> Self {
+        Self { system, tasks: vec![Seen::default(); system.tasks.len()], ends: Vec::new(), latest: 0 }
+    }
+
+    /// Of a whole trace. Its ledgers count what the rings have lost.
+    pub fn of(trace: &Trace, system: &'a Resolved) -> Self {
+        let mut watch = Self::new(system);
+        trace.records.iter().for_each(|record| watch.observe(record));
+        watch
+    }
+
+    /// Looks at one record.
+    pub fn observe(&mut self, record: &Record) {
+        self.latest = self.latest.max(record.time);
+        let Some(event) = Event::from_number(record.event) else { return };
+        if event == Event::Ledger {
+            self.ledger((record.object >> 16) as u16, record.object as usize & 0xffff, wide(record));
+        }
+        let Some(task) = usize::from(record.thread).checked_sub(1).filter(|task| *task < self.tasks.len()) else {
+            return;
+        };
+        let seen = &mut self.tasks[task];
+        let how = match event {
+            Event::Release => {
+                seen.open.insert(record.job, record.time + u64::from(record.value) * 1_000);
+                return;
+            }
+            Event::Complete => {
+                // Jobs complete in order. A ring may have lost that an earlier one did.
+                seen.open = seen.open.split_off(&record.job.saturating_add(1));
+                seen.completed += 1;
+                seen.missed += u64::from(record.value.cast_signed() > 0);
+                return;
+            }
+            Event::Skip => {
+                seen.skipped += 1;
+                return;
+            }
+            Event::Log if record.object >= PANIC_TEXT => {
+                let at = (record.object - PANIC_TEXT) as usize * 8;
+                if at + 8 <= PANIC_TEXT_BYTES {
+                    seen.panic_text.resize(at, b' ');
+                    seen.panic_text.extend(wide(record).to_le_bytes());
+                }
+                return;
+            }
+            Event::Exit if u64::from(record.value) == PANIC_CODE => How::Panicked,
+            Event::Exit => How::Exited(record.value),
+            Event::Fault => How::Faulted,
+            Event::Stop => How::Stopped((record.object as usize).saturating_sub(1)),
+            _ => return,
+        };
+        // The dead complete nothing, and that is said once.
+        seen.open.clear();
+        self.ends.push(End { task, at: record.time, how });
+    }
+
+    /// Ledgers count since the start; rings keep the newest records only.
+    fn ledger(&mut self, kind: u16, task: usize, amount: u64) {
+        let Some(seen) = self.tasks.get_mut(task) else { return };
+        let counts = [
+            (Ledger::Jobs, &mut seen.completed),
+            (Ledger::Misses, &mut seen.missed),
+            (Ledger::Skipped, &mut seen.skipped),
+        ];
+        for (ledger, count) in counts {
+            if ledger as u16 == kind {
+                *count = amount.max(*count);
+            }
+        }
+    }
+
+    /// What is to be said, of a run that is expected to do what `expected` says.
+    pub fn verdict(&self, expected: Option<&Expectations>) -> Verdict {
+        self.verdict_without(expected, &[])
+    }
+
+    /// As [`Watch::verdict`], but the ends of the tasks `idle` count for nothing.
+    pub fn verdict_without(&self, expected: Option<&Expectations>, idle: &[usize]) -> Verdict {
+        let mut verdict = Verdict::default();
+        for end in self.ends.iter().filter(|end| !idle.contains(&end.task)) {
+            let roles = self.roles(end.task);
+            let words = self.end_words(end, &roles);
+            if expected.is_some_and(|expected| is_expected(end, expected)) {
+                verdict.harmless.push(words);
+            } else if !roles.is_empty() || matches!(end.how, How::Panicked | How::Faulted) {
+                verdict.ends.push(words);
+            } else {
+                verdict.harmless.push(words);
+            }
+        }
+        for (task, seen) in self.system.tasks.iter().zip(&self.tasks).filter(|(task, _)| task.hard) {
+            let overdue = seen.open.values().filter(|deadline| **deadline < self.latest).count();
+            if seen.missed + seen.skipped + overdue as u64 > 0 {
+                verdict.misses.push(format!(
+                    "hard task `{}` missed {} of {} deadlines; {} releases were skipped, {overdue} jobs are overdue",
+                    task.name, seen.missed, seen.completed, seen.skipped
+                ));
+            }
+        }
+        verdict
+    }
+
+    fn end_words(&self, end: &End, roles: &[String]) -> String {
+        let name = |task: usize| self.system.tasks.get(task).map_or("?", |task| task.name.as_str());
+        let roles = if roles.is_empty() { String::new() } else { format!(", {},", roles.join(" and ")) };
+        let how = match end.how {
+            How::Exited(code) => format!("exited with code {code}"),
+            How::Panicked => self.panic_words(end.task),
+            How::Faulted => "faulted".to_owned(),
+            How::Stopped(by) => format!("was stopped by task `{}`", name(by)),
+        };
+        format!("task `{}`{roles} {how} ({})", name(end.task), span(end.at.cast_signed()))
+    }
+
+    fn panic_words(&self, task: usize) -> String {
+        let text = String::from_utf8_lossy(&self.tasks[task].panic_text);
+        let text = text.trim_end_matches('\0').split_whitespace().collect::<Vec<_>>().join(" ");
+        if text.is_empty() { format!("exited with code {PANIC_CODE}: a panic whose message is lost") } else { text }
+    }
+
+    /// What others need the task for.
+    fn roles(&self, task: usize) -> Vec<String> {
+        let system = self.system;
+        let mut roles = Vec::new();
+        for device in system.devices.iter().filter(|device| device.driver == task) {
+            roles.push(format!("driver of device `{}`", device.name));
+        }
+        for (name, endpoint) in &system.endpoints {
+            if endpoint.server as usize == task {
+                roles.push(format!("server of endpoint `{name}`"));
+            }
+        }
+        let is_driver = !roles.is_empty();
+        for handle in system.handles.iter().filter(|handle| handle.task as usize == task && !is_driver) {
+            if handle.kind == kind::INTERRUPT
+                && handle.rights & rights::ACKNOWLEDGE != 0
+                && let Some((name, _)) = system.interrupts.get(handle.object as usize)
+            {
+                roles.push(format!("handler of interrupt `{name}`"));
+            }
+        }
+        roles
+    }
+}
+
+/// Whether the manifest's table `test` says so.
+fn is_expected(end: &End, expected: &Expectations) -> bool {
+    let exits = |code: u32| expected.exits.contains(&(end.task, code));
+    match end.how {
+        How::Exited(code) => exits(code),
+        How::Panicked => exits(PANIC_CODE as u32),
+        How::Faulted => expected.faults.contains(&end.task),
+        How::Stopped(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fusee_manifest::Manifest;
+    use std::path::Path;
+
+    /// Task 0 is hard, task 1 serves, task 2 is nobody's.
+    fn manifest(test: &str) -> Manifest {
+        let text = format!(
+            "[system]\nname = \"judged\"\nboard = \"virt\"\ncpus = 1\nadmission = \"warn\"\n[tasks.brake]\nbinary = \"apps/ticker\"\n\
+             period = \"10ms\"\nbudget = \"1ms\"\nhard = true\n[tasks.log]\nbinary = \"apps/hello\"\nhandles = {{ text = \
+             \"endpoint text: receive\" }}\n[tasks.other]\nbinary = \"apps/hello\"\n[endpoints.text]\nserver = \"log\"\n{test}"
+        );
+        Manifest::parse(Path::new("judged.toml"), &text).unwrap()
+    }
+
+    fn record(time: u64, event: Event, thread: u16, job: u32, object: u32, value: u32) -> Record {
+        Record { time, event: event as u8, cpu: 0, thread, job, object, value }
+    }
+
+    fn verdict(records: &[Record], test: &str) -> Verdict {
+        let manifest = manifest(test);
+        Watch::of(&Trace::from_records(records.to_vec()), &manifest.system).verdict(manifest.expectations.as_ref())
+    }
+
+    #[test]
+    fn a_run_in_which_nothing_happens_is_right() {
+        let records = [record(0, Event::Release, 1, 1, 0, 10_000), record(5, Event::Complete, 1, 1, 0, -5i32 as u32)];
+        assert_eq!(verdict(&records, ""), Verdict::default());
+    }
+
+    #[test]
+    fn a_late_a_skipped_and_an_overdue_job_of_a_hard_task_are_misses_and_of_another_task_are_not() {
+        let all = |thread| {
+            [
+                record(0, Event::Release, thread, 1, 0, 10_000),
+                record(11_000_000, Event::Complete, thread, 1, 0, 1_000_000),
+                record(12_000_000, Event::Skip, thread, 2, 0, 0),
+                record(20_000_000, Event::Release, thread, 3, 0, 10_000),
+                record(30_000_001, Event::Idle, 0, 0, 0, 0),
+            ]
+        };
+        let words = "hard task `brake` missed 1 of 1 deadlines; 1 releases were skipped, 1 jobs are overdue";
+        assert_eq!(verdict(&all(1), "").misses, [words]);
+        assert_eq!(verdict(&all(2), "").misses, [""; 0]);
+    }
+
+    #[test]
+    fn a_ledger_counts_misses_whose_records_are_lost() {
+        let ledger = |ledger: Ledger, amount| record(9, Event::Ledger, 0, 0, (ledger as u32) << 16, amount);
+        let words = "hard task `brake` missed 7 of 90 deadlines; 0 releases were skipped, 0 jobs are overdue";
+        assert_eq!(verdict(&[ledger(Ledger::Jobs, 90), ledger(Ledger::Misses, 7)], "").misses, [words]);
+    }
+
+    #[test]
+    fn a_panic_is_told_with_its_message_and_a_server_that_ends_with_what_it_serves() {
+        let text = |number: u32, text: &[u8; 8]| {
+            let word = u64::from_le_bytes(*text);
+            record(3, Event::Log, 3, (word >> 32) as u32, PANIC_TEXT + number, word as u32)
+        };
+        let panic = [text(0, b"panicked"), text(1, b" at:\nhot"), record(4_000, Event::Exit, 3, 0, 0, 101)];
+        assert_eq!(verdict(&panic, "").ends, ["task `other` panicked at: hot (4.000 us)"]);
+        let exit = [record(4_000, Event::Exit, 2, 0, 0, 0)];
+        assert_eq!(verdict(&exit, "").ends, ["task `log`, server of endpoint `text`, exited with code 0 (4.000 us)"]);
+        let stop = [record(4_000, Event::Stop, 2, 0, 1, 0)];
+        let words = "task `log`, server of endpoint `text`, was stopped by task `brake` (4.000 us)";
+        assert_eq!(verdict(&stop, "").ends, [words]);
+    }
+
+    #[test]
+    fn what_is_expected_and_what_nobody_needs_is_harmless() {
+        let exit = [record(4_000, Event::Exit, 3, 0, 0, 0)];
+        assert_eq!(verdict(&exit, "").ends, [""; 0]);
+        assert_eq!(verdict(&exit, "").harmless, ["task `other` exited with code 0 (4.000 us)"]);
+        let ends = [record(4_000, Event::Exit, 2, 0, 0, 101), record(5_000, Event::Fault, 3, 0, 0, 1)];
+        let expected = verdict(&ends, "[test]\nexits = [\"log: 101\"]\nfaults = [\"other\"]\n");
+        assert_eq!((expected.ends.len(), expected.harmless.len()), (0, 2));
+        assert_eq!(verdict(&ends, "").ends.len(), 2);
+    }
+}

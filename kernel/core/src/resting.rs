@@ -122,7 +122,8 @@ impl Kernel {
     #[inline(never)]
     fn owed(&mut self, reservation: ReservationId, since: Instant) -> Nanoseconds {
         let Some(cluster) = self.reservations[reservation].cluster else { return Nanoseconds::ZERO };
-        if self.forgets(Planted::NoRuleAtWakeUp) {
+        // A CPU that has yet to hear that it has no runner has paid from it meanwhile.
+        if self.reservations[reservation].on.is_some() || self.forgets(Planted::NoRuleAtWakeUp) {
             return Nanoseconds::ZERO;
         }
         let is_listed = |kernel: &Kernel| {

@@ -175,9 +175,14 @@ fn waits_that_are_declared_are_added_to_the_execution() {
 #[test]
 fn what_other_clients_may_do_again_and_again_is_not_proved() {
     let edf = GOOD.replace("policy = \"DM\"\n", "");
-    let expected =
-        "m.toml:11: task `brake` is hard, but not proved: `log` may call `slow` before `brake` again and again";
+    let expected = "m.toml:11: task `brake` is hard, but not proved: `log` may call `slow` before `brake` again and again; \
+         is it `hard`, or to be `trusted`?";
     assert_eq!(parse(&edf).err().as_deref(), Some(expected));
+    // Unless it is to be trusted with how often it says that it does.
+    let trusted = edf
+        .replace("budget = \"7ms\"", "budget = \"7ms\"\ntrusted = true")
+        .replace("deadline = \"2ms\"", "deadline = \"10ms\"");
+    assert_eq!(parse(&trusted).err(), None);
     // Its other clients come last under a policy without jobs.
     let background = edf.replace("period = \"100ms\"\nbudget = \"7ms\"\nwcet = \"1ms\"", "class = \"background\"");
     assert_eq!(parse(&background).err(), None);
@@ -233,8 +238,8 @@ fn nothing_is_proved_where_a_server_is_boosted_without_a_period() {
     );
     // A job of another cluster is before all of this one, or is not.
     let jobs = "period = \"100ms\"\nbudget = \"7ms\"\nwcet = \"1ms\"";
-    let expected =
-        "m.toml:16: task `brake` is hard, but not proved: `log` may call `slow` before `brake` again and again";
+    let expected = "m.toml:16: task `brake` is hard, but not proved: `log` may call `slow` before `brake` again and again; \
+         is it `hard`, or to be `trusted`?";
     let text = across("service_period = \"1ms\"", jobs)
         .replace("deadline = \"2ms\"", "deadline = \"10ms\"")
         .replace("budget = \"1ms\"", "budget = \"2ms\"");

@@ -40,10 +40,12 @@ pub enum Program {
         /// What it computes for each notice, nanoseconds.
         bottom_half: u64,
     },
-    /// A server that answers at once.
+    /// A server.
     Server {
         /// Handle of its endpoint.
         endpoint: u64,
+        /// What it does between request and reply: computes, and calls others. Nothing: it answers at once.
+        service: Vec<Part>,
     },
     /// Requests one by one, with any registers: for deadlines, wrong arguments and work left in flight.
     Requests {
@@ -58,6 +60,15 @@ pub enum Program {
     Hostile(Attacker),
     /// A task that ends at once.
     Nothing,
+}
+
+/// A part of a service.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Part {
+    /// Computes for so many nanoseconds.
+    Burn(u64),
+    /// Calls the endpoint with this handle.
+    Call(u64),
 }
 
 /// One thing a task of [`Program::Requests`] does.
@@ -239,7 +250,7 @@ impl Actor {
                 wrong.iter().for_each(|(context, bits)| board.inject(devices.start, *context, *bits));
                 self.driver(board, thread, (*wait, *interrupt), (devices, clients), *bottom_half)
             }
-            Program::Server { endpoint } => self.server(board, thread, *endpoint),
+            Program::Server { endpoint, service } => self.server(board, thread, *endpoint, service),
             Program::Requests { requests, again_from } => self.requests(board, thread, requests, *again_from),
             Program::Gpus(task) => self.gpus.act(task, board, thread),
             Program::Hostile(attacker) => {
@@ -574,16 +585,39 @@ impl Actor {
         trap(board, thread, Call::InterruptAck, interrupt, 0, NEVER)
     }
 
-    fn server(&mut self, board: &mut Board, thread: ThreadId, endpoint: u64) -> Action {
-        if matches!(self.phase, Phase::Start) || board.registers(thread).general[0] != 0 {
-            self.phase = Phase::Received;
-            return trap(board, thread, Call::Receive, endpoint, 0, NEVER);
+    fn server(&mut self, board: &mut Board, thread: ThreadId, endpoint: u64, service: &[Part]) -> Action {
+        loop {
+            match self.phase {
+                Phase::Burning(left) if left > 0 => return Action::Burn(left),
+                Phase::Start => {
+                    self.phase = Phase::Received;
+                    return trap(board, thread, Call::Receive, endpoint, 0, NEVER);
+                }
+                // A reply to a client that is gone receives nothing.
+                Phase::Received if board.registers(thread).general[0] != 0 => self.phase = Phase::Start,
+                Phase::Received => {
+                    (self.step, self.token) = (0, board.registers(thread).general[TOKEN]);
+                    self.phase = Phase::Next;
+                }
+                _ => {
+                    let part = service.get(self.step);
+                    self.step += 1;
+                    match part {
+                        Some(Part::Burn(span)) => self.phase = Phase::Burning(*span),
+                        Some(Part::Call(other)) => {
+                            self.phase = Phase::Next;
+                            return trap(board, thread, Call::Call, *other, 0, NEVER);
+                        }
+                        None => {
+                            self.phase = Phase::Received;
+                            let action = trap(board, thread, Call::ReplyReceive, endpoint, 0, NEVER);
+                            board.registers(thread).general[TOKEN] = self.token;
+                            return action;
+                        }
+                    }
+                }
+            }
         }
-        // The token of what was received is still in its register.
-        let token = board.registers(thread).general[TOKEN];
-        let action = trap(board, thread, Call::ReplyReceive, endpoint, 0, NEVER);
-        board.registers(thread).general[TOKEN] = token;
-        action
     }
 }
 

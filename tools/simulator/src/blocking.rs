@@ -27,7 +27,7 @@ use crate::run::{Checks, First};
 use crate::soundness::in_parallel;
 use crate::system::{self, Options};
 
-mod calls;
+pub(crate) mod calls;
 mod devices;
 mod systems;
 
@@ -275,7 +275,7 @@ impl BlockingReport {
         let mut watch = Watch::new(&manifest.system);
         let programs = match family {
             Family::Within | Family::Across | Family::Devices => Vec::new(),
-            Family::Calls | Family::CallsAcross => calls::programs(&manifest),
+            Family::Calls | Family::CallsAcross => calls::programs(&manifest, 0),
         };
         let run = Options { checks: Checks::Instants(64), first: First::Tasks, programs, ..Options::default() };
         // As guesses of budgets go, some periods are very long, beside others that are very short.

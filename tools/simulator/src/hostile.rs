@@ -2,7 +2,7 @@
 //!
 //! Random systems are written as manifests, and pass through everything that a system passes through: resolver, admission,
 //! packer, kernel. Tasks of which admission accepts that they are `hard` do what they have declared; all others are
-//! [attackers](attacker), but for drivers of devices. No hard task may miss a deadline, whatever the others do, no
+//! [attackers](attacker), but for drivers of devices, and servers that hard tasks call. No hard task may miss a deadline, whatever the others do, no
 //! invariant of the kernel may break, and it may not panic.
 //!
 //! What admission refuses becomes an attacker, and the rest is tried again. What a system does is said by its manifest, a
@@ -24,6 +24,7 @@ use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::report::Hard;
 
 use crate::actor::Program;
+use crate::blocking::calls;
 use crate::metrics::Metrics;
 use crate::overheads::Overheads;
 use crate::run::{Checks, First};
@@ -134,6 +135,8 @@ pub enum Kind {
     Locks,
     /// Sleeps in the middle of its jobs.
     Sleeps,
+    /// Calls servers, which others call, too.
+    Calls,
 }
 
 /// What must not happen.
@@ -380,8 +383,10 @@ fn shrink(draft: &Draft, origin: (u64, u64), kernel: Which) -> (Draft, Outcome) 
 fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result<Outcome, String> {
     let system = &manifest.system;
     let costs = kernel.costs_of(number);
-    let programs = attackers(system, seed, number);
+    let mut programs = attackers(system, seed, number);
     let attackers = programs.len() as u64;
+    // What a service makes the kernel do is part of it.
+    programs.extend(calls::programs(manifest, costs.map_or(0, |(costs, _)| SPARE + CALLS * costs.sum())));
     let habit = |(task, program): &(usize, Program)| match program {
         Program::Hostile(attacker) => format!("{}: {}", system.tasks[*task].name, attacker.habits()),
         _ => String::new(),
@@ -424,6 +429,7 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
             |kinds: u32| system.handles.iter().any(|handle| handle.task as usize == index && handle.kind == kinds);
         let what = match () {
             () if uses(kind::ENGINE) || uses(kind::POOL) => Kind::Locks,
+            () if uses(kind::ENDPOINT) => Kind::Calls,
             () if system.suspends[index].0 > 0 => Kind::Sleeps,
             () if is_sporadic => Kind::Sporadic,
             () => Kind::Periodic,
@@ -491,7 +497,8 @@ fn attackers(system: &Resolved, seed: u64, number: u64) -> Vec<(usize, Program)>
     };
     let mut all = Vec::new();
     for (index, task) in system.tasks.iter().enumerate() {
-        if task.hard || system.devices.iter().any(|device| device.driver == index) {
+        let is_server = task.name.starts_with("server");
+        if task.hard || is_server || system.devices.iter().any(|device| device.driver == index) {
             continue;
         }
         let handles = task.environment.iter().filter(|entry| entry.handle != 0 && entry.kind <= kind::POOL);

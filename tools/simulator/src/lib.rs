@@ -34,7 +34,7 @@ pub mod soundness;
 pub mod system;
 pub mod workload;
 
-pub use actor::{Program, RECEIVED, Reply, Request, Until};
+pub use actor::{Part, Program, RECEIVED, Reply, Request, Until};
 pub use overheads::Overheads;
 pub use run::{Checks, First, Report, Simulation, SimulationError};
 pub use system::{Options, simulate, simulate_observed, simulate_with, unmodelled};

@@ -136,7 +136,8 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
         return Program::Driver { wait, interrupt, line, clients: clients(task), wrong: wrong.collect(), bottom_half };
     }
     let serves = |object: u32| system.endpoints[object as usize].1.server as usize == index;
-    handle(kind::ENDPOINT, &serves).map_or(Program::Nothing, |endpoint| Program::Server { endpoint })
+    let server = |endpoint| Program::Server { endpoint, service: Vec::new() };
+    handle(kind::ENDPOINT, &serves).map_or(Program::Nothing, server)
 }
 
 /// A number of the manifest's `parameters`.

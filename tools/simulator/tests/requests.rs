@@ -787,3 +787,58 @@ fn random_systems_meet_every_event_and_every_error() {
         .collect();
     assert_eq!(missing, []);
 }
+
+/// A thread loses its donor while its CPU has yet to hear of it, and the donor has another runner before: what that CPU books is no excess.
+#[test]
+fn a_budget_that_a_cpu_still_pays_from_does_not_rest() {
+    let call = |call, object, until| Wish::Call { call, object, second: 1, until, reply: Reply::Nobody };
+    let (until, reply) = (Until::Never, Reply::Last);
+    let receive = || Wish::Call { call: Call::ReplyReceive, object: 0, second: 0, until, reply };
+    let asks = |after: u64| call(Call::Call, 0, Until::After(after * US));
+    let job = |period, budget, deadline, phase, requests, burn| Task {
+        class: Class::Periodic,
+        second_cluster: false,
+        period,
+        budget,
+        deadline,
+        phase,
+        overrun: (false, 0),
+        requests,
+        burn: burn * US,
+    };
+    let donor = job(8, 6, 6, 5, vec![receive()], 461);
+    let ask = call(Call::Call, 0, Until::Never);
+    let holder = job(6, 2, 2, 4, vec![call(Call::Acquire, 10, Until::Never), ask, ask], 310);
+    let wishes = [
+        Wish::Burn(183 * US),
+        call(Call::SleepUntil, 0, Until::After(785 * US)),
+        asks(9),
+        Wish::Burn(1_820 * US),
+        asks(98),
+        Wish::Burn(859 * US),
+    ];
+    let tasks = vec![
+        job(3, 1, 1, 0, vec![Wish::Burn(US)], 10),
+        donor,
+        job(8, 4, 4, 4, vec![Wish::Burn(1_107 * US), receive()], 505),
+        job(10, 1, 5, 3, vec![call(Call::Acquire, 4, Until::Never)], 10),
+        Task { class: Class::Background, ..job(3, 1, 1, 0, wishes.to_vec(), 522) },
+        holder,
+    ];
+    let system = System {
+        cpus: 3,
+        first_cluster: 3,
+        servers: [2, 3],
+        bound: [None, None],
+        tasks,
+        kick_delay: 19_200,
+        managed: false,
+        grouped: false,
+        crossing: true,
+        watchdog: None,
+        wrong: vec![0; 8],
+        stops: vec![(0, 3)],
+    };
+    let (manifest, report) = run(&system).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(time_is_accounted_for(&system, &manifest, &report), Ok(()));
+}

@@ -427,8 +427,12 @@ impl<'a> Waiting<'a> {
                         "`{who}` may call `{name}` with the priority of a job that waits for what it holds"
                     ));
                 }
-                if self.is_real_time(other) && !(self.cluster(other) == index && self.comes_after(task, other)) {
-                    return Some(format!("`{who}` may call `{name}` before `{}` again and again", self.name(task)));
+                let is_after = self.cluster(other) == index && self.comes_after(task, other);
+                if self.is_real_time(other) && !is_after && !self.system.keeps_word[other] {
+                    let task = self.name(task);
+                    return Some(format!(
+                        "`{who}` may call `{name}` before `{task}` again and again; is it `hard`, or to be `trusted`?"
+                    ));
                 }
                 if self.cluster(other) != index && self.system.endpoints[endpoint].1.service_period == 0 {
                     return Some(format!("`{who}` of another cluster calls `{name}`, which has no `service_period`"));

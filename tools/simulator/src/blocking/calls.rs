@@ -12,14 +12,14 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use fusee_abi::call::{Call, HandleValue};
+use fusee_abi::call::HandleValue;
 use fusee_abi::image::kind;
 use fusee_manifest::{Manifest, admission};
 use fusee_sched_analysis::Overheads;
 
 use super::systems::{Waits, clusters};
 use super::{Family, MICROSECOND, MILLISECOND};
-use crate::actor::{Program, Reply, Request, Until};
+use crate::actor::{Part, Program};
 use crate::workload::Source;
 
 /// A server: how long a service takes without its calls, which of the servers after it it calls, and the only cluster of its clients,
@@ -197,40 +197,31 @@ fn whole(servers: &[Server], index: usize) -> u64 {
     servers[index].service + calls.map(|(other, times)| times * whole(servers, *other)).sum::<u64>()
 }
 
-/// What the servers of such a system run: for each request its service, in parts, and the calls between them.
-pub(super) fn programs(manifest: &Manifest) -> Vec<(usize, Program)> {
+/// What the servers of such a system run, whose names begin with `server`: each service takes as long as it may, but for so many
+/// nanoseconds, with the calls that are declared in between.
+pub(crate) fn programs(manifest: &Manifest, spare: u64) -> Vec<(usize, Program)> {
     let system = &manifest.system;
     let program = |(task, one): (usize, &fusee_manifest::Task)| {
         one.name.strip_prefix("server")?;
-        let mut receives = 0;
-        let mut called = Vec::new();
+        let (mut endpoint, mut called) = (0, Vec::new());
         for entry in one.environment.iter().filter(|entry| entry.kind == kind::ENDPOINT) {
             let slot = u32::from(HandleValue(entry.handle).slot());
             let handle = system.handles.iter().find(|handle| (handle.task as usize, handle.slot) == (task, slot))?;
-            let endpoint = handle.object as usize;
-            let times =
-                system.calls.iter().find(|(by, at, _)| (*by, *at) == (task, endpoint)).map(|(.., times)| *times);
-            match times {
-                None => receives = entry.handle,
-                Some(times) => called.extend((0..times).map(|_| entry.handle)),
+            let is_it = |(by, at, _): &&(usize, usize, u32)| (*by, *at) == (task, handle.object as usize);
+            match system.calls.iter().find(is_it) {
+                None => endpoint = entry.handle,
+                Some((.., times)) => called.extend((0..*times).map(|_| entry.handle)),
             }
         }
-        let service = system.endpoints.iter().find(|(_, endpoint)| endpoint.server as usize == task)?.1.service_max;
-        let call = |number: Call, first: u64, reply: Reply| Request::Call {
-            number: number as u64,
-            first,
-            second: 0,
-            word: 0,
-            until: Until::Never,
-            reply,
-        };
-        let mut requests = vec![call(Call::ReplyReceive, receives, Reply::Last)];
-        let part = service / (called.len() as u64 + 1);
+        let longest = system.endpoints.iter().find(|(_, endpoint)| endpoint.server as usize == task)?.1.service_max;
+        let span = longest.saturating_sub(spare);
+        let part = span / (called.len() as u64 + 1);
+        let mut service = Vec::new();
         for handle in &called {
-            requests.extend([Request::Burn(part), call(Call::Call, *handle, Reply::Nobody)]);
+            service.extend([Part::Burn(part), Part::Call(*handle)]);
         }
-        requests.push(Request::Burn(service - part * called.len() as u64));
-        Some((task, Program::Requests { requests, again_from: Some(0) }))
+        service.push(Part::Burn(span - part * called.len() as u64));
+        Some((task, Program::Server { endpoint, service }))
     };
     system.tasks.iter().enumerate().filter_map(program).collect()
 }

@@ -23,6 +23,7 @@ pub(super) struct Draft {
     notifications: Vec<Option<Option<usize>>>,
     locks: Vec<Option<Lock>>,
     pools: Vec<Option<Pool>>,
+    services: Vec<Option<Service>>,
     device: bool,
     /// What jobs leave of their budgets, nanoseconds.
     spare: u64,
@@ -53,6 +54,8 @@ pub(super) struct TaskDraft {
     pub(super) wanted: bool,
     handles: Vec<Has>,
     uses: Vec<Use>,
+    /// Which services a job asks for, and how often, if it shall be proved. All others may ask for them at any time.
+    calls: Vec<(usize, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -87,6 +90,19 @@ struct Use {
 enum Of {
     Lock(usize),
     Pool(usize),
+}
+
+/// An endpoint whose server does what it declares, `server` with the same number.
+#[derive(Clone, Debug)]
+struct Service {
+    /// Where the server is,
+    cluster: usize,
+    /// and the only cluster of its clients, if it has one.
+    clients: Option<usize>,
+    most: u64,
+    period: Option<u64>,
+    /// Which others a service asks for, and how often.
+    calls: Vec<(usize, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -186,6 +202,7 @@ pub(super) fn draw(seed: u64, number: u64, attempt: u64, spare: u64) -> Draft {
         notifications: Vec::new(),
         locks: Vec::new(),
         pools: Vec::new(),
+        services: Vec::new(),
         device: themes.device,
         spare,
     };
@@ -198,6 +215,7 @@ pub(super) fn draw(seed: u64, number: u64, attempt: u64, spare: u64) -> Draft {
     }
     draft.objects(source, themes);
     draft.sleep(&mut Source::new(!seed ^ attempt << 56, number));
+    draft.serve(&mut Source::new(seed ^ 1 << 62 ^ attempt << 56, number));
     draft
 }
 
@@ -275,6 +293,7 @@ impl Draft {
                 wanted: index <= wanted,
                 handles: Vec::new(),
                 uses: Vec::new(),
+                calls: Vec::new(),
             }));
         }
     }
@@ -287,6 +306,75 @@ impl Draft {
                 task.sleeps = source.draw(1, longest);
             }
         }
+    }
+
+    /// In some systems tasks that shall be proved call servers that do what they declare.
+    fn serve(&mut self, source: &mut Source) {
+        if source.draw(0, 2) > 0 {
+            return;
+        }
+        let clusters = self.clusters.len();
+        let count = source.draw(1, 3) as usize;
+        let any_cluster = |source: &mut Source| source.draw(0, clusters as u64 - 1) as usize;
+        for _ in 0..count {
+            let home = any_cluster(source);
+            let clients = (clusters == 1 || source.draw(0, 2) > 0).then_some(home);
+            let most = source.draw(100, 400) * MICROSECOND;
+            let period = source.pick(&PERIODS) * MILLISECOND;
+            let period = (clients.is_none() && source.draw(0, 3) > 0).then_some(period.max(most));
+            let cluster = if clients.is_some() { home } else { any_cluster(source) };
+            self.services.push(Some(Service { cluster, clients, most, period, calls: Vec::new() }));
+        }
+        for index in 0..count {
+            for other in index + 1..count {
+                let times = source.draw(1, 2);
+                let nests =
+                    source.draw(0, 2) == 0 && self.suits(other, self.services[index].as_ref().map(|one| one.cluster));
+                if let Some(one) = self.services[index].as_mut().filter(|_| nests) {
+                    one.calls.push((other, times));
+                }
+            }
+        }
+        for task in 0..self.tasks.len() {
+            let Some(one) = &self.tasks[task] else { continue };
+            let (cluster, wanted, budget) = (one.cluster, one.wanted, one.budget);
+            // Who may have the priority of another comes before anybody; admission knows that, too.
+            let serves = |has: &Has| matches!(has, Has::Endpoint(door) if self.endpoints[*door].is_some_and(|door| door.server == task));
+            let signals = self.notifications.iter().flatten().any(|bound| *bound == Some(task));
+            let inherits = signals || !one.uses.is_empty() || one.handles.iter().any(serves);
+            let is_quiet = !inherits && one.class != Class::RealTime;
+            let mut calls = Vec::new();
+            let mut needs = 0;
+            for service in (0..count).filter(|service| self.suits(*service, Some(cluster))) {
+                let times = source.draw(1, 2);
+                let asks = match wanted {
+                    true => source.draw(0, 1) == 0 && needs + times * self.whole(service) < budget / 2,
+                    false if is_quiet => source.draw(0, 3) > 0,
+                    false => source.draw(0, 15) == 0,
+                };
+                if asks {
+                    needs += times * self.whole(service);
+                    calls.push((service, times));
+                }
+            }
+            let Some(one) = &mut self.tasks[task] else { continue };
+            if wanted && needs > 0 {
+                one.computes = one.computes.min(one.budget - needs).min(one.budget / 2);
+                one.expects = one.computes;
+            }
+            one.calls = calls;
+        }
+    }
+
+    /// Whether tasks of this cluster may ask for a service.
+    fn suits(&self, service: usize, cluster: Option<usize>) -> bool {
+        self.services[service].as_ref().is_some_and(|one| one.clients.is_none() || one.clients == cluster)
+    }
+
+    /// CPU time of a service with all that it asks for.
+    fn whole(&self, service: usize) -> u64 {
+        let Some(one) = &self.services[service] else { return 0 };
+        one.most + one.calls.iter().map(|(other, times)| times * self.whole(*other)).sum::<u64>()
     }
 
     /// Adds what tasks share, and their handles.
@@ -452,7 +540,8 @@ impl Draft {
         let events = (0..self.notifications.len()).filter(|one| self.notifications[*one].is_some());
         let locks = (0..self.locks.len()).filter(|lock| self.locks[*lock].is_some()).map(Part::Lock);
         let pools = (0..self.pools.len()).filter(|pool| self.pools[*pool].is_some()).map(Part::Pool);
-        tasks.chain(doors).chain(events.map(Part::Notification)).chain(locks).chain(pools).collect()
+        let services = (0..self.services.len()).filter(|one| self.services[*one].is_some()).map(Part::Service);
+        tasks.chain(doors).chain(events.map(Part::Notification)).chain(locks).chain(pools).chain(services).collect()
     }
 
     /// The system without one part.
@@ -472,6 +561,7 @@ impl Draft {
             Part::Notification(event) => rest.notifications[event] = None,
             Part::Lock(lock) => rest.locks[lock] = None,
             Part::Pool(pool) => rest.pools[pool] = None,
+            Part::Service(service) => rest.services[service] = None,
         }
         rest.device &= rest.locks.iter().flatten().any(|lock| lock.device.is_some());
         rest
@@ -480,8 +570,8 @@ impl Draft {
     /// Takes away from one task what it shares by locks and pools; says whether there was anything.
     pub(super) fn isolate(&mut self, name: &str) -> bool {
         let Some(Some(task)) = number_of(name).and_then(|task| self.tasks.get_mut(task)) else { return false };
-        let sleeps = std::mem::take(&mut task.sleeps);
-        !std::mem::take(&mut task.uses).is_empty() || sleeps > 0
+        let (sleeps, calls) = (std::mem::take(&mut task.sleeps), std::mem::take(&mut task.calls));
+        !std::mem::take(&mut task.uses).is_empty() || !calls.is_empty() || sleeps > 0
     }
 
     /// Lets one task compute less of its budget, or in the end share nothing; says whether there was anything to change.
@@ -499,9 +589,10 @@ impl Draft {
     pub(super) fn relieve(&mut self, cluster: &str) -> bool {
         let Some(of) = cluster.strip_prefix('c').and_then(|number| number.parse::<usize>().ok()) else { return false };
         let mut members = self.tasks.iter_mut().flatten().filter(|task| task.cluster == of);
-        if let Some(task) = members.find(|task| !task.uses.is_empty() || task.sleeps > 0) {
+        if let Some(task) = members.find(|task| !task.uses.is_empty() || !task.calls.is_empty() || task.sleeps > 0) {
             task.sleeps = 0;
             task.uses.pop();
+            task.calls.pop();
             return true;
         }
         let least = limits::least_budget(limits::LONGEST_PATH_CROWDED);
@@ -516,6 +607,7 @@ impl Draft {
     /// Gives up on having one task proved; says whether that was wanted.
     pub(super) fn give_up(&mut self, name: &str) -> bool {
         let Some(Some(task)) = number_of(name).and_then(|task| self.tasks.get_mut(task)) else { return false };
+        task.calls.clear();
         std::mem::take(&mut task.wanted)
     }
 
@@ -554,6 +646,22 @@ impl Draft {
                 let _ = writeln!(out, "service_max = \"{most}ns\"");
                 let _ = period.map(|period| writeln!(out, "service_period = \"{period}ns\""));
             }
+        }
+        for (index, service) in self.services.iter().enumerate() {
+            let Some(service) = service else { continue };
+            let _ = write!(
+                out,
+                "\n[tasks.server{index}]\nbinary = \"apps/server\"\ncluster = \"c{}\"\nhandles.s{index} = \"endpoint s{index}: \
+                 receive\"\n",
+                service.cluster
+            );
+            self.write_calls(&mut out, &service.calls, true);
+            let _ = write!(
+                out,
+                "\n[endpoints.s{index}]\nserver = \"server{index}\"\nservice_max = \"{}ns\"\n",
+                service.most
+            );
+            let _ = service.period.map(|period| writeln!(out, "service_period = \"{period}ns\""));
         }
         for (index, event) in self.notifications.iter().enumerate() {
             let Some(bound) = event else { continue };
@@ -596,6 +704,15 @@ impl Draft {
             out.push_str(DEVICE);
         }
         out
+    }
+
+    fn write_calls(&self, out: &mut String, calls: &[(usize, u64)], are_said: bool) {
+        for (service, times) in calls.iter().filter(|(service, _)| self.services[*service].is_some()) {
+            let _ = writeln!(out, "handles.s{service} = \"endpoint s{service}: call\"");
+            if are_said {
+                let _ = writeln!(out, "uses.s{service} = {{ times = {times} }}");
+            }
+        }
     }
 
     fn is_used(&self, of: Of) -> bool {
@@ -694,6 +811,7 @@ impl Draft {
                 _ => Ok(()),
             };
         }
+        self.write_calls(out, &task.calls, task.class == Class::RealTime);
         for one in uses {
             let name = self.name(one.of);
             let kind = if matches!(one.of, Of::Pool(_)) { "pool" } else { "engine" };
@@ -735,6 +853,13 @@ impl Draft {
                 steps.push(format!("release {name}"));
             }
         }
+        for (service, times) in task.calls.iter().filter(|(service, _)| self.services[*service].is_some()) {
+            for _ in 0..*times {
+                let part = left / 4;
+                left -= part;
+                steps.extend([format!("burn {part}ns"), format!("call s{service} 0ns")]);
+            }
+        }
         if task.sleeps > 0 {
             steps.push(format!("burn {}ns", left / 2));
             steps.push(format!("sleep {}ns", task.sleeps));
@@ -754,6 +879,7 @@ pub(super) enum Part {
     Notification(usize),
     Lock(usize),
     Pool(usize),
+    Service(usize),
 }
 
 impl TaskDraft {
@@ -782,6 +908,7 @@ impl TaskDraft {
             wanted: false,
             handles: Vec::new(),
             uses: Vec::new(),
+            calls: Vec::new(),
         }
     }
 }

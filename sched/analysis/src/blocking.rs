@@ -240,8 +240,26 @@ impl Engine {
     fn operation(&self, user: &User) -> Result<Nanoseconds, Unbounded> {
         match user.hold.operation {
             Nanoseconds::ZERO => Ok(Nanoseconds::ZERO),
-            operation => plus(operation, plus(plus(self.completion, self.others)?, self.reset)?),
+            operation => plus(operation, self.end()?),
         }
+    }
+
+    /// What comes after an operation, at most.
+    fn end(&self) -> Result<Nanoseconds, Unbounded> {
+        plus(plus(self.completion, self.others)?, self.reset)
+    }
+
+    /// How long all operations of a job of `user` take.
+    fn operations(&self, user: &User) -> Result<Nanoseconds, Unbounded> {
+        match user.hold.operation {
+            Nanoseconds::ZERO => Ok(Nanoseconds::ZERO),
+            _ => plus(user.operations, times(user.times.into(), self.end()?)?),
+        }
+    }
+
+    /// How long a job of `user` holds it in sum.
+    fn lengths(&self, user: &User, overheads: &Overheads) -> Result<Nanoseconds, Unbounded> {
+        plus(self.operations(user)?, times(user.times.into(), section(overheads, user.hold.cpu)?)?)
     }
 }
 
@@ -252,7 +270,7 @@ impl Locks {
         // Which engine of several devices a task holds is not known before.
         let is_known = |engine: &Engine| !engine.is_group && engine.alternative.is_none();
         for (index, engine) in self.engines.iter().enumerate().filter(|(_, engine)| is_known(engine)) {
-            let holds = engine.users.iter().map(|user| Ok((user.task, user.times, engine.length(user, overheads)?)));
+            let holds = engine.users.iter().map(|user| Ok((user.task, engine.lengths(user, overheads)?)));
             fits(On::Engine(index), 1, holds, cluster)?;
         }
         for (index, pool) in self.pools.iter().enumerate() {
@@ -260,7 +278,7 @@ impl Locks {
                 Protocol::Pool(rules) => rules.replicas,
                 Protocol::CkOmlp { replicas } => replicas,
             };
-            let holds = pool.sections.iter().map(|one| Ok((one.task, 1, self.alone(pool, one, overheads)?)));
+            let holds = pool.sections.iter().map(|one| Ok((one.task, self.alone(pool, one, overheads)?)));
             fits(On::Token(index), replicas, holds, cluster)?;
         }
         Ok(())
@@ -271,7 +289,7 @@ impl Locks {
         let mut spans = vec![(None, section(overheads, one.cpu)?)];
         for engine in pool.engines.iter().map(|index| &self.engines[*index]) {
             let Some(user) = engine.users.iter().find(|user| user.task == one.task) else { continue };
-            spans.push((engine.alternative, times(user.times.into(), engine.length(user, overheads)?)?));
+            spans.push((engine.alternative, engine.lengths(user, overheads)?));
         }
         on_one_device(&spans)
     }
@@ -316,15 +334,15 @@ fn on_worst_device(
 fn fits(
     on: On,
     count: u8,
-    holds: impl Iterator<Item = Result<(usize, u32, Nanoseconds), Unbounded>>,
+    holds: impl Iterator<Item = Result<(usize, Nanoseconds), Unbounded>>,
     cluster: &Cluster,
 ) -> Result<(), Unbounded> {
     let mut load = BigRational::zero();
     let mut largest = (0, BigRational::zero());
     for hold in holds {
-        let (task, times, length) = hold?;
+        let (task, length) = hold?;
         let Some(period) = cluster.tasks().get(task).map(|task| task.period) else { continue };
-        let part = BigRational::new(BigInt::from(length.0) * times, period.0.into());
+        let part = BigRational::new(length.0.into(), period.0.into());
         load += &part;
         if part > largest.1 {
             largest = (task, part);
@@ -386,10 +404,10 @@ impl Study<'_> {
             let Some(user) = engine.users.iter().find(|user| user.task == task) else { continue };
             requests = requests.checked_add(user.times).ok_or(Unbounded::Overflow)?;
             let on = engine.alternative;
-            operations.push((on, times(user.times.into(), engine.operation(user)?)?));
+            operations.push((on, engine.operations(user)?));
             if self.locks.covering.contains(&task) && !engine.is_mutex {
                 let engines = if engine.is_group { 2 } else { 1 };
-                drawn.push((on, times(u64::from(user.times) * engines, engine.length(user, self.overheads)?)?));
+                drawn.push((on, times(engines, engine.lengths(user, self.overheads)?)?));
             }
             waits.push((on, index, self.engine(index, user)?));
         }
@@ -528,7 +546,7 @@ impl Study<'_> {
                     // Of other classes nobody passes, but who has a priority with a token, or stands in another queue.
                     let may_inherit = engine.rivals.is_some() || engine.is_group;
                     let all = engine.users.iter().map(|other| {
-                        let span = times(other.times.into(), engine.length(other, self.overheads)?)?;
+                        let span = engine.lengths(other, self.overheads)?;
                         let cpu = times(other.times.into(), section(self.overheads, other.hold.cpu)?)?;
                         // It runs on its own reservation, if that is the higher one.
                         Ok(Wait { task: other.task, span, cpu: if may_inherit { cpu } else { Nanoseconds::ZERO } })

@@ -18,7 +18,8 @@ fn cluster(cpus: u32, periods: &[(u64, u64)]) -> Cluster {
 }
 
 fn user(task: usize, times: u32, cpu: u64, operation: u64) -> User {
-    User { task, times, hold: Hold { cpu: Nanoseconds(cpu), operation: Nanoseconds(operation) } }
+    let operations = Nanoseconds(u64::from(times) * operation);
+    User { task, times, hold: Hold { cpu: Nanoseconds(cpu), operation: Nanoseconds(operation) }, operations }
 }
 
 fn engine(order: Order, users: &[User]) -> Engine {
@@ -53,6 +54,20 @@ fn by_arrival_each_request_waits_for_one_hold_of_each_other() {
         assert_eq!(found.iter().map(|one| one.lends.0).collect::<Vec<_>>(), [13, 24, 3, 0]);
         assert_eq!(found[1].parts, [Part { on: On::Engine(0), span: Nanoseconds(28), largest: 2 }]);
     }
+}
+
+/// Of three operations one takes 9, and all of them 12: others wait for the longest, and the job for all.
+#[test]
+fn operations_of_different_lengths_count_for_their_sum_and_for_the_longest() {
+    let uneven = User { operations: Nanoseconds(12), ..user(0, 3, 1, 9) };
+    let one = |uneven| Engine { completion: Nanoseconds(2), ..engine(Order::Fifo, &[uneven, user(1, 1, 0, 5)]) };
+    let found = blocked(&cluster(2, &FOUR), &engines(&[one(uneven)]));
+    assert_eq!(spans(&found), [21, 12, 0, 0]);
+    assert_eq!(found.iter().map(|one| one.operations.0).collect::<Vec<_>>(), [18, 7, 0, 0]);
+    let covering = Locks { covering: vec![0], ..engines(&[one(uneven)]) };
+    let even = Locks { covering: vec![0], ..engines(&[one(user(0, 3, 1, 9))]) };
+    let drawn = |locks| blocked(&cluster(2, &FOUR), &locks)[0].drawn.0;
+    assert_eq!(drawn(even) - drawn(covering), 27 - 12);
 }
 
 #[test]

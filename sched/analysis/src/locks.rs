@@ -25,6 +25,8 @@ pub struct User {
     pub times: u32,
     /// For how long.
     pub hold: Hold,
+    /// How long the engine works in all holds of a job together: at most `times` the longest operation.
+    pub operations: Nanoseconds,
 }
 
 /// In which order requests are granted.

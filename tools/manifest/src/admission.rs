@@ -223,7 +223,7 @@ impl Study {
         });
         let user = |(task, hold): &(usize, DeclaredHold)| {
             let task = order.iter().position(|other| other == task)?;
-            Some(User { task, times: hold.times, hold: hold.hold })
+            Some(User { task, times: hold.times, hold: hold.hold, operations: hold.operations })
         };
         let is_by_priority = system.engines[first].1.order == order::PRIORITY;
         self.locks.engines.push(Engine {

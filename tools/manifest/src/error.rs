@@ -77,6 +77,8 @@ pub enum Reason {
     ExecutionExceeds { task: String, execution: u64, budget: u64 },
     /// A number outside its range.
     OutOfRange { what: &'static str, of: String, from: u32, to: u32 },
+    /// All operations of a job together are shorter than the longest of them, or longer than as many of that.
+    OperationsOutOfRange { of: String, least: u64, most: u64 },
     /// A length that is not a whole number of pages.
     NotPages { what: &'static str, of: String },
     /// More objects of a kind than the kernel holds.
@@ -232,6 +234,12 @@ impl fmt::Display for Reason {
                 write!(f, "wcet of `{task}` ({execution} ns) exceeds its budget ({budget} ns)")
             }
             Self::OutOfRange { what, of, from, to } => write!(f, "{what} of `{of}` is not from {from} to {to}"),
+            Self::OperationsOutOfRange { of, least, most } => {
+                write!(
+                    f,
+                    "operations of `{of}` together are not from one to `times` of the longest: {least} ns to {most} ns"
+                )
+            }
             Self::NotPages { what, of } => write!(f, "{what} of `{of}` is not a whole number of 4 KiB pages"),
             Self::TooMany { what, limit } => write!(f, "more than {limit} {what}"),
             Self::Crowded { kind, name, what, limit } => write!(f, "{kind} `{name}` has more than {limit} {what}"),

@@ -150,6 +150,7 @@ pub struct Use {
     pub times: Option<Spanned<u32>>,
     pub cpu: Option<Spanned<Time>>,
     pub operation: Option<Spanned<Time>>,
+    pub operations: Option<Spanned<Time>>,
     /// The handle of the pool with whose token it is held.
     pub within: Option<Spanned<String>>,
     /// The handle of the engine of its group that is acquired together with it.

@@ -102,12 +102,32 @@ fn what_a_task_says_of_tokens_makes_sense() {
     refused("[engines.b]", "[engines.b]\nhangs = true", "m.toml:51: hangs of `b` needs a watchdog");
 }
 
+#[test]
+fn operations_together_are_at_least_one_and_at_most_all_as_long_as_the_longest() {
+    let first = "uses.ee = { times = 2, cpu = \"100us\", operation = \"1ms\", within = \"gpu\" }";
+    let together = |sum: &str| first.replace("operation =", &format!("operations = \"{sum}\", operation ="));
+    for sum in ["999us", "2001us"] {
+        let expected = "m.toml:12: operations of `first` together are not from one to `times` of the longest: 1000000 ns to 2000000 ns";
+        refused(first, &together(sum), expected);
+    }
+    let text = GOOD.replace(first, &together("1300us"));
+    let manifest = parse(&text.replace("cpus = 2", "cpus = 2\nadmission = \"warn\"")).unwrap();
+    let study = Study::new(&manifest.system, 0).unwrap();
+    let own = &study.locks.engines[0].users[0];
+    assert_eq!((own.task, own.times, own.operations), (0, 2, microseconds(1_300)));
+    let section = "uses.gpu = {}";
+    let excluded =
+        "m.toml:20: operations of `second` means nothing together with a pool, of which a job has a token once";
+    refused(section, "uses.gpu = { operations = \"1ms\" }", excluded);
+}
+
 fn microseconds(span: u64) -> Nanoseconds {
     Nanoseconds(span * 1_000)
 }
 
 fn user(task: usize, times: u32, cpu: u64, operation: u64) -> User {
-    User { task, times, hold: Hold { cpu: microseconds(cpu), operation: microseconds(operation) } }
+    let operations = microseconds(u64::from(times) * operation);
+    User { task, times, hold: Hold { cpu: microseconds(cpu), operation: microseconds(operation) }, operations }
 }
 
 #[test]

@@ -2,22 +2,25 @@
 //!
 //! A block fenced as `console` holds commands, `$ cargo xtask ...`, each followed by what it prints. Printed lines
 //! must come in this order; `...` stands for any number of lines. Numbers with a unit of time may differ, and so may
-//! a whole (`7 of 7`), because they change with the compiler; all else is compared as printed. Commands that do not start with `cargo xtask`,
-//! and `cargo xtask test` itself, are not run. Only the pages of [`PAGES`] are looked at.
+//! a whole (`7 of 7`), because they change with the compiler; all else is compared as printed. A command may fail if an `error:` line is
+//! shown. Before it `cp` and `sed` of the same page are run, and what is new after them in the sources is removed in the end. Other
+//! commands, and `cargo xtask test` itself, are not run. Only the pages of [`PAGES`] are looked at.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 /// Pages whose commands are run.
-const PAGES: [&str; 2] = ["README.md", "docs/scheduling.md"];
+const PAGES: [&str; 4] = ["README.md", "docs/five-minutes.md", "docs/scheduling.md", "userland/demo/README.md"];
 
 /// One command of a page, and what follows it there.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Example {
     /// The page.
     pub page: &'static str,
+    /// What is done before, all of it for the page's later commands, too.
+    pub before: Vec<String>,
     /// The command.
     pub command: String,
     /// Lines that it prints.
@@ -36,23 +39,57 @@ pub fn examples(root: &Path) -> Result<Vec<Example>> {
 
 /// Runs one command; what it does not print.
 pub fn check(root: &Path, example: &Example) -> Result<Vec<String>> {
+    let mut copies = Copies::default();
+    for command in &example.before {
+        copies.expect(root, command)?;
+        let status = Command::new("sh").args(["-c", command]).current_dir(root).status()?;
+        ensure!(status.success(), "`{command}` failed");
+    }
     // We are that command's program: cargo need not build us again, nor wait for its own lock.
     let program = std::env::current_exe()?;
     let arguments = example.command.split_whitespace().skip_while(|word| *word != "xtask").skip(1);
     let output = Command::new(program).args(arguments).current_dir(root).env("NO_COLOR", "1").output()?;
-    let printed = String::from_utf8_lossy(&output.stdout);
+    let printed = [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat();
     let mut problems = Vec::new();
-    if !output.status.success() {
+    if !output.status.success() && !example.expected.iter().any(|line| line.starts_with("error:")) {
         problems.push(format!("it failed:\n{}", String::from_utf8_lossy(&output.stderr).trim_end()));
     }
     problems.extend(missing(&example.expected, &printed));
     Ok(problems)
 }
 
+/// Files that were copied into the sources; they go at the end.
+#[derive(Default)]
+struct Copies(Vec<PathBuf>);
+
+impl Copies {
+    /// `command` is next: a copy must not replace anything.
+    fn expect(&mut self, root: &Path, command: &str) -> Result<()> {
+        let mut words = command.split_whitespace().skip_while(|word| *word != "cp").skip(1);
+        let (Some(from), Some(to)) = (words.next(), words.next()) else { return Ok(()) };
+        let to = match Path::new(from).file_name().filter(|_| to.ends_with('/')) {
+            Some(name) => root.join(to).join(name),
+            None => root.join(to),
+        };
+        ensure!(!to.exists(), "{} is there already: it would be replaced", to.display());
+        self.0.push(to);
+        Ok(())
+    }
+}
+
+impl Drop for Copies {
+    fn drop(&mut self) {
+        for copy in &self.0 {
+            let _ = std::fs::remove_file(copy);
+        }
+    }
+}
+
 fn parse(page: &'static str, text: &str) -> Vec<Example> {
     let mut found: Vec<Example> = Vec::new();
     let mut inside = false;
     let mut wanted = false;
+    let mut before = Vec::new();
     for line in text.lines() {
         if line.starts_with("```") {
             inside = line == "```console";
@@ -60,7 +97,10 @@ fn parse(page: &'static str, text: &str) -> Vec<Example> {
         } else if let Some(command) = line.strip_prefix("$ ").filter(|_| inside) {
             wanted = command.starts_with("cargo xtask ") && !command.starts_with("cargo xtask test");
             if wanted {
-                found.push(Example { page, command: command.to_owned(), expected: Vec::new() });
+                let (command, before) = (command.to_owned(), before.clone());
+                found.push(Example { page, before, command, expected: Vec::new() });
+            } else if command.starts_with("cp ") || command.starts_with("sed ") {
+                before.push(command.to_owned());
             }
         } else if let Some(example) = found.last_mut().filter(|_| inside && wanted) {
             example.expected.push(line.to_owned());
@@ -123,7 +163,7 @@ fn normal(line: &str) -> String {
 mod tests {
     use super::*;
 
-    const README: &str = "Try it:\n```console\n$ git clone fusee\n$ cargo xtask run\nhello\n...\nit took 5 us\n$ cargo \
+    const README: &str = "Try it:\n```console\n$ git clone fusee\n$ cp a b\n$ cargo xtask run\nhello\n...\nit took 5 us\n$ cargo \
                           xtask test\nall good\n```\n```rust\n$ cargo xtask none\n```\n";
 
     #[test]
@@ -131,7 +171,7 @@ mod tests {
         let expected = ["hello", "...", "it took 5 us"].map(String::from).to_vec();
         assert_eq!(
             parse("README.md", README),
-            [Example { page: "README.md", command: "cargo xtask run".into(), expected }]
+            [Example { page: "README.md", before: vec!["cp a b".into()], command: "cargo xtask run".into(), expected }]
         );
     }
 

@@ -379,7 +379,7 @@ impl Resolver<'_> {
         for reservation in &mut self.out.reservations {
             let holds = self.out.engine_users.iter().zip(&self.out.engine_holds);
             let own = holds.filter(|(user, _)| user.task == reservation.task).filter_map(|(_, hold)| *hold);
-            let operations = own.map(|one| one.hold.operation.0.saturating_mul(one.times.into()));
+            let operations = own.map(|one| one.operations.0);
             reservation.suspension = operations.fold(reservation.suspension, u64::saturating_add);
         }
     }

@@ -100,8 +100,8 @@ impl Resolver<'_> {
             let mut length: Nanoseconds = *own;
             for (_, hold) in holds.filter(|(user, _)| user.task as usize == task) {
                 if let Some(hold) = hold.filter(|hold| hold.within == Some(pool)) {
-                    let one = hold.hold.cpu.0.saturating_add(hold.hold.operation.0);
-                    length = Nanoseconds(length.0.saturating_add(one.saturating_mul(u64::from(hold.times))));
+                    let computing = hold.hold.cpu.0.saturating_mul(hold.times.into());
+                    length = Nanoseconds(length.0.saturating_add(computing).saturating_add(hold.operations.0));
                 }
             }
             self.out.pool_users[index].length = length.0;

@@ -20,6 +20,8 @@ pub struct DeclaredHold {
     pub times: u32,
     /// For how long.
     pub hold: Hold,
+    /// How long the engine works in all of them together.
+    pub operations: Nanoseconds,
     /// The pool with whose token it holds it.
     pub within: Option<usize>,
 }
@@ -32,6 +34,7 @@ impl DeclaredHold {
         DeclaredHold {
             times: self.times.saturating_add(other.times),
             hold: Hold { cpu, operation },
+            operations: Nanoseconds(self.operations.0.saturating_add(other.operations.0)),
             within: self.within.filter(|within| other.within == Some(*within)),
         }
     }
@@ -125,8 +128,20 @@ impl Resolver<'_> {
         if hold == Hold::default() {
             return Err((handle.span(), Reason::Zero { what: "longest use", of: of() }));
         }
+        let most = Nanoseconds(hold.operation.0.saturating_mul(times.into()));
+        let operations = match &used.operations {
+            None => most,
+            Some(said) => {
+                let sum = span(&used.operations, name)?;
+                if sum < hold.operation || sum > most {
+                    let (least, most) = (hold.operation.0, most.0);
+                    return Err((said.span(), Reason::OperationsOutOfRange { of: of(), least, most }));
+                }
+                sum
+            }
+        };
         if let Some(user) = self.user_of(task, engine) {
-            self.out.engine_holds[user] = Some(DeclaredHold { times, hold, within });
+            self.out.engine_holds[user] = Some(DeclaredHold { times, hold, operations, within });
         }
         Ok(())
     }
@@ -137,6 +152,7 @@ impl Resolver<'_> {
         let places = [
             ("CPU time", used.cpu.as_ref().map(Spanned::span)),
             ("operation", used.operation.as_ref().map(Spanned::span)),
+            ("operations", used.operations.as_ref().map(Spanned::span)),
             ("within", used.within.as_ref().map(Spanned::span)),
             ("with", used.with.as_ref().map(Spanned::span)),
         ];
@@ -156,6 +172,7 @@ impl Resolver<'_> {
         let places = [
             ("number of uses", used.times.as_ref().map(Spanned::span)),
             ("operation", used.operation.as_ref().map(Spanned::span)),
+            ("operations", used.operations.as_ref().map(Spanned::span)),
             ("within", used.within.as_ref().map(Spanned::span)),
             ("with", used.with.as_ref().map(Spanned::span)),
         ];
@@ -181,8 +198,10 @@ impl Resolver<'_> {
         }
         let (Some(one), Some(other)) = (self.user_of(task, engine), self.user_of(task, other)) else { return Ok(()) };
         let Some(held) = self.out.engine_holds[one] else { return Ok(()) };
-        let own = self.out.engine_holds[other].unwrap_or(DeclaredHold { times: 0, ..held });
-        self.out.engine_holds[other] = Some(DeclaredHold { times: own.times, ..own.or(held) });
+        let none = DeclaredHold { times: 0, operations: Nanoseconds::ZERO, ..held };
+        let own = self.out.engine_holds[other].unwrap_or(none);
+        let DeclaredHold { times, operations, .. } = own;
+        self.out.engine_holds[other] = Some(DeclaredHold { times, operations, ..own.or(held) });
         Ok(())
     }
 }

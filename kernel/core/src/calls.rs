@@ -177,7 +177,7 @@ impl Kernel {
             registers.general[0] = 0;
         } else {
             registers.general[1] = first + count;
-            registers.program_counter = registers.program_counter.wrapping_sub(4);
+            again(machine, thread);
         }
         Ok(())
     }
@@ -194,6 +194,12 @@ impl Kernel {
         self.shut_down(machine, general[1]);
         done(machine, thread)
     }
+}
+
+/// `thread` makes its call again when it runs.
+pub(crate) fn again<M: Machine>(machine: &mut M, thread: ThreadId) {
+    let registers = machine.registers(thread);
+    registers.program_counter = registers.program_counter.wrapping_sub(4);
 }
 
 /// Success, without a value.

@@ -329,7 +329,12 @@ impl Kernel {
         match entry.trap {
             Trap::Syscall => {
                 if let Some(thread) = self.living(cpu) {
-                    self.call_trap(machine, cpu, thread);
+                    if self.threads[thread].state == object::State::Ready {
+                        self.call_trap(machine, cpu, thread);
+                    } else {
+                        // Another CPU has let it donate, and this one had yet to hear of it: it calls when it goes on.
+                        calls::again(machine, thread);
+                    }
                 }
             }
             Trap::Interrupt(interrupt) => self.interrupt(machine, interrupt),

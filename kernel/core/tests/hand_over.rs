@@ -251,6 +251,45 @@ fn a_token_passes_on_whoever_waits_donates_or_dies() {
     holds(&Model { tokens: (1, "\"ck-omlp\""), late: 1, ..across.ticks(4) });
 }
 
+/// The holder may keep its token, wait, or die; the others go on, and donors wait no longer than the watchdog.
+#[test]
+fn a_token_that_is_not_given_back_is_taken_wherever_its_holder_is() {
+    for (watchdog, late) in [(1, 0), (2, 1)] {
+        let one = Model::new(format!("tokens taken after {watchdog} ticks, 1 CPU"), &[1])
+            .task("a", 0, periodic(3, 1, 3), &[TakeFor("p", 1), Give("p"), NextJob])
+            .task("b", 0, periodic(4, 2, 4), &[Take("p"), Give("p"), Wait("n"), NextJob]);
+        holds(&Model { watchdog, late, ..one.ticks(5) });
+    }
+    let two = Model::new("tokens taken after a tick, 2 CPUs", &[2])
+        .task("a", 0, real_time(3), &[Take("p"), Give("p"), Sleep(1)])
+        .task("b", 0, real_time(4), &[Take("p"), Stop("a")])
+        .task("c", 0, real_time(5), &[TakeFor("p", 1)]);
+    holds(&Model { watchdog: 1, ..two.ticks(3) });
+    let across = Model::new("tokens taken after a tick, a pool of two clusters", &[1, 1])
+        .task("a", 0, periodic(3, 1, 3), &[Take("p"), Give("p"), NextJob])
+        .task("b", 0, periodic(4, 1, 4), &[Sleep(1), NextJob])
+        .task("c", 1, periodic(3, 2, 3), &[TakeFor("p", 1), NextJob]);
+    holds(&Model { tokens: (1, "\"ck-omlp\""), watchdog: 1, ..across.ticks(3) });
+}
+
+/// A server of two clusters is boosted where it does not belong to its client, and for its share only.
+#[test]
+fn a_boost_begins_ends_and_comes_again_wherever_its_server_is() {
+    for (clusters, home) in [([1, 1], 0), ([1, 1], 1)] {
+        let model = |name: &str| Model::new(format!("{name}, server in {home} of clusters {clusters:?}"), &clusters);
+        let plain = model("boosts")
+            .task("a", 0, real_time(3), &[Call("s"), Yield])
+            .task("b", 1, real_time(4), &[Call("s"), Sleep(1)])
+            .task("server", home, PASSIVE, &[Serve("s")]);
+        holds(&Model { service: (1, 3), late: 1, ..plain.ticks(4) });
+        let dying = model("boosts, servers and clients that are stopped")
+            .task("a", 0, periodic(3, 1, 3), &[CallFor("s", 1), Stop("b")])
+            .task("b", 1, periodic(3, 2, 3), &[Call("s"), Stop("server")])
+            .task("server", home, background(1), &[Serve("s")]);
+        holds(&Model { service: (1, 2), ..dying.ticks(3) });
+    }
+}
+
 #[test]
 fn whoever_dies_leaves_nobody_behind() {
     let model = Model::new("deaths, 2 CPUs, 2 clients, passive server, bystander", &[2])

@@ -12,7 +12,7 @@ use fusee_abi::call::Call;
 use fusee_abi::trace::{Event, Ledger, Record};
 use fusee_manifest::Manifest;
 use fusee_manifest::trace::Trace;
-use fusee_simulator::{Options, Program, Reply, Report, Request, Until, simulate_with};
+use fusee_simulator::{Options, Overheads, Program, Reply, Report, Request, Until, simulate_with};
 
 const MS: u64 = 1_000_000;
 
@@ -28,6 +28,11 @@ type Attack<'a> = (&'a str, &'a [Asked], Option<usize>);
 
 /// Runs the system for so many milliseconds.
 fn run(text: &str, milliseconds: u64, attacks: &[Attack<'_>]) -> (Manifest, Report) {
+    run_at(Overheads::NONE, text, milliseconds, attacks)
+}
+
+/// The same, with paths of the kernel that take time.
+fn run_at(overheads: Overheads, text: &str, milliseconds: u64, attacks: &[Attack<'_>]) -> (Manifest, Report) {
     let manifest = Manifest::parse(Path::new("isolation.toml"), text).unwrap_or_else(|error| panic!("{error}"));
     let programs = attacks.iter().map(|(name, asked, again_from)| {
         let task = index(&manifest, name);
@@ -41,7 +46,7 @@ fn run(text: &str, milliseconds: u64, attacks: &[Attack<'_>]) -> (Manifest, Repo
         };
         (task, Program::Requests { requests: asked.iter().map(request).collect(), again_from: *again_from })
     });
-    let options = Options { programs: programs.collect(), ..Options::default() };
+    let options = Options { programs: programs.collect(), overheads, ..Options::default() };
     let report = simulate_with(&manifest, &options, milliseconds * MS).unwrap_or_else(|error| panic!("{error}"));
     (manifest, report)
 }
@@ -593,6 +598,54 @@ server = "server"
         let worked: u64 = ran(&report, index(&manifest, "worker"), 21).iter().sum();
         assert!(worked >= 18 * MS, "{worked}");
         assert!(report.traps < 200, "{} traps", report.traps);
+    }
+}
+
+//--- Time that nobody pays
+
+/// A task of 10 % for each CPU does nothing but enter the kernel, whose lock is taken all the time; one of 80 % is among them. What a task
+/// waits for the lock, and the time of interrupts that it has asked for, is its own. In a cluster of its own with one of them the other loses
+/// nothing, and the kernel takes next to none of its CPU. Where CPUs share a cluster, interrupts of timeouts come to its first CPU, whoever runs there.
+#[test]
+fn tasks_that_only_enter_the_kernel_take_no_more_than_their_budgets() {
+    let overheads = Overheads { call_in: 250, call_out: 250, schedule: 500, interrupt: 500, ..Overheads::NONE };
+    let yields = Asked::Call(Call::Yield, "", Until::Never);
+    let soon = |span| Asked::Call(Call::SleepUntil, "", Until::After(span));
+    let floods: [&[Asked]; 3] = [&[yields], &[soon(1)], &[soon(2_000), yields, soon(0)]];
+    for (cpus, flood) in [2, 4, 8].into_iter().flat_map(|cpus| floods.map(|flood| (cpus, flood))) {
+        for is_global in [false, true] {
+            let cluster = |cpu: u32| if is_global { 0 } else { cpu };
+            let mut text = format!("[system]\nname = \"floods\"\nboard = \"virt\"\ncpus = {cpus}\nstart = \"1ms\"\n");
+            let all: Vec<u32> = (0..cpus).collect();
+            match is_global {
+                true => text += &format!("[clusters.c0]\ncpus = {all:?}\n"),
+                false => all.iter().for_each(|cpu| text += &format!("[clusters.c{cpu}]\ncpus = [{cpu}]\n")),
+            }
+            let mut task = |name: &str, cpu: u32, rest: &str| {
+                text += &format!("[tasks.{name}]\ncluster = \"c{}\"\nperiod = \"10ms\"\n{rest}\n", cluster(cpu));
+            };
+            let names: Vec<String> = all.iter().map(|cpu| format!("a{cpu}")).collect();
+            all.iter().zip(&names).for_each(|(cpu, name)| task(name, *cpu, "binary = \"apps/any\"\nbudget = \"1ms\""));
+            task("victim", 0, "script = [\"burn 7950us\"]\nbudget = \"8ms\"\nhard = true");
+            let end = "script = [\"sleep 504ms\", \"shutdown\"]\nbudget = \"1ms\"\nhandles = { system = \"system: shutdown\" }";
+            task("end", 1, end);
+            let attacks: Vec<Attack<'_>> = names.iter().map(|name| (name.as_str(), flood, Some(0))).collect();
+            let (manifest, report) = run_at(overheads, &text, 600, &attacks);
+            // There it may be late, and with costs nothing of it is proved.
+            if !is_global {
+                misses_nothing(&manifest, &report, "victim", 50);
+            }
+            let share = |what, of| ledger(&report, what, of) * 1_000 / (505 * MS);
+            let kernel = share(Ledger::Kernel, 0);
+            assert!(
+                kernel <= if is_global { 85 } else { 1 },
+                "{cpus} CPUs, {is_global}: {kernel} per mille for the kernel"
+            );
+            for name in &names {
+                let charged = share(Ledger::Charged, index(&manifest, name));
+                assert!((50..=101).contains(&charged), "{cpus} CPUs, {is_global}: {charged} per mille for {name}");
+            }
+        }
     }
 }
 

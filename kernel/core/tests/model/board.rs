@@ -239,7 +239,7 @@ impl State {
         let [handle, second] = [&system.handles, &system.seconds].map(|of| of[thread.index()][call]);
         self.prepare(thread, step, handle, second);
         self.board.here = cpu;
-        if self.is_dead(thread) {
+        if self.kernel.thread(thread).state != object::State::Ready {
             return self.last_call(system, cpu, thread);
         }
         let mut long = self.clone();
@@ -262,23 +262,21 @@ impl State {
         Ok(())
     }
 
-    fn is_dead(&self, thread: ThreadId) -> bool {
-        self.kernel.thread(thread).state == object::State::Stopped
-    }
-
-    /// `thread`, which another CPU has stopped, calls before its own CPU has heard of it: as if a kick had arrived.
+    /// `thread`, which another CPU has stopped or suspended, calls before its own CPU has heard of it: as if a kick had arrived.
     fn last_call(&mut self, system: &System, cpu: CpuId, thread: ThreadId) -> Result<(), String> {
         let mut kicked = self.clone();
         kicked.trap(cpu, Trap::Kick)?;
         let (kernel, board) = (&mut self.kernel, &mut self.board);
         if kernel.quick_call(board, cpu).or_else(|| kernel.quick_call_until(board, cpu)).is_some() {
-            return Err("a call of the dead is handled shortly".into());
+            return Err("a call of the dead or suspended is handled shortly".into());
         }
         self.trap(cpu, Trap::Syscall)?;
+        // Who is suspended calls again when it goes on.
+        self.board.registers[thread.index()].program_counter = 0;
         // The kick that is on its way still is.
         let same = |of: ThreadId| self.kernel.thread(of).state == kicked.kernel.thread(of).state;
         if !system.threads().all(same) || self.board.registers != kicked.board.registers {
-            return Err(format!("the dead {} still did something", system.name(thread)));
+            return Err(format!("{}, dead or suspended, still did something", system.name(thread)));
         }
         Ok(())
     }
@@ -330,7 +328,8 @@ impl State {
         {
             return Err(format!("CPU {} runs what CPU {} still executes", cpu.0, other.0));
         }
-        if outcome.run.is_some_and(|thread| self.is_dead(thread)) {
+        let state = |thread: ThreadId| self.kernel.thread(thread).state;
+        if outcome.run.is_some_and(|thread| state(thread) == object::State::Stopped) {
             return Err("a dead thread is to run".into());
         }
         let state = &mut self.board.cpus[cpu.index()];

@@ -170,6 +170,10 @@ pub struct Model {
     pub group: Option<&'static str>,
     /// How many tokens each pool has, and its `limit`.
     pub tokens: (u8, &'static str),
+    /// After how many ticks a token is taken from its holder; zero: never.
+    pub watchdog: u64,
+    /// How many ticks a service takes at most, and in how many ticks servers are boosted once for so long. Zero: no boosts.
+    pub service: (u64, u64),
     /// How many ticks pass at most; with zero time stands still.
     pub ticks: u64,
     /// How many ticks late a timer may fire.
@@ -184,7 +188,8 @@ impl Model {
         let clusters = clusters.to_vec();
         let (tasks, bound, lines) = (Vec::new(), Vec::new(), Vec::new());
         let (group, tokens, fault) = (None, (1, "\"r2dglp\""), None);
-        Model { name: name.into(), clusters, tasks, bound, lines, group, tokens, ticks: 0, late: 0, fault }
+        let (watchdog, service, ticks, late) = (0, (0, 0), 0, 0);
+        Model { name: name.into(), clusters, tasks, bound, lines, group, tokens, watchdog, service, ticks, late, fault }
     }
 
     /// Adds a task.
@@ -238,6 +243,9 @@ impl System {
         }
         for (name, server) in endpoints.iter().zip(&servers) {
             let _ = writeln!(text, "[endpoints.{name}]\nserver = \"{}\"", model.tasks[server.index()].name);
+            if let (longest @ 1.., period) = model.service {
+                let _ = writeln!(text, "service_max = \"{longest}ms\"\nservice_period = \"{period}ms\"");
+            }
         }
         for (name, bound) in notifications.iter().zip(&bound) {
             let _ = writeln!(text, "[notifications.{name}]");
@@ -253,6 +261,9 @@ impl System {
         }
         for name in objects(model, "pool") {
             let _ = writeln!(text, "[pools.{name}]\nreplicas = {}\nlimit = {}", model.tokens.0, model.tokens.1);
+            if model.watchdog > 0 {
+                let _ = writeln!(text, "watchdog = \"{}ms\"", model.watchdog);
+            }
         }
         for (number, (name, notification, cluster)) in model.lines.iter().enumerate() {
             let _ = writeln!(text, "[interrupts.{name}]\nline = {}\nedge = true", 112 + number);

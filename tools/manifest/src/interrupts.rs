@@ -15,7 +15,7 @@ use crate::resolve::{DeclaredHold, Resolved};
 
 impl Study {
     /// Counts the interrupts of devices that hit the CPUs of this cluster, which has this index. To be called if paths of the kernel
-    /// take time; those whose number nobody knows become [`Study::undeclared`], and those of timers that nothing holds back
+    /// take time; those whose number nobody knows become [`Study::undeclared`], and those that nothing holds back
     /// [`Study::unenforced`].
     pub fn count_interrupts(&mut self, system: &Resolved, index: usize) {
         let cpus = system.clusters[index].1.cpus;
@@ -33,26 +33,40 @@ impl Study {
             }
         }
         self.cluster = self.cluster.clone().interrupted_by(interrupting);
-        self.doubt_timers(system, index);
+        self.doubt_interrupts(system, index);
     }
 
-    /// A timer interrupt that ends a wait comes to the CPU that keeps the cluster's time, whatever runs there. On one CPU a task has to
-    /// run to ask for the next one; on several it may do so again and again while another is interrupted.
-    pub fn doubt_timers(&mut self, system: &Resolved, index: usize) {
-        if system.clusters[index].1.cpus.count_ones() == 1 {
-            return;
-        }
+    /// Finds what has the cluster's CPUs interrupted as often as it likes.
+    ///
+    /// - A timer interrupt that ends a wait comes to the CPU that keeps the cluster's time, whatever runs there. On one CPU a task has to
+    ///   run to ask for the next one; on several it may do so again and again while another is interrupted.
+    /// - A client of a device may have it work in more and shorter operations than it says, while it holds an engine; each ends with an
+    ///   interrupt.
+    pub fn doubt_interrupts(&mut self, system: &Resolved, index: usize) {
+        let cpus = system.clusters[index].1.cpus;
+        let untrusted = |task: usize| !system.keeps_word[task];
+        let has_timeouts = |task: usize| cpus.count_ones() > 1 && system.tasks[task].cluster as usize == index;
+        let line_of = |task: usize| {
+            let used = system.engine_users.iter().filter(|user| user.task as usize == task);
+            let lines =
+                used.filter_map(|user| system.engines[user.engine as usize].1.interrupt_plus_one.checked_sub(1));
+            lines.map(|line| &system.interrupts[line as usize]).find(|(_, record)| cpus >> record.cpu & 1 != 0)
+        };
         for (member, unenforced) in self.members.iter().zip(&mut self.unenforced) {
-            let is_other = |task: &usize| {
-                let one = &system.tasks[*task];
-                task != member && one.cluster as usize == index && !system.keeps_word[*task]
-            };
-            if unenforced.is_none()
-                && let Some(other) = (0..system.tasks.len()).find(is_other)
-            {
-                let name = &system.tasks[other].name;
+            let others = || (0..system.tasks.len()).filter(|task| task != member && untrusted(*task));
+            let name = |task: usize| &system.tasks[task].name;
+            if unenforced.is_some() {
+                continue;
+            }
+            if let Some(other) = others().find(|task| has_timeouts(*task)) {
+                let name = name(other);
                 *unenforced = Some(format!(
                     "`{name}` may have the CPU that keeps the cluster's time interrupted by its timeouts again and again"
+                ));
+            } else if let Some((other, line)) = others().find_map(|task| Some((task, &line_of(task)?.0))) {
+                let name = name(other);
+                *unenforced = Some(format!(
+                    "`{name}` may have interrupt `{line}` fire more often than it says; is it `hard`, or to be `trusted`?"
                 ));
             }
         }

@@ -477,7 +477,7 @@ fn proved_with(system: &Resolved, costs: Option<fusee_sched_analysis::Overheads>
     let Some(costs) = costs else { return proved };
     for cluster in 0..system.clusters.len() {
         let Ok(mut study) = Study::new(system, cluster) else { continue };
-        study.doubt_timers(system, cluster);
+        study.doubt_interrupts(system, cluster);
         let found = study.analyse(&costs);
         for (at, member) in study.members.iter().enumerate() {
             let holds = found.as_ref().is_ok_and(|(report, _)| report.tasks[at].hard == Hard::Proved);

@@ -179,3 +179,21 @@ fn a_line_that_leads_to_another_cluster_and_a_client_without_jobs_are_told_apart
         changed(&[("period = \"100us\"\nbudget = \"100us\"\nbacklog = 255\n", "class = \"background\"\n")]);
     assert!(!said(&background).hard);
 }
+
+#[test]
+fn that_a_client_submits_no_more_than_it_says_is_relied_on_only_if_it_is_trusted() {
+    let rare = [DECLARED[0], DECLARED[1], ("period = \"100us\"", "period = \"5ms\""), ("\"5150us\"", "\"5200us\"")];
+    let doubts = |manifest: &Manifest| {
+        let mut study = Study::new(&manifest.system, 0).expect("a good cluster");
+        study.count_interrupts(&manifest.system, 0);
+        study.unenforced[0].clone()
+    };
+    let expected = "`hog` may have interrupt `gpu` fire more often than it says; is it `hard`, or to be `trusted`?";
+    assert_eq!(doubts(&changed(&rare)).as_deref(), Some(expected));
+    let trusted = [&rare[..], &[("backlog = 1\n", "backlog = 1\ntrusted = true\n")]].concat();
+    assert_eq!(doubts(&changed(&trusted)), None);
+    // What one may do that is not.
+    let many = format!("\"acquire ee\", {}", "\"submit ee 1us gpu_done\", ".repeat(100));
+    let lies = [&rare[..], &[("\"acquire ee\", ", many.as_str()), ("budget = \"100us\"", "budget = \"4ms\"")]].concat();
+    assert!(seen(&changed(&lies)).1 > 0, "it is late");
+}

@@ -26,18 +26,12 @@
 //!
 //! Source: Brandenburg, Anderson 2013; Elliott 2015, section 2.1.7.3; the rules are in `locking::ck_omlp`.
 
-use fusee_abi::Error;
-use fusee_abi::call::DEADLINE;
-use fusee_abi::trace::{Event, POOL};
-use fusee_sched::cpu::CpuId;
-use fusee_sched::key::Key;
 use fusee_sched::time::Instant;
 
+use crate::Kernel;
 use crate::donation::number;
-use crate::id::{ClusterId, PoolId, PoolUserId, ThreadId};
-use crate::limits::POOLS_PER_TASK;
+use crate::id::{ClusterId, PoolId, ThreadId};
 use crate::object::State;
-use crate::{Kernel, Machine};
 
 impl Kernel {
     /// Whether clusters share `pool`.
@@ -46,7 +40,7 @@ impl Kernel {
     }
 
     /// The record of pending jobs that `thread` has a place in.
-    fn record(&self, thread: ThreadId) -> Option<ClusterId> {
+    pub(crate) fn record(&self, thread: ThreadId) -> Option<ClusterId> {
         let thread = &self.threads[thread];
         if thread.crosses { thread.cluster } else { None }
     }
@@ -72,20 +66,6 @@ impl Kernel {
             self.end_donation(thread);
         }
         self.donors_moved(cluster, &moved);
-    }
-
-    /// The tokens of the job of `thread`, which is complete: they are not for the next one.
-    #[cold]
-    pub(crate) fn give_back_across<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
-        let mut next = self.threads[thread].tokens;
-        for _ in 0..POOLS_PER_TASK {
-            let Some(user) = next else { return };
-            next = self.pool_users[user].next;
-            if self.pool_users[user].pool.is_some_and(|pool| self.crosses(pool)) {
-                // If it holds one.
-                let _ = self.release_token(machine, user);
-            }
-        }
     }
 
     /// The job of `thread`, if one is pending, has another base key. Without budget and requests it is pending no longer.
@@ -119,7 +99,7 @@ impl Kernel {
     }
 
     /// Whether the job of `thread` may ask for a token now.
-    fn may_request(&self, thread: ThreadId) -> bool {
+    pub(crate) fn may_request(&self, thread: ThreadId) -> bool {
         self.record(thread).is_some_and(|cluster| self.donations[cluster].may_request(number(thread)))
     }
 
@@ -127,78 +107,6 @@ impl Kernel {
     pub(crate) fn release_donee(&self, thread: ThreadId) -> Option<ThreadId> {
         let donee = self.donations[self.record(thread)?].donee(number(thread))?;
         ThreadId::new(usize::from(donee))
-    }
-
-    /// `acquire` of a token of `pool`: at once, if it is the caller's turn.
-    #[cold]
-    pub(crate) fn acquire_across<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        cpu: CpuId,
-        thread: ThreadId,
-        user: PoolUserId,
-        pool: PoolId,
-    ) -> Result<(), Error> {
-        if !self.may_request(thread) {
-            if !self.threads[thread].job.active {
-                return Err(Error::NoJobs);
-            }
-            self.threads[thread].state = State::AwaitingTurn { user, due: false };
-            if let Some(target) = self.release_donee(thread)
-                && self.may_wait_for(thread, target).is_ok()
-            {
-                self.add_donor(target, thread);
-            }
-        } else if self.request_across(machine, thread, user, pool)? {
-            return Ok(());
-        }
-        self.suspend_for_lock(machine, cpu, thread, POOL + u32::from(pool.number()));
-        Ok(())
-    }
-
-    /// The turn of `thread` may have come.
-    #[cold]
-    pub(crate) fn take_turn<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, user: PoolUserId) {
-        let Some(pool) = self.pool_users[user].pool else { return };
-        let result =
-            if self.may_request(thread) { self.request_across(machine, thread, user, pool) } else { Ok(false) };
-        match result {
-            Ok(true) => {}
-            Ok(false) => {
-                if let State::AwaitingTurn { due, .. } = &mut self.threads[thread].state {
-                    *due = false;
-                }
-                let deadline = machine.registers(thread).general[DEADLINE];
-                self.plan_timeout(thread, Instant(deadline));
-            }
-            Err(error) => self.wake(machine, thread, Err(error)),
-        }
-    }
-
-    /// Issues the request of `thread`; says whether it has a token.
-    fn request_across<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        thread: ThreadId,
-        user: PoolUserId,
-        pool: PoolId,
-    ) -> Result<bool, Error> {
-        // By arrival: each is later than all before.
-        self.turns += 1;
-        let key = Key::at(Instant(self.turns));
-        let change = self.token_request(pool, user, key).map_err(crate::engines::as_error)?;
-        self.threads[thread].requests += 1;
-        if let Some(cluster) = self.record(thread) {
-            // It may: that was asked before.
-            let _ = self.donations[cluster].request(number(thread));
-        }
-        self.trace(machine, Event::TokenRequest, Some(thread), u32::from(pool.number()), 0);
-        let Some(grant) = change.granted else {
-            self.threads[thread].state = State::AwaitingToken { user, refused: false };
-            return Ok(false);
-        };
-        self.token_granted(machine, pool, grant);
-        Ok(true)
     }
 
     /// After each operation on the record of `cluster`: donors let go of whom they donated to, and suspend for whom they donate

@@ -1,13 +1,13 @@
-//! System calls: which function serves which number, and what a handle names.
+//! System calls: which function serves which number.
 
 use fusee_abi::Error;
-use fusee_abi::call::{Call, HandleValue, NUMBER, rights};
+use fusee_abi::call::{Call, NUMBER, rights};
 use fusee_abi::trace::Event;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Class;
 
 use crate::id::ThreadId;
-use crate::limits::{HANDLES, PAGES_PER_TRAP};
+use crate::limits::PAGES_PER_TRAP;
 use crate::object::Object;
 use crate::{Kernel, Machine};
 
@@ -118,27 +118,6 @@ impl Kernel {
                 Err(Error::Unsupported)
             }
         }
-    }
-
-    /// What `value` names in `thread`'s handle table, and the badge of that handle.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`] if it names nothing (any more); [`Error::MissingRight`].
-    #[inline]
-    pub(crate) fn resolve(&self, thread: ThreadId, value: u64, right: u32) -> Result<(Object, u32), Error> {
-        let value = HandleValue(value);
-        let slot = usize::from(value.slot());
-        if slot >= HANDLES {
-            return Err(Error::BadHandle);
-        }
-        let handle = &self.handles[thread][slot];
-        if value.generation() != handle.generation || handle.object == Object::Empty {
-            return Err(Error::BadHandle);
-        }
-        if u32::from(handle.rights) & right != right {
-            self.check_copy(handle, right)?;
-        }
-        Ok((handle.object, handle.badge))
     }
 
     /// `yield`: a service or background thread goes to the end of its class. Real-time jobs have no equals

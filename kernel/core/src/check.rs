@@ -27,7 +27,7 @@ use crate::id::{
 use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, ENGINE_USERS, GROUPS, NOTIFICATIONS, REGIONS, THREADS};
 use crate::object::{Cpu, Handle, Object, Payer, PoolUser, Reservation, State, Thread};
 use crate::quick::token;
-use crate::watchdog;
+use crate::watches;
 
 impl Kernel {
     /// Checks every invariant.
@@ -421,7 +421,7 @@ impl Kernel {
     fn check_engines(&self) -> Result<(), &'static str> {
         for engine in (0..self.counts.engines).filter_map(EngineId::new) {
             let object = &self.engines[engine];
-            let event = watchdog::event_of(engine);
+            let event = watches::event_of(engine);
             let look = self.cluster_ids().find_map(|cluster| self.clusters[cluster].timeouts.key_of(event));
             let is_watched = object.watchdog != Nanoseconds::ZERO;
             if is_watched && !object.unwatched && look.is_none() {

@@ -43,7 +43,7 @@ use fusee_abi::call::rights;
 use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
 use fusee_sched::time::Instant;
 
-use crate::id::{ClusterId, EngineUserId, ReservationId, ThreadId};
+use crate::id::{EngineUserId, ReservationId, ThreadId};
 use crate::limits::{ENDPOINTS, ENGINE_USERS, NOTIFICATIONS, POOLS_PER_TASK, REPLY_SLOTS, THREADS, TOLD_AT_DEATH};
 use crate::machine::Place;
 use crate::object::{Object, Release, State};
@@ -133,14 +133,6 @@ impl Kernel {
         self.plan_death(machine, thread);
     }
 
-    /// The death of `thread` has steps left: its timekeeper takes them.
-    #[cold]
-    pub(crate) fn plan_death<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
-        if !self.threads[thread].timed {
-            self.plan_timeout(thread, machine.now());
-        }
-    }
-
     /// One more step of the death of `thread`, whose turn was at `now`.
     #[cold]
     pub(crate) fn go_on_dying<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, now: Instant) {
@@ -198,13 +190,6 @@ impl Kernel {
             }
         }
         None
-    }
-
-    /// Settles `thread` unless it is dead: nothing runs on what the dead would choose, and many may wait for it.
-    pub(crate) fn settle_living(&mut self, thread: ThreadId) {
-        if self.threads[thread].state != State::Stopped {
-            self.settle(thread);
-        }
     }
 
     //--- The end of the system ---------------------------------------------------------------------------
@@ -274,10 +259,5 @@ impl Kernel {
         let thread = thread.map_or(0, ThreadId::number);
         let (job, value) = ((number >> 32) as u32, number as u32);
         machine.trace(Record { time, event: event as u8, cpu: self.here.0, thread, job, object, value });
-    }
-
-    /// The clusters in use; for checks.
-    pub(crate) fn cluster_ids(&self) -> impl Iterator<Item = ClusterId> + use<> {
-        (0..self.counts.clusters).filter_map(ClusterId::new)
     }
 }

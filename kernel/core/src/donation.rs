@@ -179,4 +179,11 @@ impl Kernel {
             Refusal::TooLong => Error::ChainTooLong,
         })
     }
+
+    /// Settles `thread` unless it is dead: nothing runs on what the dead would choose, and many may wait for it.
+    pub(crate) fn settle_living(&mut self, thread: ThreadId) {
+        if self.threads[thread].state != State::Stopped {
+            self.settle(thread);
+        }
+    }
 }

@@ -8,21 +8,19 @@
 //! boot, and the device's own queue decides. An engine without a device is a mutex of tasks, and stays one.
 
 use fusee_abi::Error;
-use fusee_abi::call::{DEADLINE, NUMBER, rights};
+use fusee_abi::call::rights;
 use fusee_abi::trace::Event;
-use fusee_locking::engine::{LockError, Requested, State as Lock};
-use fusee_sched::cpu::CpuId;
+use fusee_locking::engine::{LockError, State as Lock};
 use fusee_sched::key::Key;
 use fusee_sched::time::{Instant, Nanoseconds};
 
-use crate::groups::set_of;
 use crate::id::{EngineId, EngineUserId, InterruptId, PoolUserId, ThreadId};
 use crate::limits::{POOLS_PER_TASK, USERS_PER_ENGINE};
 use crate::object::{Object, State};
 use crate::{Kernel, Machine};
 
 /// What `acquire`, `release` and `should_yield` act on.
-enum Use {
+pub(crate) enum Use {
     Engine(EngineUserId, EngineId),
     Pool(PoolUserId),
 }
@@ -44,7 +42,7 @@ pub(crate) fn user_of(number: u16) -> Option<EngineUserId> {
 impl Kernel {
     /// The engine or pool that `thread`'s first argument names.
     #[inline(never)]
-    fn lock_argument<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> Result<Use, Error> {
+    pub(crate) fn lock_argument<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> Result<Use, Error> {
         let handle = machine.registers(thread).general[0];
         let (object, _) = self.resolve(thread, handle, rights::ACQUIRE)?;
         match object {
@@ -57,78 +55,6 @@ impl Kernel {
     /// Whether the lock of `engine` is one; an engine of a device has an interrupt.
     pub(crate) fn is_enforced(&self, engine: EngineId) -> bool {
         self.managed || self.engines[engine].interrupt.is_none()
-    }
-
-    /// `acquire`.
-    pub(crate) fn acquire<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Result<(), Error> {
-        let (user, engine) = match self.lock_argument(machine, thread)? {
-            Use::Engine(user, engine) => (user, engine),
-            Use::Pool(user) => return self.acquire_token(machine, cpu, thread, user),
-        };
-        if !self.is_enforced(engine) {
-            machine.registers(thread).general[0] = 0;
-            return Ok(());
-        }
-        self.must_hold_token(thread, engine)?;
-        if let Some(group) = self.engines[engine].group {
-            return self.acquire_set(machine, cpu, thread, group, set_of(engine));
-        }
-        if self.engine_users[user].lost {
-            self.end_loss(machine, user);
-        }
-        self.drain_for_the_dead(machine, engine)?;
-        // Refuse before anything changes.
-        let lends_to = self.engine_lends(engine, thread);
-        if let Some(target) = lends_to {
-            self.may_wait_for(thread, target)?;
-        }
-        let requested = self.engines[engine].lock.request(user.index() as u16).map_err(as_error)?;
-        self.trace(machine, Event::EngineRequest, Some(thread), u32::from(engine.number()), 0);
-        if requested == Requested::Granted {
-            machine.registers(thread).general[0] = 0;
-            self.hand(machine, engine, user);
-            return Ok(());
-        }
-        self.threads[thread].state = State::Acquiring(user);
-        if let Some(target) = lends_to {
-            self.add_donor(target, thread);
-        }
-        self.suspend_for_lock(machine, cpu, thread, u32::from(engine.number()));
-        Ok(())
-    }
-
-    /// `thread`, whose state says for which, suspends for a lock or a token.
-    #[inline(never)]
-    pub(crate) fn suspend_for_lock<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId, object: u32) {
-        let general = &machine.registers(thread).general;
-        let (deadline, number) = (general[DEADLINE], general[NUMBER] as u32);
-        self.plan_timeout(thread, Instant(deadline));
-        self.trace(machine, Event::Block, Some(thread), object, number);
-        self.cpus[cpu].stale = true;
-        self.settle(thread);
-    }
-
-    /// `release`. Never blocks.
-    pub(crate) fn release_lock<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let (user, engine) = match self.lock_argument(machine, thread)? {
-            Use::Engine(user, engine) => (user, engine),
-            Use::Pool(user) => {
-                return match self.release_token(machine, user) {
-                    Err(_) if core::mem::take(&mut self.pool_users[user].lost) => Err(Error::TokenLost),
-                    result => result,
-                };
-            }
-        };
-        if !self.is_enforced(engine) {
-            return Ok(());
-        }
-        match self.give_back(machine, engine, user) {
-            Err(_) if self.engine_users[user].lost => {
-                self.end_loss(machine, user);
-                Err(Error::EngineLost)
-            }
-            result => result,
-        }
     }
 
     /// The task knows that `user` has lost its engine, or asks for it again: what took the place of the doorbell goes away.
@@ -149,31 +75,6 @@ impl Kernel {
         let object = &self.engine_users[user];
         let is_alone = |engine: EngineId| self.engines[engine].group.is_none() && self.engines[engine].pool.is_none();
         self.engine_users[user].is_plain = !object.lost && object.engine.is_some_and(is_alone);
-    }
-
-    /// Takes the lock from `user`, which holds it: by its release, or by its death.
-    pub(crate) fn give_back<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        engine: EngineId,
-        user: EngineUserId,
-    ) -> Result<(), Error> {
-        if self.engines[engine].lock.state() != Lock::Held(user.index() as u16) {
-            return Err(Error::NotHeld);
-        }
-        let thread = self.engine_users[user].thread;
-        if let (Some(group), Some(thread)) = (self.engines[engine].group, thread) {
-            self.give_back_group(machine, group, thread);
-            return Ok(());
-        }
-        if self.let_go(machine, engine, user) {
-            self.grant_next(machine, engine);
-        }
-        self.move_waiters(machine, engine);
-        if let Some(thread) = thread {
-            self.settle_living(thread);
-        }
-        Ok(())
     }
 
     /// The doorbell of `user`, who holds `engine`, is unmapped, or replaced if that was taken away; and the lock is free if nothing
@@ -197,28 +98,6 @@ impl Kernel {
             self.end_hold(machine, engine, user);
         }
         idle
-    }
-
-    /// `should_yield`: does an earlier key wait for an engine or a token the caller holds?
-    pub(crate) fn should_yield<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let earlier = match self.lock_argument(machine, thread)? {
-            Use::Engine(user, engine) => {
-                let lock = &self.engines[engine].lock;
-                if self.is_enforced(engine) && lock.state() != Lock::Held(user.index() as u16) {
-                    return Err(Error::NotHeld);
-                }
-                match (self.engines[engine].group, self.threads[thread].home) {
-                    (Some(group), _) => self.group_should_yield(group, thread),
-                    (None, Some(home)) => lock.should_yield(self.reservations[home].key, |user| self.user_key(user)),
-                    (None, None) => false,
-                }
-            }
-            Use::Pool(user) => self.keeps_earlier(thread, user)?,
-        };
-        let general = &mut machine.registers(thread).general;
-        general[0] = 0;
-        general[1] = u64::from(earlier);
-        Ok(())
     }
 
     /// The lock is `user`'s: map its doorbell, start its clock.
@@ -247,7 +126,7 @@ impl Kernel {
 
     /// The engine is idle after `user`'s hold: charge it, and draw it from a budget that covers it.
     #[inline(always)]
-    fn end_hold<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
+    pub(crate) fn end_hold<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
         let held = self.charge_hold(machine, engine, user);
         if let Some(payer) = self.engine_users[user].payer {
             self.charge_engine(machine, payer, held);
@@ -277,7 +156,7 @@ impl Kernel {
     }
 
     /// The lock of `engine` is free: who is next has it.
-    fn grant_next<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
+    pub(crate) fn grant_next<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
         let Some(next) = self.engines[engine].lock.next(|waiter| self.user_key(waiter)) else { return };
         self.engines[engine].lock.grant(next);
         if let Some(next) = user_of(next)
@@ -289,7 +168,7 @@ impl Kernel {
     }
 
     /// Of `user`'s thread: the key it waits with.
-    fn user_key(&self, user: u16) -> Key {
+    pub(crate) fn user_key(&self, user: u16) -> Key {
         user_of(user)
             .and_then(|user| self.engine_users[user].thread)
             .map_or(Key::at(Instant::NEVER), |thread| self.waiting_key(thread))
@@ -360,44 +239,6 @@ impl Kernel {
         }
     }
 
-    /// Refuses an engine that does not work. If the driver that would hear of the end of its last operation, or end it, is dead,
-    /// looks for itself.
-    ///
-    /// # Errors
-    /// [`Error::PeerDied`] if that operation has not ended; [`Error::EngineLost`].
-    #[inline(never)]
-    pub(crate) fn drain_for_the_dead<M: Machine>(&mut self, machine: &mut M, engine: EngineId) -> Result<(), Error> {
-        let object = &self.engines[engine];
-        let user = match object.lock.state() {
-            Lock::Free | Lock::Held(_) => return Ok(()),
-            Lock::Quarantined(_) => return Err(Error::EngineLost),
-            Lock::Draining(user) | Lock::Resetting(user) => user,
-        };
-        let Some(driver) = object.driver else { return Ok(()) };
-        if self.threads[driver].state != State::Stopped {
-            return Ok(());
-        }
-        let user = user_of(user).ok_or(Error::PeerDied)?;
-        if !machine.engine_is_idle(user) {
-            return Err(Error::PeerDied);
-        }
-        self.drained(machine, engine, user);
-        Ok(())
-    }
-
-    /// The last operation of `user`, who has `engine` no more, has ended: it goes to the next.
-    #[inline(never)]
-    pub(crate) fn drained<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
-        self.engines[engine].lock.drained();
-        self.end_hold(machine, engine, user);
-        if let Some(group) = self.engines[engine].group {
-            self.drained_group(machine, group, engine);
-            return;
-        }
-        self.grant_next(machine, engine);
-        self.move_waiters(machine, engine);
-    }
-
     /// Whether an engine drains whose completion `interrupt` may tell.
     #[inline(always)]
     pub(crate) fn drains_one(&self, interrupt: InterruptId) -> bool {
@@ -407,62 +248,5 @@ impl Kernel {
                 let object = &self.engines[engine];
                 object.interrupt == Some(interrupt) && matches!(object.lock.state(), Lock::Draining(_))
             })
-    }
-
-    /// Lets every draining engine of `interrupt` that has become idle go on.
-    #[inline(never)]
-    pub(crate) fn probe_engines<M: Machine>(&mut self, machine: &mut M, interrupt: InterruptId) {
-        if !self.interrupts[interrupt].of_engine {
-            return;
-        }
-        for index in 0..self.counts.engines {
-            let Some(engine) = EngineId::new(index) else { break };
-            if self.engines[engine].interrupt != Some(interrupt) {
-                continue;
-            }
-            if let Lock::Draining(user) = self.engines[engine].lock.state()
-                && let Some(user) = user_of(user)
-                && machine.engine_is_idle(user)
-            {
-                self.drained(machine, engine, user);
-            }
-        }
-    }
-
-    /// Somebody who waits for an operation on `engine` to end.
-    pub(crate) fn drain_waiter(&self, engine: EngineId) -> Option<ThreadId> {
-        let object = &self.engines[engine];
-        match object.group {
-            Some(group) => self.waits_for_drain(group, engine),
-            None => object.lock.waiters().last().and_then(|user| self.engine_users[user_of(*user)?].thread),
-        }
-    }
-
-    /// Ends the wait of one of those who wait for an operation on `engine` to end, with an error. Says whether there was one.
-    #[inline(never)]
-    pub(crate) fn refuse_waiter<M: Machine>(&mut self, machine: &mut M, engine: EngineId, error: Error) -> bool {
-        let Some(waiter) = self.drain_waiter(engine) else { return false };
-        self.withdraw(machine, waiter);
-        self.wake(machine, waiter, Err(error));
-        true
-    }
-
-    /// Ends the wait of one of those who wait for an engine to drain or to be reset whose driver, `thread`, is dead: with the
-    /// engine, if it has drained after all, or with an error. Says whether there was one.
-    pub(crate) fn fail_drain_waiter<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> bool {
-        for engine in (0..self.counts.engines).filter_map(EngineId::new) {
-            let object = &self.engines[engine];
-            if object.driver != Some(thread) || !matches!(object.lock.state(), Lock::Draining(_) | Lock::Resetting(_)) {
-                continue;
-            }
-            if self.drain_waiter(engine).is_none() {
-                continue;
-            }
-            if let Err(error) = self.drain_for_the_dead(machine, engine) {
-                self.refuse_waiter(machine, engine, error);
-            }
-            return true;
-        }
-        false
     }
 }

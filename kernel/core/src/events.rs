@@ -1,4 +1,4 @@
-//! Notifications, interrupts, timeouts, and waking up.
+//! Notifications, interrupts and sleep.
 
 use fusee_abi::Error;
 use fusee_abi::call::{Call, DEADLINE, rights};
@@ -7,9 +7,8 @@ use fusee_sched::cpu::CpuId;
 use fusee_sched::time::Instant;
 
 use crate::id::{InterruptId, NotificationId, ThreadId};
-use crate::machine::Place;
 use crate::object::{Object, State};
-use crate::{Kernel, Machine, Planted};
+use crate::{Kernel, Machine};
 
 impl Kernel {
     /// `signal`: sets bits; wakes the waiter.
@@ -101,71 +100,5 @@ impl Kernel {
         self.trace(machine, Event::Block, Some(thread), 0, Call::SleepUntil as u32);
         self.cpus[cpu].stale = true;
         self.settle(thread);
-    }
-
-    /// The deadline of a blocking call passed.
-    pub(crate) fn time_out<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
-        if let State::AwaitingTurn { user, due: true } = self.threads[thread].state {
-            self.take_turn(machine, thread, user);
-            return;
-        }
-        let result = match self.threads[thread].state {
-            State::Sleeping => Ok(()),
-            State::AwaitingToken { refused: true, .. } | State::AwaitingGroup { refused: true, .. } => {
-                Err(Error::ChainTooLong)
-            }
-            _ => Err(Error::TimedOut),
-        };
-        self.withdraw(machine, thread);
-        self.wake(machine, thread, result);
-    }
-
-    /// Takes `thread` out of whatever it waits for; it is still suspended, and nobody queues it any more.
-    pub(crate) fn withdraw<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
-        match self.threads[thread].state {
-            State::Calling(endpoint) => {
-                let callers = &mut self.endpoints[endpoint].callers;
-                if let Some(at) = callers.iter().position(|caller| *caller == thread) {
-                    callers.remove(at);
-                }
-            }
-            State::AwaitingReply { server, slot } => {
-                // The server may be at work on what it was lent.
-                self.free_slot(machine, server, usize::from(slot), Place::Scratch);
-            }
-            State::Waiting(notification) => self.notifications[notification].waiter = None,
-            State::Acquiring(user) => {
-                if let Some(engine) = self.engine_users[user].engine {
-                    self.engines[engine].lock.withdraw(user.index() as u16);
-                }
-            }
-            State::AwaitingToken { user, .. } => self.withdraw_request(user),
-            State::AwaitingGroup { group, .. } => self.withdraw_group(machine, group, thread),
-            State::Dormant
-            | State::Ready
-            | State::Receiving(_)
-            | State::BetweenJobs
-            | State::Sleeping
-            | State::Donating
-            | State::AwaitingTurn { .. }
-            | State::Stopped => {}
-        }
-    }
-
-    /// `thread`, which waits for nothing any more, becomes ready with this result.
-    #[inline(never)]
-    pub(crate) fn wake<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, result: Result<(), Error>) {
-        self.cancel_timeout(thread);
-        machine.registers(thread).general[0] = result.map_or_else(|error| error as u64, |()| 0);
-        self.threads[thread].state = State::Ready;
-        self.trace(machine, Event::Resume, Some(thread), 0, 0);
-        let timed_out = matches!(result, Err(Error::TimedOut)) && self.forgets(Planted::DonationOutlastsTheWait);
-        let target = if timed_out { None } else { self.remove_donor(thread) };
-        self.renew_rested(thread);
-        // First it takes back, so that what it lent stays where it is linked; then the one it lent to lets go.
-        self.settle(thread);
-        if let Some(target) = target {
-            self.settle_living(target);
-        }
     }
 }

@@ -22,7 +22,7 @@ use fusee_abi::Error;
 use fusee_abi::trace::Event;
 use fusee_locking::engine::State as Lock;
 use fusee_locking::tokens;
-use fusee_sched::time::{Instant, Nanoseconds};
+use fusee_sched::time::Instant;
 
 use crate::id::{EngineId, EngineUserId, PoolId, PoolUserId, ThreadId};
 use crate::limits::{HANDLES, THREADS};
@@ -30,31 +30,6 @@ use crate::object::State;
 use crate::{Kernel, Machine, Planted};
 
 impl Kernel {
-    /// The number of a pool's look among the timeouts of a cluster: below those of engines.
-    pub(crate) fn token_event(&self, pool: PoolId) -> u16 {
-        (THREADS - 1 - self.counts.engines - pool.index()) as u16
-    }
-
-    /// Plans a look at `pool`, of which `user` has just been granted a token.
-    pub(crate) fn watch_token<M: Machine>(&mut self, machine: &mut M, pool: PoolId, user: PoolUserId) {
-        let watch = self.token_watches[pool];
-        self.pool_users[user].lost = false;
-        if watch.watchdog == Nanoseconds::ZERO {
-            return;
-        }
-        let granted = machine.now();
-        self.pool_users[user].granted = granted;
-        if !watch.planned {
-            self.plan_token_look(pool, granted + watch.watchdog);
-        }
-    }
-
-    fn plan_token_look(&mut self, pool: PoolId, at: Instant) {
-        let Some(cluster) = self.token_watches[pool].cluster else { return };
-        self.token_watches[pool].planned = true;
-        self.queue_timeout(cluster, self.token_event(pool), at);
-    }
-
     /// The user who has had a token of `pool` for longest, and since when.
     pub(crate) fn oldest_grant(&self, pool: PoolId) -> Option<(PoolUserId, Instant)> {
         let held = |user: &PoolUserId| tokens::held_by(&self.pools[pool], user.index() as u16).is_some();

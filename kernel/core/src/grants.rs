@@ -19,6 +19,7 @@
 //!
 //! A call that is under way when its handle is revoked goes on: what was granted was the start of it.
 
+use crate::id::RegionId;
 use fusee_abi::Error;
 use fusee_abi::call::{CARRIES, Call, GIVEN, HandleValue, KEPT, NUMBER, rights};
 
@@ -67,17 +68,6 @@ fn givable(object: Object) -> Result<u16, Error> {
 }
 
 impl Kernel {
-    /// Whether a copy gives this right now.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`] if its origin was revoked; [`Error::MissingRight`], also if `handle` is no copy.
-    pub(crate) fn check_copy(&self, handle: &Handle, right: u32) -> Result<(), Error> {
-        if !self.derivations.holds(handle.origin()) {
-            return Err(Error::BadHandle);
-        }
-        if u32::from(handle.kept) & right == right { Ok(()) } else { Err(Error::MissingRight) }
-    }
-
     /// The slot that `value` names, be its handle void or not.
     pub(crate) fn slot_of(&self, thread: ThreadId, value: u64) -> Result<usize, Error> {
         let value = HandleValue(value);
@@ -209,5 +199,30 @@ impl Kernel {
         self.release_node(thread, slot);
         let handle = &mut self.handles[thread][slot];
         *handle = Handle { generation: handle.generation, ..Handle::EMPTY };
+    }
+
+    /// The loan of `region`, which the client holds by `handle`.
+    ///
+    /// # Errors
+    /// [`Error::MissingRight`] to lend, or to read, without which there is nothing to lend; [`Error::NoHandleSlot`] if the
+    /// server has no place for it; [`Error::AlreadyLent`].
+    pub(crate) fn loan(
+        &self,
+        handle: &Handle,
+        region: RegionId,
+        mask: u16,
+        server: Option<ThreadId>,
+    ) -> Result<Option<Loan>, Error> {
+        let access = u32::from(handle.rights & mask);
+        if u32::from(handle.rights) & rights::LEND == 0 || access & rights::READ == 0 {
+            return Err(Error::MissingRight);
+        }
+        let Some(server) = server else { return Ok(None) };
+        let place = self.find_slot(server, Object::Region(region), rights::LENT).ok_or(Error::NoHandleSlot)?;
+        if self.regions[region].lent_to.is_some() {
+            return Err(Error::AlreadyLent);
+        }
+        let writable = access & u32::from(self.handles[server][place].rights) & rights::WRITE != 0;
+        Ok(Some(Loan { region, place, writable }))
     }
 }

@@ -11,25 +11,21 @@
 //!
 //! Not here: what an engine does when its holder lets go (`engines`).
 
-use fusee_abi::Error;
-use fusee_abi::call::{FIRST_WORD, rights};
-use fusee_abi::trace::Event;
 use fusee_locking::engine::State as Lock;
 use fusee_locking::group::{Change, LockSet, Waits};
 use fusee_locking::groups;
-use fusee_sched::cpu::CpuId;
 use heapless::Vec;
 
 use crate::donation::number;
-use crate::engines::{as_error, user_of};
+use crate::engines::user_of;
 use crate::id::{EngineId, EngineUserId, GroupId, ThreadId};
 use crate::limits::{ENGINES, USERS_PER_GROUP};
-use crate::object::{Object, State};
+use crate::object::State;
 use crate::{Kernel, Machine};
 
 const _: () = assert!(ENGINES <= 32, "an engine is a bit of a set");
 
-fn engines(set: LockSet) -> impl Iterator<Item = EngineId> {
+pub(crate) fn engines(set: LockSet) -> impl Iterator<Item = EngineId> {
     set.iter().filter_map(|lock| EngineId::new(usize::from(lock)))
 }
 
@@ -37,7 +33,7 @@ pub(crate) fn set_of(engine: EngineId) -> LockSet {
     LockSet::EMPTY.with(engine.index() as u8)
 }
 
-fn listed(users: impl Iterator<Item = u16>) -> Vec<u16, USERS_PER_GROUP> {
+pub(crate) fn listed(users: impl Iterator<Item = u16>) -> Vec<u16, USERS_PER_GROUP> {
     let mut list = Vec::new();
     for user in users {
         // As many places as users.
@@ -47,71 +43,6 @@ fn listed(users: impl Iterator<Item = u16>) -> Vec<u16, USERS_PER_GROUP> {
 }
 
 impl Kernel {
-    /// `acquire_group`.
-    #[cold]
-    pub(crate) fn acquire_group<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        cpu: CpuId,
-        thread: ThreadId,
-    ) -> Result<(), Error> {
-        let general = &machine.registers(thread).general;
-        let (mut group, mut set) = (None, LockSet::EMPTY);
-        for handle in [general[0], general[FIRST_WORD]] {
-            let (object, _) = self.resolve(thread, handle, rights::ACQUIRE)?;
-            let Object::Engine(user) = object else { return Err(Error::WrongKind) };
-            let engine = self.engine_users[user].engine.ok_or(Error::BadHandle)?;
-            self.must_hold_token(thread, engine)?;
-            let of = self.engines[engine].group.ok_or(Error::BadArgument)?;
-            if *group.get_or_insert(of) != of {
-                return Err(Error::BadArgument);
-            }
-            if self.is_enforced(engine) {
-                set = set.with(engine.index() as u8);
-            }
-        }
-        self.acquire_set(machine, cpu, thread, group.ok_or(Error::BadArgument)?, set)
-    }
-
-    /// Asks for the engines of `set`, all of `group`.
-    pub(crate) fn acquire_set<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        cpu: CpuId,
-        thread: ThreadId,
-        group: GroupId,
-        set: LockSet,
-    ) -> Result<(), Error> {
-        machine.registers(thread).general[0] = 0;
-        let Some(first) = engines(set).next() else { return Ok(()) };
-        for engine in engines(set) {
-            self.drain_for_the_dead(machine, engine)?;
-        }
-        if self.threads[thread].losses != 0 {
-            self.end_losses(machine, thread, set);
-        }
-        let key = self.waiting_key(thread);
-        let change = groups::request(&mut self.groups[group], number(thread), key, set).map_err(as_error)?;
-        if let Some(target) = self.group_donee(group, thread)
-            && let Err(error) = self.may_wait_for(thread, target)
-        {
-            // Nobody has heard of it yet, and all others are where they were.
-            let _ = groups::withdraw(&mut self.groups[group], number(thread));
-            return Err(error);
-        }
-        for engine in engines(set) {
-            self.trace(machine, Event::EngineRequest, Some(thread), u32::from(engine.number()), 0);
-        }
-        if !change.grants() {
-            self.threads[thread].state = State::AwaitingGroup { group, refused: false };
-        }
-        self.apply_group(machine, group, change);
-        if !change.grants() {
-            self.suspend_for_lock(machine, cpu, thread, u32::from(first.number()));
-        }
-        Ok(())
-    }
-
     /// Gives back all that the holder of `engine` asked for with it.
     #[cold]
     pub(crate) fn give_back_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, thread: ThreadId) {
@@ -146,18 +77,6 @@ impl Kernel {
     pub(crate) fn waits_for_drain(&self, group: GroupId, engine: EngineId) -> Option<ThreadId> {
         let waiter = groups::waits_for_drain(&self.groups[group], engine.index() as u8)?;
         ThreadId::new(usize::from(waiter))
-    }
-
-    /// Whom the request of `thread` donates to: as with one engine, not a holder of another cluster.
-    pub(crate) fn group_donee(&self, group: GroupId, thread: ThreadId) -> Option<ThreadId> {
-        match groups::request_of(&self.groups[group], number(thread))?.1 {
-            Waits::Not => None,
-            Waits::For(holder) => {
-                let is_here = |holder: &ThreadId| self.threads[*holder].cluster == self.threads[thread].cluster;
-                ThreadId::new(usize::from(holder)).filter(is_here)
-            }
-            Waits::ForDrain(lock) => self.engines[EngineId::new(usize::from(lock))?].driver,
-        }
     }
 
     /// Whether somebody should have an engine of `group` that `thread` holds.
@@ -206,7 +125,7 @@ impl Kernel {
     /// `thread` asks for engines of which it may have lost some, and not been told.
     #[cold]
     #[inline(never)]
-    fn end_losses<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, set: LockSet) {
+    pub(crate) fn end_losses<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, set: LockSet) {
         let mut next = self.threads[thread].uses;
         for _ in 0..ENGINES {
             let Some(user) = next else { return };
@@ -228,7 +147,7 @@ impl Kernel {
 
     /// Those that were granted hold their engines, and go on; who waits for somebody else donates to that one.
     #[inline(never)]
-    fn apply_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, change: Change) {
+    pub(crate) fn apply_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, change: Change) {
         for user in listed(self.groups[group].granted(change)) {
             let Some(thread) = ThreadId::new(usize::from(user)) else { continue };
             self.hold_group(machine, group, thread);

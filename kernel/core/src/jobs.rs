@@ -43,32 +43,6 @@ impl Kernel {
         Ok(())
     }
 
-    /// The first of the releases that queue for `thread`'s next job, if it is due at `until`.
-    fn take_queued(&mut self, thread: ThreadId, reservation: ReservationId, until: Instant) -> Option<Instant> {
-        if self.reservations[reservation].release == Release::Sporadic {
-            let queue = self.threads[thread].job.sporadic;
-            let first = self.first_sporadic(thread).filter(|first| *first <= until)?;
-            let job = &mut self.threads[thread].job;
-            job.sporadic.first = if queue.first + 1 == queue.places { 0 } else { queue.first + 1 };
-            job.sporadic.count -= 1;
-            return Some(first);
-        }
-        let period = self.reservations[reservation].account.period;
-        let job = &mut self.threads[thread].job;
-        let first = job.queued.take()?;
-        if job.more > 0 {
-            job.more -= 1;
-            job.queued = Some(first + period);
-        }
-        Some(first)
-    }
-
-    /// The earliest sporadic release of `thread` whose job has not begun.
-    fn first_sporadic(&self, thread: ThreadId) -> Option<Instant> {
-        let queue = self.threads[thread].job.sporadic;
-        if queue.count == 0 { None } else { self.releases.get(queue.place(0)).copied() }
-    }
-
     /// Plans the next sporadic release of `thread`, which is between jobs.
     fn plan_sporadic(&mut self, thread: ThreadId, reservation: ReservationId) {
         if let Some(first) = self.first_sporadic(thread) {
@@ -202,14 +176,6 @@ impl Kernel {
         }
     }
 
-    /// A release is dropped.
-    fn skip<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
-        let state = &mut self.threads[thread];
-        state.job.skipped += 1;
-        state.statistics.skipped += 1;
-        self.trace(machine, Event::Skip, Some(thread), 0, 0);
-    }
-
     /// `early_release`.
     pub(crate) fn early_release<M: Machine>(
         &mut self,
@@ -233,55 +199,6 @@ impl Kernel {
         // Whoever it runs on: with another key, another may come first.
         self.settle_refilled(thread, reservation);
         Ok(())
-    }
-
-    /// The active job of `thread` takes the budget and the deadline of the next, which is dropped. Says whether
-    /// there is budget now: all of it may have gone into debt.
-    ///
-    /// What the job leaves of that budget is discarded: the release after brings its own. Source: Elliott 2015,
-    /// section 3.2.4 (early releasing).
-    pub(crate) fn release_early<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        reservation: ReservationId,
-        thread: ThreadId,
-    ) -> bool {
-        let queued = self.take_queued(thread, reservation, Instant::NEVER);
-        let object = &mut self.reservations[reservation];
-        let period = object.account.period;
-        let is_periodic = object.release == Release::Periodic;
-        let next = match queued {
-            Some(release) => release,
-            None if is_periodic => object.next_release,
-            None => object.earliest_release,
-        };
-        let dropped = queued.is_some() || is_periodic;
-        if queued.is_none() {
-            object.next_release = if is_periodic { next + period } else { Instant::NEVER };
-            object.earliest_release = next + period;
-        }
-        // A release that queued may be older than the present chunk, which has its time already.
-        object.account.resume(next);
-        let release = object.account.release;
-        let has_budget = !object.account.is_dry();
-        // Somebody else's budget may have carried it here, its own one being dry.
-        let wakes = object.throttled && has_budget;
-        if wakes {
-            (object.throttled, object.replenish_at) = (false, Instant::NEVER);
-        }
-        if !self.forgets(Planted::EarlyReleaseKeepsTheKey) {
-            let key = self.job_key(reservation, release);
-            self.set_key(reservation, key);
-        }
-        self.plan_event(reservation);
-        if wakes && self.threads[thread].crosses {
-            self.job_begins(thread);
-        }
-        if dropped {
-            self.skip(machine, thread);
-        }
-        self.trace(machine, Event::EarlyRelease, Some(thread), u32::from(reservation.number()), 0);
-        has_budget
     }
 
     /// A job of policy *signal* that used up its budget learns of it at its next checkpoint: a call that takes

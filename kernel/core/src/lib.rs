@@ -17,6 +17,53 @@
 //!
 //! Listed, and checked after every trap of a simulated system, in [`check`].
 //!
+//! # Modules
+//!
+//! Floor by floor, the lowest first. Code calls methods of [`Kernel`] in its own file and in files above it in this table only;
+//! `cargo xtask test` checks that.
+//!
+//! | Module | What it does |
+//! |---|---|
+//! | `limits` | bounds of all tables and loops |
+//! | `arena` | tables of objects, by typed index |
+//! | `id` | the index of each kind of object |
+//! | `machine` | what a board does for the kernel |
+//! | `derivation` | which copy of a handle came from which |
+//! | `object` | the objects |
+//! | `advice`, `unadvised` | which token to wait for, with and without advice |
+//! | `planted` | rules that tests let the kernel forget |
+//! | `lookup` | finds objects by handle and number |
+//! | `resting` | suspended reservations lose their key |
+//! | `schedule` | runners, links, planned events |
+//! | `donation` | on whose reservation a thread runs |
+//! | `across` | jobs of a cluster that donate for a request of another cluster |
+//! | `loans` | regions lent with calls |
+//! | `grants` | handles in messages |
+//! | `keys` | what else moves when a key changes |
+//! | `releases` | releases that wait for the end of a job |
+//! | `budgets` | who pays, throttling, replenishment |
+//! | `waiting` | suspension for a lock, and its end |
+//! | `watches` | plans when holds are looked at |
+//! | `engines` | holds of engines, and their doorbells |
+//! | `tokens` | tokens of pools are requested, granted, given back |
+//! | `quick` | short calls: messages and locks |
+//! | `ipc` | calls, replies, sends |
+//! | `switch` | short switches: signals, timers, waits, yields |
+//! | `groups` | sets of engines |
+//! | `locks` | engines are acquired, released, idle |
+//! | `withdrawal` | a thread gives up what it waits for |
+//! | `expiry` | tokens that are not given back |
+//! | `events` | notifications, interrupts, sleep |
+//! | `reschedule` | the end of a trap |
+//! | `jobs` | jobs begin and end |
+//! | `boot` | from a packed system to a kernel |
+//! | `watchdog` | engines that are not given back, or do not end |
+//! | `check` | the invariants |
+//! | `death` | threads end, and tell the others |
+//! | `timekeeper` | what a timer interrupt does |
+//! | `calls` | which call does what |
+//! | `lib` | traps |
+//!
 //! What lives here: objects, calls, scheduling mechanism. What may not: registers beyond a thread's own,
 //! atomics, clocks, `unsafe`, allocation, recursion, loops without a bound in [`limits`].
 #![no_std]
@@ -30,6 +77,7 @@ mod across;
 mod advice;
 mod arena;
 pub mod boot;
+mod budgets;
 mod calls;
 pub mod check;
 mod death;
@@ -43,17 +91,26 @@ mod groups;
 pub mod id;
 mod ipc;
 mod jobs;
+mod keys;
 pub mod limits;
 mod loans;
+mod locks;
+mod lookup;
 pub mod machine;
 pub mod object;
 mod planted;
-mod pools;
 mod quick;
-pub mod resting;
+mod releases;
+mod reschedule;
+mod resting;
 mod schedule;
 mod switch;
+mod timekeeper;
+mod tokens;
+mod waiting;
 mod watchdog;
+mod watches;
+mod withdrawal;
 
 use fusee_locking::ck_omlp;
 use fusee_locking::groups::Group;

@@ -29,50 +29,24 @@
 //!
 //! Not here: handles in messages (`grants`), and how a place is built (`kernel/aarch64`).
 
-use fusee_abi::Error;
-use fusee_abi::call::{GIVEN, HandleValue, LENT, WRITABLE, rights};
+use fusee_abi::call::{GIVEN, HandleValue, LENT, WRITABLE};
 use fusee_abi::trace::Event;
 
 use crate::id::{RegionId, ThreadId};
 use crate::machine::Place;
-use crate::object::{Handle, Object, State};
+use crate::object::State;
 use crate::{Kernel, Machine};
 
 /// A loan that can be made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loan {
-    region: RegionId,
+    pub(crate) region: RegionId,
     /// Slot of the server's handle to its place.
-    place: usize,
-    writable: bool,
+    pub(crate) place: usize,
+    pub(crate) writable: bool,
 }
 
 impl Kernel {
-    /// The loan of `region`, which the client holds by `handle`.
-    ///
-    /// # Errors
-    /// [`Error::MissingRight`] to lend, or to read, without which there is nothing to lend; [`Error::NoHandleSlot`] if the
-    /// server has no place for it; [`Error::AlreadyLent`].
-    pub(crate) fn loan(
-        &self,
-        handle: &Handle,
-        region: RegionId,
-        mask: u16,
-        server: Option<ThreadId>,
-    ) -> Result<Option<Loan>, Error> {
-        let access = u32::from(handle.rights & mask);
-        if u32::from(handle.rights) & rights::LEND == 0 || access & rights::READ == 0 {
-            return Err(Error::MissingRight);
-        }
-        let Some(server) = server else { return Ok(None) };
-        let place = self.find_slot(server, Object::Region(region), rights::LENT).ok_or(Error::NoHandleSlot)?;
-        if self.regions[region].lent_to.is_some() {
-            return Err(Error::AlreadyLent);
-        }
-        let writable = access & u32::from(self.handles[server][place].rights) & rights::WRITE != 0;
-        Ok(Some(Loan { region, place, writable }))
-    }
-
     /// Begins `loan` with the request of `client` that was just received. Returns what tells the server of it.
     pub(crate) fn begin_loan<M: Machine>(&mut self, machine: &mut M, client: ThreadId, loan: Loan) -> u64 {
         let State::AwaitingReply { server, slot } = self.threads[client].state else { return 0 };

@@ -20,7 +20,6 @@ use crate::id::{
     RegionId, ReservationId, ThreadId,
 };
 use crate::limits::{CALLERS, CPUS, HANDLES, REPLY_SLOTS, THREADS, USERS_PER_ENGINE, WAITING};
-use crate::resting::Waiter;
 
 //--- Threads -----------------------------------------------------------------------------------------------
 
@@ -656,6 +655,17 @@ impl TokenWatch {
 }
 
 //--- Clusters and CPUs -------------------------------------------------------------------------------------
+
+/// A reservation that waits for others.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiter {
+    /// Its index.
+    pub reservation: u16,
+    /// Whether its thread runs on what is lent to it: then it pays for what counts.
+    pub is_carried: bool,
+    /// So much of the time since the cluster was counted last does not count: for so long others with earlier keys have all CPUs.
+    pub covered: Nanoseconds,
+}
 
 /// A cluster with the events its timekeeper watches.
 #[derive(Clone, Debug)]

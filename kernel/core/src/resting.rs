@@ -39,29 +39,14 @@
 use fusee_sched::key::Class;
 use fusee_sched::time::{Instant, Nanoseconds};
 
-use crate::donation::number;
 use crate::id::{ClusterId, ReservationId, ThreadId};
 use crate::limits::WAITING;
-use crate::object::State;
+use crate::object::{State, Waiter};
 use crate::{Kernel, Planted};
-
-/// How many reservations a thread may try before it runs on one whose key changes a nanosecond later.
-const RENEWALS: usize = 3;
 
 /// What a reservation that is lent again may have owed and pays with its budget instead of its key. A trap that changes keys
 /// takes a few microseconds; with this no reservation is renewed in two of them that follow each other.
-const TRIFLE: Nanoseconds = Nanoseconds(50_000);
-
-/// A reservation that waits for others.
-#[derive(Clone, Copy, Debug)]
-pub struct Waiter {
-    /// Its index.
-    pub reservation: u16,
-    /// Whether its thread runs on what is lent to it: then it pays for what counts.
-    pub is_carried: bool,
-    /// So much of the time since the cluster was counted last does not count: for so long others with earlier keys have all CPUs.
-    pub covered: Nanoseconds,
-}
+pub(crate) const TRIFLE: Nanoseconds = Nanoseconds(50_000);
 
 impl Kernel {
     /// `reservation` has budget and no runner from here on.
@@ -98,7 +83,7 @@ impl Kernel {
     /// `reservation` rests no longer: it has a runner, or no budget, or nothing to rest from. Says what it owes: how long it was
     /// suspended beyond its allowance. A renewal settles that, too.
     #[inline(never)]
-    fn leave_rest(&mut self, reservation: ReservationId) -> Nanoseconds {
+    pub(crate) fn leave_rest(&mut self, reservation: ReservationId) -> Nanoseconds {
         let since = core::mem::replace(&mut self.reservations[reservation].rests, Instant::NEVER);
         if since == Instant::NEVER {
             return Nanoseconds::ZERO;
@@ -120,7 +105,7 @@ impl Kernel {
 
     /// What `reservation`, which has rested since `since`, has been suspended for beyond its allowance.
     #[inline(never)]
-    fn owed(&mut self, reservation: ReservationId, since: Instant) -> Nanoseconds {
+    pub(crate) fn owed(&mut self, reservation: ReservationId, since: Instant) -> Nanoseconds {
         let Some(cluster) = self.reservations[reservation].cluster else { return Nanoseconds::ZERO };
         // A CPU that has yet to hear that it has no runner has paid from it meanwhile.
         if self.reservations[reservation].on.is_some() || self.forgets(Planted::NoRuleAtWakeUp) {
@@ -174,43 +159,6 @@ impl Kernel {
         let more = time.saturating_sub(drawn);
         if more != Nanoseconds::ZERO {
             object.suspended = Nanoseconds(object.suspended.0.max(object.suspension.0).saturating_add(more.0));
-        }
-    }
-
-    /// Before `thread`, which has become ready, chooses what it runs on: what it would choose is renewed if it has rested for too
-    /// long, until what it would choose has not. To be called where a whole operation is over, and the thread is settled next.
-    #[inline(never)]
-    pub(crate) fn renew_rested(&mut self, thread: ThreadId) {
-        for _ in 0..RENEWALS {
-            let chosen = fusee_locking::propagation::choose(self, number(thread));
-            let Some(reservation) = chosen.and_then(|chosen| ReservationId::new(usize::from(chosen))) else { return };
-            let since = self.reservations[reservation].rests;
-            let is_lent = self.reservations[reservation].home != Some(thread);
-            let may_owe = if is_lent { TRIFLE } else { Nanoseconds::ZERO };
-            if since == Instant::NEVER || self.owed(reservation, since) <= may_owe {
-                return;
-            }
-            self.renew(reservation);
-            match self.reservations[reservation].home {
-                Some(home) if home != thread => self.settle(home),
-                _ => return,
-            }
-        }
-    }
-
-    /// `reservation`, which rests, is as if it were released now, with what is left.
-    #[inline(never)]
-    fn renew(&mut self, reservation: ReservationId) {
-        self.leave_rest(reservation);
-        let now = self.now;
-        self.reservations[reservation].account.resume(now);
-        let key = self.job_key(reservation, self.reservations[reservation].account.release);
-        if !self.forgets(Planted::AnySuspensionKeepsTheKey) {
-            self.set_key(reservation, key);
-        }
-        // With another key it may have been chosen meanwhile.
-        if self.reservations[reservation].runner.is_none() {
-            self.begin_rest(reservation);
         }
     }
 

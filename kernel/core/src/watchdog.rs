@@ -47,29 +47,7 @@ use crate::limits::THREADS;
 use crate::object::Object;
 use crate::{Kernel, Machine, Planted};
 
-/// The number of an engine's look among the timeouts of its cluster: those of threads begin at the other end.
-pub(crate) fn event_of(engine: EngineId) -> u16 {
-    (THREADS - 1 - engine.index()) as u16
-}
-
 impl Kernel {
-    /// Plans a look at `engine`, which `user` has been granted.
-    #[cold]
-    pub(crate) fn watch(&mut self, engine: EngineId, user: EngineUserId) {
-        let object = &mut self.engines[engine];
-        object.unwatched = false;
-        let until = object.granted + object.watchdog;
-        self.plan_look(engine, user, until);
-    }
-
-    #[inline(never)]
-    pub(crate) fn plan_look(&mut self, engine: EngineId, user: EngineUserId, at: Instant) {
-        // All users are in one cluster.
-        if let Some(cluster) = self.engine_users[user].thread.and_then(|thread| self.threads[thread].cluster) {
-            self.queue_timeout(cluster, event_of(engine), at);
-        }
-    }
-
     /// The look with this number is due.
     #[inline(never)]
     pub(crate) fn look<M: Machine>(&mut self, machine: &mut M, event: u16, now: Instant) {

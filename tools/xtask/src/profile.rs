@@ -4,7 +4,7 @@
 //! plugin's windows lie between two readings of the counter, and those of a row end before the client says the row's
 //! number. A sample takes two readings, so every second window is one. A row's samples are the last such windows that
 //! are as long as what was logged, one after the other, plus what measuring costs; that is the least length of windows
-//! that are as many. Exactly one choice does that, or the command fails.
+//! that are as many. Exactly one choice does that, or the row is not explained.
 //!
 //! Not here: what an address is for (`purposes`).
 
@@ -62,17 +62,24 @@ pub fn profile(arguments: &ProfileArguments, install: bool) -> Result<bool> {
     let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let windows = Windows::parse(&text)?;
     let symbols = Symbols::read(&image.programs.kernel)?;
-    let mut profiles = Vec::new();
+    let (mut profiles, mut unexplained) = (Vec::new(), Vec::new());
     for row in chosen {
         let name = rows::NAMES[row];
         let samples = samples.get(&row).with_context(|| format!("{name}: not measured"))?;
         let explained = windows.explain(row, samples).and_then(|path| path.by_function(&symbols, arguments.lines));
-        profiles.push((name, explained.with_context(|| name.to_owned())?));
+        match explained {
+            Ok(functions) => profiles.push((name, functions)),
+            Err(why) => unexplained.push(format!("{name}: {why}")),
+        }
+    }
+    if let (true, [first, ..]) = (profiles.is_empty(), &unexplained[..]) {
+        bail!("{first}");
     }
     for (name, functions) in profiles.iter().filter(|_| !arguments.summary) {
         println!("{name}\n{}", function_table(functions, if arguments.lines { i64::MAX } else { SHARE }));
     }
     println!("{}", purpose_table(&profiles));
+    unexplained.iter().for_each(|row| println!("not explained: {row}"));
     Ok(true)
 }
 

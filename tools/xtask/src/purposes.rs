@@ -108,11 +108,10 @@ const PURPOSES: &[(&str, &str, Purpose)] = &[
     ("kernel/aarch64/src/cpu.rs", ANY, Purpose::Trap),
     ("kernel/aarch64/src/frame.rs", ANY, Purpose::Trap),
 
-    ("kernel/core/src/calls.rs", "resolve", Purpose::Handles),
+    ("kernel/core/src/lookup.rs", ANY, Purpose::Handles),
     ("kernel/core/src/quick.rs", "endpoint_of", Purpose::Handles),
     ("kernel/core/src/grants.rs", ANY, Purpose::Handles),
     ("kernel/core/src/derivation.rs", ANY, Purpose::Handles),
-    ("kernel/core/src/loans.rs", "loan", Purpose::Handles),
 
     ("kernel/core/src/lib.rs", "trap enter living", Purpose::Trap),
     ("kernel/core/src/calls.rs", "call_trap dispatch_call done", Purpose::Trap),
@@ -122,10 +121,14 @@ const PURPOSES: &[(&str, &str, Purpose)] = &[
     ("kernel/core/src/donation.rs", ANY, Purpose::Donation),
 
     ("sched/src/account.rs", ANY, Purpose::Budget),
-    ("kernel/core/src/schedule.rs", "charge charge_boost exhaust replenish reservation_event", Purpose::Budget),
-    ("kernel/core/src/schedule.rs", "plan_event plan_timeout cancel_timeout timer next_event", Purpose::Timer),
+    ("kernel/core/src/budgets.rs", ANY, Purpose::Budget),
+    ("kernel/core/src/resting.rs", ANY, Purpose::Budget),
+    ("kernel/core/src/timekeeper.rs", ANY, Purpose::Timer),
+    ("kernel/core/src/schedule.rs", "plan_event plan_timeout cancel_timeout queue_timeout", Purpose::Timer),
     ("kernel/core/src/schedule.rs", "trace", Purpose::Rest),
     ("kernel/core/src/schedule.rs", ANY, Purpose::Plan),
+    ("kernel/core/src/reschedule.rs", ANY, Purpose::Plan),
+    ("kernel/core/src/keys.rs", "set_key", Purpose::Plan),
     ("sched/src/cluster.rs", ANY, Purpose::Plan),
 
     ("kernel/core/src/", ANY, Purpose::Service),

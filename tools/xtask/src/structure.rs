@@ -1,5 +1,6 @@
 //! What must stay true of the tree and of the kernel's size, checked like a test.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -60,7 +61,80 @@ pub fn sources(root: &Path) -> Result<Vec<String>> {
             }
         }
     }
+    let mut modules = Vec::new();
+    for path in rust_files(&root.join("kernel/core/src"))? {
+        let module = path.file_stem().context("a name")?.to_string_lossy().into_owned();
+        if !module.ends_with("_tests") {
+            modules.push((module, std::fs::read_to_string(&path)?));
+        }
+    }
+    problems.extend(floors(&modules));
     Ok(problems)
+}
+
+/// The kernel's modules stand one above the other: calls of methods, and names of other modules, go to the own one and downward
+/// only. The order is that of the table in `lib.rs`, the lowest first.
+fn floors(sources: &[(String, String)]) -> Vec<String> {
+    let map = sources.iter().find(|(module, _)| module == "lib").map_or("", |(_, text)| text);
+    let rows = map.lines().filter_map(|line| line.strip_prefix("//! | `"));
+    let cells = rows.enumerate().filter_map(|(floor, row)| Some((floor, row.split_once(" | ")?.0)));
+    let mut floor_of: BTreeMap<&str, usize> = BTreeMap::new();
+    for (floor, cell) in cells {
+        floor_of.extend(cell.split(['`', ',', ' ']).filter(|name| !name.is_empty()).map(|name| (name, floor)));
+    }
+    let mut problems = Vec::new();
+    let without = sources.iter().filter(|(module, _)| !floor_of.contains_key(module.as_str()));
+    problems
+        .extend(without.map(|(module, _)| format!("kernel/core/src/{module}.rs has no floor in the table of lib.rs")));
+    // Which module each method of the kernel is in.
+    let mut homes: BTreeMap<&str, &str> = BTreeMap::new();
+    for (module, text) in sources {
+        homes.extend(methods(text).map(|name| (name, module.as_str())));
+    }
+    for (module, text) in sources {
+        let Some(own) = floor_of.get(module.as_str()) else { continue };
+        for (number, line) in code(text).enumerate() {
+            let calls = ["self.", "kernel.", "Self::", "Kernel::"].into_iter();
+            let called = calls.flat_map(|before| named(line, before)).filter(|(_, rest)| rest.starts_with(['(', ':']));
+            let called = called.filter_map(|(name, _)| homes.get(name).copied());
+            for other in called.chain(named(line, "crate::").map(|(name, _)| name)) {
+                if floor_of.get(other).is_some_and(|floor| floor > own) {
+                    problems.push(format!("kernel/core/src/{module}.rs:{}: `{other}` is above `{module}`", number + 1));
+                }
+            }
+        }
+    }
+    problems
+}
+
+/// The lines of a file up to its tests, without comments.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().take_while(|line| *line != "#[cfg(test)]" || text.contains("extern crate std"));
+    lines.map(|line| line.split("//").next().unwrap_or_default())
+}
+
+/// The methods in blocks of `impl Kernel`.
+fn methods(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_inside = false;
+    text.lines().filter_map(move |line| {
+        if !line.starts_with(' ') && !line.is_empty() {
+            is_inside = line.starts_with("impl Kernel {");
+        }
+        let (before, rest) =
+            line.split_once("fn ").filter(|_| is_inside && line.starts_with("    ") && !line.starts_with("     "))?;
+        let is_method = before.split_whitespace().all(|word| word == "const" || word.starts_with("pub"));
+        is_method.then(|| rest.split(['(', '<']).next()).flatten()
+    })
+}
+
+/// The names that follow `before` in a line, and what follows each.
+fn named<'a>(line: &'a str, before: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let places = line.match_indices(before).filter(move |(at, _)| !line[..*at].ends_with(is_word));
+    places.map(move |(at, found)| {
+        let rest = &line[at + found.len()..];
+        rest.split_at(rest.find(|c: char| !is_word(c)).unwrap_or(rest.len()))
+    })
 }
 
 /// Sizes of the kernel, in bytes.
@@ -136,6 +210,30 @@ fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_sources_are_as_they_must_be() {
+        let problems = sources(&crate::system::root().unwrap()).unwrap();
+        assert_eq!(problems, [""; 0]);
+    }
+
+    #[test]
+    fn a_call_of_what_is_above_is_found() {
+        let table = "//! | `low` | a |\n//! | `high`, `other` | b |\n//! | `lib` | c |\n";
+        let top = format!("{table}impl Kernel {{\n    pub fn top(&self) {{\n        self.step();\n    }}\n}}\n");
+        let high = "impl Kernel {\n    pub(crate) fn step<M>(&self) {\n        self.below() // self.top()\n    }\n}\n";
+        let low = "use crate::other::Name;\nimpl Kernel {\n    fn below(&self) {\n        self.fields.step();\n        self.step();\n    }\n}\n";
+        let files = [("lib", top.as_str()), ("high", high), ("low", low), ("new", "")];
+        let found = floors(&files.map(|(module, text)| (module.to_owned(), text.to_owned())));
+        assert_eq!(
+            found,
+            [
+                "kernel/core/src/new.rs has no floor in the table of lib.rs",
+                "kernel/core/src/low.rs:1: `other` is above `low`",
+                "kernel/core/src/low.rs:5: `high` is above `low`",
+            ]
+        );
+    }
 
     #[test]
     fn a_kernel_that_grew_too_large_is_named() {

@@ -49,7 +49,7 @@ const SWITCH: &str = "kernel/core/src/switch.rs";
 const CALLS: &str = "kernel/core/src/calls.rs";
 const JOBS: &str = "kernel/core/src/jobs.rs";
 const EVENTS: &str = "kernel/core/src/events.rs";
-const ENGINES: &str = "kernel/core/src/engines.rs";
+const LOCKS: &str = "kernel/core/src/locks.rs";
 const DEATH: &str = "kernel/core/src/death.rs";
 const IPC: &str = "kernel/core/src/ipc.rs";
 
@@ -70,9 +70,9 @@ const CLASSES: [Class; 25] = [
     class("release_job", &[(JOBS, "release_job")]),
     class("early_release", &[(JOBS, "early_release")]),
     class("yield", &[(CALLS, "yield_turn"), (SWITCH, "short_yield")]),
-    class("acquire", &[(ENGINES, "acquire")]),
-    class("release", &[(ENGINES, "release_lock")]),
-    class("should_yield", &[(ENGINES, "should_yield")]),
+    class("acquire", &[(LOCKS, "acquire")]),
+    class("release", &[(LOCKS, "release_lock")]),
+    class("should_yield", &[(LOCKS, "should_yield")]),
     class("map, unmap", &[(CALLS, "set_mapped")]),
     class("revoke", &[("kernel/core/src/grants.rs", "revoke")]),
     class("engine_complete", &[("kernel/core/src/watchdog.rs", "engine_complete")]),
@@ -82,7 +82,7 @@ const CLASSES: [Class; 25] = [
     class("exit", &[(CALLS, "exit_call")]),
     class("fault", &[(DEATH, "fault")]),
     class("first use of floating point", &[("kernel/aarch64/src/cpu.rs", "take_float")]),
-    class("timer", &[("kernel/core/src/schedule.rs", "timer"), (SWITCH, "short_timeout")]),
+    class("timer", &[("kernel/core/src/timekeeper.rs", "timer"), (SWITCH, "short_timeout")]),
     class("interrupt", &[(EVENTS, "interrupt"), (SWITCH, "short_interrupt")]),
 ];
 

@@ -1,0 +1,270 @@
+//! Budgets: who pays for time that has passed, what happens when a budget is used up, and when it comes back.
+//!
+//! Not here: the account itself (`sched::account`); when a reservation rests (`resting`).
+
+use fusee_abi::trace::Event;
+use fusee_sched::cpu::CpuId;
+use fusee_sched::key::Class;
+use fusee_sched::time::{Instant, Nanoseconds};
+
+use crate::id::{ReservationId, ThreadId};
+use crate::object::{Overrun, Payer, Release, State};
+use crate::{Kernel, Machine, Planted};
+
+impl Kernel {
+    /// The active job of `thread` takes the budget and the deadline of the next, which is dropped. Says whether
+    /// there is budget now: all of it may have gone into debt.
+    ///
+    /// What the job leaves of that budget is discarded: the release after brings its own. Source: Elliott 2015,
+    /// section 3.2.4 (early releasing).
+    pub(crate) fn release_early<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        reservation: ReservationId,
+        thread: ThreadId,
+    ) -> bool {
+        let queued = self.take_queued(thread, reservation, Instant::NEVER);
+        let object = &mut self.reservations[reservation];
+        let period = object.account.period;
+        let is_periodic = object.release == Release::Periodic;
+        let next = match queued {
+            Some(release) => release,
+            None if is_periodic => object.next_release,
+            None => object.earliest_release,
+        };
+        let dropped = queued.is_some() || is_periodic;
+        if queued.is_none() {
+            object.next_release = if is_periodic { next + period } else { Instant::NEVER };
+            object.earliest_release = next + period;
+        }
+        // A release that queued may be older than the present chunk, which has its time already.
+        object.account.resume(next);
+        let release = object.account.release;
+        let has_budget = !object.account.is_dry();
+        // Somebody else's budget may have carried it here, its own one being dry.
+        let wakes = object.throttled && has_budget;
+        if wakes {
+            (object.throttled, object.replenish_at) = (false, Instant::NEVER);
+        }
+        if !self.forgets(Planted::EarlyReleaseKeepsTheKey) {
+            let key = self.job_key(reservation, release);
+            self.set_key(reservation, key);
+        }
+        self.plan_event(reservation);
+        if wakes && self.threads[thread].crosses {
+            self.job_begins(thread);
+        }
+        if dropped {
+            self.skip(machine, thread);
+        }
+        self.trace(machine, Event::EarlyRelease, Some(thread), u32::from(reservation.number()), 0);
+        has_budget
+    }
+
+    /// Books the time since the last mark to whoever pays on `cpu`, and throttles a budget that ran dry.
+    pub(crate) fn charge<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, now: Instant) {
+        let state = &mut self.cpus[cpu];
+        let span = now.since(state.mark);
+        state.mark += span;
+        match state.payer {
+            Payer::Idle => state.idle += span,
+            Payer::Kernel => state.kernel += span,
+            Payer::Reservation(reservation) => {
+                state.charged += span;
+                if let Some(thread) = state.current {
+                    self.threads[thread].statistics.time += span;
+                }
+                if state.boosted {
+                    self.charge_boost(cpu, reservation, span);
+                }
+                let object = &mut self.reservations[reservation];
+                object.charged += span;
+                let excess = object.account.charge(span);
+                object.overshoot = object.overshoot.max(excess);
+                if object.account.is_dry() && !object.throttled {
+                    self.exhaust(machine, reservation, now);
+                }
+            }
+        }
+    }
+
+    /// `payer` pays for the trap in progress, which has been booked to the kernel: a timer interrupt that its thread has asked for.
+    /// Otherwise a task could have others wait for as many interrupts as it likes.
+    #[inline(never)]
+    pub(crate) fn bill<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, payer: ReservationId, now: Instant) {
+        let span = now.since(self.now);
+        let state = &mut self.cpus[cpu];
+        state.kernel = state.kernel.saturating_sub(span);
+        state.charged += span;
+        self.reservations[payer].charged += span;
+        self.draw_from(machine, payer, span);
+    }
+
+    /// Draws engine time from the budget of `reservation`. As of CPU time, the excess is debt.
+    #[cold]
+    pub(crate) fn charge_engine<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, held: Nanoseconds) {
+        self.draw_from(machine, reservation, held);
+    }
+
+    /// Takes `time` that did not pass on a CPU as that of its runner from the budget of `reservation`.
+    fn draw_from<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, time: Nanoseconds) {
+        let object = &mut self.reservations[reservation];
+        let excess = object.account.charge(time);
+        object.overshoot = object.overshoot.max(excess);
+        let exhausted = object.account.is_dry() && !object.throttled;
+        if let Some(cpu) = object.on {
+            // Its timer tells when the budget ends.
+            self.mark_stale(cpu);
+        }
+        if exhausted {
+            let now = machine.now();
+            self.exhaust(machine, reservation, now);
+        }
+    }
+
+    /// Takes `span` from the boost of what runs on `cpu`.
+    #[cold]
+    fn charge_boost(&mut self, cpu: CpuId, reservation: ReservationId, span: Nanoseconds) {
+        let Some(thread) = self.cpus[cpu].current else { return };
+        if self.forgets(Planted::BoostHasNoEnd) {
+            return;
+        }
+        let boost = &mut self.threads[thread].boost;
+        // A boost ends by the timer, as a budget does: the excess is debt here, too.
+        boost.charge(span);
+        if boost.is_dry() && self.reservations[reservation].boosted {
+            self.set_boosted(reservation, false);
+        }
+    }
+
+    /// `reservation` has no budget left.
+    #[inline(never)]
+    fn exhaust<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, now: Instant) {
+        let object = &mut self.reservations[reservation];
+        if let Some(home) = object.home
+            && self.threads[home].state == State::Stopped
+        {
+            // Its CPU has yet to hear of it. The dead have no next period.
+            object.throttled = true;
+            return;
+        }
+        let (class, home) = (object.class, object.home);
+        if class == Class::RealTime && self.goes_on(reservation, now) {
+            return;
+        }
+        let object = &mut self.reservations[reservation];
+        object.throttles += 1;
+        if self.forgets(Planted::ExhaustionRefills) && class == Class::RealTime {
+            self.reservations[reservation].account.restart(now);
+            return;
+        }
+        let object = &mut self.reservations[reservation];
+        let excess = object.account.debt;
+        if class == Class::Background {
+            // Nothing is promised to background work: its budget is only its time slice.
+            object.account.restart(now);
+            let key = self.next_turn(class, reservation);
+            self.set_key(reservation, key);
+            if let Some(home) = home {
+                self.settle(home);
+            }
+            return;
+        }
+        let overrun = object.overrun;
+        if let Some(thread) = home
+            && self.threads[thread].job.active
+        {
+            let job = &mut self.threads[thread].job;
+            job.overruns = job.overruns.saturating_add(1);
+            job.signalled |= overrun == Overrun::Signal;
+            if overrun == Overrun::EarlyRelease && self.release_early(machine, reservation, thread) {
+                self.settle_refilled(thread, reservation);
+                return;
+            }
+        }
+        let object = &mut self.reservations[reservation];
+        object.throttled = true;
+        object.replenish_at =
+            object.account.next_refill(now).min(if now < self.start { self.start } else { Instant::NEVER });
+        self.forget_rest(reservation);
+        self.plan_event(reservation);
+        self.trace(machine, Event::Throttle, home, u32::from(reservation.number()), excess.0 as u32);
+        if let Some(thread) = home {
+            self.settle(thread);
+        }
+        // Whoever runs on it now must stop, even where the rule names no successor.
+        if let Some(runner) = self.reservations[reservation].runner {
+            self.settle(runner);
+        }
+        self.base_key_changes(reservation);
+    }
+
+    /// Whether something has come back of what a real-time `reservation` used, by the time that it has nothing left: then it goes on, with
+    /// the key of a job released when it came back; but one that lags behind by more than a period, with that of a job released now.
+    fn goes_on(&mut self, reservation: ReservationId, now: Instant) -> bool {
+        let account = &mut self.reservations[reservation].account;
+        let at = account.next_refill(Instant::ZERO);
+        if at > now {
+            return false;
+        }
+        account.resume(if now.since(at) > account.period { now } else { at });
+        let (release, is_dry) = (account.release, account.is_dry());
+        if is_dry {
+            return false;
+        }
+        let key = self.job_key(reservation, release);
+        self.set_key(reservation, key);
+        if let Some(home) = self.reservations[reservation].home {
+            self.settle(home);
+        }
+        true
+    }
+
+    /// Refills `reservation` at `at`; a new deadline follows, as of a sporadic server. At the start of the system it starts over.
+    pub(crate) fn replenish<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, at: Instant) {
+        let object = &mut self.reservations[reservation];
+        object.replenish_at = Instant::NEVER;
+        let was_throttled = object.throttled;
+        if at == self.start && object.account.release < at {
+            object.account.restart(at);
+        }
+        object.account.resume(at);
+        let release = object.account.release;
+        let home = object.home;
+        if object.account.is_dry() {
+            // All of it went into debt: the next one, then.
+            object.throttled = true;
+            object.replenish_at = object.account.next_refill(at);
+            self.plan_event(reservation);
+            return;
+        }
+        object.throttled = false;
+        let class = object.class;
+        let key = if class == Class::RealTime {
+            self.job_key(reservation, release)
+        } else {
+            self.next_turn(class, reservation)
+        };
+        if !self.forgets(Planted::ReplenishmentKeepsTheKey) {
+            self.set_key(reservation, key);
+        }
+        self.plan_event(reservation);
+        if was_throttled {
+            self.trace(machine, Event::Replenish, home, u32::from(reservation.number()), 0);
+        }
+        if let Some(thread) = home {
+            if was_throttled && self.threads[thread].crosses && self.threads[thread].job.active {
+                self.job_begins(thread);
+            }
+            self.settle_refilled(thread, reservation);
+        }
+    }
+
+    /// Settles `thread`, whose `reservation` has budget again or has a new job.
+    pub(crate) fn settle_refilled(&mut self, thread: ThreadId, reservation: ReservationId) {
+        self.settle(thread);
+        if self.reservations[reservation].runner.is_none() {
+            self.begin_rest(reservation);
+        }
+    }
+}

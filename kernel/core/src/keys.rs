@@ -1,0 +1,160 @@
+//! Another key: what else moves when a reservation's or a thread's key changes.
+//!
+//! Requests that wait in order of keys move in their queues, and holders inherit from another waiter than before.
+//!
+//! Not here: what key a reservation gets (`budgets`, `jobs`).
+
+use fusee_locking::group::Waits;
+use fusee_locking::pool::Change;
+use fusee_locking::{groups, tokens};
+use fusee_sched::key::Key;
+use fusee_sched::time::Instant;
+use heapless::Vec;
+
+use crate::Kernel;
+use crate::donation::number;
+use crate::id::{EngineId, GroupId, PoolId, PoolUserId, ReservationId, ThreadId};
+use crate::limits::{POOLS_PER_TASK, USERS_PER_POOL};
+use crate::object::State;
+
+pub(crate) fn user_number(user: PoolUserId) -> u16 {
+    user.index() as u16
+}
+
+impl Kernel {
+    /// Whom the request of `thread` donates to: as with one engine, not a holder of another cluster.
+    pub(crate) fn group_donee(&self, group: GroupId, thread: ThreadId) -> Option<ThreadId> {
+        match groups::request_of(&self.groups[group], number(thread))?.1 {
+            Waits::Not => None,
+            Waits::For(holder) => {
+                let is_here = |holder: &ThreadId| self.threads[*holder].cluster == self.threads[thread].cluster;
+                ThreadId::new(usize::from(holder)).filter(is_here)
+            }
+            Waits::ForDrain(lock) => self.engines[EngineId::new(usize::from(lock))?].driver,
+        }
+    }
+
+    /// The key of the reservation of `thread`, which has requests, has changed.
+    #[cold]
+    pub(crate) fn change_base_key(&mut self, thread: ThreadId) {
+        let key = self.base_key(thread);
+        let mut next = self.threads[thread].tokens;
+        for _ in 0..POOLS_PER_TASK {
+            let Some(user) = next else { return };
+            next = self.pool_users[user].next;
+            if let Some(pool) = self.pool_users[user].pool
+                && !self.crosses(pool)
+                && let Some(change) = self.advisers.change_key(pool, &mut self.pools[pool], user_number(user), key)
+            {
+                self.follow_tokens(pool, change);
+            }
+        }
+    }
+
+    /// Whom the request of `user` donates to.
+    #[inline(never)]
+    pub(crate) fn token_donee(&self, user: PoolUserId) -> Option<ThreadId> {
+        let pool = self.pool_users[user].pool.filter(|pool| !self.crosses(*pool))?;
+        let donee = tokens::waits_on(&self.pools[pool], user_number(user))?;
+        self.pool_users[PoolUserId::new(usize::from(donee))?].thread
+    }
+
+    pub(crate) fn pool_user(&self, user: PoolUserId) -> Option<(PoolId, ThreadId)> {
+        let user = &self.pool_users[user];
+        Some((user.pool?, user.thread?))
+    }
+
+    /// After `change` of `pool`: those who wait for another than before lend to that one.
+    pub(crate) fn follow_tokens(&mut self, pool: PoolId, change: Change) {
+        if change.moves_nobody() {
+            return;
+        }
+        let mut threads: Vec<u16, USERS_PER_POOL> = Vec::new();
+        for user in self.pools[pool].moved(change).filter_map(|user| PoolUserId::new(usize::from(user))) {
+            if let Some(thread) = self.pool_users[user].thread {
+                // As many places as users.
+                let _ = threads.push(number(thread));
+            }
+        }
+        self.follow(&threads);
+    }
+
+    /// Whom `thread`, which waits for a token or for engines of a group, donates to.
+    pub(crate) fn lock_donee(&self, thread: ThreadId) -> Option<ThreadId> {
+        match self.threads[thread].state {
+            State::AwaitingToken { user, refused: false } => self.token_donee(user),
+            State::AwaitingGroup { group, refused: false } => self.group_donee(group, thread),
+            _ => None,
+        }
+    }
+
+    /// Those threads of `moved` who wait let go of whom they donated to, and then donate to whom the lock says.
+    #[inline(never)]
+    pub(crate) fn follow(&mut self, moved: &[u16]) {
+        let waiting = |kernel: &Kernel, number: u16| {
+            let thread = ThreadId::new(usize::from(number))?;
+            let state = kernel.threads[thread].state;
+            let waits = matches!(
+                state,
+                State::AwaitingToken { refused: false, .. } | State::AwaitingGroup { refused: false, .. }
+            );
+            waits.then_some(thread)
+        };
+        // Whose donors are others than before: as many places as can move, from and to.
+        let mut changed: Vec<ThreadId, { 2 * USERS_PER_POOL }> = Vec::new();
+        let mut note = |thread: ThreadId| {
+            if !changed.contains(&thread) {
+                let _ = changed.push(thread);
+            }
+        };
+        for number in moved {
+            if let Some(thread) = waiting(self, *number)
+                && let Some(target) = self.remove_donor(thread)
+            {
+                note(target);
+            }
+        }
+        for number in moved {
+            let Some(thread) = waiting(self, *number) else { continue };
+            match self.lock_donee(thread) {
+                Some(target) if self.may_wait_for(thread, target).is_ok() => {
+                    self.add_donor(target, thread);
+                    note(target);
+                    continue;
+                }
+                Some(_) => {
+                    match &mut self.threads[thread].state {
+                        State::AwaitingToken { refused, .. } | State::AwaitingGroup { refused, .. } => *refused = true,
+                        _ => {}
+                    }
+                    self.plan_timeout(thread, Instant::ZERO);
+                }
+                None => {}
+            }
+            self.settle(thread);
+        }
+        for thread in changed {
+            self.settle_living(thread);
+        }
+    }
+
+    /// Gives `reservation` a new key.
+    #[inline(never)]
+    pub(crate) fn set_key(&mut self, reservation: ReservationId, key: Key) {
+        self.reservations[reservation].key = key;
+        self.compete(reservation);
+        self.base_key_changes(reservation);
+    }
+
+    /// The base key of a job of `reservation` has changed: its requests for tokens, and its place among the jobs of a cluster
+    /// that shares a pool, are ordered by the new one.
+    pub(crate) fn base_key_changes(&mut self, reservation: ReservationId) {
+        let Some(home) = self.reservations[reservation].home else { return };
+        if self.threads[home].crosses {
+            self.job_key_changes(home);
+        }
+        if self.threads[home].requests != 0 {
+            self.change_base_key(home);
+        }
+    }
+}

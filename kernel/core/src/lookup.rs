@@ -1,0 +1,48 @@
+//! Finding objects: by the value of a handle, by a copy of one, by number.
+
+use fusee_abi::Error;
+use fusee_abi::call::HandleValue;
+
+use crate::Kernel;
+use crate::id::{ClusterId, ThreadId};
+use crate::limits::HANDLES;
+use crate::object::{Handle, Object};
+
+impl Kernel {
+    /// What `value` names in `thread`'s handle table, and the badge of that handle.
+    ///
+    /// # Errors
+    /// [`Error::BadHandle`] if it names nothing (any more); [`Error::MissingRight`].
+    #[inline]
+    pub(crate) fn resolve(&self, thread: ThreadId, value: u64, right: u32) -> Result<(Object, u32), Error> {
+        let value = HandleValue(value);
+        let slot = usize::from(value.slot());
+        if slot >= HANDLES {
+            return Err(Error::BadHandle);
+        }
+        let handle = &self.handles[thread][slot];
+        if value.generation() != handle.generation || handle.object == Object::Empty {
+            return Err(Error::BadHandle);
+        }
+        if u32::from(handle.rights) & right != right {
+            self.check_copy(handle, right)?;
+        }
+        Ok((handle.object, handle.badge))
+    }
+
+    /// The clusters in use; for checks.
+    pub(crate) fn cluster_ids(&self) -> impl Iterator<Item = ClusterId> + use<> {
+        (0..self.counts.clusters).filter_map(ClusterId::new)
+    }
+
+    /// Whether a copy gives this right now.
+    ///
+    /// # Errors
+    /// [`Error::BadHandle`] if its origin was revoked; [`Error::MissingRight`], also if `handle` is no copy.
+    pub(crate) fn check_copy(&self, handle: &Handle, right: u32) -> Result<(), Error> {
+        if !self.derivations.holds(handle.origin()) {
+            return Err(Error::BadHandle);
+        }
+        if u32::from(handle.kept) & right == right { Ok(()) } else { Err(Error::MissingRight) }
+    }
+}

@@ -1,0 +1,143 @@
+//! The end of a trap: the time is booked, the linked reservation's runner is picked, the timer is set, other CPUs are kicked.
+//!
+//! # The hand-over
+//!
+//! A runner that is still `on` another CPU cannot be taken: that CPU is kicked, and meanwhile the earliest
+//! ready reservation runs here, unlinked. The other CPU records the thread `off` as it leaves it, and kicks
+//! back. So it is with a reservation that another CPU still runs on: what that CPU used is not booked yet, so
+//! nobody knows what is left.
+
+use fusee_abi::trace::Event;
+use fusee_sched::cpu::{CpuId, CpuSet};
+use fusee_sched::time::Instant;
+
+use crate::id::{ReservationId, ThreadId};
+use crate::object::{Payer, State};
+use crate::{Kernel, Machine, Outcome};
+
+impl Kernel {
+    /// Ends a trap on `cpu`: what to run, when to come back, whom to kick.
+    pub(crate) fn leave<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Outcome {
+        if !self.cpus[cpu].stale {
+            return Outcome { run: self.cpus[cpu].current, timer: None, kick: self.take_kicks(cpu) };
+        }
+        // 1. Book the time up to here; this may throttle what ran.
+        let now = machine.now();
+        self.charge(machine, cpu, now);
+        if let Some(payer) = self.billed.take() {
+            self.bill(machine, cpu, payer, now);
+        }
+        self.cpus[cpu].stale = false;
+        // 2. Hand over.
+        let choice = self.choose(cpu);
+        let thread = choice.map(|(thread, _)| thread);
+        let previous = self.cpus[cpu].current;
+        if previous != thread {
+            if let Some(old) = previous {
+                self.put_off(machine, cpu, old);
+            }
+            match choice {
+                Some((new, reservation)) => {
+                    let state = &mut self.threads[new];
+                    state.on = Some(cpu);
+                    let number = u32::from(reservation.number());
+                    self.trace(machine, Event::SwitchTo, Some(new), number, 0);
+                }
+                None => self.trace(machine, Event::Idle, None, 0, 0),
+            }
+            self.cpus[cpu].current = thread;
+        }
+        self.carry(cpu, choice.map(|(_, reservation)| reservation));
+        // 3. Who pays from here, and until when.
+        let mut boosted = false;
+        let (payer, mut next) = match choice {
+            Some((thread, reservation)) => {
+                let object = &self.reservations[reservation];
+                let mut left = object.account.left;
+                boosted = object.boosted;
+                if boosted {
+                    left = left.min(self.threads[thread].boost.left);
+                }
+                (Payer::Reservation(reservation), now + left)
+            }
+            None => (Payer::Idle, Instant::NEVER),
+        };
+        if let Some(cluster) = self.cpus[cpu].cluster {
+            next = next.min(self.clusters[cluster].next_event(cpu));
+        }
+        let state = &mut self.cpus[cpu];
+        state.payer = payer;
+        state.boosted = boosted;
+        let timer = (next != state.armed).then_some(next);
+        state.armed = next;
+        Outcome { run: thread, timer, kick: self.take_kicks(cpu) }
+    }
+
+    fn take_kicks(&mut self, cpu: CpuId) -> CpuSet {
+        let mut kicks = core::mem::take(&mut self.kicks);
+        kicks.remove(cpu);
+        kicks
+    }
+
+    /// The runner of the reservation linked to `cpu`; if another CPU still has one of the two, the next choice.
+    fn choose(&mut self, cpu: CpuId) -> Option<(ThreadId, ReservationId)> {
+        let cluster = self.cpus[cpu].cluster?;
+        let schedule = &self.clusters[cluster].schedule;
+        let linked = schedule.linked(cpu).and_then(|id| ReservationId::new(usize::from(id)))?;
+        let ready = schedule.first_ready().and_then(|id| ReservationId::new(usize::from(id)));
+        if let Some(thread) = self.reservations[linked].runner {
+            match self.elsewhere(cpu, thread, linked) {
+                Some(other) => self.mark_stale(other),
+                None => return Some((thread, linked)),
+            }
+        }
+        let reservation = ready?;
+        let thread = self.reservations[reservation].runner?;
+        self.elsewhere(cpu, thread, reservation).is_none().then_some((thread, reservation))
+    }
+
+    /// The other CPU that `thread` is still on, or that still runs on `reservation`.
+    fn elsewhere(&self, cpu: CpuId, thread: ThreadId, reservation: ReservationId) -> Option<CpuId> {
+        let other = |on: Option<CpuId>| on.filter(|on| *on != cpu);
+        other(self.threads[thread].on).or(other(self.reservations[reservation].on))
+    }
+
+    /// From here on `cpu` runs on `reservation`. The one it ran on before is booked; who waits for it is told.
+    fn carry(&mut self, cpu: CpuId, reservation: Option<ReservationId>) {
+        let before = core::mem::replace(&mut self.cpus[cpu].carried, reservation);
+        if before == reservation {
+            return;
+        }
+        if let Some(reservation) = reservation {
+            self.reservations[reservation].on = Some(cpu);
+        }
+        let Some(before) = before else { return };
+        let object = &mut self.reservations[before];
+        object.on = None;
+        if object.runner.is_some()
+            && let Some(cluster) = object.cluster
+            && let Some(wanted) = self.clusters[cluster].schedule.link_of(before.index() as u16)
+            && wanted != cpu
+        {
+            self.mark_stale(wanted);
+        }
+    }
+
+    /// Records that `old` no longer runs on `cpu`, and tells the CPU that waits for it.
+    fn put_off<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, old: ThreadId) {
+        self.threads[old].on = None;
+        self.threads[old].last = Some(cpu);
+        self.trace(machine, Event::SwitchAway, Some(old), 0, 0);
+        if self.threads[old].state != State::Ready {
+            return;
+        }
+        if let Some(reservation) = self.threads[old].chosen()
+            && self.reservations[reservation].runner == Some(old)
+            && let Some(cluster) = self.reservations[reservation].cluster
+            && let Some(wanted) = self.clusters[cluster].schedule.link_of(reservation.index() as u16)
+            && wanted != cpu
+        {
+            self.mark_stale(wanted);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Tokens of pools: who holds one, who waits, and whom that one lends to.
+//!
+//! Who is next, and who donates to whom, is `locking::pool`. Here its requests meet threads: after each operation those whose
+//! donee is another than before let go of the old one, and then lend to the new (`keys`).
+//!
+//! A job has the base key of its own reservation there, whatever is lent to it. When that key changes, so does its
+//! place ([`Kernel::base_key_changes`]). In pools that clusters share requests are ordered by arrival (`across`).
+//!
+//! # Why an edge can be refused late
+//!
+//! Who asks is refused before anything has changed. But a request may wait by priority first, for nobody in particular,
+//! and be given a donee when others leave; by then the chain behind that one may have grown too long, or lead back. Such a
+//! wait ends with `ChainTooLong`, at the next turn of the timekeeper: the operation that moved it has no place for another.
+//!
+//! Not here: engines (`engines`), which are locks of things that go on working when their holder lets go.
+
+use fusee_abi::Error;
+use fusee_abi::call::DEADLINE;
+use fusee_abi::trace::{Event, POOL};
+use fusee_locking::engine::LockError;
+use fusee_locking::pool::{Change, Grant};
+use fusee_locking::tokens;
+use fusee_sched::cpu::CpuId;
+use fusee_sched::key::Key;
+use fusee_sched::time::{Instant, Nanoseconds};
+
+use crate::donation::number;
+use crate::engines::as_error;
+use crate::id::{PoolId, PoolUserId, ThreadId};
+use crate::keys::user_number;
+use crate::limits::{HANDLES, POOLS_PER_TASK};
+use crate::object::State;
+use crate::{Kernel, Machine};
+
+impl Kernel {
+    /// The tokens of the job of `thread`, which is complete: they are not for the next one.
+    #[cold]
+    pub(crate) fn give_back_across<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
+        let mut next = self.threads[thread].tokens;
+        for _ in 0..POOLS_PER_TASK {
+            let Some(user) = next else { return };
+            next = self.pool_users[user].next;
+            if self.pool_users[user].pool.is_some_and(|pool| self.crosses(pool)) {
+                // If it holds one.
+                let _ = self.release_token(machine, user);
+            }
+        }
+    }
+
+    /// `acquire` of a token of `pool`: at once, if it is the caller's turn.
+    #[cold]
+    pub(crate) fn acquire_across<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        cpu: CpuId,
+        thread: ThreadId,
+        user: PoolUserId,
+        pool: PoolId,
+    ) -> Result<(), Error> {
+        if !self.may_request(thread) {
+            if !self.threads[thread].job.active {
+                return Err(Error::NoJobs);
+            }
+            self.threads[thread].state = State::AwaitingTurn { user, due: false };
+            if let Some(target) = self.release_donee(thread)
+                && self.may_wait_for(thread, target).is_ok()
+            {
+                self.add_donor(target, thread);
+            }
+        } else if self.request_across(machine, thread, user, pool)? {
+            return Ok(());
+        }
+        self.suspend_for_lock(machine, cpu, thread, POOL + u32::from(pool.number()));
+        Ok(())
+    }
+
+    /// The turn of `thread` may have come.
+    #[cold]
+    pub(crate) fn take_turn<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, user: PoolUserId) {
+        let Some(pool) = self.pool_users[user].pool else { return };
+        let result =
+            if self.may_request(thread) { self.request_across(machine, thread, user, pool) } else { Ok(false) };
+        match result {
+            Ok(true) => {}
+            Ok(false) => {
+                if let State::AwaitingTurn { due, .. } = &mut self.threads[thread].state {
+                    *due = false;
+                }
+                let deadline = machine.registers(thread).general[DEADLINE];
+                self.plan_timeout(thread, Instant(deadline));
+            }
+            Err(error) => self.wake(machine, thread, Err(error)),
+        }
+    }
+
+    /// Issues the request of `thread`; says whether it has a token.
+    fn request_across<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        thread: ThreadId,
+        user: PoolUserId,
+        pool: PoolId,
+    ) -> Result<bool, Error> {
+        // By arrival: each is later than all before.
+        self.turns += 1;
+        let key = Key::at(Instant(self.turns));
+        let change = self.token_request(pool, user, key).map_err(crate::engines::as_error)?;
+        self.threads[thread].requests += 1;
+        if let Some(cluster) = self.record(thread) {
+            // It may: that was asked before.
+            let _ = self.donations[cluster].request(number(thread));
+        }
+        self.trace(machine, Event::TokenRequest, Some(thread), u32::from(pool.number()), 0);
+        let Some(grant) = change.granted else {
+            self.threads[thread].state = State::AwaitingToken { user, refused: false };
+            return Ok(false);
+        };
+        self.token_granted(machine, pool, grant);
+        Ok(true)
+    }
+
+    /// `acquire` of a token.
+    pub(crate) fn acquire_token<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        cpu: CpuId,
+        thread: ThreadId,
+        user: PoolUserId,
+    ) -> Result<(), Error> {
+        let pool = self.pool_users[user].pool.ok_or(Error::BadHandle)?;
+        if self.crosses(pool) {
+            return self.acquire_across(machine, cpu, thread, user, pool);
+        }
+        let key = self.base_key(thread);
+        let change = self.token_request(pool, user, key).map_err(as_error)?;
+        self.threads[thread].requests += 1;
+        if let Some(target) = self.token_donee(user)
+            && let Err(error) = self.may_wait_for(thread, target)
+        {
+            // Nobody has heard of it yet, and whom it displaced is where it was.
+            self.withdraw_request(user);
+            self.follow_tokens(pool, change);
+            return Err(error);
+        }
+        self.trace(machine, Event::TokenRequest, Some(thread), u32::from(pool.number()), 0);
+        if let Some(grant) = change.granted {
+            self.token_granted(machine, pool, grant);
+            return Ok(());
+        }
+        self.threads[thread].state = State::AwaitingToken { user, refused: false };
+        self.follow_tokens(pool, change);
+        self.suspend_for_lock(machine, cpu, thread, POOL + u32::from(pool.number()));
+        Ok(())
+    }
+
+    /// The request of `user`, whose job has the base key `key`, in `pool`.
+    pub(crate) fn token_request(&mut self, pool: PoolId, user: PoolUserId, key: Key) -> Result<Change, LockError> {
+        let length = self.pool_users[user].length;
+        self.advisers.request(pool, &mut self.pools[pool], user_number(user), key, length)
+    }
+
+    /// `release` of a token, by its holder's call or death. Never blocks.
+    pub(crate) fn release_token<M: Machine>(&mut self, machine: &mut M, user: PoolUserId) -> Result<(), Error> {
+        let (pool, thread) = self.pool_user(user).ok_or(Error::BadHandle)?;
+        let replica = tokens::held_by(&self.pools[pool], user_number(user)).ok_or(Error::NotHeld)?;
+        let state = &mut self.threads[thread];
+        state.holds -= 1;
+        state.requests -= 1;
+        self.trace(machine, Event::TokenRelease, Some(thread), u32::from(pool.number()), u32::from(replica));
+        self.measure_token(pool, user, thread);
+        if let Some(change) = self.advisers.withdraw(pool, &mut self.pools[pool], user_number(user)) {
+            if let Some(grant) = change.granted {
+                self.token_granted(machine, pool, grant);
+            }
+            self.follow_tokens(pool, change);
+        }
+        if self.crosses(pool) {
+            self.request_ends(thread);
+        }
+        Ok(())
+    }
+
+    /// A token is granted: to the caller, or to one who waited.
+    #[inline(never)]
+    pub(crate) fn token_granted<M: Machine>(&mut self, machine: &mut M, pool: PoolId, grant: Grant) {
+        let Some(user) = PoolUserId::new(usize::from(grant.user)) else { return };
+        let Some(thread) = self.pool_users[user].thread else { return };
+        self.threads[thread].holds += 1;
+        self.advisers.acquired(pool, grant.user, grant.replica);
+        if self.advisers.measures(pool) {
+            self.pool_users[user].before = self.used_so_far(thread);
+        }
+        let general = &mut machine.registers(thread).general;
+        general[0] = 0;
+        general[1] = u64::from(grant.replica);
+        self.watch_token(machine, pool, user);
+        self.trace(machine, Event::TokenGrant, Some(thread), u32::from(pool.number()), u32::from(grant.replica));
+        if self.threads[thread].state != State::Ready {
+            self.wake(machine, thread, Ok(()));
+        }
+    }
+
+    /// What `thread` has used CPUs and engines for.
+    pub(crate) fn used_so_far(&self, thread: ThreadId) -> Nanoseconds {
+        let mut used = self.threads[thread].statistics.time;
+        let mut next = self.threads[thread].uses;
+        // Each engine by a handle of its own.
+        for _ in 0..HANDLES {
+            let Some(user) = next else { break };
+            used += self.engine_users[user].aside;
+            next = self.engine_users[user].next;
+        }
+        used
+    }
+
+    /// Tells the plugin of `pool` how long the token of `user` was used, which `thread` gives back.
+    pub(crate) fn measure_token(&mut self, pool: PoolId, user: PoolUserId, thread: ThreadId) {
+        if self.advisers.measures(pool) {
+            let used = self.used_so_far(thread).saturating_sub(self.pool_users[user].before);
+            self.advisers.freed(pool, user_number(user), used);
+        }
+    }
+
+    /// The request of `user`, who waits, ends without a token. So nobody is granted one.
+    pub(crate) fn withdraw_request(&mut self, user: PoolUserId) {
+        let Some((pool, thread)) = self.pool_user(user) else { return };
+        if let Some(change) = self.advisers.withdraw(pool, &mut self.pools[pool], user_number(user)) {
+            self.threads[thread].requests -= 1;
+            self.follow_tokens(pool, change);
+        }
+        if self.crosses(pool) {
+            self.request_ends(thread);
+        }
+    }
+
+    /// Whether an earlier key waits for a token of which `thread` holds one.
+    pub(crate) fn keeps_earlier(&self, thread: ThreadId, user: PoolUserId) -> Result<bool, Error> {
+        let pool = self.pool_users[user].pool.ok_or(Error::BadHandle)?;
+        let tokens = &self.pools[pool];
+        tokens::held_by(tokens, user_number(user)).ok_or(Error::NotHeld)?;
+        // Of those who came later all should have their turn.
+        let own = if self.crosses(pool) { Key::at(Instant::NEVER) } else { self.base_key(thread) };
+        Ok(tokens::keeps_earlier(tokens, own))
+    }
+}

@@ -1,0 +1,58 @@
+//! When holds of engines and tokens are looked at: an event among the timeouts of a cluster.
+//!
+//! Not here: what is done then (`watchdog` for engines, `expiry` for tokens).
+
+use fusee_sched::time::{Instant, Nanoseconds};
+
+use crate::id::{EngineId, EngineUserId, PoolId, PoolUserId};
+use crate::limits::THREADS;
+use crate::{Kernel, Machine};
+
+/// The number of an engine's look among the timeouts of its cluster: those of threads begin at the other end.
+pub(crate) fn event_of(engine: EngineId) -> u16 {
+    (THREADS - 1 - engine.index()) as u16
+}
+
+impl Kernel {
+    /// The number of a pool's look among the timeouts of a cluster: below those of engines.
+    pub(crate) fn token_event(&self, pool: PoolId) -> u16 {
+        (THREADS - 1 - self.counts.engines - pool.index()) as u16
+    }
+
+    /// Plans a look at `pool`, of which `user` has just been granted a token.
+    pub(crate) fn watch_token<M: Machine>(&mut self, machine: &mut M, pool: PoolId, user: PoolUserId) {
+        let watch = self.token_watches[pool];
+        self.pool_users[user].lost = false;
+        if watch.watchdog == Nanoseconds::ZERO {
+            return;
+        }
+        let granted = machine.now();
+        self.pool_users[user].granted = granted;
+        if !watch.planned {
+            self.plan_token_look(pool, granted + watch.watchdog);
+        }
+    }
+
+    pub(crate) fn plan_token_look(&mut self, pool: PoolId, at: Instant) {
+        let Some(cluster) = self.token_watches[pool].cluster else { return };
+        self.token_watches[pool].planned = true;
+        self.queue_timeout(cluster, self.token_event(pool), at);
+    }
+
+    /// Plans a look at `engine`, which `user` has been granted.
+    #[cold]
+    pub(crate) fn watch(&mut self, engine: EngineId, user: EngineUserId) {
+        let object = &mut self.engines[engine];
+        object.unwatched = false;
+        let until = object.granted + object.watchdog;
+        self.plan_look(engine, user, until);
+    }
+
+    #[inline(never)]
+    pub(crate) fn plan_look(&mut self, engine: EngineId, user: EngineUserId, at: Instant) {
+        // All users are in one cluster.
+        if let Some(cluster) = self.engine_users[user].thread.and_then(|thread| self.threads[thread].cluster) {
+            self.queue_timeout(cluster, event_of(engine), at);
+        }
+    }
+}

@@ -106,6 +106,12 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
         links.filter(|link| link.id_plus_one == 0 || key < link.key).count()
     }
 
+    /// How many CPUs there are.
+    #[must_use]
+    pub fn cpu_count(&self) -> usize {
+        self.cpus.count() as usize
+    }
+
     /// Adds `id`, which must be absent. Returns the CPU whose link changed, if one did.
     ///
     /// Where several CPUs are free the choice is free too: `preferred` is taken if it is one of them.

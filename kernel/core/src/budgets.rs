@@ -108,6 +108,9 @@ impl Kernel {
 
     /// Takes `time` that did not pass on a CPU as that of its runner from the budget of `reservation`.
     fn draw_from<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, time: Nanoseconds) {
+        if let Some(cluster) = self.reservations[reservation].cluster {
+            self.recount |= 1 << cluster.index();
+        }
         let object = &mut self.reservations[reservation];
         let excess = object.account.charge(time);
         object.overshoot = object.overshoot.max(excess);

@@ -67,6 +67,7 @@ impl Kernel {
         self.check_queues()?;
         self.check_pools()?;
         self.check_tokens()?;
+        self.check_rests()?;
         for group in (0..GROUPS).filter_map(GroupId::new) {
             self.check_group(group)?;
         }
@@ -231,6 +232,24 @@ impl Kernel {
                 && (self.groups[group].request_of(node_number(thread)).is_none() || refused && !state.timed)
             {
                 return Err("a thread waits for engines that it has not asked for, or in vain");
+            }
+        }
+        Ok(())
+    }
+
+    /// What waits for others rests, is listed once, and in order of keys.
+    fn check_rests(&self) -> Result<(), &'static str> {
+        for cluster in self.cluster_ids() {
+            let mut before = None;
+            for waiter in &self.clusters[cluster].waiting {
+                let listed = ReservationId::new(usize::from(waiter.reservation)).map(|id| &self.reservations[id]);
+                let Some(listed) = listed.filter(|one| one.rests != Instant::NEVER) else {
+                    return Err("invariant R2 broken: a reservation that does not rest waits");
+                };
+                if before > Some(listed.key) {
+                    return Err("invariant R3 broken: those that wait are not in order");
+                }
+                before = Some(listed.key);
             }
         }
         Ok(())

@@ -142,6 +142,9 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn set_key(&mut self, reservation: ReservationId, key: Key) {
         self.reservations[reservation].key = key;
+        if self.reservations[reservation].rests != Instant::NEVER {
+            self.rest_moves(reservation);
+        }
         self.compete(reservation);
         self.base_key_changes(reservation);
     }

@@ -222,6 +222,8 @@ pub struct Kernel {
     turns: u64,
     /// Clusters in which a reservation rests because its job waits for others, a bit each.
     resting: u32,
+    /// Clusters in which something has changed that what counts of their suspension depends on.
+    recount: u32,
     /// Pools that clusters share, a bit each.
     crossing: u32,
     /// CPUs to kick when the current trap ends.
@@ -287,6 +289,7 @@ impl Kernel {
         start: Instant::ZERO,
         billed: None,
         resting: 0,
+        recount: 0,
         threads: Arena::new([const { Thread::EMPTY }; THREADS]),
         handles: Arena::new([const { [Handle::EMPTY; limits::HANDLES] }; THREADS]),
         derivations: Derivations::EMPTY,

@@ -28,8 +28,9 @@
 //!
 //! R1. `rests` is set exactly while a real-time reservation has budget, and no runner.
 //! R2. A reservation is in the list `waiting` of its cluster at most once, and only while it rests.
+//! R3. That list is in order of keys.
 //!
-//! The list has room for [`WAITING`] reservations of a cluster. One that finds no room is renewed as if it slept.
+//! The list has room for [`WAITING`](crate::limits::WAITING) reservations of a cluster. One that finds no room is renewed as if it slept.
 //!
 //! # Source
 //!
@@ -40,7 +41,7 @@ use fusee_sched::key::Class;
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ClusterId, ReservationId, ThreadId};
-use crate::limits::WAITING;
+use crate::limits::CPUS;
 use crate::object::{State, Waiter};
 use crate::{Kernel, Planted};
 
@@ -72,11 +73,12 @@ impl Kernel {
         if is_alone {
             return;
         }
-        self.count(cluster);
+        self.book_rests(cluster);
         let covered = Nanoseconds(u64::MAX);
         let waiter = Waiter { reservation: reservation.index() as u16, is_carried: false, covered };
         if self.clusters[cluster].waiting.push(waiter).is_ok() {
             self.resting |= 1 << cluster.index();
+            self.place_last(cluster);
         }
     }
 
@@ -85,42 +87,45 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn leave_rest(&mut self, reservation: ReservationId) -> Nanoseconds {
         let since = core::mem::replace(&mut self.reservations[reservation].rests, Instant::NEVER);
-        if since == Instant::NEVER {
+        let Some(cluster) = self.reservations[reservation].cluster.filter(|_| since != Instant::NEVER) else {
             return Nanoseconds::ZERO;
-        }
-        let owed = self.owed(reservation, since);
-        if let Some(cluster) = self.reservations[reservation].cluster {
-            let waiting = &mut self.clusters[cluster].waiting;
-            if let Some(place) = waiting.iter().position(|one| usize::from(one.reservation) == reservation.index()) {
-                waiting.swap_remove(place);
-                if waiting.is_empty() {
-                    self.resting &= !(1 << cluster.index());
-                }
+        };
+        let mut is_listed = false;
+        if self.resting & 1 << cluster.index() != 0 {
+            self.book_rests(cluster);
+            is_listed = self.unlist(cluster, reservation).is_some();
+            if self.clusters[cluster].waiting.is_empty() {
+                self.resting &= !(1 << cluster.index());
             }
         }
+        let owed = self.owed_since(reservation, since, is_listed);
         let object = &mut self.reservations[reservation];
         object.suspended = object.suspended.min(object.suspension);
         owed
     }
 
     /// What `reservation`, which has rested since `since`, has been suspended for beyond its allowance.
-    #[inline(never)]
     pub(crate) fn owed(&mut self, reservation: ReservationId, since: Instant) -> Nanoseconds {
         let Some(cluster) = self.reservations[reservation].cluster else { return Nanoseconds::ZERO };
+        let mut is_listed = false;
+        if self.resting & 1 << cluster.index() != 0 {
+            self.book_rests(cluster);
+            let mut waiting = self.clusters[cluster].waiting.iter();
+            is_listed = waiting.any(|one| usize::from(one.reservation) == reservation.index());
+        }
+        self.owed_since(reservation, since, is_listed)
+    }
+
+    fn owed_since(&self, reservation: ReservationId, since: Instant, is_listed: bool) -> Nanoseconds {
+        let object = &self.reservations[reservation];
         // A CPU that has yet to hear that it has no runner has paid from it meanwhile.
-        if self.reservations[reservation].on.is_some() || self.forgets(Planted::NoRuleAtWakeUp) {
+        if object.on.is_some() || self.forgets(Planted::NoRuleAtWakeUp) {
             return Nanoseconds::ZERO;
         }
-        let is_listed = |kernel: &Kernel| {
-            let waiting = &kernel.clusters[cluster].waiting;
-            waiting.iter().any(|one| usize::from(one.reservation) == reservation.index())
-        };
-        if self.resting & 1 << cluster.index() == 0 || !is_listed(self) {
-            return self.now.since(since);
+        match is_listed {
+            true => object.suspended.saturating_sub(object.suspension),
+            false => self.now.since(since),
         }
-        self.count(cluster);
-        let object = &self.reservations[reservation];
-        object.suspended.saturating_sub(object.suspension)
     }
 
     /// `reservation` has a runner again, which has been chosen by its old key. If it owes anything, that key is good for a nanosecond: then
@@ -162,11 +167,15 @@ impl Kernel {
         }
     }
 
-    /// Books what has counted since the last time in `cluster`, and finds out what counts from now on.
+    /// Books what has counted since the last time in `cluster`. What counts from now on is found out at the end of the trap.
     #[inline(never)]
-    pub(crate) fn count(&mut self, cluster: ClusterId) {
+    fn book_rests(&mut self, cluster: ClusterId) {
+        self.recount |= 1 << cluster.index();
         let object = &mut self.clusters[cluster];
         let span = self.now.since(object.counted);
+        if span == Nanoseconds::ZERO {
+            return;
+        }
         object.counted = self.now;
         for place in 0..object.waiting.len() {
             let Some((waiter, reservation)) = self.waiter(cluster, place) else { break };
@@ -177,23 +186,37 @@ impl Kernel {
                 self.reservations[reservation].suspended += counts;
             }
         }
-        self.order_waiting(cluster);
-        // Until when those before are executed or suspended by allowance, latest first.
-        let mut ends = [Nanoseconds::ZERO; WAITING];
+    }
+
+    /// Books what has counted since the last time in `cluster`, and finds out what counts from now on.
+    #[inline(never)]
+    fn count(&mut self, cluster: ClusterId) {
+        self.book_rests(cluster);
+        // Until when those before are executed or suspended by allowance, the latest first. There are no more CPUs to wait for.
+        let mut ends = [Nanoseconds::ZERO; CPUS];
+        let mut free = self.clusters[cluster].schedule.cpu_count();
+        let cpus = free;
         for place in 0..self.clusters[cluster].waiting.len() {
             let Some((_, reservation)) = self.waiter(cluster, place) else { break };
             let object = &self.reservations[reservation];
-            let covered = match self.clusters[cluster].schedule.free_behind(object.key) {
-                0 => Nanoseconds(u64::MAX),
-                free => ends.get(free - 1).copied().unwrap_or_default(),
+            if free > 0 {
+                free = self.clusters[cluster].schedule.free_behind(object.key);
+            }
+            // Behind one that all CPUs are taken from they are taken from all.
+            let Some(last) = free.checked_sub(1) else {
+                if let Some(waiter) = self.clusters[cluster].waiting.get_mut(place) {
+                    waiter.covered = Nanoseconds(u64::MAX);
+                }
+                continue;
             };
+            let covered = ends.get(last).copied().unwrap_or_default();
             let is_carried = object.home.is_some_and(|home| self.is_carried(home));
             let left = match is_carried {
                 true => object.account.left,
                 false => object.suspension.saturating_sub(object.suspended),
             };
             let mut end = Nanoseconds(covered.0.saturating_add(left.0));
-            for other in &mut ends[..=place] {
+            for other in ends.iter_mut().take(cpus) {
                 if *other < end {
                     core::mem::swap(other, &mut end);
                 }
@@ -210,33 +233,53 @@ impl Kernel {
         Some((waiter, ReservationId::new(usize::from(waiter.reservation))?))
     }
 
-    /// Orders who waits in `cluster` by keys; they hardly ever change.
-    fn order_waiting(&mut self, cluster: ClusterId) {
-        let reservations = &self.reservations;
-        let key = |waiter: &Waiter| ReservationId::new(usize::from(waiter.reservation)).map(|id| reservations[id].key);
+    /// Takes `reservation` off the list of those that wait in `cluster`, if it is there.
+    fn unlist(&mut self, cluster: ClusterId, reservation: ReservationId) -> Option<Waiter> {
         let waiting = &mut self.clusters[cluster].waiting;
-        for end in 1..waiting.len() {
-            for place in (1..=end).rev() {
-                if key(&waiting[place - 1]) <= key(&waiting[place]) {
-                    break;
-                }
-                waiting.swap(place - 1, place);
-            }
+        let place = waiting.iter().position(|one| usize::from(one.reservation) == reservation.index())?;
+        Some(waiting.remove(place))
+    }
+
+    /// `reservation`, which rests, has another key.
+    #[cold]
+    pub(crate) fn rest_moves(&mut self, reservation: ReservationId) {
+        if let Some(cluster) = self.reservations[reservation].cluster
+            && let Some(waiter) = self.unlist(cluster, reservation)
+        {
+            // There is room: it was there.
+            let _ = self.clusters[cluster].waiting.push(waiter);
+            self.place_last(cluster);
         }
     }
 
-    /// The same in all clusters in which a reservation waits for others: at the end of each trap on the long way.
+    /// Puts the last of those that wait in `cluster` where its key belongs; the others are in order.
+    fn place_last(&mut self, cluster: ClusterId) {
+        let reservations = &self.reservations;
+        let key = |waiter: &Waiter| ReservationId::new(usize::from(waiter.reservation)).map(|id| reservations[id].key);
+        let waiting = &mut self.clusters[cluster].waiting;
+        for place in (1..waiting.len()).rev() {
+            if key(&waiting[place - 1]) <= key(&waiting[place]) {
+                return;
+            }
+            waiting.swap(place - 1, place);
+        }
+    }
+
+    /// The same in all clusters in which a reservation waits for others and anything has changed that it depends on: runners, keys,
+    /// budgets. At the end of each trap on the long way.
     #[inline(always)]
     pub(crate) fn count_all(&mut self) {
-        if self.resting != 0 {
+        if self.resting & self.recount != 0 {
             self.count_each();
         }
+        self.recount = 0;
     }
 
     #[cold]
     fn count_each(&mut self) {
+        let changed = self.resting & self.recount;
         for cluster in self.cluster_ids() {
-            if self.resting & 1 << cluster.index() != 0 {
+            if changed & 1 << cluster.index() != 0 {
                 self.count(cluster);
             }
         }

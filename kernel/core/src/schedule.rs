@@ -52,6 +52,7 @@ impl Kernel {
         }
         let object = &self.reservations[reservation];
         let (Some(cluster), key) = (object.cluster, object.key) else { return };
+        self.recount |= 1 << cluster.index();
         let id = reservation.index() as u16;
         let schedule = &mut self.clusters[cluster].schedule;
         let changed = match (before, runner) {
@@ -92,6 +93,7 @@ impl Kernel {
     pub(crate) fn compete(&mut self, reservation: ReservationId) {
         let object = &self.reservations[reservation];
         let (Some(cluster), key) = (object.cluster, object.competing_key()) else { return };
+        self.recount |= 1 << cluster.index();
         let id = reservation.index() as u16;
         let schedule = &mut self.clusters[cluster].schedule;
         if schedule.contains(id)

@@ -278,8 +278,8 @@ fn reservations_make_sense() {
     refused("budget = \"2ms\"", "budget = \"0us\"", "m.toml:17: budget of `client` is zero");
     refused(
         "budget = \"2ms\"",
-        "budget = \"39us\"",
-        "m.toml:17: budget of `client` (39000 ns) is too small to be enforced: at least 40000 ns, four times the \
+        "budget = \"51us\"",
+        "m.toml:17: budget of `client` (51000 ns) is too small to be enforced: at least 52000 ns, four times the \
          longest path through the kernel",
     );
     refused("deadline = \"15ms\"", "deadline = \"0s\"", "m.toml:34: deadline of `far` is zero");

@@ -14,6 +14,7 @@ use std::path::Path;
 
 use fusee_abi::call::HandleValue;
 use fusee_abi::image::kind;
+use fusee_kernel_core::limits;
 use fusee_manifest::{Manifest, admission};
 use fusee_sched_analysis::Overheads;
 
@@ -160,7 +161,7 @@ fn tasks(
         }
         let services: u64 = calls.iter().map(|(server, times)| times * whole(servers, *server)).sum();
         let (lends, blocking) = waits.get(&name).copied().unwrap_or((10 * services, 20 * services));
-        let budget = (computed + services + lends + MICROSECOND).max(50 * MICROSECOND);
+        let budget = (computed + services + lends + MICROSECOND).max(limits::BUDGET_MIN);
         let period = (budget + sleeps + blocking)
             * source.draw(if across { 8 } else { 2 }, if across { 40 } else { 12 })
             + source.draw(0, MILLISECOND);

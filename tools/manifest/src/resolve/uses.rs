@@ -2,6 +2,8 @@
 //!
 //! Not here: what follows from it (`admission`).
 
+use std::ops::Range;
+
 use fusee_abi::call::HandleValue;
 use fusee_abi::image::{self, class, kind};
 use fusee_sched::key::FAIR_LATENESS_OFFSET;
@@ -149,16 +151,7 @@ impl Resolver<'_> {
     /// How often a job uses an endpoint or a notification, of which nothing else can be said.
     fn times_of(&self, task: usize, used: &schema::Use, with: &'static str) -> Result<u32, Fail> {
         let of = || self.file.tasks.0[task].0.get_ref().clone();
-        let places = [
-            ("CPU time", used.cpu.as_ref().map(Spanned::span)),
-            ("operation", used.operation.as_ref().map(Spanned::span)),
-            ("operations", used.operations.as_ref().map(Spanned::span)),
-            ("within", used.within.as_ref().map(Spanned::span)),
-            ("with", used.with.as_ref().map(Spanned::span)),
-        ];
-        if let Some((what, place)) = places.into_iter().find_map(|(what, place)| Some((what, place?))) {
-            return Err((place, Reason::Excludes { what, of: of(), with }));
-        }
+        self.excludes(task, used, ("CPU time", used.cpu.as_ref().map(Spanned::span)), with)?;
         match &used.times {
             Some(times) if *times.get_ref() == 0 => {
                 Err((times.span(), Reason::Zero { what: "number of uses", of: of() }))
@@ -167,19 +160,30 @@ impl Resolver<'_> {
         }
     }
 
-    fn pool_use(&mut self, task: usize, pool: usize, used: &schema::Use) -> Result<(), Fail> {
-        let name = &self.file.tasks.0[task].0;
+    /// Refuses `first`, and the keys that are for engines only, in what `task` says of a use of something else: `with`.
+    fn excludes(
+        &self,
+        task: usize,
+        used: &schema::Use,
+        first: (&'static str, Option<Range<usize>>),
+        with: &'static str,
+    ) -> Result<(), Fail> {
         let places = [
-            ("number of uses", used.times.as_ref().map(Spanned::span)),
+            first,
             ("operation", used.operation.as_ref().map(Spanned::span)),
             ("operations", used.operations.as_ref().map(Spanned::span)),
             ("within", used.within.as_ref().map(Spanned::span)),
             ("with", used.with.as_ref().map(Spanned::span)),
         ];
-        if let Some((what, place)) = places.into_iter().find_map(|(what, place)| Some((what, place?))) {
-            let with = "a pool, of which a job has a token once";
-            return Err((place, Reason::Excludes { what, of: name.get_ref().clone(), with }));
-        }
+        let of = self.file.tasks.0[task].0.get_ref().clone();
+        let found = places.into_iter().find_map(|(what, place)| Some((what, place?)));
+        found.map_or(Ok(()), |(what, place)| Err((place, Reason::Excludes { what, of, with })))
+    }
+
+    fn pool_use(&mut self, task: usize, pool: usize, used: &schema::Use) -> Result<(), Fail> {
+        let name = &self.file.tasks.0[task].0;
+        let times = used.times.as_ref().map(Spanned::span);
+        self.excludes(task, used, ("number of uses", times), "a pool, of which a job has a token once")?;
         self.out.sections.push((task, pool, span(&used.cpu, name)?));
         Ok(())
     }

@@ -76,6 +76,8 @@ pub struct Node<K> {
     offers: u8,
     /// A thread of another cluster than that of the chosen reservation waits for it, directly or through others.
     urgent: bool,
+    /// It is to be settled.
+    marked: bool,
     /// Donors in its heaps that are urgent.
     urgent_donors: u16,
 }
@@ -100,8 +102,22 @@ impl<K: Copy> Node<K> {
             heaps: [0; HEAPS],
             offers: 0,
             urgent: false,
+            marked: false,
             urgent_donors: 0,
         }
+    }
+
+    /// It is to be settled: something that its choice depends on has changed.
+    #[inline]
+    pub const fn mark(&mut self) {
+        self.marked = true;
+    }
+
+    /// Whether it is to be settled: it was marked, and nobody has walked past since then.
+    #[must_use]
+    #[inline]
+    pub const fn is_marked(&self) -> bool {
+        self.marked
     }
 
     /// Whether a thread of another cluster waits for it, directly or through others. As of when it was settled.
@@ -142,6 +158,7 @@ impl<K: Copy> Node<K> {
     #[inline]
     pub fn choose_own(&mut self, own: Option<u16>) {
         debug_assert!(self.depth == 0 && self.waits_for == 0);
+        self.marked = false;
         self.chosen = own.map_or(0, |own| own + 1);
     }
 
@@ -182,6 +199,8 @@ pub trait Graph {
     fn key(&self, reservation: u16) -> Self::Key;
     /// The cluster of a reservation, below [`CLUSTERS`].
     fn cluster(&self, reservation: u16) -> u8;
+    /// [`settle`] has come to a thread that chose `reservation`, or chooses it now: who runs on it may have changed.
+    fn touch(&mut self, reservation: u16);
 }
 
 /// Why a thread must not wait for another.
@@ -192,9 +211,6 @@ pub enum Refusal {
     /// The chain of waiting threads would be longer than [`CHAIN_MAX`].
     TooLong,
 }
-
-/// The reservations along a chain: what was chosen and what is.
-pub type Touched = heapless::Vec<u16, { 2 * (CHAIN_MAX + 1) }>;
 
 //--- The rule
 
@@ -333,33 +349,54 @@ pub fn a_donor<G: Graph>(graph: &G, thread: u16) -> Option<u16> {
 }
 
 /// Applies the rule to `start` and to everybody up the chain, after something there has changed: a key, a budget, a
-/// donor. Adds to `touched`, each once, the reservations whose runner may have changed. Returns the thread at the end of the
-/// chain: the one that waits for nobody.
-pub fn settle<G: Graph>(graph: &mut G, start: u16, touched: &mut Touched) -> u16 {
-    let mut end = start;
+/// donor. [Touches](Graph::touch) the reservations whose runner may have changed. If several threads are to be settled, the order
+/// does not matter: what is chosen is right when the last has been.
+pub fn settle<G: Graph>(graph: &mut G, start: u16) {
+    let mut at = start;
     for _ in 0..=CHAIN_MAX {
-        let chosen = choose(graph, end);
-        let before = graph.node(end).chosen();
-        graph.node_mut(end).chosen = chosen.map_or(0, |chosen| chosen + 1);
-        for reservation in [before, chosen].into_iter().flatten() {
-            if !touched.contains(&reservation) {
-                // Two for each link always fit: the chain is no longer than it may be.
-                let _ = touched.push(reservation);
+        let chosen = choose(graph, at);
+        let before = graph.node(at).chosen();
+        if before != chosen {
+            graph.node_mut(at).chosen = chosen.map_or(0, |chosen| chosen + 1);
+            if let Some(before) = before {
+                graph.touch(before);
             }
         }
-        let urgent = is_urgent(graph, end);
-        let was_urgent = core::mem::replace(&mut graph.node_mut(end).urgent, urgent);
-        let Some(target) = graph.node(end).waits_for() else { break };
-        if urgent != was_urgent && graph.node(target).lent_by == 0 {
-            count_urgent(graph, target, if urgent { 1 } else { -1 });
+        if let Some(chosen) = chosen {
+            graph.touch(chosen);
         }
-        if graph.node(target).lent_by == 0 && !is_in_place(graph, end, before) {
-            leave(graph, end, target);
-            enter(graph, end, target);
+        let urgent = is_urgent(graph, at);
+        let node = graph.node_mut(at);
+        node.marked = false;
+        let was_urgent = core::mem::replace(&mut node.urgent, urgent);
+        let Some(target) = node.waits_for() else { return };
+        if graph.node(target).lent_by == 0 {
+            if urgent != was_urgent {
+                count_urgent(graph, target, if urgent { 1 } else { -1 });
+            }
+            if !is_in_place(graph, at, before) {
+                leave(graph, at, target);
+                enter(graph, at, target);
+            }
         }
-        end = target;
+        at = target;
     }
-    end
+}
+
+/// The thread at the end of the chain that has chosen `reservation`, which is that of `owner`; `None`: somebody on the way has
+/// chosen another. Right where all are settled.
+#[must_use]
+pub fn carrier<G: Graph>(graph: &G, owner: u16, reservation: u16) -> Option<u16> {
+    let mut at = owner;
+    for _ in 0..=CHAIN_MAX {
+        let node = graph.node(at);
+        if node.chosen != reservation + 1 {
+            return None;
+        }
+        let Some(target) = node.waits_for() else { return Some(at) };
+        at = target;
+    }
+    None
 }
 
 /// Whether a donor that had chosen `before` is where it belongs among the donors of whom it waits for.
@@ -417,12 +454,15 @@ fn deepen<G: Graph>(graph: &mut G, target: u16, from: Option<u8>, to: Option<u8>
         let after = if node.lent_by != 0 {
             to.map_or(0, |depth| depth + 1)
         } else {
-            for (depth, step) in [(from, -1), (to, 1)] {
-                if let Some(count) = depth.and_then(|depth| node.below.get_mut(usize::from(depth))) {
-                    *count = count.wrapping_add_signed(step);
-                }
+            if let Some(depth) = from {
+                let count = &mut node.below[usize::from(depth) % CHAIN_MAX];
+                *count = count.wrapping_sub(1);
             }
-            node.below.iter().rposition(|count| *count != 0).map_or(0, |depth| depth as u8 + 1)
+            if let Some(depth) = to {
+                let count = &mut node.below[usize::from(depth) % CHAIN_MAX];
+                *count = count.wrapping_add(1);
+            }
+            longest(&node.below)
         };
         if before == after {
             return;
@@ -431,6 +471,19 @@ fn deepen<G: Graph>(graph: &mut G, target: u16, from: Option<u8>, to: Option<u8>
         (from, to) = (Some(before), Some(after));
         at = node.waits_for();
     }
+}
+
+/// The index, plus one, of the last count that is not zero.
+#[inline(always)]
+fn longest(below: &[u16; CHAIN_MAX]) -> u8 {
+    const _: () = assert!(CHAIN_MAX == 8);
+    // Four counts a word.
+    let word = |first: usize| {
+        let count = |at: usize| u64::from(below[first + at]) << (16 * at);
+        count(0) | count(1) | count(2) | count(3)
+    };
+    let (low, high) = (word(0), word(4));
+    if high != 0 { 8 - (high.leading_zeros() / 16) as u8 } else { 4 - (low.leading_zeros() / 16) as u8 }
 }
 
 //--- Leftist heaps

@@ -118,20 +118,15 @@ impl Kernel {
             if !matches!(state, State::Ready | State::Donating | State::AwaitingTurn { .. }) {
                 continue;
             }
-            let left = if state == State::Ready { None } else { self.remove_donor(thread) };
-            match self.release_donee(thread) {
-                Some(target) if self.may_wait_for(thread, target).is_ok() => {
-                    if state == State::Ready {
-                        self.threads[thread].state = State::Donating;
-                    }
-                    self.add_donor(target, thread);
-                }
-                _ if state == State::Donating => self.threads[thread].state = State::Ready,
-                _ => {}
+            if state != State::Ready {
+                self.remove_donor(thread);
             }
-            self.settle(thread);
-            if let Some(left) = left {
-                self.settle_living(left);
+            let donee = self.release_donee(thread).filter(|target| self.may_wait_for(thread, *target).is_ok());
+            match state {
+                State::Ready if donee.is_none() => {}
+                State::Ready => self.block(thread, State::Donating, donee),
+                State::Donating if donee.is_none() => self.resume(thread),
+                _ => self.block(thread, state, donee),
             }
         }
         let mut called: heapless::Vec<ThreadId, { crate::limits::CPUS }> = heapless::Vec::new();
@@ -145,8 +140,8 @@ impl Kernel {
             }
         }
         for thread in called {
-            if let State::AwaitingTurn { due, .. } = &mut self.threads[thread].state {
-                *due = true;
+            if let State::AwaitingTurn { user, .. } = self.threads[thread].state {
+                self.block(thread, State::AwaitingTurn { user, due: true }, None);
             }
             // The operation that moved it has no place for another.
             self.plan_timeout(thread, Instant::ZERO);
@@ -155,13 +150,10 @@ impl Kernel {
 
     /// `thread` lends no longer, and goes on if it waits for nothing else.
     fn end_donation(&mut self, thread: ThreadId) {
-        let left = self.remove_donor(thread);
         if self.threads[thread].state == State::Donating {
-            self.threads[thread].state = State::Ready;
-        }
-        self.settle(thread);
-        if let Some(left) = left {
-            self.settle_living(left);
+            self.resume(thread);
+        } else {
+            self.remove_donor(thread);
         }
     }
 }

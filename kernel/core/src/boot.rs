@@ -17,7 +17,7 @@ use crate::limits::{
     CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, HANDLES, INTERRUPTS, JOBS_ACROSS, NOTIFICATIONS,
     POOL_REPLICAS, POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS, RELEASES, THREADS, USERS_PER_ENGINE, USERS_PER_POOL,
 };
-use crate::object::{Object, Overrun, PoolUser, Release, ReleaseQueue, State, TokenWatch};
+use crate::object::{Object, Overrun, PoolUser, Release, ReleaseQueue, TokenWatch};
 use fusee_locking::groups;
 
 /// Why a packed system cannot be booted. `xtask` refuses such systems; this is the kernel's own check.
@@ -427,7 +427,7 @@ impl Kernel {
             let id = refer!(ThreadId, index, THREADS, "task");
             let cluster = refer!(ClusterId, record.cluster, self.counts.clusters, "task");
             self.threads[id].cluster = Some(cluster);
-            self.threads[id].state = State::Ready;
+            self.resume(id);
         }
         self.boot_across()?;
         // A server without a budget of its own starts on the reserve of nobody: it is ready, and runs up to
@@ -437,7 +437,8 @@ impl Kernel {
             if self.threads[id].home.is_none() {
                 self.boot_passive(id)?;
             }
-            self.settle(id);
+            self.unsettle(id);
+            self.settle();
         }
         self.kicks = CpuSet::EMPTY;
         for cpu in self.cpus.all_mut() {

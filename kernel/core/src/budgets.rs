@@ -46,6 +46,7 @@ impl Kernel {
         if wakes {
             (object.throttled, object.replenish_at) = (false, Instant::NEVER);
         }
+        self.budget_changes(thread, reservation);
         if !self.forgets(Planted::EarlyReleaseKeepsTheKey) {
             let key = self.job_key(reservation, release);
             self.set_key(reservation, key);
@@ -168,9 +169,6 @@ impl Kernel {
             object.account.restart(now);
             let key = self.next_turn(class, reservation);
             self.set_key(reservation, key);
-            if let Some(home) = home {
-                self.settle(home);
-            }
             return;
         }
         let overrun = object.overrun;
@@ -181,7 +179,6 @@ impl Kernel {
             job.overruns = job.overruns.saturating_add(1);
             job.signalled |= overrun == Overrun::Signal;
             if overrun == Overrun::EarlyRelease && self.release_early(machine, reservation, thread) {
-                self.settle_refilled(thread, reservation);
                 return;
             }
         }
@@ -189,15 +186,11 @@ impl Kernel {
         object.throttled = true;
         object.replenish_at =
             object.account.next_refill(now).min(if now < self.start { self.start } else { Instant::NEVER });
-        self.forget_rest(reservation);
+        self.leave_rest(reservation);
         self.plan_event(reservation);
         self.trace(machine, Event::Throttle, home, u32::from(reservation.number()), excess.0 as u32);
         if let Some(thread) = home {
-            self.settle(thread);
-        }
-        // Whoever runs on it now must stop, even where the rule names no successor.
-        if let Some(runner) = self.reservations[reservation].runner {
-            self.settle(runner);
+            self.budget_changes(thread, reservation);
         }
         self.base_key_changes(reservation);
     }
@@ -217,9 +210,6 @@ impl Kernel {
         }
         let key = self.job_key(reservation, release);
         self.set_key(reservation, key);
-        if let Some(home) = self.reservations[reservation].home {
-            self.settle(home);
-        }
         true
     }
 
@@ -259,15 +249,13 @@ impl Kernel {
             if was_throttled && self.threads[thread].crosses && self.threads[thread].job.active {
                 self.job_begins(thread);
             }
-            self.settle_refilled(thread, reservation);
+            self.budget_changes(thread, reservation);
         }
     }
 
-    /// Settles `thread`, whose `reservation` has budget again or has a new job.
-    pub(crate) fn settle_refilled(&mut self, thread: ThreadId, reservation: ReservationId) {
-        self.settle(thread);
-        if self.reservations[reservation].runner.is_none() {
-            self.begin_rest(reservation);
-        }
+    /// `reservation` of `thread` has used up its budget, or has budget again, or is that of a new job.
+    pub(crate) fn budget_changes(&mut self, thread: ThreadId, reservation: ReservationId) {
+        self.unsettle(thread);
+        self.touch(reservation);
     }
 }

@@ -34,20 +34,20 @@ impl Kernel {
     ) -> Result<(), Error> {
         match Call::from_number(number).ok_or(Error::BadCall)? {
             Call::Null => done(machine, thread),
-            Call::Call | Call::CallWith => self.call(machine, cpu, thread, false),
+            Call::Call | Call::CallWith => self.call(machine, thread, false),
             Call::Send => {
                 machine.registers(thread).general[1] = 0;
-                self.call(machine, cpu, thread, true)
+                self.call(machine, thread, true)
             }
-            Call::ReplyReceive => self.reply_receive(machine, cpu, thread, true),
-            Call::Receive => self.reply_receive(machine, cpu, thread, false),
+            Call::ReplyReceive => self.reply_receive(machine, thread, true),
+            Call::Receive => self.reply_receive(machine, thread, false),
             Call::Signal => {
                 self.signal_call(machine, thread)?;
                 done(machine, thread)
             }
             Call::Wait => {
                 self.checkpoint(machine, thread)?;
-                self.wait_call(machine, cpu, thread)
+                self.wait_call(machine, thread)
             }
             Call::NextJob => self.next_job(machine, cpu, thread),
             Call::ReleaseJob => {
@@ -65,11 +65,11 @@ impl Kernel {
             }
             Call::Acquire => {
                 self.checkpoint(machine, thread)?;
-                self.acquire(machine, cpu, thread)
+                self.acquire(machine, thread)
             }
             Call::AcquireGroup => {
                 self.checkpoint(machine, thread)?;
-                self.acquire_group(machine, cpu, thread)
+                self.acquire_group(machine, thread)
             }
             Call::Release => {
                 self.release_lock(machine, thread)?;
@@ -101,7 +101,7 @@ impl Kernel {
             }
             Call::SleepUntil => {
                 self.checkpoint(machine, thread)?;
-                self.sleep(machine, cpu, thread);
+                self.sleep(machine, thread);
                 Ok(())
             }
             Call::Stop => {
@@ -129,12 +129,6 @@ impl Kernel {
             if class != Class::RealTime {
                 let key = self.next_turn(class, reservation);
                 self.set_key(reservation, key);
-                // With donors, another may come first now.
-                if !self.threads[thread].waits.is_alone()
-                    && let Some(home) = self.reservations[reservation].home
-                {
-                    self.settle(home);
-                }
             }
         }
     }

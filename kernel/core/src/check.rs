@@ -35,6 +35,9 @@ impl Kernel {
     /// # Errors
     /// The first that does not hold.
     pub fn check(&self) -> Result<(), &'static str> {
+        if !self.is_settled() {
+            return Err("something is marked between traps");
+        }
         // `on` is a partial injection between threads and CPUs.
         for cpu in self.cpus() {
             if let Some(thread) = self.cpus[cpu].current

@@ -98,21 +98,15 @@ impl Kernel {
     fn stop<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         self.cancel_timeout(thread);
         self.withdraw(machine, thread);
+        self.block(thread, State::Stopped, None);
+        self.remove_donor(thread);
         let state = &mut self.threads[thread];
-        state.state = State::Stopped;
         state.job.active = false;
-        let (on, home, chosen) = (state.on, state.home, state.chosen());
+        let (on, home) = (state.on, state.home);
         if let Some(cpu) = on {
             self.mark_stale(cpu);
         }
         self.drop_handles(thread);
-        if let Some(target) = self.remove_donor(thread) {
-            self.settle_living(target);
-        } else if let Some(reservation) = chosen
-            && self.reservations[reservation].runner == Some(thread)
-        {
-            self.set_runner(reservation, None);
-        }
         if self.threads[thread].crosses {
             self.job_ends(thread);
         }
@@ -121,7 +115,7 @@ impl Kernel {
             object.next_release = Instant::NEVER;
             object.replenish_at = Instant::NEVER;
             object.release = Release::None;
-            self.forget_rest(reservation);
+            self.leave_rest(reservation);
             self.plan_event(reservation);
         }
         machine.close_space(thread);

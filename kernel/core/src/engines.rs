@@ -214,26 +214,18 @@ impl Kernel {
     /// After a change of holder, all waiters donate to the new one.
     pub(crate) fn move_waiters<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
         let target = self.engine_donee(engine);
-        let mut left = None;
         for index in 0..USERS_PER_ENGINE {
             let Some(waiter) = self.engines[engine].lock.waiters().get(index).copied() else { break };
             let Some(thread) = user_of(waiter).and_then(|user| self.engine_users[user].thread) else { continue };
-            let before = self.remove_donor(thread);
+            self.remove_donor(thread);
             if let Some(target) = self.engine_lends(engine, thread) {
                 self.add_donor(target, thread);
             }
-            // All of them donated to the same thread.
-            left = before.or(left);
         }
-        if let Some(left) = left
-            && Some(left) != target
+        if let Some(target) = target
+            && self.threads[target].state == State::Stopped
+            && !self.engines[engine].lock.waiters().is_empty()
         {
-            self.settle_living(left);
-        }
-        let Some(target) = target else { return };
-        if self.threads[target].state != State::Stopped {
-            self.settle(target);
-        } else if !self.engines[engine].lock.waiters().is_empty() {
             // The driver is dead: nobody will tell them.
             self.plan_death(machine, target);
         }

@@ -3,7 +3,6 @@
 use fusee_abi::Error;
 use fusee_abi::call::{Call, DEADLINE, rights};
 use fusee_abi::trace::Event;
-use fusee_sched::cpu::CpuId;
 use fusee_sched::time::Instant;
 
 use crate::id::{InterruptId, NotificationId, ThreadId};
@@ -35,7 +34,7 @@ impl Kernel {
     }
 
     /// `wait`: takes all bits, or suspends until there is one. Donates to whom the notification is bound.
-    pub(crate) fn wait_call<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Result<(), Error> {
+    pub(crate) fn wait_call<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let registers = machine.registers(thread);
         let (handle, deadline) = (registers.general[0], registers.general[DEADLINE]);
         let (object, _) = self.resolve(thread, handle, rights::WAIT)?;
@@ -59,14 +58,9 @@ impl Kernel {
             }
         }
         self.notifications[id].waiter = Some(thread);
-        self.threads[thread].state = State::Waiting(id);
-        if let Some(signaller) = bound {
-            self.add_donor(signaller, thread);
-        }
+        self.block(thread, State::Waiting(id), bound);
         self.plan_timeout(thread, Instant(deadline));
         self.trace(machine, Event::Block, Some(thread), u32::from(id.number()), Call::Wait as u32);
-        self.cpus[cpu].stale = true;
-        self.settle(thread);
         Ok(())
     }
 
@@ -93,12 +87,10 @@ impl Kernel {
     }
 
     /// `sleep_until`.
-    pub(crate) fn sleep<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) {
+    pub(crate) fn sleep<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         let deadline = machine.registers(thread).general[DEADLINE];
-        self.threads[thread].state = State::Sleeping;
+        self.block(thread, State::Sleeping, None);
         self.plan_timeout(thread, Instant(deadline));
         self.trace(machine, Event::Block, Some(thread), 0, Call::SleepUntil as u32);
-        self.cpus[cpu].stale = true;
-        self.settle(thread);
     }
 }

@@ -57,7 +57,6 @@ impl Kernel {
         if let Ok(change) = groups::release(&mut self.groups[group], number(thread), busy) {
             self.apply_group(machine, group, change);
         }
-        self.settle_living(thread);
     }
 
     /// `engine` of `group` is idle after an operation that outlasted its hold.

@@ -6,7 +6,6 @@ use fusee_abi::Error;
 use fusee_abi::call::{CARRIES, DEADLINE, TOKEN, rights};
 use fusee_abi::trace::Event;
 use fusee_locking::propagation;
-use fusee_sched::cpu::CpuId;
 use fusee_sched::time::Instant;
 
 use crate::donation::number;
@@ -20,13 +19,7 @@ use crate::{Kernel, Machine};
 
 impl Kernel {
     /// `call`, and `send` if `sends`.
-    pub(crate) fn call<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        cpu: CpuId,
-        thread: ThreadId,
-        sends: bool,
-    ) -> Result<(), Error> {
+    pub(crate) fn call<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, sends: bool) -> Result<(), Error> {
         let registers = machine.registers(thread);
         let (handle, deadline) = (registers.general[0], registers.general[DEADLINE]);
         let (object, badge) = self.resolve(thread, handle, if sends { rights::SEND } else { rights::CALL })?;
@@ -51,54 +44,40 @@ impl Kernel {
         self.threads[thread].sends = sends;
         self.trace(machine, Event::Call, Some(thread), u32::from(endpoint.number()), 0);
         if is_taken {
-            self.cancel_timeout(server);
-            self.threads[server].state = State::Ready;
+            self.resume(server);
             self.deliver(machine, server, thread, carried);
             if !sends {
                 self.plan_timeout(thread, Instant(deadline));
-                self.cpus[cpu].stale = true;
-                self.settle(thread);
             }
-            self.renew_rested(server);
-            self.settle(server);
             return Ok(());
         }
         if self.endpoints[endpoint].callers.push(thread).is_err() {
             return Err(Error::BadArgument);
         }
-        self.threads[thread].state = State::Calling(endpoint);
-        if !sends {
-            self.add_donor(server, thread);
-        }
+        self.block(thread, State::Calling(endpoint), if sends { None } else { Some(server) });
         self.plan_timeout(thread, Instant(deadline));
         self.trace(machine, Event::Block, Some(thread), u32::from(endpoint.number()), 0);
-        self.cpus[cpu].stale = true;
-        self.settle(thread);
         Ok(())
     }
 
-    /// Gives the request of `client` to `server`, which is ready and has a free reply slot. Both must be
-    /// settled afterwards.
+    /// Gives the request of `client` to `server`, which is ready and has a free reply slot.
     fn deliver<M: Machine>(&mut self, machine: &mut M, server: ThreadId, client: ThreadId, carried: Option<Carried>) {
         let badge = self.threads[client].badge;
         let mut reply = 0;
         if self.threads[client].sends {
             machine.registers(client).general[0] = 0;
             if self.threads[client].state != State::Ready {
-                self.cancel_timeout(client);
-                self.threads[client].state = State::Ready;
-                self.settle(client);
+                self.resume(client);
             }
         } else {
             let slots = &mut self.threads[server].slots;
             let Some(slot) = slots.iter().position(|slot| slot.client.is_none()) else { return };
             slots[slot].client = Some(client);
             reply = token(slot, slots[slot].generation);
-            if self.threads[client].waits.waits_for().is_none() {
-                self.add_donor(server, client);
-            }
+            let is_new = self.threads[client].waits.waits_for().is_none();
+            let state = State::AwaitingReply { server, slot: slot as u8 };
+            self.block(client, state, is_new.then_some(server));
             propagation::serve(self, number(server), number(client));
-            self.threads[client].state = State::AwaitingReply { server, slot: slot as u8 };
         }
         machine.copy_message(client, server);
         let carries = match carried {
@@ -116,7 +95,6 @@ impl Kernel {
     pub(crate) fn reply_receive<M: Machine>(
         &mut self,
         machine: &mut M,
-        cpu: CpuId,
         thread: ThreadId,
         replies: bool,
     ) -> Result<(), Error> {
@@ -150,15 +128,10 @@ impl Kernel {
                     registers.program_counter = registers.program_counter.wrapping_sub(4);
                 }
             }
-            self.cpus[cpu].stale = true;
-            self.renew_rested(thread);
-            self.settle(thread);
             return Ok(());
         }
-        self.threads[thread].state = State::Receiving(endpoint);
+        self.block(thread, State::Receiving(endpoint), None);
         self.plan_timeout(thread, Instant(deadline));
-        self.cpus[cpu].stale = true;
-        self.settle(thread);
         Ok(())
     }
 
@@ -169,6 +142,7 @@ impl Kernel {
         {
             self.threads[thread].home = None;
             self.reservations[home].home = None;
+            self.unsettle(thread);
         }
     }
 
@@ -185,7 +159,7 @@ impl Kernel {
         Ok(index)
     }
 
-    /// Answers the client in `slot`, the long way. The server is settled as well.
+    /// Answers the client in `slot`, the long way.
     fn reply<M: Machine>(&mut self, machine: &mut M, server: ThreadId, slot: usize, gift: Option<Gift>) {
         let Some(client) = self.free_slot(machine, server, slot, Place::Empty) else { return };
         machine.copy_message(server, client);

@@ -36,10 +36,9 @@ impl Kernel {
             self.end_rest_late(reservation);
             self.start_job(machine, thread, reservation, release);
         } else {
-            self.threads[thread].state = State::BetweenJobs;
+            self.block(thread, State::BetweenJobs, None);
             self.plan_sporadic(thread, reservation);
         }
-        self.settle_refilled(thread, reservation);
         Ok(())
     }
 
@@ -71,7 +70,7 @@ impl Kernel {
         }
     }
 
-    /// Makes the job released at `release` the current one. The thread must be settled afterwards.
+    /// Makes the job released at `release` the current one.
     fn start_job<M: Machine>(
         &mut self,
         machine: &mut M,
@@ -97,7 +96,8 @@ impl Kernel {
             object.replenish_at = if object.throttled { object.account.next_refill(release) } else { Instant::NEVER };
             self.plan_event(reservation);
         }
-        self.forget_rest(reservation);
+        self.leave_rest(reservation);
+        self.budget_changes(thread, reservation);
         // A release that is older than the budget that is left has no older key than that: the job was late by its own fault.
         let key = self.job_key(reservation, release.max(chunk));
         self.set_key(reservation, key);
@@ -151,9 +151,8 @@ impl Kernel {
     fn release<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, release: Instant) {
         let Some(thread) = self.reservations[reservation].home else { return };
         if self.threads[thread].state == State::BetweenJobs {
-            self.threads[thread].state = State::Ready;
+            self.resume(thread);
             self.start_job(machine, thread, reservation, release);
-            self.settle_refilled(thread, reservation);
             return;
         }
         if self.threads[thread].state == State::Stopped {
@@ -196,8 +195,6 @@ impl Kernel {
         self.charge(machine, cpu, now);
         self.cpus[cpu].stale = true;
         self.release_early(machine, reservation, thread);
-        // Whoever it runs on: with another key, another may come first.
-        self.settle_refilled(thread, reservation);
         Ok(())
     }
 

@@ -100,41 +100,23 @@ impl Kernel {
             );
             waits.then_some(thread)
         };
-        // Whose donors are others than before: as many places as can move, from and to.
-        let mut changed: Vec<ThreadId, { 2 * USERS_PER_POOL }> = Vec::new();
-        let mut note = |thread: ThreadId| {
-            if !changed.contains(&thread) {
-                let _ = changed.push(thread);
-            }
-        };
         for number in moved {
-            if let Some(thread) = waiting(self, *number)
-                && let Some(target) = self.remove_donor(thread)
-            {
-                note(target);
+            if let Some(thread) = waiting(self, *number) {
+                self.remove_donor(thread);
             }
         }
         for number in moved {
             let Some(thread) = waiting(self, *number) else { continue };
-            match self.lock_donee(thread) {
-                Some(target) if self.may_wait_for(thread, target).is_ok() => {
-                    self.add_donor(target, thread);
-                    note(target);
-                    continue;
-                }
-                Some(_) => {
-                    match &mut self.threads[thread].state {
-                        State::AwaitingToken { refused, .. } | State::AwaitingGroup { refused, .. } => *refused = true,
-                        _ => {}
-                    }
-                    self.plan_timeout(thread, Instant::ZERO);
-                }
-                None => {}
+            let Some(target) = self.lock_donee(thread) else { continue };
+            if self.may_wait_for(thread, target).is_ok() {
+                self.add_donor(target, thread);
+                continue;
             }
-            self.settle(thread);
-        }
-        for thread in changed {
-            self.settle_living(thread);
+            match &mut self.threads[thread].state {
+                State::AwaitingToken { refused, .. } | State::AwaitingGroup { refused, .. } => *refused = true,
+                _ => {}
+            }
+            self.plan_timeout(thread, Instant::ZERO);
         }
     }
 
@@ -153,10 +135,16 @@ impl Kernel {
     /// that shares a pool, are ordered by the new one.
     pub(crate) fn base_key_changes(&mut self, reservation: ReservationId) {
         let Some(home) = self.reservations[reservation].home else { return };
-        if self.threads[home].crosses {
+        let thread = &self.threads[home];
+        let (crosses, requests) = (thread.crosses, thread.requests);
+        if !thread.waits.is_alone() || thread.waits.waits_for().is_some() {
+            // Another may come first now, there or up the chain.
+            self.unsettle(home);
+        }
+        if crosses {
             self.job_key_changes(home);
         }
-        if self.threads[home].requests != 0 {
+        if requests != 0 {
             self.change_base_key(home);
         }
     }

@@ -40,6 +40,7 @@
 //! | `loans` | regions lent with calls |
 //! | `grants` | handles in messages |
 //! | `keys` | what else moves when a key changes |
+//! | `settling` | who runs on what, once a trap |
 //! | `releases` | releases that wait for the end of a job |
 //! | `budgets` | who pays, throttling, replenishment |
 //! | `waiting` | suspension for a lock, and its end |
@@ -104,6 +105,7 @@ mod releases;
 mod reschedule;
 mod resting;
 mod schedule;
+mod settling;
 mod switch;
 mod timekeeper;
 mod tokens;
@@ -133,8 +135,8 @@ use limits::{
 };
 pub use machine::{Machine, Place, Registers};
 use object::{
-    ClusterObject, Cpu, Endpoint, Engine, EngineUser, Handle, HandleTable, Interrupt, Notification, PoolUser, Region,
-    Reservation, Thread, TokenWatch,
+    ClusterObject, Cpu, Endpoint, Engine, EngineUser, Handle, HandleTable, Interrupt, List, Notification, PoolUser,
+    Region, Reservation, Thread, TokenWatch,
 };
 pub use planted::Planted;
 
@@ -228,6 +230,10 @@ pub struct Kernel {
     crossing: u32,
     /// CPUs to kick when the current trap ends.
     kicks: CpuSet,
+    /// Threads whose choice may be another at the end of the current trap,
+    unsettled: List,
+    /// and reservations whose runner may be.
+    touched: List,
     /// Engine locks and donation through devices are in force.
     managed: bool,
     /// The CPU of the trap in progress, for the trace.
@@ -282,6 +288,8 @@ impl Kernel {
     pub const EMPTY: Kernel = Kernel {
         cpus: Arena::new([const { Cpu::EMPTY }; CPUS]),
         kicks: CpuSet::EMPTY,
+        unsettled: List::EMPTY,
+        touched: List::EMPTY,
         managed: false,
         turns: 0,
         here: CpuId(0),
@@ -411,7 +419,6 @@ impl Kernel {
                 }
             }
         }
-        self.count_all();
         self.leave(machine, cpu)
     }
 

@@ -8,7 +8,6 @@ use fusee_abi::trace::Event;
 use fusee_locking::engine::{Requested, State as Lock};
 use fusee_locking::group::LockSet;
 use fusee_locking::groups;
-use fusee_sched::cpu::CpuId;
 
 use crate::donation::number;
 use crate::engines::{Use, as_error, user_of};
@@ -19,10 +18,10 @@ use crate::{Kernel, Machine};
 
 impl Kernel {
     /// `acquire`.
-    pub(crate) fn acquire<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Result<(), Error> {
+    pub(crate) fn acquire<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let (user, engine) = match self.lock_argument(machine, thread)? {
             Use::Engine(user, engine) => (user, engine),
-            Use::Pool(user) => return self.acquire_token(machine, cpu, thread, user),
+            Use::Pool(user) => return self.acquire_token(machine, thread, user),
         };
         if !self.is_enforced(engine) {
             machine.registers(thread).general[0] = 0;
@@ -30,7 +29,7 @@ impl Kernel {
         }
         self.must_hold_token(thread, engine)?;
         if let Some(group) = self.engines[engine].group {
-            return self.acquire_set(machine, cpu, thread, group, set_of(engine));
+            return self.acquire_set(machine, thread, group, set_of(engine));
         }
         if self.engine_users[user].lost {
             self.end_loss(machine, user);
@@ -48,11 +47,8 @@ impl Kernel {
             self.hand(machine, engine, user);
             return Ok(());
         }
-        self.threads[thread].state = State::Acquiring(user);
-        if let Some(target) = lends_to {
-            self.add_donor(target, thread);
-        }
-        self.suspend_for_lock(machine, cpu, thread, u32::from(engine.number()));
+        self.block(thread, State::Acquiring(user), lends_to);
+        self.wait_for_lock(machine, thread, u32::from(engine.number()));
         Ok(())
     }
 
@@ -89,8 +85,7 @@ impl Kernel {
         if self.engines[engine].lock.state() != Lock::Held(user.index() as u16) {
             return Err(Error::NotHeld);
         }
-        let thread = self.engine_users[user].thread;
-        if let (Some(group), Some(thread)) = (self.engines[engine].group, thread) {
+        if let (Some(group), Some(thread)) = (self.engines[engine].group, self.engine_users[user].thread) {
             self.give_back_group(machine, group, thread);
             return Ok(());
         }
@@ -98,9 +93,6 @@ impl Kernel {
             self.grant_next(machine, engine);
         }
         self.move_waiters(machine, engine);
-        if let Some(thread) = thread {
-            self.settle_living(thread);
-        }
         Ok(())
     }
 
@@ -195,12 +187,7 @@ impl Kernel {
 
     /// `acquire_group`.
     #[cold]
-    pub(crate) fn acquire_group<M: Machine>(
-        &mut self,
-        machine: &mut M,
-        cpu: CpuId,
-        thread: ThreadId,
-    ) -> Result<(), Error> {
+    pub(crate) fn acquire_group<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let general = &machine.registers(thread).general;
         let (mut group, mut set) = (None, LockSet::EMPTY);
         for handle in [general[0], general[FIRST_WORD]] {
@@ -216,14 +203,13 @@ impl Kernel {
                 set = set.with(engine.index() as u8);
             }
         }
-        self.acquire_set(machine, cpu, thread, group.ok_or(Error::BadArgument)?, set)
+        self.acquire_set(machine, thread, group.ok_or(Error::BadArgument)?, set)
     }
 
     /// Asks for the engines of `set`, all of `group`.
     pub(crate) fn acquire_set<M: Machine>(
         &mut self,
         machine: &mut M,
-        cpu: CpuId,
         thread: ThreadId,
         group: GroupId,
         set: LockSet,
@@ -249,11 +235,11 @@ impl Kernel {
             self.trace(machine, Event::EngineRequest, Some(thread), u32::from(engine.number()), 0);
         }
         if !change.grants() {
-            self.threads[thread].state = State::AwaitingGroup { group, refused: false };
+            self.block(thread, State::AwaitingGroup { group, refused: false }, None);
         }
         self.apply_group(machine, group, change);
         if !change.grants() {
-            self.suspend_for_lock(machine, cpu, thread, u32::from(first.number()));
+            self.wait_for_lock(machine, thread, u32::from(first.number()));
         }
         Ok(())
     }

@@ -21,6 +21,57 @@ use crate::id::{
 };
 use crate::limits::{CALLERS, CPUS, HANDLES, REPLY_SLOTS, THREADS, USERS_PER_ENGINE, WAITING};
 
+//--- Lists of what is to be done at the end of a trap -------------------------------------------------------
+
+/// An object's place in a [`List`]: the number of the next, times two, plus one; zero: it is not in the list.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Link(u16);
+
+impl Link {
+    /// Not in the list.
+    pub const NONE: Link = Link(0);
+}
+
+const _: () = assert!(THREADS < 1 << 15);
+
+/// Objects of one kind, each once, whose last comes first. What links them lies in the objects.
+#[derive(Clone, Copy, Debug)]
+pub struct List(u16);
+
+impl List {
+    /// None.
+    pub const EMPTY: List = List(0);
+
+    /// Whether there is none.
+    #[must_use]
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Puts the object of this index in front, whose place this is, unless it is in the list.
+    #[inline]
+    pub const fn push(&mut self, index: u16, link: &mut Link) {
+        if link.0 == 0 {
+            link.0 = self.0 << 1 | 1;
+            self.0 = index + 1;
+        }
+    }
+
+    /// The index of the first, to be [taken out](List::pop).
+    #[inline]
+    pub const fn first(self) -> Option<u16> {
+        self.0.checked_sub(1)
+    }
+
+    /// Takes out the first, whose place this is.
+    #[inline]
+    pub const fn pop(&mut self, link: &mut Link) {
+        self.0 = link.0 >> 1;
+        link.0 = 0;
+    }
+}
+
 //--- Threads -----------------------------------------------------------------------------------------------
 
 /// What a thread is doing, and what it waits for if it is not ready.
@@ -203,6 +254,8 @@ pub struct Thread {
     pub job: Job,
     /// Its record.
     pub statistics: Statistics,
+    /// Its place in the list of threads that are to be settled, if it has one.
+    pub unsettled: Link,
 }
 
 impl Thread {
@@ -241,6 +294,7 @@ impl Thread {
             lateness: 0,
         },
         statistics: Statistics { jobs: 0, misses: 0, skipped: 0, faults: 0, max_lateness: 0, time: Nanoseconds::ZERO },
+        unsettled: Link::NONE,
     };
 }
 
@@ -413,6 +467,8 @@ pub struct Reservation {
     pub throttles: u32,
     /// Largest single overshoot.
     pub overshoot: Nanoseconds,
+    /// Its place in the list of reservations whose runner may have changed, if it has one.
+    pub touched: Link,
 }
 
 impl Reservation {
@@ -451,6 +507,7 @@ impl Reservation {
         charged: Nanoseconds::ZERO,
         throttles: 0,
         overshoot: Nanoseconds::ZERO,
+        touched: Link::NONE,
     };
 }
 

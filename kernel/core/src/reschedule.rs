@@ -18,14 +18,19 @@ use crate::{Kernel, Machine, Outcome};
 impl Kernel {
     /// Ends a trap on `cpu`: what to run, when to come back, whom to kick.
     pub(crate) fn leave<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Outcome {
-        if !self.cpus[cpu].stale {
+        if self.is_settled() && !self.cpus[cpu].stale {
             return Outcome { run: self.cpus[cpu].current, timer: None, kick: self.take_kicks(cpu) };
         }
-        // 1. Book the time up to here; this may throttle what ran.
+        // 1. Book the time up to here; this may throttle what ran. Then everything is known that decides who runs.
         let now = machine.now();
         self.charge(machine, cpu, now);
         if let Some(payer) = self.billed.take() {
             self.bill(machine, cpu, payer, now);
+        }
+        self.settle();
+        self.count_all();
+        if !self.cpus[cpu].stale {
+            return Outcome { run: self.cpus[cpu].current, timer: None, kick: self.take_kicks(cpu) };
         }
         self.cpus[cpu].stale = false;
         // 2. Hand over.

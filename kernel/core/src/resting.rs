@@ -20,8 +20,8 @@
 //! 5. A reservation that is lent again after less than [`TRIFLE`] keeps its key, and pays for that time from its budget. Otherwise
 //!    a thread with two donors would go from one to the other each nanosecond: while it runs on one, the other rests.
 //!
-//! Renewal changes a key, so it is done before the rule of donation chooses ([`Kernel::renew_rested`]). Where a choice
-//! has been made already, the old key is good for a nanosecond ([`Kernel::end_rest`]): then the budget is used up, as far as that
+//! Renewal changes a key, so those who chose the reservation choose again (`settling`). That is done for a few in a trap; for one
+//! more the old key is good for a nanosecond: then the budget is used up, as far as that
 //! key is concerned, and what is left comes back with the key of a job released when it resumed.
 //!
 //! # Invariants
@@ -82,7 +82,7 @@ impl Kernel {
         }
     }
 
-    /// `reservation` rests no longer: it has a runner, or no budget, or nothing to rest from. Says what it owes: how long it was
+    /// `reservation` rests no longer, if it did: it has a runner, or no budget, or its job is over. Says what it owes: how long it was
     /// suspended beyond its allowance. A renewal settles that, too.
     #[inline(never)]
     pub(crate) fn leave_rest(&mut self, reservation: ReservationId) -> Nanoseconds {
@@ -104,18 +104,6 @@ impl Kernel {
         owed
     }
 
-    /// What `reservation`, which has rested since `since`, has been suspended for beyond its allowance.
-    pub(crate) fn owed(&mut self, reservation: ReservationId, since: Instant) -> Nanoseconds {
-        let Some(cluster) = self.reservations[reservation].cluster else { return Nanoseconds::ZERO };
-        let mut is_listed = false;
-        if self.resting & 1 << cluster.index() != 0 {
-            self.book_rests(cluster);
-            let mut waiting = self.clusters[cluster].waiting.iter();
-            is_listed = waiting.any(|one| usize::from(one.reservation) == reservation.index());
-        }
-        self.owed_since(reservation, since, is_listed)
-    }
-
     fn owed_since(&self, reservation: ReservationId, since: Instant, is_listed: bool) -> Nanoseconds {
         let object = &self.reservations[reservation];
         // A CPU that has yet to hear that it has no runner has paid from it meanwhile.
@@ -128,19 +116,6 @@ impl Kernel {
         }
     }
 
-    /// `reservation` has a runner again, which has been chosen by its old key. If it owes anything, that key is good for a nanosecond: then
-    /// its budget is used up, and what is left comes back with a new key. A trifle is paid for.
-    #[inline(never)]
-    pub(crate) fn end_rest(&mut self, reservation: ReservationId) {
-        let owed = self.leave_rest(reservation);
-        let object = &mut self.reservations[reservation];
-        if owed <= TRIFLE && object.runner != object.home {
-            object.account.charge(owed.min(object.account.left.saturating_sub(Nanoseconds(1))));
-        } else if owed != Nanoseconds::ZERO {
-            object.account.resume_behind(self.now);
-        }
-    }
-
     /// `reservation`, whose next job was released while its thread was at the one before, has rested: that thread ran on what others lent.
     /// Then its budget is from now on, however old the release is.
     pub(crate) fn end_rest_late(&mut self, reservation: ReservationId) {
@@ -149,11 +124,6 @@ impl Kernel {
             self.leave_rest(reservation);
             self.reservations[reservation].account.resume(self.now);
         }
-    }
-
-    /// `reservation` has nothing to rest from: its budget is used up, or its job is over.
-    pub(crate) fn forget_rest(&mut self, reservation: ReservationId) {
-        self.leave_rest(reservation);
     }
 
     /// Takes `time` from the budget of `reservation`, and leaves a nanosecond. What is more is suspension that is not allowed.

@@ -1,6 +1,6 @@
 //! Plans: which reservation has a runner, what is linked to which CPU, and which events are to come.
 //!
-//! Anything that changes a plan calls [`Kernel::set_runner`] or [`Kernel::set_key`]; those change links and
+//! Anything that changes a plan comes to [`Kernel::set_runner`] or [`Kernel::compete`]; those change links and
 //! mark CPUs stale. A stale CPU other than the current one is kicked. [`Kernel::leave`] ends every trap by these plans.
 
 use fusee_abi::trace::{Event, Record};
@@ -34,23 +34,18 @@ impl Kernel {
     }
 
     /// Makes `runner` the one thread that runs on `reservation`, which competes exactly while it has one.
+    #[inline(never)]
     pub(crate) fn set_runner(&mut self, reservation: ReservationId, runner: Option<ThreadId>) {
-        let object = &mut self.reservations[reservation];
-        let before = object.runner;
+        let before = self.reservations[reservation].runner;
         if before == runner {
             return;
         }
-        object.runner = runner;
-        let rested = before.is_none() && object.rests != Instant::NEVER;
-        if rested {
-            self.end_rest(reservation);
-        }
-        let object = &mut self.reservations[reservation];
-        if object.boosted {
+        if self.reservations[reservation].boosted {
             // A boost is for the one runner.
             self.set_boosted(reservation, false);
         }
-        let object = &self.reservations[reservation];
+        let object = &mut self.reservations[reservation];
+        object.runner = runner;
         let (Some(cluster), key) = (object.cluster, object.key) else { return };
         self.recount |= 1 << cluster.index();
         let id = reservation.index() as u16;
@@ -63,16 +58,18 @@ impl Kernel {
             (Some(_), None) => schedule.remove(id),
             _ => schedule.link_of(id),
         };
-        if runner.is_none() {
-            self.begin_rest(reservation);
-        }
         if let Some(cpu) = changed {
             self.mark_stale(cpu);
         }
-        for thread in [before, runner].into_iter().flatten() {
-            if let Some(cpu) = self.threads[thread].on {
-                self.mark_stale(cpu);
-            }
+        if let Some(thread) = before
+            && let Some(cpu) = self.threads[thread].on
+        {
+            self.mark_stale(cpu);
+        }
+        if let Some(thread) = runner
+            && let Some(cpu) = self.threads[thread].on
+        {
+            self.mark_stale(cpu);
         }
     }
 

@@ -159,7 +159,7 @@ impl Kernel {
         self.cpus[cpu].armed = Cpu::FIRED;
         self.clusters[cluster].timeouts.pop();
         self.threads[sleeper].timed = false;
-        self.resume(machine, sleeper);
+        self.resume_shortly(machine, sleeper);
         self.displace(cpu, plan, sleeper, new);
         let now = self.book_timeout(machine, cpu, new);
         Some(self.hand_over(machine, cpu, plan, sleeper, new, now))
@@ -370,11 +370,11 @@ impl Kernel {
         object.waiter = None;
         let bits = core::mem::take(&mut object.bits) | bits;
         machine.registers(waiter).general[1] = bits;
-        self.resume(machine, waiter);
+        self.resume_shortly(machine, waiter);
     }
 
     #[inline(always)]
-    fn resume<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
+    fn resume_shortly<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         machine.registers(thread).general[0] = 0;
         self.threads[thread].state = State::Ready;
         self.trace(machine, Event::Resume, Some(thread), 0, 0);

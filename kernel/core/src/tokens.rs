@@ -20,7 +20,6 @@ use fusee_abi::trace::{Event, POOL};
 use fusee_locking::engine::LockError;
 use fusee_locking::pool::{Change, Grant};
 use fusee_locking::tokens;
-use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Key;
 use fusee_sched::time::{Instant, Nanoseconds};
 
@@ -52,7 +51,6 @@ impl Kernel {
     pub(crate) fn acquire_across<M: Machine>(
         &mut self,
         machine: &mut M,
-        cpu: CpuId,
         thread: ThreadId,
         user: PoolUserId,
         pool: PoolId,
@@ -61,16 +59,12 @@ impl Kernel {
             if !self.threads[thread].job.active {
                 return Err(Error::NoJobs);
             }
-            self.threads[thread].state = State::AwaitingTurn { user, due: false };
-            if let Some(target) = self.release_donee(thread)
-                && self.may_wait_for(thread, target).is_ok()
-            {
-                self.add_donor(target, thread);
-            }
+            let donee = self.release_donee(thread).filter(|target| self.may_wait_for(thread, *target).is_ok());
+            self.block(thread, State::AwaitingTurn { user, due: false }, donee);
         } else if self.request_across(machine, thread, user, pool)? {
             return Ok(());
         }
-        self.suspend_for_lock(machine, cpu, thread, POOL + u32::from(pool.number()));
+        self.wait_for_lock(machine, thread, POOL + u32::from(pool.number()));
         Ok(())
     }
 
@@ -83,8 +77,8 @@ impl Kernel {
         match result {
             Ok(true) => {}
             Ok(false) => {
-                if let State::AwaitingTurn { due, .. } = &mut self.threads[thread].state {
-                    *due = false;
+                if let State::AwaitingTurn { user, .. } = self.threads[thread].state {
+                    self.block(thread, State::AwaitingTurn { user, due: false }, None);
                 }
                 let deadline = machine.registers(thread).general[DEADLINE];
                 self.plan_timeout(thread, Instant(deadline));
@@ -112,7 +106,7 @@ impl Kernel {
         }
         self.trace(machine, Event::TokenRequest, Some(thread), u32::from(pool.number()), 0);
         let Some(grant) = change.granted else {
-            self.threads[thread].state = State::AwaitingToken { user, refused: false };
+            self.block(thread, State::AwaitingToken { user, refused: false }, None);
             return Ok(false);
         };
         self.token_granted(machine, pool, grant);
@@ -123,13 +117,12 @@ impl Kernel {
     pub(crate) fn acquire_token<M: Machine>(
         &mut self,
         machine: &mut M,
-        cpu: CpuId,
         thread: ThreadId,
         user: PoolUserId,
     ) -> Result<(), Error> {
         let pool = self.pool_users[user].pool.ok_or(Error::BadHandle)?;
         if self.crosses(pool) {
-            return self.acquire_across(machine, cpu, thread, user, pool);
+            return self.acquire_across(machine, thread, user, pool);
         }
         let key = self.base_key(thread);
         let change = self.token_request(pool, user, key).map_err(as_error)?;
@@ -147,9 +140,9 @@ impl Kernel {
             self.token_granted(machine, pool, grant);
             return Ok(());
         }
-        self.threads[thread].state = State::AwaitingToken { user, refused: false };
+        self.block(thread, State::AwaitingToken { user, refused: false }, None);
         self.follow_tokens(pool, change);
-        self.suspend_for_lock(machine, cpu, thread, POOL + u32::from(pool.number()));
+        self.wait_for_lock(machine, thread, POOL + u32::from(pool.number()));
         Ok(())
     }
 

@@ -717,12 +717,12 @@ proptest! {
     }
 }
 
-/// The property is worth what the histories do: among a hundred of them everything happens.
+/// The property is worth what the histories do: among two hundred of them everything happens.
 #[test]
 fn random_histories_give_refuse_revoke_and_die_in_every_way() {
     let mut runner = TestRunner::deterministic();
     let mut seen = Seen::new();
-    for _ in 0..100 {
+    for _ in 0..200 {
         let (room, steps) = history().new_tree(&mut runner).expect("a history").current();
         seen.extend(run(room, &steps).unwrap_or_else(|error| panic!("{error}")));
     }

@@ -1,0 +1,155 @@
+//! Who runs on what, settled once a trap, for all that has changed.
+//!
+//! Whatever a trap does marks threads that may have to choose another reservation ([`Kernel::unsettle`]), and reservations whose runner may be
+//! another ([`Kernel::touch`]). At the end threads choose, and then reservations get their runners. What a thread had
+//! chosen in between is not seen by anybody, so a reservation that goes from a server to its next client and back is where it was.
+//!
+//! A reservation that has rested is renewed here, before it has a runner again ([`resting`](crate::resting)). Its key changes with
+//! that, so those who chose it choose again.
+//!
+//! # Invariants
+//!
+//! 1. What a ready or donating thread has chosen is what the rule says.
+//! 2. A reservation's runner is the ready thread at the end of the chain that chose it, if there is one.
+//! 3. Between traps nothing is marked.
+
+use fusee_locking::propagation;
+use fusee_sched::time::{Instant, Nanoseconds};
+
+use crate::donation::number;
+use crate::id::{ReservationId, ThreadId};
+use crate::object::State;
+use crate::resting::TRIFLE;
+use crate::{Kernel, Planted};
+
+/// How many reservations are renewed in a trap of which others could be chosen in place; one more goes on with a key that changes a
+/// nanosecond later.
+const RENEWALS: usize = 3;
+
+impl Kernel {
+    /// Whether nothing is marked.
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.unsettled.is_empty() && self.touched.is_empty()
+    }
+
+    /// Lets all that are marked choose, and gives reservations their runners.
+    #[inline(never)]
+    pub(crate) fn settle(&mut self) {
+        let mut renewals = RENEWALS;
+        loop {
+            while let Some(first) = self.unsettled.first() {
+                let thread = self.threads.at_mut(first);
+                self.unsettled.pop(&mut thread.unsettled);
+                if thread.waits.is_marked() {
+                    self.choose_anew(first);
+                }
+            }
+            let Some(first) = self.touched.first() else { return };
+            self.touched.pop(&mut self.reservations.at_mut(first).touched);
+            if let Some(reservation) = ReservationId::new(usize::from(first)) {
+                self.find_runner(reservation, &mut renewals);
+            }
+        }
+    }
+
+    /// `thread` chooses, and everybody whom it donates to.
+    #[inline(always)]
+    fn choose_anew(&mut self, thread: u16) {
+        let object = self.threads.at(thread);
+        if !object.waits.is_alone() || object.waits.waits_for().is_some() {
+            propagation::settle(self, thread);
+            return;
+        }
+        // There is no choice: it runs on its own reservation, if that has budget.
+        let before = object.chosen();
+        let own = object.home.filter(|reservation| !self.reservations[*reservation].throttled);
+        self.threads.at_mut(thread).waits.choose_own(own.map(|own| own.index() as u16));
+        if let Some(own) = own {
+            self.touch(own);
+        }
+        if let Some(before) = before
+            && Some(before) != own
+        {
+            self.touch(before);
+        }
+    }
+
+    /// Gives `reservation` the runner it should have; but one that is renewed, and may not be chosen after that, is touched again.
+    fn find_runner(&mut self, reservation: ReservationId, renewals: &mut usize) {
+        let object = &self.reservations[reservation];
+        let is_ready = |thread: &ThreadId| self.threads[*thread].state == State::Ready;
+        let end = object.home.and_then(|home| propagation::carrier(self, number(home), reservation.index() as u16));
+        let rests = object.rests != Instant::NEVER;
+        let Some(runner) = end.and_then(|end| ThreadId::new(usize::from(end))).filter(is_ready) else {
+            self.set_runner(reservation, None);
+            if !rests {
+                self.begin_rest(reservation);
+            }
+            return;
+        };
+        if rests && self.end_rest(reservation, runner, renewals) {
+            return;
+        }
+        self.set_runner(reservation, Some(runner));
+        // Keys are compared within a cluster: whom a thread keeps waiting from another, it serves above all keys of its
+        // own, for as long as a service may take.
+        let is_boosted = self.reservations[reservation].boosted;
+        if (is_boosted || self.threads[runner].waits.is_urgent())
+            && is_boosted != self.may_be_boosted(runner, is_boosted)
+        {
+            self.set_boosted(reservation, !is_boosted);
+        }
+    }
+
+    /// Whether `thread`, which runs on something that is boosted or not, is to be: its boost is an account, of `service_max` in each
+    /// `service_period`. It begins a chunk when a boost does.
+    #[cold]
+    fn may_be_boosted(&mut self, thread: ThreadId, is_boosted: bool) -> bool {
+        let now = self.now;
+        let object = &mut self.threads[thread];
+        if !object.waits.is_urgent() {
+            return false;
+        }
+        if !is_boosted {
+            object.boost.resume(now);
+        }
+        !object.boost.is_dry()
+    }
+
+    /// `reservation` rests no longer: `runner` shall run on it. If it owes anything, it is as if it were released now, with what is left;
+    /// but a trifle of what is lent is paid for. Says whether it is to be chosen again first, for its key has changed.
+    #[inline(never)]
+    fn end_rest(&mut self, reservation: ReservationId, runner: ThreadId, renewals: &mut usize) -> bool {
+        let owed = self.leave_rest(reservation);
+        let (now, object) = (self.now, &mut self.reservations[reservation]);
+        if owed == Nanoseconds::ZERO {
+            return false;
+        }
+        let Some(home) = object.home else { return false };
+        if owed <= TRIFLE && home != runner {
+            object.account.charge(owed.min(object.account.left.saturating_sub(Nanoseconds(1))));
+            return false;
+        }
+        let waits = &self.threads[home].waits;
+        let is_only_choice = waits.is_alone() && waits.waits_for().is_none();
+        if !is_only_choice {
+            let Some(left) = renewals.checked_sub(1) else {
+                // The old key is good for a nanosecond.
+                object.account.resume_behind(now);
+                return false;
+            };
+            *renewals = left;
+        }
+        object.account.resume(now);
+        let key = self.job_key(reservation, self.reservations[reservation].account.release);
+        if !self.forgets(Planted::AnySuspensionKeepsTheKey) {
+            self.set_key(reservation, key);
+        }
+        if !is_only_choice {
+            self.unsettle(home);
+            self.touch(reservation);
+        }
+        !is_only_choice
+    }
+}

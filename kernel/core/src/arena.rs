@@ -1,7 +1,8 @@
 //! Fixed arrays of objects, indexed by the type that names them.
 //!
 //! An id is made from the index of an object that there is, so it is always in bounds. The arrays of the kernel have powers
-//! of two for lengths, so that to make it certain takes one instruction and no branch; builds with assertions look.
+//! of two for lengths, so that to make it certain takes one instruction and no branch; builds with assertions look. Ids count from
+//! one, so the object of the last index lies in front of all others: that spares each access a subtraction.
 
 use core::marker::PhantomData;
 use core::ops::{Index, IndexMut};
@@ -10,6 +11,11 @@ use core::ops::{Index, IndexMut};
 pub trait Id: Copy {
     /// The index.
     fn index(self) -> usize;
+    /// Where the object lies, modulo the length of the arena.
+    #[inline]
+    fn place(self) -> usize {
+        self.index() + 1
+    }
 }
 
 impl Id for fusee_sched::cpu::CpuId {
@@ -26,11 +32,11 @@ pub struct Arena<T, I, const N: usize> {
     names: PhantomData<I>,
 }
 
-/// `index`, which is below `N`, in a form that the compiler believes.
+/// `place`, in a form that the compiler believes to be in bounds.
 #[inline(always)]
-fn within<const N: usize>(index: usize) -> usize {
-    debug_assert!(index < N);
-    index % N
+fn within<const N: usize>(place: usize) -> usize {
+    debug_assert!(place <= N);
+    place % N
 }
 
 impl<T, I, const N: usize> Arena<T, I, N> {
@@ -39,7 +45,7 @@ impl<T, I, const N: usize> Arena<T, I, N> {
         Self { items, names: PhantomData }
     }
 
-    /// All of them.
+    /// All of them, in no order.
     #[inline]
     pub fn all(&self) -> &[T; N] {
         &self.items
@@ -54,13 +60,13 @@ impl<T, I, const N: usize> Arena<T, I, N> {
     /// The object at `index`, for those who know it by nothing else.
     #[inline]
     pub fn at(&self, index: u16) -> &T {
-        &self.items[within::<N>(usize::from(index))]
+        &self.items[within::<N>(usize::from(index) + 1)]
     }
 
     /// The same, to be changed.
     #[inline]
     pub fn at_mut(&mut self, index: u16) -> &mut T {
-        &mut self.items[within::<N>(usize::from(index))]
+        &mut self.items[within::<N>(usize::from(index) + 1)]
     }
 }
 
@@ -68,13 +74,13 @@ impl<T, I: Id, const N: usize> Index<I> for Arena<T, I, N> {
     type Output = T;
     #[inline]
     fn index(&self, id: I) -> &T {
-        &self.items[within::<N>(id.index())]
+        &self.items[within::<N>(id.place())]
     }
 }
 
 impl<T, I: Id, const N: usize> IndexMut<I> for Arena<T, I, N> {
     #[inline]
     fn index_mut(&mut self, id: I) -> &mut T {
-        &mut self.items[within::<N>(id.index())]
+        &mut self.items[within::<N>(id.place())]
     }
 }

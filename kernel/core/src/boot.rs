@@ -120,14 +120,18 @@ impl Kernel {
             cluster.schedule.set_cpus(cpus);
             cluster.timekeeper = cpus.lowest().ok_or(BootError::BadClusters)?;
             for cpu in cpus.iter() {
-                let state = self.cpus.all_mut().get_mut(cpu.index()).ok_or(BootError::BadClusters)?;
+                if cpu.index() >= CPUS {
+                    return Err(BootError::BadClusters);
+                }
+                let state = &mut self.cpus[cpu];
                 if state.cluster.replace(id).is_some() {
                     return Err(BootError::BadClusters);
                 }
             }
         }
-        let covered = self.cpus.all()[..self.counts.cpus].iter().all(|cpu| cpu.cluster.is_some());
-        let outside = self.cpus.all()[self.counts.cpus..].iter().any(|cpu| cpu.cluster.is_some());
+        let has_cluster = |cpu: usize| self.cpus[CpuId(cpu as u8)].cluster.is_some();
+        let covered = (0..self.counts.cpus).all(has_cluster);
+        let outside = (self.counts.cpus..CPUS).any(has_cluster);
         if covered && !outside { Ok(()) } else { Err(BootError::BadClusters) }
     }
 
@@ -137,16 +141,16 @@ impl Kernel {
             let id = refer!(EndpointId, index, ENDPOINTS, "endpoint");
             let server = refer!(ThreadId, record.server, threads, "endpoint");
             self.endpoints[id].server = Some(server);
-            let state = &mut self.threads[server];
+            let boost = &mut self.boosts[server];
             // The longest service of all its endpoints, in the shortest of their periods: each of them is counted for the server.
-            let budget = Nanoseconds(record.service_max.max(state.boost.budget.0));
+            let budget = Nanoseconds(record.service_max.max(boost.budget.0));
             let period = match record.service_period {
                 0 => record.service_max.saturating_mul(SERVICE_PERIODS),
                 period => period,
             };
-            let others = if state.boost.budget == Nanoseconds::ZERO { u64::MAX } else { state.boost.period.0 };
+            let others = if boost.budget == Nanoseconds::ZERO { u64::MAX } else { boost.period.0 };
             if record.service_max != 0 {
-                state.boost = Account::new(budget, Nanoseconds(period.min(others).max(budget.0)));
+                *boost = Account::new(budget, Nanoseconds(period.min(others).max(budget.0)));
             }
         }
         for (index, record) in system.notifications().iter().enumerate() {

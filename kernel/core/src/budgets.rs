@@ -133,7 +133,7 @@ impl Kernel {
         if self.forgets(Planted::BoostHasNoEnd) {
             return;
         }
-        let boost = &mut self.threads[thread].boost;
+        let boost = &mut self.boosts[thread];
         // A boost ends by the timer, as a budget does: the excess is debt here, too.
         boost.charge(span);
         if boost.is_dry() && self.reservations[reservation].boosted {

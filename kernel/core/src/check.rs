@@ -681,8 +681,9 @@ impl Kernel {
             hasher.write_u8(cpu_number(state.last));
             hasher.write_u8(u8::from(state.timed) | state.holds << 1);
             hasher.write_u8(u8::from(state.waits.is_urgent()));
-            if state.boost.budget != Nanoseconds::ZERO {
-                hash_account(&state.boost, hasher);
+            let boost = &self.boosts[thread];
+            if boost.budget != Nanoseconds::ZERO {
+                hash_account(boost, hasher);
             }
             if state.state == State::Stopped {
                 // How far its death has come.

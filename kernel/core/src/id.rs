@@ -52,6 +52,10 @@ macro_rules! ids {
             fn index(self) -> usize {
                 $name::index(self)
             }
+            #[inline]
+            fn place(self) -> usize {
+                self.0.get() as usize
+            }
         }
     )*};
 }

@@ -117,6 +117,7 @@ mod withdrawal;
 use fusee_locking::ck_omlp;
 use fusee_locking::groups::Group;
 use fusee_locking::tokens::Tokens;
+use fusee_sched::account::Account;
 use fusee_sched::key::Key;
 use fusee_sched::time::Instant;
 
@@ -244,6 +245,8 @@ pub struct Kernel {
     counts: Counts,
     cpus: Arena<Cpu, CpuId, CPUS>,
     threads: Arena<Thread, ThreadId, THREADS>,
+    /// How long each thread may be boosted: a budget of its own, beside what it runs on. Empty: never.
+    boosts: Arena<Account, ThreadId, THREADS>,
     handles: Arena<HandleTable, ThreadId, THREADS>,
     derivations: Derivations<DERIVATIONS>,
     reservations: Arena<Reservation, ReservationId, THREADS>,
@@ -299,6 +302,7 @@ impl Kernel {
         resting: 0,
         recount: 0,
         threads: Arena::new([const { Thread::EMPTY }; THREADS]),
+        boosts: Arena::new([const { Account::EMPTY }; THREADS]),
         handles: Arena::new([const { [Handle::EMPTY; limits::HANDLES] }; THREADS]),
         derivations: Derivations::EMPTY,
         reservations: Arena::new([const { Reservation::EMPTY }; THREADS]),

@@ -207,8 +207,11 @@ pub struct Statistics {
     pub time: Nanoseconds,
 }
 
+// The way to one of many objects takes one instruction if its size is a power of two.
+
 /// A thread.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(256))]
 pub struct Thread {
     /// What it is doing.
     pub state: State,
@@ -227,8 +230,6 @@ pub struct Thread {
     /// Whom it waits for, who waits for it, and the reservation it has chosen: trusted while it is ready or waits for
     /// somebody.
     pub waits: Node<Key>,
-    /// How long it may be boosted: a budget of its own, beside what it runs on. Empty: never.
-    pub boost: Account,
     /// First of the endpoints it serves, of the notifications it will signal, and of its uses of engines, as far as its
     /// death has not gone through them.
     pub serves: Option<EndpointId>,
@@ -269,7 +270,6 @@ impl Thread {
         cluster: None,
         home: None,
         waits: Node::new(Key::at(Instant::ZERO)),
-        boost: Account::EMPTY,
         serves: None,
         signals: None,
         uses: None,
@@ -388,6 +388,8 @@ impl Handle {
 /// A task's handles.
 pub type HandleTable = [Handle; HANDLES];
 
+const _: () = assert!(size_of::<Thread>() == 256 && size_of::<Reservation>() == 256);
+
 //--- Reservations ------------------------------------------------------------------------------------------
 
 /// How jobs of a reservation come about.
@@ -414,6 +416,7 @@ pub enum Overrun {
 
 /// A budget, its key, and who runs on it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(align(256))]
 pub struct Reservation {
     /// The thread it belongs to.
     pub home: Option<ThreadId>,
@@ -515,6 +518,7 @@ impl Reservation {
 
 /// A place to call a server.
 #[derive(Clone, Debug)]
+#[repr(align(256))]
 pub struct Endpoint {
     /// Who serves it.
     pub server: Option<ThreadId>,
@@ -625,6 +629,7 @@ impl Engine {
 
 /// One task's use of one engine.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub struct EngineUser {
     /// The engine.
     pub engine: Option<crate::id::EngineId>,

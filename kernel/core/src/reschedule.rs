@@ -61,7 +61,7 @@ impl Kernel {
                 let mut left = object.account.left;
                 boosted = object.boosted;
                 if boosted {
-                    left = left.min(self.threads[thread].boost.left);
+                    left = left.min(self.boosts[thread].left);
                 }
                 (Payer::Reservation(reservation), now + left)
             }

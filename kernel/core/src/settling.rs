@@ -106,15 +106,14 @@ impl Kernel {
     /// `service_period`. It begins a chunk when a boost does.
     #[cold]
     fn may_be_boosted(&mut self, thread: ThreadId, is_boosted: bool) -> bool {
-        let now = self.now;
-        let object = &mut self.threads[thread];
-        if !object.waits.is_urgent() {
+        if !self.threads[thread].waits.is_urgent() {
             return false;
         }
+        let boost = &mut self.boosts[thread];
         if !is_boosted {
-            object.boost.resume(now);
+            boost.resume(self.now);
         }
-        !object.boost.is_dry()
+        !boost.is_dry()
     }
 
     /// `reservation` rests no longer: `runner` shall run on it. If it owes anything, it is as if it were released now, with what is left;

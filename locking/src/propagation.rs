@@ -26,7 +26,8 @@
 //! 1. The graph of waiting has no cycle, and no chain longer than [`CHAIN_MAX`]: [`may_wait_for`] refuses first.
 //! 2. A donor is in exactly one heap of the thread it waits for: that of the cluster of what it has chosen, or the
 //!    last one if it has chosen nothing.
-//!    Except for an only donor that came by [`lend`]: it is in no heap and is not counted, until somebody else comes.
+//!    Except for an only donor that came when there was no other, or that is served since there is no other: it is in no heap and is
+//!    not counted, until somebody else comes.
 //! 3. A heap is ordered by the keys its members had when they were put there. The key of an only member is looked up
 //!    when a second comes: until then it may be out of date.
 //!
@@ -44,6 +45,8 @@ const DRY: usize = CLUSTERS;
 
 /// The number of a thread, plus one; zero is none.
 type Link = u16;
+/// Beside the link to an only donor: it is not served.
+const UNSERVED: Link = 1 << 15;
 
 /// What the graph knows of one thread.
 #[derive(Clone, Copy, Debug)]
@@ -52,10 +55,10 @@ pub struct Node<K> {
     chosen: u16,
     /// Whom it waits for.
     waits_for: Link,
-    /// The donor it serves, if any.
+    /// The donor it serves, if any; of several.
     serving: Link,
-    /// Its only donor, which it serves, if that came by [`lend`].
-    lent_by: Link,
+    /// Its only donor, if that is in no heap, and whether it is [`UNSERVED`].
+    only: Link,
     /// Length of the longest chain of donors that ends here.
     depth: u8,
     /// In which heap of whom it waits for it is.
@@ -78,7 +81,9 @@ pub struct Node<K> {
     urgent: bool,
     /// It is to be settled.
     marked: bool,
-    /// Donors in its heaps that are urgent.
+    /// Donors in its heaps,
+    donors: u16,
+    /// and those of them that are urgent.
     urgent_donors: u16,
 }
 
@@ -90,7 +95,7 @@ impl<K: Copy> Node<K> {
             chosen: 0,
             waits_for: 0,
             serving: 0,
-            lent_by: 0,
+            only: 0,
             depth: 0,
             heap: 0,
             rank: 0,
@@ -103,6 +108,7 @@ impl<K: Copy> Node<K> {
             offers: 0,
             urgent: false,
             marked: false,
+            donors: 0,
             urgent_donors: 0,
         }
     }
@@ -166,7 +172,12 @@ impl<K: Copy> Node<K> {
     #[must_use]
     pub const fn serving(&self) -> Option<u16> {
         // One of the two is zero.
-        (self.serving | self.lent_by).checked_sub(1)
+        if self.only & UNSERVED != 0 { None } else { (self.serving | self.only).checked_sub(1) }
+    }
+
+    /// Its only donor, if that is in no heap.
+    const fn only(&self) -> Option<u16> {
+        (self.only & !UNSERVED).checked_sub(1)
     }
 
     /// Whether nobody waits for it.
@@ -226,10 +237,10 @@ pub fn choose<G: Graph>(graph: &G, thread: u16) -> Option<u16> {
         let root = node.heaps.get(usize::from(graph.cluster(offer))).copied();
         root.filter(|root| *root != 0)
     };
-    let served = node.serving().and_then(|client| graph.node(client).chosen());
-    let lent = Some(node.lent_by).filter(|lent_by| *lent_by != 0);
+    let served = || node.serving().and_then(|client| graph.node(client).chosen());
+    let only = node.only().map(|only| only + 1);
     let root =
-        lent.or_else(|| served.and_then(heap_of)).or_else(|| own.and_then(heap_of)).or_else(|| node.lowest_root());
+        only.or_else(|| served().and_then(heap_of)).or_else(|| own.and_then(heap_of)).or_else(|| node.lowest_root());
     let Some(lent) = root.and_then(|root| graph.node(root - 1).chosen()) else { return own };
     match own {
         Some(own) if graph.cluster(own) == graph.cluster(lent) && graph.key(own) <= graph.key(lent) => Some(own),
@@ -243,7 +254,7 @@ pub fn has_foreign_donors<G: Graph>(graph: &G, thread: u16) -> bool {
     let node = graph.node(thread);
     let Some(chosen) = node.chosen() else { return false };
     let home = graph.cluster(chosen);
-    let lent = node.lent_by.checked_sub(1).and_then(|donor| graph.node(donor).chosen());
+    let lent = node.only().and_then(|donor| graph.node(donor).chosen());
     lent.is_some_and(|lent| graph.cluster(lent) != home)
         || 1u8.checked_shl(home.into()).is_some_and(|home| node.offers & !home != 0)
 }
@@ -252,7 +263,7 @@ pub fn has_foreign_donors<G: Graph>(graph: &G, thread: u16) -> bool {
 #[must_use]
 pub fn is_urgent<G: Graph>(graph: &G, thread: u16) -> bool {
     let node = graph.node(thread);
-    let lender = node.lent_by.checked_sub(1).is_some_and(|donor| graph.node(donor).urgent);
+    let lender = node.only().is_some_and(|donor| graph.node(donor).urgent);
     node.urgent_donors != 0 || lender || has_foreign_donors(graph, thread)
 }
 
@@ -260,6 +271,24 @@ pub fn is_urgent<G: Graph>(graph: &G, thread: u16) -> bool {
 fn count_urgent<G: Graph>(graph: &mut G, target: u16, step: i16) {
     let node = graph.node_mut(target);
     node.urgent_donors = node.urgent_donors.wrapping_add_signed(step);
+}
+
+/// Puts `donor` into the heaps of `target`.
+fn join<G: Graph>(graph: &mut G, donor: u16, target: u16) {
+    enter(graph, donor, target);
+    let urgent = graph.node(donor).urgent;
+    let node = graph.node_mut(target);
+    node.donors += 1;
+    node.urgent_donors += u16::from(urgent);
+}
+
+/// Takes `donor` out of the heaps of `target`.
+fn part<G: Graph>(graph: &mut G, donor: u16, target: u16) {
+    leave(graph, donor, target);
+    let urgent = graph.node(donor).urgent;
+    let node = graph.node_mut(target);
+    node.donors -= 1;
+    node.urgent_donors -= u16::from(urgent);
 }
 
 /// Whether `waiter` may wait for `target`: to be asked before anything changes.
@@ -284,25 +313,22 @@ pub fn may_wait_for<G: Graph>(graph: &G, waiter: u16, target: u16) -> Result<(),
 /// `waiter`, which waits for nobody, waits for `target`. Both must be settled afterwards, `waiter` first.
 pub fn wait_for<G: Graph>(graph: &mut G, waiter: u16, target: u16) {
     debug_assert!(graph.node(waiter).waits_for().is_none() && waiter != target);
-    // Whoever lent alone is one of several from here on.
-    let lent_by = core::mem::take(&mut graph.node_mut(target).lent_by);
-    if let Some(donor) = lent_by.checked_sub(1) {
-        enter(graph, donor, target);
-        let Node { depth, urgent, .. } = *graph.node(donor);
-        if urgent {
-            count_urgent(graph, target, 1);
+    let node = graph.node_mut(waiter);
+    node.waits_for = target + 1;
+    let depth = node.depth;
+    let node = graph.node_mut(target);
+    if node.is_alone() {
+        node.only = (waiter + 1) | UNSERVED;
+    } else {
+        if let Some(only) = node.only() {
+            // It is one of several from here on.
+            node.serving = node.serving().map_or(0, |client| client + 1);
+            node.only = 0;
+            let depth = graph.node(only).depth;
+            graph.node_mut(target).below[usize::from(depth) % CHAIN_MAX] = 1;
+            join(graph, only, target);
         }
-        let node = graph.node_mut(target);
-        node.serving = lent_by;
-        if let Some(count) = node.below.get_mut(usize::from(depth)) {
-            *count = 1;
-        }
-    }
-    graph.node_mut(waiter).waits_for = target + 1;
-    enter(graph, waiter, target);
-    let Node { depth, urgent, .. } = *graph.node(waiter);
-    if urgent {
-        count_urgent(graph, target, 1);
+        join(graph, waiter, target);
     }
     deepen(graph, target, None, Some(depth));
 }
@@ -310,17 +336,15 @@ pub fn wait_for<G: Graph>(graph: &mut G, waiter: u16, target: u16) {
 /// `waiter` no longer waits. Returns whom it waited for; both must be settled afterwards.
 pub fn stop_waiting<G: Graph>(graph: &mut G, waiter: u16) -> Option<u16> {
     let target = graph.node(waiter).waits_for()?;
-    if graph.node(target).lent_by != waiter + 1 {
-        leave(graph, waiter, target);
-        if graph.node(waiter).urgent {
-            count_urgent(graph, target, -1);
-        }
+    if graph.node(target).only == 0 {
+        part(graph, waiter, target);
     }
-    graph.node_mut(waiter).waits_for = 0;
-    let depth = graph.node(waiter).depth;
+    let node = graph.node_mut(waiter);
+    node.waits_for = 0;
+    let depth = node.depth;
     deepen(graph, target, Some(depth), None);
     let node = graph.node_mut(target);
-    node.lent_by = 0;
+    node.only = 0;
     if node.serving == waiter + 1 {
         node.serving = 0;
     }
@@ -335,9 +359,18 @@ pub fn stop_waiting<G: Graph>(graph: &mut G, waiter: u16) -> Option<u16> {
 /// `server` must be settled afterwards.
 pub fn serve<G: Graph>(graph: &mut G, server: u16, client: u16) {
     let node = graph.node_mut(server);
-    // Who lent is served already.
-    if node.lent_by == 0 {
-        node.serving = client + 1;
+    if node.only != 0 {
+        node.only = client + 1;
+        return;
+    }
+    node.serving = client + 1;
+    if node.donors == 1 {
+        // It is the only one that is left.
+        part(graph, client, server);
+        let depth = graph.node(client).depth;
+        let node = graph.node_mut(server);
+        node.below[usize::from(depth) % CHAIN_MAX] = 0;
+        (node.serving, node.only) = (0, client + 1);
     }
 }
 
@@ -345,7 +378,7 @@ pub fn serve<G: Graph>(graph: &mut G, server: u16, client: u16) {
 #[must_use]
 pub fn a_donor<G: Graph>(graph: &G, thread: u16) -> Option<u16> {
     let node = graph.node(thread);
-    node.lent_by.checked_sub(1).or_else(|| node.heaps.iter().find_map(|root| root.checked_sub(1)))
+    node.only().or_else(|| node.heaps.iter().find_map(|root| root.checked_sub(1)))
 }
 
 /// Applies the rule to `start` and to everybody up the chain, after something there has changed: a key, a budget, a
@@ -370,7 +403,7 @@ pub fn settle<G: Graph>(graph: &mut G, start: u16) {
         node.marked = false;
         let was_urgent = core::mem::replace(&mut node.urgent, urgent);
         let Some(target) = node.waits_for() else { return };
-        if graph.node(target).lent_by == 0 {
+        if graph.node(target).only == 0 {
             if urgent != was_urgent {
                 count_urgent(graph, target, if urgent { 1 } else { -1 });
             }
@@ -419,16 +452,16 @@ pub fn lend<G: Graph>(graph: &mut G, waiter: u16, target: u16) {
     let (chosen, depth) = (node.chosen, node.depth);
     let node = graph.node_mut(target);
     node.chosen = chosen;
-    node.lent_by = waiter + 1;
+    node.only = waiter + 1;
     node.depth = depth + 1;
 }
 
-/// Whether `waiter` is the only donor of `target` since it lent to it, and what it lends is what `target` has chosen.
+/// Whether `waiter` is the only donor of `target`, in no heap, and served, and what it lends is what `target` has chosen.
 #[inline(always)]
 #[must_use]
 pub fn has_lent<G: Graph>(graph: &G, waiter: u16, target: u16) -> bool {
     let (one, other) = (graph.node(waiter), graph.node(target));
-    other.lent_by == waiter + 1 && one.chosen == other.chosen
+    other.only == waiter + 1 && one.chosen == other.chosen
 }
 
 /// Takes back what [`lend`] lent: `target` has chosen nothing from here on, and waits to be settled if it goes on.
@@ -437,7 +470,7 @@ pub fn take_back<G: Graph>(graph: &mut G, waiter: u16, target: u16) {
     graph.node_mut(waiter).waits_for = 0;
     let node = graph.node_mut(target);
     node.chosen = 0;
-    node.lent_by = 0;
+    node.only = 0;
     node.depth = 0;
 }
 
@@ -451,7 +484,7 @@ fn deepen<G: Graph>(graph: &mut G, target: u16, from: Option<u8>, to: Option<u8>
         let Some(thread) = at else { return };
         let node = graph.node_mut(thread);
         let before = node.depth;
-        let after = if node.lent_by != 0 {
+        let after = if node.only != 0 {
             to.map_or(0, |depth| depth + 1)
         } else {
             if let Some(depth) = from {

@@ -171,7 +171,8 @@ fn check(threads: &Threads) -> Result<(), TestCaseError> {
                 }
             }
         }
-        seen.extend(node.lent_by.checked_sub(1));
+        seen.extend(node.only());
+        prop_assert_eq!(usize::from(node.donors), seen.len() - node.only().iter().len());
         seen.sort_unstable();
         prop_assert_eq!(seen, donors(threads, thread));
     }

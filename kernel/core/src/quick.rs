@@ -217,6 +217,7 @@ impl Kernel {
         let (client, reservation) = (slot.client?, server.chosen()?);
         let other = &self.threads[client];
         if reply != token(0, slot.generation)
+            || slot.loan.is_some()
             || object.server != Some(thread)
             || !object.callers.is_empty()
             || other.timed != TIMED

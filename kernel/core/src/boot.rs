@@ -1,5 +1,6 @@
 //! From a packed system to kernel objects, filled in place.
 
+use fusee_abi::call::HandleValue;
 use fusee_abi::image::{self, System, class, kind, measure, order, overrun, release};
 use fusee_locking::engine::Order;
 use fusee_locking::pool::{Measure, Rules};
@@ -342,7 +343,7 @@ impl Kernel {
             handle.object = object;
             handle.rights = u16::try_from(record.rights).map_err(|_| BootError::Dangling("handle"))?;
             handle.badge = record.badge;
-            handle.generation = 1;
+            handle.value = HandleValue::new(record.slot as u16, 1);
         }
         Ok(())
     }

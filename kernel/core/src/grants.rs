@@ -73,8 +73,7 @@ impl Kernel {
         let value = HandleValue(value);
         let slot = usize::from(value.slot());
         let handle = self.handles[thread].get(slot).ok_or(Error::BadHandle)?;
-        let fits = value.generation() == handle.generation && handle.object != Object::Empty;
-        if fits { Ok(slot) } else { Err(Error::BadHandle) }
+        if handle.value == value && handle.object != Object::Empty { Ok(slot) } else { Err(Error::BadHandle) }
     }
 
     /// The first slot of `thread` that names `object`, with this right from the manifest.
@@ -154,11 +153,11 @@ impl Kernel {
         self.handles[giver][gift.from].node = Some(node);
         let epoch = self.derivations.origin(node).epoch;
         let slot = &mut self.handles[receiver][gift.to];
-        let generation = slot.generation + 1;
+        let value = HandleValue::new(gift.to as u16, slot.value.generation() + 1);
         let (object, kept, badge) = (source.object, gift.kept, source.badge);
-        *slot = Handle { object, rights: 0, kept, badge, origin: Some(node), node: None, epoch, generation };
+        *slot = Handle { object, rights: 0, kept, badge, origin: Some(node), node: None, epoch, value };
         machine.registers(giver).general[GIVEN] = 0;
-        machine.registers(receiver).general[GIVEN] = HandleValue::new(gift.to as u16, generation).0;
+        machine.registers(receiver).general[GIVEN] = value.0;
         CARRIES
     }
 
@@ -198,7 +197,7 @@ impl Kernel {
     fn empty_slot(&mut self, thread: ThreadId, slot: usize) {
         self.release_node(thread, slot);
         let handle = &mut self.handles[thread][slot];
-        *handle = Handle { generation: handle.generation, ..Handle::EMPTY };
+        *handle = Handle { value: handle.value, ..Handle::EMPTY };
     }
 
     /// The loan of `region`, which the client holds by `handle`.

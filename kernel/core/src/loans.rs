@@ -29,7 +29,7 @@
 //!
 //! Not here: handles in messages (`grants`), and how a place is built (`kernel/aarch64`).
 
-use fusee_abi::call::{GIVEN, HandleValue, LENT, WRITABLE};
+use fusee_abi::call::{GIVEN, LENT, WRITABLE};
 use fusee_abi::trace::Event;
 
 use crate::id::{RegionId, ThreadId};
@@ -55,8 +55,7 @@ impl Kernel {
         self.regions[region].lent_to = Some(server);
         self.set_place(machine, server, region, Place::Lent { writable });
         machine.registers(client).general[GIVEN] = 0;
-        let generation = self.handles[server][place].generation;
-        machine.registers(server).general[GIVEN] = HandleValue::new(place as u16, generation).0;
+        machine.registers(server).general[GIVEN] = self.handles[server][place].value.0;
         LENT | if writable { WRITABLE } else { 0 }
     }
 

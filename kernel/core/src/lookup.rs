@@ -16,12 +16,9 @@ impl Kernel {
     #[inline]
     pub(crate) fn resolve(&self, thread: ThreadId, value: u64, right: u32) -> Result<(Object, u32), Error> {
         let value = HandleValue(value);
-        let slot = usize::from(value.slot());
-        if slot >= HANDLES {
-            return Err(Error::BadHandle);
-        }
-        let handle = &self.handles[thread][slot];
-        if value.generation() != handle.generation || handle.object == Object::Empty {
+        // A slot beyond the table does not fit what is in its place.
+        let handle = &self.handles[thread][usize::from(value.slot()) % HANDLES];
+        if value != handle.value || matches!(handle.object, Object::Empty) {
             return Err(Error::BadHandle);
         }
         if u32::from(handle.rights) & right != right {

@@ -4,6 +4,7 @@
 
 use core::ops::Range;
 
+use fusee_abi::call::HandleValue;
 use fusee_locking::engine::EngineLock;
 use fusee_locking::propagation::Node;
 use fusee_sched::account::Account;
@@ -357,9 +358,9 @@ pub struct Handle {
     pub node: Option<DerivationId>,
     /// and the epoch of that when it was.
     pub epoch: u64,
-    /// Counts how often the slot was filled: a handle value fits only at the same generation. Of 48 bits a value
-    /// can have, so it is years before an old one fits again, and then it gives its holder what it holds anyway.
-    pub generation: u64,
+    /// The value that names it: its slot, and how often that was filled. A count has 48 bits, so it is years before an old
+    /// value fits again, and then it gives its holder what it holds anyway.
+    pub value: HandleValue,
 }
 
 // A power of two, so that the way to a slot needs no multiplication.
@@ -375,7 +376,7 @@ impl Handle {
         origin: None,
         node: None,
         epoch: 0,
-        generation: 0,
+        value: HandleValue(0),
     };
 
     /// What it was copied from; `None`: it comes from the manifest.

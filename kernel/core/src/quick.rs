@@ -120,6 +120,10 @@ impl Kernel {
 
     #[inline(never)]
     fn reply_quickly_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
+        if !self.threads[self.threads[thread].slots[0].client?].timed {
+            // It has been tried.
+            return None;
+        }
         self.reply_quickly::<M, true>(machine, cpu, thread)
     }
 
@@ -127,6 +131,10 @@ impl Kernel {
     fn call_quickly_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
         let state = &self.cpus[cpu];
         let deadline = Instant(machine.registers(thread).general[DEADLINE]);
+        if deadline == Instant(NEVER) {
+            // It has been tried.
+            return None;
+        }
         let cluster = self.threads[thread].cluster?;
         if self.clusters[cluster].timekeeper != cpu || deadline < state.armed || deadline >= Cpu::FIRED {
             return None;
@@ -141,14 +149,9 @@ impl Kernel {
     #[inline(always)]
     fn endpoint_of(&self, thread: ThreadId, value: u64, right: u32) -> Option<(EndpointId, u32)> {
         let value = HandleValue(value);
-        let slot = usize::from(value.slot());
-        if slot >= HANDLES {
-            return None;
-        }
-        let handle = &self.handles[thread][slot];
+        let handle = &self.handles[thread][usize::from(value.slot()) % HANDLES];
         let Object::Endpoint(endpoint) = handle.object else { return None };
-        (value.generation() == handle.generation && u32::from(handle.rights) & right != 0)
-            .then_some((endpoint, handle.badge))
+        (value == handle.value && u32::from(handle.rights) & right != 0).then_some((endpoint, handle.badge))
     }
 
     #[inline(always)]
@@ -226,14 +229,10 @@ impl Kernel {
         {
             return None;
         }
-        if let Some(home) = server.home
-            && self.reservations[home].only_for_start
-        {
-            return None;
-        }
         if TIMED {
             self.cancel_timeout(client);
         }
+        // It has a client, so it has received before: what it started on is taken back.
         let server = &mut self.threads[thread];
         server.state = State::Receiving(endpoint);
         server.on = None;

@@ -43,40 +43,37 @@ const HEAPS: usize = CLUSTERS + 1;
 /// The heap of donors without an offer.
 const DRY: usize = CLUSTERS;
 
-/// The number of a thread, plus one; zero is none.
-type Link = u16;
-/// Beside the link to an only donor: it is not served.
-const UNSERVED: Link = 1 << 15;
-
-/// What the graph knows of one thread.
+/// What the graph knows of one thread: threads are named by `T`, reservations by `R`, and offers ordered by `K`.
 #[derive(Clone, Copy, Debug)]
-pub struct Node<K> {
-    /// The reservation the thread has chosen, plus one; zero: none.
-    chosen: u16,
+pub struct Node<T, R, K> {
+    /// The reservation the thread has chosen.
+    chosen: Option<R>,
     /// Whom it waits for.
-    waits_for: Link,
-    /// The donor it serves, if any; of several.
-    serving: Link,
-    /// Its only donor, if that is in no heap, and whether it is [`UNSERVED`].
-    only: Link,
+    waits_for: Option<T>,
+    /// Its only donor, if that is in no heap and [`take_back`] may end that it serves it,
+    lent_by: Option<T>,
+    /// or if not.
+    only: Option<T>,
+    /// The donor it serves, if any, and if it is not that by which `lent_by` it is.
+    serving: Option<T>,
     /// Length of the longest chain of donors that ends here.
     depth: u8,
     /// In which heap of whom it waits for it is.
     heap: u8,
     /// Rank in that heap: distance to the nearest place for a child.
     rank: u8,
+    /// The clusters whose heaps are not empty, one bit each.
+    offers: u8,
     /// Its neighbours there.
-    left: Link,
-    right: Link,
-    above: Link,
+    left: Option<T>,
+    right: Option<T>,
+    above: Option<T>,
     /// Its key there.
     key: K,
     /// Donors, by the length of the longest chain that ends at them.
     below: [u16; CHAIN_MAX],
     /// Its heaps of donors.
-    heaps: [Link; HEAPS],
-    /// The clusters whose heaps are not empty, one bit each.
-    offers: u8,
+    heaps: [Option<T>; HEAPS],
     /// A thread of another cluster than that of the chosen reservation waits for it, directly or through others.
     urgent: bool,
     /// It is to be settled.
@@ -87,25 +84,26 @@ pub struct Node<K> {
     urgent_donors: u16,
 }
 
-impl<K: Copy> Node<K> {
+impl<T: Copy + Eq, R: Copy, K: Copy> Node<T, R, K> {
     /// A thread that waits for nobody and has no donors. All zero bytes if `key` is.
     #[must_use]
     pub const fn new(key: K) -> Self {
         Self {
-            chosen: 0,
-            waits_for: 0,
-            serving: 0,
-            only: 0,
+            chosen: None,
+            waits_for: None,
+            lent_by: None,
+            only: None,
+            serving: None,
             depth: 0,
             heap: 0,
             rank: 0,
-            left: 0,
-            right: 0,
-            above: 0,
+            offers: 0,
+            left: None,
+            right: None,
+            above: None,
             key,
             below: [0; CHAIN_MAX],
-            heaps: [0; HEAPS],
-            offers: 0,
+            heaps: [None; HEAPS],
             urgent: false,
             marked: false,
             donors: 0,
@@ -133,51 +131,51 @@ impl<K: Copy> Node<K> {
         self.urgent
     }
 
-    fn set_root(&mut self, heap: usize, root: Link) {
+    fn set_root(&mut self, heap: usize, root: Option<T>) {
         self.heaps[heap % HEAPS] = root;
         if heap < CLUSTERS {
-            self.offers = self.offers & !(1 << heap) | u8::from(root != 0) << heap;
+            self.offers = self.offers & !(1 << heap) | u8::from(root.is_some()) << heap;
         }
     }
 
     /// The first donor of the lowest cluster in which one makes an offer.
-    fn lowest_root(&self) -> Option<Link> {
+    fn lowest_root(&self) -> Option<T> {
         let heap = self.offers.trailing_zeros() as usize;
-        if heap < CLUSTERS { Some(self.heaps[heap]) } else { None }
+        if heap < CLUSTERS { self.heaps[heap] } else { None }
+    }
+
+    /// Its only donor, if that is in no heap.
+    fn only(&self) -> Option<T> {
+        self.lent_by.or(self.only)
     }
 
     /// The reservation the thread has chosen.
     #[must_use]
     #[inline]
-    pub const fn chosen(&self) -> Option<u16> {
-        self.chosen.checked_sub(1)
+    pub const fn chosen(&self) -> Option<R> {
+        self.chosen
     }
 
     /// Whom it waits for.
     #[must_use]
     #[inline]
-    pub const fn waits_for(&self) -> Option<u16> {
-        self.waits_for.checked_sub(1)
+    pub const fn waits_for(&self) -> Option<T> {
+        self.waits_for
     }
 
     /// What a thread without donors that waits for nobody chooses: the only case in which there is no choice.
     #[inline]
-    pub fn choose_own(&mut self, own: Option<u16>) {
-        debug_assert!(self.depth == 0 && self.waits_for == 0);
+    pub fn choose_own(&mut self, own: Option<R>) {
+        debug_assert!(self.depth == 0 && self.waits_for.is_none());
         self.marked = false;
-        self.chosen = own.map_or(0, |own| own + 1);
+        self.chosen = own;
     }
 
     /// The donor it serves.
     #[must_use]
-    pub const fn serving(&self) -> Option<u16> {
-        // One of the two is zero.
-        if self.only & UNSERVED != 0 { None } else { (self.serving | self.only).checked_sub(1) }
-    }
-
-    /// Its only donor, if that is in no heap.
-    const fn only(&self) -> Option<u16> {
-        (self.only & !UNSERVED).checked_sub(1)
+    pub fn serving(&self) -> Option<T> {
+        // One of the two is none.
+        self.serving.or(self.lent_by)
     }
 
     /// Whether nobody waits for it.
@@ -197,21 +195,25 @@ impl<K: Copy> Node<K> {
 
 /// The threads, as the kernel keeps them.
 pub trait Graph {
+    /// Names a thread.
+    type Thread: Copy + Eq;
+    /// Names a reservation.
+    type Reservation: Copy + Eq;
     /// What offers are ordered by: the smaller comes first.
     type Key: Copy + Ord;
 
     /// A thread.
-    fn node(&self, thread: u16) -> &Node<Self::Key>;
+    fn node(&self, thread: Self::Thread) -> &Node<Self::Thread, Self::Reservation, Self::Key>;
     /// The same, to be changed by this module alone.
-    fn node_mut(&mut self, thread: u16) -> &mut Node<Self::Key>;
+    fn node_mut(&mut self, thread: Self::Thread) -> &mut Node<Self::Thread, Self::Reservation, Self::Key>;
     /// The thread's own reservation, while it has budget.
-    fn own(&self, thread: u16) -> Option<u16>;
+    fn own(&self, thread: Self::Thread) -> Option<Self::Reservation>;
     /// The key of a reservation.
-    fn key(&self, reservation: u16) -> Self::Key;
+    fn key(&self, reservation: Self::Reservation) -> Self::Key;
     /// The cluster of a reservation, below [`CLUSTERS`].
-    fn cluster(&self, reservation: u16) -> u8;
+    fn cluster(&self, reservation: Self::Reservation) -> u8;
     /// [`settle`] has come to a thread that chose `reservation`, or chooses it now: who runs on it may have changed.
-    fn touch(&mut self, reservation: u16);
+    fn touch(&mut self, reservation: Self::Reservation);
 }
 
 /// Why a thread must not wait for another.
@@ -227,21 +229,20 @@ pub enum Refusal {
 
 /// What `thread` should run on, or lend to whom it waits for.
 #[must_use]
-pub fn choose<G: Graph>(graph: &G, thread: u16) -> Option<u16> {
+pub fn choose<G: Graph>(graph: &G, thread: G::Thread) -> Option<G::Reservation> {
     let node = graph.node(thread);
     let own = graph.own(thread);
     if node.is_alone() {
         return own;
     }
-    let heap_of = |offer: u16| {
-        let root = node.heaps.get(usize::from(graph.cluster(offer))).copied();
-        root.filter(|root| *root != 0)
-    };
-    let served = || node.serving().and_then(|client| graph.node(client).chosen());
-    let only = node.only().map(|only| only + 1);
-    let root =
-        only.or_else(|| served().and_then(heap_of)).or_else(|| own.and_then(heap_of)).or_else(|| node.lowest_root());
-    let Some(lent) = root.and_then(|root| graph.node(root - 1).chosen()) else { return own };
+    let heap_of = |offer: G::Reservation| node.heaps.get(usize::from(graph.cluster(offer))).copied().flatten();
+    let served = || node.serving.and_then(|client| graph.node(client).chosen);
+    let root = node
+        .only()
+        .or_else(|| served().and_then(heap_of))
+        .or_else(|| own.and_then(heap_of))
+        .or_else(|| node.lowest_root());
+    let Some(lent) = root.and_then(|root| graph.node(root).chosen) else { return own };
     match own {
         Some(own) if graph.cluster(own) == graph.cluster(lent) && graph.key(own) <= graph.key(lent) => Some(own),
         _ => Some(lent),
@@ -250,31 +251,34 @@ pub fn choose<G: Graph>(graph: &G, thread: u16) -> Option<u16> {
 
 /// Whether a donor in another cluster than that of the chosen reservation makes an offer.
 #[must_use]
-pub fn has_foreign_donors<G: Graph>(graph: &G, thread: u16) -> bool {
+pub fn has_foreign_donors<G: Graph>(graph: &G, thread: G::Thread) -> bool {
     let node = graph.node(thread);
-    let Some(chosen) = node.chosen() else { return false };
+    let Some(chosen) = node.chosen else { return false };
     let home = graph.cluster(chosen);
-    let lent = node.only().and_then(|donor| graph.node(donor).chosen());
+    let lent = node.only().and_then(|donor| graph.node(donor).chosen);
     lent.is_some_and(|lent| graph.cluster(lent) != home)
         || 1u8.checked_shl(home.into()).is_some_and(|home| node.offers & !home != 0)
 }
 
 /// Whether a thread of another cluster than that of the chosen reservation waits for `thread`: directly, or for one of its donors.
 #[must_use]
-pub fn is_urgent<G: Graph>(graph: &G, thread: u16) -> bool {
+pub fn is_urgent<G: Graph>(graph: &G, thread: G::Thread) -> bool {
     let node = graph.node(thread);
+    if node.is_alone() {
+        return false;
+    }
     let lender = node.only().is_some_and(|donor| graph.node(donor).urgent);
     node.urgent_donors != 0 || lender || has_foreign_donors(graph, thread)
 }
 
 /// Counts at `target` a donor in its heaps that is urgent, or is no longer.
-fn count_urgent<G: Graph>(graph: &mut G, target: u16, step: i16) {
+fn count_urgent<G: Graph>(graph: &mut G, target: G::Thread, step: i16) {
     let node = graph.node_mut(target);
     node.urgent_donors = node.urgent_donors.wrapping_add_signed(step);
 }
 
 /// Puts `donor` into the heaps of `target`.
-fn join<G: Graph>(graph: &mut G, donor: u16, target: u16) {
+fn join<G: Graph>(graph: &mut G, donor: G::Thread, target: G::Thread) {
     enter(graph, donor, target);
     let urgent = graph.node(donor).urgent;
     let node = graph.node_mut(target);
@@ -283,7 +287,7 @@ fn join<G: Graph>(graph: &mut G, donor: u16, target: u16) {
 }
 
 /// Takes `donor` out of the heaps of `target`.
-fn part<G: Graph>(graph: &mut G, donor: u16, target: u16) {
+fn part<G: Graph>(graph: &mut G, donor: G::Thread, target: G::Thread) {
     leave(graph, donor, target);
     let urgent = graph.node(donor).urgent;
     let node = graph.node_mut(target);
@@ -295,7 +299,7 @@ fn part<G: Graph>(graph: &mut G, donor: u16, target: u16) {
 ///
 /// # Errors
 /// [`Refusal`].
-pub fn may_wait_for<G: Graph>(graph: &G, waiter: u16, target: u16) -> Result<(), Refusal> {
+pub fn may_wait_for<G: Graph>(graph: &G, waiter: G::Thread, target: G::Thread) -> Result<(), Refusal> {
     let mut length = graph.node(waiter).depth();
     let mut at = Some(target);
     while let Some(thread) = at {
@@ -303,7 +307,7 @@ pub fn may_wait_for<G: Graph>(graph: &G, waiter: u16, target: u16) -> Result<(),
             return Err(Refusal::Cycle);
         }
         length += 1;
-        at = graph.node(thread).waits_for();
+        at = graph.node(thread).waits_for;
     }
     if length < CHAIN_MAX { Ok(()) } else { Err(Refusal::TooLong) }
 }
@@ -311,19 +315,19 @@ pub fn may_wait_for<G: Graph>(graph: &G, waiter: u16, target: u16) -> Result<(),
 //--- Waiting and not waiting
 
 /// `waiter`, which waits for nobody, waits for `target`. Both must be settled afterwards, `waiter` first.
-pub fn wait_for<G: Graph>(graph: &mut G, waiter: u16, target: u16) {
-    debug_assert!(graph.node(waiter).waits_for().is_none() && waiter != target);
+pub fn wait_for<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) {
+    debug_assert!(graph.node(waiter).waits_for.is_none() && waiter != target);
     let node = graph.node_mut(waiter);
-    node.waits_for = target + 1;
+    node.waits_for = Some(target);
     let depth = node.depth;
     let node = graph.node_mut(target);
     if node.is_alone() {
-        node.only = (waiter + 1) | UNSERVED;
+        node.only = Some(waiter);
     } else {
         if let Some(only) = node.only() {
             // It is one of several from here on.
-            node.serving = node.serving().map_or(0, |client| client + 1);
-            node.only = 0;
+            node.serving = node.serving();
+            (node.lent_by, node.only) = (None, None);
             let depth = graph.node(only).depth;
             graph.node_mut(target).below[usize::from(depth) % CHAIN_MAX] = 1;
             join(graph, only, target);
@@ -334,21 +338,21 @@ pub fn wait_for<G: Graph>(graph: &mut G, waiter: u16, target: u16) {
 }
 
 /// `waiter` no longer waits. Returns whom it waited for; both must be settled afterwards.
-pub fn stop_waiting<G: Graph>(graph: &mut G, waiter: u16) -> Option<u16> {
-    let target = graph.node(waiter).waits_for()?;
-    if graph.node(target).only == 0 {
+pub fn stop_waiting<G: Graph>(graph: &mut G, waiter: G::Thread) -> Option<G::Thread> {
+    let target = graph.node(waiter).waits_for?;
+    if graph.node(target).only().is_none() {
         part(graph, waiter, target);
     }
     let node = graph.node_mut(waiter);
-    node.waits_for = 0;
+    node.waits_for = None;
     let depth = node.depth;
     deepen(graph, target, Some(depth), None);
     let node = graph.node_mut(target);
-    node.only = 0;
-    if node.serving == waiter + 1 {
-        node.serving = 0;
+    (node.lent_by, node.only) = (None, None);
+    if node.serving == Some(waiter) {
+        node.serving = None;
     }
-    if node.depth == 0 && node.waits_for == 0 {
+    if node.depth == 0 && node.waits_for.is_none() {
         // There is no chain to settle.
         node.urgent = false;
     }
@@ -356,41 +360,41 @@ pub fn stop_waiting<G: Graph>(graph: &mut G, waiter: u16) -> Option<u16> {
 }
 
 /// From here on `server` serves `client`, which waits for it, until somebody else is served or `client` stops waiting.
-/// `server` must be settled afterwards.
-pub fn serve<G: Graph>(graph: &mut G, server: u16, client: u16) {
+/// `server` must be settled afterwards. If `is_plain`, [`take_back`] may end it if the client is the only one then.
+pub fn serve<G: Graph>(graph: &mut G, server: G::Thread, client: G::Thread, is_plain: bool) {
     let node = graph.node_mut(server);
-    if node.only != 0 {
-        node.only = client + 1;
-        return;
-    }
-    node.serving = client + 1;
+    node.serving = Some(client);
     if node.donors == 1 {
         // It is the only one that is left.
         part(graph, client, server);
         let depth = graph.node(client).depth;
         let node = graph.node_mut(server);
         node.below[usize::from(depth) % CHAIN_MAX] = 0;
-        (node.serving, node.only) = (0, client + 1);
+        node.only = Some(client);
+    }
+    let node = graph.node_mut(server);
+    if is_plain && node.donors == 0 {
+        (node.lent_by, node.only, node.serving) = (Some(client), None, None);
     }
 }
 
 /// One of the donors of `thread`, whichever; `None`: it has none.
 #[must_use]
-pub fn a_donor<G: Graph>(graph: &G, thread: u16) -> Option<u16> {
+pub fn a_donor<G: Graph>(graph: &G, thread: G::Thread) -> Option<G::Thread> {
     let node = graph.node(thread);
-    node.only().or_else(|| node.heaps.iter().find_map(|root| root.checked_sub(1)))
+    node.only().or_else(|| node.heaps.iter().find_map(|root| *root))
 }
 
 /// Applies the rule to `start` and to everybody up the chain, after something there has changed: a key, a budget, a
 /// donor. [Touches](Graph::touch) the reservations whose runner may have changed. If several threads are to be settled, the order
 /// does not matter: what is chosen is right when the last has been.
-pub fn settle<G: Graph>(graph: &mut G, start: u16) {
+pub fn settle<G: Graph>(graph: &mut G, start: G::Thread) {
     let mut at = start;
     for _ in 0..=CHAIN_MAX {
         let chosen = choose(graph, at);
-        let before = graph.node(at).chosen();
+        let before = graph.node(at).chosen;
         if before != chosen {
-            graph.node_mut(at).chosen = chosen.map_or(0, |chosen| chosen + 1);
+            graph.node_mut(at).chosen = chosen;
             if let Some(before) = before {
                 graph.touch(before);
             }
@@ -402,8 +406,8 @@ pub fn settle<G: Graph>(graph: &mut G, start: u16) {
         let node = graph.node_mut(at);
         node.marked = false;
         let was_urgent = core::mem::replace(&mut node.urgent, urgent);
-        let Some(target) = node.waits_for() else { return };
-        if graph.node(target).only == 0 {
+        let Some(target) = node.waits_for else { return };
+        if graph.node(target).only().is_none() {
             if urgent != was_urgent {
                 count_urgent(graph, target, if urgent { 1 } else { -1 });
             }
@@ -419,25 +423,26 @@ pub fn settle<G: Graph>(graph: &mut G, start: u16) {
 /// The thread at the end of the chain that has chosen `reservation`, which is that of `owner`; `None`: somebody on the way has
 /// chosen another. Right where all are settled.
 #[must_use]
-pub fn carrier<G: Graph>(graph: &G, owner: u16, reservation: u16) -> Option<u16> {
+#[inline]
+pub fn carrier<G: Graph>(graph: &G, owner: G::Thread, reservation: G::Reservation) -> Option<G::Thread> {
     let mut at = owner;
     for _ in 0..=CHAIN_MAX {
         let node = graph.node(at);
-        if node.chosen != reservation + 1 {
+        if node.chosen != Some(reservation) {
             return None;
         }
-        let Some(target) = node.waits_for() else { return Some(at) };
+        let Some(target) = node.waits_for else { return Some(at) };
         at = target;
     }
     None
 }
 
 /// Whether a donor that had chosen `before` is where it belongs among the donors of whom it waits for.
-fn is_in_place<G: Graph>(graph: &G, donor: u16, before: Option<u16>) -> bool {
+fn is_in_place<G: Graph>(graph: &G, donor: G::Thread, before: Option<G::Reservation>) -> bool {
     let node = graph.node(donor);
     // Nobody looks at the key of an only member, nor of one without an offer.
-    let is_only = node.left == 0 && node.above == 0;
-    node.chosen() == before && (is_only || node.chosen().is_none_or(|chosen| graph.key(chosen) == node.key))
+    let is_only = node.left.is_none() && node.above.is_none();
+    node.chosen == before && (is_only || node.chosen.is_none_or(|chosen| graph.key(chosen) == node.key))
 }
 
 /// For an uncontended call: `waiter` becomes the only donor of `target`, is served, and `target` takes over what it
@@ -446,45 +451,45 @@ fn is_in_place<G: Graph>(graph: &G, donor: u16, before: Option<u16>) -> bool {
 ///
 /// Neither may wait for anybody, `waiter` must not be urgent, `target` must be alone, and the chain must have room.
 #[inline(always)]
-pub fn lend<G: Graph>(graph: &mut G, waiter: u16, target: u16) {
+pub fn lend<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) {
     let node = graph.node_mut(waiter);
-    node.waits_for = target + 1;
+    node.waits_for = Some(target);
     let (chosen, depth) = (node.chosen, node.depth);
     let node = graph.node_mut(target);
     node.chosen = chosen;
-    node.only = waiter + 1;
+    node.lent_by = Some(waiter);
     node.depth = depth + 1;
 }
 
 /// Whether `waiter` is the only donor of `target`, in no heap, and served, and what it lends is what `target` has chosen.
 #[inline(always)]
 #[must_use]
-pub fn has_lent<G: Graph>(graph: &G, waiter: u16, target: u16) -> bool {
+pub fn has_lent<G: Graph>(graph: &G, waiter: G::Thread, target: G::Thread) -> bool {
     let (one, other) = (graph.node(waiter), graph.node(target));
-    other.only == waiter + 1 && one.chosen == other.chosen
+    other.lent_by == Some(waiter) && one.chosen == other.chosen
 }
 
 /// Takes back what [`lend`] lent: `target` has chosen nothing from here on, and waits to be settled if it goes on.
 #[inline(always)]
-pub fn take_back<G: Graph>(graph: &mut G, waiter: u16, target: u16) {
-    graph.node_mut(waiter).waits_for = 0;
+pub fn take_back<G: Graph>(graph: &mut G, waiter: G::Thread, target: G::Thread) {
+    graph.node_mut(waiter).waits_for = None;
     let node = graph.node_mut(target);
-    node.chosen = 0;
-    node.only = 0;
+    node.chosen = None;
+    node.lent_by = None;
     node.depth = 0;
 }
 
 /// Counts at `target` a donor whose chain was `from` links long and is `to`; then, where that changes the length of
 /// its own chain, at whom it waits for, and so on.
 #[inline(never)]
-fn deepen<G: Graph>(graph: &mut G, target: u16, from: Option<u8>, to: Option<u8>) {
+fn deepen<G: Graph>(graph: &mut G, target: G::Thread, from: Option<u8>, to: Option<u8>) {
     let (mut from, mut to) = (from, to);
     let mut at = Some(target);
     for _ in 0..=CHAIN_MAX {
         let Some(thread) = at else { return };
         let node = graph.node_mut(thread);
         let before = node.depth;
-        let after = if node.only != 0 {
+        let after = if node.only().is_some() {
             to.map_or(0, |depth| depth + 1)
         } else {
             if let Some(depth) = from {
@@ -502,7 +507,7 @@ fn deepen<G: Graph>(graph: &mut G, target: u16, from: Option<u8>, to: Option<u8>
         }
         node.depth = after;
         (from, to) = (Some(before), Some(after));
-        at = node.waits_for();
+        at = node.waits_for;
     }
 }
 
@@ -522,91 +527,91 @@ fn longest(below: &[u16; CHAIN_MAX]) -> u8 {
 //--- Leftist heaps
 
 /// Puts `donor` into the heap of `target` where what it has chosen belongs.
-fn enter<G: Graph>(graph: &mut G, donor: u16, target: u16) {
-    let chosen = graph.node(donor).chosen();
+fn enter<G: Graph>(graph: &mut G, donor: G::Thread, target: G::Thread) {
+    let chosen = graph.node(donor).chosen;
     let heap = chosen.map_or(DRY, |chosen| usize::from(graph.cluster(chosen)).min(CLUSTERS - 1));
     // Without offers there is no order; any key will do.
     let key = chosen.map_or(graph.node(donor).key, |chosen| graph.key(chosen));
     let node = graph.node_mut(donor);
     (node.heap, node.rank, node.key) = (heap as u8, 1, key);
-    (node.left, node.right, node.above) = (0, 0, 0);
-    let root = graph.node(target).heaps[heap];
-    if root != 0 {
-        let first = graph.node(root - 1);
-        if let (0, Some(chosen)) = (first.left, first.chosen()) {
-            let key = graph.key(chosen);
-            graph.node_mut(root - 1).key = key;
-        }
+    (node.left, node.right, node.above) = (None, None, None);
+    let Some(root) = graph.node(target).heaps[heap] else {
+        graph.node_mut(target).set_root(heap, Some(donor));
+        return;
+    };
+    let first = graph.node(root);
+    if let (None, Some(chosen)) = (first.left, first.chosen) {
+        let key = graph.key(chosen);
+        graph.node_mut(root).key = key;
     }
-    let root = merge(graph, root, donor + 1);
-    graph.node_mut(target).set_root(heap, root);
+    let root = merge(graph, root, donor);
+    graph.node_mut(target).set_root(heap, Some(root));
 }
 
 /// Takes `donor` out of its heap of `target`.
-fn leave<G: Graph>(graph: &mut G, donor: u16, target: u16) {
+fn leave<G: Graph>(graph: &mut G, donor: G::Thread, target: G::Thread) {
     let node = graph.node_mut(donor);
     let (left, right, above, heap) = (node.left, node.right, node.above, usize::from(node.heap));
-    (node.left, node.right, node.above) = (0, 0, 0);
-    let rest = merge(graph, left, right);
-    if rest != 0 {
-        graph.node_mut(rest - 1).above = above;
+    (node.left, node.right, node.above) = (None, None, None);
+    let rest = match (left, right) {
+        (Some(left), Some(right)) => Some(merge(graph, left, right)),
+        (left, right) => left.or(right),
+    };
+    if let Some(rest) = rest {
+        graph.node_mut(rest).above = above;
     }
-    if above == 0 {
+    let Some(parent) = above else {
         graph.node_mut(target).set_root(heap, rest);
         return;
-    }
-    let mut at = above;
-    let above = graph.node_mut(at - 1);
-    if above.left == donor + 1 {
-        above.left = rest;
+    };
+    let node = graph.node_mut(parent);
+    if node.left == Some(donor) {
+        node.left = rest;
     } else {
-        above.right = rest;
+        node.right = rest;
     }
     // Ranks change on the way up for no more steps than there are ranks.
-    while at != 0 && lean(graph, at) {
-        at = graph.node(at - 1).above;
+    let mut at = above;
+    while let Some(node) = at
+        && lean(graph, node)
+    {
+        at = graph.node(node).above;
     }
 }
 
 /// Joins two heaps; returns the root.
-fn merge<G: Graph>(graph: &mut G, one: Link, other: Link) -> Link {
-    if one == 0 || other == 0 {
-        return one | other;
-    }
-    let ordered = |graph: &G, one: Link, other: Link| {
-        if graph.node(other - 1).key < graph.node(one - 1).key { (other, one) } else { (one, other) }
+fn merge<G: Graph>(graph: &mut G, one: G::Thread, other: G::Thread) -> G::Thread {
+    let ordered = |graph: &G, one: G::Thread, other: G::Thread| {
+        if graph.node(other).key < graph.node(one).key { (other, one) } else { (one, other) }
     };
     // Down the right sides: each is as short as the logarithm of its heap.
     let (root, mut rest) = ordered(graph, one, other);
     let mut at = root;
-    loop {
-        let right = graph.node(at - 1).right;
-        if right == 0 {
-            break;
-        }
+    while let Some(right) = graph.node(at).right {
         let (first, second) = ordered(graph, right, rest);
-        graph.node_mut(at - 1).right = first;
-        graph.node_mut(first - 1).above = at;
+        graph.node_mut(at).right = Some(first);
+        graph.node_mut(first).above = Some(at);
         (at, rest) = (first, second);
     }
-    graph.node_mut(at - 1).right = rest;
-    graph.node_mut(rest - 1).above = at;
+    graph.node_mut(at).right = Some(rest);
+    graph.node_mut(rest).above = Some(at);
     // And up again.
     loop {
         lean(graph, at);
         if at == root {
             return root;
         }
-        at = graph.node(at - 1).above;
+        let Some(above) = graph.node(at).above else { return root };
+        at = above;
     }
 }
 
 /// Puts the child of the higher rank to the left; says whether the rank of `at` changed.
-fn lean<G: Graph>(graph: &mut G, at: Link) -> bool {
-    let node = graph.node(at - 1);
-    let rank = |child: Link| if child == 0 { 0 } else { graph.node(child - 1).rank };
+fn lean<G: Graph>(graph: &mut G, at: G::Thread) -> bool {
+    let node = graph.node(at);
+    let rank = |child: Option<G::Thread>| child.map_or(0, |child| graph.node(child).rank);
     let (left, right) = (rank(node.left), rank(node.right));
-    let node = graph.node_mut(at - 1);
+    let node = graph.node_mut(at);
     if left < right {
         core::mem::swap(&mut node.left, &mut node.right);
     }

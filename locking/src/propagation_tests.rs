@@ -10,7 +10,7 @@ const THREADS: usize = 14;
 /// Threads and reservations of the same numbers; reservation `t` is that of thread `t`, if it has one.
 #[derive(Clone, Debug)]
 pub(crate) struct Threads {
-    nodes: Vec<Node<(u32, u16)>>,
+    nodes: Vec<Node<u16, u16, (u32, u16)>>,
     owns: Vec<bool>,
     dry: Vec<bool>,
     pub(crate) keys: Vec<u32>,
@@ -26,13 +26,15 @@ pub(crate) struct Threads {
 }
 
 impl Graph for Threads {
+    type Thread = u16;
+    type Reservation = u16;
     type Key = (u32, u16);
 
-    fn node(&self, thread: u16) -> &Node<Self::Key> {
+    fn node(&self, thread: u16) -> &Node<u16, u16, Self::Key> {
         &self.nodes[usize::from(thread)]
     }
 
-    fn node_mut(&mut self, thread: u16) -> &mut Node<Self::Key> {
+    fn node_mut(&mut self, thread: u16) -> &mut Node<u16, u16, Self::Key> {
         &mut self.nodes[usize::from(thread)]
     }
 
@@ -161,11 +163,12 @@ fn check(threads: &Threads) -> Result<(), TestCaseError> {
         for root in node.heaps {
             let mut stack = vec![root];
             while let Some(link) = stack.pop() {
-                if link != 0 {
-                    let member = threads.node(link - 1);
-                    seen.push(link - 1);
+                if let Some(link) = link {
+                    let member = threads.node(link);
+                    seen.push(link);
                     for child in [member.left, member.right] {
-                        prop_assert!(child == 0 || member.key <= threads.node(child - 1).key, "a heap out of order");
+                        let in_order = child.is_none_or(|child| member.key <= threads.node(child).key);
+                        prop_assert!(in_order, "a heap out of order");
                         stack.push(child);
                     }
                 }
@@ -185,7 +188,7 @@ enum Step {
     Stop(u16),
     Key(u16, u32),
     Budget(u16, bool),
-    Serve(u16),
+    Serve(u16, bool),
     /// The short way of a call, and of its reply.
     Lend(u16, u16),
 }
@@ -197,7 +200,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => thread.clone().prop_map(Step::Stop),
         3 => (thread.clone(), 0u32..20).prop_map(|(thread, key)| Step::Key(thread, key)),
         2 => (thread.clone(), any::<bool>()).prop_map(|(thread, dry)| Step::Budget(thread, dry)),
-        1 => thread.clone().prop_map(Step::Serve),
+        1 => (thread.clone(), any::<bool>()).prop_map(|(client, is_plain)| Step::Serve(client, is_plain)),
         5 => (thread.clone(), thread).prop_map(|(waiter, target)| Step::Lend(waiter, target)),
     ]
 }
@@ -249,14 +252,20 @@ fn apply(threads: &mut Threads, step: &Step) -> Result<(), TestCaseError> {
                 && may_wait_for(threads, waiter, target).is_ok()
                 && threads.own(target).is_none()
             {
-                let chosen = one.chosen;
+                let chosen = one.chosen();
                 lend(threads, waiter, target);
-                threads.runners[usize::from(chosen) - 1] = Some(target);
+                if let Some(chosen) = chosen {
+                    threads.runners[usize::from(chosen)] = Some(target);
+                }
             }
         }
-        Step::Serve(client) => {
+        Step::Serve(client, is_plain) => {
             if let Some(server) = threads.node(client).waits_for() {
-                serve(threads, server, client);
+                // What a short reply may end is not served anew.
+                if threads.node(server).lent_by == Some(client) {
+                    return Ok(());
+                }
+                serve(threads, server, client, is_plain);
                 threads.settle(server);
             }
         }

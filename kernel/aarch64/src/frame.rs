@@ -20,8 +20,8 @@ pub struct Float {
     status: u64,
 }
 
-/// All of a thread that is neither in the kernel's state machine nor in its memory.
-#[repr(C, align(64))]
+/// All of a thread that is neither in the kernel's state machine nor in its memory. A power of two apart: see `kernel/core`.
+#[repr(C, align(1024))]
 pub struct Frame {
     /// General registers, where the vectors put them.
     pub registers: Registers,
@@ -38,7 +38,7 @@ const _: () = assert!(offset_of!(Registers, program_counter) == 256);
 const _: () = assert!(offset_of!(Registers, state) == 264);
 const _: () = assert!(offset_of!(Frame, thread_pointer) == 280);
 const _: () = assert!(offset_of!(Frame, float) == 288);
-const _: () = assert!(size_of::<Frame>() == 832);
+const _: () = assert!(size_of::<Frame>() == 1024);
 
 impl Frame {
     const EMPTY: Frame = Frame {

@@ -23,6 +23,10 @@ impl Id for fusee_sched::cpu::CpuId {
     fn index(self) -> usize {
         fusee_sched::cpu::CpuId::index(self)
     }
+    #[inline]
+    fn place(self) -> usize {
+        fusee_sched::cpu::CpuId::index(self)
+    }
 }
 
 /// `N` objects of type `T`, named by `I`.
@@ -55,18 +59,6 @@ impl<T, I, const N: usize> Arena<T, I, N> {
     #[inline]
     pub fn all_mut(&mut self) -> &mut [T; N] {
         &mut self.items
-    }
-
-    /// The object at `index`, for those who know it by nothing else.
-    #[inline]
-    pub fn at(&self, index: u16) -> &T {
-        &self.items[within::<N>(usize::from(index) + 1)]
-    }
-
-    /// The same, to be changed.
-    #[inline]
-    pub fn at_mut(&mut self, index: u16) -> &mut T {
-        &mut self.items[within::<N>(usize::from(index) + 1)]
     }
 }
 

@@ -3,6 +3,7 @@
 //! Not here: the account itself (`sched::account`); when a reservation rests (`resting`).
 
 use fusee_abi::trace::Event;
+use fusee_locking::propagation::Graph;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Class;
 use fusee_sched::time::{Instant, Nanoseconds};

@@ -59,7 +59,7 @@ impl Kernel {
         }
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
             self.check_thread(thread)?;
-            let is_urgent = propagation::is_urgent(self, node_number(thread));
+            let is_urgent = propagation::is_urgent(self, thread);
             if self.threads[thread].state != State::Stopped && self.threads[thread].waits.is_urgent() != is_urgent {
                 return Err("a thread is not known to be as urgent as those who wait for it");
             }
@@ -107,8 +107,7 @@ impl Kernel {
                     "invariant R1 broken: a reservation rests without budget or with a runner, or the other way round",
                 );
             }
-            if object.boosted && !object.runner.is_some_and(|runner| propagation::is_urgent(self, node_number(runner)))
-            {
+            if object.boosted && !object.runner.is_some_and(|runner| propagation::is_urgent(self, runner)) {
                 return Err("a boost for nobody");
             }
             let Some(cluster) = object.cluster else { continue };
@@ -429,7 +428,7 @@ impl Kernel {
                 if self.threads[client].state != (State::AwaitingReply { server, slot: index as u8 }) {
                     return Err("a region is lent by a client that does not wait");
                 }
-                if propagation::has_lent(self, node_number(client), node_number(server)) {
+                if propagation::has_lent(self, client, server) {
                     return Err("a loan that a short reply would not end");
                 }
             }
@@ -540,7 +539,7 @@ impl Kernel {
         let cluster_of = |reservation: ReservationId| self.reservations[reservation].cluster;
         let makes = |cluster: &Option<ClusterId>| offers().any(|offer| cluster_of(offer) == *cluster);
         let own = self.threads[thread].home.filter(|home| !self.reservations[*home].throttled);
-        let served = self.threads[thread].waits.serving().and_then(|client| self.threads.at(client).chosen());
+        let served = self.threads[thread].waits.serving().and_then(|client| self.threads[client].chosen());
         let cluster = served
             .map(cluster_of)
             .or_else(|| own.map(cluster_of).filter(makes))
@@ -701,7 +700,7 @@ impl Kernel {
             let counts = queues || state.state == State::Ready || state.donates_to().is_some();
             hasher.write_u16(if counts { number(state.chosen()) } else { 0 });
             hasher.write_u16(thread_number(state.donates_to()));
-            hasher.write_u16(state.waits.serving().map_or(0, |client| client + 1));
+            hasher.write_u16(thread_number(state.waits.serving()));
             for slot in &state.slots {
                 hasher.write_u16(thread_number(slot.client));
                 hasher.write_u16(slot.loan.map_or(0, RegionId::number));

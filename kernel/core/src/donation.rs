@@ -17,41 +17,42 @@ use crate::id::{ReservationId, ThreadId};
 use crate::object::State;
 
 impl Graph for Kernel {
+    type Thread = ThreadId;
+    type Reservation = ReservationId;
     type Key = Key;
 
     #[inline]
-    fn node(&self, thread: u16) -> &Node<Key> {
-        &self.threads.at(thread).waits
+    fn node(&self, thread: ThreadId) -> &Node<ThreadId, ReservationId, Key> {
+        &self.threads[thread].waits
     }
 
     #[inline]
-    fn node_mut(&mut self, thread: u16) -> &mut Node<Key> {
-        &mut self.threads.at_mut(thread).waits
+    fn node_mut(&mut self, thread: ThreadId) -> &mut Node<ThreadId, ReservationId, Key> {
+        &mut self.threads[thread].waits
     }
 
     #[inline]
-    fn own(&self, thread: u16) -> Option<u16> {
-        let home = self.threads.at(thread).home?;
-        (!self.reservations[home].throttled).then_some(home.index() as u16)
+    fn own(&self, thread: ThreadId) -> Option<ReservationId> {
+        self.threads[thread].home.filter(|home| !self.reservations[*home].throttled)
     }
 
     #[inline]
-    fn key(&self, reservation: u16) -> Key {
-        self.reservations.at(reservation).key
+    fn key(&self, reservation: ReservationId) -> Key {
+        self.reservations[reservation].key
     }
 
     #[inline]
-    fn cluster(&self, reservation: u16) -> u8 {
-        self.reservations.at(reservation).cluster.map_or(0, |cluster| cluster.index() as u8)
+    fn cluster(&self, reservation: ReservationId) -> u8 {
+        self.reservations[reservation].cluster.map_or(0, |cluster| cluster.index() as u8)
     }
 
     #[inline]
-    fn touch(&mut self, reservation: u16) {
-        self.touched.push(reservation, &mut self.reservations.at_mut(reservation).touched);
+    fn touch(&mut self, reservation: ReservationId) {
+        self.touched.push(reservation, &mut self.reservations[reservation].touched);
     }
 }
 
-/// The number of a thread in the graph.
+/// The number of a thread as a user of a group, or in the record of pending jobs.
 #[inline]
 pub(crate) fn number(thread: ThreadId) -> u16 {
     thread.index() as u16
@@ -63,13 +64,7 @@ impl Kernel {
     pub(crate) fn unsettle(&mut self, thread: ThreadId) {
         let object = &mut self.threads[thread];
         object.waits.mark();
-        self.unsettled.push(number(thread), &mut object.unsettled);
-    }
-
-    /// Who runs on `reservation` may have changed, or whether it rests.
-    #[inline]
-    pub(crate) fn touch(&mut self, reservation: ReservationId) {
-        Graph::touch(self, reservation.index() as u16);
+        self.unsettled.push(thread, &mut object.unsettled);
     }
 
     /// The key `thread` queues with for a lock or a server. Service and background threads of one class are
@@ -96,13 +91,13 @@ impl Kernel {
 
     /// `donor`, which is suspended, donates to `target` from here on.
     pub(crate) fn add_donor(&mut self, target: ThreadId, donor: ThreadId) {
-        propagation::wait_for(self, number(donor), number(target));
+        propagation::wait_for(self, donor, target);
         self.unsettle(target);
     }
 
     /// `donor` no longer donates.
     pub(crate) fn remove_donor(&mut self, donor: ThreadId) {
-        if let Some(target) = propagation::stop_waiting(self, number(donor)).and_then(|at| ThreadId::new(at.into()))
+        if let Some(target) = propagation::stop_waiting(self, donor)
             && self.threads[target].state != State::Stopped
         {
             // Nothing runs on what the dead would choose, and many may wait for it.
@@ -116,7 +111,7 @@ impl Kernel {
     /// [`Error::WouldDeadlock`] if `target` waits for `waiter`, however indirectly; [`Error::ChainTooLong`] if
     /// the chain below or above would exceed the bound.
     pub(crate) fn may_wait_for(&self, waiter: ThreadId, target: ThreadId) -> Result<(), Error> {
-        propagation::may_wait_for(self, number(waiter), number(target)).map_err(|refusal| match refusal {
+        propagation::may_wait_for(self, waiter, target).map_err(|refusal| match refusal {
             Refusal::Cycle => Error::WouldDeadlock,
             Refusal::TooLong => Error::ChainTooLong,
         })

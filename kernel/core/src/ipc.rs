@@ -8,7 +8,6 @@ use fusee_abi::trace::Event;
 use fusee_locking::propagation;
 use fusee_sched::time::Instant;
 
-use crate::donation::number;
 use crate::grants::{Carried, Gift};
 use crate::id::{EndpointId, ThreadId};
 use crate::limits::REPLY_SLOTS;
@@ -77,7 +76,9 @@ impl Kernel {
             let is_new = self.threads[client].waits.waits_for().is_none();
             let state = State::AwaitingReply { server, slot: slot as u8 };
             self.block(client, state, is_new.then_some(server));
-            propagation::serve(self, number(server), number(client));
+            // A short reply looks at the first slot only, and ends no loan.
+            let is_plain = slot == 0 && !matches!(carried, Some(Carried::Loan(_)));
+            propagation::serve(self, server, client, is_plain);
         }
         machine.copy_message(client, server);
         let carries = match carried {

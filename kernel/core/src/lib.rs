@@ -232,9 +232,9 @@ pub struct Kernel {
     /// CPUs to kick when the current trap ends.
     kicks: CpuSet,
     /// Threads whose choice may be another at the end of the current trap,
-    unsettled: List,
+    unsettled: List<ThreadId>,
     /// and reservations whose runner may be.
-    touched: List,
+    touched: List<ReservationId>,
     /// Engine locks and donation through devices are in force.
     managed: bool,
     /// The CPU of the trap in progress, for the trace.

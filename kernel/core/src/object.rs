@@ -24,52 +24,48 @@ use crate::limits::{CALLERS, CPUS, HANDLES, REPLY_SLOTS, THREADS, USERS_PER_ENGI
 
 //--- Lists of what is to be done at the end of a trap -------------------------------------------------------
 
-/// An object's place in a [`List`]: the number of the next, times two, plus one; zero: it is not in the list.
+/// An object's place in a [`List`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Link(u16);
-
-impl Link {
-    /// Not in the list.
-    pub const NONE: Link = Link(0);
+pub struct Link<T> {
+    is_listed: bool,
+    next: Option<T>,
 }
 
-const _: () = assert!(THREADS < 1 << 15);
+impl<T> Link<T> {
+    /// Not in the list.
+    pub const NONE: Link<T> = Link { is_listed: false, next: None };
+}
 
 /// Objects of one kind, each once, whose last comes first. What links them lies in the objects.
 #[derive(Clone, Copy, Debug)]
-pub struct List(u16);
+pub struct List<T> {
+    first: Option<T>,
+}
 
-impl List {
+impl<T: Copy> List<T> {
     /// None.
-    pub const EMPTY: List = List(0);
+    pub const EMPTY: List<T> = List { first: None };
 
-    /// Whether there is none.
-    #[must_use]
+    /// The first, to be [taken out](List::pop).
     #[inline]
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
+    pub const fn first(self) -> Option<T> {
+        self.first
     }
 
-    /// Puts the object of this index in front, whose place this is, unless it is in the list.
+    /// Puts an object in front, whose place this is, unless it is in the list.
     #[inline]
-    pub const fn push(&mut self, index: u16, link: &mut Link) {
-        if link.0 == 0 {
-            link.0 = self.0 << 1 | 1;
-            self.0 = index + 1;
+    pub const fn push(&mut self, id: T, link: &mut Link<T>) {
+        if !link.is_listed {
+            *link = Link { is_listed: true, next: self.first };
+            self.first = Some(id);
         }
-    }
-
-    /// The index of the first, to be [taken out](List::pop).
-    #[inline]
-    pub const fn first(self) -> Option<u16> {
-        self.0.checked_sub(1)
     }
 
     /// Takes out the first, whose place this is.
     #[inline]
-    pub const fn pop(&mut self, link: &mut Link) {
-        self.0 = link.0 >> 1;
-        link.0 = 0;
+    pub const fn pop(&mut self, link: &mut Link<T>) {
+        self.first = link.next;
+        link.is_listed = false;
     }
 }
 
@@ -230,7 +226,7 @@ pub struct Thread {
     pub home: Option<ReservationId>,
     /// Whom it waits for, who waits for it, and the reservation it has chosen: trusted while it is ready or waits for
     /// somebody.
-    pub waits: Node<Key>,
+    pub waits: Node<ThreadId, ReservationId, Key>,
     /// First of the endpoints it serves, of the notifications it will signal, and of its uses of engines, as far as its
     /// death has not gone through them.
     pub serves: Option<EndpointId>,
@@ -257,7 +253,7 @@ pub struct Thread {
     /// Its record.
     pub statistics: Statistics,
     /// Its place in the list of threads that are to be settled, if it has one.
-    pub unsettled: Link,
+    pub unsettled: Link<ThreadId>,
 }
 
 impl Thread {
@@ -304,14 +300,14 @@ impl Thread {
     #[must_use]
     #[inline]
     pub fn chosen(&self) -> Option<ReservationId> {
-        ReservationId::new(usize::from(self.waits.chosen()?))
+        self.waits.chosen()
     }
 
     /// Whom it donates to while it is suspended.
     #[must_use]
     #[inline]
     pub fn donates_to(&self) -> Option<ThreadId> {
-        ThreadId::new(usize::from(self.waits.waits_for()?))
+        self.waits.waits_for()
     }
 }
 
@@ -472,7 +468,7 @@ pub struct Reservation {
     /// Largest single overshoot.
     pub overshoot: Nanoseconds,
     /// Its place in the list of reservations whose runner may have changed, if it has one.
-    pub touched: Link,
+    pub touched: Link<ReservationId>,
 }
 
 impl Reservation {

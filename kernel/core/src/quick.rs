@@ -19,7 +19,6 @@ use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Key;
 use fusee_sched::time::Instant;
 
-use crate::donation::number;
 use crate::id::{EndpointId, ThreadId};
 use crate::limits::{CHAIN_MAX, HANDLES};
 use crate::object::{Cpu, Object, State};
@@ -188,7 +187,7 @@ impl Kernel {
         other.state = State::Ready;
         other.slots[0].client = Some(thread);
         other.on = Some(cpu);
-        propagation::lend(self, number(thread), number(server));
+        propagation::lend(self, thread, server);
         self.reservations[reservation].runner = Some(server);
         self.cpus[cpu].current = Some(server);
         self.trace(machine, Event::SwitchAway, Some(thread), 0, 0);
@@ -220,12 +219,11 @@ impl Kernel {
         let (client, reservation) = (slot.client?, server.chosen()?);
         let other = &self.threads[client];
         if reply != token(0, slot.generation)
-            || slot.loan.is_some()
             || object.server != Some(thread)
             || !object.callers.is_empty()
             || other.timed != TIMED
             || other.waits.is_urgent()
-            || !propagation::has_lent(self, number(client), number(thread))
+            || !propagation::has_lent(self, client, thread)
         {
             return None;
         }
@@ -241,7 +239,7 @@ impl Kernel {
         let other = &mut self.threads[client];
         other.state = State::Ready;
         other.on = Some(cpu);
-        propagation::take_back(self, number(client), number(thread));
+        propagation::take_back(self, client, thread);
         self.reservations[reservation].runner = Some(client);
         self.cpus[cpu].current = Some(client);
         machine.copy_message(thread, client);

@@ -13,10 +13,9 @@
 //! 2. A reservation's runner is the ready thread at the end of the chain that chose it, if there is one.
 //! 3. Between traps nothing is marked.
 
-use fusee_locking::propagation;
+use fusee_locking::propagation::{self, Graph};
 use fusee_sched::time::{Instant, Nanoseconds};
 
-use crate::donation::number;
 use crate::id::{ReservationId, ThreadId};
 use crate::object::State;
 use crate::resting::TRIFLE;
@@ -30,7 +29,7 @@ impl Kernel {
     /// Whether nothing is marked.
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
-        self.unsettled.is_empty() && self.touched.is_empty()
+        self.unsettled.first().is_none() && self.touched.first().is_none()
     }
 
     /// Lets all that are marked choose, and gives reservations their runners.
@@ -39,24 +38,22 @@ impl Kernel {
         let mut renewals = RENEWALS;
         loop {
             while let Some(first) = self.unsettled.first() {
-                let thread = self.threads.at_mut(first);
+                let thread = &mut self.threads[first];
                 self.unsettled.pop(&mut thread.unsettled);
                 if thread.waits.is_marked() {
                     self.choose_anew(first);
                 }
             }
             let Some(first) = self.touched.first() else { return };
-            self.touched.pop(&mut self.reservations.at_mut(first).touched);
-            if let Some(reservation) = ReservationId::new(usize::from(first)) {
-                self.find_runner(reservation, &mut renewals);
-            }
+            self.touched.pop(&mut self.reservations[first].touched);
+            self.find_runner(first, &mut renewals);
         }
     }
 
     /// `thread` chooses, and everybody whom it donates to.
     #[inline(always)]
-    fn choose_anew(&mut self, thread: u16) {
-        let object = self.threads.at(thread);
+    fn choose_anew(&mut self, thread: ThreadId) {
+        let object = &self.threads[thread];
         if !object.waits.is_alone() || object.waits.waits_for().is_some() {
             propagation::settle(self, thread);
             return;
@@ -64,7 +61,7 @@ impl Kernel {
         // There is no choice: it runs on its own reservation, if that has budget.
         let before = object.chosen();
         let own = object.home.filter(|reservation| !self.reservations[*reservation].throttled);
-        self.threads.at_mut(thread).waits.choose_own(own.map(|own| own.index() as u16));
+        self.threads[thread].waits.choose_own(own);
         if let Some(own) = own {
             self.touch(own);
         }
@@ -79,9 +76,9 @@ impl Kernel {
     fn find_runner(&mut self, reservation: ReservationId, renewals: &mut usize) {
         let object = &self.reservations[reservation];
         let is_ready = |thread: &ThreadId| self.threads[*thread].state == State::Ready;
-        let end = object.home.and_then(|home| propagation::carrier(self, number(home), reservation.index() as u16));
+        let end = object.home.and_then(|home| propagation::carrier(self, home, reservation));
         let rests = object.rests != Instant::NEVER;
-        let Some(runner) = end.and_then(|end| ThreadId::new(usize::from(end))).filter(is_ready) else {
+        let Some(runner) = end.filter(is_ready) else {
             self.set_runner(reservation, None);
             if !rests {
                 self.begin_rest(reservation);

@@ -383,7 +383,7 @@ impl Kernel {
     /// `waiter` runs on `new` from here on, and that is linked in place of what was there.
     #[inline(always)]
     fn displace(&mut self, cpu: CpuId, plan: Plan, waiter: ThreadId, new: ReservationId) {
-        self.threads[waiter].waits.choose_own(Some(new.index() as u16));
+        self.threads[waiter].waits.choose_own(Some(new));
         let object = &mut self.reservations[new];
         object.runner = Some(waiter);
         object.rests = Instant::NEVER;

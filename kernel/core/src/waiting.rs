@@ -8,7 +8,6 @@ use fusee_abi::trace::Event;
 use fusee_locking::propagation;
 use fusee_sched::time::Instant;
 
-use crate::donation::number;
 use crate::id::ThreadId;
 use crate::object::State;
 use crate::{Kernel, Machine, Planted};
@@ -20,7 +19,7 @@ impl Kernel {
     pub(crate) fn block(&mut self, thread: ThreadId, state: State, donee: Option<ThreadId>) {
         self.threads[thread].state = state;
         if let Some(donee) = donee {
-            propagation::wait_for(self, number(thread), number(donee));
+            propagation::wait_for(self, thread, donee);
         }
         // That settles the donee, too.
         self.unsettle(thread);

@@ -52,7 +52,14 @@ impl Key {
         Key { point: at.0, tie: 0 }
     }
 
-    /// The instant of a key made by [`Key::at`].
+    /// The same; of events at one instant that of the lowest `id` comes first.
+    #[must_use]
+    #[inline]
+    pub const fn event(at: Instant, id: u16) -> Key {
+        Key { point: at.0, tie: id as u32 }
+    }
+
+    /// The instant of a key made by [`Key::at`] or [`Key::event`].
     #[must_use]
     #[inline]
     pub const fn instant(self) -> Instant {

@@ -5,7 +5,7 @@
 //! 1. `places[id]` is the position of `id` in `entries`, plus one; zero if it is not queued.
 //! 2. No entry's key is earlier than its parent's.
 //!
-//! A queued key never changes in place: remove, change, insert.
+//! A queued key changes by [`Queue::insert`] only.
 
 use crate::key::Key;
 
@@ -73,8 +73,17 @@ impl<const N: usize> Queue<N> {
 
     /// Queues `id`; if it is queued already, it is moved to its new key.
     pub fn insert(&mut self, id: u16, key: Key) {
-        self.remove(id);
-        self.push(id, key);
+        let place = *self.place_mut(id);
+        if place == 0 {
+            self.push(id, key);
+            return;
+        }
+        let (at, moved) = (usize::from(place - 1), Entry { key, id });
+        if at == 0 || self.entry((at - 1) / 2).key <= key {
+            self.sift_down(at, moved);
+        } else {
+            self.sift_up(at, moved);
+        }
     }
 
     /// Queues `id`, which is not queued.

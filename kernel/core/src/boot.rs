@@ -414,7 +414,7 @@ impl Kernel {
                 class => self.next_turn(class, id),
             };
             self.reservations[id].key = key;
-            self.plan_event(id);
+            self.event_moves(id);
             if self.threads[home].home.replace(id).is_some() {
                 return Err(BootError::Dangling("reservation"));
             }

@@ -52,7 +52,7 @@ impl Kernel {
             let key = self.job_key(reservation, release);
             self.set_key(reservation, key);
         }
-        self.plan_event(reservation);
+        self.event_moves(reservation);
         if wakes && self.threads[thread].crosses {
             self.job_begins(thread);
         }
@@ -188,7 +188,7 @@ impl Kernel {
         object.replenish_at =
             object.account.next_refill(now).min(if now < self.start { self.start } else { Instant::NEVER });
         self.leave_rest(reservation);
-        self.plan_event(reservation);
+        self.event_moves(reservation);
         self.trace(machine, Event::Throttle, home, u32::from(reservation.number()), excess.0 as u32);
         if let Some(thread) = home {
             self.budget_changes(thread, reservation);
@@ -229,7 +229,7 @@ impl Kernel {
             // All of it went into debt: the next one, then.
             object.throttled = true;
             object.replenish_at = object.account.next_refill(at);
-            self.plan_event(reservation);
+            self.event_moves(reservation);
             return;
         }
         object.throttled = false;
@@ -242,7 +242,7 @@ impl Kernel {
         if !self.forgets(Planted::ReplenishmentKeepsTheKey) {
             self.set_key(reservation, key);
         }
-        self.plan_event(reservation);
+        self.event_moves(reservation);
         if was_throttled {
             self.trace(machine, Event::Replenish, home, u32::from(reservation.number()), 0);
         }

@@ -116,7 +116,7 @@ impl Kernel {
             object.replenish_at = Instant::NEVER;
             object.release = Release::None;
             self.leave_rest(reservation);
-            self.plan_event(reservation);
+            self.event_moves(reservation);
         }
         machine.close_space(thread);
         for _ in 0..TOLD_AT_DEATH {

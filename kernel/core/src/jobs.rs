@@ -46,7 +46,7 @@ impl Kernel {
     fn plan_sporadic(&mut self, thread: ThreadId, reservation: ReservationId) {
         if let Some(first) = self.first_sporadic(thread) {
             self.reservations[reservation].next_release = first;
-            self.plan_event(reservation);
+            self.event_moves(reservation);
         }
     }
 
@@ -94,7 +94,7 @@ impl Kernel {
             object.suspended = Nanoseconds::ZERO;
             object.throttled = object.account.is_dry();
             object.replenish_at = if object.throttled { object.account.next_refill(release) } else { Instant::NEVER };
-            self.plan_event(reservation);
+            self.event_moves(reservation);
         }
         self.leave_rest(reservation);
         self.budget_changes(thread, reservation);

@@ -65,7 +65,7 @@ impl<T: Copy> List<T> {
     #[inline]
     pub const fn pop(&mut self, link: &mut Link<T>) {
         self.first = link.next;
-        link.is_listed = false;
+        *link = Link { is_listed: false, next: None };
     }
 }
 
@@ -435,6 +435,8 @@ pub struct Reservation {
     pub boosted: bool,
     /// Lent to a passive server until its first receive.
     pub only_for_start: bool,
+    /// Its next event is not where it is queued.
+    pub unplanned: bool,
     /// What becomes of a job that uses up its budget.
     pub overrun: Overrun,
     /// Releases that may queue while a job is late.
@@ -491,6 +493,7 @@ impl Reservation {
         releases_early: false,
         boosted: false,
         only_for_start: false,
+        unplanned: false,
         overrun: Overrun::Throttle,
         backlog: 0,
         point: PriorityPoint::AfterRelease(Nanoseconds::ZERO),

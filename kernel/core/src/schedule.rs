@@ -15,7 +15,7 @@ use crate::{Kernel, Machine, Planted};
 /// Whether the first event of a queue moved forward: then its timekeeper must set its timer anew. One that
 /// moved back costs at most a timer that fires for nothing.
 fn earlier(first: Option<Key>, before: Option<Key>) -> bool {
-    first.is_some_and(|first| before.is_none_or(|before| first < before))
+    first.is_some_and(|first| before.is_none_or(|before| first.instant() < before.instant()))
 }
 
 impl Kernel {
@@ -112,9 +112,19 @@ impl Kernel {
         Key::in_turn(class, self.turns, self.reservations[reservation].tie)
     }
 
+    /// The next release of `reservation`, or its next replenishment, is at another instant than before.
+    #[inline]
+    pub(crate) fn event_moves(&mut self, reservation: ReservationId) {
+        let object = &mut self.reservations[reservation];
+        object.unplanned = true;
+        self.touched.push(reservation, &mut object.touched);
+    }
+
     /// Queues the next release or replenishment of `reservation`, whichever is earlier.
+    #[inline(never)]
     pub(crate) fn plan_event(&mut self, reservation: ReservationId) {
-        let object = &self.reservations[reservation];
+        let object = &mut self.reservations[reservation];
+        object.unplanned = false;
         let at = object.next_release.min(object.replenish_at);
         let Some(cluster) = object.cluster else { return };
         let queue = &mut self.clusters[cluster].events;
@@ -123,7 +133,7 @@ impl Kernel {
         if at == Instant::NEVER {
             queue.remove(id);
         } else {
-            queue.insert(id, Key::at(at));
+            queue.insert(id, Key::event(at, id));
         }
         if earlier(queue.first().map(|event| event.0), before) {
             self.mark_stale(self.clusters[cluster].timekeeper);

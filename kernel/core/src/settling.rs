@@ -1,7 +1,7 @@
 //! Who runs on what, settled once a trap, for all that has changed.
 //!
 //! Whatever a trap does marks threads that may have to choose another reservation ([`Kernel::unsettle`]), and reservations whose runner may be
-//! another ([`Kernel::touch`]). At the end threads choose, and then reservations get their runners. What a thread had
+//! another ([`Graph::touch`]), or whose next event is. At the end threads choose, and then reservations get their runners and are planned. What a thread had
 //! chosen in between is not seen by anybody, so a reservation that goes from a server to its next client and back is where it was.
 //!
 //! A reservation that has rested is renewed here, before it has a runner again ([`resting`](crate::resting)). Its key changes with
@@ -74,6 +74,9 @@ impl Kernel {
 
     /// Gives `reservation` the runner it should have; but one that is renewed, and may not be chosen after that, is touched again.
     fn find_runner(&mut self, reservation: ReservationId, renewals: &mut usize) {
+        if self.reservations[reservation].unplanned {
+            self.plan_event(reservation);
+        }
         let object = &self.reservations[reservation];
         let is_ready = |thread: &ThreadId| self.threads[*thread].state == State::Ready;
         let end = object.home.and_then(|home| propagation::carrier(self, home, reservation));

@@ -42,7 +42,7 @@ impl Kernel {
         if let Some((key, id)) = object.events.first()
             && key.instant() <= now
         {
-            object.events.remove(id);
+            // It stays where it is until it is planned anew, at the end of this trap.
             if let Some(reservation) = ReservationId::new(usize::from(id)) {
                 self.reservation_event(machine, reservation, now);
             }
@@ -74,6 +74,6 @@ impl Kernel {
         if replenish <= now && self.reservations[reservation].replenish_at == replenish {
             self.replenish(machine, reservation, replenish);
         }
-        self.plan_event(reservation);
+        self.event_moves(reservation);
     }
 }

@@ -377,10 +377,13 @@ impl Kernel {
         trap: Trap,
         at: Option<Instant>,
     ) -> Outcome {
-        match self.short_trap::<M, IDLE>(machine, cpu, trap, at) {
-            Some(outcome) => outcome,
-            None => self.long_trap(machine, cpu, Entry { trap, at }),
+        if let Some(outcome) = self.short_trap::<M, IDLE>(machine, cpu, trap, at) {
+            return outcome;
         }
+        if !IDLE && let Some(outcome) = self.rare_trap(machine, cpu, trap) {
+            return outcome;
+        }
+        self.long_trap(machine, cpu, Entry { trap, at })
     }
 
     /// The same by the long way round, which can do everything, and which the short ways are compared with.

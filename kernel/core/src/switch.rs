@@ -9,7 +9,7 @@
 //! Declined is everything else: budgets that are used up, deadlines on waiting, boosts, a thread or a reservation that
 //! another CPU still has.
 
-use fusee_abi::call::{Call, DEADLINE, NEVER, NUMBER, rights};
+use fusee_abi::call::{Call, DEADLINE, NEVER, NUMBER, TOKEN, rights};
 use fusee_abi::trace::Event;
 use fusee_sched::cpu::{CpuId, CpuSet};
 use fusee_sched::key::{Class, Key};
@@ -54,6 +54,17 @@ impl Kernel {
             (Trap::Timer, Some(at)) => self.short_timeout::<M, IDLE>(machine, cpu, at),
             _ => None,
         }
+    }
+
+    /// The same for what is rarer: apart, so that the others need fewer registers.
+    #[inline(always)]
+    pub(crate) fn rare_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, trap: Trap) -> Option<Outcome> {
+        let Trap::Syscall = trap else { return None };
+        let thread = self.cpus[cpu].current?;
+        if machine.registers(thread).general[NUMBER] != Call::Send as u64 {
+            return None;
+        }
+        self.short_send(machine, cpu)
     }
 
     #[inline(always)]
@@ -102,6 +113,36 @@ impl Kernel {
         self.notify(machine, notification, waiter, bits);
         self.displace(cpu, plan, waiter, new);
         Some(self.hand_over(machine, cpu, plan, waiter, new, now))
+    }
+
+    /// `send` to a server that has nothing to do and preempts the caller.
+    #[inline(never)]
+    fn short_send<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<Outcome> {
+        let Plan::Busy(running) = self.plan::<false>(cpu)? else { return None };
+        let handle = machine.registers(running.thread).general[0];
+        let (Object::Endpoint(endpoint), badge) = self.resolve(running.thread, handle, rights::SEND).ok()? else {
+            return None;
+        };
+        let server = self.endpoints[endpoint].server?;
+        let State::Receiving(open) = self.threads[server].state else { return None };
+        if open != endpoint || self.threads[server].timed {
+            return None;
+        }
+        let now = machine.now();
+        let plan = Plan::Busy(running);
+        let (new, span) = (self.may_preempt(cpu, plan, server, now)?, self.affordable(cpu, plan, now)?);
+        let general = &mut machine.registers(running.thread).general;
+        (general[0], general[1]) = (0, 0);
+        let sender = &mut self.threads[running.thread];
+        (sender.badge, sender.sends) = (badge, true);
+        self.trace(machine, Event::Call, Some(running.thread), u32::from(endpoint.number()), 0);
+        self.book(cpu, plan, span);
+        self.threads[server].state = State::Ready;
+        machine.copy_message(running.thread, server);
+        let general = &mut machine.registers(server).general;
+        (general[0], general[1], general[TOKEN]) = (0, u64::from(badge), 0);
+        self.displace(cpu, plan, server, new);
+        Some(self.hand_over(machine, cpu, plan, server, new, now))
     }
 
     /// A line fired whose waiter preempts what runs.

@@ -6,7 +6,7 @@
 mod model;
 
 use model::Step::{
-    Acknowledge, Acquire, AcquireBoth, AcquireFor, Call, CallFor, Exit, Give, NextJob, Release, Serve, Signal, Sleep,
+    Acknowledge, Acquire, AcquireBoth, AcquireFor, Call, CallFor, Exit, Give, NextJob, Release, Send, Serve, Signal, Sleep,
     Stop, Take, TakeFor, Wait, WaitFor, Yield,
 };
 use model::{Fault, Model, PASSIVE, Step, background, periodic, real_time};
@@ -153,6 +153,18 @@ fn a_short_switch_does_what_the_long_way_does() {
             .task("one", 0, background(slices), &[Yield, Signal("n"), Wait("m")])
             .task("other", 0, background(slices), &[Yield, Signal("m"), WaitFor("n", 1)]);
         holds(&Model { late: 1, ..model.ticks(3) });
+    }
+}
+
+/// A server with a budget of its own takes what it is sent at once, if it comes before the sender.
+#[test]
+fn what_is_sent_shortly_arrives_as_by_the_long_way() {
+    for (cpus, server) in [(1, real_time(3)), (2, real_time(3)), (1, periodic(3, 1, 3)), (1, background(1))] {
+        let model = Model::new(format!("sends, {cpus} CPUs, server of {server:?}"), &[cpus])
+            .task("low", 0, real_time(9), &[Send("s"), Call("s"), Signal("n")])
+            .task("turns", 0, background(1), &[Send("s"), Yield])
+            .task("server", 0, server, &[Serve("s"), Wait("n"), Sleep(1)]);
+        holds(&model.ticks(2));
     }
 }
 

@@ -290,6 +290,7 @@ impl State {
             Step::Signal(_) => (Call::Signal, NEVER),
             Step::Call(_) => (Call::Call, NEVER),
             Step::CallFor(_, ticks) => (Call::Call, until(ticks)),
+            Step::Send(_) => (Call::Send, NEVER),
             Step::Serve(_) => (Call::ReplyReceive, NEVER),
             Step::NextJob => (Call::NextJob, NEVER),
             Step::Yield => (Call::Yield, NEVER),
@@ -466,6 +467,7 @@ impl State {
     /// Whom `thread` waits for.
     fn donee(&self, system: &System, thread: ThreadId) -> Option<ThreadId> {
         match self.kernel.thread(thread).state {
+            object::State::Calling(_) if self.kernel.thread(thread).sends => None,
             object::State::Calling(endpoint) => Some(system.servers[endpoint.index()]),
             object::State::AwaitingReply { server, .. } => Some(server),
             object::State::Waiting(notification) => system.bound[notification.index()],

@@ -72,6 +72,8 @@ pub enum Step {
     Call(&'static str),
     /// The same, for so many ticks at most.
     CallFor(&'static str, u64),
+    /// `send` to an endpoint.
+    Send(&'static str),
     /// `reply_receive`: answers the client that waits, if there is one.
     Serve(&'static str),
     /// `next_job`.
@@ -109,6 +111,7 @@ impl Step {
             Step::Wait(name) | Step::WaitFor(name, _) => (name, "notification", "wait"),
             Step::Signal(name) => (name, "notification", "signal"),
             Step::Call(name) | Step::CallFor(name, _) => (name, "endpoint", "call"),
+            Step::Send(name) => (name, "endpoint", "send"),
             Step::Serve(name) => (name, "endpoint", "receive"),
             Step::Stop(name) => (name, "task", "stop"),
             Step::Acknowledge(name) => (name, "interrupt", "acknowledge"),

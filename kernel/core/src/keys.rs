@@ -112,8 +112,13 @@ impl Kernel {
                 self.add_donor(target, thread);
                 continue;
             }
-            match &mut self.threads[thread].state {
-                State::AwaitingToken { refused, .. } | State::AwaitingGroup { refused, .. } => *refused = true,
+            match self.threads[thread].state {
+                State::AwaitingToken { user, .. } => {
+                    self.block(thread, State::AwaitingToken { user, refused: true }, None);
+                }
+                State::AwaitingGroup { group, .. } => {
+                    self.block(thread, State::AwaitingGroup { group, refused: true }, None);
+                }
                 _ => {}
             }
             self.plan_timeout(thread, Instant::ZERO);

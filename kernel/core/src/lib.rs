@@ -36,6 +36,7 @@
 //! | `resting` | suspended reservations lose their key |
 //! | `schedule` | runners, links, planned events |
 //! | `donation` | on whose reservation a thread runs |
+//! | `waiting` | the door: threads are suspended, and become ready |
 //! | `across` | jobs of a cluster that donate for a request of another cluster |
 //! | `loans` | regions lent with calls |
 //! | `grants` | handles in messages |
@@ -43,7 +44,6 @@
 //! | `settling` | who runs on what, once a trap |
 //! | `releases` | releases that wait for the end of a job |
 //! | `budgets` | who pays, throttling, replenishment |
-//! | `waiting` | suspension for a lock, and its end |
 //! | `watches` | plans when holds are looked at |
 //! | `engines` | holds of engines, and their doorbells |
 //! | `tokens` | tokens of pools are requested, granted, given back |
@@ -55,7 +55,7 @@
 //! | `withdrawal` | a thread gives up what it waits for |
 //! | `expiry` | tokens that are not given back |
 //! | `events` | notifications, interrupts, sleep |
-//! | `reschedule` | the end of a trap |
+//! | `reschedule` | the end of a trap: who runs, until when |
 //! | `jobs` | jobs begin and end |
 //! | `boot` | from a packed system to a kernel |
 //! | `watchdog` | engines that are not given back, or do not end |

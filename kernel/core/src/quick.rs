@@ -180,11 +180,10 @@ impl Kernel {
         let reply = token(0, slot.generation);
         self.trace(machine, Event::Call, Some(thread), u32::from(endpoint.number()), 0);
 
-        let client = &mut self.threads[thread];
-        client.state = State::AwaitingReply { server, slot: 0 };
-        client.on = None;
+        self.suspend(thread, State::AwaitingReply { server, slot: 0 });
+        self.threads[thread].on = None;
+        self.make_ready(server);
         let other = &mut self.threads[server];
-        other.state = State::Ready;
         other.slots[0].client = Some(thread);
         other.on = Some(cpu);
         propagation::lend(self, thread, server);
@@ -231,14 +230,13 @@ impl Kernel {
             self.cancel_timeout(client);
         }
         // It has a client, so it has received before: what it started on is taken back.
+        self.suspend(thread, State::Receiving(endpoint));
         let server = &mut self.threads[thread];
-        server.state = State::Receiving(endpoint);
         server.on = None;
         server.slots[0].client = None;
         server.slots[0].generation = server.slots[0].generation.wrapping_add(1);
-        let other = &mut self.threads[client];
-        other.state = State::Ready;
-        other.on = Some(cpu);
+        self.make_ready(client);
+        self.threads[client].on = Some(cpu);
         propagation::take_back(self, client, thread);
         self.reservations[reservation].runner = Some(client);
         self.cpus[cpu].current = Some(client);

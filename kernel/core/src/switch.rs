@@ -137,7 +137,7 @@ impl Kernel {
         (sender.badge, sender.sends) = (badge, true);
         self.trace(machine, Event::Call, Some(running.thread), u32::from(endpoint.number()), 0);
         self.book(cpu, plan, span);
-        self.threads[server].state = State::Ready;
+        self.make_ready(server);
         machine.copy_message(running.thread, server);
         let general = &mut machine.registers(server).general;
         (general[0], general[1], general[TOKEN]) = (0, u64::from(badge), 0);
@@ -238,7 +238,7 @@ impl Kernel {
         self.trace(machine, Event::Block, Some(running.thread), u32::from(id.number()), Call::Wait as u32);
         self.book(cpu, plan, span);
         self.notifications[id].waiter = Some(running.thread);
-        self.threads[running.thread].state = State::Waiting(id);
+        self.suspend(running.thread, State::Waiting(id));
         self.reservations[running.reservation].runner = None;
         self.clusters[running.cluster].schedule.remove(running.reservation.index() as u16);
         Some(self.hand_over(machine, cpu, plan, thread, new, now))
@@ -417,7 +417,7 @@ impl Kernel {
     #[inline(always)]
     fn resume_shortly<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         machine.registers(thread).general[0] = 0;
-        self.threads[thread].state = State::Ready;
+        self.make_ready(thread);
         self.trace(machine, Event::Resume, Some(thread), 0, 0);
     }
 

@@ -13,11 +13,27 @@ use crate::object::State;
 use crate::{Kernel, Machine, Planted};
 
 impl Kernel {
+    //--- The two writers of a thread's state -------------------------------------------------------------
+
+    /// `thread` does not execute from here on. For [`Kernel::block`], and for short ways, which know what follows.
+    #[inline(always)]
+    pub(crate) fn suspend(&mut self, thread: ThreadId, state: State) {
+        self.threads[thread].state = state;
+    }
+
+    /// `thread` may execute from here on. For [`Kernel::resume`], and for short ways, which know what follows.
+    #[inline(always)]
+    pub(crate) fn make_ready(&mut self, thread: ThreadId) {
+        self.threads[thread].state = State::Ready;
+    }
+
+    //--- The door ----------------------------------------------------------------------------------------
+
     /// `thread` is suspended from here on, as `state` says, and donates to `donee`; or it is suspended already, for something else
     /// from here on, and donates to whom it did.
     #[inline]
     pub(crate) fn block(&mut self, thread: ThreadId, state: State, donee: Option<ThreadId>) {
-        self.threads[thread].state = state;
+        self.suspend(thread, state);
         if let Some(donee) = donee {
             propagation::wait_for(self, thread, donee);
         }
@@ -29,7 +45,7 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn resume(&mut self, thread: ThreadId) {
         self.cancel_timeout(thread);
-        self.threads[thread].state = State::Ready;
+        self.make_ready(thread);
         self.remove_donor(thread);
         self.unsettle(thread);
     }
@@ -39,7 +55,7 @@ impl Kernel {
     pub(crate) fn wake<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, result: Result<(), Error>) {
         machine.registers(thread).general[0] = result.map_or_else(|error| error as u64, |()| 0);
         if matches!(result, Err(Error::TimedOut)) && self.forgets(Planted::DonationOutlastsTheWait) {
-            self.threads[thread].state = State::Ready;
+            self.make_ready(thread);
             self.unsettle(thread);
         } else {
             self.resume(thread);

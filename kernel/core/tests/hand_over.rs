@@ -6,8 +6,8 @@
 mod model;
 
 use model::Step::{
-    Acknowledge, Acquire, AcquireBoth, AcquireFor, Call, CallFor, Exit, Give, NextJob, Release, Send, Serve, Signal, Sleep,
-    Stop, Take, TakeFor, Wait, WaitFor, Yield,
+    Acknowledge, Acquire, AcquireBoth, AcquireFor, Call, CallFor, Exit, Give, NextJob, Release, Send, Serve, Signal,
+    Sleep, Stop, Take, TakeFor, Wait, WaitFor, Yield,
 };
 use model::{Fault, Model, PASSIVE, Step, background, periodic, real_time};
 

@@ -69,7 +69,35 @@ pub fn sources(root: &Path) -> Result<Vec<String>> {
         }
     }
     problems.extend(floors(&modules));
+    problems.extend(doors(&modules));
     Ok(problems)
+}
+
+/// What of the kernel's state is written, or settled, in some modules only.
+const DOORS: [(&str, &[&str]); 3] = [
+    // What a thread is doing.
+    (".state = ", &["waiting"]),
+    // Who runs on a reservation: at the end of a trap, and by short ways, which know.
+    (".runner = ", &["schedule", "quick", "switch"]),
+    // All that a trap has changed.
+    (".settle()", &["reschedule", "boot"]),
+];
+
+/// The kernel's modules that write what they must not.
+fn doors(sources: &[(String, String)]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (module, text) in sources {
+        for (number, line) in code(text).enumerate() {
+            for (what, _) in DOORS.iter().filter(|(what, of)| line.contains(what) && !of.contains(&module.as_str())) {
+                problems.push(format!(
+                    "kernel/core/src/{module}.rs:{}: `{}` is not for `{module}`",
+                    number + 1,
+                    what.trim()
+                ));
+            }
+        }
+    }
+    problems
 }
 
 /// The kernel's modules stand one above the other: calls of methods, and names of other modules, go to the own one and downward
@@ -233,6 +261,14 @@ mod tests {
                 "kernel/core/src/low.rs:5: `high` is above `low`",
             ]
         );
+    }
+
+    #[test]
+    fn a_write_past_the_door_is_found() {
+        let text = "impl Kernel {\n    fn f(&mut self) {\n        self.threads[one].state = State::Ready;\n    }\n}\n";
+        let found = |module: &str| doors(&[(module.to_owned(), text.to_owned())]);
+        assert_eq!(found("jobs"), ["kernel/core/src/jobs.rs:3: `.state =` is not for `jobs`"]);
+        assert!(found("waiting").is_empty());
     }
 
     #[test]

@@ -337,6 +337,13 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     #[must_use]
     pub fn queues(&self) -> [Queue; K] {
         let mut queues = [Queue::default(); K];
+        self.count(&mut queues);
+        queues
+    }
+
+    /// Counts requests into the FQs, which are empty so far.
+    #[inline(always)]
+    fn count(&self, queues: &mut [Queue; K]) {
         for request in &self.requests {
             if let Place::Fifo { replica, ahead } = request.place
                 && let Some(queue) = queues.get_mut(usize::from(replica))
@@ -348,7 +355,6 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
                 }
             }
         }
-        queues
     }
 
     /// Those to whom a donor may donate: requests in an FQ that have no donor and are not in M.
@@ -376,7 +382,14 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
             return Err(LockError::Full);
         }
         let index = self.requests.len();
-        let request = Request { user, key, length, place: Place::Priority, waits_on: None, holds: false };
+        let mut request = Request { user, key, length, place: Place::Priority, waits_on: None, holds: false };
+        if index == 0 {
+            // All replicas are free, and all queues have room.
+            let replica = advice.queue(self, user).filter(|advised| *advised < self.rules.replicas).unwrap_or(0);
+            (request.place, request.holds) = (Place::Fifo { replica, ahead: 0 }, true);
+            self.requests.push(request).map_err(|_| LockError::Full)?;
+            return Ok(Change { granted: Some(Grant { user, replica }), moved: 0 });
+        }
         self.requests.push(request).map_err(|_| LockError::Full)?;
         match self.queue_with_room(user, advice) {
             Some(replica) => self.append(index, replica),
@@ -439,21 +452,28 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         if self.rules.total.is_some_and(|total| self.indices(is_fifo).count() >= usize::from(total)) {
             return None;
         }
-        let queues = self.queues();
-        let queues = &queues[..usize::from(self.rules.replicas)];
-        let has_room = |queue: &Queue| self.rules.leaves_room(queue);
-        let advised =
-            advice.queue(self, user).filter(|advised| queues.get(usize::from(*advised)).is_some_and(has_room));
-        let shortest = || {
-            let length = |queue: &Queue| match self.rules.measure {
+        let mut queues = [Queue::default(); K];
+        self.count(&mut queues);
+        let advised = advice.queue(self, user);
+        let mut shortest: Option<(u8, (u64, u16))> = None;
+        for replica in 0..self.rules.replicas {
+            let Some(queue) = queues.get(usize::from(replica)).filter(|queue| self.rules.leaves_room(queue)) else {
+                continue;
+            };
+            if advised == Some(replica) {
+                return advised;
+            }
+            // Of queues of equal length one with fewer requests: critical sections may be declared empty.
+            let length = match self.rules.measure {
                 Measure::Requests => 0,
                 Measure::CriticalSections => queue.length.0,
             };
-            let open = queues.iter().zip(0..).filter(|(queue, _)| has_room(queue));
-            // Of queues of equal length one with fewer requests: critical sections may be declared empty.
-            open.min_by_key(|(queue, _)| (length(queue), queue.requests)).map(|(_, replica)| replica)
-        };
-        advised.or_else(shortest)
+            let rank = (length, queue.requests);
+            if shortest.is_none_or(|(_, least)| rank < least) {
+                shortest = Some((replica, rank));
+            }
+        }
+        shortest.map(|(replica, _)| replica)
     }
 
     /// R1b, R1c and R6: as long as the head of PQ is in M, it becomes a donor, if there is a donee for it.
@@ -527,6 +547,10 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     /// A request is complete or withdrawn.
     fn remove(&mut self, index: usize, advice: &impl Advice<Key, K, N>) -> Change {
         let gone = self.requests.remove(index);
+        if self.requests.iter().all(|request| request.holds) {
+            // Nobody waits.
+            return Change { granted: None, moved: 0 };
+        }
         if let Place::Fifo { replica, ahead } = gone.place {
             self.close_gap(replica, ahead);
             self.refill(replica, gone.user, advice);

@@ -225,6 +225,12 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
         *self.place_mut(id) = LINKED + cpu.0;
     }
 
+    /// The cluster's CPU, if it has one only.
+    #[inline(always)]
+    fn only_cpu(&self) -> Option<CpuId> {
+        self.cpus.lowest().filter(|cpu| self.cpus == CpuSet::only(*cpu))
+    }
+
     /// The CPU a new reservation would get: a free one, else the one with the latest key and what is there.
     fn victim(&self, preferred: Option<CpuId>) -> Option<(CpuId, Option<(Key, u16)>)> {
         if let Some(cpu) = preferred
@@ -232,6 +238,10 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
             && self.linked(cpu).is_none()
         {
             return Some((cpu, None));
+        }
+        if let Some(cpu) = self.only_cpu() {
+            let link = &self.links[cpu.index() % CPUS];
+            return Some((cpu, link.id_plus_one.checked_sub(1).map(|id| (link.key, id))));
         }
         let mut latest: Option<(CpuId, Option<(Key, u16)>)> = None;
         for cpu in self.cpus.iter() {

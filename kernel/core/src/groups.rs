@@ -147,6 +147,9 @@ impl Kernel {
     /// Those that were granted hold their engines, and go on; who waits for somebody else donates to that one.
     #[inline(never)]
     pub(crate) fn apply_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, change: Change) {
+        if !change.grants() && !change.moves_waiters() {
+            return;
+        }
         for user in listed(self.groups[group].granted(change)) {
             let Some(thread) = ThreadId::new(usize::from(user)) else { continue };
             self.hold_group(machine, group, thread);
@@ -173,7 +176,7 @@ impl Kernel {
 
     /// `thread` holds the engines of its request from here on.
     #[inline(never)]
-    fn hold_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, thread: ThreadId) {
+    pub(crate) fn hold_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, thread: ThreadId) {
         let Some((set, _)) = groups::request_of(&self.groups[group], number(thread)) else { return };
         let mut next = self.threads[thread].uses;
         for _ in 0..ENGINES {

@@ -394,8 +394,6 @@ impl Kernel {
         }
         if let Some(at) = entry.at {
             self.now = at;
-        }
-        if let Some(at) = entry.at {
             self.charge(machine, cpu, at);
             let state = &mut self.cpus[cpu];
             state.payer = object::Payer::Kernel;
@@ -425,6 +423,9 @@ impl Kernel {
                     self.fault(machine, thread, fault);
                 }
             }
+        }
+        if self.is_settled() && !self.cpus[cpu].stale {
+            return self.go_on(cpu);
         }
         self.leave(machine, cpu)
     }

@@ -234,13 +234,14 @@ impl Kernel {
         for engine in engines(set) {
             self.trace(machine, Event::EngineRequest, Some(thread), u32::from(engine.number()), 0);
         }
-        if !change.grants() {
-            self.block(thread, State::AwaitingGroup { group, refused: false }, None);
+        if change.grants() {
+            // It alone: others wait for whom they waited.
+            self.hold_group(machine, group, thread);
+            return Ok(());
         }
+        self.block(thread, State::AwaitingGroup { group, refused: false }, None);
         self.apply_group(machine, group, change);
-        if !change.grants() {
-            self.wait_for_lock(machine, thread, u32::from(first.number()));
-        }
+        self.wait_for_lock(machine, thread, u32::from(first.number()));
         Ok(())
     }
 }

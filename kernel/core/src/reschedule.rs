@@ -18,19 +18,18 @@ use crate::{Kernel, Machine, Outcome};
 impl Kernel {
     /// Ends a trap on `cpu`: what to run, when to come back, whom to kick.
     pub(crate) fn leave<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Outcome {
-        if self.is_settled() && !self.cpus[cpu].stale {
-            return Outcome { run: self.cpus[cpu].current, timer: None, kick: self.take_kicks(cpu) };
-        }
         // 1. Book the time up to here; this may throttle what ran. Then everything is known that decides who runs.
         let now = machine.now();
         self.charge(machine, cpu, now);
         if let Some(payer) = self.billed.take() {
             self.bill(machine, cpu, payer, now);
         }
-        self.settle();
+        if !self.is_settled() {
+            self.settle();
+        }
         self.count_all();
         if !self.cpus[cpu].stale {
-            return Outcome { run: self.cpus[cpu].current, timer: None, kick: self.take_kicks(cpu) };
+            return self.go_on(cpu);
         }
         self.cpus[cpu].stale = false;
         // 2. Hand over.
@@ -76,6 +75,12 @@ impl Kernel {
         let timer = (next != state.armed).then_some(next);
         state.armed = next;
         Outcome { run: thread, timer, kick: self.take_kicks(cpu) }
+    }
+
+    /// Ends a trap on `cpu` that has changed nothing there.
+    #[inline]
+    pub(crate) fn go_on(&mut self, cpu: CpuId) -> Outcome {
+        Outcome { run: self.cpus[cpu].current, timer: None, kick: self.take_kicks(cpu) }
     }
 
     fn take_kicks(&mut self, cpu: CpuId) -> CpuSet {

@@ -234,14 +234,16 @@ impl Kernel {
         for engine in engines(set) {
             self.trace(machine, Event::EngineRequest, Some(thread), u32::from(engine.number()), 0);
         }
-        if change.grants() {
-            // It alone: others wait for whom they waited.
+        if !change.grants() {
+            self.block(thread, State::AwaitingGroup { group, refused: false }, None);
+        } else if !change.moves_waiters() {
             self.hold_group(machine, group, thread);
             return Ok(());
         }
-        self.block(thread, State::AwaitingGroup { group, refused: false }, None);
         self.apply_group(machine, group, change);
-        self.wait_for_lock(machine, thread, u32::from(first.number()));
+        if !change.grants() {
+            self.wait_for_lock(machine, thread, u32::from(first.number()));
+        }
         Ok(())
     }
 }

@@ -359,8 +359,9 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
 
     /// Those to whom a donor may donate: requests in an FQ that have no donor and are not in M.
     pub fn donees(&self) -> impl Iterator<Item = &Request<Key>> {
-        let allowed = |index: &usize| !self.is_among_highest(*index);
-        self.without_donor().filter(allowed).map(|index| &self.requests[index])
+        let open = self.without_donor();
+        let is_open = move |index: &usize| open & 1 << index != 0 && !self.is_among_highest(*index);
+        (0..self.requests.len()).filter(is_open).map(|index| &self.requests[index])
     }
 
     /// `user`, whose job has the base key `key`, asks for a replica, for a critical section of `length`.
@@ -382,15 +383,15 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
             return Err(LockError::Full);
         }
         let index = self.requests.len();
-        let mut request = Request { user, key, length, place: Place::Priority, waits_on: None, holds: false };
+        let request = Request { user, key, length, place: Place::Priority, waits_on: None, holds: false };
+        self.requests.push(request).map_err(|_| LockError::Full)?;
         if index == 0 {
             // All replicas are free, and all queues have room.
             let replica = advice.queue(self, user).filter(|advised| *advised < self.rules.replicas).unwrap_or(0);
+            let request = &mut self.requests[index];
             (request.place, request.holds) = (Place::Fifo { replica, ahead: 0 }, true);
-            self.requests.push(request).map_err(|_| LockError::Full)?;
             return Ok(Change { granted: Some(Grant { user, replica }), moved: 0 });
         }
-        self.requests.push(request).map_err(|_| LockError::Full)?;
         match self.queue_with_room(user, advice) {
             Some(replica) => self.append(index, replica),
             None => self.admit_donors(advice),
@@ -497,21 +498,35 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         }
     }
 
-    /// The requests in an FQ that have no donor; none, if there are as many donors as CPUs.
-    fn without_donor(&self) -> impl Iterator<Item = usize> {
-        let donors = self.indices(|place| donee_of(*place).is_some()).count();
-        let may_be_more = donors < usize::from(self.rules.cpus);
-        self.indices(is_fifo).filter(move |index| may_be_more && self.donor_of(self.requests[*index].user).is_none())
+    /// The requests in an FQ that have no donor, a bit each; none, if there are as many donors as CPUs.
+    fn without_donor(&self) -> u32 {
+        let (mut open, mut donors) = (0, 0);
+        for (index, request) in self.requests.iter().enumerate() {
+            open |= u32::from(is_fifo(&request.place)) << index;
+        }
+        for donee in self.requests.iter().filter_map(|request| donee_of(request.place)) {
+            donors += 1;
+            if let Some(index) = self.requests.iter().position(|request| request.user == donee) {
+                open &= !(1 << index);
+            }
+        }
+        if donors < self.rules.cpus { open } else { 0 }
     }
 
     /// A request in an FQ without a donor that is not in M: the advised one, or the lowest.
     fn donee_for(&self, donor: usize, advice: &impl Advice<Key, K, N>) -> Option<u16> {
+        let open = self.without_donor();
+        if open == 0 {
+            return None;
+        }
+        let is_open = |index: &usize| open & 1 << index != 0;
         let is_allowed = |index: &usize| !self.is_among_highest(*index);
         let advised = advice.donee(self, self.requests[donor].user);
-        let advised = advised.and_then(|user| self.without_donor().find(|index| self.requests[*index].user == user));
+        let advised = advised.and_then(|user| self.requests.iter().position(|request| request.user == user));
         // If the lowest is in M, so are all.
-        let lowest = || self.without_donor().max_by_key(|index| self.rank(*index)).filter(is_allowed);
-        advised.filter(is_allowed).or_else(lowest).map(|index| self.requests[index].user)
+        let all = || (0..self.requests.len()).filter(is_open);
+        let lowest = || all().max_by_key(|index| self.rank(*index)).filter(is_allowed);
+        advised.filter(is_open).filter(is_allowed).or_else(lowest).map(|index| self.requests[index].user)
     }
 
     /// The request that donates to that of `donee`.

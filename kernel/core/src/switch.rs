@@ -9,7 +9,7 @@
 //! Declined is everything else: budgets that are used up, deadlines on waiting, boosts, a thread or a reservation that
 //! another CPU still has.
 
-use fusee_abi::call::{Call, DEADLINE, NEVER, NUMBER, TOKEN, rights};
+use fusee_abi::call::{Call, DEADLINE, GIVEN, NEVER, NUMBER, TOKEN, rights};
 use fusee_abi::trace::Event;
 use fusee_sched::cpu::{CpuId, CpuSet};
 use fusee_sched::key::{Class, Key};
@@ -115,11 +115,15 @@ impl Kernel {
         Some(self.hand_over(machine, cpu, plan, waiter, new, now))
     }
 
-    /// `send` to a server that has nothing to do and preempts the caller.
+    /// `send`, without a handle, to a server that has nothing to do and preempts the caller.
     #[inline(never)]
     fn short_send<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<Outcome> {
         let Plan::Busy(running) = self.plan::<false>(cpu)? else { return None };
-        let handle = machine.registers(running.thread).general[0];
+        let general = &machine.registers(running.thread).general;
+        let (handle, gift) = (general[0], general[GIVEN]);
+        if gift != 0 {
+            return None;
+        }
         let (Object::Endpoint(endpoint), badge) = self.resolve(running.thread, handle, rights::SEND).ok()? else {
             return None;
         };

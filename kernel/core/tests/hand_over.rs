@@ -6,8 +6,8 @@
 mod model;
 
 use model::Step::{
-    Acknowledge, Acquire, AcquireBoth, AcquireFor, Call, CallFor, Exit, Give, NextJob, Release, Send, Serve, Signal,
-    Sleep, Stop, Take, TakeFor, Wait, WaitFor, Yield,
+    Acknowledge, Acquire, AcquireBoth, AcquireFor, Call, CallFor, Exit, Give, NextJob, Release, Send, SendGift, Serve,
+    Signal, Sleep, Stop, Take, TakeFor, Wait, WaitFor, Yield,
 };
 use model::{Fault, Model, PASSIVE, Step, background, periodic, real_time};
 
@@ -161,7 +161,7 @@ fn a_short_switch_does_what_the_long_way_does() {
 fn what_is_sent_shortly_arrives_as_by_the_long_way() {
     for (cpus, server) in [(1, real_time(3)), (2, real_time(3)), (1, periodic(3, 1, 3)), (1, background(1))] {
         let model = Model::new(format!("sends, {cpus} CPUs, server of {server:?}"), &[cpus])
-            .task("low", 0, real_time(9), &[Send("s"), Call("s"), Signal("n")])
+            .task("low", 0, real_time(9), &[Send("s"), SendGift("s"), Call("s"), Signal("n")])
             .task("turns", 0, background(1), &[Send("s"), Yield])
             .task("server", 0, server, &[Serve("s"), Wait("n"), Sleep(1)]);
         holds(&model.ticks(2));

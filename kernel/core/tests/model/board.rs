@@ -4,7 +4,7 @@ use std::hash::Hasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fusee_abi::Error;
-use fusee_abi::call::{Call, DEADLINE, FIRST_WORD, MESSAGE_WORDS, NEVER, NUMBER, TOKEN};
+use fusee_abi::call::{Call, DEADLINE, FIRST_WORD, GIVEN, MESSAGE_WORDS, NEVER, NUMBER, TOKEN};
 use fusee_abi::trace::Record;
 use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ReservationId, ThreadId};
 use fusee_kernel_core::limits::{CPUS, ENGINE_USERS, INTERRUPTS, THREADS};
@@ -290,7 +290,7 @@ impl State {
             Step::Signal(_) => (Call::Signal, NEVER),
             Step::Call(_) => (Call::Call, NEVER),
             Step::CallFor(_, ticks) => (Call::Call, until(ticks)),
-            Step::Send(_) => (Call::Send, NEVER),
+            Step::Send(_) | Step::SendGift(_) => (Call::Send, NEVER),
             Step::Serve(_) => (Call::ReplyReceive, NEVER),
             Step::NextJob => (Call::NextJob, NEVER),
             Step::Yield => (Call::Yield, NEVER),
@@ -310,6 +310,7 @@ impl State {
         general[1] = 1;
         general[NUMBER] = number as u64;
         general[DEADLINE] = deadline;
+        general[GIVEN] = if let Step::SendGift(_) = step { u64::MAX } else { 0 };
         if number == Call::AcquireGroup {
             general[FIRST_WORD..FIRST_WORD + 3].copy_from_slice(&[second, 0, 0]);
         }

@@ -74,6 +74,8 @@ pub enum Step {
     CallFor(&'static str, u64),
     /// `send` to an endpoint.
     Send(&'static str),
+    /// The same with a handle that is none, so that it is refused.
+    SendGift(&'static str),
     /// `reply_receive`: answers the client that waits, if there is one.
     Serve(&'static str),
     /// `next_job`.
@@ -111,7 +113,7 @@ impl Step {
             Step::Wait(name) | Step::WaitFor(name, _) => (name, "notification", "wait"),
             Step::Signal(name) => (name, "notification", "signal"),
             Step::Call(name) | Step::CallFor(name, _) => (name, "endpoint", "call"),
-            Step::Send(name) => (name, "endpoint", "send"),
+            Step::Send(name) | Step::SendGift(name) => (name, "endpoint", "send"),
             Step::Serve(name) => (name, "endpoint", "receive"),
             Step::Stop(name) => (name, "task", "stop"),
             Step::Acknowledge(name) => (name, "interrupt", "acknowledge"),

@@ -432,7 +432,7 @@ impl Kernel {
             let id = refer!(ThreadId, index, THREADS, "task");
             let cluster = refer!(ClusterId, record.cluster, self.counts.clusters, "task");
             self.threads[id].cluster = Some(cluster);
-            self.resume(id);
+            self.make_ready(id);
         }
         self.boot_across()?;
         // A server without a budget of its own starts on the reserve of nobody: it is ready, and runs up to

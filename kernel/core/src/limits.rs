@@ -73,10 +73,10 @@ pub use set::*;
 
 /// The longest path through the kernel, in instructions. No trap that `cargo xtask worst` finds is longer, in systems in which
 /// each queue and each chain is as long as it may be. Those of pools and groups may be longer in a crowded system.
-pub const LONGEST_PATH: u64 = 13_000;
+pub const LONGEST_PATH: u64 = 10_000;
 /// The same in a crowded system: more tasks than [`FEW_POOL_USERS`] share a pool, or more than [`FEW_GROUP_USERS`] the engines of a
 /// group, or a pool is advised.
-pub const LONGEST_PATH_CROWDED: u64 = 30_000;
+pub const LONGEST_PATH_CROWDED: u64 = 25_000;
 /// Tasks that share a pool in a system that is not crowded.
 pub const FEW_POOL_USERS: usize = 12;
 /// Tasks that use the engines of a group there.

@@ -21,7 +21,7 @@ impl Kernel {
         self.threads[thread].state = state;
     }
 
-    /// `thread` may execute from here on. For [`Kernel::resume`], and for short ways, which know what follows.
+    /// `thread` may execute from here on. For [`Kernel::resume`], for boot, and for short ways, which know what follows.
     #[inline(always)]
     pub(crate) fn make_ready(&mut self, thread: ThreadId) {
         self.threads[thread].state = State::Ready;

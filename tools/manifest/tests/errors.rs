@@ -278,8 +278,8 @@ fn reservations_make_sense() {
     refused("budget = \"2ms\"", "budget = \"0us\"", "m.toml:17: budget of `client` is zero");
     refused(
         "budget = \"2ms\"",
-        "budget = \"51us\"",
-        "m.toml:17: budget of `client` (51000 ns) is too small to be enforced: at least 52000 ns, four times the \
+        "budget = \"39us\"",
+        "m.toml:17: budget of `client` (39000 ns) is too small to be enforced: at least 40000 ns, four times the \
          longest path through the kernel",
     );
     refused("deadline = \"15ms\"", "deadline = \"0s\"", "m.toml:34: deadline of `far` is zero");
@@ -754,13 +754,13 @@ fn a_pool_is_advised_about_devices_there_are_by_lengths_that_are_known() {
 
 #[test]
 fn a_budget_is_longer_where_paths_are() {
-    let few = ("budget = \"2ms\"", "budget = \"100us\"");
+    let few = ("budget = \"2ms\"", "budget = \"90us\"");
     let text = GOOD.replacen(few.0, few.1, 1);
     assert_eq!(parse(&text).err(), None);
     let advised = "[pools.tokens]\ncluster = \"left\"\nreplicas = 3\nadvice = \"random\"\n[engines.mutex]";
     let error = parse(&text.replacen("[engines.mutex]", advised, 1)).err();
     assert!(error.is_some_and(|error| error.ends_with(
-        "(100000 ns) is too small to be enforced: at least 120000 ns, four times the longest path through the kernel"
+        "(90000 ns) is too small to be enforced: at least 100000 ns, four times the longest path through the kernel"
     )));
 }
 

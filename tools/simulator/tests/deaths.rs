@@ -191,7 +191,7 @@ fn a_server_killed_in_the_middle_gives_every_caller_a_typed_error() {
 #[test]
 fn a_trap_tells_no_more_than_it_may_of_a_death_and_none_is_forgotten() {
     let text = SERVICE.replace("VICTIM", "server").replace("[tasks.client]", "[tasks.client]\ncopies = 40");
-    let text = text.replace("budget = \"20ms\"", "budget = \"52us\"").replace("cpus = 2", "cpus = 1");
+    let text = text.replace("budget = \"20ms\"", "budget = \"40us\"").replace("cpus = 2", "cpus = 1");
     let run = run(&text.replace("[0, 1]", "[0]"), Overheads { interrupt: US, ..Overheads::NONE }, &[]);
     let died = run.times(Event::Stop, "server")[0] * US;
     let mut woken: Vec<u64> = Vec::new();

@@ -245,7 +245,7 @@ fn tasks(count: usize) -> String {
     for number in 0..count - 1 {
         let name = format!("task{number}");
         let deadline = 40_000 - 50 * number;
-        let timing = format!("period = \"40ms\"\ndeadline = \"{deadline}us\"\nbudget = \"52us\"");
+        let timing = format!("period = \"40ms\"\ndeadline = \"{deadline}us\"\nbudget = \"40us\"");
         match number % 4 {
             0 => draft.task(&name, 3, &timing, &grid(0), ""),
             1 | 2 if number < 200 => {

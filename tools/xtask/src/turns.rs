@@ -104,9 +104,9 @@ mod tests {
 
     #[test]
     fn no_turn_is_chosen_beyond_what_pays() {
-        assert_eq!(turns(1, "period = \"1ms\"\nbudget = \"52us\"", None).quantum, 50);
+        assert_eq!(turns(1, "period = \"1ms\"\nbudget = \"40us\"", None).quantum, 50);
         assert_eq!(turns(2, "period = \"10ms\"\nbudget = \"9ms\"", None).quantum, 50);
-        let crowded = turns(8, "period = \"1ms\"\nbudget = \"52us\"", None);
+        let crowded = turns(8, "period = \"1ms\"\nbudget = \"40us\"", None);
         assert_eq!(crowded.quantum, 3);
         let words = crowded.warning(Profile::Det).unwrap();
         assert!(words.starts_with("task `tight` can spare 13 us of its budget"), "{words}");

@@ -240,7 +240,7 @@ fn a_thread_moves_to_another_cpu_once_its_first_has_let_it_go() {
         let of = |event: Event| {
             // Several tasks are released at the start.
             let is =
-                move |record: &&Record| record.event == event as u8 && record.thread == number && record.time > 10 * MS;
+                move |record: &&Record| record.event == event as u8 && record.thread == number && record.time > 11 * MS;
             report.records.iter().filter(is).copied().collect::<Vec<Record>>()
         };
         let (on, off) = (of(Event::SwitchTo), of(Event::SwitchAway));

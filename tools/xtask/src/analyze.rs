@@ -477,9 +477,9 @@ mod tests {
 
     #[test]
     fn an_interrupt_waits_longer_in_a_crowded_system() {
-        let overheads = Overheads { event_latency: Nanoseconds(13), schedule: Nanoseconds(7), ..Overheads::default() };
+        let overheads = Overheads { event_latency: Nanoseconds(10), schedule: Nanoseconds(7), ..Overheads::default() };
         let costs = |longest_path| Subject { name: String::new(), clusters: Vec::new(), longest_path }.costs(overheads);
         assert_eq!(costs(LONGEST_PATH), overheads);
-        assert_eq!(costs(LONGEST_PATH_CROWDED), Overheads { event_latency: Nanoseconds(30), ..overheads });
+        assert_eq!(costs(LONGEST_PATH_CROWDED), Overheads { event_latency: Nanoseconds(25), ..overheads });
     }
 }

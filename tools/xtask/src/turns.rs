@@ -109,7 +109,7 @@ mod tests {
         let crowded = turns(8, "period = \"1ms\"\nbudget = \"40us\"", None);
         assert_eq!(crowded.quantum, 3);
         let words = crowded.warning(Profile::Det).unwrap();
-        assert!(words.starts_with("task `tight` can spare 13 us of its budget"), "{words}");
+        assert!(words.starts_with("task `tight` can spare 10 us of its budget"), "{words}");
     }
 
     #[test]

@@ -189,7 +189,7 @@ enum Step {
     Key(u16, u32),
     Budget(u16, bool),
     Serve(u16, bool),
-    /// The short way of a call, and of its reply.
+    /// The fast path of a call, and of its reply.
     Lend(u16, u16),
 }
 
@@ -261,7 +261,7 @@ fn apply(threads: &mut Threads, step: &Step) -> Result<(), TestCaseError> {
         }
         Step::Serve(client, is_plain) => {
             if let Some(server) = threads.node(client).waits_for() {
-                // What a short reply may end is not served anew.
+                // What a fast reply may end is not served anew.
                 if threads.node(server).lent_by == Some(client) {
                     return Ok(());
                 }

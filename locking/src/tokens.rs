@@ -1,7 +1,7 @@
 //! The pool as the kernel has it: with the keys of jobs, and without advice. With advice the operations that ask for it are
 //! those of `accel::plugin`.
 //!
-//! What is generic in [`crate::pool`] is compiled here, once: it is long, and no short path leads through it.
+//! What is generic in [`crate::pool`] is compiled here, once: it is long, and no fast path leads through it.
 
 use fusee_sched::key::Key;
 use fusee_sched::time::Nanoseconds;

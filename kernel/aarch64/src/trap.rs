@@ -37,7 +37,7 @@ enum Next {
 /// `svc`. The vector calls it with the CPU it runs on. Null: go on with the thread that trapped; the kernel
 /// has written to its `x0` to `x18` and program counter at most.
 ///
-/// The short paths are inlined here; everything else is a call at the end of the function, so that the short
+/// The fast paths are inlined here; everything else is a call at the end of the function, so that the fast
 /// ones need no stack.
 #[unsafe(export_name = "fusee_syscall")]
 extern "C" fn syscall(cpu: &mut Cpu) -> *mut Frame {
@@ -47,13 +47,13 @@ extern "C" fn syscall(cpu: &mut Cpu) -> *mut Frame {
     }
 }
 
-/// `svc`, under the lock: shortly if that can be.
+/// `svc`, under the lock: by a fast path if one can.
 #[inline(always)]
 fn locked_syscall(cpu: &mut Cpu, mut guard: Guard<'_, State>) -> *mut Frame {
     let state = &mut *guard;
-    match state.kernel.quick_call(&mut state.board, cpu.id) {
+    match state.kernel.fast_call(&mut state.board, cpu.id) {
         Some(thread) => go_to(cpu, guard, thread),
-        None => long_syscall(cpu, guard),
+        None => slow_syscall(cpu, guard),
     }
 }
 
@@ -71,19 +71,19 @@ fn go_to(cpu: &mut Cpu, guard: Guard<'_, State>, thread: ThreadId) -> *mut Frame
     cpu.dispatch(thread)
 }
 
-/// `svc` that has to wait for the lock. The caller pays for that, as for all of its call. It goes the long way, which can do
-/// everything: the short ones are not compiled a second time for what is rare.
+/// `svc` that has to wait for the lock. The caller pays for that, as for all of its call. It takes the slow path, which can do
+/// everything: the fast ones are not compiled a second time for what is rare.
 #[cold]
 #[inline(never)]
 fn late_syscall(cpu: &mut Cpu, ticket: Ticket<'_, State>) -> *mut Frame {
-    long_syscall(cpu, ticket.wait())
+    slow_syscall(cpu, ticket.wait())
 }
 
-/// `svc` the long way round.
+/// `svc` that the fastest paths decline.
 #[inline(never)]
-fn long_syscall(cpu: &mut Cpu, mut guard: Guard<'_, State>) -> *mut Frame {
+fn slow_syscall(cpu: &mut Cpu, mut guard: Guard<'_, State>) -> *mut Frame {
     let state = &mut *guard;
-    if let Some(thread) = state.kernel.quick_call_until(&mut state.board, cpu.id) {
+    if let Some(thread) = state.kernel.fast_call_until(&mut state.board, cpu.id) {
         return go_to(cpu, guard, thread);
     }
     match decide::<false>(cpu, guard, Trap::Syscall, None) {
@@ -132,7 +132,7 @@ extern "C" fn float(cpu: &mut Cpu) {
 fn take_interrupt<const IDLE: bool>(cpu: &mut Cpu) -> Next {
     let at = Some(clock::now());
     let number = fusee_bsp::gic::acknowledge();
-    // Each kind in a place of its own, with a short way of its own.
+    // Each kind in a place of its own, with a fast path of its own.
     let next = if let Some(interrupt) = interrupts::of_line(number) {
         enter::<IDLE>(cpu, Trap::Interrupt(interrupt), at)
     } else if number == interrupts::TIMER {

@@ -22,7 +22,7 @@
 //! - A donation that would close a cycle of waiting, or make a chain too long, is not made.
 //!
 //! A job may have to donate while it executes on a CPU that has yet to hear of it. If it makes a call meanwhile, that is made again
-//! when it goes on (`long_trap`).
+//! when it goes on (`slow_trap`).
 //!
 //! Source: Brandenburg, Anderson 2013; Elliott 2015, section 2.1.7.3; the rules are in `locking::ck_omlp`.
 

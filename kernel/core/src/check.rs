@@ -19,6 +19,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::Kernel;
 use crate::donation::number as node_number;
+use crate::fast_calls::token;
 use crate::groups::set_of;
 use crate::id::{
     ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, GroupId, NotificationId, PoolId, PoolUserId, RegionId,
@@ -26,7 +27,6 @@ use crate::id::{
 };
 use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, ENGINE_USERS, GROUPS, NOTIFICATIONS, REGIONS, THREADS};
 use crate::object::{Cpu, Handle, Object, Payer, PoolUser, Reservation, State, Thread};
-use crate::quick::token;
 use crate::watches;
 
 impl Kernel {
@@ -414,7 +414,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// A region is lent exactly while a reply slot says so, whose client waits, and took the long way.
+    /// A region is lent exactly while a reply slot says so, whose client waits, and took the slow path.
     fn check_loans(&self) -> Result<(), &'static str> {
         let mut loans = 0;
         for server in (0..self.counts.threads).filter_map(ThreadId::new) {
@@ -429,7 +429,7 @@ impl Kernel {
                     return Err("a region is lent by a client that does not wait");
                 }
                 if propagation::has_lent(self, client, server) {
-                    return Err("a loan that a short reply would not end");
+                    return Err("a loan that a fast reply would not end");
                 }
             }
         }
@@ -476,7 +476,7 @@ impl Kernel {
                 continue;
             }
             if object.is_plain {
-                return Err("a lost engine can be acquired in the short way");
+                return Err("a lost engine can be acquired by the fast path");
             }
             losses += 1;
             let lock = object.engine.map(|engine| &self.engines[engine].lock);

@@ -70,7 +70,7 @@ impl Kernel {
         machine.unmap_doorbell(user);
     }
 
-    /// Remembers whether the lock of `user` may go the short ways.
+    /// Remembers whether the lock of `user` may take the fast paths.
     pub(crate) fn find_if_plain(&mut self, user: EngineUserId) {
         let object = &self.engine_users[user];
         let is_alone = |engine: EngineId| self.engines[engine].group.is_none() && self.engines[engine].pool.is_none();
@@ -115,7 +115,7 @@ impl Kernel {
         self.trace(machine, Event::EngineGrant, thread, u32::from(engine.number()), 0);
     }
 
-    /// The same, for the long ways; and somebody watches it.
+    /// The same, for the slow paths; and somebody watches it.
     #[inline(never)]
     pub(crate) fn hand<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
         self.granted(machine, engine, user);

@@ -1,6 +1,6 @@
 //! Synchronous calls: a request, a donation, a reply.
 //!
-//! This is the long way round, which can do everything; the short paths are in `quick`.
+//! This is the slow path, which can do everything; the fast paths are in `fast_calls`.
 
 use fusee_abi::Error;
 use fusee_abi::call::{CARRIES, DEADLINE, TOKEN, rights};
@@ -8,12 +8,12 @@ use fusee_abi::trace::Event;
 use fusee_locking::propagation;
 use fusee_sched::time::Instant;
 
+use crate::fast_calls::token;
 use crate::grants::{Carried, Gift};
 use crate::id::{EndpointId, ThreadId};
 use crate::limits::REPLY_SLOTS;
 use crate::machine::Place;
 use crate::object::{Object, State};
-use crate::quick::token;
 use crate::{Kernel, Machine};
 
 impl Kernel {
@@ -76,7 +76,7 @@ impl Kernel {
             let is_new = self.threads[client].waits.waits_for().is_none();
             let state = State::AwaitingReply { server, slot: slot as u8 };
             self.block(client, state, is_new.then_some(server));
-            // A short reply looks at the first slot only, and ends no loan.
+            // A fast reply looks at the first slot only, and ends no loan.
             let is_plain = slot == 0 && !matches!(carried, Some(Carried::Loan(_)));
             propagation::serve(self, server, client, is_plain);
         }
@@ -160,7 +160,7 @@ impl Kernel {
         Ok(index)
     }
 
-    /// Answers the client in `slot`, the long way.
+    /// Answers the client in `slot`, on the slow path.
     fn reply<M: Machine>(&mut self, machine: &mut M, server: ThreadId, slot: usize, gift: Option<Gift>) {
         let Some(client) = self.free_slot(machine, server, slot, Place::Empty) else { return };
         machine.copy_message(server, client);

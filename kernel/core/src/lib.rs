@@ -47,9 +47,9 @@
 //! | `watches` | plans when holds are looked at |
 //! | `engines` | holds of engines, and their doorbells |
 //! | `tokens` | tokens of pools are requested, granted, given back |
-//! | `quick` | short calls: messages and locks |
+//! | `fast_calls` | fast calls: messages and locks |
 //! | `ipc` | calls, replies, sends |
-//! | `switch` | short switches: signals, timers, waits, yields |
+//! | `fast_switches` | fast switches: signals, timers, waits, yields |
 //! | `groups` | sets of engines |
 //! | `locks` | engines are acquired, released, idle |
 //! | `withdrawal` | a thread gives up what it waits for |
@@ -87,6 +87,8 @@ mod donation;
 mod engines;
 mod events;
 mod expiry;
+mod fast_calls;
+mod fast_switches;
 mod grants;
 mod groups;
 pub mod id;
@@ -100,13 +102,11 @@ mod lookup;
 pub mod machine;
 pub mod object;
 mod planted;
-mod quick;
 mod releases;
 mod reschedule;
 mod resting;
 mod schedule;
 mod settling;
-mod switch;
 mod timekeeper;
 mod tokens;
 mod waiting;
@@ -217,7 +217,7 @@ type PendingJobs = ck_omlp::Cluster<Key, JOBS_ACROSS>;
 #[derive(Clone)]
 #[repr(C)]
 pub struct Kernel {
-    /// When the trap in progress was taken, if it goes the long way and concerns others than its caller.
+    /// When the trap in progress was taken, if it takes the slow path and concerns others than its caller.
     now: Instant,
     /// When the first releases are, but for phases.
     start: Instant,
@@ -358,7 +358,7 @@ impl Kernel {
         self.leave(machine, cpu)
     }
 
-    /// Handles one trap taken on `cpu`, shortly if that can be; the caller applies the outcome.
+    /// Handles one trap taken on `cpu`, by a fast path if one can; the caller applies the outcome.
     pub fn trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Outcome {
         if self.cpus[cpu].current.is_none() {
             self.trap_on::<M, true>(machine, cpu, entry.trap, entry.at)
@@ -377,18 +377,18 @@ impl Kernel {
         trap: Trap,
         at: Option<Instant>,
     ) -> Outcome {
-        if let Some(outcome) = self.short_trap::<M, IDLE>(machine, cpu, trap, at) {
+        if let Some(outcome) = self.fast_switch::<M, IDLE>(machine, cpu, trap, at) {
             return outcome;
         }
-        if !IDLE && let Some(outcome) = self.rare_trap(machine, cpu, trap) {
+        if !IDLE && let Some(outcome) = self.fast_rare(machine, cpu, trap) {
             return outcome;
         }
-        self.long_trap(machine, cpu, Entry { trap, at })
+        self.slow_trap(machine, cpu, Entry { trap, at })
     }
 
-    /// The same by the long way round, which can do everything, and which the short ways are compared with.
+    /// The same by the slow path, which can do everything, and which the fast paths are compared with.
     #[inline(never)]
-    pub fn long_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Outcome {
+    pub fn slow_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Outcome {
         if M::TRACE {
             self.here = cpu;
         }

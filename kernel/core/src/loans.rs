@@ -15,7 +15,7 @@
 //! 1. A region is lent to one task at a time, and at a place exactly while a reply slot of that task says so.
 //! 2. A reply slot says so only while its client waits for that reply.
 //! 3. What a server may do with it is what the client may do, and lets it, and the server's place allows.
-//! 4. A call that lends goes the long way, and then so does its reply: the short ways know nothing of loans.
+//! 4. A call that lends takes the slow path, and then so does its reply: the fast paths know nothing of loans.
 //!
 //! # Why scratch memory, and not a fault
 //!

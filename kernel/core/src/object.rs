@@ -336,8 +336,8 @@ pub enum Object {
 
 /// One slot of a handle table.
 ///
-/// A handle from the manifest has `rights`, a copy of another has `kept` instead. So the short paths, which look at
-/// `rights` alone, leave copies to the long way, and do not pay for them.
+/// A handle from the manifest has `rights`, a copy of another has `kept` instead. So the fast paths, which look at
+/// `rights` alone, leave copies to the slow path, and do not pay for them.
 #[derive(Clone, Copy, Debug)]
 pub struct Handle {
     /// What it names.
@@ -647,7 +647,7 @@ pub struct EngineUser {
     pub next: Option<EngineUserId>,
     /// The lock was taken from the task, which has not heard of it.
     pub lost: bool,
-    /// Its lock may go the short ways: the engine has no group and no pool, and is not lost.
+    /// Its lock may take the fast paths: the engine has no group and no pool, and is not lost.
     pub is_plain: bool,
 }
 

@@ -236,7 +236,7 @@ impl Kernel {
     }
 
     /// The same in all clusters in which a reservation waits for others and anything has changed that it depends on: runners, keys,
-    /// budgets. At the end of each trap on the long way.
+    /// budgets. At the end of each trap on the slow path.
     #[inline(always)]
     pub(crate) fn count_all(&mut self) {
         if self.resting & self.recount != 0 {

@@ -15,13 +15,13 @@ use crate::{Kernel, Machine, Planted};
 impl Kernel {
     //--- The two writers of a thread's state -------------------------------------------------------------
 
-    /// `thread` does not execute from here on. For [`Kernel::block`], and for short ways, which know what follows.
+    /// `thread` does not execute from here on. For [`Kernel::block`], and for fast paths, which know what follows.
     #[inline(always)]
     pub(crate) fn suspend(&mut self, thread: ThreadId, state: State) {
         self.threads[thread].state = state;
     }
 
-    /// `thread` may execute from here on. For [`Kernel::resume`], for boot, and for short ways, which know what follows.
+    /// `thread` may execute from here on. For [`Kernel::resume`], for boot, and for fast paths, which know what follows.
     #[inline(always)]
     pub(crate) fn make_ready(&mut self, thread: ThreadId) {
         self.threads[thread].state = State::Ready;

@@ -370,7 +370,7 @@ impl World {
 
     fn trap(&mut self, cpu: CpuId, trap: Trap) {
         if trap == Trap::Syscall
-            && let Some(run) = self.kernel.quick_call(&mut self.board, cpu)
+            && let Some(run) = self.kernel.fast_call(&mut self.board, cpu)
         {
             return self.apply(cpu, Outcome { run: Some(run), timer: None, kick: CpuSet::EMPTY });
         }

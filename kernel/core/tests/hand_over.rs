@@ -143,11 +143,11 @@ fn bottom_halves_run_at_the_priority_of_who_waits_for_them() {
     }
 }
 
-/// On one CPU most switches are short: timers, signals, waits and turns, in every order, each compared with the long way.
+/// On one CPU most switches are short: timers, signals, waits and turns, in every order, each compared with the slow path.
 #[test]
-fn a_short_switch_does_what_the_long_way_does() {
+fn a_fast_switch_does_what_the_slow_path_does() {
     for slices in [1, 3] {
-        let model = Model::new(format!("short switches, 1 CPU, 4 threads, slices of {slices}"), &[1])
+        let model = Model::new(format!("fast switches, 1 CPU, 4 threads, slices of {slices}"), &[1])
             .task("high", 0, periodic(3, 1, 3), &[NextJob, Wait("n"), Sleep(1), Signal("m")])
             .task("low", 0, real_time(9), &[Wait("m"), Signal("n"), Sleep(2)])
             .task("one", 0, background(slices), &[Yield, Signal("n"), Wait("m")])
@@ -158,7 +158,7 @@ fn a_short_switch_does_what_the_long_way_does() {
 
 /// A server with a budget of its own takes what it is sent at once, if it comes before the sender.
 #[test]
-fn what_is_sent_shortly_arrives_as_by_the_long_way() {
+fn what_is_sent_by_the_fast_path_arrives_as_by_the_slow_one() {
     for (cpus, server) in [(1, real_time(3)), (2, real_time(3)), (1, periodic(3, 1, 3)), (1, background(1))] {
         let model = Model::new(format!("sends, {cpus} CPUs, server of {server:?}"), &[cpus])
             .task("low", 0, real_time(9), &[Send("s"), SendGift("s"), Call("s"), Signal("n")])

@@ -226,7 +226,7 @@ impl World {
     fn trap(&mut self, cpu: CpuId, trap: Trap) {
         let (kernel, board) = (&mut self.kernel, &mut self.board);
         if trap == Trap::Syscall
-            && let Some(run) = kernel.quick_call(board, cpu).or_else(|| kernel.quick_call_until(board, cpu))
+            && let Some(run) = kernel.fast_call(board, cpu).or_else(|| kernel.fast_call_until(board, cpu))
         {
             return self.apply(cpu, Outcome { run: Some(run), timer: None, kick: CpuSet::EMPTY });
         }

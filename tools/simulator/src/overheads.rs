@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! release = "300ns"                    # each job that begins
-//! schedule = "500ns"                   # each look at the plan: all traps but the short calls
+//! schedule = "500ns"                   # each look at the plan: all traps but the fast calls
 //! context_switch = "400ns"             # each thread that is put on a CPU
 //! call_in = "100ns"                    # into the kernel by a call or a fault,
 //! call_out = "100ns"                   # and out again
@@ -28,7 +28,7 @@ const ANALYSED: [&str; 7] =
 pub struct Overheads {
     /// Each job that begins.
     pub release: u64,
-    /// Each look at the plan: all traps but the short calls.
+    /// Each look at the plan: all traps but the fast calls.
     pub schedule: u64,
     /// Each thread that is put on a CPU.
     pub context_switch: u64,

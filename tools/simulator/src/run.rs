@@ -342,9 +342,9 @@ impl Simulation {
         let waited = self.lock.saturating_sub(self.board.now);
         self.board.spent = waited + if at.is_none() { overheads.call() } else { overheads.interrupt };
         if trap == Trap::Syscall {
-            // As on a board: the short paths first.
+            // As on a board: the fast paths first.
             let (kernel, board) = (&mut self.kernel, &mut self.board);
-            if let Some(thread) = kernel.quick_call(board, cpu).or_else(|| kernel.quick_call_until(board, cpu)) {
+            if let Some(thread) = kernel.fast_call(board, cpu).or_else(|| kernel.fast_call_until(board, cpu)) {
                 return self.apply(cpu, Outcome { run: Some(thread), timer: None, kick: CpuSet::EMPTY });
             }
         }

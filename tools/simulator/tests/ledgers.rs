@@ -58,7 +58,7 @@ fn what_is_counted_from_records_is_what_the_kernel_counts() {
     for kind in [Ledger::Jobs, Ledger::Misses, Ledger::Skipped] {
         assert!(same(kind, 4), "nothing of {kind:?} was seen");
     }
-    // A short call books nothing, so the kernel may count a client's time before it as the server's: the sum stays.
+    // A fast call books nothing, so the kernel may count a client's time before it as the server's: the sum stays.
     let sum = |ledgers: &std::collections::BTreeMap<(u16, u16), u64>| -> u64 {
         ledgers.iter().filter(|((kind, _), _)| *kind == Ledger::ThreadTime as u16).map(|(_, time)| time).sum()
     };

@@ -64,7 +64,7 @@ const ROWS: [Row; rows::NAMES.len()] = [
     Row([0, 0, 0], [400, 300, 250]),
     Row([0, 0, 0], [400, 300, 250]),
     Row([0, 0, 0], [950, 812, 680]),
-    // These two concern three threads and two budgets, and go the long way: no trap of it may be the longest.
+    // These two concern three threads and two budgets, and take the slow path: no trap of it may be the longest.
     Row([0, 0, 0], [LONGEST_PATH as u32, 2_000, 1_500]),
     Row([0, 0, 0], [1_200, 800, 600]),
     Row([0, 0, 0], [LONGEST_PATH as u32, 1_200, 648]),

@@ -109,16 +109,17 @@ const PURPOSES: &[(&str, &str, Purpose)] = &[
     ("kernel/aarch64/src/frame.rs", ANY, Purpose::Trap),
 
     ("kernel/core/src/lookup.rs", ANY, Purpose::Handles),
-    ("kernel/core/src/quick.rs", "endpoint_of", Purpose::Handles),
+    ("kernel/core/src/fast_calls.rs", "endpoint_of", Purpose::Handles),
     ("kernel/core/src/grants.rs", ANY, Purpose::Handles),
     ("kernel/core/src/derivation.rs", ANY, Purpose::Handles),
 
     ("kernel/core/src/lib.rs", "trap enter living", Purpose::Trap),
     ("kernel/core/src/calls.rs", "call_trap dispatch_call done", Purpose::Trap),
-    ("kernel/core/src/quick.rs", "quick_call", Purpose::Trap),
+    ("kernel/core/src/fast_calls.rs", "fast_call", Purpose::Trap),
 
     ("locking/src/propagation.rs", ANY, Purpose::Donation),
     ("kernel/core/src/donation.rs", ANY, Purpose::Donation),
+    ("kernel/core/src/settling.rs", ANY, Purpose::Donation),
 
     ("sched/src/account.rs", ANY, Purpose::Budget),
     ("kernel/core/src/budgets.rs", ANY, Purpose::Budget),

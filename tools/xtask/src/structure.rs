@@ -77,8 +77,8 @@ pub fn sources(root: &Path) -> Result<Vec<String>> {
 const DOORS: [(&str, &[&str]); 3] = [
     // What a thread is doing.
     (".state = ", &["waiting"]),
-    // Who runs on a reservation: at the end of a trap, and by short ways, which know.
-    (".runner = ", &["schedule", "quick", "switch"]),
+    // Who runs on a reservation: at the end of a trap, and by fast paths, which know.
+    (".runner = ", &["schedule", "fast_calls", "fast_switches"]),
     // All that a trap has changed.
     (".settle()", &["reschedule", "boot"]),
 ];

@@ -44,8 +44,8 @@ const fn class(name: &'static str, functions: &'static [(&'static str, &'static 
     Class { name, functions }
 }
 
-const QUICK: &str = "kernel/core/src/quick.rs";
-const SWITCH: &str = "kernel/core/src/switch.rs";
+const FAST_CALLS: &str = "kernel/core/src/fast_calls.rs";
+const FAST_SWITCHES: &str = "kernel/core/src/fast_switches.rs";
 const CALLS: &str = "kernel/core/src/calls.rs";
 const JOBS: &str = "kernel/core/src/jobs.rs";
 const EVENTS: &str = "kernel/core/src/events.rs";
@@ -62,14 +62,14 @@ const CLASSES: [Class; 25] = [
     class("null, now, log, free locks", &[]),
     class("kick", &[]),
     class("system error", &[]),
-    class("call, send", &[(QUICK, "call_quickly"), (IPC, "call")]),
-    class("reply, receive", &[(QUICK, "reply_quickly"), (IPC, "reply_receive")]),
-    class("signal", &[(EVENTS, "signal_call"), (SWITCH, "short_signal")]),
-    class("wait", &[(EVENTS, "wait_call"), (SWITCH, "short_wait")]),
+    class("call, send", &[(FAST_CALLS, "fast_request"), (FAST_SWITCHES, "fast_send"), (IPC, "call")]),
+    class("reply, receive", &[(FAST_CALLS, "fast_reply"), (IPC, "reply_receive")]),
+    class("signal", &[(EVENTS, "signal_call"), (FAST_SWITCHES, "fast_signal")]),
+    class("wait", &[(EVENTS, "wait_call"), (FAST_SWITCHES, "fast_wait")]),
     class("next_job", &[(JOBS, "next_job")]),
     class("release_job", &[(JOBS, "release_job")]),
     class("early_release", &[(JOBS, "early_release")]),
-    class("yield", &[(CALLS, "yield_turn"), (SWITCH, "short_yield")]),
+    class("yield", &[(CALLS, "yield_turn"), (FAST_SWITCHES, "fast_yield")]),
     class("acquire", &[(LOCKS, "acquire")]),
     class("release", &[(LOCKS, "release_lock")]),
     class("should_yield", &[(LOCKS, "should_yield")]),
@@ -82,8 +82,8 @@ const CLASSES: [Class; 25] = [
     class("exit", &[(CALLS, "exit_call")]),
     class("fault", &[(DEATH, "fault")]),
     class("first use of floating point", &[("kernel/aarch64/src/cpu.rs", "take_float")]),
-    class("timer", &[("kernel/core/src/timekeeper.rs", "timer"), (SWITCH, "short_timeout")]),
-    class("interrupt", &[(EVENTS, "interrupt"), (SWITCH, "short_interrupt")]),
+    class("timer", &[("kernel/core/src/timekeeper.rs", "timer"), (FAST_SWITCHES, "fast_timeout")]),
+    class("interrupt", &[(EVENTS, "interrupt"), (FAST_SWITCHES, "fast_interrupt")]),
 ];
 
 /// The vectors of traps from tasks: offset, and the class of what is nothing else.

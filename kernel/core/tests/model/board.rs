@@ -208,8 +208,8 @@ impl State {
             catch_unwind(AssertUnwindSafe(|| trap(kernel, board, cpu, entry))).map_err(|_| "the kernel panicked")
         };
         let outcome = by(self, Kernel::trap)?;
-        if outcome != by(&mut long, Kernel::long_trap)? || !self.is_exactly(&long) {
-            return Err("a short switch did not do what the long way does".into());
+        if outcome != by(&mut long, Kernel::slow_trap)? || !self.is_exactly(&long) {
+            return Err("a fast switch did not do what the slow path does".into());
         }
         self.apply(cpu, outcome)
     }
@@ -244,7 +244,7 @@ impl State {
         }
         let mut long = self.clone();
         let (kernel, board) = (&mut self.kernel, &mut self.board);
-        match kernel.quick_call(board, cpu).or_else(|| kernel.quick_call_until(board, cpu)) {
+        match kernel.fast_call(board, cpu).or_else(|| kernel.fast_call_until(board, cpu)) {
             Some(run) => {
                 self.apply(cpu, Outcome { run: Some(run), timer: None, kick: CpuSet::EMPTY })?;
                 if self.has_entered() {
@@ -267,8 +267,8 @@ impl State {
         let mut kicked = self.clone();
         kicked.trap(cpu, Trap::Kick)?;
         let (kernel, board) = (&mut self.kernel, &mut self.board);
-        if kernel.quick_call(board, cpu).or_else(|| kernel.quick_call_until(board, cpu)).is_some() {
-            return Err("a call of the dead or suspended is handled shortly".into());
+        if kernel.fast_call(board, cpu).or_else(|| kernel.fast_call_until(board, cpu)).is_some() {
+            return Err("a call of the dead or suspended is handled by a fast path".into());
         }
         self.trap(cpu, Trap::Syscall)?;
         // Who is suspended calls again when it goes on.
@@ -343,7 +343,7 @@ impl State {
         Ok(())
     }
 
-    /// The short path led here, and the long way there: once all kicks have arrived, they are the same but for the
+    /// The fast path led here, and the slow path there: once all kicks have arrived, they are the same but for the
     /// CPUs that they chose.
     fn compare(&self, system: &System, cpu: CpuId, mut long: State) -> Result<(), String> {
         let mut short = self.clone();
@@ -363,7 +363,7 @@ impl State {
         };
         let board = |state: &State| (state.board.registers, state.board.holds, state.board.enabled);
         if !system.threads().all(is_same) || board(&short) != board(&long) {
-            return Err("a short path did not do what the long way does".into());
+            return Err("a fast path did not do what the slow path does".into());
         }
         Ok(())
     }

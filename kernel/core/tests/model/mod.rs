@@ -16,7 +16,7 @@
 //! 4. `Kernel::check`; a CPU's timer is set to what the kernel believes; a client gets the reply to its own request.
 //! 5. One task at most holds each mutex: has been told that it does, and not that it no longer does.
 //! 6. A dead thread is put on no CPU, and what it still calls changes nothing for anybody else.
-//! 7. A short path does what the long way round would have done: a quick call but for the CPUs that threads are linked
+//! 7. A fast path does what the slow path would have done: a fast call but for the CPUs that threads are linked
 //!    to, a switch to the last nanosecond.
 //!
 //! Whenever no kick is on its way:

@@ -1,7 +1,7 @@
-//! The short way from one thread to another: an event lets a thread preempt the one that runs, or that one steps back
+//! The fast path from one thread to another: an event lets a thread preempt the one that runs, or that one steps back
 //! for the next.
 //!
-//! Each function here either does exactly what the long way round ([`Kernel::long_trap`]) would do, record for record and
+//! Each function here either does exactly what the slow path ([`Kernel::slow_trap`]) would do, record for record and
 //! nanosecond for nanosecond, or declines and has changed nothing. What they have in common: one CPU and two
 //! threads are concerned, or one and an idle CPU; each thread runs on its own reservation, nobody waits for either, and no
 //! link of another CPU changes.
@@ -36,9 +36,9 @@ enum Plan {
 }
 
 impl Kernel {
-    /// Handles the trap if it can be handled shortly. `None`: nothing has happened.
+    /// Handles the trap if it has a fast path. `None`: nothing has happened.
     #[inline(always)]
-    pub(crate) fn short_trap<M: Machine, const IDLE: bool>(
+    pub(crate) fn fast_switch<M: Machine, const IDLE: bool>(
         &mut self,
         machine: &mut M,
         cpu: CpuId,
@@ -49,26 +49,26 @@ impl Kernel {
             self.here = cpu;
         }
         match (trap, at) {
-            (Trap::Syscall, None) if !IDLE => self.short_call(machine, cpu),
-            (Trap::Interrupt(interrupt), Some(at)) => self.short_interrupt::<M, IDLE>(machine, cpu, interrupt, at),
-            (Trap::Timer, Some(at)) => self.short_timeout::<M, IDLE>(machine, cpu, at),
+            (Trap::Syscall, None) if !IDLE => self.fast_switch_call(machine, cpu),
+            (Trap::Interrupt(interrupt), Some(at)) => self.fast_interrupt::<M, IDLE>(machine, cpu, interrupt, at),
+            (Trap::Timer, Some(at)) => self.fast_timeout::<M, IDLE>(machine, cpu, at),
             _ => None,
         }
     }
 
     /// The same for what is rarer: apart, so that the others need fewer registers.
     #[inline(always)]
-    pub(crate) fn rare_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, trap: Trap) -> Option<Outcome> {
+    pub(crate) fn fast_rare<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, trap: Trap) -> Option<Outcome> {
         let Trap::Syscall = trap else { return None };
         let thread = self.cpus[cpu].current?;
         if machine.registers(thread).general[NUMBER] != Call::Send as u64 {
             return None;
         }
-        self.short_send(machine, cpu)
+        self.fast_send(machine, cpu)
     }
 
     #[inline(always)]
-    fn short_call<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<Outcome> {
+    fn fast_switch_call<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<Outcome> {
         let thread = self.cpus[cpu].current?;
         let number = machine.registers(thread).general[NUMBER];
         if number != Call::Signal as u64 && number != Call::Wait as u64 && number != Call::Yield as u64 {
@@ -76,11 +76,11 @@ impl Kernel {
         }
         let Plan::Busy(running) = self.plan::<false>(cpu)? else { return None };
         if number == Call::Signal as u64 {
-            self.short_signal(machine, cpu, running)
+            self.fast_signal(machine, cpu, running)
         } else if number == Call::Wait as u64 {
-            self.short_wait(machine, cpu, running)
+            self.fast_wait(machine, cpu, running)
         } else {
-            self.short_yield(machine, cpu, running)
+            self.fast_yield(machine, cpu, running)
         }
     }
 
@@ -88,7 +88,7 @@ impl Kernel {
 
     /// `signal`, where nobody waits or the waiter preempts the caller.
     #[inline(always)]
-    fn short_signal<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, running: Running) -> Option<Outcome> {
+    fn fast_signal<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, running: Running) -> Option<Outcome> {
         let general = &machine.registers(running.thread).general;
         let (handle, bits) = (general[0], general[1]);
         let (Object::Notification(notification), _) = self.resolve(running.thread, handle, rights::SIGNAL).ok()? else {
@@ -117,7 +117,7 @@ impl Kernel {
 
     /// `send`, without a handle, to a server that has nothing to do and preempts the caller.
     #[inline(never)]
-    fn short_send<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<Outcome> {
+    fn fast_send<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<Outcome> {
         let Plan::Busy(running) = self.plan::<false>(cpu)? else { return None };
         let general = &machine.registers(running.thread).general;
         let (handle, gift) = (general[0], general[GIVEN]);
@@ -151,7 +151,7 @@ impl Kernel {
 
     /// A line fired whose waiter preempts what runs.
     #[inline(always)]
-    fn short_interrupt<M: Machine, const IDLE: bool>(
+    fn fast_interrupt<M: Machine, const IDLE: bool>(
         &mut self,
         machine: &mut M,
         cpu: CpuId,
@@ -177,7 +177,7 @@ impl Kernel {
 
     /// The timer fired because the sleep of a thread is over, which preempts what runs. Nothing else is due.
     #[inline(always)]
-    fn short_timeout<M: Machine, const IDLE: bool>(
+    fn fast_timeout<M: Machine, const IDLE: bool>(
         &mut self,
         machine: &mut M,
         cpu: CpuId,
@@ -204,7 +204,7 @@ impl Kernel {
         self.cpus[cpu].armed = Cpu::FIRED;
         self.clusters[cluster].timeouts.pop();
         self.threads[sleeper].timed = false;
-        self.resume_shortly(machine, sleeper);
+        self.fast_resume(machine, sleeper);
         self.displace(cpu, plan, sleeper, new);
         let now = self.book_timeout(machine, cpu, new);
         Some(self.hand_over(machine, cpu, plan, sleeper, new, now))
@@ -212,7 +212,7 @@ impl Kernel {
 
     /// `wait` for ever on a notification that nobody is bound to, where another thread is ready.
     #[inline(always)]
-    fn short_wait<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, running: Running) -> Option<Outcome> {
+    fn fast_wait<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, running: Running) -> Option<Outcome> {
         let general = &machine.registers(running.thread).general;
         let (handle, deadline) = (general[0], general[DEADLINE]);
         let (Object::Notification(id), _) = self.resolve(running.thread, handle, rights::WAIT).ok()? else {
@@ -250,7 +250,7 @@ impl Kernel {
 
     /// `yield` of a service or background thread to another of its class.
     #[inline(always)]
-    fn short_yield<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, running: Running) -> Option<Outcome> {
+    fn fast_yield<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, running: Running) -> Option<Outcome> {
         if self.threads[running.thread].job.signalled {
             return None;
         }
@@ -317,17 +317,17 @@ impl Kernel {
             return None;
         }
         debug_assert!(own.runner.is_none() && !own.boosted);
-        if own.class == Class::RealTime && !self.renew_shortly(waiter, home, now) {
+        if own.class == Class::RealTime && !self.fast_renew(waiter, home, now) {
             return None;
         }
         let (key, last) = (self.reservations[home].key, self.threads[waiter].last);
         self.clusters[plan.cluster()].schedule.would_take(cpu, key, last).then_some(home)
     }
 
-    /// Renews the real-time reservation `home` of `waiter`, which has rested and will be woken in this trap, be it on the long way:
+    /// Renews the real-time reservation `home` of `waiter`, which has rested and will be woken in this trap, be it on the slow path:
     /// so this may be done before it is known on which. Not if requests for tokens are ordered by its key; says so.
     #[inline(never)]
-    fn renew_shortly(&mut self, waiter: ThreadId, home: ReservationId, now: Instant) -> bool {
+    fn fast_renew(&mut self, waiter: ThreadId, home: ReservationId, now: Instant) -> bool {
         let state = &self.threads[waiter];
         if state.requests != 0 || state.crosses {
             return false;
@@ -415,11 +415,11 @@ impl Kernel {
         object.waiter = None;
         let bits = core::mem::take(&mut object.bits) | bits;
         machine.registers(waiter).general[1] = bits;
-        self.resume_shortly(machine, waiter);
+        self.fast_resume(machine, waiter);
     }
 
     #[inline(always)]
-    fn resume_shortly<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
+    fn fast_resume<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         machine.registers(thread).general[0] = 0;
         self.make_ready(thread);
         self.trace(machine, Event::Resume, Some(thread), 0, 0);

@@ -1,7 +1,7 @@
-//! The short paths: an uncontended call, its reply, an uncontended lock, and a trap that does nothing.
+//! The fast paths: an uncontended call, its reply, an uncontended lock, and a trap that does nothing.
 //!
 //! A call moves six words and a runner: the client's reservation stays where it is linked, and the server
-//! runs on it. No queue, no clock. A short path either does exactly what the long way round
+//! runs on it. No queue, no clock. A fast path either does exactly what the slow path
 //! ([`Kernel::trap`]) would do, or declines and has changed nothing.
 //!
 //! Both ways leave the same trace. (Where a thread ran last, which is only a hint for its next place, is not kept
@@ -32,10 +32,10 @@ pub(crate) fn token(slot: usize, generation: u32) -> u64 {
 }
 
 impl Kernel {
-    /// Handles the system call of the thread on `cpu` if it can be handled shortly, and returns the thread to
+    /// Handles the system call of the thread on `cpu` if it has a fast path, and returns the thread to
     /// run: timer and other CPUs stay as they are. `None`: nothing has happened; use [`Kernel::trap`].
     #[inline(always)]
-    pub fn quick_call<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<ThreadId> {
+    pub fn fast_call<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<ThreadId> {
         let state = &self.cpus[cpu];
         let thread = state.current?;
         if state.stale {
@@ -47,9 +47,9 @@ impl Kernel {
         let general = &mut machine.registers(thread).general;
         let number = general[NUMBER];
         if number == Call::ReplyReceive as u64 {
-            self.reply_quickly::<M, false>(machine, cpu, thread)
+            self.fast_reply::<M, false>(machine, cpu, thread)
         } else if number == Call::Call as u64 && general[DEADLINE] == NEVER {
-            self.call_quickly(machine, cpu, thread)
+            self.fast_request(machine, cpu, thread)
         } else if number == Call::Null as u64 {
             general[0] = 0;
             Some(thread)
@@ -61,7 +61,7 @@ impl Kernel {
     /// The same for a call under a deadline that the timer need not be set anew for, for its reply, and for locks. Apart,
     /// because it needs a stack.
     #[inline(always)]
-    pub fn quick_call_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<ThreadId> {
+    pub fn fast_call_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<ThreadId> {
         let state = &self.cpus[cpu];
         let thread = state.current?;
         if state.stale {
@@ -72,11 +72,11 @@ impl Kernel {
         }
         let number = machine.registers(thread).general[NUMBER];
         if number == Call::ReplyReceive as u64 {
-            self.reply_quickly_until(machine, cpu, thread)
+            self.fast_reply_until(machine, cpu, thread)
         } else if number == Call::Call as u64 {
-            self.call_quickly_until(machine, cpu, thread)
+            self.fast_request_until(machine, cpu, thread)
         } else if number == Call::Acquire as u64 || number == Call::Release as u64 {
-            self.lock_quickly(machine, thread, number)
+            self.fast_lock(machine, thread, number)
         } else {
             None
         }
@@ -84,11 +84,11 @@ impl Kernel {
 
     /// `acquire` of an engine that is free and needs no watchdog to be set, `release` of one that is idle and that nobody waits for.
     #[inline(never)]
-    fn lock_quickly<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, number: u64) -> Option<ThreadId> {
+    fn fast_lock<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, number: u64) -> Option<ThreadId> {
         let handle = machine.registers(thread).general[0];
         let user = match self.resolve(thread, handle, rights::ACQUIRE).ok()?.0 {
             Object::Engine(user) => user,
-            Object::Pool(user) => return self.token_quickly(machine, thread, user, number),
+            Object::Pool(user) => return self.fast_token(machine, thread, user, number),
             _ => return None,
         };
         let engine = self.engine_users[user].engine?;
@@ -122,10 +122,10 @@ impl Kernel {
         Some(thread)
     }
 
-    /// `acquire` of a token of a pool that nobody has a request in, `release` of one where nobody else has: as the long way does it,
+    /// `acquire` of a token of a pool that nobody has a request in, `release` of one where nobody else has: as the slow path does it,
     /// but there is nothing to settle.
     #[inline(never)]
-    fn token_quickly<M: Machine>(
+    fn fast_token<M: Machine>(
         &mut self,
         machine: &mut M,
         thread: ThreadId,
@@ -149,16 +149,16 @@ impl Kernel {
     }
 
     #[inline(never)]
-    fn reply_quickly_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
+    fn fast_reply_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
         if !self.threads[self.threads[thread].slots[0].client?].timed {
             // It has been tried.
             return None;
         }
-        self.reply_quickly::<M, true>(machine, cpu, thread)
+        self.fast_reply::<M, true>(machine, cpu, thread)
     }
 
     #[inline(never)]
-    fn call_quickly_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
+    fn fast_request_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
         let state = &self.cpus[cpu];
         let deadline = Instant(machine.registers(thread).general[DEADLINE]);
         if deadline == Instant(NEVER) {
@@ -169,7 +169,7 @@ impl Kernel {
         if self.clusters[cluster].timekeeper != cpu || deadline < state.armed || deadline >= Cpu::FIRED {
             return None;
         }
-        let server = self.call_quickly(machine, cpu, thread)?;
+        let server = self.fast_request(machine, cpu, thread)?;
         self.threads[thread].timed = true;
         self.clusters[cluster].timeouts.push(thread.index() as u16, Key::at(deadline));
         Some(server)
@@ -185,7 +185,7 @@ impl Kernel {
     }
 
     #[inline(always)]
-    fn call_quickly<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
+    fn fast_request<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
         let general = &machine.registers(thread).general;
         let (endpoint, badge) = self.endpoint_of(thread, general[0], rights::CALL)?;
         let server = self.endpoints[endpoint].server?;
@@ -198,7 +198,7 @@ impl Kernel {
         if open != endpoint || other.timed || !other.waits.is_alone() || slot.client.is_some() {
             return None;
         }
-        // A boost is for the one that has it, and reaches others by the long way.
+        // A boost is for the one that has it, and reaches others by the slow path.
         if client.waits.depth() + 1 >= CHAIN_MAX || client.waits.is_urgent() {
             return None;
         }
@@ -231,7 +231,7 @@ impl Kernel {
     }
 
     #[inline(always)]
-    fn reply_quickly<M: Machine, const TIMED: bool>(
+    fn fast_reply<M: Machine, const TIMED: bool>(
         &mut self,
         machine: &mut M,
         cpu: CpuId,

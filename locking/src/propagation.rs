@@ -50,11 +50,11 @@ pub struct Node<T, R, K> {
     chosen: Option<R>,
     /// Whom it waits for.
     waits_for: Option<T>,
-    /// Its only donor, if that is in no heap and [`take_back`] may end that it serves it,
+    /// Its only donor, if that is in no heap, is served, and may be let go by [`take_back`],
     lent_by: Option<T>,
-    /// or if not.
+    /// or if it may not.
     only: Option<T>,
-    /// The donor it serves, if any, and if it is not that by which `lent_by` it is.
+    /// The donor it serves, unless that is in `lent_by`.
     serving: Option<T>,
     /// Length of the longest chain of donors that ends here.
     depth: u8,

@@ -424,7 +424,7 @@ impl Kernel {
                 }
             }
         }
-        if self.is_settled() && !self.cpus[cpu].stale {
+        if self.is_settled() && !self.cpus[cpu].stale && self.resting & self.recount == 0 {
             return self.go_on(cpu);
         }
         self.leave(machine, cpu)

@@ -16,7 +16,7 @@ use crate::object::{Payer, State};
 use crate::{Kernel, Machine, Outcome};
 
 impl Kernel {
-    /// Ends a trap on `cpu`: what to run, when to come back, whom to kick.
+    /// Ends a trap on `cpu`: settles what it has changed, and says what to run, when to come back, whom to kick.
     pub(crate) fn leave<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Outcome {
         // 1. Book the time up to here; this may throttle what ran. Then everything is known that decides who runs.
         let now = machine.now();

@@ -1,8 +1,9 @@
 //! Who runs on what, settled once a trap, for all that has changed.
 //!
-//! Whatever a trap does marks threads that may have to choose another reservation ([`Kernel::unsettle`]), and reservations whose runner may be
-//! another ([`Graph::touch`]), or whose next event is. At the end threads choose, and then reservations get their runners and are planned. What a thread had
-//! chosen in between is not seen by anybody, so a reservation that goes from a server to its next client and back is where it was.
+//! Whatever a trap does marks threads that may have to choose another reservation ([`Kernel::unsettle`]), and reservations whose
+//! runner may be another ([`Graph::touch`]), or whose next event is at another instant. At the end the threads choose; then the reservations
+//! get their runners, and their events are queued. Choices in between are made by nobody, so a reservation that goes from a server to its
+//! next client and back stays where it is linked.
 //!
 //! A reservation that has rested is renewed here, before it has a runner again ([`resting`](crate::resting)). Its key changes with
 //! that, so those who chose it choose again.

@@ -106,6 +106,13 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
         links.filter(|link| link.id_plus_one == 0 || key < link.key).count()
     }
 
+    /// Whether there is one CPU only.
+    #[must_use]
+    #[inline]
+    pub fn has_one_cpu(&self) -> bool {
+        self.only_cpu().is_some()
+    }
+
     /// How many CPUs there are.
     #[must_use]
     pub fn cpu_count(&self) -> usize {

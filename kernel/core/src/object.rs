@@ -36,6 +36,14 @@ impl<T> Link<T> {
     pub const NONE: Link<T> = Link { is_listed: false, next: None };
 }
 
+impl<T: Copy> Link<T> {
+    /// What comes behind it in the list.
+    #[inline]
+    pub const fn next(self) -> Option<T> {
+        self.next
+    }
+}
+
 /// Objects of one kind, each once, whose last comes first. What links them lies in the objects.
 #[derive(Clone, Copy, Debug)]
 pub struct List<T> {

@@ -37,18 +37,57 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn settle(&mut self) {
         let mut renewals = RENEWALS;
+        self.choose_all();
+        self.end_links();
         loop {
-            while let Some(first) = self.unsettled.first() {
-                let thread = &mut self.threads[first];
-                self.unsettled.pop(&mut thread.unsettled);
-                if thread.waits.is_marked() {
-                    self.choose_anew(first);
-                }
-            }
+            self.choose_all();
             let Some(first) = self.touched.first() else { return };
             self.touched.pop(&mut self.reservations[first].touched);
             self.find_runner(first, &mut renewals);
         }
+    }
+
+    /// All threads that are marked choose.
+    #[inline(always)]
+    fn choose_all(&mut self) {
+        while let Some(first) = self.unsettled.first() {
+            let thread = &mut self.threads[first];
+            self.unsettled.pop(&mut thread.unsettled);
+            if thread.waits.is_marked() {
+                self.choose_anew(first);
+            }
+        }
+    }
+
+    /// Of several reservations those that have a runner no longer go first: otherwise one that comes would push another from its CPU, for
+    /// which there is room in a moment elsewhere. So do those whose runner goes on with another reservation, which it can do where it is.
+    #[inline]
+    fn end_links(&mut self) {
+        let mut at = self.touched.first();
+        if at.is_none_or(|first| self.reservations[first].touched.next().is_none()) {
+            return;
+        }
+        while let Some(reservation) = at {
+            let object = &self.reservations[reservation];
+            at = object.touched.next();
+            let (Some(runner), Some(cluster)) = (object.runner, object.cluster) else { continue };
+            if self.clusters[cluster].schedule.has_one_cpu() {
+                // There is no other place to be.
+                continue;
+            }
+            let next = self.runner_of(reservation);
+            if next.is_none() || next != Some(runner) && self.threads[runner].state == State::Ready {
+                self.set_runner(reservation, None);
+            }
+        }
+    }
+
+    /// The thread that should run on `reservation`: the one at the end of the chain that has chosen it, if that is ready.
+    #[inline]
+    fn runner_of(&self, reservation: ReservationId) -> Option<ThreadId> {
+        let home = self.reservations[reservation].home?;
+        let end = propagation::carrier(self, home, reservation)?;
+        (self.threads[end].state == State::Ready).then_some(end)
     }
 
     /// `thread` chooses, and everybody whom it donates to.
@@ -78,11 +117,8 @@ impl Kernel {
         if self.reservations[reservation].unplanned {
             self.plan_event(reservation);
         }
-        let object = &self.reservations[reservation];
-        let is_ready = |thread: &ThreadId| self.threads[*thread].state == State::Ready;
-        let end = object.home.and_then(|home| propagation::carrier(self, home, reservation));
-        let rests = object.rests != Instant::NEVER;
-        let Some(runner) = end.filter(is_ready) else {
+        let rests = self.reservations[reservation].rests != Instant::NEVER;
+        let Some(runner) = self.runner_of(reservation) else {
             self.set_runner(reservation, None);
             if !rests {
                 self.begin_rest(reservation);

@@ -23,7 +23,7 @@ use crate::judge::Watch;
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
 use crate::turns::Turns;
-use crate::{bench, conformance, docs, experiment, hostile, readme, report, soundness, structure};
+use crate::{bench, conformance, docs, experiment, hostile, readme, report, soundness, structure, worst};
 
 /// What QEMU ends with when the kernel has panicked.
 const KERNEL_PANIC: i32 = 101;
@@ -108,6 +108,9 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         let started = Instant::now();
         let problems = bench::regressions(install).unwrap_or_else(|error| vec![format!("{error:#}")]);
         summary.add("kernel paths", started.elapsed(), &problems);
+        let started = Instant::now();
+        let problems = worst::check(install).unwrap_or_else(|error| vec![format!("{error:#}")]);
+        summary.add("the longest kernel paths, where they were found", started.elapsed(), &problems);
     }
     if arguments.only.is_none() {
         let is_wanted = |page: &str| arguments.filter.as_ref().is_none_or(|filter| page.contains(filter.as_str()));

@@ -161,6 +161,41 @@ pub fn worst(arguments: &WorstArguments, install: bool) -> Result<bool> {
     Ok(all_hold)
 }
 
+/// What `cargo xtask test` looks at of all that: these systems, in which the longest traps were found, and the crowded ones.
+const CHECKED: [&str; 3] = ["chain-8", "sharers-12", "mourners-64"];
+
+/// The traps that are longer than any may be, in few systems.
+pub fn check(install: bool) -> Result<Vec<String>> {
+    let workspace = Workspace { kernel: Kernel::Bare, ..Workspace::open(install)? };
+    let mut systems = Vec::new();
+    for family in &FAMILIES {
+        for size in family.sizes {
+            let manifest = Manifest::parse(Path::new(family.name), &(family.manifest)(size))?;
+            if CHECKED.contains(&manifest.system.name.as_str()) {
+                systems.push(manifest);
+            }
+        }
+    }
+    let crowded = adversary::crowded().into_iter().map(|text| Manifest::parse(Path::new("crowded"), &text));
+    let crowded: Vec<Manifest> = crowded.collect::<Result<_, _>>()?;
+    let mut problems = Vec::new();
+    for (systems, limit) in [(systems, LONGEST_PATH), (crowded, LONGEST_PATH_CROWDED)] {
+        let mut search = Search::new(&workspace)?;
+        for manifest in systems {
+            search.run(manifest)?;
+        }
+        let longer = CLASSES.iter().zip(&search.longest).filter(|(_, longest)| longest.length > limit);
+        problems.extend(longer.map(|(class, longest)| {
+            let Longest { length, system, .. } = longest;
+            format!(
+                "a trap of kind `{}` takes {length} instructions in {system}, where {limit} are allowed",
+                class.name
+            )
+        }));
+    }
+    Ok(problems)
+}
+
 fn manifests(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for folder in FOLDERS {
@@ -354,6 +389,15 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_systems_that_are_checked_exist() {
+        let all = FAMILIES.iter().flat_map(|family| family.sizes.map(|size| (family.manifest)(size)));
+        let all: Vec<String> = all.collect();
+        for name in CHECKED {
+            assert!(all.iter().any(|text| text.contains(&format!("name = \"{name}\""))), "{name}");
+        }
+    }
 
     #[test]
     fn what_the_profiler_wrote_is_read() {

@@ -32,10 +32,9 @@ pub(crate) fn token(slot: usize, generation: u32) -> u64 {
 }
 
 impl Kernel {
-    /// Handles the system call of the thread on `cpu` if it has a fast path, and returns the thread to
-    /// run: timer and other CPUs stay as they are. `None`: nothing has happened; use [`Kernel::trap`].
+    /// The thread on `cpu`, if its plan need not be looked at again.
     #[inline(always)]
-    pub fn fast_call<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<ThreadId> {
+    fn caller<M: Machine>(&mut self, cpu: CpuId) -> Option<ThreadId> {
         let state = &self.cpus[cpu];
         let thread = state.current?;
         if state.stale {
@@ -44,6 +43,14 @@ impl Kernel {
         if M::TRACE {
             self.here = cpu;
         }
+        Some(thread)
+    }
+
+    /// Handles the system call of the thread on `cpu` if it has a fast path, and returns the thread to
+    /// run: timer and other CPUs stay as they are. `None`: nothing has happened; use [`Kernel::trap`].
+    #[inline(always)]
+    pub fn fast_call<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<ThreadId> {
+        let thread = self.caller::<M>(cpu)?;
         let general = &mut machine.registers(thread).general;
         let number = general[NUMBER];
         if number == Call::ReplyReceive as u64 {
@@ -62,14 +69,7 @@ impl Kernel {
     /// because it needs a stack.
     #[inline(always)]
     pub fn fast_call_until<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<ThreadId> {
-        let state = &self.cpus[cpu];
-        let thread = state.current?;
-        if state.stale {
-            return None;
-        }
-        if M::TRACE {
-            self.here = cpu;
-        }
+        let thread = self.caller::<M>(cpu)?;
         let number = machine.registers(thread).general[NUMBER];
         if number == Call::ReplyReceive as u64 {
             self.fast_reply_until(machine, cpu, thread)

@@ -28,11 +28,11 @@
 //! 1. Whatever a plugin says, the pool keeps its own invariants: it takes no advice that its rules forbid.
 //! 2. No operation is refused, and none blocks, because of a plugin.
 //!
-//! As `locking::tokens`, this is compiled here, once.
+//! The pool asks by a table of functions, so that it is there once, with and without advice.
 
 use fusee_locking::engine::LockError;
 use fusee_locking::pool::{Advice, Change, Pool, Steal};
-use fusee_locking::tokens::{REPLICAS, Tokens, USERS};
+use fusee_locking::tokens::{self, REPLICAS, Tokens, USERS};
 use fusee_sched::key::Key;
 use fusee_sched::time::Nanoseconds;
 
@@ -182,7 +182,6 @@ impl Advice<Key, REPLICAS, USERS> for Plugin {
 ///
 /// # Errors
 /// As there.
-#[inline(never)]
 pub fn request(
     tokens: &mut Tokens,
     plugin: &mut Plugin,
@@ -190,22 +189,20 @@ pub fn request(
     key: Key,
     length: Nanoseconds,
 ) -> Result<Change, LockError> {
-    let change = tokens.request(user, key, length, plugin)?;
+    let change = tokens::request(tokens, plugin, user, key, length)?;
     plugin.requested(user);
     Ok(change)
 }
 
 /// See [`Pool::withdraw`]; for a holder, that is a release, of which the plugin is told apart.
-#[inline(never)]
 pub fn withdraw(tokens: &mut Tokens, plugin: &mut Plugin, user: u16) -> Option<Change> {
-    if tokens.held_by(user).is_none() {
+    if tokens::held_by(tokens, user).is_none() {
         plugin.withdrawn(user);
     }
-    tokens.withdraw(user, plugin)
+    tokens::withdraw(tokens, plugin, user)
 }
 
 /// See [`Pool::change_key`].
-#[inline(never)]
 pub fn change_key(tokens: &mut Tokens, plugin: &Plugin, user: u16, key: Key) -> Option<Change> {
-    tokens.change_key(user, key, plugin)
+    tokens::change_key(tokens, plugin, user, key)
 }

@@ -374,7 +374,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         user: u16,
         key: Key,
         length: Nanoseconds,
-        advice: &impl Advice<Key, K, N>,
+        advice: &dyn Advice<Key, K, N>,
     ) -> Result<Change, LockError> {
         if self.request_of(user).is_some() {
             return Err(LockError::AlreadyHeld);
@@ -403,7 +403,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     ///
     /// # Errors
     /// [`LockError::NotHeld`].
-    pub fn release(&mut self, user: u16, advice: &impl Advice<Key, K, N>) -> Result<Change, LockError> {
+    pub fn release(&mut self, user: u16, advice: &dyn Advice<Key, K, N>) -> Result<Change, LockError> {
         match self.requests.iter().position(|request| request.user == user) {
             Some(index) if self.requests[index].holds => Ok(self.remove(index, advice)),
             _ => Err(LockError::NotHeld),
@@ -411,13 +411,13 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     }
 
     /// The request of `user`, if there is one, ends wherever it is: by timeout, abort or death.
-    pub fn withdraw(&mut self, user: u16, advice: &impl Advice<Key, K, N>) -> Option<Change> {
+    pub fn withdraw(&mut self, user: u16, advice: &dyn Advice<Key, K, N>) -> Option<Change> {
         let index = self.requests.iter().position(|request| request.user == user)?;
         Some(self.remove(index, advice))
     }
 
     /// The job of `user`, if it has a request, has the base key `key` from here on. Queues keep their order, but PQ.
-    pub fn change_key(&mut self, user: u16, key: Key, advice: &impl Advice<Key, K, N>) -> Option<Change> {
+    pub fn change_key(&mut self, user: u16, key: Key, advice: &dyn Advice<Key, K, N>) -> Option<Change> {
         self.requests.iter_mut().find(|request| request.user == user)?.key = key;
         self.admit_donors(advice);
         Some(self.report())
@@ -449,7 +449,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     }
 
     /// R1a: where a request waits that is in no FQ. Advice is asked only if there is room at all.
-    fn queue_with_room(&self, user: u16, advice: &impl Advice<Key, K, N>) -> Option<u8> {
+    fn queue_with_room(&self, user: u16, advice: &dyn Advice<Key, K, N>) -> Option<u8> {
         if self.rules.total.is_some_and(|total| self.indices(is_fifo).count() >= usize::from(total)) {
             return None;
         }
@@ -478,7 +478,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     }
 
     /// R1b, R1c and R6: as long as the head of PQ is in M, it becomes a donor, if there is a donee for it.
-    fn admit_donors(&mut self, advice: &impl Advice<Key, K, N>) {
+    fn admit_donors(&mut self, advice: &dyn Advice<Key, K, N>) {
         // An operation brings one request into M, or frees one donee: one round makes a donor, and the next finds nothing
         // left to do.
         for _ in 0..N {
@@ -514,7 +514,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     }
 
     /// A request in an FQ without a donor that is not in M: the advised one, or the lowest.
-    fn donee_for(&self, donor: usize, advice: &impl Advice<Key, K, N>) -> Option<u16> {
+    fn donee_for(&self, donor: usize, advice: &dyn Advice<Key, K, N>) -> Option<u16> {
         let open = self.without_donor();
         if open == 0 {
             return None;
@@ -560,7 +560,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     }
 
     /// A request is complete or withdrawn.
-    fn remove(&mut self, index: usize, advice: &impl Advice<Key, K, N>) -> Change {
+    fn remove(&mut self, index: usize, advice: &dyn Advice<Key, K, N>) -> Change {
         let gone = self.requests.remove(index);
         if self.requests.iter().all(|request| request.holds) {
             // Nobody waits.
@@ -576,7 +576,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
 
     /// R5: a request takes the place in the FQ of `replica` that `gone` has left; or another one, if a limit on all queues kept it
     /// free, and nobody moves up here. So one replica is granted at most.
-    fn refill(&mut self, replica: u8, gone: u16, advice: &impl Advice<Key, K, N>) {
+    fn refill(&mut self, replica: u8, gone: u16, advice: &dyn Advice<Key, K, N>) {
         let donor = self.donor_of(gone);
         let next = if self.rules.admits_by_priority() {
             self.highest(|place| !is_fifo(place))
@@ -607,7 +607,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     }
 
     /// Gives a free replica to a request that waits for another.
-    fn steal(&mut self, free: u8, advice: &impl Advice<Key, K, N>) {
+    fn steal(&mut self, free: u8, advice: &dyn Advice<Key, K, N>) {
         let waits: fn(&Place) -> bool = |place| matches!(place, Place::Fifo { ahead, .. } if *ahead > 0);
         let advised = match advice.steal(self, free) {
             Steal::Highest => None,

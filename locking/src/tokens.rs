@@ -1,5 +1,4 @@
-//! The pool as the kernel has it: with the keys of jobs, and without advice. With advice the operations that ask for it are
-//! those of `accel::plugin`.
+//! The pool as the kernel has it: with the keys of jobs.
 //!
 //! What is generic in [`crate::pool`] is compiled here, once: it is long, and no fast path leads through it.
 
@@ -7,12 +6,15 @@ use fusee_sched::key::Key;
 use fusee_sched::time::Nanoseconds;
 
 use crate::engine::LockError;
-use crate::pool::{Change, Pool, Unadvised};
+use crate::pool::{Change, Pool};
 
 /// Replicas of one pool.
 pub const REPLICAS: usize = 12;
 /// Users of one pool, of whom each has one request at most.
 pub const USERS: usize = 20;
+
+/// What may advise it.
+pub type Advice = dyn crate::pool::Advice<Key, REPLICAS, USERS>;
 
 /// The pool.
 pub type Tokens = Pool<Key, REPLICAS, USERS>;
@@ -22,20 +24,26 @@ pub type Tokens = Pool<Key, REPLICAS, USERS>;
 /// # Errors
 /// As there.
 #[inline(never)]
-pub fn request(tokens: &mut Tokens, user: u16, key: Key, length: Nanoseconds) -> Result<Change, LockError> {
-    tokens.request(user, key, length, &Unadvised)
+pub fn request(
+    tokens: &mut Tokens,
+    advice: &Advice,
+    user: u16,
+    key: Key,
+    length: Nanoseconds,
+) -> Result<Change, LockError> {
+    tokens.request(user, key, length, advice)
 }
 
 /// See [`Pool::withdraw`]; for a holder, that is a release.
 #[inline(never)]
-pub fn withdraw(tokens: &mut Tokens, user: u16) -> Option<Change> {
-    tokens.withdraw(user, &Unadvised)
+pub fn withdraw(tokens: &mut Tokens, advice: &Advice, user: u16) -> Option<Change> {
+    tokens.withdraw(user, advice)
 }
 
 /// See [`Pool::change_key`].
 #[inline(never)]
-pub fn change_key(tokens: &mut Tokens, user: u16, key: Key) -> Option<Change> {
-    tokens.change_key(user, key, &Unadvised)
+pub fn change_key(tokens: &mut Tokens, advice: &Advice, user: u16, key: Key) -> Option<Change> {
+    tokens.change_key(user, key, advice)
 }
 
 /// See [`Pool::held_by`].

@@ -15,7 +15,7 @@ use core::cell::UnsafeCell;
 use core::ops::Range;
 use core::slice;
 
-use fusee_abi::image::{Header, ImageError, System};
+use fusee_abi::image::{Header, ImageError, System, feature};
 use fusee_bsp::gic::Signal;
 use fusee_bsp::psci::Conduit;
 use fusee_bsp::{device_tree, virt as board};
@@ -413,7 +413,10 @@ fn refuse_objects(error: BootError) -> ! {
         BootError::Dangling(what) => panic!("a record of {} names an object that does not exist", Plain(what)),
         BootError::BadClusters => panic!("a CPU is in no cluster or in two"),
         BootError::EarlyRelease => panic!("a task may release early under a policy that does not order by deadlines"),
-        BootError::WithoutAdvice => panic!("a pool is advised, and this kernel was built without advice"),
+        BootError::Without(missing) => {
+            let name = feature::names(missing).next().unwrap_or_default();
+            panic!("the system needs `{}`, and this kernel was built without", Plain(name))
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use core::slice;
 use fusee_abi::image::{FLAG_ENGINE_CPU, System};
 use fusee_bsp::psci::Conduit;
 use fusee_bsp::{its, virt as board};
+use fusee_kernel_core::id::EngineId;
 
 use crate::smp;
 use crate::translation::{direct, physical, synchronise_code};
@@ -45,7 +46,7 @@ pub enum EngineError {
 /// Called once, by the boot CPU alone. `free` holds nothing of value.
 pub unsafe fn start(system: &System<'_>, conduit: Conduit, free: &core::ops::Range<u64>) -> Result<(), EngineError> {
     let header = system.header();
-    if header.flags & FLAG_ENGINE_CPU == 0 {
+    if !EngineId::EXISTS || header.flags & FLAG_ENGINE_CPU == 0 {
         return Ok(());
     }
     let firmware = firmware(system).ok_or(EngineError::BadFirmware)?;

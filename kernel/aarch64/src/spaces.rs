@@ -9,7 +9,7 @@ use fusee_abi::environment::LOST_WORD;
 use fusee_abi::image::{EngineUser, Mapping, Region, System, kind, mapping};
 use fusee_bsp::virt as board;
 use fusee_kernel_core::Registers;
-use fusee_kernel_core::id::{EngineUserId, RegionId, ThreadId};
+use fusee_kernel_core::id::{EngineUserId, LoanId, RegionId, ThreadId};
 use fusee_kernel_core::limits::THREADS;
 
 use crate::frame;
@@ -106,8 +106,8 @@ pub unsafe fn build(
         };
         let how = match mapping.flags & (mapping::HELD_BACK | mapping::LENT | mapping::SCRATCH) {
             0 => How::Shown,
-            mapping::LENT => How::Lent,
-            mapping::SCRATCH => How::Scratch,
+            mapping::LENT if LoanId::EXISTS => How::Lent,
+            mapping::SCRATCH if LoanId::EXISTS => How::Scratch,
             _ => How::HeldBack,
         };
         space
@@ -122,14 +122,15 @@ pub unsafe fn build(
         }
     }
     for (index, handle) in system.handles().iter().enumerate() {
-        if handle.kind == kind::REGION && handle.rights & rights::LENT != 0 {
+        if LoanId::EXISTS && handle.kind == kind::REGION && handle.rights & rights::LENT != 0 {
             let space = space_of(system, handle.task).ok_or(SpaceError::NoPlace(index))?;
             let region = system.regions().get(handle.object as usize).ok_or(SpaceError::NoPlace(index))?;
             let is_whole = space.window(region.address).is_some_and(|window| window.is_provided(windows(region)));
             is_whole.then_some(()).ok_or(SpaceError::NoPlace(index))?;
         }
     }
-    for (index, user) in system.engine_users().iter().enumerate() {
+    let users = if EngineUserId::EXISTS { system.engine_users() } else { &[] };
+    for (index, user) in users.iter().enumerate() {
         let space = space_of(system, user.task).ok_or(SpaceError::BadUser(index))?;
         let Some(leaf) = space.leaf(user.address) else { continue };
         let (submitted, progress) = probe(user).ok_or(SpaceError::BadProbe(index))?;

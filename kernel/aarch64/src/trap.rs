@@ -4,7 +4,7 @@ use core::arch::asm;
 use core::ptr;
 
 use fusee_kernel_core::id::ThreadId;
-use fusee_kernel_core::{Kernel, Outcome, Trap};
+use fusee_kernel_core::{Entry, Kernel, Outcome, Trap};
 use fusee_sched::time::Instant;
 
 use crate::cpu::Cpu;
@@ -140,7 +140,7 @@ fn take_interrupt<const IDLE: bool>(cpu: &mut Cpu) -> Next {
         enter::<IDLE>(cpu, Trap::Timer, at)
     } else {
         match number {
-            interrupts::KICK => enter::<IDLE>(cpu, Trap::Kick, at),
+            interrupts::KICK => kicked(cpu, at),
             // It was gone when we looked: there is nothing to end.
             fusee_bsp::gic::SPECIAL.. => return Next::Same,
             _ => {
@@ -160,12 +160,27 @@ fn enter<const IDLE: bool>(cpu: &mut Cpu, trap: Trap, at: Option<Instant>) -> Ne
     decide::<IDLE>(cpu, guard, trap, at)
 }
 
+/// Another CPU asks this one to look at its plan: there is no fast path for it, so it is compiled once.
+#[inline(never)]
+fn kicked(cpu: &mut Cpu, at: Option<Instant>) -> Next {
+    let mut guard = STATE.lock();
+    let state = &mut *guard;
+    let outcome = state.kernel.slow_trap(&mut state.board, cpu.id, Entry { trap: Trap::Kick, at });
+    finish(cpu, guard, outcome)
+}
+
 /// The same, with the lock already held.
 #[inline(always)]
 fn decide<const IDLE: bool>(cpu: &mut Cpu, mut guard: Guard<'_, State>, trap: Trap, at: Option<Instant>) -> Next {
     let state = &mut *guard;
     let outcome = state.kernel.trap_on::<_, IDLE>(&mut state.board, cpu.id, trap, at);
-    check(&state.kernel);
+    finish(cpu, guard, outcome)
+}
+
+/// The end of a trap: under the lock what others may see, and then the rest.
+#[inline(always)]
+fn finish(cpu: &mut Cpu, guard: Guard<'_, State>, outcome: Outcome) -> Next {
+    check(&guard.kernel);
     let same = cpu.runs(outcome.run);
     if !same {
         cpu.switch(outcome.run);

@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The first word of a packed system: "FUSEESYS".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FUSEESYS");
 /// The layout described here.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
@@ -81,6 +81,10 @@ pub struct Header {
     pub cpus: u32,
     /// Distance between the CPUs the kernel uses, in the board's CPU list (2: every other one).
     pub cpu_stride: u32,
+    /// What the kernel must have been built with: bits of [`feature`].
+    pub features: u32,
+    /// Zero.
+    pub reserved: u32,
     /// Physical address at which the engine CPU starts, if [`FLAG_ENGINE_CPU`] is set.
     pub firmware_entry: u64,
     /// Physical address given to the engine CPU in `x0`: its device description.
@@ -93,6 +97,44 @@ pub struct Header {
     pub firmware_load: u64,
     /// Where each [`Table`] lies.
     pub tables: [Span; TABLES],
+}
+
+/// Parts of the kernel that a system may do without.
+pub mod feature {
+    /// Locks of engines, and mutexes.
+    pub const ENGINES: u32 = 1;
+    /// Engines that are acquired together.
+    pub const GROUPS: u32 = 1 << 1;
+    /// Pools of tokens.
+    pub const POOLS: u32 = 1 << 2;
+    /// Plugins that advise pools.
+    pub const ADVICE: u32 = 1 << 3;
+    /// Engines and tokens that are taken away from a holder that keeps them too long.
+    pub const WATCHDOGS: u32 = 1 << 4;
+    /// Regions lent with calls.
+    pub const LOANS: u32 = 1 << 5;
+    /// Handles in messages.
+    pub const GRANTS: u32 = 1 << 6;
+    /// More than one cluster.
+    pub const CLUSTERS: u32 = 1 << 7;
+    /// Each with its name, which is that of a Cargo feature of the kernel, in the order of their bits.
+    pub const NAMES: [(u32, &str); 8] = [
+        (ENGINES, "engines"),
+        (GROUPS, "groups"),
+        (POOLS, "pools"),
+        (ADVICE, "advice"),
+        (WATCHDOGS, "watchdogs"),
+        (LOANS, "loans"),
+        (GRANTS, "grants"),
+        (CLUSTERS, "clusters"),
+    ];
+    /// All of them.
+    pub const ALL: u32 = (1 << NAMES.len()) - 1;
+
+    /// The names of those in `features`.
+    pub fn names(features: u32) -> impl Iterator<Item = &'static str> {
+        NAMES.into_iter().filter(move |(bit, _)| features & bit != 0).map(|(_, name)| name)
+    }
 }
 
 /// A set of CPUs that share one ready queue.

@@ -31,18 +31,19 @@ use fusee_sched::time::Instant;
 use crate::Kernel;
 use crate::donation::number;
 use crate::id::{ClusterId, PoolId, ThreadId};
+use crate::limits::CLUSTERS;
 use crate::object::State;
 
 impl Kernel {
     /// Whether clusters share `pool`.
     pub(crate) fn crosses(&self, pool: PoolId) -> bool {
-        self.crossing & 1 << pool.index() != 0
+        CLUSTERS > 1 && self.crossing & 1 << pool.index() != 0
     }
 
     /// The record of pending jobs that `thread` has a place in.
     pub(crate) fn record(&self, thread: ThreadId) -> Option<ClusterId> {
         let thread = &self.threads[thread];
-        if thread.crosses { thread.cluster } else { None }
+        if CLUSTERS > 1 && thread.crosses { thread.cluster } else { None }
     }
 
     /// A job of `thread`, which has budget, is pending from here on.

@@ -1,6 +1,6 @@
 //! Plugins of pools (`accel::plugin`): which pool has one, and what it is told.
 //!
-//! Advice costs what it costs, so it is compiled in only with feature `advice`; `unadvised` is what is there without it.
+//! Advice costs what it costs. A kernel without feature `advice` has no [`AdviserId`], and so none of this.
 //!
 //! # What is measured
 //!
@@ -11,13 +11,14 @@ use fusee_abi::image::{self, POOL_DEVICES, advice};
 use fusee_accel::plugin::{self, GPUS, Kind, NUMBERS, Plugin};
 use fusee_accel::topology::{Distance, Topology};
 use fusee_locking::engine::LockError;
-use fusee_locking::pool::Change;
-use fusee_locking::tokens::Tokens;
+use fusee_locking::pool::{Change, Unadvised};
+use fusee_locking::tokens::{self, Tokens};
 use fusee_sched::key::Key;
 use fusee_sched::time::Nanoseconds;
 
 use crate::BootError;
-use crate::id::PoolId;
+use crate::arena::Arena;
+use crate::id::{AdviserId, PoolId};
 use crate::limits::{ADVISED_POOLS, POOL_USERS, POOLS};
 
 const _: () = assert!(POOL_USERS <= NUMBERS && POOL_DEVICES == GPUS);
@@ -25,15 +26,16 @@ const _: () = assert!(POOL_USERS <= NUMBERS && POOL_DEVICES == GPUS);
 /// The plugins of those pools that have one.
 #[derive(Clone, Debug)]
 pub(crate) struct Advisers {
-    plugins: [Plugin; ADVISED_POOLS],
+    plugins: Arena<Plugin, AdviserId, ADVISED_POOLS>,
     count: u8,
-    /// Of each pool: the number of its plugin, from 1; zero: it has none.
-    of: [u8; POOLS],
+    /// Of each pool, if it has one.
+    of: Arena<Option<AdviserId>, PoolId, POOLS>,
 }
 
 impl Advisers {
     /// Of no pool.
-    pub const EMPTY: Self = Self { plugins: [const { Plugin::EMPTY }; ADVISED_POOLS], count: 0, of: [0; POOLS] };
+    pub const EMPTY: Self =
+        Self { plugins: Arena::new([const { Plugin::EMPTY }; ADVISED_POOLS]), count: 0, of: Arena::new([None; POOLS]) };
 
     /// Gives `pool` the plugin that its record names.
     pub fn set(&mut self, pool: PoolId, record: &image::Pool) -> Result<(), BootError> {
@@ -55,21 +57,21 @@ impl Advisers {
             .ok()
             .and_then(|tokens| Topology::new(u8::try_from(devices).ok()?, tokens, distances).ok());
         let topology = topology.ok_or(BootError::Dangling("advice"))?;
-        let plugin = self.plugins.get_mut(usize::from(self.count)).ok_or(BootError::TooMany("advised pools"))?;
-        plugin.set(kind, topology);
+        let adviser = AdviserId::new(usize::from(self.count)).filter(|adviser| adviser.index() < ADVISED_POOLS);
+        let adviser = adviser.ok_or(BootError::TooMany("advised pools"))?;
+        self.plugins[adviser].set(kind, topology);
         self.count += 1;
-        self.of[pool.index()] = self.count;
+        self.of[pool] = Some(adviser);
         Ok(())
     }
 
     fn plugin(&mut self, pool: PoolId) -> Option<&mut Plugin> {
-        let number = self.of[pool.index()].checked_sub(1)?;
-        self.plugins.get_mut(usize::from(number))
+        Some(&mut self.plugins[self.of[pool]?])
     }
 
     /// Whether it must be measured how long tokens of `pool` are used.
     pub fn measures(&self, pool: PoolId) -> bool {
-        self.of[pool.index()] != 0
+        self.of[pool].is_some()
     }
 
     pub fn request(
@@ -82,21 +84,21 @@ impl Advisers {
     ) -> Result<Change, LockError> {
         match self.plugin(pool) {
             Some(plugin) => plugin::request(tokens, plugin, user, key, length),
-            None => fusee_locking::tokens::request(tokens, user, key, length),
+            None => tokens::request(tokens, &Unadvised, user, key, length),
         }
     }
 
     pub fn withdraw(&mut self, pool: PoolId, tokens: &mut Tokens, user: u16) -> Option<Change> {
         match self.plugin(pool) {
             Some(plugin) => plugin::withdraw(tokens, plugin, user),
-            None => fusee_locking::tokens::withdraw(tokens, user),
+            None => tokens::withdraw(tokens, &Unadvised, user),
         }
     }
 
     pub fn change_key(&mut self, pool: PoolId, tokens: &mut Tokens, user: u16, key: Key) -> Option<Change> {
         match self.plugin(pool) {
             Some(plugin) => plugin::change_key(tokens, plugin, user, key),
-            None => fusee_locking::tokens::change_key(tokens, user, key),
+            None => tokens::change_key(tokens, &Unadvised, user, key),
         }
     }
 

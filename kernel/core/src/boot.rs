@@ -1,7 +1,7 @@
 //! From a packed system to kernel objects, filled in place.
 
 use fusee_abi::call::HandleValue;
-use fusee_abi::image::{self, System, class, kind, measure, order, overrun, release};
+use fusee_abi::image::{self, System, class, feature, kind, measure, order, overrun, release};
 use fusee_locking::engine::Order;
 use fusee_locking::pool::{Measure, Rules};
 use fusee_sched::account::Account;
@@ -11,12 +11,13 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::Kernel;
 use crate::id::{
-    ClusterId, EndpointId, EngineId, EngineUserId, GroupId, InterruptId, NotificationId, PoolId, PoolUserId, RegionId,
-    ReservationId, ThreadId,
+    AdviserId, ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, GroupId, InterruptId, LoanId,
+    NotificationId, PoolId, PoolUserId, RegionId, ReservationId, ThreadId,
 };
 use crate::limits::{
     CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, HANDLES, INTERRUPTS, JOBS_ACROSS, NOTIFICATIONS,
     POOL_REPLICAS, POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS, RELEASES, THREADS, USERS_PER_ENGINE, USERS_PER_POOL,
+    WATCHDOGS,
 };
 use crate::object::{Object, Overrun, PoolUser, Release, ReleaseQueue, TokenWatch};
 use fusee_locking::groups;
@@ -30,14 +31,24 @@ pub enum BootError {
     Dangling(&'static str),
     /// A CPU is in no cluster or in two.
     BadClusters,
-    /// A pool is advised, and this kernel was built without feature `advice`.
-    WithoutAdvice,
+    /// The system needs what this kernel was built without: bits of [`image::feature`].
+    Without(u32),
     /// A task may take budget in advance in a cluster whose keys do not depend on deadlines: nothing would limit it.
     EarlyRelease,
 }
 
 /// A server of which no `service_period` is said is boosted for its longest service in so many times that.
 const SERVICE_PERIODS: u64 = 10;
+
+/// What this kernel was built with.
+const PRESENT: u32 = EngineId::EXISTS as u32 * feature::ENGINES
+    | GroupId::EXISTS as u32 * feature::GROUPS
+    | PoolId::EXISTS as u32 * feature::POOLS
+    | AdviserId::EXISTS as u32 * feature::ADVICE
+    | WATCHDOGS as u32 * feature::WATCHDOGS
+    | LoanId::EXISTS as u32 * feature::LOANS
+    | DerivationId::EXISTS as u32 * feature::GRANTS
+    | (CLUSTERS > 1) as u32 * feature::CLUSTERS;
 
 fn within(count: usize, limit: usize, what: &'static str) -> Result<(), BootError> {
     if count > limit { Err(BootError::TooMany(what)) } else { Ok(()) }
@@ -61,6 +72,9 @@ impl Kernel {
     /// What does not fit the limits, or refers to nothing.
     pub fn boot(&mut self, system: &System<'_>) -> Result<(), BootError> {
         let header = system.header();
+        if header.features & !PRESENT != 0 {
+            return Err(BootError::Without(header.features & !PRESENT));
+        }
         within(header.cpus as usize, CPUS, "CPUs")?;
         within(system.clusters().len(), CLUSTERS, "clusters")?;
         within(system.tasks().len(), THREADS, "tasks")?;
@@ -87,8 +101,12 @@ impl Kernel {
         self.counts.interrupts = system.interrupts().len();
         self.boot_clusters(system)?;
         self.boot_communication(system)?;
-        self.boot_engines(system)?;
-        self.boot_pools(system)?;
+        if EngineId::EXISTS {
+            self.boot_engines(system)?;
+        }
+        if PoolId::EXISTS {
+            self.boot_pools(system)?;
+        }
         self.boot_handles(system)?;
         self.boot_lists(system);
         self.boot_threads(system)
@@ -216,7 +234,7 @@ impl Kernel {
             engine.watchdog = Nanoseconds(record.watchdog);
             engine.reset_bound = Nanoseconds(record.reset_bound);
             engine.reset_bits = record.reset_bits;
-            engine.unwatched = record.watchdog != 0;
+            engine.unwatched = WATCHDOGS && record.watchdog != 0;
             if engine.unwatched {
                 // Its looks are numbered from the other end.
                 within(self.counts.threads + index + 1, THREADS, "tasks and watchdogs")?;
@@ -273,7 +291,7 @@ impl Kernel {
                 _ => return Err(BootError::Dangling("measure")),
             };
             self.pools[id].set_rules(Rules { replicas, cpus, limit, total, measure });
-            if record.watchdog != 0 {
+            if WATCHDOGS && record.watchdog != 0 {
                 within(self.counts.threads + self.counts.engines + index + 1, THREADS, "tasks and watchdogs")?;
                 let (watchdog, cluster) = (Nanoseconds(record.watchdog), Some(cluster));
                 self.token_watches[id] = TokenWatch { watchdog, cluster, planned: false };
@@ -418,7 +436,7 @@ impl Kernel {
             if self.threads[home].home.replace(id).is_some() {
                 return Err(BootError::Dangling("reservation"));
             }
-            if record.covers_engines != 0 {
+            if EngineId::EXISTS && record.covers_engines != 0 {
                 for user in self.engine_users.all_mut() {
                     // A mutex is no engine.
                     let is_of_device = user.engine.is_some_and(|engine| self.engines[engine].interrupt.is_some());

@@ -22,8 +22,8 @@ use crate::donation::number as node_number;
 use crate::fast_calls::token;
 use crate::groups::set_of;
 use crate::id::{
-    ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, GroupId, NotificationId, PoolId, PoolUserId, RegionId,
-    ReservationId, ThreadId,
+    ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, GroupId, LoanId, NotificationId, PoolId, PoolUserId,
+    RegionId, ReservationId, ThreadId,
 };
 use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, ENGINE_USERS, GROUPS, NOTIFICATIONS, REGIONS, THREADS};
 use crate::object::{Cpu, Handle, Object, Payer, PoolUser, Reservation, State, Thread};
@@ -419,7 +419,7 @@ impl Kernel {
         let mut loans = 0;
         for server in (0..self.counts.threads).filter_map(ThreadId::new) {
             for (index, slot) in self.threads[server].slots.iter().enumerate() {
-                let Some(region) = slot.loan else { continue };
+                let Some(region) = slot.loan.map(LoanId::region) else { continue };
                 loans += 1;
                 if self.regions[region].lent_to != Some(server) {
                     return Err("a reply slot with a loan that was made to another");
@@ -703,7 +703,7 @@ impl Kernel {
             hasher.write_u16(thread_number(state.waits.serving()));
             for slot in &state.slots {
                 hasher.write_u16(thread_number(slot.client));
-                hasher.write_u16(slot.loan.map_or(0, RegionId::number));
+                hasher.write_u16(slot.loan.map_or(0, LoanId::number));
             }
             for (slot, handle) in self.handles[thread].iter().enumerate() {
                 // Those of the manifest stay as they are until they are given up or copied from.

@@ -14,8 +14,8 @@ use fusee_locking::engine::{LockError, State as Lock};
 use fusee_sched::key::Key;
 use fusee_sched::time::{Instant, Nanoseconds};
 
-use crate::id::{EngineId, EngineUserId, InterruptId, PoolUserId, ThreadId};
-use crate::limits::{POOLS_PER_TASK, USERS_PER_ENGINE};
+use crate::id::{AdviserId, EngineId, EngineUserId, InterruptId, PoolUserId, ThreadId};
+use crate::limits::{POOLS_PER_TASK, USERS_PER_ENGINE, WATCHDOGS};
 use crate::object::{Object, State};
 use crate::{Kernel, Machine};
 
@@ -108,7 +108,7 @@ impl Kernel {
         let thread = self.engine_users[user].thread;
         if let Some(thread) = thread {
             self.threads[thread].holds += 1;
-            if cfg!(feature = "advice") {
+            if AdviserId::EXISTS {
                 self.engine_users[user].ran = self.threads[thread].statistics.time;
             }
         }
@@ -119,7 +119,7 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn hand<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
         self.granted(machine, engine, user);
-        if self.engines[engine].unwatched {
+        if WATCHDOGS && self.engines[engine].unwatched {
             self.watch(engine, user);
         }
     }
@@ -145,7 +145,7 @@ impl Kernel {
         let object = &mut self.engine_users[user];
         object.time += held;
         let thread = object.thread;
-        if cfg!(feature = "advice")
+        if AdviserId::EXISTS
             && let Some(thread) = thread
         {
             let ran = self.threads[thread].statistics.time.saturating_sub(object.ran);

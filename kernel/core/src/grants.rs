@@ -19,11 +19,10 @@
 //!
 //! A call that is under way when its handle is revoked goes on: what was granted was the start of it.
 
-use crate::id::RegionId;
 use fusee_abi::Error;
 use fusee_abi::call::{CARRIES, Call, GIVEN, HandleValue, KEPT, NUMBER, rights};
 
-use crate::id::ThreadId;
+use crate::id::{DerivationId, LoanId, RegionId, ThreadId};
 use crate::limits::{COPY_DEPTH_MAX, HANDLES};
 use crate::loans::Loan;
 use crate::object::{Handle, Object};
@@ -108,6 +107,9 @@ impl Kernel {
             return Ok(self.loan(handle, region, mask, receiver)?.map(Carried::Loan));
         }
         let others = givable(handle.object)?;
+        if !DerivationId::EXISTS {
+            return Err(Error::MissingRight);
+        }
         if u32::from(handle.rights) & rights::GRANT == 0 {
             self.check_copy(handle, rights::GRANT)?;
         }
@@ -222,6 +224,6 @@ impl Kernel {
             return Err(Error::AlreadyLent);
         }
         let writable = access & u32::from(self.handles[server][place].rights) & rights::WRITE != 0;
-        Ok(Some(Loan { region, place, writable }))
+        Ok(LoanId::of(region).map(|region| Loan { region, place, writable }))
     }
 }

@@ -2,17 +2,68 @@
 //!
 //! An id is an index + 1 in a non-zero word, so that `Option<Id>` is one word and all-zero memory means
 //! "none": that is what lets `Kernel::EMPTY` live in .bss.
+//!
+//! A kernel that is built without a feature has no objects of its kinds. There such an id is a type without values, so the compiler knows
+//! that whatever needs one never happens, and leaves it out.
 
 use core::num::NonZeroU16;
 
+/// An index + 1, or what stands for it in a kernel without such objects.
+trait Number: Copy {
+    const EXISTS: bool;
+}
+
+impl Number for NonZeroU16 {
+    const EXISTS: bool = true;
+}
+
+/// The number of an object that there is none of.
+#[allow(dead_code, reason = "a kernel with all features has no need of it")]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+enum Never {}
+
+impl Number for Never {
+    const EXISTS: bool = false;
+}
+
+#[allow(dead_code, reason = "a kernel with all features has no need of it")]
+impl Never {
+    const fn new(_: u16) -> Option<Self> {
+        None
+    }
+
+    const fn get(self) -> u16 {
+        match self {}
+    }
+}
+
+macro_rules! number {
+    ($name:ident: $feature:literal) => {
+        #[cfg(feature = $feature)]
+        type $name = NonZeroU16;
+        #[cfg(not(feature = $feature))]
+        type $name = Never;
+    };
+}
+
+number!(Engines: "engines");
+number!(Groups: "groups");
+number!(Pools: "pools");
+number!(Advice: "advice");
+number!(Loans: "loans");
+number!(Grants: "grants");
+
 macro_rules! ids {
-    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: $number:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
         #[repr(transparent)]
-        pub struct $name(NonZeroU16);
+        pub struct $name($number);
 
         impl $name {
+            /// Whether this kernel has such objects.
+            pub const EXISTS: bool = <$number as Number>::EXISTS;
+
             /// The id of the object at `index`; `None` if no arena is that large.
             #[must_use]
             #[inline]
@@ -20,7 +71,7 @@ macro_rules! ids {
                 if index >= u16::MAX as usize {
                     return None;
                 }
-                match NonZeroU16::new(index as u16 + 1) {
+                match $number::new(index as u16 + 1) {
                     Some(number) => Some(Self(number)),
                     None => None,
                 }
@@ -62,29 +113,48 @@ macro_rules! ids {
 
 ids! {
     /// A thread; threads and tasks share indices.
-    ThreadId;
+    ThreadId: NonZeroU16;
     /// A reservation.
-    ReservationId;
+    ReservationId: NonZeroU16;
     /// An endpoint.
-    EndpointId;
+    EndpointId: NonZeroU16;
     /// A notification.
-    NotificationId;
+    NotificationId: NonZeroU16;
     /// An engine.
-    EngineId;
+    EngineId: Engines;
     /// One task's use of one engine.
-    EngineUserId;
+    EngineUserId: Engines;
     /// Engines that may be acquired together.
-    GroupId;
+    GroupId: Groups;
     /// A pool of tokens.
-    PoolId;
+    PoolId: Pools;
     /// One task's use of one pool.
-    PoolUserId;
+    PoolUserId: Pools;
     /// An interrupt.
-    InterruptId;
+    InterruptId: NonZeroU16;
     /// A region.
-    RegionId;
+    RegionId: NonZeroU16;
     /// A cluster.
-    ClusterId;
+    ClusterId: NonZeroU16;
     /// A handle that is copied from.
-    DerivationId;
+    DerivationId: Grants;
+    /// The plugin of a pool.
+    AdviserId: Advice;
+    /// A region that is lent.
+    LoanId: Loans;
+}
+
+impl LoanId {
+    /// Of `region`.
+    pub const fn of(region: RegionId) -> Option<LoanId> {
+        LoanId::new(region.index())
+    }
+
+    /// What is lent.
+    pub const fn region(self) -> RegionId {
+        RegionId(match NonZeroU16::new(self.0.get()) {
+            Some(number) => number,
+            None => NonZeroU16::MIN,
+        })
+    }
 }

@@ -30,7 +30,7 @@
 //! | `machine` | what a board does for the kernel |
 //! | `derivation` | which copy of a handle came from which |
 //! | `object` | the objects |
-//! | `advice`, `unadvised` | which token to wait for, with and without advice |
+//! | `advice` | which token to wait for |
 //! | `planted` | rules that tests let the kernel forget |
 //! | `lookup` | finds objects by handle and number |
 //! | `resting` | suspended reservations lose their key |
@@ -74,7 +74,6 @@
 extern crate std;
 
 mod across;
-#[cfg_attr(not(feature = "advice"), path = "unadvised.rs")]
 mod advice;
 mod arena;
 pub mod boot;

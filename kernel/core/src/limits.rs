@@ -5,7 +5,7 @@ mod set {
     /// CPUs the kernel runs on.
     pub const CPUS: usize = 8;
     /// Clusters.
-    pub const CLUSTERS: usize = 8;
+    pub const CLUSTERS: usize = if cfg!(feature = "clusters") { 8 } else { 1 };
     /// Threads; as many tasks and reservations.
     pub const THREADS: usize = 512;
     /// Endpoints.
@@ -70,6 +70,9 @@ mod set {
 }
 
 pub use set::*;
+
+/// Whether engines and tokens can be taken away from those who keep them too long.
+pub const WATCHDOGS: bool = cfg!(feature = "watchdogs");
 
 /// The longest path through the kernel, in instructions. No trap that `cargo xtask worst` finds is longer, in systems in which
 /// each queue and each chain is as long as it may be. Those of pools and groups may be longer in a crowded system.

@@ -32,7 +32,7 @@
 use fusee_abi::call::{GIVEN, LENT, WRITABLE};
 use fusee_abi::trace::Event;
 
-use crate::id::{RegionId, ThreadId};
+use crate::id::{LoanId, RegionId, ThreadId};
 use crate::machine::Place;
 use crate::object::State;
 use crate::{Kernel, Machine};
@@ -40,7 +40,7 @@ use crate::{Kernel, Machine};
 /// A loan that can be made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loan {
-    pub(crate) region: RegionId,
+    pub(crate) region: LoanId,
     /// Slot of the server's handle to its place.
     pub(crate) place: usize,
     pub(crate) writable: bool,
@@ -52,6 +52,7 @@ impl Kernel {
         let State::AwaitingReply { server, slot } = self.threads[client].state else { return 0 };
         let Loan { region, place, writable } = loan;
         self.threads[server].slots[usize::from(slot)].loan = Some(region);
+        let region = region.region();
         self.regions[region].lent_to = Some(server);
         self.set_place(machine, server, region, Place::Lent { writable });
         machine.registers(client).general[GIVEN] = 0;
@@ -62,6 +63,7 @@ impl Kernel {
     /// Ends the loan of a reply slot, if it has one; what the server finds at the place is then `after`.
     pub(crate) fn end_loan<M: Machine>(&mut self, machine: &mut M, server: ThreadId, slot: usize, after: Place) {
         let Some(region) = self.threads[server].slots[slot].loan.take() else { return };
+        let region = region.region();
         self.regions[region].lent_to = None;
         self.set_place(machine, server, region, after);
     }

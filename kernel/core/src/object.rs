@@ -17,8 +17,8 @@ use heapless::Vec;
 
 use crate::derivation::Origin;
 use crate::id::{
-    ClusterId, DerivationId, EndpointId, EngineUserId, GroupId, InterruptId, NotificationId, PoolId, PoolUserId,
-    RegionId, ReservationId, ThreadId,
+    ClusterId, DerivationId, EndpointId, EngineUserId, GroupId, InterruptId, LoanId, NotificationId, PoolId,
+    PoolUserId, RegionId, ReservationId, ThreadId,
 };
 use crate::limits::{CALLERS, CPUS, HANDLES, REPLY_SLOTS, THREADS, USERS_PER_ENGINE, WAITING};
 
@@ -138,7 +138,7 @@ pub struct ReplySlot {
     /// Who waits for it; `None`: the slot is free.
     pub client: Option<ThreadId>,
     /// What it has lent the server until the reply.
-    pub loan: Option<RegionId>,
+    pub loan: Option<LoanId>,
     /// Counts uses, so that an old token never fits.
     pub generation: u32,
 }

@@ -43,7 +43,7 @@ use fusee_sched::time::Instant;
 
 use crate::engines::user_of;
 use crate::id::{EngineId, EngineUserId, ThreadId};
-use crate::limits::THREADS;
+use crate::limits::{THREADS, WATCHDOGS};
 use crate::object::Object;
 use crate::{Kernel, Machine, Planted};
 
@@ -51,6 +51,9 @@ impl Kernel {
     /// The look with this number is due.
     #[inline(never)]
     pub(crate) fn look<M: Machine>(&mut self, machine: &mut M, event: u16, now: Instant) {
+        if !WATCHDOGS {
+            return;
+        }
         let number = (THREADS - 1).saturating_sub(usize::from(event));
         if number >= self.counts.engines {
             self.look_at_tokens(machine, event, now);
@@ -122,7 +125,8 @@ impl Kernel {
         let Object::Interrupt(interrupt) = object else { return Err(Error::WrongKind) };
         for engine in (0..self.counts.engines).filter_map(EngineId::new) {
             let object = &self.engines[engine];
-            if object.interrupt == Some(interrupt)
+            if WATCHDOGS
+                && object.interrupt == Some(interrupt)
                 && object.reset_bits == bits
                 && let Lock::Resetting(user) | Lock::Quarantined(user) = object.lock.state()
                 && let Some(user) = user_of(user)

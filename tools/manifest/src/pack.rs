@@ -277,6 +277,8 @@ impl<'a> Packer<'a> {
             start: self.system.start,
             cpus: self.system.cpus,
             cpu_stride,
+            features: self.system.features(),
+            reserved: 0,
             firmware_entry: firmware.entry,
             firmware_argument: firmware.load,
             firmware_offset: at,

@@ -32,6 +32,7 @@ use crate::script::{Target, parse_step};
 
 mod accelerators;
 mod advice;
+mod features;
 mod handles;
 mod paths;
 mod reservations;

@@ -98,6 +98,8 @@ struct Measured {
     floats: Samples,
     /// Bytes of the kernel's code and constants, and of its data.
     size: structure::Sizes,
+    /// The same of a kernel without features.
+    bare: structure::Sizes,
     /// What scheduling costs among many tasks.
     crowd: Costs,
     /// What the figures depend on: compiler and emulator.
@@ -128,9 +130,10 @@ pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
     println!("{}", measured.crowd.table());
     let structure::Sizes { text, data, frame, thread } = measured.size;
     println!(
-        "kernel: {:.1} KiB of code and constants (must 96, aim 64, stretch 48), {data} B of data; largest stack frame \
-         {frame} B, a thread {thread} B",
-        kibibytes(text)
+        "kernel: {:.1} KiB of code and constants with all features (must 112, aim 96), {:.1} without any (must 64, aim 48); \
+         {data} B of data, largest stack frame {frame} B, a thread {thread} B",
+        kibibytes(text),
+        kibibytes(measured.bare.text)
     );
     println!("{}, profile det, no trace", measured.column);
     if arguments.bless {
@@ -174,6 +177,7 @@ fn measure(arguments: &BenchArguments, install: bool) -> Result<Measured> {
         floats: sorted(&with_floats)?,
         crowd,
         size: structure::sizes(&image.programs.kernel)?,
+        bare: structure::sizes(&workspace.builder().kernel(0)?)?,
         column,
         root: workspace.root,
     })

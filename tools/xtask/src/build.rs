@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use fusee_abi::image::advice;
+use fusee_abi::image::feature;
 use fusee_manifest::{Binaries, Manifest, Memory, PackOptions, PackedSystem, Resolved};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use serde_json::Value;
@@ -27,6 +27,17 @@ pub struct Builder<'a> {
     pub toolchain: &'a Toolchain,
     /// Which kernel.
     pub kernel: Kernel,
+    /// With which features.
+    pub features: Features,
+}
+
+/// Which features the kernel has, of those that systems may do without (`image::feature`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Features {
+    /// What the systems ask for.
+    Asked,
+    /// All: what is measured, and what all tests run on.
+    All,
 }
 
 /// How the kernel is built.
@@ -34,7 +45,7 @@ pub struct Builder<'a> {
 pub enum Kernel {
     /// With its trace.
     Traced,
-    /// Without: its paths are as short as they get. It has the plugins of pools only for systems that ask for them.
+    /// Without: its paths are as short as they get.
     Bare,
     /// With its trace, and all its invariants checked after every trap.
     Checked,
@@ -52,19 +63,42 @@ pub struct Programs {
 impl Builder<'_> {
     /// Builds all programs of `systems`.
     pub fn programs(&self, systems: &[&Resolved]) -> Result<Programs> {
-        let advised = systems.iter().flat_map(|system| &system.pools).any(|(_, pool)| pool.advice != advice::NOBODY);
-        let kernel = self.softfloat(KERNEL_PACKAGE, advised)?;
+        let features = match self.features {
+            Features::Asked => systems.iter().fold(0, |features, system| features | system.features()),
+            Features::All => feature::ALL,
+        };
+        let kernel = self.kernel(features)?;
         let mut binaries = self.tasks(systems)?;
         let firmwares: BTreeSet<&str> =
             systems.iter().flat_map(|system| &system.devices).map(|device| device.firmware.as_str()).collect();
         for firmware in firmwares {
-            binaries.insert(firmware.to_owned(), self.softfloat(firmware, false)?);
+            binaries.insert(firmware.to_owned(), self.softfloat(firmware, &[])?);
         }
         Ok(Programs { kernel, binaries })
     }
 
-    /// Builds a program without floating point; its build script names the linker script. A kernel may have the plugins of pools.
-    fn softfloat(&self, package: &str, advised: bool) -> Result<PathBuf> {
+    /// Builds the kernel with these features, bits of [`feature`].
+    pub fn kernel(&self, features: u32) -> Result<PathBuf> {
+        let mut names: Vec<&str> = feature::names(features).collect();
+        match self.kernel {
+            Kernel::Traced => names.push("trace"),
+            Kernel::Bare => {}
+            Kernel::Checked => names.extend(["trace", "check"]),
+        }
+        let mut arguments = vec!["--no-default-features".to_owned(), format!("--features={}", names.join(","))];
+        if self.kernel == Kernel::Checked {
+            // Invariants are long loops, and there is no limit to its size.
+            arguments.push("--config=profile.release.package.fusee-kernel-core.opt-level=3".to_owned());
+        }
+        let built = self.softfloat(KERNEL_PACKAGE, &arguments)?;
+        // The next kernel of another kind goes to the same place.
+        let kept = built.with_file_name(format!("{KERNEL_PACKAGE}-{features:02x}"));
+        std::fs::copy(&built, &kept).with_context(|| kept.display().to_string())?;
+        Ok(kept)
+    }
+
+    /// Builds a program without floating point; its build script names the linker script.
+    fn softfloat(&self, package: &str, arguments: &[String]) -> Result<PathBuf> {
         let flags = match self.kernel {
             // Traces are written in very many places. What is measured is a kernel without them, so this one is for size.
             Kernel::Traced => vec!["-Cllvm-args=-inline-threshold=100".to_owned()],
@@ -72,18 +106,7 @@ impl Builder<'_> {
         };
         let mut command = self.toolchain.cargo(KERNEL_TARGET, &flags);
         command.args(["build", "--release", "--target", KERNEL_TARGET, "--package", package, "--bin", package]);
-        if package == KERNEL_PACKAGE {
-            match self.kernel {
-                Kernel::Traced => {}
-                Kernel::Bare if advised => _ = command.args(["--no-default-features", "--features", "advice"]),
-                Kernel::Bare => _ = command.arg("--no-default-features"),
-                Kernel::Checked => {
-                    // Invariants are long loops, and there is no limit to its size.
-                    let speed = "profile.release.package.fusee-kernel-core.opt-level=3";
-                    command.args(["--features", "check", "--config", speed]);
-                }
-            }
-        }
+        command.args(arguments);
         self.finish(&mut command);
         check(&mut command, package)?;
         Ok(self.target_dir().join(KERNEL_TARGET).join("release").join(package))

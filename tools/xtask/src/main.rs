@@ -38,6 +38,7 @@ mod agreement;
 mod analyze;
 mod bench;
 mod build;
+mod combinations;
 mod configurations;
 mod conformance;
 mod crowd;
@@ -70,6 +71,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use fusee_manifest::{Profile, Time};
 use fusee_simulator::metrics::Metrics;
 
+use crate::build::Features;
 use crate::system::Workspace;
 use crate::turns::Turns;
 
@@ -188,7 +190,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
     let install = !arguments.no_install;
     match &arguments.command {
         Command::Run(run) => {
-            let workspace = Workspace::open(install)?;
+            let workspace = Workspace { features: Features::Asked, ..Workspace::open(install)? };
             let image = workspace.image(&run.system.manifest, run.system.profile.into(), run.system.unmanaged)?;
             let outcome = system::run(
                 &workspace,
@@ -212,7 +214,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             Ok(good && demo_good)
         }
         Command::Build(build) => {
-            let workspace = Workspace::open(install)?;
+            let workspace = Workspace { features: Features::Asked, ..Workspace::open(install)? };
             let image = workspace.image(&build.manifest, build.profile.into(), build.unmanaged)?;
             println!("{}", image.path.display());
             Ok(true)

@@ -10,7 +10,7 @@ use fusee_manifest::trace::{Places, Trace, canonical, describe};
 use fusee_manifest::{Manifest, PackOptions, Profile, Resolved, Variant};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::build::{self, Builder, Programs};
+use crate::build::{self, Builder, Features, Programs};
 use crate::decode::Rings;
 use crate::judge::Watch;
 use crate::qemu::{self, EndedBy, GuestMemory, Outcome};
@@ -22,6 +22,8 @@ use crate::turns::{self, Turns};
 pub struct Workspace {
     /// Which kernel is built.
     pub kernel: build::Kernel,
+    /// With which features.
+    pub features: Features,
     /// Its folder.
     pub root: PathBuf,
     /// The compiler.
@@ -112,12 +114,12 @@ impl Workspace {
         let root = root()?;
         let toolchain = Toolchain::find(&root, install)?;
         let qemu = toolchain::find_qemu(install)?;
-        Ok(Workspace { root, toolchain, qemu, kernel: build::Kernel::Traced })
+        Ok(Workspace { root, toolchain, qemu, kernel: build::Kernel::Traced, features: Features::All })
     }
 
     /// What building needs.
     pub fn builder(&self) -> Builder<'_> {
-        Builder { root: &self.root, toolchain: &self.toolchain, kernel: self.kernel }
+        Builder { root: &self.root, toolchain: &self.toolchain, kernel: self.kernel, features: self.features }
     }
 
     /// Reads a manifest; relative paths count from here or from the repository.

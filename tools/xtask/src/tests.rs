@@ -23,7 +23,7 @@ use crate::judge::Watch;
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
 use crate::turns::Turns;
-use crate::{bench, conformance, docs, experiment, hostile, readme, report, soundness, structure, worst};
+use crate::{bench, combinations, conformance, docs, experiment, hostile, readme, report, soundness, structure, worst};
 
 /// What QEMU ends with when the kernel has panicked.
 const KERNEL_PANIC: i32 = 101;
@@ -97,6 +97,7 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         conform(&workspace, arguments, &mut summary)?;
         refuse(&workspace, arguments, &mut summary)?;
         configure(&workspace, arguments, &mut summary)?;
+        combine(&workspace, arguments, &mut summary);
         let name = experiment::EMULATED_CHECK;
         if arguments.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str())) {
             let started = Instant::now();
@@ -430,6 +431,23 @@ fn refuse(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
     }
     summary.add(name, started.elapsed(), &problems);
     Ok(())
+}
+
+//--- Kernels with some features
+
+fn combine(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) {
+    let is_wanted = |name: &str| arguments.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()));
+    let mut check = |name: &str, check: &dyn Fn() -> Result<Vec<String>>| {
+        if is_wanted(name) {
+            let started = Instant::now();
+            let problems = check().unwrap_or_else(|error| vec![format!("{error:#}")]);
+            summary.add(name, started.elapsed(), &problems);
+        }
+    };
+    for (features, system) in combinations::ALL {
+        check(&combinations::name(features), &|| combinations::check(workspace, features, system));
+    }
+    check(combinations::REFUSAL, &|| combinations::check_refusal(workspace));
 }
 
 //--- CPUs and GPUs in each arrangement

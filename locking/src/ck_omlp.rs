@@ -3,7 +3,7 @@
 //! A priority says nothing in another cluster, so inheritance does not help a holder there. Instead a job that would
 //! push a holder, or one that waits, from its cluster's CPUs gives it its own priority at once, when it is released,
 //! and does not run until the other has released the resource. [`Cluster`] is that rule, for one cluster and whatever
-//! its jobs share; [`Lock`] is the queue of one resource. A [`crate::pool::Pool`] can take the place of the latter.
+//! its jobs share. The queue of one resource is a [`crate::pool::Pool`] with the rules [`crate::pool::Rules::ck_omlp`], whose keys are instants of arrival.
 //!
 //! # The rules
 //!
@@ -34,11 +34,7 @@
 //! Elliott 2015, sections 2.1.6.1 and 2.1.7.3. The first sentence of C1 is in the former only, and without it 1 does
 //! not hold.
 
-use fusee_sched::time::Nanoseconds;
 use heapless::Vec;
-
-use crate::engine::LockError;
-use crate::pool::Grant;
 
 //--- One cluster
 
@@ -211,116 +207,6 @@ impl<Key: Copy + Ord, const N: usize> Cluster<Key, N> {
     }
 }
 
-//--- One resource
-
-/// k replicas and one FIFO queue. `K` bounds the replicas, `N` those who wait.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct Lock<const K: usize, const N: usize> {
-    replicas: u8,
-    /// Who holds each replica, plus one; zero: nobody.
-    holders: [u16; K],
-    /// By arrival.
-    waiters: Vec<u16, N>,
-}
-
-impl<const K: usize, const N: usize> Lock<K, N> {
-    /// No replicas.
-    pub const EMPTY: Self = Self { replicas: 0, holders: [0; K], waiters: Vec::new() };
-
-    /// Sets the number of replicas. Only while nobody holds one.
-    pub fn set_replicas(&mut self, replicas: u8) {
-        debug_assert!(self.holders == [0; K] && usize::from(replicas) <= K);
-        self.replicas = replicas.min(K as u8);
-    }
-
-    /// Who holds each replica.
-    pub fn holders(&self) -> impl Iterator<Item = Option<u16>> {
-        self.holders[..usize::from(self.replicas)].iter().map(|holder| holder.checked_sub(1))
-    }
-
-    /// Who waits, by arrival.
-    #[must_use]
-    pub fn waiters(&self) -> &[u16] {
-        &self.waiters
-    }
-
-    /// `user` asks for a replica (C2). `None`: it waits.
-    ///
-    /// # Errors
-    /// [`LockError::AlreadyHeld`] if it holds one or waits already; [`LockError::Full`].
-    pub fn request(&mut self, user: u16) -> Result<Option<Grant>, LockError> {
-        if self.holders().any(|holder| holder == Some(user)) || self.waiters.contains(&user) {
-            return Err(LockError::AlreadyHeld);
-        }
-        self.waiters.push(user).map_err(|_| LockError::Full)?;
-        Ok(self.grant())
-    }
-
-    /// `user` gives its replica back; the first who waits gets it (C3).
-    ///
-    /// # Errors
-    /// [`LockError::NotHeld`].
-    pub fn release(&mut self, user: u16) -> Result<Option<Grant>, LockError> {
-        let holder = self.holders.iter_mut().find(|holder| holder.checked_sub(1) == Some(user));
-        *holder.ok_or(LockError::NotHeld)? = 0;
-        Ok(self.grant())
-    }
-
-    /// `user` neither holds a replica nor waits from here on.
-    pub fn withdraw(&mut self, user: u16) -> Option<Grant> {
-        self.waiters.retain(|waiter| *waiter != user);
-        self.release(user).ok().flatten()
-    }
-
-    /// Gives a free replica to the first who waits. Nobody waits while two are free.
-    fn grant(&mut self) -> Option<Grant> {
-        let replica = self.holders().position(|holder| holder.is_none())?;
-        let user = *self.waiters.first()?;
-        self.waiters.remove(0);
-        self.holders[replica] = user + 1;
-        Some(Grant { user, replica: replica as u8 })
-    }
-}
-
-//--- Bounds
-
-/// How long a job is pi-blocked while it waits for a replica, at most: `(ceil(m / k) - 1) * longest`. `cpus` is `m`,
-/// all CPUs of the clusters that share the resource; no critical section is longer than `longest`.
-///
-/// # Source
-/// Elliott 2015, eq. 2.36.
-#[must_use]
-pub const fn direct_blocking(cpus: u16, replicas: u8, longest: Nanoseconds) -> Nanoseconds {
-    Nanoseconds(rounds(cpus, replicas).saturating_sub(1).saturating_mul(longest.0))
-}
-
-/// How long a job is pi-blocked as a donor because of one resource, at most: `ceil(m / k) * longest`.
-///
-/// # Source
-/// Elliott 2015, eq. 2.37.
-#[must_use]
-pub const fn indirect_blocking(cpus: u16, replicas: u8, longest: Nanoseconds) -> Nanoseconds {
-    Nanoseconds(rounds(cpus, replicas).saturating_mul(longest.0))
-}
-
-/// How long a job is pi-blocked, at most. `shared` has the indirect blocking of each resource that jobs of its
-/// cluster use: it is a donor once. `requests` has the direct blocking of each request of its own; none, if it uses
-/// nothing.
-///
-/// # Source
-/// Elliott 2015, eq. 2.38 to 2.40.
-#[must_use]
-pub fn blocking(shared: &[Nanoseconds], requests: &[Nanoseconds]) -> Nanoseconds {
-    let indirect = shared.iter().max().map_or(0, |longest| longest.0);
-    Nanoseconds(requests.iter().fold(indirect, |sum, direct| sum.saturating_add(direct.0)))
-}
-
-/// `ceil(m / k)`: how often all replicas are given back before a request is granted, if it came last.
-#[must_use]
-pub const fn rounds(cpus: u16, replicas: u8) -> u64 {
-    if replicas == 0 { u64::MAX } else { cpus.div_ceil(replicas as u16) as u64 }
-}
-
 #[cfg(test)]
 #[path = "ck_omlp_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -9,7 +9,7 @@
 //! - [`groups`]: such locks as the kernel has them.
 //! - [`pool`]: the tokens of a pool of accelerators: k-FMLP, R2DGLP, pure priority.
 //! - [`tokens`]: such a pool as the kernel has it.
-//! - [`ck_omlp`]: what is shared across clusters: donation at release, and a FIFO queue.
+//! - [`ck_omlp`]: what is shared across clusters: donation at release.
 #![no_std]
 #![forbid(unsafe_code)]
 

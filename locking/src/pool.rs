@@ -114,6 +114,13 @@ impl Rules {
         Rules { replicas, cpus, limit: Some(r2dglp_limit(replicas, cpus)), total: None, measure: Measure::Requests }
     }
 
+    /// The queue of a resource that clusters share, whose jobs donate at release ([`crate::ck_omlp`]): a request takes a free replica, or
+    /// waits for the first that is released. Keys are instants of arrival, and nobody who waits lends.
+    #[must_use]
+    pub const fn ck_omlp(replicas: u8) -> Rules {
+        Rules { replicas, cpus: u16::MAX, limit: Some(1), total: None, measure: Measure::Requests }
+    }
+
     /// Requests that all FQs together hold at most, by either limit. `None`: no bound.
     #[must_use]
     pub const fn capacity(&self) -> Option<u32> {
@@ -673,16 +680,6 @@ pub const fn r2dglp_limit(replicas: u8, cpus: u16) -> u16 {
     if replicas == 0 { 0 } else { cpus.div_ceil(replicas as u16) }
 }
 
-/// `f` of a pool whose users come from `clusters` clusters of `cpus` CPUs each and donate at release
-/// ([`crate::ck_omlp`]): `ceil(c * clusters / k)`.
-///
-/// # Source
-/// Elliott 2015, section 3.2.3.2. It is also the least that is valid there.
-#[must_use]
-pub const fn shared_limit(replicas: u8, cpus: u16, clusters: u16) -> u16 {
-    r2dglp_limit(replicas, cpus.saturating_mul(clusters))
-}
-
 /// How many other requests pi-block one under the k-FMLP, at most: `floor((n - 1) / k)`, for `n` tasks with one request
 /// a job each.
 ///
@@ -692,16 +689,6 @@ pub const fn shared_limit(replicas: u8, cpus: u16, clusters: u16) -> u16 {
 #[must_use]
 pub const fn k_fmlp_requests(tasks: u64, replicas: u8) -> u64 {
     if replicas == 0 { u64::MAX } else { tasks.saturating_sub(1) / replicas as u64 }
-}
-
-/// How long one request is pi-blocked under the k-FMLP by number of requests, at most; no critical section is longer
-/// than `longest`.
-///
-/// # Source
-/// Elliott 2015, eq. 2.31.
-#[must_use]
-pub const fn k_fmlp_blocking(tasks: u64, replicas: u8, longest: Nanoseconds) -> Nanoseconds {
-    Nanoseconds(k_fmlp_requests(tasks, replicas).saturating_mul(longest.0))
 }
 
 /// How long one request is pi-blocked under the k-FMLP by critical sections, at most. `others` has the longest critical
@@ -725,15 +712,6 @@ pub fn k_fmlp_blocking_by_length(others: &[Nanoseconds], replicas: u8) -> Nanose
 #[must_use]
 pub const fn r2dglp_requests(cpus: u16, replicas: u8) -> u64 {
     if replicas == 0 { u64::MAX } else { (2 * r2dglp_limit(replicas, cpus) as u64).saturating_sub(1) }
-}
-
-/// How long one request is pi-blocked under the R2DGLP, at most.
-///
-/// # Source
-/// Elliott 2015, eq. 2.35.
-#[must_use]
-pub const fn r2dglp_blocking(cpus: u16, replicas: u8, longest: Nanoseconds) -> Nanoseconds {
-    Nanoseconds(r2dglp_requests(cpus, replicas).saturating_mul(longest.0))
 }
 
 #[cfg(test)]

@@ -718,9 +718,8 @@ fn a_pool_without_replicas_and_one_without_places_refuse() {
 fn a_request_is_blocked_by_as_many_others_as_the_text_says() {
     assert_eq!([(4, 2), (6, 4), (12, 8)].map(|(cpus, replicas)| r2dglp_requests(cpus, replicas)), [3, 3, 3]);
     assert_eq!([(4, 4), (2, 8)].map(|(cpus, replicas)| r2dglp_requests(cpus, replicas)), [1, 1], "k >= c");
-    assert_eq!(r2dglp_blocking(12, 8, Nanoseconds(10)), Nanoseconds(30));
     assert_eq!(k_fmlp_requests(10, 4), 2);
-    assert_eq!(k_fmlp_blocking(10, 3, Nanoseconds(7)), Nanoseconds(21));
+    assert_eq!(k_fmlp_requests(10, 3), 3);
     assert_eq!(k_fmlp_blocking_by_length(&[4, 4, 5].map(Nanoseconds), 2), Nanoseconds(7), "6.5 rounded up");
 }
 
@@ -729,6 +728,5 @@ fn a_request_is_blocked_by_as_many_others_as_the_text_says() {
 fn queues_for_six_cpus_are_as_long_as_the_evaluation_says() {
     assert_eq!([1, 2, 3, 6].map(|tokens| r2dglp_limit(tokens, 6)), [6, 3, 2, 1]);
     assert_eq!(r2dglp_limit(12, 6), 1);
-    assert_eq!(shared_limit(8, 6, 2), 2);
     assert!(!Rules::r2dglp(12, 6).admits_by_priority());
 }

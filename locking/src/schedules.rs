@@ -10,10 +10,14 @@ use fusee_sched_analysis::pi_blocking::{Pending, State, classify};
 use fusee_sched_analysis::{Overheads, Task};
 use proptest::prelude::*;
 
-use crate::ck_omlp::{self, Cluster, Lock};
+use crate::ck_omlp::Cluster;
+use crate::ck_omlp::tests::Resource;
 use crate::engine::{EngineLock, State as Engine};
 use crate::pool::tests::{Wild, wild};
-use crate::pool::{self, Advice, Measure, Place, Pool, Rules, Unadvised};
+use crate::pool::{
+    Advice, Measure, Place, Pool, Rules, Unadvised, k_fmlp_blocking_by_length, k_fmlp_requests, r2dglp_limit,
+    r2dglp_requests,
+};
 use crate::propagation::tests::Threads;
 
 const USERS: usize = 8;
@@ -304,7 +308,7 @@ impl<A: Advice<u32, 4, USERS>> Protocol for Tokens<A> {
 
 /// What jobs of several clusters queue in.
 enum Queue {
-    One(Lock<4, USERS>),
+    One(Resource<4, USERS>),
     Pool(Pool<u32, 4, USERS>),
 }
 
@@ -318,14 +322,12 @@ struct Shared {
 impl Shared {
     fn new(clusters: usize, cpus: u16, replicas: u8, with_pool: bool) -> Shared {
         let queue = if with_pool {
-            let limit = Some(pool::shared_limit(replicas, cpus, clusters as u16));
+            let limit = Some(shared_limit(replicas, cpus, clusters as u16));
             let mut pool = Pool::EMPTY;
             pool.set_rules(Rules { limit, ..Rules::r2dglp(replicas, cpus * clusters as u16) });
             Queue::Pool(pool)
         } else {
-            let mut lock = Lock::EMPTY;
-            lock.set_replicas(replicas);
-            Queue::One(lock)
+            Queue::One(Resource::new(replicas))
         };
         let mut cluster = Cluster::EMPTY;
         cluster.set_cpus(cpus);
@@ -383,7 +385,7 @@ impl Protocol for Shared {
 
     fn holds(&self, user: u16) -> bool {
         match &self.queue {
-            Queue::One(lock) => lock.holders().any(|holder| holder == Some(user)),
+            Queue::One(lock) => lock.holds(user),
             Queue::Pool(pool) => pool.queues().iter().any(|queue| queue.holder == Some(user)),
         }
     }
@@ -459,6 +461,54 @@ fn the_last_of_three_on_two_cpus_is_blocked_when_the_second_is_done() {
     assert_eq!(outcomes[2][0].entered, 20);
 }
 
+//--- Bounds as the text prints them
+
+/// `f` of a pool whose users come from `clusters` clusters of `cpus` CPUs each and donate at release: `ceil(c * clusters / k)`. It is
+/// also the least that is valid there. Elliott 2015, section 3.2.3.2.
+fn shared_limit(replicas: u8, cpus: u16, clusters: u16) -> u16 {
+    r2dglp_limit(replicas, cpus.saturating_mul(clusters))
+}
+
+/// `ceil(m / k)`: how often all replicas are given back before a request is granted, if it came last.
+fn rounds(cpus: u16, replicas: u8) -> u64 {
+    cpus.div_ceil(replicas.into()).into()
+}
+
+/// How long a job is pi-blocked while it waits for a replica, at most: `(ceil(m / k) - 1) * longest`. `cpus` is `m`,
+/// all CPUs of the clusters that share the resource. Elliott 2015, eq. 2.36.
+fn direct_blocking(cpus: u16, replicas: u8, longest: Nanoseconds) -> Nanoseconds {
+    Nanoseconds((rounds(cpus, replicas) - 1) * longest.0)
+}
+
+/// How long a job is pi-blocked as a donor because of one resource, at most: `ceil(m / k) * longest`. Elliott 2015, eq. 2.37.
+fn indirect_blocking(cpus: u16, replicas: u8, longest: Nanoseconds) -> Nanoseconds {
+    Nanoseconds(rounds(cpus, replicas) * longest.0)
+}
+
+/// How long a job is pi-blocked, at most. `shared` has the indirect blocking of each resource that jobs of its cluster use: it is a donor
+/// once. `requests` has the direct blocking of each request of its own; none, if it uses nothing. Elliott 2015, eq. 2.38 to 2.40.
+fn blocking_of_a_donor(shared: &[Nanoseconds], requests: &[Nanoseconds]) -> Nanoseconds {
+    let indirect = shared.iter().max().map_or(0, |longest| longest.0);
+    Nanoseconds(requests.iter().fold(indirect, |sum, direct| sum + direct.0))
+}
+
+#[test]
+fn a_job_is_blocked_for_as_long_as_the_text_says() {
+    let long = Nanoseconds(10);
+    assert_eq!(shared_limit(8, 6, 2), 2);
+    assert_eq!([(12, 8), (12, 1), (4, 4), (2, 4)].map(|(m, k)| direct_blocking(m, k, long).0), [10, 110, 0, 0]);
+    assert_eq!([(12, 8), (12, 1), (4, 4), (2, 4)].map(|(m, k)| indirect_blocking(m, k, long).0), [20, 120, 10, 10]);
+    assert_eq!(
+        blocking_of_a_donor(&[Nanoseconds(20), Nanoseconds(50)], &[]),
+        Nanoseconds(50),
+        "whoever uses nothing, too"
+    );
+    assert_eq!(
+        blocking_of_a_donor(&[Nanoseconds(20), Nanoseconds(50)], &[Nanoseconds(10), Nanoseconds(30)]),
+        Nanoseconds(90)
+    );
+}
+
 //--- Bounds against schedules
 
 /// Up to eight tasks with up to three jobs each. Base keys are all different.
@@ -530,7 +580,7 @@ proptest! {
         wild in prop::option::of(wild()),
     ) {
         let longest = longest(&tasks).into_iter().max().unwrap_or_default();
-        let bound = pool::r2dglp_blocking(cpus, replicas, longest);
+        let bound = Nanoseconds(r2dglp_requests(cpus, replicas) * longest.0);
         let rules = Rules { total: above.map(|above| cpus + above), ..Rules::r2dglp(replicas, cpus) };
         let analysed = analysed(&tasks, cpus, |_| 0, analysed_rules(rules), wild.is_some());
         let outcomes = match wild {
@@ -569,8 +619,8 @@ proptest! {
             let bound = match measure {
                 // The equations are for the shortest queue.
                 _ if is_advised => Nanoseconds(u64::MAX),
-                Measure::Requests => pool::k_fmlp_blocking(tasks.len() as u64, replicas, all),
-                Measure::CriticalSections => pool::k_fmlp_blocking_by_length(&others, replicas),
+                Measure::Requests => Nanoseconds(k_fmlp_requests(tasks.len() as u64, replicas) * all.0),
+                Measure::CriticalSections => k_fmlp_blocking_by_length(&others, replicas),
             };
             for (job, outcome) in tasks[task].iter().zip(outcomes) {
                 let bound = if job.critical > 0 { bound.0.min(analysed[task]) } else { 0 };
@@ -590,8 +640,8 @@ proptest! {
     ) {
         let longest = longest(&tasks).into_iter().max().unwrap_or_default();
         let all_cpus = cpus * clusters as u16;
-        let direct = ck_omlp::direct_blocking(all_cpus, replicas, longest);
-        let indirect = ck_omlp::indirect_blocking(all_cpus, replicas, longest);
+        let direct = direct_blocking(all_cpus, replicas, longest);
+        let indirect = indirect_blocking(all_cpus, replicas, longest);
         let mut protocol = Shared::new(clusters, cpus, replicas, with_pool);
         let outcomes = simulate(&tasks, clusters, usize::from(cpus), &mut protocol);
         let analysed: Vec<Vec<u64>> = (0..clusters)
@@ -603,7 +653,7 @@ proptest! {
         for (task, (jobs, outcomes)) in tasks.iter().zip(outcomes).enumerate() {
             for (job, outcome) in jobs.iter().zip(outcomes) {
                 let requests = [direct];
-                let bound = ck_omlp::blocking(&[indirect], if job.critical > 0 { &requests } else { &[] });
+                let bound = blocking_of_a_donor(&[indirect], if job.critical > 0 { &requests } else { &[] });
                 let bound = Nanoseconds(bound.0.min(analysed[task % clusters][task / clusters]));
                 prop_assert!(outcome.blocked <= bound.0, "{:?}: {:?}, bound {:?}", job, outcome, bound);
                 prop_assert_eq!((outcome.held_in_vain, outcome.blocked_while_ready), (0, 0));

@@ -286,7 +286,7 @@ fn packed_system() -> System<'static> {
     let bytes = unsafe { slice::from_raw_parts(start, length) };
     match System::parse(bytes) {
         Ok(system) => system,
-        Err(ImageError::OtherVersion(version)) => panic!("the packed system is of version {version}"),
+        Err(ImageError::OtherVersion(version)) => panic!("the packed system is of version {}", u64::from(version)),
         Err(ImageError::BadTable(table)) => panic!("table {table} of the packed system is broken"),
         Err(ImageError::Truncated | ImageError::NotAnImage) => panic!("no packed system behind the kernel"),
     }
@@ -372,7 +372,7 @@ fn route_interrupts(system: &System<'_>, state: &mut State) {
         let signal = if interrupt.edge != 0 { Signal::Edge } else { Signal::Level };
         let affinity = board::affinity(smp::on_board(interrupt.cpu as usize));
         if controller.route(interrupt.line, signal, affinity).is_err() {
-            panic!("interrupt {index}: the board has no line {}", interrupt.line);
+            panic!("interrupt {index}: the board has no line {}", u64::from(interrupt.line));
         }
         state.board.set_line(id, interrupt.line);
         // SAFETY: alone.

@@ -76,11 +76,13 @@ fn panic(information: &PanicInfo<'_>) -> ! {
     exit(PANIC)
 }
 
+// Numbers are printed as 64 bits, whatever they are: each width has code of its own.
+
 fn complain(console: &mut Pl011, information: &PanicInfo<'_>) -> fmt::Result {
-    write!(console, "\nkernel panic on CPU {}: ", cpu::current().0)?;
+    write!(console, "\nkernel panic on CPU {}: ", u64::from(cpu::current().0))?;
     if let Some(place) = information.location() {
         console.write_str(place.file())?;
-        writeln!(console, ":{}:{}:", place.line(), place.column())?;
+        writeln!(console, ":{}:{}:", u64::from(place.line()), u64::from(place.column()))?;
     }
     writeln!(console, "{}", information.message())
 }
@@ -103,7 +105,7 @@ extern "C" fn stop(vector: u64) -> ! {
 
 fn report(console: &mut Pl011, vector: u64, registers: &Registers) -> fmt::Result {
     let (syndrome, address) = (ESR_EL1.get(), FAR_EL1.get());
-    writeln!(console, "\nkernel panic on CPU {}: unexpected exception, vector {vector}", cpu::current().0)?;
+    writeln!(console, "\nkernel panic on CPU {}: unexpected exception, vector {vector}", u64::from(cpu::current().0))?;
     writeln!(console, "  pc {:#018x}  sp {:#018x}", registers.program_counter, registers.stack)?;
     writeln!(console, "  esr {syndrome:#010x}  far {address:#018x}  spsr {:#010x}", registers.state)?;
     for (index, value) in registers.general.iter().enumerate() {

@@ -270,13 +270,8 @@ impl Kernel {
             within(record.replicas as usize, POOL_REPLICAS, "tokens of a pool")?;
             let limit = u16::try_from(record.limit).map_err(|_| BootError::TooMany("requests in a queue"))?;
             let total = u16::try_from(record.total_limit).map_err(|_| BootError::TooMany("requests in all queues"))?;
-            let [mut limit, mut total] = [limit, total].map(|limit| (limit != 0).then_some(limit));
-            let mut cpus = self.clusters[cluster].schedule.cpus().count() as u16;
-            if record.crosses != 0 {
-                self.crossing |= 1 << index;
-                // One queue, whatever number of replicas.
-                (cpus, limit, total) = (u16::MAX, Some(1), None);
-            }
+            let [limit, total] = [limit, total].map(|limit| (limit != 0).then_some(limit));
+            let cpus = self.clusters[cluster].schedule.cpus().count() as u16;
             let replicas = record.replicas as u8;
             if limit
                 .is_some_and(|limit| total.is_some_and(|total| u32::from(total) > u32::from(limit) * record.replicas))
@@ -290,7 +285,12 @@ impl Kernel {
                 measure::LENGTHS => Measure::CriticalSections,
                 _ => return Err(BootError::Dangling("measure")),
             };
-            self.pools[id].set_rules(Rules { replicas, cpus, limit, total, measure });
+            let mut rules = Rules { replicas, cpus, limit, total, measure };
+            if record.crosses != 0 {
+                self.crossing |= 1 << index;
+                rules = Rules::ck_omlp(replicas);
+            }
+            self.pools[id].set_rules(rules);
             if WATCHDOGS && record.watchdog != 0 {
                 within(self.counts.threads + self.counts.engines + index + 1, THREADS, "tasks and watchdogs")?;
                 let (watchdog, cluster) = (Nanoseconds(record.watchdog), Some(cluster));

@@ -4,7 +4,7 @@
 //! interrupts through a notification, and serves clients through an endpoint. It runs with the key and budget of
 //! whoever waits for it; nothing here knows about that.
 //!
-//! Lives here: [`registers`], the one place where a region becomes registers. Does not: devices.
+//! Lives here: `registers`, the one place where a region becomes registers. Does not: devices.
 #![no_std]
 
 mod registers;

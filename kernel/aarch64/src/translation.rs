@@ -48,7 +48,7 @@ const READ_ONLY: u64 = 1 << 7;
 const INNER_SHAREABLE: u64 = 3 << 8;
 const ACCESSED: u64 = 1 << 10;
 const NOT_GLOBAL: u64 = 1 << 11;
-/// In entries that point to a table: nothing behind it may be written (APTable[1]).
+/// In entries that point to a table: nothing behind it may be written (`APTable[1]`).
 const TABLE_READ_ONLY: u64 = 1 << 62;
 const EL1_NO_EXECUTE: u64 = 1 << 53;
 const EL0_NO_EXECUTE: u64 = 1 << 54;

@@ -41,14 +41,18 @@ pub enum BootError {
 const SERVICE_PERIODS: u64 = 10;
 
 /// What this kernel was built with.
-const PRESENT: u32 = EngineId::EXISTS as u32 * feature::ENGINES
-    | GroupId::EXISTS as u32 * feature::GROUPS
-    | PoolId::EXISTS as u32 * feature::POOLS
-    | AdviserId::EXISTS as u32 * feature::ADVICE
-    | WATCHDOGS as u32 * feature::WATCHDOGS
-    | LoanId::EXISTS as u32 * feature::LOANS
-    | DerivationId::EXISTS as u32 * feature::GRANTS
-    | (CLUSTERS > 1) as u32 * feature::CLUSTERS;
+const PRESENT: u32 = when(EngineId::EXISTS, feature::ENGINES)
+    | when(GroupId::EXISTS, feature::GROUPS)
+    | when(PoolId::EXISTS, feature::POOLS)
+    | when(AdviserId::EXISTS, feature::ADVICE)
+    | when(WATCHDOGS, feature::WATCHDOGS)
+    | when(LoanId::EXISTS, feature::LOANS)
+    | when(DerivationId::EXISTS, feature::GRANTS)
+    | when(CLUSTERS > 1, feature::CLUSTERS);
+
+const fn when(exists: bool, bits: u32) -> u32 {
+    if exists { bits } else { 0 }
+}
 
 fn within(count: usize, limit: usize, what: &'static str) -> Result<(), BootError> {
     if count > limit { Err(BootError::TooMany(what)) } else { Ok(()) }

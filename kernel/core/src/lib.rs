@@ -7,8 +7,8 @@
 //! # Design principles
 //!
 //! 1. **One thing decides who runs**: links in `sched::cluster`. Everything else makes reservations ready
-//!    or not, and marks CPUs whose plan changed ([`schedule`]).
-//! 2. **One rule says on whose budget** ([`donation`]): a thread runs on its own reservation or on that of
+//!    or not, and marks CPUs whose plan changed (`schedule`).
+//! 2. **One rule says on whose budget** (`donation`): a thread runs on its own reservation or on that of
 //!    the earliest thread suspended on it. Servers, drivers, bottom halves and lock holders are one case.
 //! 3. **No CPU waits for another.** A thread's registers belong to a CPU until that CPU records it `off`.
 //! 4. **A user's mistake is a typed error**, returned to the one who made it; nothing is half-done.

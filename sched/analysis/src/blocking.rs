@@ -27,7 +27,7 @@
 //! # What is coarse
 //!
 //! A request meets the longest hold of each rival, whether or not that has a job at the time. Only where there is no
-//! other bound ([`Study::is_counted`]) jobs are counted, by their response times; then bounds and response times are
+//! other bound (`Study::is_counted`) jobs are counted, by their response times; then bounds and response times are
 //! computed in turn until neither changes ([`analyse`]). All engines of a group are one lock, with all their requests.
 //!
 //! Where a pool has tokens of several devices, a job works on the one that its token is for ([`Alternative`]): of the engines that may

@@ -17,7 +17,7 @@
 //! ADDRESS COUNT                    from here, so many instructions that follow each other in memory; then, the next line
 //! ```
 //!
-//! `cargo xtask worst` gives it an argument more, `places=FILE` ([`traps::Places::parse`]). Then nothing but the kernel is
+//! `cargo xtask worst` gives it an argument more, `places=FILE` (`traps::Places::parse`). Then nothing but the kernel is
 //! watched, and the file says of each class of traps how many there were, and what the longest executed.
 //!
 //! # Invariants

@@ -14,7 +14,8 @@ use crate::toolchain::{KERNEL_TARGET, TASK_TARGET, Toolchain};
 
 /// The kernel runs this far above its physical addresses.
 pub const KERNEL_OFFSET: u64 = 0xffff_ff80_0000_0000;
-const KERNEL_PACKAGE: &str = "fusee-kernel";
+/// The package of the kernel, and its program.
+pub const KERNEL_PACKAGE: &str = "fusee-kernel";
 /// Where the kernel's image ends and the packed system begins, by the linker script.
 const IMAGE_END: &str = "__image_end";
 const PAGE: usize = 4096;

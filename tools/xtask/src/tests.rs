@@ -17,7 +17,7 @@ use fusee_abi::trace::{Event, Ledger};
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Expectations, Manifest, Mark, Profile, Resolved};
 
-use crate::build::{Builder, Kernel, Programs};
+use crate::build::{Builder, KERNEL_PACKAGE, Kernel, Programs};
 use crate::configurations::{self, Seen};
 use crate::judge::Watch;
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
@@ -191,17 +191,31 @@ fn host(workspace: &Workspace, summary: &mut Summary) -> Result<()> {
     let clippy = |target, flags| toolchain.plugin("clippy", target, flags);
     check("lints, host", clippy("host", &[]), &[&["--quiet", "--all-targets"], &strict[..]].concat());
     let target_dir = workspace.builder().target_dir().display().to_string();
-    for (name, target, flags, packages) in [
-        ("lints, kernel and firmware", KERNEL_TARGET, &[][..], &members.kernel),
-        ("lints, drivers and tasks", TASK_TARGET, &task_flags[..], &members.tasks),
+    let bare_kernel = vec![KERNEL_PACKAGE.to_owned()];
+    for (name, target, flags, packages, features) in [
+        ("lints, kernel and firmware", KERNEL_TARGET, &[][..], &members.kernel, &[][..]),
+        ("lints, kernel without features", KERNEL_TARGET, &[][..], &bare_kernel, &["--no-default-features"][..]),
+        ("lints, drivers and tasks", TASK_TARGET, &task_flags[..], &members.tasks, &[][..]),
     ] {
         let mut arguments = vec!["--quiet", "--target", target, "--target-dir", &target_dir];
+        arguments.extend(features);
         for package in packages {
             arguments.extend(["--package", package]);
         }
         arguments.extend(strict);
         check(name, clippy(target, flags), &arguments);
     }
+    let rustdoc = |target, flags| {
+        let mut command = toolchain.cargo(target, flags);
+        command.env("RUSTDOCFLAGS", "-D warnings");
+        Some(command)
+    };
+    check("documentation, host", rustdoc("host", &[]), &["doc", "--quiet", "--no-deps"]);
+    let mut arguments = vec!["doc", "--quiet", "--no-deps", "--target", KERNEL_TARGET, "--target-dir", &target_dir];
+    for package in &members.kernel {
+        arguments.extend(["--package", package]);
+    }
+    check("documentation, kernel and firmware", rustdoc(KERNEL_TARGET, &[]), &arguments);
     check("tests on the host", Some(toolchain.cargo("host", &[])), &["test", "--quiet"]);
     Ok(())
 }

@@ -13,7 +13,7 @@
 //! - Two tokens: one job can copy while another computes, and of two that want an engine by priority none passes the other again
 //!   and again, so that waiting has a bound whatever the hogs do.
 //! - The deadlines of `camera` and `lidar` are the shortest in whole milliseconds that `cargo xtask analyze` proves of the
-//!   arrangement with tokens, which is GPUSync as the text has it, with what kernel paths cost ([`tests`]). All other arrangements
+//!   arrangement with tokens, which is GPUSync as the text has it, with what kernel paths cost (`tests`). All other arrangements
 //!   have the same.
 //! - What the end of an operation takes is two bottom halves: two jobs have tokens, and the driver serves one after the other.
 //! - Budgets are three times what a job computes: others that hold what it waits for, and bottom halves, take from it.

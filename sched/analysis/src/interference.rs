@@ -212,6 +212,13 @@ impl Sum {
     }
 }
 
+/// Work that becomes available up to some instant, counted from where a window begins, less the delay.
+#[derive(Clone, Copy, Debug)]
+struct InTime {
+    until: u64,
+    value: u64,
+}
+
 /// What is known so far. Delays and waits only grow.
 struct Search {
     cpus: u128,
@@ -248,30 +255,33 @@ impl Search {
     fn wait(&mut self, task: usize, start: u64) -> Result<Option<u64>, Unanswered> {
         let Load { execution, period } = self.tasks[task];
         let mut wait = start;
+        let in_time = self.in_time(task);
         loop {
             if execution + wait > period {
                 return Ok(None);
             }
             let spent = self.interfering[task].len() as u64 + 1;
             self.looks = self.looks.checked_sub(spent).ok_or(Unanswered::GaveUp)?;
-            let Sum { value, slope, span } = self.interference(task, wait);
+            let Sum { value, slope, span } = self.interference(task, wait, &in_time);
             let Some(excess) = value.checked_sub(self.cpus * (u128::from(wait) + 1)) else { return Ok(Some(wait)) };
             // The least solution on this straight line, or its end.
             let steps = match self.cpus.checked_sub(slope).filter(|left| *left > 0) {
                 Some(left) => u64::try_from(excess / left + 1).unwrap_or(u64::MAX).min(span),
                 None => span,
             };
-            wait = wait.saturating_add(steps).min(period);
+            // Nor can a wait be enough that is shorter than what is taken already, as less is never taken in a longer one.
+            let taken = u64::try_from(value / self.cpus).unwrap_or(u64::MAX);
+            wait = wait.saturating_add(steps).max(taken).min(period);
         }
     }
 
     /// The most time of all CPUs that others take from a job of `task` in which it waits for one nanosecond longer than `wait`.
-    fn interference(&self, task: usize, wait: u64) -> Sum {
+    fn interference(&self, task: usize, wait: u64, in_time: &[InTime]) -> Sum {
         let mut sum = Sum { value: 0, slope: 0, span: u64::MAX };
         // What tasks take with work from before the window, and without.
         let mut carried: Vec<(Piece, Piece)> = Vec::new();
-        for (other, before) in &self.interfering[task] {
-            let with = self.taken(task, wait, *other, *before);
+        for ((other, before), in_time) in self.interfering[task].iter().zip(in_time) {
+            let with = self.taken(task, wait, *other, *in_time);
             match before {
                 Before::Always => carried.push((with, self.taken_without_carry_in(task, wait, *other))),
                 Before::Tied | Before::Until(_) => sum.add(with),
@@ -287,14 +297,28 @@ impl Search {
         sum
     }
 
+    /// What may come before a job of `task` by points alone, however long the job waits: of each task that may.
+    fn in_time(&self, task: usize) -> Vec<InTime> {
+        let of = |(other, before): &(usize, Before)| match (*before, self.delays[*other]) {
+            (Before::Until(last), Some(delay)) => {
+                let load = self.tasks[*other];
+                let until = i128::from(last) + i128::from(delay) + i128::from(load.execution);
+                let until = u64::try_from(until).unwrap_or(0);
+                InTime { until, value: load.work(until).value }
+            }
+            _ => InTime { until: u64::MAX, value: u64::MAX },
+        };
+        self.interfering[task].iter().map(of).collect()
+    }
+
     /// The most that `other` takes of it, with work from before the window.
-    fn taken(&self, task: usize, wait: u64, other: usize, before: Before) -> Piece {
+    fn taken(&self, task: usize, wait: u64, other: usize, in_time: InTime) -> Piece {
         let (load, all) = (self.tasks[other], Piece::all(wait + 1));
         let Some(delay) = self.delays[other] else { return all };
-        let in_window = load.work(self.tasks[task].execution + wait + delay).min(all);
-        let Before::Until(last) = before else { return in_window };
-        let in_time = u64::try_from(i128::from(last) + i128::from(delay) + i128::from(load.execution)).unwrap_or(0);
-        Piece::level(load.work(in_time).value).min(in_window)
+        let window = self.tasks[task].execution + wait + delay;
+        let in_time_at_most = Piece::level(in_time.value).min(all);
+        // No less work becomes available in a longer window.
+        if window >= in_time.until { in_time_at_most } else { load.work(window).min(in_time_at_most) }
     }
 
     /// The same, of what becomes available in the window.
@@ -309,8 +333,9 @@ impl Search {
     /// The bound of `task`, and who contributes most.
     fn response(&self, task: usize) -> Option<Response> {
         let wait = self.waits[task]?;
-        let taken = self.interfering[task].iter();
-        let taken = taken.map(|(other, before)| (self.taken(task, wait, *other, *before).value, *other));
+        let in_time = self.in_time(task);
+        let taken = self.interfering[task].iter().zip(&in_time);
+        let taken = taken.map(|((other, _), in_time)| (self.taken(task, wait, *other, *in_time).value, *other));
         let largest = taken.filter(|(taken, _)| *taken > 0 && wait > 0).max().map(|(_, other)| other);
         let longest = Nanoseconds(self.tasks[task].execution + wait);
         Some(Response { longest, interference: Nanoseconds(wait), largest })

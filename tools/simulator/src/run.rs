@@ -81,6 +81,8 @@ pub struct Report {
     pub late_completions: u32,
     /// Traps handled.
     pub traps: u64,
+    /// The longest wait for the kernel's lock, in nanoseconds.
+    pub longest_wait: u64,
     /// For each task with [`Program::Requests`], what its calls returned and what it loaded, in order.
     pub results: Vec<Vec<u64>>,
     /// What each task was doing at the end.
@@ -114,6 +116,7 @@ pub struct Simulation {
     first: First,
     /// When the kernel's lock is free again.
     lock: u64,
+    longest_wait: u64,
     traps: u64,
 }
 
@@ -136,6 +139,7 @@ impl Simulation {
             checks: Checks::default(),
             first: First::default(),
             lock: 0,
+            longest_wait: 0,
             traps: 0,
         })
     }
@@ -204,6 +208,7 @@ impl Simulation {
             late_completions: self.board.late_completions(),
             records: self.board.records,
             traps: self.traps,
+            longest_wait: self.longest_wait,
             states: threads.map(|thread| self.kernel.thread(thread).state).collect(),
             debts: reservations.map(|reservation| self.kernel.reservation(reservation).account.debt.0).collect(),
             results: self.actors.into_iter().map(|actor| actor.results).collect(),
@@ -340,6 +345,7 @@ impl Simulation {
             _ => Some(Instant(self.board.now)),
         };
         let waited = self.lock.saturating_sub(self.board.now);
+        self.longest_wait = self.longest_wait.max(waited);
         self.board.spent = waited + if at.is_none() { overheads.call() } else { overheads.interrupt };
         if trap == Trap::Syscall {
             // As on a board: the fast paths first.

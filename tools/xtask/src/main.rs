@@ -41,6 +41,7 @@ mod build;
 mod combinations;
 mod configurations;
 mod conformance;
+mod contention;
 mod crowd;
 mod decode;
 mod demo;
@@ -111,6 +112,8 @@ enum Command {
     Experiment(experiment::ExperimentArguments),
     /// Simulates random systems in which all tasks that are not proved do anything, and counts deadlines of proved ones that are missed.
     Hostile(hostile::HostileArguments),
+    /// Simulates CPUs that all call at once: how much they do, and how long they wait for the kernel's lock
+    Contention(contention::ContentionArguments),
     /// Prints the records of the last run as text.
     Trace(TraceArguments),
 }
@@ -227,6 +230,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Worst(worst) => worst::worst(worst, install),
         Command::Experiment(arguments) => experiment::experiment(arguments, install),
         Command::Hostile(arguments) => hostile::hostile(arguments),
+        Command::Contention(arguments) => contention::contention(arguments),
         Command::Trace(trace) => {
             let root = system::root()?;
             let (trace_read, manifest) = system::last_trace(&root).context("no run to show; try `cargo xtask run`")?;

@@ -15,7 +15,7 @@ use crate::id::{
     NotificationId, PoolId, PoolUserId, RegionId, ReservationId, ThreadId,
 };
 use crate::limits::{
-    CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, HANDLES, INTERRUPTS, JOBS_ACROSS, NOTIFICATIONS,
+    CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, HANDLES, INTERRUPTS, NOTIFICATIONS, PENDING_JOBS,
     POOL_REPLICAS, POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS, RELEASES, THREADS, USERS_PER_ENGINE, USERS_PER_POOL,
     WATCHDOGS,
 };
@@ -291,7 +291,7 @@ impl Kernel {
             };
             let mut rules = Rules { replicas, cpus, limit, total, measure };
             if record.crosses != 0 {
-                self.crossing |= 1 << index;
+                self.shared |= 1 << index;
                 rules = Rules::ck_omlp(replicas);
             }
             self.pools[id].set_rules(rules);
@@ -376,10 +376,10 @@ impl Kernel {
         let mut releases = 0u16;
         for (index, record) in system.reservations().iter().enumerate() {
             let id = refer!(ReservationId, index, THREADS, "reservation");
-            let home = refer!(ThreadId, record.task, self.counts.threads, "reservation");
+            let owner = refer!(ThreadId, record.task, self.counts.threads, "reservation");
             let cluster = refer!(ClusterId, record.cluster, self.counts.clusters, "reservation");
             let object = &mut self.reservations[id];
-            object.home = Some(home);
+            object.owner = Some(owner);
             object.cluster = Some(cluster);
             object.class = match record.class {
                 class::REAL_TIME => Class::RealTime,
@@ -402,7 +402,7 @@ impl Kernel {
             object.backlog = u8::try_from(record.backlog).map_err(|_| BootError::TooMany("queued releases"))?;
             if object.release == Release::Sporadic {
                 let places = object.backlog.max(1);
-                self.threads[home].job.sporadic = ReleaseQueue { base: releases, places, ..ReleaseQueue::EMPTY };
+                self.threads[owner].job.sporadic = ReleaseQueue { base: releases, places, ..ReleaseQueue::EMPTY };
                 releases += u16::from(places);
                 within(usize::from(releases), RELEASES, "queued releases")?;
             }
@@ -415,7 +415,7 @@ impl Kernel {
             });
             object.account = Account::new(Nanoseconds(record.budget), Nanoseconds(record.period));
             object.deadline = Nanoseconds(record.deadline);
-            object.tie = Tie::new(0, object.deadline, home.index() as u16);
+            object.tie = Tie::new(0, object.deadline, owner.index() as u16);
             object.next_release =
                 if object.release == Release::Periodic { start + Nanoseconds(record.phase) } else { Instant::NEVER };
             // What is used before the start is void, for all at that instant: no job finds others before it that had more.
@@ -437,14 +437,14 @@ impl Kernel {
             };
             self.reservations[id].key = key;
             self.event_moves(id);
-            if self.threads[home].home.replace(id).is_some() {
+            if self.threads[owner].own.replace(id).is_some() {
                 return Err(BootError::Dangling("reservation"));
             }
             if EngineId::EXISTS && record.covers_engines != 0 {
                 for user in self.engine_users.all_mut() {
                     // A mutex is no engine.
                     let is_of_device = user.engine.is_some_and(|engine| self.engines[engine].interrupt.is_some());
-                    if user.thread == Some(home) && is_of_device {
+                    if user.thread == Some(owner) && is_of_device {
                         user.payer = Some(id);
                     }
                 }
@@ -456,12 +456,12 @@ impl Kernel {
             self.threads[id].cluster = Some(cluster);
             self.make_ready(id);
         }
-        self.boot_across()?;
+        self.boot_shared_pools()?;
         // A server without a budget of its own starts on the reserve of nobody: it is ready, and runs up to
         // its first receive on background time of its cluster.
         for index in 0..self.counts.threads {
             let id = refer!(ThreadId, index, THREADS, "task");
-            if self.threads[id].home.is_none() {
+            if self.threads[id].own.is_none() {
                 self.boot_passive(id)?;
             }
             self.unsettle(id);
@@ -469,30 +469,30 @@ impl Kernel {
         }
         self.kicks = CpuSet::EMPTY;
         for cpu in self.cpus.all_mut() {
-            cpu.stale = false;
+            cpu.needs_reschedule = false;
         }
         Ok(())
     }
 
     /// Where a task shares a pool with other clusters, all jobs of its cluster are donors when they are released.
-    fn boot_across(&mut self) -> Result<(), BootError> {
+    fn boot_shared_pools(&mut self) -> Result<(), BootError> {
         for user in (0..self.counts.pool_users).filter_map(PoolUserId::new) {
             let PoolUser { pool: Some(pool), thread: Some(thread), .. } = self.pool_users[user] else { continue };
-            let Some(cluster) = self.threads[thread].cluster.filter(|_| self.crosses(pool)) else { continue };
-            self.donations[cluster].set_cpus(self.clusters[cluster].schedule.cpus().count() as u16);
+            let Some(cluster) = self.threads[thread].cluster.filter(|_| self.is_shared(pool)) else { continue };
+            self.pending_jobs[cluster].set_cpus(self.clusters[cluster].schedule.cpus().count() as u16);
             let mut jobs = 0;
             for reservation in (0..self.counts.reservations).filter_map(ReservationId::new) {
                 let object = &self.reservations[reservation];
                 if object.cluster == Some(cluster)
                     && object.release != Release::None
-                    && let Some(home) = object.home
+                    && let Some(owner) = object.owner
                 {
-                    self.threads[home].crosses = true;
+                    self.threads[owner].jobs_are_recorded = true;
                     jobs += 1;
                 }
             }
-            within(jobs, JOBS_ACROSS, "jobs of a cluster that shares a pool")?;
-            if !self.threads[thread].crosses {
+            within(jobs, PENDING_JOBS, "jobs of a cluster that shares a pool")?;
+            if !self.threads[thread].jobs_are_recorded {
                 return Err(BootError::Dangling("pool user"));
             }
         }
@@ -507,9 +507,9 @@ impl Kernel {
         self.counts.reservations += 1;
         let cluster = self.threads[thread].cluster;
         let tie = Tie::new(0, Nanoseconds(1), thread.index() as u16);
-        self.turns += 1;
+        self.sequence += 1;
         let object = &mut self.reservations[id];
-        object.home = Some(thread);
+        object.owner = Some(thread);
         object.cluster = cluster;
         object.class = Class::Background;
         object.only_for_start = true;
@@ -518,8 +518,8 @@ impl Kernel {
         object.next_release = Instant::NEVER;
         object.replenish_at = Instant::NEVER;
         object.rests = Instant::NEVER;
-        object.key = Key::in_turn(Class::Background, self.turns, tie);
-        self.threads[thread].home = Some(id);
+        object.key = Key::in_turn(Class::Background, self.sequence, tie);
+        self.threads[thread].own = Some(id);
         Ok(())
     }
 

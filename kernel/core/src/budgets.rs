@@ -53,7 +53,7 @@ impl Kernel {
             self.set_key(reservation, key);
         }
         self.event_moves(reservation);
-        if wakes && self.threads[thread].crosses {
+        if wakes && self.threads[thread].jobs_are_recorded {
             self.job_begins(thread);
         }
         if dropped {
@@ -119,7 +119,7 @@ impl Kernel {
         let exhausted = object.account.is_dry() && !object.throttled;
         if let Some(cpu) = object.on {
             // Its timer tells when the budget ends.
-            self.mark_stale(cpu);
+            self.request_reschedule(cpu);
         }
         if exhausted {
             let now = machine.now();
@@ -146,14 +146,14 @@ impl Kernel {
     #[inline(never)]
     fn exhaust<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, now: Instant) {
         let object = &mut self.reservations[reservation];
-        if let Some(home) = object.home
-            && self.threads[home].state == State::Stopped
+        if let Some(owner) = object.owner
+            && self.threads[owner].state == State::Stopped
         {
             // Its CPU has yet to hear of it. The dead have no next period.
             object.throttled = true;
             return;
         }
-        let (class, home) = (object.class, object.home);
+        let (class, owner) = (object.class, object.owner);
         if class == Class::RealTime && self.goes_on(reservation, now) {
             return;
         }
@@ -173,7 +173,7 @@ impl Kernel {
             return;
         }
         let overrun = object.overrun;
-        if let Some(thread) = home
+        if let Some(thread) = owner
             && self.threads[thread].job.active
         {
             let job = &mut self.threads[thread].job;
@@ -189,8 +189,8 @@ impl Kernel {
             object.account.next_refill(now).min(if now < self.start { self.start } else { Instant::NEVER });
         self.leave_rest(reservation);
         self.event_moves(reservation);
-        self.trace(machine, Event::Throttle, home, u32::from(reservation.number()), excess.0 as u32);
-        if let Some(thread) = home {
+        self.trace(machine, Event::Throttle, owner, u32::from(reservation.number()), excess.0 as u32);
+        if let Some(thread) = owner {
             self.budget_changes(thread, reservation);
         }
         self.base_key_changes(reservation);
@@ -224,7 +224,7 @@ impl Kernel {
         }
         object.account.resume(at);
         let release = object.account.release;
-        let home = object.home;
+        let owner = object.owner;
         if object.account.is_dry() {
             // All of it went into debt: the next one, then.
             object.throttled = true;
@@ -244,10 +244,10 @@ impl Kernel {
         }
         self.event_moves(reservation);
         if was_throttled {
-            self.trace(machine, Event::Replenish, home, u32::from(reservation.number()), 0);
+            self.trace(machine, Event::Replenish, owner, u32::from(reservation.number()), 0);
         }
-        if let Some(thread) = home {
-            if was_throttled && self.threads[thread].crosses && self.threads[thread].job.active {
+        if let Some(thread) = owner {
+            if was_throttled && self.threads[thread].jobs_are_recorded && self.threads[thread].job.active {
                 self.job_begins(thread);
             }
             self.budget_changes(thread, reservation);

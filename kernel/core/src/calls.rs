@@ -123,7 +123,7 @@ impl Kernel {
     /// `yield`: a service or background thread goes to the end of its class. Real-time jobs have no equals
     /// to yield to: for them it only looks at the plan again.
     fn yield_turn(&mut self, cpu: CpuId, thread: ThreadId) {
-        self.cpus[cpu].stale = true;
+        self.cpus[cpu].needs_reschedule = true;
         if let Some(reservation) = self.threads[thread].chosen() {
             let class = self.reservations[reservation].class;
             if class != Class::RealTime {

@@ -18,7 +18,7 @@ use fusee_sched::queue::Queue;
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::Kernel;
-use crate::donation::number as node_number;
+use crate::donation::node_index;
 use crate::fast_calls::token;
 use crate::groups::set_of;
 use crate::id::{
@@ -47,11 +47,11 @@ impl Kernel {
             }
             if let Some(thread) = self.cpus[cpu].current
                 && self.threads[thread].state != State::Ready
-                && !self.cpus[cpu].stale
+                && !self.cpus[cpu].needs_reschedule
             {
                 return Err("a CPU goes on with a thread that may not run");
             }
-            if let Some(reservation) = self.cpus[cpu].carried
+            if let Some(reservation) = self.cpus[cpu].running
                 && self.reservations[reservation].on != Some(cpu)
             {
                 return Err("a reservation runs on two CPUs");
@@ -74,7 +74,7 @@ impl Kernel {
         for group in (0..GROUPS).filter_map(GroupId::new) {
             self.check_group(group)?;
         }
-        self.check_across()?;
+        self.check_shared_pools()?;
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
             if self.threads[thread].state == State::Stopped {
                 self.check_dead(thread)?;
@@ -100,7 +100,7 @@ impl Kernel {
             if object.account.is_dry() && !object.throttled {
                 return Err("a budget ran dry, and nothing was done about it");
             }
-            let is_dead = object.home.is_none_or(|home| self.threads[home].state == State::Stopped);
+            let is_dead = object.owner.is_none_or(|owner| self.threads[owner].state == State::Stopped);
             let rests = object.class == Class::RealTime && !object.throttled && object.runner.is_none();
             if !is_dead && rests != (object.rests != Instant::NEVER) {
                 return Err(
@@ -204,7 +204,7 @@ impl Kernel {
                     return Err("a thread holds a token and waits for it, or neither");
                 }
                 // The keys of the dead do not change any more.
-                if state != State::Stopped && !self.crosses(pool) && request.key != self.base_key(thread) {
+                if state != State::Stopped && !self.is_shared(pool) && request.key != self.base_key(thread) {
                     return Err("a request whose key is not that of its job");
                 }
                 let (held, requested) = &mut counts[thread.index()];
@@ -231,7 +231,7 @@ impl Kernel {
                 return Err("a thread waits for a token that it has not asked for, or in vain");
             }
             if let State::AwaitingGroup { group, refused } = state.state
-                && (self.groups[group].request_of(node_number(thread)).is_none() || refused && !state.timed)
+                && (self.groups[group].request_of(node_index(thread)).is_none() || refused && !state.timed)
             {
                 return Err("a thread waits for engines that it has not asked for, or in vain");
             }
@@ -275,11 +275,12 @@ impl Kernel {
     }
 
     /// Donors at release donate to somebody with a request, and nobody who should be in a record is not.
-    fn check_across(&self) -> Result<(), &'static str> {
+    fn check_shared_pools(&self) -> Result<(), &'static str> {
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
             let state = &self.threads[thread];
-            let record = state.cluster.filter(|_| state.crosses).map(|cluster| self.donations[cluster].pending());
-            let job = record.and_then(|record| record.iter().find(|job| job.user == node_number(thread)));
+            let record =
+                state.cluster.filter(|_| state.jobs_are_recorded).map(|cluster| self.pending_jobs[cluster].pending());
+            let job = record.and_then(|record| record.iter().find(|job| job.user == node_index(thread)));
             if state.state == State::Donating
                 && (job.is_none_or(|job| job.donee.is_none()) || state.waits.waits_for().is_none())
             {
@@ -294,11 +295,13 @@ impl Kernel {
             let asks = |user: &PoolUserId| {
                 let PoolUser { pool: Some(pool), thread: Some(of), .. } = self.pool_users[*user] else { return false };
                 let mut requests = self.pools[pool].requests().iter();
-                of == thread && self.crosses(pool) && requests.any(|request| usize::from(request.user) == user.index())
+                of == thread
+                    && self.is_shared(pool)
+                    && requests.any(|request| usize::from(request.user) == user.index())
             };
             let requests = users.filter(asks).count();
-            let has_budget = state.home.is_some_and(|home| !self.reservations[home].throttled);
-            let is_pending = state.crosses && state.job.active && (has_budget || requests != 0);
+            let has_budget = state.own.is_some_and(|own| !self.reservations[own].throttled);
+            let is_pending = state.jobs_are_recorded && state.job.active && (has_budget || requests != 0);
             if is_pending != job.is_some() {
                 return Err("a job is pending and not in the record, or the other way round");
             }
@@ -352,8 +355,8 @@ impl Kernel {
         if state.donates_to().is_some() || reservations.any(|one| self.reservations[one].runner == Some(thread)) {
             return Err("a dead thread lends, or runs");
         }
-        if let Some(home) = state.home
-            && self.reservations[home].next_release.min(self.reservations[home].replenish_at) != Instant::NEVER
+        if let Some(own) = state.own
+            && self.reservations[own].next_release.min(self.reservations[own].replenish_at) != Instant::NEVER
         {
             return Err("a dead thread has a release or a replenishment before it");
         }
@@ -538,7 +541,7 @@ impl Kernel {
         let offers = || donors.clone().filter_map(|donor| self.threads[donor].chosen());
         let cluster_of = |reservation: ReservationId| self.reservations[reservation].cluster;
         let makes = |cluster: &Option<ClusterId>| offers().any(|offer| cluster_of(offer) == *cluster);
-        let own = self.threads[thread].home.filter(|home| !self.reservations[*home].throttled);
+        let own = self.threads[thread].own.filter(|one| !self.reservations[*one].throttled);
         let served = self.threads[thread].waits.serving().and_then(|client| self.threads[client].chosen());
         let cluster = served
             .map(cluster_of)
@@ -642,10 +645,10 @@ impl Kernel {
         };
         for cpu in self.cpus() {
             let state = &self.cpus[cpu];
-            hasher.write_u8(u8::from(state.entered) | u8::from(state.stale) << 1);
+            hasher.write_u8(u8::from(state.entered) | u8::from(state.needs_reschedule) << 1);
             if state.entered {
                 hasher.write_u16(thread_number(state.current));
-                hasher.write_u16(number(state.carried));
+                hasher.write_u16(number(state.running));
                 hasher.write_u16(match state.payer {
                     Payer::Idle => 0,
                     Payer::Kernel => u16::MAX,
@@ -677,7 +680,7 @@ impl Kernel {
             hasher.write_u8(slot);
             hasher.write_u16(what);
             hasher.write_u8(cpu_number(state.on));
-            hasher.write_u8(cpu_number(state.last));
+            hasher.write_u8(cpu_number(state.last_cpu));
             hasher.write_u8(u8::from(state.timed) | state.holds << 1);
             hasher.write_u8(u8::from(state.waits.is_urgent()));
             let boost = &self.boosts[thread];
@@ -695,7 +698,7 @@ impl Kernel {
                 hasher.write_u8(u8::from(state.sends));
                 hasher.write_u32(state.badge);
             }
-            hasher.write_u16(number(state.home));
+            hasher.write_u16(number(state.own));
             let queues = matches!(state.state, State::Calling(_) | State::Acquiring(_));
             let counts = queues || state.state == State::Ready || state.donates_to().is_some();
             hasher.write_u16(if counts { number(state.chosen()) } else { 0 });
@@ -721,7 +724,7 @@ impl Kernel {
             hasher.write_u8(u8::from(job.active) | u8::from(job.signalled) << 1);
             hasher.write_u64(if job.active { from_now(job.deadline) } else { 0 });
             hasher.write_u64(job.queued.map_or(u64::MAX, from_now));
-            hasher.write_u8(job.more);
+            hasher.write_u8(job.queued_after);
             for number in 0..job.sporadic.count {
                 hasher.write_u64(self.releases.get(job.sporadic.place(number)).map_or(0, |release| from_now(*release)));
             }
@@ -730,7 +733,7 @@ impl Kernel {
         }
         for reservation in (0..self.counts.reservations).filter_map(ReservationId::new) {
             let object = &self.reservations[reservation];
-            hasher.write_u16(thread_number(object.home));
+            hasher.write_u16(thread_number(object.owner));
             hasher.write_u16(thread_number(object.runner));
             hasher.write_u8(cpu_number(object.on));
             hasher.write_u8(u8::from(object.throttled) | (object.release as u8) << 1 | u8::from(object.boosted) << 4);
@@ -757,7 +760,7 @@ impl Kernel {
         for cluster in self.cluster_ids() {
             for waiter in &self.clusters[cluster].waiting {
                 waiter.reservation.hash(hasher);
-                (waiter.is_carried, waiter.covered.0).hash(hasher);
+                (waiter.runs_on_loan, waiter.covered.0).hash(hasher);
                 hasher.write_u64(from_now(self.clusters[cluster].counted));
             }
             // As they lie in the heap: so events of one instant are taken in the same order.
@@ -812,7 +815,7 @@ impl Kernel {
         }
         for cluster in self.cluster_ids() {
             // Their order and their requests; their keys are those of reservations.
-            for job in self.donations[cluster].pending() {
+            for job in self.pending_jobs[cluster].pending() {
                 (job.user, job.requests, job.donee).hash(hasher);
             }
             hasher.write_u16(0);

@@ -102,15 +102,15 @@ impl Kernel {
         self.remove_donor(thread);
         let state = &mut self.threads[thread];
         state.job.active = false;
-        let (on, home) = (state.on, state.home);
+        let (on, own) = (state.on, state.own);
         if let Some(cpu) = on {
-            self.mark_stale(cpu);
+            self.request_reschedule(cpu);
         }
         self.drop_handles(thread);
-        if self.threads[thread].crosses {
+        if self.threads[thread].jobs_are_recorded {
             self.job_ends(thread);
         }
-        if let Some(reservation) = home {
+        if let Some(reservation) = own {
             let object = &mut self.reservations[reservation];
             object.next_release = Instant::NEVER;
             object.replenish_at = Instant::NEVER;

@@ -33,7 +33,7 @@ impl Graph for Kernel {
 
     #[inline]
     fn own(&self, thread: ThreadId) -> Option<ReservationId> {
-        self.threads[thread].home.filter(|home| !self.reservations[*home].throttled)
+        self.threads[thread].own.filter(|own| !self.reservations[*own].throttled)
     }
 
     #[inline]
@@ -54,7 +54,7 @@ impl Graph for Kernel {
 
 /// The number of a thread as a user of a group, or in the record of pending jobs.
 #[inline]
-pub(crate) fn number(thread: ThreadId) -> u16 {
+pub(crate) fn node_index(thread: ThreadId) -> u16 {
     thread.index() as u16
 }
 
@@ -76,8 +76,8 @@ impl Kernel {
     /// The base key of `thread`: that of its own reservation, as a key to queue with. Without budget it has none: all
     /// others come first.
     pub(crate) fn base_key(&self, thread: ThreadId) -> Key {
-        let home = self.threads[thread].home;
-        self.queue_key(home.filter(|home| !self.reservations[*home].throttled))
+        let own = self.threads[thread].own;
+        self.queue_key(own.filter(|own| !self.reservations[*own].throttled))
     }
 
     fn queue_key(&self, reservation: Option<ReservationId>) -> Key {

@@ -109,7 +109,7 @@ impl Kernel {
         if let Some(thread) = thread {
             self.threads[thread].holds += 1;
             if AdviserId::EXISTS {
-                self.engine_users[user].ran = self.threads[thread].statistics.time;
+                self.engine_users[user].cpu_time_at_grant = self.threads[thread].statistics.time;
             }
         }
         self.trace(machine, Event::EngineGrant, thread, u32::from(engine.number()), 0);
@@ -148,8 +148,8 @@ impl Kernel {
         if AdviserId::EXISTS
             && let Some(thread) = thread
         {
-            let ran = self.threads[thread].statistics.time.saturating_sub(object.ran);
-            object.aside += held.saturating_sub(ran);
+            let ran = self.threads[thread].statistics.time.saturating_sub(object.cpu_time_at_grant);
+            object.suspended_time += held.saturating_sub(ran);
         }
         self.trace(machine, Event::EngineIdle, thread, u32::from(engine.number()), (held.0 / 1000) as u32);
         held

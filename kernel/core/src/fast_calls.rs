@@ -37,7 +37,7 @@ impl Kernel {
     fn caller<M: Machine>(&mut self, cpu: CpuId) -> Option<ThreadId> {
         let state = &self.cpus[cpu];
         let thread = state.current?;
-        if state.stale {
+        if state.needs_reschedule {
             return None;
         }
         if M::TRACE {
@@ -132,7 +132,7 @@ impl Kernel {
         user: PoolUserId,
         number: u64,
     ) -> Option<ThreadId> {
-        let pool = self.pool_users[user].pool.filter(|pool| !self.crosses(*pool))?;
+        let pool = self.pool_users[user].pool.filter(|pool| !self.is_shared(*pool))?;
         let watch = &self.token_watches[pool];
         let has_look = watch.planned || watch.watchdog == Nanoseconds::ZERO;
         match self.pools[pool].requests() {
@@ -202,7 +202,7 @@ impl Kernel {
         if client.waits.depth() + 1 >= CHAIN_MAX || client.waits.is_urgent() {
             return None;
         }
-        if let Some(own) = other.home {
+        if let Some(own) = other.own {
             let (own, lent) = (&self.reservations[own], &self.reservations[reservation]);
             if own.cluster != lent.cluster || own.key < lent.key {
                 return None;

@@ -258,7 +258,7 @@ impl Kernel {
         if object.class == Class::RealTime {
             return None;
         }
-        let key = Key::in_turn(object.class, self.turns + 1, object.tie);
+        let key = Key::in_turn(object.class, self.sequence + 1, object.tie);
         let schedule = &self.clusters[running.cluster].schedule;
         if schedule.first_ready_key().is_none_or(|first| key <= first) {
             return None;
@@ -269,7 +269,7 @@ impl Kernel {
         let span = self.affordable(cpu, plan, now)?;
         machine.registers(running.thread).general[0] = 0;
         self.book(cpu, plan, span);
-        self.turns += 1;
+        self.sequence += 1;
         self.reservations[running.reservation].key = key;
         self.clusters[running.cluster].schedule.change_key(running.reservation.index() as u16, key);
         Some(self.hand_over(machine, cpu, plan, thread, new, now))
@@ -283,7 +283,7 @@ impl Kernel {
     fn plan<const IDLE: bool>(&self, cpu: CpuId) -> Option<Plan> {
         let state = &self.cpus[cpu];
         let cluster = state.cluster?;
-        if state.stale || state.boosted || self.resting != 0 {
+        if state.needs_reschedule || state.boosted || self.resting != 0 {
             return None;
         }
         let linked = self.clusters[cluster].schedule.linked(cpu);
@@ -298,9 +298,9 @@ impl Kernel {
             _ => return None,
         };
         let (object, own) = (&self.threads[thread], &self.reservations[reservation]);
-        // Whatever ends one of these makes the CPU's plan stale.
+        // Whatever ends one of these asks the CPU to reschedule.
         debug_assert!(matches!(object.state, State::Ready) && own.runner == Some(thread) && !own.boosted);
-        let runs = own.home == Some(thread) && object.waits.is_alone();
+        let runs = own.owner == Some(thread) && object.waits.is_alone();
         runs.then_some(Plan::Busy(Running { thread, reservation, cluster }))
     }
 
@@ -308,34 +308,35 @@ impl Kernel {
     #[inline(always)]
     fn may_preempt(&mut self, cpu: CpuId, plan: Plan, waiter: ThreadId, now: Instant) -> Option<ReservationId> {
         let state = &self.threads[waiter];
-        let home = state.home?;
+        let reservation = state.own?;
         if state.on.is_some() || !state.waits.is_alone() || state.waits.waits_for().is_some() {
             return None;
         }
-        let own = &self.reservations[home];
+        let own = &self.reservations[reservation];
         if own.throttled || own.on.is_some() || own.cluster != Some(plan.cluster()) {
             return None;
         }
         debug_assert!(own.runner.is_none() && !own.boosted);
-        if own.class == Class::RealTime && !self.fast_renew(waiter, home, now) {
+        if own.class == Class::RealTime && !self.fast_renew(waiter, reservation, now) {
             return None;
         }
-        let (key, last) = (self.reservations[home].key, self.threads[waiter].last);
-        self.clusters[plan.cluster()].schedule.would_take(cpu, key, last).then_some(home)
+        let (key, last) = (self.reservations[reservation].key, self.threads[waiter].last_cpu);
+        self.clusters[plan.cluster()].schedule.would_take(cpu, key, last).then_some(reservation)
     }
 
-    /// Renews the real-time reservation `home` of `waiter`, which has rested and will be woken in this trap, be it on the slow path:
+    /// Renews the real-time reservation `reservation` of `waiter`, which has rested and will be woken in this trap, be it on the slow path:
     /// so this may be done before it is known on which. Not if requests for tokens are ordered by its key; says so.
     #[inline(never)]
-    fn fast_renew(&mut self, waiter: ThreadId, home: ReservationId, now: Instant) -> bool {
+    fn fast_renew(&mut self, waiter: ThreadId, reservation: ReservationId, now: Instant) -> bool {
         let state = &self.threads[waiter];
-        if state.requests != 0 || state.crosses {
+        if state.requests != 0 || state.jobs_are_recorded {
             return false;
         }
-        if self.reservations[home].rests < now {
-            self.reservations[home].account.resume(now);
-            self.reservations[home].key = self.job_key(home, self.reservations[home].account.release);
-            self.reservations[home].rests = now;
+        if self.reservations[reservation].rests < now {
+            self.reservations[reservation].account.resume(now);
+            self.reservations[reservation].key =
+                self.job_key(reservation, self.reservations[reservation].account.release);
+            self.reservations[reservation].rests = now;
         }
         true
     }
@@ -449,7 +450,7 @@ impl Kernel {
         if let Plan::Busy(running) = plan {
             let old = &mut self.threads[running.thread];
             old.on = None;
-            old.last = Some(cpu);
+            old.last_cpu = Some(cpu);
             self.reservations[running.reservation].on = None;
             self.trace(machine, Event::SwitchAway, Some(running.thread), 0, 0);
         }
@@ -460,7 +461,7 @@ impl Kernel {
         let next = self.clusters[plan.cluster()].next_event(cpu).min(now + object.account.left);
         let state = &mut self.cpus[cpu];
         state.current = Some(thread);
-        state.carried = Some(new);
+        state.running = Some(new);
         state.payer = Payer::Reservation(new);
         let timer = (next != state.armed).then_some(next);
         state.armed = next;

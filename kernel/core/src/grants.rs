@@ -7,7 +7,7 @@
 //! # Invariants
 //!
 //! 1. The rights of a copy are among those of its source; to serve an endpoint is never among them.
-//! 2. A handle is given as a whole or not at all: [`Kernel::carried`] finds all that can stand in its way, and then
+//! 2. A handle is given as a whole or not at all: [`Kernel::attachment`] finds all that can stand in its way, and then
 //!    [`Kernel::give`] cannot fail. Between the two lies nothing that frees or fills a slot.
 //! 3. A task that dies leaves no handle and no node behind.
 //!
@@ -30,7 +30,7 @@ use crate::{Kernel, Machine};
 
 /// What a message carries.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Carried {
+pub(crate) enum Attachment {
     /// A handle.
     Gift(Gift),
     /// A region, until the call ends.
@@ -88,12 +88,12 @@ impl Kernel {
     /// # Errors
     /// Those of [`Kernel::loan`], or why the handle cannot be given: [`Error::BadHandle`], [`Error::WrongKind`]; [`Error::MissingRight`] to grant, or because
     /// none would be left; [`Error::ChainTooLong`] of copies; [`Error::NoHandleSlot`]; [`Error::NoDerivation`].
-    pub(crate) fn carried<M: Machine>(
+    pub(crate) fn attachment<M: Machine>(
         &self,
         machine: &mut M,
         giver: ThreadId,
         receiver: Option<ThreadId>,
-    ) -> Result<Option<Carried>, Error> {
+    ) -> Result<Option<Attachment>, Error> {
         let general = &machine.registers(giver).general;
         let (value, mask) = (general[GIVEN], general[KEPT] as u16);
         if general[NUMBER] == Call::Call as u64 || value == 0 {
@@ -104,7 +104,7 @@ impl Kernel {
         if let Object::Region(region) = handle.object
             && general[NUMBER] == Call::CallWith as u64
         {
-            return Ok(self.loan(handle, region, mask, receiver)?.map(Carried::Loan));
+            return Ok(self.loan(handle, region, mask, receiver)?.map(Attachment::Loan));
         }
         let others = givable(handle.object)?;
         if !DerivationId::EXISTS {
@@ -125,13 +125,13 @@ impl Kernel {
         if handle.node.is_none() && self.derivations.is_full() {
             return Err(Error::NoDerivation);
         }
-        Ok(Some(Carried::Gift(Gift { from, to, kept })))
+        Ok(Some(Attachment::Gift(Gift { from, to, kept })))
     }
 
     /// The handle that the reply to the client in this slot of `server` carries.
     ///
     /// # Errors
-    /// Those of [`Kernel::carried`]; a client that made a plain call takes none: [`Error::NoHandleSlot`].
+    /// Those of [`Kernel::attachment`]; a client that made a plain call takes none: [`Error::NoHandleSlot`].
     pub(crate) fn gift_of_reply<M: Machine>(
         &self,
         machine: &mut M,
@@ -139,10 +139,10 @@ impl Kernel {
         slot: usize,
     ) -> Result<Option<Gift>, Error> {
         let client = self.threads[server].slots[slot].client.ok_or(Error::BadToken)?;
-        let carried = self.carried(machine, server, Some(client))?;
+        let attachment = self.attachment(machine, server, Some(client))?;
         let takes = machine.registers(client).general[NUMBER] == Call::CallWith as u64;
-        match carried {
-            Some(Carried::Gift(gift)) if takes => Ok(Some(gift)),
+        match attachment {
+            Some(Attachment::Gift(gift)) if takes => Ok(Some(gift)),
             Some(_) => Err(Error::NoHandleSlot),
             None => Ok(None),
         }

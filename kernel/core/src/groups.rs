@@ -16,7 +16,7 @@ use fusee_locking::group::{Change, LockSet, Waits};
 use fusee_locking::groups;
 use heapless::Vec;
 
-use crate::donation::number;
+use crate::donation::node_index;
 use crate::engines::user_of;
 use crate::id::{EngineId, EngineUserId, GroupId, ThreadId};
 use crate::limits::{ENGINES, USERS_PER_GROUP};
@@ -46,7 +46,7 @@ impl Kernel {
     /// Gives back all that the holder of `engine` asked for with it.
     #[cold]
     pub(crate) fn give_back_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, thread: ThreadId) {
-        let Some((set, Waits::Not)) = groups::request_of(&self.groups[group], number(thread)) else { return };
+        let Some((set, Waits::Not)) = groups::request_of(&self.groups[group], node_index(thread)) else { return };
         let mut busy = LockSet::EMPTY;
         for engine in engines(set) {
             let Some(user) = self.holder(engine) else { continue };
@@ -54,7 +54,7 @@ impl Kernel {
                 busy = busy.with(engine.index() as u8);
             }
         }
-        if let Ok(change) = groups::release(&mut self.groups[group], number(thread), busy) {
+        if let Ok(change) = groups::release(&mut self.groups[group], node_index(thread), busy) {
             self.apply_group(machine, group, change);
         }
     }
@@ -67,7 +67,7 @@ impl Kernel {
 
     /// The request of `thread`, who waits, ends without its engines. That may let others have them.
     pub(crate) fn withdraw_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, thread: ThreadId) {
-        if let Some(change) = groups::withdraw(&mut self.groups[group], number(thread)) {
+        if let Some(change) = groups::withdraw(&mut self.groups[group], node_index(thread)) {
             self.apply_group(machine, group, change);
         }
     }
@@ -80,7 +80,7 @@ impl Kernel {
 
     /// Whether somebody should have an engine of `group` that `thread` holds.
     pub(crate) fn group_should_yield(&self, group: GroupId, thread: ThreadId) -> bool {
-        groups::should_yield(&self.groups[group], number(thread))
+        groups::should_yield(&self.groups[group], node_index(thread))
     }
 
     /// If `user` has begun to wait for an engine that is closed, it is told.
@@ -102,7 +102,7 @@ impl Kernel {
     pub(crate) fn lose(&mut self, engine: EngineId, user: EngineUserId) {
         self.mark_lost(user);
         if let (Some(group), Some(thread)) = (self.engines[engine].group, self.engine_users[user].thread)
-            && let Some((set, Waits::Not)) = groups::request_of(&self.groups[group], number(thread))
+            && let Some((set, Waits::Not)) = groups::request_of(&self.groups[group], node_index(thread))
         {
             for engine in engines(set) {
                 if let Some(user) = self.holder(engine) {
@@ -177,7 +177,7 @@ impl Kernel {
     /// `thread` holds the engines of its request from here on.
     #[inline(never)]
     pub(crate) fn hold_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, thread: ThreadId) {
-        let Some((set, _)) = groups::request_of(&self.groups[group], number(thread)) else { return };
+        let Some((set, _)) = groups::request_of(&self.groups[group], node_index(thread)) else { return };
         let mut next = self.threads[thread].uses;
         for _ in 0..ENGINES {
             let Some(user) = next else { return };

@@ -9,7 +9,7 @@ use fusee_locking::propagation;
 use fusee_sched::time::Instant;
 
 use crate::fast_calls::token;
-use crate::grants::{Carried, Gift};
+use crate::grants::{Attachment, Gift};
 use crate::id::{EndpointId, ThreadId};
 use crate::limits::REPLY_SLOTS;
 use crate::machine::Place;
@@ -27,7 +27,7 @@ impl Kernel {
         if self.threads[server].state == State::Stopped {
             return Err(Error::PeerDied);
         }
-        if sends && self.threads[server].home.is_none() {
+        if sends && self.threads[server].own.is_none() {
             return Err(Error::NeedsCall);
         }
         if server == thread {
@@ -38,13 +38,13 @@ impl Kernel {
         }
         // What is not taken at once is looked at again when it is.
         let is_taken = self.threads[server].state == State::Receiving(endpoint);
-        let carried = self.carried(machine, thread, is_taken.then_some(server))?;
+        let attachment = self.attachment(machine, thread, is_taken.then_some(server))?;
         self.threads[thread].badge = badge;
         self.threads[thread].sends = sends;
         self.trace(machine, Event::Call, Some(thread), u32::from(endpoint.number()), 0);
         if is_taken {
             self.resume(server);
-            self.deliver(machine, server, thread, carried);
+            self.deliver(machine, server, thread, attachment);
             if !sends {
                 self.plan_timeout(thread, Instant(deadline));
             }
@@ -60,7 +60,13 @@ impl Kernel {
     }
 
     /// Gives the request of `client` to `server`, which is ready and has a free reply slot.
-    fn deliver<M: Machine>(&mut self, machine: &mut M, server: ThreadId, client: ThreadId, carried: Option<Carried>) {
+    fn deliver<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        server: ThreadId,
+        client: ThreadId,
+        attachment: Option<Attachment>,
+    ) {
         let badge = self.threads[client].badge;
         let mut reply = 0;
         if self.threads[client].sends {
@@ -77,14 +83,14 @@ impl Kernel {
             let state = State::AwaitingReply { server, slot: slot as u8 };
             self.block(client, state, is_new.then_some(server));
             // A fast reply looks at the first slot only, and ends no loan.
-            let is_plain = slot == 0 && !matches!(carried, Some(Carried::Loan(_)));
+            let is_plain = slot == 0 && !matches!(attachment, Some(Attachment::Loan(_)));
             propagation::serve(self, server, client, is_plain);
         }
         machine.copy_message(client, server);
-        let carries = match carried {
+        let carries = match attachment {
             None => 0,
-            Some(Carried::Gift(gift)) => self.give(machine, client, server, gift),
-            Some(Carried::Loan(loan)) => self.begin_loan(machine, client, loan),
+            Some(Attachment::Gift(gift)) => self.give(machine, client, server, gift),
+            Some(Attachment::Loan(loan)) => self.begin_loan(machine, client, loan),
         };
         let registers = machine.registers(server);
         registers.general[0] = 0;
@@ -119,8 +125,8 @@ impl Kernel {
         }
         self.end_start(thread);
         if let Some(client) = self.take_caller(endpoint) {
-            match self.carried(machine, client, Some(thread)) {
-                Ok(carried) => self.deliver(machine, thread, client, carried),
+            match self.attachment(machine, client, Some(thread)) {
+                Ok(attachment) => self.deliver(machine, thread, client, attachment),
                 // The client hears of it. The server looks for the next one in a trap of its own.
                 Err(error) => {
                     self.wake(machine, client, Err(error));
@@ -138,11 +144,11 @@ impl Kernel {
 
     /// A passive server reached its first receive: what it started on is taken back.
     fn end_start(&mut self, thread: ThreadId) {
-        if let Some(home) = self.threads[thread].home
-            && self.reservations[home].only_for_start
+        if let Some(own) = self.threads[thread].own
+            && self.reservations[own].only_for_start
         {
-            self.threads[thread].home = None;
-            self.reservations[home].home = None;
+            self.threads[thread].own = None;
+            self.reservations[own].owner = None;
             self.unsettle(thread);
         }
     }

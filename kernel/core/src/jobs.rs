@@ -20,7 +20,7 @@ use crate::{Kernel, Machine, Planted};
 impl Kernel {
     /// `next_job`: completes the job; waits for the next release.
     pub(crate) fn next_job<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Result<(), Error> {
-        let reservation = self.threads[thread].home.ok_or(Error::NoJobs)?;
+        let reservation = self.threads[thread].own.ok_or(Error::NoJobs)?;
         if self.reservations[reservation].release == Release::None {
             return Err(Error::NoJobs);
         }
@@ -28,7 +28,7 @@ impl Kernel {
             let now = machine.now();
             self.complete(machine, thread, reservation, now);
         }
-        self.cpus[cpu].stale = true;
+        self.cpus[cpu].needs_reschedule = true;
         if let Some(release) = self.take_queued(thread, reservation, self.now) {
             // What the late job used is not the next one's to pay.
             let now = machine.now();
@@ -55,7 +55,7 @@ impl Kernel {
         let lateness = now.signed_since(state.job.deadline);
         state.job.active = false;
         state.job.lateness = lateness;
-        let crosses = state.crosses;
+        let crosses = state.jobs_are_recorded;
         let statistics = &mut state.statistics;
         statistics.max_lateness = if statistics.jobs == 0 { lateness } else { statistics.max_lateness.max(lateness) };
         statistics.jobs += 1;
@@ -65,7 +65,7 @@ impl Kernel {
         let traced = lateness.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
         self.trace(machine, Event::Complete, Some(thread), 0, traced as u32);
         if crosses {
-            self.give_back_across(machine, thread);
+            self.give_back_shared(machine, thread);
             self.job_ends(thread);
         }
     }
@@ -119,7 +119,7 @@ impl Kernel {
         general[6] = u64::from(overruns);
         let relative = self.reservations[reservation].deadline.0 / 1000;
         self.trace(machine, Event::Release, Some(thread), 0, relative as u32);
-        if self.threads[thread].crosses && !self.reservations[reservation].throttled {
+        if self.threads[thread].jobs_are_recorded && !self.reservations[reservation].throttled {
             self.job_begins(thread);
         }
     }
@@ -141,7 +141,7 @@ impl Kernel {
             return;
         }
         object.next_release = Instant::NEVER;
-        let Some(thread) = object.home else { return };
+        let Some(thread) = object.owner else { return };
         // It was planned because nothing is on its way.
         if let Some(release) = self.take_queued(thread, reservation, release) {
             self.release(machine, reservation, release);
@@ -149,7 +149,7 @@ impl Kernel {
     }
 
     fn release<M: Machine>(&mut self, machine: &mut M, reservation: ReservationId, release: Instant) {
-        let Some(thread) = self.reservations[reservation].home else { return };
+        let Some(thread) = self.reservations[reservation].owner else { return };
         if self.threads[thread].state == State::BetweenJobs {
             self.resume(thread);
             self.start_job(machine, thread, reservation, release);
@@ -166,10 +166,10 @@ impl Kernel {
             None => job.queued = Some(release),
             // Those that queue follow each other without a gap.
             Some(first)
-                if job.more + 1 < room
-                    && release == first + Nanoseconds(period.0.saturating_mul(u64::from(job.more) + 1)) =>
+                if job.queued_after + 1 < room
+                    && release == first + Nanoseconds(period.0.saturating_mul(u64::from(job.queued_after) + 1)) =>
             {
-                job.more += 1;
+                job.queued_after += 1;
             }
             Some(_) => self.skip(machine, thread),
         }
@@ -182,7 +182,7 @@ impl Kernel {
         cpu: CpuId,
         thread: ThreadId,
     ) -> Result<(), Error> {
-        let reservation = self.threads[thread].home.ok_or(Error::NoJobs)?;
+        let reservation = self.threads[thread].own.ok_or(Error::NoJobs)?;
         if self.reservations[reservation].release == Release::None || !self.threads[thread].job.active {
             return Err(Error::NoJobs);
         }
@@ -193,7 +193,7 @@ impl Kernel {
         // What is left of the present budget is given up, but not what was used of it.
         let now = machine.now();
         self.charge(machine, cpu, now);
-        self.cpus[cpu].stale = true;
+        self.cpus[cpu].needs_reschedule = true;
         self.release_early(machine, reservation, thread);
         Ok(())
     }
@@ -212,7 +212,7 @@ impl Kernel {
             return Ok(());
         }
         state.job.signalled = false;
-        let object = state.home.map_or(0, ReservationId::number);
+        let object = state.own.map_or(0, ReservationId::number);
         self.trace(machine, Event::Overrun, Some(thread), u32::from(object), 0);
         Err(Error::Overrun)
     }
@@ -229,7 +229,7 @@ impl Kernel {
         if self.threads[target].state == State::Stopped {
             return Err(Error::PeerDied);
         }
-        let reservation = self.threads[target].home.ok_or(Error::NoJobs)?;
+        let reservation = self.threads[target].own.ok_or(Error::NoJobs)?;
         if self.reservations[reservation].release != Release::Sporadic {
             return Err(Error::NoJobs);
         }

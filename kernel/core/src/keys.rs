@@ -12,7 +12,7 @@ use fusee_sched::time::Instant;
 use heapless::Vec;
 
 use crate::Kernel;
-use crate::donation::number;
+use crate::donation::node_index;
 use crate::id::{EngineId, GroupId, PoolId, PoolUserId, ReservationId, ThreadId};
 use crate::limits::{POOLS_PER_TASK, USERS_PER_POOL};
 use crate::object::State;
@@ -24,7 +24,7 @@ pub(crate) fn user_number(user: PoolUserId) -> u16 {
 impl Kernel {
     /// Whom the request of `thread` donates to: as with one engine, not a holder of another cluster.
     pub(crate) fn group_donee(&self, group: GroupId, thread: ThreadId) -> Option<ThreadId> {
-        match groups::request_of(&self.groups[group], number(thread))?.1 {
+        match groups::request_of(&self.groups[group], node_index(thread))?.1 {
             Waits::Not => None,
             Waits::For(holder) => {
                 let is_here = |holder: &ThreadId| self.threads[*holder].cluster == self.threads[thread].cluster;
@@ -43,7 +43,7 @@ impl Kernel {
             let Some(user) = next else { return };
             next = self.pool_users[user].next;
             if let Some(pool) = self.pool_users[user].pool
-                && !self.crosses(pool)
+                && !self.is_shared(pool)
                 && let Some(change) = self.advisers.change_key(pool, &mut self.pools[pool], user_number(user), key)
             {
                 self.follow_tokens(pool, change);
@@ -54,7 +54,7 @@ impl Kernel {
     /// Whom the request of `user` donates to.
     #[inline(never)]
     pub(crate) fn token_donee(&self, user: PoolUserId) -> Option<ThreadId> {
-        let pool = self.pool_users[user].pool.filter(|pool| !self.crosses(*pool))?;
+        let pool = self.pool_users[user].pool.filter(|pool| !self.is_shared(*pool))?;
         let donee = tokens::waits_on(&self.pools[pool], user_number(user))?;
         self.pool_users[PoolUserId::new(usize::from(donee))?].thread
     }
@@ -73,7 +73,7 @@ impl Kernel {
         for user in self.pools[pool].moved(change).filter_map(|user| PoolUserId::new(usize::from(user))) {
             if let Some(thread) = self.pool_users[user].thread {
                 // As many places as users.
-                let _ = threads.push(number(thread));
+                let _ = threads.push(node_index(thread));
             }
         }
         self.follow(&threads);
@@ -139,18 +139,18 @@ impl Kernel {
     /// The base key of a job of `reservation` has changed: its requests for tokens, and its place among the jobs of a cluster
     /// that shares a pool, are ordered by the new one.
     pub(crate) fn base_key_changes(&mut self, reservation: ReservationId) {
-        let Some(home) = self.reservations[reservation].home else { return };
-        let thread = &self.threads[home];
-        let (crosses, requests) = (thread.crosses, thread.requests);
+        let Some(owner) = self.reservations[reservation].owner else { return };
+        let thread = &self.threads[owner];
+        let (crosses, requests) = (thread.jobs_are_recorded, thread.requests);
         if !thread.waits.is_alone() || thread.waits.waits_for().is_some() {
             // Another may come first now, there or up the chain.
-            self.unsettle(home);
+            self.unsettle(owner);
         }
         if crosses {
-            self.job_key_changes(home);
+            self.job_key_changes(owner);
         }
         if requests != 0 {
-            self.change_base_key(home);
+            self.change_base_key(owner);
         }
     }
 }

@@ -37,7 +37,7 @@
 //! | `schedule` | runners, links, planned events |
 //! | `donation` | on whose reservation a thread runs |
 //! | `waiting` | the door: threads are suspended, and become ready |
-//! | `across` | jobs of a cluster that donate for a request of another cluster |
+//! | `shared_pools` | jobs of a cluster that donate for a request of another cluster |
 //! | `loans` | regions lent with calls |
 //! | `grants` | handles in messages |
 //! | `keys` | what else moves when a key changes |
@@ -73,7 +73,6 @@
 #[cfg(test)]
 extern crate std;
 
-mod across;
 mod advice;
 mod arena;
 pub mod boot;
@@ -106,6 +105,7 @@ mod reschedule;
 mod resting;
 mod schedule;
 mod settling;
+mod shared_pools;
 mod timekeeper;
 mod tokens;
 mod waiting;
@@ -130,7 +130,7 @@ use id::{
     ReservationId, ThreadId,
 };
 use limits::{
-    CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, INTERRUPTS, JOBS_ACROSS, NOTIFICATIONS,
+    CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, INTERRUPTS, NOTIFICATIONS, PENDING_JOBS,
     POOL_USERS, POOLS, REGIONS, RELEASES, THREADS,
 };
 pub use machine::{Machine, Place, Registers};
@@ -209,7 +209,7 @@ pub struct Outcome {
 }
 
 /// The jobs of a cluster that are released and not complete.
-type PendingJobs = ck_omlp::Cluster<Key, JOBS_ACROSS>;
+type PendingJobs = ck_omlp::Cluster<Key, PENDING_JOBS>;
 
 /// All kernel state.
 // In this order, because what is near the start is reached by shorter instructions: what every trap looks at comes first.
@@ -220,14 +220,14 @@ pub struct Kernel {
     now: Instant,
     /// When the first releases are, but for phases.
     start: Instant,
-    /// Gives service and background threads their turn.
-    turns: u64,
+    /// Counts turns of service and background threads, and requests for tokens of shared pools: what comes later has a later number.
+    sequence: u64,
     /// Clusters in which a reservation rests because its job waits for others, a bit each.
     resting: u32,
     /// Clusters in which something has changed that what counts of their suspension depends on.
     recount: u32,
     /// Pools that clusters share, a bit each.
-    crossing: u32,
+    shared: u32,
     /// CPUs to kick when the current trap ends.
     kicks: CpuSet,
     /// Threads whose choice may be another at the end of the current trap,
@@ -258,7 +258,7 @@ pub struct Kernel {
     pools: Arena<Tokens, PoolId, POOLS>,
     advisers: Advisers,
     /// The pending jobs of clusters that share a pool.
-    donations: Arena<PendingJobs, ClusterId, CLUSTERS>,
+    pending_jobs: Arena<PendingJobs, ClusterId, CLUSTERS>,
     pool_users: Arena<PoolUser, PoolUserId, POOL_USERS>,
     token_watches: Arena<TokenWatch, PoolId, POOLS>,
     interrupts: Arena<Interrupt, InterruptId, INTERRUPTS>,
@@ -293,7 +293,7 @@ impl Kernel {
         unsettled: List::EMPTY,
         touched: List::EMPTY,
         managed: false,
-        turns: 0,
+        sequence: 0,
         here: CpuId(0),
         now: Instant::ZERO,
         start: Instant::ZERO,
@@ -313,8 +313,8 @@ impl Kernel {
         groups: Arena::new([const { Group::EMPTY }; GROUPS]),
         pools: Arena::new([const { Tokens::EMPTY }; POOLS]),
         advisers: Advisers::EMPTY,
-        crossing: 0,
-        donations: Arena::new([const { PendingJobs::EMPTY }; CLUSTERS]),
+        shared: 0,
+        pending_jobs: Arena::new([const { PendingJobs::EMPTY }; CLUSTERS]),
         pool_users: Arena::new([const { PoolUser::EMPTY }; POOL_USERS]),
         token_watches: Arena::new([const { TokenWatch::EMPTY }; POOLS]),
         releases: [Instant::ZERO; RELEASES],
@@ -345,7 +345,7 @@ impl Kernel {
         state.since = at;
         state.mark = at;
         state.payer = object::Payer::Kernel;
-        state.stale = true;
+        state.needs_reschedule = true;
         state.armed = Instant::NEVER;
         if cpu == CpuId(0) {
             for index in 0..self.counts.interrupts {
@@ -354,7 +354,7 @@ impl Kernel {
                 }
             }
         }
-        self.leave(machine, cpu)
+        self.reschedule(machine, cpu)
     }
 
     /// Handles one trap taken on `cpu`, by a fast path if one can; the caller applies the outcome.
@@ -396,7 +396,7 @@ impl Kernel {
             self.charge(machine, cpu, at);
             let state = &mut self.cpus[cpu];
             state.payer = object::Payer::Kernel;
-            state.stale = true;
+            state.needs_reschedule = true;
         }
         match entry.trap {
             Trap::Syscall => {
@@ -423,10 +423,10 @@ impl Kernel {
                 }
             }
         }
-        if self.is_settled() && !self.cpus[cpu].stale && self.resting & self.recount == 0 {
+        if self.is_settled() && !self.cpus[cpu].needs_reschedule && self.resting & self.recount == 0 {
             return self.go_on(cpu);
         }
-        self.leave(machine, cpu)
+        self.reschedule(machine, cpu)
     }
 
     /// The thread on `cpu`, unless another CPU has stopped it: then its last trap does nothing but leave.

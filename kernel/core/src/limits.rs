@@ -27,7 +27,7 @@ mod set {
     /// Of those, how many have a plugin.
     pub const ADVISED_POOLS: usize = 4;
     /// Tasks with jobs in a cluster that shares a pool with others.
-    pub const JOBS_ACROSS: usize = 32;
+    pub const PENDING_JOBS: usize = 32;
     /// Uses of pools by tasks.
     pub const POOL_USERS: usize = 64;
     /// Sporadic releases that can queue, of all tasks.
@@ -59,7 +59,7 @@ mod set {
     pub const GROUPS: usize = 1;
     pub const POOLS: usize = 1;
     pub const ADVISED_POOLS: usize = 1;
-    pub const JOBS_ACROSS: usize = 4;
+    pub const PENDING_JOBS: usize = 4;
     pub const POOL_USERS: usize = 4;
     pub const RELEASES: usize = 8;
     pub const INTERRUPTS: usize = 2;

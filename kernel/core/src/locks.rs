@@ -9,7 +9,7 @@ use fusee_locking::engine::{Requested, State as Lock};
 use fusee_locking::group::LockSet;
 use fusee_locking::groups;
 
-use crate::donation::number;
+use crate::donation::node_index;
 use crate::engines::{Use, as_error, user_of};
 use crate::groups::{engines, set_of};
 use crate::id::{EngineId, EngineUserId, GroupId, InterruptId, ThreadId};
@@ -104,9 +104,9 @@ impl Kernel {
                 if self.is_enforced(engine) && lock.state() != Lock::Held(user.index() as u16) {
                     return Err(Error::NotHeld);
                 }
-                match (self.engines[engine].group, self.threads[thread].home) {
+                match (self.engines[engine].group, self.threads[thread].own) {
                     (Some(group), _) => self.group_should_yield(group, thread),
-                    (None, Some(home)) => lock.should_yield(self.reservations[home].key, |user| self.user_key(user)),
+                    (None, Some(own)) => lock.should_yield(self.reservations[own].key, |user| self.user_key(user)),
                     (None, None) => false,
                 }
             }
@@ -223,12 +223,12 @@ impl Kernel {
             self.end_losses(machine, thread, set);
         }
         let key = self.waiting_key(thread);
-        let change = groups::request(&mut self.groups[group], number(thread), key, set).map_err(as_error)?;
+        let change = groups::request(&mut self.groups[group], node_index(thread), key, set).map_err(as_error)?;
         if let Some(target) = self.group_donee(group, thread)
             && let Err(error) = self.may_wait_for(thread, target)
         {
             // Nobody has heard of it yet, and all others are where they were.
-            let _ = groups::withdraw(&mut self.groups[group], number(thread));
+            let _ = groups::withdraw(&mut self.groups[group], node_index(thread));
             return Err(error);
         }
         for engine in engines(set) {

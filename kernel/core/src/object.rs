@@ -105,7 +105,7 @@ pub enum State {
     AwaitingGroup {
         /// Which.
         group: GroupId,
-        /// As of tokens.
+        /// The chain of threads it would have to wait for is too long: its wait ends at the timekeeper's next turn.
         refused: bool,
     },
     /// Lends its reservation, until the job that it would push from the CPUs has no request any more. It waits for nothing else.
@@ -114,7 +114,7 @@ pub enum State {
     AwaitingTurn {
         /// Of which pool.
         user: PoolUserId,
-        /// That is now: the timekeeper is told.
+        /// It may ask now, and the timekeeper has been told.
         due: bool,
     },
     /// Waits for a token.
@@ -154,10 +154,10 @@ pub struct Job {
     pub release: Instant,
     /// Its absolute deadline.
     pub deadline: Instant,
-    /// The first release by the clock that came while the job was active,
+    /// The first release by the clock that came while the job was active.
     pub queued: Option<Instant>,
-    /// and how many followed it, each a period after the other.
-    pub more: u8,
+    /// How many releases by the clock followed that one, each a period after the other.
+    pub queued_after: u8,
     /// Sporadic releases that wait for their instant, or for the end of the job.
     pub sporadic: ReleaseQueue,
     /// Times it used up a budget.
@@ -223,7 +223,7 @@ pub struct Thread {
     /// The CPU its registers belong to, if it is not `off`.
     pub on: Option<CpuId>,
     /// Where it ran last.
-    pub last: Option<CpuId>,
+    pub last_cpu: Option<CpuId>,
     /// Whether its request is a `send`: no donation, no reply.
     pub sends: bool,
     /// Whether it is in its cluster's timeout queue.
@@ -231,7 +231,7 @@ pub struct Thread {
     /// Cluster whose timekeeper watches its timeouts.
     pub cluster: Option<ClusterId>,
     /// Its own reservation.
-    pub home: Option<ReservationId>,
+    pub own: Option<ReservationId>,
     /// Whom it waits for, who waits for it, and the reservation it has chosen: trusted while it is ready or waits for
     /// somebody.
     pub waits: Node<ThreadId, ReservationId, Key>,
@@ -245,7 +245,7 @@ pub struct Thread {
     /// See `serves`; its uses of pools.
     pub tokens: Option<PoolUserId>,
     /// Whether its cluster shares pools with others, and it has jobs.
-    pub crosses: bool,
+    pub jobs_are_recorded: bool,
     /// Engines and tokens it holds.
     pub holds: u8,
     /// Engines that were taken from it, of which it has not heard.
@@ -269,17 +269,17 @@ impl Thread {
     pub const EMPTY: Thread = Thread {
         state: State::Dormant,
         on: None,
-        last: None,
+        last_cpu: None,
         sends: false,
         timed: false,
         cluster: None,
-        home: None,
+        own: None,
         waits: Node::new(Key::at(Instant::ZERO)),
         serves: None,
         signals: None,
         uses: None,
         tokens: None,
-        crosses: false,
+        jobs_are_recorded: false,
         holds: 0,
         losses: 0,
         requests: 0,
@@ -291,7 +291,7 @@ impl Thread {
             release: Instant::ZERO,
             deadline: Instant::ZERO,
             queued: None,
-            more: 0,
+            queued_after: 0,
             sporadic: ReleaseQueue::EMPTY,
             overruns: 0,
             signalled: false,
@@ -424,7 +424,7 @@ pub enum Overrun {
 #[repr(align(256))]
 pub struct Reservation {
     /// The thread it belongs to.
-    pub home: Option<ThreadId>,
+    pub owner: Option<ThreadId>,
     /// The one thread that runs on it; set exactly while it is in its cluster's queue or linked.
     pub runner: Option<ThreadId>,
     /// The CPU whose time it pays, until that CPU has booked it and chosen anew: it runs nowhere else meanwhile.
@@ -489,9 +489,9 @@ impl Reservation {
         if self.boosted { Key::real_time(Instant::ZERO, self.tie) } else { self.key }
     }
 
-    /// No budget, no home.
+    /// No budget, no owner.
     pub const EMPTY: Reservation = Reservation {
-        home: None,
+        owner: None,
         runner: None,
         on: None,
         cluster: None,
@@ -614,7 +614,7 @@ pub struct Engine {
     pub reset_bound: Nanoseconds,
     /// How the driver is asked to.
     pub reset_bits: u64,
-    /// It is to be watched: the next grant plans a look.
+    /// The next grant must plan a look at it: it has a watchdog, and no look is planned.
     pub unwatched: bool,
 }
 
@@ -645,10 +645,10 @@ pub struct EngineUser {
     pub thread: Option<ThreadId>,
     /// Engine time charged: from each grant until the engine was idle.
     pub time: Nanoseconds,
-    /// Of that, while the task did not run,
-    pub aside: Nanoseconds,
-    /// and its CPU time at the last grant: for a task whose tokens are measured.
-    pub ran: Nanoseconds,
+    /// The part of that time in which the task did not run. Measured for tasks whose tokens are advised.
+    pub suspended_time: Nanoseconds,
+    /// The CPU time of the task at the last grant. Measured for the same tasks.
+    pub cpu_time_at_grant: Nanoseconds,
     /// Whose budget that time is drawn from.
     pub payer: Option<ReservationId>,
     /// The next use by the same task.
@@ -665,8 +665,8 @@ impl EngineUser {
         engine: None,
         thread: None,
         time: Nanoseconds::ZERO,
-        aside: Nanoseconds::ZERO,
-        ran: Nanoseconds::ZERO,
+        suspended_time: Nanoseconds::ZERO,
+        cpu_time_at_grant: Nanoseconds::ZERO,
         payer: None,
         next: None,
         lost: false,
@@ -685,8 +685,8 @@ pub struct PoolUser {
     pub thread: Option<ThreadId>,
     /// How long it uses a token, at most, as it says.
     pub length: Nanoseconds,
-    /// What it had used CPU and engines for when it was granted its token, if that is measured.
-    pub before: Nanoseconds,
+    /// The CPU and engine time of the task when it was granted its token, if that is measured.
+    pub usage_at_grant: Nanoseconds,
     /// When it was granted its token.
     pub granted: Instant,
     /// Its token was taken away, and it has not heard of it.
@@ -701,7 +701,7 @@ impl PoolUser {
         pool: None,
         thread: None,
         length: Nanoseconds::ZERO,
-        before: Nanoseconds::ZERO,
+        usage_at_grant: Nanoseconds::ZERO,
         granted: Instant::ZERO,
         lost: false,
         next: None,
@@ -732,7 +732,7 @@ pub struct Waiter {
     /// Its index.
     pub reservation: u16,
     /// Whether its thread runs on what is lent to it: then it pays for what counts.
-    pub is_carried: bool,
+    pub runs_on_loan: bool,
     /// So much of the time since the cluster was counted last does not count: for so long others with earlier keys have all CPUs.
     pub covered: Nanoseconds,
 }
@@ -791,13 +791,13 @@ pub struct Cpu {
     /// In service.
     pub entered: bool,
     /// Its plan may have changed: look again before returning to a thread.
-    pub stale: bool,
+    pub needs_reschedule: bool,
     /// The cluster it belongs to.
     pub cluster: Option<ClusterId>,
     /// The thread whose registers belong to it.
     pub current: Option<ThreadId>,
     /// The reservation it ran on when it last left the kernel.
-    pub carried: Option<ReservationId>,
+    pub running: Option<ReservationId>,
     /// Who pays since `mark`.
     pub payer: Payer,
     /// What ran since `mark` was boosted, and knew it.
@@ -822,10 +822,10 @@ impl Cpu {
     /// Not in service.
     pub const EMPTY: Cpu = Cpu {
         entered: false,
-        stale: false,
+        needs_reschedule: false,
         cluster: None,
         current: None,
-        carried: None,
+        running: None,
         payer: Payer::Idle,
         boosted: false,
         mark: Instant::ZERO,

@@ -26,8 +26,8 @@ impl Kernel {
         let period = self.reservations[reservation].account.period;
         let job = &mut self.threads[thread].job;
         let first = job.queued.take()?;
-        if job.more > 0 {
-            job.more -= 1;
+        if job.queued_after > 0 {
+            job.queued_after -= 1;
             job.queued = Some(first + period);
         }
         Some(first)

@@ -17,7 +17,7 @@ use crate::{Kernel, Machine, Outcome};
 
 impl Kernel {
     /// Ends a trap on `cpu`: settles what it has changed, and says what to run, when to come back, whom to kick.
-    pub(crate) fn leave<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Outcome {
+    pub(crate) fn reschedule<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Outcome {
         // 1. Book the time up to here; this may throttle what ran. Then everything is known that decides who runs.
         let now = machine.now();
         self.charge(machine, cpu, now);
@@ -28,10 +28,10 @@ impl Kernel {
             self.settle();
         }
         self.count_all();
-        if !self.cpus[cpu].stale {
+        if !self.cpus[cpu].needs_reschedule {
             return self.go_on(cpu);
         }
-        self.cpus[cpu].stale = false;
+        self.cpus[cpu].needs_reschedule = false;
         // 2. Hand over.
         let choice = self.choose(cpu);
         let thread = choice.map(|(thread, _)| thread);
@@ -51,7 +51,7 @@ impl Kernel {
             }
             self.cpus[cpu].current = thread;
         }
-        self.carry(cpu, choice.map(|(_, reservation)| reservation));
+        self.run_on(cpu, choice.map(|(_, reservation)| reservation));
         // 3. Who pays from here, and until when.
         let mut boosted = false;
         let (payer, mut next) = match choice {
@@ -97,7 +97,7 @@ impl Kernel {
         let ready = schedule.first_ready().and_then(|id| ReservationId::new(usize::from(id)));
         if let Some(thread) = self.reservations[linked].runner {
             match self.elsewhere(cpu, thread, linked) {
-                Some(other) => self.mark_stale(other),
+                Some(other) => self.request_reschedule(other),
                 None => return Some((thread, linked)),
             }
         }
@@ -113,8 +113,8 @@ impl Kernel {
     }
 
     /// From here on `cpu` runs on `reservation`. The one it ran on before is booked; who waits for it is told.
-    fn carry(&mut self, cpu: CpuId, reservation: Option<ReservationId>) {
-        let before = core::mem::replace(&mut self.cpus[cpu].carried, reservation);
+    fn run_on(&mut self, cpu: CpuId, reservation: Option<ReservationId>) {
+        let before = core::mem::replace(&mut self.cpus[cpu].running, reservation);
         if before == reservation {
             return;
         }
@@ -129,14 +129,14 @@ impl Kernel {
             && let Some(wanted) = self.clusters[cluster].schedule.link_of(before.index() as u16)
             && wanted != cpu
         {
-            self.mark_stale(wanted);
+            self.request_reschedule(wanted);
         }
     }
 
     /// Records that `old` no longer runs on `cpu`, and tells the CPU that waits for it.
     fn put_off<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, old: ThreadId) {
         self.threads[old].on = None;
-        self.threads[old].last = Some(cpu);
+        self.threads[old].last_cpu = Some(cpu);
         self.trace(machine, Event::SwitchAway, Some(old), 0, 0);
         if self.threads[old].state != State::Ready {
             return;
@@ -147,7 +147,7 @@ impl Kernel {
             && let Some(wanted) = self.clusters[cluster].schedule.link_of(reservation.index() as u16)
             && wanted != cpu
         {
-            self.mark_stale(wanted);
+            self.request_reschedule(wanted);
         }
     }
 }

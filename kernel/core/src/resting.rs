@@ -54,11 +54,11 @@ impl Kernel {
     #[inline(never)]
     pub(crate) fn begin_rest(&mut self, reservation: ReservationId) {
         let object = &self.reservations[reservation];
-        let (Some(cluster), Some(home)) = (object.cluster, object.home) else { return };
+        let (Some(cluster), Some(owner)) = (object.cluster, object.owner) else { return };
         if object.class != Class::RealTime || object.throttled || object.rests != Instant::NEVER {
             return;
         }
-        let state = &self.threads[home];
+        let state = &self.threads[owner];
         if state.state == State::Stopped {
             return;
         }
@@ -75,7 +75,7 @@ impl Kernel {
         }
         self.book_rests(cluster);
         let covered = Nanoseconds(u64::MAX);
-        let waiter = Waiter { reservation: reservation.index() as u16, is_carried: false, covered };
+        let waiter = Waiter { reservation: reservation.index() as u16, runs_on_loan: false, covered };
         if self.clusters[cluster].waiting.push(waiter).is_ok() {
             self.resting |= 1 << cluster.index();
             self.place_last(cluster);
@@ -150,7 +150,7 @@ impl Kernel {
         for place in 0..object.waiting.len() {
             let Some((waiter, reservation)) = self.waiter(cluster, place) else { break };
             let counts = span.saturating_sub(waiter.covered);
-            if waiter.is_carried {
+            if waiter.runs_on_loan {
                 self.draw(reservation, counts);
             } else {
                 self.reservations[reservation].suspended += counts;
@@ -180,8 +180,8 @@ impl Kernel {
                 continue;
             };
             let covered = ends.get(last).copied().unwrap_or_default();
-            let is_carried = object.home.is_some_and(|home| self.is_carried(home));
-            let left = match is_carried {
+            let runs_on_loan = object.owner.is_some_and(|owner| self.runs_on_loan(owner));
+            let left = match runs_on_loan {
                 true => object.account.left,
                 false => object.suspension.saturating_sub(object.suspended),
             };
@@ -192,7 +192,7 @@ impl Kernel {
                 }
             }
             if let Some(waiter) = self.clusters[cluster].waiting.get_mut(place) {
-                (waiter.is_carried, waiter.covered) = (is_carried, covered);
+                (waiter.runs_on_loan, waiter.covered) = (runs_on_loan, covered);
             }
         }
     }
@@ -256,7 +256,7 @@ impl Kernel {
     }
 
     /// Whether `thread` is ready, and runs on something that competes.
-    fn is_carried(&self, thread: ThreadId) -> bool {
+    fn runs_on_loan(&self, thread: ThreadId) -> bool {
         let state = &self.threads[thread];
         let runs_on = |reservation: ReservationId| self.reservations[reservation].runner == Some(thread);
         state.state == State::Ready && state.chosen().is_some_and(runs_on)

@@ -1,7 +1,7 @@
 //! Plans: which reservation has a runner, what is linked to which CPU, and which events are to come.
 //!
 //! Anything that changes a plan comes to [`Kernel::set_runner`] or [`Kernel::compete`]; those change links and
-//! mark CPUs stale. A stale CPU other than the current one is kicked. [`Kernel::leave`] ends every trap by these plans.
+//! ask CPUs to reschedule: the current one does as its trap ends, another one is kicked. [`Kernel::reschedule`] ends every trap by these plans.
 
 use fusee_abi::trace::{Event, Record};
 use fusee_sched::cpu::CpuId;
@@ -22,11 +22,11 @@ impl Kernel {
     //--- Plans -------------------------------------------------------------------------------------------
 
     /// This CPU's plan may have changed. The current CPU looks again by itself; others are kicked.
-    pub(crate) fn mark_stale(&mut self, cpu: CpuId) {
+    pub(crate) fn request_reschedule(&mut self, cpu: CpuId) {
         let is_lost = self.forgets(Planted::KickIsLost);
         let state = &mut self.cpus[cpu];
-        if !state.stale {
-            state.stale = true;
+        if !state.needs_reschedule {
+            state.needs_reschedule = true;
             if !is_lost {
                 self.kicks.insert(cpu);
             }
@@ -53,23 +53,23 @@ impl Kernel {
         let changed = match (before, runner) {
             (None, Some(thread)) => {
                 let state = &self.threads[thread];
-                schedule.insert(id, key, state.on.or(state.last))
+                schedule.insert(id, key, state.on.or(state.last_cpu))
             }
             (Some(_), None) => schedule.remove(id),
             _ => schedule.link_of(id),
         };
         if let Some(cpu) = changed {
-            self.mark_stale(cpu);
+            self.request_reschedule(cpu);
         }
         if let Some(thread) = before
             && let Some(cpu) = self.threads[thread].on
         {
-            self.mark_stale(cpu);
+            self.request_reschedule(cpu);
         }
         if let Some(thread) = runner
             && let Some(cpu) = self.threads[thread].on
         {
-            self.mark_stale(cpu);
+            self.request_reschedule(cpu);
         }
     }
 
@@ -82,7 +82,7 @@ impl Kernel {
         let on = object.on;
         self.compete(reservation);
         if let Some(cpu) = on {
-            self.mark_stale(cpu);
+            self.request_reschedule(cpu);
         }
     }
 
@@ -96,7 +96,7 @@ impl Kernel {
         if schedule.contains(id)
             && let Some(cpu) = schedule.change_key(id, key)
         {
-            self.mark_stale(cpu);
+            self.request_reschedule(cpu);
         }
     }
 
@@ -108,8 +108,8 @@ impl Kernel {
 
     /// The last place in the queue of a service or background reservation.
     pub(crate) fn next_turn(&mut self, class: Class, reservation: ReservationId) -> Key {
-        self.turns += 1;
-        Key::in_turn(class, self.turns, self.reservations[reservation].tie)
+        self.sequence += 1;
+        Key::in_turn(class, self.sequence, self.reservations[reservation].tie)
     }
 
     /// The next release of `reservation`, or its next replenishment, is at another instant than before.
@@ -136,7 +136,7 @@ impl Kernel {
             queue.insert(id, Key::event(at, id));
         }
         if earlier(queue.first().map(|event| event.0), before) {
-            self.mark_stale(self.clusters[cluster].timekeeper);
+            self.request_reschedule(self.clusters[cluster].timekeeper);
         }
     }
 
@@ -159,7 +159,7 @@ impl Kernel {
         let before = queue.first().map(|event| event.0);
         queue.insert(event, Key::at(at));
         if earlier(queue.first().map(|event| event.0), before) {
-            self.mark_stale(self.clusters[cluster].timekeeper);
+            self.request_reschedule(self.clusters[cluster].timekeeper);
         }
     }
 

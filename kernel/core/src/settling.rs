@@ -85,8 +85,8 @@ impl Kernel {
     /// The thread that should run on `reservation`: the one at the end of the chain that has chosen it, if that is ready.
     #[inline]
     fn runner_of(&self, reservation: ReservationId) -> Option<ThreadId> {
-        let home = self.reservations[reservation].home?;
-        let end = propagation::carrier(self, home, reservation)?;
+        let owner = self.reservations[reservation].owner?;
+        let end = propagation::carrier(self, owner, reservation)?;
         (self.threads[end].state == State::Ready).then_some(end)
     }
 
@@ -100,7 +100,7 @@ impl Kernel {
         }
         // There is no choice: it runs on its own reservation, if that has budget.
         let before = object.chosen();
-        let own = object.home.filter(|reservation| !self.reservations[*reservation].throttled);
+        let own = object.own.filter(|reservation| !self.reservations[*reservation].throttled);
         self.threads[thread].waits.choose_own(own);
         if let Some(own) = own {
             self.touch(own);
@@ -162,12 +162,12 @@ impl Kernel {
         if owed == Nanoseconds::ZERO {
             return false;
         }
-        let Some(home) = object.home else { return false };
-        if owed <= TRIFLE && home != runner {
+        let Some(owner) = object.owner else { return false };
+        if owed <= TRIFLE && owner != runner {
             object.account.charge(owed.min(object.account.left.saturating_sub(Nanoseconds(1))));
             return false;
         }
-        let waits = &self.threads[home].waits;
+        let waits = &self.threads[owner].waits;
         let is_only_choice = waits.is_alone() && waits.waits_for().is_none();
         if !is_only_choice {
             let Some(left) = renewals.checked_sub(1) else {
@@ -183,7 +183,7 @@ impl Kernel {
             self.set_key(reservation, key);
         }
         if !is_only_choice {
-            self.unsettle(home);
+            self.unsettle(owner);
             self.touch(reservation);
         }
         !is_only_choice

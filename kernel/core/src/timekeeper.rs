@@ -57,7 +57,7 @@ impl Kernel {
                 if self.threads[thread].state == State::Stopped {
                     self.go_on_dying(machine, thread, now);
                 } else {
-                    self.billed = self.threads[thread].home;
+                    self.billed = self.threads[thread].own;
                     self.time_out(machine, thread);
                 }
             }

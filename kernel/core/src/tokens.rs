@@ -4,7 +4,7 @@
 //! donee is another than before let go of the old one, and then lend to the new (`keys`).
 //!
 //! A job has the base key of its own reservation there, whatever is lent to it. When that key changes, so does its
-//! place ([`Kernel::base_key_changes`]). In pools that clusters share requests are ordered by arrival (`across`).
+//! place ([`Kernel::base_key_changes`]). In pools that clusters share requests are ordered by arrival (`shared_pools`).
 //!
 //! # Why an edge can be refused late
 //!
@@ -23,7 +23,7 @@ use fusee_locking::tokens;
 use fusee_sched::key::Key;
 use fusee_sched::time::{Instant, Nanoseconds};
 
-use crate::donation::number;
+use crate::donation::node_index;
 use crate::engines::as_error;
 use crate::id::{PoolId, PoolUserId, ThreadId};
 use crate::keys::user_number;
@@ -34,12 +34,12 @@ use crate::{Kernel, Machine};
 impl Kernel {
     /// The tokens of the job of `thread`, which is complete: they are not for the next one.
     #[cold]
-    pub(crate) fn give_back_across<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
+    pub(crate) fn give_back_shared<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         let mut next = self.threads[thread].tokens;
         for _ in 0..POOLS_PER_TASK {
             let Some(user) = next else { return };
             next = self.pool_users[user].next;
-            if self.pool_users[user].pool.is_some_and(|pool| self.crosses(pool)) {
+            if self.pool_users[user].pool.is_some_and(|pool| self.is_shared(pool)) {
                 // If it holds one.
                 let _ = self.release_token(machine, user);
             }
@@ -48,7 +48,7 @@ impl Kernel {
 
     /// `acquire` of a token of `pool`: at once, if it is the caller's turn.
     #[cold]
-    pub(crate) fn acquire_across<M: Machine>(
+    pub(crate) fn acquire_shared<M: Machine>(
         &mut self,
         machine: &mut M,
         thread: ThreadId,
@@ -61,7 +61,7 @@ impl Kernel {
             }
             let donee = self.release_donee(thread).filter(|target| self.may_wait_for(thread, *target).is_ok());
             self.block(thread, State::AwaitingTurn { user, due: false }, donee);
-        } else if self.request_across(machine, thread, user, pool)? {
+        } else if self.request_shared(machine, thread, user, pool)? {
             return Ok(());
         }
         self.wait_for_lock(machine, thread, POOL + u32::from(pool.number()));
@@ -73,7 +73,7 @@ impl Kernel {
     pub(crate) fn take_turn<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, user: PoolUserId) {
         let Some(pool) = self.pool_users[user].pool else { return };
         let result =
-            if self.may_request(thread) { self.request_across(machine, thread, user, pool) } else { Ok(false) };
+            if self.may_request(thread) { self.request_shared(machine, thread, user, pool) } else { Ok(false) };
         match result {
             Ok(true) => {}
             Ok(false) => {
@@ -88,7 +88,7 @@ impl Kernel {
     }
 
     /// Issues the request of `thread`; says whether it has a token.
-    fn request_across<M: Machine>(
+    fn request_shared<M: Machine>(
         &mut self,
         machine: &mut M,
         thread: ThreadId,
@@ -96,13 +96,13 @@ impl Kernel {
         pool: PoolId,
     ) -> Result<bool, Error> {
         // By arrival: each is later than all before.
-        self.turns += 1;
-        let key = Key::at(Instant(self.turns));
+        self.sequence += 1;
+        let key = Key::at(Instant(self.sequence));
         let change = self.token_request(pool, user, key).map_err(crate::engines::as_error)?;
         self.threads[thread].requests += 1;
         if let Some(cluster) = self.record(thread) {
             // It may: that was asked before.
-            let _ = self.donations[cluster].request(number(thread));
+            let _ = self.pending_jobs[cluster].request(node_index(thread));
         }
         self.trace(machine, Event::TokenRequest, Some(thread), u32::from(pool.number()), 0);
         let Some(grant) = change.granted else {
@@ -121,8 +121,8 @@ impl Kernel {
         user: PoolUserId,
     ) -> Result<(), Error> {
         let pool = self.pool_users[user].pool.ok_or(Error::BadHandle)?;
-        if self.crosses(pool) {
-            return self.acquire_across(machine, thread, user, pool);
+        if self.is_shared(pool) {
+            return self.acquire_shared(machine, thread, user, pool);
         }
         let key = self.base_key(thread);
         let change = self.token_request(pool, user, key).map_err(as_error)?;
@@ -167,7 +167,7 @@ impl Kernel {
             }
             self.follow_tokens(pool, change);
         }
-        if self.crosses(pool) {
+        if self.is_shared(pool) {
             self.request_ends(thread);
         }
         Ok(())
@@ -181,7 +181,7 @@ impl Kernel {
         self.threads[thread].holds += 1;
         self.advisers.acquired(pool, grant.user, grant.replica);
         if self.advisers.measures(pool) {
-            self.pool_users[user].before = self.used_so_far(thread);
+            self.pool_users[user].usage_at_grant = self.used_so_far(thread);
         }
         let general = &mut machine.registers(thread).general;
         general[0] = 0;
@@ -200,7 +200,7 @@ impl Kernel {
         // Each engine by a handle of its own.
         for _ in 0..HANDLES {
             let Some(user) = next else { break };
-            used += self.engine_users[user].aside;
+            used += self.engine_users[user].suspended_time;
             next = self.engine_users[user].next;
         }
         used
@@ -209,7 +209,7 @@ impl Kernel {
     /// Tells the plugin of `pool` how long the token of `user` was used, which `thread` gives back.
     pub(crate) fn measure_token(&mut self, pool: PoolId, user: PoolUserId, thread: ThreadId) {
         if self.advisers.measures(pool) {
-            let used = self.used_so_far(thread).saturating_sub(self.pool_users[user].before);
+            let used = self.used_so_far(thread).saturating_sub(self.pool_users[user].usage_at_grant);
             self.advisers.freed(pool, user_number(user), used);
         }
     }
@@ -221,7 +221,7 @@ impl Kernel {
             self.threads[thread].requests -= 1;
             self.follow_tokens(pool, change);
         }
-        if self.crosses(pool) {
+        if self.is_shared(pool) {
             self.request_ends(thread);
         }
     }
@@ -232,7 +232,7 @@ impl Kernel {
         let tokens = &self.pools[pool];
         tokens::held_by(tokens, user_number(user)).ok_or(Error::NotHeld)?;
         // Of those who came later all should have their turn.
-        let own = if self.crosses(pool) { Key::at(Instant::NEVER) } else { self.base_key(thread) };
+        let own = if self.is_shared(pool) { Key::at(Instant::NEVER) } else { self.base_key(thread) };
         Ok(tokens::keeps_earlier(tokens, own))
     }
 }

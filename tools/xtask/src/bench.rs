@@ -262,8 +262,11 @@ fn recorded(root: &Path) -> Result<toml::Table> {
 /// What was recorded for `row` last, by whichever compiler.
 pub fn recorded_figure(root: &Path, row: &str) -> Result<u64> {
     let recorded = recorded(root)?;
-    let columns = recorded.values().filter_map(|column| column.as_table()?.get(row)?.as_integer());
-    columns.last().and_then(|figure| u64::try_from(figure).ok()).with_context(|| format!("{FIGURES} has no `{row}`"))
+    let mut columns = recorded.values().filter_map(|column| column.as_table()?.get(row)?.as_integer());
+    columns
+        .next_back()
+        .and_then(|figure| u64::try_from(figure).ok())
+        .with_context(|| format!("{FIGURES} has no `{row}`"))
 }
 
 /// The rows that are longer than recorded; none if nothing is recorded for this compiler and emulator.

@@ -449,7 +449,7 @@ impl State {
     /// The reservation that carries `thread`: its own or a donor's, the earliest with budget. Across clusters keys
     /// cannot be compared: there who is being served counts, and anybody rather than nobody.
     fn best(&self, system: &System, thread: ThreadId) -> Option<ReservationId> {
-        let own = self.kernel.thread(thread).home.filter(|own| !self.kernel.reservation(*own).throttled);
+        let own = self.kernel.thread(thread).own.filter(|own| !self.kernel.reservation(*own).throttled);
         let donors = || system.threads().filter(|donor| self.donee(system, *donor) == Some(thread));
         let mut candidates: Vec<ReservationId> = donors().filter_map(|donor| self.best(system, donor)).collect();
         let is_served =

@@ -69,8 +69,8 @@ impl Resolver<'_> {
             let users = self.out.tasks.iter().enumerate().filter(|(task, _)| uses(*task as u32, index as u32));
             for (_, user) in users {
                 let mates = self.out.tasks.iter().filter(|one| one.cluster == user.cluster);
-                if mates.filter(|one| self.has_jobs(one)).count() > limits::JOBS_ACROSS {
-                    let (name, limit) = (self.out.clusters[user.cluster as usize].0.clone(), limits::JOBS_ACROSS);
+                if mates.filter(|one| self.has_jobs(one)).count() > limits::PENDING_JOBS {
+                    let (name, limit) = (self.out.clusters[user.cluster as usize].0.clone(), limits::PENDING_JOBS);
                     let place = self.file.pools.0[index].0.span();
                     return Err((
                         place,

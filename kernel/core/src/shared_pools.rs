@@ -29,30 +29,30 @@
 use fusee_sched::time::Instant;
 
 use crate::Kernel;
-use crate::donation::number;
+use crate::donation::node_index;
 use crate::id::{ClusterId, PoolId, ThreadId};
 use crate::limits::CLUSTERS;
 use crate::object::State;
 
 impl Kernel {
     /// Whether clusters share `pool`.
-    pub(crate) fn crosses(&self, pool: PoolId) -> bool {
-        CLUSTERS > 1 && self.crossing & 1 << pool.index() != 0
+    pub(crate) fn is_shared(&self, pool: PoolId) -> bool {
+        CLUSTERS > 1 && self.shared & 1 << pool.index() != 0
     }
 
     /// The record of pending jobs that `thread` has a place in.
     pub(crate) fn record(&self, thread: ThreadId) -> Option<ClusterId> {
         let thread = &self.threads[thread];
-        if CLUSTERS > 1 && thread.crosses { thread.cluster } else { None }
+        if CLUSTERS > 1 && thread.jobs_are_recorded { thread.cluster } else { None }
     }
 
     /// A job of `thread`, which has budget, is pending from here on.
     #[cold]
     pub(crate) fn job_begins(&mut self, thread: ThreadId) {
-        let (Some(cluster), Some(reservation)) = (self.record(thread), self.threads[thread].home) else { return };
+        let (Some(cluster), Some(reservation)) = (self.record(thread), self.threads[thread].own) else { return };
         let key = self.reservations[reservation].key;
         // There is a place for each task of the cluster.
-        let released = self.donations[cluster].release(number(thread), key);
+        let released = self.pending_jobs[cluster].release(node_index(thread), key);
         if let Ok(moved) = released {
             self.donors_moved(cluster, &moved);
         }
@@ -62,7 +62,7 @@ impl Kernel {
     #[cold]
     pub(crate) fn job_ends(&mut self, thread: ThreadId) {
         let Some(cluster) = self.record(thread) else { return };
-        let moved = self.donations[cluster].complete(number(thread));
+        let moved = self.pending_jobs[cluster].complete(node_index(thread));
         if matches!(self.threads[thread].state, State::Donating | State::AwaitingTurn { .. }) {
             self.end_donation(thread);
         }
@@ -73,26 +73,26 @@ impl Kernel {
     #[cold]
     pub(crate) fn job_key_changes(&mut self, thread: ThreadId) {
         let Some(cluster) = self.record(thread) else { return };
-        let mut jobs = self.donations[cluster].pending().iter();
-        let asks = jobs.any(|job| job.user == number(thread) && job.requests != 0);
+        let mut jobs = self.pending_jobs[cluster].pending().iter();
+        let asks = jobs.any(|job| job.user == node_index(thread) && job.requests != 0);
         if !asks && self.is_dry(thread) {
             self.job_ends(thread);
             return;
         }
         let key = self.base_key(thread);
-        let moved = self.donations[cluster].change_key(number(thread), key);
+        let moved = self.pending_jobs[cluster].change_key(node_index(thread), key);
         self.donors_moved(cluster, &moved);
     }
 
     fn is_dry(&self, thread: ThreadId) -> bool {
-        self.threads[thread].home.is_some_and(|home| self.reservations[home].throttled)
+        self.threads[thread].own.is_some_and(|own| self.reservations[own].throttled)
     }
 
     /// A request of `thread` is complete, or withdrawn.
     #[cold]
     pub(crate) fn request_ends(&mut self, thread: ThreadId) {
         let Some(cluster) = self.record(thread) else { return };
-        let moved = self.donations[cluster].complete_request(number(thread));
+        let moved = self.pending_jobs[cluster].complete_request(node_index(thread));
         self.donors_moved(cluster, &moved);
         if self.is_dry(thread) {
             self.job_key_changes(thread);
@@ -101,12 +101,12 @@ impl Kernel {
 
     /// Whether the job of `thread` may ask for a token now.
     pub(crate) fn may_request(&self, thread: ThreadId) -> bool {
-        self.record(thread).is_some_and(|cluster| self.donations[cluster].may_request(number(thread)))
+        self.record(thread).is_some_and(|cluster| self.pending_jobs[cluster].may_request(node_index(thread)))
     }
 
     /// Whom `thread` donates to, if it is as the record says.
     pub(crate) fn release_donee(&self, thread: ThreadId) -> Option<ThreadId> {
-        let donee = self.donations[self.record(thread)?].donee(number(thread))?;
+        let donee = self.pending_jobs[self.record(thread)?].donee(node_index(thread))?;
         ThreadId::new(usize::from(donee))
     }
 
@@ -131,7 +131,7 @@ impl Kernel {
             }
         }
         let mut called: heapless::Vec<ThreadId, { crate::limits::CPUS }> = heapless::Vec::new();
-        for job in self.donations[cluster].top() {
+        for job in self.pending_jobs[cluster].top() {
             if job.donee.is_none()
                 && let Some(thread) = ThreadId::new(usize::from(job.user))
                 && matches!(self.threads[thread].state, State::AwaitingTurn { due: false, .. })

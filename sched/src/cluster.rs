@@ -270,14 +270,14 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
     pub fn check(&self, members: usize) -> Result<(), &'static str> {
         for cpu in self.cpus.iter() {
             match self.linked(cpu) {
-                Some(id) if self.place(id) != LINKED + cpu.0 => return Err("link without a place"),
+                Some(id) if self.place(id) != LINKED + cpu.0 => return Err("S1: link without a place"),
                 Some(_) => {
                     let key = self.links[cpu.index() % CPUS].key;
                     if self.ready.first().is_some_and(|(first, _)| first < key) {
-                        return Err("a ready reservation is earlier than a linked one");
+                        return Err("S2: a ready reservation is earlier than a linked one");
                     }
                 }
-                None if !self.ready.is_empty() => return Err("a CPU is free while a reservation is ready"),
+                None if !self.ready.is_empty() => return Err("S3: a CPU is free while a reservation is ready"),
                 None => {}
             }
         }
@@ -289,7 +289,7 @@ impl<const N: usize, const CPUS: usize> Cluster<N, CPUS> {
                 place => self.linked(CpuId(place - LINKED)) == Some(id) && !self.ready.contains(id),
             };
             if !holds {
-                return Err("a place that is not true");
+                return Err("S4: a place that is not true");
             }
         }
         Ok(())

@@ -1,6 +1,9 @@
 //! The kernel's invariants, checked in full, and its state as tests see it. For tests and self-checking builds:
 //! it walks everything.
 //!
+//! Each invariant has a number, by which a panic and a test name it: that of a module's head (`R1` of `resting`), of the list of links (`S1` in
+//! `sched::cluster`), or of this file (`K1`).
+//!
 //! [`Kernel::hash_state`] tells states apart: two kernels that it feeds alike answer alike from then on. A new
 //! field that a decision depends on belongs there.
 
@@ -36,32 +39,32 @@ impl Kernel {
     /// The first that does not hold.
     pub fn check(&self) -> Result<(), &'static str> {
         if !self.is_settled() {
-            return Err("something is marked between traps");
+            return Err("K1: something is marked between traps");
         }
         // `on` is a partial injection between threads and CPUs.
         for cpu in self.cpus() {
             if let Some(thread) = self.cpus[cpu].current
                 && self.threads[thread].on != Some(cpu)
             {
-                return Err("a CPU's current thread is not on it");
+                return Err("K2: a CPU's current thread is not on it");
             }
             if let Some(thread) = self.cpus[cpu].current
                 && self.threads[thread].state != State::Ready
                 && !self.cpus[cpu].needs_reschedule
             {
-                return Err("a CPU goes on with a thread that may not run");
+                return Err("K3: a CPU goes on with a thread that may not run");
             }
             if let Some(reservation) = self.cpus[cpu].running
                 && self.reservations[reservation].on != Some(cpu)
             {
-                return Err("a reservation runs on two CPUs");
+                return Err("K4: a reservation runs on two CPUs");
             }
         }
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
             self.check_thread(thread)?;
             let is_urgent = propagation::is_urgent(self, thread);
             if self.threads[thread].state != State::Stopped && self.threads[thread].waits.is_urgent() != is_urgent {
-                return Err("a thread is not known to be as urgent as those who wait for it");
+                return Err("K5: a thread is not known to be as urgent as those who wait for it");
             }
         }
         for cluster in self.cluster_ids() {
@@ -88,32 +91,30 @@ impl Kernel {
             if let Some(runner) = object.runner {
                 let state = &self.threads[runner];
                 if state.state != State::Ready || state.donates_to().is_some() {
-                    return Err("a runner that may not run");
+                    return Err("K6: a runner that may not run");
                 }
                 if state.chosen() != Some(reservation) {
-                    return Err("a runner that chose another reservation");
+                    return Err("K7: a runner that chose another reservation");
                 }
                 if object.throttled {
-                    return Err("a runner on a dry reservation");
+                    return Err("K8: a runner on a dry reservation");
                 }
             }
             if object.account.is_dry() && !object.throttled {
-                return Err("a budget ran dry, and nothing was done about it");
+                return Err("K9: a budget ran dry, and nothing was done about it");
             }
             let is_dead = object.owner.is_none_or(|owner| self.threads[owner].state == State::Stopped);
             let rests = object.class == Class::RealTime && !object.throttled && object.runner.is_none();
             if !is_dead && rests != (object.rests != Instant::NEVER) {
-                return Err(
-                    "invariant R1 broken: a reservation rests without budget or with a runner, or the other way round",
-                );
+                return Err("R1: a reservation rests without budget or with a runner, or the other way round");
             }
             if object.boosted && !object.runner.is_some_and(|runner| propagation::is_urgent(self, runner)) {
-                return Err("a boost for nobody");
+                return Err("K10: a boost for nobody");
             }
             let Some(cluster) = object.cluster else { continue };
             let schedule = &self.clusters[cluster].schedule;
             if schedule.contains(reservation.index() as u16) != object.runner.is_some() {
-                return Err("competing and having a runner differ");
+                return Err("K11: competing and having a runner differ");
             }
             // The cluster keeps copies of keys; these are the originals.
             let first = schedule.first_ready().and_then(|id| ReservationId::new(id.into()));
@@ -122,13 +123,13 @@ impl Kernel {
                 && (object.competing_key() < self.reservations[first].competing_key())
                     != schedule.link_of(reservation.index() as u16).is_some()
             {
-                return Err("the links do not follow the keys");
+                return Err("K12: the links do not follow the keys");
             }
         }
         for cpu in self.cpus() {
             let state = &self.cpus[cpu];
             if state.entered && state.charged.0 + state.kernel.0 + state.idle.0 != state.mark.since(state.since).0 {
-                return Err("the sum of charges is not the sum of time");
+                return Err("K13: the sum of charges is not the sum of time");
             }
         }
         Ok(())
@@ -144,18 +145,18 @@ impl Kernel {
             let Some(cluster) = state.cluster.filter(|_| state.entered) else { continue };
             let linked = self.clusters[cluster].schedule.linked(cpu).and_then(|id| ReservationId::new(id.into()));
             if linked.and_then(|linked| self.reservations[linked].runner) != state.current {
-                return Err("a CPU does not run what it is linked to");
+                return Err("K14: a CPU does not run what it is linked to");
             }
             if state.payer != linked.map_or(Payer::Idle, Payer::Reservation) {
-                return Err("what runs is paid by another");
+                return Err("K15: what runs is paid by another");
             }
             if linked.is_some_and(|linked| state.mark + self.reservations[linked].account.left < state.armed) {
-                return Err("a timer that fires after the budget ran dry");
+                return Err("K16: a timer that fires after the budget ran dry");
             }
             let object = &self.clusters[cluster];
             let first = |queue: &Queue<THREADS>| queue.first().map_or(Instant::NEVER, |(key, _)| key.instant());
             if object.timekeeper == cpu && first(&object.events).min(first(&object.timeouts)) < state.armed {
-                return Err("a timer that fires after an event was due");
+                return Err("K17: a timer that fires after an event was due");
             }
         }
         Ok(())
@@ -167,21 +168,21 @@ impl Kernel {
             let object = &self.endpoints[endpoint];
             for (place, caller) in object.callers.iter().enumerate() {
                 if self.threads[*caller].state != State::Calling(endpoint) || object.callers[..place].contains(caller) {
-                    return Err("a queued caller that does not call");
+                    return Err("K18: a queued caller that does not call");
                 }
             }
             if let Some(server) = object.server
                 && self.threads[server].state == State::Receiving(endpoint)
                 && !object.callers.is_empty()
             {
-                return Err("a server receives while a caller queues");
+                return Err("K19: a server receives while a caller queues");
             }
         }
         for notification in (0..self.counts.notifications).filter_map(NotificationId::new) {
             let object = &self.notifications[notification];
             let Some(waiter) = object.waiter else { continue };
             if self.threads[waiter].state != State::Waiting(notification) || object.bits != 0 {
-                return Err("a waiter of bits that are set, or that does not wait");
+                return Err("K20: a waiter of bits that are set, or that does not wait");
             }
         }
         Ok(())
@@ -195,17 +196,17 @@ impl Kernel {
                 let user = PoolUserId::new(usize::from(request.user));
                 let of = user.and_then(|user| Some((user, self.pool_users[user].thread?)));
                 let Some((user, thread)) = of.filter(|(user, _)| self.pool_users[*user].pool == Some(pool)) else {
-                    return Err("a request of nobody who uses the pool");
+                    return Err("K21: a request of nobody who uses the pool");
                 };
                 let state = self.threads[thread].state;
                 let waits = matches!(state, State::AwaitingToken { user: one, .. } if one == user);
                 let holds = self.pools[pool].held_by(request.user).is_some();
                 if waits == holds {
-                    return Err("a thread holds a token and waits for it, or neither");
+                    return Err("K22: a thread holds a token and waits for it, or neither");
                 }
                 // The keys of the dead do not change any more.
                 if state != State::Stopped && !self.is_shared(pool) && request.key != self.base_key(thread) {
-                    return Err("a request whose key is not that of its job");
+                    return Err("K23: a request whose key is not that of its job");
                 }
                 let (held, requested) = &mut counts[thread.index()];
                 *held += u8::from(holds);
@@ -223,17 +224,17 @@ impl Kernel {
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
             let state = &self.threads[thread];
             if counts[thread.index()] != (state.holds, state.requests) {
-                return Err("a thread holds another number of engines and tokens than it is known to");
+                return Err("K24: a thread holds another number of engines and tokens than it is known to");
             }
             if let State::AwaitingToken { user, refused } = state.state
                 && (self.pool_users[user].thread != Some(thread) || state.requests == 0 || refused && !state.timed)
             {
-                return Err("a thread waits for a token that it has not asked for, or in vain");
+                return Err("K25: a thread waits for a token that it has not asked for, or in vain");
             }
             if let State::AwaitingGroup { group, refused } = state.state
                 && (self.groups[group].request_of(node_index(thread)).is_none() || refused && !state.timed)
             {
-                return Err("a thread waits for engines that it has not asked for, or in vain");
+                return Err("K26: a thread waits for engines that it has not asked for, or in vain");
             }
         }
         Ok(())
@@ -246,10 +247,10 @@ impl Kernel {
             for waiter in &self.clusters[cluster].waiting {
                 let listed = ReservationId::new(usize::from(waiter.reservation)).map(|id| &self.reservations[id]);
                 let Some(listed) = listed.filter(|one| one.rests != Instant::NEVER) else {
-                    return Err("invariant R2 broken: a reservation that does not rest waits");
+                    return Err("R2: a reservation that does not rest waits");
                 };
                 if before > Some(listed.key) {
-                    return Err("invariant R3 broken: those that wait are not in order");
+                    return Err("R3: those that wait are not in order");
                 }
                 before = Some(listed.key);
             }
@@ -264,11 +265,11 @@ impl Kernel {
             let Some(cluster) = watch.cluster else { continue };
             let look = self.clusters[cluster].timeouts.key_of(self.token_event(pool));
             if look.is_some() != watch.planned {
-                return Err("a pool does not know whether a look at it is planned");
+                return Err("K27: a pool does not know whether a look at it is planned");
             }
             let Some((_, granted)) = self.oldest_grant(pool) else { continue };
             if look.is_none_or(|look| look.instant() > granted + watch.watchdog) {
-                return Err("invariant T1 broken: a token is not looked at in time");
+                return Err("T1: a token is not looked at in time");
             }
         }
         Ok(())
@@ -284,12 +285,12 @@ impl Kernel {
             if state.state == State::Donating
                 && (job.is_none_or(|job| job.donee.is_none()) || state.waits.waits_for().is_none())
             {
-                return Err("a thread donates to nobody");
+                return Err("K28: a thread donates to nobody");
             }
             if let State::AwaitingTurn { due: true, .. } = state.state
                 && !state.timed
             {
-                return Err("a turn of which nobody is told");
+                return Err("K29: a turn of which nobody is told");
             }
             let users = (0..self.counts.pool_users).filter_map(PoolUserId::new);
             let asks = |user: &PoolUserId| {
@@ -303,12 +304,12 @@ impl Kernel {
             let has_budget = state.own.is_some_and(|own| !self.reservations[own].throttled);
             let is_pending = state.jobs_are_recorded && state.job.active && (has_budget || requests != 0);
             if is_pending != job.is_some() {
-                return Err("a job is pending and not in the record, or the other way round");
+                return Err("K30: a job is pending and not in the record, or the other way round");
             }
             if let Some(job) = job
                 && usize::from(job.requests) != requests
             {
-                return Err("a record has another number of requests than its thread");
+                return Err("K31: a record has another number of requests than its thread");
             }
         }
         Ok(())
@@ -318,12 +319,12 @@ impl Kernel {
     fn check_group(&self, group: GroupId) -> Result<(), &'static str> {
         for request in self.groups[group].requests() {
             let Some(thread) = ThreadId::new(usize::from(request.user)) else {
-                return Err("a request for engines of nobody");
+                return Err("K32: a request for engines of nobody");
             };
             let state = self.threads[thread].state;
             let waits = matches!(state, State::AwaitingGroup { group: of, .. } if of == group);
             if waits == (request.waits == Waits::Not) {
-                return Err("a thread holds engines and waits for them, or neither");
+                return Err("K33: a thread holds engines and waits for them, or neither");
             }
         }
         let members = (0..self.counts.engines).filter_map(EngineId::new);
@@ -342,7 +343,7 @@ impl Kernel {
             if granted.map(|request| usize::from(request.user)) != holder.map(ThreadId::index)
                 || !lock.waiters().is_empty()
             {
-                return Err("an engine and its group differ");
+                return Err("K34: an engine and its group differ");
             }
         }
         Ok(())
@@ -353,17 +354,17 @@ impl Kernel {
         let state = &self.threads[thread];
         let mut reservations = (0..self.counts.reservations).filter_map(ReservationId::new);
         if state.donates_to().is_some() || reservations.any(|one| self.reservations[one].runner == Some(thread)) {
-            return Err("a dead thread lends, or runs");
+            return Err("K35: a dead thread lends, or runs");
         }
         if let Some(own) = state.own
             && self.reservations[own].next_release.min(self.reservations[own].replenish_at) != Instant::NEVER
         {
-            return Err("a dead thread has a release or a replenishment before it");
+            return Err("K36: a dead thread has a release or a replenishment before it");
         }
         let queued =
             state.cluster.is_some_and(|cluster| self.clusters[cluster].timeouts.contains(thread.index() as u16));
         if queued != state.timed {
-            return Err("a death that goes on without being planned");
+            return Err("K37: a death that goes on without being planned");
         }
         let calls = |endpoint: &EndpointId| {
             let object = &self.endpoints[*endpoint];
@@ -374,7 +375,7 @@ impl Kernel {
             || state.slots.iter().any(|slot| slot.client.is_some())
             || (0..self.counts.endpoints).filter_map(EndpointId::new).any(|endpoint| calls(&endpoint));
         if !queued && (is_waited_for || state.holds != 0) {
-            return Err("somebody waits for the dead, and nobody will tell");
+            return Err("K38: somebody waits for the dead, and nobody will tell");
         }
         Ok(())
     }
@@ -389,29 +390,29 @@ impl Kernel {
         for handle in handles() {
             let Some(node) = handle.node else { continue };
             if handle.object == Object::Empty || sources[node.index()].replace(handle).is_some() {
-                return Err("a node of no handle, or of two");
+                return Err("K39: a node of no handle, or of two");
             }
             if self.derivations.parent(node) != handle.origin() {
-                return Err("a node that comes from elsewhere than its handle");
+                return Err("K40: a node that comes from elsewhere than its handle");
             }
         }
         if sources.iter().flatten().count() != self.derivations.used() {
-            return Err("a node in use that no handle has");
+            return Err("K41: a node in use that no handle has");
         }
         for handle in handles().filter(|handle| handle.object != Object::Empty) {
             let Some(origin) = handle.origin else { continue };
             if handle.rights != 0 || handle.kept == 0 || u32::from(handle.kept) & rights::RECEIVE != 0 {
-                return Err("a copy with other rights than a copy has");
+                return Err("K42: a copy with other rights than a copy has");
             }
             if !self.derivations.holds(handle.origin()) {
                 continue;
             }
-            let Some(source) = sources[origin.index()] else { return Err("a copy that outlives its source") };
+            let Some(source) = sources[origin.index()] else { return Err("K43: a copy that outlives its source") };
             if handle.kept & !(source.rights | source.kept) != 0 || handle.object != source.object {
-                return Err("a copy with more rights than its source, or of something else");
+                return Err("K44: a copy with more rights than its source, or of something else");
             }
             if self.derivations.depth(handle.origin()) > COPY_DEPTH_MAX {
-                return Err("a chain of copies that is too long");
+                return Err("K45: a chain of copies that is too long");
             }
         }
         Ok(())
@@ -425,20 +426,20 @@ impl Kernel {
                 let Some(region) = slot.loan.map(LoanId::region) else { continue };
                 loans += 1;
                 if self.regions[region].lent_to != Some(server) {
-                    return Err("a reply slot with a loan that was made to another");
+                    return Err("K46: a reply slot with a loan that was made to another");
                 }
-                let Some(client) = slot.client else { return Err("a loan that outlived its call") };
+                let Some(client) = slot.client else { return Err("K47: a loan that outlived its call") };
                 if self.threads[client].state != (State::AwaitingReply { server, slot: index as u8 }) {
-                    return Err("a region is lent by a client that does not wait");
+                    return Err("K48: a region is lent by a client that does not wait");
                 }
                 if propagation::has_lent(self, client, server) {
-                    return Err("a loan that a fast reply would not end");
+                    return Err("K49: a loan that a fast reply would not end");
                 }
             }
         }
         let regions = (0..REGIONS).filter_map(RegionId::new);
         let lent = regions.filter(|region| self.regions[*region].lent_to.is_some()).count();
-        if lent == loans { Ok(()) } else { Err("a region is lent with no request") }
+        if lent == loans { Ok(()) } else { Err("K50: a region is lent with no request") }
     }
 
     /// Nobody is left with an engine that is lost, and a watched one that is not free is looked at in time.
@@ -449,7 +450,7 @@ impl Kernel {
             let look = self.cluster_ids().find_map(|cluster| self.clusters[cluster].timeouts.key_of(event));
             let is_watched = object.watchdog != Nanoseconds::ZERO;
             if is_watched && !object.unwatched && look.is_none() {
-                return Err("an engine does not know whether a look at it is planned");
+                return Err("K51: an engine does not know whether a look at it is planned");
             }
             let latest = match object.lock.state() {
                 Lock::Free => Instant::NEVER,
@@ -460,10 +461,10 @@ impl Kernel {
                 Lock::Resetting(_) | Lock::Quarantined(_) => Instant(Instant::NEVER.0 - 1),
             };
             if latest != Instant::NEVER && look.is_none_or(|look| look.instant() > latest) {
-                return Err("a watched engine is not looked at in time");
+                return Err("K52: a watched engine is not looked at in time");
             }
             if !is_watched && matches!(object.lock.state(), Lock::Resetting(_) | Lock::Quarantined(_)) {
-                return Err("an engine without a watchdog is reset");
+                return Err("K53: an engine without a watchdog is reset");
             }
         }
         Ok(())
@@ -479,13 +480,13 @@ impl Kernel {
                 continue;
             }
             if object.is_plain {
-                return Err("a lost engine can be acquired by the fast path");
+                return Err("K54: a lost engine can be acquired by the fast path");
             }
             losses += 1;
             let lock = object.engine.map(|engine| &self.engines[engine].lock);
             let number = user.index() as u16;
             if lock.is_some_and(|lock| lock.state() == Lock::Held(number) || lock.waiters().contains(&number)) {
-                return Err("a thread has lost an engine, and holds it or waits for it");
+                return Err("K55: a thread has lost an engine, and holds it or waits for it");
             }
         }
         let known = usize::from(self.threads[thread].losses);
@@ -493,7 +494,7 @@ impl Kernel {
         if losses == known || losses < known && self.threads[thread].state == State::Stopped {
             Ok(())
         } else {
-            Err("a thread does not know how many engines it has lost")
+            Err("K56: a thread does not know how many engines it has lost")
         }
     }
 
@@ -503,19 +504,19 @@ impl Kernel {
         if let Some(cpu) = state.on
             && self.cpus[cpu].current != Some(thread)
         {
-            return Err("a thread is on a CPU that runs another");
+            return Err("K57: a thread is on a CPU that runs another");
         }
         if state.state == State::Ready && state.donates_to().is_some() {
-            return Err("a thread that runs donates");
+            return Err("K58: a thread that runs donates");
         }
         if (state.state == State::Ready || state.donates_to().is_some()) && state.chosen() != self.rule(thread) {
-            return Err("the chosen reservation is not the best");
+            return Err("K59: the chosen reservation is not the best");
         }
         if state.state == State::Ready
             && let Some(chosen) = state.chosen()
             && self.reservations[chosen].runner != Some(thread)
         {
-            return Err("a ready thread does not run on what it chose");
+            return Err("K60: a ready thread does not run on what it chose");
         }
         let queued = match state.state {
             State::Calling(endpoint) => self.endpoints[endpoint].callers.contains(&thread),
@@ -526,10 +527,10 @@ impl Kernel {
             _ => true,
         };
         if !queued {
-            return Err("a thread waits where nobody will find it");
+            return Err("K61: a thread waits where nobody will find it");
         }
         if state.donates_to() != self.donee(thread) {
-            return Err("a thread donates to another than the one it waits for");
+            return Err("K62: a thread donates to another than the one it waits for");
         }
         Ok(())
     }

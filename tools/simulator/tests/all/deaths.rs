@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Deaths: a task is stopped in the middle of something, and what becomes of all others.
 //!
 //! `requests.rs` has the property, over random systems; here are the cases one by one.

@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Random systems on the whole kernel: after every trap all its invariants hold.
 //!
 //! Tasks burn, call servers, wait and signal, take engines and submit, sleep, overrun their budgets, forget to
@@ -15,6 +14,7 @@ use fusee_manifest::Manifest;
 use fusee_manifest::trace::Trace;
 use fusee_simulator::simulate;
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 
 const LIMIT: u64 = 100_000_000;
 
@@ -161,7 +161,13 @@ fn manifest(tasks: &[Task], clusters: usize, managed: bool) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 3000,
+        max_shrink_iters: 2000,
+        // Beside this file. By default it would be sought in a folder of its own, since there is a `main.rs`.
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions"))),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn every_invariant_holds_in_every_random_system(

@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Random requests with random arguments on the whole kernel, with kicks that take their time.
 //!
 //! Where `random.rs` plays scripts, tasks here make any system call in any state: with deadlines, with handles of

@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Regions lent for the duration of a call, one story each. Histories at random are in `kernel/core/tests/loans.rs`.
 
 use std::fmt::Write;

@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Interrupts of devices that hit a hard task of another cluster, with kernel paths that take time: what the analysis says, and
 //! what happens.
 
@@ -13,7 +12,7 @@ use fusee_simulator::overheads::Overheads;
 use fusee_simulator::{Options, simulate_observed};
 
 /// The costs that `cargo xtask bench` measured.
-const COSTS: &str = include_str!("../../../tests/bench/overheads.toml");
+const COSTS: &str = include_str!("../../../../tests/bench/overheads.toml");
 
 /// A hard task alone on CPU 0; client and driver of a device on CPU 1; the device's line leads to CPU 0.
 const SYSTEM: &str = r#"

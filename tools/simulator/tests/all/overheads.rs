@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Paths of the kernel that take time: who waits, who pays, and that nothing changes when they take none.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Handles in messages, one story each. Histories at random are in `kernel/core/tests/grants.rs`.
 
 use std::fmt::Write;

@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Whole-kernel scenarios: a manifest, a run, what must have happened.
 
 use std::path::Path;

@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Pictures of schedules: one that is written down, and what holds of all.
 
 use std::path::Path;
@@ -11,7 +10,7 @@ use fusee_simulator::{Options, Overheads, simulate_with};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
-const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pictures/a_task_that_overruns.svg");
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/pictures/a_task_that_overruns.svg");
 
 /// `greedy` wants 6 ms but may have 4; what is left of its job is done in the next period, late.
 const TINY: &str = r#"

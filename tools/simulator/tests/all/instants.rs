@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Time does not wrap: a system that starts at 2^32 ns, at 2^53 ns or years after boot does, to the nanosecond, what
 //! it does when it starts at once.
 

@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Two task sets: what the kernel does with them, beside what is proved of them.
 //!
 //! Many random sets are in `cargo xtask test` (`tools/xtask/src/soundness.rs`).

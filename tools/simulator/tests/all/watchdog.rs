@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Engines that are not given back in time, instant by instant.
 
 use std::path::Path;

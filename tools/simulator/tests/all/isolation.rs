@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! What attackers cannot do: each test is a system in which one task does what it never should, at the worst instant, and the
 //! task that was proved misses nothing.
 //!

@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Waiting: deadlines of calls, engines that drain, chains, and threads that move between CPUs.
 
 use std::path::Path;

@@ -1,4 +1,8 @@
 //! What the simulator shows of the kernel: scenarios, attacks and random systems, one module for each theme.
+//!
+//! One crate, so that the kernel and the device model are linked once. `cargo test -p fusee-simulator --test all deaths::` runs one theme.
+
+mod common;
 
 mod bounds;
 mod deaths;

@@ -5,6 +5,8 @@
 //! From the kernel it takes who serves whom at the moment, which is not what is tested here.
 #![allow(missing_docs)]
 
+mod table;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -12,19 +14,17 @@ use std::path::Path;
 use fusee_abi::Error;
 use fusee_abi::call::{CARRIES, Call, DEADLINE, FIRST_WORD, GIVEN, HandleValue, KEPT, NUMBER, TOKEN, rights};
 use fusee_abi::image::kind;
-use fusee_abi::trace::Record;
-use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ThreadId};
+use fusee_kernel_core::id::ThreadId;
 use fusee_kernel_core::limits::{COPY_DEPTH_MAX, DERIVATIONS, HANDLES};
 use fusee_kernel_core::object::{Object, State};
-use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, Kernel, Machine, Outcome, Place, Registers, Trap};
-use fusee_manifest::{Manifest, PackOptions};
-use fusee_sched::time::{Instant, Nanoseconds};
+use fusee_kernel_core::{CpuId, Trap};
+use fusee_manifest::Manifest;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
+use table::{Draw, Table, thread};
 
 const TASKS: usize = 4;
-const CPUS: usize = 3;
 /// Steps of one history.
 const STEPS: usize = 300;
 /// Slots of the smallest table there is.
@@ -240,72 +240,14 @@ fn is_givable(kind: u32) -> bool {
     matches!(kind, kind::ENDPOINT | kind::NOTIFICATION | kind::TASK)
 }
 
-//--- The kernel on a table ---------------------------------------------------------------------------------
+//--- Histories ---------------------------------------------------------------------------------------------
 
-/// Registers and a clock that goes on when it is told to.
-struct Board {
-    now: Instant,
-    registers: Vec<Registers>,
-}
-
-impl Machine for Board {
-    const TRACE: bool = false;
-
-    fn now(&mut self) -> Instant {
-        self.now
-    }
-
-    fn registers(&mut self, thread: ThreadId) -> &mut Registers {
-        &mut self.registers[thread.index()]
-    }
-
-    fn map_doorbell(&mut self, _user: EngineUserId) {}
-
-    fn unmap_doorbell(&mut self, _user: EngineUserId) {}
-
-    fn replace_doorbell(&mut self, _user: EngineUserId) {}
-
-    fn engine_is_idle(&mut self, _user: EngineUserId) -> bool {
-        true
-    }
-
-    fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}
-
-    fn set_place(&mut self, _thread: ThreadId, _region: RegionId, _place: Place) {}
-
-    fn has_passed(&mut self, _thread: ThreadId, _fault: &Fault) -> bool {
-        false
-    }
-
-    fn set_interrupt_enabled(&mut self, _interrupt: InterruptId, _enabled: bool) {}
-
-    fn close_space(&mut self, _thread: ThreadId) {}
-
-    fn trace(&mut self, _record: Record) {}
-
-    fn shutdown(&mut self, _code: u32) {}
-}
-
-/// Numbers drawn from one number.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        ((self.0 >> 33) as usize) % limit
-    }
-
-    fn one_in(&mut self, count: usize) -> bool {
-        self.below(count) == 0
-    }
-
-    fn mask(&mut self) -> u32 {
-        // Mostly with the right to grant, so that chains get long.
-        let grant = if self.one_in(4) { 0 } else { rights::GRANT };
-        match self.below(3) {
-            0 => u32::MAX,
-            _ => self.below(1 << 11) as u32 | grant,
-        }
+fn mask(draw: &mut Draw) -> u32 {
+    // Mostly with the right to grant, so that chains get long.
+    let grant = if draw.one_in(4) { 0 } else { rights::GRANT };
+    match draw.below(3) {
+        0 => u32::MAX,
+        _ => draw.below(1 << 11) as u32 | grant,
     }
 }
 
@@ -313,20 +255,13 @@ impl Draw {
 type Seen = BTreeSet<String>;
 
 struct World {
-    kernel: Box<Kernel>,
-    board: Board,
-    runs: [Option<ThreadId>; CPUS],
-    timers: [Instant; CPUS],
+    table: Table,
     oracle: Oracle,
     /// Tokens of requests that each task has received.
     tokens: [Vec<u64>; TASKS],
     /// The handle that the request of each task carries, and the mask.
     gifts: [(u64, u32); TASKS],
     seen: Seen,
-}
-
-fn thread(task: usize) -> ThreadId {
-    ThreadId::new(task).expect("there are few tasks")
 }
 
 impl World {
@@ -338,53 +273,13 @@ impl World {
         }
         let manifest = Manifest::parse(Path::new("grants.toml"), &MANIFEST.replace("FILL", &fill));
         let manifest = manifest.unwrap_or_else(|error| panic!("{error}"));
-        let packed = manifest.pack_tables(PackOptions { cpu_stride: 1, managed: None });
-        let mut kernel = Box::new(Kernel::EMPTY);
-        kernel.boot(&packed.unwrap_or_else(|error| panic!("{error}")).system()).expect("the system fits");
-        let mut world = World {
-            kernel,
-            board: Board { now: Instant::ZERO, registers: vec![Registers::EMPTY; TASKS] },
-            runs: [None; CPUS],
-            timers: [Instant::NEVER; CPUS],
+        World {
+            table: Table::new(&manifest),
             oracle: Oracle::new(&manifest),
             tokens: Default::default(),
             gifts: [(0, 0); TASKS],
             seen: Seen::new(),
-        };
-        for cpu in 0..CPUS as u8 {
-            let outcome = world.kernel.enter(&mut world.board, CpuId(cpu), Instant::ZERO);
-            world.apply(CpuId(cpu), outcome);
         }
-        world
-    }
-
-    fn apply(&mut self, cpu: CpuId, outcome: Outcome) {
-        self.runs[cpu.index()] = outcome.run;
-        if let Some(timer) = outcome.timer {
-            self.timers[cpu.index()] = timer;
-        }
-        for other in outcome.kick.iter() {
-            self.trap(other, Trap::Kick);
-        }
-    }
-
-    fn trap(&mut self, cpu: CpuId, trap: Trap) {
-        if trap == Trap::Syscall
-            && let Some(run) = self.kernel.fast_call(&mut self.board, cpu)
-        {
-            return self.apply(cpu, Outcome { run: Some(run), timer: None, kick: CpuSet::EMPTY });
-        }
-        let at = (trap != Trap::Syscall).then_some(self.board.now);
-        let outcome = self.kernel.trap(&mut self.board, cpu, Entry { trap, at });
-        self.apply(cpu, outcome);
-    }
-
-    fn state(&self, task: usize) -> State {
-        self.kernel.thread(thread(task)).state
-    }
-
-    fn general(&mut self, task: usize) -> &mut [u64; 31] {
-        &mut self.board.registers[task].general
     }
 
     fn see(&mut self, what: &str, result: Option<Error>) {
@@ -394,25 +289,20 @@ impl World {
     /// One step, and the comparison after it.
     fn step(&mut self, number: u64) -> Result<(), String> {
         let mut draw = Draw(number);
-        self.board.now += Nanoseconds(draw.below(20) as u64 * US);
-        while let Some(cpu) = (0..CPUS).find(|cpu| self.timers[*cpu] <= self.board.now) {
-            self.timers[cpu] = Instant::NEVER;
-            self.trap(CpuId(cpu as u8), Trap::Timer);
-        }
-        let running: Vec<usize> = (0..CPUS).filter(|cpu| self.runs[*cpu].is_some()).collect();
-        let cpu = running.get(draw.below(CPUS) % running.len().max(1)).copied().unwrap_or(0);
-        if let Some(task) = self.runs[cpu].map(ThreadId::index) {
-            self.act(CpuId(cpu as u8), task, &mut draw)?;
+        self.table.pass(draw.below(20) as u64 * US);
+        while self.table.fire() {}
+        if let Some((cpu, task)) = self.table.running(&mut draw) {
+            self.act(cpu, task, &mut draw)?;
         }
         self.compare()
     }
 
     /// What every value that ever was a handle names.
     fn compare(&self) -> Result<(), String> {
-        self.kernel.check()?;
+        self.table.kernel.check()?;
         for (index, grant) in self.oracle.grants.iter().enumerate() {
             let expected = if grant.present && !grant.void { Ok(grant.rights) } else { Err(Error::BadHandle) };
-            let names = self.kernel.handle(thread(grant.task), grant.value);
+            let names = self.table.kernel.handle(thread(grant.task), grant.value);
             if names.map(|(_, rights)| rights) != expected {
                 return Err(format!("grant {index} is {grant:?}, for the kernel {names:?}"));
             }
@@ -426,7 +316,7 @@ impl World {
                 return Err(format!("grant {index} is {grant:?}, and names {names:?}"));
             }
         }
-        if self.kernel.handles_copied_from() != self.oracle.copied() {
+        if self.table.kernel.handles_copied_from() != self.oracle.copied() {
             return Err(format!("{} handles are copied from", self.oracle.copied()));
         }
         Ok(())
@@ -453,8 +343,8 @@ impl World {
         let deepest = grants.filter(|(_, one)| is_deep(one)).max_by_key(|(index, _)| self.oracle.depth(*index));
         match (draw.below(4), deepest) {
             (0, _) => (0, 0),
-            (1 | 2, Some((_, grant))) => (grant.value, draw.mask()),
-            _ => (self.value(task, draw), draw.mask()),
+            (1 | 2, Some((_, grant))) => (grant.value, mask(draw)),
+            _ => (self.value(task, draw), mask(draw)),
         }
     }
 
@@ -470,10 +360,10 @@ impl World {
 
     /// Lets the task on `cpu` make a call.
     fn act(&mut self, cpu: CpuId, task: usize, draw: &mut Draw) -> Result<(), String> {
-        let deadline = self.board.now.0 + draw.below(200) as u64 * US;
+        let deadline = self.table.board.now.0 + draw.below(200) as u64 * US;
         let value = self.value(task, draw);
         let (given, mask) = self.gift(task, draw);
-        let general = self.general(task);
+        let general = self.table.general(task);
         general[0] = value;
         general[1] = 1;
         general[FIRST_WORD] = task as u64;
@@ -484,7 +374,7 @@ impl World {
         match draw.below(20) {
             0..=5 => {
                 let call = [Call::CallWith, Call::CallWith, Call::CallWith, Call::Send, Call::Call][draw.below(5)];
-                self.general(task)[0] = self.callee(task, draw);
+                self.table.general(task)[0] = self.callee(task, draw);
                 self.request(cpu, task, call)
             }
             6..=11 if task < 2 => self.serve(cpu, task, draw),
@@ -493,7 +383,7 @@ impl World {
             13 => self.use_handle(cpu, task, Call::Wait),
             14 => self.revoke(cpu, task, u64::from(draw.one_in(2))),
             15 if draw.one_in(30) => {
-                self.general(task)[0] = 0;
+                self.table.general(task)[0] = 0;
                 self.call(cpu, task, Call::Exit);
                 self.oracle.die(task);
                 self.see("death", None);
@@ -509,13 +399,13 @@ impl World {
 
     /// Makes a call, and its result if there is one already.
     fn call(&mut self, cpu: CpuId, task: usize, call: Call) -> Option<u64> {
-        self.general(task)[NUMBER] = call as u64;
-        self.trap(cpu, Trap::Syscall);
-        (self.state(task) == State::Ready).then(|| self.general(task)[0])
+        self.table.general(task)[NUMBER] = call as u64;
+        self.table.trap(cpu, Trap::Syscall);
+        (self.table.state(task) == State::Ready).then(|| self.table.general(task)[0])
     }
 
     fn use_handle(&mut self, cpu: CpuId, task: usize, call: Call) -> Result<(), String> {
-        let value = self.general(task)[0];
+        let value = self.table.general(task)[0];
         let (right, wanted) = match call {
             Call::Signal => (rights::SIGNAL, kind::NOTIFICATION),
             Call::Wait => (rights::WAIT, kind::NOTIFICATION),
@@ -540,8 +430,8 @@ impl World {
     }
 
     fn revoke(&mut self, cpu: CpuId, task: usize, gives_up: u64) -> Result<(), String> {
-        self.general(task)[1] = gives_up;
-        let value = self.general(task)[0];
+        self.table.general(task)[1] = gives_up;
+        let value = self.table.general(task)[0];
         let found = self.oracle.find(task, value);
         let grant = found.map(|index| self.oracle.grants[index].clone());
         let expected = match grant {
@@ -565,13 +455,13 @@ impl World {
 
     /// `call`, `call_with` or `send`.
     fn request(&mut self, cpu: CpuId, task: usize, call: Call) -> Result<(), String> {
-        let general = self.general(task);
+        let general = self.table.general(task);
         let (value, gift) = (general[0], (general[GIVEN], general[KEPT] as u32));
         let gift = if call == Call::Call { (0, 0) } else { gift };
         let right = if call == Call::Send { rights::SEND } else { rights::CALL };
         let endpoint = self.oracle.resolve(task, value, right).map(|grant| grant.object as usize);
         let server = endpoint.unwrap_or(0);
-        let is_taken = matches!(self.state(server), State::Receiving(open) if Ok(open.index()) == endpoint);
+        let is_taken = matches!(self.table.state(server), State::Receiving(open) if Ok(open.index()) == endpoint);
         let refusal = match endpoint {
             Ok(_) => self.oracle.refusal(task, gift.0, gift.1, is_taken.then_some(server)),
             Err(error) => Some(error),
@@ -598,7 +488,7 @@ impl World {
 
     /// A request was received by `server`, from the task that it names.
     fn arrives(&mut self, server: usize) -> Result<(), String> {
-        let general = *self.general(server);
+        let general = *self.table.general(server);
         let client = general[FIRST_WORD] as usize;
         let (given, mask) = self.gifts[client];
         if general[TOKEN] != 0 {
@@ -624,12 +514,12 @@ impl World {
         let own = own.expect("a server has its endpoint").value;
         let token = if draw.one_in(4) { None } else { self.tokens[task].pop() };
         let carries = if draw.one_in(3) { 0 } else { CARRIES };
-        let general = self.general(task);
+        let general = self.table.general(task);
         general[0] = own;
         general[TOKEN] = token.map_or(0, |token| token | carries);
         let gift = (general[GIVEN], general[KEPT] as u32);
-        let client = token.and_then(|token| self.kernel.client_of(thread(task), token)).map(ThreadId::index);
-        let takes = client.is_some_and(|client| self.general(client)[NUMBER] == Call::CallWith as u64);
+        let client = token.and_then(|token| self.table.kernel.client_of(thread(task), token)).map(ThreadId::index);
+        let takes = client.is_some_and(|client| self.table.general(client)[NUMBER] == Call::CallWith as u64);
         let refusal = match client {
             _ if self.oracle.find(task, own).is_none() => Some(Error::BadHandle),
             Some(client) if carries != 0 && gift.0 != 0 => {
@@ -644,7 +534,7 @@ impl World {
             let result = code.and_then(Error::from_code);
             self.see("reply", result);
             self.tokens[task].extend(token);
-            let still_waits = client.is_none_or(|client| self.state(client) != State::Ready);
+            let still_waits = client.is_none_or(|client| self.table.state(client) != State::Ready);
             return match result == refusal && still_waits {
                 true => Ok(()),
                 false => Err(format!("the reply ended with {result:?}, not {refusal:?}")),
@@ -656,7 +546,7 @@ impl World {
                 false => 0,
             };
             self.see(if value == 0 { "given nothing with a reply" } else { "given with a reply" }, None);
-            if self.general(client)[GIVEN] != value {
+            if self.table.general(client)[GIVEN] != value {
                 return Err(format!("{client} was not given {value:#x}"));
             }
         }
@@ -665,19 +555,19 @@ impl World {
 
     /// What came of looking for a request: one, none yet, or one whose handle cannot be given. Then it looks again.
     fn received(&mut self, cpu: CpuId, task: usize, code: Option<u64>, before: Vec<usize>) -> Result<(), String> {
-        if std::mem::take(&mut self.board.registers[task].program_counter) == 0 {
+        if !self.table.starts_again(task) {
             return if code == Some(0) { self.arrives(task) } else { Ok(()) };
         }
-        let is_refused = |client: &&usize| self.state(**client) == State::Ready;
+        let is_refused = |client: &&usize| self.table.state(**client) == State::Ready;
         let client = *before.iter().find(is_refused).ok_or("nobody was refused, and yet the call starts again")?;
-        let error = Error::from_code(self.general(client)[0]);
+        let error = Error::from_code(self.table.general(client)[0]);
         self.see("queued request", error);
         let (given, mask) = self.gifts[client];
         let expected = self.oracle.refusal(client, given, mask, Some(task));
         if error.is_none() || error != expected {
             return Err(format!("a queued request ended with {error:?}, not {expected:?}"));
         }
-        if self.runs[cpu.index()] != Some(thread(task)) {
+        if self.table.executes(cpu) != Some(task) {
             return Ok(());
         }
         let before = self.queued();
@@ -686,7 +576,7 @@ impl World {
     }
 
     fn queued(&self) -> Vec<usize> {
-        (0..TASKS).filter(|task| matches!(self.state(*task), State::Calling(_))).collect()
+        (0..TASKS).filter(|task| matches!(self.table.state(*task), State::Calling(_))).collect()
     }
 }
 

@@ -4,6 +4,7 @@
 #![allow(missing_docs)]
 
 mod model;
+mod table;
 
 use model::Step::{
     Acknowledge, Acquire, AcquireBoth, AcquireFor, Call, CallFor, Exit, Give, NextJob, Release, Send, SendGift, Serve,

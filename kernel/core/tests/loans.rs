@@ -6,6 +6,8 @@
 //! who waits for whose reply at the moment, which is not what is tested here.
 #![allow(missing_docs)]
 
+mod table;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -13,20 +15,18 @@ use fusee_abi::Error;
 use fusee_abi::call::{
     CARRIES, Call, DEADLINE, FIRST_WORD, GIVEN, HandleValue, KEPT, LENT, NEVER, NUMBER, TOKEN, WRITABLE, rights,
 };
-use fusee_abi::trace::Record;
-use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ThreadId};
+use fusee_kernel_core::id::{RegionId, ThreadId};
 use fusee_kernel_core::limits;
 use fusee_kernel_core::object::State;
-use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, Kernel, Machine, Outcome, Place, Registers, Trap};
-use fusee_manifest::{Manifest, PackOptions};
-use fusee_sched::time::{Instant, Nanoseconds};
+use fusee_kernel_core::{Place, Trap};
+use fusee_manifest::Manifest;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
+use table::{Draw, Table, thread};
 
 const TASKS: usize = 4;
 const SERVERS: usize = 2;
-const CPUS: usize = 3;
 /// Steps of one history.
 const STEPS: usize = 300;
 const US: u64 = 1_000;
@@ -74,84 +74,6 @@ fn slot(slot: usize) -> u64 {
     HandleValue::new(slot as u16, 1).0
 }
 
-fn thread(task: usize) -> ThreadId {
-    ThreadId::new(task).expect("there are few tasks")
-}
-
-//--- The kernel on a table ---------------------------------------------------------------------------------
-
-/// Registers, a clock that goes on when it is told to, and what is at each place.
-struct Board {
-    now: Instant,
-    registers: Vec<Registers>,
-    places: BTreeMap<(usize, usize), Place>,
-    closed: [bool; TASKS],
-}
-
-impl Machine for Board {
-    const TRACE: bool = false;
-
-    fn now(&mut self) -> Instant {
-        self.now
-    }
-
-    fn registers(&mut self, thread: ThreadId) -> &mut Registers {
-        &mut self.registers[thread.index()]
-    }
-
-    fn map_doorbell(&mut self, _user: EngineUserId) {}
-
-    fn unmap_doorbell(&mut self, _user: EngineUserId) {}
-
-    fn replace_doorbell(&mut self, _user: EngineUserId) {}
-
-    fn engine_is_idle(&mut self, _user: EngineUserId) -> bool {
-        true
-    }
-
-    fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}
-
-    fn set_place(&mut self, thread: ThreadId, region: RegionId, place: Place) {
-        self.places.insert((thread.index(), region.index()), place);
-    }
-
-    fn has_passed(&mut self, _thread: ThreadId, _fault: &Fault) -> bool {
-        false
-    }
-
-    fn set_interrupt_enabled(&mut self, _interrupt: InterruptId, _enabled: bool) {}
-
-    fn close_space(&mut self, thread: ThreadId) {
-        self.closed[thread.index()] = true;
-    }
-
-    fn trace(&mut self, _record: Record) {}
-
-    fn shutdown(&mut self, _code: u32) {}
-}
-
-impl Board {
-    /// What `task` finds at its place.
-    fn place(&self, task: usize, region: usize) -> Place {
-        let place = self.places.get(&(task, region)).copied().unwrap_or(Place::Empty);
-        if self.closed[task] { Place::Empty } else { place }
-    }
-}
-
-/// Numbers drawn from one number.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        ((self.0 >> 33) as usize) % limit
-    }
-
-    fn one_in(&mut self, count: usize) -> bool {
-        self.below(count) == 0
-    }
-}
-
 //--- The oracle --------------------------------------------------------------------------------------------
 
 /// What a task wants to lend with the call it makes.
@@ -174,10 +96,7 @@ struct Loan {
 type Seen = BTreeSet<String>;
 
 struct World {
-    kernel: Box<Kernel>,
-    board: Board,
-    runs: [Option<ThreadId>; CPUS],
-    timers: [Instant; CPUS],
+    table: Table,
     /// Requests that were made and not received yet.
     offers: [Option<Offer>; TASKS],
     loans: Vec<Loan>,
@@ -190,57 +109,14 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let packed = manifest().pack_tables(PackOptions { cpu_stride: 1, managed: None });
-        let mut kernel = Box::new(Kernel::EMPTY);
-        kernel.boot(&packed.unwrap_or_else(|error| panic!("{error}")).system()).expect("the system fits");
-        let registers = vec![Registers::EMPTY; TASKS];
-        let board = Board { now: Instant::ZERO, registers, places: BTreeMap::new(), closed: [false; TASKS] };
-        let mut world = World {
-            kernel,
-            board,
-            runs: [None; CPUS],
-            timers: [Instant::NEVER; CPUS],
+        World {
+            table: Table::new(&manifest()),
             offers: [None; TASKS],
             loans: Vec::new(),
             left: BTreeMap::new(),
             tokens: Default::default(),
             seen: Seen::new(),
-        };
-        for cpu in 0..CPUS as u8 {
-            let outcome = world.kernel.enter(&mut world.board, CpuId(cpu), Instant::ZERO);
-            world.apply(CpuId(cpu), outcome);
         }
-        world
-    }
-
-    fn apply(&mut self, cpu: CpuId, outcome: Outcome) {
-        self.runs[cpu.index()] = outcome.run;
-        if let Some(timer) = outcome.timer {
-            self.timers[cpu.index()] = timer;
-        }
-        for other in outcome.kick.iter() {
-            self.trap(other, Trap::Kick);
-        }
-    }
-
-    fn trap(&mut self, cpu: CpuId, trap: Trap) {
-        let (kernel, board) = (&mut self.kernel, &mut self.board);
-        if trap == Trap::Syscall
-            && let Some(run) = kernel.fast_call(board, cpu).or_else(|| kernel.fast_call_until(board, cpu))
-        {
-            return self.apply(cpu, Outcome { run: Some(run), timer: None, kick: CpuSet::EMPTY });
-        }
-        let at = (trap != Trap::Syscall).then_some(self.board.now);
-        let outcome = self.kernel.trap(&mut self.board, cpu, Entry { trap, at });
-        self.apply(cpu, outcome);
-    }
-
-    fn state(&self, task: usize) -> State {
-        self.kernel.thread(thread(task)).state
-    }
-
-    fn general(&mut self, task: usize) -> &mut [u64; 31] {
-        &mut self.board.registers[task].general
     }
 
     fn see(&mut self, what: &str) {
@@ -250,25 +126,21 @@ impl World {
     /// One step, with the comparison after each of its traps.
     fn step(&mut self, number: u64) -> Result<(), String> {
         let mut draw = Draw(number);
-        self.board.now += Nanoseconds(draw.below(20) as u64 * US);
-        while let Some(cpu) = (0..CPUS).find(|cpu| self.timers[*cpu] <= self.board.now) {
-            self.timers[cpu] = Instant::NEVER;
-            self.trap(CpuId(cpu as u8), Trap::Timer);
+        self.table.pass(draw.below(20) as u64 * US);
+        while self.table.fire() {
             self.follow()?;
         }
-        let running: Vec<usize> = (0..CPUS).filter(|cpu| self.runs[*cpu].is_some()).collect();
-        let Some(cpu) = running.get(draw.below(CPUS) % running.len().max(1)).copied() else { return Ok(()) };
-        let Some(task) = self.runs[cpu].map(ThreadId::index) else { return Ok(()) };
+        let Some((cpu, task)) = self.table.running(&mut draw) else { return Ok(()) };
         let call = self.prepare(task, &mut draw);
-        self.general(task)[NUMBER] = call as u64;
-        self.trap(CpuId(cpu as u8), Trap::Syscall);
+        self.table.general(task)[NUMBER] = call as u64;
+        self.table.trap(cpu, Trap::Syscall);
         self.follow()?;
         // The server looks for another request where it could not take one.
-        while std::mem::take(&mut self.board.registers[task].program_counter) != 0 {
-            if self.runs[cpu] != Some(thread(task)) {
+        while self.table.starts_again(task) {
+            if self.table.executes(cpu) != Some(task) {
                 break;
             }
-            self.trap(CpuId(cpu as u8), Trap::Syscall);
+            self.table.trap(cpu, Trap::Syscall);
             self.follow()?;
         }
         Ok(())
@@ -278,7 +150,7 @@ impl World {
     fn prepare(&mut self, task: usize, draw: &mut Draw) -> Call {
         let region = draw.below(REGIONS);
         let mask = [rights::READ | rights::WRITE, rights::READ, u32::MAX, rights::WRITE][draw.below(8) % 4];
-        let deadline = if draw.one_in(3) { NEVER } else { self.board.now.0 + draw.below(200) as u64 * US };
+        let deadline = if draw.one_in(3) { NEVER } else { self.table.board.now.0 + draw.below(200) as u64 * US };
         let token = match self.tokens[task].len() {
             0 => 0,
             tokens => self.tokens[task].swap_remove(draw.below(tokens)),
@@ -286,7 +158,7 @@ impl World {
         // Servers call each other.
         let endpoint = if task < SERVERS { 1 - task } else { draw.below(SERVERS) };
         let keeps = draw.one_in(4);
-        let general = self.general(task);
+        let general = self.table.general(task);
         general[FIRST_WORD] = task as u64;
         general[DEADLINE] = deadline;
         general[TOKEN] = 0;
@@ -313,11 +185,11 @@ impl World {
                 Call::Call
             }
             11 if draw.one_in(40) => {
-                self.general(task)[0] = 0;
+                self.table.general(task)[0] = 0;
                 Call::Exit
             }
             12 if draw.one_in(8) => {
-                self.general(task)[0] = slot(4);
+                self.table.general(task)[0] = slot(4);
                 Call::Stop
             }
             _ => Call::Yield,
@@ -330,20 +202,20 @@ impl World {
         for client in 0..TASKS {
             self.follow_offer(client)?;
         }
-        self.kernel.check()?;
+        self.table.kernel.check()?;
         for region in 0..REGIONS {
             let loan = self.loans.iter().find(|loan| loan.region == region);
-            let lent_to = self.kernel.lent_to(RegionId::new(region).expect("there are few regions"));
+            let lent_to = self.table.kernel.lent_to(RegionId::new(region).expect("there are few regions"));
             if lent_to.map(ThreadId::index) != loan.map(|loan| loan.server) {
                 return Err(format!("region {region} is lent to {lent_to:?}, not by {loan:?}"));
             }
             for server in 0..TASKS {
                 let expected = match loan.filter(|loan| loan.server == server) {
-                    _ if self.state(server) == State::Stopped => Place::Empty,
+                    _ if self.table.state(server) == State::Stopped => Place::Empty,
                     Some(loan) => Place::Lent { writable: loan.writable },
                     None => self.left.get(&(server, region)).copied().unwrap_or(Place::Empty),
                 };
-                let found = self.board.place(server, region);
+                let found = self.table.board.place(server, region);
                 if found != expected {
                     return Err(format!("task {server} finds {found:?} in place of {expected:?} of region {region}"));
                 }
@@ -356,14 +228,15 @@ impl World {
     fn end_loans(&mut self) {
         for loan in std::mem::take(&mut self.loans) {
             let Loan { client, server, region, .. } = loan;
-            if matches!(self.state(client), State::AwaitingReply { server: other, .. } if other == thread(server)) {
+            if matches!(self.table.state(client), State::AwaitingReply { server: other, .. } if other == thread(server))
+            {
                 self.loans.push(loan);
                 continue;
             }
-            let is_answered = self.state(client) != State::Stopped && self.general(client)[0] == 0;
+            let is_answered = self.table.state(client) != State::Stopped && self.table.general(client)[0] == 0;
             let left = if is_answered { Place::Empty } else { Place::Scratch };
             self.left.insert((server, region), left);
-            self.see(match (self.state(client), self.state(server)) {
+            self.see(match (self.table.state(client), self.table.state(server)) {
                 (State::Stopped, _) => "ended: the client is dead",
                 (_, State::Stopped) => "ended: the server is dead",
                 _ if is_answered => "ended: answered",
@@ -376,14 +249,14 @@ impl World {
     fn follow_offer(&mut self, client: usize) -> Result<(), String> {
         let Some(Offer { region, mask }) = self.offers[client] else { return Ok(()) };
         let lends = may(client, region, "lend") && may(client, region, "read") && mask & rights::READ != 0;
-        match self.state(client) {
+        match self.table.state(client) {
             State::Calling(_) if !lends => return Err(format!("task {client} may not lend region {region}")),
             State::Calling(_) => {
                 self.see("queued");
                 return Ok(());
             }
             State::Ready => {
-                let error = Error::from_code(self.general(client)[0]);
+                let error = Error::from_code(self.table.general(client)[0]);
                 let is_lent = self.loans.iter().any(|loan| loan.region == region);
                 let is_right = match error {
                     Some(Error::MissingRight) => !lends,
@@ -413,7 +286,7 @@ impl World {
         let writable = may(client, region, "write") && may(server, region, "write") && mask & rights::WRITE != 0;
         self.loans.push(Loan { client, server, region, writable });
         self.see(if writable { "lent to write" } else { "lent to read" });
-        let general = *self.general(server);
+        let general = *self.table.general(server);
         let bits = general[1] & (CARRIES | LENT | WRITABLE);
         let expected = LENT | if writable { WRITABLE } else { 0 };
         if bits != expected || general[GIVEN] != slot(2 + region) || general[FIRST_WORD] != client as u64 {

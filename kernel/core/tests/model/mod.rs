@@ -44,17 +44,19 @@
 // Each file of tests compiles this for itself, and uses its share.
 #![allow(dead_code)]
 
-mod board;
 mod search;
+mod state;
 
-pub use board::Fault;
+pub use state::Fault;
 
 use std::fmt::Write;
 use std::path::Path;
 
 use fusee_abi::call::HandleValue;
 use fusee_kernel_core::id::ThreadId;
-use fusee_manifest::{Manifest, PackOptions, PackedSystem};
+use fusee_manifest::{Manifest, PackedSystem};
+
+use crate::table::pack;
 
 /// A tick in nanoseconds: the models' unit of time.
 pub const TICK: u64 = 1_000_000;
@@ -275,8 +277,7 @@ impl System {
             let _ = writeln!(text, "notification = \"{notification}\"\ncluster = \"c{cluster}\"");
         }
         let manifest = Manifest::parse(Path::new(&model.name), &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        let options = PackOptions { cpu_stride: 1, managed: None };
-        let packed = manifest.pack_tables(options).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let packed = pack(&manifest);
         let handles = model.tasks.iter().map(|task| task.alphabet.iter().map(|step| handle(task, *step)).collect());
         let second = |task: &Task, step: &Step| match step {
             Step::AcquireBoth(_, name) => handle(task, Step::Acquire(name)),

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
-use super::board::{Action, State};
+use super::state::{Action, State};
 use super::{Model, System};
 
 /// More states than a model of ours should have. Some 4 KiB each, while they wait to be explored.

@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Corrupted images: the kernel refuses them or boots them, and what it boots runs without breaking an invariant.
 //!
 //! Packed systems of the repository are spoilt at random: bits flipped, fields set to extreme values, records exchanged, the end cut

@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Pictures of schedules: one that is written down, and what holds of all.
 
 use std::path::Path;
@@ -6,12 +5,13 @@ use std::path::Path;
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, PolicyName};
 use fusee_simulator::picture::{Run, Schedule};
-use fusee_simulator::workload::{Generator, Platform, Source};
+use fusee_simulator::workload::Platform;
 use fusee_simulator::{Options, Overheads, simulate_with};
 use proptest::prelude::*;
 
-const MS: u64 = 1_000_000;
-const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pictures/a_task_that_overruns.svg");
+use super::common::{MS, generated, parse};
+
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/pictures/a_task_that_overruns.svg");
 
 /// `greedy` wants 6 ms but may have 4; what is left of its job is done in the next period, late.
 const TINY: &str = r#"
@@ -47,7 +47,7 @@ fn schedule(manifest: &Manifest, overheads: Overheads, limit: u64) -> Schedule {
 /// A new picture is put beside the old one, for somebody to look at.
 #[test]
 fn the_picture_of_a_tiny_system_is_the_one_that_was_looked_at() {
-    let manifest = Manifest::parse(Path::new("tiny.toml"), TINY).unwrap_or_else(|error| panic!("{error}"));
+    let manifest = parse(TINY);
     let picture = schedule(&manifest, Overheads::NONE, 60 * MS).picture(&manifest.system, 10 * MS..45 * MS);
     let golden = std::fs::read_to_string(GOLDEN).unwrap_or_default();
     if picture != golden {
@@ -87,9 +87,7 @@ proptest! {
             interprocessor_interrupt: cost,
         };
         let platform = Platform { clusters: vec![cpus], policy, overheads };
-        let set = Generator::parse(&words).and_then(|words| words.generate(&mut Source::new(seed, 0)));
-        let set = set.map_err(|error| TestCaseError::fail(error.to_string()))?;
-        let manifest = set.system(&platform).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let manifest = generated(&words, seed, &platform);
         let schedule = schedule(&manifest, overheads, 200 * MS);
         prop_assert_eq!(overlap(&schedule.runs, |one, other| one.cpu == other.cpu), None);
         prop_assert_eq!(overlap(&schedule.runs, |one, other| one.task == other.task), None);

@@ -5,14 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fusee_abi::Error;
 use fusee_abi::call::{Call, DEADLINE, FIRST_WORD, GIVEN, MESSAGE_WORDS, NEVER, NUMBER, TOKEN};
-use fusee_abi::trace::Record;
-use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ReservationId, ThreadId};
-use fusee_kernel_core::limits::{CPUS, ENGINE_USERS, INTERRUPTS, THREADS};
+use fusee_kernel_core::id::{InterruptId, ReservationId, ThreadId};
+use fusee_kernel_core::limits::{CPUS, THREADS};
 use fusee_kernel_core::object::{self, Payer};
-use fusee_kernel_core::{CpuId, CpuSet, Entry, Kernel, Machine, Outcome, Place, Registers, Trap};
+use fusee_kernel_core::{CpuId, Kernel, Outcome, Trap};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use super::{Step, System, TICK};
+use crate::table::{Board, BoardCpu, MULTIPLIERS, mixed};
 
 /// Where a request names its client, which the server gives back with the reply.
 const NAME: usize = FIRST_WORD + MESSAGE_WORDS - 1;
@@ -47,42 +47,12 @@ pub enum Fault {
     IgnoresOutcome,
 }
 
-/// One CPU, as the kernel cannot see it.
-#[derive(Clone, Copy, Debug)]
-struct BoardCpu {
-    entered: bool,
-    /// What it executes since its last outcome.
-    executes: Option<ThreadId>,
-    /// When its timer fires.
-    timer: Instant,
-    /// A kick is on its way.
-    kicked: bool,
-}
-
-/// The machine.
-#[derive(Clone, Debug)]
-pub struct Board {
-    now: Instant,
-    /// The CPU whose trap is handled.
-    here: CpuId,
-    cpus: [BoardCpu; CPUS],
-    registers: [Registers; THREADS],
-    /// A thread whose registers the kernel touched while another CPU executed it.
-    touched: Option<ThreadId>,
-    failed: bool,
-    /// Lines that may fire.
-    enabled: [bool; INTERRUPTS],
-    /// Uses of a mutex whose task holds it.
-    holds: [bool; ENGINE_USERS],
-    /// Hash of what the trap has traced.
-    traced: u64,
-}
-
 /// A state: what an action leads from and to.
 #[derive(Clone)]
 pub struct State {
     kernel: Kernel,
-    board: Board,
+    board: Board<true>,
+    failed: bool,
 }
 
 impl State {
@@ -90,20 +60,7 @@ impl State {
     pub fn boot(system: &System) -> State {
         let mut kernel = Kernel::EMPTY;
         kernel.boot(&system.packed.system()).unwrap_or_else(|error| panic!("{error:?}"));
-        let cpu = BoardCpu { entered: false, executes: None, timer: Instant::NEVER, kicked: false };
-        let registers = [Registers::EMPTY; THREADS];
-        let board = Board {
-            now: Instant::ZERO,
-            here: CpuId(0),
-            cpus: [cpu; CPUS],
-            registers,
-            touched: None,
-            failed: false,
-            enabled: [false; INTERRUPTS],
-            holds: [false; ENGINE_USERS],
-            traced: 0,
-        };
-        State { kernel, board }
+        State { kernel, board: Board::new(), failed: false }
     }
 
     /// The first CPU to which a kick is on its way.
@@ -136,7 +93,7 @@ impl State {
             if let Some(thread) = state.executes {
                 actions.extend((0..system.handles[thread.index()].len()).map(|call| Action::Call(cpu, call)));
             }
-            if state.kicked && system.model.fault.is_some() && !board.failed {
+            if state.kicked && system.model.fault.is_some() && !self.failed {
                 actions.push(Action::Fail(cpu));
             }
         }
@@ -163,10 +120,7 @@ impl State {
     pub fn act(&mut self, system: &System, action: Action) -> Result<(), String> {
         match action {
             Action::Enter(cpu) => {
-                let at = self.board.now;
-                self.board.here = cpu;
-                self.board.cpus[cpu.index()].entered = true;
-                let outcome = self.kernel.enter(&mut self.board, cpu, at);
+                let outcome = self.board.enter(&mut self.kernel, cpu);
                 self.apply(cpu, outcome)?;
             }
             Action::Kick(cpu) | Action::Look(cpu) => {
@@ -186,7 +140,7 @@ impl State {
     }
 
     fn fail(&mut self, system: &System, cpu: CpuId) -> Result<(), String> {
-        self.board.failed = true;
+        self.failed = true;
         let state = &mut self.board.cpus[cpu.index()];
         state.kicked = false;
         if system.model.fault == Some(Fault::IgnoresOutcome) {
@@ -198,17 +152,13 @@ impl State {
     }
 
     fn trap(&mut self, cpu: CpuId, trap: Trap) -> Result<(), String> {
-        let at = (trap != Trap::Syscall).then_some(self.board.now);
-        self.board.here = cpu;
-        self.board.traced = 0;
-        let entry = Entry { trap, at };
         let mut long = self.clone();
-        let by = |state: &mut State, trap: fn(&mut Kernel, &mut Board, CpuId, Entry) -> Outcome| {
+        let by = |state: &mut State, path: fn(&mut Board<true>, &mut Kernel, CpuId, Trap) -> Outcome| {
             let (kernel, board) = (&mut state.kernel, &mut state.board);
-            catch_unwind(AssertUnwindSafe(|| trap(kernel, board, cpu, entry))).map_err(|_| "the kernel panicked")
+            catch_unwind(AssertUnwindSafe(|| path(board, kernel, cpu, trap))).map_err(|_| "the kernel panicked")
         };
-        let outcome = by(self, Kernel::trap)?;
-        if outcome != by(&mut long, Kernel::slow_trap)? || !self.is_exactly(&long) {
+        let outcome = by(self, Board::trap)?;
+        if outcome != by(&mut long, Board::slow_trap)? || !self.is_exactly(&long) {
             return Err("a fast switch did not do what the slow path does".into());
         }
         self.apply(cpu, outcome)
@@ -238,15 +188,13 @@ impl State {
         let step = system.model.tasks[thread.index()].alphabet[call];
         let [handle, second] = [&system.handles, &system.seconds].map(|of| of[thread.index()][call]);
         self.prepare(thread, step, handle, second);
-        self.board.here = cpu;
         if self.kernel.thread(thread).state != object::State::Ready {
             return self.last_call(system, cpu, thread);
         }
         let mut long = self.clone();
-        let (kernel, board) = (&mut self.kernel, &mut self.board);
-        match kernel.fast_call(board, cpu).or_else(|| kernel.fast_call_until(board, cpu)) {
-            Some(run) => {
-                self.apply(cpu, Outcome { run: Some(run), timer: None, kick: CpuSet::EMPTY })?;
+        match self.board.fast_call(&mut self.kernel, cpu) {
+            Some(outcome) => {
+                self.apply(cpu, outcome)?;
                 if self.has_entered() {
                     long.trap(cpu, Trap::Syscall)?;
                     self.compare(system, cpu, long)?;
@@ -266,8 +214,7 @@ impl State {
     fn last_call(&mut self, system: &System, cpu: CpuId, thread: ThreadId) -> Result<(), String> {
         let mut kicked = self.clone();
         kicked.trap(cpu, Trap::Kick)?;
-        let (kernel, board) = (&mut self.kernel, &mut self.board);
-        if kernel.fast_call(board, cpu).or_else(|| kernel.fast_call_until(board, cpu)).is_some() {
+        if self.board.fast_call(&mut self.kernel, cpu).is_some() {
             return Err("a call of the dead or suspended is handled by a fast path".into());
         }
         self.trap(cpu, Trap::Syscall)?;
@@ -334,12 +281,7 @@ impl State {
         if outcome.run.is_some_and(|thread| state(thread) == object::State::Stopped) {
             return Err("a dead thread is to run".into());
         }
-        let state = &mut self.board.cpus[cpu.index()];
-        state.executes = outcome.run;
-        state.timer = outcome.timer.unwrap_or(state.timer);
-        for other in outcome.kick.iter() {
-            self.board.cpus[other.index()].kicked = true;
-        }
+        self.board.apply(cpu, outcome);
         Ok(())
     }
 
@@ -498,7 +440,7 @@ impl State {
     pub fn fingerprint(&self, system: &System) -> u128 {
         let mut hasher = Pair::new();
         self.kernel.hash_state(self.board.now, &mut hasher);
-        hasher.write_u8(u8::from(self.board.failed));
+        hasher.write_u8(u8::from(self.failed));
         self.board.enabled.iter().for_each(|enabled| hasher.write_u8(u8::from(*enabled)));
         self.board.holds.iter().for_each(|holds| hasher.write_u8(u8::from(*holds)));
         for cpu in self.kernel.cpus() {
@@ -553,69 +495,10 @@ impl State {
     }
 }
 
-impl Machine for Board {
-    const TRACE: bool = true;
-
-    fn now(&mut self) -> Instant {
-        self.now
-    }
-
-    fn registers(&mut self, thread: ThreadId) -> &mut Registers {
-        let executes = |(cpu, state): (usize, &BoardCpu)| cpu != self.here.index() && state.executes == Some(thread);
-        if self.cpus.iter().enumerate().any(executes) {
-            self.touched = Some(thread);
-        }
-        &mut self.registers[thread.index()]
-    }
-
-    fn map_doorbell(&mut self, user: EngineUserId) {
-        self.holds[user.index()] = true;
-    }
-
-    fn unmap_doorbell(&mut self, user: EngineUserId) {
-        self.holds[user.index()] = false;
-    }
-
-    fn replace_doorbell(&mut self, user: EngineUserId) {
-        self.holds[user.index()] = false;
-    }
-
-    fn engine_is_idle(&mut self, _user: EngineUserId) -> bool {
-        true
-    }
-
-    fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}
-
-    fn set_place(&mut self, _thread: ThreadId, _region: RegionId, _place: Place) {}
-
-    fn has_passed(&mut self, _thread: ThreadId, _fault: &fusee_kernel_core::Fault) -> bool {
-        false
-    }
-
-    fn close_space(&mut self, _thread: ThreadId) {}
-
-    fn set_interrupt_enabled(&mut self, interrupt: InterruptId, enabled: bool) {
-        self.enabled[interrupt.index()] = enabled;
-    }
-
-    fn trace(&mut self, record: Record) {
-        let mut hasher = Pair([self.traced, 0]);
-        let Record { time, event, cpu, thread, job, object, value } = record;
-        for word in [time, event.into(), cpu.into(), thread.into(), job.into(), object.into(), value.into()] {
-            hasher.write_u64(word);
-        }
-        self.traced = hasher.finish();
-    }
-
-    fn shutdown(&mut self, _code: u32) {}
-}
-
 /// Two 64-bit hashes of one stream, with different seeds and multipliers.
 struct Pair([u64; 2]);
 
 impl Pair {
-    const MULTIPLIERS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
-
     fn new() -> Pair {
         Pair([0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344])
     }
@@ -631,10 +514,8 @@ impl Hasher for Pair {
     }
 
     fn write_u64(&mut self, word: u64) {
-        for (hash, multiplier) in self.0.iter_mut().zip(Pair::MULTIPLIERS) {
-            // A full product, folded: every bit of the word reaches every bit of the hash.
-            let product = u128::from(*hash ^ word).wrapping_mul(u128::from(multiplier));
-            *hash = (product as u64).rotate_left(23) ^ (product >> 64) as u64;
+        for (hash, multiplier) in self.0.iter_mut().zip(MULTIPLIERS) {
+            *hash = mixed(*hash, word, multiplier);
         }
     }
 

@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! What attackers cannot do: each test is a system in which one task does what it never should, at the worst instant, and the
 //! task that was proved misses nothing.
 //!
@@ -9,69 +8,29 @@ use std::path::Path;
 
 use fusee_abi::Error;
 use fusee_abi::call::Call;
-use fusee_abi::trace::{Event, Ledger, Record};
+use fusee_abi::trace::{Event, Ledger};
 use fusee_manifest::Manifest;
-use fusee_manifest::trace::Trace;
-use fusee_simulator::{Options, Overheads, Program, Reply, Report, Request, Until, simulate_with};
+use fusee_simulator::{Overheads, Reply};
 
-const MS: u64 = 1_000_000;
-
-/// A request with the name of the handle it goes through.
-#[derive(Clone, Copy)]
-enum Asked {
-    Burn(u64),
-    Call(Call, &'static str, Until),
-}
-
-/// What a task asks for in place of its script; then again from the request with this number on.
-type Attack<'a> = (&'a str, &'a [Asked], Option<usize>);
+use super::common::{self, Asked, MS, NEXT_JOB, Plan, Run, US, burn, call, sleep, through};
 
 /// Runs the system for so many milliseconds.
-fn run(text: &str, milliseconds: u64, attacks: &[Attack<'_>]) -> (Manifest, Report) {
-    run_at(Overheads::NONE, text, milliseconds, attacks)
+fn run(text: &str, milliseconds: u64, attacks: &[Plan<'_>]) -> Run {
+    common::run_for(text, Overheads::NONE, milliseconds * MS, attacks)
 }
 
-/// The same, with paths of the kernel that take time.
-fn run_at(overheads: Overheads, text: &str, milliseconds: u64, attacks: &[Attack<'_>]) -> (Manifest, Report) {
-    let manifest = Manifest::parse(Path::new("isolation.toml"), text).unwrap_or_else(|error| panic!("{error}"));
-    let programs = attacks.iter().map(|(name, asked, again_from)| {
-        let task = index(&manifest, name);
-        let entries = &manifest.system.tasks[task].environment;
-        let request = |asked: &Asked| match *asked {
-            Asked::Burn(span) => Request::Burn(span),
-            Asked::Call(call, name, until) => {
-                let first = entries.iter().find(|entry| entry.name == name).map_or(0, |entry| entry.handle);
-                Request::Call { number: call as u64, first, second: 1, word: 0, until, reply: Reply::Last }
-            }
-        };
-        (task, Program::Requests { requests: asked.iter().map(request).collect(), again_from: *again_from })
-    });
-    let options = Options { programs: programs.collect(), overheads, ..Options::default() };
-    let report = simulate_with(&manifest, &options, milliseconds * MS).unwrap_or_else(|error| panic!("{error}"));
-    (manifest, report)
-}
-
-fn index(manifest: &Manifest, name: &str) -> usize {
-    manifest.system.tasks.iter().position(|task| task.name == name).expect("a task of the text")
-}
-
-fn ledger(report: &Report, ledger: Ledger, index: usize) -> u64 {
-    let trace = Trace::from_records(report.records.clone());
-    trace.ledgers().get(&(ledger as u16, index as u16)).copied().unwrap_or(0)
-}
-
-fn events(report: &Report, event: Event, task: usize) -> impl Iterator<Item = &Record> {
-    report.records.iter().filter(move |one| one.event == event as u8 && usize::from(one.thread) == task + 1)
+/// Answers the last request, and waits for the next.
+const fn answer(endpoint: &'static str) -> Asked {
+    call(Call::ReplyReceive, endpoint).replying(Reply::Last)
 }
 
 /// The named task has completed at least so many jobs, all in time, and no release of it was dropped.
-fn misses_nothing(manifest: &Manifest, report: &Report, name: &str, jobs: usize) {
-    let task = index(manifest, name);
-    let completed = events(report, Event::Complete, task).count();
+fn misses_nothing(run: &Run, name: &str, jobs: usize) {
+    let completed = run.events(Event::Complete, name).count();
     assert!(completed >= jobs, "{name} completes {completed} jobs instead of {jobs}");
-    let late = events(report, Event::Complete, task).filter(|record| record.value as i32 > 0).count();
+    let late = run.events(Event::Complete, name).filter(|record| record.value as i32 > 0).count();
     assert_eq!(late, 0, "late jobs of {name}");
-    assert_eq!(events(report, Event::Skip, task).count(), 0, "releases of {name} that were dropped");
+    assert_eq!(run.events(Event::Skip, name).count(), 0, "releases of {name} that were dropped");
 }
 
 /// One CPU, a victim of 5 ms in 10 ms that is proved, and an attacker of 40 % with a long period.
@@ -105,41 +64,39 @@ hard = true
 fn a_job_that_sleeps_until_just_before_its_deadline_has_an_old_key_no_longer() {
     for policy in ["EDF", "FL", "RM", "DM"] {
         let text = one_cpu(policy, r#"script = ["sleep 99ms", "burn 39ms"]"#);
-        let (manifest, report) = run(&text, 1_010, &[]);
-        misses_nothing(&manifest, &report, "victim", 100);
+        let run = run(&text, 1_010, &[]);
+        misses_nothing(&run, "victim", 100);
     }
 }
 
 #[test]
 fn releases_that_queue_behind_a_sleeping_job_bring_no_budgets() {
     let text = one_cpu("EDF", "script = [\"sleep 299ms\", \"burn 39ms\"]\nbacklog = 200");
-    let (manifest, report) = run(&text, 2_000, &[]);
-    misses_nothing(&manifest, &report, "victim", 199);
+    let run = run(&text, 2_000, &[]);
+    misses_nothing(&run, "victim", 199);
     let most = 2_000 * 4 / 10 * MS + 40 * MS;
-    assert!(ledger(&report, Ledger::Charged, 0) <= most, "more than 40 % of the CPU");
+    assert!(run.ledger(Ledger::Charged, 0) <= most, "more than 40 % of the CPU");
 }
 
 #[test]
 fn a_job_that_sleeps_in_many_short_rests_has_no_more_than_its_share_of_any_interval() {
     for policy in ["EDF", "RM"] {
         let text = one_cpu(policy, "script = [\"repeat\"]");
-        let nap = Asked::Call(Call::SleepUntil, "", Until::After(3 * MS));
-        let program = [Asked::Call(Call::NextJob, "", Until::Never), nap, Asked::Burn(2 * MS)];
-        let (manifest, report) = run(&text, 1_010, &[("attacker", &program, Some(1))]);
-        misses_nothing(&manifest, &report, "victim", 100);
-        let attacker = index(&manifest, "attacker");
-        let shares = ran(&report, attacker, 1_010);
+        let nap = sleep(3 * MS);
+        let program = [NEXT_JOB, nap, burn(2 * MS)];
+        let run = run(&text, 1_010, &[("attacker", &program, Some(1))]);
+        misses_nothing(&run, "victim", 100);
+        let shares = ran(&run, "attacker", 1_010);
         let most = shares.windows(100).map(|window| window.iter().sum::<u64>()).max().expect("ten periods");
         assert!(most <= 80 * MS, "{most} ns in a period: more than two budgets");
     }
 }
 
 /// How long the task ran in each millisecond.
-fn ran(report: &Report, task: usize, milliseconds: u64) -> Vec<u64> {
+fn ran(run: &Run, task: &str, milliseconds: u64) -> Vec<u64> {
     let mut shares = vec![0; milliseconds as usize];
     let mut since = None;
-    let own = report.records.iter().filter(|record| usize::from(record.thread) == task + 1);
-    let switches = own.filter_map(|record| Some((Event::from_number(record.event)?, record.time)));
+    let switches = run.of(task).filter_map(|record| Some((Event::from_number(record.event)?, record.time)));
     for (event, time) in switches.chain([(Event::SwitchAway, milliseconds * MS)]) {
         if event == Event::SwitchTo {
             since = Some(time);
@@ -163,8 +120,8 @@ fn a_job_that_waits_for_a_friend_until_its_deadline_has_an_old_key_no_longer() {
                   deadline = \"100ms\"\nhandles = { done = \"notification done: signal\" }\n[notifications.done]\n";
     let attacker = "script = [\"wait done\", \"burn 39ms\"]\nhandles = { done = \"notification done: wait\" }";
     let text = one_cpu("EDF", attacker) + friend;
-    let (manifest, report) = run(&text, 1_010, &[]);
-    misses_nothing(&manifest, &report, "victim", 100);
+    let run = run(&text, 1_010, &[]);
+    misses_nothing(&run, "victim", 100);
 }
 
 #[test]
@@ -173,11 +130,10 @@ fn a_job_that_calls_a_server_that_sleeps_has_an_old_key_no_longer() {
                   [endpoints.door]\nserver = \"friend\"\n";
     let attacker = "script = [\"call door 0ns\", \"burn 39ms\"]\nhandles = { door = \"endpoint door: call\" }";
     let text = one_cpu("EDF", attacker) + server;
-    let nap = Asked::Call(Call::SleepUntil, "", Until::After(98 * MS));
-    let program =
-        [Asked::Call(Call::Receive, "door", Until::Never), nap, Asked::Call(Call::ReplyReceive, "door", Until::Never)];
-    let (manifest, report) = run(&text, 1_010, &[("friend", &program, Some(1))]);
-    misses_nothing(&manifest, &report, "victim", 100);
+    let nap = sleep(98 * MS);
+    let program = [call(Call::Receive, "door"), nap, answer("door")];
+    let run = run(&text, 1_010, &[("friend", &program, Some(1))]);
+    misses_nothing(&run, "victim", 100);
 }
 
 #[test]
@@ -207,8 +163,8 @@ phase = "3500us"
         )
     };
     let lateness = |suspends: &str| {
-        let (manifest, report) = run(&text(suspends), 30, &[]);
-        events(&report, Event::Complete, index(&manifest, "sleeper")).next().map(|record| record.value as i32)
+        let run = run(&text(suspends), 30, &[]);
+        run.events(Event::Complete, "sleeper").next().map(|record| record.value as i32)
     };
     // With its key it preempts the rival when it wakes, 4 ms after its release.
     assert_eq!(lateness("suspends = \"3ms\""), Some(-5_000_000));
@@ -256,11 +212,9 @@ fn what_is_used_before_the_start_brings_nobody_a_second_budget_after_it() {
     let first = "[tasks.first]\ncluster = \"a\"\nscript = [\"burn 1us\"]\nperiod = \"20ms\"\nbudget = \"900us\"\ndeadline = \"3ms\"\n";
     for before in [500, 800, 890] {
         let text = (tight("script = [\"burn 1us\"]", "") + first).replace("budget = \"3ms\"", "budget = \"2ms\"");
-        let burn =
-            |time: u64| [Asked::Burn(time * 1_000), Asked::Call(Call::NextJob, "", Until::Never), Asked::Burn(850_000)];
-        let attacks: [Attack<'_>; 2] = [("first", &burn(before), Some(1)), ("attacker", &[Asked::Burn(MS)], Some(0))];
-        let (manifest, report) = run(&text, 101, &attacks);
-        misses_nothing(&manifest, &report, "victim", 19);
+        let first = [burn(before * US), NEXT_JOB, burn(850 * US)];
+        let run = run(&text, 101, &[("first", &first, Some(1)), ("attacker", &[burn(MS)], Some(0))]);
+        misses_nothing(&run, "victim", 19);
     }
 }
 
@@ -270,27 +224,22 @@ fn a_first_job_that_has_to_wait_loses_no_release() {
     let text = tight("script = [\"burn 1us\"]", "deadline = \"9ms\"\nbacklog = 1")
         .replace("budget = \"3ms\"\ndeadline = \"4ms\"", "budget = \"6500us\"\ndeadline = \"8ms\"")
         .replacen("period = \"5ms\"", "period = \"14ms\"", 1);
-    let (manifest, report) = run(&text, 101, &[("attacker", &[Asked::Burn(MS)], Some(0))]);
-    misses_nothing(&manifest, &report, "victim", 19);
+    let run = run(&text, 101, &[("attacker", &[burn(MS)], Some(0))]);
+    misses_nothing(&run, "victim", 19);
 }
 
 #[test]
 fn a_late_job_of_a_server_has_its_budget_from_when_it_is_back() {
     // A server with jobs is called from another cluster while its own budget rests. So begins its next job, which is late.
     let server = "handles = { e = \"endpoint e: receive\" }\nbacklog = 200\nscript = [\"serve e\"]";
-    let program = [
-        Asked::Call(Call::Receive, "e", Until::Never),
-        Asked::Call(Call::NextJob, "", Until::Never),
-        Asked::Call(Call::ReplyReceive, "e", Until::After(0)),
-        Asked::Burn(3 * MS),
-    ];
+    let program = [call(Call::Receive, "e"), NEXT_JOB, answer("e").within(0), burn(3 * MS)];
     for phase in 0..5 {
         let text = tight(server, &format!("phase = \"{phase}ms\""))
             + "[tasks.client]\ncluster = \"b\"\nperiod = \"20ms\"\nbudget = \"20ms\"\n\
                script = [\"burn 6900us\", \"call e 0ns\", \"burn 3200us\", \"call e 0ns\", \"repeat\"]\n\
                handles = { e = \"endpoint e: call\" }\n[endpoints.e]\nserver = \"attacker\"\n";
-        let (manifest, report) = run(&text, 1_001, &[("attacker", &program, Some(0))]);
-        misses_nothing(&manifest, &report, "victim", 199);
+        let run = run(&text, 1_001, &[("attacker", &program, Some(0))]);
+        misses_nothing(&run, "victim", 199);
     }
 }
 
@@ -323,24 +272,20 @@ phase = "1500us"
 handles = { m = "engine m: acquire" }
 [engines.m]
 "#;
-    let (_, report) = run(text, 400, &[]);
-    assert!(report.traps < 5_000, "{} traps", report.traps);
+    let run = run(text, 400, &[]);
+    assert!(run.report.traps < 5_000, "{} traps", run.report.traps);
 }
 
 //--- Early releases
 
 #[test]
 fn early_releases_need_a_permission_and_keys_that_are_deadlines() {
-    let early = [
-        Asked::Call(Call::NextJob, "", Until::Never),
-        Asked::Burn(39 * MS),
-        Asked::Call(Call::EarlyRelease, "", Until::Never),
-    ];
+    let early = [NEXT_JOB, burn(39 * MS), through(Call::EarlyRelease, 0)];
     // The call is refused, and the attacker has its budget.
     for policy in ["EDF", "RM", "DM"] {
         let text = one_cpu(policy, "script = [\"repeat\"]");
-        let (manifest, report) = run(&text, 1_010, &[("attacker", &early, Some(1))]);
-        misses_nothing(&manifest, &report, "victim", 100);
+        let run = run(&text, 1_010, &[("attacker", &early, Some(1))]);
+        misses_nothing(&run, "victim", 100);
     }
     // The permission is refused under constant keys, whatever admission says,
     for policy in ["RM", "DM", "FP"] {
@@ -354,8 +299,8 @@ fn early_releases_need_a_permission_and_keys_that_are_deadlines() {
     }
     // and bounded by deadlines where it is given.
     let text = one_cpu("EDF", "script = [\"repeat\"]\nearly_release = true");
-    let (manifest, report) = run(&text, 1_010, &[("attacker", &early, Some(1))]);
-    misses_nothing(&manifest, &report, "victim", 100);
+    let run = run(&text, 1_010, &[("attacker", &early, Some(1))]);
+    misses_nothing(&run, "victim", 100);
 }
 
 //--- Tokens that are not given back
@@ -407,12 +352,11 @@ phase = "5ms"
 #[test]
 fn a_token_that_is_not_given_back_is_taken_away_and_donors_go_on() {
     for (x, y) in [("x", "y"), ("y", "x")] {
-        let (manifest, report) = run(&tokens(x, y, "ck-omlp", "watchdog = \"500us\""), 511, &[]);
-        misses_nothing(&manifest, &report, "victim", 50);
-        let attacker = index(&manifest, "attacker");
-        assert!(events(&report, Event::TokenTaken, attacker).count() >= 1);
+        let run = run(&tokens(x, y, "ck-omlp", "watchdog = \"500us\""), 511, &[]);
+        misses_nothing(&run, "victim", 50);
+        assert!(run.events(Event::TokenTaken, "attacker").count() >= 1);
         // The others have it again and again.
-        assert!(events(&report, Event::TokenGrant, index(&manifest, "other")).count() >= 4);
+        assert!(run.events(Event::TokenGrant, "other").count() >= 4);
     }
 }
 
@@ -420,9 +364,9 @@ fn a_token_that_is_not_given_back_is_taken_away_and_donors_go_on() {
 fn a_token_is_taken_from_a_holder_that_sleeps_or_was_preempted_and_it_hears_of_it() {
     let text = tokens("x", "x", "r2dglp", "watchdog = \"2ms\"").replace("limit", "cluster = \"x\"\nlimit");
     let text = text.replace("burn 100s", "sleep 20ms\", \"release p");
-    let (manifest, report) = run(&text, 211, &[]);
-    misses_nothing(&manifest, &report, "victim", 20);
-    let taken = events(&report, Event::TokenTaken, index(&manifest, "attacker")).count();
+    let run = run(&text, 211, &[]);
+    misses_nothing(&run, "victim", 20);
+    let taken = run.events(Event::TokenTaken, "attacker").count();
     assert_eq!(taken, 3, "once in each job");
 }
 
@@ -473,8 +417,8 @@ server = "server"
 fn a_server_is_boosted_for_no_more_than_its_share_however_many_call() {
     // 3 ms in 30 ms unless the manifest says otherwise: with 1 ms of its own the victim is done after 4.
     for service in ["service_max = \"3ms\"", "service_max = \"3ms\"\nservice_period = \"20ms\""] {
-        let (manifest, report) = run(&boosts(service), 1_010, &[]);
-        misses_nothing(&manifest, &report, "victim", 100);
+        let run = run(&boosts(service), 1_010, &[]);
+        misses_nothing(&run, "victim", 100);
     }
 }
 
@@ -483,19 +427,10 @@ fn a_boost_is_not_carried_to_another_server_by_a_short_call() {
     let text = boosts("service_max = \"3ms\"").replace("receive\" }", "receive\", other = \"endpoint other: call\" }")
         + "[endpoints.other]\nserver = \"helper\"\n[tasks.helper]\nscript = [\"serve other\"]\ncluster = \"x\"\n\
            handles = { other = \"endpoint other: receive\" }\n";
-    let server = [
-        Asked::Call(Call::Receive, "door", Until::Never),
-        Asked::Burn(2 * MS),
-        Asked::Call(Call::Call, "other", Until::Never),
-        Asked::Call(Call::ReplyReceive, "door", Until::Never),
-    ];
-    let helper = [
-        Asked::Call(Call::Receive, "other", Until::Never),
-        Asked::Burn(10 * MS),
-        Asked::Call(Call::ReplyReceive, "other", Until::Never),
-    ];
-    let (manifest, report) = run(&text, 1_010, &[("server", &server, Some(1)), ("helper", &helper, Some(1))]);
-    misses_nothing(&manifest, &report, "victim", 100);
+    let server = [call(Call::Receive, "door"), burn(2 * MS), call(Call::Call, "other"), answer("door")];
+    let helper = [call(Call::Receive, "other"), burn(10 * MS), answer("other")];
+    let run = run(&text, 1_010, &[("server", &server, Some(1)), ("helper", &helper, Some(1))]);
+    misses_nothing(&run, "victim", 100);
 }
 
 #[test]
@@ -549,18 +484,10 @@ server = "inner"
 service_max = "5ms"
 service_period = "50ms"
 "#;
-    let door = [
-        Asked::Call(Call::Receive, "door", Until::Never),
-        Asked::Call(Call::Call, "inner", Until::Never),
-        Asked::Call(Call::ReplyReceive, "door", Until::Never),
-    ];
-    let inner = [
-        Asked::Call(Call::Receive, "inner", Until::Never),
-        Asked::Burn(2 * MS),
-        Asked::Call(Call::ReplyReceive, "inner", Until::Never),
-    ];
-    let (manifest, report) = run(text, 90, &[("door", &door, Some(1)), ("inner", &inner, Some(1))]);
-    let done = events(&report, Event::Complete, index(&manifest, "urgent")).next().expect("it completes");
+    let door = [call(Call::Receive, "door"), call(Call::Call, "inner"), answer("door")];
+    let inner = [call(Call::Receive, "inner"), burn(2 * MS), answer("inner")];
+    let run = run(text, 90, &[("door", &door, Some(1)), ("inner", &inner, Some(1))]);
+    let done = run.events(Event::Complete, "urgent").next().expect("it completes");
     // Of 2 ms for `local` 1 ms is left when `urgent` calls, and then come its own 2 ms: it is done 3 ms after its release.
     assert_eq!(done.value as i32, -17_000_000);
 }
@@ -589,15 +516,12 @@ server = "server"
 "#;
     for distance in 0..4 {
         let end = u64::MAX - distance;
-        let forever = [Asked::Call(Call::SleepUntil, "", Until::After(end))];
-        let server = [
-            Asked::Call(Call::Receive, "door", Until::After(2 * MS)),
-            Asked::Call(Call::Receive, "door", Until::Never),
-        ];
-        let (manifest, report) = run(text, 21, &[("sleeper", &forever, None), ("server", &server, None)]);
-        let worked: u64 = ran(&report, index(&manifest, "worker"), 21).iter().sum();
+        let forever = [sleep(end)];
+        let server = [call(Call::Receive, "door").within(2 * MS), call(Call::Receive, "door")];
+        let run = run(text, 21, &[("sleeper", &forever, None), ("server", &server, None)]);
+        let worked: u64 = ran(&run, "worker", 21).iter().sum();
         assert!(worked >= 18 * MS, "{worked}");
-        assert!(report.traps < 200, "{} traps", report.traps);
+        assert!(run.report.traps < 200, "{} traps", run.report.traps);
     }
 }
 
@@ -609,9 +533,8 @@ server = "server"
 #[test]
 fn tasks_that_only_enter_the_kernel_take_no_more_than_their_budgets() {
     let overheads = Overheads { call_in: 250, call_out: 250, schedule: 500, interrupt: 500, ..Overheads::NONE };
-    let yields = Asked::Call(Call::Yield, "", Until::Never);
-    let soon = |span| Asked::Call(Call::SleepUntil, "", Until::After(span));
-    let floods: [&[Asked]; 3] = [&[yields], &[soon(1)], &[soon(2_000), yields, soon(0)]];
+    let yields = through(Call::Yield, 0);
+    let floods: [&[Asked]; 3] = [&[yields], &[sleep(1)], &[sleep(2_000), yields, sleep(0)]];
     for (cpus, flood) in [2, 4, 8].into_iter().flat_map(|cpus| floods.map(|flood| (cpus, flood))) {
         for is_global in [false, true] {
             let cluster = |cpu: u32| if is_global { 0 } else { cpu };
@@ -629,20 +552,20 @@ fn tasks_that_only_enter_the_kernel_take_no_more_than_their_budgets() {
             task("victim", 0, "script = [\"burn 7950us\"]\nbudget = \"8ms\"\nhard = true");
             let end = "script = [\"sleep 504ms\", \"shutdown\"]\nbudget = \"1ms\"\nhandles = { system = \"system: shutdown\" }";
             task("end", 1, end);
-            let attacks: Vec<Attack<'_>> = names.iter().map(|name| (name.as_str(), flood, Some(0))).collect();
-            let (manifest, report) = run_at(overheads, &text, 600, &attacks);
+            let attacks: Vec<Plan<'_>> = names.iter().map(|name| (name.as_str(), flood, Some(0))).collect();
+            let run = common::run_for(&text, overheads, 600 * MS, &attacks);
             // There it may be late, and with costs nothing of it is proved.
             if !is_global {
-                misses_nothing(&manifest, &report, "victim", 50);
+                misses_nothing(&run, "victim", 50);
             }
-            let share = |what, of| ledger(&report, what, of) * 1_000 / (505 * MS);
+            let share = |what, of| run.ledger(what, of) * 1_000 / (505 * MS);
             let kernel = share(Ledger::Kernel, 0);
             assert!(
                 kernel <= if is_global { 85 } else { 1 },
                 "{cpus} CPUs, {is_global}: {kernel} per mille for the kernel"
             );
             for name in &names {
-                let charged = share(Ledger::Charged, index(&manifest, name));
+                let charged = share(Ledger::Charged, run.index(name));
                 assert!((50..=101).contains(&charged), "{cpus} CPUs, {is_global}: {charged} per mille for {name}");
             }
         }
@@ -687,14 +610,13 @@ handles = {{ consumer = "task consumer: release_job" }}
     let burst = text("35ms", "period = \"100ms\"\nbudget = \"36ms\"").replace("PERIOD", "10");
     let uneven = text("60ms", "period = \"130ms\"\nphase = \"3ms\"\nbudget = \"61ms\"").replace("PERIOD", "13");
     for (text, milliseconds) in [(burst, 1_090), (uneven, 1_390)] {
-        let (manifest, report) = run(&text, milliseconds, &[]);
-        let [producer, consumer] = ["producer", "consumer"].map(|name| index(&manifest, name));
-        let produced = events(&report, Event::Complete, producer).count();
-        let consumed = events(&report, Event::Release, consumer).count();
+        let run = run(&text, milliseconds, &[]);
+        let produced = run.events(Event::Complete, "producer").count();
+        let consumed = run.events(Event::Release, "consumer").count();
         // Of those that came together the last three may still wait for their instants.
         assert!(produced >= 100 && consumed + 4 >= produced, "{consumed} of {produced}");
-        assert_eq!(events(&report, Event::Skip, consumer).count(), 0);
-        let releases: Vec<u64> = events(&report, Event::Release, consumer).map(|record| record.time).collect();
+        assert_eq!(run.events(Event::Skip, "consumer").count(), 0);
+        let releases: Vec<u64> = run.events(Event::Release, "consumer").map(|record| record.time).collect();
         assert!(releases.is_sorted());
     }
 }
@@ -718,14 +640,12 @@ period = "10ms"
 budget = "2ms"
 backlog = 3
 "#;
-    let release = Asked::Call(Call::ReleaseJob, "consumer", Until::Never);
-    let nap = Asked::Call(Call::SleepUntil, "", Until::After(2 * MS));
+    let release = call(Call::ReleaseJob, "consumer");
+    let nap = sleep(2 * MS);
     // One begins at once, three queue, two are too many.
-    let (manifest, report) =
-        run(text, 60, &[("producer", &[nap, release, release, release, release, release, release], None)]);
-    let consumer = index(&manifest, "consumer");
-    assert_eq!(events(&report, Event::Release, consumer).count(), 4);
-    assert_eq!(events(&report, Event::Skip, consumer).count(), 2);
-    let told = &report.results[index(&manifest, "producer")];
+    let run = run(text, 60, &[("producer", &[nap, release, release, release, release, release, release], None)]);
+    assert_eq!(run.events(Event::Release, "consumer").count(), 4);
+    assert_eq!(run.events(Event::Skip, "consumer").count(), 2);
+    let told = run.results("producer");
     assert_eq!(told.iter().filter(|result| **result == Error::BacklogFull as u64).count(), 2);
 }

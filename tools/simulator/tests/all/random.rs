@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Random systems on the whole kernel: after every trap all its invariants hold.
 //!
 //! Tasks burn, call servers, wait and signal, take engines and submit, sleep, overrun their budgets, forget to
@@ -15,8 +14,11 @@ use fusee_manifest::Manifest;
 use fusee_manifest::trace::Trace;
 use fusee_simulator::simulate;
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 
-const LIMIT: u64 = 100_000_000;
+use super::common::{Device, MS, URGENT, end};
+
+const LIMIT: u64 = 100 * MS;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -140,28 +142,27 @@ fn manifest(tasks: &[Task], clusters: usize, managed: bool) -> String {
             "[tasks.server{server}]\nscript = [\"serve s{server}\"]\ncluster = \"c0\"\n{own}handles = {{ s{server} = \"endpoint s{server}: receive\" }}\n[endpoints.s{server}]\nserver = \"server{server}\""
         );
     }
-    text.push_str("[tasks.gpu]\nbinary = \"gpu-driver/gpu-driver\"\ncluster = \"c0\"\nclass = \"service\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n[tasks.gpu.handles]\nline = \"interrupt gpu: acknowledge\"\nevent = \"notification event: wait\"\n");
     let users: Vec<usize> = (0..tasks.len()).filter(|index| tasks[*index].cluster.is_multiple_of(clusters)).collect();
-    for user in &users {
-        let _ = writeln!(text, "\"done.t{user}\" = \"notification d{user}: signal\"");
-    }
-    text.push_str("[tasks.end]\nscript = [\"sleep 60ms\", \"shutdown\"]\ncluster = \"c0\"\nperiod = \"1s\"\ndeadline = \"1ms\"\nbudget = \"1ms\"\nsuspends = \"60ms\"\nhandles = { system = \"system: shutdown\" }\n");
-    text.push_str("[notifications.event]\n[notifications.n0]\n[notifications.n1]\n");
+    let handles: String =
+        users.iter().map(|user| format!("\"done.t{user}\" = \"notification d{user}: signal\"\n")).collect();
+    let engines = [("e0", "order = \"priority\""), ("e1", "order = \"fifo\"")];
+    text += &Device { cluster: Some("c0"), handles: &handles, engines: &engines, ..Device::GPU }.text();
+    text += &end("60ms", &URGENT.replace("\"all\"", "\"c0\"\nsuspends = \"60ms\""));
+    text.push_str("[notifications.n0]\n[notifications.n1]\n");
     for user in &users {
         let _ = writeln!(text, "[notifications.d{user}]\nbound = \"gpu\"\n[regions.r{user}]\nbytes = \"4KiB\"");
-    }
-    text.push_str("[interrupts.gpu]\nline = 112\nnotification = \"event\"\ncluster = \"c0\"\nedge = true\n[devices.gpu]\ndriver = \"gpu\"\nfirmware = \"engine-core\"\nmemory = \"64KiB\"\n");
-    for (engine, order) in ["priority", "fifo"].iter().enumerate() {
-        let _ = writeln!(
-            text,
-            "[engines.e{engine}]\ndevice = \"gpu\"\nindex = {engine}\norder = \"{order}\"\ninterrupt = \"gpu\""
-        );
     }
     text
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 3000,
+        max_shrink_iters: 2000,
+        // Beside this file. By default it would be sought in a folder of its own, since there is a `main.rs`.
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions"))),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn every_invariant_holds_in_every_random_system(

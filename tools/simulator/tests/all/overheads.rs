@@ -1,18 +1,12 @@
-#![allow(missing_docs)]
 //! Paths of the kernel that take time: who waits, who pays, and that nothing changes when they take none.
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::path::Path;
-
-use fusee_abi::trace::{Event, Ledger, Record};
-use fusee_manifest::trace::Trace;
-use fusee_manifest::{Manifest, PolicyName};
-use fusee_simulator::workload::{Generator, Platform, Source};
-use fusee_simulator::{Checks, Options, Overheads, Report, simulate_observed, simulate_with};
+use fusee_abi::trace::{Event, Ledger};
+use fusee_manifest::PolicyName;
+use fusee_simulator::workload::Platform;
+use fusee_simulator::{Checks, Options, Overheads, simulate_observed, simulate_with};
 use proptest::prelude::*;
 
-const MS: u64 = 1_000_000;
+use super::common::{self, LIMIT, MS, Run, end};
 
 const COSTS: Overheads = Overheads {
     release: 3_000,
@@ -24,15 +18,13 @@ const COSTS: Overheads = Overheads {
     interprocessor_interrupt: 11_000,
 };
 
-fn run(text: &str, overheads: Overheads) -> Report {
-    let manifest = Manifest::parse(Path::new("overheads.toml"), text).unwrap_or_else(|error| panic!("{error}"));
-    let options = Options { overheads, ..Options::default() };
-    simulate_with(&manifest, &options, 1_000 * MS).unwrap_or_else(|error| panic!("{error}"))
+fn run(text: &str, overheads: Overheads) -> Run {
+    common::run_for(text, overheads, LIMIT, &[])
 }
 
-fn events(report: &Report, event: Event, thread: u16) -> Vec<u64> {
-    let wanted = |record: &&Record| record.event == event as u8 && record.thread == thread;
-    report.records.iter().filter(wanted).map(|record| record.time).collect()
+/// Instants of the ends of the jobs of `only`.
+fn completions(run: &Run) -> Vec<u64> {
+    run.events(Event::Complete, "only").map(|record| record.time).collect()
 }
 
 const ONE_TASK: &str = r#"
@@ -46,40 +38,36 @@ start = "10ms"
 script = ["burn 2ms"]
 period = "10ms"
 budget = "4ms"
-
-[tasks.end]
-script = ["sleep 96ms", "shutdown"]
-period = "1s"
-deadline = "500ms"
-budget = "10ms"
-handles = { system = "system: shutdown" }
 "#;
+
+fn one_task() -> Run {
+    run(&format!("{ONE_TASK}{}", end("96ms", LAST)), COSTS)
+}
+
+/// Keys of an end that comes after all others.
+const LAST: &str = "period = \"1s\"\ndeadline = \"500ms\"\nbudget = \"10ms\"";
 
 /// The timer of a release is an interrupt, a look at the plan, a release and a switch; the call that ends the job
 /// is complete once the kernel has looked.
 #[test]
 fn a_response_is_longer_by_the_paths_that_are_on_its_way() {
-    let report = run(ONE_TASK, COSTS);
-    let complete = events(&report, Event::Complete, 1);
     // From its second job on nobody else is released.
-    assert_eq!(complete[1], 20 * MS + 7_000 + 5_000 + 3_000 + 4_000 + 2 * MS + 2_000 + 5_000);
+    assert_eq!(completions(&one_task())[1], 20 * MS + 7_000 + 5_000 + 3_000 + 4_000 + 2 * MS + 2_000 + 5_000);
 }
 
 #[test]
 fn interrupts_are_the_kernels_own_and_calls_and_switches_are_their_tasks() {
-    let report = run(ONE_TASK, COSTS);
-    let ledgers = Trace::from_records(report.records.clone()).ledgers();
-    let amount = |ledger: Ledger, index: u16| ledgers[&(ledger as u16, index)];
-    assert_eq!(report.exit, Some(0));
+    let run = one_task();
+    assert_eq!(run.report.exit, Some(0));
     // Each job: 2 ms, a switch and its last call, which reads the clock after the look.
-    let jobs = events(&report, Event::Complete, 1).len() as u64;
-    let started = amount(Ledger::Charged, 0) - jobs * (2 * MS + 4_000 + 2_000 + 5_000);
+    let jobs = completions(&run).len() as u64;
+    let started = run.ledger(Ledger::Charged, 0) - jobs * (2 * MS + 4_000 + 2_000 + 5_000);
     assert_eq!(started, 4_000 + 2_000 + 5_000, "its first call");
     // Interrupts: each release, and the end of the sleep.
-    let kernel = amount(Ledger::Kernel, 0);
+    let kernel = run.ledger(Ledger::Kernel, 0);
     assert!(kernel >= jobs * (7_000 + 5_000 + 3_000), "{kernel}");
-    let sum = amount(Ledger::CpuCharged, 0) + kernel + amount(Ledger::IdleTime, 0);
-    assert_eq!(sum, amount(Ledger::Uptime, 0));
+    let sum = run.ledger(Ledger::CpuCharged, 0) + kernel + run.ledger(Ledger::IdleTime, 0);
+    assert_eq!(sum, run.ledger(Ledger::Uptime, 0));
 }
 
 const TWO_CPUS: &str = r#"
@@ -105,9 +93,8 @@ budget = "6ms"
 #[test]
 fn a_kicked_cpu_switches_once_the_kick_has_arrived_and_the_kernel_has_looked() {
     let switches = |overheads| {
-        let report = run(TWO_CPUS, overheads);
-        let on_second = |record: &&Record| record.event == Event::SwitchTo as u8 && record.cpu == 1;
-        let times = report.records.iter().filter(on_second).map(|record| record.time);
+        let run = run(TWO_CPUS, overheads);
+        let times = run.all(Event::SwitchTo).filter(|record| record.cpu == 1).map(|record| record.time);
         times.filter(|time| *time >= 10 * MS).take(2).collect::<Vec<u64>>()
     };
     assert_eq!(switches(Overheads::NONE), [11 * MS, 31 * MS]);
@@ -134,14 +121,6 @@ script = ["burn 2ms"]
 cluster = "a"
 period = "10ms"
 budget = "4ms"
-
-[tasks.end]
-script = ["sleep 95ms", "shutdown"]
-cluster = "a"
-period = "1s"
-deadline = "500ms"
-budget = "10ms"
-handles = { system = "system: shutdown" }
 "#;
 
 /// Does as `first` does, at the same instants on the other CPU.
@@ -155,21 +134,20 @@ budget = "4ms"
 
 #[test]
 fn waiting_for_the_kernel_lock_in_a_call_is_charged_to_the_caller() {
-    let ledgers = |text: &str| Trace::from_records(run(text, COSTS).records).ledgers();
-    let alone = ledgers(RIVALS);
-    let both = ledgers(&format!("{RIVALS}{RIVAL}"));
-    let amount = |ledgers: &BTreeMap<(u16, u16), u64>, ledger: Ledger, index: u16| ledgers[&(ledger as u16, index)];
-    let charged = amount(&alone, Ledger::Charged, 0);
+    let end = end("95ms", &format!("cluster = \"a\"\n{LAST}"));
+    let alone = run(&format!("{RIVALS}{end}"), COSTS);
+    let both = run(&format!("{RIVALS}{end}{RIVAL}"), COSTS);
+    let charged = alone.ledger(Ledger::Charged, 0);
     assert!(charged > 10 * 2 * MS);
     // The two make their calls at the same instants, so one of them waits.
-    let together = [0, 2].map(|task| amount(&both, Ledger::Charged, task));
+    let together = [0, 2].map(|task| both.ledger(Ledger::Charged, task));
     assert!(together.iter().all(|one| *one >= charged) && together != [charged; 2], "{together:?}, alone {charged}");
     // At each release one of the two waits until the other has left the kernel: the work of both is twice that of one.
-    let kernel = |ledgers| amount(ledgers, Ledger::Kernel, 0) + amount(ledgers, Ledger::Kernel, 1);
+    let kernel = |run: &Run| run.ledger(Ledger::Kernel, 0) + run.ledger(Ledger::Kernel, 1);
     assert!(kernel(&both) > 2 * kernel(&alone), "{} {}", kernel(&both), kernel(&alone));
     for cpu in 0..2 {
-        let sum = [Ledger::CpuCharged, Ledger::Kernel, Ledger::IdleTime].map(|ledger| amount(&both, ledger, cpu));
-        assert_eq!(sum.iter().sum::<u64>(), amount(&both, Ledger::Uptime, cpu));
+        let sum = [Ledger::CpuCharged, Ledger::Kernel, Ledger::IdleTime].map(|ledger| both.ledger(ledger, cpu));
+        assert_eq!(sum.iter().sum::<u64>(), both.ledger(Ledger::Uptime, cpu));
     }
 }
 
@@ -188,9 +166,8 @@ proptest! {
         let call_out = call_in;
         let overheads =
             Overheads { release, schedule, context_switch, call_in, call_out, interrupt, interprocessor_interrupt };
-        let words = Generator::parse("uunifast,n=8,u=1.2,deadlines=arbitrary").map_err(|error| TestCaseError::fail(error.to_string()))?;
-        let set = words.generate(&mut Source::new(seed, 0)).map_err(|error| TestCaseError::fail(error.to_string()))?;
-        let manifest = set.system(&Platform { clusters, policy, overheads }).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let words = "uunifast,n=8,u=1.2,deadlines=arbitrary";
+        let manifest = common::generated(words, seed, &Platform { clusters, policy, overheads });
         let (mut last, mut forward) = (0, true);
         let options = Options { overheads, checks: Checks::Traps, ..Options::default() };
         let report = simulate_observed(&manifest, &options, 100 * MS, &mut |record| {
@@ -225,22 +202,16 @@ proptest! {
              budget = \"100us\"\nhandles = {{ system = \"system: shutdown\" }}\n"
         );
         for (index, (period, burn, budget)) in tasks.iter().enumerate() {
-            let _ = writeln!(
-                text,
+            text += &format!(
                 "[tasks.t{index}]\nscript = [\"burn {burn}us\", \"yield\", \"repeat\"]\nperiod = \"{period}ms\"\n\
-                 budget = \"{budget}us\""
+                 budget = \"{budget}us\"\n"
             );
         }
-        let manifest = Manifest::parse(Path::new("greedy.toml"), &text).map_err(|error| TestCaseError::fail(error.to_string()))?;
-        let options = Options { overheads, ..Options::default() };
-        let report = simulate_with(&manifest, &options, 200 * MS).map_err(|error| TestCaseError::fail(error.to_string()))?;
-        prop_assert_eq!(report.exit, Some(0));
+        let run = common::run_for(&text, overheads, 200 * MS, &[]);
+        prop_assert_eq!(run.report.exit, Some(0));
         let path = u64::from(cpus) * (call * 2 + schedule + context_switch + interrupt);
-        let ledgers = Trace::from_records(report.records.clone()).ledgers();
         for (index, (period, _, budget)) in tasks.iter().enumerate() {
-            let reservation = index as u16 + 1;
-            let amount = |ledger: Ledger| ledgers.get(&(ledger as u16, reservation)).copied().unwrap_or(0);
-            let (overshoot, charged) = (amount(Ledger::Overshoot), amount(Ledger::Charged));
+            let [overshoot, charged] = [Ledger::Overshoot, Ledger::Charged].map(|kind| run.ledger(kind, index + 1));
             prop_assert!(overshoot <= path, "t{} overshot by {} ns, a path of each CPU takes {}", index, overshoot, path);
             // One budget from boot to the first release, then one each period.
             let budgets = 1 + (99 / period + 1);
@@ -250,11 +221,9 @@ proptest! {
 
     #[test]
     fn costs_of_zero_change_nothing(seed: u64) {
-        let words = Generator::parse("uunifast,n=6,u=1.5").map_err(|error| TestCaseError::fail(error.to_string()))?;
-        let set = words.generate(&mut Source::new(seed, 0)).map_err(|error| TestCaseError::fail(error.to_string()))?;
         let overheads = Overheads::parse("release = 0\nschedule = 0\ncall_in = \"0ns\"").map_err(TestCaseError::fail)?;
         let platform = Platform { clusters: vec![2], policy: PolicyName::Fl, overheads };
-        let manifest = set.system(&platform).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let manifest = common::generated("uunifast,n=6,u=1.5", seed, &platform);
         let records = |options: &Options| simulate_with(&manifest, options, 100 * MS).map(|report| report.records).ok();
         prop_assert_eq!(records(&Options { overheads, ..Options::default() }), records(&Options::default()));
     }

@@ -1,126 +1,43 @@
-#![allow(missing_docs)]
 //! Deaths: a task is stopped in the middle of something, and what becomes of all others.
 //!
 //! `requests.rs` has the property, over random systems; here are the cases one by one.
 
-use std::path::Path;
-
 use fusee_abi::Error;
 use fusee_abi::call::Call;
-use fusee_abi::trace::{Event, Ledger, Record};
+use fusee_abi::trace::{Event, Ledger};
 use fusee_kernel_core::limits::TOLD_AT_DEATH;
 use fusee_kernel_core::object::State;
-use fusee_manifest::Manifest;
-use fusee_manifest::trace::Trace;
-use fusee_simulator::{Options, Overheads, Program, Reply, Report, Request, Until, simulate_with};
+use fusee_simulator::{Overheads, Request};
 
-const US: u64 = 1_000;
-const MS: u64 = 1_000 * US;
+use super::common::{
+    self, Asked, Device, LIMIT, MS, NEXT_JOB, Run, URGENT, US, burn, call, plain, sleep, submit, system, through,
+};
 
-/// A run, and what tasks are called.
-struct Run {
-    manifest: Manifest,
-    report: Report,
+/// Runs the system of `text` with an end; each task that is named does once what is asked.
+fn run(text: &str, overheads: Overheads, asked: &[(&str, &[Asked])]) -> Run {
+    common::run(&format!("{text}{}", common::end("85ms", URGENT)), overheads, asked)
 }
 
-/// Runs the system of `text` with a supervisor and an end; the tasks named in `programs` make these calls, one after the
-/// other, in place of what the text says.
-fn run(text: &str, overheads: Overheads, programs: &[(&str, &[Asked])]) -> Run {
-    let text = format!("{text}{END}");
-    let manifest = Manifest::parse(Path::new("deaths.toml"), &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let programs = programs
-        .iter()
-        .map(|(name, asked)| {
-            let index = index_of(&manifest, name);
-            let requests = asked.iter().map(|asked| asked.request(&manifest, index)).collect();
-            (index, Program::Requests { requests, again_from: None })
-        })
-        .collect();
-    let options = Options { overheads, programs, ..Options::default() };
-    let report = simulate_with(&manifest, &options, 1_000 * MS).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    assert_eq!(report.exit, Some(0));
-    Run { manifest, report }
-}
-
-fn index_of(manifest: &Manifest, name: &str) -> usize {
-    manifest.system.tasks.iter().position(|task| task.name == name).expect("a task of the text")
-}
-
-#[derive(Clone, Copy)]
-enum Asked {
-    Burn(u64),
-    Submit(u64),
-    /// Loads from a region that nobody has, and ends by that.
-    Fault,
-    /// A call with a number, through the handle of this name.
-    Call(Call, &'static str, u64),
-}
-
-impl Asked {
-    fn request(&self, manifest: &Manifest, task: usize) -> Request {
-        match *self {
-            Asked::Burn(span) => Request::Burn(span),
-            Asked::Submit(span) => Request::Submit(0, span),
-            Asked::Fault => Request::Load(0),
-            Asked::Call(call, name, number) => {
-                let entries = &manifest.system.tasks[task].environment;
-                let first = entries.iter().find(|entry| entry.name == name).map_or(0, |entry| entry.handle);
-                let until = if call == Call::SleepUntil { Until::After(number) } else { Until::Never };
-                Request::Call { number: call as u64, first, second: number, word: number, until, reply: Reply::Nobody }
-            }
-        }
-    }
-}
-
-impl Run {
-    /// Instants, in microseconds, of the events of one kind of one task.
-    fn times(&self, event: Event, name: &str) -> Vec<u64> {
-        self.of(name).filter(|record| record.event == event as u8).map(|record| record.time / US).collect()
-    }
-
-    fn of(&self, name: &str) -> impl Iterator<Item = &Record> {
-        let number = index_of(&self.manifest, name) as u16 + 1;
-        self.report.records.iter().filter(move |record| record.thread == number)
-    }
-
-    fn results(&self, name: &str) -> &[u64] {
-        &self.report.results[index_of(&self.manifest, name)]
-    }
-
-    fn state(&self, name: &str) -> State {
-        self.report.states[index_of(&self.manifest, name)]
-    }
-
-    fn ledger(&self, ledger: Ledger, index: usize) -> u64 {
-        let ledgers = Trace::from_records(self.report.records.clone()).ledgers();
-        ledgers.get(&(ledger as u16, index as u16)).copied().unwrap_or(0)
-    }
+/// The task that stops another 4 ms after the start.
+fn supervisor(victim: &str) -> String {
+    format!(
+        r#"
+[tasks.supervisor]
+script = ["sleep 4ms", "stop victim"]
+cluster = "all"
+period = "100ms"
+deadline = "1ms"
+budget = "1ms"
+handles = {{ victim = "task {victim}: stop" }}
+"#
+    )
 }
 
 const DIED: u64 = Error::PeerDied as u64;
 
-const END: &str = r#"
-[tasks.end]
-script = ["sleep 85ms", "shutdown"]
-cluster = "all"
-period = "1s"
-deadline = "1ms"
-budget = "1ms"
-handles = { system = "system: shutdown" }
-"#;
-
 //--- Clients and servers
 
 const SERVICE: &str = r#"
-[system]
-name = "service"
-board = "virt"
-cpus = 2
-start = "10ms"
-
-[clusters.all]
-cpus = [0, 1]
-
 [endpoints.service]
 server = "server"
 
@@ -143,22 +60,18 @@ period = "80ms"
 budget = "20ms"
 phase = "10ms"
 handles = { service = "endpoint service: call" }
-
-[tasks.supervisor]
-script = ["sleep 4ms", "stop victim"]
-cluster = "all"
-period = "100ms"
-deadline = "1ms"
-budget = "1ms"
-handles = { victim = "task VICTIM: stop" }
 "#;
+
+fn service(victim: &str) -> String {
+    system(2, "") + SERVICE + &supervisor(victim)
+}
 
 /// The client calls at 10 ms and dies at 14, with 6 of 10 ms to go. Nobody pays for them until the other calls, at 20:
 /// on its budget the server goes on, replies to nobody, and serves it until 27.
 #[test]
 fn a_client_killed_in_the_middle_of_a_call_leaves_its_server_runnable() {
     for kick_delay in [0, 50 * US] {
-        let run = run(&SERVICE.replace("VICTIM", "client"), Overheads::kicks(kick_delay), &[]);
+        let run = run(&service("client"), Overheads::kicks(kick_delay), &[]);
         let died = run.times(Event::Stop, "client")[0];
         assert!(died / 1_000 == 14);
         assert_eq!(run.times(Event::SwitchTo, "server").iter().filter(|at| (died..20_000).contains(*at)).count(), 0);
@@ -172,9 +85,9 @@ fn a_client_killed_in_the_middle_of_a_call_leaves_its_server_runnable() {
 /// Three more call while the server works for the first: one is served, three queue, all hear of its death.
 #[test]
 fn a_server_killed_in_the_middle_gives_every_caller_a_typed_error() {
-    let text = SERVICE.replace("VICTIM", "server").replace("[tasks.client]", "[tasks.client]\ncopies = 4");
+    let text = service("server").replace("[tasks.client]", "[tasks.client]\ncopies = 4");
     let text = text.replace(r#"["call service 10ms"]"#, r#"["call service 10ms", "burn 1ms"]"#);
-    let calls = [Asked::Call(Call::NextJob, "", 0), Asked::Call(Call::Call, "service", 10 * MS), Asked::Burn(MS)];
+    let calls = [NEXT_JOB, call(Call::Call, "service").with(10 * MS), burn(MS)];
     let again = [calls[0], calls[1], calls[1], calls[2]];
     let programs: [(&str, &[Asked]); 4] =
         [("client1", &calls), ("client2", &calls), ("client3", &calls), ("client4", &again)];
@@ -190,7 +103,7 @@ fn a_server_killed_in_the_middle_gives_every_caller_a_typed_error() {
 /// Forty clients and a kernel in which a trap takes a microsecond: at no instant more are woken than a trap may tell.
 #[test]
 fn a_trap_tells_no_more_than_it_may_of_a_death_and_none_is_forgotten() {
-    let text = SERVICE.replace("VICTIM", "server").replace("[tasks.client]", "[tasks.client]\ncopies = 40");
+    let text = service("server").replace("[tasks.client]", "[tasks.client]\ncopies = 40");
     let text = text.replace("budget = \"20ms\"", "budget = \"40us\"").replace("cpus = 2", "cpus = 1");
     let run = run(&text.replace("[0, 1]", "[0]"), Overheads { interrupt: US, ..Overheads::NONE }, &[]);
     let died = run.times(Event::Stop, "server")[0] * US;
@@ -207,15 +120,6 @@ fn a_trap_tells_no_more_than_it_may_of_a_death_and_none_is_forgotten() {
 }
 
 const DEFERRING: &str = r#"
-[system]
-name = "deferring"
-board = "virt"
-cpus = 2
-start = "10ms"
-
-[clusters.all]
-cpus = [0, 1]
-
 [endpoints.service]
 server = "server"
 
@@ -233,35 +137,27 @@ script = ["burn 1ms"]
 cluster = "all"
 class = "background"
 handles = { service = "endpoint service: call send" }
-
-[tasks.supervisor]
-script = ["sleep 4ms", "stop victim"]
-cluster = "all"
-period = "100ms"
-deadline = "1ms"
-budget = "1ms"
-handles = { victim = "task server: stop" }
 "#;
 
 /// The server owes four replies; a fifth client queues, and so does the request of a sixth, which does not wait for a
 /// reply.
 #[test]
 fn a_server_that_owes_four_replies_leaves_neither_callers_nor_senders_behind() {
-    let receive = Asked::Call(Call::Receive, "service", 0);
-    let server = [receive, receive, receive, receive, Asked::Burn(30 * MS)];
-    let call = [Asked::Call(Call::Call, "service", 0)];
-    let late = [Asked::Call(Call::SleepUntil, "", 2 * MS), Asked::Call(Call::Call, "service", 0)];
-    let send = [Asked::Call(Call::SleepUntil, "", 3 * MS), Asked::Call(Call::Send, "service", 0)];
+    let receive = call(Call::Receive, "service");
+    let server = [receive, receive, receive, receive, burn(30 * MS)];
+    let asks = [call(Call::Call, "service")];
+    let late = [sleep(2 * MS), call(Call::Call, "service")];
+    let send = [sleep(3 * MS), call(Call::Send, "service")];
     let programs: [(&str, &[Asked]); 7] = [
         ("server", &server),
-        ("client1", &call),
-        ("client2", &call),
-        ("client3", &call),
-        ("client4", &call),
+        ("client1", &asks),
+        ("client2", &asks),
+        ("client3", &asks),
+        ("client4", &asks),
         ("client5", &late),
         ("client6", &send),
     ];
-    let run = run(DEFERRING, Overheads::NONE, &programs);
+    let run = run(&(system(2, "") + DEFERRING + &supervisor("server")), Overheads::NONE, &programs);
     for client in ["client1", "client2", "client3", "client4"] {
         assert_eq!(run.results(client), [DIED]);
     }
@@ -273,15 +169,6 @@ fn a_server_that_owes_four_replies_leaves_neither_callers_nor_senders_behind() {
 //--- Wherever it runs
 
 const BUSY: &str = r#"
-[system]
-name = "busy"
-board = "virt"
-cpus = 2
-start = "10ms"
-
-[clusters.all]
-cpus = [0, 1]
-
 [tasks.victim]
 script = ["burn 1ms"]
 cluster = "all"
@@ -300,26 +187,10 @@ handles = { victim = "task victim: stop" }
 /// The victim logs a line every 10 us. The kick that ends it takes 50 us, during which it enters the kernel as before.
 #[test]
 fn a_task_killed_while_it_runs_on_another_cpu_does_nothing_more() {
-    let text = BUSY;
-    let manifest = Manifest::parse(Path::new("busy.toml"), &format!("{text}{END}")).expect("a system");
-    let victim = index_of(&manifest, "victim");
-    let log = Request::Call {
-        number: Call::Log as u64,
-        first: 1,
-        second: 2,
-        word: 0,
-        until: Until::Never,
-        reply: Reply::Nobody,
-    };
-    let program = Program::Requests { requests: vec![log, Request::Burn(10 * US)], again_from: Some(0) };
+    let text = system(2, "") + BUSY + &common::end("85ms", URGENT);
+    let victim = [through(Call::Log, 1).with(2), burn(10 * US)];
     for kick_delay in [0, 50 * US] {
-        let options = Options {
-            overheads: Overheads::kicks(kick_delay),
-            programs: vec![(victim, program.clone())],
-            ..Options::default()
-        };
-        let report = simulate_with(&manifest, &options, 1_000 * MS).expect("a run");
-        let run = Run { manifest: manifest.clone(), report };
+        let run = common::run_for(&text, Overheads::kicks(kick_delay), LIMIT, &[("victim", &victim, Some(0))]);
         let died = run.times(Event::Stop, "victim");
         assert_eq!(died.len(), 1, "the second `stop` finds it dead");
         assert_eq!(run.times(Event::Log, "victim").last(), Some(&died[0]), "up to then it goes on");
@@ -335,8 +206,8 @@ fn a_task_killed_while_it_runs_on_another_cpu_does_nothing_more() {
 
 #[test]
 fn a_task_that_stops_itself_is_gone_like_one_that_exits() {
-    let itself = [Asked::Burn(MS), Asked::Call(Call::Stop, "itself", 0), Asked::Burn(MS)];
-    let run = run(BUSY, Overheads::NONE, &[("victim", &itself)]);
+    let itself = [burn(MS), call(Call::Stop, "itself"), burn(MS)];
+    let run = run(&(system(2, "") + BUSY), Overheads::NONE, &[("victim", &itself)]);
     assert_eq!(run.times(Event::Stop, "victim"), [1_000]);
     assert_eq!(run.results("victim"), []);
     assert_eq!(run.ledger(Ledger::Charged, 0), MS);
@@ -377,22 +248,15 @@ period = "80ms"
 budget = "20ms"
 phase = "2ms"
 handles = { service = "endpoint service: call" }
-
-[tasks.supervisor]
-script = ["sleep 4ms", "stop victim"]
-cluster = "all"
-period = "100ms"
-deadline = "1ms"
-budget = "1ms"
-handles = { victim = "task client: stop" }
 "#;
 
 /// The server works on CPU 0 on the client's budget, and a client of its own cluster queues. When the first dies it goes
 /// on for the second, on CPU 1, as soon as CPU 0 has let go.
 #[test]
 fn a_reservation_on_loan_to_a_server_comes_back_to_nobody() {
+    let text = LOAN.to_owned() + &supervisor("client");
     for kick_delay in [0, US, 50 * US] {
-        let run = run(LOAN, Overheads::kicks(kick_delay), &[]);
+        let run = run(&text, Overheads::kicks(kick_delay), &[]);
         assert_eq!(run.ledger(Ledger::Charged, 0), 4 * MS + kick_delay);
         let done = run.times(Event::Complete, "here")[0];
         assert!(done.abs_diff(21_000) <= 3 * kick_delay / US, "done at {done}");
@@ -402,9 +266,9 @@ fn a_reservation_on_loan_to_a_server_comes_back_to_nobody() {
 /// Before its first receive a passive server runs on background time that is lent to it.
 #[test]
 fn a_passive_server_killed_before_its_first_receive_is_gone() {
-    let text = SERVICE.replace("VICTIM", "server").replace("start = \"10ms\"", "start = \"0ms\"");
+    let text = service("server").replace("start = \"10ms\"", "start = \"0ms\"");
     let text = text.replace("[\"sleep 4ms\", \"stop victim\"]", "[\"stop victim\"]");
-    let burn = [Asked::Burn(50 * MS)];
+    let burn = [burn(50 * MS)];
     let run = run(&text, Overheads::NONE, &[("server", &burn)]);
     assert_eq!(run.state("server"), State::Stopped);
     assert_eq!(run.times(Event::Stop, "server"), [0]);
@@ -415,15 +279,6 @@ fn a_passive_server_killed_before_its_first_receive_is_gone() {
 //--- Engines and drivers
 
 const ENGINE: &str = r#"
-[system]
-name = "engine"
-board = "virt"
-cpus = 2
-start = "10ms"
-
-[clusters.all]
-cpus = [0, 1]
-
 [tasks.holder]
 script = ["burn 1ms"]
 cluster = "all"
@@ -445,63 +300,31 @@ class = "background"
 ee = "engine ee: acquire"
 gpu_done = "notification done: wait"
 
-[tasks.gpu]
-binary = "gpu-driver/gpu-driver"
-cluster = "all"
-class = "service"
-period = "10ms"
-budget = "1ms"
-
-[tasks.gpu.handles]
-line = "interrupt gpu: acknowledge"
-event = "notification event: wait"
-
-[tasks.supervisor]
-script = ["sleep 4ms", "stop victim"]
-cluster = "all"
-period = "100ms"
-deadline = "1ms"
-budget = "1ms"
-handles = { victim = "task VICTIM: stop" }
-
-[notifications.event]
-
 [notifications.done]
 bound = "gpu"
-
-[interrupts.gpu]
-line = 112
-notification = "event"
-cluster = "all"
-edge = true
-
-[devices.gpu]
-driver = "gpu"
-firmware = "engine-core"
-memory = "64KiB"
-
-[engines.ee]
-device = "gpu"
-index = 0
-order = "fifo"
-interrupt = "gpu"
 "#;
 
-const ACQUIRE: Asked = Asked::Call(Call::Acquire, "ee", 0);
-const RELEASE: Asked = Asked::Call(Call::Release, "ee", 0);
-const NAP: Asked = Asked::Call(Call::SleepUntil, "", MS);
+/// Tasks with an engine, of which one is stopped.
+fn engine(victim: &str) -> String {
+    let device = Device { engines: &[("ee", "order = \"fifo\"")], ..Device::GPU };
+    system(2, "") + ENGINE + &device.text() + &supervisor(victim)
+}
+
+const ACQUIRE: Asked = call(Call::Acquire, "ee");
+const RELEASE: Asked = call(Call::Release, "ee");
+const NAP: Asked = sleep(MS);
 
 /// With an idle engine at once; with an operation in flight when that has ended, at 16 ms; then by the next to the third.
 #[test]
 fn a_killed_holders_engine_goes_to_the_next_in_line() {
     for (submitted, granted) in [(None, 14_000), (Some(15 * MS), 15_000), (Some(17 * MS), 17_000)] {
         let mut holder = vec![ACQUIRE];
-        holder.extend(submitted.map(Asked::Submit));
-        holder.push(Asked::Burn(80 * MS));
-        let next = [NAP, ACQUIRE, Asked::Burn(MS), RELEASE];
+        holder.extend(submitted.map(|span| submit(0, span)));
+        holder.push(burn(80 * MS));
+        let next = [NAP, ACQUIRE, burn(MS), RELEASE];
         let third = [NAP, NAP, ACQUIRE, RELEASE];
         let programs: [(&str, &[Asked]); 3] = [("holder", &holder), ("next", &next), ("third", &third)];
-        let run = run(&ENGINE.replace("VICTIM", "holder"), Overheads::NONE, &programs);
+        let run = run(&engine("holder"), Overheads::NONE, &programs);
         assert_eq!(run.times(Event::EngineRelease, "holder"), [14_000]);
         assert_eq!(run.times(Event::EngineGrant, "next"), [granted]);
         assert_eq!(run.times(Event::EngineGrant, "third"), [granted + 1_000]);
@@ -514,41 +337,41 @@ fn a_killed_holders_engine_goes_to_the_next_in_line() {
 /// works until 17 ms.
 #[test]
 fn a_token_an_engine_and_a_mutex_pass_on_however_their_holder_ends() {
-    let text = ENGINE.replace("class = \"background\"\nhandles = { ee", "period = \"80ms\"\nhandles = { ee");
+    let text = engine("VICTIM").replace("class = \"background\"\nhandles = { ee", "period = \"80ms\"\nhandles = { ee");
     let text = text.replace("[tasks.holder]", "[tasks.holder]\nbudget = \"60ms\"");
     let text = text.replace("[tasks.next]", "[tasks.next]\nphase = \"1ms\"\ndeadline = \"8ms\"\nbudget = \"6ms\"");
     let more = "acquire\", gpu = \"pool gpu: acquire\", lock = \"engine lock: acquire\" }\n";
     let text = text.replace("acquire\" }\n", more) + "[engines.lock]\n\n[pools.gpu]\nreplicas = 1\n";
-    let taken = ["gpu", "ee", "lock"].map(|name| Asked::Call(Call::Acquire, name, 0));
-    let given_back = ["lock", "ee", "gpu"].map(|name| Asked::Call(Call::Release, name, 0));
+    let taken = ["gpu", "ee", "lock"].map(|name| call(Call::Acquire, name));
+    let given_back = ["lock", "ee", "gpu"].map(|name| call(Call::Release, name));
     let ends: [(&[Asked], &str); 4] = [
         (&given_back, "third"),
-        (&[Asked::Call(Call::Exit, "", 7)], "third"),
-        (&[Asked::Fault], "third"),
-        (&[Asked::Burn(30 * MS)], "holder"),
+        (&[through(Call::Exit, 0).with(7)], "third"),
+        (&[plain(Request::Load(0))], "third"),
+        (&[burn(30 * MS)], "holder"),
     ];
-    for (end, work) in ends.into_iter().flat_map(|end| [(end, None), (end, Some(Asked::Submit(7 * MS)))]) {
-        let begin = [Asked::Call(Call::NextJob, "", 0)];
-        let holder = [&begin, &taken[..], work.as_slice(), &[Asked::Burn(4 * MS)], end.0];
-        let next = [&begin, &taken[..], &[Asked::Submit(MS), Asked::Burn(MS)], &given_back, &begin].concat();
+    for (end, work) in ends.into_iter().flat_map(|end| [(end, None), (end, Some(submit(0, 7 * MS)))]) {
+        let begin = [NEXT_JOB];
+        let holder = [&begin, &taken[..], work.as_slice(), &[burn(4 * MS)], end.0];
+        let next = [&begin, &taken[..], &[submit(0, MS), burn(MS)], &given_back, &begin].concat();
         let run =
             run(&text.replace("VICTIM", end.1), Overheads::NONE, &[("holder", &holder.concat()), ("next", &next)]);
         let free = if work.is_some() { 17_000 } else { 14_000 };
         assert_eq!(run.times(Event::TokenGrant, "next"), [14_000]);
         assert_eq!(run.times(Event::EngineGrant, "next"), [free, free]);
         assert_eq!(run.times(Event::Complete, "next"), [free + 1_000]);
-        assert_eq!(run.ledger(Ledger::Misses, index_of(&run.manifest, "next")), 0);
+        assert_eq!(run.ledger(Ledger::Misses, run.index("next")), 0);
         assert!(run.results("next").iter().all(|result| *result == 0));
     }
 }
 
 #[test]
 fn a_killed_waiters_place_in_line_is_taken_by_the_next() {
-    let holder = [ACQUIRE, Asked::Burn(20 * MS), RELEASE];
-    let next = [NAP, ACQUIRE, Asked::Burn(80 * MS)];
+    let holder = [ACQUIRE, burn(20 * MS), RELEASE];
+    let next = [NAP, ACQUIRE, burn(80 * MS)];
     let third = [NAP, NAP, ACQUIRE, RELEASE];
     let programs: [(&str, &[Asked]); 3] = [("holder", &holder), ("next", &next), ("third", &third)];
-    let run = run(&ENGINE.replace("VICTIM", "next"), Overheads::NONE, &programs);
+    let run = run(&engine("next"), Overheads::NONE, &programs);
     assert_eq!(run.times(Event::EngineGrant, "next"), []);
     assert_eq!(run.times(Event::EngineGrant, "third"), [20_000]);
 }
@@ -557,12 +380,12 @@ fn a_killed_waiters_place_in_line_is_taken_by_the_next() {
 /// until 20 ms, and asks again in vain; at 24 the engine is found idle, without a driver.
 #[test]
 fn a_killed_drivers_waiters_hear_of_it() {
-    let holder = [ACQUIRE, Asked::Submit(20 * MS), Asked::Burn(2 * MS), RELEASE];
-    let wait = Asked::Call(Call::SleepUntil, "", 10 * MS);
+    let holder = [ACQUIRE, submit(0, 20 * MS), burn(2 * MS), RELEASE];
+    let wait = sleep(10 * MS);
     let next = [NAP, ACQUIRE, ACQUIRE, wait, ACQUIRE, RELEASE];
-    let third = [Asked::Call(Call::Wait, "gpu_done", 0), Asked::Burn(MS)];
+    let third = [call(Call::Wait, "gpu_done"), burn(MS)];
     let programs: [(&str, &[Asked]); 3] = [("holder", &holder), ("next", &next), ("third", &third)];
-    let run = run(&ENGINE.replace("VICTIM", "gpu"), Overheads::NONE, &programs);
+    let run = run(&engine("gpu"), Overheads::NONE, &programs);
     assert_eq!(run.results("third"), [DIED]);
     assert_eq!(run.results("next"), [0, DIED, DIED, 0, 0, 0]);
     assert_eq!(run.times(Event::EngineGrant, "next"), [24_000]);
@@ -571,9 +394,9 @@ fn a_killed_drivers_waiters_hear_of_it() {
 /// The driver dies while nobody waits for it. An engine given back in the middle of an operation tells who waits then.
 #[test]
 fn an_engine_that_drains_after_its_drivers_death_tells_who_waits_for_it() {
-    let holder = [ACQUIRE, Asked::Submit(30 * MS), Asked::Burn(20 * MS), RELEASE];
+    let holder = [ACQUIRE, submit(0, 30 * MS), burn(20 * MS), RELEASE];
     let programs: [(&str, &[Asked]); 3] = [("holder", &holder), ("next", &[NAP, ACQUIRE]), ("third", &[NAP, ACQUIRE])];
-    let run = run(&ENGINE.replace("VICTIM", "gpu"), Overheads::NONE, &programs);
+    let run = run(&engine("gpu"), Overheads::NONE, &programs);
     assert_eq!(run.results("next"), [0, DIED]);
     assert_eq!(run.results("third"), [0, DIED]);
     assert_eq!(run.times(Event::Resume, "next").last(), Some(&20_000));

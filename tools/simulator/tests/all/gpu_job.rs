@@ -1,14 +1,12 @@
 //! Jobs on one of two GPUs: how long they take, and what they hold.
 
-use std::path::Path;
-
 use fusee_abi::trace::{Event, Record};
 use fusee_manifest::Manifest;
 use fusee_simulator::gpu_job::{GpuHandles, GpuTask};
 use fusee_simulator::metrics::Metrics;
 use fusee_simulator::{Options, Program, simulate_with};
 
-const MILLISECOND: u64 = 1_000_000;
+use super::common::{self, Device, LIMIT, MS};
 
 /// A task on two GPUs with a token each, and one that has the first token from the second job of the other on.
 fn manifest() -> Manifest {
@@ -24,34 +22,29 @@ fn manifest() -> Manifest {
         }
     }
     text += "[tasks.other]\nscript = [\"acquire gpus\", \"sleep 1s\"]\nperiod = \"2s\"\nphase = \"40ms\"\nbudget = \"20ms\"\n\
-        [tasks.other.handles]\ngpus = \"pool gpus: acquire\"\n\
-        [tasks.end]\nscript = [\"sleep 190ms\", \"shutdown\"]\nclass = \"service\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n\
-        handles = { system = \"system: shutdown\" }\n";
+        [tasks.other.handles]\ngpus = \"pool gpus: acquire\"\n";
+    text += &common::end("190ms", "class = \"service\"\nperiod = \"10ms\"\nbudget = \"1ms\"");
     for gpu in 0..2 {
-        text += &format!(
-            "[tasks.driver{gpu}]\nbinary = \"gpu-driver/gpu-driver\"\nclass = \"service\"\nperiod = \"10ms\"\nbudget = \"2ms\"\n\
-             [tasks.driver{gpu}.handles]\nline = \"interrupt gpu{gpu}: acknowledge\"\nevent = \"notification gpu{gpu}: wait\"\n\
-             tables = \"region tables{gpu}: read write physical\"\n\
-             [notifications.gpu{gpu}]\n[interrupts.gpu{gpu}]\nline = {}\nnotification = \"gpu{gpu}\"\nedge = true\n\
-             [regions.tables{gpu}]\nbytes = \"32KiB\"\n\
-             [devices.gpu{gpu}]\ndriver = \"driver{gpu}\"\nfirmware = \"engine-core\"\nmemory = \"64KiB\"\n",
-            112 + gpu
-        );
-        for (index, engine) in ["ee", "in", "out"].into_iter().enumerate() {
-            let group = if index == 0 { "" } else { "group = \"copies\"\n" };
-            text += &format!(
-                "[engines.{engine}{gpu}]\ndevice = \"gpu{gpu}\"\nindex = {index}\ninterrupt = \"gpu{gpu}\"\npool = \"gpus\"\n{group}"
-            );
-        }
+        let name = format!("gpu{gpu}");
+        let names = ["ee", "in", "out"].map(|engine| format!("{engine}{gpu}"));
+        let (compute, copy) = ("pool = \"gpus\"", "pool = \"gpus\"\ngroup = \"copies\"");
+        let device = Device {
+            name: &name,
+            line: 112 + gpu,
+            cluster: None,
+            driver: "period = \"10ms\"\nbudget = \"2ms\"",
+            handles: &format!("tables = \"region tables{gpu}: read write physical\""),
+            engines: &[(&names[0], compute), (&names[1], copy), (&names[2], copy)],
+            ..Device::GPU
+        };
+        text += &format!("{}[regions.tables{gpu}]\nbytes = \"32KiB\"\n", device.text());
     }
-    Manifest::parse(Path::new("two"), &text).expect("the manifest is right")
+    common::parse(&text)
 }
 
 fn worker(manifest: &Manifest, moments: Vec<u64>) -> GpuTask {
     let system = &manifest.system;
-    let handle = |name: &str| {
-        system.tasks[0].environment.iter().find(|entry| entry.name == name && entry.handle != 0).expect(name).handle
-    };
+    let handle = |name: &str| common::handle(manifest, 0, name).filter(|handle| *handle != 0).expect("a handle");
     let user = |engine: &str| {
         let engine = system.engines.iter().position(|one| one.0 == engine).expect("an engine") as u32;
         system.engine_users.iter().position(|user| user.engine == engine && user.task == 0).expect("a use")
@@ -64,11 +57,11 @@ fn worker(manifest: &Manifest, moments: Vec<u64>) -> GpuTask {
     GpuTask {
         pool: (handle("gpus"), 1),
         gpus: gpus.collect(),
-        compute: MILLISECOND / 2,
-        kernel: 2 * MILLISECOND,
-        copy: MILLISECOND,
-        chunk: MILLISECOND,
-        moves: vec![vec![0, 3 * MILLISECOND], vec![3 * MILLISECOND, 0]],
+        compute: MS / 2,
+        kernel: 2 * MS,
+        copy: MS,
+        chunk: MS,
+        moves: vec![vec![0, 3 * MS], vec![3 * MS, 0]],
         pieces: 3,
         moments,
         factor: 2,
@@ -79,12 +72,12 @@ fn worker(manifest: &Manifest, moments: Vec<u64>) -> GpuTask {
 fn run(moments: Vec<u64>) -> (Vec<i64>, Vec<Record>) {
     let manifest = manifest();
     let programs = vec![(0, Program::Gpus(worker(&manifest, moments)))];
-    let report = simulate_with(&manifest, &Options { programs, ..Options::default() }, 1_000 * MILLISECOND)
-        .expect("all invariants hold");
+    let report =
+        simulate_with(&manifest, &Options { programs, ..Options::default() }, LIMIT).expect("all invariants hold");
     assert_eq!((report.exit, report.late_completions), (Some(0), 0));
     let mut metrics = Metrics::new(&manifest.system);
     report.records.iter().for_each(|record| metrics.observe(record));
-    let responses = metrics.tasks[0].lateness.iter().map(|lateness| lateness + 50 * MILLISECOND as i64).collect();
+    let responses = metrics.tasks[0].lateness.iter().map(|lateness| lateness + 50 * MS as i64).collect();
     (responses, report.records)
 }
 
@@ -92,8 +85,8 @@ fn run(moments: Vec<u64>) -> (Vec<i64>, Vec<Record>) {
 fn a_job_takes_its_operations_and_that_which_changes_the_gpu_takes_the_move_too() {
     let (responses, _) = run(Vec::new());
     // Half a millisecond, in, two kernels, out, half a millisecond.
-    let plain = 7 * MILLISECOND as i64;
-    assert_eq!(responses, [plain, plain + 3 * MILLISECOND as i64, plain, plain]);
+    let plain = 7 * MS as i64;
+    assert_eq!(responses, [plain, plain + 3 * MS as i64, plain, plain]);
 }
 
 #[test]
@@ -107,16 +100,16 @@ fn a_move_holds_the_engine_out_of_the_old_gpu_and_the_one_into_the_new_at_once()
     let granted = of(Event::EngineGrant, 3).into_iter().filter(|time| of(Event::EngineGrant, 5).contains(time));
     let granted: Vec<u64> = granted.collect();
     // At the second release, after half a millisecond.
-    assert_eq!(granted, [60 * MILLISECOND + MILLISECOND / 2]);
+    assert_eq!(granted, [60 * MS + MS / 2]);
     for engine in [3, 5] {
-        assert!(of(Event::EngineRelease, engine).contains(&(granted[0] + 3 * MILLISECOND)), "three chunks in one hold");
+        assert!(of(Event::EngineRelease, engine).contains(&(granted[0] + 3 * MS)), "three chunks in one hold");
     }
 }
 
 #[test]
 fn the_first_job_after_a_moment_is_longer() {
     // The third is released at 110 ms.
-    let (responses, _) = run(vec![70 * MILLISECOND, 110 * MILLISECOND]);
-    let plain = 7 * MILLISECOND as i64;
-    assert_eq!(responses, [plain, plain + 3 * MILLISECOND as i64, 2 * plain, plain]);
+    let (responses, _) = run(vec![70 * MS, 110 * MS]);
+    let plain = 7 * MS as i64;
+    assert_eq!(responses, [plain, plain + 3 * MS as i64, 2 * plain, plain]);
 }

@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Random requests with random arguments on the whole kernel, with kicks that take their time.
 //!
 //! Where `random.rs` plays scripts, tasks here make any system call in any state: with deadlines, with handles of
@@ -21,10 +20,10 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-const US: u64 = 1_000;
-const MS: u64 = 1_000 * US;
+use super::common::{self, Device, MS, US};
+
 /// When the systems end themselves.
-const END: u64 = 40;
+const END: &str = "40ms";
 /// What takes longer than all of that.
 const ENDLESS: u64 = 1_000 * MS;
 
@@ -299,16 +298,16 @@ impl System {
             }
         }
         let order = if self.cpus.is_multiple_of(2) { "priority" } else { "fifo" };
-        for engine in 0..2 {
-            line(format_args!("[engines.e{engine}]\ndevice = \"gpu\"\nindex = {engine}\norder = \"{order}\""));
-            line(format_args!("interrupt = \"gpu\""));
-            if self.grouped {
-                line(format_args!("group = \"both\""));
-            }
-            if let Some((hold, reset)) = self.watchdog {
-                line(format_args!("watchdog = \"{hold}us\"\nreset_bound = \"{reset}us\""));
-            }
+        let mut keys = format!("order = \"{order}\"\n");
+        if self.grouped {
+            keys += "group = \"both\"\n";
         }
+        if let Some((hold, reset)) = self.watchdog {
+            keys += &format!("watchdog = \"{hold}us\"\nreset_bound = \"{reset}us\"\n");
+        }
+        let driver = "period = \"5ms\"\nbudget = \"1ms\"";
+        let engines = [("e0", keys.as_str()), ("e1", &keys)];
+        let device = Device { cluster: Some("a"), driver, engines: &engines, ..Device::GPU };
         let limit = ["\"unlimited\"", "\"r2dglp\"", "1"][self.tasks.len() % 3];
         let shortest = ["requests", "lengths"][self.tasks.len() / 3 % 2];
         let keys = format!("advice = \"{}\"\nshortest = \"{shortest}\"", ADVICE[self.servers[0] % 3]);
@@ -319,25 +318,21 @@ impl System {
             }
             line(format_args!("[pools.p{pool}]\ncluster = \"a\"\nreplicas = {replicas}\nlimit = {limit}\n{keys}"));
         }
-        line(format_args!("{REST}"));
+        line(format_args!("{REST}{}", device.text()));
         if self.watchdog.is_some() {
             line(format_args!("[tasks.gpu.parameters]"));
             for index in 0..self.tasks.len() {
                 line(format_args!("\"inject.t{index}\" = {}", self.wrong[index]));
             }
         }
-        line(format_args!("[tasks.end]\nscript = [\"sleep {END}ms\", \"shutdown\"]\ncluster = \"a\""));
-        line(format_args!("period = \"1s\"\ndeadline = \"120us\"\nbudget = \"120us\"\nsuspends = \"{END}ms\""));
-        line(format_args!("handles = {{ system = \"system: shutdown\" }}"));
+        let keys = "cluster = \"a\"\nperiod = \"1s\"\ndeadline = \"120us\"\nbudget = \"120us\"";
+        line(format_args!("{}", common::end(END, &format!("{keys}\nsuspends = \"{END}\""))));
         out
     }
 
     fn programs(&self, manifest: &Manifest) -> Vec<(usize, Program)> {
         let program = |index: usize, task: &Task| {
-            let environment = &manifest.system.tasks[index].environment;
-            let handle = |object: usize| {
-                environment.iter().find(|entry| entry.name == OBJECTS[object]).map_or(0, |entry| entry.handle)
-            };
+            let handle = |object: usize| common::handle(manifest, index, OBJECTS[object]).unwrap_or(0);
             let wished = task.requests.iter().map(|wish| match *wish {
                 Wish::Burn(span) => Request::Burn(span),
                 // Nobody would ever end it.
@@ -373,20 +368,15 @@ impl System {
 
     /// Its index is that after the tasks'.
     fn supervisor(&self, manifest: &Manifest) -> Program {
-        let environment = &manifest.system.tasks[self.tasks.len()].environment;
-        let call = |call: Call, first, until| Request::Call {
-            number: call as u64,
-            first,
-            second: 0,
-            word: 0,
-            until,
-            reply: Reply::Nobody,
+        let call = |call: Call, first, until| {
+            let (number, reply) = (call as u64, Reply::Nobody);
+            Request::Call { number, first, second: 0, word: 0, until, reply }
         };
         let requests = self.stops.iter().flat_map(|(span, victim)| {
             // The tasks first, the others behind them.
             let victim = victim % (self.tasks.len() + OTHERS.len());
             let name = victim.checked_sub(self.tasks.len()).map_or(format!("t{victim}"), |other| OTHERS[other].into());
-            let handle = environment.iter().find(|entry| entry.name == name).map_or(0, |entry| entry.handle);
+            let handle = common::handle(manifest, self.tasks.len(), &name).unwrap_or(0);
             [call(Call::SleepUntil, 0, Until::After(*span)), call(Call::Stop, handle, Until::Never)]
         });
         Program::Requests { requests: requests.collect(), again_from: None }
@@ -400,30 +390,6 @@ cluster = "a"
 release = "sporadic"
 period = "4ms"
 budget = "1ms"
-
-[tasks.gpu]
-binary = "gpu-driver/gpu-driver"
-cluster = "a"
-class = "service"
-period = "5ms"
-budget = "1ms"
-
-[tasks.gpu.handles]
-line = "interrupt gpu: acknowledge"
-event = "notification event: wait"
-
-[notifications.event]
-
-[interrupts.gpu]
-line = 112
-notification = "event"
-cluster = "a"
-edge = true
-
-[devices.gpu]
-driver = "gpu"
-firmware = "engine-core"
-memory = "64KiB"
 
 [regions.page]
 bytes = "128KiB"
@@ -460,6 +426,12 @@ fn holders_alternate(report: &Report) -> Result<(), String> {
     Ok(())
 }
 
+/// What the task at this place asked for of engines.
+fn engine_requests(report: &Report, task: usize) -> impl DoubleEndedIterator<Item = &Record> {
+    let own = move |record: &&Record| usize::from(record.thread) == task + 1;
+    report.records.iter().filter(own).filter(|record| record.event == Event::EngineRequest as u8)
+}
+
 /// Where somebody watches, nobody holds an engine for longer than that, and nobody waits for one that is closed.
 fn nobody_keeps_an_engine(system: &System, report: &Report) -> Result<(), String> {
     let Some((hold, _)) = system.watchdog.filter(|_| system.managed) else { return Ok(()) };
@@ -489,12 +461,8 @@ fn nobody_keeps_an_engine(system: &System, report: &Report) -> Result<(), String
         return Err(format!("engine {engine} is held from {since} ns on"));
     }
     for (task, state) in report.states.iter().enumerate() {
-        let asked = report
-            .records
-            .iter()
-            .rfind(|record| usize::from(record.thread) == task + 1 && record.event == Event::EngineRequest as u8);
         if let State::Acquiring(_) = state
-            && let Some(since) = asked.and_then(|record| lost.get(&record.object))
+            && let Some(since) = engine_requests(report, task).next_back().and_then(|record| lost.get(&record.object))
             && report.ended_at > since + most
         {
             return Err(format!("task {task} waits for an engine that is closed since {since} ns"));
@@ -623,19 +591,13 @@ fn nobody_waits_for_the_dead(system: &System, report: &Report) -> Result<(), Str
                     && system.bound.get(notification.index()).is_some_and(|bound| bound.is_some_and(is_long_dead))
             }
             State::Acquiring(_) => {
-                let record = report.records.iter().rfind(|record| {
-                    usize::from(record.thread) == task + 1 && record.event == Event::EngineRequest as u8
-                });
-                let held = record.and_then(|record| holders.get(&record.object));
+                let held = engine_requests(report, task).next_back().and_then(|record| holders.get(&record.object));
                 held.is_none_or(|(_, holds, since)| !holds && *since < recent && is_long_dead(driver))
             }
             State::AwaitingGroup { .. } => {
                 // All that it still lacks drains, and nobody will tell.
-                let own = |record: &&Record| {
-                    usize::from(record.thread) == task + 1 && record.event == Event::EngineRequest as u8
-                };
-                let last = report.records.iter().rfind(own).map(|record| record.time);
-                let asked = report.records.iter().filter(own).filter(|record| Some(record.time) == last);
+                let last = engine_requests(report, task).next_back().map(|record| record.time);
+                let asked = engine_requests(report, task).filter(|record| Some(record.time) == last);
                 let mut asked = asked.filter_map(|record| holders.get(&record.object)).peekable();
                 asked.peek().is_some()
                     && asked.all(|(_, holds, since)| !holds && *since < recent)

@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Time does not wrap: a system that starts at 2^32 ns, at 2^53 ns or years after boot does, to the nanosecond, what
 //! it does when it starts at once.
 
@@ -8,7 +7,9 @@ use fusee_abi::trace::{Event, Record};
 use fusee_manifest::{Manifest, PolicyName, Variant};
 use fusee_simulator::simulate;
 
-const SECOND: u64 = 1_000_000_000;
+use super::common::MS;
+
+const SECOND: u64 = 1_000 * MS;
 const YEAR: u64 = 365 * 24 * 3600 * SECOND;
 
 /// Jobs of all overrun policies, sleeps, calls and sporadic releases on two CPUs, for 100 ms.
@@ -91,7 +92,7 @@ fn a_system_that_starts_late_does_the_same_later() {
     for policy in PolicyName::ALL {
         let at_once = from_start(policy, SECOND);
         assert!(at_once.len() > 200, "{} records", at_once.len());
-        let starts = [(1 << 32) - 50_000_000, 1 << 32, (1 << 53) - 50_000_000, 1 << 53, 3 * YEAR, 100 * YEAR];
+        let starts = [(1 << 32) - 50 * MS, 1 << 32, (1 << 53) - 50 * MS, 1 << 53, 3 * YEAR, 100 * YEAR];
         for start in starts {
             let later = from_start(policy, start);
             let differs = later.iter().zip(&at_once).find(|(later, at_once)| later != at_once);

@@ -1,4 +1,3 @@
-#![allow(missing_docs)]
 //! Two task sets: what the kernel does with them, beside what is proved of them.
 //!
 //! Many random sets are in `cargo xtask test` (`tools/xtask/src/soundness.rs`).
@@ -10,9 +9,10 @@ use fusee_simulator::metrics::{Metrics, TaskMetrics};
 use fusee_simulator::workload::{Platform, SimulatedTask, TaskSet};
 use fusee_simulator::{First, Options, simulate_observed};
 
-const MILLISECOND: u64 = 1_000_000;
+use super::common::MS;
+
 /// Whole hyperperiods of both sets.
-const SPAN: u64 = 600 * MILLISECOND;
+const SPAN: u64 = 600 * MS;
 const CPUS: u32 = 2;
 
 /// Execution times and periods in milliseconds; deadlines are the periods.
@@ -22,9 +22,9 @@ type Set<'a> = &'a [(u64, u64)];
 fn observed(set: Set<'_>, policy: PolicyName) -> Vec<TaskMetrics> {
     let tasks = set.iter().enumerate().map(|(index, (execution, period))| SimulatedTask {
         name: format!("T{}", index + 1),
-        execution: execution * MILLISECOND,
-        period: period * MILLISECOND,
-        deadline: period * MILLISECOND,
+        execution: execution * MS,
+        period: period * MS,
+        deadline: period * MS,
         priority: None,
     });
     let set = TaskSet { name: "bounds".into(), tasks: tasks.collect() };
@@ -40,9 +40,9 @@ fn observed(set: Set<'_>, policy: PolicyName) -> Vec<TaskMetrics> {
 /// What is proved.
 fn proved(set: Set<'_>, policy: PolicyName) -> Report {
     let task = |(execution, period): &(u64, u64)| Task {
-        execution: Nanoseconds(execution * MILLISECOND),
-        period: Nanoseconds(period * MILLISECOND),
-        deadline: Nanoseconds(period * MILLISECOND),
+        execution: Nanoseconds(execution * MS),
+        period: Nanoseconds(period * MS),
+        deadline: Nanoseconds(period * MS),
         priority: 0,
     };
     let cluster = Cluster::new(CPUS, policy, set.iter().map(task).collect()).expect("a good set");
@@ -63,10 +63,10 @@ fn the_third_of_three_tasks_on_two_cpus_is_four_milliseconds_tardy_where_eight_a
     let set = [(8, 12); 3];
     let third = &observed(&set, PolicyName::Edf)[2];
     let tardiness = third.tardiness().expect("it has jobs");
-    assert_eq!((third.skipped, tardiness.greatest), (0, 4 * MILLISECOND.cast_signed()));
+    assert_eq!((third.skipped, tardiness.greatest), (0, 4 * MS.cast_signed()));
     for task in &proved(&set, PolicyName::Edf).tasks {
         let bounds = (exactly!(task.devi_tardiness), exactly!(task.printed_lateness));
-        assert_eq!(bounds, (8 * MILLISECOND.cast_signed(), 8 * MILLISECOND.cast_signed()));
+        assert_eq!(bounds, (8 * MS.cast_signed(), 8 * MS.cast_signed()));
     }
 }
 

@@ -1,11 +1,10 @@
 //! What can be said of a system that left no ledgers, because it did not end itself.
 
-use std::path::Path;
-
 use fusee_abi::trace::{Event, Ledger};
-use fusee_manifest::Manifest;
 use fusee_manifest::trace::Trace;
 use fusee_simulator::simulate;
+
+use super::common::{LIMIT, end, parse};
 
 /// Given a system of which the kernel has left ledgers, with late and skipped jobs and a server that runs for others,
 /// when the same is counted from its other records,
@@ -32,17 +31,12 @@ fn what_is_counted_from_records_is_what_the_kernel_counts() {
         [tasks.server]
         script = ["serve service"]
         handles = { service = "endpoint service: receive" }
-        [tasks.end]
-        script = ["sleep 200ms", "shutdown"]
-        class = "service"
-        period = "10ms"
-        budget = "1ms"
-        handles = { system = "system: shutdown" }
         [endpoints.service]
         server = "server"
     "#;
-    let manifest = Manifest::parse(Path::new("counted.toml"), text).unwrap();
-    let report = simulate(&manifest, None, 1_000_000_000).unwrap();
+    let end = end("200ms", "class = \"service\"\nperiod = \"10ms\"\nbudget = \"1ms\"");
+    let manifest = parse(&format!("{text}{end}"));
+    let report = simulate(&manifest, None, LIMIT).unwrap();
     let kept = Trace::from_records(report.records.clone());
     let rest = report.records.into_iter().filter(|record| record.event != Event::Ledger as u8);
     let counted = Trace::from_records(rest.collect()).with_counted_ledgers(&manifest.system);

@@ -1,8 +1,5 @@
-#![allow(missing_docs)]
 //! Interrupts of devices that hit a hard task of another cluster, with kernel paths that take time: what the analysis says, and
 //! what happens.
-
-use std::path::Path;
 
 use fusee_manifest::Manifest;
 use fusee_manifest::admission::Study;
@@ -12,8 +9,10 @@ use fusee_simulator::metrics::Metrics;
 use fusee_simulator::overheads::Overheads;
 use fusee_simulator::{Options, simulate_observed};
 
+use super::common::{self, Device, MS};
+
 /// The costs that `cargo xtask bench` measured.
-const COSTS: &str = include_str!("../../../tests/bench/overheads.toml");
+const COSTS: &str = include_str!("../../../../tests/bench/overheads.toml");
 
 /// A hard task alone on CPU 0; client and driver of a device on CPU 1; the device's line leads to CPU 0.
 const SYSTEM: &str = r#"
@@ -46,41 +45,23 @@ backlog = 255
 cluster = "b"
 handles = { ee = "engine ee: acquire", gpu_done = "notification done: wait", ring = "region ring: read write" }
 
-[tasks.gpu]
-binary = "gpu-driver/gpu-driver"
-class = "service"
-period = "10ms"
-budget = "5100us"
-cluster = "b"
-
-[tasks.gpu.handles]
-line = "interrupt gpu: acknowledge"
-event = "notification gpu_event: wait"
-tables = "region tables: read write physical"
-"ring.hog" = "region ring: physical"
-"done.hog" = "notification done: signal"
-
-[notifications.gpu_event]
 [notifications.done]
 bound = "gpu"
-[interrupts.gpu]
-line = 112
-notification = "gpu_event"
-edge = true
-cpu = 0
-[devices.gpu]
-driver = "gpu"
-firmware = "engine-core"
-memory = "64KiB"
-[engines.ee]
-device = "gpu"
-index = 0
-interrupt = "gpu"
 [regions.tables]
 bytes = "16KiB"
 [regions.ring]
 bytes = "4KiB"
 "#;
+
+const DEVICE: Device<'static> = Device {
+    cluster: None,
+    driver: "period = \"10ms\"\nbudget = \"5100us\"\ncluster = \"b\"",
+    handles: "tables = \"region tables: read write physical\"\n\"ring.hog\" = \"region ring: physical\"\n\
+              \"done.hog\" = \"notification done: signal\"",
+    interrupt: "cpu = 0",
+    engines: &[("ee", "")],
+    ..Device::GPU
+};
 
 /// One operation in each job, and what the client says of it.
 const DECLARED: [(&str, &str); 2] = [
@@ -100,8 +81,7 @@ fn changed(changes: &[(&str, &str)]) -> Manifest {
         assert!(text.contains(from), "{from}");
         text.replace(from, to)
     };
-    let text = changes.iter().fold(SYSTEM.to_owned(), change);
-    Manifest::parse(Path::new("interrupts.toml"), &text).unwrap_or_else(|error| panic!("{error}"))
+    common::parse(&changes.iter().fold(SYSTEM.to_owned() + &DEVICE.text(), change))
 }
 
 /// What the analysis says of `high`.
@@ -126,7 +106,7 @@ fn seen(manifest: &Manifest) -> (u64, u64) {
     let overheads = Overheads::parse(COSTS).expect("costs");
     let mut metrics = Metrics::new(&manifest.system);
     let options = Options { overheads, ..Options::default() };
-    let limit = manifest.system.start + 500_000_000;
+    let limit = manifest.system.start + 500 * MS;
     simulate_observed(manifest, &options, limit, &mut |record| metrics.observe(record)).expect("every invariant holds");
     let high = &metrics.tasks[0];
     assert!(high.jobs() >= 24);

@@ -1,0 +1,23 @@
+//! What the simulator shows of the kernel: scenarios, attacks and random systems, one module for each theme.
+//!
+//! One crate, so that the kernel and the device model are linked once. `cargo test -p fusee-simulator --test all deaths::` runs one theme.
+
+mod common;
+
+mod bounds;
+mod deaths;
+mod gpu_job;
+mod grants;
+mod images;
+mod instants;
+mod interrupts;
+mod isolation;
+mod ledgers;
+mod loans;
+mod overheads;
+mod picture;
+mod random;
+mod requests;
+mod scenarios;
+mod waiting;
+mod watchdog;

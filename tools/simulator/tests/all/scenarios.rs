@@ -1,0 +1,122 @@
+//! Whole-kernel scenarios: a manifest, a run, what must have happened.
+
+use fusee_abi::trace::{Event, Ledger};
+use fusee_simulator::Overheads;
+
+use super::common::{self, MS, Run, URGENT, end, system};
+
+/// Runs the system of `text` until its end.
+fn run(text: &str) -> Run {
+    common::run(text, Overheads::NONE, &[])
+}
+
+const TWO_TASKS: &str = r#"policy = "EDF"
+
+[tasks.short]
+script = ["burn 2ms"]
+cluster = "all"
+period = "10ms"
+budget = "3ms"
+
+[tasks.long]
+script = ["burn 6ms"]
+cluster = "all"
+period = "20ms"
+budget = "7ms"
+"#;
+
+fn two_tasks() -> String {
+    system(1, "") + TWO_TASKS + &end("100ms", URGENT)
+}
+
+#[test]
+fn edf_on_one_cpu_runs_the_earliest_deadline_and_misses_nothing() {
+    let run = run(&two_tasks());
+    assert_eq!(run.ledger(Ledger::Jobs, 0), 10);
+    assert_eq!(run.ledger(Ledger::Jobs, 1), 5);
+    assert_eq!(run.ledger(Ledger::Misses, 0) + run.ledger(Ledger::Misses, 1), 0);
+    // At 10 ms both are released; `short` has the earlier deadline.
+    let first: Vec<(u64, u16)> =
+        run.all(Event::Complete).take(2).map(|record| (record.time / MS, record.thread)).collect();
+    assert_eq!(first, [(12, 1), (18, 2)]);
+    // Sum of charges = sum of time.
+    let booked = run.ledger(Ledger::CpuCharged, 0) + run.ledger(Ledger::Kernel, 0) + run.ledger(Ledger::IdleTime, 0);
+    assert_eq!(booked, run.ledger(Ledger::Uptime, 0));
+}
+
+#[test]
+fn a_task_that_never_yields_is_throttled_at_its_budget() {
+    let text = two_tasks().replace("script = [\"burn 6ms\"]", "script = [\"burn 1000ms\"]");
+    let run = run(&text);
+    assert_eq!(run.ledger(Ledger::Misses, 0), 0, "the neighbour misses nothing");
+    assert!(run.ledger(Ledger::Throttles, 1) >= 4);
+    assert_eq!(run.ledger(Ledger::Overshoot, 1), 0);
+    assert_eq!(run.ledger(Ledger::Charged, 1), 7 * 5 * MS);
+}
+
+const CLIENTS: &str = r#"policy = "EDF"
+
+[endpoints.service]
+server = "server"
+
+[tasks.server]
+script = ["serve service"]
+cluster = "all"
+handles = { service = "endpoint service: receive" }
+
+[tasks.low]
+script = ["call service 4ms", "burn 1ms"]
+cluster = "all"
+period = "40ms"
+budget = "6ms"
+handles = { service = "endpoint service: call" }
+
+[tasks.middle]
+script = ["burn 10ms"]
+cluster = "all"
+period = "40ms"
+deadline = "30ms"
+phase = "1ms"
+budget = "11ms"
+
+[tasks.high]
+script = ["burn 1ms", "call service 2ms"]
+cluster = "all"
+period = "40ms"
+deadline = "10ms"
+phase = "1ms"
+budget = "9ms"
+handles = { service = "endpoint service: call" }
+"#;
+
+fn clients() -> String {
+    system(1, "") + CLIENTS + &end("200ms", URGENT)
+}
+
+/// `low` calls at 10 ms; `high` (deadline 21) comes at 11, burns 1, and calls the busy server. From 12 on the
+/// server works on `high`'s key and budget, so that `middle` (deadline 41) cannot come between.
+#[test]
+fn a_low_clients_request_is_finished_at_the_high_waiters_key_and_budget() {
+    let run = run(&clients());
+    // 10..11 server for low, 11..12 high, 12..15 server for low on high's budget, 15..17 server for high.
+    assert_eq!(run.times(Event::Complete, "high")[0], 17_000);
+    assert_eq!(run.ledger(Ledger::Misses, 3), 0);
+    // Of each 4 ms that `low` asked for, 3 were charged to `high`: 1 + 3 + 2 a job.
+    assert_eq!(run.ledger(Ledger::Charged, 2), 6 * 5 * MS);
+}
+
+#[test]
+fn a_client_calling_a_dead_server_gets_an_error_and_lives_on() {
+    let text = clients().replace("script = [\"serve service\"]", "script = [\"burn 1ms\"]");
+    let run = run(&text);
+    assert_eq!(run.ledger(Ledger::Jobs, 1), 5);
+}
+
+#[test]
+fn a_client_whose_budget_ends_inside_a_call_waits_for_its_next_one() {
+    let text = clients().replace("budget = \"9ms\"", "budget = \"2ms\"");
+    let run = run(&text);
+    // The server had no other donor with budget when `high` ran dry, but `low` still had some.
+    assert!(run.ledger(Ledger::Throttles, 2) > 0 || run.ledger(Ledger::Throttles, 3) > 0);
+    assert!(run.ledger(Ledger::Charged, 2) <= 2 * 6 * MS);
+}

@@ -15,7 +15,7 @@ use fusee_abi::call::{Call, DEADLINE, HandleValue, NEVER, NUMBER, TOKEN, rights}
 use fusee_abi::trace::Event;
 use fusee_locking::engine::State as Lock;
 use fusee_locking::propagation;
-use fusee_sched::cpu::CpuId;
+use fusee_sched::cpu::{CpuId, CpuSet};
 use fusee_sched::key::Key;
 use fusee_sched::time::{Instant, Nanoseconds};
 
@@ -23,7 +23,7 @@ use crate::id::{EndpointId, PoolUserId, ThreadId};
 use crate::keys::user_number;
 use crate::limits::{CHAIN_MAX, HANDLES};
 use crate::object::{Cpu, Object, State};
-use crate::{Kernel, Machine};
+use crate::{Kernel, Machine, Outcome};
 
 /// The token of a reply slot: slot + 1 in the low byte, the slot's generation above.
 #[inline(always)]
@@ -80,6 +80,12 @@ impl Kernel {
         } else {
             None
         }
+    }
+
+    /// A system call by either, for callers whose stack is no matter. `None`: nothing has happened; use [`Kernel::trap`].
+    pub fn fast_calls<M: Machine>(&mut self, machine: &mut M, cpu: CpuId) -> Option<Outcome> {
+        let run = self.fast_call(machine, cpu).or_else(|| self.fast_call_until(machine, cpu))?;
+        Some(Outcome { run: Some(run), timer: None, kick: CpuSet::EMPTY })
     }
 
     /// `acquire` of an engine that is free and needs no watchdog to be set, `release` of one that is idle and that nobody waits for.

@@ -16,7 +16,7 @@ use fusee_abi::image::{FLAG_MANAGED, System};
 use fusee_abi::trace::Record;
 use fusee_kernel_core::id::{InterruptId, ReservationId, ThreadId};
 use fusee_kernel_core::object::State;
-use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, FaultKind, Kernel, Outcome, Planted, Trap};
+use fusee_kernel_core::{CpuId, Entry, Fault, FaultKind, Kernel, Outcome, Planted, Trap};
 use fusee_sched::time::Instant;
 
 use crate::actor::{Action, Actor, Program};
@@ -350,8 +350,8 @@ impl Simulation {
         if trap == Trap::Syscall {
             // As on a board: the fast paths first.
             let (kernel, board) = (&mut self.kernel, &mut self.board);
-            if let Some(thread) = kernel.fast_call(board, cpu).or_else(|| kernel.fast_call_until(board, cpu)) {
-                return self.apply(cpu, Outcome { run: Some(thread), timer: None, kick: CpuSet::EMPTY });
+            if let Some(outcome) = kernel.fast_calls(board, cpu) {
+                return self.apply(cpu, outcome);
             }
         }
         self.board.spent += overheads.schedule;

@@ -14,7 +14,7 @@ use fusee_abi::trace::Record;
 use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ThreadId};
 use fusee_kernel_core::limits::{CPUS, ENGINE_USERS, INTERRUPTS, THREADS};
 use fusee_kernel_core::object::State;
-use fusee_kernel_core::{CpuId, CpuSet, Entry, Fault, Kernel, Machine, Outcome, Place, Registers, Trap};
+use fusee_kernel_core::{CpuId, Entry, Fault, Kernel, Machine, Outcome, Place, Registers, Trap};
 use fusee_manifest::{Manifest, PackOptions, PackedSystem};
 use fusee_sched::time::{Instant, Nanoseconds};
 
@@ -93,8 +93,7 @@ impl<const TRACE: bool> Board<TRACE> {
     /// A system call by the fast calls: first those without a reading of the clock. `None`: nothing has changed.
     pub fn fast_call(&mut self, kernel: &mut Kernel, cpu: CpuId) -> Option<Outcome> {
         self.begin(cpu);
-        let run = kernel.fast_call(self, cpu).or_else(|| kernel.fast_call_until(self, cpu))?;
-        Some(Outcome { run: Some(run), timer: None, kick: CpuSet::EMPTY })
+        kernel.fast_calls(self, cpu)
     }
 
     /// A trap by the fast switches, and what these leave by the slow path.

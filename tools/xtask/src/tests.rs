@@ -126,6 +126,9 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
             "no test matches `{filter}`: names are those of the systems in tests/target and tests/conformance, and of pages"
         );
     }
+    if let Some(times) = summary.times() {
+        println!("{times}");
+    }
     println!("{}", summary.line(started.elapsed()));
     Ok(summary.failed == 0)
 }
@@ -134,7 +137,12 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
 struct Summary {
     passed: usize,
     failed: usize,
+    /// How long each check took.
+    took: Vec<(String, Duration)>,
 }
+
+/// How many of the longest checks are named at the end.
+const LONGEST: usize = 10;
 
 impl Summary {
     fn add(&mut self, name: &str, took: Duration, problems: &[String]) {
@@ -145,14 +153,31 @@ impl Summary {
                 println!("       {line}");
             }
         }
+        self.took.push((name.to_owned(), took));
         match problems.is_empty() {
             true => self.passed += 1,
             false => self.failed += 1,
         }
     }
 
+    /// Where the time went, if there were many checks.
+    fn times(&mut self) -> Option<String> {
+        if self.took.len() <= LONGEST {
+            return None;
+        }
+        self.took.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
+        let sum = |took: &[(String, Duration)]| took.iter().map(|(_, took)| took.as_secs_f64()).sum::<f64>();
+        let (longest, others) = self.took.split_at(LONGEST);
+        let mut text = format!("{:.0} s of checks, of which these took longest:\n", sum(&self.took));
+        for (name, took) in longest {
+            let short: String = name.chars().take(100).collect();
+            text += &format!("{:7.1} s  {short}\n", took.as_secs_f64());
+        }
+        Some(text + &format!("{:7.1} s  {} others", sum(others), others.len()))
+    }
+
     fn line(&self, took: Duration) -> String {
-        let Self { passed, failed } = self;
+        let Self { passed, failed, .. } = self;
         match failed {
             0 => report::green(&format!("all {passed} checks passed in {:.0} s", took.as_secs_f64())),
             _ => report::red(&format!("{failed} of {} checks failed", passed + failed)),

@@ -1,4 +1,4 @@
-//! The binary trace: one 24-byte record per event, in one ring per CPU.
+//! The binary trace: one 32-byte record per event, in one ring per CPU.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -8,6 +8,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub struct Record {
     /// Nanoseconds since the kernel's time zero.
     pub time: u64,
+    /// Counts the records of all CPUs, from one: what was decided first under the kernel's lock has the lower number. Zero: it was not
+    /// written by a kernel.
+    pub number: u64,
     /// An [`Event`], as a number.
     pub event: u8,
     /// The CPU that wrote the record.
@@ -30,7 +33,7 @@ pub enum Event {
     Release = 1,
     /// A job completed. `value`: lateness in nanoseconds (signed, saturated).
     Complete = 2,
-    /// The thread starts to run on this CPU. `object`: its reservation.
+    /// The thread starts to run on this CPU. `object`: the reservation it runs on. `value`: the key of that, as [`key_word`].
     SwitchTo = 3,
     /// The thread stops running on this CPU.
     SwitchAway = 4,
@@ -38,7 +41,8 @@ pub enum Event {
     Idle = 5,
     /// The thread suspends. `object`: what it waits for (`value`: the call's number).
     Block = 6,
-    /// The thread is ready again.
+    /// The thread is ready again. `object`: the thread that has woken it, index + 1, or [`BY_INTERRUPT`] + an interrupt, index + 1; zero: its
+    /// deadline or another event of time.
     Resume = 7,
     /// A reservation ran dry. `object`: the reservation. `value`: overshoot in nanoseconds.
     Throttle = 8,
@@ -52,7 +56,7 @@ pub enum Event {
     EngineRelease = 12,
     /// An engine is idle after a release. `object`: the engine. `value`: microseconds since its grant.
     EngineIdle = 13,
-    /// The thread called a server. `object`: the endpoint.
+    /// The thread called a server. `object`: the endpoint. `value`: one if it does not wait for an answer (`send`).
     Call = 14,
     /// The thread (a client) was answered. `object`: the server thread, index + 1.
     Reply = 15,
@@ -100,6 +104,23 @@ pub enum Event {
     EngineLost = 34,
     /// A token is taken from the thread: it was not given back in time. `object`: the pool.
     TokenTaken = 35,
+    /// The thread, which runs, goes on on another reservation. `object` and `value`: as of [`Event::SwitchTo`].
+    RunOn = 36,
+}
+
+/// Added to the number of an interrupt where an object could be a thread: in [`Event::Resume`].
+pub const BY_INTERRUPT: u32 = 1 << 16;
+
+/// Key words of what runs behind all jobs: service,
+pub const SERVICE_KEY: u32 = u32::MAX - 1;
+/// and background.
+pub const BACKGROUND_KEY: u32 = u32::MAX;
+
+/// A priority point in a record: its microseconds, modulo 2^32, but for the numbers above.
+#[must_use]
+pub const fn key_word(point: u64) -> u32 {
+    let word = (point / 1_000) as u32;
+    if word >= SERVICE_KEY { SERVICE_KEY - 1 } else { word }
 }
 
 /// Added to the number of a pool where an object could be an engine: in [`Event::Block`].
@@ -122,7 +143,7 @@ impl Event {
     #[must_use]
     pub fn from_number(number: u8) -> Option<Event> {
         use Event::*;
-        const ALL: [self::Event; 35] = [
+        const ALL: [self::Event; 36] = [
             Release,
             Complete,
             SwitchTo,
@@ -158,6 +179,7 @@ impl Event {
             EngineTaken,
             EngineLost,
             TokenTaken,
+            RunOn,
         ];
         ALL.get(usize::from(number).checked_sub(1)?).copied()
     }

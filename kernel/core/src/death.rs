@@ -252,6 +252,7 @@ impl Kernel {
         let time = machine.now().0;
         let thread = thread.map_or(0, ThreadId::number);
         let (job, value) = ((number >> 32) as u32, number as u32);
-        machine.trace(Record { time, event: event as u8, cpu: self.here.0, thread, job, object, value });
+        let cpu = self.here.0;
+        machine.trace(Record { time, number: 0, event: event as u8, cpu, thread, job, object, value });
     }
 }

@@ -23,7 +23,7 @@ use crate::id::{EndpointId, PoolUserId, ThreadId};
 use crate::keys::user_number;
 use crate::limits::{CHAIN_MAX, HANDLES};
 use crate::object::{Cpu, Object, State};
-use crate::{Kernel, Machine, Outcome};
+use crate::{Kernel, Machine, Outcome, Trap};
 
 /// The token of a reply slot: slot + 1 in the low byte, the slot's generation above.
 #[inline(always)]
@@ -40,9 +40,7 @@ impl Kernel {
         if state.needs_reschedule {
             return None;
         }
-        if M::TRACE {
-            self.here = cpu;
-        }
+        self.note::<M>(cpu, Trap::Syscall);
         Some(thread)
     }
 
@@ -227,7 +225,7 @@ impl Kernel {
         self.reservations[reservation].runner = Some(server);
         self.cpus[cpu].current = Some(server);
         self.trace(machine, Event::SwitchAway, Some(thread), 0, 0);
-        self.trace(machine, Event::SwitchTo, Some(server), u32::from(reservation.number()), 0);
+        self.trace_run(machine, Event::SwitchTo, server, reservation);
         machine.copy_message(thread, server);
         let general = &mut machine.registers(server).general;
         general[0] = 0;
@@ -282,9 +280,9 @@ impl Kernel {
         general[0] = 0;
         general[1] = value;
         self.trace(machine, Event::Reply, Some(client), u32::from(thread.number()), 0);
-        self.trace(machine, Event::Resume, Some(client), 0, 0);
+        self.trace(machine, Event::Resume, Some(client), self.cause, 0);
         self.trace(machine, Event::SwitchAway, Some(thread), 0, 0);
-        self.trace(machine, Event::SwitchTo, Some(client), u32::from(reservation.number()), 0);
+        self.trace_run(machine, Event::SwitchTo, client, reservation);
         Some(client)
     }
 }

@@ -45,9 +45,7 @@ impl Kernel {
         trap: Trap,
         at: Option<Instant>,
     ) -> Option<Outcome> {
-        if M::TRACE {
-            self.here = cpu;
-        }
+        self.note::<M>(cpu, trap);
         match (trap, at) {
             (Trap::Syscall, None) if !IDLE => self.fast_switch_call(machine, cpu),
             (Trap::Interrupt(interrupt), Some(at)) => self.fast_interrupt::<M, IDLE>(machine, cpu, interrupt, at),
@@ -139,7 +137,7 @@ impl Kernel {
         (general[0], general[1]) = (0, 0);
         let sender = &mut self.threads[running.thread];
         (sender.badge, sender.sends) = (badge, true);
-        self.trace(machine, Event::Call, Some(running.thread), u32::from(endpoint.number()), 0);
+        self.trace(machine, Event::Call, Some(running.thread), u32::from(endpoint.number()), 1);
         self.book(cpu, plan, span);
         self.make_ready(server);
         machine.copy_message(running.thread, server);
@@ -423,7 +421,7 @@ impl Kernel {
     fn fast_resume<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         machine.registers(thread).general[0] = 0;
         self.make_ready(thread);
-        self.trace(machine, Event::Resume, Some(thread), 0, 0);
+        self.trace(machine, Event::Resume, Some(thread), self.cause, 0);
     }
 
     /// `waiter` runs on `new` from here on, and that is linked in place of what was there.
@@ -455,7 +453,7 @@ impl Kernel {
             self.trace(machine, Event::SwitchAway, Some(running.thread), 0, 0);
         }
         self.threads[thread].on = Some(cpu);
-        self.trace(machine, Event::SwitchTo, Some(thread), u32::from(new.number()), 0);
+        self.trace_run(machine, Event::SwitchTo, thread, new);
         let object = &mut self.reservations[new];
         object.on = Some(cpu);
         let next = self.clusters[plan.cluster()].next_event(cpu).min(now + object.account.left);

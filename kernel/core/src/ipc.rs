@@ -41,7 +41,7 @@ impl Kernel {
         let attachment = self.attachment(machine, thread, is_taken.then_some(server))?;
         self.threads[thread].badge = badge;
         self.threads[thread].sends = sends;
-        self.trace(machine, Event::Call, Some(thread), u32::from(endpoint.number()), 0);
+        self.trace(machine, Event::Call, Some(thread), u32::from(endpoint.number()), u32::from(sends));
         if is_taken {
             self.resume(server);
             self.deliver(machine, server, thread, attachment);

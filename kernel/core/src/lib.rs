@@ -236,8 +236,10 @@ pub struct Kernel {
     touched: List<ReservationId>,
     /// Engine locks and donation through devices are in force.
     managed: bool,
-    /// The CPU of the trap in progress, for the trace.
+    /// The CPU of the trap in progress, for the trace,
     here: CpuId,
+    /// and what it is about: a thread or an interrupt, as in the record of a thread that is woken; zero: neither.
+    cause: u32,
     /// Who pays for the trap in progress, if it is a timer interrupt that a thread has asked for.
     billed: Option<ReservationId>,
     /// How many objects of each kind there are.
@@ -295,6 +297,7 @@ impl Kernel {
         managed: false,
         sequence: 0,
         here: CpuId(0),
+        cause: 0,
         now: Instant::ZERO,
         start: Instant::ZERO,
         billed: None,
@@ -388,9 +391,7 @@ impl Kernel {
     /// The same by the slow path, which can do everything, and which the fast paths are compared with.
     #[inline(never)]
     pub fn slow_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Outcome {
-        if M::TRACE {
-            self.here = cpu;
-        }
+        self.note::<M>(cpu, entry.trap);
         if let Some(at) = entry.at {
             self.now = at;
             self.charge(machine, cpu, at);
@@ -427,6 +428,19 @@ impl Kernel {
             return self.go_on(cpu);
         }
         self.reschedule(machine, cpu)
+    }
+
+    /// Keeps what records of this trap say.
+    #[inline(always)]
+    fn note<M: Machine>(&mut self, cpu: CpuId, trap: Trap) {
+        if M::TRACE {
+            self.here = cpu;
+            self.cause = match trap {
+                Trap::Syscall | Trap::Fault(_) => self.cpus[cpu].current.map_or(0, |thread| u32::from(thread.number())),
+                Trap::Interrupt(interrupt) => fusee_abi::trace::BY_INTERRUPT + u32::from(interrupt.number()),
+                Trap::Timer | Trap::Kick => 0,
+            };
+        }
     }
 
     /// The thread on `cpu`, unless another CPU has stopped it: then its last trap does nothing but leave.

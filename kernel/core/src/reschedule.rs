@@ -44,12 +44,16 @@ impl Kernel {
                 Some((new, reservation)) => {
                     let state = &mut self.threads[new];
                     state.on = Some(cpu);
-                    let number = u32::from(reservation.number());
-                    self.trace(machine, Event::SwitchTo, Some(new), number, 0);
+                    self.trace_run(machine, Event::SwitchTo, new, reservation);
                 }
                 None => self.trace(machine, Event::Idle, None, 0, 0),
             }
             self.cpus[cpu].current = thread;
+        } else if M::TRACE
+            && let Some((thread, reservation)) = choice
+            && self.cpus[cpu].running != Some(reservation)
+        {
+            self.trace_run(machine, Event::RunOn, thread, reservation);
         }
         self.run_on(cpu, choice.map(|(_, reservation)| reservation));
         // 3. Who pays from here, and until when.

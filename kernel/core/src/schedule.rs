@@ -3,7 +3,7 @@
 //! Anything that changes a plan comes to [`Kernel::set_runner`] or [`Kernel::compete`]; those change links and
 //! ask CPUs to reschedule: the current one does as its trap ends, another one is kicked. [`Kernel::reschedule`] ends every trap by these plans.
 
-use fusee_abi::trace::{Event, Record};
+use fusee_abi::trace::{BACKGROUND_KEY, Event, Record, SERVICE_KEY, key_word};
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::{Class, Key};
 use fusee_sched::time::Instant;
@@ -191,6 +191,26 @@ impl Kernel {
         }
     }
 
+    /// The same of a thread that runs on `reservation` from here on.
+    #[inline(always)]
+    pub(crate) fn trace_run<M: Machine>(
+        &self,
+        machine: &mut M,
+        event: Event,
+        thread: ThreadId,
+        reservation: ReservationId,
+    ) {
+        if M::TRACE {
+            let object = &self.reservations[reservation];
+            let key = match object.class {
+                Class::RealTime => key_word(object.competing_key().instant().0),
+                Class::Service => SERVICE_KEY,
+                Class::Background => BACKGROUND_KEY,
+            };
+            self.write_record(machine, event, Some(thread), u32::from(reservation.number()), key);
+        }
+    }
+
     /// A call, so that a build that traces is not much larger than one that does not.
     #[inline(never)]
     fn write_record<M: Machine>(
@@ -204,6 +224,7 @@ impl Kernel {
         let time = machine.now().0;
         let job = thread.map_or(0, |thread| self.threads[thread].job.number);
         let thread = thread.map_or(0, ThreadId::number);
-        machine.trace(Record { time, event: event as u8, cpu: self.here.0, thread, job, object, value });
+        let cpu = self.here.0;
+        machine.trace(Record { time, number: 0, event: event as u8, cpu, thread, job, object, value });
     }
 }

@@ -60,7 +60,7 @@ impl Kernel {
         } else {
             self.resume(thread);
         }
-        self.trace(machine, Event::Resume, Some(thread), 0, 0);
+        self.trace(machine, Event::Resume, Some(thread), self.cause, 0);
     }
 
     /// `thread`, which is suspended for a lock or a token, waits until the deadline in its registers.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use fusee_abi::Call;
-use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, PANIC_TEXT, POOL, RING_MAGIC, Record, RingHeader};
+use fusee_abi::trace::{
+    BY_INTERRUPT, ENGINE_TIME_SHIFT, Event, Ledger, PANIC_TEXT, POOL, RING_MAGIC, Record, RingHeader,
+};
 use zerocopy::FromBytes;
 
 use crate::resolve::Resolved;
@@ -12,7 +14,7 @@ use crate::resolve::Resolved;
 /// The grid of conformance systems: releases, burns and modelled engine times are multiples of it.
 pub const GRID: u64 = 1_000_000;
 
-/// A decoded trace, in order of time.
+/// A decoded trace, in the order in which the kernel wrote it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Trace {
     /// The records of all CPUs. Of equal times those of one CPU keep their order.
@@ -40,6 +42,11 @@ impl std::fmt::Display for TraceError {
 }
 
 impl std::error::Error for TraceError {}
+
+/// What records are sorted by: their numbers, which never put an effect before its cause; without these their times.
+fn order(record: &Record) -> (u64, u64) {
+    if record.number == 0 { (0, record.time) } else { (record.number, record.time) }
+}
 
 impl Trace {
     /// Reads the rings of all CPUs, which lie one after the other, `rings` of them, all of the same size.
@@ -69,14 +76,14 @@ impl Trace {
                 trace.records.push(record);
             }
         }
-        trace.records.sort_by_key(|record| record.time);
+        trace.records.sort_by_key(order);
         Ok(trace)
     }
 
     /// A trace from records that were collected elsewhere.
     #[must_use]
     pub fn from_records(mut records: Vec<Record>) -> Self {
-        records.sort_by_key(|record| record.time);
+        records.sort_by_key(order);
         Self { records, lost: 0 }
     }
 
@@ -264,7 +271,7 @@ fn object_name(record: &Record, event: Event, system: &Resolved) -> String {
     let pool = |index: usize| named(system.pools.get(index).map(|(name, _)| name));
     let endpoint = || named(system.endpoints.get(index).map(|(name, _)| name));
     match event {
-        Event::SwitchTo | Event::Throttle | Event::Replenish | Event::Overrun | Event::EarlyRelease => {
+        Event::SwitchTo | Event::RunOn | Event::Throttle | Event::Replenish | Event::Overrun | Event::EarlyRelease => {
             let home = system.reservations.get(index).and_then(|one| task(one.task as usize));
             format!("on {}", named(home))
         }
@@ -289,6 +296,11 @@ fn object_name(record: &Record, event: Event, system: &Resolved) -> String {
         Event::Lend | Event::TakeBack => named(system.regions.get(index).map(|(name, _)| name)),
         Event::Interrupt => named(system.interrupts.get(index).map(|(name, _)| name)),
         Event::Kick => format!("cpu {index}"),
+        Event::Resume if record.object > BY_INTERRUPT => {
+            let index = index - BY_INTERRUPT as usize;
+            format!("by {}", named(system.interrupts.get(index).map(|(name, _)| name)))
+        }
+        Event::Resume => format!("by {}", named(task(index))),
         _ => String::new(),
     }
 }
@@ -335,7 +347,9 @@ pub fn canonical(trace: &Trace, system: &Resolved, places: Places) -> Result<Str
         if by > GRID / 4 {
             return Err(OffGrid { record, by });
         }
-        let line = format!("{event:?} {} {}", subject(&record, system), object_name(&record, event, system));
+        // Who wakes a thread may be another in QEMU, where paths take time.
+        let object = if event == Event::Resume { String::new() } else { object_name(&record, event, system) };
+        let line = format!("{event:?} {} {object}", subject(&record, system));
         let cpu = (places == Places::Shown && is_switch(&record)).then_some(record.cpu);
         cells.entry(cell).or_default().push((line.trim_end().to_owned(), cpu));
     }
@@ -360,7 +374,10 @@ pub fn canonical(trace: &Trace, system: &Resolved, places: Places) -> Result<Str
 }
 
 fn is_compared(event: Event) -> bool {
-    !matches!(event, Event::Idle | Event::Kick | Event::Interrupt | Event::FaultRegister | Event::Ledger | Event::Log)
+    !matches!(
+        event,
+        Event::Idle | Event::Kick | Event::Interrupt | Event::FaultRegister | Event::Ledger | Event::Log | Event::RunOn
+    )
 }
 
 fn is_switch(record: &Record) -> bool {

@@ -161,6 +161,8 @@ pub struct Board {
     pub pending: Vec<bool>,
     /// The trace so far.
     pub records: Vec<Record>,
+    /// How many records there were.
+    pub recorded: u64,
     /// Exit code, once the system has ended.
     pub ended: Option<u32>,
     /// Who uses the device how, by engine user.
@@ -209,6 +211,7 @@ impl Board {
             enabled: vec![false; system.interrupts().len()],
             pending: vec![false; system.interrupts().len()],
             records: Vec::new(),
+            recorded: 0,
             ended: None,
             uses,
             regions: Regions::new(system),
@@ -463,7 +466,8 @@ impl Machine for Board {
     }
 
     fn trace(&mut self, record: Record) {
-        self.records.push(Record { cpu: self.cpu.0, ..record });
+        self.recorded += 1;
+        self.records.push(Record { cpu: self.cpu.0, number: self.recorded, ..record });
         if record.event == Event::Release as u8 {
             self.spent += self.overheads.release;
         } else if record.event == Event::SwitchTo as u8 {

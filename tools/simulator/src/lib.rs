@@ -12,7 +12,6 @@
 //! - [`system`]: from a manifest to a simulation.
 //! - [`workload`]: from a task set to a manifest; random task sets.
 //! - [`metrics`]: from a trace to response times and lateness.
-//! - [`picture`]: from a trace to a picture.
 //! - [`soundness`]: bounds against what happens, in many random task sets.
 //! - [`blocking`]: the same for bounds on blocking, in random systems with engines.
 //! - [`hostile`]: deadlines that are proved, among tasks that do anything.
@@ -27,7 +26,6 @@ pub mod gpu_job;
 pub mod hostile;
 pub mod metrics;
 pub mod overheads;
-pub mod picture;
 pub mod run;
 pub mod services;
 pub mod soundness;

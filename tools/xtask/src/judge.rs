@@ -241,7 +241,7 @@ mod tests {
     }
 
     fn record(time: u64, event: Event, thread: u16, job: u32, object: u32, value: u32) -> Record {
-        Record { time, event: event as u8, cpu: 0, thread, job, object, value }
+        Record { time, number: 0, event: event as u8, cpu: 0, thread, job, object, value }
     }
 
     fn verdict(records: &[Record], test: &str) -> Verdict {

@@ -47,6 +47,7 @@ mod decode;
 mod demo;
 mod docs;
 mod experiment;
+mod explain;
 mod hostile;
 mod judge;
 mod profile;
@@ -156,9 +157,18 @@ struct RunArguments {
 
 #[derive(Args)]
 struct TraceArguments {
+    /// What to show in place of the records.
+    #[command(subcommand)]
+    view: Option<View>,
     /// Print the canonical form, in which a run in QEMU and one in the simulator can be compared.
     #[arg(long)]
     canonical: bool,
+}
+
+#[derive(Subcommand)]
+enum View {
+    /// Says where the time of a job went, to the nanosecond
+    Explain(explain::ExplainArguments),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -235,7 +245,10 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             let root = system::root()?;
             let (trace_read, manifest) = system::last_trace(&root).context("no run to show; try `cargo xtask run`")?;
             eprintln!("the last run: system `{}`", manifest.system.name);
-            system::print_trace(&trace_read, &manifest, trace.canonical)
+            match &trace.view {
+                Some(View::Explain(arguments)) => explain::explain(arguments, &trace_read, &manifest),
+                None => system::print_trace(&trace_read, &manifest, trace.canonical),
+            }
         }
     }
 }

@@ -13,10 +13,10 @@ use fusee_abi::trace::Record;
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, PolicyName, Time, Variant};
 use fusee_simulator::metrics::{Metrics, Summary, TaskMetrics};
-use fusee_simulator::picture::Schedule;
 use fusee_simulator::services::Services;
 use fusee_simulator::workload::{CPU, Generator, Platform, SimulatedTask, Source, TaskSet, cpus, task_name};
 use fusee_simulator::{Checks, First, Options, Overheads, Report, simulate_observed};
+use fusee_views::schedule::Schedule;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 

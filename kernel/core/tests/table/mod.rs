@@ -189,7 +189,7 @@ impl<const TRACE: bool> Machine for Board<TRACE> {
     }
 
     fn trace(&mut self, record: Record) {
-        let Record { time, event, cpu, thread, job, object, value } = record;
+        let Record { time, number: _, event, cpu, thread, job, object, value } = record;
         for word in [time, event.into(), cpu.into(), thread.into(), job.into(), object.into(), value.into()] {
             self.traced = mixed(self.traced, word, MULTIPLIERS[0]);
         }

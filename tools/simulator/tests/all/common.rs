@@ -239,6 +239,7 @@ pub fn run_for(text: &str, overheads: Overheads, limit: u64, programs: &[Plan<'_
     });
     let options = Options { overheads, programs: programs.collect(), ..Options::default() };
     let report = simulate_with(&manifest, &options, limit).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    crate::explain::parts_add_up(&manifest, &report.records).unwrap_or_else(|error| panic!("{error}\n{text}"));
     Run { manifest, report }
 }
 

@@ -84,7 +84,10 @@ fn from_start(policy: PolicyName, start: u64) -> Vec<Record> {
     let records = report.records.into_iter().filter(|record| record.time >= start);
     // Ledgers count from boot.
     let records = records.filter(|record| record.event != Event::Ledger as u8);
-    records.map(|record| Record { time: record.time - start, ..record }).collect()
+    // A key is an instant, too, or a constant, by the policy.
+    let is_run = |record: &Record| [Event::SwitchTo as u8, Event::RunOn as u8].contains(&record.event);
+    let value = |record: &Record| if is_run(record) { 0 } else { record.value };
+    records.map(|record| Record { time: record.time - start, value: value(&record), ..record }).collect()
 }
 
 #[test]

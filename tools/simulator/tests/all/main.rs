@@ -6,6 +6,7 @@ mod common;
 
 mod bounds;
 mod deaths;
+mod explain;
 mod gpu_job;
 mod grants;
 mod images;

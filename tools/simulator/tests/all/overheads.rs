@@ -7,6 +7,7 @@ use fusee_simulator::{Checks, Options, Overheads, simulate_observed, simulate_wi
 use proptest::prelude::*;
 
 use super::common::{self, LIMIT, MS, Run, end};
+use crate::explain::parts_add_up;
 
 const COSTS: Overheads = Overheads {
     release: 3_000,
@@ -168,13 +169,15 @@ proptest! {
             Overheads { release, schedule, context_switch, call_in, call_out, interrupt, interprocessor_interrupt };
         let words = "uunifast,n=8,u=1.2,deadlines=arbitrary";
         let manifest = common::generated(words, seed, &Platform { clusters, policy, overheads });
-        let (mut last, mut forward) = (0, true);
+        let (mut last, mut forward, mut records) = (0, true, Vec::new());
         let options = Options { overheads, checks: Checks::Traps, ..Options::default() };
         let report = simulate_observed(&manifest, &options, 100 * MS, &mut |record| {
             forward &= last <= record.time;
             last = record.time;
+            records.push(*record);
         });
         prop_assert!(report.is_ok(), "{report:?}");
+        parts_add_up(&manifest, &records).map_err(TestCaseError::fail)?;
         prop_assert!(forward);
     }
 

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, PolicyName};
-use fusee_simulator::picture::{Run, Schedule};
 use fusee_simulator::workload::Platform;
 use fusee_simulator::{Options, Overheads, simulate_with};
+use fusee_views::schedule::{Run, Schedule};
 use proptest::prelude::*;
 
 use super::common::{MS, generated, parse};

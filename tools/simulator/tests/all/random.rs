@@ -17,6 +17,7 @@ use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
 use super::common::{Device, MS, URGENT, end};
+use crate::explain::parts_add_up;
 
 const LIMIT: u64 = 100 * MS;
 
@@ -187,6 +188,7 @@ proptest! {
                 prop_assert_eq!(amount, 0, "reservation {} overran\n{}", index, text);
             }
         }
+        parts_add_up(&manifest, &report.records).map_err(|why| TestCaseError::fail(format!("{why}\n{text}")))?;
         // One holder at a time, and each request granted at most once.
         let mut holders: BTreeMap<u32, u16> = BTreeMap::new();
         for record in &report.records {

@@ -21,6 +21,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use super::common::{self, Device, MS, US};
+use crate::explain::parts_add_up;
 
 /// When the systems end themselves.
 const END: &str = "40ms";
@@ -619,6 +620,7 @@ proptest! {
     fn no_request_breaks_an_invariant_exceeds_a_budget_or_shares_an_engine(system in system()) {
         let (manifest, report) = run(&system).map_err(TestCaseError::fail)?;
         holders_alternate(&report).map_err(TestCaseError::fail)?;
+        parts_add_up(&manifest, &report.records).map_err(TestCaseError::fail)?;
         nobody_keeps_an_engine(&system, &report).map_err(TestCaseError::fail)?;
         if report.exit.is_some() {
             time_is_accounted_for(&system, &manifest, &report).map_err(TestCaseError::fail)?;
@@ -636,6 +638,7 @@ proptest! {
         let (manifest, report) = run(&system).map_err(TestCaseError::fail)?;
         holders_alternate(&report).map_err(TestCaseError::fail)?;
         nobody_keeps_an_engine(&system, &report).map_err(TestCaseError::fail)?;
+        parts_add_up(&manifest, &report.records).map_err(TestCaseError::fail)?;
         the_dead_rest(&report).map_err(TestCaseError::fail)?;
         nobody_waits_for_the_dead(&system, &report).map_err(TestCaseError::fail)?;
         time_is_accounted_for(&system, &manifest, &report).map_err(TestCaseError::fail)?;

@@ -1,0 +1,557 @@
+//! Where the time of a job went: each nanosecond from its release to its completion belongs to exactly one part.
+//!
+//! A part is a path, such as *waited for server `gpu`* → *that was ready, and `hog` had the CPU*. Its first step is what the task did, each
+//! further one what the holder did for which the one before waited, to the end of the chain.
+//!
+//! | Step | What the records say |
+//! |---|---|
+//! | [`Step::Before`] | the job was released, and an earlier job of the same task was not complete |
+//! | [`Step::Unseen`] | the job was released, and the kernel had not handled that yet |
+//! | [`Step::Ran`] | the thread ran, and on whose reservation |
+//! | [`Step::Ready`] | it was ready, and which tasks had the CPUs of its cluster |
+//! | [`Step::HandOver`] | it was ready, and a CPU of its cluster had nothing to run: a kick or a switch was under way |
+//! | [`Step::Exhausted`] | it was ready, and its budget was exhausted |
+//! | [`Step::Waited`] | it was suspended, and for what |
+//!
+//! # Invariant
+//!
+//! The parts of a job add up to its response time, or to its age if it is not complete at the end of the trace.
+//!
+//! # What cannot be known
+//!
+//! What the kernel does between a switch and the next is part of what runs, as it is charged; waiting for the kernel's lock is, too. Engines that are not
+//! managed leave no records. Records that were overwritten are missing: jobs that were released before the first record are left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fusee_abi::Call;
+use fusee_abi::trace::{BACKGROUND_KEY, Event, POOL, Record, SERVICE_KEY};
+use fusee_manifest::Resolved;
+use fusee_manifest::trace::Trace;
+
+/// Longest chain of those who wait for each other that is followed.
+const CHAIN: usize = 10;
+
+/// What a thread waited for. Numbers are indices of the manifest.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Wait {
+    /// The answer of the server of this endpoint.
+    Server(usize),
+    /// This engine, or a group with it.
+    Engine(usize),
+    /// A token of this pool.
+    Token(usize),
+    /// A signal of this notification.
+    Notification(usize),
+    /// A request at an endpoint that it serves.
+    Request,
+    /// An instant.
+    Sleep,
+    /// Something that the records do not name.
+    Other,
+}
+
+/// One step of a part.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Step {
+    /// An earlier job of the task was not complete.
+    Before,
+    /// The kernel had not handled the release yet.
+    Unseen,
+    /// The thread ran; on the reservation of another task, if that is said.
+    Ran(Option<usize>),
+    /// It was ready, and these tasks had all CPUs of its cluster.
+    Ready(Vec<usize>),
+    /// It was ready, and a CPU of its cluster had nothing to run.
+    HandOver,
+    /// It was ready, and its budget was exhausted.
+    Exhausted,
+    /// It waited.
+    Waited(Wait),
+    /// The task that the step before waited for does what follows.
+    Holder(usize),
+    /// The engine that the step before waited for was still at work for somebody who had released it.
+    Drains,
+}
+
+/// A part of the time of a job.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Part {
+    /// What happened.
+    pub path: Vec<Step>,
+    /// For how long, nanoseconds.
+    pub time: u64,
+}
+
+/// Where the time of one job went.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Explanation {
+    /// Task index.
+    pub task: usize,
+    /// The job's number.
+    pub job: u32,
+    /// When it was released.
+    pub release: u64,
+    /// Its deadline.
+    pub deadline: u64,
+    /// When it completed, if it did before the trace ended.
+    pub completed: Option<u64>,
+    /// The end of the trace.
+    pub end: u64,
+    /// All of it, the longest first.
+    pub parts: Vec<Part>,
+}
+
+impl Explanation {
+    /// From release to completion, or to the end of the trace.
+    #[must_use]
+    pub fn response(&self) -> u64 {
+        self.completed.unwrap_or(self.end).saturating_sub(self.release)
+    }
+
+    /// Whether it missed its deadline, or will.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        self.completed.unwrap_or(self.end) > self.deadline
+    }
+}
+
+/// Explains all jobs of a trace, in the order of their ends.
+#[must_use]
+pub fn explain(trace: &Trace, system: &Resolved) -> Vec<Explanation> {
+    let mut reader = Reader::new(system);
+    for record in &trace.records {
+        reader.advance(record.time);
+        reader.read(record);
+    }
+    reader.finish()
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Doing {
+    Ready,
+    Runs { cpu: u8, reservation: usize },
+    Waits(Wait),
+}
+
+/// A job that is not complete.
+struct Open {
+    job: u32,
+    /// When it was released, as the record of its completion will say more exactly.
+    released: u64,
+    parts: BTreeMap<Vec<Step>, u64>,
+}
+
+struct Reader<'a> {
+    system: &'a Resolved,
+    now: u64,
+    doing: Vec<Doing>,
+    /// What runs on each CPU.
+    running: BTreeMap<u8, usize>,
+    /// Reservations whose budget is exhausted.
+    exhausted: BTreeSet<usize>,
+    /// Who holds each engine; and who held those that are at work yet.
+    holders: BTreeMap<usize, usize>,
+    draining: BTreeMap<usize, usize>,
+    /// The server that has the request of a task.
+    servers: BTreeMap<usize, usize>,
+    open: BTreeMap<usize, Open>,
+    done: Vec<Explanation>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(system: &'a Resolved) -> Self {
+        Self {
+            system,
+            now: 0,
+            doing: vec![Doing::Ready; system.tasks.len()],
+            running: BTreeMap::new(),
+            exhausted: BTreeSet::new(),
+            holders: BTreeMap::new(),
+            draining: BTreeMap::new(),
+            servers: BTreeMap::new(),
+            open: BTreeMap::new(),
+            done: Vec::new(),
+        }
+    }
+
+    /// Books the time up to `now`.
+    fn advance(&mut self, now: u64) {
+        let span = now.saturating_sub(self.now);
+        if span > 0 {
+            let tasks: Vec<usize> = self.open.keys().copied().collect();
+            for task in tasks {
+                let path = self.path(task);
+                if let Some(open) = self.open.get_mut(&task) {
+                    *open.parts.entry(path).or_default() += span;
+                }
+            }
+        }
+        self.now = self.now.max(now);
+    }
+
+    /// What `task` does now, and those for whom it waits.
+    fn path(&self, task: usize) -> Vec<Step> {
+        let mut path = Vec::new();
+        let mut task = task;
+        // Whether somebody in the chain so far has a budget to run on.
+        let mut has_budget = false;
+        for _ in 0..CHAIN {
+            has_budget |= self.system.tasks[task].reservation.is_some_and(|own| !self.exhausted.contains(&own));
+            let step = match self.step(task) {
+                Step::Ready(_) | Step::HandOver if !has_budget => Step::Exhausted,
+                step => step,
+            };
+            let wait = if let Step::Waited(wait) = &step { Some(*wait) } else { None };
+            path.push(step);
+            let Some(wait) = wait else { break };
+            if let Wait::Engine(engine) = wait
+                && !self.holders.contains_key(&engine)
+                && self.draining.contains_key(&engine)
+            {
+                path.push(Step::Drains);
+                break;
+            }
+            let Some(holder) = self.holder(task, wait).filter(|holder| *holder != task) else { break };
+            path.push(Step::Holder(holder));
+            task = holder;
+        }
+        path
+    }
+
+    fn step(&self, task: usize) -> Step {
+        match self.doing[task] {
+            Doing::Runs { reservation, .. } => {
+                let owner = self.system.reservations.get(reservation).map(|one| one.task as usize);
+                Step::Ran(owner.filter(|owner| *owner != task))
+            }
+            Doing::Waits(wait) => Step::Waited(wait),
+            Doing::Ready => {
+                let cluster = self.system.tasks[task].cluster as usize;
+                let cpus = self.system.clusters.get(cluster).map_or(0, |(_, cluster)| cluster.cpus);
+                let of_cluster = (0..self.system.cpus as u8).filter(|cpu| cpus & 1 << cpu != 0);
+                let others: Option<Vec<usize>> = of_cluster.map(|cpu| self.running.get(&cpu).copied()).collect();
+                match others {
+                    Some(mut others) => {
+                        others.sort_unstable();
+                        Step::Ready(others)
+                    }
+                    None => Step::HandOver,
+                }
+            }
+        }
+    }
+
+    /// The task that `task` waits for.
+    fn holder(&self, task: usize, wait: Wait) -> Option<usize> {
+        match wait {
+            Wait::Server(endpoint) => self
+                .servers
+                .get(&task)
+                .copied()
+                .or_else(|| self.system.endpoints.get(endpoint).map(|(_, endpoint)| endpoint.server as usize)),
+            Wait::Engine(engine) => self.holders.get(&engine).copied(),
+            Wait::Notification(notification) => {
+                let bound = self.system.notifications.get(notification).map(|(_, one)| one.bound_plus_one)?;
+                (bound as usize).checked_sub(1)
+            }
+            _ => None,
+        }
+    }
+
+    fn read(&mut self, record: &Record) {
+        let task = usize::from(record.thread).checked_sub(1).filter(|task| *task < self.doing.len());
+        let object = (record.object as usize).checked_sub(1);
+        match (Event::from_number(record.event), task, object) {
+            (Some(Event::SwitchTo | Event::RunOn), Some(task), Some(reservation)) => {
+                self.stop(record.cpu);
+                self.running.insert(record.cpu, task);
+                self.doing[task] = Doing::Runs { cpu: record.cpu, reservation };
+            }
+            (Some(Event::SwitchAway), Some(task), _) => {
+                if self.running.get(&record.cpu) == Some(&task) {
+                    self.stop(record.cpu);
+                }
+            }
+            (Some(Event::Idle), ..) => self.stop(record.cpu),
+            (Some(Event::Block), Some(task), _) => self.doing[task] = Doing::Waits(self.wait(record)),
+            (Some(Event::Resume), Some(task), _) => {
+                self.servers.remove(&task);
+                if matches!(self.doing[task], Doing::Waits(_)) {
+                    self.doing[task] = Doing::Ready;
+                }
+            }
+            (Some(Event::Call), Some(task), Some(endpoint)) if record.value == 0 => {
+                self.doing[task] = Doing::Waits(Wait::Server(endpoint));
+                if let Some((_, endpoint)) = self.system.endpoints.get(endpoint) {
+                    self.servers.insert(task, endpoint.server as usize);
+                }
+            }
+            (Some(Event::Throttle), _, Some(reservation)) => _ = self.exhausted.insert(reservation),
+            (Some(Event::Replenish), _, Some(reservation)) => _ = self.exhausted.remove(&reservation),
+            (Some(Event::EngineGrant), Some(task), Some(engine)) => {
+                self.draining.remove(&engine);
+                self.holders.insert(engine, task);
+            }
+            (Some(Event::EngineRelease), _, Some(engine)) => {
+                if let Some(task) = self.holders.remove(&engine) {
+                    self.draining.insert(engine, task);
+                }
+            }
+            (Some(Event::EngineIdle), _, Some(engine)) => _ = self.draining.remove(&engine),
+            (Some(Event::Release), Some(task), _) => self.release(task, record),
+            (Some(Event::Complete), Some(task), _) => self.complete(task, record),
+            (Some(Event::Skip | Event::Exit | Event::Stop), Some(task), _) => {
+                if Event::from_number(record.event) != Some(Event::Skip) {
+                    self.open.remove(&task);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing runs on `cpu` from here on: what did is ready, unless it has said that it waits.
+    fn stop(&mut self, cpu: u8) {
+        if let Some(task) = self.running.remove(&cpu)
+            && matches!(self.doing[task], Doing::Runs { cpu: on, .. } if on == cpu)
+        {
+            self.doing[task] = Doing::Ready;
+        }
+    }
+
+    fn wait(&self, record: &Record) -> Wait {
+        let object = record.object as usize;
+        match Call::from_number(u64::from(record.value)) {
+            Some(Call::Call | Call::CallWith | Call::Send) => object.checked_sub(1).map_or(Wait::Other, Wait::Server),
+            Some(Call::Receive | Call::ReplyReceive) => Wait::Request,
+            Some(Call::Wait) => object.checked_sub(1).map_or(Wait::Other, Wait::Notification),
+            Some(Call::Acquire | Call::AcquireGroup) if record.object > POOL => Wait::Token(object - POOL as usize - 1),
+            Some(Call::Acquire | Call::AcquireGroup) => object.checked_sub(1).map_or(Wait::Other, Wait::Engine),
+            Some(Call::SleepUntil) => Wait::Sleep,
+            _ => Wait::Other,
+        }
+    }
+
+    /// A job begins. If it queued behind another, it was released before.
+    fn release(&mut self, task: usize, record: &Record) {
+        if let Some(own) = self.system.tasks[task].reservation {
+            self.exhausted.remove(&own);
+        }
+        if matches!(self.doing[task], Doing::Waits(Wait::Other)) {
+            self.doing[task] = Doing::Ready;
+        }
+        self.open.insert(task, Open { job: record.job, released: record.time, parts: BTreeMap::new() });
+    }
+
+    fn complete(&mut self, task: usize, record: &Record) {
+        let Some(open) = self.open.remove(&task) else { return };
+        let lateness = record.value.cast_signed();
+        let deadline = match lateness {
+            // It does not fit into the record.
+            i32::MIN | i32::MAX => open.released.saturating_add(self.relative_deadline(task)),
+            lateness => record.time.saturating_add_signed(-i64::from(lateness)),
+        };
+        self.close(task, open, deadline, Some(record.time));
+    }
+
+    fn relative_deadline(&self, task: usize) -> u64 {
+        self.system.tasks[task].reservation.map_or(0, |own| self.system.reservations[own].deadline)
+    }
+
+    /// The job ends, and its deadline is known: so is its release, and what lies between that and its record.
+    fn close(&mut self, task: usize, open: Open, deadline: u64, completed: Option<u64>) {
+        let release = deadline.saturating_sub(self.relative_deadline(task)).min(open.released);
+        let mut parts = open.parts;
+        let before = self.done.iter().rev().find(|one| one.task == task).and_then(|one| one.completed);
+        let until = before.unwrap_or(0).clamp(release, open.released);
+        for (step, span) in [(Step::Before, until - release), (Step::Unseen, open.released - until)] {
+            if span > 0 {
+                *parts.entry(vec![step]).or_default() += span;
+            }
+        }
+        let mut parts: Vec<Part> = parts.into_iter().map(|(path, time)| Part { path, time }).collect();
+        parts.sort_by_key(|part| std::cmp::Reverse(part.time));
+        self.done.push(Explanation { task, job: open.job, release, deadline, completed, end: self.now, parts });
+    }
+
+    fn finish(mut self) -> Vec<Explanation> {
+        for (task, open) in std::mem::take(&mut self.open) {
+            let deadline = open.released.saturating_add(self.relative_deadline(task));
+            self.close(task, open, deadline, None);
+        }
+        let end = self.now;
+        self.done.iter_mut().for_each(|one| one.end = end);
+        self.done
+    }
+}
+
+//--- Words
+
+/// The key of a record of what runs, in words.
+#[must_use]
+pub fn key_words(key: u32) -> String {
+    match key {
+        SERVICE_KEY => "class service".to_owned(),
+        BACKGROUND_KEY => "class background".to_owned(),
+        point => format!("key {}.{:03} ms", point / 1_000, point % 1_000),
+    }
+}
+
+impl Explanation {
+    /// In words: a sentence, and the parts as a tree, the longest first.
+    #[must_use]
+    pub fn text(&self, system: &Resolved) -> String {
+        let name = &system.tasks[self.task].name;
+        let verdict = match self.completed {
+            Some(completed) if completed > self.deadline => {
+                format!("missed its deadline by {}", milliseconds(completed - self.deadline))
+            }
+            Some(completed) => format!("was complete {} before its deadline", milliseconds(self.deadline - completed)),
+            None if self.end > self.deadline => {
+                format!("is {} past its deadline, and not complete", milliseconds(self.end - self.deadline))
+            }
+            None => "is not complete".to_owned(),
+        };
+        let mut text = format!("{name}#{} {verdict}: {}\n", self.job, self.cause(system));
+        text += &format!(
+            "released at {}, {} {}\n",
+            milliseconds(self.release),
+            if self.completed.is_some() { "response" } else { "age" },
+            milliseconds(self.response())
+        );
+        let mut tree = Tree::default();
+        for part in &self.parts {
+            tree.add(&part.path, part.time);
+        }
+        tree.print(&mut text, system, self.response().max(1), 0);
+        text
+    }
+
+    /// The longest of what was not its own execution, in words.
+    #[must_use]
+    pub fn cause(&self, system: &Resolved) -> String {
+        let mut by_first: BTreeMap<&[Step], u64> = BTreeMap::new();
+        for part in &self.parts {
+            if part.path != [Step::Ran(None)] {
+                *by_first.entry(&part.path).or_default() += part.time;
+            }
+        }
+        let longest = by_first.into_iter().max_by_key(|(_, time)| *time);
+        let own: u64 = self.parts.iter().filter(|part| part.path == [Step::Ran(None)]).map(|part| part.time).sum();
+        match longest {
+            Some((path, time)) if time >= own || time * 5 >= self.response() => {
+                let words: Vec<String> = path.iter().map(|step| step.words(system)).collect();
+                format!("for {} of {} it {}", milliseconds(time), milliseconds(self.response()), joined(&words))
+            }
+            _ => format!("for {} of {} it ran", milliseconds(own), milliseconds(self.response())),
+        }
+    }
+}
+
+fn joined(words: &[String]) -> String {
+    let mut text = String::new();
+    for (index, word) in words.iter().enumerate() {
+        // A holder's name, and what it did.
+        let is_name = word.starts_with('`');
+        text += match index {
+            0 => "",
+            _ if is_name => ", ",
+            _ => " ",
+        };
+        text += word;
+    }
+    text
+}
+
+fn milliseconds(time: u64) -> String {
+    format!("{}.{:03} ms", time / 1_000_000, time / 1_000 % 1_000)
+}
+
+impl Step {
+    /// In words, as what comes after the name of a task.
+    #[must_use]
+    pub fn words(&self, system: &Resolved) -> String {
+        let task = |index: &usize| {
+            system.tasks.get(*index).map_or_else(|| index.to_string(), |task| format!("`{}`", task.name))
+        };
+        let name = |name: Option<&String>| name.map_or_else(|| "?".to_owned(), |name| format!("`{name}`"));
+        match self {
+            Step::Before => "waited for an earlier job of the same task".to_owned(),
+            Step::Unseen => "was released, and the kernel had not handled that".to_owned(),
+            Step::Ran(None) => "ran on its own budget".to_owned(),
+            Step::Ran(Some(owner)) => format!("ran on the budget of {}", task(owner)),
+            Step::Ready(others) if others.len() == 1 => format!("was ready while {} had the CPU", task(&others[0])),
+            Step::Ready(others) => {
+                format!("was ready while {} had the CPUs", others.iter().map(task).collect::<Vec<_>>().join(", "))
+            }
+            Step::HandOver => "was ready while a CPU was changing hands".to_owned(),
+            Step::Exhausted => "had exhausted its budget".to_owned(),
+            Step::Waited(wait) => match wait {
+                Wait::Server(endpoint) => {
+                    format!("waited for endpoint {}", name(system.endpoints.get(*endpoint).map(|(name, _)| name)))
+                }
+                Wait::Engine(engine) => {
+                    format!("waited for engine {}", name(system.engines.get(*engine).map(|(name, _)| name)))
+                }
+                Wait::Token(pool) => {
+                    format!("waited for a token of {}", name(system.pools.get(*pool).map(|(name, _)| name)))
+                }
+                Wait::Notification(notification) if line_of(system, *notification).is_some() => {
+                    format!("waited for interrupt {}", name(line_of(system, *notification)))
+                }
+                Wait::Notification(notification) => {
+                    let found = system.notifications.get(*notification).map(|(name, _)| name);
+                    format!("waited for notification {}", name(found))
+                }
+                Wait::Request => "waited for a request".to_owned(),
+                Wait::Sleep => "slept".to_owned(),
+                Wait::Other => "waited".to_owned(),
+            },
+            Step::Holder(holder) => task(holder),
+            Step::Drains => "which was still at work".to_owned(),
+        }
+    }
+}
+
+/// The interrupt that signals this notification.
+fn line_of(system: &Resolved, notification: usize) -> Option<&String> {
+    let signals =
+        |interrupt: &&(String, fusee_abi::image::Interrupt)| interrupt.1.notification as usize == notification;
+    system.interrupts.iter().find(signals).map(|(name, _)| name)
+}
+
+/// Parts with the same beginning.
+#[derive(Default)]
+struct Tree {
+    time: u64,
+    below: BTreeMap<Step, Tree>,
+}
+
+impl Tree {
+    fn add(&mut self, path: &[Step], time: u64) {
+        self.time += time;
+        if let Some((first, rest)) = path.split_first() {
+            self.below.entry(first.clone()).or_default().add(rest, time);
+        }
+    }
+
+    fn print(&self, text: &mut String, system: &Resolved, whole: u64, depth: usize) {
+        let mut below: Vec<(&Step, &Tree)> = self.below.iter().collect();
+        below.sort_by_key(|(_, tree)| std::cmp::Reverse(tree.time));
+        for (step, tree) in below {
+            // What always follows stands in the same line.
+            let (mut path, mut tree) = (vec![step.words(system)], tree);
+            while let (1, Some((next, below))) = (tree.below.len(), tree.below.first_key_value())
+                && below.time == tree.time
+            {
+                path.push(next.words(system));
+                tree = below;
+            }
+            let words = joined(&path);
+            let percent = tree.time * 100 / whole;
+            *text += &format!("{:>12} {percent:>3} %  {}{words}\n", milliseconds(tree.time), "  ".repeat(depth));
+            tree.print(text, system, whole, depth + 1);
+        }
+    }
+}

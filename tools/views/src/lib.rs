@@ -1,0 +1,13 @@
+//! What a trace shows.
+//!
+//! A trace is a list of records; each view of it is made here, on the host, from the same records, whether they come from QEMU or from the
+//! simulator.
+//!
+//! - [`schedule`]: what happened, in intervals.
+//! - [`picture`]: these as SVG.
+//! - [`explain`]: where the time of a job went.
+#![forbid(unsafe_code)]
+
+pub mod explain;
+pub mod picture;
+pub mod schedule;

@@ -269,11 +269,9 @@ impl<'a> Reader<'a> {
                 self.running.insert(record.cpu, task);
                 self.doing[task] = Doing::Runs { cpu: record.cpu, reservation };
             }
-            (Some(Event::SwitchAway), Some(task), _) => {
-                if self.running.get(&record.cpu) == Some(&task) {
-                    self.stop(record.cpu);
-                }
-            }
+            // The next may be switched to before the one before is switched away.
+            (Some(Event::SwitchAway), Some(task), _) if self.running.get(&record.cpu) != Some(&task) => {}
+            (Some(Event::SwitchAway), Some(_), _) => self.stop(record.cpu),
             (Some(Event::Idle), ..) => self.stop(record.cpu),
             (Some(Event::Block), Some(task), _) => self.doing[task] = Doing::Waits(self.wait(record)),
             (Some(Event::Resume), Some(task), _) => {
@@ -302,11 +300,7 @@ impl<'a> Reader<'a> {
             (Some(Event::EngineIdle), _, Some(engine)) => _ = self.draining.remove(&engine),
             (Some(Event::Release), Some(task), _) => self.release(task, record),
             (Some(Event::Complete), Some(task), _) => self.complete(task, record),
-            (Some(Event::Skip | Event::Exit | Event::Stop), Some(task), _) => {
-                if Event::from_number(record.event) != Some(Event::Skip) {
-                    self.open.remove(&task);
-                }
-            }
+            (Some(Event::Exit | Event::Stop), Some(task), _) => _ = self.open.remove(&task),
             _ => {}
         }
     }

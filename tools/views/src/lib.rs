@@ -6,8 +6,10 @@
 //! - [`schedule`]: what happened, in intervals.
 //! - [`picture`]: these as SVG.
 //! - [`explain`]: where the time of a job went.
+//! - [`perfetto`]: all of it for Perfetto.
 #![forbid(unsafe_code)]
 
 pub mod explain;
+pub mod perfetto;
 pub mod picture;
 pub mod schedule;

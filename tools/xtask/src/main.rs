@@ -72,6 +72,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fusee_manifest::{Profile, Time};
 use fusee_simulator::metrics::Metrics;
+use fusee_views::schedule::Schedule;
 
 use crate::build::Features;
 use crate::system::Workspace;
@@ -163,6 +164,12 @@ struct TraceArguments {
     /// Print the canonical form, in which a run in QEMU and one in the simulator can be compared.
     #[arg(long)]
     canonical: bool,
+    /// Draw the schedule, from the first release on.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Write the trace for Perfetto.
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -247,6 +254,20 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             eprintln!("the last run: system `{}`", manifest.system.name);
             match &trace.view {
                 Some(View::Explain(arguments)) => explain::explain(arguments, &trace_read, &manifest),
+                None if trace.svg.is_some() || trace.perfetto.is_some() => {
+                    let schedule = Schedule::of(&trace_read, &manifest.system);
+                    let window = schedule.window(manifest.system.start);
+                    let svg = || schedule.picture(&manifest.system, window.clone()).into_bytes();
+                    let perfetto = || fusee_views::perfetto::perfetto(&trace_read, &manifest.system);
+                    let views: [(&Option<PathBuf>, &dyn Fn() -> Vec<u8>); 2] =
+                        [(&trace.svg, &svg), (&trace.perfetto, &perfetto)];
+                    for (path, view) in views {
+                        let Some(path) = path else { continue };
+                        std::fs::write(path, view()).with_context(|| path.display().to_string())?;
+                        println!("{}", path.display());
+                    }
+                    Ok(true)
+                }
                 None => system::print_trace(&trace_read, &manifest, trace.canonical),
             }
         }

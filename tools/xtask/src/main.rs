@@ -65,12 +65,13 @@ mod toolchain;
 mod turns;
 mod worst;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fusee_manifest::{Profile, Time};
+use fusee_manifest::trace::Trace;
+use fusee_manifest::{Manifest, Profile, Time};
 use fusee_simulator::metrics::Metrics;
 use fusee_views::schedule::Schedule;
 
@@ -254,22 +255,27 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             eprintln!("the last run: system `{}`", manifest.system.name);
             match &trace.view {
                 Some(View::Explain(arguments)) => explain::explain(arguments, &trace_read, &manifest),
-                None if trace.svg.is_some() || trace.perfetto.is_some() => {
-                    let schedule = Schedule::of(&trace_read, &manifest.system);
-                    let window = schedule.window(manifest.system.start);
-                    let svg = || schedule.picture(&manifest.system, window.clone()).into_bytes();
-                    let perfetto = || fusee_views::perfetto::perfetto(&trace_read, &manifest.system);
-                    let views: [(&Option<PathBuf>, &dyn Fn() -> Vec<u8>); 2] =
-                        [(&trace.svg, &svg), (&trace.perfetto, &perfetto)];
-                    for (path, view) in views {
-                        let Some(path) = path else { continue };
-                        std::fs::write(path, view()).with_context(|| path.display().to_string())?;
-                        println!("{}", path.display());
-                    }
-                    Ok(true)
-                }
+                None if trace.svg.is_some() || trace.perfetto.is_some() => write_views(trace, &trace_read, &manifest),
                 None => system::print_trace(&trace_read, &manifest, trace.canonical),
             }
         }
     }
+}
+
+/// Writes the views of a trace that are asked for as files.
+fn write_views(arguments: &TraceArguments, trace: &Trace, manifest: &Manifest) -> Result<bool> {
+    let write = |path: &Path, bytes: &[u8]| {
+        std::fs::write(path, bytes).with_context(|| path.display().to_string())?;
+        println!("{}", path.display());
+        anyhow::Ok(())
+    };
+    if let Some(path) = &arguments.svg {
+        let schedule = Schedule::of(trace, &manifest.system);
+        let window = schedule.window(manifest.system.start);
+        write(path, schedule.picture(&manifest.system, window).as_bytes())?;
+    }
+    if let Some(path) = &arguments.perfetto {
+        write(path, &fusee_views::perfetto::perfetto(trace, &manifest.system))?;
+    }
+    Ok(true)
 }

@@ -5,7 +5,7 @@
 //!
 //! | Step | What the records say |
 //! |---|---|
-//! | [`Step::Before`] | the job was released, and an earlier job of the same task was not complete |
+//! | [`Step::Before`] | the job was released, and an earlier job of the same task was not complete; what follows is what that one did |
 //! | [`Step::Unseen`] | the job was released, and the kernel had not handled that yet |
 //! | [`Step::Ran`] | the thread ran, and on whose reservation |
 //! | [`Step::Ready`] | it was ready, and which tasks had the CPUs of its cluster |
@@ -157,7 +157,16 @@ struct Reader<'a> {
     /// The server that has the request of a task.
     servers: BTreeMap<usize, usize>,
     open: BTreeMap<usize, Open>,
+    /// By task what its jobs did, one after the other: for those that queue behind them.
+    lines: Vec<Vec<Piece>>,
     done: Vec<Explanation>,
+}
+
+/// What a job did for a while.
+struct Piece {
+    from: u64,
+    until: u64,
+    path: Vec<Step>,
 }
 
 impl<'a> Reader<'a> {
@@ -172,6 +181,7 @@ impl<'a> Reader<'a> {
             draining: BTreeMap::new(),
             servers: BTreeMap::new(),
             open: BTreeMap::new(),
+            lines: system.tasks.iter().map(|_| Vec::new()).collect(),
             done: Vec::new(),
         }
     }
@@ -183,6 +193,10 @@ impl<'a> Reader<'a> {
             let tasks: Vec<usize> = self.open.keys().copied().collect();
             for task in tasks {
                 let path = self.path(task);
+                match self.lines[task].last_mut().filter(|last| last.until == self.now && last.path == path) {
+                    Some(last) => last.until = now,
+                    None => self.lines[task].push(Piece { from: self.now, until: now, path: path.clone() }),
+                }
                 if let Some(open) = self.open.get_mut(&task) {
                     *open.parts.entry(path).or_default() += span;
                 }
@@ -359,7 +373,16 @@ impl<'a> Reader<'a> {
         let mut parts = open.parts;
         let before = self.done.iter().rev().find(|one| one.task == task).and_then(|one| one.completed);
         let until = before.unwrap_or(0).clamp(release, open.released);
-        for (step, span) in [(Step::Before, until - release), (Step::Unseen, open.released - until)] {
+        let mut rest = until - release;
+        for piece in self.lines[task].iter().rev().take_while(|piece| piece.until > release) {
+            let span = piece.until.min(until).saturating_sub(piece.from.max(release));
+            if span > 0 {
+                let path = [&[Step::Before], &piece.path[..]].concat();
+                *parts.entry(path).or_default() += span;
+                rest -= span;
+            }
+        }
+        for (step, span) in [(Step::Before, rest), (Step::Unseen, open.released - until)] {
             if span > 0 {
                 *parts.entry(vec![step]).or_default() += span;
             }
@@ -396,18 +419,7 @@ impl Explanation {
     /// In words: a sentence, and the parts as a tree, the longest first.
     #[must_use]
     pub fn text(&self, system: &Resolved) -> String {
-        let name = &system.tasks[self.task].name;
-        let verdict = match self.completed {
-            Some(completed) if completed > self.deadline => {
-                format!("missed its deadline by {}", milliseconds(completed - self.deadline))
-            }
-            Some(completed) => format!("was complete {} before its deadline", milliseconds(self.deadline - completed)),
-            None if self.end > self.deadline => {
-                format!("is {} past its deadline, and not complete", milliseconds(self.end - self.deadline))
-            }
-            None => "is not complete".to_owned(),
-        };
-        let mut text = format!("{name}#{} {verdict}: {}\n", self.job, self.cause(system));
+        let mut text = self.sentence(system) + "\n";
         text += &format!(
             "released at {}, {} {}\n",
             milliseconds(self.release),
@@ -422,23 +434,43 @@ impl Explanation {
         text
     }
 
+    /// In one sentence: whether it was late, and the longest part of its time.
+    #[must_use]
+    pub fn sentence(&self, system: &Resolved) -> String {
+        let name = &system.tasks[self.task].name;
+        let verdict = match self.completed {
+            Some(completed) if completed > self.deadline => {
+                format!("missed its deadline by {}", milliseconds(completed - self.deadline))
+            }
+            Some(completed) => format!("was complete {} before its deadline", milliseconds(self.deadline - completed)),
+            None if self.end > self.deadline => {
+                format!("is {} past its deadline, and not complete", milliseconds(self.end - self.deadline))
+            }
+            None => "is not complete".to_owned(),
+        };
+        format!("{name}#{} {verdict}: {}", self.job, self.cause(system))
+    }
+
     /// The longest of what was not its own execution, in words.
     #[must_use]
     pub fn cause(&self, system: &Resolved) -> String {
-        let mut by_first: BTreeMap<&[Step], u64> = BTreeMap::new();
-        for part in &self.parts {
-            if part.path != [Step::Ran(None)] {
-                *by_first.entry(&part.path).or_default() += part.time;
-            }
-        }
-        let longest = by_first.into_iter().max_by_key(|(_, time)| *time);
-        let own: u64 = self.parts.iter().filter(|part| part.path == [Step::Ran(None)]).map(|part| part.time).sum();
-        match longest {
+        // What an earlier job of the same task did counts as what this one did.
+        let of_any = |part: &'_ Part| match part.path.split_first() {
+            Some((Step::Before, rest)) if !rest.is_empty() => rest.to_vec(),
+            _ => part.path.clone(),
+        };
+        let mut causes: BTreeMap<Vec<Step>, u64> = BTreeMap::new();
+        self.parts.iter().for_each(|part| *causes.entry(of_any(part)).or_default() += part.time);
+        let own = causes.remove(&vec![Step::Ran(None)]).unwrap_or(0);
+        let has_earlier = self.parts.iter().any(|part| part.path[0] == Step::Before);
+        let who = if has_earlier { "it, or one of the earlier jobs it queued behind," } else { "it" };
+        let of = |time: u64| format!("for {} of {}", milliseconds(time), milliseconds(self.response()));
+        match causes.into_iter().max_by_key(|(_, time)| *time) {
             Some((path, time)) if time >= own || time * 5 >= self.response() => {
                 let words: Vec<String> = path.iter().map(|step| step.words(system)).collect();
-                format!("for {} of {} it {}", milliseconds(time), milliseconds(self.response()), joined(&words))
+                format!("{} {who} {}", of(time), joined(&words))
             }
-            _ => format!("for {} of {} it ran", milliseconds(own), milliseconds(self.response())),
+            _ => format!("{} {who} ran", of(own)),
         }
     }
 }

@@ -6,10 +6,12 @@
 //! - [`schedule`]: what happened, in intervals.
 //! - [`picture`]: these as SVG.
 //! - [`explain`]: where the time of a job went.
+//! - [`litmus`]: what LITMUS^RT has records for, in its format.
 //! - [`perfetto`]: all of it for Perfetto.
 #![forbid(unsafe_code)]
 
 pub mod explain;
+pub mod litmus;
 pub mod perfetto;
 pub mod picture;
 pub mod schedule;

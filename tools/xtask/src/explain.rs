@@ -2,8 +2,8 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
-use fusee_manifest::Manifest;
 use fusee_manifest::trace::Trace;
+use fusee_manifest::{Manifest, Resolved};
 use fusee_views::explain::{self, Explanation};
 
 /// Arguments of `cargo xtask trace explain`.
@@ -67,4 +67,15 @@ pub fn explain(arguments: &ExplainArguments, trace: &Trace, manifest: &Manifest)
         println!("{} records were overwritten: jobs from before the first that is left are not known", trace.lost);
     }
     Ok(true)
+}
+
+/// Of each `hard` task that missed deadlines why the latest of its jobs did, in a sentence.
+pub fn why_missed(trace: &Trace, system: &Resolved) -> Vec<String> {
+    let all = explain::explain(trace, system);
+    let hard = system.tasks.iter().enumerate().filter(|(_, task)| task.hard);
+    let late = |one: &&Explanation| one.completed.unwrap_or(one.end).saturating_sub(one.deadline);
+    let latest = hard.filter_map(|(index, _)| {
+        all.iter().filter(|one| one.task == index && one.completed.is_some() && one.is_late()).max_by_key(late)
+    });
+    latest.map(|one| one.sentence(system)).collect()
 }

@@ -73,6 +73,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, Profile, Time};
 use fusee_simulator::metrics::Metrics;
+use fusee_views::litmus;
 use fusee_views::schedule::Schedule;
 
 use crate::build::Features;
@@ -171,6 +172,9 @@ struct TraceArguments {
     /// Write the trace for Perfetto.
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
+    /// Write what LITMUS^RT has records for in the format of its `sched_trace`.
+    #[arg(long, value_name = "FILE")]
+    litmus: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -255,7 +259,9 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             eprintln!("the last run: system `{}`", manifest.system.name);
             match &trace.view {
                 Some(View::Explain(arguments)) => explain::explain(arguments, &trace_read, &manifest),
-                None if trace.svg.is_some() || trace.perfetto.is_some() => write_views(trace, &trace_read, &manifest),
+                None if trace.svg.is_some() || trace.perfetto.is_some() || trace.litmus.is_some() => {
+                    write_views(trace, &trace_read, &manifest)
+                }
                 None => system::print_trace(&trace_read, &manifest, trace.canonical),
             }
         }
@@ -276,6 +282,9 @@ fn write_views(arguments: &TraceArguments, trace: &Trace, manifest: &Manifest) -
     }
     if let Some(path) = &arguments.perfetto {
         write(path, &fusee_views::perfetto::perfetto(trace, &manifest.system))?;
+    }
+    if let Some(path) = &arguments.litmus {
+        write(path, &litmus::write(&litmus::records(trace, &manifest.system)))?;
     }
     Ok(true)
 }

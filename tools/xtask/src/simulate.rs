@@ -289,6 +289,9 @@ fn print(
     for problem in &problems {
         eprintln!("{} {problem}", report::red("error:"));
     }
+    if !problems.is_empty() {
+        crate::explain::why_missed(trace, &manifest.system).iter().for_each(|why| eprintln!("       {why}"));
+    }
     report.exit.unwrap_or(0) == 0 && problems.is_empty()
 }
 

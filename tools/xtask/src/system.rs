@@ -261,11 +261,15 @@ pub fn print_outcome(image: &Image, run: &Run) -> bool {
             let verdict = Watch::of(trace, system).verdict(image.manifest.expectations.as_ref());
             verdict.harmless.iter().for_each(|words| println!("{words}"));
             verdict.ends.into_iter().for_each(&mut bad);
+            let missed = !verdict.misses.is_empty();
             for words in verdict.misses {
                 match excuse(image) {
                     None => bad(words),
                     Some(why) => eprintln!("{} {words}: {why}", report::yellow("note:")),
                 }
+            }
+            if missed && excuse(image).is_none() {
+                crate::explain::why_missed(trace, system).iter().for_each(|why| eprintln!("       {why}"));
             }
         }
         Err(error) => bad(format!("no trace: {error:#}")),

@@ -23,14 +23,14 @@
 //!
 //! # Invariants
 //!
-//! 1. Of a cluster, no more than c jobs have incomplete requests. So no more than m - k wait for a resource.
+//! 1. No more than c jobs of a cluster have incomplete requests. So no more than m - k wait for a resource.
 //! 2. A job with an incomplete request is in the top, or has a donor that is.
 //! 3. A donor is in the top, has no request, and is the only one of its donee.
 //!
 //! From 2 and 3: a holder is among the c jobs with the highest effective priorities, and is scheduled whenever it is
 //! ready.
 //!
-//! Not here: suspending and waking; who waits for whom goes to `propagation`. Sources: Brandenburg, Anderson 2013;
+//! Not here: suspending and waking; which thread waits for which goes to `propagation`. Sources: Brandenburg, Anderson 2013;
 //! Elliott 2015, sections 2.1.6.1 and 2.1.7.3. The first sentence of C1 is in the former only, and without it 1 does
 //! not hold.
 
@@ -47,7 +47,7 @@ pub struct Job<Key> {
     pub key: Key,
     /// Its incomplete requests.
     pub requests: u16,
-    /// Whom it donates to.
+    /// The user it donates to.
     pub donee: Option<u16>,
 }
 
@@ -99,7 +99,7 @@ impl<Key: Copy + Ord, const N: usize> Cluster<Key, N> {
         &self.pending[..self.pending.len().min(usize::from(self.cpus))]
     }
 
-    /// Whom the job of `user` donates to. While there is one, it must not run.
+    /// The user that the job of `user` donates to. While there is one, the job must not run.
     #[must_use]
     pub fn donee(&self, user: u16) -> Option<u16> {
         self.pending.iter().find(|job| job.user == user).and_then(|job| job.donee)

@@ -13,14 +13,14 @@
 //!
 //! If that takes too long the lock is *Resetting* until the driver says that the engine is idle. A driver that does not say so in
 //! time leaves it *Quarantined*: nobody is granted it, and nobody waits for it for long, until that driver completes a reset after
-//! all. Who holds it for too long is released by force, and the rest is the same.
+//! all. A holder that holds it for too long is released by force, and the rest is the same.
 //!
 //! # Invariants
 //!
 //! 1. At most one user holds the lock, and it does not wait for it.
 //! 2. While the lock is free nobody waits.
 //! 3. A request is granted or withdrawn exactly once.
-//! 4. Nobody begins to wait while the lock is quarantined.
+//! 4. No user begins to wait while the lock is quarantined.
 //!
 //! Not here: inheritance among holder and waiters, time, and who tells those who wait as the lock is quarantined (`kernel/core`).
 //! Source: Elliott 2015, section 3.2.3.4 (engine locks); the Draining state is ours, because here a release
@@ -41,7 +41,7 @@ pub enum Order {
 /// What the lock is doing. Users are numbers of the caller's choice.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum State {
-    /// Nobody holds it, and the engine is idle.
+    /// No user holds it, and the engine is idle.
     #[default]
     Free,
     /// This user may submit.
@@ -62,7 +62,7 @@ pub enum Requested {
     Granted,
     /// The caller waits; the holder, if there is one, should inherit from it.
     Queued {
-        /// Who holds the lock.
+        /// The user that holds the lock.
         holder: Option<u16>,
     },
 }
@@ -105,7 +105,7 @@ impl<const N: usize> EngineLock<N> {
         self.state
     }
 
-    /// Who waits, by arrival.
+    /// The users that wait, by arrival.
     #[must_use]
     #[inline]
     pub fn waiters(&self) -> &[u16] {
@@ -174,7 +174,7 @@ impl<const N: usize> EngineLock<N> {
         Some(user)
     }
 
-    /// Who is next, if the lock is free. `key_of` orders waiters; it is not called for FIFO locks.
+    /// The user that is next, if the lock is free. `key_of` orders waiters; it is not called for FIFO locks.
     pub fn next<K: Ord>(&self, mut key_of: impl FnMut(u16) -> K) -> Option<u16> {
         if self.state != State::Free {
             return None;

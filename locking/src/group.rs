@@ -1,7 +1,7 @@
 //! Dynamic group locks: all the locks that a job needs, asked for in one step.
 //!
-//! A copy from one accelerator to another needs a copy engine of both. Who takes one and then waits for the other can
-//! wait for somebody who does it the other way round. Here a request names a set of locks, and comes into all their
+//! A copy from one accelerator to another needs a copy engine of both. A job that takes one and then waits for the other can
+//! wait for a job that does it the other way round. Here a request names a set of locks, and comes into all their
 //! queues at once.
 //!
 //! # The rules
@@ -9,7 +9,7 @@
 //! 1. The order is the same in all queues: by arrival, or by priority; of equal priorities, by arrival.
 //! 2. A request is granted when all its locks are free and nobody is ahead of it in any of their queues: all or
 //!    nothing. So who holds one of its locks never waits for another, in either order, and there is no deadlock.
-//! 3. Who waits lends its priority to one holder at a time. If it waits behind requests that wait themselves, that is
+//! 3. A request that waits lends its priority to one holder at a time. If it waits behind requests that wait themselves, that is
 //!    the holder that they lend to. A holder of several of its locks is one holder.
 //!
 //! With FIFO queues a request could be given locks one by one. It could not use them earlier, and those behind it
@@ -19,7 +19,7 @@
 //!
 //! 1. No lock has two holders.
 //! 2. If somebody waits, somebody holds a lock, or a lock is draining.
-//! 3. Chains have one link: whom a request waits for is granted.
+//! 3. Chains have one link: the request that another waits for is granted.
 //!
 //! A lock that is released while its last operation runs is *draining*, as in [`crate::engine`], whose lock is a
 //! group of one.
@@ -45,13 +45,13 @@ impl LockSet {
         LockSet(self.0 | 1 << (lock % 32))
     }
 
-    /// Those in this set or in `other`.
+    /// The locks in this set or in `other`.
     #[must_use]
     pub const fn or(self, other: LockSet) -> LockSet {
         LockSet(self.0 | other.0)
     }
 
-    /// Those in this set that are not in `other`.
+    /// The locks in this set that are not in `other`.
     #[must_use]
     pub const fn without(self, other: LockSet) -> LockSet {
         LockSet(self.0 & !other.0)
@@ -163,7 +163,7 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
         self.requests.iter().find(|request| request.user == user)
     }
 
-    /// Who holds its locks since the last operation, which made `change`.
+    /// Users that hold their locks since the last operation, which made `change`.
     pub fn granted(&self, change: Change) -> impl Iterator<Item = u16> {
         self.users(change.granted)
     }
@@ -279,7 +279,7 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
         change
     }
 
-    /// What a request that cannot be granted waits for. Those ahead of it know already what they wait for.
+    /// What a request that cannot be granted waits for. Requests ahead of it know already what they wait for.
     fn obstacle(&self, index: usize) -> Waits {
         let locks = self.requests[index].locks;
         let overlapping = |request: &&Request<Key>| request.locks.overlaps(locks);

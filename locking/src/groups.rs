@@ -57,7 +57,7 @@ pub fn request_of(group: &Group, user: u16) -> Option<(LockSet, Waits)> {
     group.request_of(user).map(|request| (request.locks, request.waits))
 }
 
-/// Somebody who waits for `lock` to drain.
+/// A user that waits for `lock` to drain.
 #[must_use]
 #[inline(never)]
 pub fn waits_for_drain(group: &Group, lock: u8) -> Option<u16> {

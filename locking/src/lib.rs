@@ -1,9 +1,9 @@
-//! Locks for accelerators, pure: who holds, who waits, who is next.
+//! Locks for accelerators, pure: which user holds, which wait, which is next.
 //!
 //! Users are small numbers, keys come in, grants go out as values, and so does who waits for whom now. What may not
 //! live here: suspending or waking anybody (`kernel/core`), doorbells and probes (`kernel/aarch64`), budgets.
 //!
-//! - [`propagation`]: who waits for whom, and on whose reservation each thread runs.
+//! - [`propagation`]: which thread waits for which, and on which reservation each runs.
 //! - [`engine`]: the mutex of one execution engine, copy engine or DSP.
 //! - [`group`]: several such locks at once.
 //! - [`groups`]: such locks as the kernel has them.

@@ -190,7 +190,7 @@ pub struct Request<Key> {
 /// A replica for a user.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Grant {
-    /// Who holds it from here on.
+    /// The user that holds it from here on.
     pub user: u16,
     /// Which.
     pub replica: u8,
@@ -200,9 +200,9 @@ pub struct Grant {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Change {
-    /// Who holds a replica now, and did not before. There is never more than one.
+    /// The user that holds a replica now, and did not before. There is never more than one.
     pub granted: Option<Grant>,
-    /// Of each request a bit.
+    /// A bit for each request.
     moved: u32,
 }
 
@@ -266,7 +266,7 @@ impl<Key, const K: usize, const N: usize> Advice<Key, K, N> for Preferred {
 /// An FQ.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Queue {
-    /// Who holds the replica.
+    /// The user that holds the replica.
     pub holder: Option<u16>,
     /// Requests, that of the holder among them.
     pub requests: u16,
@@ -364,7 +364,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         }
     }
 
-    /// Those to whom a donor may donate: requests in an FQ that have no donor and are not in M.
+    /// Requests that a donor may donate to: those in an FQ that have no donor and are not in M.
     pub fn donees(&self) -> impl Iterator<Item = &Request<Key>> {
         let open = self.without_donor();
         let is_open = move |index: &usize| open & 1 << index != 0 && !self.is_among_highest(*index);
@@ -471,7 +471,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
             if advised == Some(replica) {
                 return advised;
             }
-            // Of queues of equal length one with fewer requests: critical sections may be declared empty.
+            // If two are equally long, the one with fewer requests: critical sections may be declared empty.
             let length = match self.rules.measure {
                 Measure::Requests => 0,
                 Measure::CriticalSections => queue.length.0,
@@ -553,7 +553,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         self.indices(|place| matches!(place, Place::Fifo { replica: of, .. } if *of == replica)).count() as u16
     }
 
-    /// Those behind a place that was left move up.
+    /// Requests behind a place that was left move up.
     #[inline(never)]
     fn close_gap(&mut self, left: u8, gap: u16) {
         for request in &mut self.requests {
@@ -570,7 +570,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     fn remove(&mut self, index: usize, advice: &dyn Advice<Key, K, N>) -> Change {
         let gone = self.requests.remove(index);
         if self.requests.iter().all(|request| request.holds) {
-            // Nobody waits.
+            // No request waits.
             return Change { granted: None, moved: 0 };
         }
         if let Place::Fifo { replica, ahead } = gone.place {

@@ -1,4 +1,4 @@
-//! Who waits for whom, and on whose reservation each thread runs: one structure for all kinds of waiting.
+//! Which thread waits for which, and on which reservation each thread runs: one structure for all kinds of waiting.
 //!
 //! A thread waits for at most one other: the server that has its request, the holder of a lock, the driver whose
 //! interrupt it awaits. It is then a *donor* of that thread. A thread *chooses* one reservation: its own, or what one
@@ -48,7 +48,7 @@ const DRY: usize = CLUSTERS;
 pub struct Node<T, R, K> {
     /// The reservation the thread has chosen.
     chosen: Option<R>,
-    /// Whom it waits for.
+    /// The thread it waits for.
     waits_for: Option<T>,
     /// Its only donor, if that is in no heap, is served, and may be let go by [`take_back`],
     lent_by: Option<T>,
@@ -124,7 +124,7 @@ impl<T: Copy + Eq, R: Copy, K: Copy> Node<T, R, K> {
         self.marked
     }
 
-    /// Whether a thread of another cluster waits for it, directly or through others. As of when it was settled.
+    /// Whether a thread of another cluster waits for it, directly or through others, as it was when it was settled.
     #[must_use]
     #[inline]
     pub const fn is_urgent(&self) -> bool {
@@ -156,7 +156,7 @@ impl<T: Copy + Eq, R: Copy, K: Copy> Node<T, R, K> {
         self.chosen
     }
 
-    /// Whom it waits for.
+    /// The thread it waits for.
     #[must_use]
     #[inline]
     pub const fn waits_for(&self) -> Option<T> {
@@ -212,7 +212,7 @@ pub trait Graph {
     fn key(&self, reservation: Self::Reservation) -> Self::Key;
     /// The cluster of a reservation, below [`CLUSTERS`].
     fn cluster(&self, reservation: Self::Reservation) -> u8;
-    /// [`settle`] has come to a thread that chose `reservation`, or chooses it now: who runs on it may have changed.
+    /// [`settle`] has come to a thread that chose `reservation`, or chooses it now: its runner may have changed.
     fn touch(&mut self, reservation: Self::Reservation);
 }
 
@@ -440,7 +440,7 @@ pub fn carrier<G: Graph>(graph: &G, owner: G::Thread, reservation: G::Reservatio
 /// Whether a donor that had chosen `before` is where it belongs among the donors of whom it waits for.
 fn is_in_place<G: Graph>(graph: &G, donor: G::Thread, before: Option<G::Reservation>) -> bool {
     let node = graph.node(donor);
-    // Nobody looks at the key of an only member, nor of one without an offer.
+    // The key of an only member is never looked at, nor that of one without an offer.
     let is_only = node.left.is_none() && node.above.is_none();
     node.chosen == before && (is_only || node.chosen.is_none_or(|chosen| graph.key(chosen) == node.key))
 }

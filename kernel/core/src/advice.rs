@@ -28,12 +28,12 @@ const _: () = assert!(POOL_USERS <= NUMBERS && POOL_DEVICES == GPUS);
 pub(crate) struct Advisers {
     plugins: Arena<Plugin, AdviserId, ADVISED_POOLS>,
     count: u8,
-    /// Of each pool, if it has one.
+    /// The plugin of each pool that has one.
     of: Arena<Option<AdviserId>, PoolId, POOLS>,
 }
 
 impl Advisers {
-    /// Of no pool.
+    /// No pool has one.
     pub const EMPTY: Self =
         Self { plugins: Arena::new([const { Plugin::EMPTY }; ADVISED_POOLS]), count: 0, of: Arena::new([None; POOLS]) };
 

@@ -42,7 +42,7 @@ impl Kernel {
         object.account.resume(next);
         let release = object.account.release;
         let has_budget = !object.account.is_dry();
-        // Somebody else's budget may have carried it here, its own one being dry.
+        // Its own budget may be exhausted: then it runs here on another's.
         let wakes = object.throttled && has_budget;
         if wakes {
             (object.throttled, object.replenish_at) = (false, Instant::NEVER);

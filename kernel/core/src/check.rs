@@ -162,7 +162,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Whoever waits is queued where it waits, once; and what it waits for has not come.
+    /// A thread that waits is queued once, where it waits; and what it waits for has not come.
     fn check_queues(&self) -> Result<(), &'static str> {
         for endpoint in (0..self.counts.endpoints).filter_map(EndpointId::new) {
             let object = &self.endpoints[endpoint];
@@ -188,7 +188,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Who holds a token goes on, who waits for one is suspended, each at the base key of its job.
+    /// A thread that holds a token is ready or waits for something else; a thread that waits for one is suspended. Requests have the base keys of their jobs.
     fn check_pools(&self) -> Result<(), &'static str> {
         let mut counts = [(0, 0); THREADS];
         for pool in (0..self.counts.pools).filter_map(PoolId::new) {
@@ -315,7 +315,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Who was granted engines of `group` holds them all, and who waits holds none.
+    /// A thread whose request in `group` is granted holds all its engines; a thread that waits holds none.
     fn check_group(&self, group: GroupId) -> Result<(), &'static str> {
         for request in self.groups[group].requests() {
             let Some(thread) = ThreadId::new(usize::from(request.user)) else {
@@ -370,7 +370,7 @@ impl Kernel {
             let object = &self.endpoints[*endpoint];
             object.server == Some(thread) && !object.callers.is_empty()
         };
-        // Whoever calls or waits donates, except for those who send.
+        // A thread that calls or waits donates, unless it sends.
         let is_waited_for = !state.waits.is_alone()
             || state.slots.iter().any(|slot| slot.client.is_some())
             || (0..self.counts.endpoints).filter_map(EndpointId::new).any(|endpoint| calls(&endpoint));
@@ -442,7 +442,7 @@ impl Kernel {
         if lent == loans { Ok(()) } else { Err("K50: a region is lent with no request") }
     }
 
-    /// Nobody is left with an engine that is lost, and a watched one that is not free is looked at in time.
+    /// No task holds an engine that is lost, and a watched engine that is not free is looked at in time.
     fn check_engines(&self) -> Result<(), &'static str> {
         for engine in (0..self.counts.engines).filter_map(EngineId::new) {
             let object = &self.engines[engine];
@@ -553,7 +553,7 @@ impl Kernel {
         all.min_by_key(|offer| self.reservations[*offer].key)
     }
 
-    /// Whom `thread` must donate to, by what it waits for.
+    /// The thread that `thread` must donate to, by what it waits for.
     fn donee(&self, thread: ThreadId) -> Option<ThreadId> {
         let state = &self.threads[thread];
         let donee = match state.state {
@@ -612,7 +612,7 @@ impl Kernel {
         self.derivations.used()
     }
 
-    /// Whom a region is lent to.
+    /// The thread that a region is lent to.
     #[must_use]
     pub fn lent_to(&self, region: RegionId) -> Option<ThreadId> {
         self.regions[region].lent_to
@@ -710,7 +710,7 @@ impl Kernel {
                 hasher.write_u16(slot.loan.map_or(0, LoanId::number));
             }
             for (slot, handle) in self.handles[thread].iter().enumerate() {
-                // Those of the manifest stay as they are until they are given up or copied from.
+                // Handles of the manifest stay as they are until they are given up or copied from.
                 if handle.object == Object::Empty {
                     hasher.write_u8(slot as u8);
                 } else if handle.origin.is_some() || handle.node.is_some() {

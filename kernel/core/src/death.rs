@@ -22,7 +22,7 @@
 //! 1. Nothing runs on the reservation of the dead, nor on one that is lent to it: whoever waits for it is as if it waited
 //!    for a thread that sleeps.
 //! 2. While anybody waits for the dead, or it holds an engine or a token, it is queued.
-//! 3. Nobody begins to wait for the dead, except for what it has yet to give back.
+//! 3. No thread begins to wait for a dead one, except for what that has yet to give back.
 //!
 //! # Why the timekeeper, and not the caller of `stop` again and again
 //!

@@ -167,14 +167,14 @@ impl Kernel {
         }
     }
 
-    /// Of `user`'s thread: the key it waits with.
+    /// The key with which the thread of `user` waits.
     pub(crate) fn user_key(&self, user: u16) -> Key {
         user_of(user)
             .and_then(|user| self.engine_users[user].thread)
             .map_or(Key::at(Instant::NEVER), |thread| self.waiting_key(thread))
     }
 
-    /// Whom waiters of `engine` donate to: the holder; while it drains or is reset, the driver that will hear of it.
+    /// The thread that waiters of `engine` donate to: its holder; while it drains or is reset, the driver that will hear of it.
     pub(crate) fn engine_donee(&self, engine: EngineId) -> Option<ThreadId> {
         match self.engines[engine].lock.state() {
             Lock::Held(holder) => user_of(holder).and_then(|user| self.engine_users[user].thread),
@@ -183,7 +183,7 @@ impl Kernel {
         }
     }
 
-    /// Whom `waiter` lends to. A holder of another cluster runs as it is: it has a token of a pool that the clusters share.
+    /// The thread that `waiter` lends to. A holder of another cluster runs as it is: it has a token of a pool that the clusters share.
     pub(crate) fn engine_lends(&self, engine: EngineId, waiter: ThreadId) -> Option<ThreadId> {
         let target = self.engine_donee(engine).filter(|target| *target != waiter)?;
         let is_of_another = self.threads[target].cluster != self.threads[waiter].cluster;

@@ -106,7 +106,7 @@ impl Kernel {
             if lock.state() != Lock::Free || unwatched {
                 return None;
             }
-            // Nobody can be refused what is free.
+            // What is free is refused to no task.
             let _ = lock.request(holder);
             self.trace(machine, Event::EngineRequest, Some(thread), u32::from(engine.number()), 0);
             self.granted(machine, engine, user);

@@ -1,6 +1,6 @@
 //! Engines that are acquired together: a copy between two accelerators needs a copy engine of both.
 //!
-//! Who is next, and who donates to whom, is `locking::group`, for all engines that the manifest puts into one group.
+//! `locking::group` decides which request is next and which thread donates to which, for all engines that the manifest puts into one group.
 //! A request is for some of them, is granted at once for all, and is given back at once. It is ordered by the key that
 //! its thread asked with.
 //!
@@ -72,7 +72,7 @@ impl Kernel {
         }
     }
 
-    /// Somebody who waits for `engine` of `group` to drain.
+    /// A thread that waits for `engine` of `group` to drain.
     pub(crate) fn waits_for_drain(&self, group: GroupId, engine: EngineId) -> Option<ThreadId> {
         let waiter = groups::waits_for_drain(&self.groups[group], engine.index() as u8)?;
         ThreadId::new(usize::from(waiter))
@@ -136,7 +136,7 @@ impl Kernel {
         }
     }
 
-    /// Who holds `engine`.
+    /// The user that holds `engine`.
     fn holder(&self, engine: EngineId) -> Option<EngineUserId> {
         match self.engines[engine].lock.state() {
             Lock::Held(user) => user_of(user),
@@ -144,7 +144,7 @@ impl Kernel {
         }
     }
 
-    /// Those that were granted hold their engines, and go on; who waits for somebody else donates to that one.
+    /// Threads whose requests were granted hold their engines and go on; a thread that waits for another than before donates to that one.
     #[inline(never)]
     pub(crate) fn apply_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, change: Change) {
         if !change.grants() && !change.moves_waiters() {
@@ -167,7 +167,7 @@ impl Kernel {
             if let Some(driver) = self.lock_donee(thread)
                 && self.threads[driver].state == State::Stopped
             {
-                // Nobody will tell who waits for it.
+                // It is dead, and will not tell the thread that waits.
                 self.plan_death(machine, driver);
             }
             self.look_if_closed(machine, group, *user);

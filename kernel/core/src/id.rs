@@ -145,7 +145,7 @@ ids! {
 }
 
 impl LoanId {
-    /// Of `region`.
+    /// That of `region`; `None` in a kernel without loans.
     pub const fn of(region: RegionId) -> Option<LoanId> {
         LoanId::new(region.index())
     }

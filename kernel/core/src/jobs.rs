@@ -164,7 +164,7 @@ impl Kernel {
         let room = backlog.saturating_add(u8::from(!job.active));
         match job.queued {
             None => job.queued = Some(release),
-            // Those that queue follow each other without a gap.
+            // Releases that queue follow each other without a gap.
             Some(first)
                 if job.queued_after + 1 < room
                     && release == first + Nanoseconds(period.0.saturating_mul(u64::from(job.queued_after) + 1)) =>
@@ -207,7 +207,7 @@ impl Kernel {
     /// [`Error::Overrun`].
     pub(crate) fn checkpoint<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let state = &mut self.threads[thread];
-        // Who executes waits for nothing, so all its requests are for tokens that it holds.
+        // A thread that executes waits for nothing, so all its requests are for tokens that it holds.
         if !state.job.signalled || state.holds != state.requests {
             return Ok(());
         }

@@ -22,7 +22,7 @@ pub(crate) fn user_number(user: PoolUserId) -> u16 {
 }
 
 impl Kernel {
-    /// Whom the request of `thread` donates to: as with one engine, not a holder of another cluster.
+    /// The thread that the request of `thread` donates to: as with one engine, not a holder of another cluster.
     pub(crate) fn group_donee(&self, group: GroupId, thread: ThreadId) -> Option<ThreadId> {
         match groups::request_of(&self.groups[group], node_index(thread))?.1 {
             Waits::Not => None,
@@ -51,7 +51,7 @@ impl Kernel {
         }
     }
 
-    /// Whom the request of `user` donates to.
+    /// The thread that the request of `user` donates to.
     #[inline(never)]
     pub(crate) fn token_donee(&self, user: PoolUserId) -> Option<ThreadId> {
         let pool = self.pool_users[user].pool.filter(|pool| !self.is_shared(*pool))?;
@@ -79,7 +79,7 @@ impl Kernel {
         self.follow(&threads);
     }
 
-    /// Whom `thread`, which waits for a token or for engines of a group, donates to.
+    /// The thread that `thread`, which waits for a token or for engines of a group, donates to.
     pub(crate) fn lock_donee(&self, thread: ThreadId) -> Option<ThreadId> {
         match self.threads[thread].state {
             State::AwaitingToken { user, refused: false } => self.token_donee(user),
@@ -88,7 +88,7 @@ impl Kernel {
         }
     }
 
-    /// Those threads of `moved` who wait let go of whom they donated to, and then donate to whom the lock says.
+    /// The threads of `moved` that wait stop donating to the thread they donated to, and then donate to the one that the lock names.
     #[inline(never)]
     pub(crate) fn follow(&mut self, moved: &[u16]) {
         let waiting = |kernel: &Kernel, number: u16| {

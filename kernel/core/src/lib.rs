@@ -240,7 +240,7 @@ pub struct Kernel {
     here: CpuId,
     /// and what it is about: a thread or an interrupt, as in the record of a thread that is woken; zero: neither.
     cause: u32,
-    /// Who pays for the trap in progress, if it is a timer interrupt that a thread has asked for.
+    /// The reservation that pays for the trap in progress, if it is a timer interrupt that a thread has asked for.
     billed: Option<ReservationId>,
     /// How many objects of each kind there are.
     counts: Counts,

@@ -24,7 +24,7 @@ mod set {
     pub const GROUPS: usize = 4;
     /// Pools of tokens.
     pub const POOLS: usize = 16;
-    /// Of those, how many have a plugin.
+    /// Pools with a plugin.
     pub const ADVISED_POOLS: usize = 4;
     /// Tasks with jobs in a cluster that shares a pool with others.
     pub const PENDING_JOBS: usize = 32;
@@ -40,7 +40,7 @@ mod set {
     pub const HANDLES: usize = 32;
     /// Handles that are copied from.
     pub const DERIVATIONS: usize = 256;
-    /// Those told of a death in the trap that it is; the rest are timer events.
+    /// Threads that are told of a death in the trap in which it happens. The rest are told by timer events.
     pub const TOLD_AT_DEATH: usize = 4;
 }
 
@@ -75,7 +75,7 @@ pub use set::*;
 pub const WATCHDOGS: bool = cfg!(feature = "watchdogs");
 
 /// The longest path through the kernel, in instructions. No trap that `cargo xtask worst` finds is longer, in systems in which
-/// each queue and each chain is as long as it may be. Those of pools and groups may be longer in a crowded system.
+/// each queue and each chain is as long as it may be. Queues of pools and groups may be longer in a crowded system.
 pub const LONGEST_PATH: u64 = 10_000;
 /// The same in a crowded system: more tasks than [`FEW_POOL_USERS`] share a pool, or more than [`FEW_GROUP_USERS`] the engines of a
 /// group, or a pool is advised.

@@ -176,7 +176,7 @@ impl Kernel {
         }
     }
 
-    /// Somebody who waits for an operation on `engine` to end.
+    /// A thread that waits for an operation on `engine` to end.
     pub(crate) fn drain_waiter(&self, engine: EngineId) -> Option<ThreadId> {
         let object = &self.engines[engine];
         match object.group {
@@ -227,7 +227,7 @@ impl Kernel {
         if let Some(target) = self.group_donee(group, thread)
             && let Err(error) = self.may_wait_for(thread, target)
         {
-            // Nobody has heard of it yet, and all others are where they were.
+            // The request has changed nothing yet: all others are where they were.
             let _ = groups::withdraw(&mut self.groups[group], node_index(thread));
             return Err(error);
         }

@@ -92,7 +92,7 @@ pub enum State {
     Calling(EndpointId),
     /// Its request was received; the reply is due from `server`, through its reply slot `slot`.
     AwaitingReply {
-        /// Who owes the reply.
+        /// The server that owes the reply.
         server: ThreadId,
         /// Index of the server's reply slot.
         slot: u8,
@@ -112,14 +112,14 @@ pub enum State {
     Donating,
     /// Asks for a token of a pool that clusters share, as soon as it may.
     AwaitingTurn {
-        /// Of which pool.
+        /// Its use of the pool.
         user: PoolUserId,
         /// It may ask now, and the timekeeper has been told.
         due: bool,
     },
     /// Waits for a token.
     AwaitingToken {
-        /// Of which pool.
+        /// Its use of the pool.
         user: PoolUserId,
         /// The chain of those it would have to wait for is too long: its wait ends at the timekeeper's next turn.
         refused: bool,
@@ -128,14 +128,14 @@ pub enum State {
     BetweenJobs,
     /// Waits for a time.
     Sleeping,
-    /// Ended: by itself, by a fault, or by another. Never runs again. Those who wait for it may not all know yet.
+    /// Ended: by itself, by a fault, or by another. Never runs again. Some threads that wait for it may not know yet.
     Stopped,
 }
 
 /// One request whose reply is due.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplySlot {
-    /// Who waits for it; `None`: the slot is free.
+    /// The client that waits for it; `None`: the slot is free.
     pub client: Option<ThreadId>,
     /// What it has lent the server until the reply.
     pub loan: Option<LoanId>,
@@ -200,7 +200,7 @@ impl ReleaseQueue {
 pub struct Statistics {
     /// Jobs completed.
     pub jobs: u32,
-    /// Of those, late ones.
+    /// Jobs completed after their deadline.
     pub misses: u32,
     /// Releases dropped.
     pub skipped: u32,
@@ -232,7 +232,7 @@ pub struct Thread {
     pub cluster: Option<ClusterId>,
     /// Its own reservation.
     pub own: Option<ReservationId>,
-    /// Whom it waits for, who waits for it, and the reservation it has chosen: trusted while it is ready or waits for
+    /// The thread it waits for, the threads that wait for it, and the reservation it has chosen: trusted while it is ready or waits for
     /// somebody.
     pub waits: Node<ThreadId, ReservationId, Key>,
     /// First of the endpoints it serves, of the notifications it will signal, and of its uses of engines, as far as its
@@ -311,7 +311,7 @@ impl Thread {
         self.waits.chosen()
     }
 
-    /// Whom it donates to while it is suspended.
+    /// The thread it donates to while it is suspended.
     #[must_use]
     #[inline]
     pub fn donates_to(&self) -> Option<ThreadId> {
@@ -528,7 +528,7 @@ impl Reservation {
 #[derive(Clone, Debug)]
 #[repr(align(256))]
 pub struct Endpoint {
-    /// Who serves it.
+    /// The thread that serves it.
     pub server: Option<ThreadId>,
     /// Callers whose request was not received yet, by arrival.
     pub callers: Vec<ThreadId, CALLERS>,
@@ -546,9 +546,9 @@ impl Endpoint {
 pub struct Notification {
     /// Bits set and not taken.
     pub bits: u64,
-    /// Who waits.
+    /// The thread that waits.
     pub waiter: Option<ThreadId>,
-    /// Who will signal; waiters donate to it.
+    /// The thread that will signal; waiters donate to it.
     pub bound: Option<ThreadId>,
     /// The next notification bound to the same thread.
     pub next: Option<NotificationId>,
@@ -580,7 +580,7 @@ impl Interrupt {
 pub struct Region {
     /// Number of pages.
     pub pages: u64,
-    /// Whom it is lent to.
+    /// The thread it is lent to.
     pub lent_to: Option<ThreadId>,
 }
 
@@ -660,7 +660,7 @@ pub struct EngineUser {
 }
 
 impl EngineUser {
-    /// Nobody uses nothing.
+    /// No use of anything.
     pub const EMPTY: EngineUser = EngineUser {
         engine: None,
         thread: None,
@@ -696,7 +696,7 @@ pub struct PoolUser {
 }
 
 impl PoolUser {
-    /// Nobody uses nothing.
+    /// No use of anything.
     pub const EMPTY: PoolUser = PoolUser {
         pool: None,
         thread: None,
@@ -774,7 +774,7 @@ impl ClusterObject {
     };
 }
 
-/// Who pays for the time that passes on a CPU.
+/// What pays for the time that passes on a CPU.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Payer {
     /// Nobody: there is nothing to run.
@@ -798,7 +798,7 @@ pub struct Cpu {
     pub current: Option<ThreadId>,
     /// The reservation it ran on when it last left the kernel.
     pub running: Option<ReservationId>,
-    /// Who pays since `mark`.
+    /// What pays since `mark`.
     pub payer: Payer,
     /// What ran since `mark` was boosted, and knew it.
     pub boosted: bool,

@@ -16,11 +16,11 @@ pub enum Planted {
     QueuedReleasesRefill,
     /// Jobs release early under fixed priorities, too.
     EarlyReleaseUnderConstantPoints,
-    /// Nobody takes a token away.
+    /// An overdue token is not taken away.
     TokenWithoutWatchdog,
     /// Undeclared suspension keeps the key.
     AnySuspensionKeepsTheKey,
-    /// Nobody takes an engine away.
+    /// An overdue engine is not taken away.
     EngineWithoutWatchdog,
     /// A budget that ended is refilled at once.
     ExhaustionRefills,

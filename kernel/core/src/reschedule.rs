@@ -56,7 +56,7 @@ impl Kernel {
             self.trace_run(machine, Event::RunOn, thread, reservation);
         }
         self.run_on(cpu, choice.map(|(_, reservation)| reservation));
-        // 3. Who pays from here, and until when.
+        // 3. What pays from here, and until when.
         let mut boosted = false;
         let (payer, mut next) = match choice {
             Some((thread, reservation)) => {

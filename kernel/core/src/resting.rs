@@ -10,7 +10,7 @@
 //!    that instant (`sched::account`): with the key of a job released then. It is *renewed*.
 //! 2. A job may be suspended for so long as its reservation's *allowance* says, and keeps its key. The analysis counts that
 //!    as execution (suspension-oblivious analysis). What counts is time during which the reservation would be linked if it
-//!    had a runner: while others with earlier keys have all CPUs, a job loses nothing by waiting. Who is suspended by allowance has
+//!    had a runner: while others with earlier keys have all CPUs, a job loses nothing by waiting. A job that is suspended by allowance has
 //!    a CPU, too, as the analysis sees it.
 //! 3. A job that waits for others (a lock, a token, a server, a bound notification) loses its key by what counts only, even without
 //!    an allowance. A job without an allowance that sleeps or waits for an unbound notification is renewed in any case.
@@ -20,7 +20,7 @@
 //! 5. A reservation that is lent again after less than [`TRIFLE`] keeps its key, and pays for that time from its budget. Otherwise
 //!    a thread with two donors would go from one to the other each nanosecond: while it runs on one, the other rests.
 //!
-//! Renewal changes a key, so those who chose the reservation choose again (`settling`). That is done for a few in a trap; for one
+//! Renewal changes a key, so threads that chose the reservation choose again (`settling`). That is done for a few in a trap; for one
 //! more the old key is good for a nanosecond: then the budget is used up, as far as that
 //! key is concerned, and what is left comes back with the key of a job released when it resumed.
 //!

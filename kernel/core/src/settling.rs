@@ -1,4 +1,4 @@
-//! Who runs on what, settled once a trap, for all that has changed.
+//! Which thread runs on which reservation: settled once a trap, for all that has changed.
 //!
 //! Whatever a trap does marks threads that may have to choose another reservation ([`Kernel::unsettle`]), and reservations whose
 //! runner may be another ([`Graph::touch`]), or whose next event is at another instant. At the end the threads choose; then the reservations
@@ -59,7 +59,7 @@ impl Kernel {
         }
     }
 
-    /// Of several reservations those that have a runner no longer go first: otherwise one that comes would push another from its CPU, for
+    /// If several reservations have changed, those without a runner go first: otherwise one that comes would push another from its CPU, for
     /// which there is room in a moment elsewhere. So do those whose runner goes on with another reservation, which it can do where it is.
     #[inline]
     fn end_links(&mut self) {

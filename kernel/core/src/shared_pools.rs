@@ -1,7 +1,7 @@
 //! Pools that clusters share: donation at release.
 //!
 //! A priority says nothing in another cluster, so inheritance does not help a holder there. In each cluster whose tasks share
-//! such a pool, `locking::ck_omlp` knows the jobs that are released and not complete. Of these the highest, as many as CPUs, have
+//! such a pool, `locking::ck_omlp` knows the jobs that are released and not complete. The highest of these jobs, as many as CPUs, have
 //! the CPUs by right; a job that would push one with a request from them *donates*: it is suspended, and the other runs on its
 //! reservation, until it has no request any more. So holders run, whatever comes, and nobody who waits lends.
 //!
@@ -10,7 +10,7 @@
 //!
 //! # Invariants
 //!
-//! 1. Who is `Donating`, or awaits its turn and lends, waits for the donee that its cluster's record names.
+//! 1. A thread that is `Donating`, or awaits its turn and lends, waits for the donee that the record of its cluster names.
 //! 2. A thread of such a cluster is in the record while it has a job that has budget or a request.
 //!
 //! # What the rule does not know
@@ -104,7 +104,7 @@ impl Kernel {
         self.record(thread).is_some_and(|cluster| self.pending_jobs[cluster].may_request(node_index(thread)))
     }
 
-    /// Whom `thread` donates to, if it is as the record says.
+    /// The thread that `thread` donates to by the record.
     pub(crate) fn release_donee(&self, thread: ThreadId) -> Option<ThreadId> {
         let donee = self.pending_jobs[self.record(thread)?].donee(node_index(thread))?;
         ThreadId::new(usize::from(donee))

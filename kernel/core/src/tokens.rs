@@ -1,6 +1,6 @@
 //! Tokens of pools: who holds one, who waits, and whom that one lends to.
 //!
-//! Who is next, and who donates to whom, is `locking::pool`. Here its requests meet threads: after each operation those whose
+//! `locking::pool` decides which request is next and which thread donates to which. Here its requests meet threads: after each operation those whose
 //! donee is another than before let go of the old one, and then lend to the new (`keys`).
 //!
 //! A job has the base key of its own reservation there, whatever is lent to it. When that key changes, so does its
@@ -8,7 +8,7 @@
 //!
 //! # Why an edge can be refused late
 //!
-//! Who asks is refused before anything has changed. But a request may wait by priority first, for nobody in particular,
+//! A request that cannot be is refused before anything has changed. But a request may wait by priority first, for nobody in particular,
 //! and be given a donee when others leave; by then the chain behind that one may have grown too long, or lead back. Such a
 //! wait ends with `ChainTooLong`, at the next turn of the timekeeper: the operation that moved it has no place for another.
 //!
@@ -130,7 +130,7 @@ impl Kernel {
         if let Some(target) = self.token_donee(user)
             && let Err(error) = self.may_wait_for(thread, target)
         {
-            // Nobody has heard of it yet, and whom it displaced is where it was.
+            // The request has changed nothing yet: the one it displaced is where it was.
             self.withdraw_request(user);
             self.follow_tokens(pool, change);
             return Err(error);
@@ -231,7 +231,7 @@ impl Kernel {
         let pool = self.pool_users[user].pool.ok_or(Error::BadHandle)?;
         let tokens = &self.pools[pool];
         tokens::held_by(tokens, user_number(user)).ok_or(Error::NotHeld)?;
-        // Of those who came later all should have their turn.
+        // All that came later should have their turn.
         let own = if self.is_shared(pool) { Key::at(Instant::NEVER) } else { self.base_key(thread) };
         Ok(tokens::keeps_earlier(tokens, own))
     }

@@ -210,7 +210,7 @@ impl Context {
     }
 
     /// Waits until at least one of these operations of this context has retired, well or not, and says which: the first
-    /// that has. Of none at all none ever does, so that does not compile:
+    /// that has. To wait for no operation at all would never end, so it does not compile:
     ///
     /// ```compile_fail,E0080
     /// # use fusee::gpu::Context;

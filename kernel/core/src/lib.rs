@@ -430,19 +430,6 @@ impl Kernel {
         self.reschedule(machine, cpu)
     }
 
-    /// Keeps what records of this trap say.
-    #[inline(always)]
-    fn note<M: Machine>(&mut self, cpu: CpuId, trap: Trap) {
-        if M::TRACE {
-            self.here = cpu;
-            self.cause = match trap {
-                Trap::Syscall | Trap::Fault(_) => self.cpus[cpu].current.map_or(0, |thread| u32::from(thread.number())),
-                Trap::Interrupt(interrupt) => fusee_abi::trace::BY_INTERRUPT + u32::from(interrupt.number()),
-                Trap::Timer | Trap::Kick => 0,
-            };
-        }
-    }
-
     /// The thread on `cpu`, unless another CPU has stopped it: then its last trap does nothing but leave.
     fn living(&self, cpu: CpuId) -> Option<ThreadId> {
         self.cpus[cpu].current.filter(|thread| self.threads[*thread].state != object::State::Stopped)

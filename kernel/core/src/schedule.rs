@@ -3,14 +3,14 @@
 //! Anything that changes a plan comes to [`Kernel::set_runner`] or [`Kernel::compete`]; those change links and
 //! ask CPUs to reschedule: the current one does as its trap ends, another one is kicked. [`Kernel::reschedule`] ends every trap by these plans.
 
-use fusee_abi::trace::{BACKGROUND_KEY, Event, Record, SERVICE_KEY, key_word};
+use fusee_abi::trace::{BACKGROUND_KEY, BY_INTERRUPT, Event, Record, SERVICE_KEY, key_word};
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::{Class, Key};
 use fusee_sched::time::Instant;
 
 use crate::id::{ClusterId, ReservationId, ThreadId};
 use crate::object::Cpu;
-use crate::{Kernel, Machine, Planted};
+use crate::{Kernel, Machine, Planted, Trap};
 
 /// Whether the first event of a queue moved forward: then its timekeeper must set its timer anew. One that
 /// moved back costs at most a timer that fires for nothing.
@@ -188,6 +188,19 @@ impl Kernel {
     ) {
         if M::TRACE {
             self.write_record(machine, event, thread, object, value);
+        }
+    }
+
+    /// Keeps what records of this trap say.
+    #[inline(always)]
+    pub(crate) fn note<M: Machine>(&mut self, cpu: CpuId, trap: Trap) {
+        if M::TRACE {
+            self.here = cpu;
+            self.cause = match trap {
+                Trap::Syscall | Trap::Fault(_) => self.cpus[cpu].current.map_or(0, |thread| u32::from(thread.number())),
+                Trap::Interrupt(interrupt) => BY_INTERRUPT + u32::from(interrupt.number()),
+                Trap::Timer | Trap::Kick => 0,
+            };
         }
     }
 

@@ -40,7 +40,9 @@ impl Kernel {
         if state.needs_reschedule {
             return None;
         }
-        self.note::<M>(cpu, Trap::Syscall);
+        if M::TRACE {
+            self.note(cpu, Trap::Syscall);
+        }
         Some(thread)
     }
 

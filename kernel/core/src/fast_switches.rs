@@ -45,7 +45,9 @@ impl Kernel {
         trap: Trap,
         at: Option<Instant>,
     ) -> Option<Outcome> {
-        self.note::<M>(cpu, trap);
+        if M::TRACE {
+            self.note(cpu, trap);
+        }
         match (trap, at) {
             (Trap::Syscall, None) if !IDLE => self.fast_switch_call(machine, cpu),
             (Trap::Interrupt(interrupt), Some(at)) => self.fast_interrupt::<M, IDLE>(machine, cpu, interrupt, at),

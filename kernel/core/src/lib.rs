@@ -236,10 +236,8 @@ pub struct Kernel {
     touched: List<ReservationId>,
     /// Engine locks and donation through devices are in force.
     managed: bool,
-    /// The CPU of the trap in progress, for the trace,
+    /// The CPU of the trap in progress, for the trace.
     here: CpuId,
-    /// and what it is about: a thread or an interrupt, as in the record of a thread that is woken; zero: neither.
-    cause: u32,
     /// The reservation that pays for the trap in progress, if it is a timer interrupt that a thread has asked for.
     billed: Option<ReservationId>,
     /// How many objects of each kind there are.
@@ -267,6 +265,8 @@ pub struct Kernel {
     regions: Arena<Region, RegionId, REGIONS>,
     /// Instants of sporadic releases, a ring for each task.
     releases: [Instant; RELEASES],
+    /// What the trap in progress is about, for the trace: a thread or an interrupt, as in the record of a thread that is woken; zero: neither.
+    cause: u32,
     /// What tests have made it forget.
     faults: planted::Faults,
 }
@@ -391,7 +391,9 @@ impl Kernel {
     /// The same by the slow path, which can do everything, and which the fast paths are compared with.
     #[inline(never)]
     pub fn slow_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Outcome {
-        self.note::<M>(cpu, entry.trap);
+        if M::TRACE {
+            self.note(cpu, entry.trap);
+        }
         if let Some(at) = entry.at {
             self.now = at;
             self.charge(machine, cpu, at);

@@ -191,17 +191,15 @@ impl Kernel {
         }
     }
 
-    /// Keeps what records of this trap say.
-    #[inline(always)]
-    pub(crate) fn note<M: Machine>(&mut self, cpu: CpuId, trap: Trap) {
-        if M::TRACE {
-            self.here = cpu;
-            self.cause = match trap {
-                Trap::Syscall | Trap::Fault(_) => self.cpus[cpu].current.map_or(0, |thread| u32::from(thread.number())),
-                Trap::Interrupt(interrupt) => BY_INTERRUPT + u32::from(interrupt.number()),
-                Trap::Timer | Trap::Kick => 0,
-            };
-        }
+    /// Keeps what records of this trap say: for kernels that trace.
+    #[inline(never)]
+    pub(crate) fn note(&mut self, cpu: CpuId, trap: Trap) {
+        self.here = cpu;
+        self.cause = match trap {
+            Trap::Syscall | Trap::Fault(_) => self.cpus[cpu].current.map_or(0, |thread| u32::from(thread.number())),
+            Trap::Interrupt(interrupt) => BY_INTERRUPT + u32::from(interrupt.number()),
+            Trap::Timer | Trap::Kick => 0,
+        };
     }
 
     /// The same of a thread that runs on `reservation` from here on.

@@ -79,7 +79,7 @@ pub const WATCHDOGS: bool = cfg!(feature = "watchdogs");
 pub const LONGEST_PATH: u64 = 10_000;
 /// The same in a crowded system: more tasks than [`FEW_POOL_USERS`] share a pool, or more than [`FEW_GROUP_USERS`] the engines of a
 /// group, or a pool is advised.
-pub const LONGEST_PATH_CROWDED: u64 = 25_000;
+pub const LONGEST_PATH_CROWDED: u64 = 30_000;
 /// Tasks that share a pool in a system that is not crowded.
 pub const FEW_POOL_USERS: usize = 12;
 /// Tasks that use the engines of a group there.

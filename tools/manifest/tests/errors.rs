@@ -760,7 +760,7 @@ fn a_budget_is_longer_where_paths_are() {
     let advised = "[pools.tokens]\ncluster = \"left\"\nreplicas = 3\nadvice = \"random\"\n[engines.mutex]";
     let error = parse(&text.replacen("[engines.mutex]", advised, 1)).err();
     assert!(error.is_some_and(|error| error.ends_with(
-        "(90000 ns) is too small to be enforced: at least 100000 ns, four times the longest path through the kernel"
+        "(90000 ns) is too small to be enforced: at least 120000 ns, four times the longest path through the kernel"
     )));
 }
 

@@ -5,6 +5,7 @@
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use fusee_abi::trace::{RING_MAGIC, Record, RingHeader};
 use fusee_kernel_core::limits::CPUS;
@@ -32,14 +33,8 @@ static RINGS: Rings = Rings(UnsafeCell::new(
     [const { Ring { header: MaybeUninit::uninit(), records: [const { MaybeUninit::uninit() }; CAPACITY] } }; CPUS],
 ));
 
-#[repr(transparent)]
-struct Count(UnsafeCell<u64>);
-
-// SAFETY: touched by `write` only, under the kernel's lock.
-unsafe impl Sync for Count {}
-
 /// Records that were written, by all CPUs.
-static WRITTEN: Count = Count(UnsafeCell::new(0));
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 fn ring(cpu: usize) -> *mut Ring {
     RINGS.0.get().cast::<Ring>().wrapping_add(cpu % CPUS)
@@ -62,10 +57,10 @@ pub unsafe fn start() {
 /// # Safety
 /// The caller holds the kernel's lock, and [`start`] has run.
 pub unsafe fn write(record: Record) {
-    // SAFETY: under the lock (promised), and nobody else uses it.
-    let number = unsafe { &mut *WRITTEN.0.get() };
-    *number += 1;
-    let record = Record { number: *number, ..record };
+    // Relaxed, and in two steps: under the lock there is one writer.
+    let number = WRITTEN.load(Ordering::Relaxed) + 1;
+    WRITTEN.store(number, Ordering::Relaxed);
+    let record = Record { number, ..record };
     // SAFETY: inside the static array, and ours while we hold the lock (promised).
     let ring = unsafe { &mut *ring(usize::from(record.cpu)) };
     // SAFETY: `start` has initialised it (promised).

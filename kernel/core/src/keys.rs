@@ -141,12 +141,12 @@ impl Kernel {
     pub(crate) fn base_key_changes(&mut self, reservation: ReservationId) {
         let Some(owner) = self.reservations[reservation].owner else { return };
         let thread = &self.threads[owner];
-        let (crosses, requests) = (thread.jobs_are_recorded, thread.requests);
+        let (is_recorded, requests) = (thread.jobs_are_recorded, thread.requests);
         if !thread.waits.is_alone() || thread.waits.waits_for().is_some() {
             // Another may come first now, there or up the chain.
             self.unsettle(owner);
         }
-        if crosses {
+        if is_recorded {
             self.job_key_changes(owner);
         }
         if requests != 0 {

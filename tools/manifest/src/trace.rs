@@ -272,8 +272,8 @@ fn object_name(record: &Record, event: Event, system: &Resolved) -> String {
     let endpoint = || named(system.endpoints.get(index).map(|(name, _)| name));
     match event {
         Event::SwitchTo | Event::RunOn | Event::Throttle | Event::Replenish | Event::Overrun | Event::EarlyRelease => {
-            let home = system.reservations.get(index).and_then(|one| task(one.task as usize));
-            format!("on {}", named(home))
+            let owner = system.reservations.get(index).and_then(|one| task(one.task as usize));
+            format!("on {}", named(owner))
         }
         Event::EngineRequest
         | Event::EngineGrant

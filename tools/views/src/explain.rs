@@ -25,7 +25,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fusee_abi::Call;
-use fusee_abi::trace::{BACKGROUND_KEY, Event, POOL, Record, SERVICE_KEY};
+use fusee_abi::trace::{Event, POOL, Record};
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::Trace;
 
@@ -159,6 +159,8 @@ struct Reader<'a> {
     open: BTreeMap<usize, Open>,
     /// By task what its jobs did, one after the other: for those that queue behind them.
     lines: Vec<Vec<Piece>>,
+    /// By task when its last job was complete; zero: none was.
+    ended: Vec<u64>,
     done: Vec<Explanation>,
 }
 
@@ -182,6 +184,7 @@ impl<'a> Reader<'a> {
             servers: BTreeMap::new(),
             open: BTreeMap::new(),
             lines: system.tasks.iter().map(|_| Vec::new()).collect(),
+            ended: vec![0; system.tasks.len()],
             done: Vec::new(),
         }
     }
@@ -371,8 +374,8 @@ impl<'a> Reader<'a> {
     fn close(&mut self, task: usize, open: Open, deadline: u64, completed: Option<u64>) {
         let release = deadline.saturating_sub(self.relative_deadline(task)).min(open.released);
         let mut parts = open.parts;
-        let before = self.done.iter().rev().find(|one| one.task == task).and_then(|one| one.completed);
-        let until = before.unwrap_or(0).clamp(release, open.released);
+        let before = std::mem::replace(&mut self.ended[task], completed.unwrap_or(0));
+        let until = before.clamp(release, open.released);
         let mut rest = until - release;
         for piece in self.lines[task].iter().rev().take_while(|piece| piece.until > release) {
             let span = piece.until.min(until).saturating_sub(piece.from.max(release));
@@ -404,16 +407,6 @@ impl<'a> Reader<'a> {
 }
 
 //--- Words
-
-/// The key of a record of what runs, in words.
-#[must_use]
-pub fn key_words(key: u32) -> String {
-    match key {
-        SERVICE_KEY => "class service".to_owned(),
-        BACKGROUND_KEY => "class background".to_owned(),
-        point => format!("key {}.{:03} ms", point / 1_000, point % 1_000),
-    }
-}
 
 impl Explanation {
     /// In words: a sentence, and the parts as a tree, the longest first.
@@ -455,7 +448,7 @@ impl Explanation {
     #[must_use]
     pub fn cause(&self, system: &Resolved) -> String {
         // What an earlier job of the same task did counts as what this one did.
-        let of_any = |part: &'_ Part| match part.path.split_first() {
+        let of_any = |part: &Part| match part.path.split_first() {
             Some((Step::Before, rest)) if !rest.is_empty() => rest.to_vec(),
             _ => part.path.clone(),
         };

@@ -128,11 +128,11 @@ impl<'a> Reader<'a> {
     fn read(&mut self, record: &Record) {
         let (time, task) = (record.time, usize::from(record.thread).checked_sub(1));
         let object = (record.object as usize).checked_sub(1);
-        let home = object.and_then(|index| self.system.reservations.get(index)).map(|one| one.task as usize);
+        let owner = object.and_then(|index| self.system.reservations.get(index)).map(|one| one.task as usize);
         match (Event::from_number(record.event), task, object) {
             (Some(Event::SwitchTo), Some(task), _) => {
                 self.stop(record.cpu, time);
-                let payer = home.unwrap_or(task);
+                let payer = owner.unwrap_or(task);
                 let run = Run { cpu: record.cpu, task, job: record.job, payer, from: time, until: time };
                 self.running.insert(record.cpu, run);
             }
@@ -151,12 +151,12 @@ impl<'a> Reader<'a> {
             }
             (Some(Event::Skip), Some(task), _) => self.out.skips.push((task, time)),
             (Some(Event::Throttle), ..) => {
-                if let Some(task) = home {
+                if let Some(task) = owner {
                     self.dry.entry(task).or_insert(time);
                 }
             }
             (Some(Event::Replenish), ..) => {
-                if let Some(task) = home {
+                if let Some(task) = owner {
                     self.refill(task, time);
                 }
             }

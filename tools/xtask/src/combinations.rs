@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use fusee_abi::image::feature;
 use fusee_manifest::Profile;
 
@@ -34,15 +34,12 @@ pub fn name(features: &[&str]) -> String {
 pub fn check(workspace: &Workspace, features: &[&str], system: &str) -> Result<Vec<String>> {
     let path = Path::new(FOLDER).join(system).with_extension("toml");
     let cases = Case::all(workspace, &path)?;
-    let mut problems = Vec::new();
-    if let Some(case) = cases.first() {
-        let asked: Vec<&str> = feature::names(case.manifest.system.features()).collect();
-        ensure!(asked == features, "{} asks for {asked:?}", path.display());
-        let builder = Builder { features: Features::Asked, ..workspace.builder() };
-        let programs = builder.programs(&[&case.manifest.system])?;
-        problems.extend(case.check(workspace, &programs, false)?.1);
-    }
-    Ok(problems)
+    let case = cases.first().context("a system without variants")?;
+    let asked: Vec<&str> = feature::names(case.manifest.system.features()).collect();
+    ensure!(asked == features, "{} asks for {asked:?}", path.display());
+    let builder = Builder { features: Features::Asked, ..workspace.builder() };
+    let programs = builder.programs(&[&case.manifest.system])?;
+    Ok(case.check(workspace, &programs, false)?.1)
 }
 
 /// The name of the check of a kernel without what its system asks for.
@@ -50,15 +47,16 @@ pub const REFUSAL: &str = "a kernel refuses a system that needs a feature it doe
 
 /// A kernel without features says which one it lacks: what is not as it should be.
 pub fn check_refusal(workspace: &Workspace) -> Result<Vec<String>> {
+    let with_features = ALL.into_iter().filter_map(|(features, system)| Some((*features.first()?, system)));
+    let manifest = |system: &str| workspace.manifest(&Path::new(FOLDER).join(system).with_extension("toml"));
+    let systems = with_features.map(|(first, system)| Ok((first, manifest(system)?))).collect::<Result<Vec<_>>>()?;
+    let mut programs = workspace.builder().programs(&systems.iter().map(|(_, one)| &one.system).collect::<Vec<_>>())?;
+    programs.kernel = workspace.builder().kernel(0)?;
     let mut problems = Vec::new();
-    for (features, system) in ALL.into_iter().filter(|(features, _)| !features.is_empty()) {
-        let manifest = workspace.manifest(&Path::new(FOLDER).join(system).with_extension("toml"))?;
-        let mut programs = workspace.builder().programs(&[&manifest.system])?;
-        programs.kernel = workspace.builder().kernel(0)?;
-        let image = workspace.image_of(manifest, programs, Profile::Det, false)?;
+    for (first, manifest) in systems {
+        let image = workspace.image_of(manifest, programs.clone(), Profile::Det, false)?;
         let options = RunOptions { echo: false, seconds: 60, quantum: 10, arguments: Vec::new(), until: None };
         let run = system::run(workspace, &image, &options)?;
-        let first = features[0];
         if !run.outcome.console.contains(&format!("the system needs `{first}`, and this kernel was built without")) {
             problems.push(format!("{first}: code {:?}, console:\n{}", run.outcome.code, run.outcome.console));
         }

@@ -69,13 +69,13 @@ pub fn explain(arguments: &ExplainArguments, trace: &Trace, manifest: &Manifest)
     Ok(true)
 }
 
-/// Of each `hard` task that missed deadlines why the latest of its jobs did, in a sentence.
-pub fn why_missed(trace: &Trace, system: &Resolved) -> Vec<String> {
+/// Says of each `hard` task that missed deadlines why the latest of its jobs did, in a sentence.
+pub fn say_why_missed(trace: &Trace, system: &Resolved) {
     let all = explain::explain(trace, system);
     let hard = system.tasks.iter().enumerate().filter(|(_, task)| task.hard);
     let late = |one: &&Explanation| one.completed.unwrap_or(one.end).saturating_sub(one.deadline);
     let latest = hard.filter_map(|(index, _)| {
         all.iter().filter(|one| one.task == index && one.completed.is_some() && one.is_late()).max_by_key(late)
     });
-    latest.map(|one| one.sentence(system)).collect()
+    latest.for_each(|one| eprintln!("       {}", one.sentence(system)));
 }

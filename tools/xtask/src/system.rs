@@ -261,15 +261,17 @@ pub fn print_outcome(image: &Image, run: &Run) -> bool {
             let verdict = Watch::of(trace, system).verdict(image.manifest.expectations.as_ref());
             verdict.harmless.iter().for_each(|words| println!("{words}"));
             verdict.ends.into_iter().for_each(&mut bad);
-            let missed = !verdict.misses.is_empty();
-            for words in verdict.misses {
-                match excuse(image) {
-                    None => bad(words),
-                    Some(why) => eprintln!("{} {words}: {why}", report::yellow("note:")),
+            match excuse(image) {
+                None if verdict.misses.is_empty() => {}
+                None => {
+                    verdict.misses.into_iter().for_each(bad);
+                    crate::explain::say_why_missed(trace, system);
                 }
-            }
-            if missed && excuse(image).is_none() {
-                crate::explain::why_missed(trace, system).iter().for_each(|why| eprintln!("       {why}"));
+                Some(why) => {
+                    for words in verdict.misses {
+                        eprintln!("{} {words}: {why}", report::yellow("note:"));
+                    }
+                }
             }
         }
         Err(error) => bad(format!("no trace: {error:#}")),

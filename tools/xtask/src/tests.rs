@@ -49,6 +49,13 @@ enum Half {
     Target,
 }
 
+impl TestArguments {
+    /// Whether what has this name is to be run.
+    fn wants(&self, name: &str) -> bool {
+        self.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()))
+    }
+}
+
 /// Runs the checks; `false` if one fails.
 pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
     let workspace = Workspace::open(install)?;
@@ -66,16 +73,13 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
             &["--package", "fusee-locking"],
             &["no_interleaving"],
         );
-        let started = Instant::now();
-        let (words, problems) = soundness::check();
-        summary.add(&words, started.elapsed(), &problems);
-        let started = Instant::now();
-        let (words, problems) = soundness::check_blocking();
-        summary.add(&words, started.elapsed(), &problems);
-        let started = Instant::now();
-        let (words, problems) = soundness::check_calls();
-        summary.add(&words, started.elapsed(), &problems);
-        for check in [hostile::check, hostile::check_planted] {
+        for check in [
+            soundness::check,
+            soundness::check_blocking,
+            soundness::check_calls,
+            hostile::check,
+            hostile::check_planted,
+        ] {
             let started = Instant::now();
             let (words, problems) = check();
             summary.add(&words, started.elapsed(), &problems);
@@ -85,12 +89,8 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
             summary.add(&name, started.elapsed(), &problems);
             started = Instant::now();
         }
-        let started = Instant::now();
-        let problems = structure::sources(&workspace.root)?;
-        summary.add("where unsafe code may be", started.elapsed(), &problems);
-        let started = Instant::now();
-        let problems = docs::check(&workspace.root).map_or_else(|error| vec![format!("{error:#}")], |()| Vec::new());
-        summary.add("pages, manifests and commands agree", started.elapsed(), &problems);
+        summary.run("where unsafe code may be", || structure::sources(&workspace.root));
+        summary.run("pages, manifests and commands agree", || docs::check(&workspace.root).map(|()| Vec::new()));
     }
     if arguments.only != Some(Half::Host) {
         target(&workspace, arguments, &mut summary)?;
@@ -98,27 +98,18 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         refuse(&workspace, arguments, &mut summary)?;
         configure(&workspace, arguments, &mut summary)?;
         combine(&workspace, arguments, &mut summary);
-        let name = experiment::EMULATED_CHECK;
-        if arguments.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str())) {
-            let started = Instant::now();
-            let problems = experiment::check_emulated(&workspace).unwrap_or_else(|error| vec![format!("{error:#}")]);
-            summary.add(name, started.elapsed(), &problems);
+        if arguments.wants(experiment::EMULATED_CHECK) {
+            summary.run(experiment::EMULATED_CHECK, || experiment::check_emulated(&workspace));
         }
     }
     if arguments.filter.is_none() && arguments.only != Some(Half::Host) {
-        let started = Instant::now();
-        let problems = bench::regressions(install).unwrap_or_else(|error| vec![format!("{error:#}")]);
-        summary.add("kernel paths", started.elapsed(), &problems);
-        let started = Instant::now();
-        let problems = worst::check(install).unwrap_or_else(|error| vec![format!("{error:#}")]);
-        summary.add("the longest kernel paths, where they were found", started.elapsed(), &problems);
+        summary.run("kernel paths", || bench::regressions(install));
+        summary.run("the longest kernel paths, where they were found", || worst::check(install));
     }
     if arguments.only.is_none() {
-        let is_wanted = |page: &str| arguments.filter.as_ref().is_none_or(|filter| page.contains(filter.as_str()));
-        for example in readme::examples(&workspace.root)?.into_iter().filter(|example| is_wanted(example.page)) {
-            let started = Instant::now();
-            let problems = readme::check(&workspace.root, &example).unwrap_or_else(|error| vec![format!("{error:#}")]);
-            summary.add(&format!("{}: {}", example.page, example.command), started.elapsed(), &problems);
+        for example in readme::examples(&workspace.root)?.into_iter().filter(|example| arguments.wants(example.page)) {
+            let name = format!("{}: {}", example.page, example.command);
+            summary.run(&name, || readme::check(&workspace.root, &example));
         }
     }
     if let (0, Some(filter)) = (summary.passed + summary.failed, &arguments.filter) {
@@ -158,6 +149,13 @@ impl Summary {
             true => self.passed += 1,
             false => self.failed += 1,
         }
+    }
+
+    /// Runs a check, which says what is wrong.
+    fn run(&mut self, name: &str, check: impl FnOnce() -> Result<Vec<String>>) {
+        let started = Instant::now();
+        let problems = check().unwrap_or_else(|error| vec![format!("{error:#}")]);
+        self.add(name, started.elapsed(), &problems);
     }
 
     /// Where the time went, if there were many checks.
@@ -333,7 +331,7 @@ fn target(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
                 continue;
             }
         };
-        let named = arguments.filter.as_ref().is_none_or(|filter| manifest.system.name.contains(filter.as_str()));
+        let named = arguments.wants(&manifest.system.name);
         let Some(expectations) = manifest.expectations.as_ref().filter(|_| named) else { continue };
         for profile in expectations.profiles.clone() {
             cases.push(Case { manifest: manifest.clone(), profile });
@@ -400,7 +398,7 @@ fn conform(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summa
     let mut paths = manifests(&workspace.root.join(conformance::FOLDER))?;
     let wanted = |path: &PathBuf| {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        arguments.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()))
+        arguments.wants(&name)
     };
     paths.retain(wanted);
     let mut cases = Vec::new();
@@ -430,7 +428,7 @@ const NOWHERE: u64 = 0x0b5a_5000;
 /// The kernel refuses an image by itself that gives its own devices to a task.
 fn refuse(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) -> Result<()> {
     let name = "the kernel refuses an image that gives the interrupt controller away";
-    if !arguments.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str())) {
+    if !arguments.wants(name) {
         return Ok(());
     }
     let started = Instant::now();
@@ -475,25 +473,22 @@ fn refuse(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
 //--- Kernels with some features
 
 fn combine(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) {
-    let is_wanted = |name: &str| arguments.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()));
-    let mut check = |name: &str, check: &dyn Fn() -> Result<Vec<String>>| {
-        if is_wanted(name) {
-            let started = Instant::now();
-            let problems = check().unwrap_or_else(|error| vec![format!("{error:#}")]);
-            summary.add(name, started.elapsed(), &problems);
-        }
-    };
     for (features, system) in combinations::ALL {
-        check(&combinations::name(features), &|| combinations::check(workspace, features, system));
+        let name = combinations::name(features);
+        if arguments.wants(&name) {
+            summary.run(&name, || combinations::check(workspace, features, system));
+        }
     }
-    check(combinations::REFUSAL, &|| combinations::check_refusal(workspace));
+    if arguments.wants(combinations::REFUSAL) {
+        summary.run(combinations::REFUSAL, || combinations::check_refusal(workspace));
+    }
 }
 
 //--- CPUs and GPUs in each arrangement
 
 fn configure(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) -> Result<()> {
     let mut all = configurations::all();
-    all.retain(|one| arguments.filter.as_ref().is_none_or(|filter| one.name().contains(filter.as_str())));
+    all.retain(|one| arguments.wants(&one.name()));
     let cases = all.into_iter().map(|one| {
         let manifest = Manifest::parse(Path::new(&one.name()), &one.manifest())?;
         Ok((one, Case { manifest, profile: Profile::Det }))

@@ -129,7 +129,7 @@ pub fn worst(arguments: &WorstArguments, install: bool) -> Result<bool> {
             search.run(manifest)?;
         }
     }
-    // Another kernel, with advice.
+    // Where paths may be longer.
     let mut crowded = Search::new(&workspace)?;
     for path in manifests(&workspace.root)? {
         let text = std::fs::read_to_string(&path)?.replace(OPERATIONS.0, OPERATIONS.1);
@@ -139,8 +139,7 @@ pub fn worst(arguments: &WorstArguments, install: bool) -> Result<bool> {
             if is_advised { &mut crowded } else { &mut search }.run(manifest)?;
         }
     }
-    for text in adversary::crowded() {
-        let manifest = Manifest::parse(Path::new("crowded"), &text)?;
+    for manifest in crowded_systems()? {
         if wanted(&manifest.system.name) {
             crowded.run(manifest)?;
         }
@@ -161,6 +160,11 @@ pub fn worst(arguments: &WorstArguments, install: bool) -> Result<bool> {
     Ok(all_hold)
 }
 
+fn crowded_systems() -> Result<Vec<Manifest>> {
+    let parse = |text: String| Ok(Manifest::parse(Path::new("crowded"), &text)?);
+    adversary::crowded().into_iter().map(parse).collect()
+}
+
 /// What `cargo xtask test` looks at of all that: these systems, in which the longest traps were found, and the crowded ones.
 const CHECKED: [&str; 3] = ["chain-8", "sharers-12", "mourners-64"];
 
@@ -176,10 +180,8 @@ pub fn check(install: bool) -> Result<Vec<String>> {
             }
         }
     }
-    let crowded = adversary::crowded().into_iter().map(|text| Manifest::parse(Path::new("crowded"), &text));
-    let crowded: Vec<Manifest> = crowded.collect::<Result<_, _>>()?;
     let mut problems = Vec::new();
-    for (systems, limit) in [(systems, LONGEST_PATH), (crowded, LONGEST_PATH_CROWDED)] {
+    for (systems, limit) in [(systems, LONGEST_PATH), (crowded_systems()?, LONGEST_PATH_CROWDED)] {
         let mut search = Search::new(&workspace)?;
         for manifest in systems {
             search.run(manifest)?;

@@ -480,6 +480,6 @@ mod tests {
         let overheads = Overheads { event_latency: Nanoseconds(10), schedule: Nanoseconds(7), ..Overheads::default() };
         let costs = |longest_path| Subject { name: String::new(), clusters: Vec::new(), longest_path }.costs(overheads);
         assert_eq!(costs(LONGEST_PATH), overheads);
-        assert_eq!(costs(LONGEST_PATH_CROWDED), Overheads { event_latency: Nanoseconds(25), ..overheads });
+        assert_eq!(costs(LONGEST_PATH_CROWDED), Overheads { event_latency: Nanoseconds(30), ..overheads });
     }
 }

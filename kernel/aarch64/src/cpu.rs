@@ -12,6 +12,7 @@ use fusee_kernel_core::limits::CPUS;
 use tock_registers::interfaces::{Readable, Writeable};
 
 use crate::frame::{self, Frame};
+use crate::trace::Timing;
 
 /// What a CPU is doing. At the top of its kernel stack; `TPIDR_EL1` points to it.
 #[repr(C, align(64))]
@@ -22,6 +23,8 @@ pub struct Cpu {
     running: Option<ThreadId>,
     /// Whether that thread's floating-point registers are in the hardware.
     float_live: bool,
+    /// The trap that it handles.
+    pub timing: Timing,
 }
 
 const STACK: usize = 4 * 4096;
@@ -49,7 +52,7 @@ unsafe impl Sync for Areas {}
 const EMPTY: Area = Area {
     guard: [0; GUARD],
     stack: [0; STACK - GUARD - size_of::<Cpu>()],
-    cpu: Cpu { id: CpuId(0), running: None, float_live: false },
+    cpu: Cpu { id: CpuId(0), running: None, float_live: false, timing: Timing::NONE },
 };
 
 /// Boot code finds the boot CPU's stack here.
@@ -104,6 +107,12 @@ impl Cpu {
         // As plain numbers: one comparison.
         let number = |thread: Option<ThreadId>| thread.map_or(0, ThreadId::number);
         number(thread) == number(self.running)
+    }
+
+    /// The thread on this CPU.
+    #[inline(always)]
+    pub fn running(&self) -> Option<ThreadId> {
+        self.running
     }
 
     /// Records that `next` is the thread on this CPU from now on, and takes floating point away from the one

@@ -7,7 +7,7 @@ use core::arch::{asm, global_asm};
 use core::cell::UnsafeCell;
 use core::mem::{offset_of, size_of};
 
-use fusee_abi::call::{FIRST_WORD, MESSAGE_WORDS};
+use fusee_abi::call::{FIRST_WORD, MESSAGE_WORDS, NUMBER};
 use fusee_kernel_core::Registers;
 use fusee_kernel_core::id::ThreadId;
 use fusee_kernel_core::limits::THREADS;
@@ -68,6 +68,16 @@ static FRAMES: Frames = Frames(UnsafeCell::new([Frame::EMPTY; THREADS + 1]));
 pub fn of(thread: ThreadId) -> *mut Frame {
     debug_assert!(thread.index() < THREADS);
     FRAMES.0.get().cast::<Frame>().wrapping_add(usize::from(thread.number()))
+}
+
+/// The number of the call that `thread` makes; numbers that no call has are 255.
+///
+/// # Safety
+/// The caller may use the frame: see [`of`].
+pub unsafe fn call_of(thread: ThreadId) -> u32 {
+    // SAFETY: promised by our caller; in bounds, as in `of`.
+    let number = unsafe { (*of(thread)).registers.general[NUMBER] };
+    number.min(0xff) as u32
 }
 
 /// Copies the message words of `from` to `to`.

@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use fusee_abi::environment::LOST;
-use fusee_abi::trace::Record;
+use fusee_abi::trace::{Level, Record};
 use fusee_bsp::gic::Distributor;
 use fusee_bsp::virt as board;
 use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ThreadId};
@@ -104,7 +104,7 @@ pub fn distributor() -> Distributor {
 }
 
 impl Machine for Board {
-    const TRACE: bool = cfg!(feature = "trace");
+    const TRACE: Level = trace::LEVEL;
 
     #[inline(always)]
     fn now(&mut self) -> Instant {

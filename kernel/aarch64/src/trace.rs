@@ -1,17 +1,35 @@
 //! The binary trace: one ring per CPU in memory, read by the host from the emulator's memory file.
 //!
 //! The host finds the rings by the symbol `FUSEE_TRACE` of the ELF file: `CPUS` rings, one after the other,
-//! each a header (`fusee_abi::trace::RingHeader`) and [`CAPACITY`] records. A full ring keeps the newest.
+//! each a header (`fusee_abi::trace::RingHeader`) and [`CAPACITY`] records. A full ring keeps the newest. A kernel that keeps no trace has
+//! no rings.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use fusee_abi::trace::{RING_MAGIC, Record, RingHeader};
+use fusee_abi::trace::{Event, Level, RING_MAGIC, Record, RingHeader};
+use fusee_kernel_core::CpuId;
+use fusee_kernel_core::id::ThreadId;
 use fusee_kernel_core::limits::CPUS;
+
+use crate::clock;
+
+/// What this kernel keeps.
+pub const LEVEL: Level = if cfg!(feature = "full") {
+    Level::Full
+} else if cfg!(feature = "schedule") {
+    Level::Schedule
+} else if cfg!(feature = "marks") {
+    Level::Marks
+} else {
+    Level::Off
+};
 
 /// Records a ring holds.
 pub const CAPACITY: usize = 65536;
+/// One for each CPU, if anything is kept.
+const COUNT: usize = if matches!(LEVEL, Level::Off) { 0 } else { CPUS };
 
 #[repr(C)]
 struct Ring {
@@ -20,7 +38,7 @@ struct Ring {
 }
 
 #[repr(transparent)]
-struct Rings(UnsafeCell<[Ring; CPUS]>);
+struct Rings(UnsafeCell<[Ring; COUNT]>);
 
 // SAFETY: the rings are written by `start`, when the boot CPU is alone, and by `write`, under the kernel's
 // lock.
@@ -30,14 +48,14 @@ unsafe impl Sync for Rings {}
 #[unsafe(export_name = "FUSEE_TRACE")]
 #[unsafe(link_section = ".noinit")]
 static RINGS: Rings = Rings(UnsafeCell::new(
-    [const { Ring { header: MaybeUninit::uninit(), records: [const { MaybeUninit::uninit() }; CAPACITY] } }; CPUS],
+    [const { Ring { header: MaybeUninit::uninit(), records: [const { MaybeUninit::uninit() }; CAPACITY] } }; COUNT],
 ));
 
 /// Records that were written, by all CPUs.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 fn ring(cpu: usize) -> *mut Ring {
-    RINGS.0.get().cast::<Ring>().wrapping_add(cpu % CPUS)
+    RINGS.0.get().cast::<Ring>().wrapping_add(cpu)
 }
 
 /// Makes all rings empty.
@@ -45,7 +63,7 @@ fn ring(cpu: usize) -> *mut Ring {
 /// # Safety
 /// The boot CPU is alone.
 pub unsafe fn start() {
-    for cpu in 0..CPUS {
+    for cpu in 0..COUNT {
         let header = RingHeader { magic: RING_MAGIC, written: 0, capacity: CAPACITY as u64 };
         // SAFETY: inside the static array; nobody else uses it: promised by our caller.
         unsafe { (*ring(cpu)).header = MaybeUninit::new(header) };
@@ -57,15 +75,73 @@ pub unsafe fn start() {
 /// # Safety
 /// The caller holds the kernel's lock, and [`start`] has run.
 pub unsafe fn write(record: Record) {
+    let cpu = usize::from(record.cpu);
+    if cpu >= COUNT {
+        return;
+    }
     // Relaxed, and in two steps: under the lock there is one writer.
     let number = WRITTEN.load(Ordering::Relaxed) + 1;
     WRITTEN.store(number, Ordering::Relaxed);
     let record = Record { number, ..record };
     // SAFETY: inside the static array, and ours while we hold the lock (promised).
-    let ring = unsafe { &mut *ring(usize::from(record.cpu)) };
+    let ring = unsafe { &mut *ring(cpu) };
     // SAFETY: `start` has initialised it (promised).
     let header = unsafe { ring.header.assume_init_mut() };
     let slot = header.written as usize % CAPACITY;
     header.written += 1;
     ring.records[slot] = MaybeUninit::new(record);
+}
+
+//--- Traps
+
+/// What is known of the trap that a CPU handles, for levels that keep traps: for others this is nothing, and takes no time.
+#[derive(Default)]
+pub struct Timing {
+    /// What trapped: `job` of [`Event::Trap`].
+    what: u32,
+    /// When it came, nanoseconds.
+    begun: u64,
+    /// When it had the kernel's lock.
+    locked: u64,
+}
+
+impl Timing {
+    /// Before the first.
+    pub const NONE: Timing = Timing { what: 0, begun: 0, locked: 0 };
+
+    /// A trap comes. `what` is called only if it is kept.
+    #[inline(always)]
+    pub fn begin(&mut self, what: impl FnOnce() -> u32) {
+        if LEVEL.keeps_traps() {
+            self.what = what();
+            self.begun = clock::now().0;
+        }
+    }
+
+    /// It has the lock.
+    #[inline(always)]
+    pub fn lock(&mut self) {
+        if LEVEL.keeps_traps() {
+            self.locked = clock::now().0;
+        }
+    }
+
+    /// It ends, but for this: what `keep` is given is its record. Under the lock.
+    #[inline(always)]
+    pub fn end(&self, cpu: CpuId, thread: Option<ThreadId>, keep: impl FnOnce(Record)) {
+        if LEVEL.keeps_traps() {
+            let time = clock::now().0;
+            let span = |from: u64, to: u64| u32::try_from(to.saturating_sub(from)).unwrap_or(u32::MAX);
+            keep(Record {
+                time,
+                number: 0,
+                event: Event::Trap as u8,
+                cpu: cpu.0,
+                thread: thread.map_or(0, ThreadId::number),
+                job: self.what,
+                object: span(self.begun, self.locked),
+                value: span(self.begun, time),
+            });
+        }
+    }
 }

@@ -3,12 +3,13 @@
 use core::arch::asm;
 use core::ptr;
 
+use fusee_abi::trace::{BY_INTERRUPT, TRAP_FAULT, TRAP_KICK, TRAP_TIMER};
 use fusee_kernel_core::id::ThreadId;
-use fusee_kernel_core::{Entry, Kernel, Outcome, Trap};
+use fusee_kernel_core::{Entry, Kernel, Machine, Outcome, Trap};
 use fusee_sched::time::Instant;
 
 use crate::cpu::Cpu;
-use crate::frame::Frame;
+use crate::frame::{self, Frame};
 use crate::interrupts;
 use crate::lock::{Guard, Ticket, TicketLock};
 use crate::machine::Board;
@@ -41,6 +42,9 @@ enum Next {
 /// ones need no stack.
 #[unsafe(export_name = "fusee_syscall")]
 extern "C" fn syscall(cpu: &mut Cpu) -> *mut Frame {
+    let running = cpu.running();
+    // SAFETY: the thread is on this CPU.
+    cpu.timing.begin(|| running.map_or(0, |thread| unsafe { frame::call_of(thread) }));
     match STATE.queue() {
         Ok(guard) => locked_syscall(cpu, guard),
         Err(ticket) => late_syscall(cpu, ticket),
@@ -50,6 +54,7 @@ extern "C" fn syscall(cpu: &mut Cpu) -> *mut Frame {
 /// `svc`, under the lock: by a fast path if one can.
 #[inline(always)]
 fn locked_syscall(cpu: &mut Cpu, mut guard: Guard<'_, State>) -> *mut Frame {
+    cpu.timing.lock();
     let state = &mut *guard;
     match state.kernel.fast_call(&mut state.board, cpu.id) {
         Some(thread) => go_to(cpu, guard, thread),
@@ -59,7 +64,8 @@ fn locked_syscall(cpu: &mut Cpu, mut guard: Guard<'_, State>) -> *mut Frame {
 
 /// The end of a short `svc`.
 #[inline(always)]
-fn go_to(cpu: &mut Cpu, guard: Guard<'_, State>, thread: ThreadId) -> *mut Frame {
+fn go_to(cpu: &mut Cpu, mut guard: Guard<'_, State>, thread: ThreadId) -> *mut Frame {
+    cpu.timing.end(cpu.id, cpu.running(), |record| guard.board.trace(record));
     if cpu.runs(Some(thread)) {
         return ptr::null_mut();
     }
@@ -76,7 +82,9 @@ fn go_to(cpu: &mut Cpu, guard: Guard<'_, State>, thread: ThreadId) -> *mut Frame
 #[cold]
 #[inline(never)]
 fn late_syscall(cpu: &mut Cpu, ticket: Ticket<'_, State>) -> *mut Frame {
-    slow_syscall(cpu, ticket.wait())
+    let guard = ticket.wait();
+    cpu.timing.lock();
+    slow_syscall(cpu, guard)
 }
 
 /// `svc` that the fastest paths decline.
@@ -114,6 +122,7 @@ extern "C" fn interrupt(cpu: &mut Cpu) -> *mut Frame {
 /// Any other exception from EL0, told by its syndrome. Null as above.
 #[unsafe(export_name = "fusee_fault")]
 extern "C" fn fault(cpu: &mut Cpu, syndrome: u64) -> *mut Frame {
+    cpu.timing.begin(|| TRAP_FAULT);
     match enter::<false>(cpu, Trap::Fault(fault::decode(syndrome)), None) {
         Next::Same => ptr::null_mut(),
         Next::Other(frame) => frame,
@@ -134,9 +143,11 @@ fn take_interrupt<const IDLE: bool>(cpu: &mut Cpu) -> Next {
     let number = fusee_bsp::gic::acknowledge();
     // Each kind in a place of its own, with a fast path of its own.
     let next = if let Some(interrupt) = interrupts::of_line(number) {
+        cpu.timing.begin(|| BY_INTERRUPT + u32::from(interrupt.number()));
         enter::<IDLE>(cpu, Trap::Interrupt(interrupt), at)
     } else if number == interrupts::TIMER {
         // The line is level, and would come again; but the kernel answers this trap by setting the timer anew.
+        cpu.timing.begin(|| TRAP_TIMER);
         enter::<IDLE>(cpu, Trap::Timer, at)
     } else {
         match number {
@@ -157,13 +168,16 @@ fn take_interrupt<const IDLE: bool>(cpu: &mut Cpu) -> Next {
 #[inline(always)]
 fn enter<const IDLE: bool>(cpu: &mut Cpu, trap: Trap, at: Option<Instant>) -> Next {
     let guard = STATE.lock();
+    cpu.timing.lock();
     decide::<IDLE>(cpu, guard, trap, at)
 }
 
 /// Another CPU asks this one to look at its plan: there is no fast path for it, so it is compiled once.
 #[inline(never)]
 fn kicked(cpu: &mut Cpu, at: Option<Instant>) -> Next {
+    cpu.timing.begin(|| TRAP_KICK);
     let mut guard = STATE.lock();
+    cpu.timing.lock();
     let state = &mut *guard;
     let outcome = state.kernel.slow_trap(&mut state.board, cpu.id, Entry { trap: Trap::Kick, at });
     finish(cpu, guard, outcome)
@@ -179,8 +193,9 @@ fn decide<const IDLE: bool>(cpu: &mut Cpu, mut guard: Guard<'_, State>, trap: Tr
 
 /// The end of a trap: under the lock what others may see, and then the rest.
 #[inline(always)]
-fn finish(cpu: &mut Cpu, guard: Guard<'_, State>, outcome: Outcome) -> Next {
+fn finish(cpu: &mut Cpu, mut guard: Guard<'_, State>, outcome: Outcome) -> Next {
     check(&guard.kernel);
+    cpu.timing.end(cpu.id, cpu.running(), |record| guard.board.trace(record));
     let same = cpu.runs(outcome.run);
     if !same {
         cpu.switch(outcome.run);

@@ -25,6 +25,49 @@ pub struct Record {
     pub value: u32,
 }
 
+/// How much a kernel keeps in its trace: each level keeps what the one before it keeps, too.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+#[repr(u8)]
+pub enum Level {
+    /// Nothing: there are no rings.
+    Off,
+    /// What a run is judged by: faults, ends of tasks, what tasks log, and ledgers.
+    Marks,
+    /// Each decision of the scheduler, of locks and of calls.
+    #[default]
+    Schedule,
+    /// Each trap, too: how long it took, and how long it waited for the kernel's lock.
+    Full,
+}
+
+impl Level {
+    /// All of them.
+    pub const ALL: [Level; 4] = [Level::Off, Level::Marks, Level::Schedule, Level::Full];
+
+    /// Its name in manifests.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Level::Off => "off",
+            Level::Marks => "marks",
+            Level::Schedule => "schedule",
+            Level::Full => "full",
+        }
+    }
+
+    /// Whether decisions are kept.
+    #[must_use]
+    pub const fn keeps_schedule(self) -> bool {
+        self as u8 >= Level::Schedule as u8
+    }
+
+    /// Whether traps are kept.
+    #[must_use]
+    pub const fn keeps_traps(self) -> bool {
+        self as u8 >= Level::Full as u8
+    }
+}
+
 /// What happened. `object` and `value` are zero where nothing is said.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[repr(u8)]
@@ -106,7 +149,18 @@ pub enum Event {
     TokenTaken = 35,
     /// The thread, which runs, goes on on another reservation. `object` and `value`: as of [`Event::SwitchTo`].
     RunOn = 36,
+    /// A trap through the kernel ends at this record's time. The thread: which had trapped, or was interrupted. `object`: nanoseconds that the
+    /// trap waited for the kernel's lock. `value`: nanoseconds since it began, that wait included. `job`: the number of the call, or
+    /// [`TRAP_FAULT`], [`TRAP_TIMER`], [`TRAP_KICK`], or [`BY_INTERRUPT`] + an interrupt, index + 1.
+    Trap = 37,
 }
+
+/// In [`Event::Trap`] what is not a call: a fault of the thread,
+pub const TRAP_FAULT: u32 = 1 << 8;
+/// the CPU's timer,
+pub const TRAP_TIMER: u32 = 2 << 8;
+/// and an interrupt from another CPU.
+pub const TRAP_KICK: u32 = 3 << 8;
 
 /// Added to the number of an interrupt where an object could be a thread: in [`Event::Resume`].
 pub const BY_INTERRUPT: u32 = 1 << 16;
@@ -143,7 +197,7 @@ impl Event {
     #[must_use]
     pub fn from_number(number: u8) -> Option<Event> {
         use Event::*;
-        const ALL: [self::Event; 36] = [
+        const ALL: [self::Event; 37] = [
             Release,
             Complete,
             SwitchTo,
@@ -180,6 +234,7 @@ impl Event {
             EngineLost,
             TokenTaken,
             RunOn,
+            self::Event::Trap,
         ];
         ALL.get(usize::from(number).checked_sub(1)?).copied()
     }

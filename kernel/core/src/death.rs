@@ -63,7 +63,7 @@ impl Kernel {
         self.threads[thread].statistics.faults += 1;
         let what = (fault.kind as u64) | u64::from(self.threads[thread].job.number) << 32;
         self.trace_number(machine, Event::Fault, Some(thread), fault.syndrome as u32, what);
-        if M::TRACE {
+        if M::TRACE.keeps_schedule() {
             let registers = *machine.registers(thread);
             let rest = [registers.stack, registers.program_counter, registers.state, fault.address.unwrap_or(u64::MAX)];
             for (number, value) in registers.general.iter().chain(rest.iter()).enumerate() {
@@ -75,7 +75,7 @@ impl Kernel {
 
     /// `exit` of one task.
     pub(crate) fn exit<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, code: u64) {
-        self.trace(machine, Event::Exit, Some(thread), 0, code as u32);
+        self.trace_mark(machine, Event::Exit, Some(thread), 0, code as u32);
         self.stop(machine, thread);
     }
 

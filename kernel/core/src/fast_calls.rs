@@ -40,7 +40,7 @@ impl Kernel {
         if state.needs_reschedule {
             return None;
         }
-        if M::TRACE {
+        if M::TRACE.keeps_schedule() {
             self.note(cpu, Trap::Syscall);
         }
         Some(thread)

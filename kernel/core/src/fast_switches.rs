@@ -45,7 +45,7 @@ impl Kernel {
         trap: Trap,
         at: Option<Instant>,
     ) -> Option<Outcome> {
-        if M::TRACE {
+        if M::TRACE.keeps_schedule() {
             self.note(cpu, trap);
         }
         match (trap, at) {

@@ -391,7 +391,7 @@ impl Kernel {
     /// The same by the slow path, which can do everything, and which the fast paths are compared with.
     #[inline(never)]
     pub fn slow_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Outcome {
-        if M::TRACE {
+        if M::TRACE.keeps_schedule() {
             self.note(cpu, entry.trap);
         }
         if let Some(at) = entry.at {

@@ -4,7 +4,7 @@
 //! kernel decides that is not one of these calls goes out as an [`Outcome`](crate::Outcome).
 
 use fusee_abi::call::{FIRST_WORD, MESSAGE_WORDS};
-use fusee_abi::trace::Record;
+use fusee_abi::trace::{Level, Record};
 use fusee_sched::time::Instant;
 
 use crate::Fault;
@@ -45,9 +45,9 @@ pub enum Place {
 
 /// What the kernel asks of hardware.
 pub trait Machine {
-    /// Whether scheduling events are traced; decided when the kernel is built, so that a bench build pays nothing.
-    /// Faults, ledgers and what tasks log are kept in every build.
-    const TRACE: bool;
+    /// What is traced; decided when the kernel is built, so that a level pays nothing for those above it. Traps are for the machine
+    /// to trace ([`Level::Full`]): they begin before the kernel is entered.
+    const TRACE: Level;
 
     /// The time now.
     fn now(&mut self) -> Instant;

@@ -49,7 +49,7 @@ impl Kernel {
                 None => self.trace(machine, Event::Idle, None, 0, 0),
             }
             self.cpus[cpu].current = thread;
-        } else if M::TRACE
+        } else if M::TRACE.keeps_schedule()
             && let Some((thread, reservation)) = choice
             && self.cpus[cpu].running != Some(reservation)
         {

@@ -186,8 +186,8 @@ impl Kernel {
         object: u32,
         value: u32,
     ) {
-        if M::TRACE {
-            self.write_record(machine, event, thread, object, value);
+        if M::TRACE.keeps_schedule() {
+            self.trace_mark(machine, event, thread, object, value);
         }
     }
 
@@ -211,20 +211,20 @@ impl Kernel {
         thread: ThreadId,
         reservation: ReservationId,
     ) {
-        if M::TRACE {
+        if M::TRACE.keeps_schedule() {
             let object = &self.reservations[reservation];
             let key = match object.class {
                 Class::RealTime => key_word(object.competing_key().instant().0),
                 Class::Service => SERVICE_KEY,
                 Class::Background => BACKGROUND_KEY,
             };
-            self.write_record(machine, event, Some(thread), u32::from(reservation.number()), key);
+            self.trace_mark(machine, event, Some(thread), u32::from(reservation.number()), key);
         }
     }
 
-    /// A call, so that a build that traces is not much larger than one that does not.
+    /// Traces what each level keeps. A call, so that a build that traces is not much larger than one that does not.
     #[inline(never)]
-    fn write_record<M: Machine>(
+    pub(crate) fn trace_mark<M: Machine>(
         &self,
         machine: &mut M,
         event: Event,

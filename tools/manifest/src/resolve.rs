@@ -16,6 +16,7 @@ use std::ops::Range;
 
 use fusee_abi::image;
 use fusee_abi::script::Step;
+use fusee_abi::trace::Level;
 use fusee_accel_contract as contract;
 use fusee_accel_contract::timing::Slowdown;
 use fusee_accel_contract::{CopyEngines, EngineIndex};
@@ -59,6 +60,8 @@ pub struct Resolved {
     pub start: u64,
     /// Whether engine locks are enforced.
     pub managed: bool,
+    /// What its kernel keeps in the trace.
+    pub trace: Level,
     /// Clusters, in order of their indices; so are all others.
     pub clusters: Vec<(String, image::Cluster)>,
     /// Tasks.
@@ -316,6 +319,12 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
             cpus: *file.system.cpus.get_ref(),
             start: file.system.start.unwrap_or_default().0,
             managed: file.system.managed,
+            trace: match file.system.trace {
+                schema::Trace::Off => Level::Off,
+                schema::Trace::Marks => Level::Marks,
+                schema::Trace::Schedule => Level::Schedule,
+                schema::Trace::Full => Level::Full,
+            },
             clusters: Vec::new(),
             tasks: Vec::new(),
             reservations: Vec::new(),

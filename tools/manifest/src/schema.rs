@@ -81,9 +81,26 @@ pub struct System {
     #[serde(default = "yes")]
     pub managed: bool,
     #[serde(default)]
+    pub trace: Trace,
+    #[serde(default)]
     pub admission: Admission,
     /// How far devices are from each other: percent of the time over a near way.
     pub distance: Option<Spanned<Vec<Vec<Spanned<u32>>>>>,
+}
+
+/// What the kernel keeps in its trace.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trace {
+    /// Nothing.
+    Off,
+    /// What a run is judged by.
+    Marks,
+    /// Each decision.
+    #[default]
+    Schedule,
+    /// Each trap, too.
+    Full,
 }
 
 /// What happens to a system whose deadlines do not hold.

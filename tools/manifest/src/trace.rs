@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use fusee_abi::Call;
 use fusee_abi::trace::{
-    BY_INTERRUPT, ENGINE_TIME_SHIFT, Event, Ledger, PANIC_TEXT, POOL, RING_MAGIC, Record, RingHeader,
+    BY_INTERRUPT, ENGINE_TIME_SHIFT, Event, Ledger, PANIC_TEXT, POOL, RING_MAGIC, Record, RingHeader, TRAP_FAULT,
+    TRAP_KICK, TRAP_TIMER,
 };
 use zerocopy::FromBytes;
 
@@ -80,11 +81,19 @@ impl Trace {
         Ok(trace)
     }
 
-    /// A trace from records that were collected elsewhere.
+    /// A trace from records that were collected elsewhere. Numbers that are left out are records that were lost.
     #[must_use]
     pub fn from_records(mut records: Vec<Record>) -> Self {
         records.sort_by_key(order);
-        Self { records, lost: 0 }
+        let newest = records.last().map_or(0, |record| record.number);
+        let lost = newest.saturating_sub(records.len() as u64);
+        Self { records, lost }
+    }
+
+    /// Whether its level keeps what the scheduler decides.
+    #[must_use]
+    pub fn has_schedule(&self) -> bool {
+        self.records.iter().any(|record| record.event == Event::SwitchTo as u8)
     }
 
     /// The amounts of all ledger lines, by kind and index.
@@ -241,6 +250,10 @@ pub fn describe(record: &Record, system: &Resolved) -> String {
             write!(line, " {name} of {} = {}", record.object & 0xffff, wide(record).cast_signed())
         }
         Event::Shutdown | Event::Exit => write!(line, " code {}", record.value),
+        Event::Trap => {
+            let what = trap_name(record.job, system);
+            write!(line, " {what} took {} ns, of these {} for the lock", record.value, record.object)
+        }
         _ => write!(line, " {object}"),
     };
     line.truncate(line.trim_end().len());
@@ -253,11 +266,28 @@ fn micros(time: u64) -> String {
 
 /// `task#job`, or nothing.
 fn subject(record: &Record, system: &Resolved) -> String {
-    let wide_number =
-        matches!(Event::from_number(record.event), Some(Event::FaultRegister | Event::Log | Event::Ledger));
+    let wide_number = matches!(
+        Event::from_number(record.event),
+        Some(Event::FaultRegister | Event::Log | Event::Ledger | Event::Trap)
+    );
     let Some(index) = usize::from(record.thread).checked_sub(1) else { return String::new() };
     let name = system.tasks.get(index).map_or_else(|| format!("thread {index}"), |task| task.name.clone());
     if wide_number || record.job == 0 { name } else { format!("{name}#{}", record.job) }
+}
+
+/// What [`Event::Trap`] calls a trap.
+#[must_use]
+pub fn trap_name(what: u32, system: &Resolved) -> String {
+    match what {
+        TRAP_FAULT => "fault".to_owned(),
+        TRAP_TIMER => "timer".to_owned(),
+        TRAP_KICK => "kick".to_owned(),
+        BY_INTERRUPT.. => {
+            let found = (what - BY_INTERRUPT).checked_sub(1).and_then(|index| system.interrupts.get(index as usize));
+            found.map_or_else(|| "interrupt".to_owned(), |(name, _)| format!("interrupt {name}"))
+        }
+        number => call_name(number),
+    }
 }
 
 /// The object of a record by its name. Traced objects are numbered from one; CPUs are not.
@@ -376,7 +406,14 @@ pub fn canonical(trace: &Trace, system: &Resolved, places: Places) -> Result<Str
 fn is_compared(event: Event) -> bool {
     !matches!(
         event,
-        Event::Idle | Event::Kick | Event::Interrupt | Event::FaultRegister | Event::Ledger | Event::Log | Event::RunOn
+        Event::Idle
+            | Event::Kick
+            | Event::Interrupt
+            | Event::FaultRegister
+            | Event::Ledger
+            | Event::Log
+            | Event::RunOn
+            | Event::Trap
     )
 }
 

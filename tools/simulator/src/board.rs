@@ -3,13 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
-use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::call::{HandleValue, NUMBER, rights};
 use fusee_abi::image::{System, kind};
-use fusee_abi::trace::{Event, Record};
+use fusee_abi::trace::{BY_INTERRUPT, Event, Level, Record, TRAP_FAULT, TRAP_KICK, TRAP_TIMER};
 use fusee_accel_contract as contract;
 use fusee_device_model::{Bus, BusError, Description, Device, Window};
 use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ThreadId};
-use fusee_kernel_core::{CpuId, Fault, Machine, Place, Registers};
+use fusee_kernel_core::{CpuId, Fault, Machine, Place, Registers, Trap};
 use fusee_sched::time::Instant;
 
 use crate::overheads::Overheads;
@@ -400,6 +400,34 @@ impl Simulated {
     }
 }
 
+impl Board {
+    /// How the records say that `thread` traps so.
+    pub fn what(&mut self, thread: Option<ThreadId>, trap: Trap) -> u32 {
+        match trap {
+            Trap::Syscall => thread.map_or(0, |thread| self.registers(thread).general[NUMBER].min(0xff) as u32),
+            Trap::Fault(_) => TRAP_FAULT,
+            Trap::Timer => TRAP_TIMER,
+            Trap::Kick => TRAP_KICK,
+            Trap::Interrupt(interrupt) => BY_INTERRUPT + u32::from(interrupt.number()),
+        }
+    }
+
+    /// Keeps the record of a trap that ends, if it took any time.
+    pub fn keep_trap(&mut self, thread: Option<ThreadId>, what: u32, waited: u64) {
+        if self.spent > 0 {
+            self.trace(Record {
+                time: self.now + self.spent,
+                event: Event::Trap as u8,
+                thread: thread.map_or(0, ThreadId::number),
+                job: what,
+                object: waited as u32,
+                value: self.spent as u32,
+                ..Record::default()
+            });
+        }
+    }
+}
+
 /// What is at `address` of the first device, of the device with this index.
 fn of(device: usize, address: u64) -> u64 {
     address + device as u64 * STEP
@@ -414,7 +442,7 @@ fn doorbell(one: DeviceUse) -> u64 {
 }
 
 impl Machine for Board {
-    const TRACE: bool = true;
+    const TRACE: Level = Level::Full;
 
     fn now(&mut self) -> Instant {
         Instant(self.now + self.spent)

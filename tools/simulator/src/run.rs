@@ -347,15 +347,16 @@ impl Simulation {
         let waited = self.lock.saturating_sub(self.board.now);
         self.longest_wait = self.longest_wait.max(waited);
         self.board.spent = waited + if at.is_none() { overheads.call() } else { overheads.interrupt };
-        if trap == Trap::Syscall {
-            // As on a board: the fast paths first.
-            let (kernel, board) = (&mut self.kernel, &mut self.board);
-            if let Some(outcome) = kernel.fast_calls(board, cpu) {
-                return self.apply(cpu, outcome);
-            }
-        }
-        self.board.spent += overheads.schedule;
-        let outcome = self.kernel.trap(&mut self.board, cpu, Entry { trap, at });
+        let thread = self.cpus[cpu.index()].run;
+        let what = self.board.what(thread, trap);
+        let (kernel, board) = (&mut self.kernel, &mut self.board);
+        // As on a board: the fast paths first.
+        let fast = if trap == Trap::Syscall { kernel.fast_calls(board, cpu) } else { None };
+        let outcome = fast.unwrap_or_else(|| {
+            board.spent += overheads.schedule;
+            kernel.trap(board, cpu, Entry { trap, at })
+        });
+        self.board.keep_trap(thread, what, waited);
         self.apply(cpu, outcome)
     }
 

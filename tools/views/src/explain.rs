@@ -8,6 +8,8 @@
 //! | [`Step::Before`] | the job was released, and an earlier job of the same task was not complete; what follows is what that one did |
 //! | [`Step::Unseen`] | the job was released, and the kernel had not handled that yet |
 //! | [`Step::Ran`] | the thread ran, and on whose reservation |
+//! | [`Step::Kernel`], [`Step::Lock`] | its CPU was in the kernel meanwhile; it waited there for the kernel's lock |
+//! | [`Step::Turn`] | another emulated CPU had its turn meanwhile |
 //! | [`Step::Ready`] | it was ready, and which tasks had the CPUs of its cluster |
 //! | [`Step::HandOver`] | it was ready, and a CPU of its cluster had nothing to run: a kick or a switch was under way |
 //! | [`Step::Exhausted`] | it was ready, and its budget was exhausted |
@@ -19,13 +21,13 @@
 //!
 //! # What cannot be known
 //!
-//! What the kernel does between a switch and the next is part of what runs, as it is charged; waiting for the kernel's lock is, too. Engines that are not
-//! managed leave no records. Records that were overwritten are missing: jobs that were released before the first record are left out.
+//! Unless the trace keeps traps (`Level::Full`), what the kernel does between a switch and the next is part of what runs, as it is charged; waiting for
+//! the kernel's lock is, too. So are turns of other emulated CPUs unless they are given. Engines that are not managed leave no records. Records that were overwritten are missing: jobs that were released before the first record are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fusee_abi::Call;
-use fusee_abi::trace::{Event, POOL, Record};
+use fusee_abi::trace::{BY_INTERRUPT, Event, POOL, Record, TRAP_KICK, TRAP_TIMER};
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::Trace;
 
@@ -60,6 +62,12 @@ pub enum Step {
     Unseen,
     /// The thread ran; on the reservation of another task, if that is said.
     Ran(Option<usize>),
+    /// While it ran, the kernel did this on its CPU.
+    Kernel(Path),
+    /// While it ran, its CPU waited for the kernel's lock.
+    Lock,
+    /// While it ran, the emulator did not execute its CPU, but another.
+    Turn,
     /// It was ready, and these tasks had all CPUs of its cluster.
     Ready(Vec<usize>),
     /// It was ready, and a CPU of its cluster had nothing to run.
@@ -72,6 +80,42 @@ pub enum Step {
     Holder(usize),
     /// The engine that the step before waited for was still at work for somebody who had released it.
     Drains,
+}
+
+/// What a path of the kernel is for.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Path {
+    /// A call, or a fault, of the thread itself.
+    Call,
+    /// The CPU's timer: releases, budgets, deadlines.
+    Timer,
+    /// A kick by another CPU.
+    Kick,
+    /// This interrupt.
+    Interrupt(usize),
+}
+
+impl Path {
+    /// As `job` of [`Event::Trap`] says.
+    fn of(what: u32) -> Path {
+        match what {
+            TRAP_TIMER => Path::Timer,
+            TRAP_KICK => Path::Kick,
+            BY_INTERRUPT.. => Path::Interrupt((what - BY_INTERRUPT).saturating_sub(1) as usize),
+            _ => Path::Call,
+        }
+    }
+}
+
+/// While the emulator did not execute a CPU, though it had something to run.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Turn {
+    /// The CPU.
+    pub cpu: u8,
+    /// From when, nanoseconds.
+    pub from: u64,
+    /// Until when.
+    pub until: u64,
 }
 
 /// A part of the time of a job.
@@ -116,15 +160,62 @@ impl Explanation {
     }
 }
 
-/// Explains all jobs of a trace, in the order of their ends.
+/// Explains all jobs of a trace, in the order of their ends. `turns`: when which CPUs were not executed, as far as that is known.
 #[must_use]
-pub fn explain(trace: &Trace, system: &Resolved) -> Vec<Explanation> {
-    let mut reader = Reader::new(system);
+pub fn explain(trace: &Trace, system: &Resolved, turns: &[Turn]) -> Vec<Explanation> {
+    let mut reader = Reader { pauses: pauses(trace, turns), ..Reader::new(system) };
     for record in &trace.records {
         reader.advance(record.time);
         reader.read(record);
     }
     reader.finish()
+}
+
+/// What a CPU does while a thread runs on it that is not the thread's own.
+struct Pause {
+    from: u64,
+    until: u64,
+    step: Step,
+}
+
+/// All of them, by CPU and in order: none begins before the one before it ends.
+fn pauses(trace: &Trace, turns: &[Turn]) -> BTreeMap<u8, Vec<Pause>> {
+    let mut pauses: BTreeMap<u8, Vec<Pause>> = BTreeMap::new();
+    for turn in turns {
+        pauses.entry(turn.cpu).or_default().push(Pause { from: turn.from, until: turn.until, step: Step::Turn });
+    }
+    for record in trace.records.iter().filter(|record| record.event == Event::Trap as u8) {
+        let from = record.time.saturating_sub(record.value.into());
+        let locked = from + u64::from(record.object);
+        let of_cpu = pauses.entry(record.cpu).or_default();
+        of_cpu.push(Pause { from, until: locked, step: Step::Lock });
+        of_cpu.push(Pause { from: locked, until: record.time, step: Step::Kernel(Path::of(record.job)) });
+    }
+    for of_cpu in pauses.values_mut() {
+        *of_cpu = apart(std::mem::take(of_cpu));
+    }
+    pauses
+}
+
+/// Cuts pauses so that they do not overlap. A turn goes on during a path of the kernel, so it has the first claim.
+fn apart(pauses: Vec<Pause>) -> Vec<Pause> {
+    let longer = pauses.into_iter().filter(|pause| pause.from < pause.until);
+    let (mut turns, paths): (Vec<Pause>, Vec<Pause>) = longer.partition(|pause| pause.step == Step::Turn);
+    turns.sort_by_key(|turn| turn.from);
+    let mut cut = Vec::new();
+    for path in paths {
+        let mut from = path.from;
+        let first = turns.partition_point(|turn| turn.until <= from);
+        for turn in turns[first..].iter().take_while(|turn| turn.from < path.until) {
+            cut.push(Pause { from, until: turn.from, step: path.step.clone() });
+            from = turn.until;
+        }
+        cut.push(Pause { from, ..path });
+    }
+    cut.extend(turns);
+    cut.retain(|pause| pause.from < pause.until);
+    cut.sort_by_key(|pause| pause.from);
+    cut
 }
 
 /// What a thread does.
@@ -147,6 +238,9 @@ struct Reader<'a> {
     system: &'a Resolved,
     now: u64,
     doing: Vec<Doing>,
+    /// What CPUs do that is not their threads' own, and how much of that is over.
+    pauses: BTreeMap<u8, Vec<Pause>>,
+    over: BTreeMap<u8, usize>,
     /// What runs on each CPU.
     running: BTreeMap<u8, usize>,
     /// Reservations whose budget is exhausted.
@@ -177,6 +271,8 @@ impl<'a> Reader<'a> {
             system,
             now: 0,
             doing: vec![Doing::Ready; system.tasks.len()],
+            pauses: BTreeMap::new(),
+            over: BTreeMap::new(),
             running: BTreeMap::new(),
             exhausted: BTreeSet::new(),
             holders: BTreeMap::new(),
@@ -191,25 +287,57 @@ impl<'a> Reader<'a> {
 
     /// Books the time up to `now`.
     fn advance(&mut self, now: u64) {
-        let span = now.saturating_sub(self.now);
-        if span > 0 {
+        if now > self.now {
+            for (cpu, pauses) in &self.pauses {
+                let over = self.over.entry(*cpu).or_default();
+                *over += pauses[*over..].iter().take_while(|pause| pause.until <= self.now).count();
+            }
             let tasks: Vec<usize> = self.open.keys().copied().collect();
             for task in tasks {
-                let path = self.path(task);
-                match self.lines[task].last_mut().filter(|last| last.until == self.now && last.path == path) {
-                    Some(last) => last.until = now,
-                    None => self.lines[task].push(Piece { from: self.now, until: now, path: path.clone() }),
-                }
-                if let Some(open) = self.open.get_mut(&task) {
-                    *open.parts.entry(path).or_default() += span;
+                let (path, cpu) = self.path(task);
+                for (from, until, step) in self.cut(cpu, now) {
+                    let mut path = path.clone();
+                    path.extend(step);
+                    self.book(task, from, until, path);
                 }
             }
+            self.now = now;
         }
-        self.now = self.now.max(now);
     }
 
-    /// What `task` does now, and those for whom it waits.
-    fn path(&self, task: usize) -> Vec<Step> {
+    /// The time up to `now` in the pieces that `cpu` makes of it.
+    fn cut(&self, cpu: Option<u8>, now: u64) -> Vec<(u64, u64, Option<Step>)> {
+        let mut pieces = Vec::new();
+        let mut at = self.now;
+        let pauses = cpu.and_then(|cpu| Some(&self.pauses.get(&cpu)?[*self.over.get(&cpu)?..]));
+        for pause in pauses.unwrap_or_default().iter().take_while(|pause| pause.from < now) {
+            let (from, until) = (pause.from.max(at), pause.until.min(now));
+            if at < from {
+                pieces.push((at, from, None));
+            }
+            if from < until {
+                pieces.push((from, until, Some(pause.step.clone())));
+                at = until;
+            }
+        }
+        if at < now {
+            pieces.push((at, now, None));
+        }
+        pieces
+    }
+
+    fn book(&mut self, task: usize, from: u64, until: u64, path: Vec<Step>) {
+        match self.lines[task].last_mut().filter(|last| last.until == from && last.path == path) {
+            Some(last) => last.until = until,
+            None => self.lines[task].push(Piece { from, until, path: path.clone() }),
+        }
+        if let Some(open) = self.open.get_mut(&task) {
+            *open.parts.entry(path).or_default() += until - from;
+        }
+    }
+
+    /// What `task` does now, and those for whom it waits; and the CPU on which the last of these runs.
+    fn path(&self, task: usize) -> (Vec<Step>, Option<u8>) {
         let mut path = Vec::new();
         let mut task = task;
         // Whether somebody in the chain so far has a budget to run on.
@@ -234,7 +362,11 @@ impl<'a> Reader<'a> {
             path.push(Step::Holder(holder));
             task = holder;
         }
-        path
+        let cpu = match (path.last(), self.doing[task]) {
+            (Some(Step::Ran(_)), Doing::Runs { cpu, .. }) => Some(cpu),
+            _ => None,
+        };
+        (path, cpu)
     }
 
     fn step(&self, task: usize) -> Step {
@@ -415,9 +547,9 @@ impl Explanation {
         let mut text = self.sentence(system) + "\n";
         text += &format!(
             "released at {}, {} {}\n",
-            milliseconds(self.release),
+            span(self.release),
             if self.completed.is_some() { "response" } else { "age" },
-            milliseconds(self.response())
+            span(self.response())
         );
         let mut tree = Tree::default();
         for part in &self.parts {
@@ -433,11 +565,11 @@ impl Explanation {
         let name = &system.tasks[self.task].name;
         let verdict = match self.completed {
             Some(completed) if completed > self.deadline => {
-                format!("missed its deadline by {}", milliseconds(completed - self.deadline))
+                format!("missed its deadline by {}", span(completed - self.deadline))
             }
-            Some(completed) => format!("was complete {} before its deadline", milliseconds(self.deadline - completed)),
+            Some(completed) => format!("was complete {} before its deadline", span(self.deadline - completed)),
             None if self.end > self.deadline => {
-                format!("is {} past its deadline, and not complete", milliseconds(self.end - self.deadline))
+                format!("is {} past its deadline, and not complete", span(self.end - self.deadline))
             }
             None => "is not complete".to_owned(),
         };
@@ -454,10 +586,11 @@ impl Explanation {
         };
         let mut causes: BTreeMap<Vec<Step>, u64> = BTreeMap::new();
         self.parts.iter().for_each(|part| *causes.entry(of_any(part)).or_default() += part.time);
-        let own = causes.remove(&vec![Step::Ran(None)]).unwrap_or(0);
+        let of_its_own = [vec![Step::Ran(None)], vec![Step::Ran(None), Step::Kernel(Path::Call)]];
+        let own: u64 = of_its_own.iter().filter_map(|path| causes.remove(path)).sum();
         let has_earlier = self.parts.iter().any(|part| part.path[0] == Step::Before);
         let who = if has_earlier { "it, or one of the earlier jobs it queued behind," } else { "it" };
-        let of = |time: u64| format!("for {} of {}", milliseconds(time), milliseconds(self.response()));
+        let of = |time: u64| format!("for {} of {}", span(time), span(self.response()));
         match causes.into_iter().max_by_key(|(_, time)| *time) {
             Some((path, time)) if time >= own || time * 5 >= self.response() => {
                 let words: Vec<String> = path.iter().map(|step| step.words(system)).collect();
@@ -483,8 +616,12 @@ fn joined(words: &[String]) -> String {
     text
 }
 
-fn milliseconds(time: u64) -> String {
-    format!("{}.{:03} ms", time / 1_000_000, time / 1_000 % 1_000)
+/// A time, with the unit in which it has a whole part.
+fn span(time: u64) -> String {
+    match time {
+        0..1_000_000 => format!("{}.{:03} us", time / 1_000, time % 1_000),
+        _ => format!("{}.{:03} ms", time / 1_000_000, time / 1_000 % 1_000),
+    }
 }
 
 impl Step {
@@ -500,6 +637,14 @@ impl Step {
             Step::Unseen => "was released, and the kernel had not handled that".to_owned(),
             Step::Ran(None) => "ran on its own budget".to_owned(),
             Step::Ran(Some(owner)) => format!("ran on the budget of {}", task(owner)),
+            Step::Kernel(Path::Call) => "in the kernel, by a call of its own".to_owned(),
+            Step::Kernel(Path::Timer) => "in the kernel, for the timer".to_owned(),
+            Step::Kernel(Path::Kick) => "in the kernel, for a kick".to_owned(),
+            Step::Kernel(Path::Interrupt(index)) => {
+                format!("in the kernel, for interrupt {}", name(system.interrupts.get(*index).map(|(name, _)| name)))
+            }
+            Step::Lock => "and waited for the kernel's lock".to_owned(),
+            Step::Turn => "while the emulator executed other CPUs (turns: see `--quantum`)".to_owned(),
             Step::Ready(others) if others.len() == 1 => format!("was ready while {} had the CPU", task(&others[0])),
             Step::Ready(others) => {
                 format!("was ready while {} had the CPUs", others.iter().map(task).collect::<Vec<_>>().join(", "))
@@ -569,7 +714,7 @@ impl Tree {
             }
             let words = joined(&path);
             let percent = tree.time * 100 / whole;
-            *text += &format!("{:>12} {percent:>3} %  {}{words}\n", milliseconds(tree.time), "  ".repeat(depth));
+            *text += &format!("{:>12} {percent:>3} %  {}{words}\n", span(tree.time), "  ".repeat(depth));
             tree.print(text, system, whole, depth + 1);
         }
     }

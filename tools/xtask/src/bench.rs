@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use fusee_abi::trace::Level;
 use fusee_kernel_core::limits::LONGEST_PATH;
 use fusee_manifest::{Manifest, Profile};
 
@@ -155,7 +156,7 @@ pub fn regressions(install: bool) -> Result<Vec<String>> {
 }
 
 fn measure(arguments: &BenchArguments, install: bool) -> Result<Measured> {
-    let workspace = Workspace { kernel: Kernel::Bare, ..Workspace::open(install)? };
+    let workspace = Workspace { kernel: Kernel::Traced(Level::Marks), ..Workspace::open(install)? };
     let image = workspace.image(&arguments.manifest, Profile::Det, false)?;
     let with_floats = workspace.image_of(
         with_floats(&workspace, &arguments.manifest)?,

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use fusee_abi::image::feature;
+use fusee_abi::trace::Level;
 use fusee_manifest::{Binaries, Manifest, Memory, PackOptions, PackedSystem, Resolved};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use serde_json::Value;
@@ -44,12 +45,22 @@ pub enum Features {
 /// How the kernel is built.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kernel {
-    /// With its trace.
-    Traced,
-    /// Without: its paths are as short as they get.
-    Bare,
-    /// With its trace, and all its invariants checked after every trap.
+    /// With the trace that its systems ask for.
+    Asked,
+    /// With a trace of this level. What is measured keeps marks.
+    Traced(Level),
+    /// With the trace of its schedule, and all its invariants checked after every trap.
     Checked,
+}
+
+impl Kernel {
+    /// What it keeps in its trace; if that is for its systems to say, what is usual.
+    pub const fn level(self) -> Level {
+        match self {
+            Kernel::Traced(level) => level,
+            Kernel::Asked | Kernel::Checked => Level::Schedule,
+        }
+    }
 }
 
 /// Programs of one system, as ELF files.
@@ -68,7 +79,11 @@ impl Builder<'_> {
             Features::Asked => systems.iter().fold(0, |features, system| features | system.features()),
             Features::All => feature::ALL,
         };
-        let kernel = self.kernel(features)?;
+        let kernel = match self.kernel {
+            Kernel::Asked => systems.iter().map(|system| system.trace).max().map_or(self.kernel, Kernel::Traced),
+            kernel => kernel,
+        };
+        let kernel = Builder { kernel, ..*self }.kernel(features)?;
         let mut binaries = self.tasks(systems)?;
         let firmwares: BTreeSet<&str> =
             systems.iter().flat_map(|system| &system.devices).map(|device| device.firmware.as_str()).collect();
@@ -81,11 +96,9 @@ impl Builder<'_> {
     /// Builds the kernel with these features, bits of [`feature`].
     pub fn kernel(&self, features: u32) -> Result<PathBuf> {
         let mut names: Vec<&str> = feature::names(features).collect();
-        match self.kernel {
-            Kernel::Traced => names.push("trace"),
-            Kernel::Bare => {}
-            Kernel::Checked => names.extend(["trace", "check"]),
-        }
+        let level = self.kernel.level();
+        names.extend(Some(level.name()).filter(|_| level != Level::Off));
+        names.extend(Some("check").filter(|_| self.kernel == Kernel::Checked));
         let mut arguments = vec!["--no-default-features".to_owned(), format!("--features={}", names.join(","))];
         if self.kernel == Kernel::Checked {
             // Invariants are long loops, and there is no limit to its size.
@@ -93,19 +106,17 @@ impl Builder<'_> {
         }
         let built = self.softfloat(KERNEL_PACKAGE, &arguments)?;
         // The next kernel of another kind goes to the same place.
-        let kept = built.with_file_name(format!("{KERNEL_PACKAGE}-{features:02x}"));
+        let kept = built.with_file_name(format!("{KERNEL_PACKAGE}-{features:02x}-{}", level.name()));
         std::fs::copy(&built, &kept).with_context(|| kept.display().to_string())?;
         Ok(kept)
     }
 
     /// Builds a program without floating point; its build script names the linker script.
     fn softfloat(&self, package: &str, arguments: &[String]) -> Result<PathBuf> {
-        let flags = match self.kernel {
-            // Traces are written in very many places. What is measured is a kernel without them, so this one is for size.
-            Kernel::Traced => vec!["-Cllvm-args=-inline-threshold=100".to_owned()],
-            Kernel::Bare | Kernel::Checked => Vec::new(),
-        };
-        let mut command = self.toolchain.cargo(KERNEL_TARGET, &flags);
+        // Schedules are traced in very many places. What is measured is a kernel without these, so this one is for size.
+        let for_size = self.kernel != Kernel::Checked && self.kernel.level().keeps_schedule();
+        let flags: &[String] = if for_size { &["-Cllvm-args=-inline-threshold=100".to_owned()] } else { &[] };
+        let mut command = self.toolchain.cargo(KERNEL_TARGET, flags);
         command.args(["build", "--release", "--target", KERNEL_TARGET, "--package", package, "--bin", package]);
         command.args(arguments);
         self.finish(&mut command);
@@ -158,9 +169,9 @@ impl Builder<'_> {
     pub fn target_dir(&self) -> PathBuf {
         let toolchain = if self.toolchain.name == "debian" { "-debian" } else { "" };
         let kind = match self.kernel {
-            Kernel::Traced => "",
-            Kernel::Bare => "-bench",
             Kernel::Checked => "-checked",
+            kernel if kernel.level().keeps_schedule() => "",
+            _ => "-bench",
         };
         self.root.join(format!("target/fusee{toolchain}{kind}"))
     }

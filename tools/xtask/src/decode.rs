@@ -37,6 +37,9 @@ impl Rings {
         let Some(symbol) = file.symbols().find(|symbol| symbol.name() == Ok(TRACE_SYMBOL)) else {
             bail!("the kernel keeps no trace (there is no symbol {TRACE_SYMBOL})");
         };
+        if symbol.size() == 0 {
+            bail!("the kernel keeps no trace: its level is `off`");
+        }
         let physical = symbol.address().checked_sub(KERNEL_OFFSET).unwrap_or(symbol.address());
         Ok(Rings { physical, bytes: usize::try_from(symbol.size())? })
     }

@@ -23,7 +23,7 @@ pub struct ExplainArguments {
 /// Prints what is asked for; `false`: there is no such job.
 pub fn explain(arguments: &ExplainArguments, trace: &Trace, manifest: &Manifest) -> Result<bool> {
     let system = &manifest.system;
-    let all = explain::explain(trace, system);
+    let all = explain::explain(trace, system, &[]);
     let name = |one: &Explanation| system.tasks[one.task].name.as_str();
     let shown: Vec<&Explanation> = match (&arguments.job, &arguments.worst) {
         (Some(job), _) => {
@@ -40,6 +40,9 @@ pub fn explain(arguments: &ExplainArguments, trace: &Trace, manifest: &Manifest)
             .collect(),
         (None, None) => all.iter().filter(|one| one.is_late()).collect(),
     };
+    if !trace.has_schedule() {
+        bail!("the trace has no schedule: set `trace = \"schedule\"` under `[system]`, or give `--trace schedule` to `run`");
+    }
     if shown.is_empty() {
         if arguments.missed {
             println!("no job missed its deadline");
@@ -71,7 +74,7 @@ pub fn explain(arguments: &ExplainArguments, trace: &Trace, manifest: &Manifest)
 
 /// Says of each `hard` task that missed deadlines why the latest of its jobs did, in a sentence.
 pub fn say_why_missed(trace: &Trace, system: &Resolved) {
-    let all = explain::explain(trace, system);
+    let all = explain::explain(trace, system, &[]);
     let hard = system.tasks.iter().enumerate().filter(|(_, task)| task.hard);
     let late = |one: &&Explanation| one.completed.unwrap_or(one.end).saturating_sub(one.deadline);
     let latest = hard.filter_map(|(index, _)| {

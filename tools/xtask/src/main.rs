@@ -70,13 +70,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use fusee_abi::trace::Level;
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, Profile, Time};
 use fusee_simulator::metrics::Metrics;
 use fusee_views::litmus;
 use fusee_views::schedule::Schedule;
 
-use crate::build::Features;
+use crate::build::{Features, Kernel};
 use crate::system::Workspace;
 use crate::turns::Turns;
 
@@ -150,6 +151,9 @@ struct RunArguments {
     /// budgets can spare, at most 50.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     quantum: Option<u32>,
+    /// What the kernel keeps in its trace, whatever the manifest says: off, marks, schedule or full.
+    #[arg(long, value_name = "LEVEL", value_parser = level)]
+    trace: Option<Level>,
     /// Print response times and lateness of each task, too, as `simulate` does.
     #[arg(long)]
     responses: bool,
@@ -181,6 +185,12 @@ struct TraceArguments {
 enum View {
     /// Says where the time of a job went, to the nanosecond
     Explain(explain::ExplainArguments),
+}
+
+/// A level of the trace, by its name.
+fn level(text: &str) -> Result<Level, String> {
+    let choices = || Level::ALL.map(Level::name).join(", ");
+    Level::ALL.into_iter().find(|level| level.name() == text).ok_or_else(|| format!("the levels are {}", choices()))
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -215,8 +225,11 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
     let install = !arguments.no_install;
     match &arguments.command {
         Command::Run(run) => {
-            let workspace = Workspace { features: Features::Asked, ..Workspace::open(install)? };
-            let image = workspace.image(&run.system.manifest, run.system.profile.into(), run.system.unmanaged)?;
+            let workspace = Workspace { features: Features::Asked, kernel: Kernel::Asked, ..Workspace::open(install)? };
+            let mut manifest = workspace.manifest(&run.system.manifest)?;
+            manifest.system.trace = run.trace.unwrap_or(manifest.system.trace);
+            let programs = workspace.builder().programs(&[&manifest.system])?;
+            let image = workspace.image_of(manifest, programs, run.system.profile.into(), run.system.unmanaged)?;
             let outcome = system::run(
                 &workspace,
                 &image,
@@ -228,8 +241,9 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
                     until: run.limit.map(|limit| limit.0),
                 },
             )?;
-            if let Ok(trace) = &outcome.trace {
-                system::keep_trace(&workspace.root, &image.manifest, trace)?;
+            match &outcome.trace {
+                Ok(trace) => system::keep_trace(&workspace.root, &image.manifest, trace)?,
+                Err(_) => system::forget_trace(&workspace.root)?,
             }
             let good = system::print_outcome(&image, &outcome);
             if let (true, Ok(trace)) = (run.responses, &outcome.trace) {
@@ -239,7 +253,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             Ok(good && demo_good)
         }
         Command::Build(build) => {
-            let workspace = Workspace { features: Features::Asked, ..Workspace::open(install)? };
+            let workspace = Workspace { features: Features::Asked, kernel: Kernel::Asked, ..Workspace::open(install)? };
             let image = workspace.image(&build.manifest, build.profile.into(), build.unmanaged)?;
             println!("{}", image.path.display());
             Ok(true)

@@ -14,6 +14,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use comfy_table::CellAlignment;
+use fusee_abi::trace::Level;
 use fusee_manifest::Profile;
 
 use crate::bench::{self, rows};
@@ -50,7 +51,7 @@ pub fn profile(arguments: &ProfileArguments, install: bool) -> Result<bool> {
     let chosen: Vec<usize> = (0..rows::NAMES.len()).filter(|row| rows::NAMES[*row].contains(&filter)).collect();
     ensure!(!chosen.is_empty(), "no row's name contains `{filter}`");
 
-    let workspace = Workspace { kernel: Kernel::Bare, ..Workspace::open(install)? };
+    let workspace = Workspace { kernel: Kernel::Traced(Level::Marks), ..Workspace::open(install)? };
     let plugin = workspace.builder().plugin(PACKAGE, LIBRARY)?;
     let image = workspace.image(Path::new(bench::MANIFEST), Profile::Det, false)?;
     let file = workspace.root.join(FILE);

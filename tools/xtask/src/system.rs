@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use fusee_abi::trace::Record;
+use fusee_abi::trace::{Level, Record};
 use fusee_accel_contract::CONTROL_LATE_COMPLETIONS;
 use fusee_manifest::trace::{Places, Trace, canonical, describe};
 use fusee_manifest::{Manifest, PackOptions, Profile, Resolved, Variant};
@@ -114,7 +114,7 @@ impl Workspace {
         let root = root()?;
         let toolchain = Toolchain::find(&root, install)?;
         let qemu = toolchain::find_qemu(install)?;
-        Ok(Workspace { root, toolchain, qemu, kernel: build::Kernel::Traced, features: Features::All })
+        Ok(Workspace { root, toolchain, qemu, kernel: build::Kernel::Traced(Level::Schedule), features: Features::All })
     }
 
     /// What building needs.
@@ -274,6 +274,9 @@ pub fn print_outcome(image: &Image, run: &Run) -> bool {
                 }
             }
         }
+        Err(_) if system.trace == Level::Off => {
+            println!("no trace, as the manifest asks: the exit code is all that is known");
+        }
         Err(error) => bad(format!("no trace: {error:#}")),
     }
     good
@@ -302,6 +305,14 @@ pub fn keep_trace(root: &Path, manifest: &Manifest, trace: &Trace) -> Result<()>
     let source = root.join(&manifest.file);
     std::fs::copy(&source, root.join(NAMES)).with_context(|| source.display().to_string())?;
     Ok(())
+}
+
+/// There is no last run from here on.
+pub fn forget_trace(root: &Path) -> Result<()> {
+    match std::fs::remove_file(root.join(RECORDS)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).context(RECORDS),
+        _ => Ok(()),
+    }
 }
 
 /// The trace of the last run, and the system that ran.

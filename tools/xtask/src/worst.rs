@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use comfy_table::CellAlignment;
 use fusee_abi::image::advice;
+use fusee_abi::trace::Level;
 use fusee_kernel_core::limits::{LONGEST_PATH, LONGEST_PATH_CROWDED};
 use fusee_manifest::{Manifest, Profile};
 
@@ -104,7 +105,7 @@ const SECONDS: u64 = 180;
 
 /// Runs all systems and prints the table; `false` if a trap is longer than any may be.
 pub fn worst(arguments: &WorstArguments, install: bool) -> Result<bool> {
-    let workspace = Workspace { kernel: Kernel::Bare, ..Workspace::open(install)? };
+    let workspace = Workspace { kernel: Kernel::Traced(Level::Marks), ..Workspace::open(install)? };
     let mut search = Search::new(&workspace)?;
     let wanted = |name: &str| arguments.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()));
     let mut growth = [0; CLASSES.len()];
@@ -170,7 +171,7 @@ const CHECKED: [&str; 3] = ["chain-8", "sharers-12", "mourners-64"];
 
 /// The traps that are longer than any may be, in few systems.
 pub fn check(install: bool) -> Result<Vec<String>> {
-    let workspace = Workspace { kernel: Kernel::Bare, ..Workspace::open(install)? };
+    let workspace = Workspace { kernel: Kernel::Traced(Level::Marks), ..Workspace::open(install)? };
     let mut systems = Vec::new();
     for family in &FAMILIES {
         for size in family.sizes {

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use fusee_abi::trace::Record;
+use fusee_abi::trace::{Level, Record};
 use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ThreadId};
 use fusee_kernel_core::limits::{CPUS, ENGINE_USERS, INTERRUPTS, THREADS};
 use fusee_kernel_core::object::State;
@@ -140,7 +140,7 @@ impl<const TRACE: bool> Board<TRACE> {
 }
 
 impl<const TRACE: bool> Machine for Board<TRACE> {
-    const TRACE: bool = TRACE;
+    const TRACE: Level = if TRACE { Level::Schedule } else { Level::Marks };
 
     fn now(&mut self) -> Instant {
         self.now

@@ -75,7 +75,8 @@ impl Kernel {
 
     /// `exit` of one task.
     pub(crate) fn exit<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, code: u64) {
-        self.trace_mark(machine, Event::Exit, Some(thread), 0, code as u32);
+        let what = (code & 0xffff_ffff) | u64::from(self.threads[thread].job.number) << 32;
+        self.trace_number(machine, Event::Exit, Some(thread), 0, what);
         self.stop(machine, thread);
     }
 

@@ -187,7 +187,7 @@ impl Kernel {
         value: u32,
     ) {
         if M::TRACE.keeps_schedule() {
-            self.trace_mark(machine, event, thread, object, value);
+            self.write_record(machine, event, thread, object, value);
         }
     }
 
@@ -218,13 +218,13 @@ impl Kernel {
                 Class::Service => SERVICE_KEY,
                 Class::Background => BACKGROUND_KEY,
             };
-            self.trace_mark(machine, event, Some(thread), u32::from(reservation.number()), key);
+            self.write_record(machine, event, Some(thread), u32::from(reservation.number()), key);
         }
     }
 
-    /// Traces what each level keeps. A call, so that a build that traces is not much larger than one that does not.
+    /// A call, so that a build that traces is not much larger than one that does not.
     #[inline(never)]
-    pub(crate) fn trace_mark<M: Machine>(
+    fn write_record<M: Machine>(
         &self,
         machine: &mut M,
         event: Event,

@@ -89,6 +89,11 @@ const ROWS: [Row; rows::NAMES.len()] = [
     Row([0, 0, 0], [1_500, 1_000, 496]),
 ];
 
+/// Levels of the trace whose costs are measured, beside that of all other figures, which keeps marks.
+const LEVELS: [Level; 2] = [Level::Schedule, Level::Full];
+/// The rows for which.
+const TRACED: [u64; 5] = [rows::NULL, rows::CALL_0, rows::INTERRUPT, rows::SIGNAL, rows::YIELD];
+
 /// Sorted samples of each row.
 type Samples = BTreeMap<usize, Vec<u64>>;
 
@@ -97,6 +102,8 @@ struct Measured {
     samples: Samples,
     /// The same with floating point on both sides of each path.
     floats: Samples,
+    /// The same with kernels that keep more in their traces: by [`LEVELS`].
+    traced: [Samples; LEVELS.len()],
     /// Bytes of the kernel's code and constants, and of its data.
     size: structure::Sizes,
     /// The same of a kernel without features.
@@ -128,6 +135,7 @@ pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
         table.add_row(row);
     }
     println!("{table}");
+    println!("{}", measured.level_table());
     println!("{}", measured.crowd.table());
     let structure::Sizes { text, data, frame, thread } = measured.size;
     println!(
@@ -169,6 +177,11 @@ fn measure(arguments: &BenchArguments, install: bool) -> Result<Measured> {
         samples.values_mut().for_each(|values| values.sort_unstable());
         Ok(samples)
     };
+    let traced = |level: Level| {
+        let workspace = Workspace { kernel: Kernel::Traced(level), ..Workspace::open(install)? };
+        sorted(&workspace.image(&arguments.manifest, Profile::Det, false)?)
+    };
+    let [schedule, full] = LEVELS;
     let qemu = toolchain::qemu_version(&workspace.qemu).unwrap_or_default();
     let rustc = workspace.toolchain.version().unwrap_or_default();
     let column = format!("rustc {}.{}, QEMU {}.{}", rustc.0, rustc.1, qemu.0, qemu.1);
@@ -176,6 +189,7 @@ fn measure(arguments: &BenchArguments, install: bool) -> Result<Measured> {
     Ok(Measured {
         samples: sorted(&image)?,
         floats: sorted(&with_floats)?,
+        traced: [traced(schedule)?, traced(full)?],
         crowd,
         size: structure::sizes(&image.programs.kernel)?,
         bare: structure::sizes(&workspace.builder().kernel(0)?)?,
@@ -222,7 +236,26 @@ impl Measured {
             let floats = median(&self.floats, number).map(|median| (format!("{name}, with FP"), median));
             plain.into_iter().chain(floats)
         });
-        paths.chain(self.crowd.figures())
+        let traced = self.traced.iter().zip(LEVELS).flat_map(|(samples, level)| {
+            TRACED.into_iter().filter_map(move |row| {
+                let name = format!("{}, trace `{}`", rows::NAMES[row as usize], level.name());
+                Some((name, median(samples, row as usize)?))
+            })
+        });
+        paths.chain(traced).chain(self.crowd.figures())
+    }
+
+    /// What levels of the trace cost.
+    fn level_table(&self) -> String {
+        let mut header = vec!["by level of the trace", Level::Marks.name()];
+        header.extend(LEVELS.map(Level::name));
+        let mut table = report::table(&header);
+        for row in TRACED.map(|row| row as usize) {
+            let figures = [&self.samples].into_iter().chain(&self.traced).map(|samples| median(samples, row));
+            let cells = figures.map(|figure| figure.map_or_else(|| "-".to_owned(), |figure| figure.to_string()));
+            table.add_row([rows::NAMES[row].to_owned()].into_iter().chain(cells).collect::<Vec<_>>());
+        }
+        table.to_string()
     }
 
     fn problems(&self) -> Result<Vec<String>> {

@@ -8,10 +8,12 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::File;
 use std::io::Write;
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::instruction::{Instruction, is_of_kernel};
+use crate::instruction::{Instruction, Meaning, is_of_kernel};
 use crate::traps::{Place, Places, Traps};
+use crate::turns::{Rings, Turns};
 use crate::windows::Profile;
 
 /// The version of the interface we are written for; QEMU looks for this symbol.
@@ -36,6 +38,13 @@ struct Translated {
 type PluginId = u64;
 /// `QEMU_PLUGIN_CB_NO_REGS`: the callback looks at no register of the guest.
 const NO_REGISTERS: c_int = 0;
+/// `QEMU_PLUGIN_MEM_W`: the callback hears of stores.
+const STORES: c_int = 2;
+/// `QEMU_PLUGIN_INLINE_ADD_U64`.
+const ADD: c_int = 0;
+
+/// Instructions that all cores have executed: the emulator counts them, when turns are looked for.
+static EXECUTED: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: these must be QEMU's functions with QEMU's types: they are those of its header, enumerations are `int`, and
 // structures are only passed on, never looked into.
@@ -50,6 +59,25 @@ unsafe extern "C" {
         instruction: *mut Translated,
         callback: extern "C" fn(c_uint, *mut c_void),
         flags: c_int,
+        data: *mut c_void,
+    );
+    fn qemu_plugin_register_vcpu_tb_exec_cb(
+        block: *mut Block,
+        callback: extern "C" fn(c_uint, *mut c_void),
+        flags: c_int,
+        data: *mut c_void,
+    );
+    fn qemu_plugin_register_vcpu_insn_exec_inline(
+        instruction: *mut Translated,
+        operation: c_int,
+        number: *mut u64,
+        operand: u64,
+    );
+    fn qemu_plugin_register_vcpu_mem_cb(
+        instruction: *mut Translated,
+        callback: extern "C" fn(c_uint, u32, u64, *mut c_void),
+        flags: c_int,
+        accesses: c_int,
         data: *mut c_void,
     );
     fn qemu_plugin_tb_n_insns(block: *const Block) -> usize;
@@ -73,6 +101,7 @@ enum Seen {
     Nothing,
     Windows(Profile),
     Traps(Places, Traps),
+    Turns(Turns, File),
 }
 
 static SESSION: Mutex<Session> = Mutex::new(Session { path: None, instructions: Vec::new(), seen: Seen::Nothing });
@@ -93,7 +122,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     count: c_int,
     arguments: *const *const c_char,
 ) -> c_int {
-    let (mut path, mut places) = (None, None);
+    let (mut path, mut places, mut rings) = (None, None, None);
     for index in 0..usize::try_from(count).unwrap_or(0) {
         // SAFETY: the pointer must be within the array: QEMU says how long it is.
         let place = unsafe { arguments.add(index) };
@@ -105,6 +134,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         match argument.to_str().ok().and_then(|argument| argument.split_once('=')) {
             Some(("out", file)) => path = Some(file.to_owned()),
             Some(("places", file)) => places = Some(file.to_owned()),
+            Some(("rings", numbers)) => rings = Some(numbers.to_owned()),
             _ => {}
         }
     }
@@ -112,14 +142,10 @@ pub unsafe extern "C" fn qemu_plugin_install(
         eprintln!("the profiler wants an argument `out=FILE`");
         return 1;
     };
-    let seen = match places.map(|file| read(&file)) {
-        None => Seen::Windows(Profile::default()),
-        Some(Ok(places)) => {
-            let traps = Traps::new(&places);
-            Seen::Traps(places, traps)
-        }
-        Some(Err(error)) => {
-            eprintln!("places: {error}");
+    let seen = match look_for(&path, places, rings) {
+        Ok(seen) => seen,
+        Err(error) => {
+            eprintln!("{error}");
             return 1;
         }
     };
@@ -135,19 +161,36 @@ pub unsafe extern "C" fn qemu_plugin_install(
     0
 }
 
-fn read(file: &str) -> Result<Places, Box<dyn Error>> {
-    Ok(Places::parse(&std::fs::read_to_string(file)?)?)
+/// What is to be looked for, by the arguments.
+fn look_for(path: &str, places: Option<String>, rings: Option<String>) -> Result<Seen, Box<dyn Error>> {
+    if let Some(numbers) = rings {
+        return Ok(Seen::Turns(Turns::new(Rings::parse(&numbers)?), File::create(path)?));
+    }
+    let Some(file) = places else { return Ok(Seen::Windows(Profile::default())) };
+    let places = Places::parse(&std::fs::read_to_string(file)?)?;
+    let traps = Traps::new(&places);
+    Ok(Seen::Traps(places, traps))
 }
 
 /// A block was translated: each of its instructions is to be announced when it is executed.
 extern "C" fn translated(_plugin: PluginId, block: *mut Block) {
     // SAFETY: the block must be one under translation: QEMU calls us with it, during it.
     let count = unsafe { qemu_plugin_tb_n_insns(block) };
+    let counts_turns = with_session(|session| matches!(session.seen, Seen::Turns(..)));
+    if counts_turns {
+        // SAFETY: the block as above; the callback stays, as in `qemu_plugin_install`. The data is nothing.
+        unsafe { qemu_plugin_register_vcpu_tb_exec_cb(block, block_executed, NO_REGISTERS, ptr::null_mut()) };
+    }
     for index in 0..count {
         // SAFETY: the block as above; the index must be below the count: it is.
         let instruction = unsafe { qemu_plugin_tb_get_insn(block, index) };
         // SAFETY: the instruction must be of a block under translation: it is of this one.
         let address = unsafe { qemu_plugin_insn_vaddr(instruction) };
+        if counts_turns {
+            // SAFETY: the instruction as above. The number must be one that stays: it is static. The emulator adds to it from the
+            // one thread that emulates all cores when turns are looked for, and we read it there.
+            unsafe { qemu_plugin_register_vcpu_insn_exec_inline(instruction, ADD, EXECUTED.as_ptr(), 1) };
+        }
         // SAFETY: the same.
         let size = unsafe { qemu_plugin_insn_size(instruction) };
         // SAFETY: the same.
@@ -166,11 +209,19 @@ extern "C" fn translated(_plugin: PluginId, block: *mut Block) {
                 // Traps are the kernel's.
                 Seen::Traps(..) if !is_of_kernel(address) => return None,
                 Seen::Traps(places, _) => places.at(decoded.address),
-                Seen::Windows(_) | Seen::Nothing => None,
+                // What is announced beside blocks are readings of the clock.
+                Seen::Turns(..) if decoded.meaning != Meaning::KernelReadsCounter => return None,
+                Seen::Turns(..) | Seen::Windows(_) | Seen::Nothing => None,
             };
             session.instructions.push((decoded, place));
             Some(session.instructions.len() - 1)
         });
+        if counts_turns && is_of_kernel(address) {
+            // SAFETY: the instruction as above; the callback stays. The data is nothing.
+            unsafe {
+                qemu_plugin_register_vcpu_mem_cb(instruction, stored, NO_REGISTERS, STORES, ptr::null_mut());
+            }
+        }
         let Some(number) = number else { continue };
         let data = ptr::without_provenance_mut(number);
         // SAFETY: the instruction as above; the callback stays, as in `qemu_plugin_install`. The data is a number.
@@ -185,7 +236,30 @@ extern "C" fn executed(core: c_uint, number: *mut c_void) {
         match &mut session.seen {
             Seen::Windows(profile) => profile.step(core as usize, instruction),
             Seen::Traps(_, traps) => traps.step(core as usize, instruction, place),
+            Seen::Turns(turns, _) => turns.read(core as usize, EXECUTED.load(Ordering::Relaxed)),
             Seen::Nothing => {}
+        }
+    });
+}
+
+/// A core is about to execute a block.
+extern "C" fn block_executed(core: c_uint, _data: *mut c_void) {
+    with_session(|session| {
+        if let Seen::Turns(turns, file) = &mut session.seen {
+            turns.block(core as usize, EXECUTED.load(Ordering::Relaxed));
+            // The end of QEMU may be sudden.
+            if turns.is_long() {
+                let _ = file.write_all(turns.take().as_bytes());
+            }
+        }
+    });
+}
+
+/// A core has stored to an address, in the kernel.
+extern "C" fn stored(core: c_uint, _info: u32, address: u64, _data: *mut c_void) {
+    with_session(|session| {
+        if let Seen::Turns(turns, _) = &mut session.seen {
+            turns.store(core as usize, address);
         }
     });
 }
@@ -196,6 +270,10 @@ extern "C" fn ended(_plugin: PluginId, _data: *mut c_void) {
         let text = match std::mem::replace(&mut session.seen, Seen::Nothing) {
             Seen::Windows(profile) => profile.text(),
             Seen::Traps(_, traps) => traps.text(),
+            Seen::Turns(mut turns, mut file) => {
+                let _ = file.write_all(turns.take().as_bytes());
+                return;
+            }
             Seen::Nothing => return,
         };
         let Some(path) = &session.path else { return };

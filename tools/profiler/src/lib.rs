@@ -4,6 +4,7 @@
 //! instruction  what one instruction is to us
 //! windows      from executed instructions to windows, pure
 //! traps        from executed instructions to the longest traps, pure
+//! turns        from executed blocks to turns of cores, pure
 //! interface    the door to QEMU
 //! ```
 //!
@@ -19,6 +20,8 @@
 //!
 //! `cargo xtask worst` gives it an argument more, `places=FILE` (`traps::Places::parse`). Then nothing but the kernel is
 //! watched, and the file says of each class of traps how many there were, and what the longest executed.
+//!
+//! `cargo xtask run --turns` gives it another one, `rings=FIRST:STRIDE:COUNT` (`turns::Rings::parse`). Then the file says which core is executed when.
 //!
 //! # Invariants
 //!
@@ -40,5 +43,7 @@ mod instruction;
 mod interface;
 #[cfg_attr(not(all(target_os = "linux", not(test))), allow(dead_code, reason = "used by the interface"))]
 mod traps;
+#[cfg_attr(not(all(target_os = "linux", not(test))), allow(dead_code, reason = "used by the interface"))]
+mod turns;
 #[cfg_attr(not(all(target_os = "linux", not(test))), allow(dead_code, reason = "used by the interface"))]
 mod windows;

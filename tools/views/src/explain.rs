@@ -142,6 +142,8 @@ pub struct Explanation {
     pub completed: Option<u64>,
     /// The end of the trace.
     pub end: u64,
+    /// What the job before it was charged, and how much of that were turns of other emulated CPUs: a budget pays for its overshoot, too.
+    before: (u64, u64),
     /// All of it, the longest first.
     pub parts: Vec<Part>,
 }
@@ -255,6 +257,8 @@ struct Reader<'a> {
     lines: Vec<Vec<Piece>>,
     /// By task when its last job was complete; zero: none was.
     ended: Vec<u64>,
+    /// By task what that was charged, and for turns.
+    charged: Vec<(u64, u64)>,
     done: Vec<Explanation>,
 }
 
@@ -281,6 +285,7 @@ impl<'a> Reader<'a> {
             open: BTreeMap::new(),
             lines: system.tasks.iter().map(|_| Vec::new()).collect(),
             ended: vec![0; system.tasks.len()],
+            charged: vec![(0, 0); system.tasks.len()],
             done: Vec::new(),
         }
     }
@@ -524,7 +529,8 @@ impl<'a> Reader<'a> {
         }
         let mut parts: Vec<Part> = parts.into_iter().map(|(path, time)| Part { path, time }).collect();
         parts.sort_by_key(|part| std::cmp::Reverse(part.time));
-        self.done.push(Explanation { task, job: open.job, release, deadline, completed, end: self.now, parts });
+        let before = std::mem::replace(&mut self.charged[task], charged(&parts));
+        self.done.push(Explanation { task, job: open.job, release, deadline, completed, end: self.now, before, parts });
     }
 
     fn finish(mut self) -> Vec<Explanation> {
@@ -594,11 +600,33 @@ impl Explanation {
         match causes.into_iter().max_by_key(|(_, time)| *time) {
             Some((path, time)) if time >= own || time * 5 >= self.response() => {
                 let words: Vec<String> = path.iter().map(|step| step.words(system)).collect();
-                format!("{} {who} {}", of(time), joined(&words))
+                let exhausted = path.last() == Some(&Step::Exhausted);
+                let why = if exhausted { self.used_by_turns() } else { String::new() };
+                format!("{} {who} {}{why}", of(time), joined(&words))
             }
             _ => format!("{} {who} ran", of(own)),
         }
     }
+}
+
+impl Explanation {
+    /// Of a budget that is exhausted: how much of what it and the job before were charged were turns of other emulated CPUs, if that is a fifth or more.
+    fn used_by_turns(&self) -> String {
+        let (charged, turns) = charged(&self.parts);
+        let (charged, turns) = (charged + self.before.0, turns + self.before.1);
+        if turns == 0 || turns * 5 < charged {
+            return String::new();
+        }
+        format!(", which was charged {} for turns of other emulated CPUs (`--quantum`)", span(turns))
+    }
+}
+
+/// For how long a job, and whom it waited for, ran; and how much of that were turns of other emulated CPUs.
+fn charged(parts: &[Part]) -> (u64, u64) {
+    let sum = |is_meant: &dyn Fn(&Step) -> bool| -> u64 {
+        parts.iter().filter(|part| part.path.iter().any(is_meant)).map(|part| part.time).sum()
+    };
+    (sum(&|step| matches!(step, Step::Ran(_))), sum(&|step| *step == Step::Turn))
 }
 
 fn joined(words: &[String]) -> String {

@@ -6,12 +6,16 @@
 //! - [`schedule`]: what happened, in intervals.
 //! - [`picture`]: these as SVG.
 //! - [`explain`]: where the time of a job went.
+//! - [`audit`]: whether that is right.
+//! - [`turns`]: when emulated CPUs were not executed, which `explain` tells apart.
 //! - [`litmus`]: what LITMUS^RT has records for, in its format.
 //! - [`perfetto`]: all of it for Perfetto.
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod explain;
 pub mod litmus;
 pub mod perfetto;
 pub mod picture;
 pub mod schedule;
+pub mod turns;

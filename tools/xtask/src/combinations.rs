@@ -39,7 +39,7 @@ pub fn check(workspace: &Workspace, features: &[&str], system: &str) -> Result<V
     ensure!(asked == features, "{} asks for {asked:?}", path.display());
     let builder = Builder { features: Features::Asked, ..workspace.builder() };
     let programs = builder.programs(&[&case.manifest.system])?;
-    Ok(case.check(workspace, &programs, false)?.1)
+    Ok(case.check(workspace, &programs, &[], false)?.1)
 }
 
 /// The name of the check of a kernel without what its system asks for.

@@ -7,13 +7,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use fusee_abi::trace::{Event, Record};
+use fusee_abi::trace::{Event, Ledger, Level, Record};
 use fusee_manifest::trace::{self, Places, Trace};
 use fusee_manifest::{Manifest, Profile, Variant};
 use fusee_simulator::metrics::Metrics;
+use fusee_views::audit::audit;
 
 use crate::build::Programs;
-use crate::system::{self, RunOptions, Workspace};
+use crate::system::{self, Run, RunOptions, Workspace};
 use crate::tests::difference;
 
 /// Where conformance systems are; each has its golden trace beside it.
@@ -24,6 +25,12 @@ const LIMIT: u64 = 10_000_000_000;
 const QUANTUM: u32 = 2;
 /// Half a cell: events up to here before the first release belong to its cell.
 const HALF_CELL: u64 = 500_000;
+
+/// What the ledgers of a run say of jobs: complete, late, skipped.
+fn counts(trace: &Trace) -> Vec<((u16, u16), u64)> {
+    let counted = [Ledger::Jobs, Ledger::Misses, Ledger::Skipped].map(|ledger| ledger as u16);
+    trace.ledgers().into_iter().filter(|((ledger, _), _)| counted.contains(ledger)).collect()
+}
 
 /// One system of [`FOLDER`], in one of its variants.
 pub struct Case {
@@ -46,13 +53,16 @@ impl Case {
         variants.iter().map(case).collect()
     }
 
-    /// Runs the system in QEMU and in the simulator: the longest response times to be shown, and what differs.
-    pub fn check(&self, workspace: &Workspace, programs: &Programs, bless: bool) -> Result<(String, Vec<String>)> {
-        let image = workspace.image_of(self.manifest.clone(), programs.clone(), Profile::Det, false)?;
-        // One CPU takes turns with nobody, and an idle one passes long turns quickly.
-        let quantum = if image.manifest.system.cpus == 1 { 1_000 * QUANTUM } else { QUANTUM };
-        let options = RunOptions { echo: false, seconds: 60, quantum, arguments: Vec::new(), until: None };
-        let run = system::run(workspace, &image, &options)?;
+    /// Runs the system in QEMU and in the simulator: the longest response times to be shown, and what differs. Then once more with each
+    /// of these kernels, which keep other levels of the trace.
+    pub fn check(
+        &self,
+        workspace: &Workspace,
+        programs: &Programs,
+        levels: &[(Level, PathBuf)],
+        bless: bool,
+    ) -> Result<(String, Vec<String>)> {
+        let run = self.run(workspace, programs)?;
         let mut problems = Vec::new();
         let trace = run.trace.context("the run left no trace")?;
         let emulated = self.canonical(&trace, "QEMU", &mut problems);
@@ -72,7 +82,33 @@ impl Case {
         if let Some(difference) = difference(&expected, &emulated) {
             problems.push(format!("QEMU (+) and {} (-) differ:\n{difference}", self.golden.display()));
         }
+        problems.extend(audit(&trace, &self.manifest.system, &[]).err());
+        for (level, kernel) in levels {
+            let programs = Programs { kernel: kernel.clone(), ..programs.clone() };
+            let run = self.run(workspace, &programs)?;
+            let problem = match (level, &run.trace) {
+                _ if run.outcome.code != Some(0) => Some(format!("ended with {:?}", run.outcome.code)),
+                (Level::Off, trace) => trace.is_ok().then(|| "there is a trace".to_owned()),
+                (Level::Marks, Ok(marks)) => {
+                    (counts(marks) != counts(&trace)).then(|| "other counts of jobs".to_owned())
+                }
+                (_, Ok(full)) => difference(&emulated, &self.canonical(full, level.name(), &mut problems))
+                    .map(|difference| format!("another trace (+):\n{difference}"))
+                    .or_else(|| audit(full, &self.manifest.system, &[]).err()),
+                (_, Err(error)) => Some(format!("{error:#}")),
+            };
+            problems.extend(problem.map(|problem| format!("with trace `{}`: {problem}", level.name())));
+        }
         Ok((self.responses(&trace), problems))
+    }
+
+    /// Runs the system in QEMU.
+    fn run(&self, workspace: &Workspace, programs: &Programs) -> Result<Run> {
+        let image = workspace.image_of(self.manifest.clone(), programs.clone(), Profile::Det, false)?;
+        // One CPU takes turns with nobody, and an idle one passes long turns quickly.
+        let quantum = if image.manifest.system.cpus == 1 { 1_000 * QUANTUM } else { QUANTUM };
+        let options = RunOptions { echo: false, seconds: 60, quantum, arguments: Vec::new(), until: None };
+        system::run(workspace, &image, &options)
     }
 
     /// `: high answers within 8.04 ms`, for the tasks to be shown.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::mem::offset_of;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ const TRACE_SYMBOL: &str = "FUSEE_TRACE";
 pub struct Rings {
     /// Physical address of the first.
     physical: u64,
+    /// Virtual address of the first.
+    first: u64,
     /// Bytes of all together.
     bytes: usize,
 }
@@ -41,7 +44,13 @@ impl Rings {
             bail!("the kernel keeps no trace: its level is `off`");
         }
         let physical = symbol.address().checked_sub(KERNEL_OFFSET).unwrap_or(symbol.address());
-        Ok(Rings { physical, bytes: usize::try_from(symbol.size())? })
+        Ok(Rings { physical, first: symbol.address(), bytes: usize::try_from(symbol.size())? })
+    }
+
+    /// Where each says how many records were written, as the profiler wants it: `FIRST:STRIDE:COUNT`, hexadecimal.
+    pub fn counts(&self) -> String {
+        let first = self.first + offset_of!(RingHeader, written) as u64;
+        format!("{first:x}:{:x}:{:x}", self.bytes / limits::CPUS, limits::CPUS)
     }
 
     /// The trace in `memory`.

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, Resolved};
-use fusee_views::explain::{self, Explanation};
+use fusee_views::explain::{self, Explanation, Turn};
 
 /// Arguments of `cargo xtask trace explain`.
 #[derive(Args)]
@@ -21,9 +21,9 @@ pub struct ExplainArguments {
 }
 
 /// Prints what is asked for; `false`: there is no such job.
-pub fn explain(arguments: &ExplainArguments, trace: &Trace, manifest: &Manifest) -> Result<bool> {
+pub fn explain(arguments: &ExplainArguments, trace: &Trace, manifest: &Manifest, turns: &[Turn]) -> Result<bool> {
     let system = &manifest.system;
-    let all = explain::explain(trace, system, &[]);
+    let all = explain::explain(trace, system, turns);
     let name = |one: &Explanation| system.tasks[one.task].name.as_str();
     let shown: Vec<&Explanation> = match (&arguments.job, &arguments.worst) {
         (Some(job), _) => {
@@ -41,7 +41,9 @@ pub fn explain(arguments: &ExplainArguments, trace: &Trace, manifest: &Manifest)
         (None, None) => all.iter().filter(|one| one.is_late()).collect(),
     };
     if !trace.has_schedule() {
-        bail!("the trace has no schedule: set `trace = \"schedule\"` under `[system]`, or give `--trace schedule` to `run`");
+        bail!(
+            "the trace has no schedule: set `trace = \"schedule\"` under `[system]`, or give `--trace schedule` to `run`"
+        );
     }
     if shown.is_empty() {
         if arguments.missed {
@@ -73,8 +75,8 @@ pub fn explain(arguments: &ExplainArguments, trace: &Trace, manifest: &Manifest)
 }
 
 /// Says of each `hard` task that missed deadlines why the latest of its jobs did, in a sentence.
-pub fn say_why_missed(trace: &Trace, system: &Resolved) {
-    let all = explain::explain(trace, system, &[]);
+pub fn say_why_missed(trace: &Trace, system: &Resolved, turns: &[Turn]) {
+    let all = explain::explain(trace, system, turns);
     let hard = system.tasks.iter().enumerate().filter(|(_, task)| task.hard);
     let late = |one: &&Explanation| one.completed.unwrap_or(one.end).saturating_sub(one.deadline);
     let latest = hard.filter_map(|(index, _)| {

@@ -68,7 +68,7 @@ mod worst;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fusee_abi::trace::Level;
 use fusee_manifest::trace::Trace;
@@ -154,6 +154,10 @@ struct RunArguments {
     /// What the kernel keeps in its trace, whatever the manifest says: off, marks, schedule or full.
     #[arg(long, value_name = "LEVEL", value_parser = level)]
     trace: Option<Level>,
+    /// Watch whose turn it is, so that `trace explain` tells the turns of other emulated CPUs from a job's own execution: takes the host
+    /// some three times as long (det only).
+    #[arg(long)]
+    turns: bool,
     /// Print response times and lateness of each task, too, as `simulate` does.
     #[arg(long)]
     responses: bool,
@@ -230,20 +234,29 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             manifest.system.trace = run.trace.unwrap_or(manifest.system.trace);
             let programs = workspace.builder().programs(&[&manifest.system])?;
             let image = workspace.image_of(manifest, programs, run.system.profile.into(), run.system.unmanaged)?;
-            let outcome = system::run(
+            let mut arguments = run.qemu.clone();
+            if run.turns {
+                ensure!(image.profile == Profile::Det, "`--turns`: with `par` emulated CPUs do not take turns");
+                arguments.extend(system::watching(&workspace, &image)?);
+            }
+            let mut outcome = system::run(
                 &workspace,
                 &image,
                 &system::RunOptions {
                     echo: true,
                     seconds: run.seconds,
                     quantum: Turns::of(&image.manifest.system, run.quantum).quantum,
-                    arguments: run.qemu.clone(),
+                    arguments,
                     until: run.limit.map(|limit| limit.0),
                 },
             )?;
             match &outcome.trace {
                 Ok(trace) => system::keep_trace(&workspace.root, &image.manifest, trace)?,
                 Err(_) => system::forget_trace(&workspace.root)?,
+            }
+            if let (true, Ok(trace)) = (run.turns, &outcome.trace) {
+                outcome.away = system::turns_seen(&workspace, &image, trace)?;
+                system::keep_turns(&workspace.root, &outcome.away)?;
             }
             let good = system::print_outcome(&image, &outcome);
             if let (true, Ok(trace)) = (run.responses, &outcome.trace) {
@@ -272,7 +285,9 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             let (trace_read, manifest) = system::last_trace(&root).context("no run to show; try `cargo xtask run`")?;
             eprintln!("the last run: system `{}`", manifest.system.name);
             match &trace.view {
-                Some(View::Explain(arguments)) => explain::explain(arguments, &trace_read, &manifest),
+                Some(View::Explain(arguments)) => {
+                    explain::explain(arguments, &trace_read, &manifest, &system::last_turns(&root)?)
+                }
                 None if trace.svg.is_some() || trace.perfetto.is_some() || trace.litmus.is_some() => {
                     write_views(trace, &trace_read, &manifest)
                 }

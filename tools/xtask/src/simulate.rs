@@ -290,7 +290,7 @@ fn print(
         eprintln!("{} {problem}", report::red("error:"));
     }
     if !problems.is_empty() {
-        crate::explain::say_why_missed(trace, &manifest.system);
+        crate::explain::say_why_missed(trace, &manifest.system, &[]);
     }
     report.exit.unwrap_or(0) == 0 && problems.is_empty()
 }

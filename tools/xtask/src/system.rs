@@ -8,15 +8,16 @@ use fusee_abi::trace::{Level, Record};
 use fusee_accel_contract::CONTROL_LATE_COMPLETIONS;
 use fusee_manifest::trace::{Places, Trace, canonical, describe};
 use fusee_manifest::{Manifest, PackOptions, Profile, Resolved, Variant};
+use fusee_views::explain::Turn;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::build::{self, Builder, Features, Programs};
 use crate::decode::Rings;
 use crate::judge::Watch;
 use crate::qemu::{self, EndedBy, GuestMemory, Outcome};
-use crate::report;
 use crate::toolchain::{self, Toolchain};
 use crate::turns::{self, Turns};
+use crate::{profile, report};
 
 /// The repository, and the programs we call.
 pub struct Workspace {
@@ -73,6 +74,8 @@ pub struct Run {
     pub turns: Turns,
     /// What happened.
     pub trace: Result<Trace>,
+    /// When CPUs were not executed, as far as that was watched.
+    pub away: Vec<Turn>,
 }
 
 impl Run {
@@ -193,7 +196,7 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions) -> Result
         trace.records.retain(|record| outcome.code.is_some() || options.until.is_none_or(|until| record.time <= until));
         trace
     });
-    Ok(Run { outcome, late, trace, turns: Turns::of(system, Some(options.quantum)) })
+    Ok(Run { outcome, late, trace, turns: Turns::of(system, Some(options.quantum)), away: Vec::new() })
 }
 
 /// How many completions all devices of the system announced too late.
@@ -265,7 +268,7 @@ pub fn print_outcome(image: &Image, run: &Run) -> bool {
                 None if verdict.misses.is_empty() => {}
                 None => {
                     verdict.misses.into_iter().for_each(bad);
-                    crate::explain::say_why_missed(trace, system);
+                    crate::explain::say_why_missed(trace, system, &run.away);
                 }
                 Some(why) => {
                     for words in verdict.misses {
@@ -297,22 +300,61 @@ const FOLDER: &str = "target/fusee";
 const RECORDS: &str = "target/fusee/last.trace";
 const NAMES: &str = "target/fusee/last.toml";
 
+const TURNS: &str = "target/fusee/last.turns";
+/// What the profiler saw of a run that it watched.
+const WATCHED: &str = "target/fusee/last.watched";
+
+/// Arguments with which QEMU tells whose turn it is.
+pub fn watching(workspace: &Workspace, image: &Image) -> Result<[String; 2]> {
+    let plugin = workspace.builder().plugin(profile::PACKAGE, profile::LIBRARY)?;
+    let rings = Rings::of(&image.programs.kernel)?.counts();
+    let out = workspace.root.join(WATCHED);
+    Ok(["-plugin".to_owned(), format!("{},out={},rings={rings}", plugin.display(), out.display())])
+}
+
+/// What was seen of the turns of a run that [`watching`] made QEMU tell of.
+pub fn turns_seen(workspace: &Workspace, image: &Image, trace: &Trace) -> Result<Vec<Turn>> {
+    let path = workspace.root.join(WATCHED);
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let stride = image.manifest.system.board.profiles.get(&image.profile).map_or(1, |profile| profile.cpu_stride);
+    Ok(fusee_views::turns::turns(&text, trace, stride)?)
+}
+
+/// Keeps the turns of a run for `cargo xtask trace`.
+pub fn keep_turns(root: &Path, turns: &[Turn]) -> Result<()> {
+    std::fs::write(root.join(TURNS), fusee_views::turns::write(turns)).context(TURNS)
+}
+
+/// The turns of the last run, if they were watched.
+pub fn last_turns(root: &Path) -> Result<Vec<Turn>> {
+    match std::fs::read_to_string(root.join(TURNS)) {
+        Ok(text) => Ok(fusee_views::turns::read(&text)?),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).context(TURNS),
+    }
+}
+
 /// Keeps the trace of a run for `cargo xtask trace`.
 pub fn keep_trace(root: &Path, manifest: &Manifest, trace: &Trace) -> Result<()> {
     std::fs::create_dir_all(root.join(FOLDER))?;
+    forget_trace(root)?;
     std::fs::write(root.join(RECORDS), trace.records.as_bytes())?;
     // The manifest may change before the trace is looked at.
     let source = root.join(&manifest.file);
-    std::fs::copy(&source, root.join(NAMES)).with_context(|| source.display().to_string())?;
+    let text = std::fs::read(&source).with_context(|| source.display().to_string())?;
+    std::fs::write(root.join(NAMES), text).context(NAMES)?;
     Ok(())
 }
 
 /// There is no last run from here on.
 pub fn forget_trace(root: &Path) -> Result<()> {
-    match std::fs::remove_file(root.join(RECORDS)) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).context(RECORDS),
-        _ => Ok(()),
+    for file in [RECORDS, TURNS] {
+        match std::fs::remove_file(root.join(file)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).context(file),
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 /// The trace of the last run, and the system that ran.

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use fusee_abi::trace::{Event, Ledger};
+use fusee_abi::image::feature;
+use fusee_abi::trace::{Event, Ledger, Level};
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Expectations, Manifest, Mark, Profile, Resolved};
 
@@ -22,7 +23,7 @@ use crate::configurations::{self, Seen};
 use crate::judge::Watch;
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
-use crate::turns::Turns;
+use crate::turns::{self, Turns};
 use crate::{bench, combinations, conformance, docs, experiment, hostile, readme, report, soundness, structure, worst};
 
 /// What QEMU ends with when the kernel has panicked.
@@ -98,6 +99,7 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         refuse(&workspace, arguments, &mut summary)?;
         configure(&workspace, arguments, &mut summary)?;
         combine(&workspace, arguments, &mut summary);
+        tell_turns(&workspace, arguments, &mut summary);
         if arguments.wants(experiment::EMULATED_CHECK) {
             summary.run(experiment::EMULATED_CHECK, || experiment::check_emulated(&workspace));
         }
@@ -410,9 +412,12 @@ fn conform(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summa
     }
     let systems: Vec<&Resolved> = cases.iter().map(|case| &case.manifest.system).collect();
     let programs = workspace.builder().programs(&systems)?;
+    let others = [Level::Off, Level::Marks, Level::Full].into_iter().filter(|_| !cases.is_empty());
+    let kernel = |level| Builder { kernel: Kernel::Traced(level), ..workspace.builder() }.kernel(feature::ALL);
+    let levels = others.map(|level| anyhow::Ok((level, kernel(level)?))).collect::<Result<Vec<_>>>()?;
     side_by_side(&cases, summary, |case| {
         let name = &case.manifest.system.name;
-        match case.check(workspace, &programs, arguments.bless) {
+        match case.check(workspace, &programs, &levels, arguments.bless) {
             Ok((responses, problems)) => (format!("{name} (QEMU, simulator, golden){responses}"), Ok(problems)),
             Err(error) => (name.clone(), Err(error)),
         }
@@ -481,6 +486,13 @@ fn combine(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summa
     }
     if arguments.wants(combinations::REFUSAL) {
         summary.run(combinations::REFUSAL, || combinations::check_refusal(workspace));
+    }
+}
+
+/// Turns of emulated CPUs, told from a job's own execution.
+fn tell_turns(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) {
+    if arguments.wants(turns::CHECK) {
+        summary.run(turns::CHECK, || turns::check(workspace));
     }
 }
 

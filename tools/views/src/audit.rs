@@ -1,0 +1,74 @@
+//! Whether explanations are right: against sums over records that are made in another way, slowly. For tests.
+
+use fusee_abi::trace::{Event, Record};
+use fusee_manifest::Resolved;
+use fusee_manifest::trace::Trace;
+
+use crate::explain::{Step, Turn, explain};
+
+/// The parts of each job add up to its response, what it ran to what switches say, and what of that was the kernel's to what traps say.
+///
+/// # Errors
+/// What does not add up, in words.
+pub fn audit(trace: &Trace, system: &Resolved, turns: &[Turn]) -> Result<(), String> {
+    let records = &trace.records[..];
+    let all = explain(trace, system, turns);
+    for one in &all {
+        let sum: u64 = one.parts.iter().map(|part| part.time).sum();
+        if sum != one.response() {
+            return Err(format!("parts of {sum} ns, response {} ns: {}", one.response(), one.text(system)));
+        }
+        let of_kernel = |path: &[Step]| matches!(path, [Step::Ran(_), Step::Kernel(_) | Step::Lock]);
+        let sum = |is_meant: &dyn Fn(&[Step]) -> bool| -> u64 {
+            one.parts.iter().filter(|part| is_meant(&part.path)).map(|part| part.time).sum()
+        };
+        let ran = (sum(&|path| matches!(path, [Step::Ran(_), ..])), sum(&of_kernel));
+        let until = one.completed.unwrap_or(one.end);
+        let started = records.iter().find(|record| is(record, Event::Release, one.task) && record.job == one.job);
+        let from = started.map_or(one.release, |record| record.time);
+        let by_switches = run_within(records, one.task, from, until);
+        if ran != by_switches {
+            return Err(format!("ran, and of that in the kernel: {ran:?} ns, by switches and traps {by_switches:?}"));
+        }
+        let mut paths: Vec<_> = one.parts.iter().map(|part| &part.path).collect();
+        paths.dedup();
+        if paths.len() != one.parts.len() {
+            return Err(format!("a part is there twice: {}", one.text(system)));
+        }
+    }
+    let complete = records.iter().filter(|record| record.event == Event::Complete as u8).count();
+    let explained = all.iter().filter(|one| one.completed.is_some()).count();
+    if complete == explained { Ok(()) } else { Err(format!("{complete} jobs are complete, {explained} explained")) }
+}
+
+fn is(record: &Record, event: Event, task: usize) -> bool {
+    record.event == event as u8 && usize::from(record.thread) == task + 1
+}
+
+/// How long `task` was on CPUs between these instants: from each switch to it to the next record that says what that CPU runs. And for
+/// how long of that these CPUs were in the kernel.
+fn run_within(records: &[Record], task: usize, from: u64, until: u64) -> (u64, u64) {
+    let (mut sum, mut of_kernel) = (0, 0);
+    for (index, switch) in records.iter().enumerate() {
+        if !is(switch, Event::SwitchTo, task) {
+            continue;
+        }
+        let ends = |record: &&Record| {
+            record.cpu == switch.cpu
+                && (is(record, Event::SwitchAway, task)
+                    || is(record, Event::Block, task)
+                    || (is(record, Event::Call, task) && record.value == 0)
+                    || record.event == Event::Idle as u8
+                    || record.event == Event::SwitchTo as u8)
+        };
+        // Who waits does not run, though the switch comes a moment later in the same trap.
+        let end = records[index + 1..].iter().find(ends).map_or(records[records.len() - 1].time, |record| record.time);
+        let (begin, end) = (switch.time.max(from), end.min(until));
+        sum += end.saturating_sub(begin);
+        let traps = records.iter().filter(|record| record.event == Event::Trap as u8 && record.cpu == switch.cpu);
+        of_kernel += traps
+            .map(|trap| end.min(trap.time).saturating_sub(begin.max(trap.time - u64::from(trap.value))))
+            .sum::<u64>();
+    }
+    (sum, of_kernel)
+}

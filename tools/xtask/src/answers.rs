@@ -349,8 +349,10 @@ pub mod tests {
         let root = crate::system::root().unwrap();
         let text = std::fs::read_to_string(root.join(FOLDER).join(schema)).unwrap();
         let schema: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let validator = jsonschema::validator_for(&schema).unwrap();
-        validator.iter_errors(document).map(|error| error.to_string()).collect()
+        let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
+        compiler.add_resource("http://fusee/schema.json", schema).unwrap();
+        let index = compiler.compile("http://fusee/schema.json", &mut schemas).unwrap();
+        schemas.validate(document, index).err().map(|error| error.to_string()).into_iter().collect()
     }
 
     #[test]

@@ -388,9 +388,9 @@ mod tests {
         cpus = 1
         admission = \"warn\"
         [tasks.worker]
-        script = [\"burn 2ms\"]
+        script = [\"burn LENGTH\"]
         period = \"10ms\"
-        deadline = \"DEADLINE\"
+        deadline = \"3ms\"
         budget = \"3ms\"
         HARD
         [tasks.desk]
@@ -404,8 +404,8 @@ mod tests {
     ";
 
     /// The causes for which a simulation fails, and what is printed of it as JSON.
-    fn simulated(deadline: &str, hard: &str, last: &str) -> (Vec<Cause>, serde_json::Value) {
-        let text = SYSTEM.replace("DEADLINE", deadline).replace("HARD", hard).replace("LAST", last);
+    fn simulated(length: &str, hard: &str, last: &str) -> (Vec<Cause>, serde_json::Value) {
+        let text = SYSTEM.replace("LENGTH", length).replace("HARD", hard).replace("LAST", last);
         let manifest = Manifest::parse(Path::new("causes.toml"), &text).unwrap();
         let line = Line::parse_from(["simulate", "causes.toml", "--for", "100ms"]);
         let outcome = run(&manifest, &Options::default(), &line.arguments).unwrap();
@@ -415,17 +415,17 @@ mod tests {
 
     #[test]
     fn each_cause_fails_a_simulation_and_no_other() {
-        let causes = |deadline, hard, last| simulated(deadline, hard, last).0;
-        assert_eq!(causes("3ms", "hard = true", "\"shutdown\""), []);
-        assert_eq!(causes("1ms", "hard = true", "\"shutdown\""), [Cause::MissedDeadlines]);
-        assert_eq!(causes("1ms", "", "\"shutdown\""), []);
-        assert_eq!(causes("3ms", "hard = true", "\"stop victim\""), [Cause::TaskEnded]);
+        let causes = |length, hard, last| simulated(length, hard, last).0;
+        assert_eq!(causes("2ms", "hard = true", "\"shutdown\""), []);
+        assert_eq!(causes("4ms", "hard = true", "\"shutdown\""), [Cause::MissedDeadlines]);
+        assert_eq!(causes("4ms", "", "\"shutdown\""), []);
+        assert_eq!(causes("2ms", "hard = true", "\"stop victim\""), [Cause::TaskEnded]);
     }
 
     #[test]
     fn what_is_printed_as_json_is_what_the_schema_says() {
-        for (deadline, last) in [("3ms", "\"shutdown\""), ("1ms", "\"stop victim\"")] {
-            let (causes, answer) = simulated(deadline, "hard = true", last);
+        for (length, last) in [("2ms", "\"shutdown\""), ("2ms", "\"stop victim\"")] {
+            let (causes, answer) = simulated(length, "hard = true", last);
             assert_eq!(answers::tests::problems("run.json", &answer), Vec::<String>::new());
             assert_eq!(answer["verdict"]["good"], causes.is_empty());
             assert_eq!(answer["tasks"][0]["response"]["max"], 2_000_000);

@@ -762,9 +762,9 @@ mod tests {
         let parsed = junit_parser::from_reader(std::io::Cursor::new(text)).unwrap();
         assert_eq!((parsed.tests, parsed.failures, parsed.errors), (2, 1, 0));
         let [suite] = &parsed.suites[..] else { panic!("one suite") };
-        assert_eq!((suite.cases[0].name.as_str(), suite.cases[0].time), ("good", 1.5));
+        assert_eq!((suite.cases[0].name.as_str(), suite.cases[0].time), ("fusee::good", 1.5));
         assert!(suite.cases[0].status.is_success());
-        assert!(suite.cases[1].name.starts_with("a <b> & \"c\""));
+        assert!(suite.cases[1].name.starts_with("fusee::a <b> & \"c\""));
         assert_eq!(suite.cases[1].status.failure_as_ref().message, "ended with code 3, not 0");
     }
 

@@ -132,7 +132,10 @@ impl Table {
         for column in rest {
             let part = parts.last_mut().expect("there is a first part");
             let longer = [&part[..], &[*column]].concat();
-            let begins = self.columns[*column].begins || self.width(&longer) > width;
+            // A part may begin with a column that is left out.
+            let from = part.last().map_or(0, |last| last + 1);
+            let is_begin = self.columns[from..=*column].iter().any(|column| column.begins);
+            let begins = is_begin || self.width(&longer) > width;
             if part.len() > self.repeated && begins { parts.push([first, &[*column]].concat()) } else { *part = longer }
         }
         parts
@@ -227,6 +230,15 @@ mod tests {
         let mut table = jobs();
         table.add_row(["idle", "-", "0", "-"]);
         assert_eq!(lines(&table, 15).iter().filter(|line| line.starts_with("idle")).count(), 1);
+    }
+
+    #[test]
+    fn a_part_begins_behind_a_column_that_is_left_out() {
+        let mut table =
+            Table::new(["task", "response", "operations", "first"]).amounts(&["operations"]).parts(&["operations"]);
+        table.add_row(["track", "10100", "0", "ee by detect"]);
+        let lines = lines(&table, 20);
+        assert_eq!((lines[1].as_str(), lines[6].as_str()), ("task   response", "task          first"));
     }
 
     #[test]

@@ -234,7 +234,7 @@ impl<'a> Watch<'a> {
             }),
             None if has_ended => None,
             None => {
-                Some(seen.waiting.map_or_else(|| "runs".to_owned(), |(call, object)| self.wait_words(call, object)))
+                Some(seen.waiting.map_or_else(|| "ready".to_owned(), |(call, object)| self.wait_words(call, object)))
             }
         };
         self.tasks.iter().enumerate().map(state).collect()

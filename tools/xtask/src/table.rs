@@ -98,7 +98,7 @@ impl Table {
         let all: Vec<usize> = (0..self.columns.len()).collect();
         let Some(width) = width else { return self.draw(&all, &(0..self.rows.len()).collect::<Vec<_>>()) };
         let says = |row: &[String], column: usize| {
-            !is_nothing(&row[column]) && !(self.columns[column].is_amount && is_zero(&row[column]))
+            !(is_nothing(&row[column]) || self.columns[column].is_amount && is_zero(&row[column]))
         };
         let columns: Vec<usize> = all
             .into_iter()

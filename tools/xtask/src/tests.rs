@@ -743,7 +743,7 @@ pub fn difference(expected: &str, seen: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+mod of_the_summary {
     use super::*;
 
     fn summary() -> Summary {

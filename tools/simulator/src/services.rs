@@ -90,9 +90,14 @@ impl Services {
         }
     }
 
+    /// All that are watched.
+    pub fn all(&self) -> impl Iterator<Item = &Service> {
+        self.watched.iter().map(|one| &one.service)
+    }
+
     /// Services that took longer than declared.
     pub fn too_long(&self) -> impl Iterator<Item = &Service> {
-        self.watched.iter().map(|one| &one.service).filter(|one| one.longest > one.service_max)
+        self.all().filter(|one| one.longest > one.service_max)
     }
 }
 

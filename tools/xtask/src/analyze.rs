@@ -22,36 +22,47 @@ use fusee_sched_analysis::report::{Hard, Term};
 use fusee_sched_analysis::utilisation::Utilisations;
 use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse, approximate};
 use num_rational::BigRational;
-use serde_json::{Value, json};
 
-use crate::report;
+use crate::answers::{self, Analysis, ClusterAnalysis, TaskAnalysis};
+use crate::simulate::{self, Sizes};
 use crate::system;
+use crate::table::Table;
 use crate::task_set::{self, NamedTask, TaskSet};
 
 /// What to analyse, and how.
 #[derive(Args)]
 pub struct AnalyzeArguments {
     /// A manifest (`.toml`), or task sets as JSON, in microseconds; `-` reads JSON from standard input.
-    source: PathBuf,
+    #[arg(required_unless_present = "manifest", conflicts_with = "manifest")]
+    source: Option<PathBuf>,
+    /// The system's manifest.
+    #[arg(long)]
+    manifest: Option<PathBuf>,
     /// CPUs of task sets; before what they say themselves.
     #[arg(long)]
     cpus: Option<u32>,
     /// Policy of all clusters: EDF, FL, RM, DM or FP; before what is written. [default for JSON: EDF]
-    #[arg(long, value_parser = policy)]
+    #[arg(long, value_parser = simulate::policy)]
     policy: Option<PolicyName>,
     /// CPUs of each cluster, such as `2,1`; tasks are spread over them, worst fit by decreasing utilisation.
-    #[arg(long, value_delimiter = ',')]
-    clusters: Option<Vec<u32>>,
+    #[arg(long, value_parser = simulate::clusters)]
+    clusters: Option<Sizes>,
     /// What the kernel costs: a TOML file with nanoseconds.
     #[arg(long)]
     overheads: Option<PathBuf>,
-    /// Print JSON.
+    /// Print a list of JSON objects (docs/schema/analyze.json), one for each system or task set.
     #[arg(long)]
     json: bool,
 }
 
-fn policy(name: &str) -> Result<PolicyName, String> {
-    PolicyName::from_name(name).ok_or_else(|| "there are EDF, FL, RM, DM and FP".to_owned())
+impl AnalyzeArguments {
+    fn sizes(&self) -> Option<Vec<u32>> {
+        self.clusters.clone().map(|sizes| sizes.0)
+    }
+
+    fn source(&self) -> &Path {
+        self.manifest.as_deref().or(self.source.as_deref()).unwrap_or(Path::new("-"))
+    }
 }
 
 /// A cluster with the names of its tasks.
@@ -140,7 +151,7 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
         good &= subject.clusters.iter().zip(&reports).all(|(cluster, report)| holds(cluster, report));
         let reports = subject.clusters.iter().zip(&reports);
         if arguments.json {
-            write!(out, "{}{}", if first { "[\n" } else { ",\n" }, json(reports))?;
+            write!(out, "{}{}", if first { "[\n" } else { ",\n" }, answers::line(&answer(reports))?)?;
         } else {
             if !subject.name.is_empty() {
                 writeln!(out, "{}\n", subject.name)?;
@@ -155,10 +166,11 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
         first = false;
         Ok(())
     };
-    if arguments.source.extension().is_some_and(|extension| extension == "toml") {
+    let source = arguments.source();
+    if arguments.manifest.is_some() || source.extension().is_some_and(|extension| extension == "toml") {
         each(of_manifest(arguments, overheads != Overheads::default())?)?;
     } else {
-        let sets = task_set::read(&arguments.source)?;
+        let sets = task_set::read(source)?;
         let several = sets.len() > 1;
         for (index, set) in sets.into_iter().enumerate() {
             each(of_set(arguments, several, index, set).with_context(|| format!("set {index}"))?)?;
@@ -201,8 +213,9 @@ fn of_manifest(arguments: &AnalyzeArguments, with_overheads: bool) -> Result<Sub
         bail!("a manifest says itself how many CPUs there are; --cpus is for task sets");
     }
     let root = system::root()?;
-    let path = if arguments.source.exists() { arguments.source.clone() } else { root.join(&arguments.source) };
-    let variant = Variant { policy: arguments.policy, clusters: arguments.clusters.clone() };
+    let source = arguments.source();
+    let path = if source.exists() { source.to_owned() } else { root.join(source) };
+    let variant = Variant { policy: arguments.policy, clusters: arguments.sizes() };
     let manifest = Manifest::read_variant(&path, &variant)?;
     let (name, longest_path) = (manifest.system.name.clone(), manifest.system.longest_path());
     Ok(Subject { name, clusters: clusters_of(&manifest.system, with_overheads)?, longest_path })
@@ -228,7 +241,7 @@ fn clusters_of(system: &Resolved, with_overheads: bool) -> Result<Vec<NamedClust
 fn of_set(arguments: &AnalyzeArguments, several: bool, index: usize, set: TaskSet) -> Result<Subject> {
     let policy = arguments.policy.or(set.policy).unwrap_or_default();
     let cpus = arguments.cpus.or(set.cpus);
-    let sizes = match (arguments.clusters.clone().or(set.clusters), cpus) {
+    let sizes = match (arguments.sizes().or(set.clusters), cpus) {
         (Some(sizes), _) => sizes,
         (None, Some(cpus)) => vec![cpus],
         (None, None) => bail!("`m` is missing, and there is no --cpus"),
@@ -276,10 +289,13 @@ fn spread(sizes: &[u32], tasks: Vec<NamedTask>) -> Vec<Vec<NamedTask>> {
 fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String {
     // Columns on waiting only where somebody waits.
     let waits = blocked.iter().any(|one| *one != Blocked::default());
-    let mut header = vec!["task", "e", "p", "d", "u"];
+    let mut header = vec!["task", "e", "p", "d", "u", "response", "lateness", "hard"];
     header.extend(if waits { &["operations", "blocking", "first"][..] } else { &[] });
-    header.extend(["response", "lateness", "slack", "mostly", "test", "hard", "CVA", "Devi"]);
-    let mut table = report::table(&header);
+    header.extend(["mostly", "test", "CVA", "Devi"]);
+    let mut table = Table::new(header)
+        .amounts(&["operations", "blocking", "CVA", "Devi"])
+        .left(&["hard", "first", "mostly", "test"])
+        .parts(&["operations", "mostly"]);
     let all = cluster.tasks.iter().zip(blocked).enumerate();
     for (index, (named, blocked)) in all {
         let is_proved = cluster.is_proved(index, report);
@@ -288,25 +304,25 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
         let bound = report.bound.as_ref().filter(|_| cluster.uncounted(index).is_empty());
         let Task { execution, period, deadline, .. } = named.task;
         let bounds = match bound {
-            Some(bound) => [&bound.response, &bound.lateness, &bound.slack()].map(shown),
-            None => ["-"; 3].map(str::to_owned),
+            Some(bound) => [&bound.response, &bound.lateness].map(shown),
+            None => ["-"; 2].map(str::to_owned),
         };
         let time = |span: Nanoseconds| trimmed(span.0 as f64 / 1e3);
         let mut row = vec![named.name.clone(), time(execution), time(period), time(deadline)];
         row.push(format!("{:.3}", execution.0 as f64 / period.0 as f64));
-        if waits {
-            row.extend([time(blocked.operations), time(blocked.blocking)]);
-            row.push(cluster.first(blocked).unwrap_or_else(|| "-".into()));
-        }
         row.extend(bounds);
-        row.push(bound.map_or_else(|| "-".into(), |bound| cluster.term(bound.dominating, blocked)));
-        row.push(bound.map_or("-", |bound| bound.test.name()).to_owned());
         row.push(match (is_proved, named.hard, cluster.uncounted(index).is_empty()) {
             (true, ..) => "proved".to_owned(),
             (_, true, _) => "NOT PROVED".to_owned(),
             (.., false) => "not counted".to_owned(),
             _ => "no".to_owned(),
         });
+        if waits {
+            row.extend([time(blocked.operations), time(blocked.blocking)]);
+            row.push(cluster.first(blocked).unwrap_or_else(|| "-".into()));
+        }
+        row.push(bound.map_or_else(|| "-".into(), |bound| cluster.term(bound.dominating, blocked)));
+        row.push(bound.map_or("-", |bound| bound.test.name()).to_owned());
         let literature =
             [&report.printed_lateness, &report.devi_tardiness].map(|one| one.as_ref().filter(|_| bound.is_some()));
         row.extend(literature.map(|one| one.map_or("-".into(), shown)));
@@ -393,7 +409,7 @@ fn trimmed(value: f64) -> String {
 }
 
 /// One object for each task set. Times are microseconds.
-fn json<'a>(clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>) -> Value {
+fn answer<'a>(clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>) -> Analysis {
     let mut tasks = Vec::new();
     let mut parts = Vec::new();
     let mut errors = Vec::new();
@@ -421,52 +437,64 @@ fn json<'a>(clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>) -> 
             (Some(true), Some(true)) => Some(true),
             _ => None,
         };
-        let tests: serde_json::Map<String, Value> =
-            report.tests.iter().map(|(test, verdict)| (test.name().to_owned(), verdict.words().into())).collect();
-        parts.push(json!({
-            "name": cluster.name, "m": cluster.cluster.cpus(), "policy": cluster.cluster.policy().name(),
-            "utilisation": approximate(&report.utilisation),
-            "bounded_tardiness": report.bounded, "hard": is_hard, "tests": tests,
-            "undeclared": undeclared(cluster).map(|one| one.lock.as_str()).collect::<Vec<_>>(),
-        }));
+        let tests = report.tests.iter().map(|(test, verdict)| (test.name().to_owned(), verdict.words().to_owned()));
+        parts.push(ClusterAnalysis {
+            name: cluster.name.clone(),
+            m: cluster.cluster.cpus(),
+            policy: cluster.cluster.policy().name(),
+            utilisation: approximate(&report.utilisation),
+            bounded_tardiness: report.bounded,
+            hard: is_hard,
+            tests: tests.collect(),
+            undeclared: undeclared(cluster).map(|one| one.lock.clone()).collect(),
+        });
         let each = cluster.tasks.iter().zip(blocked).enumerate();
         tasks.extend(each.map(|(index, (named, blocked))| task(cluster, (index, named), report, blocked)));
     }
     policies.dedup();
-    json!({
-        "m": cpus,
-        "policy": if let [policy] = policies[..] { Some(policy) } else { None },
-        "utilisation": approximate(&utilisation),
-        "bounded_tardiness": bounded, "hard": hard, "holds": holding, "errors": errors,
-        "clusters": parts, "tasks": tasks,
-    })
+    Analysis {
+        m: cpus,
+        policy: if let [policy] = policies[..] { Some(policy) } else { None },
+        utilisation: approximate(&utilisation),
+        bounded_tardiness: bounded,
+        hard,
+        holds: holding,
+        errors,
+        clusters: parts,
+        tasks,
+    }
 }
 
-fn task(cluster: &NamedCluster, (index, named): (usize, &NamedTask), all: &Report, blocked: &Blocked) -> Value {
+fn task(cluster: &NamedCluster, (index, named): (usize, &NamedTask), all: &Report, blocked: &Blocked) -> TaskAnalysis {
     let report = &all.tasks[index];
     let Task { execution, period, deadline, .. } = named.task;
     let time = |span: Nanoseconds| span.0 as f64 / 1e3;
     let bound = report.bound.as_ref().filter(|_| cluster.uncounted(index).is_empty());
-    json!({
-        "name": named.name, "cluster": cluster.name,
-        "e": time(execution), "p": time(period), "d": time(deadline),
-        "operations": time(blocked.operations), "blocking": time(blocked.blocking),
-        "blocking_first": cluster.first(blocked),
-        "devi_tardiness": report.devi_tardiness.as_ref().map(number),
-        "cva_lateness": report.printed_lateness.as_ref().map(number),
-        "response": bound.map(|bound| number(&bound.response)),
-        "lateness": bound.map(|bound| number(&bound.lateness)),
-        "tardiness": bound.map(|bound| number(&bound.tardiness())),
-        "slack": bound.map(|bound| number(&bound.slack())),
-        "test": bound.map(|bound| bound.test.name()),
-        "dominating": bound.map(|bound| cluster.term(bound.dominating, blocked)),
-        "hard": cluster.is_proved(index, all), "not_counted": cluster.uncounted(index),
-        "not_enforced": cluster.unenforced(index),
-        "why_not": match report.hard {
+    TaskAnalysis {
+        name: named.name.clone(),
+        cluster: cluster.name.clone(),
+        e: time(execution),
+        p: time(period),
+        d: time(deadline),
+        operations: time(blocked.operations),
+        blocking: time(blocked.blocking),
+        blocking_first: cluster.first(blocked),
+        devi_tardiness: report.devi_tardiness.as_ref().map(number),
+        cva_lateness: report.printed_lateness.as_ref().map(number),
+        response: bound.map(|bound| number(&bound.response)),
+        lateness: bound.map(|bound| number(&bound.lateness)),
+        tardiness: bound.map(|bound| number(&bound.tardiness())),
+        slack: bound.map(|bound| number(&bound.slack())),
+        test: bound.map(|bound| bound.test.name()),
+        dominating: bound.map(|bound| cluster.term(bound.dominating, blocked)),
+        hard: cluster.is_proved(index, all),
+        not_counted: cluster.uncounted(index).to_vec(),
+        not_enforced: cluster.unenforced(index).map(str::to_owned),
+        why_not: match report.hard {
             Hard::Proved => None,
             Hard::NotProved(why) => Some(why.words()),
         },
-    })
+    }
 }
 
 #[cfg(test)]
@@ -474,6 +502,18 @@ mod tests {
     use fusee_kernel_core::limits::LONGEST_PATH_CROWDED;
 
     use super::*;
+
+    #[test]
+    fn what_is_printed_as_json_is_what_the_schema_says() {
+        let root = system::root().unwrap();
+        for example in ["docs/examples/global.toml", "userland/demo/demo.toml"] {
+            let manifest = system::read_variant(&root, Path::new(example), &Variant::default()).unwrap();
+            let clusters = clusters_of(&manifest.system, false).unwrap();
+            let verdicts: Vec<Verdict> = clusters.iter().map(|one| one.analyse(&Overheads::default())).collect();
+            let answer = serde_json::to_value([answer(clusters.iter().zip(&verdicts))]).unwrap();
+            assert_eq!(answers::tests::problems("analyze.json", &answer), Vec::<String>::new(), "{example}");
+        }
+    }
 
     #[test]
     fn an_interrupt_waits_longer_in_a_crowded_system() {

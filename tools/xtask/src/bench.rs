@@ -11,10 +11,12 @@ use fusee_abi::trace::Level;
 use fusee_kernel_core::limits::LONGEST_PATH;
 use fusee_manifest::{Manifest, Profile};
 
+use crate::answers::{self, BenchAnswer, PathAnswer};
 use crate::build::Kernel;
 use crate::crowd::Costs;
 use crate::structure;
 use crate::system::{self, Image, Workspace};
+use crate::table::Table;
 use crate::{report, toolchain};
 
 /// Arguments of `cargo xtask bench`.
@@ -27,8 +29,11 @@ pub struct BenchArguments {
     #[arg(long, default_value_t = SECONDS)]
     seconds: u64,
     /// Record the figures, for this compiler and this QEMU, instead of comparing with the recorded ones.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     bless: bool,
+    /// Print one JSON object (docs/schema/bench.json).
+    #[arg(long)]
+    json: bool,
 }
 
 /// The system that measures.
@@ -118,20 +123,33 @@ struct Measured {
 /// Runs the bench system and prints the table; `false` if a path is longer than it must be, or than it was.
 pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
     let measured = measure(arguments, install)?;
-    let mut header = vec!["path, instructions", "min", "median", "max"];
-    header.extend(["with FP", "seL4", "seL4 MCS", "NOVA", "must", "aim", "stretch", ""]);
-    let mut table = report::table(&header);
+    if arguments.json {
+        let problems = measured.problems()?;
+        let is_good = problems.is_empty();
+        let answer = BenchAnswer {
+            paths: measured.figures().map(|(name, median)| PathAnswer { name, median }).collect(),
+            text_bytes: measured.size.text,
+            bare_text_bytes: measured.bare.text,
+            column: measured.column,
+            problems,
+        };
+        println!("{}", answers::line(&answer)?);
+        return Ok(is_good);
+    }
+    let mut header = vec!["path, instructions", "median", "min", "max"];
+    header.extend(["with FP", "must", "aim", "stretch", "reached", "seL4", "seL4 MCS", "NOVA"]);
+    let mut table = Table::new(header).repeat(2).parts(&["must", "seL4"]);
     for (number, (name, Row(others, goals))) in rows::NAMES.iter().zip(&ROWS).enumerate() {
         let mut row = vec![(*name).to_owned()];
         let text = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
         let values = measured.samples.get(&number);
         let typical = median(&measured.samples, number);
         let ends = [values.and_then(|values| values.first()), values.and_then(|values| values.last())];
-        row.extend([ends[0].copied(), typical, ends[1].copied(), median(&measured.floats, number)].map(text));
-        let verdict = typical.map_or_else(|| "not measured".to_owned(), |median| verdict(median, goals));
+        row.extend([typical, ends[0].copied(), ends[1].copied(), median(&measured.floats, number)].map(text));
         let figure = |value: &u32| if *value == 0 { "-".to_owned() } else { value.to_string() };
-        row.extend(others.iter().chain(goals).map(figure));
-        row.push(verdict);
+        row.extend(goals.iter().map(figure));
+        row.push(typical.map_or("not measured", |median| reached(median, goals)).to_owned());
+        row.extend(others.iter().map(figure));
         table.add_row(row);
     }
     println!("{table}");
@@ -159,7 +177,7 @@ pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
 /// Measures, and names the paths that have become longer than the recorded figures of this compiler and emulator, or
 /// that grow too fast with the number of tasks.
 pub fn regressions(install: bool) -> Result<Vec<String>> {
-    let arguments = BenchArguments { manifest: MANIFEST.into(), seconds: SECONDS, bless: false };
+    let arguments = BenchArguments { manifest: MANIFEST.into(), seconds: SECONDS, bless: false, json: false };
     measure(&arguments, install)?.problems()
 }
 
@@ -217,7 +235,7 @@ pub fn samples(workspace: &Workspace, image: &Image, seconds: u64, arguments: Ve
     let run = system::run(workspace, image, &options)?;
     if run.outcome.code != Some(0) {
         print!("{}", run.outcome.console);
-        system::print_outcome(image, &run);
+        system::print_outcome(image, &run, &|text| eprintln!("{text}"));
         bail!("the bench did not end well");
     }
     let mut samples = Samples::new();
@@ -249,7 +267,7 @@ impl Measured {
     fn level_table(&self) -> String {
         let mut header = vec!["by level of the trace", Level::Marks.name()];
         header.extend(LEVELS.map(Level::name));
-        let mut table = report::table(&header);
+        let mut table = Table::new(header);
         for row in TRACED.map(|row| row as usize) {
             let figures = [&self.samples].into_iter().chain(&self.traced).map(|samples| median(samples, row));
             let cells = figures.map(|figure| figure.map_or_else(|| "-".to_owned(), |figure| figure.to_string()));
@@ -328,8 +346,8 @@ fn bless(measured: &Measured) -> Result<()> {
     std::fs::write(measured.root.join(OVERHEADS), text).context(OVERHEADS)
 }
 
-fn verdict(median: u64, goals: &[u32; 3]) -> String {
-    let reached = ["longer than it must be", "good", "as aimed", "beyond the aim"];
+/// The furthest of the goals that is reached.
+fn reached(median: u64, goals: &[u32; 3]) -> &'static str {
     let count = goals.iter().filter(|goal| median <= u64::from(**goal)).count();
-    reached[count].to_owned()
+    ["none", "must", "aim", "stretch"][count]
 }

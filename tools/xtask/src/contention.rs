@@ -14,8 +14,8 @@ use fusee_manifest::Manifest;
 use fusee_simulator::{Checks, Options, Overheads, Program, Reply, Request, Until, simulate_observed};
 
 use crate::bench;
-use crate::report;
 use crate::system;
+use crate::table::Table;
 
 /// Arguments of `cargo xtask contention`.
 #[derive(Args)]
@@ -51,14 +51,8 @@ pub fn contention(arguments: &ContentionArguments) -> Result<bool> {
     println!(
         "a call + reply takes {round_trip} ns, all of it under the lock; an instruction is taken for a nanosecond"
     );
-    let header = [
-        "a CPU computes between calls",
-        "CPUs",
-        "calls a second",
-        "of what so many could",
-        "longest wait for the lock",
-    ];
-    let mut table = report::table(&header);
+    let header = ["computes us", "CPUs", "million calls/s", "of the most %", "longest wait us"];
+    let mut table = Table::new(header);
     let mut curves = Vec::new();
     for compute in &arguments.compute {
         let mut alone = None;
@@ -69,11 +63,11 @@ pub fn contention(arguments: &ContentionArguments) -> Result<bool> {
             let alone = *alone.get_or_insert(each);
             curve.push((*cpus, seen.calls as f64 * 1e3 / SPAN as f64));
             table.add_row([
-                format!("{:.1} us", *compute as f64 / 1e3),
+                format!("{:.1}", *compute as f64 / 1e3),
                 cpus.to_string(),
-                format!("{:.2} million", seen.calls as f64 * 1e3 / SPAN as f64),
-                format!("{:.0} %", 100.0 * each / alone),
-                format!("{:.2} us", seen.longest as f64 / 1e3),
+                format!("{:.2}", seen.calls as f64 * 1e3 / SPAN as f64),
+                format!("{:.0}", 100.0 * each / alone),
+                format!("{:.2}", seen.longest as f64 / 1e3),
             ]);
         }
         curves.push((*compute, curve));

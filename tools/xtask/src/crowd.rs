@@ -11,8 +11,8 @@ use fusee_kernel_core::limits::LONGEST_PATH;
 use fusee_manifest::{Manifest, Profile};
 
 use crate::bench::rows::crowd::{NAMES, role};
-use crate::report;
 use crate::system::{self, RunOptions, Workspace};
+use crate::table::Table;
 
 /// Sizes of the systems.
 pub const SIZES: [usize; 4] = [10, 40, 100, 400];
@@ -43,7 +43,7 @@ impl Costs {
                 let run = system::run(workspace, &image, &options)?;
                 if run.outcome.code != Some(0) {
                     print!("{}", run.outcome.console);
-                    system::print_outcome(&image, &run);
+                    system::print_outcome(&image, &run, &|text| eprintln!("{text}"));
                     bail!("the system of {size} tasks on {cpus} CPUs did not end well");
                 }
                 let trace = run.trace?;
@@ -104,11 +104,11 @@ impl Costs {
 
     /// The table.
     pub fn table(&self) -> String {
-        let sizes: Vec<String> = SIZES.iter().map(|size| format!("{size} tasks")).collect();
-        let mut header = vec!["scheduling, instructions"];
+        let sizes: Vec<String> = SIZES.iter().map(ToString::to_string).collect();
+        let mut header = vec!["scheduling, instructions, among so many tasks"];
         header.extend(sizes.iter().map(String::as_str));
         header.push("10 -> 100");
-        let mut table = report::table(&header);
+        let mut table = Table::new(header);
         for (name, costs) in NAMES.into_iter().zip(&self.medians) {
             let mut row = vec![name.to_owned()];
             row.extend(costs.iter().map(|cost| cost.map_or_else(|| "-".to_owned(), |cost| cost.to_string())));

@@ -27,11 +27,11 @@ const SIMULATED: u64 = 10_000_000_000;
 /// Where frames are written, from the repository.
 const FRAMES: &str = "target/demo";
 
-/// Looks at what the demo left in its regions; `true` if it is as it should be. Other systems are left alone.
+/// Looks at what the demo left in its regions; `true` if it is as it should be. Other systems are left alone. `say` prints a line.
 ///
 /// A managed run must be perfect: every displacement, every tone, every byte, every deadline of `control`, `stabiliser` and
 /// `vibration`, and engines used in the order of the simulation. An unmanaged one must tell the truth about the frames it got done.
-pub fn after_run(workspace: &Workspace, image: &Image, run: &Run) -> Result<bool> {
+pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&str)) -> Result<bool> {
     let system = &image.manifest.system;
     if system.name != NAME {
         return Ok(true);
@@ -58,17 +58,17 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run) -> Result<bool
     let signals = vibration::look(image, run)?;
     let missed = ["control", "stabiliser", "vibration"].map(|task| missed(trace, image, task));
 
-    println!("displacements recovered: {} of {count}", seen.recovered);
-    println!("stabilised frames equal to the reference: {} of {count} ({FRAMES})", seen.equal);
-    println!("{}", signals.words());
-    println!("deadlines missed: control {}, stabiliser {}, vibration {}", missed[0], missed[1], missed[2]);
-    println!("late completions of the device model: {}", run.late);
+    say(&format!("displacements recovered: {} of {count}", seen.recovered));
+    say(&format!("stabilised frames equal to the reference: {} of {count} ({FRAMES})", seen.equal));
+    say(&signals.words());
+    say(&format!("deadlines missed: control {}, stabiliser {}, vibration {}", missed[0], missed[1], missed[2]));
+    say(&format!("late completions of the device model: {}", run.late));
 
     let simulated = fusee_simulator::simulate(&image.manifest, image.unmanaged.then_some(false), SIMULATED)?;
     let agreement = agreement::compare(system, trace, &Trace::from_records(simulated.records));
     if !image.unmanaged {
         let agreement::Agreement { compared, equal } = agreement;
-        println!("engine grants and completions in the simulator's order: {equal} of {compared}");
+        say(&format!("engine grants and completions in the simulator's order: {equal} of {compared}"));
     }
 
     let are_frames_true = seen.recovered == seen.processed && seen.equal == seen.processed;
@@ -77,12 +77,12 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run) -> Result<bool
     let perfect = truthful && is_complete && agreement.equal == agreement.compared && missed == [0; 3];
     if image.unmanaged {
         if truthful {
-            println!("{}", report::yellow("Without management the GPU is right, and late."));
+            say(&report::yellow("Without management the GPU is right, and late."));
         }
         return Ok(truthful);
     }
     if perfect {
-        println!("{}", report::green("The demo is right: every frame, every tone, every deadline."));
+        say(&report::green("The demo is right: every frame, every tone, every deadline."));
     }
     Ok(perfect)
 }

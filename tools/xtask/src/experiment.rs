@@ -18,13 +18,13 @@ mod systems;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use comfy_table::CellAlignment;
 use fusee_manifest::Time;
 
 use self::systems::{Measure, System};
 use crate::report;
 use crate::simulate::time;
 use crate::system::{self, Workspace};
+use crate::table::Table;
 
 /// All experiments.
 const ALL: [Experiment; 3] = [management::EXPERIMENT, budgets::EXPERIMENT, migration::EXPERIMENT];
@@ -96,6 +96,13 @@ pub struct Quantity {
     pub charted: bool,
 }
 
+impl Quantity {
+    /// A name with the unit behind it.
+    fn title(&self, name: &str) -> String {
+        format!("{name} {}", self.unit.name()).trim_end().to_owned()
+    }
+}
+
 /// What a quantity is counted in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unit {
@@ -114,13 +121,31 @@ pub enum Unit {
 impl Unit {
     /// The value as people read it.
     pub fn show(self, value: f64) -> String {
+        let number = self.number(value);
+        match self.name() {
+            "" => number,
+            _ if value.is_nan() => number,
+            name => format!("{number} {name}"),
+        }
+    }
+
+    /// The value without its unit.
+    fn number(self, value: f64) -> String {
         match self {
             _ if value.is_nan() => "-".to_owned(),
             Unit::Count => format!("{value:.0}"),
-            Unit::Ratio => format!("{value:.1}"),
-            Unit::PerSecond => format!("{value:.1} /s"),
-            Unit::Share => format!("{:.1} %", value * 100.0),
-            Unit::Time => format!("{:.3} ms", value / 1e6),
+            Unit::Ratio | Unit::PerSecond => format!("{value:.1}"),
+            Unit::Share => format!("{:.1}", value * 100.0),
+            Unit::Time => format!("{:.3}", value / 1e6),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Unit::Count | Unit::Ratio => "",
+            Unit::PerSecond => "/s",
+            Unit::Share => "%",
+            Unit::Time => "ms",
         }
     }
 }
@@ -262,7 +287,7 @@ fn drawn_table(found: &[Findings]) -> String {
     let first = &found[0];
     let mut header = vec![""];
     header.extend(first.arrangements.iter().map(|one| one.0));
-    let mut table = report::table(&header);
+    let mut table = Table::new(header);
     for (index, quantity) in first.quantities.iter().enumerate().filter(|(_, quantity)| quantity.charted) {
         let of = |arrangement: usize| found.iter().map(move |one| one.values[arrangement][index]);
         let ways: [(&str, &dyn Fn(usize) -> f64); 3] = [
@@ -271,12 +296,11 @@ fn drawn_table(found: &[Findings]) -> String {
             ("most", &|one| of(one).fold(f64::NEG_INFINITY, f64::max)),
         ];
         for (way, value) in ways {
-            let mut row = vec![format!("{}, {way}", quantity.name)];
-            row.extend((0..first.arrangements.len()).map(|one| quantity.unit.show(value(one))));
+            let mut row = vec![quantity.title(&format!("{}, {way}", quantity.name))];
+            row.extend((0..first.arrangements.len()).map(|one| quantity.unit.number(value(one))));
             table.add_row(row);
         }
     }
-    right(&mut table);
     table.to_string()
 }
 
@@ -324,21 +348,13 @@ fn find(experiment: &Experiment, length: u64, seed: u64) -> Result<Findings> {
 fn table(found: &Findings) -> String {
     let mut header = vec![""];
     header.extend(found.arrangements.iter().map(|one| one.0));
-    let mut table = report::table(&header);
+    let mut table = Table::new(header);
     for (index, quantity) in found.quantities.iter().enumerate() {
-        let mut row = vec![quantity.name.to_owned()];
-        row.extend(found.values.iter().map(|values| quantity.unit.show(values[index])));
+        let mut row = vec![quantity.title(quantity.name)];
+        row.extend(found.values.iter().map(|values| quantity.unit.number(values[index])));
         table.add_row(row);
     }
-    right(&mut table);
     table.to_string()
-}
-
-/// Numbers stand on the right.
-fn right(table: &mut comfy_table::Table) {
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
 }
 
 /// One line for each arrangement; times in nanoseconds, shares from 0 to 1.
@@ -398,7 +414,7 @@ mod tests {
             one
         };
         let table = drawn_table(&[with(1e6), with(3e6)]);
-        for line in ["late, least   1.000 ms", "late, mean   2.000 ms", "late, most   3.000 ms"] {
+        for line in ["late, least ms   1.000", "late, mean ms   2.000", "late, most ms   3.000"] {
             let words: Vec<&str> = line.split_whitespace().collect();
             let is_it = |row: &str| row.split_whitespace().collect::<Vec<_>>().starts_with(&words);
             assert!(table.lines().any(is_it), "{line}: {table}");

@@ -8,13 +8,47 @@
 
 use std::collections::BTreeMap;
 
+use fusee_abi::Call;
 use fusee_abi::call::rights;
 use fusee_abi::image::kind;
-use fusee_abi::trace::{Event, Ledger, PANIC_CODE, PANIC_TEXT, PANIC_TEXT_BYTES, Record};
+use fusee_abi::trace::{Event, Ledger, PANIC_CODE, PANIC_TEXT, PANIC_TEXT_BYTES, POOL, Record};
 use fusee_manifest::trace::{Trace, wide};
 use fusee_manifest::{Expectations, Resolved};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::report::span;
+
+/// Something that makes a run fail.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Problem {
+    /// Its kind.
+    pub cause: Cause,
+    /// In words.
+    pub text: String,
+}
+
+/// Why a run fails.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// A task panicked, faulted, or ended although others depend on it.
+    TaskEnded,
+    /// A hard task missed deadlines.
+    MissedDeadlines,
+    /// The system ended with a code other than zero.
+    ExitCode,
+    /// The system did not end itself within the host's limit, or was interrupted.
+    NotEnded,
+    /// Time is not accounted for.
+    Accounts,
+    /// Completions of a device came late.
+    LateCompletions,
+    /// The system left no trace that can be read.
+    NoTrace,
+    /// What the system computed is not right.
+    Result,
+}
 
 /// Watches a run for what its verdict needs.
 pub struct Watch<'a> {
@@ -34,6 +68,8 @@ struct Seen {
     /// Deadlines of jobs that have not completed, by number of the job. Nanoseconds.
     open: BTreeMap<u32, u64>,
     panic_text: Vec<u8>,
+    /// What it waits for, if it does: number of a call, and its object.
+    waiting: Option<(u32, u32)>,
 }
 
 /// The end of one task.
@@ -65,6 +101,15 @@ pub struct Verdict {
     pub harmless: Vec<String>,
 }
 
+impl Verdict {
+    /// What makes the run fail.
+    pub fn problems(self) -> Vec<Problem> {
+        let of = |cause| move |text| Problem { cause, text };
+        let misses = self.misses.into_iter().map(of(Cause::MissedDeadlines));
+        self.ends.into_iter().map(of(Cause::TaskEnded)).chain(misses).collect()
+    }
+}
+
 impl<'a> Watch<'a> {
     /// Of a system that has not run yet.
     pub fn new(system: &'a Resolved) -> Self {
@@ -90,6 +135,14 @@ impl<'a> Watch<'a> {
         };
         let seen = &mut self.tasks[task];
         let how = match event {
+            Event::Block => {
+                seen.waiting = Some((record.value, record.object));
+                return;
+            }
+            Event::Resume | Event::SwitchTo => {
+                seen.waiting = None;
+                return;
+            }
             Event::Release => {
                 seen.open.insert(record.job, record.time + u64::from(record.value) * 1_000);
                 return;
@@ -168,6 +221,42 @@ impl<'a> Watch<'a> {
             }
         }
         verdict
+    }
+
+    /// Of each task how it ended, in few words; or what it does at the end of a system that has not ended itself.
+    pub fn states(&self, has_ended: bool) -> Vec<Option<String>> {
+        let state = |(task, seen): (usize, &Seen)| match self.ends.iter().find(|end| end.task == task) {
+            Some(end) => Some(match end.how {
+                How::Exited(code) => format!("exited {code}"),
+                How::Panicked => "panicked".to_owned(),
+                How::Faulted => "faulted".to_owned(),
+                How::Stopped(by) => format!("stopped by {}", self.system.tasks.get(by).map_or("?", |task| &task.name)),
+            }),
+            None if has_ended => None,
+            None => {
+                Some(seen.waiting.map_or_else(|| "ready".to_owned(), |(call, object)| self.wait_words(call, object)))
+            }
+        };
+        self.tasks.iter().enumerate().map(state).collect()
+    }
+
+    /// What a thread that is suspended in this call waits for.
+    fn wait_words(&self, call: u32, object: u32) -> String {
+        fn name<T>(objects: &[(String, T)], number: u32) -> &str {
+            let object = (number as usize).checked_sub(1).and_then(|index| objects.get(index));
+            object.map_or("?", |(name, _)| name)
+        }
+        let system = self.system;
+        match Call::from_number(u64::from(call)) {
+            Some(Call::Call | Call::Send) => format!("calls {}", name(&system.endpoints, object)),
+            Some(Call::ReplyReceive | Call::Receive) => "waits for requests".to_owned(),
+            Some(Call::Wait) => format!("waits for {}", name(&system.notifications, object)),
+            Some(Call::Acquire) if object > POOL => format!("waits for {}", name(&system.pools, object - POOL)),
+            Some(Call::Acquire) => format!("waits for {}", name(&system.engines, object)),
+            Some(Call::NextJob) => "between jobs".to_owned(),
+            Some(Call::SleepUntil) => "sleeps".to_owned(),
+            _ => "waits".to_owned(),
+        }
     }
 
     fn end_words(&self, end: &End, roles: &[String]) -> String {

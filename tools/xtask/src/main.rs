@@ -6,6 +6,7 @@
 //! qemu       runs an image under a time limit
 //! decode     guest memory -> trace, addresses -> source lines
 //! report     trace -> fault reports and the table of tasks
+//! table      tables that fit a terminal
 //! simulate   `cargo xtask simulate`
 //! soundness  whether observed lateness stays within its bounds
 //! hostile    `cargo xtask hostile`: whether what is proved holds among tasks that do anything
@@ -15,6 +16,8 @@
 //! agreement  whether a run and its simulation used the engines in the same order
 //! crowd      `bench`: what scheduling costs among many tasks
 //! experiment `cargo xtask experiment`: arrangements of one workload, compared
+//! observed   what tasks declare, beside what was seen
+//! answers    what `--json` prints, and its schemas
 //! judge      whether a run kept what its manifest promises
 //! turns      how long the turns of emulated CPUs may be
 //! conformance  whether QEMU, the simulator and golden traces agree
@@ -36,6 +39,7 @@
 mod adversary;
 mod agreement;
 mod analyze;
+mod answers;
 mod bench;
 mod build;
 mod combinations;
@@ -50,6 +54,7 @@ mod experiment;
 mod explain;
 mod hostile;
 mod judge;
+mod observed;
 mod profile;
 mod purposes;
 mod qemu;
@@ -59,6 +64,7 @@ mod simulate;
 mod soundness;
 mod structure;
 mod system;
+mod table;
 mod task_set;
 mod tests;
 mod toolchain;
@@ -78,6 +84,7 @@ use fusee_views::litmus;
 use fusee_views::schedule::Schedule;
 
 use crate::build::{Features, Kernel};
+use crate::judge::{Cause, Problem};
 use crate::system::Workspace;
 use crate::turns::Turns;
 
@@ -93,6 +100,9 @@ struct Arguments {
     /// Install nothing; say what is missing instead.
     #[arg(long, global = true)]
     no_install: bool,
+    /// Print each table as one, with all its columns, however wide.
+    #[arg(long, global = true)]
+    wide: bool,
 }
 
 #[derive(Subcommand)]
@@ -123,12 +133,29 @@ enum Command {
     Trace(TraceArguments),
 }
 
+/// How to read the table of tasks. `docs/trace.md` says the same.
+const COLUMNS: &str = "\
+The table of tasks:
+  jobs        jobs that completed
+  missed      of these, completed after their deadlines
+  skipped     releases that were dropped, because earlier jobs were late
+  latest ms   completion less deadline of the latest job: negative if it was in time
+  state       how the task ended; what it does at the end if the system was ended from outside
+  CPU ms      CPU time of the task's thread, on whichever budget it ran
+  charged ms  time taken from the task's budget, by itself and by tasks that ran for it
+  dry         how often its budget was exhausted
+  NAME ms     time of engine NAME, from each grant until the engine was idle
+Columns that say nothing are left out; a table that is too wide is printed in parts. --wide prints all in one.";
+
 /// Which system, and how.
 #[derive(Args, Clone)]
 struct SystemArguments {
     /// The system's manifest.
-    #[arg(long, default_value = demo::MANIFEST)]
-    manifest: PathBuf,
+    #[arg(default_value = demo::MANIFEST, conflicts_with = "manifest")]
+    system: PathBuf,
+    /// The same.
+    #[arg(long)]
+    manifest: Option<PathBuf>,
     /// How QEMU keeps time: `det` counts instructions and repeats exactly, `par` runs on host threads.
     #[arg(long, default_value = "det")]
     profile: ProfileArgument,
@@ -138,6 +165,7 @@ struct SystemArguments {
 }
 
 #[derive(Args)]
+#[command(after_long_help = COLUMNS)]
 struct RunArguments {
     #[command(flatten)]
     system: SystemArguments,
@@ -161,6 +189,12 @@ struct RunArguments {
     /// Print response times and lateness of each task, too, as `simulate` does.
     #[arg(long)]
     responses: bool,
+    /// Print what tasks declare beside the longest that was seen: budgets, holds, calls, services.
+    #[arg(long)]
+    observed: bool,
+    /// Print one JSON object (docs/schema/run.json), and all else to the standard error output.
+    #[arg(long)]
+    json: bool,
     /// Arguments for QEMU, such as `-- -S -gdb tcp::1234`.
     #[arg(last = true)]
     qemu: Vec<String>,
@@ -203,6 +237,12 @@ enum ProfileArgument {
     Par,
 }
 
+impl SystemArguments {
+    fn path(&self) -> &Path {
+        self.manifest.as_deref().unwrap_or(&self.system)
+    }
+}
+
 impl From<ProfileArgument> for Profile {
     fn from(argument: ProfileArgument) -> Self {
         match argument {
@@ -214,6 +254,9 @@ impl From<ProfileArgument> for Profile {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if arguments.wide {
+        table::print_wide();
+    }
     match dispatch(&arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -230,7 +273,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::Run(run) => {
             let workspace = Workspace { features: Features::Asked, kernel: Kernel::Asked, ..Workspace::open(install)? };
-            let mut manifest = workspace.manifest(&run.system.manifest)?;
+            let mut manifest = workspace.manifest(run.system.path())?;
             manifest.system.trace = run.trace.unwrap_or(manifest.system.trace);
             let programs = workspace.builder().programs(&[&manifest.system])?;
             let image = workspace.image_of(manifest, programs, run.system.profile.into(), run.system.unmanaged)?;
@@ -243,7 +286,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
                 &workspace,
                 &image,
                 &system::RunOptions {
-                    echo: true,
+                    echo: !run.json,
                     seconds: run.seconds,
                     quantum: Turns::of(&image.manifest.system, run.quantum).quantum,
                     arguments,
@@ -258,16 +301,26 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
                 outcome.away = system::turns_seen(&workspace, &image, trace)?;
                 system::keep_turns(&workspace.root, &outcome.away)?;
             }
-            let good = system::print_outcome(&image, &outcome);
+            let say = |text: &str| if run.json { eprintln!("{text}") } else { println!("{text}") };
+            let mut problems = system::print_outcome(&image, &outcome, &say);
             if let (true, Ok(trace)) = (run.responses, &outcome.trace) {
-                println!("{}", report::response_table(&Metrics::of(trace, &image.manifest.system)));
+                say(&report::response_table(&Metrics::of(trace, &image.manifest.system)));
             }
-            let demo_good = demo::after_run(&workspace, &image, &outcome)?;
-            Ok(good && demo_good)
+            if let (true, Ok(trace)) = (run.observed, &outcome.trace) {
+                say(&observed::table(&answers::observed(trace, &image.manifest.system)).to_string());
+            }
+            if !demo::after_run(&workspace, &image, &outcome, &say)? {
+                problems.push(Problem { cause: Cause::Result, text: "the demo is not right".into() });
+            }
+            let is_good = problems.is_empty();
+            if run.json {
+                println!("{}", answers::line(&system::answer(&image, &outcome, problems))?);
+            }
+            Ok(is_good)
         }
         Command::Build(build) => {
             let workspace = Workspace { features: Features::Asked, kernel: Kernel::Asked, ..Workspace::open(install)? };
-            let image = workspace.image(&build.manifest, build.profile.into(), build.unmanaged)?;
+            let image = workspace.image(build.path(), build.profile.into(), build.unmanaged)?;
             println!("{}", image.path.display());
             Ok(true)
         }

@@ -13,7 +13,6 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use comfy_table::CellAlignment;
 use fusee_abi::trace::Level;
 use fusee_manifest::Profile;
 
@@ -21,8 +20,8 @@ use crate::bench::{self, rows};
 use crate::build::Kernel;
 use crate::decode::Symbols;
 use crate::purposes::{self, Function, Purpose};
-use crate::report;
 use crate::system::Workspace;
+use crate::table::Table;
 
 /// Arguments of `cargo xtask profile`.
 #[derive(Args)]
@@ -216,20 +215,18 @@ impl Executed {
 /// Functions with less than one part of `share` are summed up.
 fn function_table(functions: &Functions, share: i64) -> String {
     let total: i64 = functions.values().sum();
-    let mut table = report::table(&["function", "instructions", "for", "file"]);
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Left);
-    }
+    let mut table = Table::new(["function", "instructions", "for", "file"]).left(&["for", "file"]);
     let (mut shown, few): (Vec<_>, Vec<_>) =
         functions.iter().partition(|(_, count)| count.abs().saturating_mul(share) >= total);
     shown.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     for ((function, purpose), count) in shown {
         let line = function.line.map(|line| format!(":{line}")).unwrap_or_default();
-        table.add_row([&function.name, &count.to_string(), purpose.name(), &format!("{}{line}", function.file)]);
+        let file = format!("{}{line}", function.file);
+        table.add_row([function.name.clone(), count.to_string(), purpose.name().to_owned(), file]);
     }
     if !few.is_empty() {
         let sum: i64 = few.iter().map(|(_, count)| **count).sum();
-        table.add_row([&format!("{} more", few.len()), &sum.to_string(), "", ""]);
+        table.add_row([format!("{} more", few.len()), sum.to_string(), String::new(), String::new()]);
     }
     table.add_row(["sum", &total.to_string(), "", ""]);
     table.to_string()
@@ -244,14 +241,12 @@ fn purpose_table(profiles: &[(&str, Functions)]) -> String {
     let is_any =
         |purpose: &Purpose| profiles.iter().any(|(_, functions)| sum(functions, &|other| other == *purpose) != 0);
     let columns: Vec<Purpose> = Purpose::ALL.into_iter().filter(is_any).collect();
-    let mut header = vec!["instructions"];
+    let mut header = vec!["instructions", "sum"];
     header.extend(columns.iter().map(|purpose| purpose.name()));
-    header.push("sum");
-    let mut table = report::table(&header);
+    let mut table = Table::new(header).repeat(2);
     for (name, functions) in profiles {
-        let mut row = vec![(*name).to_owned()];
+        let mut row = vec![(*name).to_owned(), sum(functions, &|_| true).to_string()];
         row.extend(columns.iter().map(|column| sum(functions, &|purpose| purpose == *column).to_string()));
-        row.push(sum(functions, &|_| true).to_string());
         table.add_row(row);
     }
     table.to_string()

@@ -1,7 +1,7 @@
 //! Commands that pages show do what the pages say they do.
 //!
 //! A block fenced as `console` holds commands, `$ cargo xtask ...`, each followed by what it prints. Printed lines
-//! must come in this order; `...` stands for any number of lines. Numbers with a unit of time may differ, and so may
+//! must come in this order; `...` stands for any number of lines. Numbers with a unit of time or three digits after the point may differ, and so may
 //! a whole (`7 of 7`), because they change with the compiler; all else is compared as printed. A command may fail if an `error:` line is
 //! shown. Before it `cp` and `sed` of the same page are run, and what is new after them in the sources is removed in the end. Other
 //! commands, and `cargo xtask test` itself, are not run. Only the pages of [`PAGES`] are looked at.
@@ -139,7 +139,9 @@ fn normal(line: &str) -> String {
     let mut normal: Vec<String> = Vec::new();
     for (index, word) in words.iter().enumerate() {
         let unit = words.get(index + 1).map_or("", |next| next.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()));
-        let is_time = ["ns", "us", "ms", "s"].contains(&unit) && word.parse::<f64>().is_ok();
+        // Tables have milliseconds with three digits.
+        let is_in_table = word.rsplit_once('.').is_some_and(|(_, digits)| digits.len() == 3);
+        let is_time = (is_in_table || ["ns", "us", "ms", "s"].contains(&unit)) && word.parse::<f64>().is_ok();
         let is_unit = ["ns", "us", "ms", "s"].contains(word) && normal.last().is_some_and(|last| last == "#");
         let whole = |at: usize| match words.get(at..at + 3) {
             Some([part, "of", all]) => part == all && part.parse::<u64>().is_ok(),
@@ -182,6 +184,10 @@ mod tests {
         assert!(missing(&expected, "7 of 8 done").is_some());
         let expected = &parse("README.md", README)[0].expected;
         assert_eq!(missing(expected, "hello\none\ntwo\nit took 1.5 ms\n"), None);
+        let expected = ["camera 90 -33.084".to_owned()];
+        assert_eq!(missing(&expected, "camera  90   -1.000"), None);
+        assert!(missing(&expected, "camera  91  -33.084").is_some());
+        let expected = &parse("README.md", README)[0].expected;
         assert_eq!(missing(expected, "hello\nit took 7 apples\n"), Some("- it took # time\n+ it took 7 apples".into()));
         assert_eq!(missing(expected, "good day\nit took 5 us\n"), Some("- hello\n+ good day".into()));
         assert_eq!(missing(expected, ""), Some("- hello\n+ nothing".into()));

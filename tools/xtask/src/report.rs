@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
+use fusee_abi::image::release;
 use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::{Trace, wide};
@@ -13,7 +13,9 @@ use fusee_simulator::metrics::Metrics;
 
 use crate::build::KERNEL_OFFSET;
 use crate::decode::Symbols;
+use crate::judge::Watch;
 use crate::system::Image;
+use crate::table::Table;
 
 //--- Colours
 
@@ -30,6 +32,11 @@ pub fn yellow(text: &str) -> String {
 /// Green, if somebody looks.
 pub fn green(text: &str) -> String {
     colour(text, 32)
+}
+
+/// Red, if what is printed to the standard output is looked at, too.
+pub fn red_in_a_table(text: &str) -> String {
+    if std::io::stdout().is_terminal() { red(text) } else { text.to_owned() }
 }
 
 fn colour(text: &str, code: u8) -> String {
@@ -149,86 +156,92 @@ pub fn kernel_addresses(console: &str, kernel: &Path) -> Vec<String> {
 
 //--- Tables
 
-/// The last word on each task: jobs, deadlines, time.
+/// The last word on each task: jobs, deadlines, time, and how it ended.
 pub fn task_table(trace: &Trace, system: &Resolved) -> String {
     let ledgers = trace.ledgers();
     let amount = |ledger: Ledger, index: usize| ledgers.get(&(ledger as u16, index as u16)).copied();
-    let mut header = vec!["task", "jobs", "missed", "skipped", "max lateness", "CPU", "charged"];
-    let engines: Vec<&str> = system.engines.iter().map(|(name, _)| name.as_str()).collect();
-    header.extend(&engines);
-    header.extend(["dry", "faults"]);
-    let mut table = table(&header);
-    for (index, task) in system.tasks.iter().enumerate() {
-        let jobs = amount(Ledger::Jobs, index).unwrap_or(0);
-        let count = |ledger| amount(ledger, index).map_or_else(|| "-".into(), |count| count.to_string());
-        let lateness = amount(Ledger::MaxLateness, index).filter(|_| jobs > 0);
+    let mut header: Vec<String> =
+        ["task", "jobs", "missed", "skipped", "latest ms", "state", "CPU ms", "charged ms", "dry"]
+            .map(Into::into)
+            .into();
+    let engines: Vec<String> = system.engines.iter().map(|(name, _)| format!("{name} ms")).collect();
+    header.extend(engines.clone());
+    let mut table = Table::new(header)
+        .amounts(&engines.iter().map(String::as_str).collect::<Vec<_>>())
+        .amounts(&["skipped", "dry"])
+        .left(&["state"])
+        .bad(&["missed", "skipped"])
+        .parts(&["CPU ms"]);
+    let states = Watch::of(trace, system).states(trace.exit_code().is_some());
+    for (index, (task, state)) in system.tasks.iter().zip(states).enumerate() {
+        let jobs = amount(Ledger::Jobs, index).filter(|_| has_jobs(system, index));
+        let count = |ledger| match (jobs, amount(ledger, index)) {
+            (Some(_), Some(count)) => count.to_string(),
+            _ => NOTHING.to_owned(),
+        };
+        let lateness = amount(Ledger::MaxLateness, index).filter(|_| jobs.is_some_and(|jobs| jobs > 0));
         let reserved = |ledger| task.reservation.and_then(|reservation| amount(ledger, reservation));
+        let time = |time: Option<u64>| time.map_or_else(|| NOTHING.to_owned(), |time| milliseconds(time.cast_signed()));
         let mut row = vec![
             task.name.clone(),
             count(Ledger::Jobs),
             count(Ledger::Misses),
             count(Ledger::Skipped),
-            lateness.map_or_else(|| "-".into(), |lateness| span(lateness.cast_signed())),
-            amount(Ledger::ThreadTime, index).map_or_else(|| "-".into(), time),
-            reserved(Ledger::Charged).map_or_else(|| "-".into(), time),
+            lateness.map_or_else(|| NOTHING.into(), |lateness| milliseconds(lateness.cast_signed())),
+            state.unwrap_or_else(|| NOTHING.into()),
+            time(amount(Ledger::ThreadTime, index)),
+            time(reserved(Ledger::Charged)),
+            reserved(Ledger::Throttles).map_or_else(|| NOTHING.into(), |count| count.to_string()),
         ];
-        for engine in 0..engines.len() {
-            let used = amount(Ledger::EngineTime, engine << ENGINE_TIME_SHIFT | index);
-            row.push(used.map_or_else(|| "-".into(), time));
-        }
-        row.push(reserved(Ledger::Throttles).map_or_else(|| "-".into(), |count| count.to_string()));
-        row.push(count(Ledger::Faults));
+        let used = |engine: usize| amount(Ledger::EngineTime, engine << ENGINE_TIME_SHIFT | index);
+        row.extend((0..system.engines.len()).map(|engine| time(used(engine))));
         table.add_row(row);
     }
     table.to_string()
+}
+
+/// What a cell says that has nothing to say.
+const NOTHING: &str = "-";
+
+/// Whether the task has jobs.
+pub fn has_jobs(system: &Resolved, task: usize) -> bool {
+    let reservation = system.tasks[task].reservation.map(|reservation| &system.reservations[reservation]);
+    reservation.is_some_and(|reservation| reservation.release != release::NONE)
 }
 
 /// Each task with jobs, in milliseconds; its response times from zero to the deadline, or to the longest. Of
 /// lateness there is the greatest only: the rest is that of the response times less the deadline.
 pub fn response_table(metrics: &Metrics) -> String {
-    let mut header =
-        vec!["ms", "jobs", "missed", "skipped", "dry", "response min", "mean", "99 %", "max", "max lateness"];
-    if metrics.missed() {
-        header.extend(["tardiness mean", "99 %", "max"]);
-    }
-    header.push("responses until deadline");
-    let mut table = table(&header);
+    const TARDINESS: [&str; 3] = ["mean tardiness", "99 % tardiness", "max tardiness"];
+    const BARS: &str = "responses until deadline";
+    let mut header = vec!["response ms", "jobs", "missed", "skipped", "dry", "min", "mean", "99 %", "max", "latest"];
+    header.extend(TARDINESS);
+    header.push(BARS);
+    let mut table = Table::new(header)
+        .amounts(&["skipped", "dry"])
+        .amounts(&TARDINESS)
+        .left(&[BARS])
+        .bad(&["missed", "skipped"])
+        .parts(&[TARDINESS[0], BARS]);
     for task in metrics.tasks.iter().filter(|task| task.deadline.is_some()) {
         let (response, tardiness) = (task.response(), task.tardiness());
         let mut row = vec![task.name.clone()];
         row.extend([task.jobs(), task.misses(), task.skipped, task.throttles].map(|count| count.to_string()));
-        let mut times = vec![
+        let times = [
             response.map(|one| one.least),
             response.map(|one| one.mean),
             response.map(|one| one.percentile_99),
             response.map(|one| one.greatest),
             task.max_lateness(),
+            tardiness.map(|one| one.mean),
+            tardiness.map(|one| one.percentile_99),
+            tardiness.map(|one| one.greatest),
         ];
-        if metrics.missed() {
-            times.extend([
-                tardiness.map(|one| one.mean),
-                tardiness.map(|one| one.percentile_99),
-                tardiness.map(|one| one.greatest),
-            ]);
-        }
-        row.extend(times.into_iter().map(|time| time.map_or_else(|| "-".to_owned(), milliseconds)));
+        row.extend(times.into_iter().map(|time| time.map_or_else(|| NOTHING.to_owned(), milliseconds)));
         row.push(task.bars());
         table.add_row(row);
     }
     table.to_string()
-}
-
-/// A table in the style of all of ours: names to the left, numbers to the right.
-pub fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()))
-        .set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }
 
 /// CPUs whose time is not all accounted for; a CPU that left no ledger is one, too.
@@ -256,10 +269,6 @@ pub fn unbalanced(trace: &Trace) -> Vec<String> {
     errors
 }
 
-fn time(nanoseconds: u64) -> String {
-    span(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
-}
-
 /// A span of time in the unit that suits it, three digits after the point.
 pub fn span(nanoseconds: i64) -> String {
     let magnitude = nanoseconds.unsigned_abs();
@@ -273,7 +282,8 @@ pub fn span(nanoseconds: i64) -> String {
     format!("{sign}{}.{:03} {unit}", magnitude / divisor, magnitude % divisor * 1_000 / divisor)
 }
 
-fn milliseconds(time: i64) -> String {
+/// Milliseconds, three digits after the point.
+pub fn milliseconds(time: i64) -> String {
     let sign = if time < 0 { "-" } else { "" };
     let micros = time.unsigned_abs() / 1_000;
     format!("{sign}{}.{:03}", micros / 1_000, micros % 1_000)

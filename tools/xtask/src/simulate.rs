@@ -12,15 +12,16 @@ use clap::Args;
 use fusee_abi::trace::Record;
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, PolicyName, Time, Variant};
-use fusee_simulator::metrics::{Metrics, Summary, TaskMetrics};
+use fusee_simulator::metrics::Metrics;
 use fusee_simulator::services::Services;
 use fusee_simulator::workload::{CPU, Generator, Platform, SimulatedTask, Source, TaskSet, cpus, task_name};
 use fusee_simulator::{Checks, First, Options, Overheads, Report, simulate_observed};
 use fusee_views::schedule::Schedule;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::{Value, json};
 
-use crate::judge::Watch;
+use crate::answers::{self, RunAnswer, VerdictAnswer};
+use crate::judge::{Cause, Problem, Verdict, Watch};
+use crate::observed::Observed;
 use crate::report;
 use crate::system;
 use crate::task_set as written;
@@ -68,7 +69,10 @@ pub struct SimulateArguments {
     /// Where the picture ends.
     #[arg(long, requires = "svg", value_parser = time)]
     until: Option<Time>,
-    /// Print numbers as JSON, one line for each task set.
+    /// Print what tasks declare beside the longest that was seen: budgets, holds, calls, services.
+    #[arg(long)]
+    observed: bool,
+    /// Print one JSON object (docs/schema/run.json) for each system or task set, each in a line.
     #[arg(long)]
     json: bool,
     /// Leave all doorbells mapped: engine locks become advice.
@@ -76,15 +80,18 @@ pub struct SimulateArguments {
     unmanaged: bool,
 }
 
+/// CPUs of each cluster.
 #[derive(Clone)]
-struct Sizes(Vec<u32>);
+pub struct Sizes(pub Vec<u32>);
 
-fn policy(text: &str) -> Result<PolicyName, String> {
+/// A policy on the command line.
+pub fn policy(text: &str) -> Result<PolicyName, String> {
     let named = PolicyName::from_name(&text.to_ascii_uppercase());
     named.ok_or_else(|| "known are EDF, FL, RM, DM and FP".to_owned())
 }
 
-fn clusters(text: &str) -> Result<Sizes, String> {
+/// Sizes of clusters on the command line.
+pub fn clusters(text: &str) -> Result<Sizes, String> {
     Variant::parse_clusters(text).map(Sizes).ok_or_else(|| "a list of sizes, such as `2,1`".to_owned())
 }
 
@@ -143,8 +150,7 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
         if !arguments.json {
             say(&heading(set, &platform));
         }
-        std::fs::create_dir_all(root.join(WRITTEN).parent().unwrap_or(&root))?;
-        std::fs::write(root.join(WRITTEN), set.manifest(&platform))?;
+        system::write(&root.join(WRITTEN), set.manifest(&platform).as_bytes())?;
         let variant = Variant { policy: None, clusters: Some(platform.clusters) };
         let manifest = system::read_variant(&root, &root.join(WRITTEN), &variant)?;
         // As the literature has it: a job is complete when it has computed its time.
@@ -172,11 +178,29 @@ impl SimulateArguments {
     }
 }
 
-/// Simulates one system, prints its tables, draws it and keeps its trace.
-fn one(root: &Path, manifest: &Manifest, options: &Options, arguments: &SimulateArguments) -> Result<bool> {
+/// A simulation, done.
+struct Simulated<'a> {
+    report: Report,
+    metrics: Metrics,
+    services: Services,
+    watch: Watch<'a>,
+    observed: Observed<'a>,
+    /// The first [`KEPT`] records.
+    trace: Trace,
+    /// How many there were.
+    seen: usize,
+    /// Why the command fails.
+    problems: Vec<Problem>,
+    /// Seconds of the host.
+    took: f64,
+}
+
+/// Simulates one system, and watches it.
+fn run<'a>(manifest: &'a Manifest, options: &Options, arguments: &SimulateArguments) -> Result<Simulated<'a>> {
     let options = Options { managed: arguments.unmanaged.then_some(false), ..options.clone() };
     let (mut metrics, mut services) = (Metrics::new(&manifest.system), Services::new(&manifest.system));
     let mut watch = Watch::new(&manifest.system);
+    let mut observed = Observed::new(&manifest.system);
     let (mut records, mut seen) = (Vec::new(), 0usize);
     let progress = progress(arguments.limit.0);
     let began = std::time::Instant::now();
@@ -184,6 +208,7 @@ fn one(root: &Path, manifest: &Manifest, options: &Options, arguments: &Simulate
         metrics.observe(record);
         services.observe(record);
         watch.observe(record);
+        observed.observe(record);
         if seen < KEPT {
             records.push(*record);
         }
@@ -195,15 +220,54 @@ fn one(root: &Path, manifest: &Manifest, options: &Options, arguments: &Simulate
     let took = began.elapsed().as_secs_f64();
     progress.finish_and_clear();
     let trace = Trace::from_records(records);
-    system::keep_trace(root, manifest, &trace)?;
-    let verdict = verdict(manifest, &watch, arguments.unmanaged);
-    let good = if arguments.json {
-        say(&numbers(manifest, &report, &metrics).to_string());
-        verdict.iter().for_each(|problem| eprintln!("{} {problem}", report::red("error:")));
-        report.exit.unwrap_or(0) == 0 && report.late_completions == 0 && verdict.is_empty()
+    let problems = problems(manifest, &report, &watch, &trace, seen, arguments.unmanaged);
+    Ok(Simulated { report, metrics, services, watch, observed, trace, seen, problems, took })
+}
+
+impl Simulated<'_> {
+    /// All that is known of it, for scripts.
+    fn answer(&self, manifest: &Manifest) -> RunAnswer {
+        let Self { report, trace, .. } = self;
+        let has_ended = report.exit.is_some();
+        let counted = if has_ended { trace.clone() } else { trace.with_counted_ledgers(&manifest.system) };
+        let counted = (self.seen <= KEPT).then_some(&counted);
+        RunAnswer {
+            name: manifest.system.name.clone(),
+            unit: answers::Unit::Ns,
+            by: answers::By::Simulator,
+            ended_at: report.ended_at,
+            exit: report.exit.map(i64::from),
+            traps: Some(report.traps),
+            lost_records: 0,
+            verdict: VerdictAnswer { good: self.problems.is_empty(), problems: self.problems.clone() },
+            tasks: answers::tasks(&manifest.system, &self.metrics, counted, &self.watch, has_ended),
+            observed: self.observed.declarations(),
+            console: None,
+        }
+    }
+}
+
+/// Simulates one system, prints its tables, draws it and keeps its trace.
+fn one(root: &Path, manifest: &Manifest, options: &Options, arguments: &SimulateArguments) -> Result<bool> {
+    let simulated = run(manifest, options, arguments)?;
+    let Simulated { report, metrics, services, observed, trace, seen, problems, took, .. } = &simulated;
+    let seen = *seen;
+    system::keep_trace(root, manifest, trace)?;
+    let good = problems.is_empty();
+    if arguments.json {
+        say(&answers::line(&simulated.answer(manifest))?);
     } else {
-        print(manifest, &report, &metrics, &trace, seen, verdict)
-    };
+        print_tables(manifest, report, metrics, trace, seen);
+        if arguments.observed {
+            say(&crate::observed::table(&observed.declarations()).to_string());
+        }
+    }
+    for problem in problems {
+        eprintln!("{} {}", report::red("error:"), problem.text);
+    }
+    if !good {
+        crate::explain::say_why_missed(trace, &manifest.system, &[]);
+    }
     for service in services.too_long() {
         let (name, [longest, declared]) = (&service.endpoint, [service.longest, service.service_max]);
         let why = "bounds of its clients rest on that";
@@ -213,7 +277,7 @@ fn one(root: &Path, manifest: &Manifest, options: &Options, arguments: &Simulate
         );
     }
     if let Some(path) = &arguments.svg {
-        let schedule = Schedule::of(&trace, &manifest.system);
+        let schedule = Schedule::of(trace, &manifest.system);
         let all = schedule.window(manifest.system.start);
         let window = window(arguments, all);
         ensure!(window.start < window.end, "the picture would end before it begins");
@@ -253,7 +317,7 @@ fn heading(set: &TaskSet, platform: &Platform) -> String {
 }
 
 /// What the manifest promises and the simulation did not keep. Programs without a model end at once, which says nothing of them.
-fn verdict(manifest: &Manifest, watch: &Watch<'_>, unmanaged: bool) -> Vec<String> {
+fn verdict(manifest: &Manifest, watch: &Watch<'_>, unmanaged: bool) -> Vec<Problem> {
     let unmodelled = fusee_simulator::unmodelled(manifest);
     if !unmodelled.is_empty() {
         let names: Vec<&str> = unmodelled.iter().map(|task| manifest.system.tasks[*task].name.as_str()).collect();
@@ -262,37 +326,41 @@ fn verdict(manifest: &Manifest, watch: &Watch<'_>, unmanaged: bool) -> Vec<Strin
     }
     let verdict = watch.verdict_without(manifest.expectations.as_ref(), &unmodelled);
     let misses = verdict.misses.into_iter().filter(|_| !unmanaged);
-    verdict.ends.into_iter().chain(misses).collect()
+    Verdict { misses: misses.collect(), ..verdict }.problems()
 }
 
-/// Prints tables; `false`: something is wrong.
-fn print(
+/// What is wrong with a simulation.
+fn problems(
     manifest: &Manifest,
     report: &Report,
-    metrics: &Metrics,
+    watch: &Watch<'_>,
     trace: &Trace,
     seen: usize,
-    mut problems: Vec<String>,
-) -> bool {
-    say(&format!("{} traps, {seen} records, until {} us", report.traps, report.ended_at / 1_000));
+    unmanaged: bool,
+) -> Vec<Problem> {
+    let mut problems = verdict(manifest, watch, unmanaged);
+    let mut bad = |cause, text| problems.push(Problem { cause, text });
+    if let Some(code) = report.exit.filter(|code| *code != 0) {
+        bad(Cause::ExitCode, format!("the system ended with code {code}"));
+    }
     // Ledgers are the last records of a system.
     if report.exit.is_some() && seen <= KEPT {
+        report::unbalanced(trace).into_iter().for_each(|text| bad(Cause::Accounts, text));
+    }
+    if report.late_completions > 0 {
+        bad(Cause::LateCompletions, format!("{} completions of the device came late", report.late_completions));
+    }
+    problems
+}
+
+fn print_tables(manifest: &Manifest, report: &Report, metrics: &Metrics, trace: &Trace, seen: usize) {
+    say(&format!("{} traps, {seen} records, until {} us", report.traps, report.ended_at / 1_000));
+    if report.exit.is_some() && seen <= KEPT {
         say(&report::task_table(trace, &manifest.system));
-        problems.extend(report::unbalanced(trace));
     } else if report.exit.is_none() {
         say("the system did not end itself");
     }
-    if report.late_completions > 0 {
-        problems.push(format!("{} completions of the device came late", report.late_completions));
-    }
     say(&report::response_table(metrics));
-    for problem in &problems {
-        eprintln!("{} {problem}", report::red("error:"));
-    }
-    if !problems.is_empty() {
-        crate::explain::say_why_missed(trace, &manifest.system, &[]);
-    }
-    report.exit.unwrap_or(0) == 0 && problems.is_empty()
 }
 
 /// Prints a line. A closed pipe (`| head`) is no error.
@@ -300,23 +368,68 @@ fn say(line: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
 
-fn numbers(manifest: &Manifest, report: &Report, metrics: &Metrics) -> Value {
-    let summary = |summary: Option<Summary>| {
-        summary.map(|one| json!({ "min": one.least, "mean": one.mean, "p99": one.percentile_99, "max": one.greatest }))
-    };
-    let task = |task: &TaskMetrics| {
-        let (buckets, deadline) = task.histogram();
-        json!({
-            "name": task.name, "deadline": task.deadline, "jobs": task.jobs(), "started": task.started,
-            "missed": task.misses(), "skipped": task.skipped, "dry": task.throttles,
-            "response": summary(task.response()), "lateness": summary(task.lateness()),
-            "tardiness": summary(task.tardiness()),
-            "histogram": { "buckets": buckets.to_vec(), "deadline_after": deadline },
-        })
-    };
-    let tasks: Vec<Value> = metrics.tasks.iter().filter(|task| task.deadline.is_some()).map(task).collect();
-    json!({
-        "name": manifest.system.name, "unit": "ns", "ended_at": report.ended_at, "exit": report.exit,
-        "traps": report.traps, "tasks": tasks,
-    })
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::answers;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: SimulateArguments,
+    }
+
+    const SYSTEM: &str = "
+        [system]
+        name = \"causes\"
+        board = \"virt\"
+        cpus = 1
+        admission = \"warn\"
+        [tasks.worker]
+        script = [\"burn LENGTH\"]
+        period = \"10ms\"
+        deadline = \"3ms\"
+        budget = \"3ms\"
+        HARD
+        [tasks.desk]
+        script = [\"serve desk\"]
+        handles = { desk = \"endpoint desk: receive\" }
+        [tasks.killer]
+        script = [\"sleep 25ms\", LAST]
+        handles = { victim = \"task desk: stop\", system = \"system: shutdown\" }
+        [endpoints.desk]
+        server = \"desk\"
+    ";
+
+    /// The causes for which a simulation fails, and what is printed of it as JSON.
+    fn simulated(length: &str, hard: &str, last: &str) -> (Vec<Cause>, serde_json::Value) {
+        let text = SYSTEM.replace("LENGTH", length).replace("HARD", hard).replace("LAST", last);
+        let manifest = Manifest::parse(Path::new("causes.toml"), &text).unwrap();
+        let line = Line::parse_from(["simulate", "causes.toml", "--for", "100ms"]);
+        let outcome = run(&manifest, &Options::default(), &line.arguments).unwrap();
+        let causes = outcome.problems.iter().map(|problem| problem.cause).collect();
+        (causes, serde_json::to_value(outcome.answer(&manifest)).unwrap())
+    }
+
+    #[test]
+    fn each_cause_fails_a_simulation_and_no_other() {
+        let causes = |length, hard, last| simulated(length, hard, last).0;
+        assert_eq!(causes("2ms", "hard = true", "\"shutdown\""), []);
+        assert_eq!(causes("4ms", "hard = true", "\"shutdown\""), [Cause::MissedDeadlines]);
+        assert_eq!(causes("4ms", "", "\"shutdown\""), []);
+        assert_eq!(causes("2ms", "hard = true", "\"stop victim\""), [Cause::TaskEnded]);
+    }
+
+    #[test]
+    fn what_is_printed_as_json_is_what_the_schema_says() {
+        for (length, last) in [("2ms", "\"shutdown\""), ("2ms", "\"stop victim\"")] {
+            let (causes, answer) = simulated(length, "hard = true", last);
+            assert_eq!(answers::tests::problems("run.json", &answer), Vec::<String>::new());
+            assert_eq!(answer["verdict"]["good"], causes.is_empty());
+            assert_eq!(answer["tasks"][0]["response"]["max"], 2_000_000);
+            assert_eq!(answer["verdict"]["problems"].as_array().unwrap().len(), causes.len());
+        }
+    }
 }

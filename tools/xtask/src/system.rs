@@ -8,12 +8,14 @@ use fusee_abi::trace::{Level, Record};
 use fusee_accel_contract::CONTROL_LATE_COMPLETIONS;
 use fusee_manifest::trace::{Places, Trace, canonical, describe};
 use fusee_manifest::{Manifest, PackOptions, Profile, Resolved, Variant};
+use fusee_simulator::metrics::Metrics;
 use fusee_views::explain::Turn;
 use zerocopy::{FromBytes, IntoBytes};
 
+use crate::answers::{self, RunAnswer};
 use crate::build::{self, Builder, Features, Programs};
 use crate::decode::Rings;
-use crate::judge::Watch;
+use crate::judge::{Cause, Problem, Watch};
 use crate::qemu::{self, EndedBy, GuestMemory, Outcome};
 use crate::toolchain::{self, Toolchain};
 use crate::turns::{self, Turns};
@@ -145,11 +147,11 @@ impl Workspace {
         let packed = build::pack(&manifest, &programs, options)?;
         let bytes = build::image(&programs.kernel, &packed, &board.memory)?;
         let folder = self.root.join(FOLDER);
-        std::fs::create_dir_all(&folder)?;
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         let kind = if unmanaged { "-unmanaged" } else { "" };
         let path = folder.join(format!("{}-{}{kind}.img", manifest.system.name, profile_name(profile)));
         let draft = path.with_extension(format!("{}.draft", std::process::id()));
-        std::fs::write(&draft, bytes)?;
+        std::fs::write(&draft, bytes).with_context(|| draft.display().to_string())?;
         std::fs::rename(&draft, &path)?;
         Ok(Image { path, manifest, profile, programs, unmanaged })
     }
@@ -209,23 +211,26 @@ fn late_completions(system: &Resolved, outcome: &Outcome) -> Result<u32> {
     Ok(late)
 }
 
-/// Prints faults, the table of tasks and what is wrong; `true` if nothing is.
-pub fn print_outcome(image: &Image, run: &Run) -> bool {
+/// Prints faults, the table of tasks and what is wrong, which is returned, too. `say` prints what is no error.
+pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Problem> {
     let system = &image.manifest.system;
-    let mut good = true;
-    let mut bad = |text: String| {
+    let mut problems = Vec::new();
+    let mut bad = |cause: Cause, text: String| {
         eprintln!("{} {text}", report::red("error:"));
-        good = false;
+        problems.push(Problem { cause, text });
     };
     match (run.outcome.code, run.outcome.ended_by) {
         (Some(0), _) => {}
-        (Some(code), _) => bad(format!("the system ended with code {code}")),
-        (None, Some(EndedBy::Enough)) => println!("the run ended here, as asked; the system did not end itself"),
-        (None, Some(EndedBy::User)) => bad("the run was interrupted".into()),
-        (None, _) => bad(format!(
-            "the system did not end within {} s of the host; `--seconds` gives it more, `--for` ends it on time",
-            run.outcome.took.as_secs()
-        )),
+        (Some(code), _) => bad(Cause::ExitCode, format!("the system ended with code {code}")),
+        (None, Some(EndedBy::Enough)) => say("the run ended here, as asked; the system did not end itself"),
+        (None, Some(EndedBy::User)) => bad(Cause::NotEnded, "the run was interrupted".into()),
+        (None, _) => bad(
+            Cause::NotEnded,
+            format!(
+                "the system did not end within {} s of the host; `--seconds` gives it more, `--for` ends it on time",
+                run.outcome.took.as_secs()
+            ),
+        ),
     }
     if run.outcome.code != Some(0) {
         for line in report::kernel_addresses(&run.outcome.console, &image.programs.kernel) {
@@ -241,12 +246,12 @@ pub fn print_outcome(image: &Image, run: &Run) -> bool {
                 eprintln!("{}", report::red(&fault));
             }
             if trace.exit_code().is_some() {
-                println!("{}", report::task_table(trace, system));
+                say(&report::task_table(trace, system));
                 for error in report::unbalanced(trace) {
-                    bad(error);
+                    bad(Cause::Accounts, error);
                 }
             } else {
-                println!("{}", report::task_table(&trace.with_counted_ledgers(system), system));
+                say(&report::task_table(&trace.with_counted_ledgers(system), system));
                 if run.outcome.ended_by != Some(EndedBy::Enough) {
                     eprintln!("what happened last:");
                     for record in &trace.records[trace.records.len().saturating_sub(LAST)..] {
@@ -257,32 +262,58 @@ pub fn print_outcome(image: &Image, run: &Run) -> bool {
             if trace.lost > 0 {
                 eprintln!("{} the first {} records of the trace were overwritten", report::yellow("note:"), trace.lost);
             }
-            println!("{}", run.turns.words(image.profile));
+            say(&run.turns.words(image.profile));
             if let Some(words) = run.turns.warning(image.profile) {
                 eprintln!("{} {words}", report::yellow("note:"));
             }
-            let verdict = Watch::of(trace, system).verdict(image.manifest.expectations.as_ref());
-            verdict.harmless.iter().for_each(|words| println!("{words}"));
-            verdict.ends.into_iter().for_each(&mut bad);
-            match excuse(image) {
-                None if verdict.misses.is_empty() => {}
-                None => {
-                    verdict.misses.into_iter().for_each(bad);
-                    crate::explain::say_why_missed(trace, system, &run.away);
-                }
-                Some(why) => {
-                    for words in verdict.misses {
-                        eprintln!("{} {words}: {why}", report::yellow("note:"));
-                    }
+            let mut verdict = Watch::of(trace, system).verdict(image.manifest.expectations.as_ref());
+            verdict.harmless.iter().for_each(|words| say(words));
+            let missed = !verdict.misses.is_empty();
+            if let Some(why) = excuse(image) {
+                for words in std::mem::take(&mut verdict.misses) {
+                    eprintln!("{} {words}: {why}", report::yellow("note:"));
                 }
             }
+            verdict.problems().into_iter().for_each(|problem| bad(problem.cause, problem.text));
+            if missed && excuse(image).is_none() {
+                crate::explain::say_why_missed(trace, system, &run.away);
+            }
         }
-        Err(_) if system.trace == Level::Off => {
-            println!("no trace, as the manifest asks: the exit code is all that is known");
-        }
-        Err(error) => bad(format!("no trace: {error:#}")),
+        Err(_) if system.trace == Level::Off => say("no trace, as the manifest asks: the exit code is all that is known"),
+        Err(error) => bad(Cause::NoTrace, format!("no trace: {error:#}")),
     }
-    good
+    problems
+}
+
+/// All that is known of a run, for scripts.
+pub fn answer(image: &Image, run: &Run, problems: Vec<Problem>) -> RunAnswer {
+    let system = &image.manifest.system;
+    let none = Trace::default();
+    let trace = run.trace.as_ref().unwrap_or(&none);
+    let has_ended = trace.exit_code().is_some();
+    let counted = if has_ended { trace.clone() } else { trace.with_counted_ledgers(system) };
+    RunAnswer {
+        name: system.name.clone(),
+        unit: answers::Unit::Ns,
+        by: match image.profile {
+            Profile::Det => answers::By::QemuDet,
+            Profile::Par => answers::By::QemuPar,
+        },
+        ended_at: trace.records.last().map_or(0, |record| record.time),
+        exit: run.outcome.code.map(i64::from),
+        traps: None,
+        lost_records: trace.lost,
+        verdict: answers::VerdictAnswer { good: problems.is_empty(), problems },
+        tasks: answers::tasks(
+            system,
+            &Metrics::of(trace, system),
+            Some(&counted),
+            &Watch::of(trace, system),
+            has_ended,
+        ),
+        observed: answers::observed(trace, system),
+        console: Some(run.outcome.console.clone()),
+    }
 }
 
 /// Why missed deadlines say nothing about the system, if they do not.
@@ -336,14 +367,12 @@ pub fn last_turns(root: &Path) -> Result<Vec<Turn>> {
 
 /// Keeps the trace of a run for `cargo xtask trace`.
 pub fn keep_trace(root: &Path, manifest: &Manifest, trace: &Trace) -> Result<()> {
-    std::fs::create_dir_all(root.join(FOLDER))?;
     forget_trace(root)?;
-    std::fs::write(root.join(RECORDS), trace.records.as_bytes())?;
+    write(&root.join(RECORDS), trace.records.as_bytes())?;
     // The manifest may change before the trace is looked at.
     let source = root.join(&manifest.file);
     let text = std::fs::read(&source).with_context(|| source.display().to_string())?;
-    std::fs::write(root.join(NAMES), text).context(NAMES)?;
-    Ok(())
+    write(&root.join(NAMES), &text)
 }
 
 /// There is no last run from here on.
@@ -355,6 +384,14 @@ pub fn forget_trace(root: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Writes a file, and makes its folder. Errors name what cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    std::fs::write(path, bytes).with_context(|| path.display().to_string())
 }
 
 /// The trace of the last run, and the system that ran.

@@ -53,6 +53,8 @@ pub struct NamedTask {
 /// What is wrong, and where.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TaskSetError {
+    /// The file, if it is from one that can be read.
+    pub file: Option<String>,
     /// The set.
     pub set: usize,
     /// The task, if it is one's fault.
@@ -64,6 +66,8 @@ pub struct TaskSetError {
 /// What is wrong with a task set.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Reason {
+    /// No task set, or no task in it.
+    Empty,
     /// The file cannot be read.
     Unreadable(String),
     /// Not JSON; a number that is none, such as `NaN`, is not.
@@ -98,11 +102,19 @@ pub enum Reason {
 
 impl fmt::Display for TaskSetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{file}: ")?;
+        }
+        if self.reason == Reason::Empty {
+            return f
+                .write_str("there is no task set, or one without tasks; `[{\"e\": 2, \"p\": 10}]` is one with a task");
+        }
         write!(f, "set {}", self.set)?;
         if let Some(task) = self.task {
             write!(f, ", task {task}")?;
         }
         match &self.reason {
+            Reason::Empty => Ok(()),
             Reason::Unreadable(why) => write!(f, ": cannot be read: {why}"),
             Reason::Syntax(why) => write!(f, ": not JSON: {why}"),
             Reason::UnknownKey(key) => write!(f, ": nothing is called `{key}` here"),
@@ -132,11 +144,13 @@ pub fn read(path: &Path) -> Result<Vec<TaskSet>, TaskSetError> {
         _ => std::fs::read_to_string(path),
     };
     let unreadable = |error: std::io::Error| TaskSetError {
+        file: None,
         set: 0,
         task: None,
         reason: Reason::Unreadable(format!("{}: {error}", path.display())),
     };
-    parse(&text.map_err(unreadable)?)
+    let in_file = |error: TaskSetError| TaskSetError { file: Some(path.display().to_string()), ..error };
+    parse(&text.map_err(unreadable)?).map_err(in_file)
 }
 
 /// Reads all task sets of `text`.
@@ -146,7 +160,7 @@ pub fn read(path: &Path) -> Result<Vec<TaskSet>, TaskSetError> {
 pub fn parse(text: &str) -> Result<Vec<TaskSet>, TaskSetError> {
     let mut sets = Vec::new();
     for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
-        let at = |set| move |(task, reason)| TaskSetError { set, task, reason };
+        let at = |set| move |(task, reason)| TaskSetError { file: None, set, task, reason };
         let value = value.map_err(|error| at(sets.len())((None, Reason::Syntax(error.to_string()))))?;
         match value {
             Value::Array(items) if !items.iter().any(|item| item.get("tasks").is_some()) && !items.is_empty() => {
@@ -160,6 +174,9 @@ pub fn parse(text: &str) -> Result<Vec<TaskSet>, TaskSetError> {
             }
             other => sets.push(set(&other).map_err(at(sets.len()))?),
         }
+    }
+    if sets.is_empty() {
+        return Err(TaskSetError { file: None, set: 0, task: None, reason: Reason::Empty });
     }
     Ok(sets)
 }

@@ -17,6 +17,7 @@ use fusee_abi::image::feature;
 use fusee_abi::trace::{Event, Ledger, Level};
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Expectations, Manifest, Mark, Profile, Resolved};
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::build::{Builder, KERNEL_PACKAGE, Kernel, Programs};
 use crate::configurations::{self, Seen};
@@ -24,7 +25,9 @@ use crate::judge::Watch;
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
 use crate::turns::{self, Turns};
-use crate::{bench, combinations, conformance, docs, experiment, hostile, readme, report, soundness, structure, worst};
+use crate::{
+    answers, bench, combinations, conformance, docs, experiment, hostile, readme, report, soundness, structure, worst,
+};
 
 /// What QEMU ends with when the kernel has panicked.
 const KERNEL_PANIC: i32 = 101;
@@ -37,9 +40,12 @@ pub struct TestArguments {
     /// Only this half.
     #[arg(long)]
     only: Option<Half>,
-    /// Write the golden traces instead of comparing with them.
+    /// Write the golden traces, and the schemas of `--json`, instead of comparing with them.
     #[arg(long)]
     bless: bool,
+    /// Write the results as JUnit XML, too.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -114,24 +120,68 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
             summary.run(&name, || readme::check(&workspace.root, &example));
         }
     }
-    if let (0, Some(filter)) = (summary.passed + summary.failed, &arguments.filter) {
-        bail!(
-            "no test matches `{filter}`: names are those of the systems in tests/target and tests/conformance, and of pages"
-        );
+    if arguments.wants(SCHEMAS) {
+        summary.run(SCHEMAS, || answers::check_schemas(&workspace.root, arguments.bless));
+    }
+    if let (true, Some(filter)) = (summary.checks.is_empty(), &arguments.filter) {
+        bail!("{}", no_match(filter, &names(&workspace.root)?));
+    }
+    if let Some(path) = &arguments.junit {
+        std::fs::write(path, summary.junit()?).with_context(|| path.display().to_string())?;
     }
     if let Some(times) = summary.times() {
         println!("{times}");
     }
     println!("{}", summary.line(started.elapsed()));
-    Ok(summary.failed == 0)
+    Ok(summary.failed() == 0)
+}
+
+/// The name of a check.
+const SCHEMAS: &str = "schemas of what `--json` prints";
+/// The name of another.
+const REFUSAL: &str = "the kernel refuses an image that gives the interrupt controller away";
+
+/// Names that a filter can match, but for profiles and numbers that follow them.
+fn names(root: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for folder in [&root.join("tests/target"), &root.join(conformance::FOLDER)] {
+        let stem = |path: PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        names.extend(manifests(folder)?.into_iter().map(stem));
+    }
+    names.extend(configurations::all().iter().map(configurations::Configuration::name));
+    names.extend(combinations::ALL.iter().map(|(features, _)| combinations::name(features)));
+    names.extend(readme::examples(root)?.into_iter().map(|example| example.page.to_owned()));
+    names.extend([combinations::REFUSAL, experiment::EMULATED_CHECK, REFUSAL, SCHEMAS].map(str::to_owned));
+    names.dedup();
+    Ok(names)
+}
+
+/// What is said of a filter that matches no name.
+fn no_match(filter: &str, names: &[String]) -> String {
+    let mut nearest: Vec<&str> = names.iter().map(String::as_str).collect();
+    // A filter is a part of a name, so it is compared with the most similar words of it.
+    let words = filter.split(['_', ' ']).count();
+    let similarity = |name: &str| {
+        let all: Vec<&str> = name.split(['_', ' ', '/', '.']).collect();
+        let parts = all.windows(words.min(all.len())).map(|part| strsim::jaro_winkler(&part.join("_"), filter));
+        parts.fold(strsim::jaro_winkler(name, filter), f64::max)
+    };
+    nearest.sort_by(|one, other| similarity(other).total_cmp(&similarity(one)));
+    let nearest: String = nearest.iter().take(3).map(|name| format!("\n  {name}")).collect();
+    format!("none of {} checks has `{filter}` in its name; the nearest names are{nearest}", names.len())
 }
 
 #[derive(Default)]
 struct Summary {
-    passed: usize,
-    failed: usize,
-    /// How long each check took.
-    took: Vec<(String, Duration)>,
+    checks: Vec<Check>,
+}
+
+/// One check, done.
+struct Check {
+    name: String,
+    took: Duration,
+    /// What is wrong.
+    problems: Vec<String>,
 }
 
 /// How many of the longest checks are named at the end.
@@ -146,11 +196,30 @@ impl Summary {
                 println!("       {line}");
             }
         }
-        self.took.push((name.to_owned(), took));
-        match problems.is_empty() {
-            true => self.passed += 1,
-            false => self.failed += 1,
+        self.checks.push(Check { name: name.to_owned(), took, problems: problems.to_vec() });
+    }
+
+    fn failed(&self) -> usize {
+        self.checks.iter().filter(|check| !check.problems.is_empty()).count()
+    }
+
+    /// The results as JUnit XML.
+    fn junit(&self) -> Result<String> {
+        let mut suite = TestSuite::new("fusee");
+        for check in &self.checks {
+            let mut status = TestCaseStatus::success();
+            if let Some(first) = check.problems.first() {
+                status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+                status.set_message(first.lines().next().unwrap_or_default());
+                status.set_description(check.problems.join("\n"));
+            }
+            let mut case = TestCase::new(check.name.as_str(), status);
+            case.set_classname("fusee").set_time(check.took);
+            suite.add_test_case(case);
         }
+        let mut report = Report::new("cargo xtask test");
+        report.add_test_suite(suite);
+        report.to_string().context("JUnit")
     }
 
     /// Runs a check, which says what is wrong.
@@ -162,14 +231,14 @@ impl Summary {
 
     /// Where the time went, if there were many checks.
     fn times(&mut self) -> Option<String> {
-        if self.took.len() <= LONGEST {
+        if self.checks.len() <= LONGEST {
             return None;
         }
-        self.took.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
-        let sum = |took: &[(String, Duration)]| took.iter().map(|(_, took)| took.as_secs_f64()).sum::<f64>();
-        let (longest, others) = self.took.split_at(LONGEST);
-        let mut text = format!("{:.0} s of checks, of which these took longest:\n", sum(&self.took));
-        for (name, took) in longest {
+        self.checks.sort_by_key(|check| std::cmp::Reverse(check.took));
+        let sum = |checks: &[Check]| checks.iter().map(|check| check.took.as_secs_f64()).sum::<f64>();
+        let (longest, others) = self.checks.split_at(LONGEST);
+        let mut text = format!("{:.0} s of checks, of which these took longest:\n", sum(&self.checks));
+        for Check { name, took, .. } in longest {
             let short: String = name.chars().take(100).collect();
             text += &format!("{:7.1} s  {short}\n", took.as_secs_f64());
         }
@@ -177,10 +246,10 @@ impl Summary {
     }
 
     fn line(&self, took: Duration) -> String {
-        let Self { passed, failed, .. } = self;
-        match failed {
-            0 => report::green(&format!("all {passed} checks passed in {:.0} s", took.as_secs_f64())),
-            _ => report::red(&format!("{failed} of {} checks failed", passed + failed)),
+        let all = self.checks.len();
+        match self.failed() {
+            0 => report::green(&format!("all {all} checks passed in {:.0} s", took.as_secs_f64())),
+            failed => report::red(&format!("{failed} of {all} checks failed")),
         }
     }
 }
@@ -432,7 +501,7 @@ const NOWHERE: u64 = 0x0b5a_5000;
 
 /// The kernel refuses an image by itself that gives its own devices to a task.
 fn refuse(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) -> Result<()> {
-    let name = "the kernel refuses an image that gives the interrupt controller away";
+    let name = REFUSAL;
     if !arguments.wants(name) {
         return Ok(());
     }
@@ -683,4 +752,48 @@ pub fn difference(expected: &str, seen: &str) -> Option<String> {
         lines.iter().skip(same).take(5).map(|line| format!("{sign} {line}\n")).collect::<String>()
     };
     Some(format!("differs from line {} on:\n{}{}", same + 1, part(&expected, '-'), part(&seen, '+')))
+}
+
+#[cfg(test)]
+mod of_the_summary {
+    use super::*;
+
+    fn summary() -> Summary {
+        let check = |name: &str, problems: &[&str]| Check {
+            name: name.to_owned(),
+            took: Duration::from_millis(1_500),
+            problems: problems.iter().map(ToString::to_string).collect(),
+        };
+        let bad = check("a <b> & \"c\" \u{1b}[1m", &["ended with code 3, not 0\nsee < & >", "second"]);
+        Summary { checks: vec![check("good", &[]), bad] }
+    }
+
+    #[test]
+    fn the_results_are_junit_xml_by_a_parser_that_is_not_ours() {
+        let text = summary().junit().unwrap();
+        let parsed = junit_parser::from_reader(std::io::Cursor::new(text)).unwrap();
+        assert_eq!((parsed.tests, parsed.failures, parsed.errors), (2, 1, 0));
+        let [suite] = &parsed.suites[..] else { panic!("one suite") };
+        assert_eq!((suite.cases[0].name.as_str(), suite.cases[0].time), ("fusee::good", 1.5));
+        assert!(suite.cases[0].status.is_success());
+        assert!(suite.cases[1].name.starts_with("fusee::a <b> & \"c\""));
+        assert_eq!(suite.cases[1].status.failure_as_ref().message, "ended with code 3, not 0");
+    }
+
+    #[test]
+    fn a_filter_that_matches_nothing_is_told_how_many_checks_there_are_and_the_nearest() {
+        let names = ["a_client_whose_server_dies", "an_engine_that_hangs", "README.md"].map(str::to_owned);
+        let words = no_match("engin_that", &names);
+        let lines: Vec<&str> = words.lines().collect();
+        assert_eq!(lines[0], "none of 3 checks has `engin_that` in its name; the nearest names are");
+        assert_eq!(lines[1], "  an_engine_that_hangs");
+    }
+
+    #[test]
+    fn what_can_be_filtered_has_names() {
+        let names = names(&system::root().unwrap()).unwrap();
+        for name in ["a_driver_that_panics_fails_the_run", "README.md", SCHEMAS] {
+            assert!(names.iter().any(|one| one == name), "{name}");
+        }
+    }
 }

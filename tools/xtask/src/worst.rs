@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use comfy_table::CellAlignment;
 use fusee_abi::image::advice;
 use fusee_abi::trace::Level;
 use fusee_kernel_core::limits::{LONGEST_PATH, LONGEST_PATH_CROWDED};
@@ -22,7 +21,8 @@ use crate::adversary::{self, FAMILIES};
 use crate::build::Kernel;
 use crate::decode::Symbols;
 use crate::system::{self, RunOptions, Workspace};
-use crate::{crowd, profile, purposes, report};
+use crate::table::Table;
+use crate::{crowd, profile, purposes};
 
 /// Arguments of `cargo xtask worst`.
 #[derive(Args)]
@@ -355,19 +355,18 @@ impl Search<'_> {
     }
 
     fn table(&self, growth: &[u64]) -> String {
-        let mut table = report::table(&["trap", "seen", "longest", "at all limits", "mostly", "in"]);
-        for column in table.column_iter_mut().skip(4) {
-            column.set_cell_alignment(CellAlignment::Left);
-        }
+        let header = ["trap", "seen", "longest", "limits", "mostly", "in"];
+        let mut table = Table::new(header).left(&["mostly", "in"]).parts(&["in"]);
         let mut order: Vec<usize> = (0..CLASSES.len()).filter(|class| self.counts[*class] > 0).collect();
         order.sort_by_key(|class| std::cmp::Reverse(self.longest[*class].length));
         for class in order {
             let longest = &self.longest[class];
             let most = self.functions(longest).first().map(|(name, count)| format!("{name} {count}"));
             let limits = longest.length + growth[class];
-            let numbers = [self.counts[class], longest.length, limits].map(|number| number.to_string());
-            let [seen, length, limits] = numbers;
-            table.add_row([CLASSES[class].name, &seen, &length, &limits, &most.unwrap_or_default(), &longest.system]);
+            let mut row = vec![CLASSES[class].name.to_owned()];
+            row.extend([self.counts[class], longest.length, limits].map(|number| number.to_string()));
+            row.extend([most.unwrap_or_default(), longest.system.clone()]);
+            table.add_row(row);
         }
         table.to_string()
     }

@@ -24,15 +24,16 @@ use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse, approximat
 use num_rational::BigRational;
 use serde_json::{Value, json};
 
+use crate::project::Project;
 use crate::report;
-use crate::system;
 use crate::task_set::{self, NamedTask, TaskSet};
 
 /// What to analyse, and how.
 #[derive(Args)]
 pub struct AnalyzeArguments {
-    /// A manifest (`.toml`), or task sets as JSON, in microseconds; `-` reads JSON from standard input.
-    source: PathBuf,
+    /// A manifest (`.toml`), or task sets as JSON, in microseconds; `-` reads JSON from standard input. [default: the demo; in a
+    /// project of one's own its system.toml]
+    source: Option<PathBuf>,
     /// CPUs of task sets; before what they say themselves.
     #[arg(long)]
     cpus: Option<u32>,
@@ -155,10 +156,12 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
         first = false;
         Ok(())
     };
-    if arguments.source.extension().is_some_and(|extension| extension == "toml") {
-        each(of_manifest(arguments, overheads != Overheads::default())?)?;
+    let project = Project::here()?;
+    let source = project.manifest(arguments.source.as_deref())?;
+    if source.extension().is_some_and(|extension| extension == "toml") {
+        each(of_manifest(arguments, &project.root, &source, overheads != Overheads::default())?)?;
     } else {
-        let sets = task_set::read(&arguments.source)?;
+        let sets = task_set::read(&source)?;
         let several = sets.len() > 1;
         for (index, set) in sets.into_iter().enumerate() {
             each(of_set(arguments, several, index, set).with_context(|| format!("set {index}"))?)?;
@@ -196,12 +199,11 @@ pub fn read_overheads(path: &Path) -> Result<Overheads> {
 
 //--- Where clusters come from
 
-fn of_manifest(arguments: &AnalyzeArguments, with_overheads: bool) -> Result<Subject> {
+fn of_manifest(arguments: &AnalyzeArguments, root: &Path, source: &Path, with_overheads: bool) -> Result<Subject> {
     if arguments.cpus.is_some() {
         bail!("a manifest says itself how many CPUs there are; --cpus is for task sets");
     }
-    let root = system::root()?;
-    let path = if arguments.source.exists() { arguments.source.clone() } else { root.join(&arguments.source) };
+    let path = if source.exists() { source.to_owned() } else { root.join(source) };
     let variant = Variant { policy: arguments.policy, clusters: arguments.clusters.clone() };
     let manifest = Manifest::read_variant(&path, &variant)?;
     let (name, longest_path) = (manifest.system.name.clone(), manifest.system.longest_path());

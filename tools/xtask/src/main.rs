@@ -9,6 +9,8 @@
 //! simulate   `cargo xtask simulate`
 //! soundness  whether observed lateness stays within its bounds
 //! hostile    `cargo xtask hostile`: whether what is proved holds among tasks that do anything
+//! project    the workspace that a command is about, ours or one outside
+//! new        `cargo xtask new`
 //! system     build, run, decode and report, for one manifest
 //! analyze    `cargo xtask analyze`
 //! task_set   task sets written as JSON
@@ -50,7 +52,9 @@ mod experiment;
 mod explain;
 mod hostile;
 mod judge;
+mod new;
 mod profile;
+mod project;
 mod purposes;
 mod qemu;
 mod readme;
@@ -76,7 +80,7 @@ use fusee_simulator::metrics::Metrics;
 use fusee_views::litmus;
 use fusee_views::schedule::Schedule;
 
-use crate::build::Features;
+use crate::project::Project;
 use crate::system::Workspace;
 use crate::turns::Turns;
 
@@ -96,6 +100,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Makes a project of one's own: a task, its manifest, and all that `cargo xtask` needs to build and run them.
+    New(new::NewArguments),
     /// Runs a system in QEMU (the demo, unless told otherwise), then prints what each task got.
     Run(RunArguments),
     /// Builds the image of a system (the demo, unless told otherwise) and says where it is.
@@ -125,9 +131,9 @@ enum Command {
 /// Which system, and how.
 #[derive(Args, Clone)]
 struct SystemArguments {
-    /// The system's manifest.
-    #[arg(long, default_value = demo::MANIFEST)]
-    manifest: PathBuf,
+    /// The system's manifest. [default: the demo; in a project of one's own its system.toml]
+    #[arg(long)]
+    manifest: Option<PathBuf>,
     /// How QEMU keeps time: `det` counts instructions and repeats exactly, `par` runs on host threads.
     #[arg(long, default_value = "det")]
     profile: ProfileArgument,
@@ -214,9 +220,11 @@ fn main() -> ExitCode {
 fn dispatch(arguments: &Arguments) -> Result<bool> {
     let install = !arguments.no_install;
     match &arguments.command {
+        Command::New(arguments) => new::new(arguments),
         Command::Run(run) => {
-            let workspace = Workspace { features: Features::Asked, ..Workspace::open(install)? };
-            let image = workspace.image(&run.system.manifest, run.system.profile.into(), run.system.unmanaged)?;
+            let workspace = Workspace::here(install)?;
+            let manifest = workspace.project.manifest(run.system.manifest.as_deref())?;
+            let image = workspace.image(&manifest, run.system.profile.into(), run.system.unmanaged)?;
             let outcome = system::run(
                 &workspace,
                 &image,
@@ -229,7 +237,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
                 },
             )?;
             if let Ok(trace) = &outcome.trace {
-                system::keep_trace(&workspace.root, &image.manifest, trace)?;
+                system::keep_trace(&workspace.project, &image.manifest, trace)?;
             }
             let good = system::print_outcome(&image, &outcome);
             if let (true, Ok(trace)) = (run.responses, &outcome.trace) {
@@ -239,8 +247,9 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             Ok(good && demo_good)
         }
         Command::Build(build) => {
-            let workspace = Workspace { features: Features::Asked, ..Workspace::open(install)? };
-            let image = workspace.image(&build.manifest, build.profile.into(), build.unmanaged)?;
+            let workspace = Workspace::here(install)?;
+            let manifest = workspace.project.manifest(build.manifest.as_deref())?;
+            let image = workspace.image(&manifest, build.profile.into(), build.unmanaged)?;
             println!("{}", image.path.display());
             Ok(true)
         }
@@ -254,8 +263,8 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Hostile(arguments) => hostile::hostile(arguments),
         Command::Contention(arguments) => contention::contention(arguments),
         Command::Trace(trace) => {
-            let root = system::root()?;
-            let (trace_read, manifest) = system::last_trace(&root).context("no run to show; try `cargo xtask run`")?;
+            let (trace_read, manifest) =
+                system::last_trace(&Project::here()?).context("no run to show; try `cargo xtask run`")?;
             eprintln!("the last run: system `{}`", manifest.system.name);
             match &trace.view {
                 Some(View::Explain(arguments)) => explain::explain(arguments, &trace_read, &manifest),

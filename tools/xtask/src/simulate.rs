@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use fusee_abi::trace::Record;
 use fusee_manifest::trace::Trace;
@@ -21,6 +21,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::judge::Watch;
+use crate::project::Project;
 use crate::report;
 use crate::system;
 use crate::task_set as written;
@@ -29,14 +30,15 @@ use crate::task_set as written;
 const KEPT: usize = 4_000_000;
 /// Task sets may run long, and do little that is not done again and again.
 const CHECKS: Checks = Checks::Instants(16);
-/// Where the systems of task sets are written.
-const WRITTEN: &str = "target/fusee/simulated.toml";
+/// Where the systems of task sets are written, among what is kept.
+const WRITTEN: &str = "simulated.toml";
 
 #[derive(Args)]
 pub struct SimulateArguments {
     /// A manifest, a file of task sets (`.json`), or `random:` and what to draw: `random:medium,moderate,u=3` or
     /// `random:uunifast,n=10,u=2.5,periods=1:2:5:10`.
-    #[arg(required_unless_present = "manifest", conflicts_with = "manifest")]
+    /// [default: the demo; in a project of one's own its system.toml]
+    #[arg(conflicts_with = "manifest")]
     system: Option<String>,
     /// The system's manifest.
     #[arg(long)]
@@ -98,7 +100,7 @@ pub fn time(text: &str) -> Result<Time, String> {
 /// # Errors
 /// What cannot be read, simulated or written.
 pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
-    let root = system::root()?;
+    let project = Project::here()?;
     let overheads = match &arguments.overheads {
         None => Overheads::NONE,
         Some(path) => {
@@ -109,7 +111,7 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
     let named = match (&arguments.system, &arguments.manifest) {
         (Some(system), _) => system.clone(),
         (None, Some(manifest)) => manifest.display().to_string(),
-        (None, None) => bail!("no system"),
+        (None, None) => project.manifest(None)?.display().to_string(),
     };
     let sets = match named.strip_prefix("random:") {
         Some(words) => {
@@ -122,11 +124,11 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
         }
         None => {
             let variant = Variant { policy: arguments.policy, clusters: arguments.sizes() };
-            let manifest = system::read_variant(&root, Path::new(&named), &variant)?;
+            let manifest = system::read_variant(&project.root, Path::new(&named), &variant)?;
             for warning in &manifest.system.warnings {
                 eprintln!("{} {}: {warning}", report::yellow("warning:"), manifest.file.display());
             }
-            return one(&root, &manifest, &Options { overheads, ..Options::default() }, arguments);
+            return one(&project, &manifest, &Options { overheads, ..Options::default() }, arguments);
         }
     };
     ensure!(sets.len() == 1 || arguments.svg.is_none(), "a picture shows one task set, and {named} has {}", sets.len());
@@ -143,13 +145,13 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
         if !arguments.json {
             say(&heading(set, &platform));
         }
-        std::fs::create_dir_all(root.join(WRITTEN).parent().unwrap_or(&root))?;
-        std::fs::write(root.join(WRITTEN), set.manifest(&platform))?;
+        let path = project.kept(WRITTEN)?;
+        std::fs::write(&path, set.manifest(&platform)).with_context(|| path.display().to_string())?;
         let variant = Variant { policy: None, clusters: Some(platform.clusters) };
-        let manifest = system::read_variant(&root, &root.join(WRITTEN), &variant)?;
+        let manifest = system::read_variant(&project.root, &path, &variant)?;
         // As the literature has it: a job is complete when it has computed its time.
         let options = Options { overheads, first: First::Tasks, checks: CHECKS, ..Options::default() };
-        good &= one(&root, &manifest, &options, arguments)?;
+        good &= one(&project, &manifest, &options, arguments)?;
     }
     Ok(good)
 }
@@ -173,7 +175,7 @@ impl SimulateArguments {
 }
 
 /// Simulates one system, prints its tables, draws it and keeps its trace.
-fn one(root: &Path, manifest: &Manifest, options: &Options, arguments: &SimulateArguments) -> Result<bool> {
+fn one(project: &Project, manifest: &Manifest, options: &Options, arguments: &SimulateArguments) -> Result<bool> {
     let options = Options { managed: arguments.unmanaged.then_some(false), ..options.clone() };
     let (mut metrics, mut services) = (Metrics::new(&manifest.system), Services::new(&manifest.system));
     let mut watch = Watch::new(&manifest.system);
@@ -195,7 +197,7 @@ fn one(root: &Path, manifest: &Manifest, options: &Options, arguments: &Simulate
     let took = began.elapsed().as_secs_f64();
     progress.finish_and_clear();
     let trace = Trace::from_records(records);
-    system::keep_trace(root, manifest, &trace)?;
+    system::keep_trace(project, manifest, &trace)?;
     let verdict = verdict(manifest, &watch, arguments.unmanaged);
     let good = if arguments.json {
         say(&numbers(manifest, &report, &metrics).to_string());

@@ -13,19 +13,24 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::build::{self, Builder, Features, Programs};
 use crate::decode::Rings;
 use crate::judge::Watch;
+use crate::project::Project;
 use crate::qemu::{self, EndedBy, GuestMemory, Outcome};
 use crate::report;
 use crate::toolchain::{self, Toolchain};
 use crate::turns::{self, Turns};
 
-/// The repository, and the programs we call.
+/// This repository, the project that a command is about, and the programs we call.
 pub struct Workspace {
     /// Which kernel is built.
     pub kernel: build::Kernel,
     /// With which features.
     pub features: Features,
+    /// This repository.
+    pub fusee: Project,
     /// Its folder.
     pub root: PathBuf,
+    /// The project whose systems are built and run; this repository for its own checks.
+    pub project: Project,
     /// The compiler.
     pub toolchain: Toolchain,
     /// The emulator.
@@ -109,42 +114,70 @@ pub fn read_variant(root: &Path, path: &Path, variant: &Variant) -> Result<Manif
 }
 
 impl Workspace {
-    /// Finds compiler and emulator.
+    /// Finds compiler and emulator, for this repository's own systems.
     pub fn open(install: bool) -> Result<Workspace> {
-        let root = root()?;
+        let fusee = Project::fusee()?;
+        let root = fusee.root.clone();
         let toolchain = Toolchain::find(&root, install)?;
         let qemu = toolchain::find_qemu(install)?;
-        Ok(Workspace { root, toolchain, qemu, kernel: build::Kernel::Traced, features: Features::All })
+        let (kernel, features) = (build::Kernel::Traced, Features::All);
+        Ok(Workspace { project: fusee.clone(), fusee, root, toolchain, qemu, kernel, features })
+    }
+
+    /// Finds compiler and emulator, for systems of the project around the current folder.
+    pub fn here(install: bool) -> Result<Workspace> {
+        Ok(Workspace { project: Project::here()?, features: Features::Asked, ..Workspace::open(install)? })
     }
 
     /// What building needs.
     pub fn builder(&self) -> Builder<'_> {
-        Builder { root: &self.root, toolchain: &self.toolchain, kernel: self.kernel, features: self.features }
+        Builder {
+            fusee: &self.fusee,
+            project: &self.project,
+            toolchain: &self.toolchain,
+            kernel: self.kernel,
+            features: self.features,
+        }
     }
 
-    /// Reads a manifest; relative paths count from here or from the repository.
+    /// Reads a manifest; relative paths count from here or from the project.
     pub fn manifest(&self, path: &Path) -> Result<Manifest> {
-        read_manifest(&self.root, path)
+        read_manifest(&self.project.root, path)
     }
 
     /// Builds the image of one manifest.
     pub fn image(&self, path: &Path, profile: Profile, unmanaged: bool) -> Result<Image> {
         let manifest = self.manifest(path)?;
-        let programs = self.builder().programs(&[&manifest.system])?;
+        let programs = {
+            let builder = self.builder();
+            let plan = builder.plan(&[&manifest.system]).map_err(|reason| manifest.at_binary(reason))?;
+            builder.build(&plan)?
+        };
         self.image_of(manifest, programs, profile, unmanaged)
     }
 
-    /// Joins programs that are already built.
-    pub fn image_of(&self, manifest: Manifest, programs: Programs, profile: Profile, unmanaged: bool) -> Result<Image> {
+    /// Joins programs that are already built, and those that the manifest names by their paths.
+    pub fn image_of(
+        &self,
+        manifest: Manifest,
+        mut programs: Programs,
+        profile: Profile,
+        unmanaged: bool,
+    ) -> Result<Image> {
         let board = &manifest.system.board;
         let stride = board.profiles.get(&profile).context("the board does not have this profile")?.cpu_stride;
         let options = PackOptions { cpu_stride: stride, managed: unmanaged.then_some(false) };
+        let file = self.project.root.join(&manifest.file);
+        let folder = file.parent().unwrap_or(&self.project.root);
+        for task in &manifest.system.tasks {
+            if let Some(path) = task.elf() {
+                programs.binaries.insert(task.binary.clone(), folder.join(path));
+            }
+        }
         let packed = build::pack(&manifest, &programs, options)?;
         let bytes = build::image(&programs.kernel, &packed, &board.memory)?;
-        let folder = self.root.join(FOLDER);
-        std::fs::create_dir_all(&folder)?;
         let kind = if unmanaged { "-unmanaged" } else { "" };
-        let path = folder.join(format!("{}-{}{kind}.img", manifest.system.name, profile_name(profile)));
+        let path = self.project.kept(&format!("{}-{}{kind}.img", manifest.system.name, profile_name(profile)))?;
         let draft = path.with_extension(format!("{}.draft", std::process::id()));
         std::fs::write(&draft, bytes)?;
         std::fs::rename(&draft, &path)?;
@@ -290,24 +323,22 @@ fn excuse(image: &Image) -> Option<&'static str> {
 
 //--- The last trace
 
-const FOLDER: &str = "target/fusee";
-const RECORDS: &str = "target/fusee/last.trace";
-const NAMES: &str = "target/fusee/last.toml";
+const RECORDS: &str = "last.trace";
+const NAMES: &str = "last.toml";
 
 /// Keeps the trace of a run for `cargo xtask trace`.
-pub fn keep_trace(root: &Path, manifest: &Manifest, trace: &Trace) -> Result<()> {
-    std::fs::create_dir_all(root.join(FOLDER))?;
-    std::fs::write(root.join(RECORDS), trace.records.as_bytes())?;
+pub fn keep_trace(project: &Project, manifest: &Manifest, trace: &Trace) -> Result<()> {
+    std::fs::write(project.kept(RECORDS)?, trace.records.as_bytes())?;
     // The manifest may change before the trace is looked at.
-    let source = root.join(&manifest.file);
-    std::fs::copy(&source, root.join(NAMES)).with_context(|| source.display().to_string())?;
+    let source = project.root.join(&manifest.file);
+    std::fs::copy(&source, project.kept(NAMES)?).with_context(|| source.display().to_string())?;
     Ok(())
 }
 
-/// The trace of the last run, and the system that ran.
-pub fn last_trace(root: &Path) -> Result<(Trace, Manifest)> {
-    let bytes = std::fs::read(root.join(RECORDS))?;
-    let manifest = Manifest::read(&root.join(NAMES))?;
+/// The trace of the project's last run, and the system that ran.
+pub fn last_trace(project: &Project) -> Result<(Trace, Manifest)> {
+    let bytes = std::fs::read(project.kept(RECORDS)?)?;
+    let manifest = Manifest::read(&project.kept(NAMES)?)?;
     let mut records = Vec::new();
     let mut rest = &bytes[..];
     while let Ok((record, next)) = Record::read_from_prefix(rest) {

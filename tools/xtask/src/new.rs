@@ -302,7 +302,7 @@ fn extend(folder: &Path, root: &Path) -> Result<()> {
 
 fn task(name: &str, binary: &str) -> String {
     format!(
-        "\n[tasks.{name}]\nbinary = \"{binary}\"\nperiod = \"100ms\"\nbudget = \"2ms\"\ntrusted = true\nparameters = {{ jobs = 1000 }}\n\
+        "\n[tasks.{name}]\nbinary = \"{binary}\"\nperiod = \"100ms\"\nbudget = \"2ms\"\ntrusted = true\nwcet = \"600us\"\nparameters = {{ jobs = 1000 }}\n\
          [tasks.{name}.handles]\nconsole = \"endpoint console: call\"\nsystem = \"system: shutdown\"\n[tasks.{name}.uses]\n\
          console = {{ times = 2 }}\n"
     )

@@ -171,7 +171,8 @@ impl Workspace {
         let folder = file.parent().unwrap_or(&self.project.root);
         for task in &manifest.system.tasks {
             if let Some(path) = task.elf() {
-                programs.binaries.insert(task.binary.clone(), folder.join(path));
+                // Without the `.` that the path may begin with.
+                programs.binaries.insert(task.binary.clone(), folder.join(path).components().collect());
             }
         }
         let packed = build::pack(&manifest, &programs, options)?;

@@ -2,7 +2,8 @@
 //!
 //! System-call numbers and registers (`call`), errors (`error`), the packed system that `xtask` writes and
 //! the kernel boots from (`image`), the page that tells a task what it was given (`environment`), the
-//! binary trace (`trace`), and the scripts of conformance systems (`script`).
+//! binary trace (`trace`), the scripts of conformance systems (`script`), and the note in each program that says
+//! which version it was built for (`program`).
 //!
 //! Everything here is plain data with a fixed layout. Not here: what a call *does* (`kernel/core`), how it
 //! is trapped (`kernel/aarch64`), and the safe wrappers tasks use (`userland/fusee`).
@@ -13,6 +14,7 @@ pub mod call;
 pub mod environment;
 pub mod error;
 pub mod image;
+pub mod program;
 pub mod script;
 pub mod trace;
 

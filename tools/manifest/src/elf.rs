@@ -1,8 +1,9 @@
 //! Programs: from ELF files to segments that can be mapped.
 
+use fusee_abi::program;
 use object::elf::{EM_AARCH64, ET_EXEC, FileHeader64, PF_W, PF_X, PT_LOAD};
 use object::endian::LittleEndian;
-use object::read::elf::{FileHeader, ProgramHeader};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
@@ -68,9 +69,16 @@ pub(crate) fn read<'a>(name: &str, bytes: &'a [u8]) -> Result<Program<'a>, Reaso
     Ok(Program { entry: header.e_entry(endian), segments })
 }
 
-/// Reads a user task: whole pages in the place of binaries, none both writable and executable.
+/// Reads a user task: built for this version of the kernel; whole pages in the place of binaries, none both writable and executable.
 pub(crate) fn read_task<'a>(name: &str, bytes: &'a [u8]) -> Result<Program<'a>, Reason> {
     let program = read(name, bytes)?;
+    let binary = || name.to_owned();
+    let note = note(bytes).ok_or_else(|| Reason::NoVersion { binary: binary() })?;
+    if note.abi != program::VERSION {
+        let built = (note.abi, note.crate_version().to_owned());
+        let kernel = (program::VERSION, env!("CARGO_PKG_VERSION"));
+        return Err(Reason::WrongVersion { binary: binary(), built, kernel });
+    }
     let mut next = layout::BINARY;
     for segment in &program.segments {
         let Segment { address, bytes, writable, executable, .. } = *segment;
@@ -83,6 +91,14 @@ pub(crate) fn read_task<'a>(name: &str, bytes: &'a [u8]) -> Result<Program<'a>, 
         next = (address + bytes).next_multiple_of(PAGE);
     }
     Ok(program)
+}
+
+/// What the program says of the version that it was built for.
+fn note(bytes: &[u8]) -> Option<program::Note> {
+    let header = FileHeader64::<LittleEndian>::parse(bytes).ok()?;
+    let sections = header.sections(LittleEndian, bytes).ok()?;
+    let (_, section) = sections.section_by_name(LittleEndian, program::SECTION.as_bytes())?;
+    program::Note::read(section.data(LittleEndian, bytes).ok()?)
 }
 
 /// The bytes from `base` on that loading `program` by physical addresses gives, `.bss` included.

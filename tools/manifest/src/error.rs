@@ -57,7 +57,7 @@ pub enum Reason {
     TooLargeToLend { place: String, bytes: u64, limit: u64 },
     /// A step of a script that is not understood.
     BadStep { step: String, why: String },
-    /// A task has neither a binary nor a script, or both.
+    /// A task has no program, or several: a binary, an ELF file, a script.
     BinaryOrScript { task: String },
     /// A policy, order or class this version does not offer.
     NotOffered { what: &'static str, name: String },
@@ -157,6 +157,14 @@ pub enum Reason {
     NotProved { task: String, why: &'static str, late: Option<String> },
     /// Tasks that cannot be analysed.
     Nonsense(String),
+    /// No workspace has this program.
+    NoProgram { binary: String, why: String },
+    /// Two workspaces have this program.
+    TwoPrograms { binary: String, places: [PathBuf; 2] },
+    /// A program without the note that says what it was built for.
+    NoVersion { binary: String },
+    /// A program that was built for another version of the kernel; the versions of the ABI and of the crate `fusee`.
+    WrongVersion { binary: String, built: (u32, String), kernel: (u32, &'static str) },
     /// No bytes were given for a binary.
     NoBinary { binary: String },
     /// The binary is not an ELF file for this machine.
@@ -180,6 +188,10 @@ impl Reason {
     pub(crate) fn binary(&self) -> Option<&str> {
         match self {
             Self::NoBinary { binary }
+            | Self::NoProgram { binary, .. }
+            | Self::TwoPrograms { binary, .. }
+            | Self::NoVersion { binary }
+            | Self::WrongVersion { binary, .. }
             | Self::NotAnElf { binary, .. }
             | Self::WritableCode { binary, .. }
             | Self::BadSegment { binary, .. } => Some(binary),
@@ -214,7 +226,9 @@ impl fmt::Display for Reason {
                 write!(f, "`{place}` is a place for {bytes} bytes that others lend; at most {limit} can be lent")
             }
             Self::BadStep { step, why } => write!(f, "step `{step}`: {why}"),
-            Self::BinaryOrScript { task } => write!(f, "task `{task}` needs either a binary or a script"),
+            Self::BinaryOrScript { task } => {
+                write!(f, "task `{task}` needs one of `binary`, `elf` and `script`")
+            }
             Self::NotOffered { what, name } => write!(f, "{what} `{name}` is not offered"),
             Self::Zero { what, of } => write!(f, "{what} of `{of}` is zero"),
             Self::Needs { what, of, needs } => write!(f, "{what} of `{of}` needs {needs}"),
@@ -345,6 +359,25 @@ impl fmt::Display for Reason {
                 write!(f, "task `{task}` is hard, but not proved: {why} ({late})")
             }
             Self::Nonsense(why) => f.write_str(why),
+            Self::NoProgram { binary, why } => write!(f, "binary `{binary}`: {why}"),
+            Self::TwoPrograms { binary, places: [one, other] } => write!(
+                f,
+                "binary `{binary}` is both in {} and in {}: give one package another name",
+                one.display(),
+                other.display()
+            ),
+            Self::NoVersion { binary } => write!(
+                f,
+                "binary `{binary}` does not say which version of the kernel it was built for: programs begin with \
+                 `fusee::entry!`, which adds the note {} (docs/stability.md)",
+                fusee_abi::program::SECTION
+            ),
+            Self::WrongVersion { binary, built, kernel } => write!(
+                f,
+                "binary `{binary}` was built for version {} of the kernel's ABI, with fusee {}; this kernel has version {}, \
+                 with fusee {}: build both from one revision",
+                built.0, built.1, kernel.0, kernel.1
+            ),
             Self::NoBinary { binary } => write!(f, "binary `{binary}` was not built"),
             Self::NotAnElf { binary, why } => write!(f, "binary `{binary}` is not a program for this machine: {why}"),
             Self::WritableCode { binary, address } => {
@@ -373,7 +406,8 @@ fn percent(per_mille: u64) -> String {
 }
 
 /// The nearest of `candidates` to a mistyped `key`, if one is near.
-pub(crate) fn nearest<'a>(key: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(key: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let limit = 1 + key.len() / 4;
     candidates.map(|name| (edit_distance(key, name), name)).filter(|(far, _)| *far <= limit).min().map(|(_, n)| n)
 }

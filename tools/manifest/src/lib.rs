@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use board::{Board, Kick, Memory, Owned, Qemu, QemuProfile};
-pub use error::{ManifestError, Reason};
+pub use error::{ManifestError, Reason, nearest};
 pub use expect::{Expectations, Mark};
 pub use fusee_sched::key::PolicyName;
 pub use pack::{Binaries, PackOptions, PackedSystem};
@@ -107,11 +107,14 @@ impl Manifest {
             .map_err(|(place, reason)| at(place.start, reason))?;
         let task = |name: &str| system.tasks.iter().position(|task| task.name == name);
         let expectations = file.test.as_ref().map(|test| Expectations::new(test, task));
-        let tasks = file.tasks.0.iter().filter_map(|(_, task)| task.binary.as_ref());
+        let programs = file.tasks.0.iter().filter_map(|(_, task)| task.binary.as_ref());
         let firmwares = file.devices.0.iter().map(|(_, device)| &device.firmware);
+        let named = programs.chain(firmwares).map(|name| (name.get_ref().clone(), name));
+        let elves = file.tasks.0.iter().filter_map(|(_, task)| task.elf.as_ref());
+        let named = named.chain(elves.map(|path| (resolve::elf_binary(path.get_ref()), path)));
         let mut binary_lines = BTreeMap::new();
-        for binary in tasks.chain(firmwares) {
-            binary_lines.entry(binary.get_ref().clone()).or_insert_with(|| line_of(binary.span().start));
+        for (binary, place) in named {
+            binary_lines.entry(binary).or_insert_with(|| line_of(place.span().start));
         }
         Ok(Self { file: path.to_owned(), system, expectations, binary_lines })
     }
@@ -121,7 +124,7 @@ impl Manifest {
     /// # Errors
     /// A program that is missing or cannot be mapped, or too little memory.
     pub fn pack(&self, binaries: &Binaries, options: PackOptions) -> Result<PackedSystem, ManifestError> {
-        pack::pack(&self.system, Some(binaries), options).map_err(|reason| self.packing(reason))
+        pack::pack(&self.system, Some(binaries), options).map_err(|reason| self.at_binary(reason))
     }
 
     /// Packs the system without programs, for the simulator.
@@ -129,11 +132,12 @@ impl Manifest {
     /// # Errors
     /// Too little memory.
     pub fn pack_tables(&self, options: PackOptions) -> Result<PackedSystem, ManifestError> {
-        pack::pack(&self.system, None, options).map_err(|reason| self.packing(reason))
+        pack::pack(&self.system, None, options).map_err(|reason| self.at_binary(reason))
     }
 
-    /// An error found while packing: where its binary is named, if it is about one.
-    fn packing(&self, reason: Reason) -> ManifestError {
+    /// Where the reason is, if it is about a binary: the line that names it first. For what is found out after the manifest was read.
+    #[must_use]
+    pub fn at_binary(&self, reason: Reason) -> ManifestError {
         let line = reason.binary().and_then(|binary| self.binary_lines.get(binary)).copied().unwrap_or(0);
         ManifestError { file: self.file.clone(), line, reason }
     }

@@ -11,7 +11,7 @@ use crate::error::Reason;
 use crate::layout::{self, PAGE};
 use crate::resolve::{Device, Entry, Resolved, Task};
 
-/// Programs by the names the manifest uses: `package/binary`, or a package's firmware.
+/// Programs by the names the manifest uses: `package/binary`, the path of an ELF file, or a package's firmware.
 pub type Binaries = BTreeMap<String, Vec<u8>>;
 
 /// What is decided when a system is run, not when it is written.

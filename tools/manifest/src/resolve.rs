@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::Path;
 
 use fusee_abi::image;
 use fusee_abi::script::Step;
@@ -117,7 +118,7 @@ pub struct Resolved {
 pub struct Task {
     /// Its name.
     pub name: String,
-    /// Its program: `package/binary`.
+    /// Its program: `package/binary`, or the path of an ELF file ([`Task::elf`]).
     pub binary: String,
     /// Its script; empty if it has none.
     pub script: Vec<Step>,
@@ -133,6 +134,20 @@ pub struct Task {
     pub stack: u64,
     /// What its environment page will say.
     pub environment: Vec<Entry>,
+}
+
+impl Task {
+    /// The path of its program, from the manifest's folder, if the manifest names an ELF file.
+    #[must_use]
+    pub fn elf(&self) -> Option<&Path> {
+        self.binary.starts_with(['.', '/']).then(|| Path::new(&self.binary))
+    }
+}
+
+/// How a program that the manifest names by its path is called among binaries. No package begins with a dot or a slash, so no
+/// `package/binary` is called so.
+pub(crate) fn elf_binary(path: &str) -> String {
+    if path.starts_with(['.', '/']) { path.to_owned() } else { format!("./{path}") }
 }
 
 /// One entry of an environment.

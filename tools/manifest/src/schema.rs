@@ -125,6 +125,8 @@ pub struct Cluster {
 #[serde(deny_unknown_fields)]
 pub struct Task {
     pub binary: Option<Spanned<String>>,
+    /// A program that is there already: the path of an ELF file, from the manifest's folder.
+    pub elf: Option<Spanned<String>>,
     pub script: Option<Vec<Spanned<String>>>,
     /// What the simulator runs in place of `binary`: a script of what it does and how long that takes.
     pub model: Option<Vec<Spanned<String>>>,

@@ -4,7 +4,8 @@ mod common;
 
 use std::path::Path;
 
-use common::{Segment, elf};
+use common::{Segment, elf, elf_with};
+use fusee_abi::program::{Note, VERSION};
 use fusee_manifest::{Binaries, Manifest, PackOptions};
 
 /// A system without mistakes. Line numbers below count from its first line.
@@ -320,8 +321,17 @@ fn reservations_make_sense() {
         "budget = \"5ms\"\nclass = \"service\"",
         "m.toml:35: deadline of `far` means nothing together with a class other than real-time",
     );
-    refused("binary = \"apps/client\"\n", "", "m.toml:13: task `client` needs either a binary or a script");
-    refused("script = ", "binary = \"a/b\"\nscript = ", "m.toml:29: task `far` needs either a binary or a script");
+    refused("binary = \"apps/client\"\n", "", "m.toml:13: task `client` needs one of `binary`, `elf` and `script`");
+    refused(
+        "script = ",
+        "binary = \"a/b\"\nscript = ",
+        "m.toml:29: task `far` needs one of `binary`, `elf` and `script`",
+    );
+    refused(
+        "binary = \"apps/server\"",
+        "binary = \"a/b\"\nelf = \"b\"",
+        "m.toml:22: task `server` needs one of `binary`, `elf` and `script`",
+    );
     let stack = "budget = \"2ms\"\nstack = \"5000B\"";
     refused("budget = \"2ms\"", stack, "m.toml:18: stack of `client` is not a whole number of 4 KiB pages");
 }
@@ -875,6 +885,34 @@ fn only_programs_that_can_be_mapped_are_packed() {
         elf(&[Segment(5, 0x20_0000, &[0; 8], 8192), Segment(6, 0x20_1000, &[0; 8], 8)]),
         "has a segment at 0x201000, which is no page of its own between 2 MiB and 1.5 GiB: link it with linker/task.ld",
     );
+}
+
+#[test]
+fn a_program_for_another_version_of_the_kernel_is_refused() {
+    let text = || Segment(5, 0x20_0000, &[0; 8], 8);
+    let of = |abi, fusee| packed(elf_with(&[text()], Note::of(abi, fusee)));
+    assert_eq!(of(VERSION, "9.9.9"), Ok(()), "the ABI counts, not the crate");
+    let expected = format!(
+        "m.toml:14: binary `apps/client` was built for version {} of the kernel's ABI, with fusee 0.0.9; this kernel has version \
+         {VERSION}, with fusee 0.1.0: build both from one revision",
+        VERSION + 1
+    );
+    assert_eq!(of(VERSION + 1, "0.0.9"), Err(expected));
+    let mut without = elf(&[text()]);
+    // The number of its sections.
+    without[60] = 0;
+    let error = packed(without).unwrap_err();
+    assert!(error.starts_with("m.toml:14: binary `apps/client` does not say which version of the kernel"), "{error}");
+}
+
+#[test]
+fn a_program_may_be_named_by_its_path() {
+    let text = GOOD.replacen("binary = \"apps/client\"", "elf = \"built/apps/server\"", 1);
+    let manifest = parse(&text).unwrap();
+    let elves: Vec<_> = manifest.system.tasks.iter().map(|task| task.elf()).collect();
+    assert_eq!(elves, [Some(Path::new("./built/apps/server")), None, None]);
+    let error = manifest.pack(&Binaries::new(), PackOptions { cpu_stride: 1, managed: None }).unwrap_err();
+    assert_eq!(error.to_string(), "m.toml:14: binary `./built/apps/server` was not built");
 }
 
 #[test]

@@ -24,16 +24,17 @@ use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse, approximat
 use num_rational::BigRational;
 
 use crate::answers::{self, Analysis, ClusterAnalysis, TaskAnalysis};
+use crate::project::Project;
 use crate::simulate::{self, Sizes};
-use crate::system;
 use crate::table::Table;
 use crate::task_set::{self, NamedTask, TaskSet};
 
 /// What to analyse, and how.
 #[derive(Args)]
 pub struct AnalyzeArguments {
-    /// A manifest (`.toml`), or task sets as JSON, in microseconds; `-` reads JSON from standard input.
-    #[arg(required_unless_present = "manifest", conflicts_with = "manifest")]
+    /// A manifest (`.toml`), or task sets as JSON, in microseconds; `-` reads JSON from standard input. [default: the demo; in a
+    /// project of one's own its system.toml]
+    #[arg(conflicts_with = "manifest")]
     source: Option<PathBuf>,
     /// The system's manifest.
     #[arg(long)]
@@ -58,10 +59,6 @@ pub struct AnalyzeArguments {
 impl AnalyzeArguments {
     fn sizes(&self) -> Option<Vec<u32>> {
         self.clusters.clone().map(|sizes| sizes.0)
-    }
-
-    fn source(&self) -> &Path {
-        self.manifest.as_deref().or(self.source.as_deref()).unwrap_or(Path::new("-"))
     }
 }
 
@@ -166,11 +163,12 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
         first = false;
         Ok(())
     };
-    let source = arguments.source();
+    let project = Project::here()?;
+    let source = project.manifest(arguments.manifest.as_deref().or(arguments.source.as_deref()))?;
     if arguments.manifest.is_some() || source.extension().is_some_and(|extension| extension == "toml") {
-        each(of_manifest(arguments, overheads != Overheads::default())?)?;
+        each(of_manifest(arguments, &project.root, &source, overheads != Overheads::default())?)?;
     } else {
-        let sets = task_set::read(source)?;
+        let sets = task_set::read(&source)?;
         let several = sets.len() > 1;
         for (index, set) in sets.into_iter().enumerate() {
             each(of_set(arguments, several, index, set).with_context(|| format!("set {index}"))?)?;
@@ -208,12 +206,10 @@ pub fn read_overheads(path: &Path) -> Result<Overheads> {
 
 //--- Where clusters come from
 
-fn of_manifest(arguments: &AnalyzeArguments, with_overheads: bool) -> Result<Subject> {
+fn of_manifest(arguments: &AnalyzeArguments, root: &Path, source: &Path, with_overheads: bool) -> Result<Subject> {
     if arguments.cpus.is_some() {
         bail!("a manifest says itself how many CPUs there are; --cpus is for task sets");
     }
-    let root = system::root()?;
-    let source = arguments.source();
     let path = if source.exists() { source.to_owned() } else { root.join(source) };
     let variant = Variant { policy: arguments.policy, clusters: arguments.sizes() };
     let manifest = Manifest::read_variant(&path, &variant)?;

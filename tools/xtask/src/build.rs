@@ -1,16 +1,19 @@
 //! Builds kernel, firmware and tasks, and joins them into one bootable image.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use fusee_abi::image::feature;
 use fusee_abi::trace::Level;
-use fusee_manifest::{Binaries, Manifest, Memory, PackOptions, PackedSystem, Resolved};
+use fusee_manifest::{Binaries, Manifest, Memory, PackOptions, PackedSystem, Reason, Resolved, nearest};
 use object::{Object, ObjectSegment, ObjectSymbol};
-use serde_json::Value;
 
+use crate::project::Project;
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET, Toolchain};
 
 /// The kernel runs this far above its physical addresses.
@@ -21,10 +24,15 @@ pub const KERNEL_PACKAGE: &str = "fusee-kernel";
 const IMAGE_END: &str = "__image_end";
 const PAGE: usize = 4096;
 
+/// How a line begins that says what is built.
+pub const BUILDING: &str = "building";
+
 /// What building needs to know.
 pub struct Builder<'a> {
-    /// The repository.
-    pub root: &'a Path,
+    /// This repository: the kernel is built there, and programs that manifests name may be its.
+    pub fusee: &'a Project,
+    /// Where programs are looked up, too; the same for our own systems.
+    pub project: &'a Project,
     /// The compiler.
     pub toolchain: &'a Toolchain,
     /// Which kernel.
@@ -72,9 +80,12 @@ pub struct Programs {
     pub binaries: BTreeMap<String, PathBuf>,
 }
 
-impl Builder<'_> {
-    /// Builds all programs of `systems`.
-    pub fn programs(&self, systems: &[&Resolved]) -> Result<Programs> {
+impl<'a> Builder<'a> {
+    /// Says what to build for `systems`.
+    ///
+    /// # Errors
+    /// A program that is in no workspace, or in two.
+    pub fn plan(&self, systems: &[&'a Resolved]) -> Result<Plan<'a>, Reason> {
         let features = match self.features {
             Features::Asked => systems.iter().fold(0, |features, system| features | system.features()),
             Features::All => feature::ALL,
@@ -83,12 +94,28 @@ impl Builder<'_> {
             Kernel::Asked => systems.iter().map(|system| system.trace).max().map_or(self.kernel, Kernel::Traced),
             kernel => kernel,
         };
-        let kernel = Builder { kernel, ..*self }.kernel(features)?;
-        let mut binaries = self.tasks(systems)?;
-        let firmwares: BTreeSet<&str> =
-            systems.iter().flat_map(|system| &system.devices).map(|device| device.firmware.as_str()).collect();
-        for firmware in firmwares {
-            binaries.insert(firmware.to_owned(), self.softfloat(firmware, &[])?);
+        let projects = match self.project.is(self.fusee) {
+            true => vec![self.fusee],
+            false => vec![self.project, self.fusee],
+        };
+        let tasks = systems.iter().flat_map(|system| &system.tasks).filter(|task| task.elf().is_none());
+        let steps = steps(&tasks.map(|task| task.binary.as_str()).collect(), &projects)?;
+        let names = systems.iter().flat_map(|system| &system.devices).map(|device| device.firmware.as_str());
+        let firmwares = names.map(|name| Ok((name, find(name, name, name, &projects)?))).collect::<Result<_, _>>()?;
+        Ok(Plan { kernel, features, steps, firmwares })
+    }
+
+    /// Builds all programs of `systems`.
+    pub fn programs(&self, systems: &[&'a Resolved]) -> Result<Programs> {
+        self.build(&self.plan(systems).map_err(|reason| anyhow!("{reason}"))?)
+    }
+
+    /// Builds what is planned.
+    pub fn build(&self, plan: &Plan<'_>) -> Result<Programs> {
+        let kernel = Builder { kernel: plan.kernel, ..*self }.kernel(plan.features)?;
+        let mut binaries = self.tasks(&plan.steps)?;
+        for (firmware, project) in &plan.firmwares {
+            binaries.insert((*firmware).to_owned(), self.softfloat(project, firmware, &[])?);
         }
         Ok(Programs { kernel, binaries })
     }
@@ -104,7 +131,7 @@ impl Builder<'_> {
             // Invariants are long loops, and there is no limit to its size.
             arguments.push("--config=profile.release.package.fusee-kernel-core.opt-level=3".to_owned());
         }
-        let built = self.softfloat(KERNEL_PACKAGE, &arguments)?;
+        let built = self.softfloat(self.fusee, KERNEL_PACKAGE, &arguments)?;
         // The next kernel of another kind goes to the same place.
         let kept = built.with_file_name(format!("{KERNEL_PACKAGE}-{features:02x}-{}", level.name()));
         std::fs::copy(&built, &kept).with_context(|| kept.display().to_string())?;
@@ -112,39 +139,34 @@ impl Builder<'_> {
     }
 
     /// Builds a program without floating point; its build script names the linker script.
-    fn softfloat(&self, package: &str, arguments: &[String]) -> Result<PathBuf> {
+    fn softfloat(&self, project: &Project, package: &str, arguments: &[String]) -> Result<PathBuf> {
         // Schedules are traced in very many places. What is measured is a kernel without these, so this one is for size.
         let for_size = self.kernel != Kernel::Checked && self.kernel.level().keeps_schedule();
         let flags: &[String] = if for_size { &["-Cllvm-args=-inline-threshold=100".to_owned()] } else { &[] };
         let mut command = self.toolchain.cargo(KERNEL_TARGET, flags);
         command.args(["build", "--release", "--target", KERNEL_TARGET, "--package", package, "--bin", package]);
         command.args(arguments);
-        self.finish(&mut command);
-        check(&mut command, package)?;
-        Ok(self.target_dir().join(KERNEL_TARGET).join("release").join(package))
+        let folder = self.folder(project);
+        let what = if package == KERNEL_PACKAGE { "kernel".to_owned() } else { format!("firmware `{package}`") };
+        run(command.current_dir(&project.root), &folder, &what)?;
+        Ok(folder.join(KERNEL_TARGET).join("release").join(package))
     }
 
-    /// Builds the programs of tasks: all in one go, but those whose names another package of the workspace has, too.
-    fn tasks(&self, systems: &[&Resolved]) -> Result<BTreeMap<String, PathBuf>> {
-        let tasks = systems.iter().flat_map(|system| &system.tasks);
-        let wanted: BTreeSet<&str> = tasks.map(|task| task.binary.as_str()).collect();
-        if wanted.is_empty() {
-            return Ok(BTreeMap::new());
-        }
-        let members = members(&self.toolchain.cargo("host", &[]), self.root)?;
-        let script = self.root.join("linker/task.ld");
+    /// Builds the programs of tasks. The crate `fusee` brings the linker script with it.
+    fn tasks(&self, steps: &[Step<'_>]) -> Result<BTreeMap<String, PathBuf>> {
         let mut binaries = BTreeMap::new();
-        for step in steps(&wanted, &members)? {
-            let mut command = self.toolchain.cargo(TASK_TARGET, &[format!("-Clink-arg=-T{}", script.display())]);
+        for Step { project, programs, own } in steps {
+            let mut command = self.toolchain.cargo(TASK_TARGET, &[]);
             command.args(["build", "--release", "--target", TASK_TARGET]);
-            for (package, program) in &step.programs {
+            for (package, program) in programs {
                 command.args(["--package", package, "--bin", program]);
             }
-            let target_dir = step.own.map_or(self.target_dir(), |package| self.target_dir().join("of").join(package));
-            command.current_dir(self.root).arg("--quiet").arg("--target-dir").arg(&target_dir);
-            check(&mut command, "the tasks")?;
-            for (package, program) in step.programs {
-                let path = target_dir.join(TASK_TARGET).join("release").join(program);
+            let folder = own.map_or(self.folder(project), |package| self.folder(project).join("of").join(package));
+            let s = if programs.len() == 1 { "" } else { "s" };
+            let of = own.map_or_else(String::new, |package| format!(" of `{package}`"));
+            run(command.current_dir(&project.root), &folder, &format!("{} program{s}{of}", programs.len()))?;
+            for (package, program) in programs {
+                let path = folder.join(TASK_TARGET).join("release").join(program);
                 binaries.insert(format!("{package}/{program}"), path);
             }
         }
@@ -155,112 +177,130 @@ impl Builder<'_> {
     pub fn plugin(&self, package: &str, library: &str) -> Result<PathBuf> {
         let mut command = self.toolchain.cargo("host", &[]);
         command.args(["build", "--release", "--package", package]);
-        self.finish(&mut command);
-        check(&mut command, package)?;
+        let folder = self.target_dir();
+        run(command.current_dir(&self.fusee.root), &folder, &format!("plugin `{package}`"))?;
         let name = format!("{}{library}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-        Ok(self.target_dir().join("release").join(name))
-    }
-
-    fn finish(&self, command: &mut std::process::Command) {
-        command.current_dir(self.root).arg("--quiet").arg("--target-dir").arg(self.target_dir());
+        Ok(folder.join("release").join(name))
     }
 
     /// A place of our own: the workspace's is locked while cargo runs us, and each toolchain keeps its own.
     pub fn target_dir(&self) -> PathBuf {
+        self.folder(self.fusee)
+    }
+
+    /// Where the programs of a project go. Those of two projects never meet, even if `CARGO_TARGET_DIR` gives them one place.
+    fn folder(&self, project: &Project) -> PathBuf {
         let toolchain = if self.toolchain.name == "debian" { "-debian" } else { "" };
         let kind = match self.kernel {
             Kernel::Checked => "-checked",
             kernel if kernel.level().keeps_schedule() => "",
             _ => "-bench",
         };
-        self.root.join(format!("target/fusee{toolchain}{kind}"))
+        let folder = project.target.join(format!("fusee{toolchain}{kind}"));
+        match project.is(self.fusee) {
+            true => folder,
+            false => {
+                let mut hasher = DefaultHasher::new();
+                project.root.hash(&mut hasher);
+                folder.join(format!("project-{:08x}", hasher.finish() as u32))
+            }
+        }
     }
 }
 
-fn check(command: &mut std::process::Command, what: &str) -> Result<()> {
-    let status = command.status().context("cargo does not start")?;
-    if !status.success() {
-        bail!("{what} could not be built");
+/// Runs cargo, which builds into `folder`. On a terminal cargo shows what it does, elsewhere one line says what is built: each
+/// only the first time, because some commands build again and again.
+fn run(command: &mut Command, folder: &Path, what: &str) -> Result<()> {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let is_new = TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned());
+    let is_watched = std::io::stderr().is_terminal();
+    if is_new && !is_watched {
+        eprintln!("{BUILDING} {what}");
     }
+    if !is_new || !is_watched {
+        command.arg("--quiet");
+    }
+    let status = command.arg("--target-dir").arg(folder).status().context("cargo does not start")?;
+    ensure!(status.success(), "could not build: {what}");
     Ok(())
 }
 
 //--- Programs by package
 
-/// The programs of each package of the workspace.
-type Members = BTreeMap<String, BTreeSet<String>>;
+/// What to build for some systems, and where each of it comes from.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// Which kernel.
+    kernel: Kernel,
+    /// Features of the kernel, bits of [`feature`].
+    features: u32,
+    /// Programs of tasks.
+    steps: Vec<Step<'a>>,
+    /// Firmwares, by package.
+    firmwares: BTreeMap<&'a str, &'a Project>,
+}
 
 /// Programs that one call of cargo builds.
-#[derive(Debug, Eq, PartialEq)]
+#[derive(Debug)]
 struct Step<'a> {
+    /// Where they come from.
+    project: &'a Project,
     /// Package and program.
     programs: Vec<(&'a str, &'a str)>,
     /// The package whose own folder they go to; `None`: the folder of all.
     own: Option<&'a str>,
 }
 
-/// What `cargo metadata` says of the workspace.
-fn members(cargo: &Command, root: &Path) -> Result<Members> {
-    let mut command = Command::new(cargo.get_program());
-    for (name, value) in cargo.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command.args(["metadata", "--no-deps", "--format-version", "1", "--offline"]).current_dir(root);
-    let output = command.stderr(Stdio::inherit()).output().context("cargo does not start")?;
-    let metadata: Value = serde_json::from_slice(&output.stdout).context("`cargo metadata` failed")?;
-    Ok(members_in(&metadata))
-}
-
-fn members_in(metadata: &Value) -> Members {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let programs = |package: &Value| -> BTreeSet<String> {
-        let targets = list(&package["targets"]);
-        let is_program = |target: &&Value| list(&target["kind"]).iter().any(|kind| kind == "bin");
-        targets.iter().filter(is_program).map(|target| word(&target["name"])).collect()
-    };
-    list(&metadata["packages"]).iter().map(|package| (word(&package["name"]), programs(package))).collect()
-}
-
 /// How to build the programs `wanted`, written package/program. Cargo puts all programs of one folder side by side, whatever package
-/// they are of, so those that have namesakes go to a folder of their package: whichever run builds them, none gets another's.
-///
-/// # Errors
-/// A name that is not there; what is instead.
-fn steps<'a>(wanted: &BTreeSet<&'a str>, members: &Members) -> Result<Vec<Step<'a>>> {
-    let mut together = Vec::new();
-    let mut apart: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
+/// they are of, so those that have namesakes in their workspace go to a folder of their package: whichever run builds them, none
+/// gets another's.
+fn steps<'a>(wanted: &BTreeSet<&'a str>, projects: &[&'a Project]) -> Result<Vec<Step<'a>>, Reason> {
+    let mut steps: Vec<Step<'a>> = Vec::new();
     for binary in wanted {
         let Some((package, program)) = binary.split_once('/') else {
-            bail!("binary `{binary}` is not written package/program");
+            let why = "it is not written package/program".to_owned();
+            return Err(Reason::NoProgram { binary: (*binary).to_owned(), why });
         };
-        let known =
-            |names: Vec<&String>| names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let Some(programs) = members.get(package) else {
-            let with_programs = members.iter().filter(|(_, programs)| !programs.is_empty()).map(|(name, _)| name);
-            bail!(
-                "binary `{binary}`: no package `{package}`; those with programs are {}",
-                known(with_programs.collect())
-            );
-        };
-        if !programs.contains(program) {
-            bail!(
-                "binary `{binary}`: package `{package}` has no program `{program}`; it has {}",
-                known(programs.iter().collect())
-            );
-        }
-        let namesakes = members.values().filter(|programs| programs.contains(program)).count();
-        match namesakes {
-            1 => together.push((package, program)),
-            _ => apart.entry(package).or_default().push((package, program)),
+        let project = find(binary, package, program, projects)?;
+        let namesakes = project.members.values().filter(|programs| programs.contains(program)).count();
+        let own = (namesakes > 1).then_some(package);
+        match steps.iter_mut().find(|step| step.project.is(project) && step.own == own) {
+            Some(step) => step.programs.push((package, program)),
+            None => steps.push(Step { project, programs: vec![(package, program)], own }),
         }
     }
-    let own = apart.into_iter().map(|(package, programs)| Step { programs, own: Some(package) });
-    let all = Some(Step { programs: together, own: None }).filter(|step| !step.programs.is_empty());
-    Ok(all.into_iter().chain(own).collect())
+    Ok(steps)
+}
+
+/// The one project that has this program; `binary` is what the manifest calls it.
+fn find<'a>(binary: &str, package: &str, program: &str, projects: &[&'a Project]) -> Result<&'a Project, Reason> {
+    let has = |project: &&&Project| project.members.get(package).is_some_and(|programs| programs.contains(program));
+    let binary = binary.to_owned();
+    match projects.iter().filter(has).collect::<Vec<_>>()[..] {
+        [project] => Ok(project),
+        [one, other, ..] => Err(Reason::TwoPrograms { binary, places: [one.root.clone(), other.root.clone()] }),
+        [] => Err(Reason::NoProgram { binary, why: why_not(package, program, projects) }),
+    }
+}
+
+/// Why no project has this program, and what there is instead.
+fn why_not(package: &str, program: &str, projects: &[&Project]) -> String {
+    let near = |name: &str, all: &BTreeSet<&str>| {
+        let guess = nearest(name, all.iter().copied());
+        let list = all.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        (guess.map_or_else(String::new, |guess| format!("; did you mean `{guess}`?")), list)
+    };
+    let with_package: Vec<_> = projects.iter().filter_map(|project| project.members.get(package)).collect();
+    if with_package.is_empty() {
+        let members = projects.iter().flat_map(|project| &project.members);
+        let all = members.filter(|(_, programs)| !programs.is_empty()).map(|(name, _)| name.as_str()).collect();
+        let (guess, list) = near(package, &all);
+        let places: Vec<String> = projects.iter().map(|project| project.root.display().to_string()).collect();
+        return format!("no package `{package}` in {}{guess} (with programs: {list})", places.join(" or "));
+    }
+    let all: BTreeSet<&str> = with_package.into_iter().flatten().map(String::as_str).collect();
+    let (guess, list) = near(program, &all);
+    format!("package `{package}` has no program `{program}`{guess} (it has: {list})")
 }
 
 //--- Images
@@ -319,7 +359,10 @@ pub fn pack(manifest: &Manifest, programs: &Programs, options: PackOptions) -> R
         if let Some(path) = programs.binaries.get(name)
             && !binaries.contains_key(name)
         {
-            let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+            let bytes = std::fs::read(path).map_err(|error| {
+                let why = format!("{} cannot be read: {error}", path.display());
+                manifest.at_binary(Reason::NoProgram { binary: name.clone(), why })
+            })?;
             binaries.insert(name.clone(), bytes);
         }
     }
@@ -329,37 +372,65 @@ pub fn pack(manifest: &Manifest, programs: &Programs, options: PackOptions) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::project::tests::project;
 
-    fn workspace() -> Members {
-        let package = |name: &str, programs: &[&str]| {
-            let target = |program: &&str| json!({ "name": program, "kind": ["bin"] });
-            let mut targets: Vec<Value> = programs.iter().map(target).collect();
-            targets.push(json!({ "name": name, "kind": ["lib"] }));
-            json!({ "name": name, "targets": targets })
+    fn fusee() -> Project {
+        project("/fusee", &[("demo", &["camera", "hog"]), ("pilot", &["hog", "wing"]), ("abi", &[])])
+    }
+
+    /// Where each program comes from, and which folder it goes to.
+    fn steps_of(wanted: &[&'static str], projects: &[&Project]) -> Vec<String> {
+        let steps = steps(&wanted.iter().copied().collect(), projects).unwrap();
+        let words = |step: &Step<'_>| {
+            let programs: Vec<String> =
+                step.programs.iter().map(|(package, name)| format!("{package}/{name}")).collect();
+            format!("{}: {} -> {}", step.project.root.display(), programs.join(" "), step.own.unwrap_or("all"))
         };
-        let packages = [package("demo", &["camera", "hog"]), package("pilot", &["hog", "wing"]), package("abi", &[])];
-        members_in(&json!({ "packages": packages }))
+        steps.iter().map(words).collect()
     }
 
     #[test]
     fn programs_of_the_same_name_are_built_apart_even_if_only_one_is_wanted() {
-        let steps_of = |wanted: &[&'static str]| steps(&wanted.iter().copied().collect(), &workspace()).unwrap();
-        let all = Step { programs: vec![("demo", "camera"), ("pilot", "wing")], own: None };
-        let demo = Step { programs: vec![("demo", "hog")], own: Some("demo") };
-        let pilot = Step { programs: vec![("pilot", "hog")], own: Some("pilot") };
-        assert_eq!(steps_of(&["demo/camera", "demo/hog", "pilot/hog", "pilot/wing"]), [all, demo, pilot]);
-        assert_eq!(steps_of(&["demo/hog"]), [Step { programs: vec![("demo", "hog")], own: Some("demo") }]);
+        assert_eq!(
+            steps_of(&["demo/camera", "demo/hog", "pilot/hog", "pilot/wing"], &[&fusee()]),
+            ["/fusee: demo/camera pilot/wing -> all", "/fusee: demo/hog -> demo", "/fusee: pilot/hog -> pilot"]
+        );
+        assert_eq!(steps_of(&["demo/hog"], &[&fusee()]), ["/fusee: demo/hog -> demo"]);
+    }
+
+    #[test]
+    fn programs_come_from_the_workspace_that_has_them() {
+        let own = project("/own", &[("mine", &["camera"]), ("demo", &["other"])]);
+        assert_eq!(
+            steps_of(&["demo/camera", "demo/other", "mine/camera"], &[&own, &fusee()]),
+            ["/fusee: demo/camera -> all", "/own: demo/other mine/camera -> all"]
+        );
+    }
+
+    fn refused(binary: &str, projects: &[&Project]) -> String {
+        steps(&BTreeSet::from([binary]), projects).unwrap_err().to_string()
     }
 
     #[test]
     fn a_program_that_is_not_there_is_refused_with_those_that_are() {
-        let error = |binary: &str| steps(&BTreeSet::from([binary]), &workspace()).unwrap_err().to_string();
+        let fusee = fusee();
         assert_eq!(
-            error("demo/hogg"),
-            "binary `demo/hogg`: package `demo` has no program `hogg`; it has `camera`, `hog`"
+            refused("demo/hogg", &[&fusee]),
+            "binary `demo/hogg`: package `demo` has no program `hogg`; did you mean `hog`? (it has: `camera`, `hog`)"
         );
-        assert_eq!(error("dem/hog"), "binary `dem/hog`: no package `dem`; those with programs are `demo`, `pilot`");
-        assert_eq!(error("hog"), "binary `hog` is not written package/program");
+        assert_eq!(
+            refused("dem/hog", &[&project("/own", &[("mine", &["camera"])]), &fusee]),
+            "binary `dem/hog`: no package `dem` in /own or /fusee; did you mean `demo`? (with programs: `demo`, `mine`, `pilot`)"
+        );
+        assert_eq!(refused("hog", &[&fusee]), "binary `hog`: it is not written package/program");
+    }
+
+    #[test]
+    fn a_program_that_two_workspaces_have_is_refused_with_both_places() {
+        let own = project("/own", &[("demo", &["hog"])]);
+        assert_eq!(
+            refused("demo/hog", &[&own, &fusee()]),
+            "binary `demo/hog` is both in /own and in /fusee: give one package another name"
+        );
     }
 }

@@ -24,8 +24,8 @@ pub const MANIFEST: &str = "userland/demo/demo.toml";
 const NAME: &str = "demo";
 /// Virtual nanoseconds after which a simulation that does not end is given up.
 const SIMULATED: u64 = 10_000_000_000;
-/// Where frames are written, from the repository.
-const FRAMES: &str = "target/demo";
+/// Where frames are written, in the folder of what is built.
+const FRAMES: &str = "demo";
 
 /// Looks at what the demo left in its regions; `true` if it is as it should be. Other systems are left alone. `say` prints a line.
 ///
@@ -33,14 +33,15 @@ const FRAMES: &str = "target/demo";
 /// `vibration`, and engines used in the order of the simulation. An unmanaged one must tell the truth about the frames it got done.
 pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&str)) -> Result<bool> {
     let system = &image.manifest.system;
-    if system.name != NAME {
+    if system.name != NAME || !workspace.project.is(&workspace.fusee) {
         return Ok(true);
     }
     let Ok(trace) = &run.trace else { bail!("the run left no trace") };
     let (_, region) = system.regions.iter().find(|(name, _)| name == "record").context("region `record` is gone")?;
     let bytes = run.outcome.memory.read(region.physical, record::BYTES)?;
     let count = count(image, "camera", record::FRAMES)?;
-    let folder = workspace.root.join(FRAMES).join(if image.unmanaged { "unmanaged" } else { "frames" });
+    let frames = workspace.fusee.target.join(FRAMES);
+    let folder = frames.join(if image.unmanaged { "unmanaged" } else { "frames" });
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
     }
@@ -59,7 +60,8 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
     let missed = ["control", "stabiliser", "vibration"].map(|task| missed(trace, image, task));
 
     say(&format!("displacements recovered: {} of {count}", seen.recovered));
-    say(&format!("stabilised frames equal to the reference: {} of {count} ({FRAMES})", seen.equal));
+    let shown = frames.strip_prefix(&workspace.root).unwrap_or(&frames);
+    say(&format!("stabilised frames equal to the reference: {} of {count} ({})", seen.equal, shown.display()));
     say(&signals.words());
     say(&format!("deadlines missed: control {}, stabiliser {}, vibration {}", missed[0], missed[1], missed[2]));
     say(&format!("late completions of the device model: {}", run.late));

@@ -21,9 +21,10 @@ use clap::Args;
 use fusee_manifest::Time;
 
 use self::systems::{Measure, System};
+use crate::project::Project;
 use crate::report;
 use crate::simulate::time;
-use crate::system::{self, Workspace};
+use crate::system::Workspace;
 use crate::table::Table;
 
 /// All experiments.
@@ -31,7 +32,7 @@ const ALL: [Experiment; 3] = [management::EXPERIMENT, budgets::EXPERIMENT, migra
 /// The longest run in QEMU, in nanoseconds.
 const EMULATED: u64 = 3_000_000_000;
 /// Where results are written.
-const FOLDER: &str = "target/fusee/experiments";
+const FOLDER: &str = "experiments";
 
 /// Arguments of `cargo xtask experiment`.
 #[derive(Args)]
@@ -224,11 +225,13 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
         println!("{name}: {about}");
     }
     println!("{}", table(&found));
-    let folder = system::root()?.join(FOLDER);
+    let project = Project::fusee()?;
+    let folder = project.kept(FOLDER)?;
     std::fs::create_dir_all(&folder)?;
     std::fs::write(folder.join(format!("{name}.csv")), csv(&found))?;
     std::fs::write(folder.join(format!("{name}.svg")), chart::picture(name, &found))?;
-    println!("written: {FOLDER}/{name}.csv, {FOLDER}/{name}.svg");
+    let shown = folder.strip_prefix(&project.root).unwrap_or(&folder).display();
+    println!("written: {shown}/{name}.csv, {shown}/{name}.svg");
     let is_good = judge(chosen, &found);
     if !arguments.qemu {
         return Ok(is_good);

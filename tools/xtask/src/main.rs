@@ -10,6 +10,8 @@
 //! simulate   `cargo xtask simulate`
 //! soundness  whether observed lateness stays within its bounds
 //! hostile    `cargo xtask hostile`: whether what is proved holds among tasks that do anything
+//! project    the workspace that a command is about, ours or one outside
+//! new        `cargo xtask new`
 //! system     build, run, decode and report, for one manifest
 //! analyze    `cargo xtask analyze`
 //! task_set   task sets written as JSON
@@ -54,8 +56,10 @@ mod experiment;
 mod explain;
 mod hostile;
 mod judge;
+mod new;
 mod observed;
 mod profile;
+mod project;
 mod purposes;
 mod qemu;
 mod readme;
@@ -83,8 +87,9 @@ use fusee_simulator::metrics::Metrics;
 use fusee_views::litmus;
 use fusee_views::schedule::Schedule;
 
-use crate::build::{Features, Kernel};
+use crate::build::Kernel;
 use crate::judge::{Cause, Problem};
+use crate::project::Project;
 use crate::system::Workspace;
 use crate::turns::Turns;
 
@@ -107,6 +112,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Makes a project of one's own: a task, its manifest, and all that `cargo xtask` needs to build and run them.
+    New(new::NewArguments),
     /// Runs a system in QEMU (the demo, unless told otherwise), then prints what each task got.
     Run(RunArguments),
     /// Builds the image of a system (the demo, unless told otherwise) and says where it is.
@@ -150,9 +157,9 @@ Columns that say nothing are left out; a table that is too wide is printed in pa
 /// Which system, and how.
 #[derive(Args, Clone)]
 struct SystemArguments {
-    /// The system's manifest.
-    #[arg(default_value = demo::MANIFEST, conflicts_with = "manifest")]
-    system: PathBuf,
+    /// The system's manifest. [default: the demo; in a project of one's own its system.toml]
+    #[arg(conflicts_with = "manifest")]
+    system: Option<PathBuf>,
     /// The same.
     #[arg(long)]
     manifest: Option<PathBuf>,
@@ -238,8 +245,9 @@ enum ProfileArgument {
 }
 
 impl SystemArguments {
-    fn path(&self) -> &Path {
-        self.manifest.as_deref().unwrap_or(&self.system)
+    /// The one that is named.
+    fn path(&self) -> Option<&Path> {
+        self.manifest.as_deref().or(self.system.as_deref())
     }
 }
 
@@ -271,12 +279,12 @@ fn main() -> ExitCode {
 fn dispatch(arguments: &Arguments) -> Result<bool> {
     let install = !arguments.no_install;
     match &arguments.command {
+        Command::New(arguments) => new::new(arguments),
         Command::Run(run) => {
-            let workspace = Workspace { features: Features::Asked, kernel: Kernel::Asked, ..Workspace::open(install)? };
-            let mut manifest = workspace.manifest(run.system.path())?;
+            let workspace = Workspace { kernel: Kernel::Asked, ..Workspace::here(install)? };
+            let mut manifest = workspace.manifest(&workspace.project.manifest(run.system.path())?)?;
             manifest.system.trace = run.trace.unwrap_or(manifest.system.trace);
-            let programs = workspace.builder().programs(&[&manifest.system])?;
-            let image = workspace.image_of(manifest, programs, run.system.profile.into(), run.system.unmanaged)?;
+            let image = workspace.image_of_manifest(manifest, run.system.profile.into(), run.system.unmanaged)?;
             let mut arguments = run.qemu.clone();
             if run.turns {
                 ensure!(image.profile == Profile::Det, "`--turns`: with `par` emulated CPUs do not take turns");
@@ -294,12 +302,12 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
                 },
             )?;
             match &outcome.trace {
-                Ok(trace) => system::keep_trace(&workspace.root, &image.manifest, trace)?,
-                Err(_) => system::forget_trace(&workspace.root)?,
+                Ok(trace) => system::keep_trace(&workspace.project, &image.manifest, trace)?,
+                Err(_) => system::forget_trace(&workspace.project)?,
             }
             if let (true, Ok(trace)) = (run.turns, &outcome.trace) {
                 outcome.away = system::turns_seen(&workspace, &image, trace)?;
-                system::keep_turns(&workspace.root, &outcome.away)?;
+                system::keep_turns(&workspace.project, &outcome.away)?;
             }
             let say = |text: &str| if run.json { eprintln!("{text}") } else { println!("{text}") };
             let mut problems = system::print_outcome(&image, &outcome, &say);
@@ -319,8 +327,9 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             Ok(is_good)
         }
         Command::Build(build) => {
-            let workspace = Workspace { features: Features::Asked, kernel: Kernel::Asked, ..Workspace::open(install)? };
-            let image = workspace.image(build.path(), build.profile.into(), build.unmanaged)?;
+            let workspace = Workspace { kernel: Kernel::Asked, ..Workspace::here(install)? };
+            let manifest = workspace.project.manifest(build.path())?;
+            let image = workspace.image(&manifest, build.profile.into(), build.unmanaged)?;
             println!("{}", image.path.display());
             Ok(true)
         }
@@ -334,12 +343,13 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Hostile(arguments) => hostile::hostile(arguments),
         Command::Contention(arguments) => contention::contention(arguments),
         Command::Trace(trace) => {
-            let root = system::root()?;
-            let (trace_read, manifest) = system::last_trace(&root).context("no run to show; try `cargo xtask run`")?;
+            let project = Project::here()?;
+            let (trace_read, manifest) =
+                system::last_trace(&project).context("no run to show; try `cargo xtask run`")?;
             eprintln!("the last run: system `{}`", manifest.system.name);
             match &trace.view {
                 Some(View::Explain(arguments)) => {
-                    explain::explain(arguments, &trace_read, &manifest, &system::last_turns(&root)?)
+                    explain::explain(arguments, &trace_read, &manifest, &system::last_turns(&project)?)
                 }
                 None if trace.svg.is_some() || trace.perfetto.is_some() || trace.litmus.is_some() => {
                     write_views(trace, &trace_read, &manifest)

@@ -40,7 +40,7 @@ pub struct ProfileArguments {
 pub const PACKAGE: &str = "fusee-profiler";
 /// Its crate.
 pub const LIBRARY: &str = "fusee_profiler";
-const FILE: &str = "target/fusee/last.profile";
+const FILE: &str = "last.profile";
 /// Functions with less than this share of a row, one in so many, are summed up.
 const SHARE: i64 = 100;
 
@@ -53,7 +53,7 @@ pub fn profile(arguments: &ProfileArguments, install: bool) -> Result<bool> {
     let workspace = Workspace { kernel: Kernel::Traced(Level::Marks), ..Workspace::open(install)? };
     let plugin = workspace.builder().plugin(PACKAGE, LIBRARY)?;
     let image = workspace.image(Path::new(bench::MANIFEST), Profile::Det, false)?;
-    let file = workspace.root.join(FILE);
+    let file = workspace.project.kept(FILE)?;
     let watched = vec!["-plugin".to_owned(), format!("{},out={}", plugin.display(), file.display())];
     let samples = bench::samples(&workspace, &image, bench::SECONDS, watched)?;
     let alone = bench::samples(&workspace, &image, bench::SECONDS, Vec::new())?;

@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use fusee_abi::trace::Record;
 use fusee_manifest::trace::Trace;
@@ -22,6 +22,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::answers::{self, RunAnswer, VerdictAnswer};
 use crate::judge::{Cause, Problem, Verdict, Watch};
 use crate::observed::Observed;
+use crate::project::Project;
 use crate::report;
 use crate::system;
 use crate::task_set as written;
@@ -30,14 +31,15 @@ use crate::task_set as written;
 const KEPT: usize = 4_000_000;
 /// Task sets may run long, and do little that is not done again and again.
 const CHECKS: Checks = Checks::Instants(16);
-/// Where the systems of task sets are written.
-const WRITTEN: &str = "target/fusee/simulated.toml";
+/// Where the systems of task sets are written, among what is kept.
+const WRITTEN: &str = "simulated.toml";
 
 #[derive(Args)]
 pub struct SimulateArguments {
     /// A manifest, a file of task sets (`.json`), or `random:` and what to draw: `random:medium,moderate,u=3` or
     /// `random:uunifast,n=10,u=2.5,periods=1:2:5:10`.
-    #[arg(required_unless_present = "manifest", conflicts_with = "manifest")]
+    /// [default: the demo; in a project of one's own its system.toml]
+    #[arg(conflicts_with = "manifest")]
     system: Option<String>,
     /// The system's manifest.
     #[arg(long)]
@@ -105,7 +107,7 @@ pub fn time(text: &str) -> Result<Time, String> {
 /// # Errors
 /// What cannot be read, simulated or written.
 pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
-    let root = system::root()?;
+    let project = Project::here()?;
     let overheads = match &arguments.overheads {
         None => Overheads::NONE,
         Some(path) => {
@@ -116,7 +118,7 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
     let named = match (&arguments.system, &arguments.manifest) {
         (Some(system), _) => system.clone(),
         (None, Some(manifest)) => manifest.display().to_string(),
-        (None, None) => bail!("no system"),
+        (None, None) => project.manifest(None)?.display().to_string(),
     };
     let sets = match named.strip_prefix("random:") {
         Some(words) => {
@@ -129,11 +131,11 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
         }
         None => {
             let variant = Variant { policy: arguments.policy, clusters: arguments.sizes() };
-            let manifest = system::read_variant(&root, Path::new(&named), &variant)?;
+            let manifest = system::read_variant(&project.root, Path::new(&named), &variant)?;
             for warning in &manifest.system.warnings {
                 eprintln!("{} {}: {warning}", report::yellow("warning:"), manifest.file.display());
             }
-            return one(&root, &manifest, &Options { overheads, ..Options::default() }, arguments);
+            return one(&project, &manifest, &Options { overheads, ..Options::default() }, arguments);
         }
     };
     ensure!(sets.len() == 1 || arguments.svg.is_none(), "a picture shows one task set, and {named} has {}", sets.len());
@@ -150,12 +152,13 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
         if !arguments.json {
             say(&heading(set, &platform));
         }
-        system::write(&root.join(WRITTEN), set.manifest(&platform).as_bytes())?;
+        let path = project.kept(WRITTEN)?;
+        system::write(&path, set.manifest(&platform).as_bytes())?;
         let variant = Variant { policy: None, clusters: Some(platform.clusters) };
-        let manifest = system::read_variant(&root, &root.join(WRITTEN), &variant)?;
+        let manifest = system::read_variant(&project.root, &path, &variant)?;
         // As the literature has it: a job is complete when it has computed its time.
         let options = Options { overheads, first: First::Tasks, checks: CHECKS, ..Options::default() };
-        good &= one(&root, &manifest, &options, arguments)?;
+        good &= one(&project, &manifest, &options, arguments)?;
     }
     Ok(good)
 }
@@ -248,11 +251,11 @@ impl Simulated<'_> {
 }
 
 /// Simulates one system, prints its tables, draws it and keeps its trace.
-fn one(root: &Path, manifest: &Manifest, options: &Options, arguments: &SimulateArguments) -> Result<bool> {
+fn one(project: &Project, manifest: &Manifest, options: &Options, arguments: &SimulateArguments) -> Result<bool> {
     let simulated = run(manifest, options, arguments)?;
     let Simulated { report, metrics, services, observed, trace, seen, problems, took, .. } = &simulated;
     let seen = *seen;
-    system::keep_trace(root, manifest, trace)?;
+    system::keep_trace(project, manifest, trace)?;
     let good = problems.is_empty();
     if arguments.json {
         say(&answers::line(&simulated.answer(manifest))?);

@@ -16,19 +16,24 @@ use crate::answers::{self, RunAnswer};
 use crate::build::{self, Builder, Features, Programs};
 use crate::decode::Rings;
 use crate::judge::{Cause, Problem, Watch};
+use crate::project::Project;
 use crate::qemu::{self, EndedBy, GuestMemory, Outcome};
 use crate::toolchain::{self, Toolchain};
 use crate::turns::{self, Turns};
 use crate::{profile, report};
 
-/// The repository, and the programs we call.
+/// This repository, the project that a command is about, and the programs we call.
 pub struct Workspace {
     /// Which kernel is built.
     pub kernel: build::Kernel,
     /// With which features.
     pub features: Features,
+    /// This repository.
+    pub fusee: Project,
     /// Its folder.
     pub root: PathBuf,
+    /// The project whose systems are built and run; this repository for its own checks.
+    pub project: Project,
     /// The compiler.
     pub toolchain: Toolchain,
     /// The emulator.
@@ -114,42 +119,75 @@ pub fn read_variant(root: &Path, path: &Path, variant: &Variant) -> Result<Manif
 }
 
 impl Workspace {
-    /// Finds compiler and emulator.
+    /// Finds compiler and emulator, for this repository's own systems.
     pub fn open(install: bool) -> Result<Workspace> {
-        let root = root()?;
+        let fusee = Project::fusee()?;
+        let root = fusee.root.clone();
         let toolchain = Toolchain::find(&root, install)?;
         let qemu = toolchain::find_qemu(install)?;
-        Ok(Workspace { root, toolchain, qemu, kernel: build::Kernel::Traced(Level::Schedule), features: Features::All })
+        let (kernel, features) = (build::Kernel::Traced(Level::Schedule), Features::All);
+        Ok(Workspace { project: fusee.clone(), fusee, root, toolchain, qemu, kernel, features })
+    }
+
+    /// Finds compiler and emulator, for systems of the project around the current folder.
+    pub fn here(install: bool) -> Result<Workspace> {
+        Ok(Workspace { project: Project::here()?, features: Features::Asked, ..Workspace::open(install)? })
     }
 
     /// What building needs.
     pub fn builder(&self) -> Builder<'_> {
-        Builder { root: &self.root, toolchain: &self.toolchain, kernel: self.kernel, features: self.features }
+        Builder {
+            fusee: &self.fusee,
+            project: &self.project,
+            toolchain: &self.toolchain,
+            kernel: self.kernel,
+            features: self.features,
+        }
     }
 
-    /// Reads a manifest; relative paths count from here or from the repository.
+    /// Reads a manifest; relative paths count from here or from the project.
     pub fn manifest(&self, path: &Path) -> Result<Manifest> {
-        read_manifest(&self.root, path)
+        read_manifest(&self.project.root, path)
     }
 
     /// Builds the image of one manifest.
     pub fn image(&self, path: &Path, profile: Profile, unmanaged: bool) -> Result<Image> {
-        let manifest = self.manifest(path)?;
-        let programs = self.builder().programs(&[&manifest.system])?;
+        self.image_of_manifest(self.manifest(path)?, profile, unmanaged)
+    }
+
+    /// The same of a manifest that has been read.
+    pub fn image_of_manifest(&self, manifest: Manifest, profile: Profile, unmanaged: bool) -> Result<Image> {
+        let programs = {
+            let builder = self.builder();
+            let plan = builder.plan(&[&manifest.system]).map_err(|reason| manifest.at_binary(reason))?;
+            builder.build(&plan)?
+        };
         self.image_of(manifest, programs, profile, unmanaged)
     }
 
-    /// Joins programs that are already built.
-    pub fn image_of(&self, manifest: Manifest, programs: Programs, profile: Profile, unmanaged: bool) -> Result<Image> {
+    /// Joins programs that are already built, and those that the manifest names by their paths.
+    pub fn image_of(
+        &self,
+        manifest: Manifest,
+        mut programs: Programs,
+        profile: Profile,
+        unmanaged: bool,
+    ) -> Result<Image> {
         let board = &manifest.system.board;
         let stride = board.profiles.get(&profile).context("the board does not have this profile")?.cpu_stride;
         let options = PackOptions { cpu_stride: stride, managed: unmanaged.then_some(false) };
+        let file = self.project.root.join(&manifest.file);
+        let folder = file.parent().unwrap_or(&self.project.root);
+        for task in &manifest.system.tasks {
+            if let Some(path) = task.elf() {
+                // Without the `.` that the path may begin with.
+                programs.binaries.insert(task.binary.clone(), folder.join(path).components().collect());
+            }
+        }
         let packed = build::pack(&manifest, &programs, options)?;
         let bytes = build::image(&programs.kernel, &packed, &board.memory)?;
-        let folder = self.root.join(FOLDER);
-        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         let kind = if unmanaged { "-unmanaged" } else { "" };
-        let path = folder.join(format!("{}-{}{kind}.img", manifest.system.name, profile_name(profile)));
+        let path = self.project.kept(&format!("{}-{}{kind}.img", manifest.system.name, profile_name(profile)))?;
         let draft = path.with_extension(format!("{}.draft", std::process::id()));
         std::fs::write(&draft, bytes).with_context(|| draft.display().to_string())?;
         std::fs::rename(&draft, &path)?;
@@ -279,7 +317,9 @@ pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Proble
                 crate::explain::say_why_missed(trace, system, &run.away);
             }
         }
-        Err(_) if system.trace == Level::Off => say("no trace, as the manifest asks: the exit code is all that is known"),
+        Err(_) if system.trace == Level::Off => {
+            say("no trace, as the manifest asks: the exit code is all that is known")
+        }
         Err(error) => bad(Cause::NoTrace, format!("no trace: {error:#}")),
     }
     problems
@@ -327,38 +367,36 @@ fn excuse(image: &Image) -> Option<&'static str> {
 
 //--- The last trace
 
-const FOLDER: &str = "target/fusee";
-const RECORDS: &str = "target/fusee/last.trace";
-const NAMES: &str = "target/fusee/last.toml";
-
-const TURNS: &str = "target/fusee/last.turns";
+const RECORDS: &str = "last.trace";
+const NAMES: &str = "last.toml";
+const TURNS: &str = "last.turns";
 /// What the profiler saw of a run that it watched.
-const WATCHED: &str = "target/fusee/last.watched";
+const WATCHED: &str = "last.watched";
 
 /// Arguments with which QEMU tells whose turn it is.
 pub fn watching(workspace: &Workspace, image: &Image) -> Result<[String; 2]> {
     let plugin = workspace.builder().plugin(profile::PACKAGE, profile::LIBRARY)?;
     let rings = Rings::of(&image.programs.kernel)?.counts();
-    let out = workspace.root.join(WATCHED);
+    let out = workspace.project.kept(WATCHED)?;
     Ok(["-plugin".to_owned(), format!("{},out={},rings={rings}", plugin.display(), out.display())])
 }
 
 /// What was seen of the turns of a run that [`watching`] made QEMU tell of.
 pub fn turns_seen(workspace: &Workspace, image: &Image, trace: &Trace) -> Result<Vec<Turn>> {
-    let path = workspace.root.join(WATCHED);
+    let path = workspace.project.kept(WATCHED)?;
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let stride = image.manifest.system.board.profiles.get(&image.profile).map_or(1, |profile| profile.cpu_stride);
     Ok(fusee_views::turns::turns(&text, trace, stride)?)
 }
 
 /// Keeps the turns of a run for `cargo xtask trace`.
-pub fn keep_turns(root: &Path, turns: &[Turn]) -> Result<()> {
-    std::fs::write(root.join(TURNS), fusee_views::turns::write(turns)).context(TURNS)
+pub fn keep_turns(project: &Project, turns: &[Turn]) -> Result<()> {
+    write(&project.kept(TURNS)?, fusee_views::turns::write(turns).as_bytes())
 }
 
 /// The turns of the last run, if they were watched.
-pub fn last_turns(root: &Path) -> Result<Vec<Turn>> {
-    match std::fs::read_to_string(root.join(TURNS)) {
+pub fn last_turns(project: &Project) -> Result<Vec<Turn>> {
+    match std::fs::read_to_string(project.kept(TURNS)?) {
         Ok(text) => Ok(fusee_views::turns::read(&text)?),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error).context(TURNS),
@@ -366,19 +404,19 @@ pub fn last_turns(root: &Path) -> Result<Vec<Turn>> {
 }
 
 /// Keeps the trace of a run for `cargo xtask trace`.
-pub fn keep_trace(root: &Path, manifest: &Manifest, trace: &Trace) -> Result<()> {
-    forget_trace(root)?;
-    write(&root.join(RECORDS), trace.records.as_bytes())?;
+pub fn keep_trace(project: &Project, manifest: &Manifest, trace: &Trace) -> Result<()> {
+    forget_trace(project)?;
+    write(&project.kept(RECORDS)?, trace.records.as_bytes())?;
     // The manifest may change before the trace is looked at.
-    let source = root.join(&manifest.file);
+    let source = project.root.join(&manifest.file);
     let text = std::fs::read(&source).with_context(|| source.display().to_string())?;
-    write(&root.join(NAMES), &text)
+    write(&project.kept(NAMES)?, &text)
 }
 
 /// There is no last run from here on.
-pub fn forget_trace(root: &Path) -> Result<()> {
+pub fn forget_trace(project: &Project) -> Result<()> {
     for file in [RECORDS, TURNS] {
-        match std::fs::remove_file(root.join(file)) {
+        match std::fs::remove_file(project.kept(file)?) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).context(file),
             _ => {}
         }
@@ -394,10 +432,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::write(path, bytes).with_context(|| path.display().to_string())
 }
 
-/// The trace of the last run, and the system that ran.
-pub fn last_trace(root: &Path) -> Result<(Trace, Manifest)> {
-    let bytes = std::fs::read(root.join(RECORDS))?;
-    let manifest = Manifest::read(&root.join(NAMES))?;
+/// The trace of the project's last run, and the system that ran.
+pub fn last_trace(project: &Project) -> Result<(Trace, Manifest)> {
+    let bytes = std::fs::read(project.kept(RECORDS)?)?;
+    let manifest = Manifest::read(&project.kept(NAMES)?)?;
     let mut records = Vec::new();
     let mut rest = &bytes[..];
     while let Ok((record, next)) = Record::read_from_prefix(rest) {

@@ -26,7 +26,8 @@ use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
 use crate::turns::{self, Turns};
 use crate::{
-    answers, bench, combinations, conformance, docs, experiment, hostile, readme, report, soundness, structure, worst,
+    answers, bench, combinations, conformance, docs, experiment, hostile, new, readme, report, soundness, structure,
+    worst,
 };
 
 /// What QEMU ends with when the kernel has panicked.
@@ -106,6 +107,9 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         configure(&workspace, arguments, &mut summary)?;
         combine(&workspace, arguments, &mut summary);
         tell_turns(&workspace, arguments, &mut summary);
+        if arguments.wants(new::CHECK) {
+            summary.run(new::CHECK, || new::check(&workspace.fusee));
+        }
         if arguments.wants(experiment::EMULATED_CHECK) {
             summary.run(experiment::EMULATED_CHECK, || experiment::check_emulated(&workspace));
         }
@@ -259,8 +263,6 @@ impl Summary {
 fn host(workspace: &Workspace, summary: &mut Summary) -> Result<()> {
     let members = Members::read(&workspace.root)?;
     let toolchain = &workspace.toolchain;
-    let script = workspace.root.join("linker/task.ld");
-    let task_flags = [format!("-Clink-arg=-T{}", script.display())];
     let mut check = |name: &str, command: Option<Command>, arguments: &[&str]| {
         let Some(mut command) = command else {
             println!("{} {name}: the {} toolchain lacks the tool", report::yellow("skip  "), toolchain.name);
@@ -289,7 +291,7 @@ fn host(workspace: &Workspace, summary: &mut Summary) -> Result<()> {
     for (name, target, flags, packages, features) in [
         ("lints, kernel and firmware", KERNEL_TARGET, &[][..], &members.kernel, &[][..]),
         ("lints, kernel without features", KERNEL_TARGET, &[][..], &bare_kernel, &["--no-default-features"][..]),
-        ("lints, drivers and tasks", TASK_TARGET, &task_flags[..], &members.tasks, &[][..]),
+        ("lints, drivers and tasks", TASK_TARGET, &[][..], &members.tasks, &[][..]),
     ] {
         let mut arguments = vec!["--quiet", "--target", target, "--target-dir", &target_dir];
         arguments.extend(features);

@@ -109,7 +109,11 @@ impl Toolchain {
             flags.extend(["--sysroot".to_owned(), sysroot.display().to_string()]);
         }
         let variable = format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_"));
-        command.env(variable, flags.join(" "));
+        if flags.is_empty() {
+            command.env_remove(variable)
+        } else {
+            command.env(variable, flags.join(" "))
+        };
         command
     }
 }

@@ -98,8 +98,8 @@ const LAST: (&str, &str) = (DEATH, "shut_down");
 const FOLDERS: [&str; 3] = ["tests/bench", "tests/target", "tests/conformance"];
 /// Random operations, of which not as many are needed here.
 const OPERATIONS: (&str, &str) = ("goal = 1_000_000", "goal = 30_000");
-const PLACES: &str = "target/fusee/worst.places";
-const FILE: &str = "target/fusee/worst.traps";
+const PLACES: &str = "worst.places";
+const FILE: &str = "worst.traps";
 /// Host seconds after which a run is ended.
 const SECONDS: u64 = 180;
 
@@ -257,11 +257,11 @@ impl<'a> Search<'a> {
         if self.symbols.is_none() {
             // All systems of a search have the same kernel.
             let symbols = Symbols::read(&image.programs.kernel)?;
-            std::fs::write(self.workspace.root.join(PLACES), places(&symbols)?)?;
+            std::fs::write(self.workspace.project.kept(PLACES)?, places(&symbols)?)?;
             self.symbols = Some(symbols);
         }
-        let file = self.workspace.root.join(FILE);
-        let places = self.workspace.root.join(PLACES);
+        let file = self.workspace.project.kept(FILE)?;
+        let places = self.workspace.project.kept(PLACES)?;
         let plugin = format!("{},out={},places={}", self.plugin.display(), file.display(), places.display());
         let arguments = vec!["-plugin".to_owned(), plugin];
         let options = RunOptions { echo: false, seconds: SECONDS, quantum: 10, arguments, until: None };

@@ -128,6 +128,7 @@ impl EngineGuard<'_> {
     /// # Errors
     /// [`EngineError::EngineLost`] if the lock was taken away before. What is told then reaches no device; if the lock goes only after
     /// that, the commands fail.
+    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "only clients of accelerators ring"))]
     pub(crate) fn ring(&self, kick: &Kick, submitted: u32) -> Result<(), EngineError> {
         self.engine.doorbell.publish_u32(SUBMITTED, submitted);
         if self.is_lost() {

@@ -88,6 +88,9 @@ pub use system::{System, Task, exit, log, null, shutdown};
 #[doc(hidden)]
 pub use memory::start as __start;
 
+#[doc(hidden)]
+pub const __NOTE: fusee_abi::program::Note = fusee_abi::program::Note::new(env!("CARGO_PKG_VERSION"));
+
 /// Exit code of a task that panicked.
 pub const PANIC_CODE: u64 = fusee_abi::trace::PANIC_CODE;
 
@@ -95,10 +98,21 @@ pub const PANIC_CODE: u64 = fusee_abi::trace::PANIC_CODE;
 ///
 /// When it returns, the task ends with code 0. The kernel provides the stack and, in `x0`, the address of the
 /// environment page. On the host the macro is empty, and `main` is an ordinary one.
+///
+/// The program gets a note of the version that it was built for, by which `cargo xtask` refuses a program of another version than
+/// the kernel's.
 #[cfg(target_os = "none")]
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {
+        const _: () = {
+            // SAFETY: what stands in the section must be what its readers assume.
+            // - One note of the ABI's type; a second `entry!`, which would add another, is an error of the linker.
+            #[used]
+            #[unsafe(link_section = ".note.fusee")]
+            static NOTE: $crate::abi::program::Note = $crate::__NOTE;
+        };
+
         /// The first instruction of the task.
         // SAFETY: the symbol `_start` must be defined once and have the type its caller assumes.
         // - Once: a second definition is an error of the linker.

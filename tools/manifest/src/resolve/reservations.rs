@@ -6,7 +6,7 @@ use fusee_abi::image::{self, class, overrun, release};
 use fusee_sched::key::{FAIR_LATENESS_OFFSET, PolicyName};
 use toml::Spanned;
 
-use super::{Fail, Resolver, Task, UNLIMITED, span};
+use super::{Fail, Resolver, Task, UNLIMITED, elf_binary, span};
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
 use crate::schema::{self, Class, Covers, Overrun, Release};
@@ -20,9 +20,10 @@ impl Resolver<'_> {
     pub(super) fn tasks(&mut self) -> Result<(), Fail> {
         for (index, (name, task)) in self.file.tasks.0.iter().enumerate() {
             let cluster = self.cluster(task.cluster.as_ref(), name)?;
-            let binary = match (&task.binary, &task.script) {
-                (Some(binary), None) => binary.get_ref().clone(),
-                (None, Some(_)) => "apps/scripted".to_owned(),
+            let binary = match (&task.binary, &task.elf, &task.script) {
+                (Some(binary), None, None) => binary.get_ref().clone(),
+                (None, Some(elf), None) => elf_binary(elf.get_ref()),
+                (None, None, Some(_)) => "apps/scripted".to_owned(),
                 _ => return Err((name.span(), Reason::BinaryOrScript { task: name.get_ref().clone() })),
             };
             let stack = task.stack.as_ref().map_or(16 << 10, |stack| stack.get_ref().0);

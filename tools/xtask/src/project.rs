@@ -1,0 +1,150 @@
+//! Which project a command is about: this repository, or one outside that uses it.
+//!
+//! It is the workspace around the current folder, as cargo finds it; without one it is this repository. A project has a default
+//! manifest, programs that manifests may name, and a folder for all that is built, which `CARGO_TARGET_DIR` may move.
+//!
+//! Not here: how a new project comes about (`new`), how programs are built (`build`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::{demo, system};
+
+/// The manifest of a project outside this repository, unless another is named.
+pub const MANIFEST: &str = "system.toml";
+/// Where cargo is told to build, by its users.
+const TARGET_DIR: &str = "CARGO_TARGET_DIR";
+
+/// The programs of each package of a workspace.
+pub type Members = BTreeMap<String, BTreeSet<String>>;
+
+/// One cargo workspace.
+#[derive(Clone, Debug)]
+pub struct Project {
+    /// Its folder.
+    pub root: PathBuf,
+    /// Where all goes that is built or kept: `target`, if nothing else is asked for.
+    pub target: PathBuf,
+    /// Its packages and their programs.
+    pub members: Members,
+}
+
+impl Project {
+    /// The project around the current folder.
+    ///
+    /// # Errors
+    /// Cargo cannot read its manifests, and has said why.
+    pub fn here() -> Result<Project> {
+        let folder = std::env::current_dir().context("the current folder")?;
+        match folder.ancestors().any(|folder| folder.join("Cargo.toml").exists()) {
+            true => Project::around(&folder),
+            false => Project::fusee(),
+        }
+    }
+
+    /// This repository.
+    ///
+    /// # Errors
+    /// Cargo cannot read its manifests, and has said why.
+    pub fn fusee() -> Result<Project> {
+        Project::around(&system::root()?)
+    }
+
+    /// The workspace that `folder` is in.
+    pub fn around(folder: &Path) -> Result<Project> {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args(["metadata", "--no-deps", "--format-version", "1", "--offline"]).current_dir(folder);
+        // A relative path counts from where the user is.
+        if let Some(target) = std::env::var_os(TARGET_DIR).filter(|target| !target.is_empty()) {
+            command.env(TARGET_DIR, std::path::absolute(target)?);
+        }
+        let output = command.stderr(Stdio::inherit()).output().context("cargo does not start")?;
+        ensure!(output.status.success(), "cargo cannot read the workspace around {}", folder.display());
+        let metadata: Value = serde_json::from_slice(&output.stdout).context("`cargo metadata` is not JSON")?;
+        Project::of(&metadata)
+    }
+
+    fn of(metadata: &Value) -> Result<Project> {
+        let path = |key: &str| metadata[key].as_str().map(PathBuf::from).with_context(|| format!("no `{key}`"));
+        let (root, target) = (path("workspace_root")?, path("target_directory")?);
+        Ok(Project { root, target, members: members_in(metadata) })
+    }
+
+    /// Whether this is the same workspace.
+    pub fn is(&self, other: &Project) -> bool {
+        self.root == other.root
+    }
+
+    /// The manifest that a command is about: the `named` one, or that of the project.
+    ///
+    /// # Errors
+    /// None is named, and the project has none.
+    pub fn manifest(&self, named: Option<&Path>) -> Result<PathBuf> {
+        if let Some(named) = named {
+            return Ok(named.to_owned());
+        }
+        let own = [demo::MANIFEST, MANIFEST].map(|name| self.root.join(name));
+        let found = own.into_iter().find(|path| path.exists());
+        found.with_context(|| format!("{} has no {MANIFEST}: name a manifest", self.root.display()))
+    }
+
+    /// A file that is kept for later commands, in a folder that exists.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub fn kept(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.target.join("fusee");
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        Ok(folder.join(name))
+    }
+}
+
+fn members_in(metadata: &Value) -> Members {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let programs = |package: &Value| -> BTreeSet<String> {
+        let targets = list(&package["targets"]);
+        let is_program = |target: &&Value| list(&target["kind"]).iter().any(|kind| kind == "bin");
+        targets.iter().filter(is_program).map(|target| word(&target["name"])).collect()
+    };
+    list(&metadata["packages"]).iter().map(|package| (word(&package["name"]), programs(package))).collect()
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A project of these packages with these programs.
+    pub fn project(root: &str, packages: &[(&str, &[&str])]) -> Project {
+        let package = |(name, programs): &(&str, &[&str])| {
+            let target = |program: &&str| json!({ "name": program, "kind": ["bin"] });
+            let mut targets: Vec<Value> = programs.iter().map(target).collect();
+            targets.push(json!({ "name": name, "kind": ["lib"] }));
+            json!({ "name": name, "targets": targets })
+        };
+        let packages: Vec<Value> = packages.iter().map(package).collect();
+        let target = format!("{root}/target");
+        let metadata = json!({ "packages": packages, "workspace_root": root, "target_directory": target });
+        Project::of(&metadata).unwrap()
+    }
+
+    #[test]
+    fn programs_are_binary_targets() {
+        let found = project("/p", &[("demo", &["camera", "hog"]), ("abi", &[])]);
+        assert_eq!(found.members["demo"], BTreeSet::from(["camera".to_owned(), "hog".to_owned()]));
+        assert!(found.members["abi"].is_empty());
+        assert_eq!(found.target, Path::new("/p/target"));
+    }
+
+    #[test]
+    fn a_project_without_a_manifest_asks_for_one() {
+        let error = project("/nowhere", &[]).manifest(None).unwrap_err().to_string();
+        assert_eq!(error, "/nowhere has no system.toml: name a manifest");
+        assert_eq!(project("/nowhere", &[]).manifest(Some(Path::new("a.toml"))).unwrap(), Path::new("a.toml"));
+    }
+}

@@ -1,0 +1,19 @@
+//! Links every program that depends on this crate with the linker script of tasks, for the target only.
+//!
+//! The script is handed on as a library of that name: the linker reads a file that is no object file as a script. Unlike arguments
+//! for the linker, libraries of a crate are those of all programs that use it, so a program needs neither a build script nor flags.
+
+use std::env;
+use std::path::Path;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("none") {
+        return;
+    }
+    let here = env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    let folder = Path::new(&here).join("../../linker");
+    println!("cargo::rerun-if-changed={}", folder.join("task.ld").display());
+    println!("cargo::rustc-link-search=native={}", folder.display());
+    println!("cargo::rustc-link-lib=dylib:+verbatim=task.ld");
+}

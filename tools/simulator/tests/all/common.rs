@@ -83,6 +83,9 @@ class = "service"
 line = "interrupt {name}: acknowledge"
 event = "notification {name}_event: wait"
 {handles}
+tables = "region {name}_tables: read write physical"
+[regions.{name}_tables]
+bytes = "16KiB"
 [notifications.{name}_event]
 [interrupts.{name}]
 line = {line}

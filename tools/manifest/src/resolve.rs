@@ -599,7 +599,7 @@ impl Resolver<'_> {
         }
         match &region.physical {
             None if region.device => {
-                return Err(At(name.span(), Reason::Needs { what: "device", of, needs: "a physical address" }));
+                Err(At(name.span(), Reason::Needs { what: "device", of, needs: "a physical address" }))
             }
             None => self.allocate(&of, bytes, region.bytes.span()),
             Some(at) => {

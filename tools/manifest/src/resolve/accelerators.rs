@@ -32,6 +32,9 @@ const FIRST_SHARED_LINE: u32 = 32;
 /// The farthest distance, in percent of the time over a near way.
 const FARTHEST: u32 = 100_000;
 
+/// An engine, its device and its number there, and what the end of an operation takes.
+type Made = (image::Engine, Option<(usize, EngineIndex)>, Nanoseconds);
+
 impl Resolver<'_> {
     /// The matrix of ways: percent of the time that a byte takes over a near one, by the device that copies and the
     /// device that it copies from.
@@ -247,7 +250,7 @@ impl Resolver<'_> {
         engine: &'a schema::Engine,
         taken: &mut BTreeMap<(usize, EngineIndex), &'a str>,
         groups: &mut Vec<(&'a str, u32)>,
-    ) -> Result<(image::Engine, Option<(usize, EngineIndex)>, Nanoseconds), Fail> {
+    ) -> Result<Made, Fail> {
         let of = name.get_ref().clone();
         let interrupt = engine.interrupt.as_ref().map(|named| index_of(&self.file.interrupts, "interrupt", named));
         let interrupt = interrupt.transpose()?;

@@ -77,11 +77,11 @@ impl Resolver<'_> {
         if task.binary != DRIVER || contexts.len() < 2 {
             return Ok(());
         }
-        let peers = (0..self.out.devices.len()).filter(|other| {
+        let mut peers = (0..self.out.devices.len()).filter(|other| {
             let prefix = format!("peer{other}.");
             task.environment.iter().any(|entry| entry.name.starts_with(&prefix))
         });
-        let bytes = space::tables_bytes(peers.last().map_or(0, |last| last + 1));
+        let bytes = space::tables_bytes(peers.next_back().map_or(0, |last| last + 1));
         let wanted = [
             ("line", kind::INTERRUPT, 0, "\"interrupt NAME: acknowledge\"".to_owned()),
             ("event", kind::NOTIFICATION, 0, "\"notification NAME: wait\"".to_owned()),

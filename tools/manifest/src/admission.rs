@@ -401,7 +401,7 @@ impl Study {
         report.infeasible.iter().filter_map(Infeasible::task).map(|task| Reason::WaitsTooLong {
             task: self.tasks[task].clone(),
             needs: self.needs(task, &blocked[task]),
-            period: self.reservations[task].period,
+            period: crate::Time(self.reservations[task].period),
         })
     }
 

@@ -88,6 +88,9 @@ pub struct QemuProfile {
 }
 
 impl Board {
+    /// The boards there are.
+    pub const NAMES: [&str; 1] = ["virt"];
+
     /// The board called `name`, if there is one.
     ///
     /// # Panics
@@ -134,6 +137,6 @@ mod tests {
             Board::named("virt").unwrap().memory;
         let places = [base, kernel, kernel_end, firmware, firmware + firmware_bytes.0, pool, pool + pool_bytes.0];
         assert!(places.is_sorted() && pool + pool_bytes.0 <= base + bytes.0);
-        assert!(Board::named("toaster").is_none());
+        assert!(Board::named("toaster").is_none() && Board::NAMES.iter().all(|name| Board::named(name).is_some()));
     }
 }

@@ -3,6 +3,14 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::quantity::{Bytes, Time};
+
+/// Kinds of objects that handles name.
+pub(crate) const HANDLE_KINDS: [&str; 8] =
+    ["endpoint", "notification", "engine", "pool", "interrupt", "region", "task", "system"];
+/// Names that a message lists, at most.
+const MOST_LISTED: usize = 30;
+
 /// One mistake in one file. Prints as `file:line: reason`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ManifestError {
@@ -25,6 +33,27 @@ impl fmt::Display for ManifestError {
 
 impl std::error::Error for ManifestError {}
 
+/// All mistakes that one look at a manifest finds, by line; at least one. Prints a line for each, and how many there are.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ManifestErrors(pub Vec<ManifestError>);
+
+impl fmt::Display for ManifestErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            write!(f, "{}{error}", if index == 0 { "" } else { "\n" })?;
+        }
+        if self.0.len() > 1 { write!(f, "\n{} mistakes", self.0.len()) } else { Ok(()) }
+    }
+}
+
+impl std::error::Error for ManifestErrors {}
+
+impl From<ManifestError> for ManifestErrors {
+    fn from(error: ManifestError) -> Self {
+        Self(vec![error])
+    }
+}
+
 /// What is wrong.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[allow(missing_docs, reason = "each field is said in words by `Display`")]
@@ -33,34 +62,42 @@ pub enum Reason {
     Unreadable(String),
     /// Not TOML, or a value of the wrong type.
     Syntax(String),
-    /// A key that means nothing here; with the nearest one that does.
-    UnknownKey { key: String, nearest: Option<String> },
-    /// No board of this name is known.
-    UnknownBoard(String),
+    /// The same key a second time in one table; with the line of the first.
+    DuplicateKey { key: String, first: usize },
+    /// A key that this table must have.
+    MissingKey(String),
+    /// A key that means nothing here; with those that do.
+    UnknownKey { key: String, choices: Vec<String> },
+    /// A word that this key does not take; with those that it does.
+    UnknownValue { value: String, choices: Vec<String> },
     /// Two objects of one kind with the same name.
     DefinedTwice { kind: &'static str, name: String },
-    /// A name that nothing in the manifest has.
-    Unknown { kind: &'static str, name: String },
+    /// A name that nothing of this kind has; with those that there are.
+    Unknown { kind: &'static str, name: String, choices: Vec<String> },
     /// A name longer than the kernel's tables hold.
     NameTooLong { name: String, limit: usize },
     /// Something in the environment of a task already has this name.
     NameTaken { task: String, name: String },
     /// A handle is not written `kind name: rights`.
     BadHandle(String),
-    /// This kind of object has no such right.
-    BadRight { kind: &'static str, right: String },
+    /// This kind of object has no such right; with those that it has.
+    BadRight { kind: &'static str, right: String, choices: Vec<String> },
     /// A right only one task may have.
     NotTheServer { task: String, endpoint: String, server: String },
+    /// A server has no handle to receive from its endpoint.
+    NoReceiver { endpoint: String, server: String },
+    /// A notification is signalled, and no task may wait for it.
+    NoWaiter { notification: String },
+    /// A driver lacks a handle that its program asks for, or what that is to is too small.
+    DriverNeeds { device: String, driver: String, handle: &'static str, text: String },
     /// The same region twice in one task.
     RegionTwice { task: String, region: String },
     /// A region that is too large to be lent.
-    TooLargeToLend { place: String, bytes: u64, limit: u64 },
+    TooLargeToLend { place: String, bytes: Bytes, limit: Bytes },
     /// A step of a script that is not understood.
     BadStep { step: String, why: String },
     /// A task has no program, or several: a binary, an ELF file, a script.
     BinaryOrScript { task: String },
-    /// A policy, order or class this version does not offer.
-    NotOffered { what: &'static str, name: String },
     /// A value that must not be zero.
     Zero { what: &'static str, of: String },
     /// A key that belongs together with another one.
@@ -70,15 +107,17 @@ pub enum Reason {
     /// A key that has no meaning together with another one.
     Excludes { what: &'static str, of: String, with: &'static str },
     /// More budget than there is time.
-    BudgetExceeds { task: String, budget: u64, what: &'static str, limit: u64 },
+    BudgetExceeds { task: String, budget: Time, what: &'static str, limit: Time },
     /// Less budget than the kernel can enforce.
-    BudgetTooSmall { task: String, budget: u64, least: u64 },
+    BudgetTooSmall { task: String, budget: Time, least: Time },
     /// A job may take longer than its budget.
-    ExecutionExceeds { task: String, execution: u64, budget: u64 },
+    ExecutionExceeds { task: String, execution: Time, budget: Time },
+    /// A time of which sums could overflow.
+    TooLong { what: &'static str, of: String, time: Time },
     /// A number outside its range.
     OutOfRange { what: &'static str, of: String, from: u32, to: u32 },
     /// All operations of a job together are shorter than the longest of them, or longer than as many of that.
-    OperationsOutOfRange { of: String, least: u64, most: u64 },
+    OperationsOutOfRange { of: String, least: Time, most: Time },
     /// A length that is not a whole number of pages.
     NotPages { what: &'static str, of: String },
     /// More objects of a kind than the kernel holds.
@@ -124,7 +163,7 @@ pub enum Reason {
     /// A region would give a device of the kernel away.
     KernelDevice { region: String, device: String },
     /// The pool of task memory is too small.
-    PoolExhausted { of: String, bytes: u64, left: u64 },
+    PoolExhausted { of: String, bytes: Bytes, left: Bytes },
     /// The range of virtual addresses for this is used up.
     NoAddresses { of: String },
     /// A declared use of something the task has no such handle to.
@@ -132,21 +171,21 @@ pub enum Reason {
     /// The cluster's tasks need more than its CPUs give; with what most of their waiting is for, if they wait.
     Overload { cluster: String, per_mille: u64, cpus: u32, waiting: Option<String> },
     /// A boost would be for longer than the period that it is for.
-    ServicePeriod { endpoint: String, service_period: u64, service_max: u64 },
+    ServicePeriod { endpoint: String, service_period: Time, service_max: Time },
     /// A task may take budgets in advance where keys do not depend on deadlines.
     ReleasesEarly { task: String, cluster: String },
     /// An engine or a token would be taken from a task that keeps to what it said.
-    WatchdogTooShort { engine: String, watchdog: u64, user: String, hold: u64 },
+    WatchdogTooShort { engine: String, watchdog: Time, user: String, hold: Time },
     /// Tasks hold an engine for longer than there is time.
     Overcommitted { engine: String, per_mille: u64, task: String, part: u64 },
     /// Tasks hold the tokens of a pool for longer than there is time.
     TooFewTokens { pool: String, replicas: u32, per_mille: u64, task: String, part: u64 },
     /// A job may wait for longer than its period.
-    WaitsTooLong { task: String, needs: String, period: u64 },
+    WaitsTooLong { task: String, needs: String, period: Time },
     /// Others may take more from a task's budget, while it waits for them, than it can spare.
-    LendsTooMuch { task: String, execution: u64, services: u64, lends: u64, budget: u64 },
+    LendsTooMuch { task: String, execution: Time, services: Time, lends: Time, budget: Time },
     /// The budget pays for engines, too, and is not large enough for all.
-    DrawsTooMuch { task: String, execution: u64, services: u64, lends: u64, drawn: u64, budget: u64 },
+    DrawsTooMuch { task: String, execution: Time, services: Time, lends: Time, drawn: Time, budget: Time },
     /// `hard = true`, but its bound does not count all that it waits for.
     NotCounted { task: String, why: String },
     /// `hard = true`, but its bound rests on what others do, and nothing enforces that.
@@ -155,8 +194,6 @@ pub enum Reason {
     Unbounded { cluster: String, why: String },
     /// `hard = true`, and the analysis cannot prove it; with its bound, if it has one.
     NotProved { task: String, why: &'static str, late: Option<String> },
-    /// Tasks that cannot be analysed.
-    Nonsense(String),
     /// No workspace has this program.
     NoProgram { binary: String, why: String },
     /// Two workspaces have this program.
@@ -173,8 +210,6 @@ pub enum Reason {
     WritableCode { binary: String, address: u64 },
     /// A segment that does not start at a page, or lies outside the place of binaries.
     BadSegment { binary: String, address: u64 },
-    /// The packed system does not fit where it must.
-    TooLarge { what: &'static str, bytes: u64, limit: u64 },
     /// Sizes of clusters that cannot be read.
     BadClusters(String),
     /// An expectation of `[test]` that cannot be read.
@@ -205,31 +240,46 @@ impl fmt::Display for Reason {
         match self {
             Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
             Self::Syntax(why) => f.write_str(why),
-            Self::UnknownKey { key, nearest: Some(nearest) } => {
-                write!(f, "unknown key `{key}`; did you mean `{nearest}`?")
-            }
-            Self::UnknownKey { key, nearest: None } => write!(f, "unknown key `{key}`"),
-            Self::UnknownBoard(name) => write!(f, "no board is called `{name}`; there is `virt`"),
+            Self::DuplicateKey { key, first } => write!(f, "duplicate key `{key}`; the first is in line {first}"),
+            Self::MissingKey(key) => write!(f, "key `{key}` is missing in this table"),
+            Self::UnknownKey { key, choices } => write!(f, "unknown key `{key}`{}", hint(key, choices)),
+            Self::UnknownValue { value, choices } => write!(f, "unknown value `{value}`{}", hint(value, choices)),
             Self::DefinedTwice { kind, name } => write!(f, "a second {kind} is called `{name}`"),
-            Self::Unknown { kind, name } => write!(f, "no {kind} is called `{name}`"),
+            Self::Unknown { kind, name, choices } => write!(f, "no {kind} is called `{name}`{}", hint(name, choices)),
             Self::NameTooLong { name, limit } => write!(f, "`{name}` is longer than {limit} bytes"),
             Self::NameTaken { task, name } => {
                 write!(f, "the environment of task `{task}` already has an entry `{name}`")
             }
-            Self::BadHandle(text) => write!(f, "`{text}` is not a handle: write \"kind name: rights\""),
-            Self::BadRight { kind, right } => write!(f, "there is no right `{right}` to a handle of kind {kind}"),
+            Self::BadHandle(text) => {
+                let kinds = list(HANDLE_KINDS, "or");
+                write!(f, "`{text}` is not a handle: write \"kind name: rights\", where the kind is {kinds}")
+            }
+            Self::BadRight { kind, right, choices } => {
+                write!(f, "there is no right `{right}` to a handle of kind {kind}{}", hint(right, choices))?;
+                f.write_str(if right.contains(',') { " Rights are separated by spaces" } else { "" })
+            }
             Self::NotTheServer { task, endpoint, server } => {
                 write!(f, "task `{task}` may not receive from endpoint `{endpoint}`: its server is `{server}`")
             }
+            Self::NoReceiver { endpoint, server } => write!(
+                f,
+                "`{server}` is the server of endpoint `{endpoint}`, and has no handle to receive from it: give it \
+                 \"endpoint {endpoint}: receive\""
+            ),
+            Self::NoWaiter { notification } => write!(
+                f,
+                "notification `{notification}` is signalled, and no task may wait for it: give one \
+                 \"notification {notification}: wait\""
+            ),
+            Self::DriverNeeds { device, driver, handle, text } => {
+                write!(f, "driver `{driver}` of `{device}` needs a handle `{handle}`: {text}")
+            }
             Self::RegionTwice { task, region } => write!(f, "task `{task}` has region `{region}` twice"),
             Self::TooLargeToLend { place, bytes, limit } => {
-                write!(f, "`{place}` is a place for {bytes} bytes that others lend; at most {limit} can be lent")
+                write!(f, "`{place}` is a place for {bytes} that others lend; at most {limit} can be lent")
             }
             Self::BadStep { step, why } => write!(f, "step `{step}`: {why}"),
-            Self::BinaryOrScript { task } => {
-                write!(f, "task `{task}` needs one of `binary`, `elf` and `script`")
-            }
-            Self::NotOffered { what, name } => write!(f, "{what} `{name}` is not offered"),
+            Self::BinaryOrScript { task } => write!(f, "task `{task}` needs one of `binary`, `elf` and `script`"),
             Self::Zero { what, of } => write!(f, "{what} of `{of}` is zero"),
             Self::Needs { what, of, needs } => write!(f, "{what} of `{of}` needs {needs}"),
             Self::NoLength { pool, task } => {
@@ -237,22 +287,22 @@ impl fmt::Display for Reason {
             }
             Self::Excludes { what, of, with } => write!(f, "{what} of `{of}` means nothing together with {with}"),
             Self::BudgetExceeds { task, budget, what, limit } => {
-                write!(f, "budget of `{task}` ({budget} ns) exceeds its {what} ({limit} ns)")
+                write!(f, "budget of `{task}` ({budget}) exceeds its {what} ({limit})")
             }
             Self::BudgetTooSmall { task, budget, least } => write!(
                 f,
-                "budget of `{task}` ({budget} ns) is too small to be enforced: at least {least} ns, four times the \
+                "budget of `{task}` ({budget}) is too small to be enforced: at least {least}, four times the \
                  longest path through the kernel"
             ),
             Self::ExecutionExceeds { task, execution, budget } => {
-                write!(f, "wcet of `{task}` ({execution} ns) exceeds its budget ({budget} ns)")
+                write!(f, "wcet of `{task}` ({execution}) exceeds its budget ({budget})")
+            }
+            Self::TooLong { what, of, time } => {
+                write!(f, "{what} of `{of}` ({}) is longer than any time may be, 2^56 ns (834 days)", time)
             }
             Self::OutOfRange { what, of, from, to } => write!(f, "{what} of `{of}` is not from {from} to {to}"),
             Self::OperationsOutOfRange { of, least, most } => {
-                write!(
-                    f,
-                    "operations of `{of}` together are not from one to `times` of the longest: {least} ns to {most} ns"
-                )
+                write!(f, "operations of `{of}` together are not from one to `times` of the longest: {least} to {most}")
             }
             Self::NotPages { what, of } => write!(f, "{what} of `{of}` is not a whole number of 4 KiB pages"),
             Self::TooMany { what, limit } => write!(f, "more than {limit} {what}"),
@@ -300,7 +350,7 @@ impl fmt::Display for Reason {
                 "region `{region}` would give away {device}, which is the kernel's alone: a task with it could do anything"
             ),
             Self::PoolExhausted { of, bytes, left } => {
-                write!(f, "`{of}` needs {bytes} bytes, but only {left} are left in the board's pool")
+                write!(f, "`{of}` needs {bytes}, but only {left} are left in the board's pool")
             }
             Self::NoAddresses { of } => write!(f, "no virtual addresses are left for `{of}`"),
             Self::NotUsed { task, name, to } => write!(f, "task `{task}` has no handle `{name}` to {to}"),
@@ -311,7 +361,7 @@ impl fmt::Display for Reason {
             }
             Self::ServicePeriod { endpoint, service_period, service_max } => write!(
                 f,
-                "service_period of `{endpoint}` ({service_period} ns) is shorter than its service_max ({service_max} ns)"
+                "service_period of `{endpoint}` ({service_period}) is shorter than its service_max ({service_max})"
             ),
             Self::ReleasesEarly { task, cluster } => write!(
                 f,
@@ -319,7 +369,7 @@ impl fmt::Display for Reason {
                  bound how many budgets it takes; that takes EDF or FL"
             ),
             Self::WatchdogTooShort { engine, watchdog, user, hold } => {
-                write!(f, "watchdog of `{engine}` ({watchdog} ns) is shorter than `{user}` may hold it ({hold} ns)")
+                write!(f, "watchdog of `{engine}` ({watchdog}) is shorter than `{user}` may hold it ({hold})")
             }
             Self::Overcommitted { engine, per_mille, task, part } => write!(
                 f,
@@ -335,18 +385,18 @@ impl fmt::Display for Reason {
                 )
             }
             Self::WaitsTooLong { task, needs, period } => {
-                write!(f, "task `{task}` needs more than its period ({period} ns): {needs}")
+                write!(f, "task `{task}` needs more than its period ({period}): {needs}")
             }
             Self::LendsTooMuch { task, execution, services, lends, budget } => write!(
                 f,
-                "budget of `{task}` ({budget} ns) is too small for its wcet ({execution} ns){} and what others may take from it \
-                 while it waits ({lends} ns)",
+                "budget of `{task}` ({budget}) is too small for its wcet ({execution}){} and what others may take from it \
+                 while it waits ({lends})",
                 servers(*services)
             ),
             Self::DrawsTooMuch { task, execution, services, lends, drawn, budget } => write!(
                 f,
-                "budget of `{task}` ({budget} ns) is too small for its wcet ({execution} ns){}, what others may take from it while \
-                 it waits ({lends} ns), and the engines it holds, preemptions included ({drawn} ns)",
+                "budget of `{task}` ({budget}) is too small for its wcet ({execution}){}, what others may take from it while \
+                 it waits ({lends}), and the engines it holds, preemptions included ({drawn})",
                 servers(*services)
             ),
             Self::NotCounted { task, why } => {
@@ -358,7 +408,6 @@ impl fmt::Display for Reason {
             Self::NotProved { task, why, late: Some(late) } => {
                 write!(f, "task `{task}` is hard, but not proved: {why} ({late})")
             }
-            Self::Nonsense(why) => f.write_str(why),
             Self::NoProgram { binary, why } => write!(f, "binary `{binary}`: {why}"),
             Self::TwoPrograms { binary, places: [one, other] } => write!(
                 f,
@@ -388,7 +437,6 @@ impl fmt::Display for Reason {
                 "binary `{binary}` has a segment at {address:#x}, which is no page of its own between 2 MiB and \
                  1.5 GiB: link it with linker/task.ld"
             ),
-            Self::TooLarge { what, bytes, limit } => write!(f, "{what} takes {bytes} bytes; {limit} are provided"),
             Self::BadClusters(text) => write!(f, "`{text}` is no list of cluster sizes: write \"2,1\""),
             Self::BadExit(text) => write!(f, "`{text}` is not the end of a task: write \"task: code\""),
             Self::BadMark(text) => write!(f, "`{text}` is not a mark: write \"task: number number\""),
@@ -397,19 +445,42 @@ impl fmt::Display for Reason {
 }
 
 /// What servers take from a budget for its own task.
-fn servers(services: u64) -> String {
-    if services == 0 { String::new() } else { format!(", its servers ({services} ns)") }
+fn servers(services: Time) -> String {
+    if services.0 == 0 { String::new() } else { format!(", its servers ({services})") }
 }
 
 fn percent(per_mille: u64) -> String {
     format!("{}.{}%", per_mille / 10, per_mille % 10)
 }
 
-/// The nearest of `candidates` to a mistyped `key`, if one is near.
+/// What there is in place of `name`: what is nearest, or else all of it.
+fn hint(name: &str, choices: &[String]) -> String {
+    let names = || choices.iter().map(String::as_str);
+    match nearest(name, names()) {
+        Some(nearest) => format!("; did you mean `{nearest}`?"),
+        None if choices.is_empty() => "; there is none".to_owned(),
+        None if choices.len() > MOST_LISTED => format!("; there are {}", choices.len()),
+        None => format!("; there {} {}", if choices.len() == 1 { "is" } else { "are" }, list(names(), "and")),
+    }
+}
+
+/// `a`, `b` and `c`.
+fn list<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    match names.split_last() {
+        Some((end, rest)) if !rest.is_empty() => format!("{} {last} {end}", rest.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// The nearest of `candidates` to a mistyped `name`, if one is near. Upper and lower case are alike.
 #[must_use]
-pub fn nearest<'a>(key: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = 1 + key.len() / 4;
-    candidates.map(|name| (edit_distance(key, name), name)).filter(|(far, _)| *far <= limit).min().map(|(_, n)| n)
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let (limit, name) = (1 + name.len() / 4, name.to_lowercase());
+    let far = |other: &str| edit_distance(&name, &other.to_lowercase());
+    // What is as far as it is long has nothing of the name.
+    let near = candidates.map(|other| (far(other), other)).filter(|(far, other)| *far <= limit && *far < other.len());
+    near.min().map(|(_, other)| other)
 }
 
 fn edit_distance(a: &str, b: &str) -> usize {

@@ -1,11 +1,12 @@
 //! System manifests: read, checked, resolved to indices, packed for the kernel; and traces, read back.
 //!
 //! [`Manifest::read`] does all checking; what it returns can be simulated or, with programs, packed. Each
-//! mistake comes with its line, and the reason is an enum ([`Reason`]): text is made at the edge.
+//! mistake comes with its line, and the reason is an enum ([`Reason`]): text is made at the edge. All mistakes of a
+//! stage are found at once: syntax, schema, copies of tasks, resolution, admission.
 //!
 //! ```text
-//! manifest.toml -> schema -> resolve -> pack -> bytes for the kernel
-//!                                    -> pack_tables -> the simulator
+//! manifest.toml -> read -> schema -> resolve -> pack -> bytes for the kernel
+//!                                            -> pack_tables -> the simulator
 //! ring buffers  -> trace  -> records, canonical form, ledgers
 //! ```
 //!
@@ -29,16 +30,18 @@ mod interrupts;
 pub mod layout;
 mod pack;
 mod quantity;
+mod read;
 mod resolve;
 mod schema;
 mod script;
 pub mod trace;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub use board::{Board, Kick, Memory, Owned, Qemu, QemuProfile};
-pub use error::{ManifestError, Reason, nearest};
+pub use error::{ManifestError, ManifestErrors, Reason, nearest};
 pub use expect::{Expectations, Mark};
 pub use fusee_sched::key::PolicyName;
 pub use pack::{Binaries, PackOptions, PackedSystem};
@@ -63,16 +66,16 @@ impl Manifest {
     /// Reads and checks the manifest at `path`.
     ///
     /// # Errors
-    /// The first mistake, with its line.
-    pub fn read(path: &Path) -> Result<Self, ManifestError> {
+    /// All mistakes of the first stage that has some, each with its line.
+    pub fn read(path: &Path) -> Result<Self, ManifestErrors> {
         Self::read_variant(path, &Variant::default())
     }
 
     /// Reads and checks the manifest at `path`, varied.
     ///
     /// # Errors
-    /// The first mistake, with its line.
-    pub fn read_variant(path: &Path, variant: &Variant) -> Result<Self, ManifestError> {
+    /// All mistakes of the first stage that has some, each with its line.
+    pub fn read_variant(path: &Path, variant: &Variant) -> Result<Self, ManifestErrors> {
         let text = std::fs::read_to_string(path).map_err(|error| ManifestError {
             file: path.to_owned(),
             line: 0,
@@ -84,27 +87,32 @@ impl Manifest {
     /// Checks the manifest `text`; errors name `path`.
     ///
     /// # Errors
-    /// The first mistake, with its line.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, ManifestError> {
+    /// All mistakes of the first stage that has some, each with its line.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ManifestErrors> {
         Self::parse_variant(path, text, &Variant::default())
     }
 
     /// Checks the manifest `text`, varied; errors name `path`.
     ///
     /// # Errors
-    /// The first mistake, with its line.
-    pub fn parse_variant(path: &Path, text: &str, variant: &Variant) -> Result<Self, ManifestError> {
+    /// All mistakes of the first stage that has some, each with its line.
+    pub fn parse_variant(path: &Path, text: &str, variant: &Variant) -> Result<Self, ManifestErrors> {
         let line_of =
             |place: usize| text.as_bytes()[..place.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
-        let at = |place: usize, reason| ManifestError { file: path.to_owned(), line: line_of(place), reason };
-        let mut file: schema::File = toml::from_str(text)
-            .map_err(|error| at(error.span().map_or(0, |span| span.start), syntax(error.message())))?;
-        let system = resolve::expand(&mut file)
-            .and_then(|()| {
-                resolve::vary(&mut file, variant);
-                resolve::resolve(&file)
-            })
-            .map_err(|(place, reason)| at(place.start, reason))?;
+        let all = |mistakes: Vec<read::Mistake>| {
+            let at = |(place, reason): (Range<usize>, _)| ManifestError {
+                file: path.to_owned(),
+                line: line_of(place.start),
+                reason,
+            };
+            let mut errors: Vec<ManifestError> = mistakes.into_iter().map(at).collect();
+            errors.sort_by_key(|error| error.line);
+            ManifestErrors(errors)
+        };
+        let mut file = read::read(text, line_of).map_err(all)?;
+        resolve::expand(&mut file).map_err(all)?;
+        resolve::vary(&mut file, variant);
+        let system = resolve::resolve(&file).map_err(all)?;
         let task = |name: &str| system.tasks.iter().position(|task| task.name == name);
         let expectations = file.test.as_ref().map(|test| Expectations::new(test, task));
         let programs = file.tasks.0.iter().filter_map(|(_, task)| task.binary.as_ref());
@@ -117,6 +125,12 @@ impl Manifest {
             binary_lines.entry(binary).or_insert_with(|| line_of(place.span().start));
         }
         Ok(Self { file: path.to_owned(), system, expectations, binary_lines })
+    }
+
+    /// The first line that names `binary`: a task's `package/binary`, or the package of a firmware.
+    #[must_use]
+    pub fn line_of_binary(&self, binary: &str) -> Option<usize> {
+        self.binary_lines.get(binary).copied()
     }
 
     /// Packs the system with its programs.
@@ -138,20 +152,7 @@ impl Manifest {
     /// Where the reason is, if it is about a binary: the line that names it first. For what is found out after the manifest was read.
     #[must_use]
     pub fn at_binary(&self, reason: Reason) -> ManifestError {
-        let line = reason.binary().and_then(|binary| self.binary_lines.get(binary)).copied().unwrap_or(0);
+        let line = reason.binary().and_then(|binary| self.line_of_binary(binary)).unwrap_or(0);
         ManifestError { file: self.file.clone(), line, reason }
-    }
-}
-
-/// Turns the parser's words on unknown keys into ours.
-fn syntax(message: &str) -> Reason {
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let unknown = message.starts_with("unknown field");
-    match (unknown, quoted.next()) {
-        (true, Some(key)) => {
-            let nearest = error::nearest(key, quoted).map(str::to_owned);
-            Reason::UnknownKey { key: key.to_owned(), nearest }
-        }
-        _ => Reason::Syntax(message.to_owned()),
     }
 }

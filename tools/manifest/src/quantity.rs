@@ -13,11 +13,16 @@ pub struct Time(pub u64);
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Bytes(pub u64);
 
+/// Units of times, the largest first.
+const TIMES: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+/// Units of lengths, the largest first.
+const LENGTHS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
 impl Time {
     /// Reads `text`; `None` if it is no time.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        with_unit(text, &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)]).map(Self)
+        with_unit(text, &TIMES).map(Self)
     }
 }
 
@@ -25,7 +30,7 @@ impl Bytes {
     /// Reads `text`; `None` if it is no length.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        with_unit(text, &[("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)]).map(Self)
+        with_unit(text, &LENGTHS).map(Self)
     }
 }
 
@@ -34,6 +39,45 @@ fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let number: u64 = text[..end].replace('_', "").parse().ok()?;
     let unit = text[end..].trim_start();
     units.iter().find(|(name, _)| *name == unit).and_then(|(_, factor)| number.checked_mul(*factor))
+}
+
+/// What `text` is in a unit in which it is a whole number, if it is one with a decimal point: `1500us` for `1.5ms`.
+fn without_point(text: &str, units: &[(&str, u64)]) -> Option<String> {
+    let (whole, rest) = text.split_once('.')?;
+    let end = rest.find(|c: char| !c.is_ascii_digit())?;
+    let (digits, unit) = rest.split_at(end);
+    let (_, factor) = units.iter().find(|(name, _)| *name == unit.trim_start())?;
+    let number: u128 = format!("{whole}{digits}").parse().ok()?;
+    let divisor = 10u128.checked_pow(u32::try_from(digits.len()).ok()?)?;
+    let value = number.checked_mul(u128::from(*factor))?;
+    let value = u64::try_from(value / divisor).ok().filter(|_| value.is_multiple_of(divisor))?;
+    Some(in_units(value, units).replace(' ', ""))
+}
+
+/// `value` in the largest unit in which it is a whole number: `3 ms`.
+fn in_units(value: u64, units: &[(&str, u64)]) -> String {
+    let fits = units.iter().find(|(_, factor)| value >= *factor && value.is_multiple_of(*factor));
+    fits.or(units.last()).map_or_else(String::new, |(name, factor)| format!("{} {name}", value / factor))
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&in_units(self.0, &TIMES))
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&in_units(self.0, &LENGTHS))
+    }
+}
+
+/// Why `text` is not `wanted`.
+fn wrong<E: Error>(text: &str, units: &[(&str, u64)], wanted: &dyn serde::de::Expected) -> E {
+    match without_point(text, units) {
+        Some(better) => E::custom(format!("`{text}` is not a whole number: write \"{better}\"")),
+        None => E::invalid_value(serde::de::Unexpected::Str(text), wanted),
+    }
 }
 
 impl<'de> Deserialize<'de> for Time {
@@ -45,7 +89,7 @@ impl<'de> Deserialize<'de> for Time {
                 f.write_str("a time with its unit, such as \"10ms\" (ns, us, ms, s)")
             }
             fn visit_str<E: Error>(self, text: &str) -> Result<Time, E> {
-                Time::parse(text).ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
+                Time::parse(text).ok_or_else(|| wrong(text, &TIMES, &self))
             }
         }
         deserializer.deserialize_any(TimeVisitor)
@@ -61,7 +105,7 @@ impl<'de> Deserialize<'de> for Bytes {
                 f.write_str("a length, such as \"16KiB\" (B, KiB, MiB, GiB)")
             }
             fn visit_str<E: Error>(self, text: &str) -> Result<Bytes, E> {
-                Bytes::parse(text).ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
+                Bytes::parse(text).ok_or_else(|| wrong(text, &LENGTHS, &self))
             }
             fn visit_i64<E: Error>(self, number: i64) -> Result<Bytes, E> {
                 u64::try_from(number)
@@ -85,5 +129,30 @@ mod tests {
         for wrong in ["", "10", "ms", "10 minutes", "-1ms", "99999999999999999999s", "18446744073709551615s"] {
             assert_eq!(Time::parse(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_quantity_is_shown_in_the_largest_unit_that_leaves_a_whole_number() {
+        for (span, text) in [(0, "0 ns"), (3_000_000, "3 ms"), (39_000, "39 us"), (1_500_000, "1500 us"), (1, "1 ns")] {
+            assert_eq!(Time(span).to_string(), text);
+            assert_eq!(Time::parse(text), Some(Time(span)));
+        }
+        assert_eq!(Bytes(1 << 30).to_string(), "1 GiB");
+        assert_eq!(Bytes(8_392_704).to_string(), "8196 KiB");
+        assert_eq!(Bytes(5_000).to_string(), "5000 B");
+    }
+
+    #[test]
+    fn a_decimal_point_is_answered_with_a_smaller_unit() {
+        for (text, better) in [
+            ("1.5ms", Some("1500us")),
+            ("0.25 s", Some("250ms")),
+            ("1.0us", Some("1us")),
+            ("0.5ns", None),
+            ("1.5h", None),
+        ] {
+            assert_eq!(without_point(text, &TIMES).as_deref(), better, "{text}");
+        }
+        assert_eq!(without_point("1.5KiB", &LENGTHS).as_deref(), Some("1536B"));
     }
 }

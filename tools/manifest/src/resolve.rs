@@ -7,11 +7,14 @@
 //!
 //! - tasks ([`reservations`])
 //! - devices, engines, pools ([`accelerators`]), and who advises those ([`advice`])
-//! - what tasks are given ([`handles`]), and whose clients they are ([`users`])
+//! - what tasks are given ([`handles`]), whose clients they are ([`users`]), and what has one end only ([`ends`])
 //! - how long budgets must be ([`paths`]), and what tasks say of their locks ([`uses`])
 //! - whether all that is accepted ([`verdict`])
+//!
+//! Mistakes are collected ([`mistakes`]): the first of each object, of all objects.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 
@@ -29,19 +32,25 @@ use toml::Spanned;
 use crate::board::Board;
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
+use crate::quantity::{Bytes, Time};
+use crate::read::Mistake;
 use crate::schema::{self, Named};
 use crate::script::{Target, parse_step};
 
 mod accelerators;
 mod advice;
+mod ends;
 mod features;
 mod handles;
+mod mistakes;
 mod paths;
 mod reservations;
 mod users;
 mod uses;
 mod verdict;
 
+use mistakes::Fail::{self, At};
+use mistakes::{Of, names};
 pub use uses::DeclaredHold;
 use uses::span;
 
@@ -206,10 +215,9 @@ pub struct Device {
     pub line: u32,
 }
 
-type Fail = (Range<usize>, Reason);
-
 /// Replaces each task that wants copies by them: `hog` becomes `hog1`, `hog2` and so on.
-pub(crate) fn expand(file: &mut schema::File) -> Result<(), Fail> {
+pub(crate) fn expand(file: &mut schema::File) -> Result<(), Vec<Mistake>> {
+    let mut mistakes = Vec::new();
     let mut tasks: Vec<(Spanned<String>, schema::Task)> = Vec::new();
     for (name, task) in std::mem::take(&mut file.tasks).0 {
         let Some(copies) = task.copies.as_ref() else {
@@ -217,7 +225,8 @@ pub(crate) fn expand(file: &mut schema::File) -> Result<(), Fail> {
             continue;
         };
         if *copies.get_ref() == 0 {
-            return Err((copies.span(), Reason::Zero { what: "number of copies", of: name.into_inner() }));
+            let of = name.get_ref().clone();
+            mistakes.push((copies.span(), Reason::Zero { what: "number of copies", of }));
         }
         // One more than fits is enough to be refused for it.
         for number in 1..=(*copies.get_ref()).min(limits::THREADS as u32 + 1) {
@@ -225,13 +234,13 @@ pub(crate) fn expand(file: &mut schema::File) -> Result<(), Fail> {
             tasks.push((copy, task.clone()));
         }
     }
-    for (index, (name, _)) in tasks.iter().enumerate() {
-        if tasks[..index].iter().any(|(earlier, _)| earlier.get_ref() == name.get_ref()) {
-            return Err((name.span(), Reason::DefinedTwice { kind: "task", name: name.get_ref().clone() }));
-        }
-    }
+    let mut known = BTreeSet::new();
+    let twice = tasks.iter().filter(|(name, _)| !known.insert(name.get_ref()));
+    let twice =
+        twice.map(|(name, _)| (name.span(), Reason::DefinedTwice { kind: "task", name: name.get_ref().clone() }));
+    mistakes.extend(twice);
     file.tasks = Named(tasks);
-    Ok(())
+    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
 /// Another policy and other clusters than the file says: what `--policy` and `--clusters` ask for.
@@ -322,11 +331,17 @@ impl Variant {
     }
 }
 
-/// Resolves `file`; a mistake comes with its place in the text.
-pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
-    let board_name = file.system.board.get_ref();
-    let board =
-        Board::named(board_name).ok_or_else(|| (file.system.board.span(), Reason::UnknownBoard(board_name.clone())))?;
+/// Resolves `file`; or all mistakes, with their places in the text. Whether the tasks fit is asked if there is no other.
+pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Vec<Mistake>> {
+    let name = &file.system.board;
+    let unknown = || {
+        let choices = Board::NAMES.map(str::to_owned).to_vec();
+        vec![(name.span(), Reason::Unknown { kind: "board", name: name.get_ref().clone(), choices })]
+    };
+    let known = Board::named(name.get_ref());
+    let mistakes = if known.is_some() { Vec::new() } else { unknown() };
+    // In place of one that is unknown the first: its memory is laid out, and nothing comes of it.
+    let Some(board) = known.or_else(|| Board::named(Board::NAMES[0])) else { return Err(mistakes) };
     let mut resolver = Resolver {
         file,
         out: Resolved {
@@ -368,30 +383,17 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Fail> {
         },
         next_address: layout::REGIONS,
         region_is_device: Vec::new(),
+        mistakes,
+        spoiled: BTreeSet::new(),
     };
-    resolver.limits()?;
-    resolver.clusters()?;
-    resolver.tasks()?;
-    resolver.endpoints()?;
-    resolver.notifications()?;
-    resolver.interrupts()?;
-    resolver.regions()?;
-    resolver.devices()?;
-    resolver.engines()?;
-    resolver.pools()?;
-    resolver.handles()?;
-    resolver.sharing()?;
-    resolver.budgets()?;
-    resolver.uses()?;
-    resolver.lengths()?;
-    resolver.watchdogs()?;
-    resolver.token_watchdogs()?;
-    resolver.suspensions();
-    resolver.scripts()?;
-    resolver.environments()?;
-    resolver.admission()?;
-    resolver.test()?;
-    Ok(resolver.out)
+    resolver.all();
+    if resolver.mistakes.is_empty() {
+        resolver.admission();
+    }
+    match resolver.mistakes() {
+        mistakes if mistakes.is_empty() => Ok(resolver.out),
+        mistakes => Err(mistakes),
+    }
 }
 
 struct Resolver<'a> {
@@ -401,84 +403,103 @@ struct Resolver<'a> {
     next_address: u64,
     /// Whether each region is device memory.
     region_is_device: Vec<bool>,
+    /// What is wrong so far.
+    mistakes: Vec<Mistake>,
+    /// What that is about.
+    spoiled: BTreeSet<Of>,
 }
 
 //--- Tables
 
 impl Resolver<'_> {
-    fn limits(&self) -> Result<(), Fail> {
-        fn check<T>(table: &Named<T>, what: &'static str, limit: usize, name: usize) -> Result<(), Fail> {
-            for (index, (key, _)) in table.0.iter().enumerate() {
-                if index >= limit {
-                    return Err((key.span(), Reason::TooMany { what, limit }));
-                }
-                if key.get_ref().len() > name {
-                    return Err((key.span(), Reason::NameTooLong { name: key.get_ref().clone(), limit: name }));
-                }
-            }
-            Ok(())
-        }
-        let file = self.file;
-        let cpus = &file.system.cpus;
-        if *cpus.get_ref() == 0 {
-            return Err((cpus.span(), Reason::Zero { what: "number of CPUs", of: file.system.name.clone() }));
-        }
-        if *cpus.get_ref() as usize > limits::CPUS {
-            return Err((cpus.span(), Reason::TooMany { what: "CPUs", limit: limits::CPUS }));
-        }
-        check(&file.clusters, "clusters", limits::CLUSTERS, 24)?;
-        check(&file.tasks, "tasks", limits::THREADS, 15)?;
-        check(&file.endpoints, "endpoints", limits::ENDPOINTS, 24)?;
-        check(&file.notifications, "notifications", limits::NOTIFICATIONS, 24)?;
-        check(&file.interrupts, "interrupts", limits::INTERRUPTS, 24)?;
-        check(&file.regions, "regions", limits::REGIONS, 24)?;
-        check(&file.engines, "engines", limits::ENGINES, 24)?;
-        check(&file.pools, "pools", limits::POOLS, 24)?;
-        check(&file.devices, "devices", contract::DEVICES, 24)
+    /// All but admission.
+    fn all(&mut self) {
+        self.limits();
+        self.clusters();
+        self.tasks();
+        self.endpoints();
+        self.notifications();
+        self.interrupts();
+        self.regions();
+        self.devices();
+        self.engines();
+        self.pools();
+        self.handles();
+        self.ends();
+        self.sharing();
+        self.budgets();
+        self.uses();
+        self.lengths();
+        self.watchdogs();
+        self.token_watchdogs();
+        self.suspensions();
+        self.scripts();
+        self.environments();
+        self.test();
     }
 
-    fn clusters(&mut self) -> Result<(), Fail> {
+    fn limits(&mut self) {
+        let file = self.file;
+        let cpus = &file.system.cpus;
+        let count = match *cpus.get_ref() as usize {
+            0 => Err(At(cpus.span(), Reason::Zero { what: "number of CPUs", of: file.system.name.clone() })),
+            1..=limits::CPUS => Ok(*cpus.get_ref()),
+            _ => Err(At(cpus.span(), Reason::TooMany { what: "CPUs", limit: limits::CPUS })),
+        };
+        self.out.cpus = self.keep(Of::Cpus, count).unwrap_or(1);
+        self.limit(&file.clusters, "clusters", limits::CLUSTERS, 24, Of::Cluster);
+        self.limit(&file.tasks, "tasks", limits::THREADS, 15, Of::Task);
+        self.limit(&file.endpoints, "endpoints", limits::ENDPOINTS, 24, Of::Endpoint);
+        self.limit(&file.notifications, "notifications", limits::NOTIFICATIONS, 24, Of::Notification);
+        self.limit(&file.interrupts, "interrupts", limits::INTERRUPTS, 24, Of::Interrupt);
+        self.limit(&file.regions, "regions", limits::REGIONS, 24, Of::Region);
+        self.limit(&file.engines, "engines", limits::ENGINES, 24, Of::Engine);
+        self.limit(&file.pools, "pools", limits::POOLS, 24, Of::Pool);
+        self.limit(&file.devices, "devices", contract::DEVICES, 24, Of::Device);
+    }
+
+    fn limit<T>(&mut self, table: &Named<T>, what: &'static str, limit: usize, name: usize, of: fn(usize) -> Of) {
+        for (index, (key, _)) in table.0.iter().enumerate() {
+            if index >= limit {
+                self.keep(of(index), Err::<(), _>(At(key.span(), Reason::TooMany { what, limit })));
+            }
+            if key.get_ref().len() > name {
+                let reason = Reason::NameTooLong { name: key.get_ref().clone(), limit: name };
+                self.keep(of(index), Err::<(), _>(At(key.span(), reason)));
+            }
+        }
+    }
+
+    fn clusters(&mut self) {
         let cpus = self.out.cpus;
         if self.file.clusters.0.is_empty() {
+            let policy = self.policy(None);
+            let policy = self.keep(Of::Cluster(0), policy).unwrap_or_default();
             let all = ((1u64 << cpus) - 1) as u32;
-            let policy = self.policy(None)?;
-            self.out.clusters.push(("all".into(), image::Cluster { cpus: all, policy }));
-            return Ok(());
+            self.out.clusters.push(("all".to_owned(), image::Cluster { cpus: all, policy }));
+            return;
         }
         let mut owner: Vec<Option<&str>> = vec![None; cpus as usize];
-        for (name, cluster) in &self.file.clusters.0 {
-            let policy = self.policy(cluster.policy.as_ref())?;
-            if cluster.cpus.is_empty() {
-                let of = name.get_ref().clone();
-                return Err((name.span(), Reason::Zero { what: "number of CPUs", of }));
-            }
-            let mut set = 0;
-            for cpu in &cluster.cpus {
-                let number = *cpu.get_ref();
-                let Some(owner) = owner.get_mut(number as usize) else {
-                    return Err((cpu.span(), Reason::NoSuchCpu { cpu: number, cpus }));
-                };
-                if let Some(first) = owner.replace(name.get_ref()) {
-                    let (first, second) = (first.to_owned(), name.get_ref().clone());
-                    return Err((cpu.span(), Reason::CpuInTwoClusters { cpu: number, first, second }));
-                }
-                set |= 1 << number;
-            }
-            self.out.clusters.push((name.get_ref().clone(), image::Cluster { cpus: set, policy }));
+        let mut is_complete = true;
+        for (index, (name, cluster)) in self.file.clusters.0.iter().enumerate() {
+            let set = self.sound(Of::Cpus).and_then(|()| cpus_of(name, cluster, &mut owner));
+            let policy = self.policy(cluster.policy.as_ref());
+            is_complete &= set.is_ok();
+            let cpus = self.keep(Of::Cluster(index), set).unwrap_or_default();
+            let policy = self.keep(Of::Cluster(index), policy).unwrap_or_default();
+            self.out.clusters.push((name.get_ref().clone(), image::Cluster { cpus, policy }));
         }
-        match owner.iter().position(Option::is_none) {
-            Some(cpu) => Err((self.file.system.cpus.span(), Reason::CpuInNoCluster { cpu: cpu as u32 })),
-            None => Ok(()),
+        let left = owner.iter().position(Option::is_none).filter(|_| is_complete);
+        if let Some(cpu) = left {
+            let reason = Reason::CpuInNoCluster { cpu: cpu as u32 };
+            self.keep(Of::Nothing, Err::<(), _>(At(self.file.system.cpus.span(), reason)));
         }
     }
 
     /// Number of the policy a cluster names; else of the system's; else EDF.
     fn policy(&self, named: Option<&Spanned<String>>) -> Result<u32, Fail> {
         let Some(name) = named.or(self.file.system.policy.as_ref()) else { return Ok(PolicyName::Edf as u32) };
-        PolicyName::from_name(name.get_ref()).map(|policy| policy as u32).ok_or_else(|| {
-            let reason = Reason::NotOffered { what: "policy", name: name.get_ref().clone() };
-            (name.span(), reason)
-        })
+        PolicyName::from_name(name.get_ref()).map(|policy| policy as u32).ok_or_else(|| unknown_policy(name))
     }
 
     /// The cluster that `named` says, or the only one there is.
@@ -486,159 +507,220 @@ impl Resolver<'_> {
         match named {
             Some(name) => index_of(&self.file.clusters, "cluster", name),
             None if self.out.clusters.len() == 1 => Ok(0),
-            None => Err((of.span(), Reason::NoCluster { of: of.get_ref().clone() })),
+            None => Err(At(of.span(), Reason::NoCluster { of: of.get_ref().clone() })),
         }
     }
 
-    fn endpoints(&mut self) -> Result<(), Fail> {
-        for (name, endpoint) in &self.file.endpoints.0 {
-            let server = self.task(&endpoint.server)? as u32;
-            let service_max = span(&endpoint.service_max, name)?.0;
-            let service_period = span(&endpoint.service_period, name)?.0;
-            if let Some(key) = &endpoint.service_period {
-                let of = || name.get_ref().clone();
-                if service_max == 0 {
-                    return Err((
-                        key.span(),
-                        Reason::Needs { what: "service_period", of: of(), needs: "a service_max" },
-                    ));
-                }
-                if service_period < service_max {
-                    return Err((key.span(), Reason::ServicePeriod { endpoint: of(), service_period, service_max }));
-                }
-            }
-            let record = image::Endpoint { server, flags: 0, service_max, service_period };
+    fn endpoints(&mut self) {
+        for (index, (name, endpoint)) in self.file.endpoints.0.iter().enumerate() {
+            let record = self.endpoint(name, endpoint);
+            let record = self.keep_or_zero(Of::Endpoint(index), record);
             self.out.endpoints.push((name.get_ref().clone(), record));
         }
-        Ok(())
     }
 
-    fn notifications(&mut self) -> Result<(), Fail> {
-        for (name, notification) in &self.file.notifications.0 {
-            let bound = notification.bound.as_ref().map(|task| self.task(task)).transpose()?;
+    fn endpoint(&self, name: &Spanned<String>, endpoint: &schema::Endpoint) -> Result<image::Endpoint, Fail> {
+        let server = self.task(&endpoint.server)? as u32;
+        let service_max = span("service_max", &endpoint.service_max, name)?.0;
+        let service_period = span("service_period", &endpoint.service_period, name)?.0;
+        if let Some(key) = &endpoint.service_period {
+            let of = || name.get_ref().clone();
+            if service_max == 0 {
+                return Err(At(key.span(), Reason::Needs { what: "service_period", of: of(), needs: "a service_max" }));
+            }
+            if service_period < service_max {
+                let (service_period, service_max) = (Time(service_period), Time(service_max));
+                return Err(At(key.span(), Reason::ServicePeriod { endpoint: of(), service_period, service_max }));
+            }
+        }
+        Ok(image::Endpoint { server, flags: 0, service_max, service_period })
+    }
+
+    fn notifications(&mut self) {
+        for (index, (name, notification)) in self.file.notifications.0.iter().enumerate() {
+            let bound = notification.bound.as_ref().map(|task| self.task(task)).transpose();
+            let bound = self.keep(Of::Notification(index), bound).flatten();
             let record = image::Notification { bound_plus_one: plus_one(bound), flags: 0 };
             self.out.notifications.push((name.get_ref().clone(), record));
         }
-        Ok(())
     }
 
-    fn interrupts(&mut self) -> Result<(), Fail> {
-        let mut lines: BTreeMap<u32, &str> = BTreeMap::new();
-        for (name, interrupt) in &self.file.interrupts.0 {
-            let of = name.get_ref().clone();
-            let line = *interrupt.line.get_ref();
-            if line == 0 {
-                return Err((interrupt.line.span(), Reason::Zero { what: "line", of }));
-            }
-            if let Some(by) = lines.insert(line, name.get_ref()) {
-                return Err((interrupt.line.span(), Reason::PlaceTaken { what: "line", of, by: by.to_owned() }));
-            }
-            let notification = index_of(&self.file.notifications, "notification", &interrupt.notification)?;
-            let bits = interrupt.bits.as_ref().map_or(1, |bits| *bits.get_ref());
-            if bits == 0 {
-                let place = interrupt.bits.as_ref().map_or(name.span(), Spanned::span);
-                return Err((place, Reason::Zero { what: "set of bits", of }));
-            }
-            let cpu = match (&interrupt.cpu, &interrupt.cluster) {
-                (Some(cpu), None) if *cpu.get_ref() < self.out.cpus => *cpu.get_ref(),
-                (Some(cpu), None) => {
-                    let reason = Reason::NoSuchCpu { cpu: *cpu.get_ref(), cpus: self.out.cpus };
-                    return Err((cpu.span(), reason));
-                }
-                (Some(cpu), Some(_)) => {
-                    return Err((cpu.span(), Reason::Excludes { what: "CPU", of, with: "a cluster" }));
-                }
-                (None, cluster) => {
-                    let cluster = self.cluster(cluster.as_ref(), name)?;
-                    self.out.clusters[cluster].1.cpus.trailing_zeros()
-                }
-            };
-            let record =
-                image::Interrupt { line, notification: notification as u32, bits, cpu, edge: interrupt.edge.into() };
+    fn interrupts(&mut self) {
+        let mut lines = BTreeMap::new();
+        for (index, (name, interrupt)) in self.file.interrupts.0.iter().enumerate() {
+            let record = self.interrupt(name, interrupt, &mut lines);
+            let record = self.keep_or_zero(Of::Interrupt(index), record);
             self.out.interrupts.push((name.get_ref().clone(), record));
         }
-        Ok(())
     }
 
-    fn regions(&mut self) -> Result<(), Fail> {
-        let memory = self.out.board.memory.clone();
-        let ram = memory.base..memory.base + memory.bytes.0;
-        let mut fixed: Vec<(Range<u64>, &str)> = Vec::new();
-        for (name, region) in &self.file.regions.0 {
-            let of = name.get_ref().clone();
-            let bytes = region.bytes.get_ref().0;
-            if bytes == 0 || !bytes.is_multiple_of(PAGE) {
-                return Err((region.bytes.span(), Reason::NotPages { what: "length", of }));
-            }
-            let physical = match &region.physical {
-                None if region.device => {
-                    return Err((name.span(), Reason::Needs { what: "device", of, needs: "a physical address" }));
-                }
-                None => self.allocate(&of, bytes, region.bytes.span())?,
-                Some(at) => {
-                    let start = *at.get_ref();
-                    if !start.is_multiple_of(PAGE) {
-                        return Err((at.span(), Reason::NotPages { what: "physical address", of }));
-                    }
-                    let range = start..start.saturating_add(bytes);
-                    let overlap = |other: &Range<u64>| range.start < other.end && other.start < range.end;
-                    if overlap(&ram) {
-                        let with = "the board's RAM, which is given out by the packer".into();
-                        return Err((at.span(), Reason::Overlap { region: of, with }));
-                    }
-                    let mut owned = self.out.board.owned.iter();
-                    if let Some(device) = owned.find(|device| overlap(&(device.from..device.to))) {
-                        return Err((at.span(), Reason::KernelDevice { region: of, device: device.name.clone() }));
-                    }
-                    if overlap(&memory_page(self.out.board.kick.page)) {
-                        let with = "the page through which the accelerator is kicked".into();
-                        return Err((at.span(), Reason::Overlap { region: of, with }));
-                    }
-                    if let Some((_, with)) = fixed.iter().find(|(other, _)| overlap(other)) {
-                        return Err((at.span(), Reason::Overlap { region: of, with: format!("region `{with}`") }));
-                    }
-                    fixed.push((range, name.get_ref()));
-                    start
-                }
-            };
-            self.region(of, physical, bytes, region.device, name.span())?;
+    /// `lines`: whose they are so far.
+    fn interrupt<'a>(
+        &self,
+        name: &'a Spanned<String>,
+        interrupt: &schema::Interrupt,
+        lines: &mut BTreeMap<u32, &'a str>,
+    ) -> Result<image::Interrupt, Fail> {
+        let of = name.get_ref().clone();
+        let line = *interrupt.line.get_ref();
+        if line == 0 {
+            return Err(At(interrupt.line.span(), Reason::Zero { what: "line", of }));
         }
-        Ok(())
+        if let Some(by) = lines.insert(line, name.get_ref()) {
+            return Err(At(interrupt.line.span(), Reason::PlaceTaken { what: "line", of, by: by.to_owned() }));
+        }
+        let notification = index_of(&self.file.notifications, "notification", &interrupt.notification)?;
+        let bits = interrupt.bits.as_ref().map_or(1, |bits| *bits.get_ref());
+        if bits == 0 {
+            let place = interrupt.bits.as_ref().map_or(name.span(), Spanned::span);
+            return Err(At(place, Reason::Zero { what: "set of bits", of }));
+        }
+        self.sound(Of::Cpus)?;
+        let cpu = match (&interrupt.cpu, &interrupt.cluster) {
+            (Some(cpu), None) if *cpu.get_ref() < self.out.cpus => *cpu.get_ref(),
+            (Some(cpu), None) => {
+                let reason = Reason::NoSuchCpu { cpu: *cpu.get_ref(), cpus: self.out.cpus };
+                return Err(At(cpu.span(), reason));
+            }
+            (Some(cpu), Some(_)) => {
+                return Err(At(cpu.span(), Reason::Excludes { what: "CPU", of, with: "a cluster" }));
+            }
+            (None, cluster) => {
+                let cluster = self.cluster(cluster.as_ref(), name)?;
+                self.out.clusters[cluster].1.cpus.trailing_zeros()
+            }
+        };
+        Ok(image::Interrupt { line, notification: notification as u32, bits, cpu, edge: interrupt.edge.into() })
+    }
+
+    fn regions(&mut self) {
+        let mut fixed = Vec::new();
+        for (index, (name, region)) in self.file.regions.0.iter().enumerate() {
+            let bytes = region.bytes.get_ref().0;
+            let physical = self.physical(name, region, &mut fixed);
+            let added = physical
+                .and_then(|physical| self.region(name.get_ref().clone(), physical, bytes, region.device, name.span()));
+            if self.keep(Of::Region(index), added).is_none() {
+                self.out.regions.push((name.get_ref().clone(), image::Region { physical: 0, bytes, address: 0 }));
+                self.region_is_device.push(region.device);
+            }
+        }
+    }
+
+    /// Where a region lies. `fixed`: those with a place of their own so far.
+    fn physical<'a>(
+        &mut self,
+        name: &'a Spanned<String>,
+        region: &schema::Region,
+        fixed: &mut Vec<(Range<u64>, &'a str)>,
+    ) -> Result<u64, Fail> {
+        let memory = &self.out.board.memory;
+        let ram = memory.base..memory.base + memory.bytes.0;
+        let of = name.get_ref().clone();
+        let bytes = region.bytes.get_ref().0;
+        if bytes == 0 || !bytes.is_multiple_of(PAGE) {
+            return Err(At(region.bytes.span(), Reason::NotPages { what: "length", of }));
+        }
+        match &region.physical {
+            None if region.device => {
+                Err(At(name.span(), Reason::Needs { what: "device", of, needs: "a physical address" }))
+            }
+            None => self.allocate(&of, bytes, region.bytes.span()),
+            Some(at) => {
+                let start = *at.get_ref();
+                if !start.is_multiple_of(PAGE) {
+                    return Err(At(at.span(), Reason::NotPages { what: "physical address", of }));
+                }
+                let range = start..start.saturating_add(bytes);
+                let overlap = |other: &Range<u64>| range.start < other.end && other.start < range.end;
+                if overlap(&ram) {
+                    let with = "the board's RAM, which is given out by the packer".into();
+                    return Err(At(at.span(), Reason::Overlap { region: of, with }));
+                }
+                let mut owned = self.out.board.owned.iter();
+                if let Some(device) = owned.find(|device| overlap(&(device.from..device.to))) {
+                    return Err(At(at.span(), Reason::KernelDevice { region: of, device: device.name.clone() }));
+                }
+                if overlap(&memory_page(self.out.board.kick.page)) {
+                    let with = "the page through which the accelerator is kicked".into();
+                    return Err(At(at.span(), Reason::Overlap { region: of, with }));
+                }
+                if let Some((_, with)) = fixed.iter().find(|(other, _)| overlap(other)) {
+                    return Err(At(at.span(), Reason::Overlap { region: of, with: format!("region `{with}`") }));
+                }
+                fixed.push((range, name.get_ref()));
+                Ok(start)
+            }
+        }
     }
 }
 
+/// The CPUs of a cluster, which then are its own. `owner`: whose they are so far.
+fn cpus_of<'a>(
+    name: &'a Spanned<String>,
+    cluster: &schema::Cluster,
+    owner: &mut [Option<&'a str>],
+) -> Result<u32, Fail> {
+    if cluster.cpus.is_empty() {
+        return Err(At(name.span(), Reason::Zero { what: "number of CPUs", of: name.get_ref().clone() }));
+    }
+    let cpus = owner.len() as u32;
+    let mut set = 0;
+    for cpu in &cluster.cpus {
+        let number = *cpu.get_ref();
+        let Some(owner) = owner.get_mut(number as usize) else {
+            return Err(At(cpu.span(), Reason::NoSuchCpu { cpu: number, cpus }));
+        };
+        if let Some(first) = owner.replace(name.get_ref()) {
+            let (first, second) = (first.to_owned(), name.get_ref().clone());
+            return Err(At(cpu.span(), Reason::CpuInTwoClusters { cpu: number, first, second }));
+        }
+        set |= 1 << number;
+    }
+    Ok(set)
+}
+
 impl Resolver<'_> {
-    fn scripts(&mut self) -> Result<(), Fail> {
+    fn scripts(&mut self) {
         for (index, (_, task)) in self.file.tasks.0.iter().enumerate() {
             let written = task.script.iter().flatten().map(|text| (text, false));
             let texts = written.chain(task.model.iter().flatten().map(|text| (text, true)));
             for (text, is_model) in texts {
-                let environment = &self.out.tasks[index].environment;
-                let find = |name: &str| {
-                    let entry = environment.iter().find(|entry| entry.name == name)?;
-                    let selector = entry.flags & (fusee_abi::environment::PREEMPTIBLE - 1);
-                    Some(Target { kind: entry.kind, handle: entry.handle, selector })
-                };
-                let step = parse_step(text.get_ref(), find)
-                    .map_err(|why| (text.span(), Reason::BadStep { step: text.get_ref().clone(), why }))?;
+                let step = self.step(index, text);
+                let Some(step) = self.keep(Of::Nothing, step) else { continue };
                 let resolved = &mut self.out.tasks[index];
                 if is_model { resolved.model.push(step) } else { resolved.script.push(step) }
             }
         }
-        Ok(())
     }
-}
 
-impl Resolver<'_> {
+    fn step(&self, task: usize, text: &Spanned<String>) -> Result<Step, Fail> {
+        let environment = &self.out.tasks[task].environment;
+        let is_missing = Cell::new(false);
+        let find = |name: &str| {
+            let entry = environment.iter().find(|entry| entry.name == name);
+            is_missing.set(is_missing.get() || entry.is_none());
+            let selector = entry?.flags & (fusee_abi::environment::PREEMPTIBLE - 1);
+            Some(Target { kind: entry?.kind, handle: entry?.handle, selector })
+        };
+        parse_step(text.get_ref(), find).or_else(|why| {
+            if is_missing.get() {
+                self.sound(Of::Handles(task))?;
+            }
+            Err(At(text.span(), Reason::BadStep { step: text.get_ref().clone(), why }))
+        })
+    }
+
     /// Each environment fits into its page, with room for the entry of a script.
-    fn environments(&self) -> Result<(), Fail> {
+    fn environments(&mut self) {
         let limit = layout::ENVIRONMENT_ENTRIES - 1;
-        for (task, (name, _)) in self.out.tasks.iter().zip(&self.file.tasks.0) {
-            if task.environment.len() > limit {
-                return Err((name.span(), Reason::TooMany { what: "entries in the environment of one task", limit }));
+        for (index, (name, _)) in self.file.tasks.0.iter().enumerate() {
+            if self.out.tasks[index].environment.len() > limit {
+                let (name_text, what) = (name.get_ref().clone(), "entries in its environment");
+                let reason = Reason::Crowded { kind: "task", name: name_text, what, limit };
+                self.keep(Of::Nothing, Err::<(), _>(At(name.span(), reason)));
             }
         }
-        Ok(())
     }
 }
 
@@ -650,7 +732,7 @@ impl Resolver<'_> {
     }
 
     fn allocate(&mut self, of: &str, bytes: u64, place: Range<usize>) -> Result<u64, Fail> {
-        self.out.allocate(of, bytes).map_err(|reason| (place, reason))
+        self.out.allocate(of, bytes).map_err(|reason| At(place, reason))
     }
 
     /// Adds a region and finds an address for it.
@@ -663,13 +745,13 @@ impl Resolver<'_> {
         place: Range<usize>,
     ) -> Result<usize, Fail> {
         if self.out.regions.len() >= limits::REGIONS {
-            return Err((place, Reason::TooMany { what: "regions", limit: limits::REGIONS }));
+            return Err(At(place, Reason::TooMany { what: "regions", limit: limits::REGIONS }));
         }
         let address = self.next_address;
         let end = bytes.checked_next_multiple_of(layout::REGION_STEP).and_then(|bytes| address.checked_add(bytes));
         match end {
             Some(end) if end <= layout::DOORBELLS => self.next_address = end,
-            _ => return Err((place, Reason::NoAddresses { of: name })),
+            _ => return Err(At(place, Reason::NoAddresses { of: name })),
         }
         self.out.regions.push((name, image::Region { physical, bytes, address }));
         self.region_is_device.push(is_device);
@@ -688,17 +770,21 @@ impl Resolved {
                 self.pool_next += whole;
                 Ok(start)
             }
-            _ => Err(Reason::PoolExhausted { of: of.to_owned(), bytes, left }),
+            _ => Err(Reason::PoolExhausted { of: of.to_owned(), bytes: Bytes(bytes), left: Bytes(left) }),
         }
     }
 }
 
 fn index_of<T>(table: &Named<T>, kind: &'static str, name: &Spanned<String>) -> Result<usize, Fail> {
-    table
-        .0
-        .iter()
-        .position(|(key, _)| key.get_ref() == name.get_ref())
-        .ok_or_else(|| (name.span(), Reason::Unknown { kind, name: name.get_ref().clone() }))
+    table.0.iter().position(|(key, _)| key.get_ref() == name.get_ref()).ok_or_else(|| {
+        let choices = names(&table.0);
+        At(name.span(), Reason::Unknown { kind, name: name.get_ref().clone(), choices })
+    })
+}
+
+fn unknown_policy(name: &Spanned<String>) -> Fail {
+    let choices = PolicyName::ALL.map(|policy| policy.name().to_owned()).to_vec();
+    At(name.span(), Reason::Unknown { kind: "policy", name: name.get_ref().clone(), choices })
 }
 
 fn plus_one(index: Option<usize>) -> u32 {

@@ -321,11 +321,19 @@ pub enum Advice {
 }
 
 /// How many requests the queue of one token holds at most.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(untagged, expecting = "a limit is a number, \"r2dglp\", \"unlimited\" or \"ck-omlp\"")]
 pub enum Limit {
     Number(u32),
-    Named(String),
+    Named(NamedLimit),
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum NamedLimit {
+    R2dglp,
+    Unlimited,
+    CkOmlp,
 }
 
 /// What `cargo xtask test` expects of the system.

@@ -1,4 +1,4 @@
-//! Every mistake is found, on its line, with words that say what to do.
+//! Mistakes with numbers and places of their own, and what is no mistake. One of each kind: `mistakes.rs`.
 
 mod common;
 
@@ -9,77 +9,7 @@ use fusee_abi::program::{Note, VERSION};
 use fusee_manifest::{Binaries, Manifest, PackOptions};
 
 /// A system without mistakes. Line numbers below count from its first line.
-const GOOD: &str = r#"[system]
-name = "good"
-board = "virt"
-cpus = 2
-admission = "refuse"
-
-[clusters.left]
-cpus = [0]
-
-[clusters.right]
-cpus = [1]
-
-[tasks.client]
-binary = "apps/client"
-cluster = "left"
-period = "10ms"
-budget = "2ms"
-handles.server = "endpoint service: call"
-handles.shared = "region shared: read write"
-handles.ee = "engine ee: acquire"
-
-[tasks.server]
-binary = "apps/server"
-cluster = "left"
-handles.service = "endpoint service: receive"
-handles.line = "interrupt line: acknowledge"
-parameters.size = 7
-
-[tasks.far]
-script = ["burn 1ms", "signal event 1"]
-cluster = "right"
-period = "20ms"
-budget = "5ms"
-deadline = "15ms"
-handles.event = "notification event: signal"
-
-[endpoints.service]
-server = "server"
-
-[notifications.event]
-bound = "far"
-
-[interrupts.line]
-line = 72
-notification = "event"
-cluster = "left"
-
-[regions.shared]
-bytes = "8KiB"
-
-[regions.uart]
-physical = 0x0900_0000
-bytes = "4KiB"
-device = true
-
-[devices.gpu]
-driver = "server"
-firmware = "engine-core"
-memory = "1MiB"
-
-[engines.ee]
-device = "gpu"
-index = 0
-interrupt = "line"
-
-[engines.mutex]
-
-[test]
-marks = ["client: 1 2"]
-faults = ["far"]
-"#;
+const GOOD: &str = include_str!("good.toml");
 
 fn parse(text: &str) -> Result<Manifest, String> {
     Manifest::parse(Path::new("m.toml"), text).map_err(|error| error.to_string())
@@ -96,116 +26,30 @@ fn refused(from: &str, to: &str, expected: &str) {
 }
 
 #[test]
-fn a_good_manifest_is_accepted() {
-    parse(GOOD).unwrap();
-}
-
-#[test]
-fn what_is_no_manifest_is_refused() {
-    let missing = Manifest::read(Path::new("nowhere.toml")).unwrap_err().to_string();
-    assert!(missing.starts_with("nowhere.toml: cannot be read: "), "{missing}");
-    // The words are the parser's.
-    let broken = parse(&GOOD.replacen("cpus = 2", "cpus = 2 2", 1)).unwrap_err();
-    assert!(broken.starts_with("m.toml:4: "), "{broken}");
-    refused("cpus = 2", "cpus = \"two\"", "m.toml:4: invalid type: string \"two\", expected u32");
-}
-
-#[test]
-fn a_mistyped_key_is_named_with_the_nearest_one() {
-    refused("period = \"10ms\"", "perod = \"10ms\"", "m.toml:16: unknown key `perod`; did you mean `period`?");
-    refused("admission", "fast", "m.toml:5: unknown key `fast`");
-    refused(
-        "[endpoints.service]",
-        "[endpoint.service]",
-        "m.toml:37: unknown key `endpoint`; did you mean `endpoints`?",
-    );
-}
-
-#[test]
-fn quantities_need_units() {
-    let times = "expected a time with its unit, such as \"10ms\" (ns, us, ms, s)";
-    refused("\"10ms\"", "\"10 fortnights\"", &format!("m.toml:16: invalid value: string \"10 fortnights\", {times}"));
-    refused("\"10ms\"", "10", &format!("m.toml:16: invalid type: integer `10`, {times}"));
-    let lengths = "expected a length, such as \"16KiB\" (B, KiB, MiB, GiB)";
-    refused("\"8KiB\"", "\"8kb\"", &format!("m.toml:49: invalid value: string \"8kb\", {lengths}"));
-}
-
-#[test]
-fn unknown_names_are_refused() {
-    refused("\"virt\"", "\"toaster\"", "m.toml:3: no board is called `toaster`; there is `virt`");
-    refused("cluster = \"right\"", "cluster = \"up\"", "m.toml:31: no cluster is called `up`");
-    refused("server = \"server\"", "server = \"waiter\"", "m.toml:38: no task is called `waiter`");
-    refused("bound = \"far\"", "bound = \"near\"", "m.toml:41: no task is called `near`");
-    refused("notification = \"event\"", "notification = \"e\"", "m.toml:45: no notification is called `e`");
-    refused("driver = \"server\"", "driver = \"d\"", "m.toml:57: no task is called `d`");
-    refused("device = \"gpu\"", "device = \"npu\"", "m.toml:62: no device is called `npu`");
-    refused("interrupt = \"line\"", "interrupt = \"x\"", "m.toml:64: no interrupt is called `x`");
-    for (kind, right) in [
-        ("endpoint", "call"),
-        ("notification", "wait"),
-        ("engine", "acquire"),
-        ("interrupt", "acknowledge"),
-        ("region", "read"),
-        ("task", "release_job"),
-    ] {
-        refused(
-            "endpoint service: call",
-            &format!("{kind} nothing: {right}"),
-            &format!("m.toml:18: no {kind} is called `nothing`"),
-        );
-    }
-    refused("faults = [\"far\"]", "faults = [\"away\"]", "m.toml:70: no task is called `away`");
-    refused("client: 1 2", "nobody: 1 2", "m.toml:69: `nobody: 1 2` is not a mark: write \"task: number number\"");
-}
-
-#[test]
-fn names_are_unique_and_fit() {
-    refused("[tasks.far]", "[tasks.client]", "m.toml:29: duplicate key");
-    refused(
-        "[tasks.far]",
-        "[tasks.a_name_that_is_too_long]",
-        "m.toml:29: `a_name_that_is_too_long` is longer than 15 bytes",
-    );
-    refused(
-        "parameters.size",
-        "parameters.line",
-        "m.toml:27: the environment of task `server` already has an entry `line`",
-    );
-    refused(
-        "parameters.size",
-        "parameters.kick",
-        "m.toml:22: the environment of task `server` already has an entry `kick`",
-    );
-    let copies = "[tasks.far1]\nbinary = \"a/b\"\ncluster = \"left\"\n[tasks.far]\ncopies = 2";
-    refused("[tasks.far]", copies, "m.toml:32: a second task is called `far1`");
-    refused("[tasks.far]", "[tasks.far]\ncopies = 0", "m.toml:30: number of copies of `far` is zero");
-}
-
-#[test]
 fn handles_are_written_kind_name_rights() {
-    for wrong in ["endpoint service", "endpoint: call", "endpoint service:", "pipe service: call", "endpoint a b: call"]
-    {
-        let expected = format!("m.toml:18: `{wrong}` is not a handle: write \"kind name: rights\"");
+    for wrong in ["endpoint: call", "endpoint a b: call", ": call"] {
+        let kinds = "`endpoint`, `notification`, `engine`, `pool`, `interrupt`, `region`, `task` or `system`";
+        let expected =
+            format!("m.toml:18: `{wrong}` is not a handle: write \"kind name: rights\", where the kind is {kinds}");
         refused("endpoint service: call", wrong, &expected);
     }
-    for (kind, handle) in [
-        ("endpoint", "endpoint service: wait"),
-        ("notification", "notification event: wait call"),
-        ("region", "region shared: execute"),
-        ("system", "system: start"),
+    for (handle, kind, choices) in [
+        ("endpoint service: wait", "endpoint", "are `call`, `send`, `receive` and `grant`"),
+        ("notification event: wait call", "notification", "are `signal`, `wait` and `grant`"),
+        ("region shared: execute", "region", "are `read`, `write`, `map`, `physical`, `lend` and `lent`"),
+        ("engine ee: use", "engine", "is `acquire`"),
+        ("system: start", "system", "is `shutdown`"),
     ] {
         let right = handle.split_whitespace().last().unwrap_or_default();
-        let expected = format!("m.toml:18: there is no right `{right}` to a handle of kind {kind}");
+        let expected = format!("m.toml:18: there is no right `{right}` to a handle of kind {kind}; there {choices}");
         refused("endpoint service: call", handle, &expected);
     }
-    refused(
-        "endpoint service: call",
-        "endpoint service: receive",
-        "m.toml:18: task `client` may not receive from endpoint `service`: its server is `server`",
-    );
-    refused("endpoint service: call", "region shared: read", "m.toml:19: task `client` has region `shared` twice");
     let many: String = (0..33).map(|number| format!("handles.h{number} = \"endpoint service: call\"\n")).collect();
-    refused("handles.server = \"endpoint service: call\"\n", &many, "m.toml:50: more than 32 handles of one task");
+    refused(
+        "handles.server = \"endpoint service: call\"\n",
+        &many,
+        "m.toml:50: task `client` has more than 32 handles",
+    );
 }
 
 #[test]
@@ -222,7 +66,7 @@ fn what_is_lent_can_be_read_and_is_nothing_else() {
         |bytes: u64| GOOD.replacen("\"8KiB\"", &bytes.to_string(), 1).replacen(whole, "region shared: read lent", 1);
     parse(&large(8 << 20)).unwrap();
     let error = parse(&large((8 << 20) + 4096)).unwrap_err();
-    let expected = "`shared` is a place for 8392704 bytes that others lend; at most 8388608 can be lent";
+    let expected = "`shared` is a place for 8196 KiB that others lend; at most 8 MiB can be lent";
     assert_eq!(error, format!("m.toml:19: {expected}"));
 }
 
@@ -255,99 +99,9 @@ fn an_engine_has_no_more_users_than_can_wait() {
 }
 
 #[test]
-fn clusters_divide_the_cpus() {
-    refused("cpus = [1]", "cpus = [0, 1]", "m.toml:11: CPU 0 is in two clusters, `left` and `right`");
-    refused("cpus = [1]", "cpus = [2]", "m.toml:11: there is no CPU 2: the system has 2");
-    refused("cpus = 2", "cpus = 3", "m.toml:4: CPU 2 is in no cluster");
-    refused("cpus = 2", "cpus = 0", "m.toml:4: number of CPUs of `good` is zero");
-    refused("cpus = 2", "cpus = 9", "m.toml:4: more than 8 CPUs");
-    refused("cpus = [1]", "cpus = []", "m.toml:10: number of CPUs of `right` is zero");
-    refused("cpus = [1]", "cpus = [1]\npolicy = \"LLF\"", "m.toml:12: policy `LLF` is not offered");
-    refused("cpus = [1]", "cpus = [1]\npolicy = \"FP\"", "m.toml:30: policy of `far` needs a priority");
-    refused("cluster = \"right\"\n", "", "m.toml:29: `far` must name its cluster: there are several");
-    refused("cluster = \"left\"\n\n[regions", "cpu = 2\n\n[regions", "m.toml:46: there is no CPU 2: the system has 2");
-    refused(
-        "cluster = \"left\"\n\n[regions",
-        "cluster = \"left\"\ncpu = 0\n\n[regions",
-        "m.toml:47: CPU of `line` means nothing together with a cluster",
-    );
-}
-
-#[test]
 fn reservations_make_sense() {
-    refused("period = \"10ms\"", "period = \"0ms\"", "m.toml:16: period of `client` is zero");
-    refused("budget = \"2ms\"", "budget = \"0us\"", "m.toml:17: budget of `client` is zero");
-    refused(
-        "budget = \"2ms\"",
-        "budget = \"39us\"",
-        "m.toml:17: budget of `client` (39000 ns) is too small to be enforced: at least 40000 ns, four times the \
-         longest path through the kernel",
-    );
-    refused("deadline = \"15ms\"", "deadline = \"0s\"", "m.toml:34: deadline of `far` is zero");
-    refused(
-        "budget = \"2ms\"",
-        "budget = \"11ms\"",
-        "m.toml:17: budget of `client` (11000000 ns) exceeds its period (10000000 ns)",
-    );
-    refused(
-        "deadline = \"15ms\"",
-        "deadline = \"4ms\"",
-        "m.toml:33: budget of `far` (5000000 ns) exceeds its deadline (4000000 ns)",
-    );
-    refused("period = \"10ms\"\n", "", "m.toml:13: budget of `client` needs a period");
-    refused("budget = \"2ms\"\n", "", "m.toml:13: period of `client` needs a budget");
-    refused(
-        "period = \"10ms\"\nbudget = \"2ms\"",
-        "class = \"real-time\"",
-        "m.toml:13: class of `client` needs a period",
-    );
-    refused(
-        "period = \"10ms\"\nbudget = \"2ms\"",
-        "class = \"service\"",
-        "m.toml:13: class of `client` needs a period",
-    );
-    refused(
-        "period = \"10ms\"\nbudget = \"2ms\"",
-        "phase = \"1ms\"",
-        "m.toml:16: phase of `client` means nothing together with no period",
-    );
-    refused(
-        "period = \"10ms\"\nbudget = \"2ms\"",
-        "budget_covers = \"cpu+engines\"",
-        "m.toml:16: budget_covers of `client` means nothing together with no period",
-    );
-    refused(
-        "budget = \"5ms\"",
-        "budget = \"5ms\"\nclass = \"service\"",
-        "m.toml:35: deadline of `far` means nothing together with a class other than real-time",
-    );
-    refused("binary = \"apps/client\"\n", "", "m.toml:13: task `client` needs one of `binary`, `elf` and `script`");
-    refused(
-        "script = ",
-        "binary = \"a/b\"\nscript = ",
-        "m.toml:29: task `far` needs one of `binary`, `elf` and `script`",
-    );
-    refused(
-        "binary = \"apps/server\"",
-        "binary = \"a/b\"\nelf = \"b\"",
-        "m.toml:22: task `server` needs one of `binary`, `elf` and `script`",
-    );
     let stack = "budget = \"2ms\"\nstack = \"5000B\"";
     refused("budget = \"2ms\"", stack, "m.toml:18: stack of `client` is not a whole number of 4 KiB pages");
-}
-
-#[test]
-fn scripts_are_understood() {
-    let bad = |step: &str, why: &str| {
-        refused("burn 1ms", step, &format!("m.toml:30: step `{step}`: {why}"));
-    };
-    bad("dance", "no such step");
-    bad("burn", "no such step");
-    bad("burn hot", "`hot` is not a time");
-    bad("wait nothing", "the task has no handle `nothing`");
-    bad("acquire event", "handle `event` is of another kind");
-    bad("signal event none", "`none` is not a number");
-    bad("shutdown", "the task has no handle `system`");
 }
 
 #[test]
@@ -366,62 +120,17 @@ fn memory_is_given_out_once() {
     owned("0x08ff_f000", "the interrupt redistributors");
     let twin = "[regions.twin]\nphysical = 0x0900_0000\nbytes = \"8KiB\"\n\n[regions.uart]";
     refused("[regions.uart]", twin, "m.toml:56: region `uart` overlaps region `twin`");
-    refused("0x0900_0000", "0x0900_0004", "m.toml:52: physical address of `uart` is not a whole number of 4 KiB pages");
-    refused("physical = 0x0900_0000\n", "", "m.toml:51: device of `uart` needs a physical address");
-    refused("\"8KiB\"", "\"100B\"", "m.toml:49: length of `shared` is not a whole number of 4 KiB pages");
-    refused("\"8KiB\"", "0", "m.toml:49: length of `shared` is not a whole number of 4 KiB pages");
-    refused(
-        "\"8KiB\"",
-        "\"65MiB\"",
-        "m.toml:49: `shared` needs 68157440 bytes, but only 67108864 are left in the board's pool",
-    );
-    refused(
-        "bytes = \"4KiB\"\ndevice",
-        "bytes = \"1GiB\"\ndevice",
-        "m.toml:52: region `uart` overlaps the board's RAM, which is given out by the packer",
-    );
-    refused(
-        "0x0900_0000\nbytes = \"4KiB\"",
-        "0x1_0000_0000\nbytes = \"2GiB\"",
-        "m.toml:51: no virtual addresses are left for `uart`",
-    );
-    refused("\"1MiB\"", "100", "m.toml:59: memory of `gpu` is not a whole number of 4 KiB pages");
 }
 
 #[test]
 fn interrupts_and_engines_have_one_place_each() {
     let twin = "[interrupts.twin]\nline = 72\nnotification = \"event\"\ncluster = \"left\"\n\n[interrupts.line]";
     refused("[interrupts.line]", twin, "m.toml:49: line of `line` is already taken by `twin`");
-    refused("line = 72", "line = 0", "m.toml:44: line of `line` is zero");
-    refused("line = 72", "bits = 0\nline = 72", "m.toml:44: set of bits of `line` is zero");
-    refused(
-        "[engines.mutex]",
-        "[engines.mutex]\ndevice = \"gpu\"\nindex = 0\ninterrupt = \"line\"",
-        "m.toml:68: index of `mutex` is already taken by `ee`",
-    );
-    refused("index = 0", "index = 3", "m.toml:63: device `gpu` has only 3 engines");
-    refused("\"1MiB\"", "\"1MiB\"\ncopy_engines = 3", "m.toml:60: more than 2 copy engines");
-    refused(
-        "\"1MiB\"",
-        "\"1MiB\"\ncopy_engines = 0",
-        "m.toml:59: memory of `gpu` means nothing together with `copy_engines = 0`",
-    );
-    refused("memory = \"1MiB\"", "copy_engines = 1", "m.toml:56: device of `gpu` needs memory");
     let engine = |index, copies| format!("copy_engines = {copies}\n\n[engines.ee]\ndevice = \"gpu\"\nindex = {index}");
     let good = "memory = \"1MiB\"\n\n[engines.ee]\ndevice = \"gpu\"\nindex = 0";
     refused(good, &engine(1, 0), "m.toml:63: device `gpu` has only 1 engines");
     let one = format!("memory = \"1MiB\"\n{}", engine(2, 1));
     refused(good, &one, "m.toml:64: device `gpu` has only 2 engines");
-    refused("[engines.mutex]", "[engines.mutex]\nindex = 1", "m.toml:67: index of `mutex` needs a device");
-    refused("[engines.mutex]", "[engines.mutex]\ndevice = \"gpu\"", "m.toml:67: device of `mutex` needs an index");
-    refused(
-        "handles.event = \"notification event: signal\"",
-        "handles.ee = \"engine ee: acquire\"\nhandles.event = \"notification event: signal\"",
-        "m.toml:35: engine `ee` is used from two clusters, by `client` and `far`: that takes a `pool` with `limit = \
-         \"ck-omlp\"`",
-    );
-    refused("interrupt = \"line\"\n", "", "m.toml:62: device of `ee` needs an interrupt");
-    refused("line = 72", "line = 27", "m.toml:56: device of `gpu` needs an engine with an interrupt above 31");
     let ce = "[interrupts.other]\nline = 73\nnotification = \"event\"\ncluster = \"left\"\n[engines.ce]\ndevice = \
               \"gpu\"\nindex = 1\ninterrupt = \"other\"\n[engines.mutex]";
     refused(
@@ -440,32 +149,16 @@ fn devices_of_one_system_are_apart_and_their_distances_are_complete() {
         let keys = format!("driver = \"{driver}\"\nfirmware = \"{firmware}\"\nmemory = \"4KiB\"");
         format!("[devices.{name}]\n{keys}\n\n")
     };
-    let before = |devices: &str| format!("{devices}[devices.gpu]");
-    refused(
-        "[devices.gpu]",
-        &before(&device("other", "far", "f")),
-        "m.toml:63: `other` and `gpu` need the same firmware: one CPU plays all devices",
-    );
-    refused(
-        "[devices.gpu]",
-        &before(&device("other", "server", "engine-core")),
-        "m.toml:62: driver of `gpu` is already taken by `other`",
-    );
-    let many: String = (0..8).map(|number| device(&format!("d{number}"), "far", "engine-core")).collect();
-    refused("[devices.gpu]", &before(&many), "m.toml:96: more than 8 devices");
-    let engine = |name: &str, script: &str| {
-        let engine = "[engines.second]\ndevice = \"other\"\nindex = 0\ninterrupt = \"";
-        format!("{}{engine}{name}\"\n\n{script}[engines.ee]", device("other", "far", "engine-core"))
+    // With a driver for several of them, and one that may not acknowledge their interrupts, these are not the only mistakes.
+    let also = |place: &str, before: &str, expected: &str| {
+        let error = parse(&GOOD.replacen(place, &format!("{before}{place}"), 1)).unwrap_err();
+        assert!(error.lines().any(|line| line == expected), "{error}");
     };
-    refused("[engines.ee]", &engine("line", ""), "m.toml:74: interrupt of `ee` is already taken by `other`");
-    let both = "[interrupts.two]\nline = 73\nnotification = \"event\"\ncluster = \"left\"\n\n\
-                [tasks.both]\nscript = [\"burn 1ms\"]\ncluster = \"left\"\n\
-                handles = { ee = \"engine ee: acquire\", two = \"engine second: acquire\" }\n\n";
-    refused(
-        "[engines.ee]",
-        &engine("two", both),
-        "m.toml:79: task `both` is scripted, and uses two devices, `gpu` and `other`",
-    );
+    let many: String = (0..8).map(|number| device(&format!("d{number}"), "far", "engine-core")).collect();
+    also("[devices.gpu]", &many, "m.toml:96: more than 8 devices");
+    let second = device("other", "far", "engine-core")
+        + "[engines.second]\ndevice = \"other\"\nindex = 0\ninterrupt = \"line\"\n\n";
+    also("[engines.ee]", &second, "m.toml:74: interrupt of `ee` is already taken by `other`");
 
     let distance = |rows: &str| format!("cpus = 2\ndistance = {rows}");
     let square = "m.toml:5: distance needs a number for each pair of devices, 1 rows of 1";
@@ -516,7 +209,10 @@ fn what_a_task_says_of_its_use_of_engines_makes_sense() {
     );
     refused("uses.ee = { times = 0, cpu = \"1ms\" }", "m.toml:12: number of uses of `first` is zero");
     refused("uses.ee = { times = 2 }", "m.toml:12: longest use of `first` is zero");
-    refused("uses.ee = { long = \"1ms\" }", "m.toml:12: unknown key `long`");
+    refused(
+        "uses.ee = { long = \"1ms\" }",
+        "m.toml:12: unknown key `long`; there are `times`, `cpu`, `operation`, `operations`, `within` and `with`",
+    );
     let idle =
         "\n[tasks.idle]\nscript = [\"yield\"]\nhandles = { ee = \"engine ee: acquire\" }\nuses.ee = { times = 2 }";
     refused(idle, "m.toml:16: number of uses of `idle` means nothing together with a class other than real-time");
@@ -528,11 +224,13 @@ fn a_watchdog_has_whom_to_ask_and_bites_nobody_who_keeps_to_what_it_said() {
     let with = |keys: &str, expected: &str| refused("[engines.mutex]", &format!("{keys}\n[engines.mutex]"), expected);
     with("watchdog = \"0ns\"", "m.toml:66: watchdog of `ee` is zero");
     with("watchdog = \"1ms\"\nreset_bound = \"0ns\"", "m.toml:66: reset_bound of `ee` is zero");
-    with("watchdog = \"2000000000s\"", "m.toml:66: watchdog of `ee` needs a time of at most 2^56 ns");
-    refused("[engines.mutex]", "[engines.mutex]\nwatchdog = \"1ms\"", "m.toml:67: watchdog of `mutex` needs a device");
+    with(
+        "watchdog = \"2000000000s\"",
+        "m.toml:66: watchdog of `ee` (2000000000 s) is longer than any time may be, 2^56 ns (834 days)",
+    );
     let said = GOOD.replace("[tasks.server]", "uses.ee = { operation = \"3ms\", cpu = \"1ms\" }\n[tasks.server]");
     let short = said.replace("[engines.mutex]", "watchdog = \"3999us\"\n[engines.mutex]");
-    let expected = "m.toml:67: watchdog of `ee` (3999000 ns) is shorter than `client` may hold it (4000000 ns)";
+    let expected = "m.toml:67: watchdog of `ee` (3999 us) is shorter than `client` may hold it (4 ms)";
     assert_eq!(parse(&short).err().as_deref(), Some(expected));
     let silent = |text: &str| text.replace("handles.line = \"interrupt line: acknowledge\"\n", "");
     let expected = "m.toml:61: watchdog of `ee` needs a driver that may acknowledge its interrupt";
@@ -574,7 +272,7 @@ fn a_token_has_a_watchdog_that_leaves_alone_what_keeps_to_what_it_said() {
     assert_eq!(watchdog("", uses), Ok(10_000_000 + 3 * 2_000_000));
     assert_eq!(watchdog("watchdog = \"2ms\"", uses), Ok(2_000_000));
     let refused = |keys: &str, expected: &str| assert_eq!(watchdog(keys, uses).err().as_deref(), Some(expected));
-    let short = "m.toml:67: watchdog of `gpu` (1999999 ns) is shorter than `client` may hold it (2000000 ns)";
+    let short = "m.toml:67: watchdog of `gpu` (1999999 ns) is shorter than `client` may hold it (2 ms)";
     refused("watchdog = \"1999999ns\"", short);
     refused("watchdog = \"0ns\"", "m.toml:67: watchdog of `gpu` is zero");
 }
@@ -588,7 +286,7 @@ fn a_boost_has_a_period_that_is_no_shorter_than_the_service() {
     with("service_period = \"0ns\"", "m.toml:38: service_period of `service` needs a service_max");
     with(
         "service_max = \"2ms\"\nservice_period = \"1ms\"",
-        "m.toml:39: service_period of `service` (1000000 ns) is shorter than its service_max (2000000 ns)",
+        "m.toml:39: service_period of `service` (1 ms) is shorter than its service_max (2 ms)",
     );
     let text =
         GOOD.replace("[endpoints.service]", "[endpoints.service]\nservice_max = \"2ms\"\nservice_period = \"9ms\"");
@@ -606,11 +304,6 @@ fn a_job_may_be_suspended_for_what_it_says_and_for_its_operations() {
     assert_eq!(suspension("suspends = \"3ms\""), Ok(3_000_000));
     let both = "suspends = \"3ms\"\nuses.ee = { times = 2, cpu = \"1ms\", operation = \"500us\" }";
     assert_eq!(suspension(both), Ok(4_000_000));
-    refused(
-        "parameters.size = 7",
-        "suspends = \"1ms\"",
-        "m.toml:27: suspends of `server` means nothing together with no period",
-    );
 }
 
 #[test]
@@ -655,7 +348,7 @@ fn a_system_that_waits_too_long_for_an_engine_is_refused_with_the_engine_and_the
     refused(
         "{ cpu = \"1ms\" }",
         "{ operation = \"8ms\" }",
-        "m.toml:6: task `first` needs more than its period (10000000 ns): 3.000 ms of budget, 0.000 ms of operations, \
+        "m.toml:6: task `first` needs more than its period (10 ms): 3.000 ms of budget, 0.000 ms of operations, \
          8.000 ms of blocking, first ee by second",
     );
     refused(
@@ -667,8 +360,8 @@ fn a_system_that_waits_too_long_for_an_engine_is_refused_with_the_engine_and_the
     refused(
         "{ cpu = \"1ms\" }",
         "{ times = 1, cpu = \"3ms\" }",
-        "m.toml:6: budget of `first` (3000000 ns) is too small for its wcet (1000000 ns) and what others may take \
-         from it while it waits (3000000 ns)",
+        "m.toml:6: budget of `first` (3 ms) is too small for its wcet (1 ms) and what others may take \
+         from it while it waits (3 ms)",
     );
     let hard = sharing(
         "uses.ee = { cpu = \"1ms\" }\nhard = true\ndeadline = \"4ms\"",
@@ -702,7 +395,7 @@ fn a_pool_is_shared_by_tasks_of_one_cluster_that_have_budgets() {
     pool("replicas = 0", "m.toml:68: replicas of `tokens` is not from 1 to 12");
     pool("replicas = 13", "m.toml:68: replicas of `tokens` is not from 1 to 12");
     pool("replicas = 2\nlimit = 0", "m.toml:69: limit of `tokens` is not from 1 to 20");
-    pool("replicas = 2\nlimit = \"none\"", "m.toml:69: limit `none` is not offered");
+    pool("replicas = 2\nlimit = \"none\"", "m.toml:69: a limit is a number, \"r2dglp\", \"unlimited\" or \"ck-omlp\"");
     // Two queues of three requests each.
     let together = |number: u32| format!("replicas = 2\nlimit = 3\ntotal_limit = {number}");
     assert_eq!(parse(&GOOD.replacen("[engines.mutex]", &tokens(&together(6)), 1)).err(), None);
@@ -719,9 +412,12 @@ fn a_pool_is_shared_by_tasks_of_one_cluster_that_have_budgets() {
         parse(&text.replacen(by, &pool, 1)).err()
     };
     assert_eq!(used("handles.ee = \"engine ee: acquire\""), None);
-    assert_eq!(used("parameters.size = 7").as_deref(), Some("m.toml:28: pool of `server` needs a budget"));
     assert_eq!(
-        used("handles.event = \"notification event: signal\"").as_deref(),
+        used("parameters.size = 7").as_deref(),
+        Some("m.toml:28: pool of `server` needs a budget, or the class background")
+    );
+    assert_eq!(
+        used("handles.event = \"notification event: signal wait\"").as_deref(),
         Some(
             "m.toml:36: pool `tokens` is for tasks of cluster `left`, and `far` is of another: that takes `limit = \
              \"ck-omlp\"`"
@@ -732,14 +428,14 @@ fn a_pool_is_shared_by_tasks_of_one_cluster_that_have_budgets() {
     let ee = "handles.ee = \"engine ee: acquire\"";
     let all = ["one", "two", "tokens"].map(|pool| format!("handles.{pool} = \"pool {pool}: acquire\"")).join("\n");
     let error = parse(&text.replacen(ee, &format!("{ee}\n{all}"), 1)).err();
-    assert!(error.is_some_and(|error| error.ends_with("more than 2 pools of one task")));
+    assert!(error.is_some_and(|error| error.ends_with("task `client` has more than 2 pools")));
 }
 
 #[test]
 fn a_pool_is_advised_about_devices_there_are_by_lengths_that_are_known() {
     let tokens = |keys: &str| format!("[pools.tokens]\nreplicas = 3\ncluster = \"left\"\n{keys}\n[engines.mutex]");
     let pool = |keys: &str, expected: &str| refused("[engines.mutex]", &tokens(keys), expected);
-    pool("devices = [\"dsp\"]", "m.toml:69: no device is called `dsp`");
+    pool("devices = [\"dsp\"]", "m.toml:69: no device is called `dsp`; there is `gpu`");
     pool("devices = []", "m.toml:69: devices of `tokens` needs as many replicas for each");
     pool("devices = [\"gpu\", \"gpu\"]", "m.toml:69: device of `gpu` is already taken by `tokens`");
     let used = |keys: &str, uses: &str| {
@@ -770,7 +466,7 @@ fn a_budget_is_longer_where_paths_are() {
     let advised = "[pools.tokens]\ncluster = \"left\"\nreplicas = 3\nadvice = \"random\"\n[engines.mutex]";
     let error = parse(&text.replacen("[engines.mutex]", advised, 1)).err();
     assert!(error.is_some_and(|error| error.ends_with(
-        "(90000 ns) is too small to be enforced: at least 120000 ns, four times the longest path through the kernel"
+        "(90 us) is too small to be enforced: at least 120 us, four times the longest path through the kernel"
     )));
 }
 
@@ -783,7 +479,7 @@ fn a_group_of_engines_has_one_order_one_cluster_and_few_tasks() {
     assert_eq!(orders.as_deref(), Some("m.toml:70: the engines of group `g` must have the same `order`"));
     let ee = "handles.ee = \"engine ee: acquire\"";
     let two = grouped.replacen(ee, &format!("{ee}\nhandles.m = \"engine mutex: acquire\""), 1);
-    let far = "handles.event = \"notification event: signal\"";
+    let far = "handles.event = \"notification event: signal wait\"";
     let error = parse(&two.replacen(far, &format!("handles.o = \"engine other: acquire\"\n{far}"), 1)).err();
     assert!(
         error.is_some_and(|error| error.contains("engine `other` is used from two clusters, by `client` and `far`"))

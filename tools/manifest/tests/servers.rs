@@ -67,15 +67,18 @@ fn a_job_that_calls_is_blocked_by_one_service_and_pays_for_its_own() {
     // The budget must be long enough for its own computation, its own service and the one that it may wait for.
     let budget = |budget: &str| parse(&GOOD.replacen("budget = \"1ms\"", &format!("budget = \"{budget}\""), 1)).err();
     assert_eq!(budget("800us"), None);
-    let expected = "m.toml:6: budget of `brake` (799000 ns) is too small for its wcet (200000 ns), its servers (300000 ns) and \
-                    what others may take from it while it waits (300000 ns)";
+    let expected = "m.toml:6: budget of `brake` (799 us) is too small for its wcet (200 us), its servers (300 us) and \
+                    what others may take from it while it waits (300 us)";
     assert_eq!(budget("799us").as_deref(), Some(expected));
     // Six milliseconds in service are too long.
     refused(
         "service_max = \"300us\"",
         "service_max = \"6ms\"",
-        "m.toml:6: budget of `brake` (1000000 ns) is too small for its wcet (200000 ns), its servers (6000000 ns) and what others \
-         may take from it while it waits (6000000 ns)",
+        "m.toml:6: budget of `brake` (1 ms) is too small for its wcet (200 us), its servers (6 ms) and what others \
+         may take from it while it waits (6 ms)\n\
+         m.toml:15: budget of `log` (7 ms) is too small for its wcet (1 ms), its servers (6 ms) and what others may \
+         take from it while it waits (6 ms)\n\
+         2 mistakes",
     );
 }
 

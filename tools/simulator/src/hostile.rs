@@ -19,7 +19,7 @@ use fusee_abi::image::{kind, release};
 use fusee_abi::trace::{Event, Record};
 use fusee_kernel_core::Planted;
 use fusee_manifest::admission::Study;
-use fusee_manifest::{Manifest, ManifestError, PolicyName, Reason, Resolved};
+use fusee_manifest::{Manifest, PolicyName, Reason, Resolved};
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::report::Hard;
 
@@ -328,12 +328,11 @@ fn admit(mut draft: Draft, rejected: &mut u64) -> Result<(Draft, Manifest), Stri
         if !draft.wants_any() {
             return Err("no task is proved".to_owned());
         }
-        let error = match Manifest::parse(Path::new("hostile.toml"), &draft.text()) {
+        let errors = match Manifest::parse(Path::new("hostile.toml"), &draft.text()) {
             Ok(manifest) => return Ok((draft, manifest)),
-            Err(error) => error,
+            Err(errors) => errors,
         };
-        let ManifestError { reason, .. } = &error;
-        let changed = match reason {
+        let changed = match &errors.0[0].reason {
             Reason::NotProved { task, .. } | Reason::NotCounted { task, .. } | Reason::NotEnforced { task, .. } => {
                 *rejected += 1;
                 draft.give_up(task)
@@ -346,7 +345,7 @@ fn admit(mut draft: Draft, rejected: &mut u64) -> Result<(Draft, Manifest), Stri
             _ => false,
         };
         if !changed {
-            return Err(error.to_string());
+            return Err(errors.to_string());
         }
     }
     Err("it is refused again and again".to_owned())

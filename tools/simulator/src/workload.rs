@@ -27,7 +27,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use fusee_kernel_core::limits;
-use fusee_manifest::{Manifest, ManifestError, PolicyName, Variant};
+use fusee_manifest::{Manifest, ManifestErrors, PolicyName, Variant};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -102,7 +102,7 @@ impl TaskSet {
     ///
     /// # Errors
     /// A number or a name that no system may have.
-    pub fn system(&self, platform: &Platform) -> Result<Manifest, ManifestError> {
+    pub fn system(&self, platform: &Platform) -> Result<Manifest, ManifestErrors> {
         let variant = Variant { policy: Some(platform.policy), clusters: Some(platform.clusters.clone()) };
         Manifest::parse_variant(Path::new(&self.name), &self.manifest(platform), &variant)
     }

@@ -6,7 +6,10 @@ use fusee_kernel_core::limits;
 use fusee_sched::time::Nanoseconds;
 use toml::Spanned;
 
-use super::{Fail, Resolver, index_of};
+use super::{
+    Fail::{self, At},
+    Of, Resolver, index_of,
+};
 use crate::error::Reason;
 use crate::schema::{self, Advice, Shortest};
 
@@ -21,7 +24,7 @@ impl Resolver<'_> {
         };
         let advised = self.out.pools.iter().filter(|(_, pool)| pool.advice != advice::NOBODY).count();
         if let (Some(key), true) = (&pool.advice, advice != advice::NOBODY && advised >= limits::ADVISED_POOLS) {
-            return Err((key.span(), Reason::TooMany { what: "advised pools", limit: limits::ADVISED_POOLS }));
+            return Err(At(key.span(), Reason::TooMany { what: "advised pools", limit: limits::ADVISED_POOLS }));
         }
         let mut distances = [[Distance::Same.number() as u8; POOL_DEVICES]; POOL_DEVICES];
         for (row, from) in distances.iter_mut().zip(&devices) {
@@ -53,15 +56,16 @@ impl Resolver<'_> {
         let mut devices = Vec::new();
         for device in named.get_ref() {
             let index = index_of(&self.file.devices, "device", device)?;
+            self.sound(Of::Device(index))?;
             if devices.contains(&index) {
                 let (what, of, by) = ("device", device.get_ref().clone(), name.get_ref().clone());
-                return Err((device.span(), Reason::PlaceTaken { what, of, by }));
+                return Err(At(device.span(), Reason::PlaceTaken { what, of, by }));
             }
             devices.push(index);
         }
         if devices.is_empty() || !pool.replicas.get_ref().is_multiple_of(devices.len() as u32) {
             let needs = "as many replicas for each";
-            return Err((named.span(), Reason::Needs { what: "devices", of: name.get_ref().clone(), needs }));
+            return Err(At(named.span(), Reason::Needs { what: "devices", of: name.get_ref().clone(), needs }));
         }
         Ok(devices)
     }
@@ -81,31 +85,34 @@ impl Resolver<'_> {
     }
 
     /// How long each user of a pool uses a token, at most: by what it says of the pool and of engines within.
-    pub(super) fn lengths(&mut self) -> Result<(), Fail> {
+    pub(super) fn lengths(&mut self) {
         for index in 0..self.out.pool_users.len() {
-            let user = self.out.pool_users[index];
-            let (pool, task) = (user.pool as usize, user.task as usize);
-            let section = self.out.sections.iter().find(|(of, at, _)| (*of, *at) == (task, pool));
-            let (name, file) = &self.file.pools.0[pool];
-            let needs_it = file.shortest == Shortest::Lengths
-                || matches!(file.advice.as_ref().map(Spanned::get_ref), Some(Advice::Affinity));
-            let Some((_, _, own)) = section else {
-                if needs_it {
-                    let task = self.out.tasks[task].name.clone();
-                    return Err((name.span(), Reason::NoLength { pool: name.get_ref().clone(), task }));
-                }
-                continue;
-            };
-            let holds = self.out.engine_users.iter().zip(&self.out.engine_holds);
-            let mut length: Nanoseconds = *own;
-            for (_, hold) in holds.filter(|(user, _)| user.task as usize == task) {
-                if let Some(hold) = hold.filter(|hold| hold.within == Some(pool)) {
-                    let computing = hold.hold.cpu.0.saturating_mul(hold.times.into());
-                    length = Nanoseconds(length.0.saturating_add(computing).saturating_add(hold.operations.0));
-                }
-            }
-            self.out.pool_users[index].length = length.0;
+            let length = self.length(index);
+            self.out.pool_users[index].length = self.keep(Of::Nothing, length).unwrap_or(0);
         }
-        Ok(())
+    }
+
+    fn length(&self, index: usize) -> Result<u64, Fail> {
+        let user = self.out.pool_users[index];
+        let (pool, task) = (user.pool as usize, user.task as usize);
+        self.sound(Of::Uses(task))?;
+        let section = self.out.sections.iter().find(|(of, at, _)| (*of, *at) == (task, pool));
+        let (name, file) = &self.file.pools.0[pool];
+        let needs_it = file.shortest == Shortest::Lengths
+            || matches!(file.advice.as_ref().map(Spanned::get_ref), Some(Advice::Affinity));
+        let Some((_, _, own)) = section else {
+            let task = &self.file.tasks.0[task].0;
+            let reason = Reason::NoLength { pool: name.get_ref().clone(), task: task.get_ref().clone() };
+            return if needs_it { Err(At(task.span(), reason)) } else { Ok(0) };
+        };
+        let holds = self.out.engine_users.iter().zip(&self.out.engine_holds);
+        let mut length: Nanoseconds = *own;
+        for (_, hold) in holds.filter(|(user, _)| user.task as usize == task) {
+            if let Some(hold) = hold.filter(|hold| hold.within == Some(pool)) {
+                let computing = hold.hold.cpu.0.saturating_mul(hold.times.into());
+                length = Nanoseconds(length.0.saturating_add(computing).saturating_add(hold.operations.0));
+            }
+        }
+        Ok(length.0)
     }
 }

@@ -8,9 +8,14 @@ use fusee_abi::image::{self, kind, mapping};
 use fusee_kernel_core::limits;
 use toml::Spanned;
 
-use super::{Device, Entry, Fail, Resolver, index_of};
+use super::{
+    Device, Entry,
+    Fail::{self, At},
+    Of, Resolver, index_of,
+};
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
+use crate::quantity::Bytes;
 
 /// The right to give copies away, of handles that can be given.
 const GRANT: (&str, u32) = ("grant", rights::GRANT);
@@ -22,32 +27,37 @@ const MAP: u32 = rights::MAP;
 pub(super) const PHYSICAL: u32 = 1 << 31;
 
 impl Resolver<'_> {
-    pub(super) fn handles(&mut self) -> Result<(), Fail> {
-        for index in 0..self.file.tasks.0.len() {
-            let (_, task) = &self.file.tasks.0[index];
+    pub(super) fn handles(&mut self) {
+        let file = self.file;
+        for (index, (_, task)) in file.tasks.0.iter().enumerate() {
             for (slot, (entry, text)) in task.handles.0.iter().enumerate() {
-                self.unused(index, entry.get_ref(), entry.span())?;
-                self.handle(index, slot, entry, text)?;
+                let is_free = self.unused(index, entry.get_ref(), entry.span());
+                let given = is_free.and_then(|()| self.handle(index, slot, entry, text));
+                self.keep(Of::Handles(index), given);
             }
             for (entry, value) in &task.parameters.0 {
-                self.unused(index, entry.get_ref(), entry.span())?;
-                let value = *value.get_ref() as u64;
-                self.parameter(index, entry.get_ref(), value);
+                let is_free = self.unused(index, entry.get_ref(), entry.span());
+                if self.keep(Of::Nothing, is_free).is_some() {
+                    self.parameter(index, entry.get_ref(), *value.get_ref() as u64);
+                }
             }
         }
         // What nobody wrote comes after what somebody did, in each table.
-        for index in 0..self.file.tasks.0.len() {
-            self.automatic_handles(index, &self.file.tasks.0[index].0)?;
+        for (index, (name, _)) in file.tasks.0.iter().enumerate() {
+            let given = self.automatic_handles(index, name);
+            self.keep(Of::Handles(index), given);
         }
         for device in 0..self.out.devices.len() {
             let Device { driver, contexts, .. } = self.out.devices[device].clone();
             for (context, client) in contexts.iter().enumerate().skip(1) {
                 let entry = format!("context.{}", self.out.tasks[*client].name);
-                self.unused(driver, &entry, self.file.devices.0[device].0.span())?;
-                self.parameter(driver, &entry, context as u64);
+                let is_free = self.sound(Of::Task(*client));
+                let is_free = is_free.and_then(|()| self.unused(driver, &entry, file.devices.0[device].0.span()));
+                if self.keep(Of::Nothing, is_free).is_some() {
+                    self.parameter(driver, &entry, context as u64);
+                }
             }
         }
-        Ok(())
     }
 
     pub(super) fn handle(
@@ -58,7 +68,7 @@ impl Resolver<'_> {
         text: &Spanned<String>,
     ) -> Result<(), Fail> {
         let place = text.span();
-        let bad = || (place.clone(), Reason::BadHandle(text.get_ref().clone()));
+        let bad = || At(place.clone(), Reason::BadHandle(text.get_ref().clone()));
         let (what, words) = text.get_ref().split_once(':').ok_or_else(bad)?;
         let mut what = what.split_whitespace();
         let kind = what.next().ok_or_else(bad)?;
@@ -72,7 +82,10 @@ impl Resolver<'_> {
         let rights_of = |kind: &'static str, known: &[(&str, u32)]| {
             words.iter().try_fold(0, |set, word| match known.iter().find(|(name, _)| name == word) {
                 Some((_, bit)) => Ok(set | bit),
-                None => Err((place.clone(), Reason::BadRight { kind, right: (*word).to_owned() })),
+                None => {
+                    let choices = known.iter().map(|(name, _)| (*name).to_owned()).collect();
+                    Err(At(place.clone(), Reason::BadRight { kind, right: (*word).to_owned(), choices }))
+                }
             })
         };
         match kind {
@@ -80,6 +93,7 @@ impl Resolver<'_> {
                 let known = [("call", rights::CALL), ("send", rights::SEND), ("receive", rights::RECEIVE), GRANT];
                 let set = rights_of("endpoint", &known)?;
                 let endpoint = index_of(&file.endpoints, "endpoint", &object)?;
+                self.sound(Of::Endpoint(endpoint))?;
                 let server = self.out.endpoints[endpoint].1.server as usize;
                 if set & rights::RECEIVE != 0 && server != task {
                     let reason = Reason::NotTheServer {
@@ -87,7 +101,7 @@ impl Resolver<'_> {
                         endpoint: object.into_inner(),
                         server: self.out.tasks[server].name.clone(),
                     };
-                    return Err((place, reason));
+                    return Err(At(place, reason));
                 }
                 self.give(task, slot, entry, kind::ENDPOINT, endpoint, set)?;
                 let may_call = |handle: &&image::Handle| {
@@ -99,7 +113,7 @@ impl Resolver<'_> {
                 let limit = limits::CALLERS;
                 if callers.len() > limit {
                     let name = self.out.endpoints[endpoint].0.clone();
-                    return Err((place, Reason::Crowded { kind: "endpoint", name, what: "callers", limit }));
+                    return Err(At(place, Reason::Crowded { kind: "endpoint", name, what: "callers", limit }));
                 }
                 Ok(())
             }
@@ -111,12 +125,14 @@ impl Resolver<'_> {
             "engine" => {
                 let set = rights_of("engine", &[("acquire", rights::ACQUIRE)])?;
                 let engine = index_of(&file.engines, "engine", &object)?;
+                self.sound(Of::Task(task)).and_then(|()| self.sound(Of::Engine(engine)))?;
                 self.give(task, slot, entry, kind::ENGINE, engine, set)?;
                 self.engine_user(task, engine, entry, &place)
             }
             "pool" => {
                 let set = rights_of("pool", &[("acquire", rights::ACQUIRE)])?;
                 let pool = index_of(&file.pools, "pool", &object)?;
+                self.sound(Of::Task(task)).and_then(|()| self.sound(Of::Pool(pool)))?;
                 self.pool_user(task, pool, &place)?;
                 self.out.pool_users.push(image::PoolUser { pool: pool as u32, task: task as u32, length: 0 });
                 self.give(task, slot, entry, kind::POOL, pool, set)?;
@@ -136,6 +152,7 @@ impl Resolver<'_> {
                 let known = [("read", READ), ("write", WRITE), ("map", MAP), ("physical", PHYSICAL), lend, lent];
                 let set = rights_of("region", &known)?;
                 let region = index_of(&file.regions, "region", &object)?;
+                self.sound(Of::Region(region))?;
                 self.may_lend(entry, region, set, &place)?;
                 self.share(task, slot, entry, region, set, &place)
             }
@@ -163,7 +180,8 @@ impl Resolver<'_> {
         rights: u32,
     ) -> Result<(), Fail> {
         if slot >= limits::HANDLES {
-            return Err((name.span(), Reason::TooMany { what: "handles of one task", limit: limits::HANDLES }));
+            let (name_text, limit) = (self.out.tasks[task].name.clone(), limits::HANDLES);
+            return Err(At(name.span(), Reason::Crowded { kind: "task", name: name_text, what: "handles", limit }));
         }
         let badge = task as u32 + 1;
         let record = image::Handle { task: task as u32, slot: slot as u32, kind, object: object as u32, rights, badge };
@@ -189,7 +207,7 @@ impl Resolver<'_> {
         place: &Range<usize>,
     ) -> Result<(), Fail> {
         let of = name.get_ref().clone();
-        let refuse = |reason| Err((place.clone(), reason));
+        let refuse = |reason| Err(At(place.clone(), reason));
         let lends = set & rights::LEND != 0;
         if set & (rights::LEND | rights::LENT) == 0 {
             return Ok(());
@@ -209,7 +227,10 @@ impl Resolver<'_> {
             return refuse(Reason::Excludes { what: "lent", of, with: "a device" });
         }
         let (bytes, limit) = (self.out.regions[region].1.bytes, layout::LENT_MAX);
-        if bytes > limit { refuse(Reason::TooLargeToLend { place: of, bytes, limit }) } else { Ok(()) }
+        if bytes <= limit {
+            return Ok(());
+        }
+        refuse(Reason::TooLargeToLend { place: of, bytes: Bytes(bytes), limit: Bytes(limit) })
     }
 
     /// Gives a task a region, mapped from the start unless it has the right to map, or it is only lent to it.
@@ -228,7 +249,7 @@ impl Resolver<'_> {
         let (region_name, record) = self.out.regions[region].clone();
         if self.out.handles.iter().any(twice) {
             let task = self.out.tasks[task].name.clone();
-            return Err((place.clone(), Reason::RegionTwice { task, region: region_name }));
+            return Err(At(place.clone(), Reason::RegionTwice { task, region: region_name }));
         }
         let is_place = set & rights::LENT != 0;
         self.give(task, slot, name, kind::REGION, region, set & !PHYSICAL)?;
@@ -294,11 +315,11 @@ impl Resolver<'_> {
 
     pub(super) fn unused(&self, task: usize, name: &str, place: Range<usize>) -> Result<(), Fail> {
         if name.len() > 24 {
-            return Err((place, Reason::NameTooLong { name: name.to_owned(), limit: 24 }));
+            return Err(At(place, Reason::NameTooLong { name: name.to_owned(), limit: 24 }));
         }
         let task = &self.out.tasks[task];
         match task.environment.iter().any(|entry| entry.name == name) {
-            true => Err((place, Reason::NameTaken { task: task.name.clone(), name: name.to_owned() })),
+            true => Err(At(place, Reason::NameTaken { task: task.name.clone(), name: name.to_owned() })),
             false => Ok(()),
         }
     }

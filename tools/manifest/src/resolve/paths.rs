@@ -6,8 +6,9 @@ use fusee_abi::image::{self, advice};
 use fusee_kernel_core::limits::{FEW_GROUP_USERS, FEW_POOL_USERS, LONGEST_PATH, LONGEST_PATH_CROWDED, least_budget};
 use toml::Spanned;
 
-use super::{Fail, Resolved, Resolver, UNLIMITED};
+use super::{Fail::At, Of, Resolved, Resolver};
 use crate::error::Reason;
+use crate::quantity::Time;
 
 impl Resolved {
     /// The longest path through the kernel in this system, in instructions.
@@ -32,16 +33,17 @@ impl Resolved {
 
 impl Resolver<'_> {
     /// Whether each budget is long enough to be enforced.
-    pub(super) fn budgets(&self) -> Result<(), Fail> {
+    pub(super) fn budgets(&mut self) {
         let least = least_budget(self.out.longest_path());
-        for record in self.out.reservations.iter().filter(|record| record.budget != UNLIMITED) {
-            let (name, task) = &self.file.tasks.0[record.task as usize];
-            if record.budget < least {
+        for index in 0..self.out.reservations.len() {
+            let image::Reservation { task, budget, .. } = self.out.reservations[index];
+            if budget < least {
+                let (name, task) = &self.file.tasks.0[task as usize];
                 let place = task.budget.as_ref().map_or(name.span(), Spanned::span);
-                let (task, budget) = (name.get_ref().clone(), record.budget);
-                return Err((place, Reason::BudgetTooSmall { task, budget, least }));
+                let (budget, least) = (Time(budget), Time(least));
+                let reason = Reason::BudgetTooSmall { task: name.get_ref().clone(), budget, least };
+                self.keep(Of::Nothing, Err::<(), _>(At(place, reason)));
             }
         }
-        Ok(())
     }
 }

@@ -3,12 +3,16 @@
 use std::ops::Range;
 
 use fusee_abi::image::{self, class, overrun, release};
-use fusee_sched::key::{FAIR_LATENESS_OFFSET, PolicyName};
+use fusee_sched::key::PolicyName;
 use toml::Spanned;
 
-use super::{Fail, Resolver, Task, UNLIMITED, elf_binary, span};
+use super::{
+    Fail::{self, At},
+    Of, Resolver, Task, UNLIMITED, elf_binary, span,
+};
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
+use crate::quantity::Time;
 use crate::schema::{self, Class, Covers, Overrun, Release};
 
 /// The replenishment period of such a task, which is never used.
@@ -17,47 +21,72 @@ const UNLIMITED_PERIOD: u64 = 1_000_000_000;
 const BACKLOG_MAX: u32 = 255;
 
 impl Resolver<'_> {
-    pub(super) fn tasks(&mut self) -> Result<(), Fail> {
+    pub(super) fn tasks(&mut self) {
         for (index, (name, task)) in self.file.tasks.0.iter().enumerate() {
-            let cluster = self.cluster(task.cluster.as_ref(), name)?;
-            let binary = match (&task.binary, &task.elf, &task.script) {
-                (Some(binary), None, None) => binary.get_ref().clone(),
-                (None, Some(elf), None) => elf_binary(elf.get_ref()),
-                (None, None, Some(_)) => "apps/scripted".to_owned(),
-                _ => return Err((name.span(), Reason::BinaryOrScript { task: name.get_ref().clone() })),
-            };
-            let stack = task.stack.as_ref().map_or(16 << 10, |stack| stack.get_ref().0);
-            if stack == 0 || !stack.is_multiple_of(PAGE) || stack > layout::STACK_MAX {
-                let place = task.stack.as_ref().map_or(name.span(), Spanned::span);
-                return Err((place, Reason::NotPages { what: "stack", of: name.get_ref().clone() }));
-            }
-            let reservation = reservation(index, cluster, name, task)?;
-            self.out.suspends.push(span(&task.suspends, name)?);
-            self.out.keeps_word.push(task.trusted || task.hard.as_ref().is_some_and(|hard| *hard.get_ref()));
-            let policy = self.out.clusters[cluster].1.policy;
-            if policy == PolicyName::Fp as u32
-                && reservation.is_some_and(|one| one.class == class::REAL_TIME && one.priority == 0)
-            {
-                let of = name.get_ref().clone();
-                return Err((name.span(), Reason::Needs { what: "policy", of, needs: "a priority" }));
-            }
-            if let Some(reservation) = reservation {
-                self.out.reservations.push(reservation);
-            }
+            let of = Of::Task(index);
+            let cluster = self.cluster(task.cluster.as_ref(), name);
+            let cluster = self.keep(of, cluster);
+            let at = cluster.unwrap_or(0);
+            let binary = self.keep(of, binary(name, task)).unwrap_or_default();
+            let stack = self.keep(of, stack(name, task)).unwrap_or_default();
+            let reservation = self.keep(of, reservation(index, at, name, task)).flatten();
+            let suspends = self.keep(of, span("suspends", &task.suspends, name)).unwrap_or_default();
+            let has_key = cluster.map_or(Ok(()), |cluster| self.has_key(name, cluster, reservation.as_ref()));
+            self.keep(of, has_key);
+            let hard = task.hard.as_ref().is_some_and(|hard| *hard.get_ref());
+            self.out.suspends.push(suspends);
+            self.out.keeps_word.push(task.trusted || hard);
+            self.out.reservations.extend(reservation);
             self.out.tasks.push(Task {
                 name: name.get_ref().clone(),
                 binary,
                 script: Vec::new(),
                 model: Vec::new(),
-                cluster: cluster as u32,
+                cluster: at as u32,
                 reservation: reservation.map(|_| self.out.reservations.len() - 1),
-                hard: task.hard.as_ref().is_some_and(|hard| *hard.get_ref()),
+                hard,
                 stack,
                 environment: Vec::new(),
             });
         }
+    }
+
+    /// Whether the cluster's policy finds a key for the jobs.
+    fn has_key(
+        &self,
+        name: &Spanned<String>,
+        cluster: usize,
+        reservation: Option<&image::Reservation>,
+    ) -> Result<(), Fail> {
+        self.sound(Of::Cluster(cluster))?;
+        let is_fixed = self.out.clusters[cluster].1.policy == PolicyName::Fp as u32;
+        if is_fixed && reservation.is_some_and(|one| one.class == class::REAL_TIME && one.priority == 0) {
+            let of = name.get_ref().clone();
+            return Err(At(name.span(), Reason::Needs { what: "policy", of, needs: "a priority" }));
+        }
         Ok(())
     }
+}
+
+fn binary(name: &Spanned<String>, task: &schema::Task) -> Result<String, Fail> {
+    match (&task.binary, &task.elf, &task.script) {
+        (Some(binary), None, None) => Ok(binary.get_ref().clone()),
+        (None, Some(elf), None) => Ok(elf_binary(elf.get_ref())),
+        (None, None, Some(_)) => Ok("apps/scripted".to_owned()),
+        _ => Err(At(name.span(), Reason::BinaryOrScript { task: name.get_ref().clone() })),
+    }
+}
+
+fn stack(name: &Spanned<String>, task: &schema::Task) -> Result<u64, Fail> {
+    let Some(stack) = &task.stack else { return Ok(16 << 10) };
+    let bytes = stack.get_ref().0;
+    if bytes == 0 || !bytes.is_multiple_of(PAGE) {
+        return Err(At(stack.span(), Reason::NotPages { what: "stack", of: name.get_ref().clone() }));
+    }
+    if bytes > layout::STACK_MAX {
+        return Err(At(stack.span(), Reason::NoAddresses { of: format!("stack of {}", name.get_ref()) }));
+    }
+    Ok(bytes)
 }
 
 /// Where the manifest permits the jobs of `task` to take the budget of the next one before its release.
@@ -75,9 +104,9 @@ fn reservation(
 ) -> Result<Option<image::Reservation>, Fail> {
     let of = || name.get_ref().clone();
     let positive = |time: &Option<Spanned<crate::Time>>, what| match time {
-        Some(time) if time.get_ref().0 == 0 => Err((time.span(), Reason::Zero { what, of: of() })),
-        Some(time) => Ok(Some(time.get_ref().0)),
+        Some(time) if time.get_ref().0 == 0 => Err(At(time.span(), Reason::Zero { what, of: of() })),
         None => Ok(None),
+        time => Ok(Some(span(what, time, name)?.0)),
     };
     let period = positive(&task.period, "period")?;
     let deadline = positive(&task.deadline, "deadline")?;
@@ -107,11 +136,11 @@ fn reservation(
         ];
         for (what, place) in excluded {
             if let Some(place) = place {
-                return Err((place, Reason::Excludes { what, of: of(), with }));
+                return Err(At(place, Reason::Excludes { what, of: of(), with }));
             }
         }
     }
-    let needs = |what, needs| (name.span(), Reason::Needs { what, of: of(), needs });
+    let needs = |what, needs| At(name.span(), Reason::Needs { what, of: of(), needs });
     let (class, release, budget, period) = match (class, budget, period) {
         (None, None, _) => return Ok(None),
         (None, Some(_), _) => return Err(needs("budget", "a period")),
@@ -134,24 +163,25 @@ fn reservation(
     let deadline = deadline.unwrap_or(period);
     if budget != UNLIMITED {
         let place = task.budget.as_ref().map_or(name.span(), Spanned::span);
-        for (what, limit) in [("period", period), ("deadline", deadline), ("limit", FAIR_LATENESS_OFFSET.0)] {
+        for (what, limit) in [("period", period), ("deadline", deadline)] {
             if budget > limit {
-                return Err((place, Reason::BudgetExceeds { task: of(), budget, what, limit }));
+                let (budget, limit) = (Time(budget), Time(limit));
+                return Err(At(place, Reason::BudgetExceeds { task: of(), budget, what, limit }));
             }
         }
     }
     let execution = positive(&task.wcet, "wcet")?.unwrap_or(budget);
     if let Some(place) = task.wcet.as_ref().filter(|_| execution > budget) {
-        let reason = Reason::ExecutionExceeds { task: of(), execution, budget };
-        return Err((place.span(), reason));
+        let reason = Reason::ExecutionExceeds { task: of(), execution: Time(execution), budget: Time(budget) };
+        return Err(At(place.span(), reason));
     }
     let priority = task.priority.as_ref().map_or(0, |priority| *priority.get_ref());
     if let Some(place) = task.priority.as_ref().filter(|_| priority == 0) {
-        return Err((place.span(), Reason::Zero { what: "priority", of: of() }));
+        return Err(At(place.span(), Reason::Zero { what: "priority", of: of() }));
     }
     let backlog = task.backlog.as_ref().map_or(1, |backlog| *backlog.get_ref());
     if let Some(place) = task.backlog.as_ref().filter(|_| backlog == 0 || backlog > BACKLOG_MAX) {
-        return Err((place.span(), Reason::OutOfRange { what: "backlog", of: of(), from: 1, to: BACKLOG_MAX }));
+        return Err(At(place.span(), Reason::OutOfRange { what: "backlog", of: of(), from: 1, to: BACKLOG_MAX }));
     }
     let overrun = match task.overrun.as_ref().map_or(Overrun::default(), |overrun| *overrun.get_ref()) {
         Overrun::Throttle => overrun::THROTTLE,
@@ -173,7 +203,7 @@ fn reservation(
         overrun,
         backlog,
         covers_engines: u32::from(covers == Covers::CpuAndEngines),
-        suspension: span(&task.suspends, name)?.0,
+        suspension: span("suspends", &task.suspends, name)?.0,
         early_release: u32::from(may_release_early(task).is_some()),
         reserved: 0,
     }))

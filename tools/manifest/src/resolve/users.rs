@@ -10,14 +10,18 @@ use fusee_kernel_core::limits;
 use toml::Spanned;
 
 use super::handles::{PHYSICAL, READ, WRITE};
-use super::{Device, Entry, Fail, Resolved, Resolver, Task, plus_one};
+use super::{
+    Device, Entry,
+    Fail::{self, At},
+    Of, Resolved, Resolver, Task, plus_one,
+};
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
 
 impl Resolver<'_> {
     /// Whether `task` may share `pool` with those who do.
     pub(super) fn pool_user(&self, task: usize, pool: usize, place: &Range<usize>) -> Result<(), Fail> {
-        let fail = |reason| Err((place.clone(), reason));
+        let fail = |reason| Err(At(place.clone(), reason));
         let (name, record) = &self.out.pools[pool];
         let one = &self.out.tasks[task];
         if record.crosses == 0 && one.cluster != record.cluster {
@@ -25,7 +29,11 @@ impl Resolver<'_> {
             return fail(Reason::PoolOfAnotherCluster { pool: name.clone(), cluster, task: one.name.clone() });
         }
         if one.reservation.is_none() {
-            return fail(Reason::Needs { what: "pool", of: one.name.clone(), needs: "a budget" });
+            return fail(Reason::Needs {
+                what: "pool",
+                of: one.name.clone(),
+                needs: "a budget, or the class background",
+            });
         }
         if record.crosses != 0 && !self.has_jobs(one) {
             return fail(Reason::Needs { what: "shared pool", of: one.name.clone(), needs: "jobs" });
@@ -36,16 +44,18 @@ impl Resolver<'_> {
         if users.contains(&task) {
             return fail(Reason::PoolTwice { task: one.name.clone(), pool: name.clone() });
         }
-        for (what, count, limit) in [
-            ("tasks that share one pool", users.len(), limits::USERS_PER_POOL),
-            ("pools of one task", uses.clone().filter(|one| one.task as usize == task).count(), limits::POOLS_PER_TASK),
-            ("uses of pools", uses.count(), limits::POOL_USERS),
-        ] {
-            if count >= limit {
-                return fail(Reason::TooMany { what, limit });
+        let of_task = uses.clone().filter(|one| one.task as usize == task).count();
+        let crowded = |kind, name: &String, what, limit| Reason::Crowded { kind, name: name.clone(), what, limit };
+        match () {
+            () if users.len() >= limits::USERS_PER_POOL => fail(crowded("pool", name, "users", limits::USERS_PER_POOL)),
+            () if of_task >= limits::POOLS_PER_TASK => {
+                fail(crowded("task", &one.name, "pools", limits::POOLS_PER_TASK))
             }
+            () if uses.count() >= limits::POOL_USERS => {
+                fail(Reason::TooMany { what: "uses of pools", limit: limits::POOL_USERS })
+            }
+            () => Ok(()),
         }
-        Ok(())
     }
 
     pub(super) fn has_jobs(&self, task: &Task) -> bool {
@@ -54,29 +64,37 @@ impl Resolver<'_> {
 
     /// Who uses an engine that asks for a token can have one; and where a cluster shares a pool with others, there is a place for
     /// each of its jobs.
-    pub(super) fn sharing(&self) -> Result<(), Fail> {
-        let uses = |task: u32, pool: u32| self.out.pool_users.iter().any(|user| user.pool == pool && user.task == task);
-        for user in &self.out.engine_users {
-            let (name, engine) = &self.out.engines[user.engine as usize];
-            let lacks = engine.pool_plus_one.checked_sub(1).filter(|pool| !uses(user.task, *pool));
-            if let (Some(pool), Some(named)) = (lacks, &self.file.engines.0[user.engine as usize].1.pool) {
-                let task = self.out.tasks[user.task as usize].name.clone();
-                let (engine, pool) = (name.clone(), self.out.pools[pool as usize].0.clone());
-                return Err((named.span(), Reason::NoToken { engine, pool, task }));
-            }
+    pub(super) fn sharing(&mut self) {
+        for user in 0..self.out.engine_users.len() {
+            let result = self.has_token(self.out.engine_users[user]);
+            self.keep(Of::Nothing, result);
         }
-        for (index, _) in self.out.pools.iter().enumerate().filter(|(_, (_, pool))| pool.crosses != 0) {
-            let users = self.out.tasks.iter().enumerate().filter(|(task, _)| uses(*task as u32, index as u32));
-            for (_, user) in users {
-                let mates = self.out.tasks.iter().filter(|one| one.cluster == user.cluster);
-                if mates.filter(|one| self.has_jobs(one)).count() > limits::PENDING_JOBS {
-                    let (name, limit) = (self.out.clusters[user.cluster as usize].0.clone(), limits::PENDING_JOBS);
-                    let place = self.file.pools.0[index].0.span();
-                    return Err((
-                        place,
-                        Reason::Crowded { kind: "sharing cluster", name, what: "tasks with jobs", limit },
-                    ));
-                }
+        for index in 0..self.out.pools.len() {
+            let result = self.has_places(index);
+            self.keep(Of::Nothing, result);
+        }
+    }
+
+    fn has_token(&self, user: image::EngineUser) -> Result<(), Fail> {
+        let (task, (engine, record)) = (user.task as usize, &self.out.engines[user.engine as usize]);
+        let Some(pool) = record.pool_plus_one.checked_sub(1) else { return Ok(()) };
+        self.sound(Of::Handles(task))?;
+        if self.out.pool_users.iter().any(|one| one.pool == pool && one.task == user.task) {
+            return Ok(());
+        }
+        let (name, pool) = (&self.file.tasks.0[task].0, self.out.pools[pool as usize].0.clone());
+        Err(At(name.span(), Reason::NoToken { engine: engine.clone(), pool, task: name.get_ref().clone() }))
+    }
+
+    fn has_places(&self, pool: usize) -> Result<(), Fail> {
+        let users = self.out.pool_users.iter().filter(|user| user.pool as usize == pool);
+        for user in users.filter(|_| self.out.pools[pool].1.crosses != 0) {
+            let cluster = self.out.tasks[user.task as usize].cluster;
+            let mates = self.out.tasks.iter().filter(|one| one.cluster == cluster && self.has_jobs(one));
+            if mates.count() > limits::PENDING_JOBS {
+                let (name, limit) = (self.out.clusters[cluster as usize].0.clone(), limits::PENDING_JOBS);
+                let reason = Reason::Crowded { kind: "sharing cluster", name, what: "tasks with jobs", limit };
+                return Err(At(self.file.pools.0[pool].0.span(), reason));
             }
         }
         Ok(())
@@ -91,13 +109,13 @@ impl Resolver<'_> {
     ) -> Result<(), Fail> {
         if self.out.engine_users.len() >= limits::ENGINE_USERS {
             let limit = limits::ENGINE_USERS;
-            return Err((place.clone(), Reason::TooMany { what: "uses of engines", limit }));
+            return Err(At(place.clone(), Reason::TooMany { what: "uses of engines", limit }));
         }
         let same = |user: &&image::EngineUser| user.engine as usize == engine;
         let limit = limits::USERS_PER_ENGINE;
         if self.out.engine_users.iter().filter(same).count() >= limit {
             let name = self.out.engines[engine].0.clone();
-            return Err((place.clone(), Reason::Crowded { kind: "engine", name, what: "users", limit }));
+            return Err(At(place.clone(), Reason::Crowded { kind: "engine", name, what: "users", limit }));
         }
         // Who may be acquired with it has the same queue.
         let group = self.out.engines[engine].1.group_plus_one;
@@ -110,7 +128,7 @@ impl Resolver<'_> {
         tasks.dedup();
         if group != 0 && tasks.len() > limits::USERS_PER_GROUP {
             let (name, limit) = (self.out.engines[engine].0.clone(), limits::USERS_PER_GROUP);
-            return Err((place.clone(), Reason::Crowded { kind: "group of engine", name, what: "users", limit }));
+            return Err(At(place.clone(), Reason::Crowded { kind: "group of engine", name, what: "users", limit }));
         }
         if let Some(other) = self.out.engine_users.iter().find(|user| same(user) || in_group(user)) {
             let other = &self.out.tasks[other.task as usize];
@@ -122,7 +140,7 @@ impl Resolver<'_> {
                     first: other.name.clone(),
                     second: self.out.tasks[task].name.clone(),
                 };
-                return Err((place.clone(), reason));
+                return Err(At(place.clone(), reason));
             }
         }
         let mut record = image::EngineUser { engine: engine as u32, task: task as u32, ..Default::default() };
@@ -166,7 +184,7 @@ impl Resolver<'_> {
         {
             let (first, second) = (other.name.clone(), self.out.devices[device].name.clone());
             let task = self.out.tasks[task].name.clone();
-            return Err((place.clone(), Reason::TwoDevices { task, first, second }));
+            return Err(At(place.clone(), Reason::TwoDevices { task, first, second }));
         }
         let device = &mut self.out.devices[device];
         if let Some(context) = device.contexts.iter().position(|owner| *owner == task) {
@@ -174,7 +192,7 @@ impl Resolver<'_> {
         }
         if device.contexts.len() >= contract::CONTEXTS {
             let (device, limit) = (device.name.clone(), contract::CONTEXTS - 1);
-            return Err((place.clone(), Reason::DeviceFull { device, what: "contexts for clients", limit }));
+            return Err(At(place.clone(), Reason::DeviceFull { device, what: "contexts for clients", limit }));
         }
         device.contexts.push(task);
         Ok(device.contexts.len() - 1)
@@ -182,6 +200,7 @@ impl Resolver<'_> {
 
     /// What drivers and clients of a device get without asking.
     pub(super) fn automatic_handles(&mut self, task: usize, name: &Spanned<String>) -> Result<(), Fail> {
+        self.sound(Of::Task(task))?;
         for device in 0..self.out.devices.len() {
             let Some(context) = self.out.devices[device].contexts.iter().position(|owner| *owner == task) else {
                 continue;
@@ -295,7 +314,7 @@ impl Resolver<'_> {
             let entry = format!("done.{}", name.get_ref());
             if self.out.notifications.len() >= limits::NOTIFICATIONS {
                 let limit = limits::NOTIFICATIONS;
-                return Err((place, Reason::TooMany { what: "notifications", limit }));
+                return Err(At(place, Reason::TooMany { what: "notifications", limit }));
             }
             self.unused(driver, &entry, place.clone())?;
             let record = image::Notification { bound_plus_one: plus_one(Some(driver)), flags: 0 };

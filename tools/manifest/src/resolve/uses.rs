@@ -11,8 +11,13 @@ use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::Hold;
 use toml::Spanned;
 
-use super::{Entry, Fail, Resolver};
+use super::{
+    Entry,
+    Fail::{self, At},
+    Of, Resolver,
+};
 use crate::error::Reason;
+use crate::quantity::Time;
 use crate::schema;
 
 /// What a task says of its use of an engine.
@@ -44,37 +49,48 @@ impl DeclaredHold {
 
 impl Resolver<'_> {
     /// What tasks say about how long they hold engines, and have tokens.
-    pub(super) fn uses(&mut self) -> Result<(), Fail> {
+    pub(super) fn uses(&mut self) {
         self.out.engine_holds = vec![None; self.out.engine_users.len()];
-        for (index, (name, task)) in self.file.tasks.0.iter().enumerate() {
+        for (index, (_, task)) in self.file.tasks.0.iter().enumerate() {
             for (handle, used) in &task.uses.0 {
-                match self.object_of(index, handle.get_ref()) {
-                    Some((kind::ENGINE, engine)) => self.engine_use(index, engine, handle, used)?,
-                    Some((kind::POOL, pool)) => self.pool_use(index, pool, used)?,
-                    Some((kind::ENDPOINT, endpoint)) => {
-                        let times = self.times_of(index, used, "an endpoint")?;
-                        self.out.calls.push((index, endpoint, times));
-                    }
-                    Some((kind::NOTIFICATION, notification)) => {
-                        self.times_of(index, used, "a notification")?;
-                        self.out.waits.push((index, notification));
-                    }
-                    _ => {
-                        let (task, name) = (name.get_ref().clone(), handle.get_ref().clone());
-                        let to = "an engine, a pool, an endpoint or a notification";
-                        return Err((handle.span(), Reason::NotUsed { task, name, to }));
-                    }
-                }
+                let result = self.used(index, handle, used);
+                self.keep(Of::Uses(index), result);
             }
         }
         for (index, (_, task)) in self.file.tasks.0.iter().enumerate() {
             for (handle, used) in &task.uses.0 {
-                if let (Some((_, engine)), Some(with)) = (self.object_of(index, handle.get_ref()), &used.with) {
-                    self.used_with(index, engine, with)?;
+                if let (Some((kind::ENGINE, engine)), Some(with)) =
+                    (self.object_of(index, handle.get_ref()), &used.with)
+                {
+                    let result = self.used_with(index, engine, with);
+                    self.keep(Of::Uses(index), result);
                 }
             }
         }
+    }
+
+    fn used(&mut self, task: usize, handle: &Spanned<String>, used: &schema::Use) -> Result<(), Fail> {
+        match self.object_of(task, handle.get_ref()) {
+            Some((kind::ENGINE, engine)) => return self.engine_use(task, engine, handle, used),
+            Some((kind::POOL, pool)) => return self.pool_use(task, pool, used),
+            Some((kind::ENDPOINT, endpoint)) => {
+                let times = self.times_of(task, used, "an endpoint")?;
+                self.out.calls.push((task, endpoint, times));
+            }
+            Some((kind::NOTIFICATION, notification)) => {
+                self.times_of(task, used, "a notification")?;
+                self.out.waits.push((task, notification));
+            }
+            _ => return Err(self.not_used(task, handle, "an engine, a pool, an endpoint or a notification")),
+        }
         Ok(())
+    }
+
+    /// `task` has no handle `name` to one of these, unless that may be one that is missing because of a mistake.
+    fn not_used(&self, task: usize, name: &Spanned<String>, to: &'static str) -> Fail {
+        let (of, text) = (self.out.tasks[task].name.clone(), name.get_ref().clone());
+        let reason = Reason::NotUsed { task: of, name: text, to };
+        self.sound(Of::Handles(task)).err().unwrap_or(At(name.span(), reason))
     }
 
     /// Kind and number of what the handle `name` of `task` names.
@@ -107,37 +123,34 @@ impl Resolver<'_> {
             None => self.out.engines[engine].1.pool_plus_one.checked_sub(1).map(|pool| pool as usize),
             Some(within) => match self.object_of(task, within.get_ref()) {
                 Some((kind::POOL, pool)) => Some(pool),
-                _ => {
-                    let reason = Reason::NotUsed { task: of(), name: within.get_ref().clone(), to: "a pool" };
-                    return Err((within.span(), reason));
-                }
+                _ => return Err(self.not_used(task, within, "a pool")),
             },
         };
         let times = used.times.as_ref().map_or(1, |times| *times.get_ref());
         if let Some(place) = used.times.as_ref().map(Spanned::span) {
             let reservation = self.out.tasks[task].reservation.map(|one| self.out.reservations[one].class);
             match times {
-                0 => return Err((place, Reason::Zero { what: "number of uses", of: of() })),
+                0 => return Err(At(place, Reason::Zero { what: "number of uses", of: of() })),
                 // With one token as often as that.
                 _ if reservation == Some(class::REAL_TIME) || within.is_some() => {}
                 _ => {
                     let with = "a class other than real-time";
-                    return Err((place, Reason::Excludes { what: "number of uses", of: of(), with }));
+                    return Err(At(place, Reason::Excludes { what: "number of uses", of: of(), with }));
                 }
             }
         }
-        let hold = Hold { cpu: span(&used.cpu, name)?, operation: span(&used.operation, name)? };
+        let hold = Hold { cpu: span("cpu", &used.cpu, name)?, operation: span("operation", &used.operation, name)? };
         if hold == Hold::default() {
-            return Err((handle.span(), Reason::Zero { what: "longest use", of: of() }));
+            return Err(At(handle.span(), Reason::Zero { what: "longest use", of: of() }));
         }
         let most = Nanoseconds(hold.operation.0.saturating_mul(times.into()));
         let operations = match &used.operations {
             None => most,
             Some(said) => {
-                let sum = span(&used.operations, name)?;
+                let sum = span("operations", &used.operations, name)?;
                 if sum < hold.operation || sum > most {
-                    let (least, most) = (hold.operation.0, most.0);
-                    return Err((said.span(), Reason::OperationsOutOfRange { of: of(), least, most }));
+                    let (least, most) = (Time(hold.operation.0), Time(most.0));
+                    return Err(At(said.span(), Reason::OperationsOutOfRange { of: of(), least, most }));
                 }
                 sum
             }
@@ -154,7 +167,7 @@ impl Resolver<'_> {
         self.excludes(task, used, ("CPU time", used.cpu.as_ref().map(Spanned::span)), with)?;
         match &used.times {
             Some(times) if *times.get_ref() == 0 => {
-                Err((times.span(), Reason::Zero { what: "number of uses", of: of() }))
+                Err(At(times.span(), Reason::Zero { what: "number of uses", of: of() }))
             }
             times => Ok(times.as_ref().map_or(1, |times| *times.get_ref())),
         }
@@ -177,14 +190,14 @@ impl Resolver<'_> {
         ];
         let of = self.file.tasks.0[task].0.get_ref().clone();
         let found = places.into_iter().find_map(|(what, place)| Some((what, place?)));
-        found.map_or(Ok(()), |(what, place)| Err((place, Reason::Excludes { what, of, with })))
+        found.map_or(Ok(()), |(what, place)| Err(At(place, Reason::Excludes { what, of, with })))
     }
 
     fn pool_use(&mut self, task: usize, pool: usize, used: &schema::Use) -> Result<(), Fail> {
         let name = &self.file.tasks.0[task].0;
         let times = used.times.as_ref().map(Spanned::span);
         self.excludes(task, used, ("number of uses", times), "a pool, of which a job has a token once")?;
-        self.out.sections.push((task, pool, span(&used.cpu, name)?));
+        self.out.sections.push((task, pool, span("cpu", &used.cpu, name)?));
         Ok(())
     }
 
@@ -192,13 +205,12 @@ impl Resolver<'_> {
     fn used_with(&mut self, task: usize, engine: usize, with: &Spanned<String>) -> Result<(), Fail> {
         let of = || self.out.tasks[task].name.clone();
         let Some((kind::ENGINE, other)) = self.object_of(task, with.get_ref()) else {
-            let reason = Reason::NotUsed { task: of(), name: with.get_ref().clone(), to: "an engine" };
-            return Err((with.span(), reason));
+            return Err(self.not_used(task, with, "an engine"));
         };
         let group = |engine: usize| self.out.engines[engine].1.group_plus_one;
         if other == engine || group(other) == 0 || group(other) != group(engine) {
             let needs = "another engine of the same group";
-            return Err((with.span(), Reason::Needs { what: "with", of: of(), needs }));
+            return Err(At(with.span(), Reason::Needs { what: "with", of: of(), needs }));
         }
         let (Some(one), Some(other)) = (self.user_of(task, engine), self.user_of(task, other)) else { return Ok(()) };
         let Some(held) = self.out.engine_holds[one] else { return Ok(()) };
@@ -211,11 +223,14 @@ impl Resolver<'_> {
 }
 
 /// A time of which sums cannot overflow; without one, none.
-pub(super) fn span(time: &Option<Spanned<crate::Time>>, of: &Spanned<String>) -> Result<Nanoseconds, Fail> {
+pub(super) fn span(
+    what: &'static str,
+    time: &Option<Spanned<Time>>,
+    of: &Spanned<String>,
+) -> Result<Nanoseconds, Fail> {
     match time {
         Some(time) if time.get_ref().0 > FAIR_LATENESS_OFFSET.0 => {
-            let (execution, budget) = (time.get_ref().0, FAIR_LATENESS_OFFSET.0);
-            Err((time.span(), Reason::ExecutionExceeds { task: of.get_ref().clone(), execution, budget }))
+            Err(At(time.span(), Reason::TooLong { what, of: of.get_ref().clone(), time: *time.get_ref() }))
         }
         time => Ok(Nanoseconds(time.as_ref().map_or(0, |time| time.get_ref().0))),
     }

@@ -9,26 +9,34 @@ use num_bigint::BigInt;
 use toml::Spanned;
 
 use super::reservations::may_release_early;
-use super::{Fail, Resolver, Variant};
+use super::{
+    Fail::{self, At},
+    Of, Resolver, Variant, unknown_policy,
+};
 use crate::admission;
 use crate::error::Reason;
+use crate::quantity::Time;
+use crate::read::Mistake;
 use crate::schema::Admission;
 
 impl Resolver<'_> {
     /// Refuses what is overloaded, and hard tasks that the analysis cannot prove.
-    pub(super) fn admission(&mut self) -> Result<(), Fail> {
+    pub(super) fn admission(&mut self) {
         for index in 0..self.out.clusters.len() {
             for (reservation, suspension) in self.suspended(index) {
                 self.out.reservations[reservation].suspension = suspension;
             }
-            for (place, reason) in self.complaints(index)? {
-                match self.file.system.admission {
-                    Admission::Refuse => return Err((place, reason)),
-                    Admission::Warn => self.out.warnings.push(reason.to_string()),
+            let found = self.complaints(index);
+            let complaints = self.keep(Of::Nothing, found).unwrap_or_default();
+            match self.file.system.admission {
+                // Where there is no bound, or a budget does not do, it follows that nothing is proved.
+                Admission::Refuse => {
+                    let first = complaints.iter().map(|(_, reason)| depth(reason)).min();
+                    self.mistakes.extend(complaints.into_iter().filter(|(_, reason)| Some(depth(reason)) == first));
                 }
+                Admission::Warn => self.out.warnings.extend(complaints.iter().map(|(_, reason)| reason.to_string())),
             }
         }
-        Ok(())
     }
 
     /// For the reservations of the cluster with this index what the analysis adds to the execution of a job, which is how long it may be
@@ -41,13 +49,15 @@ impl Resolver<'_> {
     }
 
     /// What does not hold in the cluster with this index.
-    pub(super) fn complaints(&self, index: usize) -> Result<Vec<Fail>, Fail> {
+    pub(super) fn complaints(&self, index: usize) -> Result<Vec<Mistake>, Fail> {
         let (name, record) = &self.out.clusters[index];
         let key = self.file.clusters.0.get(index).map_or(self.file.system.cpus.span(), |(key, _)| key.span());
-        let study =
-            admission::Study::new(&self.out, index).map_err(|why| (key.clone(), Reason::Nonsense(why.to_string())))?;
+        let study = admission::Study::new(&self.out, index).map_err(|why| {
+            let why = why.to_string();
+            At(key.clone(), Reason::Unbounded { cluster: name.clone(), why })
+        })?;
         let members = &study.members;
-        let mut complaints: Vec<Fail> = Vec::new();
+        let mut complaints: Vec<Mistake> = Vec::new();
         // Without deadlines in the keys nothing keeps such a task from one budget after the other.
         let is_constant =
             [PolicyName::Rm, PolicyName::Dm, PolicyName::Fp].iter().any(|one| *one as u32 == record.policy);
@@ -56,7 +66,7 @@ impl Resolver<'_> {
             if let Some(place) = may_release_early(file) {
                 let (task, cluster) = (task.get_ref().clone(), name.clone());
                 // No kernel boots such a system, whatever is admitted.
-                return Err((place, Reason::ReleasesEarly { task, cluster }));
+                return Err(At(place, Reason::ReleasesEarly { task, cluster }));
             }
         }
         let hard = |member: usize| self.file.tasks.0[member].1.hard.as_ref().filter(|hard| *hard.get_ref());
@@ -81,12 +91,12 @@ impl Resolver<'_> {
         for (at, (member, verdict)) in members.iter().zip(&report.tasks).enumerate() {
             let (task, _) = &self.file.tasks.0[*member];
             let reservation = study.reservations[at];
-            let (execution, budget) = (reservation.execution, reservation.budget);
-            let (lends, drawn) = (blocked[at].lends.0, blocked[at].drawn.0);
+            let (execution, budget) = (Time(reservation.execution), Time(reservation.budget));
+            let (lends, drawn) = (Time(blocked[at].lends.0), Time(blocked[at].drawn.0));
             if !study.is_covered(at, &blocked[at]) {
                 let name = task.get_ref().clone();
-                let services = blocked[at].services.0;
-                let reason = match drawn {
+                let services = Time(blocked[at].services.0);
+                let reason = match drawn.0 {
                     0 => Reason::LendsTooMuch { task: name, execution, services, lends, budget },
                     _ => Reason::DrawsTooMuch { task: name, execution, services, lends, drawn, budget },
                 };
@@ -130,32 +140,37 @@ impl Resolver<'_> {
         name.map(Spanned::span)
     }
 
-    pub(super) fn test(&self) -> Result<(), Fail> {
-        let Some(test) = &self.file.test else { return Ok(()) };
-        for name in test.faults.iter().chain(&test.no_misses).chain(test.taken.iter().flatten()).chain(&test.responses)
-        {
-            self.task(name)?;
+    pub(super) fn test(&mut self) {
+        let Some(test) = &self.file.test else { return };
+        let names = test.faults.iter().chain(&test.no_misses).chain(test.taken.iter().flatten()).chain(&test.responses);
+        for name in names {
+            let task = self.task(name);
+            self.keep(Of::Nothing, task);
         }
-        let task = |name: &str| self.out.tasks.iter().position(|task| task.name == name);
-        for policy in &test.policies {
-            if PolicyName::from_name(policy.get_ref()).is_none() {
-                let reason = Reason::NotOffered { what: "policy", name: policy.get_ref().clone() };
-                return Err((policy.span(), reason));
-            }
+        let task = |name: &str| self.file.tasks.0.iter().position(|(task, _)| task.get_ref() == name);
+        let check = |text: &Spanned<String>, is_good: bool, reason: fn(String) -> Reason| {
+            if is_good { Ok(()) } else { Err(At(text.span(), reason(text.get_ref().clone()))) }
+        };
+        let is_known = |policy: &Spanned<String>| PolicyName::from_name(policy.get_ref()).ok_or(unknown_policy(policy));
+        let is_mark = |mark: &str| crate::expect::Mark::parse(mark, task).is_some();
+        let is_exit = |exit: &str| crate::expect::parse_exit(exit, task).is_some();
+        let is_list = |sizes: &str| Variant::parse_clusters(sizes).is_some();
+        let policies = test.policies.iter().map(|one| is_known(one).map(drop));
+        let clusters = test.clusters.iter().map(|one| check(one, is_list(one.get_ref()), Reason::BadClusters));
+        let marks = test.marks.iter().map(|one| check(one, is_mark(one.get_ref()), Reason::BadMark));
+        let exits = test.exits.iter().map(|one| check(one, is_exit(one.get_ref()), Reason::BadExit));
+        let results: Vec<_> = policies.chain(clusters).chain(marks).chain(exits).collect();
+        for result in results {
+            self.keep(Of::Nothing, result);
         }
-        for clusters in &test.clusters {
-            if Variant::parse_clusters(clusters.get_ref()).is_none() {
-                return Err((clusters.span(), Reason::BadClusters(clusters.get_ref().clone())));
-            }
-        }
-        for mark in &test.marks {
-            crate::expect::Mark::parse(mark.get_ref(), task)
-                .ok_or_else(|| (mark.span(), Reason::BadMark(mark.get_ref().clone())))?;
-        }
-        for exit in &test.exits {
-            crate::expect::parse_exit(exit.get_ref(), task)
-                .ok_or_else(|| (exit.span(), Reason::BadExit(exit.get_ref().clone())))?;
-        }
-        Ok(())
+    }
+}
+
+/// From what follows the rest: complaints of a lower depth come first.
+fn depth(reason: &Reason) -> u32 {
+    match reason {
+        Reason::NotCounted { .. } | Reason::NotProved { .. } | Reason::NotEnforced { .. } => 2,
+        Reason::LendsTooMuch { .. } | Reason::DrawsTooMuch { .. } => 1,
+        _ => 0,
     }
 }

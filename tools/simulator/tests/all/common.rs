@@ -73,6 +73,14 @@ impl Device<'_> {
     pub fn text(&self) -> String {
         let Device { name, line, driver, handles, interrupt, .. } = self;
         let cluster = self.cluster.map_or(String::new(), |cluster| format!("cluster = \"{cluster}\"\n"));
+        // The driver asks for them, in a region of its own unless the test has one for it.
+        let tables = if handles.contains("tables = ") {
+            String::new()
+        } else {
+            format!(
+                "tables = \"region {name}_tables: read write physical\"\n[regions.{name}_tables]\nbytes = \"16KiB\""
+            )
+        };
         let mut text = format!(
             r#"
 [tasks.{name}]
@@ -83,6 +91,7 @@ class = "service"
 line = "interrupt {name}: acknowledge"
 event = "notification {name}_event: wait"
 {handles}
+{tables}
 [notifications.{name}_event]
 [interrupts.{name}]
 line = {line}

@@ -1,0 +1,121 @@
+//! From text to tables: all that is no TOML, or not what the schema wants, with its place.
+//!
+//! The parser and the derived code stop at their first mistake each. So a value that is not understood is taken out of the tables,
+//! and what remains is tried again, until all is understood.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Deserializer, Error};
+
+use crate::error::{Reason, nearest};
+use crate::schema::File;
+
+/// A mistake and its place in the text.
+pub(crate) type Mistake = (Range<usize>, Reason);
+
+/// Reads `text`; or all mistakes of the first stage that has some: what is no TOML, what the schema does not know.
+pub(crate) fn read(text: &str, line_of: impl Fn(usize) -> usize) -> Result<File, Vec<Mistake>> {
+    let (mut root, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        return Err(syntax(text, errors, line_of));
+    }
+    let mut mistakes = Vec::new();
+    // Keys that were taken out, or meant by those, with the places of their tables: that they are missing follows.
+    let mut removed = BTreeSet::new();
+    loop {
+        let error = match File::deserialize(Deserializer::from(root.clone())) {
+            Ok(file) => return if mistakes.is_empty() { Ok(file) } else { Err(mistakes) },
+            Err(error) => error,
+        };
+        let place = error.span().unwrap_or(0..0);
+        let reason = in_words(error.message());
+        let nearest = match &reason {
+            Reason::UnknownKey { key, choices } => nearest(key, choices.iter().map(String::as_str)).map(str::to_owned),
+            _ => None,
+        };
+        let follows = matches!(&reason, Reason::MissingKey(key) if removed.contains(&(place.start, key.clone())));
+        if !follows {
+            mistakes.push((place.clone(), reason));
+        }
+        let table = root.span();
+        let Some((table, key)) = remove(root.get_mut(), table, &place) else { return Err(mistakes) };
+        removed.extend(nearest.map(|meant| (table.start, meant)));
+        removed.insert((table.start, key));
+    }
+}
+
+/// What the parser found: of each section the first key that is there twice, as a second section of a name has many; and the first
+/// other mistake, as what comes after it may follow from it.
+fn syntax(text: &str, mut errors: Vec<Error>, line_of: impl Fn(usize) -> usize) -> Vec<Mistake> {
+    let mut mistakes = Vec::new();
+    let mut sections = BTreeSet::new();
+    errors.sort_by_key(|error| error.span().map(|place| place.start));
+    for error in &errors {
+        let place = error.span().unwrap_or(0..0);
+        if error.message() != "duplicate key" {
+            mistakes.push((place, Reason::Syntax(error.message().to_owned())));
+            break;
+        }
+        if sections.insert(text[..place.start].rfind("\n[")) {
+            let reason = match first_of(text, &place) {
+                Some((key, first)) => Reason::DuplicateKey { key, first: line_of(first) },
+                None => Reason::Syntax("this table is there already".to_owned()),
+            };
+            mistakes.push((place, reason));
+        }
+    }
+    mistakes
+}
+
+/// The key at `second`, and where its table has it first: beside what is there if the second one is called otherwise.
+fn first_of(text: &str, second: &Range<usize>) -> Option<(String, usize)> {
+    const OTHERWISE: &str = "_the_second_one_";
+    fn beside(table: &DeTable<'_>, key: &str) -> Option<usize> {
+        if table.contains_key(OTHERWISE) {
+            return table.get_key_value(key).map(|(key, _)| key.span().start);
+        }
+        table.values().filter_map(|value| value.get_ref().as_table()).find_map(|table| beside(table, key))
+    }
+    let key = text.get(second.clone())?.trim_matches(['"', '\'']);
+    let renamed = format!("{}{OTHERWISE}{}", &text[..second.start], &text[second.end..]);
+    let (root, _) = DeTable::parse_recoverable(&renamed);
+    Some((key.to_owned(), beside(root.get_ref(), key)?))
+}
+
+/// Takes out of `table`, which is at `at`, what is at `place`: an entry whose key or value that is, or a list with such an item. Says
+/// of which table it was, and its key.
+fn remove(table: &mut DeTable<'_>, at: Range<usize>, place: &Range<usize>) -> Option<(Range<usize>, String)> {
+    let is_in = |value: &Spanned<DeValue<'_>>| {
+        let span = value.span();
+        value.get_ref().is_array() && span.start <= place.start && place.end <= span.end
+    };
+    let found = table.iter().find(|(key, value)| key.span() == *place || value.span() == *place || is_in(value));
+    if let Some(key) = found.map(|(key, _)| key.get_ref().to_string()) {
+        table.remove(&*key);
+        return Some((at, key));
+    }
+    table.iter_mut().find_map(|(_, value)| match (value.span(), value.get_mut()) {
+        (at, DeValue::Table(inner)) => remove(inner, at, place),
+        _ => None,
+    })
+}
+
+/// The words of the derived code on keys and values, as reasons.
+fn in_words(message: &str) -> Reason {
+    let mut quoted = message.split('`').skip(1).step_by(2).map(str::to_owned);
+    let plain = || {
+        let (what, wanted) = message.split_once(", expected ").unwrap_or((message, ""));
+        let is_number = matches!(wanted, "u32" | "u64" | "usize" | "i64");
+        Reason::Syntax(if is_number { format!("{what}, expected a whole number") } else { message.to_owned() })
+    };
+    let Some(first) = quoted.next() else { return plain() };
+    match message {
+        _ if message.starts_with("unknown field") => Reason::UnknownKey { key: first, choices: quoted.collect() },
+        _ if message.starts_with("unknown variant") => Reason::UnknownValue { value: first, choices: quoted.collect() },
+        _ if message.starts_with("missing field") => Reason::MissingKey(first),
+        _ => plain(),
+    }
+}

@@ -1,0 +1,102 @@
+//! What has one end only: an endpoint without a server that receives, a notification for which no task may wait, a driver without
+//! what it needs to serve its clients.
+
+use fusee_abi::call::rights;
+use fusee_abi::image::{self, kind};
+use fusee_accel_contract::space;
+
+use super::mistakes::mentions;
+use super::{
+    Device, Entry,
+    Fail::{self, At},
+    Of, Resolver,
+};
+use crate::error::Reason;
+use crate::quantity::Bytes;
+
+/// The driver of this repository, `drivers/gpu`.
+const DRIVER: &str = "gpu-driver/gpu-driver";
+
+impl Resolver<'_> {
+    pub(super) fn ends(&mut self) {
+        for index in 0..self.file.endpoints.0.len() {
+            let result = self.is_received(index);
+            self.keep(Of::Nothing, result);
+        }
+        for index in 0..self.file.notifications.0.len() {
+            let result = self.is_awaited(index);
+            self.keep(Of::Nothing, result);
+        }
+        for index in 0..self.out.devices.len() {
+            let result = self.is_served(index);
+            self.keep(Of::Nothing, result);
+        }
+    }
+
+    /// The handles to an object with this right.
+    fn handles_to(&self, kind: u32, object: usize, right: u32) -> impl Iterator<Item = &image::Handle> {
+        let is_it = move |one: &&image::Handle| one.kind == kind && one.object as usize == object;
+        self.out.handles.iter().filter(is_it).filter(move |one| one.rights & right != 0)
+    }
+
+    /// The server of this endpoint may receive.
+    fn is_received(&self, index: usize) -> Result<(), Fail> {
+        self.sound(Of::Endpoint(index))?;
+        let (endpoint, record) = &self.out.endpoints[index];
+        let server = record.server as usize;
+        self.sound(Of::Handles(server))?;
+        if self.handles_to(kind::ENDPOINT, index, rights::RECEIVE).next().is_some() {
+            return Ok(());
+        }
+        let server = self.out.tasks[server].name.clone();
+        let place = self.file.endpoints.0[index].1.server.span();
+        Err(At(place, Reason::NoReceiver { endpoint: endpoint.clone(), server }))
+    }
+
+    /// A task may wait for this notification, if one may signal it.
+    fn is_awaited(&self, index: usize) -> Result<(), Fail> {
+        let may = |right| self.handles_to(kind::NOTIFICATION, index, right).next().is_some();
+        // Who gets a copy is not in the manifest.
+        if !may(rights::SIGNAL) || may(rights::WAIT) || may(rights::GRANT) {
+            return Ok(());
+        }
+        let name = &self.file.notifications.0[index].0;
+        for (task, (_, file)) in self.file.tasks.0.iter().enumerate() {
+            if file.handles.0.iter().any(|(_, text)| mentions(text.get_ref(), name.get_ref())) {
+                self.sound(Of::Handles(task))?;
+            }
+        }
+        Err(At(name.span(), Reason::NoWaiter { notification: name.get_ref().clone() }))
+    }
+
+    /// The driver of this device has what the one of this repository asks for by name, if it is that one and there are clients.
+    fn is_served(&self, index: usize) -> Result<(), Fail> {
+        self.sound(Of::Device(index))?;
+        let Device { driver, ref contexts, ref name, .. } = self.out.devices[index];
+        let task = &self.out.tasks[driver];
+        if task.binary != DRIVER || contexts.len() < 2 {
+            return Ok(());
+        }
+        let mut peers = (0..self.out.devices.len()).filter(|other| {
+            let prefix = format!("peer{other}.");
+            task.environment.iter().any(|entry| entry.name.starts_with(&prefix))
+        });
+        let bytes = space::tables_bytes(peers.next_back().map_or(0, |last| last + 1));
+        let wanted = [
+            ("line", kind::INTERRUPT, 0, "\"interrupt NAME: acknowledge\"".to_owned()),
+            ("event", kind::NOTIFICATION, 0, "\"notification NAME: wait\"".to_owned()),
+            ("tables", kind::REGION, bytes, format!("\"region NAME: read write physical\", of {}", Bytes(bytes))),
+        ];
+        for (handle, kind, bytes, text) in wanted {
+            let is_it = |entry: &Entry| entry.name == handle && entry.kind == kind && entry.bytes >= bytes;
+            let is_known = |entry: &Entry| bytes == 0 || entry.physical != 0;
+            if !task.environment.iter().any(|entry| is_it(entry) && is_known(entry)) {
+                self.sound(Of::Handles(driver))?;
+                let place = self.file.devices.0[index].1.driver.span();
+                let (device, driver) = (name.clone(), task.name.clone());
+                return Err(At(place, Reason::DriverNeeds { device, driver, handle, text }));
+            }
+        }
+        Ok(())
+    }
+}

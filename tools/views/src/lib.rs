@@ -4,14 +4,21 @@
 //! simulator.
 //!
 //! - [`schedule`]: what happened, in intervals.
-//! - [`picture`]: these as SVG.
+//! - [`picture`]: these as SVG, and [`raster`] that as PNG.
+//! - [`page`]: these as a page to look around in.
 //! - [`explain`]: where the time of a job went.
 //! - [`litmus`]: what LITMUS^RT has records for, in its format.
 //! - [`perfetto`]: all of it for Perfetto.
+//! - [`overheads`]: what the kernel's paths took, for SchedCAT.
 #![forbid(unsafe_code)]
 
 pub mod explain;
 pub mod litmus;
+pub mod overheads;
+pub mod page;
 pub mod perfetto;
 pub mod picture;
+#[cfg(test)]
+mod random;
+pub mod raster;
 pub mod schedule;

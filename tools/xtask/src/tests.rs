@@ -23,7 +23,9 @@ use crate::judge::Watch;
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
 use crate::turns::Turns;
-use crate::{bench, combinations, conformance, docs, experiment, hostile, readme, report, soundness, structure, worst};
+use crate::{
+    bench, combinations, conformance, docs, experiment, hostile, readme, report, soundness, structure, trace, worst,
+};
 
 /// What QEMU ends with when the kernel has panicked.
 const KERNEL_PANIC: i32 = 101;
@@ -90,6 +92,15 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
             started = Instant::now();
         }
         summary.run("where unsafe code may be", || structure::sources(&workspace.root));
+        summary.run(&format!("{} is what its command draws", trace::PICTURE), || trace::check_picture(&workspace.root));
+        match trace::browser() {
+            Some(browser) => {
+                summary.run("the page of a trace, in a browser", || trace::check_page(&workspace.root, browser))
+            }
+            None => {
+                println!("{} the page of a trace, in a browser: there is no Chromium here", report::yellow("skip  "))
+            }
+        }
         summary.run("pages, manifests and commands agree", || docs::check(&workspace.root).map(|()| Vec::new()));
     }
     if arguments.only != Some(Half::Host) {

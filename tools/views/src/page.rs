@@ -14,9 +14,9 @@
 //! 2. No name ends an element: in the JSON `<` is written `\u003c`.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use fusee_manifest::Resolved;
-use serde_json::{Value, json};
 
 use crate::explain::{Step, Wait};
 use crate::picture::{colour, escaped};
@@ -26,9 +26,8 @@ impl Schedule {
     /// The page, called `title`.
     #[must_use]
     pub fn page(&self, system: &Resolved, title: &str) -> String {
-        // `<` occurs in names only, and there it may be written so.
-        let data = self.data(system).to_string().replace('<', "\\u003c");
-        let parts = [("title", escaped(title)), ("data", data), ("script", include_str!("page.js").to_owned())];
+        let parts =
+            [("title", escaped(title)), ("data", self.data(system)), ("script", include_str!("page.js").to_owned())];
         let mut page = String::new();
         let mut rest = include_str!("page.html");
         // What is put in is not looked through again.
@@ -50,7 +49,7 @@ impl Schedule {
     }
 
     /// What the page shows, as `page.js` reads it.
-    fn data(&self, system: &Resolved) -> Value {
+    fn data(&self, system: &Resolved) -> String {
         let mut tokens: Vec<(usize, u32)> = Vec::new();
         let mut token_names = Vec::new();
         for (pool, (name, description)) in system.pools.iter().enumerate() {
@@ -93,31 +92,54 @@ impl Schedule {
             spans.iter().flat_map(|span| [span.of as u64, span.task as u64, span.from, span.until]).collect()
         };
         let window = self.window(system.start);
-        json!({
-            "cpus": system.cpus,
-            "end": self.end,
-            "from": window.start,
-            "until": window.end,
-            "tasks": system.tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>(),
-            "colours": (0..system.tasks.len()).map(colour).collect::<Vec<_>>(),
-            "engines": system.engines.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
-            "tokens": token_names,
-            "words": words,
-            "runs": runs.flatten().collect::<Vec<u64>>(),
-            "jobs": jobs.flatten().collect::<Vec<i64>>(),
-            "holds": spans(&self.holds),
-            "drains": spans(&self.drains),
-            "held_tokens": held.flatten().collect::<Vec<u64>>(),
-            "waits": waits.into_iter().flatten().collect::<Vec<u64>>(),
-            "dry": self.dry.iter().flat_map(|one| [one.task as u64, one.from, one.until]).collect::<Vec<u64>>(),
-            "skips": self.skips.iter().flat_map(|(task, time)| [*task as u64, *time]).collect::<Vec<u64>>(),
-        })
+        let task_names: Vec<&str> = system.tasks.iter().map(|task| task.name.as_str()).collect();
+        let engine_names: Vec<&str> = system.engines.iter().map(|(name, _)| name.as_str()).collect();
+        let colours: Vec<String> = (0..system.tasks.len()).map(colour).collect();
+        let members = [
+            ("cpus", system.cpus.to_string()),
+            ("end", self.end.to_string()),
+            ("from", window.start.to_string()),
+            ("until", window.end.to_string()),
+            ("tasks", list(task_names.into_iter().map(quoted))),
+            ("colours", list(colours.iter().map(|one| quoted(one)))),
+            ("engines", list(engine_names.into_iter().map(quoted))),
+            ("tokens", list(token_names.iter().map(|one| quoted(one)))),
+            ("words", list(words.iter().map(|one| quoted(one)))),
+            ("runs", list(runs.flatten())),
+            ("jobs", list(jobs.flatten())),
+            ("holds", list(spans(&self.holds).into_iter())),
+            ("drains", list(spans(&self.drains).into_iter())),
+            ("held_tokens", list(held.flatten())),
+            ("waits", list(waits.into_iter().flatten())),
+            ("dry", list(self.dry.iter().flat_map(|one| [one.task as u64, one.from, one.until]))),
+            ("skips", list(self.skips.iter().flat_map(|(task, time)| [*task as u64, *time]))),
+        ];
+        let members: Vec<String> = members.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+        format!("{{{}}}", members.join(",\n"))
     }
+}
+
+fn list(all: impl Iterator<Item = impl ToString>) -> String {
+    format!("[{}]", all.map(|one| one.to_string()).collect::<Vec<_>>().join(","))
+}
+
+/// `text` in JSON that may stand in HTML.
+fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => out.extend(['\\', character]),
+            '<' | '\0'..'\u{20}' => _ = write!(out, "\\u{:04x}", u32::from(character)),
+            _ => out.push(character),
+        }
+    }
+    out + "\""
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::Value;
 
     use super::*;
     use crate::random;
@@ -174,7 +196,7 @@ mod tests {
     #[test]
     fn names_end_neither_scripts_nor_elements() {
         let mut system = random::system();
-        system.tasks[0].name = "</script><script>alert(1)//<!--".into();
+        system.tasks[0].name = "</script><script>\\alert(\"1\")\n//<!--".into();
         let page = Schedule::default().page(&system, "<b>&{{data}}");
         assert_eq!(page.matches("</script>").count(), 2);
         assert!(!page.contains("<b>&") && page.contains("<title>&lt;b&gt;&amp;{{data}}</title>"));

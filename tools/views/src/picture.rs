@@ -293,7 +293,8 @@ impl Canvas<'_> {
             .collect();
         if self.window.start > 0 || self.window.end < end {
             let part = self.window.start..self.window.end.min(end);
-            parts.push(format!("shown: {} of {} us", times(&part), thousandths(end)));
+            let millis = |time: u64| thousandths(time / 1_000);
+            parts.push(format!("shown: {} to {} of {} ms", millis(part.start), millis(part.end), millis(end)));
         }
         let room = (self.width - 28) * 10 / (LETTER - 5);
         let mut lines: Vec<String> = Vec::new();
@@ -498,16 +499,97 @@ fn times(span: &Range<u64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use fusee_abi::Call;
+    use fusee_abi::trace::{Event, Record};
+    use fusee_manifest::trace::Trace;
+
     use super::*;
+    use crate::random;
 
     #[test]
     fn no_name_ends_an_element() {
         assert_eq!(escaped("<a & \"b\">\n"), "&lt;a &amp; &quot;b&quot;&gt;\u{fffd}");
     }
 
+    fn record(time: u64, cpu: u8, event: Event, thread: u16, object: u32, value: u32) -> Record {
+        Record { time, cpu, event: event as u8, thread, job: 1, object, value, ..Record::default() }
+    }
+
+    /// `first` waits for the engine, has a token, and ends late; `third` runs on the budget of `second`.
+    fn drawn(width: u64, window: Range<u64>) -> String {
+        let late = 1_000_000u32;
+        let (waits, by_acquire) = (Event::Block, Call::Acquire as u32);
+        let records = vec![
+            record(0, 0, Event::Release, 1, 0, 5_000),
+            record(100_000, 0, Event::TokenGrant, 1, 1, 1),
+            record(1_000_000, 0, waits, 1, 1, by_acquire),
+            record(2_000_000, 0, Event::EngineGrant, 1, 1, 0),
+            record(2_000_000, 0, Event::Resume, 1, 0, 0),
+            record(2_000_000, 1, Event::SwitchTo, 3, 2, 7),
+            record(4_000_000, 1, Event::SwitchAway, 3, 0, 0),
+            record(6_000_000, 0, Event::Complete, 1, 0, late),
+            Record { job: 2, ..record(6_000_000, 0, Event::Release, 1, 0, 5_000) },
+            Record { job: 2, ..record(6_000_000, 0, Event::Complete, 1, 0, 0) },
+            record(9_000_000, 0, Event::TokenRelease, 1, 1, 1),
+        ];
+        let system = random::system();
+        let schedule = Schedule::of(&Trace::from_records(records), &system);
+        schedule.picture(&system, &Drawing { title: "a title", window, width })
+    }
+
+    #[test]
+    fn a_late_completion_is_seen_beside_the_dot_of_the_next_job() {
+        let picture = drawn(838, 0..9_000_000);
+        let height = |class: &str| {
+            let (_, rest) = picture.split_once(&format!("<circle class=\"{class}\" cx=")).expect("a dot");
+            let mut words = rest.split('"').skip(1).step_by(2);
+            (words.next().map(str::to_owned), words.next().map(str::to_owned))
+        };
+        let ((done_x, done_y), (late_x, late_y)) = (height("done"), height("late"));
+        assert_eq!(done_x, late_x);
+        assert_ne!(done_y, late_y);
+    }
+
+    #[test]
+    fn waits_tokens_lent_budgets_and_other_keys_are_drawn_and_explained() {
+        let picture = drawn(838, 0..9_000_000);
+        for shown in [
+            "waited for engine `e`",
+            ">p 1<",
+            "on the budget of second",
+            "stripe: whose budget it runs on",
+            "runs with a key not its own",
+            "waits for engine or token",
+            "completed late",
+        ] {
+            assert!(picture.contains(shown), "{shown}");
+        }
+        assert!(!picture.contains("budget exhausted"), "what is not there needs no legend");
+    }
+
+    #[test]
+    fn a_picture_of_a_part_says_so_and_one_of_all_does_not() {
+        assert!(drawn(838, 1_000_000..9_000_000).contains("shown: 1.000 to 9.000 of 9.000 ms"));
+        assert!(!drawn(838, 0..9_000_000).contains("shown:"));
+    }
+
+    /// Legend, heading and rows stay within the width: nothing but time is lost in a narrow picture.
+    #[test]
+    fn a_narrow_picture_wraps_what_does_not_fit() {
+        let (narrow, wide) = (drawn(LEAST_WIDTH, 0..9_000_000), drawn(WIDTH, 0..9_000_000));
+        let items = |picture: &str| {
+            let places = picture.split("translate(").skip(1).filter_map(|rest| rest.split(')').next());
+            places.map(|place| place.split_once(' ').expect("two numbers").1.to_owned()).collect::<BTreeSet<String>>()
+        };
+        assert!(items(&narrow).len() > items(&wide).len());
+        assert_eq!(narrow.matches("<g transform").count(), wide.matches("<g transform").count());
+    }
+
     #[test]
     fn the_first_tasks_have_colours_of_their_own() {
-        let colours: std::collections::BTreeSet<String> = (0..36).map(colour).collect();
+        let colours: BTreeSet<String> = (0..36).map(colour).collect();
         assert_eq!(colours.len(), 36);
         assert_eq!(colour(100), colour(100));
     }

@@ -92,16 +92,10 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
             started = Instant::now();
         }
         summary.run("where unsafe code may be", || structure::sources(&workspace.root));
-        summary.run(&format!("{} is what its command draws", trace::PICTURE), || trace::check_picture(&workspace.root));
-        match trace::browser() {
-            Some(browser) => {
-                summary.run("the page of a trace, in a browser", || trace::check_page(&workspace.root, browser))
-            }
-            None => {
-                println!("{} the page of a trace, in a browser: there is no Chromium here", report::yellow("skip  "))
-            }
-        }
         summary.run("pages, manifests and commands agree", || docs::check(&workspace.root).map(|()| Vec::new()));
+    }
+    if arguments.only != Some(Half::Target) {
+        views(&workspace, arguments, &mut summary);
     }
     if arguments.only != Some(Half::Host) {
         target(&workspace, arguments, &mut summary)?;
@@ -125,7 +119,7 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
     }
     if let (0, Some(filter)) = (summary.passed + summary.failed, &arguments.filter) {
         bail!(
-            "no test matches `{filter}`: names are those of the systems in tests/target and tests/conformance, and of pages"
+            "no test matches `{filter}`: names are those of the systems in tests/target and tests/conformance, of pages, and of views of a trace"
         );
     }
     if let Some(times) = summary.times() {
@@ -252,6 +246,20 @@ fn host(workspace: &Workspace, summary: &mut Summary) -> Result<()> {
     check("documentation, kernel and firmware", rustdoc(KERNEL_TARGET, &[]), &arguments);
     check("tests on the host", Some(toolchain.cargo("host", &[])), &["test", "--quiet"]);
     Ok(())
+}
+
+/// The README's picture, and the page of a trace where there is a browser.
+fn views(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) {
+    let picture = format!("{} is what its command draws", trace::PICTURE);
+    if arguments.wants(&picture) {
+        summary.run(&picture, || trace::check_picture(&workspace.root));
+    }
+    let page = "the page of a trace, in a browser";
+    match trace::browser().filter(|_| arguments.wants(page)) {
+        Some(browser) => summary.run(page, || trace::check_page(&workspace.root, browser)),
+        None if arguments.wants(page) => println!("{} {page}: there is no Chromium here", report::yellow("skip  ")),
+        None => {}
+    }
 }
 
 /// Explores every interleaving of the models among these tests; what they print says how many states there were.

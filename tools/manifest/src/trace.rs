@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use fusee_abi::Call;
 use fusee_abi::trace::{
-    BY_INTERRUPT, ENGINE_TIME_SHIFT, Event, Ledger, PANIC_TEXT, POOL, RING_MAGIC, Record, RingHeader, TRAP_FAULT,
-    TRAP_KICK, TRAP_TIMER,
+    BACKGROUND_KEY, BY_INTERRUPT, ENGINE_TIME_SHIFT, Event, Ledger, PANIC_TEXT, POOL, RING_MAGIC, Record, RingHeader,
+    SERVICE_KEY, TRAP_FAULT, TRAP_KICK, TRAP_TIMER,
 };
 use zerocopy::FromBytes;
 
@@ -232,6 +232,7 @@ pub fn describe(record: &Record, system: &Resolved) -> String {
     let _ = write!(line, "{:<14} {:<20}", format!("{event:?}"), subject(record, system));
     let object = object_name(record, event, system);
     let _ = match event {
+        Event::SwitchTo | Event::RunOn => write!(line, " {object} key {}", key_name(record.value)),
         Event::Release => write!(line, " deadline {} us", record.value),
         Event::Complete => write!(line, " lateness {} ns", record.value.cast_signed()),
         Event::Throttle => write!(line, " {object} overshoot {} ns", record.value),
@@ -258,6 +259,16 @@ pub fn describe(record: &Record, system: &Resolved) -> String {
     };
     line.truncate(line.trim_end().len());
     line
+}
+
+/// The key of a reservation, as `SwitchTo` and `RunOn` have it.
+fn key_name(word: u32) -> String {
+    match word {
+        SERVICE_KEY => "of services".to_owned(),
+        BACKGROUND_KEY => "of background tasks".to_owned(),
+        // Modulo 2^32, as it was recorded.
+        point => format!("{point} us"),
+    }
 }
 
 fn micros(time: u64) -> String {

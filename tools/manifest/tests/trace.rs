@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fusee_abi::trace::{Event, Ledger, RING_MAGIC, Record, RingHeader};
+use fusee_abi::trace::{BACKGROUND_KEY, Event, Ledger, RING_MAGIC, Record, RingHeader};
 use fusee_manifest::Manifest;
 use fusee_manifest::trace::{GRID, Places, Trace, TraceError, canonical, describe};
 use zerocopy::IntoBytes;
@@ -66,8 +66,11 @@ fn wide_numbers_are_put_together() {
 #[test]
 fn a_record_is_described_with_names() {
     let manifest = system();
-    let record = Record { object: 2, ..at(1_234_567, Event::SwitchTo, 1) };
-    assert_eq!(describe(&record, &manifest.system), "   1234.567 us cpu 0 SwitchTo       a#1                  on b");
+    let record = Record { object: 2, value: 5_000, ..at(1_234_567, Event::SwitchTo, 1) };
+    let line = describe(&record, &manifest.system);
+    assert_eq!(line, "   1234.567 us cpu 0 SwitchTo       a#1                  on b key 5000 us");
+    let behind_all = Record { object: 1, value: BACKGROUND_KEY, ..at(0, Event::RunOn, 1) };
+    assert!(describe(&behind_all, &manifest.system).ends_with("a#1                  on a key of background tasks"));
     let late = Record { value: (-5i32).cast_unsigned(), ..at(0, Event::Complete, 2) };
     assert!(describe(&late, &manifest.system).ends_with("b#1                  lateness -5 ns"));
 }

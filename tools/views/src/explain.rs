@@ -220,6 +220,20 @@ fn apart(pauses: Vec<Pause>) -> Vec<Pause> {
     cut
 }
 
+/// For what a `Block` record says that the thread waits.
+pub(crate) fn awaited(record: &Record) -> Wait {
+    let object = record.object as usize;
+    match Call::from_number(u64::from(record.value)) {
+        Some(Call::Call | Call::CallWith | Call::Send) => object.checked_sub(1).map_or(Wait::Other, Wait::Server),
+        Some(Call::Receive | Call::ReplyReceive) => Wait::Request,
+        Some(Call::Wait) => object.checked_sub(1).map_or(Wait::Other, Wait::Notification),
+        Some(Call::Acquire | Call::AcquireGroup) if record.object > POOL => Wait::Token(object - POOL as usize - 1),
+        Some(Call::Acquire | Call::AcquireGroup) => object.checked_sub(1).map_or(Wait::Other, Wait::Engine),
+        Some(Call::SleepUntil) => Wait::Sleep,
+        _ => Wait::Other,
+    }
+}
+
 /// What a thread does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Doing {
@@ -427,7 +441,7 @@ impl<'a> Reader<'a> {
             (Some(Event::SwitchAway), Some(task), _) if self.running.get(&record.cpu) != Some(&task) => {}
             (Some(Event::SwitchAway), Some(_), _) => self.stop(record.cpu),
             (Some(Event::Idle), ..) => self.stop(record.cpu),
-            (Some(Event::Block), Some(task), _) => self.doing[task] = Doing::Waits(self.wait(record)),
+            (Some(Event::Block), Some(task), _) => self.doing[task] = Doing::Waits(awaited(record)),
             (Some(Event::Resume), Some(task), _) => {
                 self.servers.remove(&task);
                 if matches!(self.doing[task], Doing::Waits(_)) {
@@ -465,19 +479,6 @@ impl<'a> Reader<'a> {
             && matches!(self.doing[task], Doing::Runs { cpu: on, .. } if on == cpu)
         {
             self.doing[task] = Doing::Ready;
-        }
-    }
-
-    fn wait(&self, record: &Record) -> Wait {
-        let object = record.object as usize;
-        match Call::from_number(u64::from(record.value)) {
-            Some(Call::Call | Call::CallWith | Call::Send) => object.checked_sub(1).map_or(Wait::Other, Wait::Server),
-            Some(Call::Receive | Call::ReplyReceive) => Wait::Request,
-            Some(Call::Wait) => object.checked_sub(1).map_or(Wait::Other, Wait::Notification),
-            Some(Call::Acquire | Call::AcquireGroup) if record.object > POOL => Wait::Token(object - POOL as usize - 1),
-            Some(Call::Acquire | Call::AcquireGroup) => object.checked_sub(1).map_or(Wait::Other, Wait::Engine),
-            Some(Call::SleepUntil) => Wait::Sleep,
-            _ => Wait::Other,
         }
     }
 

@@ -4,18 +4,25 @@
 //! simulator.
 //!
 //! - [`schedule`]: what happened, in intervals.
-//! - [`picture`]: these as SVG.
+//! - [`picture`]: these as SVG, and [`raster`] that as PNG.
+//! - [`page`]: these as a page to look around in.
 //! - [`explain`]: where the time of a job went.
 //! - [`audit`]: whether that is right.
 //! - [`turns`]: when emulated CPUs were not executed, which `explain` tells apart.
 //! - [`litmus`]: what LITMUS^RT has records for, in its format.
 //! - [`perfetto`]: all of it for Perfetto.
+//! - [`overheads`]: what the kernel's paths took, for SchedCAT.
 #![forbid(unsafe_code)]
 
 pub mod audit;
 pub mod explain;
 pub mod litmus;
+pub mod overheads;
+pub mod page;
 pub mod perfetto;
 pub mod picture;
+#[cfg(test)]
+mod random;
+pub mod raster;
 pub mod schedule;
 pub mod turns;

@@ -93,26 +93,59 @@ const TASK: u64 = 0x2_0000;
 /// Something on a track.
 struct Mark {
     time: u64,
-    /// Of one instant: ends come first, the innermost at the front; then what begins, the outermost at the front.
-    order: (u8, u64),
     track: u64,
     kind: u64,
     name: String,
     flows: Vec<u64>,
 }
 
-#[derive(Default)]
-struct Marks(Vec<Mark>);
+/// Something on a track that lasts.
+struct Slice {
+    from: u64,
+    until: u64,
+    name: String,
+    flows: Vec<u64>,
+}
 
-impl Marks {
+/// What is on each track.
+#[derive(Default)]
+struct Tracks {
+    slices: BTreeMap<u64, Vec<Slice>>,
+    instants: Vec<Mark>,
+}
+
+impl Tracks {
     fn slice(&mut self, track: u64, from: u64, until: u64, name: String, flows: Vec<u64>) {
-        let length = until - from;
-        self.0.push(Mark { time: from, order: (2, u64::MAX - length), track, kind: BEGIN, name, flows });
-        self.0.push(Mark { time: until, order: (0, length), track, kind: END, name: String::new(), flows: Vec::new() });
+        self.slices.entry(track).or_default().push(Slice { from, until, name, flows });
     }
 
     fn instant(&mut self, track: u64, time: u64, name: &str) {
-        self.0.push(Mark { time, order: (1, 0), track, kind: INSTANT, name: name.to_owned(), flows: Vec::new() });
+        self.instants.push(Mark { time, track, kind: INSTANT, name: name.to_owned(), flows: Vec::new() });
+    }
+
+    /// All of it by time. On each track an end belongs to what began last and has not ended, so a slice that would end after one
+    /// that it begins in ends with that. What lasts no time begins before it ends.
+    fn marks(self) -> Vec<Mark> {
+        let mut marks = Vec::new();
+        for (track, mut slices) in self.slices {
+            slices.sort_by_key(|slice| (slice.from, std::cmp::Reverse(slice.until)));
+            let end = |time: u64| Mark { time, track, kind: END, name: String::new(), flows: Vec::new() };
+            // The ends of what is open, the innermost last.
+            let mut open: Vec<u64> = Vec::new();
+            for Slice { from, until, name, flows } in slices {
+                while let Some(inner) = open.pop_if(|inner| *inner <= from) {
+                    marks.push(end(inner));
+                }
+                let until = open.last().map_or(until, |outer| until.min(*outer));
+                marks.push(Mark { time: from, track, kind: BEGIN, name, flows });
+                open.push(until);
+            }
+            marks.extend(open.into_iter().rev().map(end));
+        }
+        marks.extend(self.instants);
+        // Marks of one track stay in their order.
+        marks.sort_by_key(|mark| mark.time);
+        marks
     }
 }
 
@@ -142,9 +175,7 @@ pub fn perfetto(trace: &Trace, system: &Resolved) -> Vec<u8> {
     for (index, task) in system.tasks.iter().enumerate() {
         describe(TASK + index as u64, &task.name, Some(TASKS));
     }
-    let mut marks = marks(trace, system).0;
-    marks.sort_by_key(|mark| (mark.time, mark.order));
-    for mark in marks {
+    for mark in tracks(trace, system).marks() {
         let mut event = Message::default().number(TYPE, mark.kind).number(TRACK, mark.track);
         if mark.kind != END {
             event = event.bytes(EVENT_NAME, mark.name.as_bytes());
@@ -158,9 +189,9 @@ pub fn perfetto(trace: &Trace, system: &Resolved) -> Vec<u8> {
     out.0
 }
 
-fn marks(trace: &Trace, system: &Resolved) -> Marks {
+fn tracks(trace: &Trace, system: &Resolved) -> Tracks {
     let schedule = Schedule::of(trace, system);
-    let mut marks = Marks::default();
+    let mut tracks = Tracks::default();
     let name = |task: usize| system.tasks.get(task).map_or("?", |task| task.name.as_str());
     let flows = Flows::of(trace, system);
     for run in &schedule.runs {
@@ -170,13 +201,13 @@ fn marks(trace: &Trace, system: &Resolved) -> Marks {
             label += &format!(" on {}", name(run.payer));
         }
         let own = flows.of_run(run.task, run.from);
-        marks.slice(CPU + u64::from(run.cpu), run.from, run.until, label, own);
+        tracks.slice(CPU + u64::from(run.cpu), run.from, run.until, label, own);
     }
     for hold in &schedule.holds {
-        marks.slice(ENGINE + hold.of as u64, hold.from, hold.until, name(hold.task).to_owned(), Vec::new());
+        tracks.slice(ENGINE + hold.of as u64, hold.from, hold.until, name(hold.task).to_owned(), Vec::new());
     }
     for drain in &schedule.drains {
-        marks.slice(
+        tracks.slice(
             ENGINE + drain.of as u64,
             drain.from,
             drain.until,
@@ -191,15 +222,15 @@ fn marks(trace: &Trace, system: &Resolved) -> Marks {
         let until = job.completed.unwrap_or(schedule.end).max(from);
         ended.insert(job.task, until);
         let track = TASK + job.task as u64;
-        marks.slice(track, from, until, format!("{}#{}", name(job.task), job.number), Vec::new());
+        tracks.slice(track, from, until, format!("{}#{}", name(job.task), job.number), Vec::new());
         if until > job.deadline {
-            marks.instant(track, job.deadline, "deadline missed");
+            tracks.instant(track, job.deadline, "deadline missed");
         }
     }
     for (task, time) in &schedule.skips {
-        marks.instant(TASK + *task as u64, *time, "release dropped");
+        tracks.instant(TASK + *task as u64, *time, "release dropped");
     }
-    marks
+    tracks
 }
 
 /// Calls and answers: which run a flow begins or ends at.
@@ -253,5 +284,77 @@ impl Flows {
 
     fn of_run(&self, task: usize, from: u64) -> Vec<u64> {
         self.runs.get(&(task, from)).cloned().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::random;
+
+    /// What began on each track, and when it ended.
+    fn read(marks: &[Mark]) -> BTreeMap<u64, Vec<(u64, u64, String)>> {
+        let mut closed: BTreeMap<u64, Vec<(u64, u64, String)>> = BTreeMap::new();
+        let mut open: BTreeMap<u64, Vec<(u64, String)>> = BTreeMap::new();
+        assert!(marks.is_sorted_by_key(|mark| mark.time));
+        for mark in marks {
+            match mark.kind {
+                BEGIN => open.entry(mark.track).or_default().push((mark.time, mark.name.clone())),
+                END => {
+                    let (from, name) = open.get_mut(&mark.track).and_then(Vec::pop).expect("nothing is open");
+                    closed.entry(mark.track).or_default().push((from, mark.time, name));
+                }
+                _ => {}
+            }
+        }
+        assert!(open.values().all(Vec::is_empty), "something stays open");
+        closed
+    }
+
+    fn marks(slices: &[(u64, u64)]) -> Vec<(u64, u64)> {
+        let mut tracks = Tracks::default();
+        slices.iter().for_each(|(from, until)| tracks.slice(1, *from, *until, String::new(), Vec::new()));
+        let read = read(&tracks.marks());
+        read.into_values().flatten().map(|(from, until, _)| (from, until)).collect()
+    }
+
+    #[test]
+    fn a_slice_without_length_begins_before_it_ends_whatever_is_beside_it() {
+        assert_eq!(marks(&[(5, 5)]), [(5, 5)]);
+        assert_eq!(marks(&[(0, 5), (5, 5), (5, 8)]), [(0, 5), (5, 5), (5, 8)]);
+        assert_eq!(marks(&[(5, 5), (5, 5)]), [(5, 5), (5, 5)]);
+    }
+
+    #[test]
+    fn what_would_end_after_what_it_begins_in_ends_with_it() {
+        assert_eq!(marks(&[(0, 5), (3, 8)]), [(3, 5), (0, 5)]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn on_every_track_what_begins_ends_and_nothing_else_does(trace in random::traces()) {
+            let system = random::system();
+            let tracks = tracks(&trace, &system);
+            let given: BTreeMap<u64, Vec<(u64, u64, String)>> = tracks
+                .slices
+                .iter()
+                .map(|(track, slices)| {
+                    (*track, slices.iter().map(|one| (one.from, one.until, one.name.clone())).collect())
+                })
+                .collect();
+            let read = read(&tracks.marks());
+            for (track, mut given) in given {
+                let mut read = read.get(&track).cloned().unwrap_or_default();
+                given.sort();
+                read.sort();
+                let apart = given.windows(2).all(|pair| pair[0].1 <= pair[1].0);
+                prop_assert_eq!(given.len(), read.len());
+                prop_assert!(!apart || given == read, "{:?} {:?}", given, read);
+            }
+        }
     }
 }

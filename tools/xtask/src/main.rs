@@ -12,6 +12,7 @@
 //! hostile    `cargo xtask hostile`: whether what is proved holds among tasks that do anything
 //! project    the workspace that a command is about, ours or one outside
 //! new        `cargo xtask new`
+//! trace      `cargo xtask trace`: views of the last run
 //! system     build, run, decode and report, for one manifest
 //! analyze    `cargo xtask analyze`
 //! task_set   task sets written as JSON
@@ -72,24 +73,21 @@ mod table;
 mod task_set;
 mod tests;
 mod toolchain;
+mod trace;
 mod turns;
 mod worst;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fusee_abi::trace::Level;
-use fusee_manifest::trace::Trace;
-use fusee_manifest::{Manifest, Profile, Time};
+use fusee_manifest::{Profile, Time};
 use fusee_simulator::metrics::Metrics;
-use fusee_views::litmus;
-use fusee_views::schedule::Schedule;
 
 use crate::build::Kernel;
 use crate::judge::{Cause, Problem};
-use crate::project::Project;
 use crate::system::Workspace;
 use crate::turns::Turns;
 
@@ -136,8 +134,8 @@ enum Command {
     Hostile(hostile::HostileArguments),
     /// Simulates CPUs that all call at once: how much they do, and how long they wait for the kernel's lock
     Contention(contention::ContentionArguments),
-    /// Prints the records of the last run as text.
-    Trace(TraceArguments),
+    /// Prints the records of the last run as text, or writes other views of it.
+    Trace(trace::TraceArguments),
 }
 
 /// How to read the table of tasks. `docs/trace.md` says the same.
@@ -205,31 +203,6 @@ struct RunArguments {
     /// Arguments for QEMU, such as `-- -S -gdb tcp::1234`.
     #[arg(last = true)]
     qemu: Vec<String>,
-}
-
-#[derive(Args)]
-struct TraceArguments {
-    /// What to show in place of the records.
-    #[command(subcommand)]
-    view: Option<View>,
-    /// Print the canonical form, in which a run in QEMU and one in the simulator can be compared.
-    #[arg(long)]
-    canonical: bool,
-    /// Draw the schedule, from the first release on.
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
-    /// Write the trace for Perfetto.
-    #[arg(long, value_name = "FILE")]
-    perfetto: Option<PathBuf>,
-    /// Write what LITMUS^RT has records for in the format of its `sched_trace`.
-    #[arg(long, value_name = "FILE")]
-    litmus: Option<PathBuf>,
-}
-
-#[derive(Subcommand)]
-enum View {
-    /// Says where the time of a job went, to the nanosecond
-    Explain(explain::ExplainArguments),
 }
 
 /// A level of the trace, by its name.
@@ -342,41 +315,6 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Experiment(arguments) => experiment::experiment(arguments, install),
         Command::Hostile(arguments) => hostile::hostile(arguments),
         Command::Contention(arguments) => contention::contention(arguments),
-        Command::Trace(trace) => {
-            let project = Project::here()?;
-            let (trace_read, manifest) =
-                system::last_trace(&project).context("no run to show; try `cargo xtask run`")?;
-            eprintln!("the last run: system `{}`", manifest.system.name);
-            match &trace.view {
-                Some(View::Explain(arguments)) => {
-                    explain::explain(arguments, &trace_read, &manifest, &system::last_turns(&project)?)
-                }
-                None if trace.svg.is_some() || trace.perfetto.is_some() || trace.litmus.is_some() => {
-                    write_views(trace, &trace_read, &manifest)
-                }
-                None => system::print_trace(&trace_read, &manifest, trace.canonical),
-            }
-        }
+        Command::Trace(arguments) => trace::trace(arguments),
     }
-}
-
-/// Writes the views of a trace that are asked for as files.
-fn write_views(arguments: &TraceArguments, trace: &Trace, manifest: &Manifest) -> Result<bool> {
-    let write = |path: &Path, bytes: &[u8]| {
-        std::fs::write(path, bytes).with_context(|| path.display().to_string())?;
-        println!("{}", path.display());
-        anyhow::Ok(())
-    };
-    if let Some(path) = &arguments.svg {
-        let schedule = Schedule::of(trace, &manifest.system);
-        let window = schedule.window(manifest.system.start);
-        write(path, schedule.picture(&manifest.system, window).as_bytes())?;
-    }
-    if let Some(path) = &arguments.perfetto {
-        write(path, &fusee_views::perfetto::perfetto(trace, &manifest.system))?;
-    }
-    if let Some(path) = &arguments.litmus {
-        write(path, &litmus::write(&litmus::records(trace, &manifest.system)))?;
-    }
-    Ok(true)
 }

@@ -4,7 +4,6 @@
 //! task sets are written to `target/fusee/simulated.toml`, where they can be looked at and run as any other.
 
 use std::io::{IsTerminal, Write};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -16,7 +15,6 @@ use fusee_simulator::metrics::Metrics;
 use fusee_simulator::services::Services;
 use fusee_simulator::workload::{CPU, Generator, Platform, SimulatedTask, Source, TaskSet, cpus, task_name};
 use fusee_simulator::{Checks, First, Options, Overheads, Report, simulate_observed};
-use fusee_views::schedule::Schedule;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::answers::{self, RunAnswer, VerdictAnswer};
@@ -26,6 +24,7 @@ use crate::project::Project;
 use crate::report;
 use crate::system;
 use crate::task_set as written;
+use crate::trace::Pictures;
 
 /// Records that are kept for `cargo xtask trace` and for pictures; of a longer run it is the first ones.
 const KEPT: usize = 4_000_000;
@@ -62,15 +61,8 @@ pub struct SimulateArguments {
     /// What paths of the kernel cost: a TOML file with times, such as tests/bench/overheads.toml.
     #[arg(long)]
     overheads: Option<PathBuf>,
-    /// Draw the schedule.
-    #[arg(long)]
-    svg: Option<PathBuf>,
-    /// Where the picture begins; unless told otherwise at the first release.
-    #[arg(long, requires = "svg", value_parser = time)]
-    from: Option<Time>,
-    /// Where the picture ends.
-    #[arg(long, requires = "svg", value_parser = time)]
-    until: Option<Time>,
+    #[command(flatten)]
+    pictures: Pictures,
     /// Print what tasks declare beside the longest that was seen: budgets, holds, calls, services.
     #[arg(long)]
     observed: bool,
@@ -135,10 +127,16 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
             for warning in &manifest.system.warnings {
                 eprintln!("{} {}: {warning}", report::yellow("warning:"), manifest.file.display());
             }
-            return one(&project, &manifest, &Options { overheads, ..Options::default() }, arguments);
+            let name = &manifest.system.name;
+            let title = name.strip_suffix(&format!(".{variant}")).unwrap_or(name).to_owned();
+            return one(&project, &manifest, &title, &Options { overheads, ..Options::default() }, arguments);
         }
     };
-    ensure!(sets.len() == 1 || arguments.svg.is_none(), "a picture shows one task set, and {named} has {}", sets.len());
+    ensure!(
+        sets.len() == 1 || !arguments.pictures.any(),
+        "a picture shows one task set, and {named} has {}",
+        sets.len()
+    );
     let mut good = true;
     for (set, said) in &sets {
         // What the command line says comes before what the set says.
@@ -158,7 +156,7 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
         let manifest = system::read_variant(&project.root, &path, &variant)?;
         // As the literature has it: a job is complete when it has computed its time.
         let options = Options { overheads, first: First::Tasks, checks: CHECKS, ..Options::default() };
-        good &= one(&project, &manifest, &options, arguments)?;
+        good &= one(&project, &manifest, &set.name, &options, arguments)?;
     }
     Ok(good)
 }
@@ -251,7 +249,13 @@ impl Simulated<'_> {
 }
 
 /// Simulates one system, prints its tables, draws it and keeps its trace.
-fn one(project: &Project, manifest: &Manifest, options: &Options, arguments: &SimulateArguments) -> Result<bool> {
+fn one(
+    project: &Project,
+    manifest: &Manifest,
+    title: &str,
+    options: &Options,
+    arguments: &SimulateArguments,
+) -> Result<bool> {
     let simulated = run(manifest, options, arguments)?;
     let Simulated { report, metrics, services, observed, trace, seen, problems, took, .. } = &simulated;
     let seen = *seen;
@@ -279,26 +283,13 @@ fn one(project: &Project, manifest: &Manifest, options: &Options, arguments: &Si
             report::yellow("warning:")
         );
     }
-    if let Some(path) = &arguments.svg {
-        let schedule = Schedule::of(trace, &manifest.system);
-        let all = schedule.window(manifest.system.start);
-        let window = window(arguments, all);
-        ensure!(window.start < window.end, "the picture would end before it begins");
-        std::fs::write(path, schedule.picture(&manifest.system, window)).with_context(|| path.display().to_string())?;
-    }
+    arguments.pictures.draw(trace, manifest, title)?;
     if seen > KEPT {
         eprintln!("{} of {seen} records the first {KEPT} were kept", report::yellow("note:"));
     }
     let speed = report.traps as f64 / took.max(1e-9) / 1e6;
     eprintln!("{} traps in {took:.3} s ({speed:.2} M/s)", report.traps);
     Ok(good)
-}
-
-/// The part to be drawn; what is not asked for is as `all` says.
-fn window(arguments: &SimulateArguments, all: Range<u64>) -> Range<u64> {
-    let from = arguments.from.map_or(all.start, |from| from.0);
-    let length = all.end - all.start;
-    from..arguments.until.map_or(from + length, |until| until.0)
 }
 
 /// A bar of virtual milliseconds, if somebody looks.

@@ -27,7 +27,7 @@ use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
 use crate::turns::{self, Turns};
 use crate::{
     answers, bench, combinations, conformance, docs, experiment, hostile, new, readme, report, soundness, structure,
-    worst,
+    trace, worst,
 };
 
 /// What QEMU ends with when the kernel has panicked.
@@ -100,6 +100,9 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         summary.run("where unsafe code may be", || structure::sources(&workspace.root));
         summary.run("pages, manifests and commands agree", || docs::check(&workspace.root).map(|()| Vec::new()));
     }
+    if arguments.only != Some(Half::Target) {
+        views(&workspace, arguments, &mut summary);
+    }
     if arguments.only != Some(Half::Host) {
         target(&workspace, arguments, &mut summary)?;
         conform(&workspace, arguments, &mut summary)?;
@@ -155,7 +158,10 @@ fn names(root: &Path) -> Result<Vec<String>> {
     names.extend(configurations::all().iter().map(configurations::Configuration::name));
     names.extend(combinations::ALL.iter().map(|(features, _)| combinations::name(features)));
     names.extend(readme::examples(root)?.into_iter().map(|example| example.page.to_owned()));
-    names.extend([combinations::REFUSAL, experiment::EMULATED_CHECK, REFUSAL, SCHEMAS].map(str::to_owned));
+    names.extend(
+        [combinations::REFUSAL, experiment::EMULATED_CHECK, REFUSAL, SCHEMAS, turns::CHECK, new::CHECK]
+            .map(str::to_owned),
+    );
     names.dedup();
     Ok(names)
 }
@@ -314,6 +320,20 @@ fn host(workspace: &Workspace, summary: &mut Summary) -> Result<()> {
     check("documentation, kernel and firmware", rustdoc(KERNEL_TARGET, &[]), &arguments);
     check("tests on the host", Some(toolchain.cargo("host", &[])), &["test", "--quiet"]);
     Ok(())
+}
+
+/// The README's picture, and the page of a trace where there is a browser.
+fn views(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) {
+    let picture = format!("{} is what its command draws", trace::PICTURE);
+    if arguments.wants(&picture) {
+        summary.run(&picture, || trace::check_picture(&workspace.root));
+    }
+    let page = "the page of a trace, in a browser";
+    match trace::browser().filter(|_| arguments.wants(page)) {
+        Some(browser) => summary.run(page, || trace::check_page(&workspace.root, browser)),
+        None if arguments.wants(page) => println!("{} {page}: there is no Chromium here", report::yellow("skip  ")),
+        None => {}
+    }
 }
 
 /// Explores every interleaving of the models among these tests; what they print says how many states there were.

@@ -6,6 +6,7 @@ use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, PolicyName};
 use fusee_simulator::workload::Platform;
 use fusee_simulator::{Options, Overheads, simulate_with};
+use fusee_views::picture::Drawing;
 use fusee_views::schedule::{Run, Schedule};
 use proptest::prelude::*;
 
@@ -48,7 +49,8 @@ fn schedule(manifest: &Manifest, overheads: Overheads, limit: u64) -> Schedule {
 #[test]
 fn the_picture_of_a_tiny_system_is_the_one_that_was_looked_at() {
     let manifest = parse(TINY);
-    let picture = schedule(&manifest, Overheads::NONE, 60 * MS).picture(&manifest.system, 10 * MS..45 * MS);
+    let drawing = Drawing { title: &manifest.system.name, window: 10 * MS..45 * MS, width: 838 };
+    let picture = schedule(&manifest, Overheads::NONE, 60 * MS).picture(&manifest.system, &drawing);
     let golden = std::fs::read_to_string(GOLDEN).unwrap_or_default();
     if picture != golden {
         let new = Path::new(GOLDEN).with_extension("new.svg");

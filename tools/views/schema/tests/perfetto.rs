@@ -1,5 +1,6 @@
 //! The demo's trace, as Perfetto's published schema reads it, against the schedule it was made of.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use fusee_manifest::Manifest;
@@ -27,6 +28,9 @@ fn the_published_schema_reads_as_many_slices_and_instants_as_the_schedule_has_at
         let read = perfetto_protos::trace::Trace::parse_from_bytes(&bytes).expect("it is a trace");
         assert_eq!(read.special_fields.unknown_fields().iter().count(), 0);
         let (mut begins, mut ends, mut instants, mut tracks, mut flows) = (Vec::new(), 0, 0, 0, Vec::new());
+        // On each track what is open, and since when.
+        let mut open: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        let mut lasted: Vec<(u64, u64)> = Vec::new();
         for packet in &read.packet {
             assert_eq!(packet.special_fields.unknown_fields().iter().count(), 0);
             if packet.has_track_descriptor() {
@@ -37,8 +41,15 @@ fn the_published_schema_reads_as_many_slices_and_instants_as_the_schedule_has_at
                 assert_eq!(event.special_fields.unknown_fields().iter().count(), 0);
                 flows.extend(event.flow_ids.iter().copied());
                 match event.type_() {
-                    Type::TYPE_SLICE_BEGIN => begins.push(packet.timestamp()),
-                    Type::TYPE_SLICE_END => ends += 1,
+                    Type::TYPE_SLICE_BEGIN => {
+                        begins.push(packet.timestamp());
+                        open.entry(event.track_uuid()).or_default().push(packet.timestamp());
+                    }
+                    Type::TYPE_SLICE_END => {
+                        let from = open.get_mut(&event.track_uuid()).and_then(Vec::pop);
+                        lasted.push((from.expect("it has begun"), packet.timestamp()));
+                        ends += 1;
+                    }
                     Type::TYPE_INSTANT => instants += 1,
                     other => panic!("{other:?}"),
                 }
@@ -47,10 +58,12 @@ fn the_published_schema_reads_as_many_slices_and_instants_as_the_schedule_has_at
         let system = &manifest.system;
         let slices = schedule.runs.len() + schedule.holds.len() + schedule.drains.len() + schedule.jobs.len();
         assert_eq!((begins.len(), ends), (slices, slices));
+        assert!(open.values().all(Vec::is_empty), "something stays open");
+        let of_cpus = schedule.runs.iter().map(|run| (run.from, run.until));
+        let of_engines = schedule.holds.iter().chain(&schedule.drains).map(|span| (span.from, span.until));
+        assert!(of_cpus.chain(of_engines).all(|span| lasted.contains(&span)), "a run or a hold lasts otherwise");
         let late = |job: &&fusee_views::schedule::Job| job.completed.unwrap_or(schedule.end) > job.deadline;
         assert_eq!(instants, schedule.jobs.iter().filter(late).count() + schedule.skips.len());
-        let of_cpus = schedule.runs.iter().map(|run| run.from);
-        assert!(of_cpus.into_iter().all(|from| begins.contains(&from)), "a run begins at another time");
         let groups = if system.engines.is_empty() { 2 } else { 3 };
         assert_eq!(tracks, groups + system.cpus as usize + system.engines.len() + system.tasks.len());
         // Each flow has two ends, but those that are under way as the trace ends.

@@ -19,6 +19,9 @@ pub const KERNEL_PACKAGE: &str = "fusee-kernel";
 /// Where the kernel's image ends and the packed system begins, by the linker script.
 const IMAGE_END: &str = "__image_end";
 const PAGE: usize = 4096;
+/// Says how functions save registers, for backtraces. It is not loaded; but the compiler may choose a few instructions otherwise, so the
+/// kernel that is measured goes without.
+const FRAMES: &str = "-Cforce-unwind-tables=yes";
 
 /// What building needs to know.
 pub struct Builder<'a> {
@@ -102,8 +105,9 @@ impl Builder<'_> {
     fn softfloat(&self, package: &str, arguments: &[String]) -> Result<PathBuf> {
         let flags = match self.kernel {
             // Traces are written in very many places. What is measured is a kernel without them, so this one is for size.
-            Kernel::Traced => vec!["-Cllvm-args=-inline-threshold=100".to_owned()],
-            Kernel::Bare | Kernel::Checked => Vec::new(),
+            Kernel::Traced => vec!["-Cllvm-args=-inline-threshold=100".to_owned(), FRAMES.to_owned()],
+            Kernel::Checked => vec![FRAMES.to_owned()],
+            Kernel::Bare => Vec::new(),
         };
         let mut command = self.toolchain.cargo(KERNEL_TARGET, &flags);
         command.args(["build", "--release", "--target", KERNEL_TARGET, "--package", package, "--bin", package]);
@@ -124,7 +128,8 @@ impl Builder<'_> {
         let script = self.root.join("linker/task.ld");
         let mut binaries = BTreeMap::new();
         for step in steps(&wanted, &members)? {
-            let mut command = self.toolchain.cargo(TASK_TARGET, &[format!("-Clink-arg=-T{}", script.display())]);
+            let flags = [format!("-Clink-arg=-T{}", script.display()), FRAMES.to_owned()];
+            let mut command = self.toolchain.cargo(TASK_TARGET, &flags);
             command.args(["build", "--release", "--target", TASK_TARGET]);
             for (package, program) in &step.programs {
                 command.args(["--package", package, "--bin", program]);

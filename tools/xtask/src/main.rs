@@ -4,7 +4,12 @@
 //! toolchain  finds a compiler that has the targets, and QEMU
 //! build      kernel, firmware, tasks and manifest -> one bootable image
 //! qemu       runs an image under a time limit
-//! decode     guest memory -> trace, addresses -> source lines
+//! decode     guest memory -> trace, addresses -> source lines, stacks -> calls
+//! typed      memory -> values, by the names of the source
+//! look       guest memory -> tasks, what they wait for and hold
+//! dump       `cargo xtask dump`
+//! dump_check whether it names the right lines
+//! gdb        `cargo xtask gdb`
 //! report     trace -> fault reports and the table of tasks
 //! simulate   `cargo xtask simulate`
 //! soundness  whether observed lateness stays within its bounds
@@ -46,10 +51,14 @@ mod crowd;
 mod decode;
 mod demo;
 mod docs;
+mod dump;
+mod dump_check;
 mod experiment;
 mod explain;
+mod gdb;
 mod hostile;
 mod judge;
+mod look;
 mod profile;
 mod purposes;
 mod qemu;
@@ -63,6 +72,7 @@ mod task_set;
 mod tests;
 mod toolchain;
 mod turns;
+mod typed;
 mod worst;
 
 use std::path::{Path, PathBuf};
@@ -120,6 +130,10 @@ enum Command {
     Contention(contention::ContentionArguments),
     /// Prints the records of the last run as text.
     Trace(TraceArguments),
+    /// Says what each task was doing when the last run ended, where it was in its source, what it held and who waited for it.
+    Dump(dump::DumpArguments),
+    /// Runs a system under gdb, paused at first, with the symbols of the kernel and of each task.
+    Gdb(gdb::GdbArguments),
 }
 
 /// Which system, and how.
@@ -231,6 +245,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             if let Ok(trace) = &outcome.trace {
                 system::keep_trace(&workspace.root, &image.manifest, trace)?;
             }
+            dump::keep(&workspace.root, &image, &outcome.outcome)?;
             let good = system::print_outcome(&image, &outcome);
             if let (true, Ok(trace)) = (run.responses, &outcome.trace) {
                 println!("{}", report::response_table(&Metrics::of(trace, &image.manifest.system)));
@@ -253,6 +268,8 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Experiment(arguments) => experiment::experiment(arguments, install),
         Command::Hostile(arguments) => hostile::hostile(arguments),
         Command::Contention(arguments) => contention::contention(arguments),
+        Command::Dump(arguments) => dump::dump(arguments),
+        Command::Gdb(arguments) => gdb::gdb(arguments, install),
         Command::Trace(trace) => {
             let root = system::root()?;
             let (trace_read, manifest) = system::last_trace(&root).context("no run to show; try `cargo xtask run`")?;

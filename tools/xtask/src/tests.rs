@@ -21,9 +21,12 @@ use crate::build::{Builder, KERNEL_PACKAGE, Kernel, Programs};
 use crate::configurations::{self, Seen};
 use crate::judge::Watch;
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
-use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
+use crate::toolchain::{self, KERNEL_TARGET, TASK_TARGET};
 use crate::turns::Turns;
-use crate::{bench, combinations, conformance, docs, experiment, hostile, readme, report, soundness, structure, worst};
+use crate::{
+    bench, combinations, conformance, docs, dump_check, experiment, gdb, hostile, readme, report, soundness, structure,
+    worst,
+};
 
 /// What QEMU ends with when the kernel has panicked.
 const KERNEL_PANIC: i32 = 101;
@@ -98,6 +101,7 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         refuse(&workspace, arguments, &mut summary)?;
         configure(&workspace, arguments, &mut summary)?;
         combine(&workspace, arguments, &mut summary);
+        look(&workspace, arguments, &mut summary)?;
         if arguments.wants(experiment::EMULATED_CHECK) {
             summary.run(experiment::EMULATED_CHECK, || experiment::check_emulated(&workspace));
         }
@@ -458,6 +462,9 @@ fn refuse(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
         if run.outcome.code != Some(wanted_code) || !told {
             problems.push(format!("{at:#x}: code {:?}, console:\n{}", run.outcome.code, run.outcome.console));
         }
+        if wanted_code == KERNEL_PANIC {
+            problems.extend(dump_check::check_kernel(&image, &run)?);
+        }
         Ok(())
     };
     look(NOWHERE, 0, "")?;
@@ -482,6 +489,23 @@ fn combine(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summa
     if arguments.wants(combinations::REFUSAL) {
         summary.run(combinations::REFUSAL, || combinations::check_refusal(workspace));
     }
+}
+
+//--- What `dump` finds
+
+fn look(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) -> Result<()> {
+    let mut checks = dump_check::checks(&workspace.root)?;
+    checks.retain(|check| arguments.wants(&check.name));
+    let systems: Vec<&Resolved> = checks.iter().map(|check| &check.manifest.system).collect();
+    let programs = workspace.builder().programs(&systems)?;
+    side_by_side(&checks, summary, |check| (check.name.clone(), dump_check::run(workspace, check, &programs)));
+    if arguments.wants(gdb::CHECK) {
+        match toolchain::find_gdb(false) {
+            Ok(program) => summary.run(gdb::CHECK, || gdb::check(workspace, &program)),
+            Err(error) => println!("{} {}: {error}", report::yellow("skip  "), gdb::CHECK),
+        }
+    }
+    Ok(())
 }
 
 //--- CPUs and GPUs in each arrangement

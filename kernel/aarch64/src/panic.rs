@@ -3,6 +3,7 @@
 use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::fmt::{self, Write};
+use core::mem::offset_of;
 use core::panic::PanicInfo;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +40,7 @@ static LAST_STACK: LastStack = LastStack(UnsafeCell::new([0; 8192]));
 
 #[repr(transparent)]
 struct LastRegisters(UnsafeCell<Registers>);
-// SAFETY: written by the vectors on a fatal exception, read by `stop` on the same CPU; as above.
+// SAFETY: written by the first CPU that stops, by the vectors on a fatal exception or by a panic, and read on the same CPU; as above.
 unsafe impl Sync for LastRegisters {}
 #[unsafe(export_name = "fusee_last_registers")]
 static LAST_REGISTERS: LastRegisters = LastRegisters(UnsafeCell::new(Registers::EMPTY));
@@ -70,10 +71,30 @@ impl fmt::Display for Plain {
 #[panic_handler]
 fn panic(information: &PanicInfo<'_>) -> ! {
     if first() {
+        keep_place();
         // A console that fails leaves nobody to tell.
         let _ = complain(&mut console(), information);
     }
     exit(PANIC)
+}
+
+/// Leaves where this CPU is in [`LAST_REGISTERS`], for a host that looks into the memory: the calls that led here are on the stack.
+#[inline(always)]
+fn keep_place() {
+    const _: () = assert!(offset_of!(Registers, stack) == 248 && offset_of!(Registers, program_counter) == 256);
+    // SAFETY: stores four registers in a static that only the first CPU that stops writes: our caller.
+    unsafe {
+        asm!(
+            "stp x29, x30, [{registers}, #232]",
+            "mov {value}, sp",
+            "str {value}, [{registers}, #248]",
+            "adr {value}, .",
+            "str {value}, [{registers}, #256]",
+            registers = in(reg) LAST_REGISTERS.0.get(),
+            value = out(reg) _,
+            options(nostack, preserves_flags)
+        );
+    }
 }
 
 // Numbers are printed as 64 bits, whatever they are: each width has code of its own.

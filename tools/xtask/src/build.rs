@@ -23,6 +23,9 @@ pub const KERNEL_PACKAGE: &str = "fusee-kernel";
 /// Where the kernel's image ends and the packed system begins, by the linker script.
 const IMAGE_END: &str = "__image_end";
 const PAGE: usize = 4096;
+/// Says how functions save registers, for backtraces. It is not loaded; but the compiler may choose a few instructions otherwise, so the
+/// kernel that is measured goes without.
+const FRAMES: &str = "-Cforce-unwind-tables=yes";
 
 /// How a line begins that says what is built.
 pub const BUILDING: &str = "building";
@@ -141,9 +144,14 @@ impl<'a> Builder<'a> {
     /// Builds a program without floating point; its build script names the linker script.
     fn softfloat(&self, project: &Project, package: &str, arguments: &[String]) -> Result<PathBuf> {
         // Schedules are traced in very many places. What is measured is a kernel without these, so this one is for size.
-        let for_size = self.kernel != Kernel::Checked && self.kernel.level().keeps_schedule();
-        let flags: &[String] = if for_size { &["-Cllvm-args=-inline-threshold=100".to_owned()] } else { &[] };
-        let mut command = self.toolchain.cargo(KERNEL_TARGET, flags);
+        let schedule = ["-Cllvm-args=-inline-threshold=100", FRAMES];
+        let flags: &[&str] = match self.kernel {
+            Kernel::Checked => &[FRAMES],
+            kernel if kernel.level().keeps_schedule() => &schedule,
+            _ => &[],
+        };
+        let mut command =
+            self.toolchain.cargo(KERNEL_TARGET, &flags.iter().map(|flag| (*flag).to_owned()).collect::<Vec<_>>());
         command.args(["build", "--release", "--target", KERNEL_TARGET, "--package", package, "--bin", package]);
         command.args(arguments);
         let folder = self.folder(project);
@@ -156,7 +164,7 @@ impl<'a> Builder<'a> {
     fn tasks(&self, steps: &[Step<'_>]) -> Result<BTreeMap<String, PathBuf>> {
         let mut binaries = BTreeMap::new();
         for Step { project, programs, own } in steps {
-            let mut command = self.toolchain.cargo(TASK_TARGET, &[]);
+            let mut command = self.toolchain.cargo(TASK_TARGET, &[FRAMES.to_owned()]);
             command.args(["build", "--release", "--target", TASK_TARGET]);
             for (package, program) in programs {
                 command.args(["--package", package, "--bin", program]);

@@ -1,4 +1,4 @@
-//! What a run leaves behind: the trace in the guest's memory, and addresses that have source lines.
+//! What a run leaves behind: the trace in the guest's memory, addresses that have source lines, and stacks.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use fusee_abi::trace::{RING_MAGIC, Record, RingHeader};
 use fusee_kernel_core::limits;
 use fusee_manifest::trace::Trace;
-use gimli::{EndianArcSlice, LittleEndian};
+use gimli::{EndianArcSlice, LittleEndian, UnwindSection};
 use object::{Object, ObjectSection, ObjectSymbol};
 use zerocopy::FromBytes;
 
@@ -77,9 +77,26 @@ impl Rings {
     }
 }
 
+/// What debug information is read through.
+pub type Reader = EndianArcSlice<LittleEndian>;
+
+/// The debug information of an ELF file.
+pub fn debug_information(elf: &[u8]) -> Result<gimli::Dwarf<Reader>> {
+    let file = object::File::parse(elf)?;
+    gimli::Dwarf::load(|id| section(&file, id.name()))
+}
+
+fn section(file: &object::File<'_>, name: &str) -> Result<Reader> {
+    let data = match file.section_by_name(name) {
+        Some(section) => section.uncompressed_data()?,
+        None => Cow::Borrowed(&[][..]),
+    };
+    Ok(EndianArcSlice::new(Arc::from(&*data), LittleEndian))
+}
+
 /// Source lines of one program.
 pub struct Symbols {
-    context: addr2line::Context<EndianArcSlice<LittleEndian>>,
+    context: addr2line::Context<Reader>,
     functions: Vec<(u64, u64, String)>,
     labels: BTreeMap<u64, String>,
     code: Range<u64>,
@@ -90,13 +107,7 @@ impl Symbols {
     pub fn read(path: &Path) -> Result<Self> {
         let elf = std::fs::read(path).with_context(|| path.display().to_string())?;
         let file = object::File::parse(&*elf)?;
-        let dwarf = gimli::Dwarf::load(|id| -> Result<_> {
-            let data = match file.section_by_name(id.name()) {
-                Some(section) => section.uncompressed_data()?,
-                None => Cow::Borrowed(&[][..]),
-            };
-            Ok(EndianArcSlice::new(Arc::from(&*data), LittleEndian))
-        })?;
+        let dwarf = debug_information(&elf)?;
         let functions = file
             .symbols()
             .filter(|symbol| symbol.kind() == object::SymbolKind::Text)
@@ -116,7 +127,9 @@ impl Symbols {
 
     /// `function (file:line)` for an address, innermost first; nothing if it is nobody's.
     pub fn locate(&self, address: u64) -> Vec<String> {
-        let show = |place: Option<(String, u32)>| place.map(|(file, line)| format!("{file}:{line}"));
+        // Line zero: the compiler has joined instructions of several lines.
+        let line = |line: u32| if line == 0 { "?".to_owned() } else { line.to_string() };
+        let show = |place: Option<(String, u32)>| place.map(|(file, number)| format!("{file}:{}", line(number)));
         let frames = self.frames(address).into_iter();
         let mut found: Vec<String> =
             frames.map(|frame| format!("{} ({})", frame.function, show(frame.place).unwrap_or("?".into()))).collect();
@@ -176,4 +189,92 @@ pub struct Frame {
 fn shorten(file: &str) -> &str {
     let root = env!("CARGO_MANIFEST_DIR").trim_end_matches("tools/xtask");
     file.strip_prefix(root).unwrap_or(file)
+}
+
+//--- Who has called whom
+
+/// Registers, by the numbers that debug information has for them: 31 is the stack pointer.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Registers {
+    /// `x0` to `x30`, and the stack pointer.
+    pub general: [u64; 32],
+    /// The next instruction.
+    pub program_counter: u64,
+}
+
+impl Registers {
+    /// Number of the link register.
+    pub const LINK: usize = 30;
+    /// Number of the stack pointer.
+    pub const STACK: usize = 31;
+}
+
+/// Calls that a backtrace shows, at most: a stack that is spoilt may name any number of them.
+const DEEPEST: usize = 64;
+
+/// How the functions of one program save registers, at each of their instructions.
+pub struct Unwinder {
+    frames: gimli::EhFrame<Reader>,
+    bases: gimli::BaseAddresses,
+}
+
+impl Unwinder {
+    /// Reads it from an ELF file.
+    pub fn read(path: &Path) -> Result<Unwinder> {
+        let elf = std::fs::read(path).with_context(|| path.display().to_string())?;
+        let file = object::File::parse(&*elf)?;
+        let address = |name: &str| file.section_by_name(name).map_or(0, |section| section.address());
+        let mut frames = gimli::EhFrame::from(section(&file, ".eh_frame")?);
+        frames.set_address_size(8);
+        let bases = gimli::BaseAddresses::default().set_eh_frame(address(".eh_frame")).set_text(address(".text"));
+        Ok(Unwinder { frames, bases })
+    }
+
+    /// Addresses of the instructions that were being executed, that of the innermost function first. `read` reads eight bytes of
+    /// memory, if there are any.
+    pub fn backtrace(&self, registers: Registers, read: &dyn Fn(u64) -> Option<u64>) -> Vec<u64> {
+        let mut addresses = vec![registers.program_counter];
+        let mut frame = registers;
+        // An instruction that was jumped to, and is in no function: who jumped is in the link register.
+        if self.row(frame.program_counter).is_none() {
+            frame.program_counter = frame.general[Registers::LINK].wrapping_sub(4);
+            addresses.push(frame.program_counter);
+        }
+        while addresses.len() < DEEPEST
+            && let Some(caller) = self.caller(&frame, read)
+        {
+            // The return address is behind the call, maybe in another function.
+            frame = Registers { program_counter: caller.program_counter.wrapping_sub(4), ..caller };
+            addresses.push(frame.program_counter);
+        }
+        addresses
+    }
+
+    /// What the registers were in the function that called this one; `None`: nobody knows.
+    fn caller(&self, frame: &Registers, read: &dyn Fn(u64) -> Option<u64>) -> Option<Registers> {
+        let row = self.row(frame.program_counter)?;
+        let gimli::CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else { return None };
+        let cfa = frame.general.get(usize::from(register.0))?.wrapping_add_signed(offset);
+        let mut caller = *frame;
+        caller.general[Registers::STACK] = cfa;
+        for (register, rule) in row.registers() {
+            let Some(value) = caller.general.get_mut(usize::from(register.0)) else { continue };
+            *value = match *rule {
+                gimli::RegisterRule::Offset(offset) => read(cfa.wrapping_add_signed(offset))?,
+                gimli::RegisterRule::ValOffset(offset) => cfa.wrapping_add_signed(offset),
+                gimli::RegisterRule::SameValue => continue,
+                _ => return None,
+            };
+        }
+        caller.program_counter = caller.general[Registers::LINK];
+        let stays = cfa == frame.general[Registers::STACK] && caller.program_counter == frame.program_counter;
+        (caller.program_counter != 0 && !stays).then_some(caller)
+    }
+
+    fn row(&self, address: u64) -> Option<gimli::UnwindTableRow<usize>> {
+        let mut context = gimli::UnwindContext::new();
+        let row =
+            self.frames.unwind_info_for_address(&self.bases, &mut context, address, gimli::EhFrame::cie_from_offset);
+        row.ok().cloned()
+    }
 }

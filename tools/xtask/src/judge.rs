@@ -259,16 +259,28 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// How a task ended, if it did.
+    pub fn end_of(&self, task: usize) -> Option<String> {
+        let end = self.ends.iter().find(|end| end.task == task)?;
+        Some(format!("{} ({})", self.how_words(end), span(end.at.cast_signed())))
+    }
+
     fn end_words(&self, end: &End, roles: &[String]) -> String {
-        let name = |task: usize| self.system.tasks.get(task).map_or("?", |task| task.name.as_str());
         let roles = if roles.is_empty() { String::new() } else { format!(", {},", roles.join(" and ")) };
-        let how = match end.how {
+        format!("task `{}`{roles} {} ({})", self.name(end.task), self.how_words(end), span(end.at.cast_signed()))
+    }
+
+    fn how_words(&self, end: &End) -> String {
+        match end.how {
             How::Exited(code) => format!("exited with code {code}"),
             How::Panicked => self.panic_words(end.task),
             How::Faulted => "faulted".to_owned(),
-            How::Stopped(by) => format!("was stopped by task `{}`", name(by)),
-        };
-        format!("task `{}`{roles} {how} ({})", name(end.task), span(end.at.cast_signed()))
+            How::Stopped(by) => format!("was stopped by task `{}`", self.name(by)),
+        }
+    }
+
+    fn name(&self, task: usize) -> &str {
+        self.system.tasks.get(task).map_or("?", |task| task.name.as_str())
     }
 
     fn panic_words(&self, task: usize) -> String {

@@ -4,7 +4,12 @@
 //! toolchain  finds a compiler that has the targets, and QEMU
 //! build      kernel, firmware, tasks and manifest -> one bootable image
 //! qemu       runs an image under a time limit
-//! decode     guest memory -> trace, addresses -> source lines
+//! decode     guest memory -> trace, addresses -> source lines, stacks -> calls
+//! typed      memory -> values, by the names of the source
+//! look       guest memory -> tasks, what they wait for and hold
+//! dump       `cargo xtask dump`
+//! dump_check whether it names the right lines
+//! gdb        `cargo xtask gdb`
 //! report     trace -> fault reports and the table of tasks
 //! table      tables that fit a terminal
 //! simulate   `cargo xtask simulate`
@@ -53,10 +58,14 @@ mod crowd;
 mod decode;
 mod demo;
 mod docs;
+mod dump;
+mod dump_check;
 mod experiment;
 mod explain;
+mod gdb;
 mod hostile;
 mod judge;
+mod look;
 mod new;
 mod observed;
 mod profile;
@@ -75,6 +84,7 @@ mod tests;
 mod toolchain;
 mod trace;
 mod turns;
+mod typed;
 mod worst;
 
 use std::path::{Path, PathBuf};
@@ -136,6 +146,10 @@ enum Command {
     Contention(contention::ContentionArguments),
     /// Prints the records of the last run as text, or writes other views of it.
     Trace(trace::TraceArguments),
+    /// Says what each task was doing when the last run ended, where it was in its source, what it held and who waited for it.
+    Dump(dump::DumpArguments),
+    /// Runs a system under gdb, paused at first, with the symbols of the kernel and of each task.
+    Gdb(gdb::GdbArguments),
 }
 
 /// How to read the table of tasks. `docs/trace.md` says the same.
@@ -278,6 +292,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
                 Ok(trace) => system::keep_trace(&workspace.project, &image.manifest, trace)?,
                 Err(_) => system::forget_trace(&workspace.project)?,
             }
+            dump::keep(&workspace.project, &image, &outcome.outcome)?;
             if let (true, Ok(trace)) = (run.turns, &outcome.trace) {
                 outcome.away = system::turns_seen(&workspace, &image, trace)?;
                 system::keep_turns(&workspace.project, &outcome.away)?;
@@ -316,5 +331,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Hostile(arguments) => hostile::hostile(arguments),
         Command::Contention(arguments) => contention::contention(arguments),
         Command::Trace(arguments) => trace::trace(arguments),
+        Command::Dump(arguments) => dump::dump(arguments),
+        Command::Gdb(arguments) => gdb::gdb(arguments, install),
     }
 }

@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -12,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use fusee_manifest::{Board, Profile};
+use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
 
@@ -33,6 +36,8 @@ pub struct Setup<'a> {
     pub limit: Duration,
     /// Whether the console is shown while it is printed, and Ctrl-C ends the run instead of us.
     pub echo: bool,
+    /// Whether Ctrl-C is for another program that is beside it: it ends neither the run nor us.
+    pub apart: bool,
     /// Whether the run has gone on for long enough: it is asked again and again.
     pub is_enough: &'a dyn Fn(&GuestMemory) -> bool,
     /// Further arguments.
@@ -51,6 +56,19 @@ pub struct Outcome {
     pub took: Duration,
     /// The guest's memory.
     pub memory: GuestMemory,
+    /// Registers of the emulated CPUs, if QEMU still had them: what a system that ended itself had in its CPUs is gone with these.
+    pub cpus: Vec<CpuRegisters>,
+}
+
+/// What is in one emulated CPU.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct CpuRegisters {
+    /// `x0` to `x30`, then the stack pointer.
+    pub general: [u64; 32],
+    /// The next instruction.
+    pub program_counter: u64,
+    /// `PSTATE`.
+    pub state: u64,
 }
 
 /// Why a run ended before its system did.
@@ -78,6 +96,28 @@ impl GuestMemory {
         self.file.read_exact_at(&mut bytes, offset).with_context(|| format!("guest memory at {physical:#x}"))?;
         Ok(bytes)
     }
+
+    /// Writes it to a file that may be kept: pages of zeros take no room there.
+    pub fn keep(&self, path: &Path) -> Result<()> {
+        const BLOCK: usize = 64 << 10;
+        let kept = File::create(path).with_context(|| path.display().to_string())?;
+        let bytes = self.file.metadata()?.len();
+        kept.set_len(bytes)?;
+        let mut block = [0; BLOCK];
+        for offset in (0..bytes).step_by(BLOCK) {
+            let length = BLOCK.min((bytes - offset) as usize);
+            self.file.read_exact_at(&mut block[..length], offset)?;
+            if block[..length].iter().any(|byte| *byte != 0) {
+                kept.write_all_at(&block[..length], offset)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// That of a run whose memory was kept, from the address `base` on.
+    pub fn kept(path: &Path, base: u64) -> Result<GuestMemory> {
+        Ok(GuestMemory { file: File::open(path).with_context(|| path.display().to_string())?, base })
+    }
 }
 
 /// Runs the image to its end, or to the end of our patience.
@@ -86,7 +126,13 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
     let started = Instant::now();
     // QEMU opens the file through us.
     let path = format!("/proc/{}/fd/{}", std::process::id(), memory.file.as_raw_fd());
-    let mut child = command(setup, &path)?
+    let mut monitor = Monitor::new(setup);
+    let mut command = command(setup, &path)?;
+    if setup.apart {
+        command.process_group(0);
+    }
+    let mut child = command
+        .args(["-qmp", &format!("unix:{},server=on,wait=off", monitor.path.display())])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -99,7 +145,9 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
     let console = std::thread::spawn(move || copy_console(stdout, echo));
     let noise = std::thread::spawn(move || filter_errors(stderr));
     let interrupted = Arc::new(AtomicBool::new(false));
-    if setup.echo {
+    if setup.apart {
+        flag::register(SIGINT, Arc::default())?;
+    } else if setup.echo {
         // The second Ctrl-C ends us.
         flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&interrupted))?;
         flag::register(SIGINT, Arc::clone(&interrupted))?;
@@ -111,25 +159,30 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
         () if (setup.is_enough)(&memory) => Some(EndedBy::Enough),
         () => None,
     };
-    let ended = wait(&mut child, &ended_by)?;
+    let ended = wait(&mut child, &mut monitor, &ended_by)?;
     let console = console.join().unwrap_or_default();
     let errors = noise.join().unwrap_or_default();
     for line in &errors {
         eprintln!("qemu: {line}");
     }
-    let (code, ended_by) = match ended {
-        Ended::Itself(code) => (Some(code), None),
-        Ended::By(who) => (None, Some(who)),
+    let (code, ended_by, cpus) = match ended {
+        Ended::Itself(code) => (Some(code), None, Vec::new()),
+        Ended::By(who, cpus) => (None, Some(who), cpus),
     };
-    Ok(Outcome { code, ended_by, console, took: started.elapsed(), memory })
+    Ok(Outcome { code, ended_by, console, took: started.elapsed(), memory, cpus })
 }
 
-fn guest_memory(setup: &Setup<'_>) -> Result<GuestMemory> {
+/// A path that nothing else has, for a file that is gone before the run is.
+fn temporary(setup: &Setup<'_>, kind: &str) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let shared = Path::new("/dev/shm");
     let folder = if shared.is_dir() { shared } else { setup.image.parent().unwrap_or(Path::new(".")) };
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let path = folder.join(format!("fusee-{}-{number}.ram", std::process::id()));
+    folder.join(format!("fusee-{}-{number}.{kind}", std::process::id()))
+}
+
+fn guest_memory(setup: &Setup<'_>) -> Result<GuestMemory> {
+    let path = temporary(setup, "ram");
     let file = File::options().read(true).write(true).create_new(true).open(&path);
     let file = file.with_context(|| path.display().to_string())?;
     std::fs::remove_file(&path)?;
@@ -174,23 +227,25 @@ fn dying_with_us(program: &Path) -> Command {
 
 enum Ended {
     Itself(i32),
-    By(EndedBy),
+    By(EndedBy, Vec<CpuRegisters>),
 }
 
 /// Waits for the end, and makes one as soon as `ended_by` says who wants it.
-fn wait(child: &mut Child, ended_by: &dyn Fn() -> Option<EndedBy>) -> Result<Ended> {
+fn wait(child: &mut Child, monitor: &mut Monitor, ended_by: &dyn Fn() -> Option<EndedBy>) -> Result<Ended> {
     let mut pause = Duration::from_millis(1);
     loop {
+        monitor.connect();
         let status = child.try_wait()?;
         // A terminal sends Ctrl-C to QEMU, too, which then ends as if the system had.
         match (status, ended_by()) {
-            (Some(_), Some(EndedBy::User)) => return Ok(Ended::By(EndedBy::User)),
+            (Some(_), Some(EndedBy::User)) => return Ok(Ended::By(EndedBy::User, Vec::new())),
             (Some(status), _) => return Ok(Ended::Itself(status.code().unwrap_or(-1))),
             (None, Some(who)) => {
+                let cpus = monitor.stop().unwrap_or_default();
                 // SIGKILL: QEMU does not always listen to anything milder.
                 child.kill()?;
                 child.wait()?;
-                return Ok(Ended::By(who));
+                return Ok(Ended::By(who, cpus));
             }
             (None, None) => {}
         }
@@ -198,6 +253,96 @@ fn wait(child: &mut Child, ended_by: &dyn Fn() -> Option<EndedBy>) -> Result<End
         pause = (pause * 2).min(Duration::from_millis(20));
     }
 }
+
+//--- QEMU's monitor
+
+/// How long QEMU may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The line to QEMU's monitor, by which it is asked for the registers of its CPUs.
+struct Monitor {
+    path: PathBuf,
+    line: Option<BufReader<UnixStream>>,
+}
+
+impl Monitor {
+    fn new(setup: &Setup<'_>) -> Monitor {
+        Monitor { path: temporary(setup, "monitor"), line: None }
+    }
+
+    /// Connects, as soon as QEMU has made the socket; then nothing of it is left in the file system.
+    fn connect(&mut self) {
+        if self.line.is_none()
+            && let Ok(stream) = UnixStream::connect(&self.path)
+        {
+            let _ = std::fs::remove_file(&self.path);
+            let limits = [stream.set_read_timeout(Some(PATIENCE)), stream.set_write_timeout(Some(PATIENCE))];
+            self.line = limits.iter().all(|limit| limit.is_ok()).then(|| BufReader::new(stream));
+        }
+    }
+
+    /// Stops all CPUs, and says what is in them; `None`: QEMU does not answer.
+    fn stop(&mut self) -> Option<Vec<CpuRegisters>> {
+        let line = self.line.as_mut()?;
+        for execute in ["qmp_capabilities", "stop"] {
+            ask(line, &json!({ "execute": execute }))?;
+        }
+        let registers = json!({ "command-line": "info registers -a" });
+        let answer = ask(line, &json!({ "execute": "human-monitor-command", "arguments": registers }))?;
+        Some(cpu_registers(answer.as_str()?))
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        // A run that was over at once never had it, or still does.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Sends one command, and waits for its answer: events that come before it are not for us.
+fn ask(line: &mut BufReader<UnixStream>, command: &Value) -> Option<Value> {
+    writeln!(line.get_mut(), "{command}").ok()?;
+    loop {
+        let mut text = String::new();
+        if line.read_line(&mut text).ok()? == 0 {
+            return None;
+        }
+        let answer: Value = serde_json::from_str(&text).ok()?;
+        if answer.get("error").is_some() {
+            return None;
+        }
+        if let Some(found) = answer.get("return") {
+            return Some(found.clone());
+        }
+    }
+}
+
+/// What `info registers -a` says of each CPU.
+fn cpu_registers(text: &str) -> Vec<CpuRegisters> {
+    let mut cpus: Vec<CpuRegisters> = Vec::new();
+    for word in text.split_whitespace() {
+        if word.starts_with("CPU#") {
+            cpus.push(CpuRegisters::default());
+        }
+        let (Some(cpu), Some((name, value))) = (cpus.last_mut(), word.split_once('=')) else { continue };
+        let Ok(value) = u64::from_str_radix(value, 16) else { continue };
+        match name {
+            "PC" => cpu.program_counter = value,
+            "SP" => cpu.general[31] = value,
+            "PSTATE" => cpu.state = value,
+            _ => {
+                let number = name.strip_prefix('X').and_then(|number| number.parse::<usize>().ok());
+                if let Some(place) = number.filter(|number| *number < 31) {
+                    cpu.general[place] = value;
+                }
+            }
+        }
+    }
+    cpus
+}
+
+//--- What it prints
 
 fn copy_console(mut from: impl Read, echo: bool) -> String {
     let mut all = Vec::new();

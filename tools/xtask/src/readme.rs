@@ -14,7 +14,8 @@ use anyhow::{Context, Result, ensure};
 use crate::build::BUILDING;
 
 /// Pages whose commands are run.
-const PAGES: [&str; 4] = ["README.md", "docs/five-minutes.md", "docs/scheduling.md", "userland/demo/README.md"];
+const PAGES: [&str; 5] =
+    ["README.md", "docs/debugging.md", "docs/five-minutes.md", "docs/scheduling.md", "userland/demo/README.md"];
 
 /// One command of a page, and what follows it there.
 #[derive(Clone, Debug, Eq, PartialEq)]

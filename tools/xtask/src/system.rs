@@ -224,6 +224,7 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions) -> Result
         quantum: options.quantum,
         limit: Duration::from_secs(options.seconds),
         echo: options.echo,
+        apart: false,
         is_enough: &is_enough,
         arguments: &options.arguments,
     })?;

@@ -23,11 +23,11 @@ use crate::build::{Builder, KERNEL_PACKAGE, Kernel, Programs};
 use crate::configurations::{self, Seen};
 use crate::judge::Watch;
 use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
-use crate::toolchain::{KERNEL_TARGET, TASK_TARGET};
+use crate::toolchain::{self, KERNEL_TARGET, TASK_TARGET};
 use crate::turns::{self, Turns};
 use crate::{
-    answers, bench, combinations, conformance, docs, experiment, hostile, new, readme, report, soundness, structure,
-    trace, worst,
+    answers, bench, combinations, conformance, docs, dump_check, experiment, gdb, hostile, new, readme, report,
+    soundness, structure, trace, worst,
 };
 
 /// What QEMU ends with when the kernel has panicked.
@@ -113,6 +113,7 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         if arguments.wants(new::CHECK) {
             summary.run(new::CHECK, || new::check(&workspace.fusee));
         }
+        look(&workspace, arguments, &mut summary)?;
         if arguments.wants(experiment::EMULATED_CHECK) {
             summary.run(experiment::EMULATED_CHECK, || experiment::check_emulated(&workspace));
         }
@@ -554,6 +555,9 @@ fn refuse(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
         if run.outcome.code != Some(wanted_code) || !told {
             problems.push(format!("{at:#x}: code {:?}, console:\n{}", run.outcome.code, run.outcome.console));
         }
+        if wanted_code == KERNEL_PANIC {
+            problems.extend(dump_check::check_kernel(&image, &run)?);
+        }
         Ok(())
     };
     look(NOWHERE, 0, "")?;
@@ -585,6 +589,23 @@ fn tell_turns(workspace: &Workspace, arguments: &TestArguments, summary: &mut Su
     if arguments.wants(turns::CHECK) {
         summary.run(turns::CHECK, || turns::check(workspace));
     }
+}
+
+//--- What `dump` finds
+
+fn look(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) -> Result<()> {
+    let mut checks = dump_check::checks(&workspace.root)?;
+    checks.retain(|check| arguments.wants(&check.name));
+    let systems: Vec<&Resolved> = checks.iter().map(|check| &check.manifest.system).collect();
+    let programs = workspace.builder().programs(&systems)?;
+    side_by_side(&checks, summary, |check| (check.name.clone(), dump_check::run(workspace, check, &programs)));
+    if arguments.wants(gdb::CHECK) {
+        match toolchain::find_gdb(false) {
+            Ok(program) => summary.run(gdb::CHECK, || gdb::check(workspace, &program)),
+            Err(error) => println!("{} {}: {error}", report::yellow("skip  "), gdb::CHECK),
+        }
+    }
+    Ok(())
 }
 
 //--- CPUs and GPUs in each arrangement

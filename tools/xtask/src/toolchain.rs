@@ -1,4 +1,4 @@
-//! Finds a compiler that has the targets, and QEMU.
+//! Finds a compiler that has the targets, QEMU, and gdb.
 //!
 //! Tried in this order; `FUSEE_TOOLCHAIN=active|rustup|debian` leaves one choice only, and installs nothing:
 //!
@@ -285,6 +285,26 @@ fn qemu_at(named: Option<PathBuf>, install: bool) -> Result<PathBuf> {
 pub fn qemu_version(path: &Path) -> Option<(u32, u32)> {
     let text = output(Command::new(path).arg("--version"))?;
     text.contains("QEMU").then(|| numbers(&text))?
+}
+
+//--- gdb
+
+const GDB: &str = "gdb-multiarch";
+
+/// The gdb to use: one that knows AArch64.
+pub fn find_gdb(install: bool) -> Result<PathBuf> {
+    let named = std::env::var_os("FUSEE_GDB").map(PathBuf::from);
+    let is_named = named.is_some();
+    let path = named.unwrap_or_else(|| GDB.into());
+    let runs = || output(Command::new(&path).args(["-nx", "-batch", "-ex", "set architecture aarch64"])).is_some();
+    if !runs() && install && !is_named && is_root() {
+        install_packages(&[GDB])?;
+    }
+    match runs() {
+        true => Ok(path),
+        false if is_named => bail!("FUSEE_GDB={}: this is no gdb that knows AArch64", path.display()),
+        false => bail!("{GDB} is not installed: `apt-get install {GDB}` as root, or name another by FUSEE_GDB"),
+    }
 }
 
 //--- Small things

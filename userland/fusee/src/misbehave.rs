@@ -46,7 +46,7 @@ pub fn provoke(fault: Fault) -> ! {
         Fault::ReadUnlent(place) => {
             let _ = place.shared().read_u64(0);
         }
-        Fault::RingUnheld(engine) => engine.doorbell().write_u32(0, u32::MAX),
+        Fault::RingUnheld(engine) => engine.doorbell().write_u32(0, u32::MAX), // <- how 9 13
     }
     exit(SURVIVED)
 }
@@ -60,21 +60,21 @@ pub fn miscount(guard: &EngineGuard<'_>, change: u32) {
 fn read(address: u64) {
     // SAFETY: the read must fault or be harmless. Both addresses used are outside every task (the manifest check
     // keeps page zero and the upper half free); a value that is read after all is thrown away.
-    unsafe { asm!("ldr {0}, [{0}]", inout(reg) address => _, options(nostack, preserves_flags)) };
+    unsafe { asm!("ldr {0}, [{0}]", inout(reg) address => _, options(nostack, preserves_flags)) }; // <- how 1 8 11
 }
 
 fn write(address: u64) {
     // SAFETY: the write must fault or be harmless. The kernel maps no text writable; should it come through, the
     // only caller leaves by `exit`, and the first two instructions of a function it never calls again are lost.
-    unsafe { asm!("str xzr, [{0}]", in(reg) address, options(nostack, preserves_flags)) };
+    unsafe { asm!("str xzr, [{0}]", in(reg) address, options(nostack, preserves_flags)) }; // <- how 6
 }
 
 fn run(address: u64) {
     // SAFETY: the jump must fault or come back. The only caller passes the address of `ret` instructions.
-    unsafe { asm!("blr {0}", in(reg) address, clobber_abi("C")) };
+    unsafe { asm!("blr {0}", in(reg) address, clobber_abi("C")) }; // <- how 2
 }
 
 fn undefined() {
     // SAFETY: the instruction is permanently undefined (Arm ARM, C6.2 UDF): it faults, or changes nothing.
-    unsafe { asm!("udf #0", options(nostack, preserves_flags)) };
+    unsafe { asm!("udf #0", options(nostack, preserves_flags)) }; // <- how 7
 }

@@ -30,6 +30,9 @@
 //! | 17    | computes for ever with these      | it is killed                             |
 //! | 18    | miscounts what it submits         | `log(18, times)`, `log(19, holds it lost)`, exit 0 |
 //!
+//! Comments `<- how` mark the lines that a backtrace must name when it is at that, here and in `fusee::misbehave`. (Calls that the
+//! compiler has joined with others have no line.)
+//!
 //! A task with jobs does it in its first job, or if its name ends with a digit in the job of that number, others at once. A fault that goes unnoticed ends the task with code 99.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -64,27 +67,27 @@ mod target {
             let _ = next_job();
         }
         match environment.parameter("how").expect("the parameter `how` says what to do") {
-            1 => provoke(Fault::ReadNothing),
+            1 => provoke(Fault::ReadNothing), // <- how 1
             2 => provoke(Fault::RunData),
-            3 => exit(overflow(0)),
-            4 => try_handles(&environment, environment.parameter("calls").unwrap_or(100_000)),
-            5 => compute(),
+            3 => exit(overflow(0)), // <- how 3
+            4 => try_handles(&environment, environment.parameter("calls").unwrap_or(100_000)), // <- how 4
+            5 => compute(),         // <- how 5
             6 => provoke(Fault::WriteText),
             7 => provoke(Fault::UndefinedInstruction),
             8 => provoke(Fault::ReadKernel),
             9 => provoke(Fault::RingUnheld(environment.expect("engine"))),
-            10 => panic!("it was asked to panic"),
-            11 => die_serving(environment.expect("service"), environment.parameter("requests").unwrap_or(0)),
-            12 => ask_too_much(&environment),
-            13 => end_holding(&environment, || provoke(Fault::RingUnheld(environment.expect("other")))),
-            14 => end_holding(&environment, || exit(14)),
-            15 => flood(environment.expect("door"), environment.expect("event")),
+            10 => panic!("it was asked to panic"), // <- how 10
+            11 => die_serving(environment.expect("service"), environment.parameter("requests").unwrap_or(0)), // <- how 11
+            12 => ask_too_much(&environment), // <- how 12
+            13 => end_holding(&environment, || provoke(Fault::RingUnheld(environment.expect("other")))), // <- how 13
+            14 => end_holding(&environment, || exit(14)), // <- how 14
+            15 => flood(environment.expect("door"), environment.expect("event")), // <- how 15
             16 => {
-                end_holding(&environment, || ());
+                end_holding(&environment, || ()); // <- how 16
                 log(16, 1);
             }
-            17 => end_holding(&environment, compute),
-            18 => miscount_holds(&environment),
+            17 => end_holding(&environment, compute), // <- how 17
+            18 => miscount_holds(&environment),       // <- how 18
             unknown => panic!("no misbehaviour has the number {unknown}"),
         }
     }
@@ -94,11 +97,12 @@ mod target {
     fn overflow(depth: u64) -> u64 {
         let mut room = [depth; 32];
         black_box(&mut room);
-        overflow(depth + 1) + room[(depth % 32) as usize]
+        overflow(depth + 1) + room[(depth % 32) as usize] // <- how 3
     }
 
     fn compute() {
         let mut count = 0u64;
+        // <- gdb: the next line
         loop {
             count = black_box(count.wrapping_add(1));
         }
@@ -110,7 +114,7 @@ mod target {
         Server::new(service).run(|_, words| {
             if answered == requests {
                 log(11, answered);
-                provoke(Fault::ReadNothing)
+                provoke(Fault::ReadNothing) // <- how 11
             }
             answered += 1;
             words

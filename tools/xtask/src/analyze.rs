@@ -498,6 +498,7 @@ mod tests {
     use fusee_kernel_core::limits::LONGEST_PATH_CROWDED;
 
     use super::*;
+    use crate::system;
 
     #[test]
     fn what_is_printed_as_json_is_what_the_schema_says() {

@@ -113,7 +113,7 @@ pub enum Event {
     /// `job`/`value`: high and low half.
     FaultRegister = 19,
     /// `log` of a task. `job` / `value`: high and low half of the second argument; `object`: low half of the
-    /// first, the key. Keys from [`PANIC_TEXT`] on carry the message of a panic.
+    /// first, the key. Keys from [`LOG_TEXT`] on carry messages, those from [`PANIC_TEXT`] on that of a panic.
     Log = 20,
     /// One line of a ledger. `object`: a [`Ledger`] in the high 16 bits, an index in the low ones.
     /// `job`/`value`: high and low half of the amount.
@@ -187,10 +187,14 @@ pub const PANIC_CODE: u64 = 101;
 /// padded with zeros. So a task without a console is heard, too.
 pub const PANIC_TEXT: u32 = 0xffff_ff00;
 
-/// Bytes of such a message, at most; what is longer is cut.
-pub const PANIC_TEXT_BYTES: usize = 512;
+/// The same for messages that a task logs. A new one begins with this key.
+pub const LOG_TEXT: u32 = 0xffff_fe00;
 
-const _: () = assert!(PANIC_TEXT as u64 + (PANIC_TEXT_BYTES as u64).div_ceil(8) - 1 <= u32::MAX as u64);
+/// Bytes of such a message, at most; what is longer is cut.
+pub const TEXT_BYTES: usize = 512;
+
+const _: () = assert!(PANIC_TEXT as u64 + (TEXT_BYTES as u64).div_ceil(8) - 1 <= u32::MAX as u64);
+const _: () = assert!(LOG_TEXT + (TEXT_BYTES as u32).div_ceil(8) <= PANIC_TEXT);
 
 impl Event {
     /// The event with number `number`.

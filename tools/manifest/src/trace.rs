@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use fusee_abi::Call;
 use fusee_abi::trace::{
-    BACKGROUND_KEY, BY_INTERRUPT, ENGINE_TIME_SHIFT, Event, Ledger, PANIC_TEXT, POOL, RING_MAGIC, Record, RingHeader,
-    SERVICE_KEY, TRAP_FAULT, TRAP_KICK, TRAP_TIMER,
+    BACKGROUND_KEY, BY_INTERRUPT, ENGINE_TIME_SHIFT, Event, LOG_TEXT, Ledger, PANIC_TEXT, POOL, RING_MAGIC, Record,
+    RingHeader, SERVICE_KEY, TRAP_FAULT, TRAP_KICK, TRAP_TIMER,
 };
 use zerocopy::FromBytes;
 
@@ -178,12 +178,55 @@ impl Trace {
         Self { records: self.records.iter().copied().chain(ledgers).collect(), lost: self.lost }
     }
 
-    /// All `log` records but those of panics: thread + 1, low half of the first number, second number.
+    /// All `log` records but those of messages: thread + 1, low half of the first number, second number.
     pub fn logs(&self) -> impl Iterator<Item = (u16, u32, u64)> {
         self.records
             .iter()
-            .filter(|record| record.event == Event::Log as u8 && record.object < PANIC_TEXT)
+            .filter(|record| record.event == Event::Log as u8 && record.object < LOG_TEXT)
             .map(|record| (record.thread, record.object, wide(record)))
+    }
+}
+
+/// A message that a task has logged.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Message {
+    /// Nanoseconds: when its first word was written.
+    pub time: u64,
+    /// The thread, index + 1.
+    pub thread: u16,
+    /// What it says: level, file and line, text.
+    pub text: String,
+}
+
+impl Trace {
+    /// The messages of all tasks, in order.
+    #[must_use]
+    pub fn messages(&self) -> Vec<Message> {
+        let mut messages: Vec<(Message, Vec<u8>)> = Vec::new();
+        // Of each thread its last message, and the key that goes on with it.
+        let mut open: BTreeMap<u16, (usize, u32)> = BTreeMap::new();
+        let of_text = |record: &&Record| (LOG_TEXT..PANIC_TEXT).contains(&record.object);
+        for record in self.records.iter().filter(|record| record.event == Event::Log as u8).filter(of_text) {
+            let word = wide(record).to_le_bytes();
+            match open.get_mut(&record.thread) {
+                Some((index, next)) if *next == record.object => {
+                    *next += 1;
+                    messages[*index].1.extend(word);
+                }
+                // The beginning of one was overwritten.
+                _ if record.object != LOG_TEXT => {}
+                _ => {
+                    open.insert(record.thread, (messages.len(), LOG_TEXT + 1));
+                    let message = Message { time: record.time, thread: record.thread, text: String::new() };
+                    messages.push((message, word.to_vec()));
+                }
+            }
+        }
+        let decoded = |(message, bytes): (Message, Vec<u8>)| {
+            let text = String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
+            Message { text, ..message }
+        };
+        messages.into_iter().map(decoded).collect()
     }
 }
 
@@ -240,9 +283,9 @@ pub fn describe(record: &Record, system: &Resolved) -> String {
         Event::Block => write!(line, " {} {object}", call_name(record.value)),
         Event::Fault => write!(line, " syndrome {:#x} kind {}", record.object, record.value),
         Event::FaultRegister => write!(line, " register {} = {:#x}", record.object, wide(record)),
-        Event::Log if record.object >= PANIC_TEXT => {
+        Event::Log if record.object >= LOG_TEXT => {
             let text = wide(record).to_le_bytes();
-            write!(line, " panic text {:?}", String::from_utf8_lossy(&text).trim_end_matches('\0'))
+            write!(line, " text {:?}", String::from_utf8_lossy(&text).trim_end_matches('\0'))
         }
         Event::Log => write!(line, " {} {}", record.object, wide(record)),
         Event::Ledger => {

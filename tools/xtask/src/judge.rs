@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use fusee_abi::Call;
 use fusee_abi::call::rights;
 use fusee_abi::image::kind;
-use fusee_abi::trace::{Event, Ledger, PANIC_CODE, PANIC_TEXT, PANIC_TEXT_BYTES, POOL, Record};
+use fusee_abi::trace::{Event, Ledger, PANIC_CODE, PANIC_TEXT, POOL, Record, TEXT_BYTES};
 use fusee_manifest::trace::{Trace, wide};
 use fusee_manifest::{Expectations, Resolved};
 use schemars::JsonSchema;
@@ -160,7 +160,7 @@ impl<'a> Watch<'a> {
             }
             Event::Log if record.object >= PANIC_TEXT => {
                 let at = (record.object - PANIC_TEXT) as usize * 8;
-                if at + 8 <= PANIC_TEXT_BYTES {
+                if at + 8 <= TEXT_BYTES {
                     seen.panic_text.resize(at, b' ');
                     seen.panic_text.extend(wide(record).to_le_bytes());
                 }

@@ -110,6 +110,9 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         configure(&workspace, arguments, &mut summary)?;
         combine(&workspace, arguments, &mut summary);
         tell_turns(&workspace, arguments, &mut summary);
+        if arguments.wants(trace::MESSAGES) {
+            summary.run(trace::MESSAGES, || trace::check_messages(&workspace));
+        }
         if arguments.wants(new::CHECK) {
             summary.run(new::CHECK, || new::check(&workspace.fusee));
         }
@@ -160,8 +163,16 @@ fn names(root: &Path) -> Result<Vec<String>> {
     names.extend(combinations::ALL.iter().map(|(features, _)| combinations::name(features)));
     names.extend(readme::examples(root)?.into_iter().map(|example| example.page.to_owned()));
     names.extend(
-        [combinations::REFUSAL, experiment::EMULATED_CHECK, REFUSAL, SCHEMAS, turns::CHECK, new::CHECK]
-            .map(str::to_owned),
+        [
+            combinations::REFUSAL,
+            experiment::EMULATED_CHECK,
+            REFUSAL,
+            SCHEMAS,
+            turns::CHECK,
+            trace::MESSAGES,
+            new::CHECK,
+        ]
+        .map(str::to_owned),
     );
     names.dedup();
     Ok(names)

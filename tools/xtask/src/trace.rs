@@ -6,14 +6,17 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand, ValueHint};
-use fusee_manifest::trace::Trace;
-use fusee_manifest::{Manifest, Time};
+use fusee_abi::trace::TEXT_BYTES;
+use fusee_manifest::trace::{Message, Trace};
+use fusee_manifest::{Manifest, Profile, Resolved, Time};
 use fusee_views::overheads::Overheads;
 use fusee_views::picture::{Drawing, LEAST_WIDTH, WIDTH};
 use fusee_views::schedule::Schedule;
 use fusee_views::{litmus, perfetto, raster};
 
+use crate::build::{Builder, Kernel};
 use crate::project::Project;
+use crate::system::{RunOptions, Workspace};
 use crate::{demo, explain, simulate, system};
 
 #[derive(Args)]
@@ -24,6 +27,9 @@ pub struct TraceArguments {
     /// Print the canonical form, in which a run in QEMU and one in the simulator can be compared.
     #[arg(long)]
     canonical: bool,
+    /// Print what tasks have said by the macros of the crate `log`.
+    #[arg(long)]
+    messages: bool,
     #[command(flatten)]
     pictures: Pictures,
     /// Write a page to look around in: all of the schedule, in one file.
@@ -116,6 +122,10 @@ pub fn trace(arguments: &TraceArguments) -> Result<bool> {
     if let Some(View::Explain(arguments)) = &arguments.view {
         return explain::explain(arguments, &trace, &manifest, &system::last_turns(&project)?);
     }
+    if arguments.messages {
+        trace.messages().iter().for_each(|message| println!("{}", message_line(message, system)));
+        return Ok(true);
+    }
     let mut written = arguments.pictures.draw(&trace, &manifest, &system.name)?;
     let files = [&arguments.html, &arguments.perfetto, &arguments.litmus, &arguments.overheads];
     for (number, path) in files.into_iter().enumerate() {
@@ -135,6 +145,49 @@ pub fn trace(arguments: &TraceArguments) -> Result<bool> {
     }
     written.iter().for_each(|path| println!("{}", path.display()));
     if written.is_empty() { system::print_trace(&trace, &manifest, arguments.canonical) } else { Ok(true) }
+}
+
+/// `     0.012345 s camera         INFO src/main.rs:7: 3 frames`
+fn message_line(message: &Message, system: &Resolved) -> String {
+    let task = usize::from(message.thread).checked_sub(1).and_then(|index| system.tasks.get(index));
+    let name = task.map_or("?", |task| task.name.as_str());
+    format!("{:>4}.{:06} s {name:<14} {}", message.time / 1_000_000_000, message.time / 1_000 % 1_000_000, message.text)
+}
+
+/// The name of the check of messages.
+pub const MESSAGES: &str = "what tasks say by the crate `log` is in the trace";
+
+/// A task that says something.
+const TALKER: &str = r#"
+[system]
+name = "talker"
+board = "virt"
+cpus = 1
+trace = "marks"
+[tasks.talker]
+binary = "apps/talker"
+handles = { system = "system: shutdown" }
+"#;
+
+/// Messages come back as they were said, with their lines; what is not as it should be.
+pub fn check_messages(workspace: &Workspace) -> Result<Vec<String>> {
+    let source = "userland/apps/src/bin/talker.rs";
+    let text = std::fs::read_to_string(workspace.root.join(source)).context(source)?;
+    let place = |level: &str| {
+        let line = text.lines().position(|line| line.contains(&format!("log::{}!", level.to_lowercase())));
+        format!("{level} {source}:{}: ", line.map_or(0, |index| index + 1))
+    };
+    let manifest = Manifest::parse(Path::new("talker.toml"), TALKER)?;
+    let builder = Builder { kernel: Kernel::Asked, ..workspace.builder() };
+    let programs = builder.programs(&[&manifest.system])?;
+    let image = workspace.image_of(manifest, programs, Profile::Det, false)?;
+    let options = RunOptions { echo: false, seconds: 60, quantum: 10, arguments: Vec::new(), until: None };
+    let trace = system::run(workspace, &image, &options)?.trace?;
+    let said: Vec<String> = trace.messages().into_iter().map(|message| message.text).collect();
+    let mut long = format!("{}{:600}", place("WARN"), "too long");
+    long.truncate(TEXT_BYTES);
+    let expected = [place("INFO") + "1 of 2", long, place("ERROR") + "the last"];
+    Ok(if said == expected { Vec::new() } else { vec![format!("{said:?}, not {expected:?}")] })
 }
 
 //--- The picture of the README

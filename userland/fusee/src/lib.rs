@@ -45,6 +45,8 @@ mod grant;
 mod job;
 mod loan;
 mod memory;
+#[cfg(feature = "log")]
+pub mod messages;
 #[cfg(feature = "gpu")]
 pub mod migration;
 #[cfg(all(feature = "misbehave", target_os = "none"))]
@@ -53,13 +55,13 @@ mod mutex;
 mod notification;
 #[cfg(target_os = "none")]
 mod panic;
-#[cfg_attr(not(target_os = "none"), allow(dead_code))]
-mod panic_text;
 mod pool;
 mod region;
 #[cfg_attr(not(target_os = "none"), path = "syscall_host.rs")]
 mod syscall;
 mod system;
+#[cfg_attr(not(target_os = "none"), allow(dead_code))]
+mod trace_text;
 
 pub mod raw;
 

@@ -1,10 +1,11 @@
 //! The end of a task that found itself wrong: its message in the trace and on the console, and exit code 101.
 
-use crate::panic_text::PanicText;
+use crate::trace_text::TraceText;
 use crate::{PANIC_CODE, environment, exit, log, println};
 use core::fmt::Write;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
+use fusee_abi::trace::PANIC_TEXT;
 
 static PANICKING: AtomicBool = AtomicBool::new(false);
 
@@ -13,7 +14,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     // Relaxed: a task has one thread. A panic while printing one is not printed.
     if !PANICKING.swap(true, Ordering::Relaxed) {
         // The trace first: it needs no other task.
-        let mut text = PanicText::new(|key, word| log(key.into(), word));
+        let mut text = TraceText::new(PANIC_TEXT, |key, word| log(key.into(), word));
         // The writer itself never fails.
         let _ = write!(text, "{info}");
         text.finish();

@@ -1,21 +1,23 @@
-//! The message of a panic as words for the trace, which tools read back.
+//! Messages as words for the trace, which tools read back.
 
 use core::fmt;
-use fusee_abi::trace::{PANIC_TEXT, PANIC_TEXT_BYTES};
+use fusee_abi::trace::TEXT_BYTES;
 
 const WORD: usize = size_of::<u64>();
 
 /// Cuts text into words of eight bytes, and hands each to `log` with its key.
-pub(crate) struct PanicText<L: FnMut(u32, u64)> {
+pub(crate) struct TraceText<L: FnMut(u32, u64)> {
+    /// The key of the first word.
+    first: u32,
     log: L,
     word: [u8; WORD],
     /// Bytes so far, those in `word` included.
     bytes: usize,
 }
 
-impl<L: FnMut(u32, u64)> PanicText<L> {
-    pub(crate) fn new(log: L) -> Self {
-        Self { log, word: [0; WORD], bytes: 0 }
+impl<L: FnMut(u32, u64)> TraceText<L> {
+    pub(crate) fn new(first: u32, log: L) -> Self {
+        Self { first, log, word: [0; WORD], bytes: 0 }
     }
 
     /// Hands over the last word, if it is not empty.
@@ -27,15 +29,15 @@ impl<L: FnMut(u32, u64)> PanicText<L> {
 
     fn hand_over(&mut self, number: usize) {
         // Fewer words than keys: `write_str` cuts.
-        (self.log)(PANIC_TEXT + number as u32, u64::from_le_bytes(self.word));
+        (self.log)(self.first + number as u32, u64::from_le_bytes(self.word));
         self.word = [0; WORD];
     }
 }
 
-impl<L: FnMut(u32, u64)> fmt::Write for PanicText<L> {
+impl<L: FnMut(u32, u64)> fmt::Write for TraceText<L> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for &byte in text.as_bytes() {
-            if self.bytes == PANIC_TEXT_BYTES {
+            if self.bytes == TEXT_BYTES {
                 break;
             }
             self.word[self.bytes % WORD] = byte;
@@ -53,11 +55,12 @@ mod tests {
     extern crate std;
     use super::*;
     use core::fmt::Write;
+    use fusee_abi::trace::PANIC_TEXT;
     use std::vec::Vec;
 
     fn words(text: &str) -> Vec<(u32, u64)> {
         let mut words = Vec::new();
-        let mut panic = PanicText::new(|key, word| words.push((key, word)));
+        let mut panic = TraceText::new(PANIC_TEXT, |key, word| words.push((key, word)));
         panic.write_str(text).unwrap();
         panic.finish();
         words
@@ -74,9 +77,9 @@ mod tests {
 
     #[test]
     fn a_message_that_is_too_long_is_cut() {
-        let long = std::string::String::from_utf8(std::vec![b'x'; PANIC_TEXT_BYTES + 1]).unwrap();
+        let long = std::string::String::from_utf8(std::vec![b'x'; TEXT_BYTES + 1]).unwrap();
         let words = words(&long);
-        assert_eq!(words.len(), PANIC_TEXT_BYTES / WORD);
+        assert_eq!(words.len(), TEXT_BYTES / WORD);
         assert!(words.iter().all(|(_, word)| *word == u64::from_le_bytes([b'x'; WORD])));
     }
 }

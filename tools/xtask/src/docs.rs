@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
 
-/// The example of `docs/five-minutes.md` compiles.
+/// The example of `docs/first-task.md` compiles.
 #[cfg(test)]
 #[allow(dead_code)]
 #[path = "../../../docs/examples/pulse.rs"]
@@ -23,6 +23,10 @@ mod pulse;
 
 /// Where claims are written as data.
 const SUPPORT: &str = "docs/support.toml";
+/// The page that shows them.
+const SUPPORT_PAGE: &str = "docs/support.md";
+/// The book's table of contents, as mdBook reads it.
+const CONTENTS: &str = "docs/SUMMARY.md";
 const TABLE: &str = "<!-- support table -->";
 
 /// Checks the README and all pages.
@@ -32,11 +36,12 @@ const TABLE: &str = "<!-- support table -->";
 pub fn check(root: &Path) -> Result<()> {
     let features = features(&read(root, SUPPORT)?)?;
     let mut problems = claims(root, &features);
-    let readme = read(root, "README.md")?;
+    let page = read(root, SUPPORT_PAGE)?;
     let table = table(&features);
-    if !readme.split_once(TABLE).is_some_and(|(_, rest)| rest.trim_start().starts_with(&table)) {
-        problems.push(format!("README.md: its table is not what {SUPPORT} gives:\n{table}"));
+    if !page.split_once(TABLE).is_some_and(|(_, rest)| rest.trim_start().starts_with(&table)) {
+        problems.push(format!("{SUPPORT_PAGE}: its table is not what {SUPPORT} gives:\n{table}"));
     }
+    problems.extend(unlisted(root)?);
     for page in pages(root)? {
         let text = read(root, &page)?;
         problems.extend(page_problems(root, &page, &text));
@@ -63,6 +68,15 @@ fn pages(root: &Path) -> Result<Vec<String>> {
     }
     pages.sort();
     Ok(pages)
+}
+
+/// Pages of the book that its table of contents does not lead to: the book would be without them.
+fn unlisted(root: &Path) -> Result<Vec<String>> {
+    let contents = read(root, CONTENTS)?;
+    let pages = pages(root)?.into_iter().filter(|page| page != CONTENTS);
+    let names = pages.filter_map(|page| page.strip_prefix("docs/").map(str::to_owned));
+    let missing = names.filter(|name| !contents.contains(&format!("({name})")));
+    Ok(missing.map(|name| format!("{CONTENTS}: docs/{name} is not in it")).collect())
 }
 
 //--- Claims
@@ -113,15 +127,16 @@ fn defines(root: &Path, path: &str, test: &str) -> bool {
     read(root, path).is_ok_and(|text| text.contains(&format!("fn {test}(")))
 }
 
+/// Its links lead from [`SUPPORT_PAGE`].
 fn table(features: &[Feature]) -> String {
     let mut text = String::from("| Feature | State | Shown by |\n|---|---|---|\n");
     for Feature { name, state, shown_by } in features {
         let cells: Vec<String> = shown_by
             .iter()
             .map(|shown| match shown.split_once(": ") {
-                Some((path, test)) => format!("[`{test}`]({path})"),
+                Some((path, test)) => format!("[`{test}`](../{path})"),
                 None if shown.starts_with("cargo ") => format!("`{shown}`"),
-                None => format!("[`{shown}`]({shown})"),
+                None => format!("[`{shown}`](../{shown})"),
             })
             .collect();
         let _ = writeln!(text, "| {name} | {state} | {} |", cells.join(", "));

@@ -15,7 +15,7 @@ use crate::build::BUILDING;
 
 /// Pages whose commands are run.
 const PAGES: [&str; 5] =
-    ["README.md", "docs/debugging.md", "docs/five-minutes.md", "docs/scheduling.md", "userland/demo/README.md"];
+    ["docs/debugging.md", "docs/demo.md", "docs/first-task.md", "docs/scheduling.md", "userland/demo/README.md"];
 
 /// One command of a page, and what follows it there.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -846,7 +846,7 @@ mod of_the_summary {
     #[test]
     fn what_can_be_filtered_has_names() {
         let names = names(&system::root().unwrap()).unwrap();
-        for name in ["a_driver_that_panics_fails_the_run", "README.md", SCHEMAS] {
+        for name in ["a_driver_that_panics_fails_the_run", "docs/demo.md", SCHEMAS] {
             assert!(names.iter().any(|one| one == name), "{name}");
         }
     }

@@ -54,8 +54,12 @@ static RINGS: Rings = Rings(UnsafeCell::new(
 /// Records that were written, by all CPUs.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
-fn ring(cpu: usize) -> *mut Ring {
-    RINGS.0.get().cast::<Ring>().wrapping_add(cpu)
+/// The ring of a CPU, if there are any.
+fn ring(cpu: usize) -> Option<*mut Ring> {
+    if matches!(LEVEL, Level::Off) {
+        return None;
+    }
+    Some(RINGS.0.get().cast::<Ring>().wrapping_add(cpu % CPUS))
 }
 
 /// Makes all rings empty.
@@ -63,10 +67,10 @@ fn ring(cpu: usize) -> *mut Ring {
 /// # Safety
 /// The boot CPU is alone.
 pub unsafe fn start() {
-    for cpu in 0..COUNT {
+    for ring in (0..CPUS).filter_map(ring) {
         let header = RingHeader { magic: RING_MAGIC, written: 0, capacity: CAPACITY as u64 };
         // SAFETY: inside the static array; nobody else uses it: promised by our caller.
-        unsafe { (*ring(cpu)).header = MaybeUninit::new(header) };
+        unsafe { (*ring).header = MaybeUninit::new(header) };
     }
 }
 
@@ -75,16 +79,13 @@ pub unsafe fn start() {
 /// # Safety
 /// The caller holds the kernel's lock, and [`start`] has run.
 pub unsafe fn write(record: Record) {
-    let cpu = usize::from(record.cpu);
-    if cpu >= COUNT {
-        return;
-    }
+    let Some(ring) = ring(usize::from(record.cpu)) else { return };
     // Relaxed, and in two steps: under the lock there is one writer.
     let number = WRITTEN.load(Ordering::Relaxed) + 1;
     WRITTEN.store(number, Ordering::Relaxed);
     let record = Record { number, ..record };
     // SAFETY: inside the static array, and ours while we hold the lock (promised).
-    let ring = unsafe { &mut *ring(cpu) };
+    let ring = unsafe { &mut *ring };
     // SAFETY: `start` has initialised it (promised).
     let header = unsafe { ring.header.assume_init_mut() };
     let slot = header.written as usize % CAPACITY;

@@ -583,7 +583,7 @@ impl Explanation {
         format!("{name}#{} {verdict}: {}", self.job, self.cause(system))
     }
 
-    /// The longest of what was not its own execution, in words.
+    /// The longest of what was not its own execution, in words: what begins alike is counted together, and the longest of that is named.
     #[must_use]
     pub fn cause(&self, system: &Resolved) -> String {
         // What an earlier job of the same task did counts as what this one did.
@@ -598,15 +598,33 @@ impl Explanation {
         let has_earlier = self.parts.iter().any(|part| part.path[0] == Step::Before);
         let who = if has_earlier { "it, or one of the earlier jobs it queued behind," } else { "it" };
         let of = |time: u64| format!("for {} of {}", span(time), span(self.response()));
-        match causes.into_iter().max_by_key(|(_, time)| *time) {
-            Some((path, time)) if time >= own || time * 5 >= self.response() => {
-                let words: Vec<String> = path.iter().map(|step| step.words(system)).collect();
-                let exhausted = path.last() == Some(&Step::Exhausted);
-                let why = if exhausted { self.used_by_turns() } else { String::new() };
-                format!("{} {who} {}{why}", of(time), joined(&words))
+        let mut alike: BTreeMap<Step, u64> = BTreeMap::new();
+        causes.iter().for_each(|(path, time)| *alike.entry(beginning(path)).or_default() += time);
+        let Some((first, all)) =
+            alike.into_iter().max_by_key(|(_, all)| *all).filter(|(_, all)| *all >= own || all * 5 >= self.response())
+        else {
+            return format!("{} {who} ran", of(own));
+        };
+        let of_these = causes.into_iter().filter(|(path, _)| beginning(path) == first);
+        let (path, time) = of_these.max_by_key(|(_, time)| *time).unwrap_or_default();
+        let words = |steps: &[Step]| joined(&steps.iter().map(|step| step.words(system)).collect::<Vec<_>>());
+        let why = if path.last() == Some(&Step::Exhausted) { self.used_by_turns() } else { String::new() };
+        let rest = if path.first() == Some(&first) { &path[1..] } else { &path[..] };
+        match rest {
+            _ if time == all => format!("{} {who} {}{why}", of(all), words(&path)),
+            [] => format!("{} {who} {}{why}", of(all), first.words(system)),
+            rest => {
+                format!("{} {who} {}; for {} of that {}{why}", of(all), first.words(system), span(time), words(rest))
             }
-            _ => format!("{} {who} ran", of(own)),
         }
+    }
+}
+
+/// What paths that are counted together begin with: of those that were ready, whichever tasks had the CPUs.
+fn beginning(path: &[Step]) -> Step {
+    match &path[0] {
+        Step::Ready(_) => Step::Ready(Vec::new()),
+        step => step.clone(),
     }
 }
 
@@ -674,6 +692,7 @@ impl Step {
             }
             Step::Lock => "and waited for the kernel's lock".to_owned(),
             Step::Turn => "while the emulator executed other CPUs (turns: see `--quantum`)".to_owned(),
+            Step::Ready(others) if others.is_empty() => "was ready while others had the CPUs".to_owned(),
             Step::Ready(others) if others.len() == 1 => format!("was ready while {} had the CPU", task(&others[0])),
             Step::Ready(others) => {
                 format!("was ready while {} had the CPUs", others.iter().map(task).collect::<Vec<_>>().join(", "))

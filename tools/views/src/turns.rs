@@ -144,7 +144,7 @@ pub fn write(turns: &[Turn]) -> String {
     turns.iter().map(|turn| format!("{} {} {}\n", turn.cpu, turn.from, turn.until)).collect()
 }
 
-/// What [`write`] wrote.
+/// What [`write()`] wrote.
 ///
 /// # Errors
 /// A line that it did not write.

@@ -70,5 +70,26 @@ fn a_job_that_waits_for_a_server_is_told_what_the_server_did() {
         + &common::end("200ms", common::URGENT);
     let (manifest, job) = explained(&text, "client", 1);
     let cause = job.cause(&manifest.system);
-    assert!(cause.contains("it waited for endpoint `s`, `server` had exhausted its budget"), "{cause}");
+    assert!(
+        cause.contains("it waited for endpoint `s`; for 96.000 ms of that `server` had exhausted its budget"),
+        "{cause}"
+    );
+}
+
+#[test]
+fn a_job_that_waits_for_a_long_operation_is_told_whose_it_is() {
+    let demo = include_str!("../../../../userland/demo/demo.toml");
+    // Hogs that operate for longer than they say.
+    assert!(demo.contains("submit ee 3ms gpu_done"));
+    let manifest = common::parse(&demo.replace("submit ee 3ms gpu_done", "submit ee 15ms gpu_done"));
+    let report = simulate(&manifest, None, 300 * MS).unwrap_or_else(|error| panic!("{error}"));
+    parts_add_up(&manifest, &report.records).unwrap_or_else(|error| panic!("{error}"));
+    let stabiliser = common::index(&manifest, "stabiliser");
+    let all = explain(&Trace::from_records(report.records), &manifest.system, &[]);
+    let late: Vec<_> = all.iter().filter(|one| one.task == stabiliser && one.is_late()).collect();
+    assert!(!late.is_empty());
+    for job in late {
+        let cause = job.cause(&manifest.system);
+        assert!(cause.contains("waited for engine `ee`") && cause.contains("`hog"), "{cause}");
+    }
 }

@@ -234,7 +234,6 @@ enum Ended {
 fn wait(child: &mut Child, monitor: &mut Monitor, ended_by: &dyn Fn() -> Option<EndedBy>) -> Result<Ended> {
     let mut pause = Duration::from_millis(1);
     loop {
-        monitor.connect();
         let status = child.try_wait()?;
         // A terminal sends Ctrl-C to QEMU, too, which then ends as if the system had.
         match (status, ended_by()) {
@@ -270,7 +269,8 @@ impl Monitor {
         Monitor { path: temporary(setup, "monitor"), line: None }
     }
 
-    /// Connects, as soon as QEMU has made the socket; then nothing of it is left in the file system.
+    /// Connects; then nothing of it is left in the file system. Only once the run is to end: when QEMU accepts, emulated CPUs change their
+    /// turns, and no two runs would be alike.
     fn connect(&mut self) {
         if self.line.is_none()
             && let Ok(stream) = UnixStream::connect(&self.path)
@@ -283,6 +283,7 @@ impl Monitor {
 
     /// Stops all CPUs, and says what is in them; `None`: QEMU does not answer.
     fn stop(&mut self) -> Option<Vec<CpuRegisters>> {
+        self.connect();
         let line = self.line.as_mut()?;
         for execute in ["qmp_capabilities", "stop"] {
             ask(line, &json!({ "execute": execute }))?;

@@ -96,7 +96,6 @@ pub unsafe fn write(record: Record) {
 //--- Traps
 
 /// What is known of the trap that a CPU handles, for levels that keep traps: for others this is nothing, and takes no time.
-#[derive(Default)]
 pub struct Timing {
     /// What trapped: `job` of [`Event::Trap`].
     what: u32,

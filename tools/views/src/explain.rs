@@ -31,6 +31,8 @@ use fusee_abi::trace::{BY_INTERRUPT, Event, POOL, Record, TRAP_KICK, TRAP_TIMER}
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::Trace;
 
+use crate::picture::thousandths;
+
 /// Longest chain of those who wait for each other that is followed.
 const CHAIN: usize = 10;
 
@@ -666,8 +668,8 @@ fn joined(words: &[String]) -> String {
 /// A time, with the unit in which it has a whole part.
 fn span(time: u64) -> String {
     match time {
-        0..1_000_000 => format!("{}.{:03} us", time / 1_000, time % 1_000),
-        _ => format!("{}.{:03} ms", time / 1_000_000, time / 1_000 % 1_000),
+        0..1_000_000 => thousandths(time) + " us",
+        _ => thousandths(time / 1_000) + " ms",
     }
 }
 

@@ -29,6 +29,7 @@ use fusee_abi::trace::{Event, Record};
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::Trace;
 
+use crate::picture::thousandths;
 use crate::schedule::Schedule;
 
 const RELEASE_LATENCY: &str = "RELEASE-LATENCY";
@@ -126,7 +127,7 @@ impl Overheads {
         for (name, samples) in &self.samples {
             let greatest = samples.last().copied().unwrap_or(0);
             let _ = write!(names, ",{name}");
-            let _ = write!(values, ",{}", micros(greatest));
+            let _ = write!(values, ",{}", thousandths(greatest));
         }
         format!("{names}\n{values}\n")
     }
@@ -137,15 +138,11 @@ impl Overheads {
         let mut text = String::new();
         for (name, samples) in &self.samples {
             let (count, median) = (samples.len(), samples[samples.len() / 2]);
-            let [least, median, greatest] = [samples[0], median, samples[count - 1]].map(micros);
+            let [least, median, greatest] = [samples[0], median, samples[count - 1]].map(thousandths);
             let _ = writeln!(text, "{name}: {count} samples, least {least}, median {median}, greatest {greatest} us");
         }
         text
     }
-}
-
-fn micros(time: u64) -> String {
-    format!("{}.{:03}", time / 1_000, time % 1_000)
 }
 
 #[cfg(test)]

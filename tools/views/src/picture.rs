@@ -489,7 +489,8 @@ fn tenths(value: u64) -> String {
     }
 }
 
-fn thousandths(time: u64) -> String {
+/// Microseconds of nanoseconds, say: with three digits behind the point.
+pub(crate) fn thousandths(time: u64) -> String {
     format!("{}.{:03}", time / 1_000, time % 1_000)
 }
 

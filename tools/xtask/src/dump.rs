@@ -63,9 +63,7 @@ const RUN: &str = "run.json";
 pub fn keep(project: &Project, image: &Image, outcome: &Outcome) -> Result<()> {
     let folder = project.kept(FOLDER)?;
     std::fs::create_dir_all(&folder)?;
-    let source = project.root.join(&image.manifest.file);
-    let text = std::fs::read(&source).with_context(|| source.display().to_string())?;
-    system::write(&folder.join(MANIFEST), &text)?;
+    system::keep_manifest(project, &image.manifest, &folder.join(MANIFEST))?;
     outcome.memory.keep(&folder.join(MEMORY))?;
     let ended = match (outcome.code, outcome.ended_by) {
         (Some(code), _) => format!("ended with code {code}"),

@@ -126,7 +126,7 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
     let started = Instant::now();
     // QEMU opens the file through us.
     let path = format!("/proc/{}/fd/{}", std::process::id(), memory.file.as_raw_fd());
-    let mut monitor = Monitor::new(setup);
+    let monitor = Monitor { path: temporary(setup, "monitor") };
     let mut command = command(setup, &path)?;
     if setup.apart {
         command.process_group(0);
@@ -159,7 +159,7 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
         () if (setup.is_enough)(&memory) => Some(EndedBy::Enough),
         () => None,
     };
-    let ended = wait(&mut child, &mut monitor, &ended_by)?;
+    let ended = wait(&mut child, &monitor, &ended_by)?;
     let console = console.join().unwrap_or_default();
     let errors = noise.join().unwrap_or_default();
     for line in &errors {
@@ -231,7 +231,7 @@ enum Ended {
 }
 
 /// Waits for the end, and makes one as soon as `ended_by` says who wants it.
-fn wait(child: &mut Child, monitor: &mut Monitor, ended_by: &dyn Fn() -> Option<EndedBy>) -> Result<Ended> {
+fn wait(child: &mut Child, monitor: &Monitor, ended_by: &dyn Fn() -> Option<EndedBy>) -> Result<Ended> {
     let mut pause = Duration::from_millis(1);
     loop {
         let status = child.try_wait()?;
@@ -261,30 +261,16 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The line to QEMU's monitor, by which it is asked for the registers of its CPUs.
 struct Monitor {
     path: PathBuf,
-    line: Option<BufReader<UnixStream>>,
 }
 
 impl Monitor {
-    fn new(setup: &Setup<'_>) -> Monitor {
-        Monitor { path: temporary(setup, "monitor"), line: None }
-    }
-
-    /// Connects; then nothing of it is left in the file system. Only once the run is to end: when QEMU accepts, emulated CPUs change their
-    /// turns, and no two runs would be alike.
-    fn connect(&mut self) {
-        if self.line.is_none()
-            && let Ok(stream) = UnixStream::connect(&self.path)
-        {
-            let _ = std::fs::remove_file(&self.path);
-            let limits = [stream.set_read_timeout(Some(PATIENCE)), stream.set_write_timeout(Some(PATIENCE))];
-            self.line = limits.iter().all(|limit| limit.is_ok()).then(|| BufReader::new(stream));
-        }
-    }
-
-    /// Stops all CPUs, and says what is in them; `None`: QEMU does not answer.
-    fn stop(&mut self) -> Option<Vec<CpuRegisters>> {
-        self.connect();
-        let line = self.line.as_mut()?;
+    /// Stops all CPUs, and says what is in them; `None`: QEMU does not answer. It is connected to for that alone: what the emulator has to do
+    /// beside the guest may change the turns of its CPUs.
+    fn stop(&self) -> Option<Vec<CpuRegisters>> {
+        let stream = UnixStream::connect(&self.path).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        stream.set_write_timeout(Some(PATIENCE)).ok()?;
+        let line = &mut BufReader::new(stream);
         for execute in ["qmp_capabilities", "stop"] {
             ask(line, &json!({ "execute": execute }))?;
         }

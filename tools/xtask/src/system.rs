@@ -408,10 +408,14 @@ pub fn last_turns(project: &Project) -> Result<Vec<Turn>> {
 pub fn keep_trace(project: &Project, manifest: &Manifest, trace: &Trace) -> Result<()> {
     forget_trace(project)?;
     write(&project.kept(RECORDS)?, trace.records.as_bytes())?;
-    // The manifest may change before the trace is looked at.
+    keep_manifest(project, manifest, &project.kept(NAMES)?)
+}
+
+/// Keeps a copy of the manifest of a run: it may change before the run is looked at.
+pub fn keep_manifest(project: &Project, manifest: &Manifest, to: &Path) -> Result<()> {
     let source = project.root.join(&manifest.file);
     let text = std::fs::read(&source).with_context(|| source.display().to_string())?;
-    write(&project.kept(NAMES)?, &text)
+    write(to, &text)
 }
 
 /// There is no last run from here on.

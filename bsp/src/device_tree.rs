@@ -1,4 +1,4 @@
-//! One property of one node of a flattened device tree: all the kernel wants to know of it.
+//! A property of the root of a flattened device tree, or of a node below it: all the kernel wants to know of it.
 //!
 //! `dtoolkit` does this and far more, for 23 KiB of code; a third of the whole kernel. Firmware gives us
 //! the bytes, so nothing in them is trusted: every access is checked, and each step moves forward.
@@ -23,12 +23,13 @@ pub fn length(header: &[u8]) -> Option<usize> {
     Some(word(header, 4)? as usize)
 }
 
-/// The value of property `name` of node `node`, which is right below the root.
+/// The value of property `name` of node `node`, which is right below the root, or of the root, which has no name.
 #[must_use]
 pub fn property<'a>(tree: &'a [u8], node: &[u8], name: &[u8]) -> Option<&'a [u8]> {
     length(tree)?;
     let structure = tree.get(word(tree, 8)? as usize..)?;
     let strings = tree.get(word(tree, 12)? as usize..)?;
+    let wanted = if node.is_empty() { 1 } else { 2 };
     let (mut at, mut depth, mut inside) = (0_usize, 0_u32, false);
     loop {
         let token = word(structure, at)?;
@@ -38,7 +39,7 @@ pub fn property<'a>(tree: &'a [u8], node: &[u8], name: &[u8]) -> Option<&'a [u8]
                 let found = text(structure.get(at..)?)?;
                 at += (found.len() + 1).next_multiple_of(4);
                 depth += 1;
-                if depth == 2 {
+                if depth == wanted {
                     inside = found == node;
                 }
             }
@@ -48,7 +49,7 @@ pub fn property<'a>(tree: &'a [u8], node: &[u8], name: &[u8]) -> Option<&'a [u8]
                 let found = text(strings.get(word(structure, at + 4)? as usize..)?)?;
                 at += 8;
                 let value = structure.get(at..at.checked_add(length)?)?;
-                if depth == 2 && inside && found == name {
+                if depth == wanted && inside && found == name {
                     return Some(value);
                 }
                 at += length.next_multiple_of(4);
@@ -126,6 +127,7 @@ mod tests {
         assert_eq!(length(&tree), Some(tree.len()));
         assert_eq!(property(&tree, b"psci", b"x"), Some(&b"hvc\0"[..]));
         assert_eq!(property(&tree, b"a", b"x"), Some(&b"in a"[..]));
+        assert_eq!(property(&tree, b"", b"x"), Some(&b"root"[..]));
         assert_eq!(property(&tree, b"psci", b"w"), None);
         assert_eq!(property(&tree, b"b", b"x"), None);
     }

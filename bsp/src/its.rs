@@ -12,6 +12,9 @@ use crate::mmio::Registers;
 /// Number of the first message-signalled interrupt.
 pub const FIRST_MESSAGE: u32 = 8192;
 
+/// Offset of the register of which a store makes an interrupt: the event that was stored (Arm IHI 0069, `GITS_TRANSLATER`).
+pub const TRANSLATER: u64 = 0x1_0040;
+
 const PAGE: usize = 64 * 1024;
 /// Bits of an event's number, and of a message-signalled interrupt's number: the least QEMU accepts is 14.
 const EVENT_BITS: u64 = 5;

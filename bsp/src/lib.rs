@@ -1,29 +1,32 @@
 //! Boards: where things are, and the few devices the kernel itself drives.
 //!
-//! One module per board ([`virt`]) holds addresses and numbers, nothing else. The drivers beside them are
-//! shared: interrupt controller (`gic`, `its`), panic console (`pl011`), CPU power (`psci`), and the
+//! [`board`] holds the addresses and numbers of the board that this is built for, from its file in `boards`, nothing else. The drivers beside it are
+//! shared: interrupt controllers (`gicv3` with `its`, `gicv2`, `bcm2836`: one of them is [`controller`], and [`interrupt`] is what they have in common), panic console (`console`), CPUs and power ([`start`]), and the
 //! emulator's door (`semihosting`). Each is told *where* its device is, so that the kernel (translation on)
 //! and the engine firmware (translation off) use the same code.
 //!
 //! Not here: policy of any kind, and devices that user-level drivers serve.
 #![no_std]
 
+pub mod board;
+#[cfg(target_os = "none")]
+pub mod console;
+#[cfg(target_os = "none")]
+#[cfg_attr(controller = "gicv3", path = "gicv3.rs")]
+#[cfg_attr(controller = "gicv2", path = "gicv2.rs")]
+#[cfg_attr(controller = "bcm2836", path = "bcm2836.rs")]
+pub mod controller;
 pub mod device_tree;
 #[cfg(target_os = "none")]
 pub mod entry;
-#[cfg(target_os = "none")]
-pub mod gic;
+pub mod interrupt;
 #[cfg(target_os = "none")]
 pub mod its;
 #[cfg(target_os = "none")]
 mod mmio;
 #[cfg(target_os = "none")]
-pub mod pl011;
-#[cfg(target_os = "none")]
-pub mod psci;
-#[cfg(target_os = "none")]
 pub mod semihosting;
-pub mod virt;
+pub mod start;
 
 /// What a CPU does between two looks at something that will change soon: hint that others should run.
 ///

@@ -46,3 +46,11 @@ impl Registers {
         unsafe { self.at::<u64>(offset).write_volatile(value) }
     }
 }
+
+/// Accesses to memory and to devices before it come before those after it.
+#[inline]
+#[allow(dead_code, reason = "not all controllers are in memory")]
+pub fn barrier() {
+    // SAFETY: a barrier changes no state.
+    unsafe { core::arch::asm!("dsb sy", options(nostack, preserves_flags)) };
+}

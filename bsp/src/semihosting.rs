@@ -2,9 +2,10 @@
 
 use core::arch::asm;
 
-const SYS_EXIT_EXTENDED: u64 = 0x20;
-/// `ADP_Stopped_ApplicationExit`.
-const APPLICATION_EXIT: u64 = 0x2_0026;
+/// Ends the emulator with a code, by two words at `x1`.
+pub const SYS_EXIT_EXTENDED: u64 = 0x20;
+/// `ADP_Stopped_ApplicationExit`, the first of them.
+pub const APPLICATION_EXIT: u64 = 0x2_0026;
 
 /// Ends the emulator with `code`. Returns only if nobody answers, and where semihosting is off the
 /// instruction is undefined: the caller's exception vector must be ready for that.

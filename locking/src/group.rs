@@ -216,6 +216,18 @@ impl<Key: Copy + Ord, const N: usize> GroupLock<Key, N> {
         self.grant()
     }
 
+    /// Somebody who is none of the users has given `lock` back, which no request names, and its last operation has not ended.
+    pub fn drain(&mut self, lock: u8) {
+        self.draining = self.draining.or(LockSet::EMPTY.with(lock));
+    }
+
+    /// Whether a request names `lock`, granted or not, or it drains.
+    #[must_use]
+    pub fn is_wanted(&self, lock: u8) -> bool {
+        let of_requests = self.requests.iter().fold(self.draining, |all, request| all.or(request.locks));
+        of_requests.overlaps(LockSet::EMPTY.with(lock))
+    }
+
     /// `user` stops waiting. `None`: it did not wait.
     pub fn withdraw(&mut self, user: u16) -> Option<Change> {
         let waits = |request: &Request<Key>| request.user == user && request.waits != Waits::Not;

@@ -37,6 +37,19 @@ pub fn drained(group: &mut Group, lock: u8) -> Change {
     group.drained(lock)
 }
 
+/// See [`GroupLock::drain`].
+#[inline(never)]
+pub fn drain(group: &mut Group, lock: u8) {
+    group.drain(lock);
+}
+
+/// See [`GroupLock::is_wanted`].
+#[must_use]
+#[inline(never)]
+pub fn is_wanted(group: &Group, lock: u8) -> bool {
+    group.is_wanted(lock)
+}
+
 /// See [`GroupLock::withdraw`].
 #[inline(never)]
 pub fn withdraw(group: &mut Group, user: u16) -> Option<Change> {

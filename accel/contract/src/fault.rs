@@ -29,6 +29,18 @@ pub enum FaultKind {
     /// The doorbell is that of an engine the device does not have. The ring stands still until the driver resets it.
     /// Address: the doorbell's value.
     NoEngine = 9,
+    /// The device has no such kernel. Address: its identity.
+    NoKernel = 10,
+    /// A view that is written has bytes of another one. Address: where the later of the two begins.
+    Overlap = 11,
+    /// A kernel panicked. Address: the line of its source.
+    Panicked = 12,
+    /// A kernel took far longer than its time. Address: the block.
+    TooLong = 13,
+    /// A kernel did what ends a program: its stack is full, or it used an address of its own making. Address: that which it used.
+    Exception = 14,
+    /// The author of a kernel does not know how long its launch takes, and it was not measured. Address: its class.
+    NotMeasured = 15,
 }
 
 impl FaultKind {
@@ -43,6 +55,12 @@ impl FaultKind {
             7 => Self::ContextInvalid,
             8 => Self::Bus,
             9 => Self::NoEngine,
+            10 => Self::NoKernel,
+            11 => Self::Overlap,
+            12 => Self::Panicked,
+            13 => Self::TooLong,
+            14 => Self::Exception,
+            15 => Self::NotMeasured,
             _ => return None,
         })
     }

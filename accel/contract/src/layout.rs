@@ -3,7 +3,7 @@
 //! Offsets are in bytes from the start of the page, and every word has one writer, except
 //! the fault kind of a context, which the device sets and the driver clears.
 
-use crate::{COMMAND_BYTES, Memory};
+use crate::{COMMAND_BYTES, MORE_BYTES, Memory};
 
 /// Bytes of a page, for the device as for the CPUs.
 pub const PAGE_BYTES: u64 = 4096;
@@ -105,7 +105,7 @@ impl CopyEngines {
 /// other words of the page are valid. Spells `FUSE`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"FUSE");
 /// The version of this contract.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 6;
 /// Feature: each context has a translation table, and the device touches nothing else.
 pub const FEATURE_TRANSLATION: u32 = 1;
 /// Feature: one engine can be reset for one context.
@@ -115,10 +115,8 @@ pub const FEATURE_BURN: u32 = 4;
 /// Feature: the device misbehaves on request, see [`CONTEXT_INJECT`]. For tests of who must survive it.
 pub const FEATURE_INJECT: u32 = 8;
 
-/// Feature: the execution engine knows [`crate::Operation::TransformStage`], so that a client can do [blocks] of its operations and
-/// give the engine to others in between.
-///
-/// [blocks]: crate::Operation::blocks
+/// Feature: the execution engine is given to another client at the end of a command, so one that launches block by block
+/// ([`crate::Launch::block`]) may be asked for it in between.
 pub const FEATURE_PREEMPTIBLE: u32 = 16;
 
 /// Offset of [`MAGIC`], `u32`, written by the device.
@@ -135,6 +133,12 @@ pub const CONTROL_CONTEXTS: u64 = 0x10;
 /// See [`crate::timing::LATE_TOLERANCE`].
 pub const CONTROL_LATE_COMPLETIONS: u64 = 0x14;
 
+/// Offset of the gate of each engine, `u32`, by the kernel: [`GATE_SHUT`] or 0. While it is shut, no command of a context that is
+/// [`CONTEXT_SHARED`] begins there; one that runs goes on to its end.
+pub const CONTROL_GATES: u64 = 0x20;
+/// No shared command begins.
+pub const GATE_SHUT: u32 = 1;
+
 /// Offset of the first context's words; see [`control_context`].
 pub const CONTROL_CONTEXT_BASE: u64 = 0x100;
 /// Bytes of one context's words.
@@ -143,7 +147,7 @@ pub const CONTROL_CONTEXT_BYTES: u64 = 0x40;
 pub const CONTEXT_TABLE: u64 = 0x00;
 /// Within a context: entries in its translation table, `u32`, by the driver.
 pub const CONTEXT_TABLE_ENTRIES: u64 = 0x08;
-/// Within a context: [`CONTEXT_VALID`] or 0, `u32`, by the driver.
+/// Within a context: 0, or [`CONTEXT_VALID`], with [`CONTEXT_SHARED`] or without, `u32`, by the driver.
 ///
 /// Write table and length before setting it. While it is clear the device ignores the
 /// context's doorbells and faults what is queued.
@@ -182,6 +186,39 @@ pub const INJECT_DEAF: u32 = 16;
 
 /// The context may be used.
 pub const CONTEXT_VALID: u32 = 1;
+/// Its client holds no lock: its commands begin while the engine's gate is open, and their interrupts come
+/// [moderated](crate::timing::MODERATION).
+pub const CONTEXT_SHARED: u32 = 2;
+
+/// Offset of what the device has measured of its kernels: [`KERNEL_BYTES`] for each class of launches, in the order of their first ends, as far as the
+/// page has room; then zeros.
+pub const CONTROL_KERNELS: u64 = 0x400;
+/// Bytes of what is measured of a class of launches.
+pub const KERNEL_BYTES: u64 = 64;
+/// Classes of launches of which something is measured.
+pub const KERNELS: usize = ((PAGE_BYTES - CONTROL_KERNELS) / KERNEL_BYTES) as usize;
+/// Of a class: launches that ended well, `u32`.
+pub const KERNEL_LAUNCHES: u64 = 0;
+/// Of a class: by what its launches are told from others of the same kernel, `u32`; 0 if the kernel's author knows their times.
+pub const KERNEL_CLASS: u64 = 4;
+/// Of a class: the nanoseconds that the blocks of a launch ran for, `u64`. Of the launch that ran for the largest part of what it said.
+pub const KERNEL_RAN: u64 = 8;
+/// Of a class: the nanoseconds that this launch was to take, without the setup, `u64`; all ones: that was being measured.
+pub const KERNEL_SAID: u64 = 16;
+/// Of a class: the nanoseconds that its longest block ran for, `u64`.
+pub const KERNEL_BLOCK: u64 = 24;
+/// Of a class: the identity of its kernel, `u32`.
+pub const KERNEL_IDENTITY: u64 = 32;
+/// Of a class: the beginning of its kernel's name, then zeros.
+pub const KERNEL_NAME: u64 = 36;
+/// Bytes of that.
+pub const KERNEL_NAME_BYTES: usize = (KERNEL_BYTES - KERNEL_NAME) as usize;
+
+/// Offset of an engine's gate in the control page.
+#[must_use]
+pub const fn control_gate(engine: EngineIndex) -> u64 {
+    CONTROL_GATES + 4 * engine.number() as u64
+}
 
 /// Offset of a context's words in the control page.
 #[must_use]
@@ -224,6 +261,34 @@ pub const fn status_seen(engine: EngineIndex, context: usize) -> u64 {
 #[must_use]
 pub const fn status_busy(engine: EngineIndex) -> u64 {
     STATUS_BUSY + 8 * engine.number() as u64
+}
+
+/// Offset of what the status page says of the shared commands of the first engine.
+pub const STATUS_SHARED: u64 = 0x140;
+/// Offset of the first engine's running context.
+pub const STATUS_RUNNING: u64 = 0x160;
+
+/// Offset in the status page of the count of shared commands that have ended on this engine, `u32`, wrapping. [`status_begun`] follows it,
+/// so that both can be read as one of 64 bits.
+///
+/// Whoever shuts the gate and then reads both equal knows that no shared command runs, and none will until the gate is open. For the
+/// device counts one as begun before it looks at the gate for the last time; if the gate is shut by then, it counts it as ended at once, does not
+/// begin it, and raises its interrupt: so whoever read them different hears of it.
+#[must_use]
+pub const fn status_ended(engine: EngineIndex) -> u64 {
+    STATUS_SHARED + STATUS_PROGRESS_BYTES * engine.number() as u64
+}
+
+/// Offset in the status page of the count of shared commands that have begun on this engine, `u32`, wrapping.
+#[must_use]
+pub const fn status_begun(engine: EngineIndex) -> u64 {
+    status_ended(engine) + 4
+}
+
+/// Offset in the status page of the context, plus one, whose command runs on this engine, `u32`; zero: none does.
+#[must_use]
+pub const fn status_running(engine: EngineIndex) -> u64 {
+    STATUS_RUNNING + 4 * engine.number() as u64
 }
 
 //--- Doorbell pages
@@ -272,8 +337,10 @@ pub const RING_BASE: u64 = PAGE_BYTES;
 pub const FENCE_OFFSET: u64 = ENGINES as u64 * RING_BYTES;
 /// Device address of the first fence.
 pub const FENCE_BASE: u64 = RING_BASE + FENCE_OFFSET;
-/// Fences in the ring page, 32 bits each.
-pub const FENCES: usize = (PAGE_BYTES - FENCE_OFFSET) as usize / 4;
+/// Fences in the ring page, 32 bits each: more than there are slots.
+pub const FENCES: usize = (MORE_OFFSET - FENCE_OFFSET) as usize / 4;
+/// Offset in the ring page of what does not fit into launches: a place for each slot of the execution engine's ring.
+pub const MORE_OFFSET: u64 = FENCE_OFFSET + 256;
 
 /// Set by the device in the fence of a command that faulted. Fence values leave it clear.
 pub const FENCE_ERROR: u32 = 1 << 31;
@@ -282,6 +349,12 @@ pub const FENCE_ERROR: u32 = 1 << 31;
 #[must_use]
 pub const fn ring_slot(engine: EngineIndex, number: u32) -> u64 {
     engine.number() as u64 * RING_BYTES + (number % RING_ENTRIES) as u64 * COMMAND_BYTES as u64
+}
+
+/// Offset in the ring page of what does not fit into launch `number` of the execution engine.
+#[must_use]
+pub const fn more_offset(number: u32) -> u64 {
+    MORE_OFFSET + (number % RING_ENTRIES) as u64 * MORE_BYTES as u64
 }
 
 /// Offset of a fence in the ring page. `index` is below [`FENCES`].
@@ -319,9 +392,13 @@ pub const fn fence_state(word: u32, value: u32) -> FenceState {
     }
 }
 
-const _: () = assert!(FENCE_OFFSET < PAGE_BYTES);
+const _: () = assert!(FENCES >= ENGINES * RING_ENTRIES as usize);
+const _: () = assert!(more_offset(RING_ENTRIES - 1) + MORE_BYTES as u64 <= PAGE_BYTES);
 const _: () = assert!(status_seen(EngineIndex::CopyOut, CONTEXTS - 1) < STATUS_BUSY);
-const _: () = assert!(control_context(CONTEXTS) <= PAGE_BYTES);
+const _: () = assert!(status_busy(EngineIndex::CopyOut) < STATUS_SHARED);
+const _: () = assert!(status_begun(EngineIndex::CopyOut) < STATUS_RUNNING);
+const _: () = assert!(control_gate(EngineIndex::CopyOut) < CONTROL_CONTEXT_BASE);
+const _: () = assert!(control_context(CONTEXTS) <= CONTROL_KERNELS);
 
 #[cfg(test)]
 mod tests {
@@ -355,7 +432,7 @@ mod tests {
 
     #[test]
     fn rings_and_fences_fill_one_page() {
-        assert_eq!((RING_BYTES, FENCE_BASE, FENCES), (1024, 0x1C00, 256));
-        assert_eq!(fence_offset(FENCES), PAGE_BYTES);
+        assert_eq!((RING_BYTES, FENCE_BASE, FENCES), (1024, 0x1C00, 64));
+        assert_eq!(fence_offset(FENCES), more_offset(0));
     }
 }

@@ -8,7 +8,8 @@
 //!
 //! ```text
 //! page                            written by       seen by
-//! control                         driver, device   driver
+//! control                         driver, device,  driver
+//!                                 kernel (gates)
 //! status                          device           driver, kernel; clients may read it
 //! doorbell (engine, context)      client           device, kernel; client while it holds the engine
 //! ring page (context)             client, device   client, device
@@ -33,16 +34,17 @@
 //! 3. An engine is idle for a context if, and only if, doorbell word, seen word and retired word
 //!    are equal ([`is_idle`]). The kernel decides by this whether an engine lock can move on. Seen
 //!    and retired word are in the status page, which no client can write.
-//! 4. Until its fence is written, what a command writes is undefined. A slot of the ring may
+//! 4. While the gate of an engine is shut, no command of a shared context begins there ([`status_ended`]). The kernel decides by this whether an engine
+//!    whose lock is wanted is that of clients without a lock no more.
+//! 5. Until its fence is written, what a command writes is undefined. A slot of the ring may
 //!    be used again once its command has retired.
-//! 5. All words are little-endian and naturally aligned.
+//! 6. All words are little-endian and naturally aligned.
 //!
 //! Not here: the device's behaviour (`qemu/device-model`), MMIO (`drivers/framework`).
 #![no_std]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod blocks;
 mod command;
 mod fault;
 mod layout;
@@ -50,7 +52,6 @@ pub mod space;
 pub mod timing;
 mod translation;
 
-pub use blocks::*;
 pub use command::*;
 pub use fault::*;
 pub use layout::*;

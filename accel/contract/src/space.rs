@@ -44,6 +44,9 @@ pub const fn share(memory_bytes: u64, clients: usize, context: usize) -> (u64, u
 
 const _: () = assert!(tables_bytes(0) == 4 * PAGE_BYTES);
 
+/// In the driver's parameter `context.CLIENT`, beside the number of the context: the client uses engines without their locks.
+pub const SHARED_CLIENT: u64 = 1 << 8;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,13 +1,18 @@
-//! What every driver server shares: a typed window on its device.
+//! What driver servers share: a typed window on a device, and what the manifest gives for each client.
 //!
 //! A driver is a task like any other. It reaches its device through a region the manifest gives it, hears of
 //! interrupts through a notification, and serves clients through an endpoint. It runs with the key and budget of
 //! whoever waits for it; nothing here knows about that.
 //!
-//! Lives here: `registers`, the one place where a region becomes registers. Does not: devices.
+//! Lives here: `registers`, the one place where a region becomes registers; `clients`, the entries of the clients of a device; `virtio`, the one
+//! where memory is given to a device that reads and writes it by itself. Does not: devices.
 #![no_std]
 
+mod clients;
 mod registers;
+#[cfg(feature = "virtio")]
+pub mod virtio;
 
+pub use clients::{clients, of_client, parameter_of_client, places};
 pub use registers::{ClaimError, claim};
 pub use safe_mmio;

@@ -25,10 +25,22 @@ pub enum ClaimError {
 /// # Errors
 /// [`ClaimError`] if they do not fit, or belong to somebody already.
 pub fn claim<T: FromBytes>(region: &Region) -> Result<UniqueMmioPointer<'static, T>, ClaimError> {
+    let registers = take(region)?;
+    // SAFETY: `UniqueMmioPointer::new` demands an aligned pointer to device registers of type `T`, and no alias.
+    // - Aligned, large enough, claimed once: `take` checked it.
+    // - Device registers: the environment page says the region is there, the manifest check lets nothing else lie
+    //   there, and the kernel maps device regions as device memory. Any value is a `T` (`FromBytes`).
+    // - No alias in this task: a region is claimed once; `Region::shared` copies words by volatile accesses and
+    //   holds no reference. Other tasks: the manifest says who shares a device, and they cannot name our memory.
+    Ok(unsafe { UniqueMmioPointer::new(registers) })
+}
+
+/// The start of `region`, in which a `T` fits. It is claimed from here on.
+pub(crate) fn take<T>(region: &Region) -> Result<NonNull<T>, ClaimError> {
     if size_of::<T>() > region.shared().len() {
         return Err(ClaimError::TooSmall);
     }
-    let registers = NonNull::new(with_exposed_provenance_mut::<T>(region.address()))
+    let start = NonNull::new(with_exposed_provenance_mut::<T>(region.address()))
         .filter(|pointer| pointer.is_aligned())
         .ok_or(ClaimError::Misaligned)?;
     let bit = 1u64.checked_shl(region.slot().into()).ok_or(ClaimError::Taken)?;
@@ -36,11 +48,5 @@ pub fn claim<T: FromBytes>(region: &Region) -> Result<UniqueMmioPointer<'static,
     if CLAIMED.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
         return Err(ClaimError::Taken);
     }
-    // SAFETY: `UniqueMmioPointer::new` demands an aligned pointer to device registers of type `T`, and no alias.
-    // - Aligned, and large enough: checked above.
-    // - Device registers: the environment page says the region is there, the manifest check lets nothing else lie
-    //   there, and the kernel maps device regions as device memory. Any value is a `T` (`FromBytes`).
-    // - No alias in this task: a region is claimed once; `Region::shared` copies words by volatile accesses and
-    //   holds no reference. Other tasks: the manifest says who shares a device, and they cannot name our memory.
-    Ok(unsafe { UniqueMmioPointer::new(registers) })
+    Ok(start)
 }

@@ -13,8 +13,9 @@
 //! counters moved, and acknowledges. It runs with key and budget of the clients that wait.
 //!
 //! Before the kernel takes an engine away from a client whose operation does not end, it unmaps the doorbell. Then its signal
-//! carries a `RESET` bit, and the driver lets the device forget that engine's commands, of all contexts: only the one that held the
-//! engine has any, and a context that is idle there loses nothing. The device answers by an interrupt, like all else.
+//! carries a `RESET` bit, and the driver lets the device forget that engine's commands, of all contexts of clients with locks: only the one that held the
+//! engine has any, and a context that is idle there loses nothing. Of clients without locks it is the one whose command runs. The device answers by
+//! an interrupt, like all else.
 //!
 //! # Invariants
 //!
@@ -36,6 +37,8 @@ fusee::entry!(main);
 /// One client, as the driver knows it.
 struct Client {
     context: usize,
+    /// It uses engines without their locks.
+    shares: bool,
     done: Notification,
     /// Commands it was told about, by engine.
     told: [u32; contract::ENGINES],
@@ -65,13 +68,17 @@ fn main() {
         let _ = line.acknowledge();
         for engine in contract::EngineIndex::ALL {
             let is_asked = &mut asked[engine.number()];
-            let contexts = || clients.iter().flatten().map(|client| client.context);
+            let all = || clients.iter().flatten();
             if bits & RESET << engine.number() != 0 {
-                contexts().for_each(|context| request_reset(&control, engine, context));
+                // One that shares has queued commands that are nobody's business. If it is its command that does not end, it is the one
+                // that runs.
+                let running = status.observe_u32(contract::status_running(engine) as usize) as usize;
+                let meant = all().filter(|client| !client.shares || client.context + 1 == running);
+                meant.for_each(|client| request_reset(&control, engine, client.context));
                 kick.send();
                 *is_asked = true;
             }
-            if *is_asked && contexts().all(|context| is_reset(&control, engine, context)) {
+            if *is_asked && all().all(|client| is_reset(&control, engine, client.context)) {
                 *is_asked = false;
                 // The kernel looks for itself, and goes on waiting if it is not so.
                 let _ = line.complete_reset(engine.number());
@@ -119,7 +126,9 @@ fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Cl
     let bytes = tables.bytes() as usize / contract::CONTEXTS;
     let named = || environment.entries().iter().filter_map(|entry| Some((client_name(entry)?, entry.address as usize)));
     let count = named().count();
-    for (name, context) in named() {
+    for (name, told) in named() {
+        let shares = told as u64 & space::SHARED_CLIENT != 0;
+        let context = told % space::SHARED_CLIENT as usize;
         let mut long = [0; 24];
         let ring: Region = environment.expect(joined(&mut long, "ring.", name));
         let done: Notification = environment.expect(joined(&mut long, "done.", name));
@@ -148,8 +157,9 @@ fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Cl
         control.write_u32(words + contract::CONTEXT_TABLE_ENTRIES as usize, entries as u32);
         let wrong = environment.parameter(joined(&mut long, "inject.", name)).unwrap_or(0);
         control.write_u32(words + contract::CONTEXT_INJECT as usize, wrong as u32);
-        control.publish_u32(words + contract::CONTEXT_FLAGS as usize, contract::CONTEXT_VALID);
-        clients[context] = Some(Client { context, done, told: [0; contract::ENGINES] });
+        let flags = contract::CONTEXT_VALID | if shares { contract::CONTEXT_SHARED } else { 0 };
+        control.publish_u32(words + contract::CONTEXT_FLAGS as usize, flags);
+        clients[context] = Some(Client { context, shares, done, told: [0; contract::ENGINES] });
     }
     clients
 }

@@ -1,13 +1,17 @@
 //! From the firmware's jump to the first task.
 //!
 //! ```text
-//! fusee_start          zero .bss; EL1; translation on by two boot tables       assembly, at physical addresses
+//! fusee_start          place, memory; EL1; zero .bss; translation on           assembly, at physical addresses
 //! boot                 the kernel's own tables, then everything else           the boot CPU alone
 //! smp::start           the other CPUs, which wait for the lock
 //! trap::run            the first task
 //! ```
 //!
-//! The boot tables are two entries: the identity for TTBR0, executable and read only, and the upper half for
+//! What is wrong before there are vectors is said by assembly, in one line, and ends the run: a panic comes later.
+//! Boot code keeps to what boot loaders promise (Linux, `Documentation/arch/arm64/booting.rst`): the image is in memory, caches are off
+//! and may hold old lines of all else.
+//!
+//! The boot tables have the identity for TTBR0, executable and read only, and the upper half for
 //! TTBR1, which alone in the life of the system is writable and executable, until `boot` has made better ones.
 
 use core::arch::{asm, global_asm};
@@ -16,15 +20,15 @@ use core::ops::Range;
 use core::slice;
 
 use fusee_abi::image::{Header, ImageError, System, feature};
-use fusee_bsp::gic::Signal;
-use fusee_bsp::psci::Conduit;
-use fusee_bsp::{device_tree, virt as board};
+use fusee_bsp::interrupt::Signal;
+use fusee_bsp::start::{Conduit, Start};
+use fusee_bsp::{board, console, device_tree, semihosting};
 use fusee_kernel_core::id::InterruptId;
 use fusee_kernel_core::limits::CPUS;
 use fusee_kernel_core::{BootError, CpuId};
 
 use crate::cell::BootCell;
-use crate::engine::EngineError;
+use crate::engine::{EngineCpu, EngineError};
 use crate::panic::Plain;
 use crate::spaces::SpaceError;
 use crate::translation::{Access, How, MEMORY_TYPES, MapError, OFFSET, PAGE, Pool, Space, direct, physical};
@@ -41,39 +45,176 @@ _start:
     .word   0
     .quad   0x80000                     // offset into memory
     .quad   __image_bytes               // all the memory we use, so that the device tree lies behind it
-    .quad   0xa                         // little endian, 4 KiB pages
+    .quad   0x2                         // little endian, 4 KiB pages, nowhere else
     .quad   0
     .quad   0
     .quad   0
     .ascii  "ARM\x64"
     .word   0
+
+    // Prints the text at x0, of which the bytes 1 to 3 stand for the numbers in x22 to x24. Uses x9 to x16, x26.
+fusee_say:
+    mov     x26, x30
+    ldr     x9, ={port}
+    .if {must_enable}
+    mov     w10, #{enabled}
+    str     w10, [x9, #{enable}]
+    .endif
+1:  ldrb    w10, [x0], #1
+    cbz     w10, 4f
+    cmp     w10, #3
+    b.ls    2f
+    bl      5f
+    b       1b
+2:  cmp     w10, #2
+    csel    x14, x22, x23, lo
+    csel    x14, x14, x24, ls
+    clz     x15, x14                    // the first digit that is not zero, or the last
+    bic     x15, x15, #3
+    mov     x16, #60
+    subs    x15, x16, x15
+    csel    x15, xzr, x15, lt
+3:  lsr     x10, x14, x15
+    and     w10, w10, #15
+    cmp     w10, #10
+    add     w11, w10, #'0'
+    add     w10, w10, #'a' - 10
+    csel    w10, w11, w10, lo
+    bl      5f
+    subs    x15, x15, #4
+    b.ge    3b
+    b       1b
+4:  ret     x26
+5:  mov     w13, #0x10000               // a line that is still full then loses the byte
+6:  ldr     w12, [x9, #{flags}]
+    tst     w12, #{full}
+    sub     w13, w13, #1
+    ccmp    w13, #0, #4, ne
+    b.ne    6b
+    str     w10, [x9, #{data}]
+    ret
+
+    // Until Rust has vectors of its own, those of all levels are at `_start`, and an exception of our own comes here.
+    .org    _start + 0x200
+    mrs     x23, esr_el1
+    mrs     x24, elr_el1
+    mrs     x9, CurrentEL
+    tbz     x9, #3, fusee_refuse
+    mrs     x23, esr_el2
+    mrs     x24, elr_el2
+
+    // Says the text at x21, and ends the run. x28: how far that is.
+fusee_refuse:
+    add     x28, x28, #1
+    cmp     x28, #2
+    b.hi    2f                          // nobody answers: nothing is left to do
+    b.eq    1f                          // no console is there
+    mrs     x9, CurrentEL
+    tbnz    x9, #3, 3f
+    mov     x9, #0x0800                 // translation off: the console is at its physical address
+    movk    x9, #0x30d0, lsl #16
+    msr     sctlr_el1, x9
+    isb
+3:  adr     x0, 4f
+    bl      fusee_say
+    mov     x0, x21
+    bl      fusee_say
+    mov     x28, #2
+1:  adr     x1, 5f
+    mov     x0, #{exit}
+    hlt     #0xf000
+2:  wfi
+    b       2b
+    .balign 8
+5:  .quad   {reason}, {code}
+4:  .asciz  "\nthe kernel cannot start: "
+fusee_says_el3:
+    .asciz  "it was entered at EL3; firmware with PSCI has to enter it at EL2 or EL1\n"
+fusee_says_misplaced:
+    .asciz  "it is loaded at 0x\001 and linked for 0x\002\n"
+fusee_says_no_memory:
+    .asciz  "there is no memory at 0x\001\n"
+fusee_says_exception:
+    .asciz  "an exception at 0x\003, syndrome 0x\002\n"
+    .balign 4
     .popsection
 
     .pushsection .text.boot, "ax"
 fusee_start:
     mov     x20, x0
+    bl      fusee_listen
+    mrs     x9, CurrentEL
+    cmp     x9, #12
+    b.ne    2f
+    adr     x21, fusee_says_el3
+    mrs     x9, mpidr_el1               // without firmware all CPUs may come here at once: one speaks
+    tst     x9, #0xffffff
+    b.eq    fusee_refuse
+1:  wfi
+    b       1b
+2:
+    adrp    x22, _start
+    ldr     x23, =_start
+    and     x23, x23, #{physical}
+    cmp     x22, x23
+    adr     x21, fusee_says_misplaced
+    b.ne    fusee_refuse
+    ldr     x22, ={last}                // the last word of memory keeps what is stored there
+    adr     x21, fusee_says_no_memory
+    ldr     x9, [x22]
+    mvn     x10, x9
+    str     x10, [x22]
+    ldr     x11, [x22]
+    str     x9, [x22]
+    cmp     x10, x11
+    b.ne    fusee_refuse
+    adr     x21, fusee_says_exception
     bl      fusee_drop_to_el1
+
+    // What a boot loader with caches on has left of .bss in them is dropped before and after: we write it with caches off.
+    bl      fusee_forget_bss
     adrp    x0, __bss_start
     adrp    x1, __bss_end
 1:  stp     xzr, xzr, [x0], #16
     cmp     x0, x1
     b.lo    1b
 
-    // Two tables of 512 entries of 1 GiB: devices, and memory.
     adrp    x0, fusee_boot_tables
-    mov     x1, #0x701                  // normal memory, inner shareable, accessed, a block
-    movk    x1, #0x4000, lsl #16
-    movk    x1, #0x0040, lsl #48        // not for EL0
-    orr     x1, x1, #1 << 2
-    orr     x2, x1, #1 << 7             // read only: the identity
-    str     x2, [x0, #8]
+    ldr     x1, ={memory}               // a block of memory
+    .if {close}
+    // Memory and console in one GiB: two tables of that, of blocks of 2 MiB.
+    add     x2, x0, #8192
+    orr     x2, x2, #3
+    str     x2, [x0, #{memory_slot}]
+    add     x2, x2, #4096
     add     x0, x0, #4096
-    str     x1, [x0, #8]
-    mov     x1, #0x701                  // devices
-    movk    x1, #0x0060, lsl #48        // never executable
-    str     x1, [x0]
+    str     x2, [x0, #{memory_slot}]
+    add     x5, x0, #4096
+    add     x6, x5, #4096
+    ldr     x7, ={blocks}
+1:  orr     x2, x1, #1 << 7             // read only: the identity
+    str     x2, [x5], #8
+    str     x1, [x6], #8
+    add     x1, x1, #0x200000
+    subs    x7, x7, #1
+    b.ne    1b
+    add     x0, x0, #8192
+    ldr     x1, ={console}
+    ldr     x2, ={console_offset}
+    str     x1, [x0, x2]
+    sub     x0, x0, #8192
+    .else
+    // Two tables of 512 entries of 1 GiB: the console's, and memory's.
+    orr     x2, x1, #1 << 7             // read only: the identity
+    str     x2, [x0, #{memory_slot}]
+    add     x0, x0, #4096
+    str     x1, [x0, #{memory_slot}]
+    ldr     x1, ={console}
+    str     x1, [x0, #{console_slot}]
+    .endif
 
     mov     x4, x0
+    bl      fusee_forget_bss            // the tables are there
     bl      fusee_translation_on
     ldr     x0, =fusee_cpu_areas
     ldr     x1, ={top}
@@ -90,6 +231,7 @@ fusee_start:
     .global fusee_secondary_start
 fusee_secondary_start:
     mov     x20, x0
+    bl      fusee_listen
     bl      fusee_drop_to_el1
     adrp    x4, fusee_kernel_base
     ldr     x4, [x4, :lo12:fusee_kernel_base]
@@ -101,6 +243,32 @@ fusee_secondary_start:
     msr     tpidr_el1, xzr
     ldr     x5, =fusee_secondary_main
     br      x5
+
+    // Makes exceptions of this CPU say what they are. Uses x9, x10.
+fusee_listen:
+    mov     x28, #0
+    adr     x21, fusee_says_exception
+    adrp    x9, _start
+    msr     vbar_el1, x9
+    mrs     x10, CurrentEL
+    tbz     x10, #3, 1f
+    msr     vbar_el2, x9
+1:  ret
+
+    // Drops all of .bss from the caches. Uses x9 to x12.
+fusee_forget_bss:
+    mrs     x9, ctr_el0                 // bytes of the shortest line: 4 << DminLine
+    ubfx    x9, x9, #16, #4
+    mov     x10, #4
+    lsl     x10, x10, x9
+    adrp    x11, __bss_start
+    adrp    x12, __bss_end
+1:  dc      ivac, x11
+    add     x11, x11, x10
+    cmp     x11, x12
+    b.lo    1b
+    dsb     sy
+    ret
 
     // Turns translation on: the identity for TTBR0, x4 for TTBR1. Uses x5 to x7.
 fusee_translation_on:
@@ -142,16 +310,46 @@ fusee_replace_tables:
     ret
     .popsection
 "#,
+    port = const board::CONSOLE,
+    data = const console::PORT.0,
+    flags = const console::PORT.1,
+    full = const console::PORT.2,
+    must_enable = const console::ENABLE.is_some() as u32,
+    enable = const match console::ENABLE { Some((register, _)) => register, None => 0 },
+    enabled = const match console::ENABLE { Some((_, bits)) => bits, None => 0 },
+    exit = const semihosting::SYS_EXIT_EXTENDED,
+    reason = const semihosting::APPLICATION_EXIT,
+    code = const panic::PANIC,
+    physical = const !OFFSET,
+    last = const board::MEMORY.end - 8,
     top = const cpu::TOP,
     memory_types = const MEMORY_TYPES,
+    memory = const board::MEMORY.start & !(GIB - 1) | MEMORY_BLOCK,
+    memory_slot = const (board::MEMORY.start / GIB) * 8,
+    console = const board::CONSOLE & !(if CLOSE { BLOCK - 1 } else { GIB - 1 }) | DEVICE_BLOCK,
+    console_slot = const (board::CONSOLE / GIB) * 8,
+    console_offset = const board::CONSOLE % GIB / BLOCK * 8,
+    blocks = const (board::MEMORY.end - board::MEMORY.start) / BLOCK,
+    close = const CLOSE as u32,
 );
 
+const GIB: u64 = 1 << 30;
+const BLOCK: u64 = 2 << 20;
+/// Whether the console is in the same GiB as memory. Only what is memory is ever mapped as such, even by boot code: a CPU reads ahead there.
+const CLOSE: bool = board::CONSOLE / GIB == board::MEMORY.start / GIB;
+/// Descriptors of blocks: normal memory, inner shareable, accessed, not executable at EL0;
+const MEMORY_BLOCK: u64 = 0x0040_0000_0000_0701 | 1 << 2;
+/// and a device, never executable.
+const DEVICE_BLOCK: u64 = 0x0060_0000_0000_0701;
+const _: () = assert!(board::MEMORY.start.is_multiple_of(GIB) && board::MEMORY.end - board::MEMORY.start <= GIB);
+
+/// Of 1 GiB in each entry, for TTBR0 and for TTBR1; and of 2 MiB, for each of these, if memory and console are close.
 #[repr(C, align(4096))]
-struct BootTables(UnsafeCell<[[u64; 512]; 2]>);
+struct BootTables(UnsafeCell<[[u64; 512]; if CLOSE { 4 } else { 2 }]>);
 // SAFETY: written by boot code before Rust runs, and by nobody after.
 unsafe impl Sync for BootTables {}
 #[unsafe(export_name = "fusee_boot_tables")]
-static BOOT_TABLES: BootTables = BootTables(UnsafeCell::new([[0; 512]; 2]));
+static BOOT_TABLES: BootTables = BootTables(UnsafeCell::new([[0; 512]; if CLOSE { 4 } else { 2 }]));
 
 /// A table that maps nothing.
 #[repr(C, align(4096))]
@@ -215,11 +413,6 @@ unsafe extern "C" fn boot(device_tree: u64) -> ! {
     vectors::install();
     let system = packed_system();
     let layout = Layout::read(system.bytes().len() as u64);
-    assert!(
-        layout.image.end <= layout.memory.start,
-        "the packed system reaches into the kernel's memory at {:#x}",
-        layout.memory.start
-    );
     // SAFETY: called once: so is this function.
     let mut pool = unsafe { Pool::take() };
     let Ok(kernel) = kernel_space(&mut pool, &layout) else { panic!("the kernel's own mappings do not fit") };
@@ -228,13 +421,19 @@ unsafe extern "C" fn boot(device_tree: u64) -> ! {
     smp::harden();
     leave_identity();
 
-    let conduit = conduit(device_tree);
+    let tree = self::device_tree(device_tree);
+    if let Some(tree) = tree {
+        compare_board(tree);
+    }
+    let conduit = conduit(tree);
+    // SAFETY: alone.
+    unsafe { panic::CONDUIT.set(conduit) };
     let header = system.header();
+    // SAFETY: alone.
+    unsafe { panic::FLAGS.set(header.flags) };
     let (cpus, stride) = (header.cpus as usize, (header.cpu_stride as usize).max(1));
     assert!((1..=CPUS).contains(&cpus), "a system for {cpus} CPUs");
     assert!((cpus - 1) * stride < board::CPUS, "CPU {} is not on this board", (cpus - 1) * stride);
-    // SAFETY: alone, for all of these.
-    unsafe { panic::CONDUIT.set(conduit) };
     // SAFETY: alone.
     unsafe { smp::settle(cpus, stride) };
     // SAFETY: alone.
@@ -254,23 +453,50 @@ unsafe extern "C" fn boot(device_tree: u64) -> ! {
             .unwrap_or_else(|error| refuse_spaces(error));
         route_interrupts(&system, state);
         state.kernel.boot(&system).unwrap_or_else(|error| refuse_objects(error));
-        if let Some(conduit) = conduit {
-            // SAFETY: called once and alone; what lies behind the kernel's memory belongs to nobody yet.
-            unsafe { engine::start(&system, conduit, &(layout.memory.end..board::MEMORY.end)) }
-                .unwrap_or_else(|error| refuse_engine(error));
+        // SAFETY: called once and alone; what lies behind the kernel's memory belongs to nobody yet.
+        let engine = unsafe { engine::prepare(&system, &(layout.memory.end..board::MEMORY.end)) }
+            .unwrap_or_else(|error| refuse_engine(error));
+        #[cfg(not(start = "spin-table"))]
+        if let Some(engine) = &engine {
+            engine.start(started_by(conduit)).unwrap_or_else(|error| refuse_engine(error));
         }
         // SAFETY: alone.
         unsafe { clock::start() };
-        for id in 1..cpus {
-            let conduit = conduit.unwrap_or_else(|| panic!("the device tree does not tell how to start other CPUs"));
-            // SAFETY: each once; the kernel's tables are complete.
-            unsafe { smp::start(conduit, CpuId(id as u8)) };
-        }
+        // SAFETY: once; the kernel's tables are complete.
+        unsafe { start_others(conduit, cpus, engine) };
         smp::enter(CpuId(0), state);
     })
 }
 
-/// The packed system behind the kernel.
+/// Starts the kernel's other CPUs. That of engines has started.
+///
+/// # Safety
+/// Called once, and the kernel's tables are complete.
+#[cfg(not(start = "spin-table"))]
+unsafe fn start_others(conduit: Option<Conduit>, cpus: usize, _: Option<EngineCpu>) {
+    for id in 1..cpus {
+        // SAFETY: each once; the kernel's tables are complete: promised by our caller.
+        unsafe { smp::start(started_by(conduit), CpuId(id as u8)) };
+    }
+}
+
+/// How the firmware is called that starts CPUs.
+#[cfg(not(start = "spin-table"))]
+fn started_by(conduit: Option<Conduit>) -> Conduit {
+    conduit.unwrap_or_else(|| panic!("the device tree does not tell how to start other CPUs"))
+}
+
+/// Starts the kernel's other CPUs and that of engines, and parks the rest.
+///
+/// # Safety
+/// Called once, and the kernel's tables are complete.
+#[cfg(start = "spin-table")]
+unsafe fn start_others(_: Option<Conduit>, cpus: usize, engine: Option<EngineCpu>) {
+    // SAFETY: promised by our caller.
+    unsafe { crate::spin_table::start(cpus, engine) };
+}
+
+/// The packed system behind the kernel, which ends below the kernel's memory.
 fn packed_system() -> System<'static> {
     let start = &raw const symbols::IMAGE_END;
     assert!(physical(start).is_multiple_of(PAGE), "the image is not padded to whole pages");
@@ -344,8 +570,8 @@ pub fn leave_identity() {
     }
 }
 
-/// How the firmware is called, by the device tree at physical address `address`; `None`: there is none.
-fn conduit(address: u64) -> Option<Conduit> {
+/// The device tree at physical address `address`, if there is one.
+fn device_tree(address: u64) -> Option<&'static [u8]> {
     if address == 0 || !address.is_multiple_of(8) || !board::MEMORY.contains(&address) {
         return None;
     }
@@ -358,8 +584,23 @@ fn conduit(address: u64) -> Option<Conduit> {
         return None;
     }
     // SAFETY: as above, and it ends in memory the kernel maps.
-    let tree = unsafe { slice::from_raw_parts(start, length) };
-    Conduit::from_device_tree(tree)
+    Some(unsafe { slice::from_raw_parts(start, length) })
+}
+
+/// Refuses to start on another board than that of the kernel, if the device tree tells.
+fn compare_board(tree: &[u8]) {
+    let (Some(own), Some(names)) = (board::TREE, device_tree::property(tree, b"", b"compatible")) else { return };
+    let is_ours = names.split(|byte| *byte == 0).any(|name| name == own.as_bytes());
+    assert!(is_ours, "the device tree is of another board");
+}
+
+/// How the firmware is called, by the board's file, or by the device tree; `None`: it is not.
+fn conduit(tree: Option<&[u8]>) -> Option<Conduit> {
+    match board::START {
+        Start::AsTheTreeSays => Conduit::from_device_tree(tree?),
+        Start::Firmware(conduit) => Some(conduit),
+        Start::SpinTable(_) => None,
+    }
 }
 
 /// Sets up the interrupt controller for all device lines.
@@ -380,9 +621,12 @@ fn route_interrupts(system: &System<'_>, state: &mut State) {
     }
 }
 
+// What runs once fills the room before the vectors, which begin at a multiple of 2 KiB.
 // Text is made from errors here, at the edge, and without `Debug`: that would cost more code than all of boot.
 
 #[cold]
+#[inline(never)]
+#[unsafe(link_section = ".text.boot")]
 fn refuse_spaces(error: SpaceError) -> ! {
     match error {
         SpaceError::TooManyTasks => panic!("more tasks than the kernel has threads"),

@@ -33,6 +33,16 @@ pub fn is_of_translation(syndrome: u64) -> bool {
     class == DATA_ABORT && syndrome & STATUS & !LEVEL == STATUS_TRANSLATION
 }
 
+/// Statuses of permission faults, but for the level: the page is there, and not for this.
+const STATUS_PERMISSION: u64 = 0x0c;
+
+/// Whether a store failed because its address was not mapped, or only to be read.
+pub fn is_of_store(syndrome: u64) -> bool {
+    let class = syndrome >> 26 & 0x3f;
+    let is_mapping = [STATUS_TRANSLATION, STATUS_PERMISSION].contains(&(syndrome & STATUS & !LEVEL));
+    class == DATA_ABORT && is_mapping && syndrome & (STORE | MAINTENANCE) == STORE
+}
+
 /// The fault that `syndrome` tells of. Reads the fault address register where it is valid.
 pub fn decode(syndrome: u64) -> Fault {
     let class = syndrome >> 26 & 0x3f;

@@ -1,15 +1,18 @@
 //! From an interrupt's number to a trap, and kicks.
 
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use fusee_bsp::gic;
-use fusee_bsp::virt as board;
+use fusee_bsp::board;
+use fusee_bsp::controller::{Controller, Target};
+use fusee_bsp::interrupt::{LINES as NUMBERS, SHARED};
 use fusee_kernel_core::CpuSet;
 use fusee_kernel_core::id::InterruptId;
 use fusee_kernel_core::limits::CPUS;
 
 use crate::cell::BootCell;
-use crate::{machine, panic};
+use crate::panic;
+use crate::translation::direct;
 
 /// Software interrupt: look at your plan again.
 pub const KICK: u32 = 0;
@@ -21,13 +24,23 @@ pub const TIMER: u32 = board::TIMER_INTERRUPT;
 pub const PRIVATE: [u32; 3] = [KICK, SHUTDOWN, TIMER];
 
 /// The kernel's interrupt for each line.
-static LINES: BootCell<[Option<InterruptId>; gic::LINES]> = BootCell::new([None; gic::LINES]);
+static LINES: BootCell<[Option<InterruptId>; NUMBERS]> = BootCell::new([None; NUMBERS]);
 
-/// The value that kicks each CPU.
-static KICKS: BootCell<[u64; CPUS]> = BootCell::new([0; CPUS]);
+/// How each CPU is reached.
+static TARGETS: BootCell<[Target; CPUS]> = BootCell::new([Target::NONE; CPUS]);
 
 /// Exit code of a system that ends.
 static EXIT_CODE: AtomicU32 = AtomicU32::new(0);
+
+/// The interrupt controller.
+#[inline(always)]
+pub fn controller() -> Controller {
+    let (distributor, cpu) = (NonNull::new(direct(board::DISTRIBUTOR)), NonNull::new(direct(board::CPU_INTERFACE)));
+    let (distributor, cpu) = (distributor.unwrap_or(NonNull::dangling()), cpu.unwrap_or(NonNull::dangling()));
+    // SAFETY: the board has its controller there, and the kernel's tables map all of `board::DEVICES`. CPUs take interrupts once they have
+    // entered service (`smp::enter`).
+    unsafe { Controller::new(distributor, cpu) }
+}
 
 /// Makes `interrupt` stand for `line`.
 ///
@@ -48,8 +61,8 @@ pub unsafe fn assign(line: u32, interrupt: InterruptId) {
 /// As [`BootCell::set`].
 pub unsafe fn set_affinity(index: usize, affinity: u64) {
     // SAFETY: alone: promised by our caller. The reference ends with this function.
-    let kicks = unsafe { KICKS.change() };
-    kicks[index] = gic::software_interrupt(affinity, KICK);
+    let targets = unsafe { TARGETS.change() };
+    targets[index] = Target::of(affinity);
 }
 
 /// The kernel's interrupt for the line `number`.
@@ -65,8 +78,8 @@ pub fn refuse(number: u32) {
         // Relaxed: stored by this CPU, in `shut_down`.
         panic::exit(EXIT_CODE.load(Ordering::Relaxed));
     }
-    if number >= gic::SHARED {
-        machine::distributor().set_enabled(number, false);
+    if number >= SHARED {
+        controller().set_enabled(number, false);
     }
 }
 
@@ -74,7 +87,7 @@ pub fn refuse(number: u32) {
 #[inline]
 pub fn kick(cpus: CpuSet) {
     for cpu in cpus.iter() {
-        gic::send(KICKS.get()[cpu.index() % CPUS]);
+        controller().send(TARGETS.get()[cpu.index() % CPUS], KICK);
     }
 }
 
@@ -84,6 +97,5 @@ pub fn kick(cpus: CpuSet) {
 pub fn shut_down(code: u32) {
     // Relaxed: read by this CPU, in `refuse`.
     EXIT_CODE.store(code, Ordering::Relaxed);
-    let kick = KICKS.get()[crate::cpu::current().index() % CPUS];
-    gic::send(kick | u64::from(SHUTDOWN) << 24);
+    controller().send(TARGETS.get()[crate::cpu::current().index() % CPUS], SHUTDOWN);
 }

@@ -3,16 +3,15 @@
 use core::ptr::NonNull;
 
 use fusee_abi::environment::LOST;
+use fusee_abi::image::GATE_SHUT;
 use fusee_abi::trace::{Level, Record};
-use fusee_bsp::gic::Distributor;
-use fusee_bsp::virt as board;
-use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ThreadId};
-use fusee_kernel_core::limits::{ENGINE_USERS, INTERRUPTS, REGIONS};
-use fusee_kernel_core::{Fault, Machine, Place, Registers};
+use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, NotificationId, RegionId, ThreadId};
+use fusee_kernel_core::limits::{ENGINE_USERS, ENGINES, INTERRUPTS, MEMBERS, REGIONS};
+use fusee_kernel_core::{Fault, Machine, Members, Page, Place, Registers, Store, stored_register};
 use fusee_sched::time::Instant;
 
-use crate::translation::{self, Leaf, PAGE, Space, direct, invalidation};
-use crate::{clock, fault, frame, interrupts, trace};
+use crate::translation::{self, Leaf, PAGE, Space, invalidation};
+use crate::{clock, engine, fault, frame, interrupts, trace};
 
 /// One task's doorbell on one engine.
 pub struct Doorbell {
@@ -35,9 +34,38 @@ pub struct Doorbell {
 // SAFETY: the words are memory for ever. All accesses are volatile and under the kernel's lock; counts are only read.
 unsafe impl Send for Doorbell {}
 
+/// The gate of one engine.
+#[derive(Clone, Copy)]
+pub struct Gate {
+    /// Whether it is shut.
+    pub shut: NonNull<u32>,
+    /// How many shared commands have ended, and above that, how many have begun.
+    pub progress: NonNull<u64>,
+}
+
+// SAFETY: the words are memory for ever. All accesses are volatile and under the kernel's lock; counts are only read.
+unsafe impl Send for Gate {}
+
+/// The doorbell of a client that stores to it when a server lets it.
+#[derive(Clone, Copy)]
+pub struct Shared {
+    /// Whose doorbell it is.
+    pub engine: EngineId,
+    /// The page's slot.
+    pub leaf: Leaf,
+    /// What makes all CPUs forget the page.
+    pub invalidation: u64,
+    /// The page's descriptor, valid, to be read.
+    pub mapped: u64,
+}
+
 /// What `Machine` needs to know, filled at boot.
 pub struct Board {
     doorbells: [Option<Doorbell>; ENGINE_USERS],
+    /// Of engines that clients without a lock have meanwhile.
+    gates: [Option<Gate>; ENGINES],
+    /// Of clients that a server decides on.
+    shared: [Option<Shared>; MEMBERS],
     /// First virtual address of each region in the tasks that map it, and number of windows of a place for it.
     regions: [(u64, u64); REGIONS],
     /// The line of each interrupt.
@@ -46,12 +74,20 @@ pub struct Board {
     entries: u64,
 }
 
-const _: () = assert!(ENGINE_USERS.is_power_of_two() && REGIONS.is_power_of_two() && INTERRUPTS.is_power_of_two());
+const _: () = assert!(
+    ENGINES.is_power_of_two()
+        && ENGINE_USERS.is_power_of_two()
+        && REGIONS.is_power_of_two()
+        && INTERRUPTS.is_power_of_two()
+        && MEMBERS.is_power_of_two()
+);
 
 impl Board {
     /// A board without objects: all zero.
     pub const EMPTY: Board = Board {
         doorbells: [const { None }; ENGINE_USERS],
+        gates: [None; ENGINES],
+        shared: [None; MEMBERS],
         regions: [(0, 0); REGIONS],
         lines: [0; INTERRUPTS],
         entries: 0,
@@ -60,6 +96,16 @@ impl Board {
     /// Remembers the doorbell of `user`.
     pub fn set_doorbell(&mut self, user: EngineUserId, doorbell: Doorbell) {
         self.doorbells[user.index() % ENGINE_USERS] = Some(doorbell);
+    }
+
+    /// Remembers the gate of `engine`.
+    pub fn set_gate_words(&mut self, engine: EngineId, gate: Gate) {
+        self.gates[engine.index() % ENGINES] = Some(gate);
+    }
+
+    /// Remembers the doorbell of the member at `place` among all members.
+    pub fn set_shared(&mut self, place: usize, doorbell: Shared) {
+        self.shared[place % MEMBERS] = Some(doorbell);
     }
 
     /// The physical address of the page that takes the place of the doorbell of `user`.
@@ -94,13 +140,6 @@ fn space_of(thread: ThreadId) -> (Space, u64) {
     let base = unsafe { (*frame::of(thread)).translation };
     // SAFETY: `spaces::build` put the base of the thread's address space there.
     (unsafe { Space::from_base(base) }, base >> 48)
-}
-
-/// The interrupt controller's distributor.
-pub fn distributor() -> Distributor {
-    let base = NonNull::new(direct(board::GIC_DISTRIBUTOR)).unwrap_or(NonNull::dangling());
-    // SAFETY: the board has its distributor there, and the kernel's tables map all of `board::DEVICES`.
-    unsafe { Distributor::new(base) }
 }
 
 impl Machine for Board {
@@ -169,6 +208,57 @@ impl Machine for Board {
         submitted << 32 | submitted == progress
     }
 
+    fn set_gate(&mut self, engine: EngineId, open: bool) {
+        let Some(gate) = self.gates[engine.index() % ENGINES] else { return };
+        let value = if open { 0 } else { GATE_SHUT };
+        // SAFETY: a word of memory the kernel maps, aligned: `spaces::build` checked both. Volatile: the device reads it.
+        unsafe { gate.shut.write_volatile(value) };
+        if open {
+            engine::rouse();
+        }
+    }
+
+    fn is_shared_idle(&mut self, engine: EngineId) -> bool {
+        let Some(gate) = self.gates[engine.index() % ENGINES] else { return true };
+        // The gate was shut before the device is asked: it counts a command as begun and looks at the gate again.
+        translation::settle();
+        // SAFETY: a word of memory the kernel maps, aligned: `spaces::build` checked both. Volatile: the device writes it.
+        let progress = unsafe { gate.progress.read_volatile() };
+        progress >> 32 == progress & u64::from(u32::MAX)
+    }
+
+    fn doorbell_store(&mut self, thread: ThreadId, fault: &Fault) -> Option<Store> {
+        let address = fault.address.filter(|address| address.is_multiple_of(PAGE))?;
+        if !fault::is_of_store(fault.syndrome) {
+            return None;
+        }
+        let space = space_of(thread).0;
+        let leaf = space.leaf_of(address)?;
+        let is_its = |shared: &Option<Shared>| shared.as_ref().is_some_and(|shared| shared.leaf == leaf);
+        let place = self.shared.iter().position(is_its)?;
+        let engine = self.shared[place % MEMBERS].as_ref()?.engine;
+        let registers = self.registers(thread);
+        let register = stored_register(space.instruction(registers.program_counter)?)?;
+        // Register 31 is zero here.
+        let value = registers.general.get(register).copied().unwrap_or(0) as u32;
+        Some(Store { engine, place: place as u16, value, is_allowed: leaf.is_writable() })
+    }
+
+    fn set_doorbells(&mut self, members: Members, page: Page) {
+        let each = || members.each().filter_map(|member| self.shared[member % MEMBERS].as_ref());
+        each().for_each(|shared| {
+            shared.leaf.hide();
+            translation::publish();
+            translation::withdraw(shared.invalidation);
+        });
+        translation::wait();
+        if page != Page::Absent {
+            let writable = page == Page::Open;
+            each().for_each(|shared| shared.leaf.set(translation::with_access(shared.mapped, writable)));
+            translation::publish();
+        }
+    }
+
     fn set_region_pages(&mut self, thread: ThreadId, region: RegionId, first: u64, count: u64, mapped: bool) {
         let (space, number) = space_of(thread);
         let start = self.regions[region.index() % REGIONS].0 + first * PAGE;
@@ -212,7 +302,7 @@ impl Machine for Board {
 
     fn has_passed(&mut self, thread: ThreadId, fault: &Fault) -> bool {
         let Some(address) = fault.address.filter(|_| fault::is_of_translation(fault.syndrome)) else { return false };
-        space_of(thread).0.is_mapped(address)
+        space_of(thread).0.leaf_of(address).is_some_and(Leaf::is_valid)
     }
 
     fn close_space(&mut self, thread: ThreadId) {
@@ -225,7 +315,14 @@ impl Machine for Board {
 
     #[inline]
     fn set_interrupt_enabled(&mut self, interrupt: InterruptId, enabled: bool) {
-        distributor().set_enabled(self.lines[interrupt.index() % INTERRUPTS], enabled);
+        interrupts::controller().set_enabled(self.lines[interrupt.index() % INTERRUPTS], enabled);
+    }
+
+    const KICKS: bool = engine::KICKS;
+
+    #[inline(always)]
+    fn kick(&mut self, notification: NotificationId) -> bool {
+        engine::kick(notification)
     }
 
     #[inline]

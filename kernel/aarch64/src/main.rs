@@ -51,6 +51,8 @@ mod panic;
 mod smp;
 #[cfg(target_os = "none")]
 mod spaces;
+#[cfg(start = "spin-table")]
+mod spin_table;
 #[cfg(target_os = "none")]
 mod trace;
 #[cfg(target_os = "none")]

@@ -9,9 +9,10 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use aarch64_cpu::registers::{ESR_EL1, FAR_EL1};
-use fusee_bsp::pl011::Pl011;
-use fusee_bsp::psci::Conduit;
-use fusee_bsp::{semihosting, virt as board};
+use fusee_abi::image::{FLAG_PANIC_HALT, FLAG_PANIC_RESET};
+use fusee_bsp::console::Console;
+use fusee_bsp::start::{Conduit, reset_by_watchdog};
+use fusee_bsp::{board, semihosting};
 use fusee_kernel_core::Registers;
 use tock_registers::interfaces::Readable;
 
@@ -24,6 +25,9 @@ pub const PANIC: u32 = 101;
 
 /// How the firmware is called; known once boot has read the device tree.
 pub static CONDUIT: BootCell<Option<Conduit>> = BootCell::new(None);
+
+/// The flags of the packed system, once it was read: what is to happen now.
+pub static FLAGS: BootCell<u32> = BootCell::new(0);
 
 /// Set by the first CPU that stops, so that only one speaks, and once.
 static STOPPING: AtomicBool = AtomicBool::new(false);
@@ -46,11 +50,11 @@ unsafe impl Sync for LastRegisters {}
 static LAST_REGISTERS: LastRegisters = LastRegisters(UnsafeCell::new(Registers::EMPTY));
 
 /// The serial line as long as nothing better is known to work.
-fn console() -> Pl011 {
-    let base = NonNull::new(direct(board::UART)).unwrap_or(NonNull::dangling());
-    // SAFETY: the board has a PL011 at UART, switched on at reset, and both the boot tables and the kernel's
-    // own map all of `board::DEVICES`.
-    unsafe { Pl011::new(base) }
+fn console() -> Console {
+    let base = NonNull::new(direct(board::CONSOLE)).unwrap_or(NonNull::dangling());
+    // SAFETY: the board has its serial line there, switched on at reset or by the boot loader, and both the boot tables and the kernel's
+    // own map it.
+    unsafe { Console::new(base) }
 }
 
 /// Whether this is the first time the system stops.
@@ -75,7 +79,7 @@ fn panic(information: &PanicInfo<'_>) -> ! {
         // A console that fails leaves nobody to tell.
         let _ = complain(&mut console(), information);
     }
-    exit(PANIC)
+    end()
 }
 
 /// Leaves where this CPU is in [`LAST_REGISTERS`], for a host that looks into the memory: the calls that led here are on the stack.
@@ -99,7 +103,7 @@ fn keep_place() {
 
 // Numbers are printed as 64 bits, whatever they are: each width has code of its own.
 
-fn complain(console: &mut Pl011, information: &PanicInfo<'_>) -> fmt::Result {
+fn complain(console: &mut Console, information: &PanicInfo<'_>) -> fmt::Result {
     write!(console, "\nkernel panic on CPU {}: ", u64::from(cpu::current().0))?;
     if let Some(place) = information.location() {
         console.write_str(place.file())?;
@@ -121,10 +125,10 @@ extern "C" fn stop(vector: u64) -> ! {
         let registers = unsafe { &*LAST_REGISTERS.0.get() };
         let _ = report(&mut console(), vector, registers);
     }
-    exit(PANIC)
+    end()
 }
 
-fn report(console: &mut Pl011, vector: u64, registers: &Registers) -> fmt::Result {
+fn report(console: &mut Console, vector: u64, registers: &Registers) -> fmt::Result {
     let (syndrome, address) = (ESR_EL1.get(), FAR_EL1.get());
     writeln!(console, "\nkernel panic on CPU {}: unexpected exception, vector {vector}", u64::from(cpu::current().0))?;
     writeln!(console, "  pc {:#018x}  sp {:#018x}", registers.program_counter, registers.stack)?;
@@ -134,6 +138,24 @@ fn report(console: &mut Pl011, vector: u64, registers: &Registers) -> fmt::Resul
         write!(console, "  x{index:<2} {value:#018x}{end}")?;
     }
     Ok(())
+}
+
+/// What follows a panic, by the manifest.
+fn end() -> ! {
+    let flags = *FLAGS.get();
+    if flags & FLAG_PANIC_RESET != 0 {
+        if let Some(watchdog) = board::WATCHDOG.and_then(|base| NonNull::new(direct(base))) {
+            // SAFETY: the board's file says that it is there, among devices, which the kernel maps.
+            unsafe { reset_by_watchdog(watchdog) };
+        }
+        if let Some(conduit) = CONDUIT.get() {
+            conduit.reset();
+        }
+    }
+    if flags & (FLAG_PANIC_RESET | FLAG_PANIC_HALT) != 0 {
+        halt();
+    }
+    exit(PANIC)
 }
 
 /// Ends the run with `code`.
@@ -148,6 +170,10 @@ fn power_off() -> ! {
     if let Some(conduit) = CONDUIT.get() {
         conduit.switch_off();
     }
+    halt()
+}
+
+fn halt() -> ! {
     loop {
         // SAFETY: `wfi` waits; it changes no state.
         unsafe { asm!("wfi", options(nomem, nostack, preserves_flags)) };

@@ -4,14 +4,18 @@ use core::ptr::NonNull;
 
 use aarch64_cpu::asm::barrier;
 use aarch64_cpu::registers::{CPACR_EL1, SCTLR_EL1};
-use fusee_bsp::psci::Conduit;
-use fusee_bsp::{gic, virt as board};
+use fusee_bsp::board;
+use fusee_bsp::controller::Setup;
+#[cfg(not(start = "spin-table"))]
+use fusee_bsp::start::Conduit;
 use fusee_kernel_core::CpuId;
 use tock_registers::interfaces::{ReadWriteable, Writeable};
 
 use crate::cell::BootCell;
 use crate::cpu::{self, Cpu};
-use crate::translation::{direct, physical};
+use crate::translation::direct;
+#[cfg(not(start = "spin-table"))]
+use crate::translation::physical;
 use crate::trap::State;
 use crate::{clock, interrupts, trap, vectors};
 
@@ -41,13 +45,13 @@ pub unsafe fn settle(cpus: usize, stride: usize) {
 ///
 /// # Safety
 /// Nothing else sets it up meanwhile: the caller is the boot CPU alone, or holds the kernel's lock.
-pub unsafe fn controller() -> gic::Setup<'static> {
-    let places = (NonNull::new(direct(board::GIC_DISTRIBUTOR)), NonNull::new(direct(board::GIC_REDISTRIBUTORS)));
-    let (Some(distributor), Some(redistributors)) = places else { panic!("the upper half begins at zero") };
-    // SAFETY: the board has its GICv3 there, mapped as `board::DEVICES`; alone: promised by our caller.
-    match unsafe { gic::Setup::new(distributor, redistributors, board::CPUS) } {
+pub unsafe fn controller() -> Setup {
+    let places = (NonNull::new(direct(board::DISTRIBUTOR)), NonNull::new(direct(board::CPU_INTERFACE)));
+    let (Some(distributor), Some(cpu)) = places else { panic!("the upper half begins at zero") };
+    // SAFETY: the board has its controller there, mapped as `board::DEVICES`; alone: promised by our caller.
+    match unsafe { Setup::new(distributor, cpu, board::CPUS) } {
         Ok(setup) => setup,
-        Err(_) => panic!("no GICv3 where the board has one"),
+        Err(_) => panic!("no interrupt controller where the board has one"),
     }
 }
 
@@ -71,13 +75,14 @@ pub fn harden() {
     barrier::isb(barrier::SY);
 }
 
-/// Starts the kernel's CPU `id`.
+/// Starts the kernel's CPU `id`, by the firmware.
 ///
 /// # Panics
 /// The firmware refuses: the board has fewer CPUs than the system was made for.
 ///
 /// # Safety
 /// Called once for each `id` but the boot CPU's; the kernel's tables are complete.
+#[cfg(not(start = "spin-table"))]
 pub unsafe fn start(conduit: Conduit, id: CpuId) {
     unsafe extern "C" {
         #[link_name = "fusee_secondary_start"]

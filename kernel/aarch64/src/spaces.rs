@@ -7,15 +7,16 @@ use core::slice;
 use fusee_abi::call::rights;
 use fusee_abi::environment::LOST_WORD;
 use fusee_abi::image::{EngineUser, Mapping, Region, System, kind, mapping};
-use fusee_bsp::virt as board;
+use fusee_bsp::board;
 use fusee_kernel_core::Registers;
-use fusee_kernel_core::id::{EngineUserId, LoanId, RegionId, ThreadId};
-use fusee_kernel_core::limits::THREADS;
+use fusee_kernel_core::id::{EngineId, EngineUserId, LoanId, RegionId, ThreadId};
+use fusee_kernel_core::limits::{GATES, THREADS};
 
 use crate::frame;
-use crate::machine::{Board, Doorbell};
+use crate::machine::{Board, Doorbell, Gate, Shared};
+use crate::trace;
 use crate::translation::{
-    self, Access, How, MapError, PAGE, Pool, Space, WINDOW, WINDOWS, direct, invalidation, physical,
+    self, Access, Behind, How, MapError, PAGE, Pool, Space, WINDOW, WINDOWS, direct, invalidation, physical,
 };
 
 /// What is wrong with the packed system, and which record.
@@ -82,7 +83,10 @@ pub unsafe fn build(
         let space = space_of(system, mapping.task).ok_or(SpaceError::NoTask(index))?;
         let to = target(system, image, mapping).ok_or(SpaceError::Forbidden(index))?;
         let bytes = to.end - to.start;
-        if mapping.flags & mapping::IN_IMAGE == 0 && overlaps(&to, kernel) {
+        let is_read = mapping.flags & !mapping::TRACE == mapping::READ && inside(&to, &trace::rings());
+        let may_overlap =
+            if mapping.flags & mapping::TRACE != 0 { is_read } else { mapping.flags & mapping::IN_IMAGE != 0 };
+        if !may_overlap && overlaps(&to, kernel) {
             return Err(SpaceError::Forbidden(index));
         }
         if let Some(device) = board::owned_in(&to) {
@@ -96,13 +100,17 @@ pub unsafe fn build(
             // else runs, and what it held is of no value: promised by our caller.
             unsafe { fill(system, mapping, &to) }.ok_or(SpaceError::BadSource(index))?;
         }
-        if mapping.flags & mapping::EXECUTE != 0 && inside(&to, &board::MEMORY) {
-            translation::synchronise_code(to.start, bytes);
+        if mapping.flags & (mapping::EXECUTE | mapping::UNCACHED) != 0 && inside(&to, &board::MEMORY) {
+            translation::synchronise(to.start, bytes);
         }
         let access = Access::Task {
             write: mapping.flags & mapping::WRITE != 0,
             execute: mapping.flags & mapping::EXECUTE != 0,
-            device: mapping.flags & mapping::DEVICE != 0,
+            behind: match mapping.flags & (mapping::DEVICE | mapping::UNCACHED) {
+                0 => Behind::Memory,
+                mapping::UNCACHED => Behind::Uncached,
+                _ => Behind::Device,
+            },
         };
         let how = match mapping.flags & (mapping::HELD_BACK | mapping::LENT | mapping::SCRATCH) {
             0 => How::Shown,
@@ -148,6 +156,22 @@ pub unsafe fn build(
             board.set_doorbell(id, Doorbell { leaf, invalidation, submitted, progress, mapped, replaced, lost });
         }
     }
+    let shared_users = if GATES { system.shared_users() } else { &[] };
+    for (index, user) in shared_users.iter().enumerate() {
+        let leaf = space_of(system, user.task).and_then(|space| space.leaf_of(user.address));
+        let engine = EngineId::new(user.engine as usize);
+        let (Some(leaf), Some(engine)) = (leaf, engine) else { return Err(SpaceError::BadUser(index)) };
+        let [mapped, _] = leaf.descriptors(0);
+        let invalidation = invalidation(number(user.task as usize), user.address);
+        board.set_shared(index, Shared { engine, leaf, invalidation, mapped });
+    }
+    for (index, engine) in system.engines().iter().enumerate() {
+        if let Some(id) = EngineId::new(index).filter(|_| GATES && engine.shared_longest != 0) {
+            let shut = word(engine.gate).ok_or(SpaceError::BadProbe(index))?;
+            let progress = word(engine.shared_progress).ok_or(SpaceError::BadProbe(index))?;
+            board.set_gate_words(id, Gate { shut, progress });
+        }
+    }
     translation::publish();
     Ok(())
 }
@@ -175,8 +199,9 @@ fn target(system: &System<'_>, image: u64, mapping: &Mapping) -> Option<Range<u6
     let bytes = mapping.pages.checked_mul(PAGE)?;
     let bytes = if mapping.flags & mapping::SCRATCH == 0 { bytes } else { PAGE };
     if mapping.flags & mapping::IN_IMAGE == 0 {
-        let end = mapping.physical.checked_add(bytes)?;
-        return Some(mapping.physical..end);
+        let base = if mapping.flags & mapping::TRACE != 0 { trace::rings().start } else { 0 };
+        let start = mapping.physical.checked_add(base)?;
+        return Some(start..start.checked_add(bytes)?);
     }
     let end = mapping.physical.checked_add(bytes)?;
     // The image's last page may be shared with nothing but padding.

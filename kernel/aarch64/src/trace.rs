@@ -1,19 +1,21 @@
 //! The binary trace: one ring per CPU in memory, read by the host from the emulator's memory file.
 //!
 //! The host finds the rings by the symbol `FUSEE_TRACE` of the ELF file: `CPUS` rings, one after the other,
-//! each a header (`fusee_abi::trace::RingHeader`) and [`CAPACITY`] records. A full ring keeps the newest. A kernel that keeps no trace has
+//! each a header (`fusee_abi::trace::RingHeader`) and [`RING_RECORDS`] records. A full ring keeps the newest. A kernel that keeps no trace has
 //! no rings.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use fusee_abi::trace::{Event, Level, RING_MAGIC, Record, RingHeader};
+use fusee_abi::trace::{Event, Level, RING_BYTES, RING_MAGIC, RING_RECORDS, Record, RingHeader};
 use fusee_kernel_core::CpuId;
 use fusee_kernel_core::id::ThreadId;
 use fusee_kernel_core::limits::CPUS;
 
 use crate::clock;
+use crate::translation::physical;
 
 /// What this kernel keeps.
 pub const LEVEL: Level = if cfg!(feature = "full") {
@@ -26,16 +28,17 @@ pub const LEVEL: Level = if cfg!(feature = "full") {
     Level::Off
 };
 
-/// Records a ring holds.
-pub const CAPACITY: usize = 65536;
 /// One for each CPU, if anything is kept.
 const COUNT: usize = if matches!(LEVEL, Level::Off) { 0 } else { CPUS };
 
-#[repr(C)]
+/// Whole pages: the manifest may let a task read them.
+#[repr(C, align(4096))]
 struct Ring {
     header: MaybeUninit<RingHeader>,
-    records: [MaybeUninit<Record>; CAPACITY],
+    records: [MaybeUninit<Record>; RING_RECORDS],
 }
+
+const _: () = assert!(size_of::<Ring>() == RING_BYTES);
 
 #[repr(transparent)]
 struct Rings(UnsafeCell<[Ring; COUNT]>);
@@ -48,7 +51,7 @@ unsafe impl Sync for Rings {}
 #[unsafe(export_name = "FUSEE_TRACE")]
 #[unsafe(link_section = ".noinit")]
 static RINGS: Rings = Rings(UnsafeCell::new(
-    [const { Ring { header: MaybeUninit::uninit(), records: [const { MaybeUninit::uninit() }; CAPACITY] } }; COUNT],
+    [const { Ring { header: MaybeUninit::uninit(), records: [const { MaybeUninit::uninit() }; RING_RECORDS] } }; COUNT],
 ));
 
 /// Records that were written, by all CPUs.
@@ -62,13 +65,19 @@ fn ring(cpu: usize) -> Option<*mut Ring> {
     Some(RINGS.0.get().cast::<Ring>().wrapping_add(cpu % CPUS))
 }
 
+/// The physical addresses of all rings.
+pub fn rings() -> Range<u64> {
+    let start = physical(RINGS.0.get());
+    start..start + (COUNT * RING_BYTES) as u64
+}
+
 /// Makes all rings empty.
 ///
 /// # Safety
 /// The boot CPU is alone.
 pub unsafe fn start() {
     for ring in (0..CPUS).filter_map(ring) {
-        let header = RingHeader { magic: RING_MAGIC, written: 0, capacity: CAPACITY as u64 };
+        let header = RingHeader { magic: RING_MAGIC, written: 0, capacity: RING_RECORDS as u64 };
         // SAFETY: inside the static array; nobody else uses it: promised by our caller.
         unsafe { (*ring).header = MaybeUninit::new(header) };
     }
@@ -88,9 +97,11 @@ pub unsafe fn write(record: Record) {
     let ring = unsafe { &mut *ring };
     // SAFETY: `start` has initialised it (promised).
     let header = unsafe { ring.header.assume_init_mut() };
-    let slot = header.written as usize % CAPACITY;
-    header.written += 1;
-    ring.records[slot] = MaybeUninit::new(record);
+    let written = header.written;
+    ring.records[written as usize % RING_RECORDS] = MaybeUninit::new(record);
+    // SAFETY: aligned, and ours to write while we hold the lock (promised); whoever else reads it does so atomically. Release: a task that
+    // may read the rings sees the record, once it sees that there is one more.
+    unsafe { AtomicU64::from_ptr(&raw mut header.written) }.store(written + 1, Ordering::Release);
 }
 
 //--- Traps

@@ -55,8 +55,20 @@ const EL0_NO_EXECUTE: u64 = 1 << 54;
 /// Indices into `MAIR_EL1`, which boot code sets to [`MEMORY_TYPES`].
 const DEVICE: u64 = 0 << 2;
 const NORMAL: u64 = 1 << 2;
+const UNCACHED: u64 = 2 << 2;
 /// Device-nGnRnE; normal, write back; normal, not cached.
 pub const MEMORY_TYPES: u64 = 0x44_ff_00;
+
+/// What is behind a page of a task.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Behind {
+    /// Memory.
+    Memory,
+    /// Memory that no cache keeps. The kernel's own mapping of it is cached: it is cleaned once, and not written after.
+    Uncached,
+    /// A device.
+    Device,
+}
 
 /// What may be done with a page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -75,8 +87,8 @@ pub enum Access {
         write: bool,
         /// May execute it; never together with `write`.
         execute: bool,
-        /// It is a device.
-        device: bool,
+        /// What it is.
+        behind: Behind,
     },
 }
 
@@ -89,8 +101,12 @@ impl Access {
             Self::KernelRead => common | NORMAL | READ_ONLY | EL0_NO_EXECUTE | EL1_NO_EXECUTE,
             Self::KernelWrite => common | NORMAL | EL0_NO_EXECUTE | EL1_NO_EXECUTE,
             Self::KernelDevice => common | DEVICE | EL0_NO_EXECUTE | EL1_NO_EXECUTE,
-            Self::Task { write, execute, device } => {
-                let memory = if device { DEVICE } else { NORMAL };
+            Self::Task { write, execute, behind } => {
+                let memory = match behind {
+                    Behind::Memory => NORMAL,
+                    Behind::Uncached => UNCACHED,
+                    Behind::Device => DEVICE,
+                };
                 let write = if write { 0 } else { READ_ONLY };
                 let execute = if execute { 0 } else { EL0_NO_EXECUTE };
                 common | memory | EL0 | NOT_GLOBAL | EL1_NO_EXECUTE | write | execute
@@ -284,8 +300,8 @@ impl Space {
         if access.is_task() != (end <= TASK_END) || !access.is_task() && address < OFFSET {
             return Err(MapError::BadAddress);
         }
-        if let Access::Task { execute: true, write, device } = access
-            && (write || device)
+        if let Access::Task { execute: true, write, behind } = access
+            && (write || behind != Behind::Memory)
         {
             return Err(MapError::BadAccess);
         }
@@ -358,9 +374,22 @@ impl Space {
         (load(slot) != 0).then_some(Window(slot))
     }
 
-    /// Whether `address` is mapped now, somehow.
-    pub fn is_mapped(self, address: u64) -> bool {
-        address < TASK_END && self.leaf(address).is_some_and(|Leaf(slot)| load(slot) & VALID != 0)
+    /// The leaf for an address that a task has used, as [`Space::leaf`].
+    #[inline(never)]
+    pub fn leaf_of(self, address: u64) -> Option<Leaf> {
+        if address < TASK_END { self.leaf(address) } else { None }
+    }
+
+    /// The instruction at `address`, if the task may execute it.
+    pub fn instruction(self, address: u64) -> Option<u32> {
+        let Leaf(slot) = self.leaf_of(address)?;
+        let descriptor = load(slot);
+        if descriptor & (VALID | EL0 | EL0_NO_EXECUTE) != VALID | EL0 || !address.is_multiple_of(4) {
+            return None;
+        }
+        // SAFETY: what a task may execute is memory that the kernel maps (`Space::map` refuses all else), the address is in the page and aligned. Nobody
+        // writes there: no leaf is writable and executable.
+        Some(unsafe { direct::<u32>(page_of(descriptor) | address % PAGE).read_volatile() })
     }
 
     /// Makes all addresses below `entries` GiB invalid for good. [`forget_space`] must follow.
@@ -391,7 +420,7 @@ impl Space {
 }
 
 /// The slot of one page of a task.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Eq, PartialEq)]
 pub struct Leaf(NonNull<u64>);
 
 // SAFETY: a leaf names a word of a table, which lives for ever; who may change it is settled by the kernel's
@@ -399,6 +428,16 @@ pub struct Leaf(NonNull<u64>);
 unsafe impl Send for Leaf {}
 
 impl Leaf {
+    /// Whether the page is mapped.
+    pub fn is_valid(self) -> bool {
+        load(self.0) & VALID != 0
+    }
+
+    /// Whether the page is mapped, and may be stored to.
+    pub fn is_writable(self) -> bool {
+        load(self.0) & (VALID | READ_ONLY) == VALID
+    }
+
     /// Makes the page valid. A barrier must follow: [`publish`].
     #[inline]
     pub fn show(self) {
@@ -428,6 +467,11 @@ impl Leaf {
 /// The physical address of the page that a leaf's descriptor maps.
 pub const fn page_of(descriptor: u64) -> u64 {
     descriptor & ADDRESS
+}
+
+/// The descriptor of the same page that may be stored to or not.
+pub const fn with_access(descriptor: u64, writable: bool) -> u64 {
+    if writable { descriptor & !READ_ONLY } else { descriptor | READ_ONLY }
 }
 
 /// The entry of a window; those of the other windows of its place follow it.
@@ -516,15 +560,14 @@ pub fn wait() {
     unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
 }
 
-/// Makes code just written to `bytes` bytes from `start` fit to be executed on every CPU.
-pub fn synchronise_code(start: u64, bytes: u64) {
+/// Makes `bytes` bytes just written from `start` on fit to be executed on every CPU, and to be read past the caches.
+pub fn synchronise(start: u64, bytes: u64) {
     const LINE: usize = 64;
     for line in (start..start + bytes).step_by(LINE) {
         let line = direct::<u8>(line);
-        // SAFETY: cleaning a mapped line to the point of unification changes no data; 64 bytes is at most the
-        // size of a line on the CPUs of our boards.
-        unsafe { asm!("dc cvau, {}", in(reg) line, options(nostack, preserves_flags)) };
+        // SAFETY: cleaning and dropping a mapped line changes no data; 64 bytes is at most the size of a line on the CPUs of our boards.
+        unsafe { asm!("dc civac, {}", in(reg) line, options(nostack, preserves_flags)) };
     }
     // SAFETY: forgetting instructions is always allowed.
-    unsafe { asm!("dsb ish", "ic ialluis", "dsb ish", "isb", options(nostack, preserves_flags)) };
+    unsafe { asm!("dsb sy", "ic ialluis", "dsb ish", "isb", options(nostack, preserves_flags)) };
 }

@@ -4,6 +4,7 @@ use core::arch::asm;
 use core::ptr;
 
 use fusee_abi::trace::{BY_INTERRUPT, TRAP_FAULT, TRAP_KICK, TRAP_TIMER};
+use fusee_bsp::interrupt::SPECIAL;
 use fusee_kernel_core::id::ThreadId;
 use fusee_kernel_core::{Entry, Kernel, Machine, Outcome, Trap};
 use fusee_sched::time::Instant;
@@ -140,7 +141,8 @@ extern "C" fn float(cpu: &mut Cpu) {
 #[inline(always)]
 fn take_interrupt<const IDLE: bool>(cpu: &mut Cpu) -> Next {
     let at = Some(clock::now());
-    let number = fusee_bsp::gic::acknowledge();
+    let taken = interrupts::controller().acknowledge();
+    let number = taken.number();
     // Each kind in a place of its own, with a fast path of its own.
     let next = if let Some(interrupt) = interrupts::of_line(number) {
         cpu.timing.begin(|| BY_INTERRUPT + u32::from(interrupt.number()));
@@ -153,14 +155,14 @@ fn take_interrupt<const IDLE: bool>(cpu: &mut Cpu) -> Next {
         match number {
             interrupts::KICK => kicked(cpu, at),
             // It was gone when we looked: there is nothing to end.
-            fusee_bsp::gic::SPECIAL.. => return Next::Same,
+            SPECIAL.. => return Next::Same,
             _ => {
                 interrupts::refuse(number);
                 Next::Same
             }
         }
     };
-    fusee_bsp::gic::end(number);
+    interrupts::controller().end(taken);
     next
 }
 

@@ -35,6 +35,13 @@ pub const CARRIES: u64 = 1 << 63;
 pub const LENT: u64 = 1 << 62;
 /// Set together with [`LENT`]: the region may be written.
 pub const WRITABLE: u64 = 1 << 61;
+/// Set in `x1` of a request received: it is a store to a doorbell, of the client whose number the other bits are; the first word is what is to
+/// be stored. The first word of the reply is [`GO_ON`] or [`AGAIN`].
+pub const STORED: u64 = 1 << 60;
+/// Answer to a store: it is done, the client goes on behind it.
+pub const GO_ON: u64 = 0;
+/// Answer to a store: the client makes it again.
+pub const AGAIN: u64 = 1;
 /// Event bit of the notification of a device's line: engine 0 of the device must be reset. That of engine *n* is *n* bits higher.
 pub const RESET: u64 = 1 << 32;
 /// A deadline that never comes.
@@ -77,8 +84,9 @@ pub enum Call {
     /// `acquire_group(engine, _, engine, deadline)`: takes the locks of two engines of one group, `x0` and `x2`, at once.
     /// `release` of one of them gives both back.
     AcquireGroup = 13,
-    /// `engine_wait(..)`.
-    EngineWait = 14,
+    /// `share(doorbells, members and page)`: clients of an engine without its lock, a bit each below [`PAGE_SHIFT`], have the [`page`] above it in the place of their doorbell.
+    /// When it returns, no store that is not allowed any more is under way.
+    Share = 14,
     /// `engine_complete(interrupt, bits)`: the engines of that line's device that these bits asked to be reset ([`RESET`]) have
     /// been, and are idle.
     EngineComplete = 15,
@@ -124,9 +132,9 @@ impl Call {
     #[inline]
     pub fn from_number(number: u64) -> Option<Self> {
         use Call::{
-            Acquire, AcquireGroup, CallWith, EarlyRelease, EngineComplete, EngineWait, Exit, InterruptAck, Lend, Log,
-            Map, NextJob, Now, Null, ReadFault, Receive, Release, ReleaseJob, ReplyReceive, Restart, Revoke, Send,
-            SetReservation, ShouldYield, Signal, SleepUntil, Start, Stop, Unmap, Wait, Yield,
+            Acquire, AcquireGroup, CallWith, EarlyRelease, EngineComplete, Exit, InterruptAck, Lend, Log, Map, NextJob,
+            Now, Null, ReadFault, Receive, Release, ReleaseJob, ReplyReceive, Restart, Revoke, Send, SetReservation,
+            Share, ShouldYield, Signal, SleepUntil, Start, Stop, Unmap, Wait, Yield,
         };
         const ALL: [self::Call; 32] = [
             self::Call::Call,
@@ -143,7 +151,7 @@ impl Call {
             Release,
             ShouldYield,
             AcquireGroup,
-            EngineWait,
+            Share,
             EngineComplete,
             Map,
             Unmap,
@@ -193,6 +201,19 @@ impl HandleValue {
     }
 }
 
+/// Where the number of a [`page`] begins in the second argument of `share`.
+pub const PAGE_SHIFT: u32 = 32;
+
+/// What a client without a lock has in the place of its doorbell.
+pub mod page {
+    /// Nothing: loads and stores are requests to the engine's sharer, and loads cannot be answered.
+    pub const ABSENT: u64 = 0;
+    /// The doorbell, to be read: a store is a request to the sharer.
+    pub const READ_ONLY: u64 = 1;
+    /// The doorbell.
+    pub const OPEN: u64 = 2;
+}
+
 /// What a holder may do with an object. Rights only shrink when a handle is copied.
 pub mod rights {
     /// Call an endpoint.
@@ -209,7 +230,7 @@ pub mod rights {
     pub const RELEASE_JOB: u32 = 1 << 5;
     /// Acquire and release an engine, or a token of a pool.
     pub const ACQUIRE: u32 = 1 << 6;
-    /// Map and unmap a region.
+    /// Map and unmap a region; decide on the doorbells of an engine's clients without its lock.
     pub const MAP: u32 = 1 << 7;
     /// Acknowledge an interrupt.
     pub const ACKNOWLEDGE: u32 = 1 << 8;

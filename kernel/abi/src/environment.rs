@@ -32,8 +32,32 @@ pub mod kind {
     pub const PLACE: u32 = 35;
 }
 
+/// In the flags of a region of a device that the board names: what it is.
+pub mod device {
+    /// Arm's serial line PL011.
+    pub const PL011: u32 = 1;
+    /// Cadence's serial line.
+    pub const CADENCE: u32 = 2;
+    /// The reset controller of a Cortex-R5F.
+    pub const R5F: u32 = 3;
+    /// A channel of a DMA controller with the registers of Xilinx's ZDMA.
+    pub const ZDMA: u32 = 4;
+    /// A slot for a virtio device, its registers in memory.
+    pub const VIRTIO: u32 = 5;
+    /// Arm's general purpose lines PL061.
+    pub const PL061: u32 = 6;
+    /// Arm's real-time clock PL031.
+    pub const PL031: u32 = 7;
+}
+
+/// In the flags of a region of memory: no other task has a handle of it.
+pub const ALONE: u32 = 1 << 16;
+
 /// In the flags of an engine: it can do operations block by block. The number is in the bits below.
 pub const PREEMPTIBLE: u32 = 1 << 8;
+
+/// In the flags of an engine: the task uses it without its lock. There is no handle.
+pub const SHARED: u32 = 1 << 9;
 
 /// Offset in a doorbell page of a word that is zero. In the page that takes the place of a doorbell page when the engine's lock was
 /// taken away by force, it is [`LOST`].
@@ -49,7 +73,7 @@ pub struct Entry {
     pub name: [u8; 24],
     /// `image::kind` or [`kind`].
     pub kind: u32,
-    /// Of an engine and its doorbell: its number on its device, and [`PREEMPTIBLE`]. Of a pool: how many of its tokens are for each of
+    /// Of a region: one of [`device`], if it is a device of which the board says what it is; or [`ALONE`]. Of an engine and its doorbell: its number on its device, and [`PREEMPTIBLE`] and [`SHARED`]. Of a pool: how many of its tokens are for each of
     /// its devices.
     pub flags: u32,
     /// The handle's value, where there is one.

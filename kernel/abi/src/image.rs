@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The first word of a packed system: "FUSEESYS".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FUSEESYS");
 /// The layout described here.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 9;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
@@ -17,6 +17,10 @@ pub const PAGE: u64 = 4096;
 pub const FLAG_MANAGED: u32 = 1;
 /// One CPU beyond the kernel's runs the accelerator's firmware.
 pub const FLAG_ENGINE_CPU: u32 = 1 << 1;
+/// A kernel that has panicked stays where it is.
+pub const FLAG_PANIC_HALT: u32 = 1 << 2;
+/// A kernel that has panicked resets the board.
+pub const FLAG_PANIC_RESET: u32 = 1 << 3;
 
 /// The tables of a packed system, in order of [`Header::tables`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -48,10 +52,12 @@ pub enum Table {
     Pools,
     /// [`PoolUser`] records.
     PoolUsers,
+    /// [`EngineUser`] records: uses of engines without their locks.
+    SharedUsers,
 }
 
 /// Number of [`Table`]s.
-pub const TABLES: usize = 13;
+pub const TABLES: usize = 14;
 
 /// Where one table lies.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
@@ -83,8 +89,8 @@ pub struct Header {
     pub cpu_stride: u32,
     /// What the kernel must have been built with: bits of [`feature`].
     pub features: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// The notification by which devices are kicked where a call does that, index + 1: a signal to it interrupts the engine CPU, and nobody waits for it.
+    pub kick_plus_one: u32,
     /// Physical address at which the engine CPU starts, if [`FLAG_ENGINE_CPU`] is set.
     pub firmware_entry: u64,
     /// Physical address given to the engine CPU in `x0`: its device description.
@@ -117,8 +123,10 @@ pub mod feature {
     pub const GRANTS: u32 = 1 << 6;
     /// More than one cluster.
     pub const CLUSTERS: u32 = 1 << 7;
+    /// Engines that clients without a lock have while nobody holds it.
+    pub const SHARING: u32 = 1 << 8;
     /// Each with its name, which is that of a Cargo feature of the kernel, in the order of their bits.
-    pub const NAMES: [(u32, &str); 8] = [
+    pub const NAMES: [(u32, &str); 9] = [
         (ENGINES, "engines"),
         (GROUPS, "groups"),
         (POOLS, "pools"),
@@ -127,6 +135,7 @@ pub mod feature {
         (LOANS, "loans"),
         (GRANTS, "grants"),
         (CLUSTERS, "clusters"),
+        (SHARING, "sharing"),
     ];
     /// All of them.
     pub const ALL: u32 = (1 << NAMES.len()) - 1;
@@ -287,7 +296,21 @@ pub struct Engine {
     pub reset_bound: u64,
     /// Event bits by which the driver is asked to.
     pub reset_bits: u64,
+    /// How long a command of a client without a lock takes at most, once the gate is shut; zero: the engine has no gate, and no such clients.
+    pub shared_longest: u64,
+    /// Physical address of its gate, 32 bits: the contract's `GATE_SHUT` or zero.
+    pub gate: u64,
+    /// Physical address of two words of the device: how many shared commands have ended, then how many have begun. They are read as one of 64
+    /// bits.
+    pub shared_progress: u64,
+    /// The endpoint where stores to the doorbells of those clients are asked about, index + 1; zero: they are as they are.
+    pub sharer_plus_one: u32,
+    /// Reserved.
+    pub reserved: u32,
 }
+
+/// What [`Engine::gate`] holds while no command of a client without a lock begins; the same word as the contract's of devices.
+pub const GATE_SHUT: u32 = 1;
 
 /// What a task may do with one engine: its doorbell page and idle probe. An engine without a device has neither: all its
 /// addresses are zero.
@@ -432,6 +455,8 @@ pub mod kind {
     pub const SYSTEM: u32 = 7;
     /// [`super::Pool`].
     pub const POOL: u32 = 8;
+    /// [`super::Engine`]: the doorbells of its clients without its lock.
+    pub const DOORBELLS: u32 = 9;
 }
 
 /// Flags of a [`Mapping`].
@@ -457,6 +482,10 @@ pub mod mapping {
     /// What the task finds in a place whose region was taken back before it had answered: all pages are the one at
     /// `physical`.
     pub const SCRATCH: u32 = 256;
+    /// The kernel's trace, to be read only: `physical` is an offset from the ring of the first CPU.
+    pub const TRACE: u32 = 512;
+    /// Memory that no cache keeps: for what a device shares with the task and does not look for in caches.
+    pub const UNCACHED: u32 = 1024;
 }
 
 /// Pages of one task.
@@ -527,6 +556,7 @@ impl<'a> System<'a> {
             |system| system.table::<Mapping>(Table::Mappings).is_some(),
             |system| system.table::<Pool>(Table::Pools).is_some(),
             |system| system.table::<PoolUser>(Table::PoolUsers).is_some(),
+            |system| system.table::<EngineUser>(Table::SharedUsers).is_some(),
         ];
         for (index, check) in checks.iter().enumerate() {
             if !check(&system) {
@@ -595,6 +625,12 @@ impl<'a> System<'a> {
     #[must_use]
     pub fn engine_users(&self) -> &'a [EngineUser] {
         self.table(Table::EngineUsers).unwrap_or(&[])
+    }
+
+    /// Which tasks use which engines without their locks: their doorbells are mapped from the start. Those of an engine with a sharer follow each other.
+    #[must_use]
+    pub fn shared_users(&self) -> &'a [EngineUser] {
+        self.table(Table::SharedUsers).unwrap_or(&[])
     }
 
     /// The pools of tokens.

@@ -93,9 +93,9 @@ pub enum Event {
     Replenish = 9,
     /// The thread asks for an engine. `object`: the engine.
     EngineRequest = 10,
-    /// The thread is granted an engine. `object`: the engine.
+    /// The thread is granted an engine. `object`: the engine. No thread: its gate is opened to clients without a lock.
     EngineGrant = 11,
-    /// The thread gives an engine back. `object`: the engine.
+    /// The thread gives an engine back. `object`: the engine. No thread: its gate is shut.
     EngineRelease = 12,
     /// An engine is idle after a release. `object`: the engine. `value`: microseconds since its grant.
     EngineIdle = 13,
@@ -113,7 +113,8 @@ pub enum Event {
     /// `job`/`value`: high and low half.
     FaultRegister = 19,
     /// `log` of a task. `job` / `value`: high and low half of the second argument; `object`: low half of the
-    /// first, the key. Keys from [`LOG_TEXT`] on carry messages, those from [`PANIC_TEXT`] on that of a panic.
+    /// first, the key. Keys from [`DEFMT_FRAME`] on carry frames of `defmt`, those from [`LOG_TEXT`] on messages, those from
+    /// [`PANIC_TEXT`] on that of a panic.
     Log = 20,
     /// One line of a ledger. `object`: a [`Ledger`] in the high 16 bits, an index in the low ones.
     /// `job`/`value`: high and low half of the amount.
@@ -193,8 +194,17 @@ pub const LOG_TEXT: u32 = 0xffff_fe00;
 /// Bytes of such a message, at most; what is longer is cut.
 pub const TEXT_BYTES: usize = 512;
 
+/// The same for frames of the crate `defmt`, in its encoding rzCOBS, of which a zero byte is the end.
+pub const DEFMT_FRAME: u32 = 0xffff_fd00;
+
+/// Bytes of a frame before it is encoded, at most; what is longer is cut. Encoded it has at most one byte more for each 134 begun, and
+/// its end: no more than [`TEXT_BYTES`].
+pub const DEFMT_BYTES: usize = 504;
+
 const _: () = assert!(PANIC_TEXT as u64 + (TEXT_BYTES as u64).div_ceil(8) - 1 <= u32::MAX as u64);
 const _: () = assert!(LOG_TEXT + (TEXT_BYTES as u32).div_ceil(8) <= PANIC_TEXT);
+const _: () = assert!(DEFMT_FRAME + (TEXT_BYTES as u32).div_ceil(8) <= LOG_TEXT);
+const _: () = assert!(DEFMT_BYTES + DEFMT_BYTES / 134 + 2 <= TEXT_BYTES);
 
 impl Event {
     /// The event with number `number`.
@@ -279,6 +289,8 @@ pub enum Ledger {
     Faults = 13,
     /// Largest budget overshoot of a reservation, nanoseconds.
     Overshoot = 14,
+    /// Engine time of clients without a lock, all together, by engine: from the instant at which its gate is opened until it is idle behind the shut one.
+    SharedTime = 15,
 }
 
 /// The header of one CPU's ring in memory, followed by its records.
@@ -292,6 +304,12 @@ pub struct RingHeader {
     /// Records the ring holds.
     pub capacity: u64,
 }
+
+/// Records that a ring of a kernel holds.
+pub const RING_RECORDS: usize = 65536;
+/// Bytes from the ring of one CPU to that of the next: whole pages, so that a task may be given them to read.
+pub const RING_BYTES: usize =
+    (size_of::<RingHeader>() + RING_RECORDS * size_of::<Record>()).next_multiple_of(crate::image::PAGE as usize);
 
 /// First word of a ring.
 pub const RING_MAGIC: u64 = u64::from_le_bytes(*b"FUSEETRC");

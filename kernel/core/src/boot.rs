@@ -10,14 +10,15 @@ use fusee_sched::key::{Class, Key, Policy, PolicyName, PriorityPoint, TaskParame
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::Kernel;
+use crate::gates::SHARED;
 use crate::id::{
     AdviserId, ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, GroupId, InterruptId, LoanId,
     NotificationId, PoolId, PoolUserId, RegionId, ReservationId, ThreadId,
 };
 use crate::limits::{
-    CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, HANDLES, INTERRUPTS, NOTIFICATIONS, PENDING_JOBS,
-    POOL_REPLICAS, POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS, RELEASES, THREADS, USERS_PER_ENGINE, USERS_PER_POOL,
-    WATCHDOGS,
+    CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, GATES, GROUPS, HANDLES, INTERRUPTS, MEMBERS, MEMBERS_PER_ENGINE,
+    NOTIFICATIONS, PENDING_JOBS, POOL_REPLICAS, POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS, RELEASES, THREADS,
+    USERS_PER_ENGINE, USERS_PER_POOL, WATCHDOGS,
 };
 use crate::object::{Object, Overrun, PoolUser, Release, ReleaseQueue, TokenWatch};
 use fusee_locking::groups;
@@ -48,7 +49,8 @@ const PRESENT: u32 = when(EngineId::EXISTS, feature::ENGINES)
     | when(WATCHDOGS, feature::WATCHDOGS)
     | when(LoanId::EXISTS, feature::LOANS)
     | when(DerivationId::EXISTS, feature::GRANTS)
-    | when(CLUSTERS > 1, feature::CLUSTERS);
+    | when(CLUSTERS > 1, feature::CLUSTERS)
+    | when(GATES, feature::SHARING);
 
 const fn when(exists: bool, bits: u32) -> u32 {
     if exists { bits } else { 0 }
@@ -262,7 +264,41 @@ impl Kernel {
             }
             self.engine_users[id].engine = Some(refer!(EngineId, record.engine, self.counts.engines, "engine user"));
             self.engine_users[id].thread = Some(refer!(ThreadId, record.task, self.counts.threads, "engine user"));
+            if GATES && self.managed {
+                let longest = Nanoseconds(system.engines()[engine.index()].shared_longest);
+                self.gated |= u32::from(longest != Nanoseconds::ZERO) << engine.index();
+                (self.gates[engine].longest, self.gates[engine].user) = (longest, Some(id));
+            }
             self.find_if_plain(id);
+        }
+        self.boot_gates(system)
+    }
+
+    /// Engines that clients without a lock have meanwhile, and who decides on these.
+    fn boot_gates(&mut self, system: &System<'_>) -> Result<(), BootError> {
+        let users = if GATES { system.shared_users() } else { &[] };
+        let is_known = |user: &image::EngineUser| {
+            (user.engine as usize) < self.counts.engines && (user.task as usize) < self.counts.threads
+        };
+        if !users.iter().all(is_known) {
+            return Err(BootError::Dangling("shared user"));
+        }
+        for (index, engine) in (0..self.counts.engines).filter_map(|index| Some((index, EngineId::new(index)?))) {
+            if self.has_gate(engine) {
+                // It is free, and its gate is open.
+                let _ = self.engines[engine].lock.request(SHARED);
+            }
+            let sharer = system.engines().get(index).map_or(0, |record| record.sharer_plus_one);
+            if GATES && sharer != 0 {
+                let sharer = refer!(EndpointId, sharer - 1, self.counts.endpoints, "sharer");
+                // Those of one engine follow each other.
+                let first = users.iter().take_while(|user| user.engine != index as u32).count();
+                let members = users.iter().filter(|user| user.engine == index as u32).count();
+                within(users.len(), MEMBERS, "shared users")?;
+                within(members, MEMBERS_PER_ENGINE, "members of an engine")?;
+                let gate = &mut self.gates[engine];
+                (gate.sharer, gate.first_member, gate.members) = (Some(sharer), first as u16, members as u16);
+            }
         }
         Ok(())
     }
@@ -358,6 +394,7 @@ impl Kernel {
                 }
                 kind::REGION => Object::Region(refer!(RegionId, record.object, system.regions().len(), "handle")),
                 kind::TASK => Object::Task(refer!(ThreadId, record.object, self.counts.threads, "handle")),
+                kind::DOORBELLS => Object::Doorbells(refer!(EngineId, record.object, self.counts.engines, "handle")),
                 kind::SYSTEM => Object::System,
                 _ => return Err(BootError::Dangling("handle")),
             };

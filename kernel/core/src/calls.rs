@@ -7,7 +7,7 @@ use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Class;
 
 use crate::id::ThreadId;
-use crate::limits::PAGES_PER_TRAP;
+use crate::limits::{GATES, PAGES_PER_TRAP};
 use crate::object::Object;
 use crate::{Kernel, Machine};
 
@@ -16,7 +16,8 @@ impl Kernel {
     pub(crate) fn call_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) {
         let number = machine.registers(thread).general[NUMBER];
         // Calls that concern nobody else need no clock.
-        if !matches!(Call::from_number(number), Some(Call::Map | Call::Unmap | Call::Revoke | Call::Log)) {
+        if !matches!(Call::from_number(number), Some(Call::Map | Call::Unmap | Call::Revoke | Call::Share | Call::Log))
+        {
             self.now = machine.now();
         }
         let result = self.dispatch_call(machine, cpu, thread, number);
@@ -114,7 +115,11 @@ impl Kernel {
                 self.trace_number(machine, Event::Log, Some(thread), general[0] as u32, general[1]);
                 done(machine, thread)
             }
-            Call::EngineWait | Call::Lend | Call::Start | Call::Restart | Call::SetReservation | Call::ReadFault => {
+            Call::Share if GATES => {
+                self.share(machine, thread)?;
+                done(machine, thread)
+            }
+            Call::Share | Call::Lend | Call::Start | Call::Restart | Call::SetReservation | Call::ReadFault => {
                 Err(Error::Unsupported)
             }
         }

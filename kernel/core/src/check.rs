@@ -23,6 +23,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 use crate::Kernel;
 use crate::donation::node_index;
 use crate::fast_calls::token;
+use crate::gates::SHARED;
 use crate::groups::set_of;
 use crate::id::{
     ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, GroupId, LoanId, NotificationId, PoolId, PoolUserId,
@@ -62,6 +63,8 @@ impl Kernel {
         }
         for thread in (0..self.counts.threads).filter_map(ThreadId::new) {
             self.check_thread(thread)?;
+            self.check_store(thread)?;
+            self.check_slots(thread)?;
             let is_urgent = propagation::is_urgent(self, thread);
             if self.threads[thread].state != State::Stopped && self.threads[thread].waits.is_urgent() != is_urgent {
                 return Err("K5: a thread is not known to be as urgent as those who wait for it");
@@ -455,6 +458,8 @@ impl Kernel {
             let latest = match object.lock.state() {
                 Lock::Free => Instant::NEVER,
                 _ if !is_watched => Instant::NEVER,
+                Lock::Held(SHARED) => Instant::NEVER,
+                Lock::Draining(SHARED) => object.granted + self.gates[engine].longest,
                 Lock::Held(_) | Lock::Draining(_) => object.granted + object.watchdog,
                 Lock::Quarantined(_) if self.drain_waiter(engine).is_none() => Instant::NEVER,
                 // The bound counts from the instant of the watchdog, which comes late at times.
@@ -463,9 +468,49 @@ impl Kernel {
             if latest != Instant::NEVER && look.is_none_or(|look| look.instant() > latest) {
                 return Err("K52: a watched engine is not looked at in time");
             }
-            if !is_watched && matches!(object.lock.state(), Lock::Resetting(_) | Lock::Quarantined(_)) {
-                return Err("K53: an engine without a watchdog is reset");
+            let of_class = object.lock.state() == Lock::Held(SHARED);
+            if of_class && (!self.has_gate(engine) || !object.lock.waiters().is_empty()) {
+                return Err(
+                    "K53: clients without a lock have an engine that is not theirs, or that somebody waits for",
+                );
             }
+            if self.has_gate(engine) && object.lock.state() == Lock::Free && !self.may_stay_shut(engine) {
+                return Err("K54: an engine that nobody wants is nobody's");
+            }
+            if !is_watched && matches!(object.lock.state(), Lock::Resetting(_) | Lock::Quarantined(_)) {
+                return Err("K55: an engine without a watchdog is reset");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a gate may be shut although the engine is free: its driver or its sharer is dead, or a request of its group waits for another engine, too.
+    fn may_stay_shut(&self, engine: EngineId) -> bool {
+        let object = &self.engines[engine];
+        let is_dead = object.driver.is_none_or(|driver| self.threads[driver].state == State::Stopped);
+        is_dead
+            || self.has_lost_sharer(engine)
+            || object.group.is_some_and(|group| self.groups[group].is_wanted(engine.index() as u8))
+    }
+
+    /// Which reply slots are taken is known.
+    fn check_slots(&self, thread: ThreadId) -> Result<(), &'static str> {
+        let state = &self.threads[thread];
+        let taken = state.slots.iter().enumerate().skip(1).filter(|(_, slot)| slot.client.is_some());
+        let taken = taken.fold(0, |taken, (slot, _)| taken | 1 << slot);
+        if taken == state.others_taken {
+            Ok(())
+        } else {
+            Err("K57: a reply slot is taken that is not known to be, or the other way round")
+        }
+    }
+
+    /// Who waits with a store has asked a server about it.
+    fn check_store(&self, thread: ThreadId) -> Result<(), &'static str> {
+        let state = &self.threads[thread];
+        let asks = matches!(state.state, State::Calling(_) | State::AwaitingReply { .. } | State::Stopped);
+        if state.stores.is_some() && (!asks || state.sends || state.timed && state.state != State::Stopped) {
+            return Err("K56: a store to a doorbell waits for nobody, or not for long");
         }
         Ok(())
     }
@@ -480,13 +525,13 @@ impl Kernel {
                 continue;
             }
             if object.is_plain {
-                return Err("K54: a lost engine can be acquired by the fast path");
+                return Err("K56: a lost engine can be acquired by the fast path");
             }
             losses += 1;
             let lock = object.engine.map(|engine| &self.engines[engine].lock);
             let number = user.index() as u16;
             if lock.is_some_and(|lock| lock.state() == Lock::Held(number) || lock.waiters().contains(&number)) {
-                return Err("K55: a thread has lost an engine, and holds it or waits for it");
+                return Err("K57: a thread has lost an engine, and holds it or waits for it");
             }
         }
         let known = usize::from(self.threads[thread].losses);
@@ -494,7 +539,7 @@ impl Kernel {
         if losses == known || losses < known && self.threads[thread].state == State::Stopped {
             Ok(())
         } else {
-            Err("K56: a thread does not know how many engines it has lost")
+            Err("K58: a thread does not know how many engines it has lost")
         }
     }
 
@@ -504,19 +549,19 @@ impl Kernel {
         if let Some(cpu) = state.on
             && self.cpus[cpu].current != Some(thread)
         {
-            return Err("K57: a thread is on a CPU that runs another");
+            return Err("K59: a thread is on a CPU that runs another");
         }
         if state.state == State::Ready && state.donates_to().is_some() {
-            return Err("K58: a thread that runs donates");
+            return Err("K60: a thread that runs donates");
         }
         if (state.state == State::Ready || state.donates_to().is_some()) && state.chosen() != self.rule(thread) {
-            return Err("K59: the chosen reservation is not the best");
+            return Err("K61: the chosen reservation is not the best");
         }
         if state.state == State::Ready
             && let Some(chosen) = state.chosen()
             && self.reservations[chosen].runner != Some(thread)
         {
-            return Err("K60: a ready thread does not run on what it chose");
+            return Err("K62: a ready thread does not run on what it chose");
         }
         let queued = match state.state {
             State::Calling(endpoint) => self.endpoints[endpoint].callers.contains(&thread),
@@ -527,10 +572,10 @@ impl Kernel {
             _ => true,
         };
         if !queued {
-            return Err("K61: a thread waits where nobody will find it");
+            return Err("K63: a thread waits where nobody will find it");
         }
         if state.donates_to() != self.donee(thread) {
-            return Err("K62: a thread donates to another than the one it waits for");
+            return Err("K64: a thread donates to another than the one it waits for");
         }
         Ok(())
     }
@@ -699,6 +744,7 @@ impl Kernel {
                 hasher.write_u8(u8::from(state.sends));
                 hasher.write_u32(state.badge);
             }
+            hasher.write_u64(state.stores.map_or(u64::MAX, u64::from));
             hasher.write_u16(number(state.own));
             let queues = matches!(state.state, State::Calling(_) | State::Acquiring(_));
             let counts = queues || state.state == State::Ready || state.donates_to().is_some();
@@ -794,7 +840,9 @@ impl Kernel {
             };
             hasher.write_u8(kind | u8::from(object.unwatched) << 4);
             hasher.write_u16(user);
-            hasher.write_u64(if object.watchdog == Nanoseconds::ZERO { 0 } else { from_now(object.granted) });
+            // The class holds it for as long as nobody wants it, whenever it was given to it.
+            let counts = object.watchdog != Nanoseconds::ZERO && object.lock.state() != Lock::Held(SHARED);
+            hasher.write_u64(if counts { from_now(object.granted) } else { 0 });
             hasher.write_u16(thread_number(object.driver));
             for waiter in object.lock.waiters() {
                 hasher.write_u16(waiter + 1);

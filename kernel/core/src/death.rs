@@ -41,10 +41,12 @@
 use fusee_abi::Error;
 use fusee_abi::call::rights;
 use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
-use fusee_sched::time::Instant;
+use fusee_locking::engine::State as Lock;
+use fusee_sched::time::{Instant, Nanoseconds};
 
-use crate::id::{EngineUserId, ReservationId, ThreadId};
-use crate::limits::{ENDPOINTS, ENGINE_USERS, NOTIFICATIONS, POOLS_PER_TASK, REPLY_SLOTS, THREADS, TOLD_AT_DEATH};
+use crate::gates::SHARED;
+use crate::id::{EngineId, EngineUserId, ReservationId, ThreadId};
+use crate::limits::{ENDPOINTS, ENGINE_USERS, GATES, NOTIFICATIONS, POOLS_PER_TASK, THREADS, TOLD_AT_DEATH};
 use crate::machine::Place;
 use crate::object::{Object, Release, State};
 use crate::{Fault, Kernel, Machine};
@@ -55,9 +57,9 @@ impl Kernel {
     //--- Three ways to end -------------------------------------------------------------------------------
 
     /// A thread did what it may not: its registers are traced, and it alone stops. An access that failed only while another
-    /// CPU took back what the thread was lent is made again.
+    /// CPU took back what the thread was lent is made again, and a store may be a [request](crate::stores).
     pub(crate) fn fault<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, fault: Fault) {
-        if machine.has_passed(thread, &fault) {
+        if machine.has_passed(thread, &fault) || GATES && self.is_request(machine, thread, &fault) {
             return;
         }
         self.threads[thread].statistics.faults += 1;
@@ -165,10 +167,8 @@ impl Kernel {
 
     /// Takes one of those who wait for a reply, a service or a signal of the dead `thread` from where it waits.
     fn take_waiter<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Option<ThreadId> {
-        for slot in 0..REPLY_SLOTS {
-            if self.threads[thread].slots[slot].client.is_some() {
-                return self.free_slot(machine, thread, slot, Place::Empty);
-            }
+        if let Some(slot) = self.threads[thread].taken_slot() {
+            return self.free_slot(machine, thread, slot, Place::Empty);
         }
         for _ in 0..ENDPOINTS {
             let Some(endpoint) = self.threads[thread].serves else { break };
@@ -197,12 +197,12 @@ impl Kernel {
                 self.charge(machine, cpu, now);
             }
         }
-        self.trace_ledgers(machine);
+        self.trace_ledgers(machine, now);
         self.trace_number(machine, Event::Shutdown, None, 0, code & 0xffff_ffff);
         machine.shutdown(code as u32);
     }
 
-    fn trace_ledgers<M: Machine>(&self, machine: &mut M) {
+    fn trace_ledgers<M: Machine>(&self, machine: &mut M, now: Instant) {
         let mut line = |ledger: Ledger, index: u32, amount: u64| {
             self.trace_number(machine, Event::Ledger, None, (ledger as u32) << 16 | index, amount);
         };
@@ -230,6 +230,13 @@ impl Kernel {
             line(Ledger::Charged, index, object.charged.0);
             line(Ledger::Throttles, index, u64::from(object.throttles));
             line(Ledger::Overshoot, index, object.overshoot.0);
+        }
+        for engine in (0..if GATES { self.counts.engines } else { 0 }).filter_map(EngineId::new) {
+            if self.has_gate(engine) {
+                let open = self.engines[engine].lock.state() == Lock::Held(SHARED);
+                let since = if open { now.since(self.gates[engine].opened) } else { Nanoseconds::ZERO };
+                line(Ledger::SharedTime, engine.index() as u32, (self.gates[engine].time + since).0);
+            }
         }
         for user in (0..self.counts.engine_users).filter_map(EngineUserId::new) {
             let object = &self.engine_users[user];

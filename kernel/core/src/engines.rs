@@ -14,7 +14,7 @@ use fusee_locking::engine::{LockError, State as Lock};
 use fusee_sched::key::Key;
 use fusee_sched::time::{Instant, Nanoseconds};
 
-use crate::id::{AdviserId, EngineId, EngineUserId, InterruptId, PoolUserId, ThreadId};
+use crate::id::{AdviserId, EngineId, EngineUserId, InterruptId, PoolUserId, ThreadId, user_of};
 use crate::limits::{POOLS_PER_TASK, USERS_PER_ENGINE, WATCHDOGS};
 use crate::object::{Object, State};
 use crate::{Kernel, Machine};
@@ -33,10 +33,6 @@ pub(crate) fn as_error(error: LockError) -> Error {
         LockError::Lost => Error::EngineLost,
         LockError::Full => Error::BadArgument,
     }
-}
-
-pub(crate) fn user_of(number: u16) -> Option<EngineUserId> {
-    EngineUserId::new(usize::from(number))
 }
 
 impl Kernel {
@@ -73,7 +69,10 @@ impl Kernel {
     /// Remembers whether the lock of `user` may take the fast paths.
     pub(crate) fn find_if_plain(&mut self, user: EngineUserId) {
         let object = &self.engine_users[user];
-        let is_alone = |engine: EngineId| self.engines[engine].group.is_none() && self.engines[engine].pool.is_none();
+        let is_alone = |engine: EngineId| {
+            let object = &self.engines[engine];
+            object.group.is_none() && object.pool.is_none() && !self.has_gate(engine)
+        };
         self.engine_users[user].is_plain = !object.lost && object.engine.is_some_and(is_alone);
     }
 
@@ -155,9 +154,11 @@ impl Kernel {
         held
     }
 
-    /// The lock of `engine` is free: who is next has it.
+    /// The lock of `engine` is free: who is next has it; if nobody is, clients without a lock.
     pub(crate) fn grant_next<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
-        let Some(next) = self.engines[engine].lock.next(|waiter| self.user_key(waiter)) else { return };
+        let Some(next) = self.engines[engine].lock.next(|waiter| self.user_key(waiter)) else {
+            return self.hand_back(machine, engine);
+        };
         self.engines[engine].lock.grant(next);
         if let Some(next) = user_of(next)
             && let Some(thread) = self.engine_users[next].thread

@@ -6,16 +6,20 @@ use fusee_abi::trace::Event;
 use fusee_sched::time::Instant;
 
 use crate::id::{InterruptId, NotificationId, ThreadId};
+use crate::machine::late_kick;
 use crate::object::{Object, State};
 use crate::{Kernel, Machine};
 
 impl Kernel {
-    /// `signal`: sets bits; wakes the waiter.
+    /// `signal`: sets bits; wakes the waiter. Or kicks devices: those look at all that there is, so bits would tell them nothing.
     pub(crate) fn signal_call<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let registers = machine.registers(thread);
         let (handle, bits) = (registers.general[0], registers.general[1]);
         let (object, _) = self.resolve(thread, handle, rights::SIGNAL)?;
         let Object::Notification(notification) = object else { return Err(Error::WrongKind) };
+        if M::KICKS && late_kick(machine, notification) {
+            return Ok(());
+        }
         if bits == 0 {
             return Err(Error::BadArgument);
         }

@@ -60,9 +60,25 @@ impl Kernel {
         } else if number == Call::Null as u64 {
             general[0] = 0;
             Some(thread)
+        } else if M::KICKS && number == Call::Signal as u64 {
+            self.fast_kick(machine, thread)
         } else {
             None
         }
+    }
+
+    /// `signal` of what kicks devices: it concerns no thread.
+    #[inline(always)]
+    fn fast_kick<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Option<ThreadId> {
+        let general = &machine.registers(thread).general;
+        let value = HandleValue(general[0]);
+        let handle = &self.handles[thread][usize::from(value.slot()) % HANDLES];
+        let Object::Notification(notification) = handle.object else { return None };
+        if value != handle.value || u32::from(handle.rights) & rights::SIGNAL == 0 || !machine.kick(notification) {
+            return None;
+        }
+        machine.registers(thread).general[0] = 0;
+        Some(thread)
     }
 
     /// The same for a call under a deadline that the timer need not be set anew for, for its reply, and for locks. Apart,

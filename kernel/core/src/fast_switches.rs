@@ -17,6 +17,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ClusterId, InterruptId, NotificationId, ReservationId, ThreadId};
 use crate::limits::LONGEST_PATH;
+use crate::machine::late_kick;
 use crate::object::{Cpu, Object, Payer, State};
 use crate::{Kernel, Machine, Outcome, Trap};
 
@@ -98,7 +99,9 @@ impl Kernel {
             return None;
         }
         let Some(waiter) = self.notifications[notification].waiter else {
-            self.notifications[notification].bits |= bits;
+            if !(M::KICKS && late_kick(machine, notification)) {
+                self.notifications[notification].bits |= bits;
+            }
             machine.registers(running.thread).general[0] = 0;
             return Some(Outcome { run: Some(running.thread), timer: None, kick: CpuSet::EMPTY });
         };

@@ -60,6 +60,7 @@ fn givable(object: Object) -> Result<u16, Error> {
         Object::Empty
         | Object::Engine(_)
         | Object::Pool(_)
+        | Object::Doorbells(_)
         | Object::Interrupt(_)
         | Object::Region(_)
         | Object::System => Err(Error::WrongKind),
@@ -96,7 +97,7 @@ impl Kernel {
     ) -> Result<Option<Attachment>, Error> {
         let general = &machine.registers(giver).general;
         let (value, mask) = (general[GIVEN], general[KEPT] as u16);
-        if general[NUMBER] == Call::Call as u64 || value == 0 {
+        if self.threads[giver].store().is_some() || general[NUMBER] == Call::Call as u64 || value == 0 {
             return Ok(None);
         }
         let from = self.slot_of(giver, value)?;
@@ -141,6 +142,7 @@ impl Kernel {
         let client = self.threads[server].slots[slot].client.ok_or(Error::BadToken)?;
         let attachment = self.attachment(machine, server, Some(client))?;
         let takes = machine.registers(client).general[NUMBER] == Call::CallWith as u64;
+        let takes = takes && self.threads[client].store().is_none();
         match attachment {
             Some(Attachment::Gift(gift)) if takes => Ok(Some(gift)),
             Some(_) => Err(Error::NoHandleSlot),

@@ -17,9 +17,9 @@ use fusee_locking::groups;
 use heapless::Vec;
 
 use crate::donation::node_index;
-use crate::engines::user_of;
-use crate::id::{EngineId, EngineUserId, GroupId, ThreadId};
-use crate::limits::{ENGINES, USERS_PER_GROUP};
+use crate::gates::SHARED;
+use crate::id::{EngineId, EngineUserId, GroupId, ThreadId, user_of};
+use crate::limits::{ENGINES, GATES, USERS_PER_GROUP};
 use crate::object::State;
 use crate::{Kernel, Machine};
 
@@ -57,18 +57,53 @@ impl Kernel {
         if let Ok(change) = groups::release(&mut self.groups[group], node_index(thread), busy) {
             self.apply_group(machine, group, change);
         }
+        self.hand_back_group(machine, group);
     }
 
     /// `engine` of `group` is idle after an operation that outlasted its hold.
     pub(crate) fn drained_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, engine: EngineId) {
         let change = groups::drained(&mut self.groups[group], engine.index() as u8);
         self.apply_group(machine, group, change);
+        self.hand_back_group(machine, group);
     }
 
     /// The request of `thread`, who waits, ends without its engines. That may let others have them.
     pub(crate) fn withdraw_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, thread: ThreadId) {
         if let Some(change) = groups::withdraw(&mut self.groups[group], node_index(thread)) {
             self.apply_group(machine, group, change);
+            self.hand_back_group(machine, group);
+        }
+    }
+
+    /// `engine` of `group` is wanted: if clients without a lock have it, it is theirs no more, and drains if one of their commands runs.
+    #[inline(always)]
+    pub(crate) fn take_back_of_group<M: Machine>(&mut self, machine: &mut M, group: GroupId, engine: EngineId) {
+        if self.has_gate(engine) && self.engines[engine].lock.state() == Lock::Held(SHARED) {
+            self.take_back(machine, engine);
+            if self.engines[engine].lock.state() != Lock::Free {
+                groups::drain(&mut self.groups[group], engine.index() as u8);
+            }
+        }
+    }
+
+    /// Clients without a lock have those engines of `group` that no request names. One that a request waits for together with another stays
+    /// shut, so that it is granted the instant it can be.
+    #[inline(always)]
+    pub(crate) fn hand_back_group<M: Machine>(&mut self, machine: &mut M, group: GroupId) {
+        if GATES && self.gated != 0 {
+            self.open_group(machine, group);
+        }
+    }
+
+    #[inline(never)]
+    fn open_group<M: Machine>(&mut self, machine: &mut M, group: GroupId) {
+        for engine in (0..self.counts.engines).filter_map(EngineId::new) {
+            if self.has_gate(engine)
+                && self.engines[engine].group == Some(group)
+                && !groups::is_wanted(&self.groups[group], engine.index() as u8)
+            {
+                self.hand_back(machine, engine);
+            }
         }
     }
 
@@ -90,7 +125,7 @@ impl Kernel {
         if let Some((_, Waits::ForDrain(lock))) = groups::request_of(&self.groups[group], user)
             && let Some(engine) = EngineId::new(usize::from(lock))
             && let Lock::Quarantined(user) = self.engines[engine].lock.state()
-            && let Some(user) = user_of(user)
+            && let Some(user) = user_of(user).or(self.gates[engine].user)
         {
             self.plan_look(engine, user, machine.now());
         }

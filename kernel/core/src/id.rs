@@ -144,6 +144,12 @@ ids! {
     LoanId: Loans;
 }
 
+/// The use of an engine that a user of its lock stands for.
+#[inline]
+pub(crate) const fn user_of(number: u16) -> Option<EngineUserId> {
+    EngineUserId::new(number as usize)
+}
+
 impl LoanId {
     /// That of `region`; `None` in a kernel without loans.
     pub const fn of(region: RegionId) -> Option<LoanId> {

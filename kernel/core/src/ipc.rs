@@ -3,7 +3,7 @@
 //! This is the slow path, which can do everything; the fast paths are in `fast_calls`.
 
 use fusee_abi::Error;
-use fusee_abi::call::{CARRIES, DEADLINE, TOKEN, rights};
+use fusee_abi::call::{CARRIES, DEADLINE, FIRST_WORD, GO_ON, STORED, TOKEN, rights};
 use fusee_abi::trace::Event;
 use fusee_locking::propagation;
 use fusee_sched::time::Instant;
@@ -23,6 +23,19 @@ impl Kernel {
         let (handle, deadline) = (registers.general[0], registers.general[DEADLINE]);
         let (object, badge) = self.resolve(thread, handle, if sends { rights::SEND } else { rights::CALL })?;
         let Object::Endpoint(endpoint) = object else { return Err(Error::WrongKind) };
+        self.request(machine, thread, endpoint, badge, sends, deadline)
+    }
+
+    /// A request of `thread` to the server of `endpoint`, which it waits for unless it `sends`.
+    pub(crate) fn request<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        thread: ThreadId,
+        endpoint: EndpointId,
+        badge: u32,
+        sends: bool,
+        deadline: u64,
+    ) -> Result<(), Error> {
         let server = self.endpoints[endpoint].server.ok_or(Error::PeerDied)?;
         if self.threads[server].state == State::Stopped {
             return Err(Error::PeerDied);
@@ -68,6 +81,7 @@ impl Kernel {
         attachment: Option<Attachment>,
     ) {
         let badge = self.threads[client].badge;
+        let store = self.threads[client].store();
         let mut reply = 0;
         if self.threads[client].sends {
             machine.registers(client).general[0] = 0;
@@ -75,19 +89,24 @@ impl Kernel {
                 self.resume(client);
             }
         } else {
-            let slots = &mut self.threads[server].slots;
-            let Some(slot) = slots.iter().position(|slot| slot.client.is_none()) else { return };
-            slots[slot].client = Some(client);
-            reply = token(slot, slots[slot].generation);
+            let object = &mut self.threads[server];
+            let Some(slot) = object.free_slot() else { return };
+            object.others_taken |= 1 << slot & !1;
+            object.slots[slot].client = Some(client);
+            reply = token(slot, object.slots[slot].generation);
             let is_new = self.threads[client].waits.waits_for().is_none();
             let state = State::AwaitingReply { server, slot: slot as u8 };
             self.block(client, state, is_new.then_some(server));
-            // A fast reply looks at the first slot only, and ends no loan.
-            let is_plain = slot == 0 && !matches!(attachment, Some(Attachment::Loan(_)));
+            // A fast reply looks at the first slot only, ends no loan, and answers no store.
+            let is_plain = slot == 0 && store.is_none() && !matches!(attachment, Some(Attachment::Loan(_)));
             propagation::serve(self, server, client, is_plain);
         }
-        machine.copy_message(client, server);
+        match store {
+            Some(value) => machine.registers(server).general[FIRST_WORD] = u64::from(value),
+            None => machine.copy_message(client, server),
+        }
         let carries = match attachment {
+            None if store.is_some() => STORED,
             None => 0,
             Some(Attachment::Gift(gift)) => self.give(machine, client, server, gift),
             Some(Attachment::Loan(loan)) => self.begin_loan(machine, client, loan),
@@ -120,7 +139,7 @@ impl Kernel {
             self.reply(machine, thread, slot, gift);
         }
         // A server that receives always has a slot for the reply it will owe.
-        if self.threads[thread].slots.iter().all(|slot| slot.client.is_some()) {
+        if self.threads[thread].free_slot().is_none() {
             return Err(Error::NoReplySlot);
         }
         self.end_start(thread);
@@ -169,12 +188,18 @@ impl Kernel {
     /// Answers the client in `slot`, on the slow path.
     fn reply<M: Machine>(&mut self, machine: &mut M, server: ThreadId, slot: usize, gift: Option<Gift>) {
         let Some(client) = self.free_slot(machine, server, slot, Place::Empty) else { return };
-        machine.copy_message(server, client);
-        if let Some(gift) = gift {
-            self.give(machine, server, client, gift);
+        let general = &machine.registers(server).general;
+        let (value, verdict) = (general[1], general[FIRST_WORD]);
+        if self.threads[client].store().is_some() {
+            let registers = machine.registers(client);
+            registers.program_counter = registers.program_counter.wrapping_add(if verdict == GO_ON { 4 } else { 0 });
+        } else {
+            machine.copy_message(server, client);
+            if let Some(gift) = gift {
+                self.give(machine, server, client, gift);
+            }
+            machine.registers(client).general[1] = value;
         }
-        let value = machine.registers(server).general[1];
-        machine.registers(client).general[1] = value;
         self.trace(machine, Event::Reply, Some(client), u32::from(server.number()), 0);
         self.wake(machine, client, Ok(()));
     }
@@ -190,7 +215,9 @@ impl Kernel {
         after: Place,
     ) -> Option<ThreadId> {
         self.end_loan(machine, server, slot, after);
-        let slot = &mut self.threads[server].slots[slot];
+        let object = &mut self.threads[server];
+        object.others_taken &= !(1 << slot);
+        let slot = &mut object.slots[slot];
         slot.generation = slot.generation.wrapping_add(1);
         slot.client.take()
     }

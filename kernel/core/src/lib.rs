@@ -45,10 +45,12 @@
 //! | `releases` | releases that wait for the end of a job |
 //! | `budgets` | who pays, throttling, replenishment |
 //! | `watches` | plans when holds are looked at |
+//! | `gates` | engines that clients without a lock have meanwhile |
 //! | `engines` | holds of engines, and their doorbells |
 //! | `tokens` | tokens of pools are requested, granted, given back |
 //! | `fast_calls` | fast calls: messages and locks |
 //! | `ipc` | calls, replies, sends |
+//! | `stores` | stores to doorbells that are requests |
 //! | `fast_switches` | fast switches: signals, timers, waits, yields |
 //! | `groups` | sets of engines |
 //! | `locks` | engines are acquired, released, idle |
@@ -87,6 +89,7 @@ mod events;
 mod expiry;
 mod fast_calls;
 mod fast_switches;
+mod gates;
 mod grants;
 mod groups;
 pub mod id;
@@ -106,6 +109,7 @@ mod resting;
 mod schedule;
 mod settling;
 mod shared_pools;
+mod stores;
 mod timekeeper;
 mod tokens;
 mod waiting;
@@ -133,12 +137,13 @@ use limits::{
     CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, INTERRUPTS, NOTIFICATIONS, PENDING_JOBS,
     POOL_USERS, POOLS, REGIONS, RELEASES, THREADS,
 };
-pub use machine::{Machine, Place, Registers};
+pub use machine::{Machine, Members, Page, Place, Registers, Store};
 use object::{
     ClusterObject, Cpu, Endpoint, Engine, EngineUser, Handle, HandleTable, Interrupt, List, Notification, PoolUser,
     Region, Reservation, Thread, TokenWatch,
 };
 pub use planted::Planted;
+pub use stores::stored_register;
 
 /// Why the kernel was entered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -228,6 +233,8 @@ pub struct Kernel {
     recount: u32,
     /// Pools that clusters share, a bit each.
     shared: u32,
+    /// Engines that clients without a lock have while nobody holds them, a bit each.
+    gated: u32,
     /// CPUs to kick when the current trap ends.
     kicks: CpuSet,
     /// Threads whose choice may be another at the end of the current trap,
@@ -265,6 +272,7 @@ pub struct Kernel {
     regions: Arena<Region, RegionId, REGIONS>,
     /// Instants of sporadic releases, a ring for each task.
     releases: [Instant; RELEASES],
+    gates: Arena<gates::Gate, EngineId, ENGINES>,
     /// What the trap in progress is about, for the trace: a thread or an interrupt, as in the record of a thread that is woken; zero: neither.
     cause: u32,
     /// What tests have made it forget.
@@ -291,6 +299,7 @@ impl Kernel {
     /// All zero bytes: for a static in .bss that `boot` fills in place.
     pub const EMPTY: Kernel = Kernel {
         cpus: Arena::new([const { Cpu::EMPTY }; CPUS]),
+        gated: 0,
         kicks: CpuSet::EMPTY,
         unsettled: List::EMPTY,
         touched: List::EMPTY,
@@ -336,6 +345,7 @@ impl Kernel {
             pool_users: 0,
             interrupts: 0,
         },
+        gates: Arena::new([const { gates::Gate::EMPTY }; ENGINES]),
         faults: planted::Faults::NONE,
     };
 

@@ -18,6 +18,8 @@ mod set {
     pub const ENGINES: usize = 32;
     /// Uses of engines by tasks.
     pub const ENGINE_USERS: usize = 256;
+    /// Clients without a lock, of engines with a sharer.
+    pub const MEMBERS: usize = 64;
     /// Uses of one engine: its next holder inherits from all who wait.
     pub const USERS_PER_ENGINE: usize = 32;
     /// Groups of engines.
@@ -49,12 +51,13 @@ mod set {
     #![allow(missing_docs)]
     pub const CPUS: usize = 3;
     pub const CLUSTERS: usize = 2;
-    pub const THREADS: usize = 4;
+    pub const THREADS: usize = 5;
     pub const ENDPOINTS: usize = 2;
     pub const CALLERS: usize = 4;
     pub const NOTIFICATIONS: usize = 4;
     pub const ENGINES: usize = 2;
     pub const ENGINE_USERS: usize = 6;
+    pub const MEMBERS: usize = 4;
     pub const USERS_PER_ENGINE: usize = 4;
     pub const GROUPS: usize = 1;
     pub const POOLS: usize = 1;
@@ -73,6 +76,9 @@ pub use set::*;
 
 /// Whether engines and tokens can be taken away from those who keep them too long.
 pub const WATCHDOGS: bool = cfg!(feature = "watchdogs");
+
+/// Whether clients without a lock can have engines while nobody holds it.
+pub const GATES: bool = cfg!(feature = "sharing");
 
 /// The longest path through the kernel, in instructions. No trap that `cargo xtask worst` finds is longer, in systems in which
 /// each queue and each chain is as long as it may be. Queues of pools and groups may be longer in a crowded system.
@@ -108,6 +114,8 @@ pub const WAITING: usize = 32;
 /// Longest chain of copies of copies of a handle.
 pub const COPY_DEPTH_MAX: usize = 4;
 /// Deferred replies a server may hold.
-pub const REPLY_SLOTS: usize = 4;
+pub const REPLY_SLOTS: usize = if GATES { 16 } else { 4 };
+/// Members of one engine: as many as a sharer can keep waiting, but for one.
+pub const MEMBERS_PER_ENGINE: usize = 15;
 /// Pages mapped or unmapped in one trap.
 pub const PAGES_PER_TRAP: u64 = 16;

@@ -10,9 +10,10 @@ use fusee_locking::group::LockSet;
 use fusee_locking::groups;
 
 use crate::donation::node_index;
-use crate::engines::{Use, as_error, user_of};
+use crate::engines::{Use, as_error};
 use crate::groups::{engines, set_of};
-use crate::id::{EngineId, EngineUserId, GroupId, InterruptId, ThreadId};
+use crate::id::{EngineId, EngineUserId, GroupId, InterruptId, ThreadId, user_of};
+use crate::limits::GATES;
 use crate::object::{Object, State};
 use crate::{Kernel, Machine};
 
@@ -34,8 +35,9 @@ impl Kernel {
         if self.engine_users[user].lost {
             self.end_loss(machine, user);
         }
+        self.take_back(machine, engine);
         self.drain_for_the_dead(machine, engine)?;
-        // Refuse before anything changes.
+        // Refuse before anything changes, but that a gate is shut until the engine is idle.
         let lends_to = self.engine_lends(engine, thread);
         if let Some(target) = lends_to {
             self.may_wait_for(thread, target)?;
@@ -135,8 +137,7 @@ impl Kernel {
         if self.threads[driver].state != State::Stopped {
             return Ok(());
         }
-        let user = user_of(user).ok_or(Error::PeerDied)?;
-        if !machine.engine_is_idle(user) {
+        if !self.is_over(machine, engine, user) {
             return Err(Error::PeerDied);
         }
         self.drained(machine, engine, user);
@@ -145,9 +146,13 @@ impl Kernel {
 
     /// The last operation of `user`, who has `engine` no more, has ended: it goes to the next.
     #[inline(never)]
-    pub(crate) fn drained<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
+    pub(crate) fn drained<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: u16) {
         self.engines[engine].lock.drained();
-        self.end_hold(machine, engine, user);
+        match user_of(user) {
+            Some(user) => self.end_hold(machine, engine, user),
+            None if GATES => self.end_sharing(machine, engine),
+            None => {}
+        }
         if let Some(group) = self.engines[engine].group {
             self.drained_group(machine, group, engine);
             return;
@@ -168,8 +173,7 @@ impl Kernel {
                 continue;
             }
             if let Lock::Draining(user) = self.engines[engine].lock.state()
-                && let Some(user) = user_of(user)
-                && machine.engine_is_idle(user)
+                && self.is_over(machine, engine, user)
             {
                 self.drained(machine, engine, user);
             }
@@ -206,8 +210,23 @@ impl Kernel {
         self.acquire_set(machine, thread, group.ok_or(Error::BadArgument)?, set)
     }
 
-    /// Asks for the engines of `set`, all of `group`.
+    /// Asks for the engines of `set`, all of `group`. One that was taken back for a request that is refused is handed back.
     pub(crate) fn acquire_set<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        thread: ThreadId,
+        group: GroupId,
+        set: LockSet,
+    ) -> Result<(), Error> {
+        let result = self.request_set(machine, thread, group, set);
+        if result.is_err() {
+            self.hand_back_group(machine, group);
+        }
+        result
+    }
+
+    #[inline(always)]
+    fn request_set<M: Machine>(
         &mut self,
         machine: &mut M,
         thread: ThreadId,
@@ -217,6 +236,7 @@ impl Kernel {
         machine.registers(thread).general[0] = 0;
         let Some(first) = engines(set).next() else { return Ok(()) };
         for engine in engines(set) {
+            self.take_back_of_group(machine, group, engine);
             self.drain_for_the_dead(machine, engine)?;
         }
         if self.threads[thread].losses != 0 {

@@ -3,12 +3,12 @@
 //! `kernel/aarch64` opens it onto a board, `tools/simulator` onto virtual time on the host. Everything the
 //! kernel decides that is not one of these calls goes out as an [`Outcome`](crate::Outcome).
 
-use fusee_abi::call::{FIRST_WORD, MESSAGE_WORDS};
+use fusee_abi::call::{FIRST_WORD, MESSAGE_WORDS, page};
 use fusee_abi::trace::{Level, Record};
 use fusee_sched::time::Instant;
 
 use crate::Fault;
-use crate::id::{EngineUserId, InterruptId, RegionId, ThreadId};
+use crate::id::{EngineId, EngineUserId, InterruptId, NotificationId, RegionId, ThreadId};
 
 /// The registers of a thread, as its last trap left them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,6 +41,64 @@ pub enum Place {
     },
     /// Memory of the task's own, instead of a region that was taken back while the task was at work on it.
     Scratch,
+}
+
+/// What a member has in the place of its doorbell.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Page {
+    /// Nothing.
+    Absent,
+    /// The doorbell, to be read.
+    ReadOnly,
+    /// The doorbell.
+    Open,
+}
+
+impl Page {
+    /// That with this number, one of [`page`].
+    #[must_use]
+    pub fn of(number: u64) -> Option<Page> {
+        match number {
+            page::ABSENT => Some(Page::Absent),
+            page::READ_ONLY => Some(Page::ReadOnly),
+            page::OPEN => Some(Page::Open),
+            _ => None,
+        }
+    }
+}
+
+/// A store to the doorbell of a member.
+#[derive(Clone, Copy, Debug)]
+pub struct Store {
+    /// The engine.
+    pub engine: EngineId,
+    /// The member's place among all members of all engines.
+    pub place: u16,
+    /// What was to be stored.
+    pub value: u32,
+    /// Another CPU has meanwhile let it be stored.
+    pub is_allowed: bool,
+}
+
+/// Members of one engine, which have numbers that follow each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Members {
+    /// Where their doorbells are known from 0 on: the number of the engine's first member there.
+    pub first: u16,
+    /// A bit each, from the first on.
+    pub set: u16,
+}
+
+impl Members {
+    /// Their numbers, of all members of all engines.
+    pub fn each(self) -> impl Iterator<Item = usize> {
+        let mut left = self.set;
+        core::iter::from_fn(move || {
+            let bit = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            (bit < u16::BITS).then(|| usize::from(self.first) + bit as usize)
+        })
+    }
 }
 
 /// What the kernel asks of hardware.
@@ -81,6 +139,25 @@ pub trait Machine {
     /// unmapped, or `user` is the thread that trapped; so if the answer is yes, it stays so until the next grant to `user`.
     fn engine_is_idle(&mut self, user: EngineUserId) -> bool;
 
+    /// Opens the gate of this engine and kicks its device, or shuts the gate; returns when the device can see that.
+    fn set_gate(&mut self, _engine: EngineId, _open: bool) {}
+
+    /// Reads whether as many shared commands have ended as have begun on this engine, whose gate is shut: if the answer is yes, it stays so until the
+    /// gate is opened.
+    fn is_shared_idle(&mut self, _engine: EngineId) -> bool {
+        true
+    }
+
+    /// The store that `fault` of `thread` is, if it is one of a word to the doorbell of a member, and such that the kernel can tell what
+    /// was to be stored. See [`stores`](crate::stores).
+    fn doorbell_store(&mut self, _thread: ThreadId, _fault: &Fault) -> Option<Store> {
+        None
+    }
+
+    /// Puts `page` in the place of the doorbells of these members; returns when no store that it forbids can still be on its way. Cannot fail: the
+    /// pages' slots were provided at boot.
+    fn set_doorbells(&mut self, _members: Members, _page: Page) {}
+
     /// Maps pages `first..first + count` of a region into `thread`'s task, or unmaps them.
     fn set_region_pages(&mut self, thread: ThreadId, region: RegionId, first: u64, count: u64, mapped: bool);
 
@@ -100,9 +177,24 @@ pub trait Machine {
     /// Lets an interrupt line fire, or keeps it from firing.
     fn set_interrupt_enabled(&mut self, interrupt: InterruptId, enabled: bool);
 
+    /// Whether devices are kicked by a call, a signal to a notification that [`Machine::kick`] knows. Where they are not, no path asks.
+    const KICKS: bool = false;
+
+    /// Interrupts the CPU that plays accelerators, if that is what `notification` stands for; says whether it is.
+    fn kick(&mut self, _notification: NotificationId) -> bool {
+        false
+    }
+
     /// Keeps one trace record.
     fn trace(&mut self, record: Record);
 
     /// Ends the system with an exit code, once the current trap is done. The ledgers are already traced.
     fn shutdown(&mut self, code: u32);
+}
+
+/// [`Machine::kick`] of a call that found the kernel busy.
+#[cold]
+#[inline(never)]
+pub(crate) fn late_kick<M: Machine>(machine: &mut M, notification: NotificationId) -> bool {
+    machine.kick(notification)
 }

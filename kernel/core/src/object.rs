@@ -17,10 +17,10 @@ use heapless::Vec;
 
 use crate::derivation::Origin;
 use crate::id::{
-    ClusterId, DerivationId, EndpointId, EngineUserId, GroupId, InterruptId, LoanId, NotificationId, PoolId,
+    ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, GroupId, InterruptId, LoanId, NotificationId, PoolId,
     PoolUserId, RegionId, ReservationId, ThreadId,
 };
-use crate::limits::{CALLERS, CPUS, HANDLES, REPLY_SLOTS, THREADS, USERS_PER_ENGINE, WAITING};
+use crate::limits::{CALLERS, CPUS, GATES, HANDLES, REPLY_SLOTS, THREADS, USERS_PER_ENGINE, WAITING};
 
 //--- Lists of what is to be done at the end of a trap -------------------------------------------------------
 
@@ -216,7 +216,8 @@ pub struct Statistics {
 
 /// A thread.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(256))]
+#[cfg_attr(not(feature = "sharing"), repr(align(256)))]
+#[cfg_attr(feature = "sharing", repr(align(512)))]
 pub struct Thread {
     /// What it is doing.
     pub state: State,
@@ -254,8 +255,12 @@ pub struct Thread {
     pub requests: u8,
     /// Badge of the handle its queued request came through.
     pub badge: u32,
+    /// What it waits to store to a doorbell, if that is what it waits for: then no register of it is a message.
+    pub stores: Option<u32>,
     /// Requests it owes a reply.
     pub slots: [ReplySlot; REPLY_SLOTS],
+    /// Which of these are taken, a bit each, but for the first: fast paths take and free that one.
+    pub others_taken: u16,
     /// Its job.
     pub job: Job,
     /// Its record.
@@ -284,7 +289,9 @@ impl Thread {
         losses: 0,
         requests: 0,
         badge: 0,
+        stores: None,
         slots: [ReplySlot { client: None, loan: None, generation: 0 }; REPLY_SLOTS],
+        others_taken: 0,
         job: Job {
             number: 0,
             active: false,
@@ -311,6 +318,29 @@ impl Thread {
         self.waits.chosen()
     }
 
+    /// What it waits to store to a doorbell. In a kernel without sharing nobody does, and what asks is compiled to nothing.
+    #[inline]
+    pub(crate) fn store(&self) -> Option<u32> {
+        if GATES { self.stores } else { None }
+    }
+
+    /// The first reply slot that is free.
+    #[inline]
+    pub(crate) fn free_slot(&self) -> Option<usize> {
+        if self.slots[0].client.is_none() {
+            return Some(0);
+        }
+        let slot = (self.others_taken | 1).trailing_ones() as usize;
+        (slot < REPLY_SLOTS).then_some(slot)
+    }
+
+    /// The first reply slot that is taken.
+    #[inline]
+    pub(crate) fn taken_slot(&self) -> Option<usize> {
+        let taken = self.others_taken | u16::from(self.slots[0].client.is_some());
+        (taken != 0).then_some(taken.trailing_zeros() as usize)
+    }
+
     /// The thread it donates to while it is suspended.
     #[must_use]
     #[inline]
@@ -332,6 +362,8 @@ pub enum Object {
     Engine(EngineUserId),
     /// A pool of tokens, as used by the holder.
     Pool(PoolUserId),
+    /// The doorbells of an engine's members.
+    Doorbells(EngineId),
     /// An interrupt.
     Interrupt(InterruptId),
     /// A region.
@@ -393,7 +425,7 @@ impl Handle {
 /// A task's handles.
 pub type HandleTable = [Handle; HANDLES];
 
-const _: () = assert!(size_of::<Thread>() == 256 && size_of::<Reservation>() == 256);
+const _: () = assert!(size_of::<Thread>() == align_of::<Thread>() && size_of::<Reservation>() == 256);
 
 //--- Reservations ------------------------------------------------------------------------------------------
 

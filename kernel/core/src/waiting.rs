@@ -50,10 +50,15 @@ impl Kernel {
         self.unsettle(thread);
     }
 
-    /// The same, and its call returns this result.
+    /// The same, and its call returns this result, if a call is what it waits with.
     #[inline(never)]
     pub(crate) fn wake<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, result: Result<(), Error>) {
-        machine.registers(thread).general[0] = result.map_or_else(|error| error as u64, |()| 0);
+        // Who waits with a store makes it again.
+        if self.threads[thread].store().is_some() {
+            self.threads[thread].stores = None;
+        } else {
+            machine.registers(thread).general[0] = result.map_or_else(|error| error as u64, |()| 0);
+        }
         if matches!(result, Err(Error::TimedOut)) && self.forgets(Planted::DonationOutlastsTheWait) {
             self.make_ready(thread);
             self.unsettle(thread);

@@ -11,6 +11,8 @@
 //!    on key and budget of the holder, if that waits for the driver's signal, and of all who wait for the engine. `engine_complete`
 //!    ends it.
 //!
+//! Of the class of clients without a lock it comes `shared_longest` after the gate was shut, and finds an engine that drains (`gates`).
+//!
 //! In both cases the driver is told as if the line had fired, since it may be what was lost.
 //!
 //! A task that loses an engine while it holds it may be blameless: it was preempted for too long. So its next store to the doorbell
@@ -41,9 +43,9 @@ use fusee_abi::trace::Event;
 use fusee_locking::engine::State as Lock;
 use fusee_sched::time::Instant;
 
-use crate::engines::user_of;
-use crate::id::{EngineId, EngineUserId, ThreadId};
-use crate::limits::{THREADS, WATCHDOGS};
+use crate::gates::SHARED;
+use crate::id::{EngineId, ThreadId, user_of};
+use crate::limits::{GATES, THREADS, WATCHDOGS};
 use crate::object::Object;
 use crate::{Kernel, Machine, Planted};
 
@@ -67,9 +69,20 @@ impl Kernel {
         let (Lock::Held(user) | Lock::Draining(user) | Lock::Resetting(user) | Lock::Quarantined(user)) = state else {
             return;
         };
-        let Some(user) = user_of(user) else { return };
+        let of_class = GATES && user == SHARED;
+        let (until, of_cluster) = match user_of(user) {
+            Some(user) => (until, user),
+            // It holds the engine for as long as nobody wants it.
+            None if matches!(state, Lock::Held(_)) => return,
+            None => {
+                let gate = self.gates[engine];
+                let Some(user) = gate.user else { return };
+                (object.granted + gate.longest, user)
+            }
+        };
         let next = match state {
-            Lock::Held(_) | Lock::Draining(_) if now < until => return self.watch(engine, user),
+            Lock::Held(_) | Lock::Draining(_) if now < until && of_class => until,
+            Lock::Held(_) | Lock::Draining(_) if now < until => return self.watch(engine, of_cluster),
             Lock::Held(_) | Lock::Draining(_) => {
                 self.take_away(machine, engine, user);
                 match self.engines[engine].lock.state() {
@@ -79,7 +92,7 @@ impl Kernel {
             }
             _ => {
                 if object.lock.quarantine().is_some() {
-                    let thread = self.engine_users[user].thread;
+                    let thread = user_of(user).and_then(|user| self.engine_users[user].thread);
                     self.trace(machine, Event::EngineLost, thread, u32::from(engine.number()), 0);
                 }
                 if !self.refuse_waiter(machine, engine, Error::EngineLost) {
@@ -88,21 +101,21 @@ impl Kernel {
                 now
             }
         };
-        self.plan_look(engine, user, next);
+        self.plan_look(engine, of_cluster, next);
     }
 
     /// `user` has had `engine` for too long: it is released if it is held; if it is still busy then, the driver must reset it.
-    fn take_away<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
+    fn take_away<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: u16) {
         if self.forgets(Planted::EngineWithoutWatchdog) {
             return;
         }
         let is_held = matches!(self.engines[engine].lock.state(), Lock::Held(_));
-        let idle = machine.engine_is_idle(user);
+        let idle = self.is_over(machine, engine, user);
         if is_held || !idle {
-            let thread = self.engine_users[user].thread;
+            let thread = user_of(user).and_then(|user| self.engine_users[user].thread);
             self.trace(machine, Event::EngineTaken, thread, u32::from(engine.number()), u32::from(!idle));
         }
-        if is_held {
+        if is_held && let Some(user) = user_of(user) {
             self.lose(engine, user);
             let _ = self.give_back(machine, engine, user);
         } else if idle {
@@ -129,8 +142,7 @@ impl Kernel {
                 && object.interrupt == Some(interrupt)
                 && object.reset_bits == bits
                 && let Lock::Resetting(user) | Lock::Quarantined(user) = object.lock.state()
-                && let Some(user) = user_of(user)
-                && machine.engine_is_idle(user)
+                && self.is_over(machine, engine, user)
             {
                 self.drained(machine, engine, user);
                 return Ok(());

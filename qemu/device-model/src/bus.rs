@@ -1,4 +1,8 @@
-//! The door to physical memory.
+//! The door to physical memory, and to whatever runs kernels.
+
+use fusee_accel_contract::FaultKind;
+
+use crate::{Job, Ran};
 
 /// The bus refused an access.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -6,15 +10,16 @@ pub struct BusError;
 
 /// Physical memory, as the device sees it.
 ///
-/// The device asks for naturally aligned words only, and starts bulk accesses at addresses
-/// that are multiples of 8; their length may be anything. The buffer of an image is aligned
-/// to 8 bytes as well, other buffers are not, and have at most 64 bytes. No access crosses a
+/// The device asks for naturally aligned words only. Bulk accesses of its own start at addresses
+/// that are multiples of 8; those of kernels anywhere. Their length may be anything. The buffer of an image is aligned
+/// to 8 bytes as well, others need not be. No access crosses a
 /// page, and none is outside the device's description.
 ///
 /// # Order
 ///
 /// [`Bus::read_u32`] comes before every access after it (acquire), and every access before a
-/// [`Bus::write_u32`] comes before it (release). Words are read and written whole.
+/// [`Bus::write_u32`] comes before it (release). Words are read and written whole. Where only one CPU uses memory at a time, that is so anyway: the
+/// functions for words need no others than those here.
 pub trait Bus {
     /// Reads bytes.
     ///
@@ -32,29 +37,60 @@ pub trait Bus {
     ///
     /// # Errors
     /// [`BusError`] if there is no memory.
-    fn read_u32(&mut self, address: u64) -> Result<u32, BusError>;
+    fn read_u32(&mut self, address: u64) -> Result<u32, BusError> {
+        let mut word = [0; 4];
+        self.read(address, &mut word)?;
+        Ok(u32::from_le_bytes(word))
+    }
 
     /// Writes an aligned 32-bit word.
     ///
     /// # Errors
     /// [`BusError`] if there is no memory.
-    fn write_u32(&mut self, address: u64, value: u32) -> Result<(), BusError>;
+    fn write_u32(&mut self, address: u64, value: u32) -> Result<(), BusError> {
+        self.write(address, &value.to_le_bytes())
+    }
 
     /// Reads an aligned 64-bit word.
     ///
     /// # Errors
     /// [`BusError`] if there is no memory.
-    fn read_u64(&mut self, address: u64) -> Result<u64, BusError>;
+    fn read_u64(&mut self, address: u64) -> Result<u64, BusError> {
+        let mut word = [0; 8];
+        self.read(address, &mut word)?;
+        Ok(u64::from_le_bytes(word))
+    }
 
     /// Writes an aligned 64-bit word.
     ///
     /// # Errors
     /// [`BusError`] if there is no memory.
-    fn write_u64(&mut self, address: u64, value: u64) -> Result<(), BusError>;
+    fn write_u64(&mut self, address: u64, value: u64) -> Result<(), BusError> {
+        self.write(address, &value.to_le_bytes())
+    }
 
     /// Waits until everybody sees what was written so far; what is read afterwards is read after that. Memory that only one CPU
     /// uses at a time is like that anyway.
     fn settle(&mut self) {}
+
+    /// Runs code of a kernel's author, or goes on with it if it was run before and is [`Ran::Unfinished`]: then `job` is the same. A job
+    /// that is followed by another before it ended is forgotten.
+    ///
+    /// As it stands here, what the code does, it does to the caller. Whoever plays a device for several lets it do no more than fail.
+    ///
+    /// # Errors
+    /// Why it ended early, with a number: the device address of what was not there, or see [`FaultKind::Panicked`] and [`FaultKind::Exception`].
+    fn run(&mut self, job: &Job) -> Result<Ran, (FaultKind, u64)>
+    where
+        Self: Sized,
+    {
+        job.run(self)
+    }
+
+    /// Nanoseconds that jobs have run so far, all together; always zero where nobody measures that.
+    fn spent(&self) -> u64 {
+        0
+    }
 
     /// Copies `length` bytes; addresses and length are multiples of 8, and the two ranges
     /// either do not overlap, or what arrives is undefined. Meant to be overridden.

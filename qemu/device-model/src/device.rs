@@ -15,25 +15,33 @@
 //!    reader who finds doorbell, seen and retired word equal, while nobody stores to the doorbell, knows
 //!    that nothing of this ring runs or will.
 //!
+//! 5. Of a shared context, a command runs only if the gate of its engine was open after it was counted as begun. So who has shut the gate,
+//!    and then reads as many begun as ended, knows that no shared command runs or will; who reads another count is interrupted when it is so.
+//!
 //! Where the contract says that the device misbehaves on request (`CONTEXT_INJECT`), it does so for commands of that
 //! context only: a fault there is no excuse for a wrong result elsewhere.
 //!
 //! Not here: the work of a command (`work.rs`), translation (`space.rs`).
 
+use crate::launch;
 use crate::space::{Access, Fault, Space};
-use crate::work::{self, Progress, Scratch};
-use crate::{Bus, BusError, Description, DescriptionError, PEERS, Peer, Window};
+use crate::times::{Launched, Measured, Times, Unmeasured};
+use crate::work::{self, Progress, Slice};
+use crate::{Bus, BusError, Description, DescriptionError, Job, PEERS, Peer, Ran, Window};
 use fusee_accel::sharing::{Arrival, Client, FirstComeFirstServed, Sharing, Waiting};
 use fusee_accel_contract::{
     COMMAND_BYTES, CONTEXT_FAULT, CONTEXT_FAULT_ADDRESS, CONTEXT_FAULT_COMMAND, CONTEXT_FAULT_COUNT, CONTEXT_FLAGS,
-    CONTEXT_INJECT, CONTEXT_TABLE, CONTEXT_TABLE_ENTRIES, CONTEXT_VALID, CONTEXTS, CONTROL_CONTEXTS, CONTROL_ENGINES,
-    CONTROL_FEATURES, CONTROL_LATE_COMPLETIONS, CONTROL_MAGIC, CONTROL_VERSION, Command, CopyEngines,
-    DOORBELL_SUBMITTED, ENGINES, EngineIndex, FEATURE_BURN, FEATURE_INJECT, FEATURE_PREEMPTIBLE, FEATURE_RESET,
-    FEATURE_TRANSLATION, FENCE_ERROR, FaultKind, FaultWord, Fence, INJECT_DEAF, INJECT_LATE, INJECT_LIE, INJECT_LOST,
-    INJECT_SPURIOUS, MAGIC, Memory, Operation, RING_BASE, RING_ENTRIES, VERSION, control_context, control_reset_done,
-    control_reset_request, doorbell_page, is_idle, outstanding, ring_slot, status_busy, status_retired, status_seen,
+    CONTEXT_INJECT, CONTEXT_SHARED, CONTEXT_TABLE, CONTEXT_TABLE_ENTRIES, CONTEXT_VALID, CONTEXTS, CONTROL_CONTEXTS,
+    CONTROL_ENGINES, CONTROL_FEATURES, CONTROL_KERNELS, CONTROL_LATE_COMPLETIONS, CONTROL_MAGIC, CONTROL_VERSION,
+    Command, CopyEngines, DOORBELL_SUBMITTED, ENGINES, EngineIndex, FEATURE_BURN, FEATURE_INJECT, FEATURE_PREEMPTIBLE,
+    FEATURE_RESET, FEATURE_TRANSLATION, FENCE_ERROR, FaultKind, FaultWord, Fence, INJECT_DEAF, INJECT_LATE, INJECT_LIE,
+    INJECT_LOST, INJECT_SPURIOUS, KERNEL_BYTES, KERNEL_LAUNCHES, KERNELS, Launch, MAGIC, MORE_BYTES, Memory, Operation,
+    RING_BASE, RING_ENTRIES, VERSION, control_context, control_gate, control_reset_done, control_reset_request,
+    doorbell_page, more_offset, outstanding, ring_slot, status_begun, status_busy, status_ended, status_retired,
+    status_running, status_seen,
     timing::{self, Slowdown},
 };
+use fusee_compute::{Entry, find};
 
 //--- Public types
 
@@ -63,7 +71,18 @@ pub struct Device<P = FirstComeFirstServed> {
     late_interrupt: Option<u64>,
     /// When the next spurious one may come.
     noise_at: u64,
-    scratch: Scratch,
+    /// An interrupt for completions of shared contexts is kept back,
+    kept_back: bool,
+    /// until the last one is so long ago.
+    quiet_until: u64,
+    kernels: &'static [Entry],
+    times: Times,
+    /// Time is what is executed: what takes too long does so because of its own code.
+    is_exact: bool,
+    /// Jobs of kernels so far.
+    jobs: u64,
+    /// Of each class of launches, as far as the control page has room.
+    measured: [Measured; KERNELS],
 }
 
 /// The commands of one engine and context, by number.
@@ -82,6 +101,15 @@ struct Engine {
     /// When the last command ended.
     free_at: u64,
     busy: u64,
+    /// Shared commands that have begun and ended. Both are counted where they are published.
+    begun: u32,
+    ended: u32,
+    /// The gate was shut when the device looked last: what waits behind it begins when it is open, and not when it came.
+    was_shut: bool,
+}
+
+impl Engine {
+    const IDLE: Self = Self { running: None, free_at: 0, busy: 0, begun: 0, ended: 0, was_shut: false };
 }
 
 #[derive(Clone, Copy)]
@@ -94,14 +122,23 @@ struct Running {
     fence: Option<Fence>,
     fault: Option<Fault>,
     progress: Progress,
+    launched: Option<Launched>,
     /// It was said to have retired when it began.
     lied: bool,
+    /// It was counted as a shared one.
+    shares: bool,
 }
+
+/// How often a kernel is let go on with saying what its launch needs, if it is interrupted: an author may have made it endless, and meanwhile no engine of
+/// the device is served. Where time is what is executed it is also let go on no third time after so many nanoseconds; elsewhere that says nothing, as a host
+/// may do something else all the while.
+const PLAN_SLICES: usize = 32;
+const PLAN_TIME: u64 = 100_000;
 
 //--- Public functions
 
 impl Device {
-    /// A device that has not been configured and serves in order of arrival. All zeros.
+    /// A device that has not been configured and serves in order of arrival.
     pub const EMPTY: Self = Self::new(FirstComeFirstServed);
 }
 
@@ -122,7 +159,7 @@ impl<P: Sharing> Device<P> {
                 peers: [Peer::NONE; PEERS],
             },
             rings: [[Ring::EMPTY; CONTEXTS]; ENGINES],
-            engines: [const { Engine { running: None, free_at: 0, busy: 0 } }; ENGINES],
+            engines: [const { Engine::IDLE }; ENGINES],
             reset_done: [[0; CONTEXTS]; ENGINES],
             faults: [0; CONTEXTS],
             late_completions: 0,
@@ -130,8 +167,21 @@ impl<P: Sharing> Device<P> {
             interrupt: false,
             late_interrupt: None,
             noise_at: 0,
-            scratch: Scratch::EMPTY,
+            kept_back: false,
+            quiet_until: 0,
+            kernels: &[],
+            times: Times::Known(&[]),
+            is_exact: false,
+            jobs: 0,
+            measured: [Measured::NOTHING; KERNELS],
         }
+    }
+
+    /// Gives the device kernels, and the times of those whose authors do not know, before it is configured. `is_exact`: the time that [`Device::poll`] is
+    /// told counts what is executed, and not what a host does meanwhile; then a launch that takes far longer than its time fails
+    /// ([`FaultKind::TooLong`]), otherwise it is late.
+    pub fn offer(&mut self, kernels: &'static [Entry], times: Times, is_exact: bool) {
+        (self.kernels, self.times, self.is_exact) = (kernels, times, is_exact);
     }
 
     /// Connects the device to memory, once, before the first poll.
@@ -177,14 +227,14 @@ impl<P: Sharing> Device<P> {
         // 2. Announce what is due, in model order; the successor starts where it ended.
         while let Some(engine) = self.earliest(|running| running.progress == Progress::Finished && running.due <= now) {
             self.announce(engine, now, bus);
-            self.start_next(engine, bus);
+            self.start_next(engine, now, bus);
         }
         for engine in EngineIndex::ALL {
-            self.start_next(engine, bus);
+            self.start_next(engine, now, bus);
         }
         // 3. Work, a slice, for whoever is due first.
         if let Some(engine) = self.earliest(|running| running.progress != Progress::Finished) {
-            self.work(engine, bus);
+            self.work(engine, now, bus);
         }
         // 4. Say when to come again.
         let unfinished = self.earliest(|running| running.progress != Progress::Finished);
@@ -192,7 +242,8 @@ impl<P: Sharing> Device<P> {
             Some(_) => Some(now),
             None => self.running().map(|(_, running)| running.due).min(),
         };
-        let next = [next, self.misbehave(now, bus)].into_iter().flatten().min();
+        let kept_back = self.let_go(now);
+        let next = [next, self.misbehave(now, bus), kept_back].into_iter().flatten().min();
         Actions { interrupt: core::mem::take(&mut self.interrupt), next }
     }
 
@@ -232,6 +283,13 @@ impl<P: Sharing> Device<P> {
         }
         for engine in EngineIndex::ALL {
             bus.write_u64(status + status_busy(engine), 0)?;
+            bus.write_u32(status + status_begun(engine), 0)?;
+            bus.write_u32(status + status_ended(engine), 0)?;
+            bus.write_u32(status + status_running(engine), 0)?;
+        }
+        self.measured = [Measured::NOTHING; KERNELS];
+        for place in 0..KERNELS as u64 {
+            bus.write_u32(control + CONTROL_KERNELS + KERNEL_BYTES * place + KERNEL_LAUNCHES, 0)?;
         }
         bus.write_u32(control + CONTROL_VERSION, VERSION)?;
         let preemptible = if self.description.preemptible { FEATURE_PREEMPTIBLE } else { 0 };
@@ -252,12 +310,6 @@ impl<P: Sharing> Device<P> {
         }
         let Ok(submitted) = bus.read_u32(self.doorbell(engine, context)) else { return };
         let ring = *self.ring(engine, context);
-        let runs = self.engines[engine.number()].running.is_some_and(|running| running.context == context);
-        let idle = !runs && !ring.halted && is_idle(submitted, ring.seen, ring.retired);
-        // Whoever is idle loses nothing: it is not for its sake that the driver asks.
-        if engine == EngineIndex::Execution && !idle {
-            self.scratch.forget(context);
-        }
         let unit = &mut self.engines[engine.number()];
         if let Some(aborted) = unit.running.take_if(|running| running.context == context) {
             unit.busy = unit.busy.saturating_add(now.min(aborted.due) - aborted.start);
@@ -267,6 +319,7 @@ impl<P: Sharing> Device<P> {
             if !aborted.lied {
                 let _ = self.write_fence(context, aborted.fence, FENCE_ERROR, bus);
             }
+            self.leave(engine, &aborted, bus);
         }
         // What was rung for and not seen is lost, too.
         let Ring { next, .. } = ring;
@@ -299,6 +352,8 @@ impl<P: Sharing> Device<P> {
             let kind = if present { FaultKind::DoorbellOverrun } else { FaultKind::NoEngine };
             let fault = Fault { kind, address: u64::from(submitted) };
             self.record(engine, context, before, fault, bus);
+            // Once until its driver resets it.
+            self.interrupt = true;
             return;
         }
         // Either it still stands there after all can know that it was seen, or nothing comes of it: its client changes its mind, and
@@ -322,23 +377,33 @@ impl<P: Sharing> Device<P> {
 
 impl<P: Sharing> Device<P> {
     /// Starts the next command on a free engine, if one is queued.
-    fn start_next(&mut self, engine: EngineIndex, bus: &mut impl Bus) {
-        let unit = &self.engines[engine.number()];
-        if unit.running.is_some() {
+    fn start_next(&mut self, engine: EngineIndex, now: u64, bus: &mut impl Bus) {
+        let is_empty = |ring: &Ring| ring.next == ring.seen;
+        if self.engines[engine.number()].running.is_some() || self.rings[engine.number()].iter().all(is_empty) {
             return;
         }
+        let is_shut = self.is_shut(engine, bus);
+        let mut kept_out = [false; CONTEXTS];
+        for (context, kept_out) in kept_out.iter_mut().enumerate() {
+            let ring = &self.rings[engine.number()][context];
+            *kept_out = is_shut && ring.next != ring.seen && self.is_shared(context, bus);
+        }
+        let was_shut = core::mem::replace(&mut self.engines[engine.number()].was_shut, is_shut);
+        let begins_late = was_shut && !is_shut;
+        let unit = &self.engines[engine.number()];
         let waiting = |context: usize, ring: &Ring| Waiting {
             client: Client(context as u8),
             arrival: Arrival(ring.arrivals[(ring.next % RING_ENTRIES) as usize]),
         };
         let heads = || {
             let rings = self.rings[engine.number()].iter().enumerate();
-            rings.filter(|(_, ring)| ring.next != ring.seen).map(|(context, ring)| waiting(context, ring))
+            let rings = rings.filter(|(context, ring)| ring.next != ring.seen && !kept_out[*context]);
+            rings.map(|(context, ring)| waiting(context, ring))
         };
         // The choice is made when the engine becomes free, or when the first command arrives;
         // what arrives later is no part of it.
         let Some(first) = heads().map(|head| head.arrival.0).min() else { return };
-        let start = unit.free_at.max(first);
+        let start = unit.free_at.max(first).max(if begins_late { now } else { 0 });
         let mut list = [Waiting { client: Client(0), arrival: Arrival(0) }; CONTEXTS];
         let mut length = 0;
         for (place, head) in list.iter_mut().zip(heads().filter(|head| head.arrival.0 <= start)) {
@@ -348,10 +413,48 @@ impl<P: Sharing> Device<P> {
         let list = &list[..length];
         // A policy that answers nonsense gets the first.
         let chosen = self.policy.choose(list).and_then(|position| list.get(position)).unwrap_or(&list[0]);
-        self.start(engine, usize::from(chosen.client.0), start, bus);
+        let context = usize::from(chosen.client.0);
+        let shares = self.is_shared(context, bus);
+        if shares && !self.enter(engine, bus) {
+            return;
+        }
+        self.start(engine, context, shares, start, bus);
     }
 
-    fn start(&mut self, engine: EngineIndex, context: usize, start: u64, bus: &mut impl Bus) {
+    /// Counts a shared command as begun, if the gate is open after that.
+    fn enter(&mut self, engine: EngineIndex, bus: &mut impl Bus) -> bool {
+        let status = self.description.status;
+        let unit = &mut self.engines[engine.number()];
+        unit.begun = unit.begun.wrapping_add(1);
+        let _ = bus.write_u32(status + status_begun(engine), unit.begun);
+        bus.settle();
+        if !self.is_shut(engine, bus) {
+            return true;
+        }
+        // It was shut in between. Whoever did that may have seen this one, and waits for it.
+        let unit = &mut self.engines[engine.number()];
+        unit.was_shut = true;
+        unit.ended = unit.ended.wrapping_add(1);
+        let _ = bus.write_u32(status + status_ended(engine), unit.ended);
+        self.interrupt = true;
+        false
+    }
+
+    /// A command runs no more.
+    fn leave(&mut self, engine: EngineIndex, running: &Running, bus: &mut impl Bus) {
+        let status = self.description.status;
+        let _ = bus.write_u32(status + status_running(engine), 0);
+        if running.shares {
+            let unit = &mut self.engines[engine.number()];
+            unit.ended = unit.ended.wrapping_add(1);
+            let _ = bus.write_u32(status + status_ended(engine), unit.ended);
+            bus.settle();
+        }
+    }
+
+    fn start(&mut self, engine: EngineIndex, context: usize, shares: bool, start: u64, bus: &mut impl Bus) {
+        let running = self.description.status + status_running(engine);
+        let _ = bus.write_u32(running, context as u32 + 1);
         let ring = self.ring(engine, context);
         let number = ring.next;
         ring.next = ring.next.wrapping_add(1);
@@ -359,20 +462,23 @@ impl<P: Sharing> Device<P> {
         let slot = RING_BASE + ring_slot(engine, number);
         let bad = Fault { kind: FaultKind::BadCommand, address: slot };
         let fetched = self.fetch(context, slot, bus);
-        let command = fetched.and_then(|bytes| Command::decode(&bytes).map_err(|_| bad)).and_then(|command| {
-            if self.can_begin(&command.operation, engine, context) { Ok(command) } else { Err(bad) }
+        let command = fetched
+            .and_then(|bytes| self.decode(&bytes, context, number, bus)?.ok_or(bad))
+            .and_then(|command| if command.operation.runs_on(engine) { Ok(command) } else { Err(bad) });
+        let prepared = command.and_then(|command| match &command.operation {
+            Operation::Launch(launch) => self.prepare(launch, context, bad, bus).map(Some),
+            _ => Ok(None),
         });
+        let command = command.and_then(|command| Ok((command, prepared?)));
         let lied = self.does(INJECT_LIE, context, bus);
         let running = match command {
-            Ok(command) => Running {
+            Ok((command, prepared)) => Running {
                 context,
                 number,
                 start,
-                due: start.saturating_add(timing::modelled_time_over(
-                    self.way(&command, context, bus),
-                    &command,
-                    engine,
-                )),
+                due: start
+                    .saturating_add(prepared.and_then(|launched| launched.said).unwrap_or(0))
+                    .saturating_add(timing::modelled_time_over(self.way(&command, context, bus), &command, engine)),
                 operation: command.operation,
                 fence: command.fence,
                 fault: None,
@@ -380,7 +486,9 @@ impl<P: Sharing> Device<P> {
                     Operation::Burn { .. } => Progress::Finished,
                     _ => Progress::Slices(0),
                 },
+                launched: prepared,
                 lied,
+                shares,
             },
             Err(fault) => Running {
                 context,
@@ -391,22 +499,70 @@ impl<P: Sharing> Device<P> {
                 fence: fetched.ok().and_then(|bytes| Command::fence_of(&bytes)),
                 fault: Some(fault),
                 progress: Progress::Finished,
+                launched: None,
                 lied,
+                shares,
             },
         };
         if lied {
             self.retire(engine, &running, bus);
-            self.interrupt = true;
+            self.interrupt |= !shares;
+            self.kept_back |= shares;
         }
         self.engines[engine.number()].running = Some(running);
     }
 
-    /// Whether this engine of this device knows the operation, and it follows what it has to.
-    fn can_begin(&mut self, operation: &Operation, engine: EngineIndex, context: usize) -> bool {
-        let is_stage = matches!(operation, Operation::TransformStage { .. });
-        operation.runs_on(engine)
-            && (!is_stage || self.description.preemptible)
-            && self.scratch.begin(context, operation)
+    /// The command in a slot of a ring, and what is beside it; nothing, if that is no command.
+    fn decode(
+        &self,
+        bytes: &[u8; COMMAND_BYTES],
+        context: usize,
+        number: u32,
+        bus: &mut impl Bus,
+    ) -> Result<Option<Command>, Fault> {
+        let mut more = [0; MORE_BYTES];
+        if Command::has_more(bytes) {
+            let at = RING_BASE + more_offset(number);
+            self.space(context, at, bus)?.read(bus, at, Memory::System, &mut more)?;
+        }
+        Ok(Command::decode_with(bytes, &more).ok())
+    }
+
+    /// Whether a launch can be: what it runs. `bad` is the fault if it asks for what its kernel does not do.
+    fn prepare(&mut self, launch: &Launch, context: usize, bad: Fault, bus: &mut impl Bus) -> Result<Launched, Fault> {
+        let unknown = Fault { kind: FaultKind::NoKernel, address: launch.kernel.into() };
+        let entry = find(self.kernels, launch.kernel).ok_or(unknown)?;
+        let space = self.space(context, bad.address, bus)?;
+        let first = self.jobs + 1;
+        let job = Job::plan(entry, launch, space, (self.description.control, self.jobs));
+        let before = bus.spent();
+        let mut ran = bus.run(&job);
+        for again in 1..PLAN_SLICES {
+            let has_time = !self.is_exact || again == 1 || bus.spent() - before < PLAN_TIME;
+            if has_time && matches!(ran, Ok(Ran::Unfinished)) {
+                ran = bus.run(&job);
+            }
+        }
+        self.jobs = first + u64::from(launch.blocks);
+        let plan = match ran {
+            Ok(Ran::Planned(plan)) => plan.ok_or(bad)?,
+            Err((kind, address)) => return Err(Fault { kind, address }),
+            Ok(Ran::Done | Ran::Unfinished) => {
+                return Err(Fault { kind: FaultKind::TooLong, address: launch.first.into() });
+            }
+        };
+        launch::check(&plan, &space, self.description.copy_engines.operands(), bus)?;
+        let said = match plan.time {
+            Some(time) => Some(time),
+            None => self
+                .times
+                .of(launch.kernel, plan.class, launch.blocks)
+                .map_err(|Unmeasured| Fault { kind: FaultKind::NotMeasured, address: plan.class.into() })?,
+        };
+        // What is being measured has a poll for each block.
+        let of_block = said.map_or(u64::MAX, |said| said / u64::from(launch.blocks) / timing::INSTRUCTION);
+        let instructions = usize::try_from(of_block).unwrap_or(usize::MAX).min(work::ENOUGH);
+        Ok(Launched { entry, class: plan.class, first, instructions, said, ran: 0, longest: 0, block: 0 })
     }
 
     /// The way that a copy takes: that of its first byte, if it comes from a peer. What faults takes any.
@@ -419,16 +575,44 @@ impl<P: Sharing> Device<P> {
     }
 
     /// Does a slice of work, or several small ones.
-    fn work(&mut self, engine: EngineIndex, bus: &mut impl Bus) {
+    fn work(&mut self, engine: EngineIndex, now: u64, bus: &mut impl Bus) {
         let Some(mut running) = self.engines[engine.number()].running else { return };
         let space = self.space(running.context, 0, bus);
         let mut instructions = 0;
         while let Progress::Slices(done) = running.progress
             && instructions < work::ENOUGH
         {
-            let Running { operation, context, .. } = running;
-            let slice =
-                space.and_then(|space| work::slice(&operation, context, engine, done, &mut self.scratch, &space, bus));
+            let operation = running.operation;
+            let before = bus.spent();
+            let slice = space.and_then(|space| match (&operation, running.launched) {
+                (Operation::Launch(launch), Some(Launched { entry, first, instructions, .. })) => {
+                    let block = launch.first + done as u32;
+                    let late = now > running.due.saturating_add(timing::LATE_TOLERANCE / 2);
+                    if late && self.is_exact && running.launched.is_some_and(|launched| launched.said.is_some()) {
+                        return Err(Fault { kind: FaultKind::TooLong, address: block.into() });
+                    }
+                    let job = Job::block(entry, launch, block, space, (self.description.control, first + done));
+                    let progress = match bus.run(&job) {
+                        Ok(Ran::Unfinished) => {
+                            return Ok(Slice { progress: running.progress, instructions: work::ENOUGH });
+                        }
+                        Err((kind, address)) => return Err(Fault { kind, address }),
+                        Ok(_) if done + 1 == u64::from(launch.blocks) => Progress::Finished,
+                        Ok(_) => Progress::Slices(done + 1),
+                    };
+                    Ok(Slice { progress, instructions })
+                }
+                _ => work::slice(&operation, engine, done, &space, bus),
+            });
+            if let Some(launched) = &mut running.launched {
+                let ran = bus.spent() - before;
+                launched.ran += ran;
+                launched.block += ran;
+                launched.longest = launched.longest.max(launched.block);
+                if slice.as_ref().is_ok_and(|slice| slice.progress != running.progress) {
+                    launched.block = 0;
+                }
+            }
             match slice {
                 Ok(slice) => {
                     running.progress = slice.progress;
@@ -452,12 +636,21 @@ impl<P: Sharing> Device<P> {
         unit.busy = unit.busy.saturating_add(running.due - running.start);
         let busy = unit.busy;
         let _ = bus.write_u64(status + status_busy(engine), busy);
-        if now > running.due.saturating_add(timing::LATE_TOLERANCE) {
+        let is_measured = running.launched.is_some_and(|launched| launched.said.is_none());
+        if !is_measured && now > running.due.saturating_add(timing::LATE_TOLERANCE) {
             self.late_completions = self.late_completions.saturating_add(1);
             let _ = bus.write_u32(control + CONTROL_LATE_COMPLETIONS, self.late_completions);
         }
+        if let (Some(launched), None) = (running.launched, running.fault) {
+            Measured::take_down(&mut self.measured, &launched, control, bus);
+        }
         if !running.lied {
             self.retire(engine, &running, bus);
+        }
+        self.leave(engine, &running, bus);
+        if running.shares && !self.is_shut(engine, bus) {
+            self.kept_back = true;
+            return;
         }
         if self.does(INJECT_LATE, running.context, bus) {
             self.late_interrupt.get_or_insert(now + timing::INJECT_DELAY);
@@ -478,6 +671,15 @@ impl<P: Sharing> Device<P> {
         ring.retired = ring.retired.wrapping_add(1);
         let retired = ring.retired;
         let _ = bus.write_u32(self.description.status + status_retired(engine, context), retired);
+    }
+
+    /// Raises the interrupt that shared contexts wait for, if the last one is long enough ago; when it is.
+    fn let_go(&mut self, now: u64) -> Option<u64> {
+        if self.kept_back && self.quiet_until <= now {
+            (self.kept_back, self.interrupt) = (false, true);
+            self.quiet_until = now + timing::MODERATION;
+        }
+        self.kept_back.then_some(self.quiet_until)
     }
 
     /// Raises the interrupts that are late or for nothing; when the next is due.
@@ -506,7 +708,6 @@ impl<P: Sharing> Device<P> {
             let _ = bus.write_u32(words + CONTEXT_FAULT_COMMAND, number);
             let _ = bus.write_u32(words + CONTEXT_FAULT, FaultWord { kind: fault.kind, engine }.encode());
         }
-        self.interrupt = true;
     }
 }
 
@@ -550,7 +751,16 @@ impl<P> Device<P> {
 
     fn is_valid(&self, context: usize, bus: &mut impl Bus) -> bool {
         let flags = bus.read_u32(self.description.control + control_context(context) + CONTEXT_FLAGS);
-        flags == Ok(CONTEXT_VALID)
+        flags.is_ok_and(|flags| flags & CONTEXT_VALID != 0)
+    }
+
+    fn is_shared(&self, context: usize, bus: &mut impl Bus) -> bool {
+        let flags = bus.read_u32(self.description.control + control_context(context) + CONTEXT_FLAGS);
+        flags.is_ok_and(|flags| flags & CONTEXT_SHARED != 0)
+    }
+
+    fn is_shut(&self, engine: EngineIndex, bus: &mut impl Bus) -> bool {
+        bus.read_u32(self.description.control + control_gate(engine)) != Ok(0)
     }
 
     /// Whether the device is to do this wrong with commands of a context.

@@ -15,9 +15,9 @@
 //!
 //! # Why the work is done in slices
 //!
-//! A block match is a millisecond of real work. If one call did it all, a copy that ends
-//! meanwhile would be announced late. So each call of [`Device::poll`] does at most one
-//! slice, some 16,000 instructions, and asks to be called again.
+//! A search in two pictures is a millisecond of real work. If one call did it all, a copy that ends
+//! meanwhile would be announced late. So each call of [`Device::poll`] copies a page at most, and asks to be called again. How long a block of
+//! a kernel takes is not ours to say: who plays the device interrupts it ([`Bus::run`]).
 //!
 //! Not here: kicks, interrupts lines, clocks (`qemu/engine-core`); pages and times
 //! (`accel/contract`).
@@ -25,15 +25,19 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+#[cfg(feature = "std")]
+pub mod bench;
 mod bus;
 mod description;
 mod device;
-pub mod kernels;
-pub mod signals;
+mod launch;
 mod space;
+mod times;
 mod work;
 
 pub use bus::{Bus, BusError};
 pub use description::{Description, DescriptionError};
 pub use device::{Actions, Device};
+pub use launch::{Job, Ran};
 pub use space::{PEERS, Peer, Window};
+pub use times::{BlockTime, Times};

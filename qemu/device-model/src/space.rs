@@ -133,19 +133,6 @@ impl Space {
         Ok(())
     }
 
-    /// Writes bytes, page by page. After a fault, earlier pages have been written.
-    pub fn write(&self, bus: &mut impl Bus, address: u64, memory: Memory, data: &[u8]) -> Result<(), Fault> {
-        let (mut address, mut rest) = (address, data);
-        while !rest.is_empty() {
-            let physical = self.translate(bus, address, memory, Access::Write)?;
-            let (chunk, tail) = rest.split_at(rest.len().min(left_in_page(address) as usize));
-            bus.write(physical, chunk).map_err(|BusError| Fault { kind: FaultKind::Bus, address })?;
-            address = advance(address, chunk.len() as u64)?;
-            rest = tail;
-        }
-        Ok(())
-    }
-
     /// Copies `length` bytes from one memory to another, page by page, leaving out the first `begin`.
     pub fn copy_part(
         &self,

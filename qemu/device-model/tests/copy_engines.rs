@@ -3,7 +3,9 @@
 mod rig;
 
 use fusee_accel_contract::*;
-use fusee_device_model::{Bus, Description, DescriptionError, Window, signals};
+use fusee_compute::run;
+use fusee_device_model::{Bus, Description, DescriptionError, Window};
+use fusee_library::{Filter, Transform};
 use rig::*;
 
 const NO_MEMORY: Window = Window { base: 0, length: 0 };
@@ -42,33 +44,32 @@ fn device_memory_without_a_copy_engine_is_refused_and_the_reverse() {
 #[test]
 fn without_copy_engines_operands_are_in_system_memory() {
     let mut rig = with(CopyEngines::None);
-    let (coefficients, filtered, spectrum) = (SYSTEM + 0x4000, SYSTEM + 0x5000, SYSTEM + 0x8000);
-    let (samples, length, points) = (700, 33, 256);
-    let signal = noise(2 * usize::from(samples + length - 1));
-    let response = noise(2 * usize::from(length));
+    let (coefficients, filtered, spectrum, unfinished) =
+        (SYSTEM + 0x4000, SYSTEM + 0x5000, SYSTEM + 0x8000, SYSTEM + 0xA000);
+    let (filter, transform) = (Filter { samples: 700, length: 33 }, Transform { points: 256 });
+    let signal = noise(2 * (700 + 32));
+    let response = noise(2 * 33);
     rig.fill(system(1, SYSTEM), &signal);
     rig.fill(system(1, coefficients), &response);
-    let filter = Operation::Filter { source: SYSTEM, coefficients, destination: filtered, samples, length };
-    let transform = Operation::Transform { source: filtered, destination: spectrum, points };
-    rig.submit(EngineIndex::Execution, 1, filter, 0);
-    rig.submit(EngineIndex::Execution, 1, transform, 1);
-    let first = time(filter, EngineIndex::Execution);
-    assert_eq!(rig.run(0), [first, first + time(transform, EngineIndex::Execution)]);
+    rig.submit(EngineIndex::Execution, 1, launch(&filter, &[SYSTEM, coefficients, filtered]), 0);
+    rig.submit(EngineIndex::Execution, 1, launch(&transform, &[filtered, spectrum, unfinished]), 1);
+    assert_eq!(rig.run(0), [time_of(&filter), time_of(&filter) + time_of(&transform)]);
 
     let numbers = |bytes: &[u8]| -> Vec<i16> {
         bytes.chunks_exact(2).map(|bytes| i16::from_le_bytes([bytes[0], bytes[1]])).collect()
     };
-    let mut expected = vec![0; 2 * usize::from(samples)];
-    signals::filter(&numbers(&signal), &numbers(&response), &mut expected);
-    assert_eq!(rig.bytes(system(1, filtered), expected.len()), expected);
-    let mut out = vec![0; 4 * usize::from(points)];
-    signals::transform(&expected[..out.len()], &mut vec![[0; 2]; usize::from(points)], &mut out);
-    assert_eq!(rig.bytes(system(1, spectrum), out.len()), out);
+    let mut expected = vec![0; 700];
+    run(&filter, (numbers(&signal)[..].into(), numbers(&response)[..].into(), expected.as_mut_slice().into()));
+    assert_eq!(numbers(rig.bytes(system(1, filtered), 1400)), expected);
+    let points: Vec<[i16; 2]> = expected[..512].as_chunks().0.to_vec();
+    let (mut out, mut between) = (vec![[0; 2]; 256], vec![[0; 2]; 256]);
+    run(&transform, (points[..].into(), out.as_mut_slice().into(), between.as_mut_slice().into()));
+    assert_eq!(numbers(rig.bytes(system(1, spectrum), 1024)), out.as_flattened());
     assert_eq!(rig.faults(1), 0);
 
     // A page that claims to be device memory is no operand, and there is no way to copy.
     rig.map_raw(1, LOCAL, TableEntry { page: system(1, SYSTEM), writable: true, memory: Memory::Local }.encode());
-    rig.submit(EngineIndex::Execution, 1, Operation::Transform { source: LOCAL, destination: spectrum, points }, 2);
+    rig.submit(EngineIndex::Execution, 1, launch(&transform, &[LOCAL, spectrum, unfinished]), 2);
     rig.run(20_000_000);
     assert_eq!((rig.fence(1, 2), rig.first_fault(1)), (FenceState::Failed, Some(FaultKind::WrongMemory)));
     rig.submit(EngineIndex::Execution, 1, copy(SYSTEM, SYSTEM + 0x2000), 3);

@@ -3,13 +3,17 @@
 mod rig;
 
 use fusee_accel_contract::*;
-use fusee_device_model::{Actions, Bus, Description, DescriptionError, Device, Window, kernels, signals};
+use fusee_compute::run;
+use fusee_device_model::{Actions, Bus, Description, DescriptionError, Device, Window};
+use fusee_library::{BlockMatch, Filter, Gradient, Match, Product, Shift, Transform};
 use proptest::prelude::*;
 use rig::*;
 
 const MILLISECOND: u64 = 1_000_000;
 const BURN: Operation = Operation::Burn { time: MILLISECOND };
-const CAMERA: ImageSize = ImageSize { width: 128, height: 96 };
+/// Width and height of a camera's picture.
+const CAMERA: (u16, u16) = (128, 96);
+const PIXELS: usize = 128 * 96;
 
 fn time(operation: Operation, engine: EngineIndex) -> u64 {
     timing::modelled_time(&Command { operation, fence: None }, engine)
@@ -17,12 +21,18 @@ fn time(operation: Operation, engine: EngineIndex) -> u64 {
 
 //--- Work
 
+fn shifted((width, height): (u16, u16), picture: &[u8], dx: i32, dy: i32) -> Vec<u8> {
+    let mut out = vec![0; picture.len()];
+    let displacement = [dx, dy, 0, 0];
+    run(&Shift { width, height }, (picture.into(), displacement[..].into(), out.as_mut_slice().into()));
+    out
+}
+
 #[test]
 fn a_picture_is_stabilised_through_all_three_engines() {
     let mut rig = Rig::new();
-    let still = noise(CAMERA.pixels());
-    let mut moved = vec![0; CAMERA.pixels()];
-    kernels::shift(&still, CAMERA, (-5, 3), &mut moved);
+    let still = noise(PIXELS);
+    let moved = shifted(CAMERA, &still, -5, 3);
     rig.fill(system(1, SYSTEM), &still);
     rig.fill(system(1, SYSTEM + 0x4000), &moved);
 
@@ -33,41 +43,38 @@ fn a_picture_is_stabilised_through_all_three_engines() {
     let copied = time(copy, EngineIndex::CopyIn);
     assert_eq!(rig.run(0), [copied]);
 
-    let size = CAMERA;
+    let (width, height) = CAMERA;
+    let gradient = Gradient { width, height };
+    let search = BlockMatch { width, height, radius: 6, stride: 4 };
+    let shift = Shift { width, height };
     let work = [
-        Operation::Gradient { source: LOCAL, destination: still_gradient, size },
-        Operation::Gradient { source: LOCAL + 0x4000, destination: moved_gradient, size },
-        Operation::BlockMatch {
-            reference: still_gradient,
-            current: moved_gradient,
-            result,
-            size,
-            radius: 6,
-            stride: 4,
-        },
-        Operation::Shift { source: LOCAL + 0x4000, destination: out, displacement: result, size },
+        (launch(&gradient, &[LOCAL, still_gradient]), time_of(&gradient)),
+        (launch(&gradient, &[LOCAL + 0x4000, moved_gradient]), time_of(&gradient)),
+        (launch(&search, &[still_gradient, moved_gradient, result]), time_of(&search)),
+        (launch(&shift, &[LOCAL + 0x4000, result, out]), time_of(&shift)),
     ];
+    assert_eq!(work.map(|(_, time)| time), [2_006_080, 2_006_080, 8_969_284, 1_023_040]);
     let mut instant = copied;
     let mut expected = Vec::new();
-    for (fence, operation) in (1..).zip(work) {
+    for (fence, (operation, time)) in (1..).zip(work) {
         rig.submit(EngineIndex::Execution, 1, operation, fence);
-        instant += time(operation, EngineIndex::Execution);
+        instant += time;
         expected.push(instant);
     }
     assert_eq!(rig.run(copied), expected);
 
-    let mut gradient = vec![0; CAMERA.pixels()];
-    kernels::gradient(&still, CAMERA, &mut gradient);
-    assert_eq!(rig.bytes(local(1, still_gradient), CAMERA.pixels()), gradient);
-    let found = MatchResult::decode(rig.bytes(local(1, result), MATCH_BYTES).try_into().unwrap());
+    let mut edges = vec![0; PIXELS];
+    run(&gradient, (still[..].into(), edges.as_mut_slice().into()));
+    assert_eq!(rig.bytes(local(1, still_gradient), PIXELS), edges);
+    let words = rig.bytes(local(1, result), 16);
+    let word = |at: usize| i32::from_le_bytes(words[4 * at..][..4].try_into().unwrap());
+    let found = Match::of(core::array::from_fn(word));
     assert_eq!((found.dx, found.dy), (5, -3));
 
     let back = Operation::Copy { source: out, destination: SYSTEM + 0x8000, length: 0x3000 };
     rig.submit(EngineIndex::CopyOut, 1, back, 5);
     rig.run(instant);
-    let mut expected = vec![0; CAMERA.pixels()];
-    kernels::shift(&moved, CAMERA, (5, -3), &mut expected);
-    assert_eq!(rig.bytes(system(1, SYSTEM + 0x8000), CAMERA.pixels()), expected);
+    assert_eq!(rig.bytes(system(1, SYSTEM + 0x8000), PIXELS), shifted(CAMERA, &moved, 5, -3));
     assert!((0..=5).all(|fence| rig.fence(1, fence) == FenceState::Done));
     assert_eq!((rig.faults(1), rig.device.late_completions()), (0, 0));
 }
@@ -79,74 +86,60 @@ fn a_product_of_matrices_takes_the_time_it_was_told() {
     let identity: Vec<u8> = (0..16).flat_map(|i| u32::from(i % 5 == 0).to_le_bytes()).collect();
     rig.fill(local(1, LOCAL), &words(7));
     rig.fill(local(1, LOCAL + 64), &identity);
-    let product = Operation::MatrixProduct {
-        left: LOCAL,
-        right: LOCAL + 64,
-        product: LOCAL + 128,
-        order: 4,
-        time: 5 * MILLISECOND,
-    };
-    rig.submit(EngineIndex::Execution, 1, product, 0);
+    let product = Product { order: 4, time: 5 * MILLISECOND - timing::EXECUTION_SETUP };
+    rig.submit(EngineIndex::Execution, 1, launch(&product, &[LOCAL, LOCAL + 64, LOCAL + 128]), 0);
     assert_eq!(rig.run(10), [10 + 5 * MILLISECOND]);
     assert_eq!(rig.bytes(local(1, LOCAL + 128), 64), words(7));
+    let endless = Product { order: 4, time: u64::MAX };
+    rig.submit(EngineIndex::Execution, 1, launch(&endless, &[LOCAL, LOCAL + 64, LOCAL + 128]), 1);
+    let _ = rig.poll(u64::MAX / 2);
+    assert_eq!(rig.fence(1, 1), FenceState::Pending);
 }
 
 #[test]
 fn a_signal_is_filtered_and_its_spectrum_computed() {
     let mut rig = Rig::new();
-    let (coefficients, filtered, spectrum) = (LOCAL + 0x4000, LOCAL + 0x5000, LOCAL + 0x8000);
-    let (samples, length, points) = (SAMPLES_MAX, COEFFICIENTS_MAX - 1, POINTS_MAX);
-    let signal = noise(2 * usize::from(samples + length - 1));
-    let response = noise(2 * usize::from(length));
+    let (coefficients, filtered, spectrum, unfinished) =
+        (LOCAL + 0x4000, LOCAL + 0x5000, LOCAL + 0x8000, LOCAL + 0xA000);
+    let filter = Filter { samples: 4096, length: 127 };
+    let transform = Transform { points: 512 };
+    let signal = noise(2 * (4096 + 126));
+    let response = noise(2 * 127);
     rig.fill(local(1, LOCAL), &signal);
     rig.fill(local(1, coefficients), &response);
-    let work = [
-        Operation::Filter { source: LOCAL, coefficients, destination: filtered, samples, length },
-        Operation::Transform { source: filtered, destination: spectrum, points },
-        Operation::Transform { source: filtered, destination: filtered, points },
-    ];
-    let mut instant = 0;
-    for (fence, operation) in (0..).zip(work) {
-        rig.submit(EngineIndex::Execution, 1, operation, fence);
-        instant += time(operation, EngineIndex::Execution);
-    }
-    assert_eq!(rig.run(0).last(), Some(&instant));
+    rig.submit(EngineIndex::Execution, 1, launch(&filter, &[LOCAL, coefficients, filtered]), 0);
+    rig.submit(EngineIndex::Execution, 1, launch(&transform, &[filtered, spectrum, unfinished]), 1);
+    assert_eq!((time_of(&filter), time_of(&transform)), (4096 * 135 * 48 + 40_000, 1_104_960));
+    assert_eq!(rig.run(0), [time_of(&filter), time_of(&filter) + time_of(&transform)]);
 
     let numbers = |bytes: &[u8]| -> Vec<i16> {
         bytes.chunks_exact(2).map(|bytes| i16::from_le_bytes([bytes[0], bytes[1]])).collect()
     };
-    let mut expected = vec![0; 2 * usize::from(samples)];
-    signals::filter(&numbers(&signal), &numbers(&response), &mut expected);
-    let transformed = 4 * usize::from(points);
-    assert_eq!(rig.bytes(local(1, filtered), expected.len())[transformed..], expected[transformed..]);
-    let mut out = vec![0; transformed];
-    signals::transform(&expected[..transformed], &mut vec![[0; 2]; usize::from(points)], &mut out);
-    assert_eq!(rig.bytes(local(1, spectrum), transformed), out);
-    assert_eq!(rig.bytes(local(1, filtered), transformed), out, "in place");
-    assert!(out.iter().any(|byte| *byte != 0));
+    let mut expected = vec![0; 4096];
+    run(&filter, (numbers(&signal)[..].into(), numbers(&response)[..].into(), expected.as_mut_slice().into()));
+    assert_eq!(numbers(rig.bytes(local(1, filtered), 8192)), expected);
+    let points: Vec<[i16; 2]> = expected[..1024].as_chunks().0.to_vec();
+    let (mut out, mut between) = (vec![[0; 2]; 512], vec![[0; 2]; 512]);
+    run(&transform, (points[..].into(), out.as_mut_slice().into(), between.as_mut_slice().into()));
+    assert_eq!(numbers(rig.bytes(local(1, spectrum), 2048)), out.as_flattened());
+    assert!(out.iter().any(|point| *point != [0, 0]));
     assert_eq!((rig.faults(1), rig.device.late_completions()), (0, 0));
 }
 
 #[test]
 fn signals_of_no_or_too_great_length_are_bad_commands() {
-    let filter = |samples, length| Operation::Filter {
-        source: LOCAL,
-        coefficients: LOCAL + 0x4000,
-        destination: LOCAL + 0x5000,
-        samples,
-        length,
-    };
-    let transform = |source, points| Operation::Transform { source, destination: LOCAL, points };
+    let filter = |samples, length| launch(&Filter { samples, length }, &[LOCAL, LOCAL + 0x4000, LOCAL + 0x5000]);
+    let transform = |source, points| launch(&Transform { points }, &[source, LOCAL + 0x4000, LOCAL + 0x5000]);
     let bad = [
         filter(0, 1),
         filter(1, 0),
-        filter(SAMPLES_MAX + 1, 1),
-        filter(1, COEFFICIENTS_MAX + 1),
+        filter(4097, 1),
+        filter(1, 129),
         transform(LOCAL, 0),
         transform(LOCAL, 1),
         transform(LOCAL, 24),
-        transform(LOCAL, 2 * POINTS_MAX),
-        transform(LOCAL + 4, 16),
+        transform(LOCAL, 1024),
+        transform(LOCAL + 2, 16),
     ];
     for operation in bad {
         let mut rig = Rig::new();
@@ -162,52 +155,25 @@ fn signals_of_no_or_too_great_length_are_bad_commands() {
     assert_eq!(rig.first_fault(1), Some(FaultKind::BadCommand));
 }
 
-/// Given the longest work there is, no poll moves more than two images or compares long, so
-/// that a completion on another engine is announced in time.
+/// Given the longest copy there is, no poll moves more than a page, so that a completion on another engine is announced in time.
 #[test]
-fn long_work_is_done_in_many_polls() {
+fn long_copies_are_done_in_many_polls() {
     let mut rig = Rig::new();
-    let size = CAMERA;
-    let search = Operation::BlockMatch {
-        reference: LOCAL,
-        current: LOCAL + 0x4000,
-        result: LOCAL + 0x8000,
-        size,
-        radius: 6,
-        stride: 4,
-    };
     let copy = Operation::Copy { source: SYSTEM, destination: LOCAL + 0x1_0000, length: 0x1_0000 };
-    let filter = |samples, length| Operation::Filter {
-        source: LOCAL,
-        coefficients: LOCAL + 0x4000,
-        destination: LOCAL + 0x5000,
-        samples,
-        length,
-    };
-    let transform = Operation::Transform { source: LOCAL, destination: LOCAL, points: POINTS_MAX };
-    for (engine, operation, at_least, instructions) in [
-        (EngineIndex::Execution, search, 60, 16_500),
-        (EngineIndex::CopyIn, copy, 7, 6_500),
-        (EngineIndex::Execution, filter(SAMPLES_MAX, COEFFICIENTS_MAX), 250, 11_500),
-        (EngineIndex::Execution, filter(SAMPLES_MAX, 1), 9, 11_000),
-        (EngineIndex::Execution, transform, 10, 11_000),
-    ] {
-        rig.submit(engine, 1, operation, 0);
-        let mut polls = 0;
-        loop {
-            rig.ram.bulk = 0;
-            let actions = rig.device.poll(0, &mut rig.ram);
-            assert!(rig.ram.bulk <= 16 * 1024 + 64);
-            if actions.next != Some(0) {
-                break;
-            }
-            polls += 1;
+    rig.submit(EngineIndex::CopyIn, 1, copy, 0);
+    let mut polls = 0;
+    loop {
+        rig.ram.bulk = 0;
+        let actions = rig.device.poll(0, &mut rig.ram);
+        assert!(rig.ram.bulk <= 16 * 1024 + 64);
+        if actions.next != Some(0) {
+            break;
         }
-        assert!(polls >= at_least, "{polls}");
-        // Real work is at most an eighth of the model, if a slice costs no more than this.
-        assert!(polls * instructions <= time(operation, engine) / 8, "{polls}");
-        rig = Rig::new();
+        polls += 1;
     }
+    assert!(polls >= 7, "{polls}");
+    // Real work is at most an eighth of the model, if a slice costs no more than this.
+    assert!(polls * 6_500 <= time(copy, EngineIndex::CopyIn) / 8, "{polls}");
 }
 
 //--- Time and order
@@ -430,30 +396,20 @@ fn any_engine() -> impl Strategy<Value = EngineIndex> {
 /// Commands about the first 16 pages, some of them nonsense.
 fn any_bytes() -> impl Strategy<Value = [u8; 64]> {
     let address = || prop_oneof![9 => (0_u64..16 * 512).prop_map(|word| word * 8), 1 => any::<u64>()];
-    let size = || (1_u16..80, 1_u16..80).prop_map(|(width, height)| ImageSize { width, height });
+    let three = || [address(), address(), address()];
+    let side = || 1_u16..80;
     let operation = prop_oneof![
         4 => (address(), address(), 1_u64..2048)
             .prop_map(|(source, destination, words)| Operation::Copy { source, destination, length: words * 8 }),
-        1 => (address(), address(), size())
-            .prop_map(|(source, destination, size)| Operation::Gradient { source, destination, size }),
-        1 => (address(), address(), address(), size()).prop_map(|(reference, current, result, size)| {
-            Operation::BlockMatch { reference, current, result, size, radius: 2, stride: 3 }
-        }),
-        1 => (address(), address(), address(), size()).prop_map(|(source, destination, displacement, size)| {
-            Operation::Shift { source, destination, displacement, size }
-        }),
-        1 => (address(), address(), address(), 1_u16..33).prop_map(|(left, right, product, order)| {
-            Operation::MatrixProduct { left, right, product, order, time: 0 }
-        }),
+        1 => (three(), side(), side()).prop_map(|(at, width, height)| launch(&Gradient { width, height }, &at[..2])),
+        1 => (three(), side(), side())
+            .prop_map(|(at, width, height)| launch(&BlockMatch { width, height, radius: 2, stride: 3 }, &at)),
+        1 => (three(), side(), side()).prop_map(|(at, width, height)| launch(&Shift { width, height }, &at)),
+        1 => (three(), 1_u16..33).prop_map(|(at, order)| launch(&Product { order, time: 0 }, &at)),
         1 => (0..MILLISECOND).prop_map(|time| Operation::Burn { time }),
-        1 => (address(), address(), address(), 1_u16..5_000, 1_u16..140).prop_map(
-            |(source, coefficients, destination, samples, length)| {
-                Operation::Filter { source, coefficients, destination, samples, length }
-            }
-        ),
-        1 => (address(), address(), 1_u32..11).prop_map(|(source, destination, order)| {
-            Operation::Transform { source, destination, points: 1 << order }
-        }),
+        1 => (three(), 1_u16..5_000, 1_u16..140)
+            .prop_map(|(at, samples, length)| launch(&Filter { samples, length }, &at)),
+        1 => (three(), 1_u32..11).prop_map(|(at, order)| launch(&Transform { points: 1 << order }, &at)),
     ];
     let fence = prop::option::of((1_u64..4 * 4096).prop_map(|word| Fence { address: word * 4, value: 1 }));
     let command = (operation, fence).prop_map(|(operation, fence)| Command { operation, fence }.encode());

@@ -5,9 +5,9 @@
 mod rig;
 
 use fusee_accel_contract::*;
-use fusee_device_model::{Bus, BusError};
+use fusee_device_model::Bus;
 use proptest::prelude::*;
-use rig::{DESCRIPTION, Ram, Rig, ring_page};
+use rig::{DESCRIPTION, Ram, Rig, Watched, ring_page};
 
 const MICROSECOND: u64 = 1_000;
 /// From the grant to the instant at which the kernel takes an engine away.
@@ -75,56 +75,6 @@ fn hold() -> impl Strategy<Value = Hold> {
     })
 }
 
-/// The memory of a device, in which something happens after so many of its accesses.
-struct Meanwhile<'a, F> {
-    ram: &'a mut Ram,
-    left: usize,
-    then: Option<F>,
-}
-
-impl<F: FnOnce(&mut Ram)> Meanwhile<'_, F> {
-    fn access<T>(&mut self, access: impl FnOnce(&mut Ram) -> T) -> T {
-        let result = access(self.ram);
-        match self.left.checked_sub(1) {
-            Some(left) => self.left = left,
-            None => self.happen(),
-        }
-        result
-    }
-
-    fn happen(&mut self) {
-        if let Some(then) = self.then.take() {
-            then(self.ram);
-        }
-    }
-}
-
-impl<F: FnOnce(&mut Ram)> Bus for Meanwhile<'_, F> {
-    fn read(&mut self, address: u64, buffer: &mut [u8]) -> Result<(), BusError> {
-        self.access(|ram| ram.read(address, buffer))
-    }
-
-    fn write(&mut self, address: u64, data: &[u8]) -> Result<(), BusError> {
-        self.access(|ram| ram.write(address, data))
-    }
-
-    fn read_u32(&mut self, address: u64) -> Result<u32, BusError> {
-        self.access(|ram| ram.read_u32(address))
-    }
-
-    fn write_u32(&mut self, address: u64, value: u32) -> Result<(), BusError> {
-        self.access(|ram| ram.write_u32(address, value))
-    }
-
-    fn read_u64(&mut self, address: u64) -> Result<u64, BusError> {
-        self.access(|ram| ram.read_u64(address))
-    }
-
-    fn write_u64(&mut self, address: u64, value: u64) -> Result<(), BusError> {
-        self.access(|ram| ram.write_u64(address, value))
-    }
-}
-
 fn word(ram: &mut Ram, address: u64) -> u32 {
     ram.read_u32(address).unwrap()
 }
@@ -177,10 +127,18 @@ impl World {
 
     /// The device looks once; meanwhile something happens.
     fn look(&mut self, after: usize, then: impl FnOnce(&mut Ram)) {
-        let mut bus = Meanwhile { ram: &mut self.rig.ram, left: after, then: Some(then) };
-        self.next = self.rig.device.poll(self.now, &mut bus).next;
+        let (mut accesses, mut then) = (0, Some(then));
+        let each = |ram: &mut Ram| {
+            accesses += 1;
+            if let Some(then) = then.take_if(|_| accesses > after) {
+                then(ram);
+            }
+        };
+        self.next = self.rig.device.poll(self.now, &mut Watched { ram: &mut self.rig.ram, each }).next;
         // It made fewer accesses.
-        bus.happen();
+        if let Some(then) = then {
+            then(&mut self.rig.ram);
+        }
         let own = self.own();
         let has_ended = self.rig.is_idle(own, VICTIM);
         assert_eq!(has_ended, self.due.is_none_or(|due| due <= self.now), "an engine that nobody else uses");

@@ -5,6 +5,7 @@ mod rig;
 use fusee_accel_contract::timing::{Slowdown, modelled_time_over};
 use fusee_accel_contract::*;
 use fusee_device_model::{Description, DescriptionError, PEERS, Peer, Window};
+use fusee_library::Transform;
 use rig::*;
 
 const LOCAL_WINDOW: Window = Window { base: DESCRIPTION.local.base, length: 0xC_0000 };
@@ -80,7 +81,7 @@ fn a_peers_memory_is_for_peer_copies_and_they_for_a_peers_memory() {
         ),
         (
             EngineIndex::Execution,
-            Operation::Transform { source: NEAR_AT, destination: LOCAL, points: 8 },
+            launch(&Transform { points: 8 }, &[NEAR_AT, LOCAL, LOCAL + 0x1000]),
             FaultKind::WrongMemory,
         ),
         (EngineIndex::CopyOut, peer_copy(NEAR_AT, LOCAL), FaultKind::BadCommand),

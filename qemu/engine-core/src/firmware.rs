@@ -6,9 +6,10 @@ use core::ptr::NonNull;
 
 use fusee_accel_contract::timing::Slowdown;
 use fusee_accel_contract::{CopyEngines, DEVICES};
-use fusee_bsp::gic::{self, Distributor};
-use fusee_bsp::{its, virt as board};
-use fusee_device_model::{Description, Device, PEERS, Peer, Window};
+use fusee_bsp::controller::{self, Controller};
+use fusee_bsp::interrupt;
+use fusee_bsp::{board, its};
+use fusee_device_model::{BlockTime, Description, Device, PEERS, Peer, Times, Window};
 
 use crate::clock::Clock;
 use crate::memory::Memory;
@@ -38,12 +39,23 @@ struct Block {
     copy_engines: u64,
     /// 1 if the execution engine is preemptible.
     preemptible: u64,
+    /// Times of kernels whose authors do not know: how many, or [`MEASURING`]; and the bytes from the beginning of [`Blocks`] to the first of them.
+    time_count: u64,
+    times: u64,
     /// Slowdown of copies, in percent: from memory of the device in this place, or of the board in its own.
     ways: [u64; DEVICES],
 }
 
-/// Bytes of one CPU's redistributor.
-const REDISTRIBUTOR: u64 = 0x2_0000;
+/// In place of a number of times: they are measured.
+const MEASURING: u64 = u64::MAX;
+
+/// The software interrupt that is a kick, where it is no message; as the kernel sends it.
+const KICK: u32 = 0;
+
+unsafe extern "Rust" {
+    /// The kernels of the device in this place: see `firmware!`.
+    fn engine_kernels(device: usize) -> &'static [fusee_compute::Entry];
+}
 
 struct Models(UnsafeCell<[Device; DEVICES]>);
 // SAFETY: used by `run` only, which is called once, on the one CPU that runs this firmware.
@@ -81,44 +93,55 @@ impl Blocks {
 }
 
 impl Block {
+    /// The times of its kernels. `blocks` is where this one lies.
+    fn times(&self, blocks: &'static Blocks) -> Times {
+        if self.time_count == MEASURING {
+            return Times::Measuring;
+        }
+        let first = (&raw const *blocks).wrapping_byte_add(self.times as usize).cast::<BlockTime>();
+        // SAFETY: the packer puts so many there, aligned as `Blocks` is, in the page of the blocks, to which nobody writes.
+        Times::Known(unsafe { core::slice::from_raw_parts(first, self.time_count as usize) })
+    }
+
     fn local(&self) -> Window {
         Window { base: self.local, length: self.local_bytes }
     }
 
     fn line(&self) -> u32 {
-        let line = u32::try_from(self.line).ok().filter(|line| (gic::SHARED..gic::SPECIAL).contains(line));
+        let line = u32::try_from(self.line).ok().filter(|line| (interrupt::SHARED..interrupt::SPECIAL).contains(line));
         line.expect("the description names no shared interrupt")
     }
 }
 
 /// Plays the devices that `blocks` describes, for ever.
-pub fn run(blocks: &Blocks) -> ! {
-    let distributor = NonNull::new(board::GIC_DISTRIBUTOR as *mut u8).expect("not at address zero");
-    // SAFETY: the board has its distributor there; without translation all devices are accessible.
-    let distributor = unsafe { Distributor::new(distributor) };
-
+pub fn run(blocks: &'static Blocks) -> ! {
     listen();
+    let controller = controller();
     let clock = Clock::start();
-    let mut memory = Memory::without(start::own());
+    let mut memory = Memory::without(start::own(), clock);
     // SAFETY: called once, by `start`: the only reference.
     let devices = unsafe { &mut *MODELS.0.get() };
     for (index, device) in devices.iter_mut().take(blocks.each().len()).enumerate() {
+        // SAFETY: a program with `firmware!` has this function, and of this type.
+        let kernels = unsafe { engine_kernels(index) };
+        device.offer(kernels, blocks.each()[index].times(blocks), Clock::is_exact());
         device.configure(blocks.description(index), &mut memory).expect("the description is one");
     }
 
     loop {
         let now = clock.now();
         let mut next: Option<u64> = None;
-        for (device, block) in devices.iter_mut().zip(blocks.each()) {
-            let actions = device.poll(now, &mut memory);
+        for (index, (device, block)) in devices.iter_mut().zip(blocks.each()).enumerate() {
+            let actions = device.poll(now, memory.of_device(index));
             if actions.interrupt {
                 // SAFETY: a barrier changes no state: what the device wrote is there before anyone is told.
                 unsafe { asm!("dsb sy", options(nostack, preserves_flags)) };
-                distributor.set_pending(block.line());
+                controller.set_pending(block.line());
             }
             next = next.into_iter().chain(actions.next).min();
         }
-        if next.is_some_and(|next| next <= now) {
+        // A kick that came while a job ran is for whichever device, which may have been asked before.
+        if memory.was_kicked() || next.is_some_and(|next| next <= now) {
             continue;
         }
         clock.arm(next);
@@ -130,24 +153,38 @@ pub fn run(blocks: &Blocks) -> ! {
     }
 }
 
-/// Lets kicks and the timer reach this CPU.
-fn listen() {
-    let redistributor = board::GIC_REDISTRIBUTORS + start::cpu() * REDISTRIBUTOR;
-    let redistributor = NonNull::new(redistributor as *mut u8).expect("not at address zero");
-    // SAFETY: the board has this CPU's redistributor there; without translation it is accessible.
-    unsafe { gic::wake_redistributor(redistributor) };
-    // SAFETY: the same.
-    unsafe { gic::enable_private(redistributor, board::TIMER_INTERRUPT) };
-    gic::enable_cpu_interface();
+/// Where the interrupt controller is: what is common to all CPUs, and what each has for itself.
+fn places() -> (NonNull<u8>, NonNull<u8>) {
+    let place = |at: u64| NonNull::new(at as *mut u8).expect("not at address zero");
+    (place(board::DISTRIBUTOR), place(board::CPU_INTERFACE))
 }
 
-/// Fetches all interrupts that are pending: each was only to wake us.
-fn drain() {
+/// The interrupt controller; once [`listen`] has run.
+fn controller() -> Controller {
+    let (distributor, cpu) = places();
+    // SAFETY: the board has both there; this translation maps them as devices.
+    unsafe { Controller::new(distributor, cpu) }
+}
+
+/// Lets kicks and the timer reach this CPU.
+fn listen() {
+    // A kick through a page is a message, which the kernel has enabled.
+    const PRIVATE: &[u32] =
+        if board::ITS.is_some() { &[board::TIMER_INTERRUPT] } else { &[board::TIMER_INTERRUPT, KICK] };
+    let (distributor, cpu) = places();
+    // SAFETY: the board has both there; this translation maps them as devices. The kernel has reset them before it started us.
+    unsafe { controller::listen(distributor, cpu, start::cpu(), PRIVATE) };
+}
+
+/// Fetches all interrupts that are pending; whether one was another than the timer's. Whoever sleeps next looks at all devices before that.
+pub fn drain() -> bool {
+    let mut kicked = false;
     loop {
-        let number = gic::acknowledge();
-        if (gic::SPECIAL..its::FIRST_MESSAGE).contains(&number) {
-            return;
+        let taken = controller().acknowledge();
+        if (interrupt::SPECIAL..its::FIRST_MESSAGE).contains(&taken.number()) {
+            return kicked;
         }
-        gic::end(number);
+        kicked |= taken.number() != board::TIMER_INTERRUPT;
+        controller().end(taken);
     }
 }

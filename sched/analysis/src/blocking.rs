@@ -57,7 +57,7 @@ pub use fusee_locking::pool::{Measure, Rules};
 
 pub use crate::servers::{Caller, Server};
 
-pub use crate::locks::{Abroad, Alternative, Engine, Hold, Locks, Order, Pool, Protocol, Section, User};
+pub use crate::locks::{Abroad, Alternative, Engine, Hold, Locks, Order, Pool, Protocol, Section, Shared, User};
 
 //--- What follows
 
@@ -233,7 +233,7 @@ impl Blocked {
 impl Engine {
     /// How long `user` holds it at a time, seen by those who wait (2.47).
     fn length(&self, user: &User, overheads: &Overheads) -> Result<Nanoseconds, Unbounded> {
-        plus(self.operation(user)?, section(overheads, user.hold.cpu)?)
+        plus(plus(self.operation(user)?, section(overheads, user.hold.cpu)?)?, self.shared.take_back)
     }
 
     /// How long one operation of `user` takes, with bottom halves of others before its own (4.48, 4.50).
@@ -261,6 +261,19 @@ impl Engine {
     fn lengths(&self, user: &User, overheads: &Overheads) -> Result<Nanoseconds, Unbounded> {
         plus(self.operations(user)?, times(user.times.into(), section(overheads, user.hold.cpu)?)?)
     }
+
+    /// The same, seen by those who wait.
+    fn waits(&self, user: &User, overheads: &Overheads) -> Result<Nanoseconds, Unbounded> {
+        plus(self.lengths(user, overheads)?, times(user.times.into(), self.shared.take_back)?)
+    }
+
+    /// CPU time of the driver for clients without the lock that a job pays for which waits `span` for operations and for the engine.
+    fn notices(&self, span: Nanoseconds) -> Result<Nanoseconds, Unbounded> {
+        match self.shared.period {
+            Nanoseconds::ZERO => Ok(Nanoseconds::ZERO),
+            period => times(span.0.div_ceil(period.0) + 1, self.shared.notice),
+        }
+    }
 }
 
 impl Locks {
@@ -270,7 +283,7 @@ impl Locks {
         // Which engine of several devices a task holds is not known before.
         let is_known = |engine: &Engine| !engine.is_group && engine.alternative.is_none();
         for (index, engine) in self.engines.iter().enumerate().filter(|(_, engine)| is_known(engine)) {
-            let holds = engine.users.iter().map(|user| Ok((user.task, engine.lengths(user, overheads)?)));
+            let holds = engine.users.iter().map(|user| Ok((user.task, engine.waits(user, overheads)?)));
             fits(On::Engine(index), 1, holds, cluster)?;
         }
         for (index, pool) in self.pools.iter().enumerate() {
@@ -398,7 +411,7 @@ impl Study<'_> {
             }
             Ok(())
         };
-        let mut requests = 0u32;
+        let (mut requests, mut notices) = (0u32, Nanoseconds::ZERO);
         let (mut operations, mut drawn, mut waits) = (Vec::new(), Vec::new(), Vec::new());
         for (index, engine) in self.locks.engines.iter().enumerate() {
             let Some(user) = engine.users.iter().find(|user| user.task == task) else { continue };
@@ -409,7 +422,9 @@ impl Study<'_> {
                 let engines = if engine.is_group { 2 } else { 1 };
                 drawn.push((on, times(engines, engine.lengths(user, self.overheads)?)?));
             }
-            waits.push((on, index, self.engine(index, user)?));
+            let waits_for = self.engine(index, user)?;
+            notices = plus(notices, engine.notices(plus(engine.operations(user)?, waits_for.span)?)?)?;
+            waits.push((on, index, waits_for));
         }
         let (operations, drawn) = (on_one_device(&operations)?, on_one_device(&drawn)?);
         let lends: Vec<_> = waits.iter().map(|(on, _, total)| (*on, total.cpu)).collect();
@@ -440,7 +455,7 @@ impl Study<'_> {
             add(on, total)?;
         }
         blocked.requests = requests;
-        blocked.lends = plus(blocked.lends, lends)?;
+        blocked.lends = plus(plus(blocked.lends, lends)?, notices)?;
         (blocked.operations, blocked.drawn) = (operations, drawn);
         blocked.services = self.calls.services(task)?;
         blocked.suspends = self.locks.suspends.get(task).copied().unwrap_or_default();
@@ -527,6 +542,7 @@ impl Study<'_> {
     ///   different rivals are of different tasks, since a task waits in one place.
     /// - Priority, one CPU: while a job of higher priority is pending, nobody is blocked. Of lower ones, only who holds
     ///   the engine when the request is made comes before it.
+    /// - Clients without the lock have the engine whenever nobody else does: each request may be the first after that, and each hold of others, too.
     /// - Priority, several CPUs, and where else jobs are counted ([`Study::is_counted`]): the same; and while it is among
     ///   the c highest, jobs of higher priority can pass it with each of their requests. As many jobs of task j are pending
     ///   within a job of i as are released within its response time and theirs: `ceil((r_i + r_j) / p_j)`, eq. 4.12
@@ -546,7 +562,7 @@ impl Study<'_> {
                     // Of other classes nobody passes, but who has a priority with a token, or stands in another queue.
                     let may_inherit = engine.rivals.is_some() || engine.is_group;
                     let all = engine.users.iter().map(|other| {
-                        let span = engine.lengths(other, self.overheads)?;
+                        let span = engine.waits(other, self.overheads)?;
                         let cpu = times(other.times.into(), section(self.overheads, other.hold.cpu)?)?;
                         // It runs on its own reservation, if that is the higher one.
                         Ok(Wait { task: other.task, span, cpu: if may_inherit { cpu } else { Nanoseconds::ZERO } })
@@ -556,6 +572,9 @@ impl Study<'_> {
                 }
             }
         }
+        // Whoever asks for an engine that nobody holds takes it back.
+        let own = Wait { task: Shared::CLASS, span: engine.shared.take_back, cpu: Nanoseconds::ZERO };
+        total.add(own, user.times.into())?;
         Ok(total)
     }
 

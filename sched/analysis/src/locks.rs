@@ -71,6 +71,25 @@ pub struct Engine {
     pub others: Nanoseconds,
     /// How much longer a hold is if the engine hangs and is reset; zero: that is not expected.
     pub reset: Nanoseconds,
+    /// Clients without its lock, if there are some.
+    pub shared: Shared,
+}
+
+/// What clients without the lock of an engine, all together, make those wait for who have it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Shared {
+    /// From a request for the engine, if nobody else holds or wants it, until no command of theirs runs: each hold is longer by that. The budget of its
+    /// job does not pay for it.
+    pub take_back: Nanoseconds,
+    /// How often the driver of the device serves their completions, at most; zero: never.
+    pub period: Nanoseconds,
+    /// What that takes each time. Whoever waits for the driver pays for it.
+    pub notice: Nanoseconds,
+}
+
+impl Shared {
+    /// What jobs wait for them, in place of the number of a task.
+    pub const CLASS: usize = usize::MAX;
 }
 
 /// A task's use of a token, once in each job.

@@ -200,16 +200,20 @@ impl Study {
         }
         // Who waits for a token waits for what its holder does with it, too.
         let is_ours = |pool: usize| users_of(system, pool).any(|task| self.members.contains(&task));
-        if !concerns && !uses.iter().any(|(_, hold)| hold.and_then(|hold| hold.within).is_some_and(is_ours)) {
+        let pools = |hold: &DeclaredHold| {
+            let tokens = hold.tokens;
+            (0..system.pools.len()).filter(move |pool| tokens >> pool & 1 != 0)
+        };
+        if !concerns && !uses.iter().any(|(_, hold)| hold.iter().flat_map(pools).any(is_ours)) {
             return;
         }
         let mut holds: Vec<(usize, DeclaredHold)> = Vec::new();
         for (user, hold) in uses {
             let Some(hold) = *hold else { continue };
-            if let Some(pool) = hold.within
-                && !within[pool].contains(&self.engines.len())
-            {
-                within[pool].push(self.engines.len());
+            for pool in pools(&hold) {
+                if !within[pool].contains(&self.engines.len()) {
+                    within[pool].push(self.engines.len());
+                }
             }
             match holds.iter_mut().find(|(task, _)| *task == user.task as usize) {
                 Some((_, other)) => *other = other.or(hold),
@@ -234,6 +238,7 @@ impl Study {
             alternative: alternative(&system.engines[first].1),
             rivals: rivals(system, &system.engines[first].1, &holds),
             completion,
+            shared: interrupts::shared(system, engines),
             others: interrupts::other_completions(system, engines, &holds),
             reset,
         });
@@ -319,7 +324,8 @@ impl Study {
     #[must_use]
     pub fn first(&self, blocked: &Blocked) -> Option<String> {
         let part = blocked.parts.first()?;
-        Some(format!("{} by {}", self.on(part.on), self.tasks[part.largest]))
+        let by = self.tasks.get(part.largest).map_or("clients without its lock", String::as_str);
+        Some(format!("{} by {by}", self.on(part.on)))
     }
 
     fn on(&self, on: On) -> String {

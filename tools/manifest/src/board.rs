@@ -1,22 +1,46 @@
-//! Boards: memory maps and ways to run them, from `qemu/profiles/*.toml`.
+//! Boards: where things are and how QEMU runs them, from `bsp/boards/*.toml`.
 
 use std::collections::BTreeMap;
 
+use fusee_abi::environment::device;
 use serde::Deserialize;
 
 use crate::quantity::Bytes;
 use crate::schema::Profile;
 
-/// One board. The key words are explained in `qemu/profiles/virt.toml`.
+/// One board. The key words are explained in `bsp/boards/virt.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Board {
+    /// What it is called.
+    #[serde(skip)]
+    pub name: String,
+    /// What a device tree of this board says it is compatible with.
+    pub tree: Option<String>,
     /// Where memory lies.
     pub memory: Memory,
     /// Devices that are the kernel's alone.
     pub owned: Vec<Owned>,
-    /// How the accelerator is kicked.
-    pub kick: Kick,
+    /// What of the physical addresses is devices.
+    pub windows: Windows,
+    /// The interrupt controller.
+    pub controller: Controller,
+    /// Interrupts of timers.
+    pub timer: Timer,
+    /// Where a panic is printed.
+    pub console: Console,
+    /// CPUs.
+    pub cpus: Cpus,
+    /// A watchdog by which the kernel resets the board, if its firmware does not: the first physical address of a BCM2835's power management.
+    pub watchdog: Option<u64>,
+    /// The longest path of the kernel on the board itself, in nanoseconds, if it was measured there. In QEMU's `det` an instruction is a
+    /// nanosecond, and nowhere else.
+    pub longest_path: Option<u64>,
+    /// Devices that manifests name.
+    #[serde(default)]
+    pub devices: BTreeMap<String, BoardDevice>,
+    /// The page by which the accelerator is kicked; without it, a call does that.
+    pub kick: Option<Kick>,
     /// What every run of QEMU is given.
     pub qemu: Qemu,
     /// What the runs of one profile are given.
@@ -29,8 +53,10 @@ pub struct Board {
 pub struct Memory {
     /// Start of RAM.
     pub base: u64,
-    /// Length of RAM.
+    /// Length of the RAM that may be used.
     pub bytes: Bytes,
+    /// Length of all RAM, as QEMU has it, if that is more.
+    pub ram: Option<Bytes>,
     /// Where the raw kernel image is loaded.
     pub kernel: u64,
     /// Where kernel image and packed system must have ended.
@@ -43,6 +69,185 @@ pub struct Memory {
     pub pool: u64,
     /// Length of it.
     pub pool_bytes: Bytes,
+}
+
+/// A range of physical addresses.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Windows {
+    /// The first.
+    pub from: u64,
+    /// The first after it.
+    pub to: u64,
+}
+
+/// The interrupt controller: what it is, and where. Physical addresses.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Controller {
+    /// Which.
+    pub kind: ControllerKind,
+    /// What is common to all CPUs.
+    pub distributor: u64,
+    /// What each CPU has for itself: that of the first one.
+    pub cpu: u64,
+    /// The interrupt translation service.
+    pub its: Option<u64>,
+}
+
+/// Which interrupt controller there is.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum ControllerKind {
+    /// GICv3, of which CPUs have system registers.
+    Gicv3,
+    /// GICv2: lines below 1020, eight CPUs.
+    Gicv2,
+    /// BCM2836 and BCM2835: lines 32 to 95, all to one CPU, none told by edges.
+    Bcm2836,
+}
+
+/// Interrupts of each CPU's timers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timer {
+    /// The kernel's.
+    pub r#virtual: u32,
+    /// That by which it naps.
+    pub physical: u32,
+}
+
+/// Where a panic is printed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Console {
+    /// What it is.
+    pub kind: DeviceKind,
+    /// Its physical address.
+    pub at: u64,
+}
+
+/// The board's CPUs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cpus {
+    /// How many there are.
+    pub count: u32,
+    /// Numbers of Arm's errata that the compiler and the linker keep away from: 835769, 843419.
+    #[serde(default)]
+    pub errata: Vec<u32>,
+    /// How many of them share an affinity 1.
+    pub per_cluster: u32,
+    /// How all but the first are started.
+    pub start: Start,
+    /// How the firmware is called, if that starts them.
+    pub conduit: Option<Conduit>,
+    /// Where they wait, if they are not started by the firmware: the physical address of the word of the first one.
+    pub release: Option<u64>,
+}
+
+/// How CPUs are started.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// By the firmware.
+    Psci,
+    /// By an address in a table.
+    SpinTable,
+}
+
+/// How the firmware is called.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Conduit {
+    /// As the device tree says.
+    Tree,
+    /// By `smc`.
+    Smc,
+    /// By `hvc`.
+    Hvc,
+}
+
+/// A device that manifests name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BoardDevice {
+    /// What it is, which its driver wants to know.
+    pub kind: DeviceKind,
+    /// Its first physical address.
+    pub at: u64,
+    /// How many bytes its registers take, in whole pages.
+    pub bytes: Bytes,
+    /// Its interrupt, if it has one.
+    pub line: Option<u32>,
+    /// Of a processor: the first physical address of its own memory, where it begins.
+    pub memory: Option<u64>,
+    /// How many bytes of memory that is.
+    pub memory_bytes: Option<Bytes>,
+    /// Whether its driver can make it the engine of an accelerator, as a processor can be one.
+    #[serde(default)]
+    pub engine: bool,
+    /// Whether it has a screen, of which QEMU makes pictures.
+    #[serde(default)]
+    pub screen: bool,
+    /// What QEMU is given if a system has it, unless it is always there.
+    pub qemu: Option<DeviceQemu>,
+}
+
+/// How QEMU is told to have a device.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceQemu {
+    /// Arguments; `{file}` stands for the file that is behind the device.
+    pub arguments: Vec<String>,
+    /// Length of that file, which is made for each run, full of zeros.
+    pub bytes: Option<Bytes>,
+}
+
+/// What a device is.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceKind {
+    /// Arm's serial line.
+    Pl011,
+    /// Cadence's.
+    Cadence,
+    /// A processor, Cortex-R5F: the registers that hold and release it.
+    R5f,
+    /// A channel of Xilinx's DMA controller.
+    Zdma,
+    /// A slot for a virtio device, its registers in memory.
+    VirtioMmio,
+    /// Arm's general purpose lines.
+    Pl061,
+    /// Arm's real-time clock.
+    Pl031,
+}
+
+impl DeviceKind {
+    /// The number by which a driver knows it: `abi::environment::device`.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        match self {
+            DeviceKind::Pl011 => device::PL011,
+            DeviceKind::Cadence => device::CADENCE,
+            DeviceKind::R5f => device::R5F,
+            DeviceKind::Zdma => device::ZDMA,
+            DeviceKind::VirtioMmio => device::VIRTIO,
+            DeviceKind::Pl061 => device::PL061,
+            DeviceKind::Pl031 => device::PL031,
+        }
+    }
+
+    /// Whether it reads and writes memory by addresses that its driver chooses. No board of ours has an IOMMU that is set up, so what drives
+    /// such a device reaches all memory.
+    #[must_use]
+    pub fn masters_memory(self) -> bool {
+        match self {
+            DeviceKind::VirtioMmio | DeviceKind::R5f | DeviceKind::Zdma => true,
+            DeviceKind::Pl011 | DeviceKind::Cadence | DeviceKind::Pl061 | DeviceKind::Pl031 => false,
+        }
+    }
 }
 
 /// A device that is the kernel's alone.
@@ -71,8 +276,12 @@ pub struct Kick {
 pub struct Qemu {
     /// The machine and its properties.
     pub machine: String,
+    /// The first version that has the machine, if that is not the first that can be used at all.
+    pub since: Option<u32>,
     /// Arguments.
     pub arguments: Vec<String>,
+    /// Arguments for a second serial port, for the trace; `{file}` stands for where it goes.
+    pub stream: Vec<String>,
 }
 
 /// What the runs of one profile are given.
@@ -81,15 +290,36 @@ pub struct Qemu {
 pub struct QemuProfile {
     /// Distance between the CPUs in use.
     pub cpu_stride: u32,
+    /// What lets a run use all CPUs, of systems that need more than these.
+    pub fair: Option<Fair>,
     /// CPUs of the machine, at least.
     pub smp: u32,
     /// Arguments; `{quantum}` stands for virtual microseconds.
     pub arguments: Vec<String>,
 }
 
+/// A QEMU that lets all CPUs take turns, and none starve.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fair {
+    /// The first version that does.
+    pub since: u32,
+    /// What it is given as well.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+}
+
 impl Board {
     /// The boards there are.
-    pub const NAMES: [&str; 1] = ["virt"];
+    pub const NAMES: [&str; BOARDS.len()] = {
+        let mut names = [""; BOARDS.len()];
+        let mut index = 0;
+        while index < BOARDS.len() {
+            names[index] = BOARDS[index].0;
+            index += 1;
+        }
+        names
+    };
 
     /// The board called `name`, if there is one.
     ///
@@ -97,46 +327,108 @@ impl Board {
     /// If a board of this repository is written wrongly; a test reads them all.
     #[must_use]
     pub fn named(name: &str) -> Option<Board> {
-        let text = match name {
-            "virt" => include_str!("../../../qemu/profiles/virt.toml"),
-            _ => return None,
-        };
-        Some(toml::from_str(text).unwrap_or_else(|error| panic!("qemu/profiles/{name}.toml: {error}")))
+        let (name, text) = BOARDS.iter().find(|(known, _)| *known == name)?;
+        let board: Board = toml::from_str(text).unwrap_or_else(|error| panic!("bsp/boards/{name}.toml: {error}"));
+        Some(Board { name: (*name).to_owned(), ..board })
+    }
+
+    /// CPUs that a system may have in runs of this profile, the engines' included.
+    #[must_use]
+    pub fn usable(&self, profile: Profile) -> u32 {
+        if self.profiles.get(&profile).is_some_and(|profile| profile.fair.is_some()) {
+            return self.cpus.count;
+        }
+        self.apart(profile)
+    }
+
+    /// CPUs that it may have with any QEMU.
+    fn apart(&self, profile: Profile) -> u32 {
+        let stride = self.profiles.get(&profile).map_or(1, |profile| profile.cpu_stride);
+        self.cpus.count.div_ceil(stride)
+    }
+
+    /// What a run of so many CPUs needs to use those side by side; nothing if there is room for a distance between them.
+    #[must_use]
+    pub fn fair(&self, profile: Profile, cpus: u32) -> Option<&Fair> {
+        self.profiles.get(&profile)?.fair.as_ref().filter(|_| cpus > self.apart(profile))
+    }
+
+    /// Distance between the CPUs of a run of so many.
+    #[must_use]
+    pub fn stride(&self, profile: Profile, cpus: u32) -> u32 {
+        let stride = self.profiles.get(&profile).map_or(1, |profile| profile.cpu_stride);
+        if self.fair(profile, cpus).is_some() { 1 } else { stride }
+    }
+
+    /// Bytes of RAM, as QEMU has it.
+    #[must_use]
+    pub fn ram(&self) -> u64 {
+        self.memory.ram.unwrap_or(self.memory.bytes).0
     }
 }
+
+/// The boards of this repository, and their files.
+const BOARDS: [(&str, &str); 6] = [
+    ("virt", include_str!("../../../bsp/boards/virt.toml")),
+    ("virt-gicv2", include_str!("../../../bsp/boards/virt-gicv2.toml")),
+    ("zcu102", include_str!("../../../bsp/boards/zcu102.toml")),
+    ("raspi3b", include_str!("../../../bsp/boards/raspi3b.toml")),
+    ("raspi4b", include_str!("../../../bsp/boards/raspi4b.toml")),
+    ("versal", include_str!("../../../bsp/boards/versal.toml")),
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The kernel knows by itself which devices are its own; the tool must refuse the same.
-    #[test]
-    fn the_tool_and_the_kernel_own_the_same_devices() {
-        let kernel = include_str!("../../../bsp/src/virt.rs");
-        let board = Board::named("virt").unwrap();
-        let named = kernel.lines().filter(|line| line.trim_start().starts_with("(\"")).count();
-        assert_eq!(named, board.owned.len());
-        for device in &board.owned {
-            assert!(kernel.contains(&format!("(\"{}\", ", device.name)), "{}", device.name);
-        }
-        let constant = |name: &str| {
-            let (_, rest) = kernel.split_once(&format!("pub const {name}: u64 = 0x")).unwrap();
-            let digits = rest.split(';').next().unwrap().replace('_', "");
-            u64::from_str_radix(&digits, 16).unwrap()
-        };
-        let its = constant("ITS");
-        let ranges = [(constant("GIC_DISTRIBUTOR"), its), (its, its + 0x1_0000), (its + 0x1_1000, constant("UART"))];
-        assert_eq!(board.owned.iter().map(|device| (device.from, device.to)).collect::<Vec<_>>(), ranges);
-        assert_eq!(board.kick.page, its + 0x1_0000);
-        assert!(constant("GIC_REDISTRIBUTORS") >= ranges[2].0);
+    fn boards() -> impl Iterator<Item = Board> {
+        Board::NAMES.into_iter().map(|name| Board::named(name).unwrap())
     }
 
     #[test]
-    fn the_board_is_read_and_its_memory_does_not_overlap() {
-        let Memory { base, bytes, kernel, kernel_end, firmware, firmware_bytes, pool, pool_bytes } =
-            Board::named("virt").unwrap().memory;
-        let places = [base, kernel, kernel_end, firmware, firmware + firmware_bytes.0, pool, pool + pool_bytes.0];
-        assert!(places.is_sorted() && pool + pool_bytes.0 <= base + bytes.0);
-        assert!(Board::named("toaster").is_none() && Board::NAMES.iter().all(|name| Board::named(name).is_some()));
+    fn each_board_is_read_and_its_memory_does_not_overlap() {
+        for board in boards() {
+            let Memory { base, bytes, kernel, kernel_end, firmware, firmware_bytes, pool, pool_bytes, .. } =
+                board.memory;
+            let places = [base, kernel, kernel_end, firmware, firmware + firmware_bytes.0, pool, pool + pool_bytes.0];
+            assert!(places.is_sorted() && pool + pool_bytes.0 <= base + bytes.0, "{}", board.name);
+            assert!(board.ram() >= bytes.0, "{}", board.name);
+        }
+        assert!(Board::named("toaster").is_none());
+    }
+
+    #[test]
+    fn the_kernel_reaches_and_owns_its_devices_and_none_that_a_manifest_names() {
+        for board in boards() {
+            let Board { windows, controller, console, owned, devices, watchdog, .. } = &board;
+            let inside = |at: u64| (windows.from..windows.to).contains(&at);
+            let is_owned = |at: u64| owned.iter().any(|device| (device.from..device.to).contains(&at));
+            for at in [controller.distributor, controller.cpu].into_iter().chain(controller.its).chain(*watchdog) {
+                assert!(inside(at) && is_owned(at), "{}: {at:#x}", board.name);
+            }
+            assert!(inside(console.at), "{}", board.name);
+            for (name, device) in devices {
+                assert!(!is_owned(device.at) && device.bytes.0.is_multiple_of(4096), "{}: {name}", board.name);
+                let (from, bytes) = (device.memory, device.memory_bytes.map(|bytes| bytes.0));
+                assert_eq!((from.is_some(), bytes.is_some()), [device.kind == DeviceKind::R5f; 2].into(), "{name}");
+                // Before the kernel's image: there is nothing of it, and nothing is given out.
+                assert!(from.zip(bytes).is_none_or(|(from, bytes)| from + bytes <= board.memory.kernel), "{name}");
+            }
+            assert!(board.kick.iter().all(|kick| !is_owned(kick.page)), "{}", board.name);
+            // The kernel takes the one for a sign of the other.
+            assert_eq!(board.kick.is_some(), controller.its.is_some(), "{}", board.name);
+        }
+    }
+
+    #[test]
+    fn each_board_says_what_its_way_to_start_cpus_needs() {
+        for board in boards() {
+            let Cpus { start, conduit, release, count, per_cluster, .. } = board.cpus;
+            assert_eq!((conduit.is_some(), release.is_some()), (start == Start::Psci, start == Start::SpinTable));
+            assert!(per_cluster > 0 && count > 0, "{}", board.name);
+            for profile in board.profiles.values() {
+                assert!(profile.smp <= count.max(profile.smp) && profile.cpu_stride > 0, "{}", board.name);
+            }
+        }
     }
 }

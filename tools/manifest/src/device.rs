@@ -2,13 +2,24 @@
 
 use fusee_accel_contract::{DEVICES, timing::Slowdown};
 
+use crate::layout::PAGE;
 use crate::resolve::Resolved;
 
-/// The number of devices and a block for each, in the order of the firmware's `Blocks` and `Block`.
+/// Words of a device, and then one for each way.
+const OF_DEVICE: usize = 12;
+/// Times of kernels for which there is room in the page that the firmware is told by.
+pub(crate) const TIMES: usize = 160;
+const _: () = assert!(8 * (1 + DEVICES * (OF_DEVICE + DEVICES)) + 16 * TIMES <= PAGE as usize);
+
+/// The number of devices and a block for each, in the order of the firmware's `Blocks` and `Block`; then the times of their kernels.
 pub(crate) fn description(system: &Resolved) -> Vec<u8> {
     let pool = system.board.memory.pool;
-    let mut words = vec![system.devices.len() as u64];
-    for device in &system.devices {
+    // Devices of the board play themselves.
+    let played = || system.devices.iter().enumerate().filter(|(_, device)| device.processor.is_none());
+    let mut words = vec![played().count() as u64];
+    let mut times = Vec::new();
+    let first = 8 * (1 + played().count() * (OF_DEVICE + DEVICES));
+    for (_, device) in played() {
         words.extend([
             device.control,
             device.status,
@@ -20,9 +31,64 @@ pub(crate) fn description(system: &Resolved) -> Vec<u8> {
             u64::from(device.line),
             device.copy_engines as u64,
             u64::from(device.preemptible),
+            device.times.as_ref().map_or(u64::MAX, |own| own.len() as u64),
+            (first + times.len()) as u64,
         ]);
-        let ways = device.ways.iter().chain(std::iter::repeat(&Slowdown::NEAR));
+        for (kernel, class, time) in device.times.iter().flatten() {
+            times.extend([kernel.to_le_bytes(), class.to_le_bytes()].concat());
+            times.extend(time.to_le_bytes());
+        }
+        let ways = played().map(|(other, _)| device.ways.get(other).unwrap_or(&Slowdown::NEAR));
+        let ways = ways.chain(std::iter::repeat(&Slowdown::NEAR));
         words.extend(ways.take(DEVICES).map(|way| u64::from(way.0)));
     }
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    words.iter().flat_map(|word| word.to_le_bytes()).chain(times).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Manifest;
+    use std::path::Path;
+
+    const TOLD: &str = include_str!(
+        "../../../tests/target/a_small_text_is_enciphered_in_time_every_20_ms_beside_two_that_never_end.toml"
+    );
+    const PLAYED: &str = r#"
+[tasks.gpu]
+binary = "gpu-driver/gpu-driver"
+class = "service"
+period = "10ms"
+budget = "1ms"
+handles = { line = "interrupt gpu: acknowledge", event = "notification gpu: wait", tables = "region gpu: read write physical" }
+[notifications.gpu]
+[interrupts.gpu]
+line = 112
+notification = "gpu"
+edge = true
+[devices.gpu]
+driver = "gpu"
+firmware = "engine-core"
+kernels = "picture-kernels"
+copy_engines = 0
+[engines.gpu]
+device = "gpu"
+index = 0
+interrupt = "gpu"
+[regions.gpu]
+bytes = "16KiB"
+"#;
+
+    /// A device of the board beside one that the engine CPU plays: that CPU is told of the second alone.
+    #[test]
+    fn the_firmware_plays_no_device_of_the_board() {
+        let text = TOLD.to_owned() + PLAYED;
+        let system = Manifest::parse(Path::new("m.toml"), &text).unwrap().system;
+        let firmwares: Vec<_> = system.devices.iter().map(|device| device.firmware.as_deref()).collect();
+        assert_eq!(firmwares, [None, Some("engine-core+picture-kernels")]);
+        let words = description(&system);
+        assert_eq!(words.len(), 8 * (1 + OF_DEVICE + DEVICES));
+        let word = |at: usize| u64::from_le_bytes(words[8 * at..8 * at + 8].try_into().unwrap());
+        assert_eq!((word(0), word(1), word(8)), (1, system.devices[1].control, system.devices[1].line.into()));
+    }
 }

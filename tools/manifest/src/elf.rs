@@ -1,7 +1,7 @@
 //! Programs: from ELF files to segments that can be mapped.
 
 use fusee_abi::program;
-use object::elf::{EM_AARCH64, ET_EXEC, FileHeader64, PF_W, PF_X, PT_LOAD};
+use object::elf::{EM_AARCH64, EM_ARM, ET_EXEC, FileHeader32, FileHeader64, Machine, PF_W, PF_X, PT_LOAD};
 use object::endian::LittleEndian;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 
@@ -36,26 +36,41 @@ pub(crate) struct Segment<'a> {
 
 /// Reads any program for this machine.
 pub(crate) fn read<'a>(name: &str, bytes: &'a [u8]) -> Result<Program<'a>, Reason> {
+    read_for::<FileHeader64<LittleEndian>>(name, bytes, EM_AARCH64, ["not a 64-bit ELF file", "not for AArch64"])
+}
+
+/// Reads any program for a 32-bit Arm processor.
+pub(crate) fn read_arm<'a>(name: &str, bytes: &'a [u8]) -> Result<Program<'a>, Reason> {
+    read_for::<FileHeader32<LittleEndian>>(name, bytes, EM_ARM, ["not a 32-bit ELF file", "not for 32-bit Arm"])
+}
+
+/// The same for one kind of file, and one machine; `words` say that it is not of the one, or not for the other.
+fn read_for<'a, H: FileHeader<Endian = LittleEndian>>(
+    name: &str,
+    bytes: &'a [u8],
+    machine: Machine,
+    words: [&str; 2],
+) -> Result<Program<'a>, Reason> {
     let fail = |why: &str| Reason::NotAnElf { binary: name.to_owned(), why: why.to_owned() };
     let endian = LittleEndian;
-    let header = FileHeader64::<LittleEndian>::parse(bytes).map_err(|_| fail("not a 64-bit ELF file"))?;
-    if header.e_machine(endian) != EM_AARCH64 || header.endian().is_err() {
-        return Err(fail("not for AArch64"));
+    let header = H::parse(bytes).map_err(|_| fail(words[0]))?;
+    if header.e_machine(endian) != machine || header.endian().is_err() {
+        return Err(fail(words[1]));
     }
     if header.e_type(endian) != ET_EXEC {
         return Err(fail("not linked at fixed addresses"));
     }
     let headers = header.program_headers(endian, bytes).map_err(|_| fail("its program headers are cut off"))?;
     let mut segments = Vec::new();
-    for one in headers.iter().filter(|one| one.p_type(endian) == PT_LOAD && one.p_memsz(endian) > 0) {
+    for one in headers.iter().filter(|one| one.p_type(endian) == PT_LOAD && one.p_memsz(endian).into() > 0) {
         let data = one.data(endian, bytes).map_err(|()| fail("a segment is cut off"))?;
-        let bytes = one.p_memsz(endian);
-        if data.len() as u64 > bytes || one.p_vaddr(endian).checked_add(bytes).is_none() {
+        let (address, bytes): (u64, u64) = (one.p_vaddr(endian).into(), one.p_memsz(endian).into());
+        if data.len() as u64 > bytes || address.checked_add(bytes).is_none() {
             return Err(fail("a segment is longer than its memory"));
         }
         segments.push(Segment {
-            address: one.p_vaddr(endian),
-            load: one.p_paddr(endian),
+            address,
+            load: one.p_paddr(endian).into(),
             bytes,
             data,
             writable: one.p_flags(endian) & PF_W == PF_W,
@@ -66,7 +81,7 @@ pub(crate) fn read<'a>(name: &str, bytes: &'a [u8]) -> Result<Program<'a>, Reaso
         return Err(fail("nothing to load"));
     }
     segments.sort_by_key(|segment| segment.address);
-    Ok(Program { entry: header.e_entry(endian), segments })
+    Ok(Program { entry: header.e_entry(endian).into(), segments })
 }
 
 /// Reads a user task: built for this version of the kernel; whole pages in the place of binaries, none both writable and executable.

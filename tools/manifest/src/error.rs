@@ -104,6 +104,12 @@ pub enum Reason {
     Needs { what: &'static str, of: String, needs: &'static str },
     /// A pool is ordered or advised by lengths, and a user says none.
     NoLength { pool: String, task: String },
+    /// Nothing was measured of a kernel, or of a class of its launches; with the kernels, or the classes, of which something was.
+    NotMeasured { kernel: String, class: Option<u32>, choices: Vec<String> },
+    /// A file of measured times that cannot be used.
+    BadTimes { file: String, why: String },
+    /// A name that is none of a file beside the manifest.
+    NotBeside(String),
     /// A key that has no meaning together with another one.
     Excludes { what: &'static str, of: String, with: &'static str },
     /// More budget than there is time.
@@ -126,6 +132,8 @@ pub enum Reason {
     Crowded { kind: &'static str, name: String, what: &'static str, limit: usize },
     /// A CPU the system does not have.
     NoSuchCpu { cpu: u32, cpus: u32 },
+    /// The board has no such thing.
+    BoardLacks { board: String, what: String },
     /// A CPU is in two clusters.
     CpuInTwoClusters { cpu: u32, first: String, second: String },
     /// A CPU is in no cluster.
@@ -285,6 +293,15 @@ impl fmt::Display for Reason {
             Self::NoLength { pool, task } => {
                 write!(f, "`{task}` does not say in its `uses` how long it has a token of `{pool}`, which goes by that")
             }
+            Self::NotMeasured { kernel, class, choices } => {
+                let class = class.map(|class| class.to_string());
+                f.write_str("nothing was measured of ")?;
+                class.iter().try_for_each(|class| write!(f, "class {class} of "))?;
+                write!(f, "kernel `{kernel}` (`cargo xtask run --measure` does, and writes it to the file that")?;
+                write!(f, " `times` of the device names){}", hint(class.as_ref().unwrap_or(kernel), choices))
+            }
+            Self::BadTimes { file, why } => write!(f, "`{file}`: {why}; `cargo xtask run --measure` writes this file"),
+            Self::NotBeside(file) => write!(f, "`{file}` is not the name of a file beside this one"),
             Self::Excludes { what, of, with } => write!(f, "{what} of `{of}` means nothing together with {with}"),
             Self::BudgetExceeds { task, budget, what, limit } => {
                 write!(f, "budget of `{task}` ({budget}) exceeds its {what} ({limit})")
@@ -307,6 +324,7 @@ impl fmt::Display for Reason {
             Self::NotPages { what, of } => write!(f, "{what} of `{of}` is not a whole number of 4 KiB pages"),
             Self::TooMany { what, limit } => write!(f, "more than {limit} {what}"),
             Self::Crowded { kind, name, what, limit } => write!(f, "{kind} `{name}` has more than {limit} {what}"),
+            Self::BoardLacks { board, what } => write!(f, "board `{board}` has no {what}"),
             Self::NoSuchCpu { cpu, cpus } => write!(f, "there is no CPU {cpu}: the system has {cpus}"),
             Self::CpuInTwoClusters { cpu, first, second } => {
                 write!(f, "CPU {cpu} is in two clusters, `{first}` and `{second}`")
@@ -389,14 +407,16 @@ impl fmt::Display for Reason {
             }
             Self::LendsTooMuch { task, execution, services, lends, budget } => write!(
                 f,
-                "budget of `{task}` ({budget}) is too small for its wcet ({execution}){} and what others may take from it \
+                "budget of `{task}` ({budget}) is too small for its wcet ({}){} and what others may take from it \
                  while it waits ({lends})",
+                wcet(*execution, *budget),
                 servers(*services)
             ),
             Self::DrawsTooMuch { task, execution, services, lends, drawn, budget } => write!(
                 f,
-                "budget of `{task}` ({budget}) is too small for its wcet ({execution}){}, what others may take from it while \
+                "budget of `{task}` ({budget}) is too small for its wcet ({}){}, what others may take from it while \
                  it waits ({lends}), and the engines it holds, preemptions included ({drawn})",
+                wcet(*execution, *budget),
                 servers(*services)
             ),
             Self::NotCounted { task, why } => {
@@ -445,6 +465,11 @@ impl fmt::Display for Reason {
 }
 
 /// What servers take from a budget for its own task.
+/// A job's execution time, and where it comes from if the manifest may not say.
+fn wcet(execution: Time, budget: Time) -> String {
+    if execution == budget { format!("{execution}, the budget unless `wcet` says less") } else { execution.to_string() }
+}
+
 fn servers(services: Time) -> String {
     if services.0 == 0 { String::new() } else { format!(", its servers ({services})") }
 }

@@ -17,6 +17,8 @@ pub struct Expectations {
     pub marks: Vec<Mark>,
     /// Tasks that fault, in order.
     pub faults: Vec<usize>,
+    /// Which of them is first depends on the board.
+    pub faults_in_any_order: bool,
     /// Tasks that end themselves, and with which code.
     pub exits: Vec<(usize, u32)>,
     /// Lines that the console shows, whole, each as often as it is listed here; there may be others.
@@ -29,13 +31,23 @@ pub struct Expectations {
     pub taken: Option<Vec<usize>>,
     /// Host seconds after which the run is ended.
     pub seconds: Option<u64>,
+    /// What is typed at the board's serial line.
+    pub input: Option<String>,
+    /// The name of what the screen shows when the console says that the picture stands; what is typed is typed after that.
+    pub screenshot: Option<String>,
+    /// Whether the button for power is pressed, again and again.
+    pub power_button: bool,
     /// Whether the kernel checks all its invariants after every trap.
     pub self_check: bool,
+    /// Whether a second run has the same trace, to the record; checked in det only.
+    pub repeatable: bool,
+    /// Whether kernels of accelerators run for an eighth of the time that they say, at most; checked in det only.
+    pub eighth: bool,
     /// Conformance systems: how to vary them; each variant is run. One plain run if nothing is said.
     pub variants: Vec<Variant>,
     /// Whether golden traces say on which CPU tasks run.
     pub places: Places,
-    /// Tasks whose longest response times are shown.
+    /// Tasks whose longest response times are shown; in `tests/target` they are compared with their bounds, in det only.
     pub responses: Vec<usize>,
 }
 
@@ -70,7 +82,13 @@ fn variants(test: &schema::Test) -> Vec<Variant> {
     let clusters = or_plain(test.clusters.iter().map(|list| Variant::parse_clusters(list.get_ref())).collect());
     policies
         .iter()
-        .flat_map(|policy| clusters.iter().map(|clusters| Variant { policy: *policy, clusters: clusters.clone() }))
+        .flat_map(|policy| {
+            clusters.iter().map(|clusters| Variant {
+                policy: *policy,
+                clusters: clusters.clone(),
+                ..Variant::default()
+            })
+        })
         .collect()
 }
 
@@ -96,6 +114,7 @@ impl Expectations {
             profiles: test.profiles.clone(),
             exit: test.exit,
             marks: test.marks.iter().filter_map(|mark| Mark::parse(mark.get_ref(), &task)).collect(),
+            faults_in_any_order: test.faults_in_any_order,
             faults: test.faults.iter().filter_map(|name| task(name.get_ref())).collect(),
             exits: test.exits.iter().filter_map(|exit| parse_exit(exit.get_ref(), &task)).collect(),
             console: test.console.clone(),
@@ -103,7 +122,12 @@ impl Expectations {
             verdict: test.verdict.clone(),
             taken: test.taken.as_ref().map(|names| names.iter().filter_map(|name| task(name.get_ref())).collect()),
             seconds: test.seconds,
+            input: test.input.clone(),
+            screenshot: test.screenshot.clone(),
+            power_button: test.power_button,
             self_check: test.self_check,
+            repeatable: test.repeatable,
+            eighth: test.eighth,
             variants: variants(test),
             responses: test.responses.iter().filter_map(|name| task(name.get_ref())).collect(),
             places: if test.places { Places::Shown } else { Places::Left },

@@ -7,8 +7,10 @@
 //! Not here: what a top half takes (`fusee_sched_analysis::overheads`).
 
 use fusee_abi::image::{self, class};
+use fusee_accel_contract::timing::MODERATION;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::Interrupting;
+use fusee_sched_analysis::blocking::Shared;
 
 use crate::admission::{Study, Undeclared};
 use crate::resolve::{DeclaredHold, Resolved};
@@ -87,13 +89,45 @@ fn raised(system: &Resolved, number: usize) -> Result<Vec<Interrupting>, String>
             (None, _) => Err(format!("`{}` does not say how often it uses the device", task.name)),
             (_, None) => Err(format!("`{}` uses the device, and has no period", task.name)),
             (Some(hold), Some(one)) => Ok(Interrupting {
-                times: hold.times,
+                // The command from which the engine is taken back ends with an interrupt of its own, and so does a reset of it.
+                times: match system.engine_take_backs[user.engine as usize] {
+                    Nanoseconds::ZERO => hold.times,
+                    _ => hold.times.saturating_mul(3),
+                },
                 period: Nanoseconds(one.period),
                 pending: one.backlog.saturating_add(1),
             }),
         }
     };
-    users.map(source).collect()
+    let mut sources = users.map(source).collect::<Result<Vec<_>, _>>()?;
+    let is_shared = |user: &image::EngineUser| is_its(user.engine);
+    if system.shared_users.iter().any(is_shared) {
+        // As seldom as the device lets them, whoever has done how much.
+        sources.push(Interrupting { times: 1, period: Nanoseconds(MODERATION), pending: 1 });
+    }
+    Ok(sources)
+}
+
+/// What clients without the lock of one of `engines` make those wait for who have it.
+pub(crate) fn shared(system: &Resolved, engines: &[usize]) -> Shared {
+    let take_back = engines.iter().map(|engine| system.engine_take_backs[*engine]).max().unwrap_or_default();
+    // Completions of any engine of the device wake its driver.
+    let notices = engines.iter().filter_map(|engine| notice(system, *engine));
+    match notices.max() {
+        Some(notice) => Shared { take_back, period: Nanoseconds(MODERATION), notice },
+        None => Shared { take_back, ..Shared::default() },
+    }
+}
+
+/// What the driver does for clients without locks of the device of `engine`, if there are some: as long as the longest end of an operation.
+fn notice(system: &Resolved, engine: usize) -> Option<Nanoseconds> {
+    let device_of = |engine: usize| system.engine_places[engine].map(|(device, _)| device);
+    let device = device_of(engine)?;
+    let of_device = |engine: usize| device_of(engine) == Some(device);
+    system.shared_users.iter().any(|user| of_device(user.engine as usize)).then(|| {
+        let engines = (0..system.engines.len()).filter(|other| of_device(*other));
+        engines.map(|other| system.engine_ends[other].0).max().unwrap_or_default()
+    })
 }
 
 /// What the ends of operations of other engines take that a driver may serve before one of `engines`, whose users are these: of
@@ -113,7 +147,9 @@ pub(crate) fn other_completions(system: &Resolved, engines: &[usize], holds: &[(
             Some(pool) => system.pools[pool].1.replicas as usize,
             None => usize::MAX,
         };
-        ends.into_iter().take(tokens.saturating_sub(1)).fold(Nanoseconds::ZERO, |sum, end| sum + end)
+        // It may be at work for clients without locks, of any engine.
+        let first = notice(system, engine).unwrap_or_default();
+        ends.into_iter().take(tokens.saturating_sub(1)).fold(first, |sum, end| sum + end)
     };
     let of_device = engines.iter().copied().filter(|engine| device_of(*engine).is_some());
     of_device.map(others).max().unwrap_or(Nanoseconds::ZERO)

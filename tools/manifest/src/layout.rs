@@ -10,6 +10,8 @@ pub const BINARY_END: u64 = ENVIRONMENT;
 pub const ENVIRONMENT: u64 = 0x6000_0000;
 /// The script of a scripted task.
 pub const SCRIPT: u64 = 0x6100_0000;
+/// The firmware of a processor, in the task that drives it.
+pub const FIRMWARE: u64 = 0x6180_0000;
 /// End of the stack, which grows down; the page below the stack is never mapped.
 pub const STACK_TOP: u64 = 0x7000_0000;
 /// Most bytes of a stack.
@@ -24,6 +26,13 @@ pub const LENT_MAX: u64 = 4 * REGION_STEP;
 pub const DOORBELLS: u64 = 0xC000_0000;
 /// Distance of doorbell pages: between two of them a page stays unmapped.
 pub const DOORBELL_STEP: u64 = 2 * PAGE;
+/// In a sharer, the doorbell pages of the members of its first engine, one behind the other.
+pub const MEMBERS: u64 = 0xC100_0000;
+/// Where the doorbell pages of the members of this engine begin in its sharer.
+#[must_use]
+pub const fn members(engine: usize) -> u64 {
+    MEMBERS + engine as u64 * 16 * PAGE
+}
 /// Entries that fit into an environment page.
 pub const ENVIRONMENT_ENTRIES: usize =
     (PAGE as usize - size_of::<fusee_abi::environment::Header>()) / size_of::<fusee_abi::environment::Entry>();

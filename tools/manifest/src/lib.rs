@@ -34,20 +34,24 @@ mod read;
 mod resolve;
 mod schema;
 mod script;
+pub mod times;
 pub mod trace;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-pub use board::{Board, Kick, Memory, Owned, Qemu, QemuProfile};
+pub use board::{
+    Board, BoardDevice, Conduit, Console, Controller, ControllerKind, Cpus, DeviceKind, Fair, Kick, Memory, Owned,
+    Qemu, QemuProfile, Start, Timer, Windows,
+};
 pub use error::{ManifestError, ManifestErrors, Reason, nearest};
 pub use expect::{Expectations, Mark};
 pub use fusee_sched::key::PolicyName;
 pub use pack::{Binaries, PackOptions, PackedSystem};
 pub use quantity::{Bytes, Time};
-pub use resolve::{Device, Entry, Resolved, Task, UNLIMITED, Variant};
-pub use schema::Profile;
+pub use resolve::{Device, Entry, Processor, Program, Resolved, Task, UNLIMITED, Variant};
+pub use schema::{Panic, Profile};
 
 /// A manifest without mistakes.
 #[derive(Clone, Debug)]
@@ -112,12 +116,15 @@ impl Manifest {
         let mut file = read::read(text, line_of).map_err(all)?;
         resolve::expand(&mut file).map_err(all)?;
         resolve::vary(&mut file, variant);
+        let folder = variant.folder.as_deref().or(path.parent()).unwrap_or(Path::new(""));
+        resolve::read_times(&mut file, folder);
         let system = resolve::resolve(&file).map_err(all)?;
         let task = |name: &str| system.tasks.iter().position(|task| task.name == name);
         let expectations = file.test.as_ref().map(|test| Expectations::new(test, task));
         let programs = file.tasks.0.iter().filter_map(|(_, task)| task.binary.as_ref());
-        let firmwares = file.devices.0.iter().map(|(_, device)| &device.firmware);
-        let named = programs.chain(firmwares).map(|name| (name.get_ref().clone(), name));
+        let firmwares = file.devices.0.iter().filter_map(|(_, device)| device.firmware.as_ref());
+        let kernels = file.devices.0.iter().filter_map(|(_, device)| device.kernels.as_ref());
+        let named = programs.chain(firmwares).chain(kernels).map(|name| (name.get_ref().clone(), name));
         let elves = file.tasks.0.iter().filter_map(|(_, task)| task.elf.as_ref());
         let named = named.chain(elves.map(|path| (resolve::elf_binary(path.get_ref()), path)));
         let mut binary_lines = BTreeMap::new();

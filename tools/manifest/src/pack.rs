@@ -9,7 +9,8 @@ use zerocopy::{Immutable, IntoBytes};
 use crate::elf;
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
-use crate::resolve::{Device, Entry, Resolved, Task};
+use crate::resolve::{Entry, Program, Resolved, Task};
+use crate::schema::Panic;
 
 /// Programs by the names the manifest uses: `package/binary`, the path of an ELF file, or a package's firmware.
 pub type Binaries = BTreeMap<String, Vec<u8>>;
@@ -73,7 +74,11 @@ pub(crate) fn pack(
     }
     packer.doorbells();
     let firmware = match binaries {
-        Some(binaries) => system.devices.first().map(|device| packer.firmware(device, binaries)).transpose()?,
+        Some(binaries) => {
+            let model = system.devices.iter().find(|device| device.processor.is_none());
+            let firmware = model.and_then(|device| device.firmware.as_ref());
+            firmware.map(|firmware| packer.firmware(firmware, binaries)).transpose()?
+        }
         None => None,
     };
     Ok(packer.finish(options.cpu_stride, firmware))
@@ -113,6 +118,7 @@ impl<'a> Packer<'a> {
             task.stack,
         );
         let mut entries = task.environment.clone();
+        let system_devices = self.system.devices.clone();
         if !task.script.is_empty() {
             let steps = task.script.as_bytes();
             let at = self.blob(steps);
@@ -127,6 +133,12 @@ impl<'a> Packer<'a> {
                 bytes: steps.len() as u64,
                 physical: 0,
             });
+        }
+        for device in system_devices.iter().filter(|device| device.driver == index) {
+            let program = device.processor.as_ref().and_then(|processor| processor.program);
+            if let (Some(program), Some(name), Some(binaries)) = (program, &device.firmware, binaries) {
+                entries.push(self.processor_firmware(index, name, program, binaries)?);
+            }
         }
         let page = environment_page(&task.name, &entries);
         let at = self.blob(&page);
@@ -179,25 +191,59 @@ impl<'a> Packer<'a> {
 
     fn doorbells(&mut self) {
         let held = if self.managed { mapping::HELD_BACK } else { 0 };
-        for user in self.system.engine_users.clone() {
+        let of_lock = self.system.engine_users.iter().map(|user| (*user, mapping::WRITE | held));
+        let sharer = |user: &image::EngineUser| self.system.engines[user.engine as usize].1.sharer_plus_one;
+        let write = |user: &image::EngineUser| if sharer(user) == 0 { mapping::WRITE } else { 0 };
+        let without = self.system.shared_users.iter().map(|user| (*user, write(user)));
+        for (user, how) in of_lock.chain(without).collect::<Vec<_>>() {
             if user.address == 0 {
                 continue;
             }
             // Filled with zeros: the device and its client count submitted commands from there.
-            let flags = mapping::READ | mapping::WRITE | mapping::FILL | held;
-            self.map(user.task as usize, flags, user.address, user.doorbell, PAGE);
+            self.map(user.task as usize, mapping::READ | mapping::FILL | how, user.address, user.doorbell, PAGE);
+        }
+        // Those that a sharer decides on are there once more.
+        for index in 0..self.system.engines.len() {
+            let Some(endpoint) = self.system.engines[index].1.sharer_plus_one.checked_sub(1) else { continue };
+            let server = self.system.endpoints[endpoint as usize].1.server as usize;
+            let members = self.system.shared_users.iter().filter(|user| user.engine as usize == index);
+            for (number, page) in members.map(|user| user.doorbell).collect::<Vec<_>>().into_iter().enumerate() {
+                let address = layout::members(index) + number as u64 * PAGE;
+                self.map(server, mapping::READ | mapping::WRITE, address, page, PAGE);
+            }
         }
     }
 
+    /// Maps the firmware of a processor into its driver, which copies it to where the processor begins.
+    fn processor_firmware(
+        &mut self,
+        task: usize,
+        name: &str,
+        program: Program,
+        binaries: &Binaries,
+    ) -> Result<Entry, Reason> {
+        let bytes = binaries.get(name).ok_or_else(|| Reason::NoBinary { binary: name.to_owned() })?;
+        let Program { memory: from, memory_bytes: limit } = program;
+        let mut flat = elf::flatten(&elf::read_arm(name, bytes)?, from, limit).ok_or_else(|| Reason::NotAnElf {
+            binary: name.to_owned(),
+            why: format!("it is not linked between {from:#x} and {:#x}", from + limit),
+        })?;
+        flat.resize(flat.len().next_multiple_of(8), 0);
+        let (at, bytes) = (self.blob(&flat), flat.len() as u64);
+        let pages = bytes.next_multiple_of(PAGE);
+        self.map(task, mapping::READ | mapping::IN_IMAGE, layout::FIRMWARE, at, pages);
+        let (kind, address) = (image::kind::REGION, layout::FIRMWARE);
+        Ok(Entry { name: "firmware".into(), kind, flags: 0, handle: 0, address, bytes, physical: 0 })
+    }
+
     /// The description block, and behind it the firmware.
-    fn firmware(&mut self, device: &Device, binaries: &Binaries) -> Result<Firmware, Reason> {
-        let name = &device.firmware;
-        let bytes = binaries.get(name).ok_or_else(|| Reason::NoBinary { binary: name.clone() })?;
+    fn firmware(&mut self, name: &str, binaries: &Binaries) -> Result<Firmware, Reason> {
+        let bytes = binaries.get(name).ok_or_else(|| Reason::NoBinary { binary: name.to_owned() })?;
         let program = elf::read(name, bytes)?;
         let memory = &self.system.board.memory;
         let (base, limit) = (memory.firmware, memory.firmware_bytes.0);
         let flat = elf::flatten(&program, base, limit).ok_or_else(|| Reason::NotAnElf {
-            binary: name.clone(),
+            binary: name.to_owned(),
             why: format!("it is not linked between {base:#x} and {:#x}", base + limit),
         })?;
         let mut blob = crate::device::description(&self.system);
@@ -244,6 +290,7 @@ impl<'a> Packer<'a> {
         out.table(Table::Mappings, &self.mappings);
         out.table(Table::Pools, &values(&self.system.pools));
         out.table(Table::PoolUsers, &self.system.pool_users);
+        out.table(Table::SharedUsers, &self.system.shared_users);
         out
     }
 
@@ -264,6 +311,11 @@ impl<'a> Packer<'a> {
         if firmware.is_some() {
             flags |= image::FLAG_ENGINE_CPU;
         }
+        flags |= match self.system.panic {
+            Panic::End => 0,
+            Panic::Halt => image::FLAG_PANIC_HALT,
+            Panic::Reset => image::FLAG_PANIC_RESET,
+        };
         let none = Firmware { offset: 0, bytes: 0, entry: 0, load: 0 };
         let (at, firmware) = match firmware {
             Some(firmware) => (blobs_at + firmware.offset, firmware),
@@ -278,7 +330,7 @@ impl<'a> Packer<'a> {
             cpus: self.system.cpus,
             cpu_stride,
             features: self.system.features(),
-            reserved: 0,
+            kick_plus_one: self.system.kick.map_or(0, |index| index as u32 + 1),
             firmware_entry: firmware.entry,
             firmware_argument: firmware.load,
             firmware_offset: at,

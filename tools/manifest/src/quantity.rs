@@ -3,11 +3,29 @@
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 /// Nanoseconds, written with a unit: `"10ms"`.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Time(pub u64);
+
+/// How long an engine works in a hold: a time, or a launch of a kernel whose time was measured,
+/// `{ kernel = "median", blocks = 12 }`.
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    Time(Time),
+    Launch(Launched),
+}
+
+/// The launch: of a class of the kernel's, or of the one that takes longest.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Launched {
+    pub kernel: String,
+    pub class: Option<u32>,
+    pub blocks: u32,
+}
 
 /// Bytes, written with a unit, `"16KiB"`, or as a bare number.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
@@ -93,6 +111,27 @@ impl<'de> Deserialize<'de> for Time {
             }
         }
         deserializer.deserialize_any(TimeVisitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for Operation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OperationVisitor;
+        impl<'de> Visitor<'de> for OperationVisitor {
+            type Value = Operation;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a time with its unit, such as \"10ms\" (ns, us, ms, s), or { kernel = \"NAME\", blocks = 12 }",
+                )
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Operation, E> {
+                Time::parse(text).map(Operation::Time).ok_or_else(|| wrong(text, &TIMES, &self))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Operation, A::Error> {
+                Launched::deserialize(MapAccessDeserializer::new(map)).map(Operation::Launch)
+            }
+        }
+        deserializer.deserialize_any(OperationVisitor)
     }
 }
 

@@ -16,11 +16,11 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fusee_abi::image;
 use fusee_abi::script::Step;
-use fusee_abi::trace::Level;
+use fusee_abi::trace::{Level, RING_BYTES};
 use fusee_accel_contract as contract;
 use fusee_accel_contract::timing::Slowdown;
 use fusee_accel_contract::{CopyEngines, EngineIndex};
@@ -29,13 +29,14 @@ use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use toml::Spanned;
 
-use crate::board::Board;
+use crate::board::{Board, BoardDevice, ControllerKind, Start};
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
 use crate::quantity::{Bytes, Time};
 use crate::read::Mistake;
-use crate::schema::{self, Named};
+use crate::schema::{self, Named, Panic};
 use crate::script::{Target, parse_step};
+use crate::times::TimeTable;
 
 mod accelerators;
 mod advice;
@@ -72,6 +73,10 @@ pub struct Resolved {
     pub managed: bool,
     /// What its kernel keeps in the trace.
     pub trace: Level,
+    /// What a kernel does that has panicked.
+    pub panic: Panic,
+    /// Whether what is not proved is refused, not warned of.
+    pub is_strict: bool,
     /// Clusters, in order of their indices; so are all others.
     pub clusters: Vec<(String, image::Cluster)>,
     /// Tasks.
@@ -82,14 +87,20 @@ pub struct Resolved {
     pub endpoints: Vec<(String, image::Endpoint)>,
     /// Notifications.
     pub notifications: Vec<(String, image::Notification)>,
+    /// The one by which devices are kicked, if a call does that.
+    pub kick: Option<usize>,
     /// Engines.
     pub engines: Vec<(String, image::Engine)>,
     /// Who uses which engine.
     pub engine_users: Vec<image::EngineUser>,
-    /// Of each of them how often and how long, if it says so.
+    /// Who uses which engine without its lock.
+    pub shared_users: Vec<image::EngineUser>,
+    /// Of each of those with a lock how often and how long, if it says so.
     pub engine_holds: Vec<Option<DeclaredHold>>,
     /// For each engine what the end of an operation takes, and how much longer it is if it hangs.
     pub engine_ends: Vec<(Nanoseconds, Nanoseconds)>,
+    /// For each engine how long a job waits, at most, until clients without a lock have it no more; zero: there are none.
+    pub engine_take_backs: Vec<Nanoseconds>,
     /// For each engine its device and its number there, if it belongs to one.
     pub engine_places: Vec<Option<(usize, EngineIndex)>>,
     /// Pools of tokens.
@@ -110,6 +121,8 @@ pub struct Resolved {
     pub interrupts: Vec<(String, image::Interrupt)>,
     /// Regions.
     pub regions: Vec<(String, image::Region)>,
+    /// Regions that are registers of a device which the board names: which region, and the device's name.
+    pub board_regions: Vec<(usize, String)>,
     /// Handles of all tasks.
     pub handles: Vec<image::Handle>,
     /// Mappings of regions. Binaries, stacks, environments and doorbells join them when packed.
@@ -178,13 +191,29 @@ pub struct Entry {
     pub physical: u64,
 }
 
+impl Device {
+    /// The package of a firmware, and of the kernels of each device of the system, if one has some.
+    #[must_use]
+    pub fn kernels(firmware: &str) -> (&str, Vec<Option<&str>>) {
+        let mut parts = firmware.split('+');
+        (parts.next().unwrap_or_default(), parts.map(|name| Some(name).filter(|name| !name.is_empty())).collect())
+    }
+}
+
 /// One accelerator: where its pages lie, and whose context is whose.
 #[derive(Clone, Debug)]
 pub struct Device {
     /// Its name.
     pub name: String,
-    /// Its firmware: name of the package.
-    pub firmware: String,
+    /// Its firmware: name of the package; and if a device of the engine CPU has kernels, behind a `+` for each of these devices, the package of its kernels,
+    /// or nothing. See [`Device::kernels`]. `None`: it runs none.
+    pub firmware: Option<String>,
+    /// What of the board does the work; `None`: it is the engine CPU, by the device model.
+    pub processor: Option<Processor>,
+    /// The file beside the manifest with times of its kernels.
+    pub time_file: Option<String>,
+    /// What a block takes of kernels whose authors do not know: identity, class, nanoseconds. `None`: that is measured.
+    pub times: Option<Vec<(u32, u32, u64)>>,
     /// Task that drives it; its context is 0.
     pub driver: usize,
     /// First physical address after the memory of regions, which is what the device may reach.
@@ -215,6 +244,24 @@ pub struct Device {
     pub line: u32,
 }
 
+/// What of the board does an accelerator's work: a processor beside those that the kernel runs on, or a device that does what its driver tells it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Processor {
+    /// What the board calls it.
+    pub name: String,
+    /// Where its program lies; `None`: it runs none.
+    pub program: Option<Program>,
+}
+
+/// Memory of a processor of the board, in which it begins.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Program {
+    /// The first physical address.
+    pub memory: u64,
+    /// Bytes of that.
+    pub memory_bytes: u64,
+}
+
 /// Replaces each task that wants copies by them: `hog` becomes `hog1`, `hog2` and so on.
 pub(crate) fn expand(file: &mut schema::File) -> Result<(), Vec<Mistake>> {
     let mut mistakes = Vec::new();
@@ -243,10 +290,29 @@ pub(crate) fn expand(file: &mut schema::File) -> Result<(), Vec<Mistake>> {
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
+/// Reads the files of `folder` that devices name: measured times of their kernels.
+pub(crate) fn read_times(file: &mut schema::File, folder: &Path) {
+    let measures = file.measures;
+    for (_, device) in &mut file.devices.0 {
+        let Some(name) = device.times.as_ref().map(Spanned::get_ref) else { continue };
+        let is_beside = Path::new(name).file_name() == Some(name.as_ref());
+        device.time_table = match is_beside.then(|| TimeTable::read(&folder.join(name))) {
+            None => Some(Err(Reason::NotBeside(name.clone()))),
+            Some(Ok(table)) => Some(Ok(table)),
+            Some(Err(_)) if measures => None,
+            Some(Err(why)) => Some(Err(Reason::BadTimes { file: name.clone(), why })),
+        };
+    }
+}
+
 /// Another policy and other clusters than the file says: what `--policy` and `--clusters` ask for.
 pub(crate) fn vary(file: &mut schema::File, variant: &Variant) {
+    file.measures = variant.measures;
     let place = file.system.cpus.span();
-    if *variant != Variant::default() {
+    if let Some(board) = &variant.board {
+        file.system.board = Spanned::new(file.system.board.span(), board.clone());
+    }
+    if variant.policy.is_some() || variant.clusters.is_some() {
         file.system.name = format!("{}.{variant}", file.system.name);
     }
     let spanned = |text: &str| Spanned::new(place.clone(), text.to_owned());
@@ -310,6 +376,12 @@ pub struct Variant {
     /// Numbers of CPUs of the clusters `c0`, `c1` and so on, which replace those of the manifest. Tasks are
     /// spread over them, worst fit, by decreasing utilisation; what has no utilisation goes to the first.
     pub clusters: Option<Vec<u32>>,
+    /// The board, in place of the manifest's.
+    pub board: Option<String>,
+    /// Times of kernels are measured, which takes none of them from a file.
+    pub measures: bool,
+    /// Where the files beside the manifest are, if not where its path says.
+    pub folder: Option<PathBuf>,
 }
 
 impl std::fmt::Display for Variant {
@@ -355,15 +427,20 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Vec<Mistake>> {
                 schema::Trace::Schedule => Level::Schedule,
                 schema::Trace::Full => Level::Full,
             },
+            panic: file.system.panic.as_ref().map(|panic| *panic.get_ref()).unwrap_or_default(),
+            is_strict: file.system.admission == schema::Admission::Refuse,
             clusters: Vec::new(),
             tasks: Vec::new(),
             reservations: Vec::new(),
             endpoints: Vec::new(),
             notifications: Vec::new(),
+            kick: None,
             engines: Vec::new(),
             engine_users: Vec::new(),
+            shared_users: Vec::new(),
             engine_holds: Vec::new(),
             engine_ends: Vec::new(),
+            engine_take_backs: Vec::new(),
             engine_places: Vec::new(),
             pools: Vec::new(),
             pool_users: Vec::new(),
@@ -374,6 +451,7 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Vec<Mistake>> {
             waits: Vec::new(),
             interrupts: Vec::new(),
             regions: Vec::new(),
+            board_regions: Vec::new(),
             handles: Vec::new(),
             mappings: Vec::new(),
             devices: Vec::new(),
@@ -382,7 +460,7 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Vec<Mistake>> {
             board,
         },
         next_address: layout::REGIONS,
-        region_is_device: Vec::new(),
+        region_kinds: Vec::new(),
         mistakes,
         spoiled: BTreeSet::new(),
     };
@@ -396,13 +474,26 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Vec<Mistake>> {
     }
 }
 
+/// What a region is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum RegionKind {
+    /// Memory of tasks.
+    Memory,
+    /// The same, of which no cache keeps anything.
+    Uncached,
+    /// Registers of a device: which, as its driver is told (`abi::environment::device`), or zero.
+    Device(u32),
+    /// The kernel's trace.
+    Trace,
+}
+
 struct Resolver<'a> {
     file: &'a schema::File,
     out: Resolved,
     /// First free virtual address for regions.
     next_address: u64,
-    /// Whether each region is device memory.
-    region_is_device: Vec<bool>,
+    /// What each region is.
+    region_kinds: Vec<RegionKind>,
     /// What is wrong so far.
     mistakes: Vec<Mistake>,
     /// What that is about.
@@ -431,11 +522,73 @@ impl Resolver<'_> {
         self.uses();
         self.lengths();
         self.watchdogs();
+        self.gates();
         self.token_watchdogs();
         self.suspensions();
         self.scripts();
         self.environments();
+        let found = self.panic();
+        self.keep(Of::Nothing, found);
         self.test();
+    }
+
+    /// What follows a panic must be possible.
+    fn panic(&self) -> Result<(), Fail> {
+        let Some(panic) = self.file.system.panic.as_ref().filter(|panic| *panic.get_ref() == Panic::Reset) else {
+            return Ok(());
+        };
+        let board = &self.out.board;
+        match board.cpus.start == Start::SpinTable && board.watchdog.is_none() {
+            true => Err(self
+                .lacks(panic.span(), "firmware and no watchdog to reset it by: `panic` is \"end\" or \"halt\"".into())),
+            false => Ok(()),
+        }
+    }
+
+    /// The board has no such thing.
+    fn lacks(&self, place: Range<usize>, what: String) -> Fail {
+        At(place, Reason::BoardLacks { board: self.out.board.name.clone(), what })
+    }
+
+    /// The device of the board that is called `name`.
+    fn board_device(&self, name: &str, place: Range<usize>) -> Result<&BoardDevice, Fail> {
+        let devices = &self.out.board.devices;
+        devices.get(name).ok_or_else(|| {
+            let mut others = Board::NAMES.into_iter().filter_map(Board::named);
+            if others.any(|other| other.devices.contains_key(name)) {
+                return self.lacks(place, format!("device `{name}`"));
+            }
+            let choices = devices.keys().cloned().collect();
+            At(place, Reason::Unknown { kind: "device of the board", name: name.to_owned(), choices })
+        })
+    }
+
+    /// The number of a line, which the board's controller must have.
+    fn line(&self, name: &Spanned<String>, interrupt: &schema::Interrupt) -> Result<u32, Fail> {
+        let place = interrupt.line.span();
+        let line = match interrupt.line.get_ref() {
+            schema::Line::Number(line) => *line,
+            schema::Line::Named(device) => {
+                let line = self.board_device(device, place.clone())?.line;
+                line.ok_or_else(|| self.lacks(place.clone(), format!("interrupt of `{device}`")))?
+            }
+        };
+        if line == 0 {
+            return Err(At(place, Reason::Zero { what: "line", of: name.get_ref().clone() }));
+        }
+        if self.out.board.controller.kind == ControllerKind::Bcm2836 {
+            // Mailboxes, for devices that are played by software; they tell by edges, and nothing else does.
+            let is_made = (112..115).contains(&line);
+            if !is_made && !(32..96).contains(&line) {
+                return Err(self.lacks(place, format!("line {line}; its lines are 32 to 95, and 112 to 114")));
+            }
+            if is_made != interrupt.edge {
+                let what =
+                    if is_made { "lines 112 to 114 but by edges" } else { "lines 32 to 95 that are told by edges" };
+                return Err(self.lacks(name.span(), what.to_owned()));
+            }
+        }
+        Ok(line)
     }
 
     fn limits(&mut self) {
@@ -443,8 +596,13 @@ impl Resolver<'_> {
         let cpus = &file.system.cpus;
         let count = match *cpus.get_ref() as usize {
             0 => Err(At(cpus.span(), Reason::Zero { what: "number of CPUs", of: file.system.name.clone() })),
-            1..=limits::CPUS => Ok(*cpus.get_ref()),
-            _ => Err(At(cpus.span(), Reason::TooMany { what: "CPUs", limit: limits::CPUS })),
+            count if count > limits::CPUS => {
+                Err(At(cpus.span(), Reason::TooMany { what: "CPUs", limit: limits::CPUS }))
+            }
+            count if count > self.out.board.cpus.count as usize => {
+                Err(self.lacks(cpus.span(), format!("{count} CPUs; it has {}", self.out.board.cpus.count)))
+            }
+            count => Ok(count as u32),
         };
         self.out.cpus = self.keep(Of::Cpus, count).unwrap_or(1);
         self.limit(&file.clusters, "clusters", limits::CLUSTERS, 24, Of::Cluster);
@@ -545,6 +703,15 @@ impl Resolver<'_> {
         }
     }
 
+    /// A notification that the manifest does not name.
+    fn notification(&mut self, name: String, place: Range<usize>) -> Result<usize, Fail> {
+        if self.out.notifications.len() >= limits::NOTIFICATIONS {
+            return Err(At(place, Reason::TooMany { what: "notifications", limit: limits::NOTIFICATIONS }));
+        }
+        self.out.notifications.push((name, image::Notification { bound_plus_one: 0, flags: 0 }));
+        Ok(self.out.notifications.len() - 1)
+    }
+
     fn interrupts(&mut self) {
         let mut lines = BTreeMap::new();
         for (index, (name, interrupt)) in self.file.interrupts.0.iter().enumerate() {
@@ -562,10 +729,7 @@ impl Resolver<'_> {
         lines: &mut BTreeMap<u32, &'a str>,
     ) -> Result<image::Interrupt, Fail> {
         let of = name.get_ref().clone();
-        let line = *interrupt.line.get_ref();
-        if line == 0 {
-            return Err(At(interrupt.line.span(), Reason::Zero { what: "line", of }));
-        }
+        let line = self.line(name, interrupt)?;
         if let Some(by) = lines.insert(line, name.get_ref()) {
             return Err(At(interrupt.line.span(), Reason::PlaceTaken { what: "line", of, by: by.to_owned() }));
         }
@@ -590,42 +754,116 @@ impl Resolver<'_> {
                 self.out.clusters[cluster].1.cpus.trailing_zeros()
             }
         };
+        let others = self.out.interrupts.iter().any(|(_, other)| other.line != 0 && other.cpu != cpu);
+        if self.out.board.controller.kind == ControllerKind::Bcm2836 && others {
+            return Err(self.lacks(name.span(), "interrupts of several CPUs: all lines go to one".to_owned()));
+        }
         Ok(image::Interrupt { line, notification: notification as u32, bits, cpu, edge: interrupt.edge.into() })
     }
 
     fn regions(&mut self) {
         let mut fixed = Vec::new();
         for (index, (name, region)) in self.file.regions.0.iter().enumerate() {
-            let bytes = region.bytes.get_ref().0;
-            let physical = self.physical(name, region, &mut fixed);
-            let added = physical
-                .and_then(|physical| self.region(name.get_ref().clone(), physical, bytes, region.device, name.span()));
+            let memory = match &region.cached {
+                Some(cached) if !*cached.get_ref() => RegionKind::Uncached,
+                _ => RegionKind::Memory,
+            };
+            let (kind, place) = match (region.trace, &region.device) {
+                (true, _) => (RegionKind::Trace, self.rings(name, region)),
+                (_, None) => (memory, self.physical(name, region, false, &mut fixed)),
+                (_, Some(device)) => match device.get_ref() {
+                    schema::RegionDevice::Plain(false) => (memory, self.physical(name, region, false, &mut fixed)),
+                    schema::RegionDevice::Plain(true) => {
+                        (RegionKind::Device(0), self.physical(name, region, true, &mut fixed))
+                    }
+                    schema::RegionDevice::Named(wanted) => {
+                        let kind = self.out.board.devices.get(wanted).map_or(0, |device| device.kind.number());
+                        self.out.board_regions.push((index, wanted.clone()));
+                        (RegionKind::Device(kind), self.named_device(name, region, wanted, device.span(), &mut fixed))
+                    }
+                },
+            };
+            let place = match (&region.cached, memory == kind) {
+                (Some(cached), false) => {
+                    let with = if region.trace { "trace" } else { "device" };
+                    Err(At(cached.span(), Reason::Excludes { what: "cached", of: name.get_ref().clone(), with }))
+                }
+                _ => place,
+            };
+            let added = place
+                .and_then(|(physical, bytes)| self.region(name.get_ref().clone(), physical, bytes, kind, name.span()));
             if self.keep(Of::Region(index), added).is_none() {
-                self.out.regions.push((name.get_ref().clone(), image::Region { physical: 0, bytes, address: 0 }));
-                self.region_is_device.push(region.device);
+                let nowhere = image::Region { physical: 0, bytes: 0, address: 0 };
+                self.out.regions.push((name.get_ref().clone(), nowhere));
+                self.region_kinds.push(kind);
             }
         }
     }
 
-    /// Where a region lies. `fixed`: those with a place of their own so far.
+    /// Where the rings of the CPUs lie in the kernel's trace, and how long they are.
+    fn rings(&self, name: &Spanned<String>, region: &schema::Region) -> Result<(u64, u64), Fail> {
+        let of = || name.get_ref().clone();
+        let others = [
+            ("bytes", region.bytes.as_ref().map(Spanned::span)),
+            ("physical", region.physical.as_ref().map(Spanned::span)),
+            ("device", region.device.as_ref().map(Spanned::span)),
+        ];
+        for (with, place) in others {
+            if let Some(place) = place {
+                return Err(At(place, Reason::Excludes { what: "trace", of: of(), with }));
+            }
+        }
+        if self.out.trace == Level::Off {
+            let with = "`trace = \"off\"` of the system";
+            return Err(At(name.span(), Reason::Excludes { what: "trace", of: of(), with }));
+        }
+        Ok((0, u64::from(self.out.cpus) * RING_BYTES as u64))
+    }
+
+    /// Where the device of the board that is called `wanted` lies, and how long its registers are.
+    fn named_device<'a>(
+        &mut self,
+        name: &'a Spanned<String>,
+        region: &schema::Region,
+        wanted: &str,
+        place: Range<usize>,
+        fixed: &mut Vec<(Range<u64>, &'a str)>,
+    ) -> Result<(u64, u64), Fail> {
+        let BoardDevice { at, bytes, .. } = *self.board_device(wanted, place.clone())?;
+        let others = [
+            ("bytes", region.bytes.as_ref().map(Spanned::span)),
+            ("physical", region.physical.as_ref().map(Spanned::span)),
+        ];
+        for (with, place) in others {
+            if let Some(place) = place {
+                return Err(At(place, Reason::Excludes { what: "device", of: name.get_ref().clone(), with }));
+            }
+        }
+        take_place(at..at + bytes.0, name, place, fixed)?;
+        Ok((at, bytes.0))
+    }
+
+    /// Where a region lies, and how long it is. `fixed`: those with a place of their own so far.
     fn physical<'a>(
         &mut self,
         name: &'a Spanned<String>,
         region: &schema::Region,
+        is_device: bool,
         fixed: &mut Vec<(Range<u64>, &'a str)>,
-    ) -> Result<u64, Fail> {
+    ) -> Result<(u64, u64), Fail> {
         let memory = &self.out.board.memory;
         let ram = memory.base..memory.base + memory.bytes.0;
         let of = name.get_ref().clone();
-        let bytes = region.bytes.get_ref().0;
+        let length = region.bytes.as_ref().ok_or_else(|| At(name.span(), Reason::MissingKey("bytes".into())))?;
+        let bytes = length.get_ref().0;
         if bytes == 0 || !bytes.is_multiple_of(PAGE) {
-            return Err(At(region.bytes.span(), Reason::NotPages { what: "length", of }));
+            return Err(At(length.span(), Reason::NotPages { what: "length", of }));
         }
         match &region.physical {
-            None if region.device => {
+            None if is_device => {
                 Err(At(name.span(), Reason::Needs { what: "device", of, needs: "a physical address" }))
             }
-            None => self.allocate(&of, bytes, region.bytes.span()),
+            None => Ok((self.allocate(&of, bytes, length.span())?, bytes)),
             Some(at) => {
                 let start = *at.get_ref();
                 if !start.is_multiple_of(PAGE) {
@@ -641,18 +879,30 @@ impl Resolver<'_> {
                 if let Some(device) = owned.find(|device| overlap(&(device.from..device.to))) {
                     return Err(At(at.span(), Reason::KernelDevice { region: of, device: device.name.clone() }));
                 }
-                if overlap(&memory_page(self.out.board.kick.page)) {
+                if self.out.board.kick.as_ref().is_some_and(|kick| overlap(&memory_page(kick.page))) {
                     let with = "the page through which the accelerator is kicked".into();
                     return Err(At(at.span(), Reason::Overlap { region: of, with }));
                 }
-                if let Some((_, with)) = fixed.iter().find(|(other, _)| overlap(other)) {
-                    return Err(At(at.span(), Reason::Overlap { region: of, with: format!("region `{with}`") }));
-                }
-                fixed.push((range, name.get_ref()));
-                Ok(start)
+                take_place(range, name, at.span(), fixed)?;
+                Ok((start, bytes))
             }
         }
     }
+}
+
+/// Adds the place of a region to those that are taken, unless it overlaps one. `at`: where the manifest says it.
+fn take_place<'a>(
+    range: Range<u64>,
+    name: &'a Spanned<String>,
+    at: Range<usize>,
+    taken: &mut Vec<(Range<u64>, &'a str)>,
+) -> Result<(), Fail> {
+    if let Some((_, with)) = taken.iter().find(|(other, _)| range.start < other.end && other.start < range.end) {
+        let with = format!("region `{with}`");
+        return Err(At(at, Reason::Overlap { region: name.get_ref().clone(), with }));
+    }
+    taken.push((range, name.get_ref()));
+    Ok(())
 }
 
 /// The CPUs of a cluster, which then are its own. `owner`: whose they are so far.
@@ -741,7 +991,7 @@ impl Resolver<'_> {
         name: String,
         physical: u64,
         bytes: u64,
-        is_device: bool,
+        kind: RegionKind,
         place: Range<usize>,
     ) -> Result<usize, Fail> {
         if self.out.regions.len() >= limits::REGIONS {
@@ -754,12 +1004,61 @@ impl Resolver<'_> {
             _ => return Err(At(place, Reason::NoAddresses { of: name })),
         }
         self.out.regions.push((name, image::Region { physical, bytes, address }));
-        self.region_is_device.push(is_device);
+        self.region_kinds.push(kind);
         Ok(self.out.regions.len() - 1)
     }
 }
 
 impl Resolved {
+    /// The task whose a reservation is, if there is such a reservation.
+    #[must_use]
+    pub fn owner(&self, reservation: usize) -> Option<usize> {
+        self.reservations.get(reservation).map(|one| one.task as usize)
+    }
+
+    /// Whether one more CPU is wanted, to play devices.
+    #[must_use]
+    pub fn has_engine_cpu(&self) -> bool {
+        self.devices.iter().any(|device| device.processor.is_none())
+    }
+
+    /// The devices of the board that the system has regions of, by name.
+    pub fn board_devices(&self) -> impl Iterator<Item = (&str, &BoardDevice)> {
+        let named = self.board_regions.iter();
+        named.filter_map(|(_, name)| Some((name.as_str(), self.board.devices.get(name)?)))
+    }
+
+    /// Whether a device of the system has a screen.
+    #[must_use]
+    pub fn has_screen(&self) -> bool {
+        self.board_devices().any(|(_, device)| device.screen)
+    }
+
+    /// The tasks that can reach all memory, each with the device by which it can: one that takes physical addresses from its driver, and that
+    /// nothing translates. Devices that a manifest gives by their addresses are not known, and not among them.
+    #[must_use]
+    pub fn reaching_all_memory(&self) -> Vec<(&str, &str)> {
+        let masters = self.board_regions.iter().filter(|(_, name)| {
+            let device = self.board.devices.get(name);
+            device.is_some_and(|device| device.kind.masters_memory())
+        });
+        let users = masters.flat_map(|(region, device)| {
+            let is_it = |handle: &&image::Handle| {
+                handle.kind == image::kind::REGION
+                    && handle.object as usize == *region
+                    && handle.rights & handles::WRITE != 0
+            };
+            self.handles.iter().filter(is_it).map(|handle| (handle.task as usize, device.as_str()))
+        });
+        users.map(|(task, device)| (self.tasks[task].name.as_str(), device)).collect()
+    }
+
+    /// Whether a task may read the kernel's trace, and so can send it away.
+    #[must_use]
+    pub fn shows_trace(&self) -> bool {
+        self.mappings.iter().any(|mapping| mapping.flags & image::mapping::TRACE != 0)
+    }
+
     /// Takes whole pages from the board's pool.
     pub(crate) fn allocate(&mut self, of: &str, bytes: u64) -> Result<u64, Reason> {
         let memory = &self.board.memory;

@@ -10,7 +10,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use toml::Spanned;
 
-use crate::quantity::{Bytes, Time};
+use crate::error::Reason;
+use crate::quantity::{Bytes, Operation, Time};
+use crate::times::TimeTable;
 
 /// Named tables in the order of the file.
 #[derive(Clone, Debug)]
@@ -67,6 +69,9 @@ pub struct File {
     #[serde(default)]
     pub pools: Named<Pool>,
     pub test: Option<Test>,
+    /// Times of kernels are measured: what is in files is not needed.
+    #[serde(skip)]
+    pub measures: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -84,6 +89,7 @@ pub struct System {
     pub trace: Trace,
     #[serde(default)]
     pub admission: Admission,
+    pub panic: Option<Spanned<Panic>>,
     /// How far devices are from each other: percent of the time over a near way.
     pub distance: Option<Spanned<Vec<Vec<Spanned<u32>>>>>,
 }
@@ -101,6 +107,19 @@ pub enum Trace {
     Schedule,
     /// Each trap, too.
     Full,
+}
+
+/// What a kernel does that has panicked, and has said so.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Panic {
+    /// It ends the emulator, or switches the board off.
+    #[default]
+    End,
+    /// It stays where it is, for a debugger.
+    Halt,
+    /// It resets the board.
+    Reset,
 }
 
 /// What happens to a system whose deadlines do not hold.
@@ -168,7 +187,7 @@ pub struct Task {
 pub struct Use {
     pub times: Option<Spanned<u32>>,
     pub cpu: Option<Spanned<Time>>,
-    pub operation: Option<Spanned<Time>>,
+    pub operation: Option<Spanned<Operation>>,
     pub operations: Option<Spanned<Time>>,
     /// The handle of the pool with whose token it is held.
     pub within: Option<Spanned<String>>,
@@ -229,7 +248,7 @@ pub struct Notification {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interrupt {
-    pub line: Spanned<u32>,
+    pub line: Spanned<Line>,
     pub notification: Spanned<String>,
     pub bits: Option<Spanned<u64>>,
     pub cluster: Option<Spanned<String>>,
@@ -241,21 +260,57 @@ pub struct Interrupt {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Region {
-    pub bytes: Spanned<Bytes>,
+    pub bytes: Option<Spanned<Bytes>>,
     pub physical: Option<Spanned<u64>>,
+    pub device: Option<Spanned<RegionDevice>>,
+    /// It is the kernel's trace.
     #[serde(default)]
-    pub device: bool,
+    pub trace: bool,
+    /// Whether caches may keep what is in it.
+    pub cached: Option<Spanned<bool>>,
+}
+
+/// A line of the interrupt controller, or a device of the board that has one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "a line is a number, or the name of a device of the board")]
+pub enum Line {
+    Number(u32),
+    Named(String),
+}
+
+/// Whether a region is device memory, or which device of the board it is.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "a device is `true`, or the name of one of the board")]
+pub enum RegionDevice {
+    Plain(bool),
+    Named(String),
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
     pub driver: Spanned<String>,
-    pub firmware: Spanned<String>,
+    /// What the engine CPU runs, or a processor of the board; a device of the board without a program of its own has none.
+    pub firmware: Option<Spanned<String>>,
+    /// The processor of the board that runs the firmware, or the device that its driver makes an engine; else it is the engine CPU.
+    pub device: Option<Spanned<String>>,
     pub memory: Option<Spanned<Bytes>>,
     pub copy_engines: Option<Spanned<usize>>,
     #[serde(default)]
     pub preemptible: bool,
+    /// Package of the kernels that its execution engine runs.
+    pub kernels: Option<Spanned<String>>,
+    /// File beside the manifest with the times of those whose authors do not know, and what it says.
+    pub times: Option<Spanned<String>>,
+    #[serde(skip)]
+    pub time_table: Option<Result<TimeTable, Reason>>,
+}
+
+impl Device {
+    /// What was measured of its kernels, if its file could be read.
+    pub fn measured(&self) -> Option<&TimeTable> {
+        self.time_table.as_ref()?.as_ref().ok()
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -272,6 +327,10 @@ pub struct Engine {
     pub reset_bound: Option<Spanned<Time>>,
     /// What the end of an operation takes: interrupt and bottom half.
     pub completion: Option<Spanned<Time>>,
+    /// What one command of a client without the lock takes at most, once a job asks for the engine.
+    pub shared_longest: Option<Spanned<Time>>,
+    /// The endpoint whose server decides which of these clients may store to their doorbells.
+    pub sharer: Option<Spanned<String>>,
     /// Operations may hang, until the watchdog and the reset end them: waiting for that counts.
     pub hangs: Option<Spanned<bool>>,
 }
@@ -348,6 +407,9 @@ pub struct Test {
     pub marks: Vec<Spanned<String>>,
     #[serde(default)]
     pub faults: Vec<Spanned<String>>,
+    /// They fault in an order that depends on the board.
+    #[serde(default)]
+    pub faults_in_any_order: bool,
     #[serde(default)]
     pub exits: Vec<Spanned<String>>,
     #[serde(default)]
@@ -359,9 +421,22 @@ pub struct Test {
     /// Tasks from which watchdogs take engines. They take none from others.
     pub taken: Option<Vec<Spanned<String>>>,
     pub seconds: Option<u64>,
+    /// What is typed at the board's serial line.
+    pub input: Option<String>,
+    /// What the screen shows when the console says that the picture stands.
+    pub screenshot: Option<String>,
+    /// The button for power is pressed again and again.
+    #[serde(default)]
+    pub power_button: bool,
     /// Run it on a kernel that checks all its invariants after every trap.
     #[serde(default)]
     pub self_check: bool,
+    /// A second run does the same, to the record.
+    #[serde(default)]
+    pub repeatable: bool,
+    /// Kernels of accelerators run for an eighth of the time that they say, at most.
+    #[serde(default)]
+    pub eighth: bool,
     /// Conformance systems: the policies and the clusters to run it with; each combination is a system.
     #[serde(default)]
     pub policies: Vec<Spanned<String>>,

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::ops::Range;
 
 use fusee_abi::Call;
 use fusee_abi::trace::{
-    BACKGROUND_KEY, BY_INTERRUPT, ENGINE_TIME_SHIFT, Event, LOG_TEXT, Ledger, PANIC_TEXT, POOL, RING_MAGIC, Record,
-    RingHeader, SERVICE_KEY, TRAP_FAULT, TRAP_KICK, TRAP_TIMER,
+    BACKGROUND_KEY, BY_INTERRUPT, DEFMT_FRAME, ENGINE_TIME_SHIFT, Event, LOG_TEXT, Ledger, PANIC_TEXT, POOL,
+    RING_MAGIC, Record, RingHeader, SERVICE_KEY, TRAP_FAULT, TRAP_KICK, TRAP_TIMER,
 };
 use zerocopy::FromBytes;
 
@@ -90,6 +91,15 @@ impl Trace {
         Self { records, lost }
     }
 
+    /// How many records are missing that may have been written between two instants, nanoseconds. What was never seen at the end is not known.
+    #[must_use]
+    pub fn missing_between(&self, from: u64, until: u64) -> u64 {
+        let before = Record::default();
+        let pairs = std::iter::once(&before).chain(&self.records).zip(&self.records);
+        let gaps = pairs.filter(|(one, next)| next.time >= from && one.time <= until);
+        gaps.map(|(one, next)| next.number.saturating_sub(one.number + 1)).sum()
+    }
+
     /// Whether its level keeps what the scheduler decides.
     #[must_use]
     pub fn has_schedule(&self) -> bool {
@@ -130,8 +140,8 @@ impl Trace {
         let end = self.records.last().map_or(0, |record| record.time);
         let stop = |amounts: &mut BTreeMap<_, u64>, run: Option<(u64, u32, u32)>, now: u64| {
             let Some((since, thread, reservation)) = run else { return };
-            *amounts.entry((Ledger::ThreadTime, thread)).or_default() += now - since;
-            *amounts.entry((Ledger::Charged, reservation)).or_default() += now - since;
+            *amounts.entry((Ledger::ThreadTime, thread)).or_default() += now.saturating_sub(since);
+            *amounts.entry((Ledger::Charged, reservation)).or_default() += now.saturating_sub(since);
         };
         for record in &self.records {
             let thread = u32::from(record.thread).wrapping_sub(1);
@@ -148,6 +158,10 @@ impl Trace {
                 Some(Event::Skip) => add(Ledger::Skipped, thread, 1),
                 Some(Event::Throttle) => add(Ledger::Throttles, object, 1),
                 Some(Event::Fault) => add(Ledger::Faults, thread, 1),
+                // Of clients without a lock.
+                Some(Event::EngineIdle) if record.thread == 0 => {
+                    add(Ledger::SharedTime, object, u64::from(record.value) * 1_000);
+                }
                 Some(Event::EngineIdle) => {
                     let index = object << ENGINE_TIME_SHIFT | thread;
                     add(Ledger::EngineTime, index, u64::from(record.value) * 1_000);
@@ -182,7 +196,7 @@ impl Trace {
     pub fn logs(&self) -> impl Iterator<Item = (u16, u32, u64)> {
         self.records
             .iter()
-            .filter(|record| record.event == Event::Log as u8 && record.object < LOG_TEXT)
+            .filter(|record| record.event == Event::Log as u8 && record.object < DEFMT_FRAME)
             .map(|record| (record.thread, record.object, wide(record)))
     }
 }
@@ -194,39 +208,114 @@ pub struct Message {
     pub time: u64,
     /// The thread, index + 1.
     pub thread: u16,
-    /// What it says: level, file and line, text.
-    pub text: String,
+    /// What it says.
+    pub said: Said,
+}
+
+/// What a message says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Said {
+    /// By the crate `log`: level, file and line, text.
+    Text(String),
+    /// By the crate `defmt`: an encoded frame, without the zero that ends it.
+    Frame(Vec<u8>),
+}
+
+/// All messages of a trace.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Messages {
+    /// In the order in which they were begun.
+    pub all: Vec<Message>,
+    /// For each thread, index + 1, how many frames are left out: records of them are missing, or may be.
+    pub incomplete: BTreeMap<u16, u64>,
+}
+
+/// Words of one thread whose keys follow each other: a message, or a part of one.
+struct Run {
+    time: u64,
+    thread: u16,
+    /// The key that messages of its kind begin with.
+    first: u32,
+    /// The keys that it has.
+    keys: Range<u32>,
+    /// Records that were missing in the whole trace when it began.
+    missing: u64,
+    bytes: Vec<u8>,
+}
+
+impl Run {
+    fn has_beginning(&self) -> bool {
+        self.keys.start == self.first
+    }
+
+    /// Where the frame ends, if it is one and does.
+    fn end(&self) -> Option<usize> {
+        self.bytes.iter().position(|byte| *byte == 0).filter(|_| self.first == DEFMT_FRAME)
+    }
 }
 
 impl Trace {
-    /// The messages of all tasks, in order.
+    /// The messages of all tasks.
+    ///
+    /// A text of which records are missing is shown as far as it goes. A frame is left out: it would decode to something else. Two frames,
+    /// one without its end and one without its beginning, may look like one; so a frame is whole only if no record at all is missing
+    /// between its first and its last.
     #[must_use]
-    pub fn messages(&self) -> Vec<Message> {
-        let mut messages: Vec<(Message, Vec<u8>)> = Vec::new();
-        // Of each thread its last message, and the key that goes on with it.
-        let mut open: BTreeMap<u16, (usize, u32)> = BTreeMap::new();
-        let of_text = |record: &&Record| (LOG_TEXT..PANIC_TEXT).contains(&record.object);
-        for record in self.records.iter().filter(|record| record.event == Event::Log as u8).filter(of_text) {
-            let word = wide(record).to_le_bytes();
-            match open.get_mut(&record.thread) {
-                Some((index, next)) if *next == record.object => {
-                    *next += 1;
-                    messages[*index].1.extend(word);
-                }
-                // The beginning of one was overwritten.
-                _ if record.object != LOG_TEXT => {}
+    pub fn messages(&self) -> Messages {
+        let mut messages = Messages::default();
+        // Of each thread and kind the latest run: whether more of it, or of what it is a part of, may come.
+        let mut is_open: BTreeMap<(u16, u32), bool> = BTreeMap::new();
+        for run in self.runs() {
+            let (time, thread) = (run.time, run.thread);
+            let was_open = is_open.insert((thread, run.first), run.end().is_none()).unwrap_or_default();
+            let said = match run.end() {
+                _ if run.first == LOG_TEXT => run.has_beginning().then(|| {
+                    let text = String::from_utf8_lossy(&run.bytes);
+                    Said::Text(text.trim_end_matches('\0').to_owned())
+                }),
+                Some(end) if run.has_beginning() => Some(Said::Frame(run.bytes[..end].to_vec())),
+                // A part without its beginning belongs to the part before, which is counted, unless that one had an end.
                 _ => {
-                    open.insert(record.thread, (messages.len(), LOG_TEXT + 1));
-                    let message = Message { time: record.time, thread: record.thread, text: String::new() };
-                    messages.push((message, word.to_vec()));
+                    let is_another = run.has_beginning() || !was_open;
+                    *messages.incomplete.entry(thread).or_default() += u64::from(is_another);
+                    None
                 }
-            }
+            };
+            messages.all.extend(said.map(|said| Message { time, thread, said }));
         }
-        let decoded = |(message, bytes): (Message, Vec<u8>)| {
-            let text = String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
-            Message { text, ..message }
-        };
-        messages.into_iter().map(decoded).collect()
+        messages.incomplete.retain(|_, count| *count > 0);
+        messages
+    }
+
+    /// All words of messages, in the order in which runs of them begin.
+    fn runs(&self) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut latest: BTreeMap<(u16, u32), usize> = BTreeMap::new();
+        let (mut missing, mut last) = (0, 0);
+        for record in &self.records {
+            if record.number > 0 {
+                missing += record.number.saturating_sub(last + 1);
+                last = record.number;
+            }
+            let key = record.object;
+            if record.event != Event::Log as u8 || !(DEFMT_FRAME..PANIC_TEXT).contains(&key) {
+                continue;
+            }
+            let first = if key < LOG_TEXT { DEFMT_FRAME } else { LOG_TEXT };
+            let word = wide(record).to_le_bytes();
+            let index = latest.get(&(record.thread, first)).copied();
+            let goes_on =
+                |run: &&mut Run| key != first && run.keys.end == key && run.missing == missing && run.end().is_none();
+            if let Some(run) = index.and_then(|index| runs.get_mut(index)).filter(goes_on) {
+                run.keys.end += 1;
+                run.bytes.extend(word);
+                continue;
+            }
+            latest.insert((record.thread, first), runs.len());
+            let (time, thread) = (record.time, record.thread);
+            runs.push(Run { time, thread, first, keys: key..key + 1, missing, bytes: word.to_vec() });
+        }
+        runs
     }
 }
 
@@ -240,10 +329,10 @@ pub fn wide(record: &Record) -> u64 {
 #[must_use]
 pub fn ledger_name(kind: u16) -> Option<Ledger> {
     use Ledger::{
-        Charged, CpuCharged, EngineTime, Faults, IdleTime, Jobs, Kernel, MaxLateness, Misses, Overshoot, Skipped,
-        ThreadTime, Throttles, Uptime,
+        Charged, CpuCharged, EngineTime, Faults, IdleTime, Jobs, Kernel, MaxLateness, Misses, Overshoot, SharedTime,
+        Skipped, ThreadTime, Throttles, Uptime,
     };
-    const ALL: [self::Ledger; 14] = [
+    const ALL: [self::Ledger; 15] = [
         Jobs,
         Misses,
         MaxLateness,
@@ -258,6 +347,7 @@ pub fn ledger_name(kind: u16) -> Option<Ledger> {
         Throttles,
         Faults,
         Overshoot,
+        SharedTime,
     ];
     ALL.into_iter().find(|ledger| *ledger as u16 == kind)
 }
@@ -283,6 +373,9 @@ pub fn describe(record: &Record, system: &Resolved) -> String {
         Event::Block => write!(line, " {} {object}", call_name(record.value)),
         Event::Fault => write!(line, " syndrome {:#x} kind {}", record.object, record.value),
         Event::FaultRegister => write!(line, " register {} = {:#x}", record.object, wide(record)),
+        Event::Log if (DEFMT_FRAME..LOG_TEXT).contains(&record.object) => {
+            write!(line, " defmt {:02x?}", wide(record).to_le_bytes())
+        }
         Event::Log if record.object >= LOG_TEXT => {
             let text = wide(record).to_le_bytes();
             write!(line, " text {:?}", String::from_utf8_lossy(&text).trim_end_matches('\0'))
@@ -356,7 +449,7 @@ fn object_name(record: &Record, event: Event, system: &Resolved) -> String {
     let endpoint = || named(system.endpoints.get(index).map(|(name, _)| name));
     match event {
         Event::SwitchTo | Event::RunOn | Event::Throttle | Event::Replenish | Event::Overrun | Event::EarlyRelease => {
-            let owner = system.reservations.get(index).and_then(|one| task(one.task as usize));
+            let owner = system.owner(index).and_then(task);
             format!("on {}", named(owner))
         }
         Event::EngineRequest

@@ -37,7 +37,7 @@ fn handles_are_written_kind_name_rights() {
         ("endpoint service: wait", "endpoint", "are `call`, `send`, `receive` and `grant`"),
         ("notification event: wait call", "notification", "are `signal`, `wait` and `grant`"),
         ("region shared: execute", "region", "are `read`, `write`, `map`, `physical`, `lend` and `lent`"),
-        ("engine ee: use", "engine", "is `acquire`"),
+        ("engine ee: use", "engine", "are `acquire` and `share`"),
         ("system: start", "system", "is `shutdown`"),
     ] {
         let right = handle.split_whitespace().last().unwrap_or_default();

@@ -34,7 +34,7 @@ const PARSED: &[Row] = &[
 const WRITTEN: &[Row] = &[
     ("cpus = 2", "cpus = \"two\"", 4, "invalid type: string \"two\", expected a whole number"),
     ("period = \"10ms\"", "perod = \"10ms\"", 16, "unknown key `perod`; did you mean `period`?"),
-    ("admission", "fast", 5, "unknown key `fast`; there are `name`, `board`, `cpus`, `start`, `policy`, `managed`, `trace`, `admission` and `distance`"),
+    ("admission", "fast", 5, "unknown key `fast`; there are `name`, `board`, `cpus`, `start`, `policy`, `managed`, `trace`, `admission`, `panic` and `distance`"),
     ("[endpoints.service]", "[endpoint.service]", 37, "unknown key `endpoint`; did you mean `endpoints`?"),
     ("line = 72", "lin = 72", 44, "unknown key `lin`; did you mean `line`?"),
     ("\"10ms\"", "\"1.5ms\"", 16, "`1.5ms` is not a whole number: write \"1500us\""),
@@ -46,8 +46,7 @@ const WRITTEN: &[Row] = &[
     ("admission = \"refuse\"", "trace = \"all\"", 5, "unknown value `all`; there are `off`, `marks`, `schedule` and `full`"),
     ("period = \"10ms\"", "class = \"realtime\"", 16, "unknown value `realtime`; did you mean `real-time`?"),
     ("notification = \"event\"\n", "", 43, "key `notification` is missing in this table"),
-    ("bytes = \"4KiB\"\ndevice", "device", 51, "key `bytes` is missing in this table"),
-    ("device = true", "device = \"yes\"", 54, "invalid type: string \"yes\", expected a boolean"),
+    ("device = true", "device = 1", 54, "a device is `true`, or the name of one of the board"),
     ("cpus = [1]", "cpus = [\"one\"]", 11, "invalid type: string \"one\", expected a whole number"),
     ("[endpoints.service]", "[pools.p]\nreplicas = 1\nlimit = \"none\"\ncluster = \"left\"\n\n[endpoints.service]", 39, "a limit is a number, \"r2dglp\", \"unlimited\" or \"ck-omlp\""),
 ];
@@ -55,7 +54,7 @@ const WRITTEN: &[Row] = &[
 /// What means nothing, each in an object of its own or, in one object, in a part of its own.
 #[rustfmt::skip]
 const APART: &[Row] = &[
-    ("\"virt\"", "\"toaster\"", 3, "no board is called `toaster`; there is `virt`"),
+    ("\"virt\"", "\"toaster\"", 3, "no board is called `toaster`; there are `virt`, `virt-gicv2`, `zcu102`, `raspi3b`, `raspi4b` and `versal`"),
     ("server = \"server\"", "server = \"waiter\"", 38, "no task is called `waiter`; there are `client`, `server` and `far`"),
     ("bound = \"far\"", "bound = \"near\"", 41, "no task is called `near`; did you mean `far`?"),
     ("interrupt = \"line\"", "interrupt = \"x\"", 64, "no interrupt is called `x`; there is `line`"),
@@ -76,6 +75,9 @@ const APART: &[Row] = &[
 /// What means nothing, of all kinds.
 #[rustfmt::skip]
 const MEANT: &[Row] = &[
+    ("handles.ee = \"engine ee: acquire\"", "handles.ee = \"engine ee: acquire\"\nuses.ee = { operation = { kernel = \"k\", blocks = 2 } }", 21, "nothing was measured of kernel `k` (`cargo xtask run --measure` does, and writes it to the file that `times` of the device names); there is none"),
+    ("memory = \"1MiB\"", "memory = \"1MiB\"\ntimes = \"gone.times\"", 60, "`gone.times`: No such file or directory (os error 2); `cargo xtask run --measure` writes this file"),
+    ("memory = \"1MiB\"", "memory = \"1MiB\"\ntimes = \"up/gone.times\"", 60, "`up/gone.times` is not the name of a file beside this one"),
     ("cluster = \"right\"", "cluster = \"up\"", 31, "no cluster is called `up`; there are `left` and `right`"),
     ("notification = \"event\"", "notification = \"e\"", 45, "no notification is called `e`; there is `event`"),
     ("driver = \"server\"", "driver = \"d\"", 57, "no task is called `d`; there are `client`, `server` and `far`"),
@@ -107,6 +109,15 @@ const MEANT: &[Row] = &[
     ("budget = \"5ms\"", "budget = \"5ms\"\nclass = \"service\"", 35, "deadline of `far` means nothing together with a class other than real-time"),
     ("binary = \"apps/client\"\n", "", 13, "task `client` needs one of `binary`, `elf` and `script`"),
     ("script = ", "binary = \"a/b\"\nscript = ", 29, "task `far` needs one of `binary`, `elf` and `script`"),
+    ("bytes = \"4KiB\"\ndevice", "device", 51, "key `bytes` is missing in this table"),
+    ("physical = 0x0900_0000\nbytes = \"4KiB\"\ndevice = true", "trace = true\nbytes = \"4KiB\"", 53, "trace of `uart` means nothing together with bytes"),
+    ("bytes = \"8KiB\"", "trace = true", 19, "trace of `shared` means nothing together with a right other than `read`"),
+    ("bytes = \"4KiB\"\ndevice = true", "trace = true", 52, "trace of `uart` means nothing together with physical"),
+    ("physical = 0x0900_0000\nbytes = \"4KiB\"\ndevice = true", "trace = true\ndevice = true", 53, "trace of `uart` means nothing together with device"),
+    ("physical = 0x0900_0000\nbytes = \"4KiB\"\ndevice = true", "device = \"uart7\"", 52, "no device of the board is called `uart7`; did you mean `uart0`?"),
+    ("physical = 0x0900_0000\nbytes = \"4KiB\"\ndevice = true", "bytes = \"4KiB\"\ndevice = \"uart0\"", 52, "device of `uart` means nothing together with bytes"),
+    ("line = 72", "line = \"uart7\"", 44, "no device of the board is called `uart7`; did you mean `uart0`?"),
+    ("physical = 0x0900_0000\nbytes = \"4KiB\"\ndevice = true", "device = \"rpu0\"", 52, "board `virt` has no device `rpu0`"),
     ("physical = 0x0900_0000\n", "", 51, "device of `uart` needs a physical address"),
     ("\"8KiB\"", "0", 49, "length of `shared` is not a whole number of 4 KiB pages"),
     ("\"8KiB\"", "\"65MiB\"", 49, "`shared` needs 65 MiB, but only 64 MiB are left in the board's pool"),
@@ -148,6 +159,14 @@ const MEANT: &[Row] = &[
     ("budget = \"2ms\"", "budget = \"2ms\"\npriority = 0", 18, "priority of `client` is zero"),
     ("budget = \"2ms\"", "budget = \"2ms\"\nstack = \"5000B\"", 18, "stack of `client` is not a whole number of 4 KiB pages"),
     ("budget = \"2ms\"", "budget = \"2ms\"\nstack = \"1GiB\"", 18, "no virtual addresses are left for `stack of client`"),
+    ("handles.ee = \"engine ee: acquire\"", "handles.ee = \"engine ee: acquire share\"", 20, "right `share` of `ee` means nothing together with `acquire`"),
+    ("[endpoints.service]", "[tasks.t]\nscript = [\"burn 1ms\"]\ncluster = \"left\"\nclass = \"background\"\nhandles.ee = \"engine mutex: share\"\n\n[endpoints.service]", 41, "right `share` of `ee` needs an engine of a device"),
+    ("[endpoints.service]", "[tasks.t]\nscript = [\"burn 1ms\"]\ncluster = \"left\"\nclass = \"background\"\nhandles.ee = \"engine ee: share\"\n\n[endpoints.service]", 67, "right `share` of `ee` needs `shared_longest`"),
+    ("[engines.ee]", "[tasks.t]\nscript = [\"burn 1ms\"]\ncluster = \"left\"\nclass = \"background\"\nhandles.ee = \"engine ee: share\"\nhandles.e = \"endpoint e: receive\"\n\n[endpoints.e]\nserver = \"t\"\n\n[engines.ee]\nshared_longest = \"1ms\"\nsharer = \"e\"", 73, "serving a sharer's endpoint of `t` means nothing together with the right `share` to the engine that it decides on"),
+    ("[engines.ee]", "[tasks.t]\nscript = [\"burn 1ms\"]\ncluster = \"left\"\nhard = true\nperiod = \"10ms\"\nbudget = \"100us\"\nhandles.ee = \"engine ee: share\"\n\n[engines.ee]\nshared_longest = \"1ms\"\nsharer = \"service\"", 71, "the right `share` to an engine with a sharer of `t` means nothing together with `hard`: nothing bounds how long it waits"),
+    ("[engines.ee]", "[engines.ee]\nsharer = \"service\"", 62, "sharer of `ee` needs a task with the right `share`"),
+    ("[engines.ee]", "[engines.ee]\nsharer = \"servic\"", 62, "no endpoint is called `servic`; did you mean `service`?"),
+    ("[engines.ee]", "[engines.ee]\nshared_longest = \"1ms\"", 62, "shared_longest of `ee` needs a task with the right `share`"),
     ("handles.ee = \"engine ee: acquire\"", "handles.ee = \"engine ee: acquire\"\nuses.ee = { operation = \"1ms\", operations = \"2ms\" }", 21, "operations of `client` together are not from one to `times` of the longest: 1 ms to 1 ms"),
     ("handles.ee = \"engine ee: acquire\"", "handles.ee = \"engine ee: acquire\"\nuses.ee = {}", 21, "longest use of `client` is zero"),
     ("handles.ee = \"engine ee: acquire\"", "handles.ee = \"engine ee: acquire\"\nuses.gpu = { cpu = \"1ms\" }", 21, "task `client` has no handle `gpu` to an engine, a pool, an endpoint or a notification"),
@@ -249,10 +268,10 @@ macro_rules! reasons {
 // A reason that is not listed does not compile; one without a row fails.
 reasons! {
     Unreadable Syntax DuplicateKey MissingKey UnknownKey UnknownValue DefinedTwice Unknown
-    NameTooLong NameTaken BadHandle BadRight NotTheServer NoReceiver NoWaiter DriverNeeds
+    NotMeasured BadTimes NotBeside NameTooLong NameTaken BadHandle BadRight NotTheServer NoReceiver NoWaiter DriverNeeds
     RegionTwice TooLargeToLend BadStep BinaryOrScript Zero Needs NoLength Excludes BudgetExceeds
     BudgetTooSmall ExecutionExceeds TooLong OutOfRange OperationsOutOfRange NotPages TooMany Crowded
-    NoSuchCpu CpuInTwoClusters CpuInNoCluster NoCluster EngineInTwoClusters TwoOrders
+    NoSuchCpu BoardLacks CpuInTwoClusters CpuInNoCluster NoCluster EngineInTwoClusters TwoOrders
     PoolOfAnotherCluster ClusterOfShared NoToken PoolTwice PlaceTaken DeviceFull SecondLine
     TwoFirmwares NotSquare Distance TwoDevices Overlap KernelDevice PoolExhausted NoAddresses
     NotUsed Overload ServicePeriod ReleasesEarly WatchdogTooShort Overcommitted TooFewTokens
@@ -380,4 +399,14 @@ proptest! {
         expected.sort_by_key(|(line, _)| *line);
         prop_assert_eq!(said(&chosen), expected);
     }
+}
+
+#[test]
+fn a_trace_that_is_not_kept_is_shown_to_nobody() {
+    let text = GOOD.replace("admission", "trace = \"off\"\nadmission").replace("bytes = \"8KiB\"", "trace = true");
+    let errors = Manifest::parse(Path::new("m.toml"), &text).unwrap_err().to_string();
+    assert!(
+        errors.contains("m.toml:49: trace of `shared` means nothing together with `trace = \"off\"` of the system"),
+        "{errors}"
+    );
 }

@@ -70,6 +70,13 @@ fn a_job_that_calls_is_blocked_by_one_service_and_pays_for_its_own() {
     let expected = "m.toml:6: budget of `brake` (799 us) is too small for its wcet (200 us), its servers (300 us) and \
                     what others may take from it while it waits (300 us)";
     assert_eq!(budget("799us").as_deref(), Some(expected));
+    // Without `wcet` a job may compute for the whole budget.
+    refused(
+        "budget = \"1ms\"\nwcet = \"200us\"",
+        "budget = \"1ms\"",
+        "m.toml:6: budget of `brake` (1 ms) is too small for its wcet (1 ms, the budget unless `wcet` says less), its servers (300 us) \
+         and what others may take from it while it waits (300 us)",
+    );
     // Six milliseconds in service are too long.
     refused(
         "service_max = \"300us\"",
@@ -106,7 +113,7 @@ fn calls_of_nested_servers_are_added_at_each_level() {
     assert_eq!(blocked(&direct.replace("budget = \"1ms\"", "budget = \"1200us\"")), [300 + 4 * 50 + 2 * 50, 400]);
     let silent = nested.replace("uses.back = { times = 2 }\n", "");
     let expected = format!(
-        "m.toml:12: task `brake` {NOT_COUNTED} it calls `slow`, and `slow` does not say how often it calls `back`"
+        "m.toml:12: task `brake` {NOT_COUNTED} it calls `slow`, and `slow` does not say in its `uses` how often it calls `back`"
     );
     assert_eq!(parse(&silent).err(), Some(expected));
 }
@@ -116,7 +123,12 @@ fn what_a_hard_task_waits_for_and_does_not_declare_is_not_counted() {
     let not_counted = |from: &str, to: &str, line: usize, why: &str| {
         refused(from, to, &format!("m.toml:{line}: task `brake` {NOT_COUNTED} {why}"));
     };
-    not_counted("uses.slow = {}\n", "", 12, "it calls `slow`, and `brake` does not say how often it calls `slow`");
+    not_counted(
+        "uses.slow = {}\n",
+        "",
+        12,
+        "it calls `slow`, and `brake` does not say in its `uses` how often it calls `slow`",
+    );
     not_counted("service_max = \"300us\"\n", "", 12, "it calls `slow`, and endpoint `slow` has no `service_max`");
     not_counted(
         "[\"call slow 100us\"]",

@@ -1,10 +1,15 @@
 //! Rings become records, and two runs of one system become the same text.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
-use fusee_abi::trace::{BACKGROUND_KEY, Event, Ledger, RING_MAGIC, Record, RingHeader};
+use fusee_abi::trace::{
+    BACKGROUND_KEY, DEFMT_FRAME, Event, LOG_TEXT, Ledger, PANIC_TEXT, RING_MAGIC, Record, RingHeader,
+};
 use fusee_manifest::Manifest;
-use fusee_manifest::trace::{GRID, Places, Trace, TraceError, canonical, describe};
+use fusee_manifest::trace::{GRID, Message, Places, Said, Trace, TraceError, canonical, describe};
+use proptest::collection::vec;
+use proptest::prelude::*;
 use zerocopy::IntoBytes;
 
 const CAPACITY: usize = 4;
@@ -134,4 +139,112 @@ fn an_event_between_the_points_of_the_grid_is_refused() {
     assert_eq!(canonical(&trace, &manifest.system, Places::Left).unwrap_err().by, GRID / 3);
     let near = Trace::from_records(vec![at(10 * GRID + GRID / 4, Event::Release, 1)]);
     assert!(canonical(&near, &manifest.system, Places::Left).is_ok());
+}
+
+#[test]
+fn what_is_missing_is_said_for_each_time() {
+    let record = |number: u64, time: u64| Record { number, time, ..Record::default() };
+    let trace = Trace::from_records(vec![record(3, 30), record(4, 40), record(8, 80), record(9, 90)]);
+    assert_eq!(trace.lost, 5);
+    let missing = [(0, 10, 2), (0, 30, 2), (31, 39, 0), (31, 40, 3), (50, 60, 3), (81, 200, 0), (0, 200, 5)];
+    for (from, until, count) in missing {
+        assert_eq!(trace.missing_between(from, until), count, "{from} to {until}");
+    }
+}
+
+//--- Messages
+
+/// The records of a word of a message.
+fn word(number: u64, thread: u16, key: u32, bytes: [u8; 8]) -> Record {
+    let word = u64::from_le_bytes(bytes);
+    let (job, value) = ((word >> 32) as u32, word as u32);
+    Record { time: number, number, event: Event::Log as u8, thread, object: key, job, value, ..Record::default() }
+}
+
+/// A message as it is written: of which thread, whether it is a frame, its bytes.
+type Written = (u16, bool, Vec<u8>);
+
+/// The records of messages that are written at once: of each thread one after the other, words of different threads in turn.
+fn records(written: &[Written]) -> Vec<(usize, Record)> {
+    let mut words: BTreeMap<u16, VecDeque<(usize, u32, [u8; 8])>> = BTreeMap::new();
+    for (index, (thread, is_frame, bytes)) in written.iter().enumerate() {
+        let first = if *is_frame { DEFMT_FRAME } else { LOG_TEXT };
+        let ended = [&bytes[..], &[0][..usize::from(*is_frame)]].concat();
+        for (key, part) in (first..).zip(ended.chunks(8)) {
+            let mut bytes = [0; 8];
+            bytes[..part.len()].copy_from_slice(part);
+            words.entry(*thread).or_default().push_back((index, key, bytes));
+        }
+    }
+    let mut records = Vec::new();
+    while words.values().any(|words| !words.is_empty()) {
+        for (thread, words) in &mut words {
+            let Some((index, key, bytes)) = words.pop_front() else { continue };
+            records.push((index, word(records.len() as u64 + 1, *thread, key, bytes)));
+        }
+    }
+    records
+}
+
+proptest! {
+    #[test]
+    fn a_frame_is_there_as_it_was_written_or_is_counted(
+        written in vec((1..3_u16, any::<bool>(), vec(1_u8..0x80, 1..40)), 1..8),
+        lost in vec(any::<prop::sample::Index>(), 0..3),
+    ) {
+        let written = &written;
+        let mut kept = records(written);
+        for index in lost {
+            if !kept.is_empty() {
+                kept.remove(index.index(kept.len()));
+            }
+        }
+        let trace = Trace::from_records(kept.iter().map(|(_, record)| *record).collect());
+        let messages = trace.messages();
+        let all = records(written);
+        let is_whole = |message: usize| {
+            let numbers = all.iter().filter(|(of, _)| *of == message).map(|(_, record)| record.number);
+            let (first, last) = (numbers.clone().min().unwrap(), numbers.max().unwrap());
+            (first..=last).all(|number| kept.iter().any(|(_, record)| record.number == number))
+        };
+        let frames = |thread: u16| (0..written.len()).filter(move |index| written[*index].0 == thread && written[*index].1);
+        for thread in 1..3 {
+            let of_thread = |message: &&Message| message.thread == thread;
+            let shown = messages.all.iter().filter(of_thread).filter_map(|message| match &message.said {
+                Said::Frame(bytes) => Some(bytes),
+                Said::Text(_) => None,
+            });
+            let whole: Vec<usize> = frames(thread).filter(|index| is_whole(*index)).collect();
+            prop_assert_eq!(shown.collect::<Vec<_>>(), whole.iter().map(|index| &written[*index].2).collect::<Vec<_>>());
+            let counted = messages.incomplete.get(&thread).copied().unwrap_or_default() as usize;
+            let seen = frames(thread).filter(|index| kept.iter().any(|(of, _)| of == index)).count();
+            prop_assert!(counted <= seen - whole.len() && (counted > 0) == (seen > whole.len()), "{} of {}", counted, seen);
+        }
+        if trace.lost == 0 && kept.len() == all.len() {
+            let texts: Vec<String> = messages.all.iter().filter_map(|message| match &message.said {
+                Said::Text(text) => Some(text.clone()),
+                Said::Frame(_) => None,
+            }).collect();
+            prop_assert_eq!(texts.len(), written.iter().filter(|(_, is_frame, _)| !is_frame).count());
+        }
+    }
+
+    #[test]
+    fn whatever_words_a_task_logs_its_messages_can_be_read(
+        words in vec((0..3_u16, DEFMT_FRAME - 1..PANIC_TEXT + 1, any::<[u8; 8]>(), 0..4_u64), 0..200),
+        near in vec((DEFMT_FRAME..DEFMT_FRAME + 3, any::<[u8; 8]>()), 0..50),
+    ) {
+        let near = near.into_iter().map(|(key, bytes)| (1, key, bytes, 1));
+        let mut number = 0;
+        let records = words.into_iter().chain(near).map(|(thread, key, bytes, step)| {
+            number += step;
+            word(number, thread, key, bytes)
+        });
+        let messages = Trace::from_records(records.collect()).messages();
+        let is_bounded = |message: &Message| match &message.said {
+            Said::Frame(bytes) => !bytes.contains(&0) && bytes.len() < (LOG_TEXT - DEFMT_FRAME) as usize * 8,
+            Said::Text(text) => text.chars().count() <= (PANIC_TEXT - LOG_TEXT) as usize * 8,
+        };
+        prop_assert!(messages.all.iter().all(is_bounded));
+    }
 }

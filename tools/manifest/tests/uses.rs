@@ -151,6 +151,7 @@ fn the_analysis_is_told_of_tokens_of_engines_within_and_of_groups_as_one_lock() 
         others: Nanoseconds::ZERO,
         alternative: None,
         reset: microseconds(3_000),
+        ..Engine::default()
     };
     // One request for both engines with a token, and one without.
     let copies = Engine {

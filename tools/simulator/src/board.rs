@@ -8,7 +8,7 @@ use fusee_abi::image::{System, kind};
 use fusee_abi::trace::{BY_INTERRUPT, Event, Level, Record, TRAP_FAULT, TRAP_KICK, TRAP_TIMER};
 use fusee_accel_contract as contract;
 use fusee_device_model::{Bus, BusError, Description, Device, Window};
-use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ThreadId};
+use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, RegionId, ThreadId};
 use fusee_kernel_core::{CpuId, Fault, Machine, Place, Registers, Trap};
 use fusee_sched::time::Instant;
 
@@ -48,26 +48,6 @@ impl Bus for Memory {
         self.at(address, data.len())?.copy_from_slice(data);
         Ok(())
     }
-
-    fn read_u32(&mut self, address: u64) -> Result<u32, BusError> {
-        let mut word = [0; 4];
-        self.read(address, &mut word)?;
-        Ok(u32::from_le_bytes(word))
-    }
-
-    fn write_u32(&mut self, address: u64, value: u32) -> Result<(), BusError> {
-        self.write(address, &value.to_le_bytes())
-    }
-
-    fn read_u64(&mut self, address: u64) -> Result<u64, BusError> {
-        let mut word = [0; 8];
-        self.read(address, &mut word)?;
-        Ok(u64::from_le_bytes(word))
-    }
-
-    fn write_u64(&mut self, address: u64, value: u64) -> Result<(), BusError> {
-        self.write(address, &value.to_le_bytes())
-    }
 }
 
 /// One use of one engine, in the device's terms.
@@ -83,6 +63,8 @@ pub struct DeviceUse {
     pub task: usize,
     /// What the task finds in the place of its doorbell.
     pub page: Page,
+    /// It uses the engine without its lock.
+    pub shares: bool,
 }
 
 /// What is at the address of a doorbell.
@@ -165,6 +147,8 @@ pub struct Board {
     pub recorded: u64,
     /// Exit code, once the system has ended.
     pub ended: Option<u32>,
+    /// For each engine its device and its number there, if somebody uses it there.
+    places: Vec<Option<(usize, contract::EngineIndex)>>,
     /// Who uses the device how, by engine user.
     pub uses: Vec<DeviceUse>,
     regions: Regions,
@@ -177,15 +161,17 @@ impl Board {
     #[must_use]
     pub fn new(system: &System<'_>, managed: bool) -> Board {
         let mut memory = Memory::default();
+        // Those without a lock come after the others: the kernel does not count them.
+        let users = || {
+            let of_lock = system.engine_users().iter().map(|user| (user, false));
+            of_lock.chain(system.shared_users().iter().map(|user| (user, true)))
+        };
         // One for each status page, in the order of these.
-        let pages: BTreeSet<u64> =
-            system.engine_users().iter().map(|user| user.progress / contract::PAGE_BYTES).collect();
+        let pages: BTreeSet<u64> = users().map(|(user, _)| user.progress / contract::PAGE_BYTES).collect();
         let new = |(index, page)| Simulated::new(index, page, &mut memory);
         let mut devices: Vec<Simulated> = pages.into_iter().enumerate().map(new).collect();
-        let uses: Vec<DeviceUse> = system
-            .engine_users()
-            .iter()
-            .map(|user| {
+        let uses: Vec<DeviceUse> = users()
+            .map(|(user, shares)| {
                 let status_page = user.progress / contract::PAGE_BYTES;
                 let device = devices.partition_point(|one| one.status_page < status_page);
                 let interrupt = system.engines()[user.engine as usize].interrupt_plus_one.checked_sub(1);
@@ -198,10 +184,15 @@ impl Board {
                         .unwrap_or(contract::EngineIndex::Execution),
                     context: place % contract::CONTEXTS,
                     task: user.task as usize,
-                    page: if managed { Page::Nothing } else { Page::Doorbell },
+                    page: if managed && !shares { Page::Nothing } else { Page::Doorbell },
+                    shares,
                 }
             })
             .collect();
+        let mut places = vec![None; system.engines().len()];
+        for ((user, _), one) in users().zip(&uses) {
+            places[user.engine as usize] = (one.context > 0).then_some((one.device, one.engine));
+        }
         let mut board = Board {
             now: 0,
             spent: 0,
@@ -213,6 +204,7 @@ impl Board {
             records: Vec::new(),
             recorded: 0,
             ended: None,
+            places,
             uses,
             regions: Regions::new(system),
             memory,
@@ -235,8 +227,15 @@ impl Board {
             self.store_u64(slot, entry.encode());
             self.store_u64(words + contract::CONTEXT_TABLE, table);
             self.store(words + contract::CONTEXT_TABLE_ENTRIES, 2);
-            self.store(words + contract::CONTEXT_FLAGS, contract::CONTEXT_VALID);
+            let flags =
+                contract::CONTEXT_VALID | if self.shares(device, context) { contract::CONTEXT_SHARED } else { 0 };
+            self.store(words + contract::CONTEXT_FLAGS, flags);
         }
+    }
+
+    /// Whether the client of this context uses engines without their locks.
+    fn shares(&self, device: usize, context: usize) -> bool {
+        self.uses.iter().any(|one| one.shares && (one.device, one.context) == (device, context))
     }
 
     fn store(&mut self, address: u64, value: u32) {
@@ -325,7 +324,11 @@ impl Board {
     /// The driver of `device` lets it forget what has been submitted to these engines, one bit each.
     pub fn request_resets(&mut self, device: usize, engines: u64) {
         for engine in contract::EngineIndex::ALL.into_iter().filter(|engine| engines >> engine.number() & 1 != 0) {
+            let running = self.load(of(device, STATUS) + contract::status_running(engine)) as usize;
             for context in 1..contract::CONTEXTS {
+                if self.shares(device, context) && context + 1 != running {
+                    continue;
+                }
                 let request = of(device, CONTROL) + contract::control_reset_request(context, engine);
                 let before = self.load(request);
                 self.store(request, before.wrapping_add(1));
@@ -469,6 +472,24 @@ impl Machine for Board {
         let submitted = self.load(doorbell(one));
         let seen = self.load(of(one.device, STATUS) + contract::status_seen(one.engine, one.context));
         contract::is_idle(submitted, seen, self.retired(one.device, one.engine, one.context))
+    }
+
+    fn set_gate(&mut self, engine: EngineId, open: bool) {
+        if let Some((device, number)) = self.places[engine.index()] {
+            self.store(
+                of(device, CONTROL) + contract::control_gate(number),
+                if open { 0 } else { contract::GATE_SHUT },
+            );
+            if open {
+                self.devices[device].next = Some(self.now);
+            }
+        }
+    }
+
+    fn is_shared_idle(&mut self, engine: EngineId) -> bool {
+        let Some((device, number)) = self.places[engine.index()] else { return true };
+        let status = of(device, STATUS);
+        self.load(status + contract::status_begun(number)) == self.load(status + contract::status_ended(number))
     }
 
     fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}

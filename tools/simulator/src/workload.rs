@@ -103,7 +103,8 @@ impl TaskSet {
     /// # Errors
     /// A number or a name that no system may have.
     pub fn system(&self, platform: &Platform) -> Result<Manifest, ManifestErrors> {
-        let variant = Variant { policy: Some(platform.policy), clusters: Some(platform.clusters.clone()) };
+        let variant =
+            Variant { policy: Some(platform.policy), clusters: Some(platform.clusters.clone()), ..Variant::default() };
         Manifest::parse_variant(Path::new(&self.name), &self.manifest(platform), &variant)
     }
 

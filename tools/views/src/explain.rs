@@ -14,6 +14,9 @@
 //! | [`Step::HandOver`] | it was ready, and a CPU of its cluster had nothing to run: a kick or a switch was under way |
 //! | [`Step::Exhausted`] | it was ready, and its budget was exhausted |
 //! | [`Step::Waited`] | it was suspended, and for what |
+//! | [`Step::Operates`] | it waited for the driver of a device, which waited for the device's interrupt, and it had engines of that device |
+//! | [`Step::Held`] | it waited for one of several tokens, and which tasks had them; the next step is the holder of the one that it was granted |
+//! | [`Step::Gave`] | it was suspended in favour of a job with a request for a pool that clusters share |
 //!
 //! # Invariant
 //!
@@ -22,7 +25,9 @@
 //! # What cannot be known
 //!
 //! Unless the trace keeps traps (`Level::Full`), what the kernel does between a switch and the next is part of what runs, as it is charged; waiting for
-//! the kernel's lock is, too. So are turns of other emulated CPUs unless they are given. Engines that are not managed leave no records. Records that were overwritten are missing: jobs that were released before the first record are left out.
+//! the kernel's lock is, too. So are turns of other emulated CPUs unless they are given. Engines that are not managed leave no records. Records that were overwritten are missing: jobs that were released before the first record are left out. In whose queue a request for one of
+//! several tokens stands: the token that it is granted in the end is taken for the one it waited for. Who else must end, or ask, before a job's turn
+//! to ask for a shared token comes, unless it donates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +37,7 @@ use fusee_manifest::Resolved;
 use fusee_manifest::trace::Trace;
 
 use crate::picture::thousandths;
+use crate::tokens::{Donation, Tokens, is_shared};
 
 /// Longest chain of those who wait for each other that is followed.
 const CHAIN: usize = 10;
@@ -45,6 +51,8 @@ pub enum Wait {
     Engine(usize),
     /// A token of this pool.
     Token(usize),
+    /// Its turn to ask for a token of this pool, which clusters share. [`Event::Block`] says the same of both.
+    Turn(usize),
     /// A signal of this notification.
     Notification(usize),
     /// A request at an endpoint that it serves.
@@ -80,6 +88,19 @@ pub enum Step {
     Waited(Wait),
     /// The task that the step before waited for does what follows.
     Holder(usize),
+    /// It had these engines, and an operation of its was at work.
+    Operates(Vec<usize>),
+    /// These tasks had tokens of the pool that the step before waited for.
+    Held(Vec<usize>),
+    /// It was suspended, and `to` ran on its reservation, or would have.
+    Gave {
+        /// The donee.
+        to: usize,
+        /// The pool that it had a request for.
+        pool: usize,
+        /// Whether that was granted.
+        has_token: bool,
+    },
     /// The engine that the step before waited for was still at work for somebody who had released it.
     Drains,
 }
@@ -167,7 +188,8 @@ impl Explanation {
 /// Explains all jobs of a trace, in the order of their ends. `turns`: when which CPUs were not executed, as far as that is known.
 #[must_use]
 pub fn explain(trace: &Trace, system: &Resolved, turns: &[Turn]) -> Vec<Explanation> {
-    let mut reader = Reader { pauses: pauses(trace, turns), ..Reader::new(system) };
+    let tokens = Tokens::of(&trace.records, system);
+    let mut reader = Reader { pauses: pauses(trace, turns), tokens, ..Reader::new(system) };
     for record in &trace.records {
         reader.advance(record.time);
         reader.read(record);
@@ -222,17 +244,37 @@ fn apart(pauses: Vec<Pause>) -> Vec<Pause> {
     cut
 }
 
-/// For what a `Block` record says that the thread waits.
-pub(crate) fn awaited(record: &Record) -> Wait {
-    let object = record.object as usize;
-    match Call::from_number(u64::from(record.value)) {
-        Some(Call::Call | Call::CallWith | Call::Send) => object.checked_sub(1).map_or(Wait::Other, Wait::Server),
-        Some(Call::Receive | Call::ReplyReceive) => Wait::Request,
-        Some(Call::Wait) => object.checked_sub(1).map_or(Wait::Other, Wait::Notification),
-        Some(Call::Acquire | Call::AcquireGroup) if record.object > POOL => Wait::Token(object - POOL as usize - 1),
-        Some(Call::Acquire | Call::AcquireGroup) => object.checked_sub(1).map_or(Wait::Other, Wait::Engine),
-        Some(Call::SleepUntil) => Wait::Sleep,
-        _ => Wait::Other,
+impl Wait {
+    /// For what a thread waits that is suspended in this call: `value` and `object` of [`Event::Block`].
+    #[must_use]
+    pub fn of(call: u32, object: u32) -> Wait {
+        let index = (object as usize).checked_sub(1);
+        match Call::from_number(u64::from(call)) {
+            Some(Call::Call | Call::CallWith | Call::Send) => index.map_or(Wait::Other, Wait::Server),
+            Some(Call::Receive | Call::ReplyReceive) => Wait::Request,
+            Some(Call::Wait) => index.map_or(Wait::Other, Wait::Notification),
+            Some(Call::Acquire | Call::AcquireGroup) if object > POOL => Wait::Token((object - POOL) as usize - 1),
+            Some(Call::Acquire | Call::AcquireGroup) => index.map_or(Wait::Other, Wait::Engine),
+            Some(Call::SleepUntil) => Wait::Sleep,
+            _ => Wait::Other,
+        }
+    }
+
+    /// In few words, as what stands behind the name of a task that does so at the moment.
+    #[must_use]
+    pub fn now(self, system: &Resolved) -> String {
+        fn name<T>(objects: &[(String, T)], index: usize) -> &str {
+            objects.get(index).map_or("?", |(name, _)| name.as_str())
+        }
+        match self {
+            Wait::Server(endpoint) => format!("calls {}", name(&system.endpoints, endpoint)),
+            Wait::Engine(engine) => format!("waits for {}", name(&system.engines, engine)),
+            Wait::Token(pool) | Wait::Turn(pool) => format!("waits for {}", name(&system.pools, pool)),
+            Wait::Notification(notification) => format!("waits for {}", name(&system.notifications, notification)),
+            Wait::Request => "waits for requests".to_owned(),
+            Wait::Sleep => "sleeps".to_owned(),
+            Wait::Other => "waits".to_owned(),
+        }
     }
 }
 
@@ -266,6 +308,11 @@ struct Reader<'a> {
     /// Who holds each engine; and who held those that are at work yet.
     holders: BTreeMap<usize, usize>,
     draining: BTreeMap<usize, usize>,
+    /// Who has each token of each pool, and who has asked for one and has none.
+    tokens_held: BTreeMap<(usize, u32), usize>,
+    asked: BTreeSet<(usize, usize)>,
+    /// What later records say of tokens.
+    tokens: Tokens,
     /// The server that has the request of a task.
     servers: BTreeMap<usize, usize>,
     open: BTreeMap<usize, Open>,
@@ -297,6 +344,9 @@ impl<'a> Reader<'a> {
             exhausted: BTreeSet::new(),
             holders: BTreeMap::new(),
             draining: BTreeMap::new(),
+            tokens_held: BTreeMap::new(),
+            asked: BTreeSet::new(),
+            tokens: Tokens::of(&[], system),
             servers: BTreeMap::new(),
             open: BTreeMap::new(),
             lines: system.tasks.iter().map(|_| Vec::new()).collect(),
@@ -364,24 +414,20 @@ impl<'a> Reader<'a> {
         // Whether somebody in the chain so far has a budget to run on.
         let mut has_budget = false;
         for _ in 0..CHAIN {
-            has_budget |= self.system.tasks[task].reservation.is_some_and(|own| !self.exhausted.contains(&own));
+            let mut lenders = std::iter::once(task).chain(self.tokens.donors(task, self.now));
+            has_budget |= lenders.any(|task| self.has_budget(task));
             let step = match self.step(task) {
                 Step::Ready(_) | Step::HandOver if !has_budget => Step::Exhausted,
                 step => step,
             };
-            let wait = if let Step::Waited(wait) = &step { Some(*wait) } else { None };
-            path.push(step);
-            let Some(wait) = wait else { break };
-            if let Wait::Engine(engine) = wait
-                && !self.holders.contains_key(&engine)
-                && self.draining.contains_key(&engine)
-            {
-                path.push(Step::Drains);
-                break;
-            }
-            let Some(holder) = self.holder(task, wait).filter(|holder| *holder != task) else { break };
-            path.push(Step::Holder(holder));
-            task = holder;
+            path.push(step.clone());
+            let (more, next) = self.beyond(task, &step);
+            path.extend(more);
+            let Some(next) = next.filter(|next| *next != task) else { break };
+            // Nobody who waits for a token of a shared pool lends.
+            has_budget &= !matches!(step, Step::Waited(Wait::Token(pool)) if is_shared(self.system, pool));
+            path.push(Step::Holder(next));
+            task = next;
         }
         let cpu = match (path.last(), self.doing[task]) {
             (Some(Step::Ran(_)), Doing::Runs { cpu, .. }) => Some(cpu),
@@ -390,10 +436,14 @@ impl<'a> Reader<'a> {
         (path, cpu)
     }
 
+    fn has_budget(&self, task: usize) -> bool {
+        self.system.tasks[task].reservation.is_some_and(|own| !self.exhausted.contains(&own))
+    }
+
     fn step(&self, task: usize) -> Step {
         match self.doing[task] {
             Doing::Runs { reservation, .. } => {
-                let owner = self.system.reservations.get(reservation).map(|one| one.task as usize);
+                let owner = self.system.owner(reservation);
                 Step::Ran(owner.filter(|owner| *owner != task))
             }
             Doing::Waits(wait) => Step::Waited(wait),
@@ -402,15 +452,75 @@ impl<'a> Reader<'a> {
                 let cpus = self.system.clusters.get(cluster).map_or(0, |(_, cluster)| cluster.cpus);
                 let of_cluster = (0..self.system.cpus as u8).filter(|cpu| cpus & 1 << cpu != 0);
                 let others: Option<Vec<usize>> = of_cluster.map(|cpu| self.running.get(&cpu).copied()).collect();
-                match others {
-                    Some(mut others) => {
+                match (self.tokens.donation(task, self.now), others) {
+                    (Some(donation), _) => self.gave(donation),
+                    (None, Some(mut others)) => {
                         others.sort_unstable();
                         Step::Ready(others)
                     }
-                    None => Step::HandOver,
+                    (None, None) => Step::HandOver,
                 }
             }
         }
+    }
+
+    fn gave(&self, Donation { to, pool, .. }: Donation) -> Step {
+        Step::Gave { to, pool, has_token: self.holders_of(pool).any(|(_, holder)| holder == to) }
+    }
+
+    /// What belongs to `step` of `task`, and the task that it waits for.
+    fn beyond(&self, task: usize, step: &Step) -> (Option<Step>, Option<usize>) {
+        match step {
+            Step::Gave { to, .. } => (None, Some(*to)),
+            Step::Waited(Wait::Turn(_)) => {
+                let step = self.tokens.donation(task, self.now).map(|donation| self.gave(donation));
+                let to = if let Some(Step::Gave { to, .. }) = step { Some(to) } else { None };
+                (step, to)
+            }
+            Step::Waited(Wait::Engine(engine))
+                if !self.holders.contains_key(engine) && self.draining.contains_key(engine) =>
+            {
+                (Some(Step::Drains), None)
+            }
+            Step::Waited(Wait::Token(pool)) => {
+                let holders: BTreeSet<usize> = self.holders_of(*pool).map(|(_, holder)| holder).collect();
+                let granted = self.tokens.granted(task, *pool, self.now);
+                let holder = granted.and_then(|token| self.tokens_held.get(&(*pool, token))).copied();
+                let are_several = self.system.pools.get(*pool).is_some_and(|(_, pool)| pool.replicas > 1);
+                match (are_several && !holders.is_empty(), holders.len()) {
+                    (true, _) => (Some(Step::Held(holders.into_iter().collect())), holder),
+                    (false, _) => (None, holders.first().copied()),
+                }
+            }
+            Step::Waited(wait) => {
+                let holder = self.holder(task, *wait);
+                let operates = holder.and_then(|driver| self.operates(task, driver));
+                let next = holder.filter(|_| operates.is_none());
+                (operates, next)
+            }
+            _ => (None, None),
+        }
+    }
+
+    fn holders_of(&self, pool: usize) -> impl Iterator<Item = (u32, usize)> {
+        self.tokens_held.range((pool, 0)..=(pool, u32::MAX)).map(|((_, token), holder)| (*token, *holder))
+    }
+
+    /// The engines that `task`, which waits for `driver`, has of a device of that, if the driver waits for the device.
+    fn operates(&self, task: usize, driver: usize) -> Option<Step> {
+        let (Doing::Waits(Wait::Notification(_)), Doing::Waits(Wait::Notification(signal))) =
+            (self.doing[task], self.doing[driver])
+        else {
+            return None;
+        };
+        line_of(self.system, signal)?;
+        let is_of_driver = |engine: &usize| {
+            let place = self.system.engine_places.get(*engine).copied().flatten();
+            place.is_some_and(|(device, _)| self.system.devices[device].driver == driver)
+        };
+        let used = self.holders.iter().chain(&self.draining).filter(|(_, user)| **user == task);
+        let engines: BTreeSet<usize> = used.map(|(engine, _)| *engine).filter(is_of_driver).collect();
+        (!engines.is_empty()).then(|| Step::Operates(engines.into_iter().collect()))
     }
 
     /// The task that `task` waits for.
@@ -443,9 +553,18 @@ impl<'a> Reader<'a> {
             (Some(Event::SwitchAway), Some(task), _) if self.running.get(&record.cpu) != Some(&task) => {}
             (Some(Event::SwitchAway), Some(_), _) => self.stop(record.cpu),
             (Some(Event::Idle), ..) => self.stop(record.cpu),
-            (Some(Event::Block), Some(task), _) => self.doing[task] = Doing::Waits(awaited(record)),
+            (Some(Event::Block), Some(task), _) => {
+                let wait = match Wait::of(record.value, record.object) {
+                    Wait::Token(pool) if is_shared(self.system, pool) && !self.asked.contains(&(task, pool)) => {
+                        Wait::Turn(pool)
+                    }
+                    wait => wait,
+                };
+                self.doing[task] = Doing::Waits(wait);
+            }
             (Some(Event::Resume), Some(task), _) => {
                 self.servers.remove(&task);
+                self.asked.retain(|(asker, _)| *asker != task);
                 if matches!(self.doing[task], Doing::Waits(_)) {
                     self.doing[task] = Doing::Ready;
                 }
@@ -456,6 +575,17 @@ impl<'a> Reader<'a> {
                     self.servers.insert(task, endpoint.server as usize);
                 }
             }
+            (Some(Event::TokenRequest), Some(task), Some(pool)) => {
+                self.asked.insert((task, pool));
+                if self.doing[task] == Doing::Waits(Wait::Turn(pool)) {
+                    self.doing[task] = Doing::Waits(Wait::Token(pool));
+                }
+            }
+            (Some(Event::TokenGrant), Some(task), Some(pool)) => {
+                self.asked.remove(&(task, pool));
+                self.tokens_held.insert((pool, record.value), task);
+            }
+            (Some(Event::TokenRelease), _, Some(pool)) => _ = self.tokens_held.remove(&(pool, record.value)),
             (Some(Event::Throttle), _, Some(reservation)) => _ = self.exhausted.insert(reservation),
             (Some(Event::Replenish), _, Some(reservation)) => _ = self.exhausted.remove(&reservation),
             (Some(Event::EngineGrant), Some(task), Some(engine)) => {
@@ -653,8 +783,8 @@ fn charged(parts: &[Part]) -> (u64, u64) {
 fn joined(words: &[String]) -> String {
     let mut text = String::new();
     for (index, word) in words.iter().enumerate() {
-        // A holder's name, and what it did.
-        let is_name = word.starts_with('`');
+        // A holder's name, and what it did; or what was at work for it.
+        let is_name = word.starts_with('`') || word.starts_with("its ");
         text += match index {
             0 => "",
             _ if is_name => ", ",
@@ -711,6 +841,10 @@ impl Step {
                 Wait::Token(pool) => {
                     format!("waited for a token of {}", name(system.pools.get(*pool).map(|(name, _)| name)))
                 }
+                Wait::Turn(pool) => {
+                    let pool = name(system.pools.get(*pool).map(|(name, _)| name));
+                    format!("waited for its turn to ask for a token of {pool}")
+                }
                 Wait::Notification(notification) if line_of(system, *notification).is_some() => {
                     format!("waited for interrupt {}", name(line_of(system, *notification)))
                 }
@@ -722,6 +856,24 @@ impl Step {
                 Wait::Sleep => "slept".to_owned(),
                 Wait::Other => "waited".to_owned(),
             },
+            Step::Operates(engines) => {
+                let engine = |engine: &usize| name(system.engines.get(*engine).map(|(name, _)| name));
+                let what = if engines.len() == 1 { "operation" } else { "operations" };
+                format!("its {what} ran on {}", engines.iter().map(engine).collect::<Vec<_>>().join(", "))
+            }
+            Step::Held(holders) => match holders.split_last() {
+                Some((last, [])) => format!("{} had one", task(last)),
+                Some((last, others)) => {
+                    let others = others.iter().map(task).collect::<Vec<_>>().join(", ");
+                    format!("{others} and {} had them", task(last))
+                }
+                None => String::new(),
+            },
+            Step::Gave { to, pool, has_token } => {
+                let request = if *has_token { "held" } else { "had asked for" };
+                let pool = name(system.pools.get(*pool).map(|(name, _)| name));
+                format!("gave its budget to {}, which {request} a token of {pool}", task(to))
+            }
             Step::Holder(holder) => task(holder),
             Step::Drains => "which was still at work".to_owned(),
         }
@@ -739,21 +891,34 @@ fn line_of(system: &Resolved, notification: usize) -> Option<&String> {
 #[derive(Default)]
 struct Tree {
     time: u64,
+    /// How many they are.
+    parts: usize,
     below: BTreeMap<Step, Tree>,
 }
 
 impl Tree {
     fn add(&mut self, path: &[Step], time: u64) {
         self.time += time;
+        self.parts += 1;
         if let Some((first, rest)) = path.split_first() {
             self.below.entry(first.clone()).or_default().add(rest, time);
         }
     }
 
+    /// The longest first. The shortest are one line, if together they are less than a hundredth of the whole.
     fn print(&self, text: &mut String, system: &Resolved, whole: u64, depth: usize) {
         let mut below: Vec<(&Step, &Tree)> = self.below.iter().collect();
         below.sort_by_key(|(_, tree)| std::cmp::Reverse(tree.time));
-        for (step, tree) in below {
+        let (mut shown, mut rest) = (below.len(), 0);
+        while shown > 0 && (rest + below[shown - 1].1.time) * 100 < whole {
+            shown -= 1;
+            rest += below[shown].1.time;
+        }
+        let mut shorter: usize = below[shown..].iter().map(|(_, tree)| tree.parts).sum();
+        if shorter == 1 {
+            (shown, shorter) = (below.len(), 0);
+        }
+        for (step, tree) in below.drain(..shown) {
             // What always follows stands in the same line.
             let (mut path, mut tree) = (vec![step.words(system)], tree);
             while let (1, Some((next, below))) = (tree.below.len(), tree.below.first_key_value())
@@ -766,6 +931,10 @@ impl Tree {
             let percent = tree.time * 100 / whole;
             *text += &format!("{:>12} {percent:>3} %  {}{words}\n", span(tree.time), "  ".repeat(depth));
             tree.print(text, system, whole, depth + 1);
+        }
+        if shorter > 0 {
+            let indent = "  ".repeat(depth);
+            *text += &format!("{:>12} {:>3} %  {indent}{shorter} shorter parts\n", span(rest), rest * 100 / whole);
         }
     }
 }

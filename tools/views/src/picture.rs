@@ -241,7 +241,7 @@ impl Schedule {
 /// How a wait is drawn: what has nothing to do with others is not.
 fn waiting(wait: Wait) -> Option<&'static str> {
     match wait {
-        Wait::Engine(_) | Wait::Token(_) => Some("lock"),
+        Wait::Engine(_) | Wait::Token(_) | Wait::Turn(_) => Some("lock"),
         Wait::Server(_) | Wait::Notification(_) => Some("wait"),
         Wait::Request | Wait::Sleep | Wait::Other => None,
     }

@@ -14,7 +14,7 @@ use fusee_abi::trace::{Event, Record, key_word};
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{PolicyName, Resolved};
 
-use crate::explain::{Wait, awaited};
+use crate::explain::Wait;
 
 /// A task on a CPU.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
         let object = (record.object as usize).checked_sub(1);
         let engine = object.filter(|engine| *engine < system.engines.len());
         let pool = object.filter(|pool| *pool < system.pools.len());
-        let owner = object.and_then(|index| system.reservations.get(index)).map(|one| one.task as usize);
+        let owner = object.and_then(|index| system.owner(index));
         match (Event::from_number(record.event), task) {
             (Some(Event::SwitchTo), Some(task)) => {
                 self.stop(record.cpu, time);
@@ -210,7 +210,9 @@ impl<'a> Reader<'a> {
                 }
             }
             (Some(Event::SwitchAway | Event::Idle), _) => self.stop(record.cpu, time),
-            (Some(Event::Block), Some(task)) => self.suspend(task, awaited(record), record),
+            (Some(Event::Block), Some(task)) => {
+                self.suspend(task, Wait::of(record.value, record.object), record);
+            }
             (Some(Event::Call), Some(task)) if record.value == 0 => {
                 self.suspend(task, object.map_or(Wait::Other, Wait::Server), record);
             }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use fusee_kernel_core::limits::LONGEST_PATH;
-use fusee_manifest::{Manifest, Resolved, Time, Variant, admission};
+use fusee_manifest::{Resolved, Time, Variant, admission};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::Blocked;
@@ -26,6 +26,7 @@ use num_rational::BigRational;
 use crate::answers::{self, Analysis, ClusterAnalysis, TaskAnalysis};
 use crate::project::Project;
 use crate::simulate::{self, Sizes};
+use crate::system;
 use crate::table::Table;
 use crate::task_set::{self, NamedTask, TaskSet};
 
@@ -210,9 +211,8 @@ fn of_manifest(arguments: &AnalyzeArguments, root: &Path, source: &Path, with_ov
     if arguments.cpus.is_some() {
         bail!("a manifest says itself how many CPUs there are; --cpus is for task sets");
     }
-    let path = if source.exists() { source.to_owned() } else { root.join(source) };
-    let variant = Variant { policy: arguments.policy, clusters: arguments.sizes() };
-    let manifest = Manifest::read_variant(&path, &variant)?;
+    let variant = Variant { policy: arguments.policy, clusters: arguments.sizes(), ..Variant::default() };
+    let manifest = system::read_variant(root, source, &variant)?;
     let (name, longest_path) = (manifest.system.name.clone(), manifest.system.longest_path());
     Ok(Subject { name, clusters: clusters_of(&manifest.system, with_overheads)?, longest_path })
 }
@@ -498,7 +498,6 @@ mod tests {
     use fusee_kernel_core::limits::LONGEST_PATH_CROWDED;
 
     use super::*;
-    use crate::system;
 
     #[test]
     fn what_is_printed_as_json_is_what_the_schema_says() {

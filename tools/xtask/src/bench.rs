@@ -13,6 +13,7 @@ use fusee_manifest::{Manifest, Profile};
 
 use crate::answers::{self, BenchAnswer, PathAnswer};
 use crate::build::Kernel;
+use crate::clients::{self, Client};
 use crate::crowd::Costs;
 use crate::structure;
 use crate::system::{self, Image, Workspace};
@@ -115,6 +116,8 @@ struct Measured {
     bare: structure::Sizes,
     /// What scheduling costs among many tasks.
     crowd: Costs,
+    /// What clients of devices pay.
+    clients: Vec<Client>,
     /// What the figures depend on: compiler and emulator.
     column: String,
     root: PathBuf,
@@ -155,9 +158,10 @@ pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
     println!("{table}");
     println!("{}", measured.level_table());
     println!("{}", measured.crowd.table());
+    println!("{}", clients::table(&measured.clients));
     let structure::Sizes { text, data, frame, thread } = measured.size;
     println!(
-        "kernel: {:.1} KiB of code and constants with all features (must 112, aim 96), {:.1} without any (must 64, aim 48); \
+        "kernel: {:.1} KiB of code and constants with all features (must 117, aim 96), {:.1} without any (must 64, aim 48); \
          {data} B of data, largest stack frame {frame} B, a thread {thread} B",
         kibibytes(text),
         kibibytes(measured.bare.text)
@@ -209,6 +213,7 @@ fn measure(arguments: &BenchArguments, install: bool) -> Result<Measured> {
         floats: sorted(&with_floats)?,
         traced: [traced(schedule)?, traced(full)?],
         crowd,
+        clients: Client::measure(install)?,
         size: structure::sizes(&image.programs.kernel)?,
         bare: structure::sizes(&workspace.builder().kernel(0)?)?,
         column,
@@ -231,7 +236,7 @@ fn with_floats(workspace: &Workspace, path: &Path) -> Result<Manifest> {
 
 /// Runs the bench system with further arguments for QEMU: the samples of each row, as they were logged.
 pub fn samples(workspace: &Workspace, image: &Image, seconds: u64, arguments: Vec<String>) -> Result<Samples> {
-    let options = system::RunOptions { echo: false, seconds, quantum: 10, arguments, until: None };
+    let options = system::RunOptions { arguments, ..system::RunOptions::quiet(seconds) };
     let run = system::run(workspace, image, &options)?;
     if run.outcome.code != Some(0) {
         print!("{}", run.outcome.console);
@@ -260,7 +265,8 @@ impl Measured {
                 Some((name, median(samples, row as usize)?))
             })
         });
-        paths.chain(traced).chain(self.crowd.figures())
+        let clients = self.clients.iter().flat_map(Client::figures);
+        paths.chain(traced).chain(self.crowd.figures()).chain(clients)
     }
 
     /// What levels of the trace cost.
@@ -286,6 +292,7 @@ impl Measured {
             }
         }
         problems.extend(self.crowd.problems());
+        problems.extend(self.clients.iter().flat_map(Client::problems));
         problems.extend(structure::too_large(self.size));
         Ok(problems)
     }

@@ -1,6 +1,7 @@
 //! Builds kernel, firmware and tasks, and joins them into one bootable image.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -10,11 +11,13 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use fusee_abi::image::feature;
 use fusee_abi::trace::Level;
-use fusee_manifest::{Binaries, Manifest, Memory, PackOptions, PackedSystem, Reason, Resolved, nearest};
+use fusee_manifest::{Binaries, Device, Manifest, Memory, PackOptions, PackedSystem, Reason, Resolved, nearest};
 use object::{Object, ObjectSegment, ObjectSymbol};
 
+use crate::errata;
 use crate::project::Project;
-use crate::toolchain::{KERNEL_TARGET, TASK_TARGET, Toolchain};
+use crate::system::DEFAULT_BOARD;
+use crate::toolchain::{KERNEL_TARGET, R5F_TARGET, TASK_TARGET, Toolchain};
 
 /// The kernel runs this far above its physical addresses.
 pub const KERNEL_OFFSET: u64 = 0xffff_ff80_0000_0000;
@@ -97,15 +100,32 @@ impl<'a> Builder<'a> {
             Kernel::Asked => systems.iter().map(|system| system.trace).max().map_or(self.kernel, Kernel::Traced),
             kernel => kernel,
         };
+        let board = systems.first().map_or(DEFAULT_BOARD, |system| system.board.name.as_str());
         let projects = match self.project.is(self.fusee) {
             true => vec![self.fusee],
             false => vec![self.project, self.fusee],
         };
         let tasks = systems.iter().flat_map(|system| &system.tasks).filter(|task| task.elf().is_none());
-        let steps = steps(&tasks.map(|task| task.binary.as_str()).collect(), &projects)?;
-        let names = systems.iter().flat_map(|system| &system.devices).map(|device| device.firmware.as_str());
-        let firmwares = names.map(|name| Ok((name, find(name, name, name, &projects)?))).collect::<Result<_, _>>()?;
-        Ok(Plan { kernel, features, steps, firmwares })
+        let steps = steps(board, &tasks.map(|task| task.binary.as_str()).collect(), &projects)?;
+        let devices = systems.iter().flat_map(|system| &system.devices);
+        let of = |device: &'a Device| {
+            let name = device.firmware.as_deref()?;
+            let (package, kernels) = Device::kernels(name);
+            let made = || {
+                let project = find(package, package, package, &projects)?;
+                if device.processor.is_some() {
+                    return Ok((name, (project, RunsOn::R5f)));
+                }
+                let kernels = kernels.into_iter().map(|kernels| match kernels {
+                    Some(kernels) => Ok(Some((kernels, folder_of_kernels(kernels, &projects)?))),
+                    None => Ok(None),
+                });
+                Ok((name, (project, RunsOn::EngineCpu(kernels.collect::<Result<_, _>>()?))))
+            };
+            Some(made())
+        };
+        let firmwares = devices.filter_map(of).collect::<Result<_, _>>()?;
+        Ok(Plan { board, kernel, features, steps, firmwares })
     }
 
     /// Builds all programs of `systems`.
@@ -115,16 +135,29 @@ impl<'a> Builder<'a> {
 
     /// Builds what is planned.
     pub fn build(&self, plan: &Plan<'_>) -> Result<Programs> {
-        let kernel = Builder { kernel: plan.kernel, ..*self }.kernel(plan.features)?;
-        let mut binaries = self.tasks(&plan.steps)?;
-        for (firmware, project) in &plan.firmwares {
-            binaries.insert((*firmware).to_owned(), self.softfloat(project, firmware, &[])?);
+        let kernel = Builder { kernel: plan.kernel, ..*self }.kernel_of(plan.board, plan.features)?;
+        self.tasks(&plan.steps)?;
+        let mut binaries = self.places(plan);
+        for (firmware, (project, runs_on)) in &plan.firmwares {
+            let built = match runs_on {
+                RunsOn::EngineCpu(kernels) if kernels.is_empty() => {
+                    self.softfloat(project, firmware, plan.board, &[])?
+                }
+                RunsOn::EngineCpu(kernels) => self.with_kernels(firmware, kernels, plan.board)?,
+                RunsOn::R5f => self.r5f(project, firmware)?,
+            };
+            binaries.insert((*firmware).to_owned(), built);
         }
         Ok(Programs { kernel, binaries })
     }
 
-    /// Builds the kernel with these features, bits of [`feature`].
+    /// Builds the kernel of the usual board with these features, bits of [`feature`].
     pub fn kernel(&self, features: u32) -> Result<PathBuf> {
+        self.kernel_of(DEFAULT_BOARD, features)
+    }
+
+    /// The same of any board.
+    pub fn kernel_of(&self, board: &str, features: u32) -> Result<PathBuf> {
         let mut names: Vec<&str> = feature::names(features).collect();
         let level = self.kernel.level();
         names.extend(Some(level.name()).filter(|_| level != Level::Off));
@@ -134,15 +167,67 @@ impl<'a> Builder<'a> {
             // Invariants are long loops, and there is no limit to its size.
             arguments.push("--config=profile.release.package.fusee-kernel-core.opt-level=3".to_owned());
         }
-        let built = self.softfloat(self.fusee, KERNEL_PACKAGE, &arguments)?;
+        let built = self.softfloat(self.fusee, KERNEL_PACKAGE, board, &arguments)?;
         // The next kernel of another kind goes to the same place.
         let kept = built.with_file_name(format!("{KERNEL_PACKAGE}-{features:02x}-{}", level.name()));
         std::fs::copy(&built, &kept).with_context(|| kept.display().to_string())?;
         Ok(kept)
     }
 
+    /// Builds the firmware of devices with kernels: a program that is written here, of Fusee's firmware and of the packages with their tables, each with its
+    /// name and folder.
+    fn with_kernels(&self, name: &str, kernels: &[Option<(&str, PathBuf)>], board: &str) -> Result<PathBuf> {
+        let engine = self.folder(self.project).join("engines").join(name.replace('+', "_"));
+        std::fs::create_dir_all(engine.join("src")).with_context(|| engine.display().to_string())?;
+        let root = &self.fusee.root;
+        let mut manifest = format!(
+            "[workspace]\n[package]\nname = \"engine\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n\
+             engine-core = {{ path = {:?} }}\nfusee-bsp = {{ path = {:?} }}\n",
+            root.join("qemu/engine-core"),
+            root.join("bsp")
+        );
+        let mut tables = Vec::new();
+        for (place, kernels) in kernels.iter().enumerate() {
+            match kernels {
+                Some((package, folder)) => {
+                    let _ = writeln!(manifest, "kernels{place} = {{ package = {package:?}, path = {folder:?} }}");
+                    tables.push(format!("kernels{place}::KERNELS"));
+                }
+                None => tables.push("fusee_engine_core::KERNELS".to_owned()),
+            }
+        }
+        manifest +=
+            "\n[profile.release]\npanic = \"abort\"\nopt-level = 3\ndebug = \"full\"\nlto = true\ncodegen-units = 1\n";
+        let build = format!(
+            "fn main() {{\n    println!(\"cargo::rustc-link-arg-bins=-T{{}}\", std::env::var(\"DEP_FUSEE_BOARD_PLACES\").unwrap());\n    \
+             println!(\"cargo::rustc-link-arg-bins=-T{{}}\", {:?});\n}}\n",
+            root.join("linker/firmware.ld")
+        );
+        let program = format!("#![no_std]\n#![no_main]\nfusee_engine_core::firmware!([{}]);\n", tables.join(", "));
+        for (file, text) in [("Cargo.toml", manifest), ("build.rs", build), ("src/main.rs", program)] {
+            let path = engine.join(file);
+            if std::fs::read_to_string(&path).ok().as_ref() != Some(&text) {
+                std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+            }
+        }
+        // The versions that Fusee was tested with; what kernels need beyond these is looked up.
+        if !engine.join("Cargo.lock").exists() {
+            std::fs::copy(root.join("Cargo.lock"), engine.join("Cargo.lock"))?;
+        }
+        let flags: Vec<String> = errata::flags(board).into_iter().chain(nameless_registries()).collect();
+        let mut command = self.toolchain.cargo(KERNEL_TARGET, &flags);
+        command.args(["build", "--release", "--target", KERNEL_TARGET]);
+        if board != DEFAULT_BOARD {
+            command.env("FUSEE_BOARD", root.join(format!("bsp/boards/{board}.toml")));
+        }
+        let packages: Vec<&str> = kernels.iter().flatten().map(|(package, _)| *package).collect();
+        let folder = engine.join("target");
+        run(command.current_dir(&engine), &folder, &format!("firmware with kernels of `{}`", packages.join("`, `")))?;
+        Ok(folder.join(KERNEL_TARGET).join("release/engine"))
+    }
+
     /// Builds a program without floating point; its build script names the linker script.
-    fn softfloat(&self, project: &Project, package: &str, arguments: &[String]) -> Result<PathBuf> {
+    fn softfloat(&self, project: &Project, package: &str, board: &str, arguments: &[String]) -> Result<PathBuf> {
         // Schedules are traced in very many places. What is measured is a kernel without these, so this one is for size.
         let schedule = ["-Cllvm-args=-inline-threshold=100", FRAMES];
         let flags: &[&str] = match self.kernel {
@@ -150,35 +235,76 @@ impl<'a> Builder<'a> {
             kernel if kernel.level().keeps_schedule() => &schedule,
             _ => &[],
         };
-        let mut command =
-            self.toolchain.cargo(KERNEL_TARGET, &flags.iter().map(|flag| (*flag).to_owned()).collect::<Vec<_>>());
+        let mut flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        flags.extend(errata::flags(board));
+        flags.extend(nameless_registries());
+        let mut command = self.toolchain.cargo(KERNEL_TARGET, &flags);
         command.args(["build", "--release", "--target", KERNEL_TARGET, "--package", package, "--bin", package]);
         command.args(arguments);
-        let folder = self.folder(project);
+        let mut folder = self.folder(project);
+        if board != DEFAULT_BOARD {
+            command.env("FUSEE_BOARD", self.fusee.root.join(format!("bsp/boards/{board}.toml")));
+            // Kernels of several boards do not take each other's place.
+            folder = folder.join("boards").join(board);
+        }
         let what = if package == KERNEL_PACKAGE { "kernel".to_owned() } else { format!("firmware `{package}`") };
         run(command.current_dir(&project.root), &folder, &what)?;
         Ok(folder.join(KERNEL_TARGET).join("release").join(package))
     }
 
+    /// Builds firmware of a Cortex-R5F; its build script names the linker script.
+    fn r5f(&self, project: &Project, package: &str) -> Result<PathBuf> {
+        self.toolchain.add_target(R5F_TARGET)?;
+        let mut command = self.toolchain.cargo(R5F_TARGET, &[]);
+        command.args(["build", "--release", "--target", R5F_TARGET, "--package", package, "--bin", package]);
+        let folder = self.folder(project);
+        run(command.current_dir(&project.root), &folder, &format!("firmware `{package}`"))?;
+        Ok(folder.join(R5F_TARGET).join("release").join(package))
+    }
+
     /// Builds the programs of tasks. The crate `fusee` brings the linker script with it.
-    fn tasks(&self, steps: &[Step<'_>]) -> Result<BTreeMap<String, PathBuf>> {
-        let mut binaries = BTreeMap::new();
-        for Step { project, programs, own } in steps {
-            let mut command = self.toolchain.cargo(TASK_TARGET, &[FRAMES.to_owned()]);
+    fn tasks(&self, steps: &[Step<'_>]) -> Result<()> {
+        for step in steps {
+            let Step { project, programs, .. } = step;
+            let mut flags = vec![FRAMES.to_owned()];
+            flags.extend(errata::flags(step.board));
+            let mut command = self.toolchain.cargo(TASK_TARGET, &flags);
             command.args(["build", "--release", "--target", TASK_TARGET]);
             for (package, program) in programs {
                 command.args(["--package", package, "--bin", program]);
             }
-            let folder = own.map_or(self.folder(project), |package| self.folder(project).join("of").join(package));
+            let folder = self.folder_of(step);
             let s = if programs.len() == 1 { "" } else { "s" };
-            let of = own.map_or_else(String::new, |package| format!(" of `{package}`"));
+            let is_foreign = project.root != self.project.root;
+            let of = match step.own {
+                Some(package) => format!(" of `{package}`"),
+                None => if is_foreign { " of Fusee" } else { "" }.to_owned(),
+            };
             run(command.current_dir(&project.root), &folder, &format!("{} program{s}{of}", programs.len()))?;
-            for (package, program) in programs {
-                let path = folder.join(TASK_TARGET).join("release").join(program);
-                binaries.insert(format!("{package}/{program}"), path);
-            }
         }
-        Ok(binaries)
+        Ok(())
+    }
+
+    /// Where the tasks' programs of a plan are, if they have been built.
+    pub fn places(&self, plan: &Plan<'_>) -> BTreeMap<String, PathBuf> {
+        let of = |step: &Step<'_>| {
+            let folder = self.folder_of(step).join(TASK_TARGET).join("release");
+            step.programs
+                .iter()
+                .map(move |(package, program)| (format!("{package}/{program}"), folder.join(program)))
+                .collect::<Vec<_>>()
+        };
+        plan.steps.iter().flat_map(of).collect()
+    }
+
+    /// Where the programs of a step go.
+    fn folder_of(&self, step: &Step<'_>) -> PathBuf {
+        let mut folder = self.folder(step.project);
+        // What is built for CPUs with errata is what runs there, and nowhere else.
+        if !errata::flags(step.board).is_empty() {
+            folder = folder.join("boards").join(step.board);
+        }
+        step.own.map_or(folder.clone(), |package| folder.join("of").join(package))
     }
 
     /// Builds a plugin for QEMU, for the host; `library` is the name of the crate.
@@ -233,24 +359,50 @@ fn run(command: &mut Command, folder: &Path, what: &str) -> Result<()> {
     Ok(())
 }
 
+/// Keeps the places of this machine where cargo has unpacked crates out of the kernel, which names the sources of its panics: kernels are alike
+/// whoever builds them.
+fn nameless_registries() -> Vec<String> {
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
+    let Some(cargo) = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home) else { return Vec::new() };
+    let Ok(registries) = std::fs::read_dir(cargo.join("registry/src")) else { return Vec::new() };
+    let flags = registries.flatten().map(|registry| format!("--remap-path-prefix={}=", registry.path().display()));
+    // Flags are separated by spaces.
+    let mut flags: Vec<String> = flags.filter(|flag| !flag.contains(' ')).collect();
+    flags.sort();
+    flags
+}
+
 //--- Programs by package
 
 /// What to build for some systems, and where each of it comes from.
 #[derive(Debug)]
 pub struct Plan<'a> {
+    /// The board, which is that of all systems.
+    board: &'a str,
     /// Which kernel.
     kernel: Kernel,
     /// Features of the kernel, bits of [`feature`].
     features: u32,
     /// Programs of tasks.
     steps: Vec<Step<'a>>,
-    /// Firmwares, by package.
-    firmwares: BTreeMap<&'a str, &'a Project>,
+    /// Firmwares, by package: where each comes from, and what runs it.
+    firmwares: BTreeMap<&'a str, (&'a Project, RunsOn<'a>)>,
+}
+
+/// What runs a firmware.
+#[derive(Clone, Debug)]
+enum RunsOn<'a> {
+    /// The CPU that plays devices; with the kernels of each, if one has some: the package, and its folder.
+    EngineCpu(Vec<Option<(&'a str, PathBuf)>>),
+    /// A Cortex-R5F.
+    R5f,
 }
 
 /// Programs that one call of cargo builds.
 #[derive(Debug)]
 struct Step<'a> {
+    /// The board.
+    board: &'a str,
     /// Where they come from.
     project: &'a Project,
     /// Package and program.
@@ -262,7 +414,7 @@ struct Step<'a> {
 /// How to build the programs `wanted`, written package/program. Cargo puts all programs of one folder side by side, whatever package
 /// they are of, so those that have namesakes in their workspace go to a folder of their package: whichever run builds them, none
 /// gets another's.
-fn steps<'a>(wanted: &BTreeSet<&'a str>, projects: &[&'a Project]) -> Result<Vec<Step<'a>>, Reason> {
+fn steps<'a>(board: &'a str, wanted: &BTreeSet<&'a str>, projects: &[&'a Project]) -> Result<Vec<Step<'a>>, Reason> {
     let mut steps: Vec<Step<'a>> = Vec::new();
     for binary in wanted {
         let Some((package, program)) = binary.split_once('/') else {
@@ -274,7 +426,7 @@ fn steps<'a>(wanted: &BTreeSet<&'a str>, projects: &[&'a Project]) -> Result<Vec
         let own = (namesakes > 1).then_some(package);
         match steps.iter_mut().find(|step| step.project.is(project) && step.own == own) {
             Some(step) => step.programs.push((package, program)),
-            None => steps.push(Step { project, programs: vec![(package, program)], own }),
+            None => steps.push(Step { board, project, programs: vec![(package, program)], own }),
         }
     }
     Ok(steps)
@@ -288,6 +440,24 @@ fn find<'a>(binary: &str, package: &str, program: &str, projects: &[&'a Project]
         [project] => Ok(project),
         [one, other, ..] => Err(Reason::TwoPrograms { binary, places: [one.root.clone(), other.root.clone()] }),
         [] => Err(Reason::NoProgram { binary, why: why_not(package, program, projects) }),
+    }
+}
+
+/// The folder of the one package of this name.
+fn folder_of_kernels(package: &str, projects: &[&Project]) -> Result<PathBuf, Reason> {
+    let binary = package.to_owned();
+    let places: Vec<(&Path, &PathBuf)> =
+        projects.iter().filter_map(|project| Some((project.root.as_path(), project.folders.get(package)?))).collect();
+    match places[..] {
+        [(_, folder)] => Ok(folder.clone()),
+        [(one, _), (other, _), ..] => Err(Reason::TwoPrograms { binary, places: [one.to_owned(), other.to_owned()] }),
+        [] => {
+            let all = projects.iter().flat_map(|project| project.folders.keys()).map(String::as_str);
+            let guess = nearest(package, all);
+            let guess = guess.map_or_else(String::new, |guess| format!("; did you mean `{guess}`?"));
+            let places: Vec<String> = projects.iter().map(|project| project.root.display().to_string()).collect();
+            Err(Reason::NoProgram { binary, why: format!("no package `{package}` in {}{guess}", places.join(" or ")) })
+        }
     }
 }
 
@@ -362,7 +532,7 @@ fn flatten(elf: &[u8], memory: &Memory) -> Result<Vec<u8>> {
 pub fn pack(manifest: &Manifest, programs: &Programs, options: PackOptions) -> Result<PackedSystem> {
     let mut binaries = Binaries::new();
     let tasks = manifest.system.tasks.iter().map(|task| &task.binary);
-    let firmware = manifest.system.devices.iter().map(|device| &device.firmware);
+    let firmware = manifest.system.devices.iter().filter_map(|device| device.firmware.as_ref());
     for name in tasks.chain(firmware) {
         if let Some(path) = programs.binaries.get(name)
             && !binaries.contains_key(name)
@@ -388,7 +558,7 @@ mod tests {
 
     /// Where each program comes from, and which folder it goes to.
     fn steps_of(wanted: &[&'static str], projects: &[&Project]) -> Vec<String> {
-        let steps = steps(&wanted.iter().copied().collect(), projects).unwrap();
+        let steps = steps(DEFAULT_BOARD, &wanted.iter().copied().collect(), projects).unwrap();
         let words = |step: &Step<'_>| {
             let programs: Vec<String> =
                 step.programs.iter().map(|(package, name)| format!("{package}/{name}")).collect();
@@ -416,7 +586,7 @@ mod tests {
     }
 
     fn refused(binary: &str, projects: &[&Project]) -> String {
-        steps(&BTreeSet::from([binary]), projects).unwrap_err().to_string()
+        steps(DEFAULT_BOARD, &BTreeSet::from([binary]), projects).unwrap_err().to_string()
     }
 
     #[test]

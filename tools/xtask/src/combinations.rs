@@ -55,7 +55,7 @@ pub fn check_refusal(workspace: &Workspace) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     for (first, manifest) in systems {
         let image = workspace.image_of(manifest, programs.clone(), Profile::Det, false)?;
-        let options = RunOptions { echo: false, seconds: 60, quantum: 10, arguments: Vec::new(), until: None };
+        let options = RunOptions::quiet(60);
         let run = system::run(workspace, &image, &options)?;
         if !run.outcome.console.contains(&format!("the system needs `{first}`, and this kernel was built without")) {
             problems.push(format!("{first}: code {:?}, console:\n{}", run.outcome.code, run.outcome.console));

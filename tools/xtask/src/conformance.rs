@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use fusee_abi::trace::{Event, Ledger, Level, Record};
+use fusee_kernel_core::limits;
 use fusee_manifest::trace::{self, Places, Trace};
 use fusee_manifest::{Manifest, Profile, Variant};
 use fusee_simulator::metrics::Metrics;
@@ -16,6 +17,7 @@ use fusee_views::audit::audit;
 use crate::build::Programs;
 use crate::system::{self, Run, RunOptions, Workspace};
 use crate::tests::difference;
+use crate::turns;
 
 /// Where conformance systems are; each has its golden trace beside it.
 pub const FOLDER: &str = "tests/conformance";
@@ -46,7 +48,8 @@ impl Case {
         let plain = workspace.manifest(path)?;
         let variants = plain.expectations.map_or_else(|| vec![Variant::default()], |expected| expected.variants);
         let case = |variant: &Variant| {
-            let manifest = Manifest::read_variant(&workspace.root.join(path), variant)?;
+            let variant = Variant { board: workspace.board.clone(), ..variant.clone() };
+            let manifest = Manifest::read_variant(&workspace.root.join(path), &variant)?;
             let name = path.with_file_name(format!("{}.trace", manifest.system.name));
             Ok(Case { manifest, golden: workspace.root.join(name) })
         };
@@ -82,7 +85,7 @@ impl Case {
         if let Some(difference) = difference(&expected, &emulated) {
             problems.push(format!("QEMU (+) and {} (-) differ:\n{difference}", self.golden.display()));
         }
-        problems.extend(audit(&trace, &self.manifest.system, &[]).err());
+        problems.extend(audit(&trace, &self.manifest.system, &[], 2 * limits::LONGEST_PATH).err());
         for (level, kernel) in levels {
             let programs = Programs { kernel: kernel.clone(), ..programs.clone() };
             let run = self.run(workspace, &programs)?;
@@ -94,7 +97,7 @@ impl Case {
                 }
                 (_, Ok(full)) => difference(&emulated, &self.canonical(full, level.name(), &mut problems))
                     .map(|difference| format!("another trace (+):\n{difference}"))
-                    .or_else(|| audit(full, &self.manifest.system, &[]).err()),
+                    .or_else(|| audit(full, &self.manifest.system, &[], 2 * limits::LONGEST_PATH).err()),
                 (_, Err(error)) => Some(format!("{error:#}")),
             };
             problems.extend(problem.map(|problem| format!("with trace `{}`: {problem}", level.name())));
@@ -105,9 +108,9 @@ impl Case {
     /// Runs the system in QEMU.
     fn run(&self, workspace: &Workspace, programs: &Programs) -> Result<Run> {
         let image = workspace.image_of(self.manifest.clone(), programs.clone(), Profile::Det, false)?;
-        // One CPU takes turns with nobody, and an idle one passes long turns quickly.
-        let quantum = if image.manifest.system.cpus == 1 { 1_000 * QUANTUM } else { QUANTUM };
-        let options = RunOptions { echo: false, seconds: 60, quantum, arguments: Vec::new(), until: None };
+        // A CPU without another, and without one that plays devices, takes turns with nobody; and an idle one passes long turns quickly.
+        let quantum = if turns::cpus(&image.manifest.system) == 1 { 1_000 * QUANTUM } else { QUANTUM };
+        let options = RunOptions { quantum, ..RunOptions::quiet(60) };
         system::run(workspace, &image, &options)
     }
 

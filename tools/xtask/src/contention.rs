@@ -74,7 +74,7 @@ pub fn contention(arguments: &ContentionArguments) -> Result<bool> {
     }
     println!("{table}");
     if let Some(path) = &arguments.svg {
-        std::fs::write(path, picture(&curves, 1e3 / round_trip as f64)).with_context(|| path.display().to_string())?;
+        system::write(path, picture(&curves, 1e3 / round_trip as f64).as_bytes())?;
         println!("{}", path.display());
     }
     Ok(true)

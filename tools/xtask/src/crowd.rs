@@ -39,7 +39,7 @@ impl Costs {
                 let manifest = Manifest::parse(Path::new("the crowd"), &manifest(size, cpus))?;
                 let programs = workspace.builder().programs(&[&manifest.system])?;
                 let image = workspace.image_of(manifest, programs, Profile::Det, false)?;
-                let options = RunOptions { echo: false, seconds: 120, quantum: 10, arguments: Vec::new(), until: None };
+                let options = RunOptions::quiet(120);
                 let run = system::run(workspace, &image, &options)?;
                 if run.outcome.code != Some(0) {
                     print!("{}", run.outcome.console);

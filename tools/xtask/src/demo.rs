@@ -3,6 +3,7 @@
 //! The truth is computed here, from the same photograph and the same shaking, but not the same way: where the
 //! GPU searches for the displacement, the host knows it.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
@@ -11,17 +12,24 @@ use anyhow::{Context, Result, bail};
 use demo::{FRAME_BYTES, HEIGHT, WIDTH, record, render_row, shake};
 use fusee_abi::trace::Ledger;
 use fusee_manifest::trace::Trace;
+use fusee_manifest::{Manifest, Profile};
 
 mod vibration;
 
 use crate::agreement;
 use crate::report;
-use crate::system::{Image, Run, Workspace};
+use crate::screen;
+use crate::system::{self, Image, Run, RunOptions, Workspace};
+use crate::turns::Turns;
 
 /// The system that `cargo xtask run` runs.
 pub const MANIFEST: &str = "userland/demo/demo.toml";
-/// Its name in the manifest.
+/// Its name in its manifest, and that of the one whose frames are shown on a screen.
 const NAME: &str = "demo";
+const SHOWN: &str = "demo-shown";
+const SHOWN_MANIFEST: &str = "userland/demo/shown.toml";
+/// The window of the frames: column and row.
+const WINDOW: (u32, u32) = (256, 192);
 /// Virtual nanoseconds after which a simulation that does not end is given up.
 const SIMULATED: u64 = 10_000_000_000;
 /// Where frames are written, in the folder of what is built.
@@ -33,7 +41,8 @@ const FRAMES: &str = "demo";
 /// `vibration`, and engines used in the order of the simulation. An unmanaged one must tell the truth about the frames it got done.
 pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&str)) -> Result<bool> {
     let system = &image.manifest.system;
-    if system.name != NAME || !workspace.project.is(&workspace.fusee) {
+    let is_shown = system.name == SHOWN;
+    if (system.name != NAME && !is_shown) || !workspace.project.is(&workspace.fusee) {
         return Ok(true);
     }
     let Ok(trace) = &run.trace else { bail!("the run left no trace") };
@@ -41,7 +50,11 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
     let bytes = run.outcome.memory.read(region.physical, record::BYTES)?;
     let count = count(image, "camera", record::FRAMES)?;
     let frames = workspace.fusee.target.join(FRAMES);
-    let folder = frames.join(if image.unmanaged { "unmanaged" } else { "frames" });
+    let folder = frames.join(match (image.unmanaged, is_shown) {
+        (true, _) => "unmanaged",
+        (false, true) => "shown",
+        (false, false) => "frames",
+    });
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
     }
@@ -66,6 +79,21 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
     say(&format!("deadlines missed: control {}, stabiliser {}, vibration {}", missed[0], missed[1], missed[2]));
     say(&format!("late completions of the device model: {}", run.late));
 
+    let are_frames_true = seen.recovered == seen.processed && seen.equal == seen.processed;
+    let truthful = are_frames_true && signals.is_true() && run.late == 0 && missed[0] == 0;
+    let is_complete = seen.processed as usize == count && signals.is_perfect();
+    if is_shown {
+        let is_seen = is_on_screen(run, count as u32 - 1);
+        say(&format!("the last frame on the screen equal to the reference: {}", if is_seen { "yes" } else { "no" }));
+        let is_right = truthful && is_complete && missed == [0; 3] && is_seen;
+        if is_right {
+            say(&report::green("The demo is right, and so is the screen."));
+        }
+        // Without management nobody knows which frame is the last.
+        return Ok(is_right || image.unmanaged && truthful);
+    }
+
+    // On a screen of QEMU's frames are shown when the host has time, so only the system without one is compared.
     let simulated = fusee_simulator::simulate(&image.manifest, image.unmanaged.then_some(false), SIMULATED)?;
     let agreement = agreement::compare(system, trace, &Trace::from_records(simulated.records));
     if !image.unmanaged {
@@ -73,9 +101,6 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
         say(&format!("engine grants and completions in the simulator's order: {equal} of {compared}"));
     }
 
-    let are_frames_true = seen.recovered == seen.processed && seen.equal == seen.processed;
-    let truthful = are_frames_true && signals.is_true() && run.late == 0 && missed[0] == 0;
-    let is_complete = seen.processed as usize == count && signals.is_perfect();
     let perfect = truthful && is_complete && agreement.equal == agreement.compared && missed == [0; 3];
     if image.unmanaged {
         if truthful {
@@ -87,6 +112,48 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
         say(&report::green("The demo is right: every frame, every tone, every deadline."));
     }
     Ok(perfect)
+}
+
+/// Runs the demo, managed and exact; what is not as it should be.
+pub fn check(workspace: &Workspace, manifest: Manifest) -> Result<Vec<String>> {
+    let image = workspace.image_of_manifest(manifest, Profile::Det, false)?;
+    let options = RunOptions { quantum: Turns::of(&image.manifest.system, None).quantum, ..RunOptions::quiet(600) };
+    problems(workspace, &image, &system::run(workspace, &image, &options)?)
+}
+
+/// The name of a check, and what it does.
+pub const SCREEN: &str = "the demo's frames on a screen";
+
+/// Runs the demo with a screen.
+pub fn check_screen(workspace: &Workspace) -> Result<Vec<String>> {
+    let image = workspace.image(Path::new(SHOWN_MANIFEST), Profile::Det, false)?;
+    let system = &image.manifest.system;
+    let options = RunOptions {
+        quantum: Turns::of(system, None).quantum,
+        stimuli: screen::stimuli(system, None, screen::STANDS)?,
+        ..RunOptions::quiet(120)
+    };
+    problems(workspace, &image, &system::run(workspace, &image, &options)?)
+}
+
+/// What is wrong with a run of the demo.
+fn problems(workspace: &Workspace, image: &Image, run: &Run) -> Result<Vec<String>> {
+    let said = RefCell::new(Vec::new());
+    let is_right = after_run(workspace, image, run, &|line| said.borrow_mut().push(line.to_owned()))?;
+    if is_right && run.outcome.code == Some(0) {
+        return Ok(Vec::new());
+    }
+    let mut problems = vec![format!("ended with {:?}, console:\n{}", run.outcome.code, run.outcome.console)];
+    problems.append(&mut said.borrow_mut());
+    Ok(problems)
+}
+
+/// Whether the screen shows this frame, stabilised, in its window.
+fn is_on_screen(run: &Run, frame: u32) -> bool {
+    let Some(Ok(screen)) = &run.outcome.screen else { return false };
+    let shown = screen.part(WINDOW, (WIDTH as u32, HEIGHT as u32));
+    let wanted = stabilised(frame, shake(frame)).into_iter().map(|grey| [grey; 3]).collect::<Vec<_>>();
+    shown.is_some_and(|shown| shown == wanted)
 }
 
 #[derive(Default)]
@@ -161,8 +228,8 @@ fn write_png(path: &Path, pixels: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fusee_accel_contract::ImageSize;
-    use fusee_device_model::kernels;
+    use fusee_compute::run;
+    use fusee_library::Shift;
 
     fn render(frame: u32) -> Vec<u8> {
         let mut pixels = Vec::new();
@@ -172,6 +239,26 @@ mod tests {
             pixels.extend_from_slice(&row);
         }
         pixels
+    }
+
+    /// All that both have is the same, but for the console, which can be read in one of them.
+    #[test]
+    fn the_demo_with_a_screen_is_the_demo_and_a_screen() {
+        let read = |path: &str| -> toml::Table {
+            let path = system::root().unwrap().join(path);
+            toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+        };
+        let (demo, shown) = (read(MANIFEST), read(SHOWN_MANIFEST));
+        let mut other = Vec::new();
+        for (kind, objects) in &demo {
+            for (name, object) in objects.as_table().unwrap() {
+                if shown[kind].get(name) != Some(object) {
+                    other.push(format!("{kind}.{name}"));
+                }
+            }
+        }
+        other.sort();
+        assert_eq!(other, ["system.name", "tasks.console", "tasks.director"]);
     }
 
     #[test]
@@ -184,11 +271,12 @@ mod tests {
     /// The reference moves frames without the device's kernels; both must agree on every byte.
     #[test]
     fn the_reference_agrees_with_the_kernel_of_the_device() {
-        let size = ImageSize { width: WIDTH as u16, height: HEIGHT as u16 };
+        let shift = Shift { width: WIDTH as u16, height: HEIGHT as u16 };
         for frame in [0, 1, 17, 89] {
             let (dx, dy) = shake(frame);
             let mut moved = vec![0; FRAME_BYTES];
-            kernels::shift(&render(frame), size, (-dx, -dy), &mut moved);
+            let displacement = [-dx, -dy, 0, 0];
+            run(&shift, (render(frame)[..].into(), displacement[..].into(), moved.as_mut_slice().into()));
             assert_eq!(moved, stabilised(frame, (dx, dy)), "frame {frame}");
         }
     }

@@ -10,10 +10,13 @@
 //! Not here: running the commands that pages show (`readme`).
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
+
+use crate::boards;
+use crate::markdown::Page;
 
 /// The example of `docs/first-task.md` compiles.
 #[cfg(test)]
@@ -21,6 +24,14 @@ use clap::CommandFactory;
 #[path = "../../../docs/examples/pulse.rs"]
 mod pulse;
 
+/// That of `docs/own-project.md`, too.
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../../docs/examples/lamp.rs"]
+mod lamp;
+
+/// Pages that are not in the book's folder.
+const OUTSIDE: [&str; 5] = ["README.md", "CHANGES.md", "CONTRIBUTING.md", "SECURITY.md", "userland/demo/README.md"];
 /// Where claims are written as data.
 const SUPPORT: &str = "docs/support.toml";
 /// The page that shows them.
@@ -41,6 +52,13 @@ pub fn check(root: &Path) -> Result<()> {
     if !page.split_once(TABLE).is_some_and(|(_, rest)| rest.trim_start().starts_with(&table)) {
         problems.push(format!("{SUPPORT_PAGE}: its table is not what {SUPPORT} gives:\n{table}"));
     }
+    let results = boards::table(root)?;
+    if !read(root, boards::PAGE)?
+        .split_once(boards::MARK)
+        .is_some_and(|(_, rest)| rest.trim_start().starts_with(&results))
+    {
+        problems.push(format!("{}: its table is not what {} gives:\n{results}", boards::PAGE, boards::FOLDER));
+    }
     problems.extend(unlisted(root)?);
     for page in pages(root)? {
         let text = read(root, &page)?;
@@ -58,8 +76,8 @@ fn read(root: &Path, path: &str) -> Result<String> {
 }
 
 /// All pages, by their paths from the repository.
-fn pages(root: &Path) -> Result<Vec<String>> {
-    let mut pages = vec!["README.md".to_owned(), "CHANGES.md".to_owned(), "userland/demo/README.md".to_owned()];
+pub fn pages(root: &Path) -> Result<Vec<String>> {
+    let mut pages = OUTSIDE.map(str::to_owned).to_vec();
     for entry in std::fs::read_dir(root.join("docs"))? {
         let name = entry?.file_name().into_string().unwrap_or_default();
         if name.ends_with(".md") {
@@ -207,13 +225,22 @@ fn page_problems(root: &Path, page: &str, text: &str) -> Vec<String> {
         }
     }
     let folder = Path::new(page).parent().unwrap_or(Path::new(""));
-    for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-        let path: PathBuf = folder.join(link.split('#').next().unwrap_or_default());
-        if !link.contains("://") && !link.starts_with('#') && !root.join(path).exists() {
-            problems.push(format!("{page}: the link to {link} leads nowhere"));
-        }
-    }
+    let parsed = Page::parse(text);
+    let is_lost = |link: &&&str| !link.contains("://") && !leads(root, folder, link, &parsed);
     problems
+        .extend(parsed.links().iter().filter(is_lost).map(|link| format!("{page}: the link to {link} leads nowhere")));
+    problems
+}
+
+/// Whether there is what `link` names, seen from `page` in `folder`: a file, and in a page the heading.
+fn leads(root: &Path, folder: &Path, link: &str, page: &Page) -> bool {
+    let (path, anchor) = link.split_once('#').map_or((link, None), |(path, anchor)| (path, Some(anchor)));
+    let file = root.join(folder).join(path);
+    match anchor {
+        None => file.exists(),
+        Some(anchor) if path.is_empty() => page.anchors().contains(&anchor),
+        Some(anchor) => std::fs::read_to_string(file).is_ok_and(|text| Page::parse(&text).anchors().contains(&anchor)),
+    }
 }
 
 /// Whether `line` is a command of ours that we would not understand.
@@ -233,6 +260,15 @@ mod tests {
     fn the_pages_say_what_is_so() {
         let root = crate::system::root().unwrap();
         check(&root).unwrap_or_else(|problems| panic!("{problems}"));
+    }
+
+    #[test]
+    fn a_link_to_no_page_or_no_heading_leads_nowhere() {
+        let root = crate::system::root().unwrap();
+        let text = "# Here\n[a](#here) [b](#there) [c](late.md#why-was-it-late) [d](late.md#early) [e](none.md) [f](../README.md)\n";
+        let lost = ["#there", "late.md#early", "none.md"];
+        let expected = lost.map(|link| format!("docs/calls.md: the link to {link} leads nowhere"));
+        assert_eq!(page_problems(&root, "docs/calls.md", text), expected);
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Kept {
     fn read(folder: &Path) -> Result<Kept> {
         let text = std::fs::read_to_string(folder.join(RUN))?;
         let run: Value = serde_json::from_str(&text).context(RUN)?;
-        let manifest = Manifest::read(&folder.join(MANIFEST))?;
+        let manifest = system::kept_manifest(&folder.join(MANIFEST))?;
         let memory = GuestMemory::kept(&folder.join(MEMORY), manifest.system.board.memory.base)?;
         let word = |value: &Value| value.as_str().map(str::to_owned);
         let binaries = run["binaries"].as_object().context(RUN)?;

@@ -11,11 +11,15 @@ use fusee_manifest::{Manifest, Profile, Resolved};
 use crate::build::Programs;
 use crate::dump::Report;
 use crate::look::{Look, Place, Seen};
+use crate::qemu::EndedBy;
 use crate::system::{self, Image, Run, RunOptions, Workspace};
 
 /// Sources with marked lines.
 const MARKED: [&str; 2] = ["userland/apps/src/bin/misbehave.rs", "userland/fusee/src/misbehave.rs"];
 const MARK: &str = "// <- how ";
+
+/// The misbehaviour that never calls the kernel: as long as it is on a CPU, only the registers of that say where it is.
+const SPINS: u32 = 5;
 
 /// A system whose tasks misbehave.
 struct Case {
@@ -25,13 +29,15 @@ struct Case {
     culprits: &'static [(&'static str, u32)],
     /// What is written otherwise in its manifest, so that they are still at it when the system ends.
     instead: &'static [(&'static str, &'static str)],
+    /// After this virtual time the host ends it, which does not end itself. Nanoseconds.
+    hangs_until: Option<u64>,
 }
 
 const fn case(system: &'static str, culprits: &'static [(&'static str, u32)]) -> Case {
-    Case { system, culprits, instead: &[] }
+    Case { system, culprits, instead: &[], hangs_until: None }
 }
 
-const CASES: [Case; 16] = [
+const CASES: [Case; 17] = [
     case("a_task_that_reads_address_zero_stops_alone", &[("culprit", 1)]),
     case("a_task_that_jumps_to_data_stops_alone", &[("culprit", 2)]),
     case("a_task_that_overflows_its_stack_stops_alone", &[("culprit", 3)]),
@@ -39,6 +45,7 @@ const CASES: [Case; 16] = [
         system: "a_task_that_calls_with_random_handles_harms_nobody",
         culprits: &[("culprit", 4)],
         instead: &[("calls = 10000", "calls = 1000000000")],
+        hangs_until: None,
     },
     case("a_task_that_never_yields_is_throttled", &[("culprit", 5)]),
     case("a_task_that_writes_to_its_instructions_stops_alone", &[("culprit", 6)]),
@@ -56,6 +63,7 @@ const CASES: [Case; 16] = [
             "[tasks.holder]\nscript = [\"acquire ee\", \"sleep 10s\"]\ncluster = \"rest\"\nclass = \"service\"\nperiod = \"10ms\"\n\
              budget = \"1ms\"\nhandles = { ee = \"engine ee: acquire\" }\n[tasks.end]",
         )],
+        hangs_until: None,
     },
     case(
         "a_hostile_task_costs_no_admitted_one_a_deadline_or_a_result",
@@ -66,6 +74,7 @@ const CASES: [Case; 16] = [
         culprits: &[("dropper", 16)],
         // It has all three.
         instead: &[("sleep 120ms", "sleep 19900us")],
+        hangs_until: None,
     },
     case(
         "a_token_an_engine_and_a_mutex_pass_on_however_their_holder_ends",
@@ -75,6 +84,23 @@ const CASES: [Case; 16] = [
         system: "a_count_that_is_taken_back_costs_nobody_but_its_client",
         culprits: &[("attacker", 18)],
         instead: &[("times = 20", "times = 1000000")],
+        hangs_until: None,
+    },
+    Case {
+        system: "a_task_that_asks_for_what_it_may_not_have_gets_typed_errors",
+        // One waits for the engine for ever, the other computes for ever with interrupts enabled.
+        culprits: &[("culprit", 12), ("spinner", SPINS)],
+        instead: &[
+            ("sleep 1500ms", "sleep 100s"),
+            (
+                "[tasks.end]",
+                "[tasks.holder]\nscript = [\"acquire ee\", \"sleep 100s\"]\ncluster = \"rest\"\nclass = \"service\"\nperiod = \"10ms\"\n\
+                 budget = \"1ms\"\nhandles = { ee = \"engine ee: acquire\" }\n\
+                 [tasks.spinner]\nbinary = \"apps/misbehave\"\ncluster = \"rest\"\nclass = \"background\"\nparameters = { how = 5 }\n\
+                 [tasks.end]",
+            ),
+        ],
+        hangs_until: Some(100_000_000),
     },
 ];
 
@@ -85,6 +111,7 @@ pub struct Check {
     /// The system.
     pub manifest: Manifest,
     culprits: &'static [(&'static str, u32)],
+    hangs_until: Option<u64>,
 }
 
 /// All cases.
@@ -105,8 +132,9 @@ impl Case {
         manifest.system.name += &format!(".dump{number}");
         let numbers: BTreeSet<u32> = self.culprits.iter().map(|(_, how)| *how).collect();
         let numbers: Vec<String> = numbers.into_iter().map(|how| how.to_string()).collect();
-        let name = format!("dump names the line of misbehaviour {}", numbers.join(", "));
-        Ok(Check { name, manifest, culprits: self.culprits })
+        let hangs = if self.hangs_until.is_some() { " in a system that hangs" } else { "" };
+        let name = format!("dump names the line of misbehaviour {}{hangs}", numbers.join(", "));
+        Ok(Check { name, manifest, culprits: self.culprits, hangs_until: self.hangs_until })
     }
 }
 
@@ -114,7 +142,7 @@ impl Case {
 pub fn run(workspace: &Workspace, check: &Check, programs: &Programs) -> Result<Vec<String>> {
     let marks = marks(&workspace.root)?;
     let image = workspace.image_of(check.manifest.clone(), programs.clone(), Profile::Det, false)?;
-    let options = RunOptions { echo: false, seconds: 60, quantum: 10, arguments: Vec::new(), until: None };
+    let options = RunOptions { until: check.hangs_until, ..RunOptions::quiet(60) };
     let run = system::run(workspace, &image, &options)?;
 
     let system = &image.manifest.system;
@@ -124,7 +152,12 @@ pub fn run(workspace: &Workspace, check: &Check, programs: &Programs) -> Result<
     let changed = look.changed(memory, &seen)?;
     let mut problems: Vec<String> = changed.into_iter().map(|name| format!("{name} is not what ran")).collect();
     let trace = run.trace?;
-    problems.extend(differences(&seen, &trace, system));
+    match check.hangs_until {
+        // Its ledgers are not written.
+        Some(_) if run.outcome.ended_by == Some(EndedBy::Enough) => problems.extend(not_live(&seen, system, check)),
+        Some(_) => problems.push(format!("it does not hang: {:?}, {:?}", run.outcome.code, run.outcome.ended_by)),
+        None => problems.extend(differences(&seen, &trace, system)),
+    }
     for (name, how) in check.culprits {
         let task =
             system.tasks.iter().position(|task| task.name == *name).with_context(|| format!("no task `{name}`"))?;
@@ -136,6 +169,24 @@ pub fn run(workspace: &Workspace, check: &Check, programs: &Programs) -> Result<
         }
     }
     Ok(problems)
+}
+
+/// Tasks that spin, and are not on a CPU, or are not told by its registers; and those that should be suspended and are not.
+fn not_live(seen: &Seen, system: &Resolved, check: &Check) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (name, how) in check.culprits {
+        let Some(task) = system.tasks.iter().position(|task| task.name == *name) else { continue };
+        let (task, cpu) = (&seen.tasks[task], seen.tasks[task].cpu.and_then(|cpu| seen.cpus.get(cpu)));
+        let is_right = match (*how, cpu) {
+            (SPINS, Some(cpu)) => cpu.in_kernel || cpu.registers == Some(task.registers),
+            (SPINS, None) => false,
+            (_, cpu) => cpu.is_none() && task.waits_on.is_some(),
+        };
+        if !is_right {
+            problems.push(format!("`{name}` is {}, on {cpu:?}", task.state));
+        }
+    }
+    problems
 }
 
 /// Lines that are marked, by what a task does there: `file:line`.

@@ -25,6 +25,7 @@ pub fn explain(arguments: &ExplainArguments, trace: &Trace, manifest: &Manifest,
     let system = &manifest.system;
     let all = explain::explain(trace, system, turns);
     let name = |one: &Explanation| system.tasks[one.task].name.as_str();
+    let missing = |one: &Explanation| missing(trace, one);
     let shown: Vec<&Explanation> = match (&arguments.job, &arguments.worst) {
         (Some(job), _) => {
             let Some((task, number)) = job.split_once('#') else {
@@ -34,7 +35,7 @@ pub fn explain(arguments: &ExplainArguments, trace: &Trace, manifest: &Manifest,
         }
         (None, Some(task)) => all
             .iter()
-            .filter(|one| name(one) == task && one.completed.is_some())
+            .filter(|one| name(one) == task && one.completed.is_some() && missing(one) == 0)
             .max_by_key(|one| one.response())
             .into_iter()
             .collect(),
@@ -66,12 +67,21 @@ pub fn explain(arguments: &ExplainArguments, trace: &Trace, manifest: &Manifest,
         bail!("the trace has no such job; it has {}", tasks.join(", "));
     }
     for one in shown {
-        println!("{}", one.text(system).trim_end());
-    }
-    if trace.lost > 0 {
-        println!("{} records were overwritten: jobs from before the first that is left are not known", trace.lost);
+        match missing(one) {
+            0 => println!("{}", one.text(system).trim_end()),
+            count => println!(
+                "{}#{}: where its time went is not known: {count} records of it are missing",
+                name(one),
+                one.job
+            ),
+        }
     }
     Ok(true)
+}
+
+/// Records that are missing between the release of a job and its completion.
+fn missing(trace: &Trace, job: &Explanation) -> u64 {
+    trace.missing_between(job.release, job.completed.unwrap_or(job.end))
 }
 
 /// Says of each `hard` task that missed deadlines why the latest of its jobs did, in a sentence.
@@ -80,7 +90,8 @@ pub fn say_why_missed(trace: &Trace, system: &Resolved, turns: &[Turn]) {
     let hard = system.tasks.iter().enumerate().filter(|(_, task)| task.hard);
     let late = |one: &&Explanation| one.completed.unwrap_or(one.end).saturating_sub(one.deadline);
     let latest = hard.filter_map(|(index, _)| {
-        all.iter().filter(|one| one.task == index && one.completed.is_some() && one.is_late()).max_by_key(late)
+        let known = |one: &&Explanation| one.completed.is_some() && missing(trace, one) == 0;
+        all.iter().filter(|one| one.task == index && one.is_late()).filter(known).max_by_key(late)
     });
     latest.for_each(|one| eprintln!("       {}", one.sentence(system)));
 }

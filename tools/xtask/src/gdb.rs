@@ -12,8 +12,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use fusee_manifest::Profile;
 
-use crate::qemu::{self, GuestMemory, Setup};
-use crate::system::{Image, Workspace};
+use crate::qemu::{self, GuestMemory, Setup, Stimuli};
+use crate::system::{Image, Workspace, device_arguments};
 use crate::toolchain;
 use crate::turns::{self, Turns};
 
@@ -64,8 +64,8 @@ fn under<T>(
     let (socket, script) = (temporary("gdb"), temporary("py"));
     std::fs::write(&script, prelude(image)? + SCRIPT)?;
     let chardev = format!("socket,id=gdb,path={},server=on,wait=off", socket.display());
-    let arguments: Vec<String> =
-        ["-S", "-chardev", &chardev, "-gdb", "chardev:gdb"].map(str::to_owned).into_iter().collect();
+    let mut arguments = ["-S", "-chardev", &chardev, "-gdb", "chardev:gdb"].map(str::to_owned).to_vec();
+    arguments.extend(device_arguments(image)?);
     let done = AtomicBool::new(false);
     let over = AtomicBool::new(false);
     let result = std::thread::scope(|scope| {
@@ -73,6 +73,7 @@ fn under<T>(
             let outcome = qemu::run(&Setup {
                 qemu: &workspace.qemu,
                 image: &image.path,
+                enters: true,
                 board: &system.board,
                 profile: image.profile,
                 cpus: turns::cpus(system),
@@ -82,6 +83,7 @@ fn under<T>(
                 apart: true,
                 is_enough: &|_: &GuestMemory| done.load(Ordering::Relaxed),
                 arguments: &arguments,
+                stimuli: Stimuli::default(),
             });
             over.store(true, Ordering::Relaxed);
             outcome.map(|_| ())

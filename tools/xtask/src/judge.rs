@@ -8,12 +8,12 @@
 
 use std::collections::BTreeMap;
 
-use fusee_abi::Call;
 use fusee_abi::call::rights;
 use fusee_abi::image::kind;
-use fusee_abi::trace::{Event, Ledger, PANIC_CODE, PANIC_TEXT, POOL, Record, TEXT_BYTES};
+use fusee_abi::trace::{Event, Ledger, PANIC_CODE, PANIC_TEXT, Record, TEXT_BYTES};
 use fusee_manifest::trace::{Trace, wide};
 use fusee_manifest::{Expectations, Resolved};
+use fusee_views::explain::Wait;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -68,8 +68,8 @@ struct Seen {
     /// Deadlines of jobs that have not completed, by number of the job. Nanoseconds.
     open: BTreeMap<u32, u64>,
     panic_text: Vec<u8>,
-    /// What it waits for, if it does: number of a call, and its object.
-    waiting: Option<(u32, u32)>,
+    /// What it waits for, if it does.
+    waiting: Option<Wait>,
 }
 
 /// The end of one task.
@@ -136,7 +136,11 @@ impl<'a> Watch<'a> {
         let seen = &mut self.tasks[task];
         let how = match event {
             Event::Block => {
-                seen.waiting = Some((record.value, record.object));
+                seen.waiting = Some(Wait::of(record.value, record.object));
+                return;
+            }
+            Event::Call if record.value == 0 => {
+                seen.waiting = (record.object as usize).checked_sub(1).map(Wait::Server);
                 return;
             }
             Event::Resume | Event::SwitchTo => {
@@ -214,9 +218,15 @@ impl<'a> Watch<'a> {
         for (task, seen) in self.system.tasks.iter().zip(&self.tasks).filter(|(task, _)| task.hard) {
             let overdue = seen.open.values().filter(|deadline| **deadline < self.latest).count();
             if seen.missed + seen.skipped + overdue as u64 > 0 {
+                let skipped = match seen.skipped {
+                    1 => "1 release was skipped".to_owned(),
+                    several => format!("{several} releases were skipped"),
+                };
+                let overdue =
+                    if overdue == 1 { "1 job is overdue".to_owned() } else { format!("{overdue} jobs are overdue") };
                 verdict.misses.push(format!(
-                    "hard task `{}` missed {} of {} deadlines; {} releases were skipped, {overdue} jobs are overdue",
-                    task.name, seen.missed, seen.completed, seen.skipped
+                    "hard task `{}` missed {} of {} deadlines; {skipped}, {overdue}",
+                    task.name, seen.missed, seen.completed
                 ));
             }
         }
@@ -234,29 +244,12 @@ impl<'a> Watch<'a> {
             }),
             None if has_ended => None,
             None => {
-                Some(seen.waiting.map_or_else(|| "ready".to_owned(), |(call, object)| self.wait_words(call, object)))
+                let is_at_rest = seen.completed > 0 && seen.open.is_empty();
+                let ready = if is_at_rest { "between jobs" } else { "ready" };
+                Some(seen.waiting.map_or_else(|| ready.to_owned(), |wait| wait.now(self.system)))
             }
         };
         self.tasks.iter().enumerate().map(state).collect()
-    }
-
-    /// What a thread that is suspended in this call waits for.
-    fn wait_words(&self, call: u32, object: u32) -> String {
-        fn name<T>(objects: &[(String, T)], number: u32) -> &str {
-            let object = (number as usize).checked_sub(1).and_then(|index| objects.get(index));
-            object.map_or("?", |(name, _)| name)
-        }
-        let system = self.system;
-        match Call::from_number(u64::from(call)) {
-            Some(Call::Call | Call::Send) => format!("calls {}", name(&system.endpoints, object)),
-            Some(Call::ReplyReceive | Call::Receive) => "waits for requests".to_owned(),
-            Some(Call::Wait) => format!("waits for {}", name(&system.notifications, object)),
-            Some(Call::Acquire) if object > POOL => format!("waits for {}", name(&system.pools, object - POOL)),
-            Some(Call::Acquire) => format!("waits for {}", name(&system.engines, object)),
-            Some(Call::NextJob) => "between jobs".to_owned(),
-            Some(Call::SleepUntil) => "sleeps".to_owned(),
-            _ => "waits".to_owned(),
-        }
     }
 
     /// How a task ended, if it did.
@@ -367,7 +360,7 @@ mod tests {
                 record(30_000_001, Event::Idle, 0, 0, 0, 0),
             ]
         };
-        let words = "hard task `brake` missed 1 of 1 deadlines; 1 releases were skipped, 1 jobs are overdue";
+        let words = "hard task `brake` missed 1 of 1 deadlines; 1 release was skipped, 1 job is overdue";
         assert_eq!(verdict(&all(1), "").misses, [words]);
         assert_eq!(verdict(&all(2), "").misses, [""; 0]);
     }

@@ -5,11 +5,17 @@
 //! build      kernel, firmware, tasks and manifest -> one bootable image
 //! qemu       runs an image under a time limit
 //! decode     guest memory -> trace, addresses -> source lines, stacks -> calls
+//! defmt      what tasks say by the crate `defmt`
 //! typed      memory -> values, by the names of the source
 //! look       guest memory -> tasks, what they wait for and hold
 //! dump       `cargo xtask dump`
 //! dump_check whether it names the right lines
 //! gdb        `cargo xtask gdb`
+//! boards     what was run on each board
+//! boot       whether boards start, and say why they do not
+//! errata     what compiler and linker keep away from, and whether they did
+//! flash      `cargo xtask flash`: cards that boards start from
+//! screen     pictures of a screen, and what tests want to see there
 //! report     trace -> fault reports and the table of tasks
 //! table      tables that fit a terminal
 //! simulate   `cargo xtask simulate`
@@ -17,6 +23,8 @@
 //! hostile    `cargo xtask hostile`: whether what is proved holds among tasks that do anything
 //! project    the workspace that a command is about, ours or one outside
 //! new        `cargo xtask new`
+//! stream     the trace that a task sends over a serial line
+//! top        `cargo xtask top`: what a system does at the moment
 //! trace      `cargo xtask trace`: views of the last run
 //! system     build, run, decode and report, for one manifest
 //! analyze    `cargo xtask analyze`
@@ -49,39 +57,52 @@ mod agreement;
 mod analyze;
 mod answers;
 mod bench;
+mod boards;
+mod boot;
+mod browser;
 mod build;
+mod clients;
 mod combinations;
 mod configurations;
 mod conformance;
 mod contention;
 mod crowd;
 mod decode;
+mod defmt;
 mod demo;
 mod docs;
 mod dump;
 mod dump_check;
+mod errata;
 mod experiment;
 mod explain;
+mod flash;
 mod gdb;
 mod hostile;
 mod judge;
+mod kernels;
 mod look;
+mod markdown;
 mod new;
 mod observed;
+mod own_kernels;
 mod profile;
 mod project;
 mod purposes;
 mod qemu;
 mod readme;
 mod report;
+mod screen;
 mod simulate;
 mod soundness;
+mod stream;
 mod structure;
 mod system;
 mod table;
 mod task_set;
 mod tests;
 mod toolchain;
+mod top;
 mod trace;
 mod turns;
 mod typed;
@@ -126,6 +147,8 @@ enum Command {
     Run(RunArguments),
     /// Builds the image of a system (the demo, unless told otherwise) and says where it is.
     Build(SystemArguments),
+    /// Makes the image of a card that a board starts from, or writes such a card.
+    Flash(flash::FlashArguments),
     /// Runs all checks: format, lints, host tests, and the systems of `tests/target` in QEMU.
     Test(tests::TestArguments),
     /// Simulates a system or task sets on the host: the same kernel, scripted tasks, virtual time.
@@ -146,10 +169,15 @@ enum Command {
     Contention(contention::ContentionArguments),
     /// Prints the records of the last run as text, or writes other views of it.
     Trace(trace::TraceArguments),
+    /// Runs a system in QEMU, or listens to one, and shows what each task does at the moment: who waits for whom, how late jobs are.
+    Top(top::TopArguments),
     /// Says what each task was doing when the last run ended, where it was in its source, what it held and who waited for it.
     Dump(dump::DumpArguments),
     /// Runs a system under gdb, paused at first, with the symbols of the kernel and of each task.
     Gdb(gdb::GdbArguments),
+    /// Decodes frames of `defmt`: for `trace --messages`.
+    #[command(name = defmt::DECODE, hide = true)]
+    DecodeDefmt(defmt::DecodeArguments),
 }
 
 /// How to read the table of tasks. `docs/trace.md` says the same.
@@ -181,6 +209,9 @@ struct SystemArguments {
     /// Leave all doorbells mapped: engine locks become advice.
     #[arg(long)]
     unmanaged: bool,
+    /// The board, in place of the one that the manifest names: virt, virt-gicv2, zcu102, raspi3b, raspi4b or versal.
+    #[arg(long)]
+    board: Option<String>,
 }
 
 #[derive(Args)]
@@ -211,6 +242,16 @@ struct RunArguments {
     /// Print what tasks declare beside the longest that was seen: budgets, holds, calls, services.
     #[arg(long)]
     observed: bool,
+    /// Measure how long blocks of GPU kernels take whose authors do not know, and write that to the files that `times` of the devices name (det only).
+    #[arg(long)]
+    measure: bool,
+    /// Write a picture of the system's screen to this file, PNG, made when its console shows a line with the text of `--when`. With a screen, Enter is typed
+    /// after that, for systems that wait.
+    #[arg(long, value_name = "FILE")]
+    screenshot: Option<PathBuf>,
+    /// The text.
+    #[arg(long, value_name = "TEXT", requires = "screenshot", default_value = screen::STANDS)]
+    when: String,
     /// Print one JSON object (docs/schema/run.json), and all else to the standard error output.
     #[arg(long)]
     json: bool,
@@ -225,7 +266,7 @@ fn level(text: &str) -> Result<Level, String> {
     Level::ALL.into_iter().find(|level| level.name() == text).ok_or_else(|| format!("the levels are {}", choices()))
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, Eq, PartialEq, ValueEnum)]
 enum ProfileArgument {
     Det,
     Par,
@@ -269,27 +310,39 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::New(arguments) => new::new(arguments),
         Command::Run(run) => {
             let workspace = Workspace { kernel: Kernel::Asked, ..Workspace::here(install)? };
-            let mut manifest = workspace.manifest(&workspace.project.manifest(run.system.path())?)?;
+            let workspace = workspace.on(run.system.board.as_deref(), install);
+            let path = workspace.project.manifest(run.system.path())?;
+            let mut manifest = match run.measure {
+                true => kernels::manifest(&workspace, &path, run.system.profile.into())?,
+                false => workspace.manifest(&path)?,
+            };
             manifest.system.trace = run.trace.unwrap_or(manifest.system.trace);
             let image = workspace.image_of_manifest(manifest, run.system.profile.into(), run.system.unmanaged)?;
+            system::say_what_is_reached(&image.manifest.system);
             let mut arguments = run.qemu.clone();
             if run.turns {
                 ensure!(image.profile == Profile::Det, "`--turns`: with `par` emulated CPUs do not take turns");
                 arguments.extend(system::watching(&workspace, &image)?);
             }
+            let stimuli = screen::stimuli(&image.manifest.system, run.screenshot.as_deref(), &run.when)?;
             let mut outcome = system::run(
                 &workspace,
                 &image,
                 &system::RunOptions {
                     echo: !run.json,
-                    seconds: run.seconds,
                     quantum: Turns::of(&image.manifest.system, run.quantum).quantum,
+                    enters: true,
                     arguments,
                     until: run.limit.map(|limit| limit.0),
+                    stimuli,
+                    ..system::RunOptions::quiet(run.seconds)
                 },
             )?;
             match &outcome.trace {
-                Ok(trace) => system::keep_trace(&workspace.project, &image.manifest, trace)?,
+                Ok(trace) => {
+                    system::keep_trace(&workspace.project, &image.manifest, trace)?;
+                    system::keep_tables(&workspace.project, &image.programs)?;
+                }
                 Err(_) => system::forget_trace(&workspace.project)?,
             }
             dump::keep(&workspace.project, &image, &outcome.outcome)?;
@@ -305,8 +358,28 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             if let (true, Ok(trace)) = (run.observed, &outcome.trace) {
                 say(&observed::table(&answers::observed(trace, &image.manifest.system)).to_string());
             }
+            if run.observed && image.profile == Profile::Det {
+                let kernels = kernels::of(&image.manifest.system, &outcome.outcome)?;
+                if !kernels.is_empty() {
+                    say(&kernels::table(&kernels).to_string());
+                }
+                for text in kernels.iter().filter_map(kernels::KernelRan::problem) {
+                    eprintln!("{} {text}", report::red("error:"));
+                    problems.push(Problem { cause: Cause::Result, text });
+                }
+            }
+            if run.measure {
+                let kernels = kernels::of(&image.manifest.system, &outcome.outcome)?;
+                kernels::keep(&image.manifest, &workspace.project.root, &kernels)?.iter().for_each(|line| say(line));
+            }
             if !demo::after_run(&workspace, &image, &outcome, &say)? {
                 problems.push(Problem { cause: Cause::Result, text: "the demo is not right".into() });
+            }
+            if let Some(path) = &run.screenshot {
+                match screen::keep(path, outcome.outcome.screen.as_ref(), &run.when) {
+                    Ok(()) => say(&format!("the screen: {}", path.display())),
+                    Err(error) => problems.push(Problem { cause: Cause::Result, text: format!("{error:#}") }),
+                }
             }
             let is_good = problems.is_empty();
             if run.json {
@@ -315,12 +388,14 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             Ok(is_good)
         }
         Command::Build(build) => {
-            let workspace = Workspace { kernel: Kernel::Asked, ..Workspace::here(install)? };
+            let workspace =
+                Workspace { kernel: Kernel::Asked, board: build.board.clone(), ..Workspace::here(install)? };
             let manifest = workspace.project.manifest(build.path())?;
             let image = workspace.image(&manifest, build.profile.into(), build.unmanaged)?;
             println!("{}", image.path.display());
             Ok(true)
         }
+        Command::Flash(arguments) => flash::flash(arguments, install),
         Command::Simulate(arguments) => simulate::simulate(arguments),
         Command::Test(test) => tests::test(test, install),
         Command::Analyze(arguments) => analyze::analyze(arguments),
@@ -331,7 +406,9 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Hostile(arguments) => hostile::hostile(arguments),
         Command::Contention(arguments) => contention::contention(arguments),
         Command::Trace(arguments) => trace::trace(arguments),
+        Command::Top(arguments) => top::top(arguments, install),
         Command::Dump(arguments) => dump::dump(arguments),
         Command::Gdb(arguments) => gdb::gdb(arguments, install),
+        Command::DecodeDefmt(arguments) => defmt::decode(arguments),
     }
 }

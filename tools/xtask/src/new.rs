@@ -124,7 +124,7 @@ pub fn new(arguments: &NewArguments) -> Result<bool> {
         std::fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
         std::fs::write(&path, text).with_context(|| path.display().to_string())?;
     }
-    println!("made project `{name}` in {}:", folder.display());
+    println!("made project `{name}` in {}:", folder.canonicalize()?.display());
     files.iter().for_each(|(file, _)| println!("  {file}"));
     println!("run it: cd {} && cargo xtask run", arguments.folder.display());
     Ok(true)
@@ -250,9 +250,9 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
 }
 
 /// What a command did.
-struct Ran {
+pub struct Ran {
     /// Its exit code.
-    status: i32,
+    pub status: i32,
     printed: String,
     said: String,
 }
@@ -264,13 +264,14 @@ impl Ran {
         Ok(Ran { status: output.status.code().unwrap_or(-1), printed, said })
     }
 
-    fn all(&self) -> String {
+    /// What it printed and said.
+    pub fn all(&self) -> String {
         format!("{}{}", self.printed, self.said)
     }
 }
 
 /// Runs this program.
-fn own(folder: &Path, arguments: &[&str]) -> Result<Ran> {
+pub fn own(folder: &Path, arguments: &[&str]) -> Result<Ran> {
     Ran::of(Command::new(std::env::current_exe()?).args(arguments).current_dir(folder))
 }
 

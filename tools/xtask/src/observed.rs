@@ -343,7 +343,7 @@ pub fn table(declarations: &[Declaration]) -> Table {
     for one in declarations {
         let show = |amount: u64| match one.what.is_count() {
             true => amount.to_string(),
-            false => format!("{}.{:03}", amount / 1_000, amount % 1_000),
+            false => report::microseconds(amount),
         };
         table.add_row([
             one.task.clone(),

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use fusee_manifest::Manifest;
 use serde_json::Value;
 
 use crate::{demo, system};
@@ -31,6 +32,8 @@ pub struct Project {
     pub target: PathBuf,
     /// Its packages and their programs.
     pub members: Members,
+    /// The folder of each package.
+    pub folders: BTreeMap<String, PathBuf>,
 }
 
 impl Project {
@@ -71,7 +74,7 @@ impl Project {
     fn of(metadata: &Value) -> Result<Project> {
         let path = |key: &str| metadata[key].as_str().map(PathBuf::from).with_context(|| format!("no `{key}`"));
         let (root, target) = (path("workspace_root")?, path("target_directory")?);
-        Ok(Project { root, target, members: members_in(metadata) })
+        Ok(Project { root, target, members: members_in(metadata), folders: folders_in(metadata) })
     }
 
     /// Whether this is the same workspace.
@@ -92,6 +95,16 @@ impl Project {
         found.with_context(|| format!("{} has no {MANIFEST}: name a manifest", self.root.display()))
     }
 
+    /// The programs that a manifest names by their paths, which count from its folder.
+    pub fn by_path(&self, manifest: &Manifest) -> Vec<(String, PathBuf)> {
+        let file = self.root.join(&manifest.file);
+        let folder = file.parent().unwrap_or(&self.root);
+        // Without the `.` that the path may begin with.
+        let place = |path: &Path| folder.join(path).components().collect();
+        let tasks = manifest.system.tasks.iter();
+        tasks.filter_map(|task| Some((task.binary.clone(), place(task.elf()?)))).collect()
+    }
+
     /// A file that is kept for later commands, in a folder that exists.
     ///
     /// # Errors
@@ -101,6 +114,14 @@ impl Project {
         std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         Ok(folder.join(name))
     }
+}
+
+fn folders_in(metadata: &Value) -> BTreeMap<String, PathBuf> {
+    let of = |package: &Value| {
+        let manifest = Path::new(package["manifest_path"].as_str()?);
+        Some((package["name"].as_str()?.to_owned(), manifest.parent()?.to_owned()))
+    };
+    metadata["packages"].as_array().into_iter().flatten().filter_map(of).collect()
 }
 
 fn members_in(metadata: &Value) -> Members {

@@ -9,14 +9,19 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use fusee_manifest::{Board, Profile};
-use serde_json::{Value, json};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
+
+use crate::screen::Picture;
+use crate::toolchain;
 
 /// How one run is made.
 pub struct Setup<'a> {
@@ -24,6 +29,8 @@ pub struct Setup<'a> {
     pub qemu: &'a Path,
     /// The image.
     pub image: &'a Path,
+    /// Whether QEMU enters the image; else the arguments say what it enters.
+    pub enters: bool,
     /// The machine.
     pub board: &'a Board,
     /// The profile.
@@ -42,7 +49,25 @@ pub struct Setup<'a> {
     pub is_enough: &'a dyn Fn(&GuestMemory) -> bool,
     /// Further arguments.
     pub arguments: &'a [String],
+    /// What comes from outside.
+    pub stimuli: Stimuli,
 }
+
+/// What comes to a board from outside while it runs.
+#[derive(Clone, Debug, Default)]
+pub struct Stimuli {
+    /// What is typed at its serial line, as fast as it takes it, once it has printed something: before, it may not listen. If a picture is made of its
+    /// screen, once that is made.
+    pub input: Option<String>,
+    /// A picture is made of its screen when the console shows a line in which this stands.
+    pub screen: Option<String>,
+    /// Whether the button for power is pressed, again and again: nobody here knows when the system looks.
+    pub power_button: bool,
+}
+
+/// Host time to the first press of the button, and from that to the second. Each pause is twice as long as the one before: QEMU lets the button go
+/// 100 ms of virtual time after it was pressed last, and nobody knows how long these take.
+const PRESSES: Duration = Duration::from_millis(100);
 
 /// How one run ended.
 pub struct Outcome {
@@ -52,6 +77,8 @@ pub struct Outcome {
     pub ended_by: Option<EndedBy>,
     /// What it printed.
     pub console: String,
+    /// What its screen showed, if a picture was wanted, and the console said when.
+    pub screen: Option<Result<Picture>>,
     /// Host time it took.
     pub took: Duration,
     /// The guest's memory.
@@ -132,17 +159,32 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
         command.process_group(0);
     }
     let mut child = command
-        .args(["-qmp", &format!("unix:{},server=on,wait=off", monitor.path.display())])
-        .stdin(Stdio::null())
+        .args(["-monitor", &format!("unix:{},server=on,wait=off", monitor.path.display())])
+        .stdin(if setup.stimuli.input.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("{} does not start", setup.qemu.display()))?;
+    let _place = (setup.profile == Profile::Det).then(|| Place::of(&child));
     let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
         bail!("{} has no output", setup.qemu.display());
     };
+    // What is typed may be typed; the screen shows what a picture is wanted of.
+    let (prints, heard) = channel();
+    let (shows, shown) = channel();
+    if let (Some(mut stdin), Some(input)) = (child.stdin.take(), setup.stimuli.input.clone()) {
+        // A system that ends before it has read all has had enough, and one that never prints has nobody who types.
+        std::thread::spawn(move || heard.recv().is_ok() && stdin.write_all(input.as_bytes()).is_ok());
+    }
     let echo = setup.echo;
-    let console = std::thread::spawn(move || copy_console(stdout, echo));
+    let wanted = setup.stimuli.screen.clone();
+    let may_type = prints.clone();
+    let mut hears = move |console: &[u8]| match &wanted {
+        None => drop(prints.send(())),
+        Some(line) if has_line(console, line) => drop(shows.send(())),
+        Some(_) => {}
+    };
+    let console = std::thread::spawn(move || copy_console(stdout, echo, &mut hears));
     let noise = std::thread::spawn(move || filter_errors(stderr));
     let interrupted = Arc::new(AtomicBool::new(false));
     if setup.apart {
@@ -159,7 +201,22 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
         () if (setup.is_enough)(&memory) => Some(EndedBy::Enough),
         () => None,
     };
-    let ended = wait(&mut child, &monitor, &ended_by)?;
+    let mut next_press = PRESSES;
+    let mut screen = None;
+    let mut is_shown = false;
+    let mut stimulate = || {
+        is_shown |= shown.try_recv().is_ok();
+        if is_shown && screen.is_none() {
+            screen = monitor.screen(&temporary(setup, "ppm"));
+            let _ = screen.as_ref().map(|_| may_type.send(()));
+        }
+        if setup.stimuli.power_button && started.elapsed() >= next_press {
+            next_press = 2 * started.elapsed();
+            // A run that is over does not listen.
+            let _ = monitor.press_power_button();
+        }
+    };
+    let ended = wait(&mut child, &monitor, &ended_by, &mut stimulate)?;
     let console = console.join().unwrap_or_default();
     let errors = noise.join().unwrap_or_default();
     for line in &errors {
@@ -169,7 +226,7 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
         Ended::Itself(code) => (Some(code), None, Vec::new()),
         Ended::By(who, cpus) => (None, Some(who), cpus),
     };
-    Ok(Outcome { code, ended_by, console, took: started.elapsed(), memory, cpus })
+    Ok(Outcome { code, ended_by, console, screen, took: started.elapsed(), memory, cpus })
 }
 
 /// A path that nothing else has, for a file that is gone before the run is.
@@ -186,16 +243,16 @@ fn guest_memory(setup: &Setup<'_>) -> Result<GuestMemory> {
     let file = File::options().read(true).write(true).create_new(true).open(&path);
     let file = file.with_context(|| path.display().to_string())?;
     std::fs::remove_file(&path)?;
-    file.set_len(setup.board.memory.bytes.0)?;
+    file.set_len(setup.board.ram())?;
     Ok(GuestMemory { file, base: setup.board.memory.base })
 }
 
 fn command(setup: &Setup<'_>, memory: &str) -> Result<Command> {
     let board = setup.board;
     let profile = board.profiles.get(&setup.profile).context("the board does not have this profile")?;
-    let smp = profile.smp.max(setup.cpus * profile.cpu_stride);
-    let bytes = board.memory.bytes.0;
-    let mut command = dying_with_us(setup.qemu);
+    let smp = profile.smp.max(setup.cpus * board.stride(setup.profile, setup.cpus));
+    let bytes = board.ram();
+    let mut command = dying_with_us(&toolchain::turning(setup.qemu, board, setup.profile, setup.cpus)?);
     command
         .args(["-machine", &board.qemu.machine])
         .args(&board.qemu.arguments)
@@ -203,11 +260,13 @@ fn command(setup: &Setup<'_>, memory: &str) -> Result<Command> {
         .arg("-object")
         .arg(format!("memory-backend-file,id=ram,size={bytes},mem-path={memory},share=on"))
         .args(profile.arguments.iter().map(|argument| argument.replace("{quantum}", &setup.quantum.to_string())))
-        .args(["-serial", "stdio", "-display", "none", "-monitor", "none", "-no-reboot"])
-        .args(["-semihosting-config", "enable=on,target=native"])
-        .arg("-kernel")
-        .arg(setup.image)
-        .args(setup.arguments);
+        .args(board.fair(setup.profile, setup.cpus).map_or(&[][..], |fair| &fair.arguments))
+        .args(["-serial", "stdio", "-display", "none", "-no-reboot"])
+        .args(["-semihosting-config", "enable=on,target=native"]);
+    if setup.enters {
+        command.arg("-kernel").arg(setup.image);
+    }
+    command.args(setup.arguments);
     Ok(command)
 }
 
@@ -225,15 +284,54 @@ fn dying_with_us(program: &Path) -> Command {
     command
 }
 
+/// A CPU of the host, for one emulator with exact time. Its threads take turns, one at each step of virtual time: on one CPU that is a switch, between
+/// two an interrupt, which costs a virtual host several times as much.
+struct Place(Option<usize>);
+
+/// Places that are in use.
+static PLACES: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+impl Place {
+    /// Moves a process that has just begun to the CPU that has the fewest. Where the host does not let us, it stays where it is.
+    fn of(child: &Child) -> Place {
+        let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
+        let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+        let here = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+        let fewest = here.min_by_key(|cpu| places.iter().filter(|taken| *taken == cpu).count());
+        let (Some(cpu), Some(process)) = (fewest, Pid::from_raw(child.id().cast_signed())) else { return Place(None) };
+        let mut one = CpuSet::new();
+        one.set(cpu);
+        let _ = sched_setaffinity(Some(process), &one);
+        places.push(cpu);
+        Place(Some(cpu))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = places.iter().position(|taken| Some(*taken) == self.0) {
+            places.swap_remove(at);
+        }
+    }
+}
+
 enum Ended {
     Itself(i32),
     By(EndedBy, Vec<CpuRegisters>),
 }
 
 /// Waits for the end, and makes one as soon as `ended_by` says who wants it.
-fn wait(child: &mut Child, monitor: &Monitor, ended_by: &dyn Fn() -> Option<EndedBy>) -> Result<Ended> {
+/// `stimulate` is called again and again meanwhile.
+fn wait(
+    child: &mut Child,
+    monitor: &Monitor,
+    ended_by: &dyn Fn() -> Option<EndedBy>,
+    stimulate: &mut dyn FnMut(),
+) -> Result<Ended> {
     let mut pause = Duration::from_millis(1);
     loop {
+        stimulate();
         let status = child.try_wait()?;
         // A terminal sends Ctrl-C to QEMU, too, which then ends as if the system had.
         match (status, ended_by()) {
@@ -258,7 +356,11 @@ fn wait(child: &mut Child, monitor: &Monitor, ended_by: &dyn Fn() -> Option<Ende
 /// How long QEMU may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The line to QEMU's monitor, by which it is asked for the registers of its CPUs.
+/// What the monitor ends each answer with.
+const PROMPT: &[u8] = b"(qemu) ";
+
+/// The line to QEMU's monitor, by which it is asked for the registers of its CPUs. It is the monitor for people: the one for programs has a thread
+/// of its own, which virtual time wakes at each of its steps.
 struct Monitor {
     path: PathBuf,
 }
@@ -267,41 +369,52 @@ impl Monitor {
     /// Stops all CPUs, and says what is in them; `None`: QEMU does not answer. It is connected to for that alone: what the emulator has to do
     /// beside the guest may change the turns of its CPUs.
     fn stop(&self) -> Option<Vec<CpuRegisters>> {
-        let stream = UnixStream::connect(&self.path).ok()?;
+        self.ask(&["stop", "info registers -a"]).map(|answer| cpu_registers(&answer))
+    }
+
+    /// Presses the board's button for power; `None`: QEMU does not answer.
+    fn press_power_button(&self) -> Option<()> {
+        self.ask(&["system_powerdown"]).map(drop)
+    }
+
+    /// Makes a picture of the first screen, by a file at this path, which is gone then; `None`: QEMU does not answer.
+    fn screen(&self, path: &Path) -> Option<Result<Picture>> {
+        let answer = self.ask(&[&format!("screendump {}", path.display())])?;
+        let picture = std::fs::read(path).map(|bytes| Picture::read(&bytes));
+        let _ = std::fs::remove_file(path);
+        let why = || format!("QEMU makes no picture of the screen: {}", answer.replace("(qemu)", "").trim());
+        Some(picture.map_err(anyhow::Error::from).and_then(|picture| picture).with_context(why))
+    }
+
+    /// Gives it commands, one after another; its answer to the last.
+    fn ask(&self, commands: &[&str]) -> Option<String> {
+        let mut stream = UnixStream::connect(&self.path).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).ok()?;
         stream.set_write_timeout(Some(PATIENCE)).ok()?;
-        let line = &mut BufReader::new(stream);
-        for execute in ["qmp_capabilities", "stop"] {
-            ask(line, &json!({ "execute": execute }))?;
+        let mut answer = answer(&mut stream)?;
+        for command in commands {
+            writeln!(stream, "{command}").ok()?;
+            answer = self::answer(&mut stream)?;
         }
-        let registers = json!({ "command-line": "info registers -a" });
-        let answer = ask(line, &json!({ "execute": "human-monitor-command", "arguments": registers }))?;
-        Some(cpu_registers(answer.as_str()?))
+        Some(String::from_utf8_lossy(&answer).into_owned())
     }
+}
+
+/// What the monitor says until it asks for the next command.
+fn answer(stream: &mut UnixStream) -> Option<Vec<u8>> {
+    let mut answer = Vec::new();
+    let mut buffer = [0; 4096];
+    while !answer.ends_with(PROMPT) {
+        let count = stream.read(&mut buffer).ok().filter(|count| *count > 0)?;
+        answer.extend_from_slice(&buffer[..count]);
+    }
+    Some(answer)
 }
 
 impl Drop for Monitor {
     fn drop(&mut self) {
         // A run that was over at once never had it, or still does.
         let _ = std::fs::remove_file(&self.path);
-    }
-}
-
-/// Sends one command, and waits for its answer: events that come before it are not for us.
-fn ask(line: &mut BufReader<UnixStream>, command: &Value) -> Option<Value> {
-    writeln!(line.get_mut(), "{command}").ok()?;
-    loop {
-        let mut text = String::new();
-        if line.read_line(&mut text).ok()? == 0 {
-            return None;
-        }
-        let answer: Value = serde_json::from_str(&text).ok()?;
-        if answer.get("error").is_some() {
-            return None;
-        }
-        if let Some(found) = answer.get("return") {
-            return Some(found.clone());
-        }
     }
 }
 
@@ -331,13 +444,21 @@ fn cpu_registers(text: &str) -> Vec<CpuRegisters> {
 
 //--- What it prints
 
-fn copy_console(mut from: impl Read, echo: bool) -> String {
+/// Whether a whole line has this text.
+fn has_line(console: &[u8], text: &str) -> bool {
+    let end = console.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+    String::from_utf8_lossy(&console[..end]).lines().any(|line| line.contains(text))
+}
+
+/// `hears` is given all that was printed so far, again and again.
+fn copy_console(mut from: impl Read, echo: bool, hears: &mut dyn FnMut(&[u8])) -> String {
     let mut all = Vec::new();
     let mut buffer = [0; 4096];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         // A serial line ends lines with two characters, files and pipes with one; terminals take that, too.
         let new: Vec<u8> = buffer[..count].iter().copied().filter(|byte| *byte != b'\r').collect();
         all.extend_from_slice(&new);
+        hears(&all);
         if echo {
             let mut out = std::io::stdout().lock();
             // If our output is closed, nobody wants to see more.
@@ -349,8 +470,12 @@ fn copy_console(mut from: impl Read, echo: bool) -> String {
 
 /// The lines that QEMU complains with, without those it always does under our profiles.
 fn filter_errors(from: impl Read) -> Vec<String> {
-    const EXPECTED: [&str; 3] =
-        ["has no peer", "icount sleep disabled and no active timers", "terminating on signal 2"];
+    const EXPECTED: [&str; 4] = [
+        "has no peer",
+        "icount sleep disabled and no active timers",
+        "terminating on signal 2",
+        "audiodev default parameter is deprecated",
+    ];
     BufReader::new(from)
         .lines()
         .map_while(Result::ok)

@@ -3,7 +3,7 @@
 //! A block fenced as `console` holds commands, `$ cargo xtask ...`, each followed by what it prints. Printed lines
 //! must come in this order; `...` stands for any number of lines. Numbers with a unit of time or three digits after the point may differ, and so may
 //! a whole (`7 of 7`), because they change with the compiler; all else is compared as printed. A command may fail if an `error:` line is
-//! shown. Before it `cp` and `sed` of the same page are run, and what is new after them in the sources is removed in the end. Other
+//! shown. Before it `cp`, `mkdir` and `sed` of the same page are run, and what is new after them in the sources is removed in the end. Other
 //! commands, and `cargo xtask test` itself, are not run. Only the pages of [`PAGES`] are looked at.
 
 use std::path::{Path, PathBuf};
@@ -12,10 +12,17 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::build::BUILDING;
+use crate::project::Project;
 
 /// Pages whose commands are run.
-const PAGES: [&str; 5] =
-    ["docs/debugging.md", "docs/demo.md", "docs/first-task.md", "docs/scheduling.md", "userland/demo/README.md"];
+const PAGES: [&str; 6] = [
+    "docs/debugging.md",
+    "docs/demo.md",
+    "docs/first-task.md",
+    "docs/five-minutes.md",
+    "docs/scheduling.md",
+    "userland/demo/README.md",
+];
 
 /// One command of a page, and what follows it there.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -41,7 +48,8 @@ pub fn examples(root: &Path) -> Result<Vec<Example>> {
 }
 
 /// Runs one command; what it does not print.
-pub fn check(root: &Path, example: &Example) -> Result<Vec<String>> {
+pub fn check(fusee: &Project, example: &Example) -> Result<Vec<String>> {
+    let root = &fusee.root;
     let mut copies = Copies::default();
     for command in &example.before {
         copies.expect(root, command)?;
@@ -53,6 +61,8 @@ pub fn check(root: &Path, example: &Example) -> Result<Vec<String>> {
     let arguments = example.command.split_whitespace().skip_while(|word| *word != "xtask").skip(1);
     let output = Command::new(program).args(arguments).current_dir(root).env("NO_COLOR", "1").output()?;
     let printed = [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat();
+    // Pages call it `target`, wherever it is.
+    let printed = printed.replace(&fusee.target.display().to_string(), "target");
     let mut problems = Vec::new();
     if !output.status.success() && !example.expected.iter().any(|line| line.starts_with("error:")) {
         problems.push(format!("it failed:\n{}", String::from_utf8_lossy(&output.stderr).trim_end()));
@@ -102,7 +112,7 @@ fn parse(page: &'static str, text: &str) -> Vec<Example> {
             if wanted {
                 let (command, before) = (command.to_owned(), before.clone());
                 found.push(Example { page, before, command, expected: Vec::new() });
-            } else if command.starts_with("cp ") || command.starts_with("sed ") {
+            } else if ["cp ", "mkdir ", "sed "].iter().any(|known| command.starts_with(known)) {
                 before.push(command.to_owned());
             }
         } else if let Some(example) = found.last_mut().filter(|_| inside && wanted) {
@@ -138,7 +148,8 @@ fn missing(expected: &[String], printed: &str) -> Option<String> {
     None
 }
 
-/// A line without what may differ: runs of blanks and rules, numbers that have a unit of time, wholes.
+/// A line without what may differ: runs of blanks and rules, numbers that have a unit of time, wholes, and which of a task's
+/// jobs is meant (the latest of sixty jobs that are late by much the same is another one when times differ by a microsecond).
 fn normal(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     let mut normal: Vec<String> = Vec::new();
@@ -156,6 +167,7 @@ fn normal(line: &str) -> String {
         let is_rule = word.chars().all(|c| "─═".contains(c));
         match (is_time, is_unit, is_rule) {
             _ if is_whole => normal.push("all".into()),
+            _ if is_job(word) => normal.push(word.trim_end_matches(|c: char| c.is_ascii_digit()).into()),
             (true, ..) => normal.push("#".into()),
             // A time may have another unit next time.
             (_, true, _) => normal.push("time".into()),
@@ -164,6 +176,11 @@ fn normal(line: &str) -> String {
         }
     }
     normal.join(" ")
+}
+
+/// Whether the word is a job, as in `stabiliser#7`.
+fn is_job(word: &str) -> bool {
+    word.split_once('#').is_some_and(|(task, number)| !task.is_empty() && number.parse::<u64>().is_ok())
 }
 
 #[cfg(test)]
@@ -183,10 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn only_times_and_wholes_may_differ() {
+    fn only_times_wholes_and_numbers_of_jobs_may_differ() {
         let expected = ["7 of 7 done".to_owned()];
         assert_eq!(missing(&expected, "8 of 8 done"), None);
         assert!(missing(&expected, "7 of 8 done").is_some());
+        let expected = ["camera#7 was late".to_owned()];
+        assert_eq!(missing(&expected, "camera#12 was late"), None);
+        assert!(missing(&expected, "radar#7 was late").is_some() && missing(&expected, "camera#7 was not").is_some());
         let expected = &parse("README.md", README)[0].expected;
         assert_eq!(missing(expected, "hello\none\ntwo\nit took 1.5 ms\n"), None);
         let expected = ["camera 90 -33.084".to_owned()];

@@ -165,6 +165,7 @@ pub fn task_table(trace: &Trace, system: &Resolved) -> String {
             .map(Into::into)
             .into();
     let engines: Vec<String> = system.engines.iter().map(|(name, _)| format!("{name} ms")).collect();
+    let of_tasks = header.len();
     header.extend(engines.clone());
     let mut table = Table::new(header)
         .amounts(&engines.iter().map(String::as_str).collect::<Vec<_>>())
@@ -197,8 +198,19 @@ pub fn task_table(trace: &Trace, system: &Resolved) -> String {
         row.extend((0..system.engines.len()).map(|engine| time(used(engine))));
         table.add_row(row);
     }
+    let shared = |engine: usize| amount(Ledger::SharedTime, engine);
+    if (0..system.engines.len()).any(|engine| shared(engine).is_some()) {
+        let mut row = vec![WITHOUT_LOCK.to_owned()];
+        row.resize(of_tasks, NOTHING.to_owned());
+        let time = |time: u64| milliseconds(time.cast_signed());
+        row.extend((0..system.engines.len()).map(|engine| shared(engine).map_or_else(|| NOTHING.into(), time)));
+        table.add_row(row);
+    }
     table.to_string()
 }
+
+/// Who has engines while nobody holds their locks: all such clients together, from the opening of a gate until the engine is idle behind the shut one.
+const WITHOUT_LOCK: &str = "(no lock)";
 
 /// What a cell says that has nothing to say.
 const NOTHING: &str = "-";
@@ -282,11 +294,15 @@ pub fn span(nanoseconds: i64) -> String {
     format!("{sign}{}.{:03} {unit}", magnitude / divisor, magnitude % divisor * 1_000 / divisor)
 }
 
+/// Microseconds, three digits after the point.
+pub fn microseconds(time: u64) -> String {
+    format!("{}.{:03}", time / 1_000, time % 1_000)
+}
+
 /// Milliseconds, three digits after the point.
 pub fn milliseconds(time: i64) -> String {
     let sign = if time < 0 { "-" } else { "" };
-    let micros = time.unsigned_abs() / 1_000;
-    format!("{sign}{}.{:03}", micros / 1_000, micros % 1_000)
+    format!("{sign}{}", microseconds(time.unsigned_abs() / 1_000))
 }
 
 #[cfg(test)]

@@ -122,7 +122,7 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
             sets.into_iter().enumerate().map(|(number, set)| (task_set(&set, &named, number), set)).collect()
         }
         None => {
-            let variant = Variant { policy: arguments.policy, clusters: arguments.sizes() };
+            let variant = Variant { policy: arguments.policy, clusters: arguments.sizes(), ..Variant::default() };
             let manifest = system::read_variant(&project.root, Path::new(&named), &variant)?;
             for warning in &manifest.system.warnings {
                 eprintln!("{} {}: {warning}", report::yellow("warning:"), manifest.file.display());
@@ -152,7 +152,7 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
         }
         let path = project.kept(WRITTEN)?;
         system::write(&path, set.manifest(&platform).as_bytes())?;
-        let variant = Variant { policy: None, clusters: Some(platform.clusters) };
+        let variant = Variant { clusters: Some(platform.clusters), ..Variant::default() };
         let manifest = system::read_variant(&project.root, &path, &variant)?;
         // As the literature has it: a job is complete when it has computed its time.
         let options = Options { overheads, first: First::Tasks, checks: CHECKS, ..Options::default() };

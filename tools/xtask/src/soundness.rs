@@ -18,8 +18,10 @@ const DEADLINE_SETS: u64 = 10_000;
 /// and under fixed priorities.
 const PRIORITY_SETS: u64 = 5_000;
 
-/// Random systems with tokens and engine locks; such that share them across clusters; and such with several devices.
-const SYSTEMS: [(Family, u64); 3] = [(Family::Within, 1_200), (Family::Across, 600), (Family::Devices, 600)];
+/// Random systems with tokens and engine locks; such that share them across clusters; such with several devices; and such with clients without
+/// locks.
+const SYSTEMS: [(Family, u64); 4] =
+    [(Family::Within, 1_200), (Family::Across, 600), (Family::Devices, 600), (Family::Shared, 1_200)];
 
 /// Random systems that call servers: each within its cluster; and such that clusters share.
 const CALLING: [(Family, u64); 2] = [(Family::Calls, 1_400), (Family::CallsAcross, 800)];
@@ -111,6 +113,7 @@ pub fn check_blocking() -> (String, Vec<String>) {
                 Family::Within => "within clusters",
                 Family::Across => "across clusters",
                 Family::Devices => "with several devices",
+                Family::Shared => "beside clients without locks",
                 Family::Calls | Family::CallsAcross => "with calls",
             },
             report.blocked[0],
@@ -231,7 +234,7 @@ fn bounds(drawn: &GeneratedSet, hard: &Tally) -> Vec<Option<i64>> {
 
 #[cfg(test)]
 mod tests {
-    use fusee_sched_analysis::blocking::{Order, Protocol, Rules};
+    use fusee_sched_analysis::blocking::{Order, Protocol, Rules, Shared};
 
     use super::*;
 
@@ -295,6 +298,18 @@ mod tests {
             [&no_holds, &no_operations, &by_arrival, &by_priority, &many_tokens, &no_engines, &half];
         let found = all.map(|too_good| blocking::blocking(Family::Within, 7, 100, too_good).violations.len());
         assert!(found.iter().all(|found| *found > 0), "{found:?}");
+    }
+
+    #[test]
+    fn bounds_beside_clients_without_locks_that_are_too_good_are_found_out() {
+        let report = blocking::blocking(Family::Shared, 7, 100, &claims);
+        let is_good = report.violations.is_empty() && report.failures.is_empty();
+        assert!(is_good && report.blocked[0] > 1_000, "{report}");
+        // As if nobody had engines meanwhile.
+        let alone = |manifest: &Manifest| {
+            claims_of(manifest, |locks| locks.engines.iter_mut().for_each(|one| one.shared = Shared::default()))
+        };
+        assert!(!blocking::blocking(Family::Shared, 7, 100, &alone).violations.is_empty());
     }
 
     #[test]

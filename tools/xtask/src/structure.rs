@@ -6,20 +6,40 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use object::{Object, ObjectSection};
 
-/// Crates that must forbid `unsafe`: policy, the kernel's core, and the device model.
-const SAFE: [&str; 8] =
-    ["kernel/abi", "kernel/core", "sched", "sched/analysis", "locking", "accel", "accel/contract", "qemu/device-model"];
+/// Crates that must forbid `unsafe`: policy, the kernel's core, the device model, and what writes to disks.
+const SAFE: [&str; 16] = [
+    "kernel/abi",
+    "kernel/core",
+    "sched",
+    "sched/analysis",
+    "locking",
+    "accel",
+    "accel/compute",
+    "accel/contract",
+    "accel/library",
+    "accel/sharing",
+    "docs/examples/picture-kernels",
+    "qemu/device-model",
+    "qemu/wrong-kernels",
+    "drivers/r5f/commands",
+    "drivers/stream/frames",
+    "tools/card",
+];
 
-/// Where `unsafe` may stand: hardware, boards, system-call stubs and shared memory, registers of devices,
-/// the firmware that plays hardware, and the functions of QEMU that the profiler calls and is called by.
-const UNSAFE: [&str; 8] = [
+/// Where `unsafe` may stand: hardware, boards, system-call stubs and shared memory, the trait of the crate `defmt`, registers of
+/// devices and memory that devices reach, the firmware that plays hardware and that of a processor beside the kernel's, and the functions of QEMU that the
+/// profiler calls and is called by.
+const UNSAFE: [&str; 11] = [
     "kernel/aarch64/",
     "bsp/",
     "qemu/engine-core/",
+    "drivers/r5f/firmware/",
+    "userland/fusee/src/defmt_logger.rs",
     "userland/fusee/src/syscall.rs",
     "userland/fusee/src/memory.rs",
     "userland/fusee/src/misbehave.rs",
     "drivers/framework/src/registers.rs",
+    "drivers/framework/src/virtio.rs",
     "tools/profiler/src/interface.rs",
 ];
 
@@ -30,8 +50,8 @@ const FRAME: u64 = 1 << 10;
 /// Bytes of a thread object, at most.
 const THREAD: u64 = 1 << 10;
 /// Bytes of text and read-only data the kernel may have. The design says 96 KiB, and that is not reached since budgets are sporadic
-/// servers, boosts budgets, and tokens watched: 102.8 KiB. Features that a manifest does not ask for are still in every kernel.
-const TEXT: u64 = 112 << 10;
+/// servers, boosts budgets, and tokens watched: 116.5 KiB, of which sharing is 4.3. That is the kernel with all features.
+const TEXT: u64 = 117 << 10;
 
 /// Checks the sources under `root`; what does not hold.
 pub fn sources(root: &Path) -> Result<Vec<String>> {

@@ -1,5 +1,6 @@
 //! One system from manifest to verdict: build, run, decode, print.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use fusee_abi::trace::{Level, Record};
 use fusee_accel_contract::CONTROL_LATE_COMPLETIONS;
 use fusee_manifest::trace::{Places, Trace, canonical, describe};
-use fusee_manifest::{Manifest, PackOptions, Profile, Resolved, Variant};
+use fusee_manifest::{Manifest, PackOptions, Panic, Profile, Resolved, Variant};
 use fusee_simulator::metrics::Metrics;
 use fusee_views::explain::Turn;
 use zerocopy::{FromBytes, IntoBytes};
@@ -15,9 +16,10 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::answers::{self, RunAnswer};
 use crate::build::{self, Builder, Features, Programs};
 use crate::decode::Rings;
+use crate::defmt::{self, Tables};
 use crate::judge::{Cause, Problem, Watch};
 use crate::project::Project;
-use crate::qemu::{self, EndedBy, GuestMemory, Outcome};
+use crate::qemu::{self, EndedBy, GuestMemory, Outcome, Stimuli};
 use crate::toolchain::{self, Toolchain};
 use crate::turns::{self, Turns};
 use crate::{profile, report};
@@ -38,6 +40,8 @@ pub struct Workspace {
     pub toolchain: Toolchain,
     /// The emulator.
     pub qemu: PathBuf,
+    /// The board, in place of those that manifests name.
+    pub board: Option<String>,
 }
 
 /// A bootable image, and what it was made of.
@@ -54,21 +58,57 @@ pub struct Image {
     pub programs: Programs,
 }
 
+impl Image {
+    /// Where what its task sends of the trace goes, if it has such a task.
+    pub fn stream(&self) -> Option<PathBuf> {
+        self.manifest.system.shows_trace().then(|| self.path.with_extension("stream"))
+    }
+}
+
+/// The board whose kernels and images have no board in their names.
+pub const DEFAULT_BOARD: &str = "virt";
+
 /// Records that are shown of a system that did not end itself.
 const LAST: usize = 12;
 
 /// How to run an image.
-pub struct RunOptions {
+pub struct RunOptions<'a> {
     /// Show the console while it is printed.
     pub echo: bool,
     /// Host seconds after which the run is ended.
     pub seconds: u64,
     /// Longest turn of a CPU, virtual microseconds.
     pub quantum: u32,
+    /// Whether QEMU enters the image; else the arguments say what it enters.
+    pub enters: bool,
     /// Further arguments for QEMU.
     pub arguments: Vec<String>,
     /// Virtual nanoseconds after which the run is ended.
     pub until: Option<u64>,
+    /// Who looks at it meanwhile: called again and again with what reads the trace so far.
+    pub watch: Option<&'a Watcher<'a>>,
+    /// What comes from outside.
+    pub stimuli: Stimuli,
+}
+
+/// See [`RunOptions::watch`].
+pub type Watcher<'a> = dyn Fn(&dyn Fn() -> Option<Trace>) + 'a;
+
+impl RunOptions<'_> {
+    /// A run of at most so many host seconds that shows nothing, with short turns, for latencies.
+    pub fn quiet(seconds: u64) -> Self {
+        let stimuli = Stimuli::default();
+        RunOptions {
+            echo: false,
+            seconds,
+            quantum: 10,
+            enters: true,
+            arguments: Vec::new(),
+            until: None,
+            watch: None,
+            stimuli,
+        }
+    }
 }
 
 /// A run, and its trace if it left one.
@@ -103,7 +143,16 @@ pub fn root() -> Result<PathBuf> {
 
 /// Reads a manifest; relative paths count from here or from `root`. Warnings are printed.
 pub fn read_manifest(root: &Path, path: &Path) -> Result<Manifest> {
-    let manifest = read_variant(root, path, &Variant::default())?;
+    read_manifest_for(root, path, None)
+}
+
+/// The same, for another board than the manifest names.
+pub fn read_manifest_for(root: &Path, path: &Path, board: Option<&str>) -> Result<Manifest> {
+    read_said(root, path, &Variant { board: board.map(str::to_owned), ..Variant::default() })
+}
+
+fn read_said(root: &Path, path: &Path, variant: &Variant) -> Result<Manifest> {
+    let manifest = read_variant(root, path, variant)?;
     for warning in &manifest.system.warnings {
         eprintln!("{} {}: {warning}", report::yellow("warning:"), manifest.file.display());
     }
@@ -115,7 +164,8 @@ pub fn read_variant(root: &Path, path: &Path, variant: &Variant) -> Result<Manif
     let path = if path.exists() { std::path::absolute(path)? } else { root.join(path) };
     let shown = path.strip_prefix(root).unwrap_or(&path);
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    Ok(Manifest::parse_variant(shown, &text, variant)?)
+    let variant = Variant { folder: path.parent().map(Path::to_owned), ..variant.clone() };
+    Ok(Manifest::parse_variant(shown, &text, &variant)?)
 }
 
 impl Workspace {
@@ -126,12 +176,22 @@ impl Workspace {
         let toolchain = Toolchain::find(&root, install)?;
         let qemu = toolchain::find_qemu(install)?;
         let (kernel, features) = (build::Kernel::Traced(Level::Schedule), Features::All);
-        Ok(Workspace { project: fusee.clone(), fusee, root, toolchain, qemu, kernel, features })
+        Ok(Workspace { project: fusee.clone(), fusee, root, toolchain, qemu, kernel, features, board: None })
     }
 
     /// Finds compiler and emulator, for systems of the project around the current folder.
     pub fn here(install: bool) -> Result<Workspace> {
         Ok(Workspace { project: Project::here()?, features: Features::Asked, ..Workspace::open(install)? })
+    }
+
+    /// The same for `board`, or that of each manifest, with a QEMU that has it, if one can be had.
+    pub fn on(mut self, board: Option<&str>, install: bool) -> Workspace {
+        if let Some(board) = board.and_then(fusee_manifest::Board::named) {
+            toolchain::prepare_turning(&board, &self.qemu, install);
+            self.qemu = toolchain::qemu_for(&board, self.qemu, install);
+        }
+        self.board = board.map(str::to_owned);
+        self
     }
 
     /// What building needs.
@@ -147,12 +207,29 @@ impl Workspace {
 
     /// Reads a manifest; relative paths count from here or from the project.
     pub fn manifest(&self, path: &Path) -> Result<Manifest> {
-        read_manifest(&self.project.root, path)
+        read_manifest_for(&self.project.root, path, self.board.as_deref())
+    }
+
+    /// The same of a system whose kernels are measured.
+    pub fn manifest_that_measures(&self, path: &Path) -> Result<Manifest> {
+        read_said(
+            &self.project.root,
+            path,
+            &Variant { board: self.board.clone(), measures: true, ..Variant::default() },
+        )
     }
 
     /// Builds the image of one manifest.
     pub fn image(&self, path: &Path, profile: Profile, unmanaged: bool) -> Result<Image> {
         self.image_of_manifest(self.manifest(path)?, profile, unmanaged)
+    }
+
+    /// The image of a system of our own checks, with the trace that its manifest asks for; `name` is that of its file, in words of errors.
+    pub fn image_as_asked(&self, name: &str, text: &str, profile: Profile) -> Result<Image> {
+        let manifest = Manifest::parse(Path::new(name), text)?;
+        let builder = Builder { kernel: build::Kernel::Asked, ..self.builder() };
+        let programs = builder.programs(&[&manifest.system])?;
+        self.image_of(manifest, programs, profile, false)
     }
 
     /// The same of a manifest that has been read.
@@ -174,25 +251,46 @@ impl Workspace {
         unmanaged: bool,
     ) -> Result<Image> {
         let board = &manifest.system.board;
-        let stride = board.profiles.get(&profile).context("the board does not have this profile")?.cpu_stride;
-        let options = PackOptions { cpu_stride: stride, managed: unmanaged.then_some(false) };
-        let file = self.project.root.join(&manifest.file);
-        let folder = file.parent().unwrap_or(&self.project.root);
-        for task in &manifest.system.tasks {
-            if let Some(path) = task.elf() {
-                // Without the `.` that the path may begin with.
-                programs.binaries.insert(task.binary.clone(), folder.join(path).components().collect());
-            }
+        board.profiles.get(&profile).context("the board does not have this profile")?;
+        let stride = board.stride(profile, turns::cpus(&manifest.system));
+        if let Some(lack) = too_many(&manifest.system, profile) {
+            bail!("{lack}");
         }
+        let options = PackOptions { cpu_stride: stride, managed: unmanaged.then_some(false) };
+        programs.binaries.extend(self.project.by_path(&manifest));
         let packed = build::pack(&manifest, &programs, options)?;
         let bytes = build::image(&programs.kernel, &packed, &board.memory)?;
         let kind = if unmanaged { "-unmanaged" } else { "" };
-        let path = self.project.kept(&format!("{}-{}{kind}.img", manifest.system.name, profile_name(profile)))?;
+        let on = if board.name == DEFAULT_BOARD { String::new() } else { format!("-{}", board.name) };
+        let path = self.project.kept(&format!("{}{on}-{}{kind}.img", manifest.system.name, profile_name(profile)))?;
         let draft = path.with_extension(format!("{}.draft", std::process::id()));
         std::fs::write(&draft, bytes).with_context(|| draft.display().to_string())?;
         std::fs::rename(&draft, &path)?;
         Ok(Image { path, manifest, profile, programs, unmanaged })
     }
+}
+
+/// That a system has more CPUs than its board can be run with in this profile, if it has.
+pub fn too_many(system: &Resolved, profile: Profile) -> Option<String> {
+    let (wanted, usable) = (turns::cpus(system), system.board.usable(profile));
+    // Turns are as long as they were asked for while one CPU waits now and then, as that of engines does. If the kernel computes on all of them, they are
+    // not: jobs end some 0.5 ms late.
+    let kernels = system.board.cpus.count - 1;
+    let is_full = system.board.fair(profile, wanted).is_some() && system.cpus > kernels;
+    let (board, profile) = (&system.board.name, profile_name(profile));
+    if is_full {
+        return Some(format!(
+            "board `{board}` has {kernels} CPUs for a kernel with `{profile}`; the system's has {}",
+            system.cpus
+        ));
+    }
+    (wanted > usable).then(|| format!("board `{board}` has {usable} CPUs with `{profile}`; the system has {wanted}"))
+}
+
+/// Why a system cannot be run here: its board has too few CPUs in this profile, or with this QEMU.
+pub fn lacks(workspace: &Workspace, system: &Resolved, profile: Profile) -> Option<String> {
+    let old = || toolchain::turning(&workspace.qemu, &system.board, profile, turns::cpus(system)).err();
+    too_many(system, profile).or_else(|| old().map(|error| error.to_string()))
 }
 
 /// The profile's name, as in file names and on the command line.
@@ -208,16 +306,26 @@ pub fn profile_name(profile: Profile) -> &'static str {
 /// # Errors
 /// QEMU does not start, or a device was late: then the devices were not as fast as their formulas say, and nothing that
 /// the run shows counts. Emulated in parallel, that depends on the host: it is no error, but whoever shows the run says so.
-pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions) -> Result<Run> {
+pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Result<Run> {
     let system = &image.manifest.system;
     let rings = Rings::of(&image.programs.kernel);
     let is_enough = |memory: &GuestMemory| {
+        if let Some(watch) = options.watch {
+            watch(&|| rings.as_ref().ok()?.trace(memory).ok());
+        }
         let latest = || rings.as_ref().ok()?.latest(memory);
         options.until.is_some_and(|until| latest().is_some_and(|latest| latest > until))
     };
+    let mut arguments = options.arguments.clone();
+    if let Some(path) = image.stream() {
+        let path = path.display().to_string();
+        arguments.extend(system.board.qemu.stream.iter().map(|argument| argument.replace("{file}", &path)));
+    }
+    arguments.extend(device_arguments(image)?);
     let outcome = qemu::run(&qemu::Setup {
         qemu: &workspace.qemu,
         image: &image.path,
+        enters: options.enters,
         board: &system.board,
         profile: image.profile,
         cpus: turns::cpus(system),
@@ -226,7 +334,8 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions) -> Result
         echo: options.echo,
         apart: false,
         is_enough: &is_enough,
-        arguments: &options.arguments,
+        arguments: &arguments,
+        stimuli: options.stimuli.clone(),
     })?;
     let late = late_completions(system, &outcome)?;
     if late > 0 && image.profile == Profile::Det {
@@ -240,10 +349,41 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions) -> Result
     Ok(Run { outcome, late, trace, turns: Turns::of(system, Some(options.quantum)), away: Vec::new() })
 }
 
+/// What QEMU is told of the board's devices that the system has, and that are not always there. The files behind them are made anew.
+pub fn device_arguments(image: &Image) -> Result<Vec<String>> {
+    let mut arguments = Vec::new();
+    for (name, device) in image.manifest.system.board_devices() {
+        let Some(qemu) = &device.qemu else { continue };
+        let path = image.path.with_extension(name);
+        if let Some(bytes) = qemu.bytes {
+            let file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
+            file.set_len(bytes.0)?;
+        }
+        let path = path.display().to_string();
+        arguments.extend(qemu.arguments.iter().map(|argument| argument.replace("{file}", &path)));
+    }
+    Ok(arguments)
+}
+
+/// What is to be known of a system before it runs: which tasks could do more than their handles say.
+pub fn say_what_is_reached(system: &Resolved) {
+    let mut by_task: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (task, device) in system.reaching_all_memory() {
+        by_task.entry(task).or_default().push(format!("`{device}`"));
+    }
+    for (task, devices) in by_task {
+        eprintln!(
+            "{} `{task}` can reach all memory: nothing translates the addresses that it gives to {}",
+            report::yellow("note:"),
+            devices.join(", ")
+        );
+    }
+}
+
 /// How many completions all devices of the system announced too late.
 fn late_completions(system: &Resolved, outcome: &Outcome) -> Result<u32> {
     let mut late = 0;
-    for device in &system.devices {
+    for device in system.devices.iter().filter(|device| device.processor.is_none()) {
         let word = outcome.memory.read(device.control + CONTROL_LATE_COMPLETIONS, 4)?;
         late += u32::from_le_bytes(word.try_into().expect("four bytes were asked for"));
     }
@@ -259,6 +399,10 @@ pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Proble
         problems.push(Problem { cause, text });
     };
     match (run.outcome.code, run.outcome.ended_by) {
+        // A board that was reset ends QEMU as if all were well.
+        (Some(0), _) if system.panic == Panic::Reset && run.outcome.console.contains("kernel panic") => {
+            bad(Cause::ExitCode, "the kernel panicked and reset the board".into());
+        }
         (Some(0), _) => {}
         (Some(code), _) => bad(Cause::ExitCode, format!("the system ended with code {code}")),
         (None, Some(EndedBy::Enough)) => say("the run ended here, as asked; the system did not end itself"),
@@ -275,6 +419,9 @@ pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Proble
         for line in report::kernel_addresses(&run.outcome.console, &image.programs.kernel) {
             eprintln!("{line}");
         }
+    }
+    if let Some(path) = image.stream() {
+        say(&format!("the trace that was sent: `cargo xtask trace --stream {}`", path.display()));
     }
     if let Some(words) = run.late_words() {
         eprintln!("{} {words}", report::yellow("note:"));
@@ -371,6 +518,10 @@ fn excuse(image: &Image) -> Option<&'static str> {
 const RECORDS: &str = "last.trace";
 const NAMES: &str = "last.toml";
 const TURNS: &str = "last.turns";
+/// Extension of the file that says on which board a manifest ran.
+const BOARD: &str = "board";
+/// Which programs ran that have a table of `defmt`.
+const TABLES: &str = "last.tables";
 /// What the profiler saw of a run that it watched.
 const WATCHED: &str = "last.watched";
 
@@ -386,7 +537,7 @@ pub fn watching(workspace: &Workspace, image: &Image) -> Result<[String; 2]> {
 pub fn turns_seen(workspace: &Workspace, image: &Image, trace: &Trace) -> Result<Vec<Turn>> {
     let path = workspace.project.kept(WATCHED)?;
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let stride = image.manifest.system.board.profiles.get(&image.profile).map_or(1, |profile| profile.cpu_stride);
+    let stride = image.manifest.system.board.stride(image.profile, turns::cpus(&image.manifest.system));
     Ok(fusee_views::turns::turns(&text, trace, stride)?)
 }
 
@@ -411,16 +562,47 @@ pub fn keep_trace(project: &Project, manifest: &Manifest, trace: &Trace) -> Resu
     keep_manifest(project, manifest, &project.kept(NAMES)?)
 }
 
-/// Keeps a copy of the manifest of a run: it may change before the run is looked at.
+/// Keeps which programs of a run have tables of `defmt`.
+pub fn keep_tables(project: &Project, programs: &Programs) -> Result<()> {
+    write(&project.kept(TABLES)?, serde_json::to_string(&defmt::tables(programs)?)?.as_bytes())
+}
+
+/// The programs of the last run that have tables of `defmt`.
+pub fn last_tables(project: &Project) -> Result<Tables> {
+    match std::fs::read_to_string(project.kept(TABLES)?) {
+        Ok(text) => serde_json::from_str(&text).context(TABLES),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Tables::new()),
+        Err(error) => Err(error).context(TABLES),
+    }
+}
+
+/// Keeps a copy of the manifest of a run, and beside it the name of the board that it ran on: both may be others when the run is looked at.
 pub fn keep_manifest(project: &Project, manifest: &Manifest, to: &Path) -> Result<()> {
     let source = project.root.join(&manifest.file);
     let text = std::fs::read(&source).with_context(|| source.display().to_string())?;
+    write(&to.with_extension(BOARD), manifest.system.board.name.as_bytes())?;
+    for file in manifest.system.devices.iter().filter_map(|device| device.time_file.as_ref()) {
+        let kept = to.with_file_name(file);
+        match std::fs::read(source.with_file_name(file)) {
+            Ok(times) => write(&kept, &times)?,
+            // What measures has none yet.
+            Err(_) if kept.exists() => std::fs::remove_file(&kept)?,
+            Err(_) => {}
+        }
+    }
     write(to, &text)
+}
+
+/// What [`keep_manifest`] has kept at `path`.
+pub fn kept_manifest(path: &Path) -> Result<Manifest> {
+    let board = path.with_extension(BOARD);
+    let name = std::fs::read_to_string(&board).with_context(|| board.display().to_string())?;
+    Ok(Manifest::read_variant(path, &Variant { board: Some(name), measures: true, ..Variant::default() })?)
 }
 
 /// There is no last run from here on.
 pub fn forget_trace(project: &Project) -> Result<()> {
-    for file in [RECORDS, TURNS] {
+    for file in [RECORDS, TURNS, TABLES] {
         match std::fs::remove_file(project.kept(file)?) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).context(file),
             _ => {}
@@ -440,7 +622,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 /// The trace of the project's last run, and the system that ran.
 pub fn last_trace(project: &Project) -> Result<(Trace, Manifest)> {
     let bytes = std::fs::read(project.kept(RECORDS)?)?;
-    let manifest = Manifest::read(&project.kept(NAMES)?)?;
+    let manifest = last_manifest(project)?;
     let mut records = Vec::new();
     let mut rest = &bytes[..];
     while let Ok((record, next)) = Record::read_from_prefix(rest) {
@@ -448,6 +630,11 @@ pub fn last_trace(project: &Project) -> Result<(Trace, Manifest)> {
         rest = next;
     }
     Ok((Trace::from_records(records), manifest))
+}
+
+/// The manifest of the last run.
+pub fn last_manifest(project: &Project) -> Result<Manifest> {
+    kept_manifest(&project.kept(NAMES)?)
 }
 
 /// Prints a trace.

@@ -16,25 +16,33 @@ use clap::{Args, ValueEnum};
 use fusee_abi::image::feature;
 use fusee_abi::trace::{Event, Ledger, Level};
 use fusee_manifest::trace::Trace;
-use fusee_manifest::{Expectations, Manifest, Mark, Profile, Resolved};
+use fusee_manifest::{
+    Board, Expectations, Manifest, ManifestError, ManifestErrors, Mark, Profile, Reason, Resolved, admission,
+};
+use fusee_sched_analysis::Overheads;
+use fusee_simulator::metrics::Metrics;
+use num_traits::ToPrimitive;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::build::{Builder, KERNEL_PACKAGE, Kernel, Programs};
 use crate::configurations::{self, Seen};
 use crate::judge::Watch;
-use crate::system::{self, Image, Run, RunOptions, Workspace, profile_name};
-use crate::toolchain::{self, KERNEL_TARGET, TASK_TARGET};
+use crate::kernels::{self, KernelRan};
+use crate::qemu::Stimuli;
+use crate::system::{self, DEFAULT_BOARD, Image, Run, RunOptions, Workspace, profile_name};
+use crate::toolchain::{self, KERNEL_TARGET, R5F_TARGET, TASK_TARGET};
 use crate::turns::{self, Turns};
 use crate::{
-    answers, bench, combinations, conformance, docs, dump_check, experiment, gdb, hostile, new, readme, report,
-    soundness, structure, trace, worst,
+    ProfileArgument, answers, bench, boards, boot, browser, combinations, conformance, demo, docs, dump_check, errata,
+    experiment, flash, gdb, hostile, new, own_kernels, readme, report, screen, soundness, stream, structure, trace,
+    worst,
 };
 
 /// What QEMU ends with when the kernel has panicked.
 const KERNEL_PANIC: i32 = 101;
 
 /// Arguments of `cargo xtask test`.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct TestArguments {
     /// Only systems and pages whose names contain this, and no host checks.
     filter: Option<String>,
@@ -44,6 +52,13 @@ pub struct TestArguments {
     /// Write the golden traces, and the schemas of `--json`, instead of comparing with them.
     #[arg(long)]
     bless: bool,
+    /// The systems of `tests/target` and the conformance systems on this board, in place of all else: virt-gicv2, zcu102, raspi3b, raspi4b or
+    /// versal. What the board lacks is skipped, and named.
+    #[arg(long)]
+    board: Option<String>,
+    /// With --board: only runs of this profile.
+    #[arg(long, requires = "board")]
+    profile: Option<ProfileArgument>,
     /// Write the results as JUnit XML, too.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -66,13 +81,24 @@ impl TestArguments {
 
 /// Runs the checks; `false` if one fails.
 pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
-    let workspace = Workspace::open(install)?;
+    let workspace = Workspace::open(install)?.on(arguments.board.as_deref(), install);
     let started = Instant::now();
     let mut summary = Summary::default();
+    if let Some(name) = arguments.board.as_deref().filter(|name| *name != DEFAULT_BOARD) {
+        let board = Board::named(name)
+            .with_context(|| format!("no board is called `{name}`; there are {}", Board::NAMES.join(", ")))?;
+        if let Some(why) = toolchain::too_old(&workspace.qemu, &board) {
+            summary.skip(&format!("all systems on {name}"), &why);
+        } else {
+            on_board(&workspace, arguments, &mut summary)?;
+        }
+        println!("{}", summary.line(started.elapsed()));
+        return Ok(summary.failed() == 0);
+    }
     if arguments.filter.is_none() && arguments.only != Some(Half::Target) {
         host(&workspace, &mut summary)?;
-        let kernel =
-            ["--package", "fusee-kernel-core", "--features", "small", "--test", "hand_over", "--test", "grants"];
+        let tests = ["--test", "hand_over", "--test", "grants", "--test", "gates"];
+        let kernel = [["--package", "fusee-kernel-core", "--features", "small"].as_slice(), tests.as_slice()].concat();
         models(&workspace, &mut summary, "on the small kernel", &kernel, &[]);
         models(
             &workspace,
@@ -110,35 +136,52 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         configure(&workspace, arguments, &mut summary)?;
         combine(&workspace, arguments, &mut summary);
         tell_turns(&workspace, arguments, &mut summary);
-        if arguments.wants(trace::MESSAGES) {
-            summary.run(trace::MESSAGES, || trace::check_messages(&workspace));
+        for (name, check) in OWN {
+            if arguments.wants(name) {
+                summary.run(name, || check(&workspace));
+            }
         }
-        if arguments.wants(new::CHECK) {
-            summary.run(new::CHECK, || new::check(&workspace.fusee));
-        }
+        start(&workspace, arguments, install, &mut summary);
+        demos(arguments, install, &mut summary);
         look(&workspace, arguments, &mut summary)?;
         if arguments.wants(experiment::EMULATED_CHECK) {
             summary.run(experiment::EMULATED_CHECK, || experiment::check_emulated(&workspace));
         }
     }
     if arguments.filter.is_none() && arguments.only != Some(Half::Host) {
+        for name in boards::others() {
+            let board = Board::named(name).context("a board without a file")?;
+            let workspace = Workspace::open(install)?.on(Some(name), install);
+            match toolchain::too_old(&workspace.qemu, &board) {
+                Some(why) => summary.skip(&format!("all systems on {name}"), &why),
+                None => summary.run(&format!("{name}: all systems, exact and repeatable"), || {
+                    let mut own = Summary { is_quiet: true, ..Summary::default() };
+                    on_board(
+                        &workspace,
+                        &TestArguments { profile: Some(ProfileArgument::Det), ..TestArguments::default() },
+                        &mut own,
+                    )?;
+                    Ok(own.problems())
+                }),
+            }
+        }
         summary.run("kernel paths", || bench::regressions(install));
         summary.run("the longest kernel paths, where they were found", || worst::check(install));
     }
     if arguments.only.is_none() {
         for example in readme::examples(&workspace.root)?.into_iter().filter(|example| arguments.wants(example.page)) {
             let name = format!("{}: {}", example.page, example.command);
-            summary.run(&name, || readme::check(&workspace.root, &example));
+            summary.run(&name, || readme::check(&workspace.fusee, &example));
         }
     }
     if arguments.wants(SCHEMAS) {
         summary.run(SCHEMAS, || answers::check_schemas(&workspace.root, arguments.bless));
     }
-    if let (true, Some(filter)) = (summary.checks.is_empty(), &arguments.filter) {
+    if let (true, Some(filter)) = (summary.checks.is_empty() && summary.skips.is_empty(), &arguments.filter) {
         bail!("{}", no_match(filter, &names(&workspace.root)?));
     }
     if let Some(path) = &arguments.junit {
-        std::fs::write(path, summary.junit()?).with_context(|| path.display().to_string())?;
+        system::write(path, summary.junit()?.as_bytes())?;
     }
     if let Some(times) = summary.times() {
         println!("{times}");
@@ -147,9 +190,48 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
     Ok(summary.failed() == 0)
 }
 
+/// The systems that a board can run, and whether they are those that it could before.
+fn on_board(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) -> Result<()> {
+    let board = workspace.board.as_deref().unwrap_or(DEFAULT_BOARD);
+    target(workspace, arguments, summary)?;
+    if arguments.profile != Some(ProfileArgument::Par) {
+        conform(workspace, arguments, summary)?;
+    }
+    if arguments.filter.is_none() && arguments.profile != Some(ProfileArgument::Par) && summary.failed() == 0 {
+        let mut seen = boards::Results::default();
+        summary.checks.iter().for_each(|check| seen.pass(&check.name));
+        summary.skips.iter().for_each(|(name, why)| seen.skip(name, why));
+        summary.run("what was run is what could be run before", || {
+            boards::settle(&workspace.root, board, &seen, arguments.bless)
+        });
+    }
+    Ok(())
+}
+
+/// A check that says what is wrong.
+type OwnCheck = fn(&Workspace) -> Result<Vec<String>>;
+
+/// Checks that run systems of their own.
+const OWN: [(&str, OwnCheck); 12] = [
+    (demo::SCREEN, demo::check_screen),
+    (stream::CHECK, stream::check),
+    (trace::MESSAGES, trace::check_messages),
+    (trace::DEFMT, trace::check_defmt),
+    (errata::CHECK, errata::check),
+    (boot::TREES, boot::check_trees),
+    (boot::ENTRIES, boot::check_entries),
+    (boot::MISTAKES, boot::check_mistakes),
+    (boot::PANICS, boot::check_panics),
+    (kernels::CHECK, kernels::check),
+    (new::CHECK, |workspace| new::check(&workspace.fusee)),
+    (own_kernels::CHECK, |workspace| own_kernels::check(&workspace.fusee)),
+];
+
 /// The name of a check.
 const SCHEMAS: &str = "schemas of what `--json` prints";
 /// The name of another.
+const R5F_LINTS: &str = "lints, firmware of a Cortex-R5F";
+/// And of another.
 const REFUSAL: &str = "the kernel refuses an image that gives the interrupt controller away";
 
 /// Names that a filter can match, but for profiles and numbers that follow them.
@@ -169,11 +251,16 @@ fn names(root: &Path) -> Result<Vec<String>> {
             REFUSAL,
             SCHEMAS,
             turns::CHECK,
-            trace::MESSAGES,
-            new::CHECK,
+            trace::PICTURES,
+            trace::PAGE_CHECK,
+            browser::PAGES,
+            flash::BY_U_BOOT,
+            flash::READ_BACK,
         ]
         .map(str::to_owned),
     );
+    names.extend(OWN.map(|(name, _)| name.to_owned()));
+    names.extend(DEMO.map(demo_on));
     names.dedup();
     Ok(names)
 }
@@ -196,6 +283,10 @@ fn no_match(filter: &str, names: &[String]) -> String {
 #[derive(Default)]
 struct Summary {
     checks: Vec<Check>,
+    /// What was left out, and why.
+    skips: Vec<(String, String)>,
+    /// Whether nothing is printed.
+    is_quiet: bool,
 }
 
 /// One check, done.
@@ -211,14 +302,28 @@ const LONGEST: usize = 10;
 
 impl Summary {
     fn add(&mut self, name: &str, took: Duration, problems: &[String]) {
-        let verdict = if problems.is_empty() { report::green("ok    ") } else { report::red("FAILED") };
-        println!("{verdict} {name} ({:.1} s)", took.as_secs_f64());
-        for problem in problems {
-            for line in problem.lines() {
+        if !self.is_quiet {
+            let verdict = if problems.is_empty() { report::green("ok    ") } else { report::red("FAILED") };
+            println!("{verdict} {name} ({:.1} s)", took.as_secs_f64());
+            for line in problems.iter().flat_map(|problem| problem.lines()) {
                 println!("       {line}");
             }
         }
         self.checks.push(Check { name: name.to_owned(), took, problems: problems.to_vec() });
+    }
+
+    /// Says what is not checked, and why.
+    fn skip(&mut self, name: &str, why: &str) {
+        if !self.is_quiet {
+            println!("{} {name}: {why}", report::yellow("skip  "));
+        }
+        self.skips.push((name.to_owned(), why.to_owned()));
+    }
+
+    /// What is wrong, each with the name of its check.
+    fn problems(&self) -> Vec<String> {
+        let all = self.checks.iter().flat_map(|check| check.problems.iter().map(|problem| (&check.name, problem)));
+        all.map(|(name, problem)| format!("{name}: {problem}")).collect()
     }
 
     fn failed(&self) -> usize {
@@ -271,7 +376,11 @@ impl Summary {
         let all = self.checks.len();
         match self.failed() {
             0 => report::green(&format!("all {all} checks passed in {:.0} s", took.as_secs_f64())),
-            failed => report::red(&format!("{failed} of {all} checks failed")),
+            failed => {
+                let failures = self.checks.iter().filter(|check| !check.problems.is_empty());
+                let names: Vec<&str> = failures.map(|check| check.name.as_str()).collect();
+                report::red(&format!("{failed} of {all} checks failed: {}", names.join("; ")))
+            }
         }
     }
 }
@@ -283,11 +392,11 @@ fn host(workspace: &Workspace, summary: &mut Summary) -> Result<()> {
     let toolchain = &workspace.toolchain;
     let mut check = |name: &str, command: Option<Command>, arguments: &[&str]| {
         let Some(mut command) = command else {
-            println!("{} {name}: the {} toolchain lacks the tool", report::yellow("skip  "), toolchain.name);
+            summary.skip(name, &format!("the {} toolchain lacks the tool", toolchain.name));
             return;
         };
         let started = Instant::now();
-        let output = command.current_dir(&workspace.root).args(arguments).output();
+        let output = seeded(&mut command).current_dir(&workspace.root).args(arguments).output();
         let problems = match output {
             Ok(output) if output.status.success() => Vec::new(),
             Ok(output) => [output.stdout, output.stderr]
@@ -306,11 +415,16 @@ fn host(workspace: &Workspace, summary: &mut Summary) -> Result<()> {
     check("lints, host", clippy("host", &[]), &[&["--quiet", "--all-targets"], &strict[..]].concat());
     let target_dir = workspace.builder().target_dir().display().to_string();
     let bare_kernel = vec![KERNEL_PACKAGE.to_owned()];
+    let no_r5f = toolchain.add_target(R5F_TARGET).err();
     for (name, target, flags, packages, features) in [
         ("lints, kernel and firmware", KERNEL_TARGET, &[][..], &members.kernel, &[][..]),
         ("lints, kernel without features", KERNEL_TARGET, &[][..], &bare_kernel, &["--no-default-features"][..]),
         ("lints, drivers and tasks", TASK_TARGET, &[][..], &members.tasks, &[][..]),
+        (R5F_LINTS, R5F_TARGET, &[][..], &members.r5f, &[][..]),
     ] {
+        if target == R5F_TARGET && no_r5f.is_some() {
+            continue;
+        }
         let mut arguments = vec!["--quiet", "--target", target, "--target-dir", &target_dir];
         arguments.extend(features);
         for package in packages {
@@ -330,21 +444,43 @@ fn host(workspace: &Workspace, summary: &mut Summary) -> Result<()> {
         arguments.extend(["--package", package]);
     }
     check("documentation, kernel and firmware", rustdoc(KERNEL_TARGET, &[]), &arguments);
-    check("tests on the host", Some(toolchain.cargo("host", &[])), &["test", "--quiet"]);
+    check("tests on the host", Some(toolchain.cargo("host", &[])), &["test", "--quiet", "--no-fail-fast"]);
+    let mut launches = toolchain.cargo("host", &[]);
+    launches.env("FUSEE_LAUNCHES", LAUNCHES);
+    let arguments = ["test", "--quiet", "--package", "fusee-device-model", "--test", "launches", "random"];
+    check(&format!("{LAUNCHES} random launches of GPU kernels"), Some(launches), &arguments);
+    if let Some(error) = no_r5f {
+        summary.skip(R5F_LINTS, &error.to_string());
+    }
     Ok(())
 }
 
-/// The README's picture, and the page of a trace where there is a browser.
+/// The README's pictures, and all pages where there is a browser.
 fn views(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) {
-    let picture = format!("{} is what its command draws", trace::PICTURE);
-    if arguments.wants(&picture) {
-        summary.run(&picture, || trace::check_picture(&workspace.root));
+    if arguments.wants(trace::PICTURES) {
+        summary.run(trace::PICTURES, || trace::check_pictures(&workspace.root));
     }
-    let page = "the page of a trace, in a browser";
-    match trace::browser().filter(|_| arguments.wants(page)) {
-        Some(browser) => summary.run(page, || trace::check_page(&workspace.root, browser)),
-        None if arguments.wants(page) => println!("{} {page}: there is no Chromium here", report::yellow("skip  ")),
-        None => {}
+    let browser = browser::browser();
+    let checks: [(&str, browser::Check); 2] =
+        [(trace::PAGE_CHECK, trace::check_page), (browser::PAGES, browser::check_pages)];
+    for (name, check) in checks.into_iter().filter(|(name, _)| arguments.wants(name)) {
+        match browser {
+            Some(browser) => summary.run(name, || check(&workspace.root, browser)),
+            None => summary.skip(name, "there is no Chromium here"),
+        }
+    }
+}
+
+/// How many launches a random test of GPU kernels makes here; in a plain `cargo test` fewer.
+const LAUNCHES: &str = "1000000";
+
+/// Lets random tests draw the same cases in each run, unless a seed is given: whether a change is let in does not depend on luck. A plain `cargo test` draws
+/// others each time, and finds what no run has met.
+fn seeded(command: &mut Command) -> &mut Command {
+    const SEED: &str = "PROPTEST_RNG_SEED";
+    match std::env::var_os(SEED) {
+        Some(_) => command,
+        None => command.env(SEED, "1"),
     }
 }
 
@@ -353,7 +489,7 @@ fn models(workspace: &Workspace, summary: &mut Summary, what: &str, tests: &[&st
     let arguments = [&["test", "--quiet"][..], tests, &["--", "--nocapture"], filter].concat();
     let started = Instant::now();
     let mut command = workspace.toolchain.cargo("host", &[]);
-    let output = command.current_dir(&workspace.root).args(arguments).output();
+    let output = seeded(&mut command).current_dir(&workspace.root).args(arguments).output();
     let took = started.elapsed();
     match output {
         Ok(output) => {
@@ -383,10 +519,14 @@ fn explored(line: &str) -> Option<(u64, u64)> {
     Some((states, after.split(' ').next()?.parse().ok()?))
 }
 
+/// The crate that is built for a Cortex-R5F.
+const R5F_FIRMWARE: &str = "drivers/r5f/firmware";
+
 /// Packages that are not built for the host, by their target.
 struct Members {
     kernel: Vec<String>,
     tasks: Vec<String>,
+    r5f: Vec<String>,
 }
 
 impl Members {
@@ -401,13 +541,17 @@ impl Members {
             names.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
         };
         let on_host = list("default-members");
-        let mut members = Self { kernel: Vec::new(), tasks: Vec::new() };
+        let mut members = Self { kernel: Vec::new(), tasks: Vec::new(), r5f: Vec::new() };
         for folder in list("members").into_iter().filter(|folder| !on_host.contains(folder)) {
             let package = parse(root.join(&folder).join("Cargo.toml"))?;
             let name = package.get("package").and_then(|package| package.get("name")).and_then(|name| name.as_str());
             let Some(name) = name else { bail!("{folder}/Cargo.toml names no package") };
-            let is_task = folder.starts_with("userland/") || folder.starts_with("drivers/");
-            if is_task { &mut members.tasks } else { &mut members.kernel }.push(name.to_owned());
+            let list = match folder.as_str() {
+                R5F_FIRMWARE => &mut members.r5f,
+                folder if folder.starts_with("userland/") || folder.starts_with("drivers/") => &mut members.tasks,
+                _ => &mut members.kernel,
+            };
+            list.push(name.to_owned());
         }
         Ok(members)
     }
@@ -426,19 +570,53 @@ impl Case {
     }
 }
 
+/// What the board lacks, if a manifest was refused for nothing else.
+fn lacks(error: &anyhow::Error) -> Option<String> {
+    let errors = error.downcast_ref::<ManifestErrors>()?;
+    let is_lack = |error: &ManifestError| matches!(error.reason, Reason::BoardLacks { .. });
+    errors.0.iter().all(is_lack).then(|| errors.0[0].reason.to_string())
+}
+
+/// Why the firmware of a processor of the board cannot be built here, if the system has one.
+fn no_compiler(workspace: &Workspace, manifest: &Manifest) -> Option<String> {
+    let programs = manifest.system.devices.iter().filter_map(|device| device.processor.as_ref()?.program);
+    (programs.count() > 0)
+        .then(|| workspace.toolchain.add_target(R5F_TARGET).err())
+        .flatten()
+        .map(|error| error.to_string())
+}
+
 fn target(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) -> Result<()> {
     let mut cases = Vec::new();
+    // All on one board: a system that is for another shows what this one lacks.
+    let board = workspace.board.as_deref().unwrap_or(DEFAULT_BOARD);
     for path in manifests(&workspace.root.join("tests/target"))? {
-        let manifest = match workspace.manifest(&path) {
+        let manifest = match system::read_manifest_for(&workspace.root, &path, Some(board)) {
             Ok(manifest) => manifest,
             Err(error) => {
+                if let Some(lacks) = lacks(&error) {
+                    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+                    if arguments.wants(&name) {
+                        summary.skip(&name, &lacks);
+                    }
+                    continue;
+                }
                 summary.add(&path.display().to_string(), Duration::ZERO, &[format!("{error:#}")]);
                 continue;
             }
         };
         let named = arguments.wants(&manifest.system.name);
         let Some(expectations) = manifest.expectations.as_ref().filter(|_| named) else { continue };
-        for profile in expectations.profiles.clone() {
+        let of_profile = |profile: &Profile| arguments.profile.is_none_or(|wanted| Profile::from(wanted) == *profile);
+        for profile in expectations.profiles.iter().copied().filter(of_profile) {
+            if let Some(lack) = system::lacks(workspace, &manifest.system, profile) {
+                summary.skip(&manifest.system.name, &lack);
+                continue;
+            }
+            if let Some(lack) = no_compiler(workspace, &manifest) {
+                summary.skip(&manifest.system.name, &lack);
+                continue;
+            }
             cases.push(Case { manifest: manifest.clone(), profile });
         }
     }
@@ -509,18 +687,33 @@ fn conform(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summa
     let mut cases = Vec::new();
     for path in &paths {
         match conformance::Case::all(workspace, path) {
-            Ok(all) => cases.extend(all),
-            Err(error) => summary.add(&path.display().to_string(), Duration::ZERO, &[format!("{error:#}")]),
+            Ok(all) => {
+                for case in all {
+                    match system::lacks(workspace, &case.manifest.system, Profile::Det) {
+                        Some(lack) => summary.skip(&case.manifest.system.name, &lack),
+                        None => cases.push(case),
+                    }
+                }
+            }
+            Err(error) => match lacks(&error) {
+                Some(lacks) => summary.skip(&path.file_stem().unwrap_or_default().to_string_lossy(), &lacks),
+                None => summary.add(&path.display().to_string(), Duration::ZERO, &[format!("{error:#}")]),
+            },
         }
+    }
+    if cases.is_empty() {
+        return Ok(());
     }
     let systems: Vec<&Resolved> = cases.iter().map(|case| &case.manifest.system).collect();
     let programs = workspace.builder().programs(&systems)?;
-    let others = [Level::Off, Level::Marks, Level::Full].into_iter().filter(|_| !cases.is_empty());
+    // Levels are no matter of boards.
+    let is_usual = workspace.board.is_none() && !cases.is_empty();
+    let others = [Level::Off, Level::Marks, Level::Full].into_iter().filter(|_| is_usual);
     let kernel = |level| Builder { kernel: Kernel::Traced(level), ..workspace.builder() }.kernel(feature::ALL);
     let levels = others.map(|level| anyhow::Ok((level, kernel(level)?))).collect::<Result<Vec<_>>>()?;
     side_by_side(&cases, summary, |case| {
         let name = &case.manifest.system.name;
-        match case.check(workspace, &programs, &levels, arguments.bless) {
+        match case.check(workspace, &programs, &levels, arguments.bless && is_usual) {
             Ok((responses, problems)) => (format!("{name} (QEMU, simulator, golden){responses}"), Ok(problems)),
             Err(error) => (name.clone(), Err(error)),
         }
@@ -560,7 +753,7 @@ fn refuse(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
         }
         image.path.set_extension("spoilt.img");
         std::fs::write(&image.path, bytes)?;
-        let options = RunOptions { echo: false, seconds: 60, quantum: 10, arguments: Vec::new(), until: None };
+        let options = RunOptions::quiet(60);
         let run = system::run(workspace, &image, &options)?;
         let told = run.outcome.console.contains(words);
         if run.outcome.code != Some(wanted_code) || !told {
@@ -602,6 +795,67 @@ fn tell_turns(workspace: &Workspace, arguments: &TestArguments, summary: &mut Su
     }
 }
 
+//--- Cards
+
+/// Boards that start from the image on a card; all others are started by U-Boot.
+const RASPBERRIES: [&str; 2] = ["raspi3b", "raspi4b"];
+
+fn start(workspace: &Workspace, arguments: &TestArguments, install: bool, summary: &mut Summary) {
+    let read_back = RASPBERRIES.map(|board| (board, format!("{}: {board}", flash::READ_BACK)));
+    let wants = |name: &str| arguments.wants(name);
+    if !wants(flash::BY_U_BOOT) && !read_back.iter().any(|(_, name)| wants(name)) {
+        return;
+    }
+    if let Err(error) = flash::tools(install) {
+        summary.skip("cards", &error.to_string());
+        return;
+    }
+    if wants(flash::BY_U_BOOT) {
+        summary.run(flash::BY_U_BOOT, || flash::check_by_u_boot(workspace));
+    }
+    for (board, name) in read_back.iter().filter(|(_, name)| wants(name)) {
+        let own = Workspace::open(install).map(|workspace| workspace.on(Some(board), install));
+        match own {
+            Ok(own) => match Board::named(board).and_then(|board| toolchain::too_old(&own.qemu, &board)) {
+                Some(why) => summary.skip(name, &why),
+                None => summary.run(name, || flash::check_read_back(&own, board)),
+            },
+            Err(error) => summary.run(name, || Err(error)),
+        }
+    }
+}
+
+//--- The demo on other boards
+
+/// Boards that it is run on, with all their CPUs.
+const DEMO: [&str; 2] = ["raspi3b", "zcu102"];
+
+/// The name of its check on a board.
+fn demo_on(board: &str) -> String {
+    format!("{board}: the demo, every frame, every tone, every deadline")
+}
+
+fn demos(arguments: &TestArguments, install: bool, summary: &mut Summary) {
+    for board in DEMO {
+        let name = demo_on(board);
+        if !arguments.wants(&name) {
+            continue;
+        }
+        let made = Workspace::open(install).and_then(|workspace| {
+            let workspace = workspace.on(Some(board), install);
+            let manifest = workspace.manifest(Path::new(crate::demo::MANIFEST))?;
+            Ok((workspace, manifest))
+        });
+        match made {
+            Ok((workspace, manifest)) => match system::lacks(&workspace, &manifest.system, Profile::Det) {
+                Some(why) => summary.skip(&name, &why),
+                None => summary.run(&name, || crate::demo::check(&workspace, manifest)),
+            },
+            Err(error) => summary.run(&name, || Err(error)),
+        }
+    }
+}
+
 //--- What `dump` finds
 
 fn look(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) -> Result<()> {
@@ -613,7 +867,7 @@ fn look(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary)
     if arguments.wants(gdb::CHECK) {
         match toolchain::find_gdb(false) {
             Ok(program) => summary.run(gdb::CHECK, || gdb::check(workspace, &program)),
-            Err(error) => println!("{} {}: {error}", report::yellow("skip  "), gdb::CHECK),
+            Err(error) => summary.skip(gdb::CHECK, &error.to_string()),
         }
     }
     Ok(())
@@ -659,15 +913,23 @@ fn run_case(workspace: &Workspace, case: &Case, programs: &Programs) -> Result<(
     let expected = case.manifest.expectations.as_ref().context("the manifest has no table `test`")?;
     let image = workspace.image_of(case.manifest.clone(), programs.clone(), case.profile, false)?;
     let options = RunOptions {
-        echo: false,
-        seconds: expected.seconds.unwrap_or(60),
         // What `run` finds wrong is found as it runs systems. Else all turns are short, for latencies.
+        stimuli: Stimuli {
+            input: expected.input.clone(),
+            screen: expected.screenshot.as_ref().map(|_| screen::STANDS.to_owned()),
+            power_button: expected.power_button,
+        },
         quantum: if expected.verdict.is_some() { Turns::of(&case.manifest.system, None).quantum } else { 10 },
-        arguments: Vec::new(),
-        until: None,
+        ..RunOptions::quiet(expected.seconds.unwrap_or(60))
     };
     let run = system::run(workspace, &image, &options)?;
     let mut problems = compare(&image, &run, expected);
+    if let Some(name) = &expected.screenshot {
+        problems.extend(screen::problems(name, run.outcome.screen.as_ref()));
+    }
+    if expected.repeatable && case.profile == Profile::Det && problems.is_empty() {
+        problems.extend(departure(&run, &system::run(workspace, &image, &options)?));
+    }
     if !problems.is_empty() {
         if !run.outcome.console.trim().is_empty() {
             problems.push(format!("console:\n{}", run.outcome.console.trim_end()));
@@ -678,6 +940,18 @@ fn run_case(workspace: &Workspace, case: &Case, programs: &Programs) -> Result<(
         }
     }
     Ok((run, problems))
+}
+
+/// Where two runs of one image first differ.
+fn departure(first: &Run, second: &Run) -> Option<String> {
+    let records = |run: &Run| run.trace.as_ref().map_or(Vec::new(), |trace| trace.records.clone());
+    let (one, other) = (records(first), records(second));
+    if first.outcome.console != second.outcome.console {
+        return Some("a second run printed something else".to_owned());
+    }
+    let length = one.len().max(other.len());
+    let at = (0..length).find(|at| one.get(*at) != other.get(*at))?;
+    Some(format!("a second run differs from record {at} on: {:?}, then {:?}", one.get(at), other.get(at)))
 }
 
 fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String> {
@@ -698,10 +972,15 @@ fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String> {
     };
     problems.extend(report::unbalanced(trace));
 
-    let faulted = report::faulted_tasks(trace);
-    if faulted != expected.faults {
+    let mut faulted = report::faulted_tasks(trace);
+    let mut faults = expected.faults.clone();
+    if expected.faults_in_any_order {
+        faulted.sort_unstable();
+        faults.sort_unstable();
+    }
+    if faulted != faults {
         let list = |tasks: &[usize]| tasks.iter().map(|task| name(*task)).collect::<Vec<_>>().join(", ");
-        problems.push(format!("faults of [{}], not of [{}]", list(&faulted), list(&expected.faults)));
+        problems.push(format!("faults of [{}], not of [{}]", list(&faulted), list(&faults)));
     }
 
     let marks = marks_of(trace, expected);
@@ -742,6 +1021,16 @@ fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String> {
                 problems.push(format!("{}: {jobs} jobs, {misses} missed, {skipped} skipped", name(*task)));
             }
         }
+        for task in &expected.responses {
+            problems.extend(exceeds_bound(trace, system, *task));
+        }
+        if expected.eighth {
+            match kernels::of(system, &run.outcome) {
+                Ok(kernels) if kernels.is_empty() => problems.push("no kernel was launched".to_owned()),
+                Ok(kernels) => problems.extend(kernels.iter().filter_map(KernelRan::problem)),
+                Err(error) => problems.push(format!("{error:#}")),
+            }
+        }
         if let Some(wanted) = &expected.verdict {
             let verdict = Watch::of(trace, system).verdict(Some(expected));
             let said = [verdict.ends, verdict.misses].concat();
@@ -760,6 +1049,23 @@ fn compare(image: &Image, run: &Run, expected: &Expectations) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Whether a job of `task` took longer than the analysis says; or none ended, or it says nothing.
+fn exceeds_bound(trace: &Trace, system: &Resolved, task: usize) -> Option<String> {
+    let name = &system.tasks[task].name;
+    let bound = (0..system.clusters.len()).find_map(|cluster| {
+        let study = admission::Study::new(system, cluster).ok()?;
+        let member = study.members.iter().position(|member| *member == task)?;
+        let (report, _) = study.analyse(&Overheads::default()).ok()?;
+        report.tasks[member].bound.as_ref()?.response.ceil().to_integer().to_i64()
+    });
+    let metrics = Metrics::of(trace, system);
+    let longest = metrics.tasks.get(task).and_then(|task| Some(task.response()?.greatest));
+    match (longest, bound) {
+        (Some(longest), Some(bound)) if longest <= bound => None,
+        (longest, bound) => Some(format!("{name} answers within {longest:?} ns, and its bound is {bound:?} ns")),
+    }
 }
 
 /// What the tasks that are expected to log have logged, task by task.
@@ -819,7 +1125,7 @@ mod of_the_summary {
             problems: problems.iter().map(ToString::to_string).collect(),
         };
         let bad = check("a <b> & \"c\" \u{1b}[1m", &["ended with code 3, not 0\nsee < & >", "second"]);
-        Summary { checks: vec![check("good", &[]), bad] }
+        Summary { checks: vec![check("good", &[]), bad], ..Summary::default() }
     }
 
     #[test]

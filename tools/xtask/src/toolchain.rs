@@ -13,13 +13,17 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use fusee_manifest::{Board, Profile};
 
 /// The kernel and the engine firmware: no floating point.
 pub const KERNEL_TARGET: &str = "aarch64-unknown-none-softfloat";
 /// Tasks.
 pub const TASK_TARGET: &str = "aarch64-unknown-none";
 const TARGETS: [&str; 2] = [KERNEL_TARGET, TASK_TARGET];
+/// Firmware of a Cortex-R5F, which only systems with one need. Made for another profile of the architecture, but all that the compiler uses of it is the
+/// same, and the library for `armv7r-none-eabi` is not to be had everywhere.
+pub const R5F_TARGET: &str = "armv7a-none-eabi";
 
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 const DEBIAN_CARGO: &str = "/usr/bin/cargo";
@@ -40,12 +44,22 @@ pub struct Toolchain {
     environment: Vec<(String, OsString)>,
     /// Where the libraries of the targets are, if not in the compiler's own place.
     sysroot: Option<PathBuf>,
+    /// Where that is built.
+    root: PathBuf,
+    /// Whether a target may be installed that is missing.
+    install: bool,
 }
 
 impl Toolchain {
     /// Finds one, installing what is missing if that is wanted and possible.
     pub fn find(root: &Path, install: bool) -> Result<Toolchain> {
         let forced = std::env::var("FUSEE_TOOLCHAIN").ok();
+        let install = install && forced.is_none();
+        let found = Self::find_with(root, forced, install)?;
+        Ok(Toolchain { root: root.to_owned(), install, ..found })
+    }
+
+    fn find_with(root: &Path, forced: Option<String>, install: bool) -> Result<Toolchain> {
         match forced.as_deref() {
             None => {}
             Some("active") => {
@@ -66,6 +80,23 @@ impl Toolchain {
             return Ok(found);
         }
         debian(root, install)
+    }
+
+    /// Sees to it that there is a library for one more target, installing it if that is wanted and possible.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn add_target(&self, target: &str) -> Result<()> {
+        if self.sysroot.is_some() {
+            return debian_sysroot(&self.root, &[target]).map(drop);
+        }
+        let add = format!("rustup target add {target}");
+        if !has_target(target) && self.install && output(Command::new("rustup").arg("--version")).is_some() {
+            eprintln!("{add}");
+            Command::new("rustup").args(["target", "add", target]).status().context("rustup does not start")?;
+        }
+        ensure!(has_target(target), "the compiler has no library for {target}: `{add}`");
+        Ok(())
     }
 
     /// A cargo command. `flags` are the compiler's for `target`.
@@ -118,17 +149,21 @@ impl Toolchain {
     }
 }
 
-fn active() -> Option<Toolchain> {
+/// Whether the toolchain that runs us has a library for `target`.
+fn has_target(target: &str) -> bool {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let has = |target: &&str| {
-        let printed = output(Command::new(&rustc).args(["--print", "target-libdir", "--target", target]));
-        printed.is_some_and(|folder| has_core(Path::new(folder.trim())))
-    };
-    TARGETS.iter().all(has).then(|| Toolchain {
+    let printed = output(Command::new(&rustc).args(["--print", "target-libdir", "--target", target]));
+    printed.is_some_and(|folder| has_core(Path::new(folder.trim())))
+}
+
+fn active() -> Option<Toolchain> {
+    TARGETS.iter().all(|target| has_target(target)).then(|| Toolchain {
         name: "active",
         cargo: std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()).into(),
         environment: Vec::new(),
         sysroot: None,
+        root: PathBuf::new(),
+        install: false,
     })
 }
 
@@ -151,7 +186,7 @@ fn debian(root: &Path, install: bool) -> Result<Toolchain> {
             DEBIAN_PACKAGES.join(" ")
         );
     }
-    let sysroot = debian_sysroot(root)?;
+    let sysroot = debian_sysroot(root, &TARGETS)?;
     Ok(Toolchain {
         name: "debian",
         cargo: DEBIAN_CARGO.into(),
@@ -159,6 +194,8 @@ fn debian(root: &Path, install: bool) -> Result<Toolchain> {
         environment: [debian_environment(), vec![("CARGO_TARGET_DIR".into(), root.join("target/debian").into())]]
             .concat(),
         sysroot: Some(sysroot),
+        root: root.to_owned(),
+        install: false,
     })
 }
 
@@ -199,17 +236,17 @@ fn debian_environment() -> Vec<(String, OsString)> {
     vec![("RUSTC".into(), DEBIAN_RUSTC.into()), ("CARGO".into(), DEBIAN_CARGO.into()), ("PATH".into(), path)]
 }
 
-/// Builds `core`, `alloc` and their like for both targets, once for each version of the compiler.
-fn debian_sysroot(root: &Path) -> Result<PathBuf> {
+/// Builds `core`, `alloc` and their like for these targets, once for each version of the compiler.
+fn debian_sysroot(root: &Path, targets: &[&str]) -> Result<PathBuf> {
     let version = output(Command::new(DEBIAN_RUSTC).arg("-vV").env_remove("RUSTUP_TOOLCHAIN")).unwrap_or_default();
     let mut hasher = DefaultHasher::new();
     (version, SYSROOT_FLAGS).hash(&mut hasher);
     let sysroot = root.join(format!("target/sysroot-{:016x}", hasher.finish()));
     let library = |target: &str| sysroot.join("lib/rustlib").join(target).join("lib");
-    if TARGETS.iter().all(|target| has_core(&library(target))) {
+    if targets.iter().all(|target| has_core(&library(target))) {
         return Ok(sysroot);
     }
-    eprintln!("building core and alloc for AArch64, once (about a minute)");
+    eprintln!("building core and alloc for {}, once (about a minute)", targets.join(" and "));
     let work = root.join("target/sysroot-build");
     std::fs::create_dir_all(work.join(".cargo"))?;
     let manifest = "[package]\nname = \"sysroot\"\nedition = \"2021\"\n[lib]\npath = \"lib.rs\"\n[workspace]\n";
@@ -221,7 +258,7 @@ fn debian_sysroot(root: &Path) -> Result<PathBuf> {
         format!("[source.crates-io]\nreplace-with = \"debian\"\n[source.debian]\ndirectory = {vendor:?}\n")
     });
     std::fs::write(work.join(".cargo/config.toml"), config)?;
-    for target in TARGETS {
+    for &target in targets {
         let status = Command::new(DEBIAN_CARGO)
             .current_dir(&work)
             .envs(debian_environment())
@@ -263,9 +300,20 @@ pub fn find_qemu(install: bool) -> Result<PathBuf> {
 fn qemu_at(named: Option<PathBuf>, install: bool) -> Result<PathBuf> {
     let (major, minor) = QEMU_AT_LEAST;
     let is_named = named.is_some();
-    let path = named.unwrap_or_else(|| QEMU.into());
-    if qemu_version(&path).is_none() && install && !is_named && is_root() {
-        install_packages(&[QEMU_PACKAGE])?;
+    let mut path = named.unwrap_or_else(|| QEMU.into());
+    if qemu_version(&path).is_none() && !is_named {
+        let beside = beside();
+        let unpacked = beside.as_deref().map(|folder| folder.join(QEMU)).filter(|path| qemu_version(path).is_some());
+        match (unpacked, beside) {
+            (Some(unpacked), _) => path = unpacked,
+            (None, beside) if install && is_root() => {
+                if let Err(error) = install_packages(&[QEMU_PACKAGE]) {
+                    let why = "to install it, others would have to go";
+                    path = unpack(&beside.ok_or(error)?, QEMU_PACKAGE, QEMU, &[], why)?;
+                }
+            }
+            (None, _) => {}
+        }
     }
     match qemu_version(&path) {
         Some(version) if version >= QEMU_AT_LEAST => Ok(path),
@@ -281,10 +329,154 @@ fn qemu_at(named: Option<PathBuf>, install: bool) -> Result<PathBuf> {
     }
 }
 
+/// Where packages are unpacked that the system's others do not let in.
+fn beside() -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+    Some(cache.join("fusee"))
+}
+
+/// Unpacks `package`, and what it needs and the system lacks, into `folder` without installing anything, and makes a `program` there that runs the
+/// package's own, because `why`. For systems on which the package would push out another: nothing that somebody installed is removed.
+fn unpack(folder: &Path, package: &str, program: &str, options: &[String], why: &str) -> Result<PathBuf> {
+    let (archives, root) = (folder.join("archives"), folder.join("root"));
+    eprintln!("unpacking {package} into {}: {why}", folder.display());
+    std::fs::create_dir_all(archives.join("partial")).with_context(|| format!("cannot make {}", archives.display()))?;
+    let fetched = Command::new("apt-get")
+        .args(["install", "--yes", "--no-install-recommends", "--download-only", "-o"])
+        .arg(format!("Dir::Cache::archives={}", archives.display()))
+        .args(options)
+        .arg(package)
+        .stdout(std::process::Stdio::null())
+        .status();
+    ensure!(fetched.is_ok_and(|status| status.success()), "apt-get could not fetch {package}");
+    for entry in std::fs::read_dir(&archives)? {
+        let archive = entry?.path();
+        if archive.extension().is_some_and(|extension| extension == "deb") {
+            let unpacked = Command::new("dpkg").arg("-x").args([&archive, &root]).status();
+            ensure!(unpacked.is_ok_and(|status| status.success()), "dpkg could not unpack {}", archive.display());
+        }
+    }
+    std::fs::remove_dir_all(&archives)?;
+    let triple = format!("{}-linux-gnu", std::env::consts::ARCH);
+    let libraries = ["usr/lib", "lib"].map(|part| root.join(part).join(&triple).display().to_string()).join(":");
+    let path = folder.join(program);
+    let run = root.join("usr/bin").join(program);
+    let text = format!("#!/bin/sh\nLD_LIBRARY_PATH='{libraries}' exec '{}' \"$@\"\n", run.display());
+    std::fs::write(&path, text)?;
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    Ok(path)
+}
+
 /// Version of a QEMU, major and minor.
 pub fn qemu_version(path: &Path) -> Option<(u32, u32)> {
     let text = output(Command::new(path).arg("--version"))?;
     text.contains("QEMU").then(|| numbers(&text))?
+}
+
+/// How a newer QEMU is had.
+const NEWER: &str = "`apt-get install -t CODENAME-backports qemu-system-arm` as root, or name one by FUSEE_QEMU";
+
+/// Why this QEMU cannot run a board that newer ones can.
+pub fn too_old(qemu: &Path, board: &Board) -> Option<String> {
+    let since = board.qemu.since?;
+    let (major, minor) = qemu_version(qemu)?;
+    (major < since).then(|| format!("QEMU {major}.{minor} has no {}; {since}.0 or newer has: {NEWER}", board.name))
+}
+
+/// The QEMU for `board`: `qemu`, or if that is too old and was not named, a newer one that is unpacked beside it, from the backports of the system's
+/// own sources of packages. `qemu` if there is none.
+pub fn qemu_for(board: &Board, qemu: PathBuf, install: bool) -> PathBuf {
+    if too_old(&qemu, board).is_none() || std::env::var_os("FUSEE_QEMU").is_some() {
+        return qemu;
+    }
+    newer(install).filter(|newer| too_old(newer, board).is_none()).unwrap_or(qemu)
+}
+
+/// Unpacks what [`turning`] may look for, if it may be done.
+pub fn prepare_turning(board: &Board, qemu: &Path, install: bool) {
+    let mut since = board.profiles.values().filter_map(|profile| Some(profile.fair.as_ref()?.since));
+    if std::env::var_os("FUSEE_QEMU").is_none() && since.any(|since| !is_since(qemu, since)) {
+        newer(install);
+    }
+}
+
+/// The QEMU that lets so many CPUs of `board` take turns: `qemu`, or if that is too old and was not named, the newer one beside it.
+///
+/// # Errors
+/// Neither does.
+pub fn turning(qemu: &Path, board: &Board, profile: Profile, cpus: u32) -> Result<PathBuf> {
+    let Some(fair) = board.fair(profile, cpus).filter(|fair| !is_since(qemu, fair.since)) else {
+        return Ok(qemu.to_owned());
+    };
+    let named = std::env::var_os("FUSEE_QEMU").is_some();
+    newer(false).filter(|newer| !named && is_since(newer, fair.since)).with_context(|| {
+        let (major, minor) = qemu_version(qemu).unwrap_or_default();
+        let since = fair.since;
+        format!(
+            "QEMU {major}.{minor} lets {cpus} CPUs of a {} not take turns; {since}.0 or newer does: {}",
+            board.name, NEWER
+        )
+    })
+}
+
+/// Whether this QEMU is of version `since` or newer.
+fn is_since(qemu: &Path, since: u32) -> bool {
+    qemu_version(qemu).is_some_and(|(major, _)| major >= since)
+}
+
+/// The newer QEMU that is unpacked beside ours, if there is one or it can be had.
+fn newer(install: bool) -> Option<PathBuf> {
+    let folder = beside()?.join("backports");
+    let newer = folder.join(QEMU);
+    if qemu_version(&newer).is_none() && install && is_root() {
+        let unpacked = backports(&folder)
+            .and_then(|options| unpack(&folder, QEMU_PACKAGE, QEMU, &options, "no other QEMU is touched"));
+        // The lists are large, and old by the next time.
+        let _ = std::fs::remove_dir_all(folder.join("lists"));
+        if let Err(error) = unpacked {
+            eprintln!("no newer QEMU: {error:#}");
+        }
+    }
+    qemu_version(&newer).map(|_| newer)
+}
+
+/// Options by which `apt-get` knows the backports of the system's sources, and nothing of it changes: their lists are in `folder`.
+fn backports(folder: &Path) -> Result<Vec<String>> {
+    let format = "$(CREATED_BY) $(COMPONENT) $(CODENAME) $(RELEASE) $(REPO_URI)";
+    let targets = output(Command::new("apt-get").args(["indextargets", "--format", format])).unwrap_or_default();
+    let main = targets.lines().find_map(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
+        ["Packages", "main", codename, release, uri] if codename == release => {
+            Some((codename.to_owned(), uri.to_owned()))
+        }
+        _ => None,
+    });
+    let (codename, uri) = main.context("apt-get knows no source of packages with a component `main`")?;
+    let (sources, lists) = (folder.join("sources.list"), folder.join("lists"));
+    std::fs::create_dir_all(lists.join("partial")).with_context(|| format!("cannot make {}", lists.display()))?;
+    let key = Path::new("/usr/share/keyrings/debian-archive-keyring.gpg");
+    let key = if key.exists() { format!(" [signed-by={}]", key.display()) } else { String::new() };
+    let line = |release: &str| format!("deb{key} {uri} {release} main\n");
+    std::fs::write(&sources, line(&codename) + &line(&format!("{codename}-backports")))?;
+    let mut options: Vec<String> = Vec::new();
+    for (option, value) in [
+        ("Dir::Etc::sourcelist", sources.display().to_string()),
+        ("Dir::Etc::sourceparts", "-".into()),
+        ("Dir::State::lists", lists.display().to_string()),
+        ("Dir::Cache::pkgcache", String::new()),
+        ("Dir::Cache::srcpkgcache", String::new()),
+        // The folder is nobody else's.
+        ("APT::Sandbox::User", "root".into()),
+        ("APT::Default-Release", format!("{codename}-backports")),
+    ] {
+        options.extend(["-o".to_owned(), format!("{option}={value}")]);
+    }
+    // Before there are lists, no release is known that could be the default.
+    let known = options.len() - 2;
+    let updated =
+        Command::new("apt-get").arg("update").args(&options[..known]).stdout(std::process::Stdio::null()).status();
+    ensure!(updated.is_ok_and(|status| status.success()), "apt-get could not read {codename}-backports");
+    Ok(options)
 }
 
 //--- gdb
@@ -333,6 +525,15 @@ fn output(command: &mut Command) -> Option<String> {
 
 fn is_root() -> bool {
     output(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0")
+}
+
+/// Installs packages that a check can do without, if we are root.
+pub fn try_install(packages: &[&str]) {
+    if is_root()
+        && let Err(error) = install_packages(packages)
+    {
+        eprintln!("{error}");
+    }
 }
 
 fn install_packages(packages: &[&str]) -> Result<()> {

@@ -1,33 +1,41 @@
 //! `cargo xtask trace`: views of the last run.
 
+use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand, ValueHint};
-use fusee_abi::trace::TEXT_BYTES;
-use fusee_manifest::trace::{Message, Trace};
+use fusee_abi::trace::{DEFMT_BYTES, TEXT_BYTES};
+use fusee_manifest::trace::{Message, Said, Trace};
 use fusee_manifest::{Manifest, Profile, Resolved, Time};
 use fusee_views::overheads::Overheads;
 use fusee_views::picture::{Drawing, LEAST_WIDTH, WIDTH};
 use fusee_views::schedule::Schedule;
 use fusee_views::{litmus, perfetto, raster};
 
-use crate::build::{Builder, Kernel};
+use crate::defmt::{self, Speakers, Tables};
 use crate::project::Project;
 use crate::system::{RunOptions, Workspace};
-use crate::{demo, explain, simulate, system};
+use crate::{browser, demo, explain, report, simulate, stream, system};
 
 #[derive(Args)]
 pub struct TraceArguments {
     /// What to show in place of the records.
     #[command(subcommand)]
     view: Option<View>,
+    /// Show what a task has sent over a serial line, in place of the last run: a file, or the port of a board, until nothing has come
+    /// for two seconds.
+    #[arg(long, value_name = "FILE|PORT", value_hint = ValueHint::FilePath, global = true)]
+    stream: Option<PathBuf>,
+    /// The manifest of the system that has sent it; that of the last run, unless told otherwise.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "stream", global = true)]
+    manifest: Option<PathBuf>,
     /// Print the canonical form, in which a run in QEMU and one in the simulator can be compared.
     #[arg(long)]
     canonical: bool,
-    /// Print what tasks have said by the macros of the crate `log`.
+    /// Print what tasks have said by the macros of the crates `log` and `defmt`.
     #[arg(long)]
     messages: bool,
     #[command(flatten)]
@@ -91,11 +99,11 @@ impl Pictures {
         let svg = schedule.picture(&manifest.system, &drawing);
         let mut written = Vec::new();
         if let Some(path) = &self.svg {
-            write(path, svg.as_bytes())?;
+            system::write(path, svg.as_bytes())?;
             written.push(path.clone());
         }
         if let Some(path) = &self.png {
-            write(path, &raster::png(&svg)?)?;
+            system::write(path, &raster::png(&svg)?)?;
             written.push(path.clone());
         }
         Ok(written)
@@ -109,29 +117,56 @@ impl Pictures {
     }
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    std::fs::write(path, bytes).with_context(|| path.display().to_string())
-}
-
 /// Shows what is asked for of the last run; `false`: there is no such thing.
 pub fn trace(arguments: &TraceArguments) -> Result<bool> {
     let project = Project::here()?;
-    let (trace, manifest) = system::last_trace(&project).context("no run to show; try `cargo xtask run`")?;
+    let (trace, manifest, turns) = match &arguments.stream {
+        None => {
+            let (trace, manifest) = system::last_trace(&project).context("no run to show; try `cargo xtask run`")?;
+            eprintln!("the last run: system `{}`", manifest.system.name);
+            (trace, manifest, system::last_turns(&project)?)
+        }
+        Some(from) => {
+            let manifest = match &arguments.manifest {
+                Some(path) => system::read_manifest(&project.root, path)?,
+                None => system::last_manifest(&project).context("say of which system it is by `--manifest`")?,
+            };
+            (stream::receive(from, &manifest.system)?, manifest, Vec::new())
+        }
+    };
     let system = &manifest.system;
-    eprintln!("the last run: system `{}`", system.name);
+    let missing = match trace.lost {
+        0 => None,
+        1 => Some("1 record is missing".to_owned()),
+        lost => Some(format!("{lost} records are missing")),
+    };
+    if let Some(missing) = &missing {
+        eprintln!("{} {missing}", report::yellow("note:"));
+    }
+    let title = missing.map_or_else(|| system.name.clone(), |missing| format!("{}; {missing}", system.name));
     if let Some(View::Explain(arguments)) = &arguments.view {
-        return explain::explain(arguments, &trace, &manifest, &system::last_turns(&project)?);
+        return explain::explain(arguments, &trace, &manifest, &turns);
     }
     if arguments.messages {
-        trace.messages().iter().for_each(|message| println!("{}", message_line(message, system)));
+        let tables = match (&arguments.stream, &arguments.manifest) {
+            (Some(from), Some(_)) => {
+                let sent = from.metadata()?;
+                defmt::built(&project, &manifest, sent.modified().ok().filter(|_| sent.is_file()))?
+            }
+            _ => system::last_tables(&project)?,
+        };
+        let (lines, notes) = message_lines(&trace, system, &mut Speakers::new(tables, &project.root));
+        // A closed pipe (`| head`) is no error.
+        let _ = std::io::stdout().lock().write_all(lines.concat().as_bytes());
+        notes.iter().for_each(|note| eprintln!("{} {note}", report::yellow("note:")));
         return Ok(true);
     }
-    let mut written = arguments.pictures.draw(&trace, &manifest, &system.name)?;
+    let mut written = arguments.pictures.draw(&trace, &manifest, &title)?;
     let files = [&arguments.html, &arguments.perfetto, &arguments.litmus, &arguments.overheads];
     for (number, path) in files.into_iter().enumerate() {
         let Some(path) = path else { continue };
         let bytes = match number {
-            0 => Schedule::of(&trace, system).page(system, &system.name).into_bytes(),
+            0 => Schedule::of(&trace, system).page(system, &title).into_bytes(),
             1 => perfetto::perfetto(&trace, system),
             2 => litmus::write(&litmus::records(&trace, system)),
             _ => {
@@ -140,34 +175,54 @@ pub fn trace(arguments: &TraceArguments) -> Result<bool> {
                 overheads.csv().into_bytes()
             }
         };
-        write(path, &bytes)?;
+        system::write(path, &bytes)?;
         written.push(path.clone());
     }
     written.iter().for_each(|path| println!("{}", path.display()));
     if written.is_empty() { system::print_trace(&trace, &manifest, arguments.canonical) } else { Ok(true) }
 }
 
+/// What tasks have said, a line for each message, and what is to be said of messages that are not there.
+fn message_lines(trace: &Trace, system: &Resolved, speakers: &mut Speakers) -> (Vec<String>, Vec<String>) {
+    let task = |thread: u16| usize::from(thread).checked_sub(1).and_then(|index| system.tasks.get(index));
+    let name = |thread: u16| task(thread).map_or("?", |task| task.name.as_str());
+    let messages = trace.messages();
+    let line = |message: &Message| {
+        let text = match &message.said {
+            Said::Text(text) => text.clone(),
+            Said::Frame(frame) => speakers.text(task(message.thread).map_or("?", |task| &task.binary), frame),
+        };
+        message_line(message.time, name(message.thread), &text)
+    };
+    let lines = messages.all.iter().map(line).collect();
+    let incomplete = messages.incomplete.iter().map(|(thread, count)| {
+        let (s, are) = if *count == 1 { ("", "is") } else { ("s", "are") };
+        format!("{count} message{s} of `{}` {are} left out: not all records are there", name(*thread))
+    });
+    let notes = incomplete.chain(speakers.problems()).collect();
+    (lines, notes)
+}
+
 /// `     0.012345 s camera         INFO src/main.rs:7: 3 frames`
-fn message_line(message: &Message, system: &Resolved) -> String {
-    let task = usize::from(message.thread).checked_sub(1).and_then(|index| system.tasks.get(index));
-    let name = task.map_or("?", |task| task.name.as_str());
-    format!("{:>4}.{:06} s {name:<14} {}", message.time / 1_000_000_000, message.time / 1_000 % 1_000_000, message.text)
+fn message_line(time: u64, task: &str, text: &str) -> String {
+    // Whatever a task says, it is a line of that task.
+    let shown =
+        |letter: char| if letter.is_control() { letter.escape_default().to_string() } else { letter.to_string() };
+    let text: String = text.chars().map(shown).collect();
+    format!("{:>4}.{:06} s {task:<14} {text}\n", time / 1_000_000_000, time / 1_000 % 1_000_000)
 }
 
 /// The name of the check of messages.
 pub const MESSAGES: &str = "what tasks say by the crate `log` is in the trace";
 
-/// A task that says something.
-const TALKER: &str = r#"
-[system]
-name = "talker"
-board = "virt"
-cpus = 1
-trace = "marks"
-[tasks.talker]
-binary = "apps/talker"
-handles = { system = "system: shutdown" }
-"#;
+/// A system of nothing but a task that says something and ends it.
+fn alone(program: &str) -> String {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    format!(
+        "[system]\nname = \"{name}\"\nboard = \"virt\"\ncpus = 1\ntrace = \"marks\"\n\
+         [tasks.{name}]\nbinary = \"{program}\"\nhandles = {{ system = \"system: shutdown\" }}\n"
+    )
+}
 
 /// Messages come back as they were said, with their lines; what is not as it should be.
 pub fn check_messages(workspace: &Workspace) -> Result<Vec<String>> {
@@ -177,58 +232,136 @@ pub fn check_messages(workspace: &Workspace) -> Result<Vec<String>> {
         let line = text.lines().position(|line| line.contains(&format!("log::{}!", level.to_lowercase())));
         format!("{level} {source}:{}: ", line.map_or(0, |index| index + 1))
     };
-    let manifest = Manifest::parse(Path::new("talker.toml"), TALKER)?;
-    let builder = Builder { kernel: Kernel::Asked, ..workspace.builder() };
-    let programs = builder.programs(&[&manifest.system])?;
-    let image = workspace.image_of(manifest, programs, Profile::Det, false)?;
-    let options = RunOptions { echo: false, seconds: 60, quantum: 10, arguments: Vec::new(), until: None };
-    let trace = system::run(workspace, &image, &options)?.trace?;
-    let said: Vec<String> = trace.messages().into_iter().map(|message| message.text).collect();
+    let image = workspace.image_as_asked("talker.toml", &alone("apps/talker"), Profile::Det)?;
+    let trace = system::run(workspace, &image, &RunOptions::quiet(60))?.trace?;
+    let texts = trace.messages().all.into_iter().filter_map(|message| match message.said {
+        Said::Text(text) => Some(text),
+        Said::Frame(_) => None,
+    });
+    let said: Vec<String> = texts.collect();
     let mut long = format!("{}{:600}", place("WARN"), "too long");
     long.truncate(TEXT_BYTES);
     let expected = [place("INFO") + "1 of 2", long, place("ERROR") + "the last"];
     Ok(if said == expected { Vec::new() } else { vec![format!("{said:?}, not {expected:?}")] })
 }
 
-//--- The picture of the README
+/// The name of the check of messages by `defmt`.
+pub const DEFMT: &str = "what tasks say by the crate `defmt` is in the trace";
 
-/// Where it is.
-pub const PICTURE: &str = "docs/schedule.svg";
-/// The page that shows it, and the command that draws it.
+/// What it says: in which line of its source, and with which level.
+const SPOKEN: [(&str, &str, &str); 11] = [
+    ("beside", "INFO ", "beside log"),
+    ("begins", "INFO ", "begins"),
+    ("\"integers", "INFO ", "integers 7 18446744073709551615 -1 340282366920938463463374607431768211455"),
+    ("\"hex", "INFO ", "hex 0x0000beef, binary 00000101, bits 3"),
+    ("\"text {} and", "INFO ", "text Grüße and interned, x"),
+    ("\"slices", "INFO ", "slices [1, 2] [ab, 00] [Some(1), None]"),
+    (
+        "\"nested",
+        "WARN ",
+        "nested [Axis { name: \"roll\", degrees: -12, faults: None }, Axis { name: \"pitch\", degrees: 3, faults: Some(Stuck) }, \
+         Axis { name: \"yaw\", degrees: 0, faults: Some(Slips { by: 40 }) }]",
+    ),
+    ("\"float", "WARN ", "float 1.5 true, by core    1, ()"),
+    ("println", "", "without level"),
+    ("LONG);", "ERROR ", "too long: "),
+    ("the last", "ERROR ", "the last"),
+];
+
+/// Messages by `defmt` come back as they were said, with their lines, by the program's own table only, and take fewer instructions than
+/// those of `log`; what is not as it should be.
+pub fn check_defmt(workspace: &Workspace) -> Result<Vec<String>> {
+    let source = "userland/speaker/src/main.rs";
+    let text = std::fs::read_to_string(workspace.root.join(source)).context(source)?;
+    let image = workspace.image_as_asked("speaker.toml", &alone("speaker/speaker"), Profile::Det)?;
+    let trace = system::run(workspace, &image, &RunOptions::quiet(60))?.trace?;
+    let lines = |tables: Tables| {
+        let mut speakers = Speakers::new(tables, &workspace.root);
+        let (mut lines, notes) = message_lines(&trace, &image.manifest.system, &mut speakers);
+        // Those that are measured say nothing new.
+        lines.retain(|line| ![": two numbers: ", ": text: "].iter().any(|text| line.contains(text)));
+        (lines, notes)
+    };
+    let tables = defmt::tables(&image.programs)?;
+    let mut problems = Vec::new();
+
+    let (said, notes) = lines(tables.clone());
+    problems.extend(notes);
+    for (index, (marker, level, words)) in SPOKEN.iter().enumerate() {
+        let line = text.lines().position(|line| line.contains(marker)).map_or(0, |index| index + 1);
+        let mut expected = format!(" speaker        {level}{source}:{line}: {words}");
+        if *marker == "LONG);" {
+            // Two bytes each are the numbers of the text and of the argument's type, four the argument's length.
+            expected += &("x".repeat(DEFMT_BYTES - 8) + " [cut]");
+        }
+        if said.get(index).is_none_or(|said| !said.trim_end().ends_with(&expected)) {
+            problems.push(format!("{:?}, not {expected:?}", said.get(index)));
+        }
+    }
+    if said.len() != SPOKEN.len() {
+        problems.push(format!("{} messages, not {}", said.len(), SPOKEN.len()));
+    }
+
+    let (raw, notes) = lines(tables.iter().map(|(name, program)| (name.clone(), program.of_another_build())).collect());
+    let lengths = raw.iter().filter(|line| line.trim_end().ends_with(" of `defmt`")).count();
+    if lengths < SPOKEN.len() - 1 || !matches!(&notes[..], [note] if note.contains("built anew")) {
+        problems.push(format!("of another build there are {lengths} lengths, and the notes {notes:?}"));
+    }
+    let (_, notes) = lines(Tables::new());
+    if !matches!(&notes[..], [note] if note.contains("no table")) {
+        problems.push(format!("without a table the notes are {notes:?}"));
+    }
+
+    let ticks: Vec<u64> = trace.logs().map(|(_, _, ticks)| ticks).collect();
+    let [log_numbers, defmt_numbers, log_text, defmt_text] = ticks[..] else {
+        problems.push(format!("measured: {ticks:?}"));
+        return Ok(problems);
+    };
+    if defmt_numbers >= log_numbers || defmt_text >= log_text {
+        problems.push(format!("`defmt` is no shorter than `log`: {ticks:?} ticks"));
+    }
+    Ok(problems)
+}
+
+//--- The pictures of the README
+
+/// The name of the check.
+pub const PICTURES: &str = "the README's pictures are what its commands draw";
+/// The page that shows them, wide and narrow, and the commands that draw them.
 const PAGE: &str = "README.md";
 const DRAWN_BY: &str = "<!-- drawn by: cargo xtask ";
+/// After it a command says which file it draws.
+const DRAWS: &str = "--svg";
 
-/// The picture is what the command in the page draws, twice; what is wrong.
-pub fn check_picture(root: &Path) -> Result<Vec<String>> {
+/// Each picture is what its command in the page draws, twice; what is wrong.
+pub fn check_pictures(root: &Path) -> Result<Vec<String>> {
     let page = std::fs::read_to_string(root.join(PAGE)).context(PAGE)?;
-    let command = page.split_once(DRAWN_BY).and_then(|(_, rest)| rest.split_once(" -->")).map(|(command, _)| command);
-    let command = command.with_context(|| format!("{PAGE} has no `{DRAWN_BY}...`"))?;
-    ensure!(command.split_whitespace().any(|word| word == PICTURE), "`{command}` does not draw {PICTURE}");
-    let kept = std::fs::read_to_string(root.join(PICTURE)).context(PICTURE)?;
+    let commands: Vec<&str> = page.split(DRAWN_BY).skip(1).filter_map(|rest| rest.split(" -->").next()).collect();
+    ensure!(!commands.is_empty(), "{PAGE} has no `{DRAWN_BY}...`");
     let mut problems = Vec::new();
-    for number in 1..=2 {
-        let path = root.join(format!("target/fusee/picture-{number}.svg"));
-        std::fs::create_dir_all(path.parent().unwrap_or(root))?;
-        let words =
-            command.split_whitespace().map(|word| if word == PICTURE { path.as_os_str() } else { word.as_ref() });
-        let output = Command::new(std::env::current_exe()?).args(words).current_dir(root).output()?;
-        ensure!(output.status.success(), "`{command}` failed: {}", String::from_utf8_lossy(&output.stderr).trim_end());
-        if std::fs::read_to_string(&path)? != kept {
-            problems.push(format!("{PICTURE} is not what `cargo xtask {command}` draws: {}", path.display()));
+    for command in commands {
+        let drawn = command.split_whitespace().skip_while(|word| *word != DRAWS).nth(1);
+        let drawn = drawn.with_context(|| format!("`{command}` draws nothing: it has no `{DRAWS}`"))?;
+        let kept = std::fs::read_to_string(root.join(drawn)).with_context(|| drawn.to_owned())?;
+        for number in 1..=2 {
+            let path = root.join(format!("target/fusee/picture-{number}.svg"));
+            let words =
+                command.split_whitespace().map(|word| if word == drawn { path.as_os_str() } else { word.as_ref() });
+            let output = Command::new(std::env::current_exe()?).args(words).current_dir(root).output()?;
+            let errors = String::from_utf8_lossy(&output.stderr);
+            ensure!(output.status.success(), "`{command}` failed: {}", errors.trim_end());
+            if std::fs::read_to_string(&path)? != kept {
+                problems.push(format!("{drawn} is not what `cargo xtask {command}` draws: {}", path.display()));
+            }
         }
     }
     Ok(problems)
 }
 
-//--- Pages in a browser
+//--- The page in a browser
 
-/// Names under which Chromium is installed.
-const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
-
-/// The browser of this machine, if it has one.
-pub fn browser() -> Option<&'static str> {
-    BROWSERS.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success()))
-}
+/// The name of the check.
+pub const PAGE_CHECK: &str = "the page of a trace, in a browser";
 
 /// The page of a simulated demo in a browser: it reads all slices, finds a job, and says so of one that is not there; what is wrong.
 pub fn check_page(root: &Path, browser: &str) -> Result<Vec<String>> {
@@ -241,7 +374,7 @@ pub fn check_page(root: &Path, browser: &str) -> Result<Vec<String>> {
     std::fs::write(&path, schedule.page(&manifest.system, &manifest.system.name))?;
     let job = schedule.jobs.iter().rfind(|job| job.completed.is_some()).context("no job is complete")?;
     let named = |number: u32| format!("{}#{number}", manifest.system.tasks[job.task].name);
-    let micros = |time: u64| format!("{}.{:03} us", time / 1_000, time % 1_000);
+    let micros = |time: u64| report::microseconds(time) + " us";
     let slices = schedule.slices();
     let expected = [
         (String::new(), format!("{slices} slices read")),
@@ -251,11 +384,7 @@ pub fn check_page(root: &Path, browser: &str) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     for (place, expected) in expected {
         let url = format!("file://{}{place}", path.display());
-        let output = Command::new(browser)
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", &url])
-            .output()
-            .with_context(|| browser.to_owned())?;
-        let page = String::from_utf8_lossy(&output.stdout);
+        let page = browser::document(browser, &url)?;
         let status = page.split_once("<output id=\"status\"").and_then(|(_, rest)| rest.split_once("</output>"));
         let status = status.map_or("nothing", |(status, _)| status);
         if !(status.contains(&expected) && status.contains(&format!("data-slices=\"{slices}\""))) {

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use fusee_abi::image::class;
+use fusee_kernel_core::limits;
 use fusee_manifest::trace::describe;
 use fusee_manifest::{Manifest, Profile, Resolved, UNLIMITED};
 use fusee_views::audit::audit;
@@ -35,9 +36,9 @@ pub struct Turns {
     tightest: Option<(String, u64)>,
 }
 
-/// CPUs of a run of `system`: the kernel's, and one for the engines of all devices.
+/// CPUs of a run of `system`: the kernel's, and one that plays all devices which are no processors of the board.
 pub fn cpus(system: &Resolved) -> u32 {
-    system.cpus + u32::from(!system.devices.is_empty())
+    system.cpus + u32::from(system.has_engine_cpu())
 }
 
 impl Turns {
@@ -135,13 +136,13 @@ pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let programs = workspace.builder().programs(&[&manifest.system])?;
     let image = workspace.image_of(manifest, programs, Profile::Det, false)?;
     let run = |arguments: Vec<String>| {
-        let options = RunOptions { echo: false, seconds: 120, quantum: 50, arguments, until: None };
+        let options = RunOptions { quantum: 50, arguments, ..RunOptions::quiet(120) };
         system::run(workspace, &image, &options)?.trace
     };
     let trace = run(system::watching(workspace, &image)?.to_vec())?;
     let turns = system::turns_seen(workspace, &image, &trace)?;
     let system = &image.manifest.system;
-    let mut problems: Vec<String> = audit(&trace, system, &turns).err().into_iter().collect();
+    let mut problems: Vec<String> = audit(&trace, system, &turns, 2 * limits::LONGEST_PATH).err().into_iter().collect();
     let unwatched = run(Vec::new())?;
     if trace != unwatched {
         let pairs = trace.records.iter().zip(&unwatched.records);

@@ -264,7 +264,7 @@ impl<'a> Search<'a> {
         let places = self.workspace.project.kept(PLACES)?;
         let plugin = format!("{},out={},places={}", self.plugin.display(), file.display(), places.display());
         let arguments = vec!["-plugin".to_owned(), plugin];
-        let options = RunOptions { echo: false, seconds: SECONDS, quantum: 10, arguments, until: None };
+        let options = RunOptions { arguments, ..RunOptions::quiet(SECONDS) };
         let run = system::run(self.workspace, &image, &options)?;
         if run.outcome.code != i32::try_from(expected).ok() {
             print!("{}", run.outcome.console);

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod rows;
+pub mod scenes;
 pub mod signals;
 
 use core::hint::black_box;
@@ -15,6 +16,17 @@ use core::hint::black_box;
 pub fn counter<const FLOATS: bool>() -> u64 {
     compute::<FLOATS>();
     fusee::counter()
+}
+
+/// The shortest of `samples` times that `work` takes, ticks: what others did meanwhile is not in it.
+#[inline(always)]
+pub fn least(samples: usize, mut work: impl FnMut()) -> u64 {
+    let sample = |_| {
+        let before = fusee::counter();
+        work();
+        fusee::counter() - before
+    };
+    (0..samples).map(sample).min().unwrap_or(0)
 }
 
 /// Computes with floating point if `FLOATS`.

@@ -29,7 +29,7 @@ pub fn load(buffer: &Buffer, index: usize) -> i16 {
     i16::from_le_bytes(bytes)
 }
 
-/// What `Operation::Filter` says sample `index` is, word by word.
+/// What the kernel `Filter` says sample `index` is, word by word.
 #[must_use]
 pub fn filtered(signal: &[i16], response: &[i16], index: usize) -> i16 {
     let window = signal[index..index + response.len()].iter().rev();

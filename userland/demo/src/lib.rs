@@ -78,22 +78,6 @@ pub mod buffer {
     pub const DELIVERED: usize = RESULT + 4096;
 }
 
-/// Where data lies in the stabiliser's device memory.
-pub mod local {
-    use super::FRAME_BYTES;
-
-    /// The frame.
-    pub const FRAME: u64 = 0;
-    /// Its gradient.
-    pub const GRADIENT: u64 = FRAME_BYTES as u64;
-    /// The gradient of the first frame.
-    pub const REFERENCE: u64 = 2 * FRAME_BYTES as u64;
-    /// The stabilised frame.
-    pub const STABILISED: u64 = 3 * FRAME_BYTES as u64;
-    /// The match result.
-    pub const RESULT: u64 = 4 * FRAME_BYTES as u64;
-}
-
 /// The stabiliser's record, which the host reads after the run.
 pub mod record {
     use super::FRAME_BYTES;

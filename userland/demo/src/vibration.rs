@@ -38,6 +38,15 @@ pub const fn coefficient(index: usize) -> i16 {
     120 * if rising < falling { rising } else { falling } as i16
 }
 
+/// The loudest line of a spectrum, of which `part` says each number: real part first.
+pub fn loudest(part: impl Fn(usize) -> i16) -> u32 {
+    let power = |line: usize| {
+        let parts = [part(2 * line), part(2 * line + 1)];
+        parts.map(|part| i32::from(part) * i32::from(part)).iter().sum::<i32>()
+    };
+    (1..BLOCK / 2).max_by_key(|line| power(*line)).unwrap_or(0) as u32
+}
+
 /// The record, which the host reads after the run.
 pub mod record {
     use super::BLOCK;

@@ -3,6 +3,8 @@
 //! A message carries the number of bytes in word 0 and up to 40 bytes of text in words 1 to 5, little endian. The
 //! server keeps the text of each client apart until its line is complete. A task without a console prints into the
 //! void: text is never worth a fault.
+//!
+//! A console whose server has the port's interrupt can be read, too, by one task ([`Request`]): `fusee::serial` has its client's side.
 
 use crate::{Endpoint, Instant, Message, environment};
 use core::fmt::{self, Write};
@@ -36,6 +38,51 @@ pub fn decode(message: &Message) -> Option<([u8; CHUNK], usize)> {
         *chunk = word.to_le_bytes();
     }
     Some((bytes, length))
+}
+
+/// What a message to a console asks for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Request {
+    /// To print so many bytes of text.
+    Print([u8; CHUNK], usize),
+    /// To give what was received, so many bytes at most.
+    Read(usize),
+    /// To print what is kept of the client's line, and to wait until all is sent.
+    Flush,
+}
+
+/// In word 0: a request to read; how many bytes is in word 1.
+const READ: u64 = 1 << 32;
+/// In word 0: a request to flush.
+const FLUSH: u64 = 2 << 32;
+/// In word 0 of the reply: this console cannot be read.
+pub const NO_INPUT: u64 = 1 << 32;
+/// In word 0 of the reply: another task reads it.
+pub const TAKEN: u64 = 2 << 32;
+
+impl Request {
+    /// What `message`, of whatever origin, asks for; `None` if it has no meaning.
+    #[must_use]
+    pub fn of(message: &Message) -> Option<Request> {
+        match message[0] {
+            READ => {
+                let wanted = usize::try_from(message[1]).ok().filter(|wanted| (1..=CHUNK).contains(wanted))?;
+                Some(Request::Read(wanted))
+            }
+            FLUSH => Some(Request::Flush),
+            _ => decode(message).map(|(text, length)| Request::Print(text, length)),
+        }
+    }
+
+    /// The message that asks for it.
+    #[must_use]
+    pub fn message(&self) -> Message {
+        match self {
+            Request::Print(text, length) => encode(&text[..(*length).min(CHUNK)]),
+            Request::Read(wanted) => [READ, *wanted as u64, 0, 0, 0, 0],
+            Request::Flush => [FLUSH, 0, 0, 0, 0, 0],
+        }
+    }
 }
 
 /// Prints formatted text; what `print!` expands to.
@@ -100,6 +147,32 @@ mod tests {
         for length in 1..=CHUNK {
             let (bytes, decoded) = decode(&encode(&text[..length])).unwrap();
             assert_eq!(&bytes[..decoded], &text[..length]);
+        }
+    }
+
+    #[test]
+    fn requests_survive_their_messages_and_others_have_no_meaning() {
+        for request in [Request::Print([b'x'; CHUNK], CHUNK), Request::Read(1), Request::Read(CHUNK), Request::Flush] {
+            assert_eq!(Request::of(&request.message()), Some(request));
+        }
+        for words in [[READ, 0], [READ, CHUNK as u64 + 1], [READ, u64::MAX], [READ + 1, 1], [3 << 32, 1], [0, 1]] {
+            assert_eq!(Request::of(&[words[0], words[1], 0, 0, 0, 0]), None, "{words:?}");
+        }
+    }
+
+    proptest::proptest! {
+        /// A hostile client: what is printed or read is never more than a message can carry.
+        #[test]
+        fn no_message_asks_for_more_than_a_message_carries(
+            words: Message, kind in 0..3u64, length in 0..100u64, is_plain: bool,
+        ) {
+            // The kinds of requests, or a length that may be too long.
+            let first = if kind == 0 { length } else { kind << 32 };
+            let words = if is_plain { [first, length, 0, 0, 0, 0] } else { words };
+            match Request::of(&words) {
+                Some(Request::Print(_, length) | Request::Read(length)) => assert!((1..=CHUNK).contains(&length)),
+                Some(Request::Flush) | None => {}
+            }
         }
     }
 

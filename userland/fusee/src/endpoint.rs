@@ -7,9 +7,9 @@ use crate::raw::MessageAnswer;
 use crate::syscall::{carrying, message};
 use crate::{
     CallError, CallLendingError, CallWithError, GiveError, Instant, Lent, LentToWrite, Place, Region, SendError,
-    SendWithError, ServeError,
+    SendWithError, ServeError, Store,
 };
-use fusee_abi::call::{CARRIES, Call, LENT, MESSAGE_WORDS, WRITABLE};
+use fusee_abi::call::{CARRIES, Call, LENT, MESSAGE_WORDS, STORED, WRITABLE};
 use fusee_abi::environment::Entry;
 use fusee_abi::image::kind;
 
@@ -169,6 +169,7 @@ pub struct Request {
     /// The handle of the place where a region is lent; zero: none is.
     place: u64,
     writable: bool,
+    is_store: bool,
 }
 
 impl Request {
@@ -176,13 +177,20 @@ impl Request {
     fn of(answer: &MessageAnswer) -> Self {
         let if_set = |bit: u64| if answer.value & bit == 0 { 0 } else { answer.given };
         Self {
-            badge: answer.value & !(CARRIES | LENT | WRITABLE),
+            badge: answer.value & !(CARRIES | LENT | WRITABLE | STORED),
             words: answer.words,
             token: ReplyToken(answer.token),
             given: if_set(CARRIES),
             place: if_set(LENT),
             writable: answer.value & WRITABLE != 0,
+            is_store: answer.value & STORED != 0,
         }
+    }
+
+    /// The store to a doorbell that it is, if it is one and no call: by the kernel's word, which no client has. Its answer is a [`Verdict`].
+    #[must_use]
+    pub fn store(&self) -> Option<Store> {
+        self.is_store.then(|| Store { member: self.badge as usize, submitted: self.words[0] as u32 })
     }
 
     /// Whether a handle came with it that was not taken yet. It stays in this task's table, taken or not, until it is

@@ -1,9 +1,10 @@
 //! Engines: the lock of a GPU's engine, and the doorbell that comes with it.
 
+use crate::doorbells::SUBMITTED;
 use crate::environment::{Environment, Object};
 use crate::memory::{SharedBytes, shared};
 use crate::syscall::{complete_stores, message, plain, relax, timed};
-use crate::{AcquireError, EngineError, Instant, MissingHandle};
+use crate::{AcquireError, Endpoint, EngineError, Instant, MissingHandle, Notification};
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use fusee_abi::call::Call;
@@ -15,8 +16,6 @@ use fusee_abi::image::kind;
 const KICK: usize = 0x40;
 /// The event that means "look at the doorbells".
 const KICK_EVENT: u32 = 0;
-/// Offset in a doorbell page of the count of submitted commands.
-const SUBMITTED: usize = 0;
 
 /// Inside what belongs to the task that acquired it: no thread may give it to another.
 pub(crate) type NotSent = [*const (); 0];
@@ -24,6 +23,7 @@ pub(crate) type NotSent = [*const (); 0];
 /// One engine of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Engine {
+    /// Zero: it is used without its lock.
     handle: u64,
     /// As in the environment: its number, and [`PREEMPTIBLE`].
     flags: u32,
@@ -54,7 +54,9 @@ impl Engine {
     /// The same, and the guard lives no longer than something else.
     #[inline]
     pub(crate) fn acquire_during<'token>(&self, deadline: Instant) -> Result<EngineGuard<'token>, AcquireError> {
-        AcquireError::check(timed(Call::Acquire as u64, self.handle, deadline.0).code)?;
+        if !self.is_shared() {
+            AcquireError::check(timed(Call::Acquire as u64, self.handle, deadline.0).code)?;
+        }
         Ok(EngineGuard::of(*self))
     }
 
@@ -73,6 +75,14 @@ impl Engine {
     #[must_use]
     pub fn number(&self) -> u32 {
         self.flags & (PREEMPTIBLE - 1)
+    }
+
+    /// Whether this task uses it without its lock, while no other holds it (right `share`). Then it is always granted at once, and its commands
+    /// begin whenever the device gets to them.
+    #[must_use]
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.handle == 0
     }
 
     /// Whether it can do operations block by block, as [`Context::run`](crate::gpu::Context::run) then lets it.
@@ -130,12 +140,18 @@ impl EngineGuard<'_> {
     /// that, the commands fail.
     #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "only clients of accelerators ring"))]
     pub(crate) fn ring(&self, kick: &Kick, submitted: u32) -> Result<(), EngineError> {
-        self.engine.doorbell.publish_u32(SUBMITTED, submitted);
-        if self.is_lost() {
-            return Err(EngineError::EngineLost);
-        }
+        self.count(submitted)?;
         kick.send();
         Ok(())
+    }
+
+    /// The same, and the device is told by other means, or by nobody.
+    ///
+    /// # Errors
+    /// As [`EngineGuard::ring`].
+    pub(crate) fn count(&self, submitted: u32) -> Result<(), EngineError> {
+        self.engine.doorbell.publish_u32(SUBMITTED, submitted);
+        if self.is_lost() { Err(EngineError::EngineLost) } else { Ok(()) }
     }
 
     /// Whether the lock was taken away: the engine was not idle and given back in time. What stands in the place of the doorbell then is
@@ -151,6 +167,9 @@ impl EngineGuard<'_> {
     /// [`EngineError`] if the lock was lost.
     #[inline]
     pub fn should_yield(&self) -> Result<bool, EngineError> {
+        if self.engine.is_shared() {
+            return Ok(false);
+        }
         let answer = plain(Call::ShouldYield as u64, self.engine.handle, 0);
         EngineError::check(answer.code)?;
         Ok(answer.value == 1)
@@ -161,32 +180,69 @@ impl EngineGuard<'_> {
     /// # Errors
     /// [`EngineError::EngineLost`] if the lock was taken away before.
     pub fn release(self) -> Result<(), EngineError> {
-        let handle = self.engine.handle;
+        let engine = self.engine;
         core::mem::forget(self);
-        EngineError::check(plain(Call::Release as u64, handle, 0).code)
+        if engine.is_shared() {
+            return Ok(());
+        }
+        EngineError::check(plain(Call::Release as u64, engine.handle, 0).code)
     }
 }
 
-/// The page by which devices are told to look at their doorbells. Only the environment has it, so that what a program takes for it
-/// cannot be other memory.
+/// How devices are told to look at their doorbells: by a store to a page; where the board has no page that makes a device look, by a signal, which
+/// the kernel passes on; or by a call to its driver's server. Only the environment has the page, so that what a program takes for it cannot be other
+/// memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Kick(SharedBytes);
+pub struct Kick(Way);
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Page(SharedBytes),
+    Signal(Notification),
+    Call(Endpoint),
+    #[cfg(all(feature = "misbehave", target_os = "none"))]
+    Nobody,
+}
 
 impl Kick {
-    /// The page that the manifest gives to drivers and clients of devices.
+    /// The page or the notification that the manifest gives to drivers and clients of devices; or the endpoint of that name.
     ///
     /// # Errors
-    /// [`MissingHandle`] if this task is neither.
+    /// [`MissingHandle`] if this task has none of them.
     pub fn of(environment: &Environment) -> Result<Kick, MissingHandle<'static>> {
-        environment.region("kick").map(|region| Kick(region.shared()))
+        let page = environment.region("kick").map(|region| Way::Page(region.shared()));
+        let signal = || environment.notification("kick").map(Way::Signal);
+        let call = || environment.endpoint("kick").map(Way::Call);
+        page.or_else(|missing| signal().or_else(|_| call()).map_err(|_| missing)).map(Kick)
+    }
+
+    /// What lets no device look. For measurements: what comes after a kick is not the client's.
+    #[cfg(all(feature = "misbehave", target_os = "none"))]
+    pub(crate) const fn of_nobody() -> Kick {
+        Kick(Way::Nobody)
     }
 
     /// Lets all devices look at what was stored so far.
     pub fn send(&self) {
         complete_stores();
-        self.0.write_u32(KICK, KICK_EVENT);
-        // The engine may be another CPU of an emulator: let it run.
-        relax();
+        match &self.0 {
+            Way::Page(page) => {
+                page.write_u32(KICK, KICK_EVENT);
+                // The engine may be another CPU of an emulator: let it run.
+                relax();
+            }
+            Way::Signal(device) => {
+                // A handle that was taken back leaves nobody to look, as below.
+                let _ = device.signal(1);
+                relax();
+            }
+            Way::Call(server) => {
+                // Without its server nobody looks. The watchdog says so to whoever waits.
+                let _ = server.call([0; 6], Instant::NEVER);
+            }
+            #[cfg(all(feature = "misbehave", target_os = "none"))]
+            Way::Nobody => {}
+        }
     }
 }
 
@@ -230,7 +286,9 @@ impl Drop for EngineGroup {
 impl Drop for EngineGuard<'_> {
     fn drop(&mut self) {
         // A lock lost to the watchdog is already released: nothing is left to do, and nobody to tell.
-        let _ = plain(Call::Release as u64, self.engine.handle, 0);
+        if !self.engine.is_shared() {
+            let _ = plain(Call::Release as u64, self.engine.handle, 0);
+        }
     }
 }
 
@@ -238,7 +296,7 @@ impl Drop for EngineGuard<'_> {
 impl Kick {
     /// A page of the host's memory.
     pub(crate) fn on_host() -> Kick {
-        Kick(SharedBytes::leaked(4096))
+        Kick(Way::Page(SharedBytes::leaked(4096)))
     }
 }
 
@@ -246,7 +304,7 @@ impl Kick {
 impl Engine {
     /// Engine `number`, whose doorbell page is memory of the host.
     pub(crate) fn on_host(number: u32) -> Engine {
-        Engine { handle: 0, flags: number, doorbell: SharedBytes::leaked(4096) }
+        Engine { handle: 1, flags: number, doorbell: SharedBytes::leaked(4096) }
     }
 
     /// The same engine, which is preemptible.

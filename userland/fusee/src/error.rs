@@ -129,6 +129,21 @@ call_errors! {
     }
 }
 
+impl From<CallError> for CallLendingError {
+    /// A call that lends nothing ends for some of the reasons for which one that does may end.
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::TimedOut => Self::TimedOut,
+            CallError::WouldDeadlock => Self::WouldDeadlock,
+            CallError::ChainTooLong => Self::ChainTooLong,
+            CallError::PeerDied => Self::PeerDied,
+            CallError::BadArgument => Self::BadArgument,
+            CallError::Handle(error) => Self::Handle(error),
+            CallError::Unexpected(error) => Self::Unexpected(error),
+        }
+    }
+}
+
 call_errors! {
     /// Why [`Endpoint::send_with`](crate::Endpoint::send_with) was refused.
     SendWithError {
@@ -240,6 +255,14 @@ call_errors! {
 call_errors! {
     /// Why another task was not ended.
     StopError {}
+}
+
+call_errors! {
+    /// Why doorbells stayed as they were.
+    ShareError {
+        /// The engine has fewer clients without its lock.
+        BadArgument,
+    }
 }
 
 call_errors! {

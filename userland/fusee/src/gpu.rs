@@ -8,7 +8,7 @@
 //! may be under way, on one engine or on several. What is wrong with the order of these does not compile:
 //!
 //! ```
-//! # use fusee::gpu::{Buffer, Context, FenceError, Local, SubmitError, Work};
+//! # use fusee::gpu::{Buffer, Context, FenceError, Local, SubmitError, Work, library::Product};
 //! # use fusee::{Engine, Instant, Pool};
 //! # fn add(pool: &mut Pool, copy: &Engine, execute: &Engine, context: &Context, input: [Buffer; 2],
 //! #        [one, other, sum]: &mut [Buffer<Local>; 3]) -> Option<()> {
@@ -19,7 +19,7 @@
 //! [first, second].map(|copy| copy.wait().expect("both are ours"));
 //! drop(engine);
 //! let engine = token.acquire(execute, Instant::NEVER).ok()?;
-//! context.submit(&engine, Work::product([one, other], 16, 0, sum)).ok()?.wait().ok()?;
+//! context.submit(&engine, Work::launch(Product { order: 16, time: 0 }, (&*one, &*other, sum))).ok()?.wait().ok()?;
 //! # Some(())
 //! # }
 //! ```
@@ -32,6 +32,7 @@
 //!
 //! Not here: engine locks (`engine`), resets and translation (`drivers/gpu`).
 
+mod launch;
 mod work;
 
 use crate::{
@@ -42,7 +43,10 @@ use core::cell::Cell;
 use core::marker::PhantomData;
 use fusee_accel_contract as contract;
 
-pub use contract::{Command, ENGINES, EngineIndex, FenceState, ImageSize, MatchResult, Operation};
+pub use contract::{Command, ENGINES, EngineIndex, FenceState, Launch, Operation};
+pub use fusee_compute as compute;
+pub use fusee_library as library;
+pub use launch::{Operand, Operands, launch_at};
 pub use work::{Board, Buffer, Local, Work};
 
 const SLOTS: usize = contract::RING_ENTRIES as usize;
@@ -100,6 +104,13 @@ pub enum RunError {
 }
 
 impl Context {
+    /// The same, and no device looks at what is submitted before it is kicked by other means. For measurements.
+    #[cfg(all(feature = "misbehave", target_os = "none"))]
+    #[must_use]
+    pub fn unheard(self) -> Context {
+        Context { kick: Kick::of_nobody(), ..self }
+    }
+
     /// The context the manifest gives this task: regions "ring" and "kick", notification "gpu_done".
     ///
     /// # Errors
@@ -134,14 +145,17 @@ impl Context {
 
     /// Does `work` from beginning to end: waits for the engine until `deadline`, lets it work, waits for the end, gives it back.
     ///
-    /// A preemptible engine does it block by block; and between two blocks, if an earlier key waits for it, that one gets it, and this
+    /// A preemptible engine does a launch block by block; and between two blocks, if an earlier key waits for it, that one gets it, and this
     /// task asks for it again. So others wait for a block at most, not for the whole, and what comes out is the same.
     ///
     /// # Errors
     /// [`RunError`]. What was to be written is then undefined.
     pub fn run<'a>(&'a self, engine: &Engine, work: impl Into<Work<'a>>, deadline: Instant) -> Result<(), RunError> {
         let whole = work.into().operation.ok_or(RunError::Submit(SubmitError::BadCommand))?;
-        let blocks = if engine.is_preemptible() { whole.blocks() } else { 1 };
+        let blocks = match whole {
+            Operation::Launch(launch) if engine.is_preemptible() => launch.blocks,
+            _ => 1,
+        };
         let acquire = || engine.acquire(deadline).map_err(RunError::Acquire);
         let mut guard = acquire()?;
         for number in 0..blocks {
@@ -149,7 +163,10 @@ impl Context {
                 guard.release().map_err(RunError::Lost)?;
                 guard = acquire()?;
             }
-            let operation = if blocks > 1 { whole.block(number) } else { whole };
+            let operation = match whole {
+                Operation::Launch(launch) if blocks > 1 => Operation::Launch(launch.block(number)),
+                whole => whole,
+            };
             self.submit(&guard, operation).map_err(RunError::Submit)?.wait().map_err(RunError::Fence)?;
         }
         guard.release().map_err(RunError::Lost)
@@ -181,6 +198,9 @@ impl Context {
         }
 
         self.ring.copy_from_slice(contract::ring_slot(index, number) as usize, &command.encode());
+        if let Some(more) = command.encode_more() {
+            self.ring.copy_from_slice(contract::more_offset(number) as usize, &more);
+        }
         let rung = guard.ring(&self.kick, number.wrapping_add(1));
         // Nothing is submitted, or the reset has written to the fence by the time of the next hold.
         self.values[index.number()][slot].set(if rung.is_ok() { value } else { 0 });
@@ -296,12 +316,13 @@ mod tests {
     use crate::Engine;
     use crate::grant::Handle;
     use crate::syscall::played;
-    use contract::space;
     use core::mem::ManuallyDrop;
     use fusee_abi::call::Call;
     use std::vec::Vec;
 
     const BURN: Operation = Operation::Burn { time: 1 };
+    /// Of four blocks.
+    const TRANSFORM: Launch = Launch { kernel: 7, first: 0, blocks: 4, words: [0; contract::LAUNCH_WORDS] };
 
     fn context() -> Context {
         Context {
@@ -363,8 +384,7 @@ mod tests {
             }
             0
         });
-        let transform =
-            Operation::Transform { source: space::BUFFER_BASE, destination: space::BUFFER_BASE + 64, points: 16 };
+        let transform = Operation::Launch(TRANSFORM);
         for _ in 0..3 {
             context.run(&engine, transform, Instant::NEVER).unwrap();
             assert_eq!(played::calls(), [Call::Acquire, Call::Wait, Call::Release]);
@@ -377,7 +397,7 @@ mod tests {
         assert_eq!(played::calls(), [Call::Acquire, Call::Release]);
     }
 
-    /// Somebody waits while the second block runs. A sixteen-point transform has four.
+    /// Somebody waits while the second block runs.
     #[test]
     fn a_preemptible_engine_is_given_to_who_waits_after_a_block() {
         let (context, engine) = (context(), Engine::on_host(0).preemptible());
@@ -394,8 +414,7 @@ mod tests {
             }
             _ => 0,
         });
-        let transform =
-            Operation::Transform { source: space::BUFFER_BASE, destination: space::BUFFER_BASE, points: 16 };
+        let transform = Operation::Launch(TRANSFORM);
         context.run(&engine, transform, Instant::NEVER).unwrap();
         let block = [Call::Wait, Call::ShouldYield];
         let calls = [
@@ -412,7 +431,7 @@ mod tests {
             context.ring.copy_to_slice(contract::ring_slot(EngineIndex::Execution, number) as usize, &mut bytes);
             Command::decode(&bytes).unwrap().operation
         };
-        assert_eq!([0, 1, 2, 3].map(submitted), [0, 1, 2, 3].map(|number| transform.block(number)));
+        assert_eq!([0, 1, 2, 3].map(submitted), [0, 1, 2, 3].map(|number| Operation::Launch(TRANSFORM.block(number))));
 
         let burn = Operation::Burn { time: 1 };
         context.run(&engine, burn, Instant::NEVER).unwrap();
@@ -455,11 +474,11 @@ mod tests {
         let context = context();
         let guard = guard(0);
         let mut local = Buffer::local(64);
-        let result = local.split_off(32);
+        let mut result = local.split_off(32);
         let copy = Operation::Copy { source: 0, destination: 0, length: 8 };
         assert_eq!(context.submit(&guard, copy).err(), Some(SubmitError::BadCommand));
-        let transform = Work::transform(&result, &mut local, 16);
-        assert_eq!(context.submit(&guard, transform).err(), Some(SubmitError::BadCommand));
+        let gradient = Work::launch(library::Gradient { width: 33, height: 1 }, (&local, &mut result));
+        assert_eq!(context.submit(&guard, gradient).err(), Some(SubmitError::BadCommand));
         assert_eq!(guard.submitted(), 0);
     }
 }

@@ -21,8 +21,8 @@
 //!
 //! 1. Memory shared with other tasks or devices is never borrowed: bytes are copied in and out
 //!    ([`SharedBytes`]), because somebody else may write at any moment.
-//! 2. `unsafe` lives in `syscall`, in `memory`, in what [`entry!`] expands to, and (behind a feature, to provoke
-//!    faults) in `misbehave`. Programs can forbid it.
+//! 2. `unsafe` lives in `syscall`, in `memory`, in what [`entry!`] expands to, and, behind features, in `misbehave`, which
+//!    provokes faults, and in `defmt_logger`. Programs can forbid it.
 //! 3. An engine's doorbell is reachable only through an [`EngineGuard`], and dropping that gives the engine back.
 //! 4. A token of a pool is held as long as its [`Token`] lives, and a task has one of each pool at most.
 //!
@@ -33,12 +33,23 @@
 //! Not here: numbers and layouts (`kernel/abi`), registers of devices (`drivers/framework`).
 #![no_std]
 
+pub mod block;
+#[cfg(feature = "embedded-graphics")]
+mod canvas;
 mod channel;
 pub mod console;
+pub mod crypto;
+#[cfg(feature = "defmt")]
+#[cfg_attr(not(target_os = "none"), allow(dead_code))]
+mod defmt_logger;
+pub mod display;
+mod doorbells;
 mod endpoint;
 mod engine;
 mod environment;
 mod error;
+#[cfg(feature = "embedded-hal")]
+pub mod gpio;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 mod grant;
@@ -57,6 +68,10 @@ mod notification;
 mod panic;
 mod pool;
 mod region;
+mod rings;
+pub mod rtc;
+#[cfg(feature = "embedded-io")]
+pub mod serial;
 #[cfg_attr(not(target_os = "none"), path = "syscall_host.rs")]
 mod syscall;
 mod system;
@@ -66,12 +81,13 @@ mod trace_text;
 pub mod raw;
 
 pub use channel::{ChannelError, Receiver, Sender};
+pub use doorbells::{DoorbellPage, Doorbells, Store, Verdict};
 pub use endpoint::{Answer, Endpoint, Message, ReplyToken, ReplyWithError, Request, Server};
 pub use engine::{Engine, EngineGroup, EngineGuard, Kick};
 pub use environment::{Environment, MissingHandle, Object, environment};
 pub use error::{
     AcknowledgeError, AcquireError, CallError, CallLendingError, CallWithError, CompleteError, EngineError, GiveError,
-    HandleError, JobError, RegionError, ReleaseJobError, RevokeError, SendError, SendWithError, ServeError,
+    HandleError, JobError, RegionError, ReleaseJobError, RevokeError, SendError, SendWithError, ServeError, ShareError,
     SignalError, SleepError, StopError, WaitError, YieldError,
 };
 pub use fusee_abi as abi;
@@ -84,7 +100,8 @@ pub use mutex::{Condvar, CondvarError, LockError, Mutex, MutexGuard};
 pub use notification::{Interrupt, Notification};
 pub use pool::{Pool, Token};
 pub use region::Region;
-pub use syscall::{counter, mark, relax};
+pub use rings::{Batch, NoTrace, Rings};
+pub use syscall::{complete_stores, counter, mark, relax};
 pub use system::{System, Task, exit, log, null, shutdown};
 
 #[doc(hidden)]

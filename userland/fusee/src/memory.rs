@@ -47,7 +47,7 @@ pub(crate) fn shared(entry: &'static Entry) -> SharedBytes {
     if entry.address == 0 || entry.bytes == 0 {
         return SharedBytes::EMPTY;
     }
-    let is_shared = [image::kind::REGION, kind::PLACE, kind::DOORBELL].contains(&entry.kind);
+    let is_shared = [image::kind::REGION, image::kind::DOORBELLS, kind::PLACE, kind::DOORBELL].contains(&entry.kind);
     assert!(vouches_for(entry) && is_shared, "not a region or doorbell of this task");
     // SAFETY: the memory must be set aside for this use and aligned. The environment page says so: the manifest check
     // puts nothing else there, and regions, places and doorbells are whole pages.

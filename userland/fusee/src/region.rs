@@ -5,7 +5,7 @@ use crate::environment::{Environment, Object};
 use crate::memory::{SharedBytes, shared};
 use crate::syscall::plain;
 use fusee_abi::call::Call;
-use fusee_abi::environment::Entry;
+use fusee_abi::environment::{ALONE, Entry};
 use fusee_abi::image::kind;
 
 /// Physical memory or a device window at a fixed address.
@@ -17,6 +17,7 @@ pub struct Region {
     bytes: u64,
     address: usize,
     physical: u64,
+    flags: u32,
 }
 
 impl Object for Region {
@@ -26,7 +27,7 @@ impl Object for Region {
     fn from_entry(_: &Environment, entry: &'static Entry) -> Self {
         let shared = shared(entry);
         let address = entry.address as usize;
-        Self { handle: entry.handle, shared, bytes: entry.bytes, address, physical: entry.physical }
+        Self { handle: entry.handle, shared, bytes: entry.bytes, address, physical: entry.physical, flags: entry.flags }
     }
 }
 
@@ -60,6 +61,18 @@ impl Region {
         self.physical
     }
 
+    /// What it is, of [`fusee_abi::environment::device`], if the manifest names it as a device of the board; zero if not.
+    #[must_use]
+    pub fn device(&self) -> u32 {
+        self.flags & (ALONE - 1)
+    }
+
+    /// Whether it is memory that no other task has a handle of.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.flags & ALONE != 0
+    }
+
     /// The slot of its handle: different for each region of a task.
     #[must_use]
     pub fn slot(&self) -> u16 {
@@ -89,6 +102,6 @@ impl Region {
 impl Region {
     /// A page of the host's memory.
     pub(crate) fn on_host() -> Region {
-        Region { handle: 0, shared: SharedBytes::leaked(4096), bytes: 4096, address: 0, physical: 0 }
+        Region { handle: 0, shared: SharedBytes::leaked(4096), bytes: 4096, address: 0, physical: 0, flags: 0 }
     }
 }

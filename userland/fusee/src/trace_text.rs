@@ -20,23 +20,9 @@ impl<L: FnMut(u32, u64)> TraceText<L> {
         Self { first, log, word: [0; WORD], bytes: 0 }
     }
 
-    /// Hands over the last word, if it is not empty.
-    pub(crate) fn finish(mut self) {
-        if !self.bytes.is_multiple_of(WORD) {
-            self.hand_over(self.bytes / WORD);
-        }
-    }
-
-    fn hand_over(&mut self, number: usize) {
-        // Fewer words than keys: `write_str` cuts.
-        (self.log)(self.first + number as u32, u64::from_le_bytes(self.word));
-        self.word = [0; WORD];
-    }
-}
-
-impl<L: FnMut(u32, u64)> fmt::Write for TraceText<L> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for &byte in text.as_bytes() {
+    /// Takes bytes, as many as there is room for.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
             if self.bytes == TEXT_BYTES {
                 break;
             }
@@ -46,6 +32,25 @@ impl<L: FnMut(u32, u64)> fmt::Write for TraceText<L> {
                 self.hand_over(self.bytes / WORD - 1);
             }
         }
+    }
+
+    /// Hands over the last word, if it is not empty.
+    pub(crate) fn finish(mut self) {
+        if !self.bytes.is_multiple_of(WORD) {
+            self.hand_over(self.bytes / WORD);
+        }
+    }
+
+    fn hand_over(&mut self, number: usize) {
+        // Fewer words than keys: `write` cuts.
+        (self.log)(self.first + number as u32, u64::from_le_bytes(self.word));
+        self.word = [0; WORD];
+    }
+}
+
+impl<L: FnMut(u32, u64)> fmt::Write for TraceText<L> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.write(text.as_bytes());
         Ok(())
     }
 }

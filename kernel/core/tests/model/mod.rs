@@ -29,6 +29,8 @@
 //!
 //! 10. Kicks alone, in whatever order they arrive, come to an end: the states that they lead through form no circle.
 //!
+//! If the engines have [gates](Gates), also what `state::gates` says.
+//!
 //! # What it rests on
 //!
 //! Two states are taken for one if `Kernel::hash_state` and the board feed the same words to two hashes of 64 bits
@@ -40,7 +42,7 @@
 //! # What it misses
 //!
 //! A trap is one step here; on a board the lock makes it so. Kernel paths take no time, which passes in whole ticks. A
-//! difference that `Kernel::hash_state` forgets, two states merge over. Mutexes and tokens are here, engines that drain are not.
+//! difference that `Kernel::hash_state` forgets, two states merge over. Engines that drain are here with gates only.
 // Each file of tests compiles this for itself, and uses its share.
 #![allow(dead_code)]
 
@@ -52,10 +54,13 @@ pub use state::Fault;
 use std::fmt::Write;
 use std::path::Path;
 
-use fusee_abi::call::HandleValue;
+use fusee_abi::call::{HandleValue, RESET};
+use fusee_abi::image::{self, Table};
 use fusee_kernel_core::id::ThreadId;
-use fusee_manifest::{Manifest, PackedSystem};
+use fusee_manifest::Manifest;
+use zerocopy::{FromBytes, IntoBytes};
 
+use crate::table::device::Wrong;
 use crate::table::pack;
 
 /// A tick in nanoseconds: the models' unit of time.
@@ -106,6 +111,12 @@ pub enum Step {
     TakeFor(&'static str, u64),
     /// `release` it.
     Give(&'static str),
+    /// A store to the doorbell of an engine, if the task has it: its command begins. No call.
+    Submit(&'static str),
+    /// The driver ends what runs on an engine. No call.
+    Reset(&'static str),
+    /// `engine_complete` by this line, of this engine.
+    Complete(&'static str, &'static str),
 }
 
 impl Step {
@@ -118,10 +129,12 @@ impl Step {
             Step::Send(name) | Step::SendGift(name) => (name, "endpoint", "send"),
             Step::Serve(name) => (name, "endpoint", "receive"),
             Step::Stop(name) => (name, "task", "stop"),
-            Step::Acknowledge(name) => (name, "interrupt", "acknowledge"),
-            Step::Acquire(name) | Step::AcquireFor(name, _) | Step::AcquireBoth(name, _) | Step::Release(name) => {
-                (name, "engine", "acquire")
-            }
+            Step::Acknowledge(name) | Step::Complete(name, _) => (name, "interrupt", "acknowledge"),
+            Step::Acquire(name)
+            | Step::AcquireFor(name, _)
+            | Step::AcquireBoth(name, _)
+            | Step::Release(name)
+            | Step::Submit(name) => (name, "engine", "acquire"),
             Step::Take(name) | Step::TakeFor(name, _) | Step::Give(name) => (name, "pool", "acquire"),
             _ => return None,
         })
@@ -159,6 +172,19 @@ pub fn background(slice: u64) -> String {
     format!("class = \"background\"\nperiod = \"1s\"\nbudget = \"{slice}ms\"\n")
 }
 
+/// What is said of engines with gates. All are of one device, whose line is the model's first; who acknowledges that is the driver.
+#[derive(Clone, Copy, Debug)]
+pub struct Gates {
+    /// How many ticks a shared command takes at most once the gate is shut.
+    pub longest: u64,
+    /// How many ticks an engine may be held.
+    pub watchdog: u64,
+    /// How many ticks the driver has for a reset.
+    pub reset: u64,
+    /// What is wrong with the device.
+    pub wrong: Option<Wrong>,
+}
+
 /// A small system, and how far it is explored.
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -179,6 +205,8 @@ pub struct Model {
     pub tokens: (u8, &'static str),
     /// After how many ticks a token is taken from its holder; zero: never.
     pub watchdog: u64,
+    /// If there is one, all engines are of a device, with gates: mutexes no more.
+    pub gates: Option<Gates>,
     /// How many ticks a service takes at most, and in how many ticks servers are boosted once for so long. Zero: no boosts.
     pub service: (u64, u64),
     /// How many ticks pass at most; with zero time stands still.
@@ -195,8 +223,9 @@ impl Model {
         let clusters = clusters.to_vec();
         let (tasks, bound, lines) = (Vec::new(), Vec::new(), Vec::new());
         let (group, tokens, fault) = (None, (1, "\"r2dglp\""), None);
-        let (watchdog, service, ticks, late) = (0, (0, 0), 0, 0);
-        Model { name: name.into(), clusters, tasks, bound, lines, group, tokens, watchdog, service, ticks, late, fault }
+        let (watchdog, gates, service, ticks, late) = (0, None, (0, 0), 0, 0);
+        let name = name.into();
+        Model { name, clusters, tasks, bound, lines, group, tokens, watchdog, gates, service, ticks, late, fault }
     }
 
     /// Adds a task.
@@ -216,7 +245,8 @@ impl Model {
 /// A model with its names resolved.
 struct System {
     model: Model,
-    packed: PackedSystem,
+    /// The packed system, word by word.
+    packed: Vec<u64>,
     /// The handle of each task's each step, or zero.
     handles: Vec<Vec<u64>>,
     /// The same of what a step names beside.
@@ -225,8 +255,12 @@ struct System {
     servers: Vec<ThreadId>,
     /// Who will signal each notification.
     bound: Vec<Option<ThreadId>>,
-    /// Mutex and task of each use of a mutex.
+    /// Engine and task of each use of one.
     users: Vec<(u32, Option<ThreadId>)>,
+    /// Engines by their numbers.
+    engines: Vec<&'static str>,
+    /// Who hears from the device of the engines.
+    driver: Option<ThreadId>,
 }
 
 impl System {
@@ -277,17 +311,34 @@ impl System {
             let _ = writeln!(text, "notification = \"{notification}\"\ncluster = \"c{cluster}\"");
         }
         let manifest = Manifest::parse(Path::new(&model.name), &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        let packed = pack(&manifest);
+        let image = pack(&manifest);
+        let mut packed = vec![0; image.bytes().len().div_ceil(8)];
+        packed.as_mut_bytes()[..image.bytes().len()].copy_from_slice(image.bytes());
+        if let Some(gates) = model.gates {
+            set_gates(&mut packed, gates);
+        }
+        let engines = objects(model, "engine");
         let handles = model.tasks.iter().map(|task| task.alphabet.iter().map(|step| handle(task, *step)).collect());
         let second = |task: &Task, step: &Step| match step {
             Step::AcquireBoth(_, name) => handle(task, Step::Acquire(name)),
+            Step::Complete(_, name) => reset_bits(engine(&engines, name)),
+            Step::Submit(name) | Step::Reset(name) => engine(&engines, name) as u64,
             _ => 0,
         };
         let seconds = |task: &Task| task.alphabet.iter().map(|step| second(task, step)).collect();
         let seconds = model.tasks.iter().map(seconds).collect();
-        let users = packed.system().engine_users().iter();
+        let users = parsed(&packed).engine_users().iter();
         let users = users.map(|user| (user.engine, ThreadId::new(user.task as usize))).collect();
-        System { model: model.clone(), packed, handles: handles.collect(), seconds, servers, bound, users }
+        let acknowledges = |step: &Step| matches!(step, Step::Acknowledge(line) if *line == model.lines[0].0);
+        let drives = |task: &Task| task.alphabet.iter().any(acknowledges);
+        let driver = model.gates.and_then(|_| ThreadId::new(model.tasks.iter().position(drives)?));
+        let handles = handles.collect();
+        System { model: model.clone(), packed, handles, seconds, servers, bound, users, engines, driver }
+    }
+
+    /// The packed system.
+    fn image(&self) -> image::System<'_> {
+        parsed(&self.packed)
     }
 
     fn threads(&self) -> impl Iterator<Item = ThreadId> + use<> {
@@ -297,6 +348,34 @@ impl System {
     fn name(&self, thread: ThreadId) -> &'static str {
         self.model.tasks[thread.index()].name
     }
+}
+
+fn parsed(packed: &[u64]) -> image::System<'_> {
+    image::System::parse(packed.as_bytes()).unwrap_or_else(|error| panic!("{error:?}"))
+}
+
+/// Makes all engines those of a device, with gates. A manifest says of such a device more than a small kernel has room for.
+fn set_gates(packed: &mut [u64], gates: Gates) {
+    let image::Span { offset, count } = parsed(packed).header().tables[Table::Engines as usize];
+    let bytes = &mut packed.as_mut_bytes()[offset as usize..];
+    let (engines, _) = <[image::Engine]>::mut_from_prefix_with_elems(bytes, count as usize).expect("a table");
+    for (number, engine) in engines.iter_mut().enumerate() {
+        engine.interrupt_plus_one = 1;
+        engine.watchdog = gates.watchdog * TICK;
+        engine.reset_bound = gates.reset * TICK;
+        engine.reset_bits = reset_bits(number);
+        engine.shared_longest = gates.longest * TICK;
+    }
+}
+
+/// The number of an engine.
+fn engine(engines: &[&str], name: &str) -> usize {
+    engines.iter().position(|engine| *engine == name).expect("an engine that is used")
+}
+
+/// By which events the driver is asked to reset an engine.
+fn reset_bits(engine: usize) -> u64 {
+    RESET << engine
 }
 
 /// The manifest up to its tasks.

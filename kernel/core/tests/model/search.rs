@@ -3,8 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
-use super::state::{Action, State};
+use super::state::{Action, Marks, Progress, State};
 use super::{Model, System};
+use crate::table::device::Tape;
 
 /// More states than a model of ours should have. Some 4 KiB each, while they wait to be explored.
 const STATES_MAX: usize = 2_000_000;
@@ -49,10 +50,16 @@ impl fmt::Display for Violation {
 }
 
 /// How a state was reached first.
-#[derive(Clone, Copy)]
 struct Node {
     from: usize,
-    by: Option<Action>,
+    by: Option<(Action, Tape)>,
+}
+
+/// Where an action leads, and in which ways on it may be taken.
+struct Edge {
+    from: u32,
+    to: u32,
+    helps: u8,
 }
 
 impl Model {
@@ -66,6 +73,8 @@ impl Model {
         let mut visited = HashMap::from([(start.fingerprint(&system), 0)]);
         let mut nodes = vec![Node { from: 0, by: None }];
         let mut kicks: Vec<(usize, usize)> = Vec::new();
+        let mut marks = vec![start.marks(&system)];
+        let mut edges = Vec::new();
         let mut now = VecDeque::from([(0, Box::new(start))]);
         let mut later = VecDeque::new();
         let mut report = Report { ticks: self.ticks, ..Report::default() };
@@ -78,23 +87,36 @@ impl Model {
                 continue;
             };
             for action in state.actions(&system) {
-                let mut next = state.clone();
-                let held = next.act(&system, action);
-                report.transitions += 1;
-                let violation = |what| violation(&system, what, &nodes, node, Some(action));
-                held.map_err(violation)?;
-                let reached = *visited.entry(next.fingerprint(&system)).or_insert(nodes.len());
-                if matches!(action, Action::Kick(_)) {
-                    kicks.push((node, reached));
-                }
-                assert!(nodes.len() < STATES_MAX, "{}: too many states", self.name);
-                if reached == nodes.len() {
-                    next.check_settled(&system).map_err(violation)?;
-                    nodes.push(Node { from: node, by: Some(action) });
-                    if action == Action::Tick {
-                        later.push_back((reached, next));
-                    } else {
-                        now.push_back((reached, next));
+                let mut tape = Tape::default();
+                loop {
+                    let mut next = state.clone();
+                    next.put(tape);
+                    let held = next.act(&system, action);
+                    report.transitions += 1;
+                    tape = next.tape().clone();
+                    let violation = |what| violation(&system, what, &nodes, node, Some((action, tape.clone())));
+                    held.map_err(violation)?;
+                    let reached = *visited.entry(next.fingerprint(&system)).or_insert(nodes.len());
+                    if matches!(action, Action::Kick(_)) {
+                        kicks.push((node, reached));
+                    }
+                    let helps = if tape.is_blank() { state.helps(&system, action) } else { 0 };
+                    if self.gates.is_some() && helps != 0 && reached != node {
+                        edges.push(Edge { from: node as u32, to: reached as u32, helps });
+                    }
+                    assert!(nodes.len() < STATES_MAX, "{}: too many states", self.name);
+                    if reached == nodes.len() {
+                        next.check_settled(&system).map_err(violation)?;
+                        nodes.push(Node { from: node, by: Some((action, tape.clone())) });
+                        marks.push(next.marks(&system));
+                        if action == Action::Tick {
+                            later.push_back((reached, next));
+                        } else {
+                            now.push_back((reached, next));
+                        }
+                    }
+                    if !tape.advance() {
+                        break;
                     }
                 }
             }
@@ -102,22 +124,49 @@ impl Model {
         report.states = nodes.len();
         report.kicks_in_a_row = longest(nodes.len(), &kicks)
             .map_err(|node| violation(&system, "kicks that never come to an end".into(), &nodes, node, None))?;
+        for progress in Progress::ALL {
+            let stuck = stuck(&marks, &edges, progress);
+            stuck.map_or(Ok(()), |node| Err(violation(&system, progress.words().into(), &nodes, node, None)))?;
+        }
         Ok(report)
     }
 }
 
+/// The first node from which a way on is missing.
+fn stuck(marks: &[Marks], edges: &[Edge], progress: Progress) -> Option<usize> {
+    let mut edges: Vec<(u32, u32)> =
+        edges.iter().filter(|edge| progress.takes(edge.helps)).map(|edge| (edge.to, edge.from)).collect();
+    edges.sort_unstable();
+    let stuck_unit = |unit: usize| {
+        let mut reaches: Vec<bool> = marks.iter().map(|marks| marks.has_ended(unit, progress)).collect();
+        let mut open: Vec<usize> = (0..marks.len()).filter(|node| reaches[*node]).collect();
+        while let Some(node) = open.pop() {
+            let first = edges.partition_point(|(to, _)| (*to as usize) < node);
+            for (_, from) in edges[first..].iter().take_while(|(to, _)| *to as usize == node) {
+                if !std::mem::replace(&mut reaches[*from as usize], true) {
+                    open.push(*from as usize);
+                }
+            }
+        }
+        (0..marks.len()).find(|node| marks[*node].begins(unit, progress) && !reaches[*node])
+    };
+    (0..2).filter_map(stuck_unit).min()
+}
+
 /// The path to `node`, and to what `last` did there.
-fn violation(system: &System, what: String, nodes: &[Node], node: usize, last: Option<Action>) -> Violation {
-    let mut actions: Vec<Action> = last.into_iter().collect();
+fn violation(system: &System, what: String, nodes: &[Node], node: usize, last: Option<(Action, Tape)>) -> Violation {
+    let mut actions: Vec<(Action, Tape)> = last.into_iter().collect();
     let mut at = node;
-    while let Some(action) = nodes[at].by {
-        actions.push(action);
+    while let Some(by) = &nodes[at].by {
+        actions.push(by.clone());
         at = nodes[at].from;
     }
     let mut state = State::boot(system);
     let mut path = Vec::new();
-    for action in actions.into_iter().rev() {
-        let words = state.words(system, action);
+    for (action, tape) in actions.into_iter().rev() {
+        let meanwhile = if tape.is_blank() { "" } else { ", and the device meanwhile" };
+        let words = state.words(system, action) + meanwhile;
+        state.put(tape);
         // The last one fails, as it did before.
         let _ = state.act(system, action);
         path.push(format!("{words:<40} -> {}", state.situation(system)));

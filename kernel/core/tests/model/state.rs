@@ -1,5 +1,9 @@
 //! One state of a model: the kernel, and what its CPUs really do; and what may happen next.
 
+mod gates;
+
+pub use gates::{Marks, Progress};
+
 use std::hash::Hasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,6 +16,7 @@ use fusee_kernel_core::{CpuId, Kernel, Outcome, Trap};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use super::{Step, System, TICK};
+use crate::table::device::{Move, Tape};
 use crate::table::{Board, BoardCpu, MULTIPLIERS, mixed};
 
 /// Where a request names its client, which the server gives back with the reply.
@@ -32,6 +37,8 @@ pub enum Action {
     Interrupt(CpuId, InterruptId),
     /// The task that a CPU executes makes this call of its alphabet.
     Call(CpuId, usize),
+    /// The device does something on an engine.
+    Device(usize, Move),
     /// Time passes.
     Tick,
     /// The model's fault happens on this CPU.
@@ -53,14 +60,29 @@ pub struct State {
     kernel: Kernel,
     board: Board<true>,
     failed: bool,
+    /// The engines that each thread has asked for last.
+    wants: [u32; THREADS],
 }
 
 impl State {
     /// `system`, booted; no CPU has entered service.
     pub fn boot(system: &System) -> State {
         let mut kernel = Kernel::EMPTY;
-        kernel.boot(&system.packed.system()).unwrap_or_else(|error| panic!("{error:?}"));
-        State { kernel, board: Board::new(), failed: false }
+        kernel.boot(&system.image()).unwrap_or_else(|error| panic!("{error:?}"));
+        let mut state = State { kernel, board: Board::new(), failed: false, wants: [0; THREADS] };
+        state.build_device(system);
+        state
+    }
+
+    /// What the device does in the next trap is on this tape.
+    pub fn put(&mut self, tape: Tape) {
+        self.board.tape = tape;
+        self.board.tape.rewind();
+    }
+
+    /// The same, with all that was chosen.
+    pub fn tape(&self) -> &Tape {
+        &self.board.tape
     }
 
     /// The first CPU to which a kick is on its way.
@@ -84,14 +106,16 @@ impl State {
             }
             if state.kicked {
                 actions.push(Action::Kick(cpu));
-            } else if system.model.ticks == 0 {
+            } else if system.model.ticks == 0 && system.model.gates.is_none() {
                 actions.push(Action::Look(cpu));
             }
             if state.timer <= board.now {
                 actions.push(Action::Timer(cpu));
             }
             if let Some(thread) = state.executes {
-                actions.extend((0..system.handles[thread.index()].len()).map(|call| Action::Call(cpu, call)));
+                let calls = 0..system.handles[thread.index()].len();
+                let may = |call: &usize| self.may_call(system, thread, *call);
+                actions.extend(calls.filter(may).map(|call| Action::Call(cpu, call)));
             }
             if state.kicked && system.model.fault.is_some() && !self.failed {
                 actions.push(Action::Fail(cpu));
@@ -102,12 +126,14 @@ impl State {
             if let Some(line) = InterruptId::new(number)
                 && board.enabled[number]
                 && board.cpus[cpu.index()].entered
+                && self.may_fire(system, number)
             {
                 actions.push(Action::Interrupt(cpu, line));
             }
         }
+        self.device_actions(&mut actions);
         let on_time = |cpu: &BoardCpu| cpu.timer.0.saturating_add(system.model.late * TICK) > board.now.0;
-        if board.now.0 < system.model.ticks * TICK && board.cpus.iter().all(on_time) {
+        if board.now.0 < system.model.ticks * TICK && board.cpus.iter().all(on_time) && self.device_lets_time_pass() {
             actions.push(Action::Tick);
         }
         actions
@@ -131,8 +157,12 @@ impl State {
                 self.board.cpus[cpu.index()].timer = Instant::NEVER;
                 self.trap(cpu, Trap::Timer)?;
             }
-            Action::Interrupt(cpu, line) => self.trap(cpu, Trap::Interrupt(line))?,
+            Action::Interrupt(cpu, line) => {
+                self.board.device.interrupts &= line.index() != 0;
+                self.trap(cpu, Trap::Interrupt(line))?;
+            }
             Action::Call(cpu, call) => self.call(system, cpu, call)?,
+            Action::Device(engine, what) => self.board.device.act(engine, what, self.board.enabled[0]),
             Action::Tick => self.board.now += Nanoseconds(TICK),
             Action::Fail(cpu) => self.fail(system, cpu)?,
         }
@@ -177,6 +207,7 @@ impl State {
             && self.board.registers == other.board.registers
             && self.board.enabled == other.board.enabled
             && self.board.holds == other.board.holds
+            && self.board.device == other.board.device
             && self.board.traced == other.board.traced
             && self.kernel.cpus().all(|cpu| self.kernel.cpu(cpu) == other.kernel.cpu(cpu))
             && { reservations }.all(|one| self.kernel.reservation(one) == other.kernel.reservation(one))
@@ -187,6 +218,9 @@ impl State {
         let Some(thread) = self.board.cpus[cpu.index()].executes else { return Ok(()) };
         let step = system.model.tasks[thread.index()].alphabet[call];
         let [handle, second] = [&system.handles, &system.seconds].map(|of| of[thread.index()][call]);
+        if self.touch_device(system, thread, step, second as usize) {
+            return Ok(());
+        }
         self.prepare(thread, step, handle, second);
         if self.kernel.thread(thread).state != object::State::Ready {
             return self.last_call(system, cpu, thread);
@@ -251,10 +285,12 @@ impl State {
             Step::Release(_) | Step::Give(_) => (Call::Release, NEVER),
             Step::Take(_) => (Call::Acquire, NEVER),
             Step::TakeFor(_, ticks) => (Call::Acquire, until(ticks)),
+            Step::Complete(..) => (Call::EngineComplete, NEVER),
+            Step::Submit(_) | Step::Reset(_) => return,
         };
         let general = &mut self.board.registers[thread.index()].general;
         general[0] = handle;
-        general[1] = 1;
+        general[1] = if number == Call::EngineComplete { second } else { 1 };
         general[NUMBER] = number as u64;
         general[DEADLINE] = deadline;
         general[GIVEN] = if let Step::SendGift(_) = step { u64::MAX } else { 0 };
@@ -303,7 +339,7 @@ impl State {
                 && (one.on.is_none() || one.chosen() == other.chosen())
                 && executes(&short) == executes(&long)
         };
-        let board = |state: &State| (state.board.registers, state.board.holds, state.board.enabled);
+        let board = |state: &State| (state.board.registers, state.board.holds, state.board.enabled, state.board.device);
         if !system.threads().all(is_same) || board(&short) != board(&long) {
             return Err("a fast path did not do what the slow path does".into());
         }
@@ -323,6 +359,7 @@ impl State {
         if system.users.iter().any(|(mutex, _)| self.holders(system, *mutex).count() > 1) {
             return Err("two tasks hold one mutex".into());
         }
+        self.check_gates(system)?;
         let mut payers = Vec::with_capacity(CPUS);
         for cpu in self.kernel.cpus().filter(|cpu| self.board.cpus[cpu.index()].entered) {
             let state = self.kernel.cpu(cpu);
@@ -414,7 +451,11 @@ impl State {
             object::State::Calling(endpoint) => Some(system.servers[endpoint.index()]),
             object::State::AwaitingReply { server, .. } => Some(server),
             object::State::Waiting(notification) => system.bound[notification.index()],
-            object::State::Acquiring(user) => self.holders(system, system.users[user.index()].0).next().flatten(),
+            object::State::Acquiring(user) => {
+                // Without a holder it waits for the end of what runs, and lends to who will hear of that.
+                let holder = self.holders(system, system.users[user.index()].0).next();
+                holder.map_or(system.driver, |holder| holder).filter(|donee| *donee != thread)
+            }
             // The kernel's own check compares it with the queue, the pool, or the record of jobs.
             object::State::AwaitingGroup { .. }
             | object::State::AwaitingToken { .. }
@@ -443,6 +484,7 @@ impl State {
         hasher.write_u8(u8::from(self.failed));
         self.board.enabled.iter().for_each(|enabled| hasher.write_u8(u8::from(*enabled)));
         self.board.holds.iter().for_each(|holds| hasher.write_u8(u8::from(*holds)));
+        self.hash_device(&mut hasher);
         for cpu in self.kernel.cpus() {
             let state = &self.board.cpus[cpu.index()];
             hasher.write_u8(u8::from(state.entered) | u8::from(state.kicked) << 1);
@@ -475,6 +517,7 @@ impl State {
                 format!("{}: {:?}", at(cpu), system.model.tasks[thread].alphabet[call])
             }
             Action::Interrupt(cpu, line) => format!("{}: {} fires", at(cpu), system.model.lines[line.index()].0),
+            Action::Device(engine, what) => format!("{} of the device: {what:?}", system.engines[engine]),
             Action::Tick => "a tick passes".into(),
             Action::Fail(cpu) => format!("{}: the machine fails: {:?}", at(cpu), system.model.fault),
         }
@@ -491,7 +534,8 @@ impl State {
             };
             format!("{}: {runs}{}", cpu.0, if state.kicked { " (kicked)" } else { "" })
         };
-        self.kernel.cpus().map(each).collect::<Vec<_>>().join(", ")
+        let device = self.device_situation(system);
+        self.kernel.cpus().map(each).chain(device).collect::<Vec<_>>().join(", ")
     }
 }
 

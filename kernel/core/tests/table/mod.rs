@@ -1,6 +1,6 @@
 //! The kernel on a table: the machine that all of its tests have, and how traps enter it there.
 //!
-//! Time passes when a test says so, and no device does anything. The machine knows by itself what each CPU executes: what its
+//! Time passes when a test says so, and a device is there in models of one. The machine knows by itself what each CPU executes: what its
 //! last outcome said.
 //!
 //! [`Board`] is the machine alone, of which the models make a state. [`Table`] is a whole system whose kicks arrive at once, for
@@ -8,15 +8,19 @@
 // Each file of tests compiles this for itself, and uses its share.
 #![allow(dead_code)]
 
+pub mod device;
+
 use std::collections::BTreeMap;
 
-use fusee_abi::trace::{Level, Record};
-use fusee_kernel_core::id::{EngineUserId, InterruptId, RegionId, ThreadId};
+use fusee_abi::trace::{Event, Level, Record};
+use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, NotificationId, RegionId, ThreadId};
 use fusee_kernel_core::limits::{CPUS, ENGINE_USERS, INTERRUPTS, THREADS};
 use fusee_kernel_core::object::State;
 use fusee_kernel_core::{CpuId, Entry, Fault, Kernel, Machine, Outcome, Place, Registers, Trap};
 use fusee_manifest::{Manifest, PackOptions, PackedSystem};
 use fusee_sched::time::{Instant, Nanoseconds};
+
+use device::{Device, Tape};
 
 /// One CPU, as the kernel cannot see it.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +54,14 @@ pub struct Board<const TRACE: bool> {
     pub holds: [bool; ENGINE_USERS],
     /// Hash of what the trap has traced.
     pub traced: u64,
+    /// What stands for devices, if they are kicked by a call, and how often they were.
+    pub kicks: (Option<NotificationId>, u32),
+    /// The device of the engines.
+    pub device: Device,
+    /// What it does while a trap is handled.
+    pub tape: Tape,
+    /// Engines that the kernel has had to do with in this trap.
+    accessed: u32,
     /// What was put at the places of regions, by thread and region.
     places: BTreeMap<(usize, usize), Place>,
     /// Threads none of whose addresses is valid any more.
@@ -69,6 +81,10 @@ impl<const TRACE: bool> Board<TRACE> {
             enabled: [false; INTERRUPTS],
             holds: [false; ENGINE_USERS],
             traced: 0,
+            kicks: (None, 0),
+            device: Device::NONE,
+            tape: Tape::default(),
+            accessed: 0,
             places: BTreeMap::new(),
             closed: [false; THREADS],
         }
@@ -113,6 +129,17 @@ impl<const TRACE: bool> Board<TRACE> {
     fn begin(&mut self, cpu: CpuId) {
         self.here = cpu;
         self.traced = 0;
+        self.accessed = 0;
+    }
+
+    /// The kernel is about to read or write a word of `engine`, and the device may have done something since it last did.
+    fn access(&mut self, engine: usize) {
+        let before = self.accessed;
+        self.accessed |= 1 << engine;
+        if before >> engine & 1 != 0 {
+            let reach = self.device.reach(engine, self.enabled[0]);
+            self.device = reach[self.tape.choose(reach.len())];
+        }
     }
 
     /// Calls read the clock in the kernel, if they need it.
@@ -156,6 +183,7 @@ impl<const TRACE: bool> Machine for Board<TRACE> {
 
     fn map_doorbell(&mut self, user: EngineUserId) {
         self.holds[user.index()] = true;
+        self.device.engines[self.device.engine_of[user.index()]].asked = false;
     }
 
     fn unmap_doorbell(&mut self, user: EngineUserId) {
@@ -166,8 +194,26 @@ impl<const TRACE: bool> Machine for Board<TRACE> {
         self.holds[user.index()] = false;
     }
 
-    fn engine_is_idle(&mut self, _user: EngineUserId) -> bool {
-        true
+    fn engine_is_idle(&mut self, user: EngineUserId) -> bool {
+        let engine = self.device.engine_of[user.index()];
+        if engine < self.device.count {
+            self.access(engine);
+        }
+        self.device.engines[engine].own != Some(user)
+    }
+
+    fn set_gate(&mut self, engine: EngineId, open: bool) {
+        self.access(engine.index());
+        let engine = &mut self.device.engines[engine.index()];
+        (engine.open, engine.asked) = (open, engine.asked && !open);
+        if !open {
+            engine.shut_at = self.now;
+        }
+    }
+
+    fn is_shared_idle(&mut self, engine: EngineId) -> bool {
+        self.access(engine.index());
+        self.device.is_shared_idle(engine.index())
     }
 
     fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}
@@ -188,8 +234,20 @@ impl<const TRACE: bool> Machine for Board<TRACE> {
         self.enabled[interrupt.index()] = enabled;
     }
 
+    const KICKS: bool = true;
+
+    fn kick(&mut self, notification: NotificationId) -> bool {
+        let (kicks, count) = &mut self.kicks;
+        let is_kick = *kicks == Some(notification);
+        *count += u32::from(is_kick);
+        is_kick
+    }
+
     fn trace(&mut self, record: Record) {
         let Record { time, number: _, event, cpu, thread, job, object, value } = record;
+        if event == Event::EngineTaken as u8 && value == 1 {
+            self.device.ask(object as usize - 1, self.now);
+        }
         for word in [time, event.into(), cpu.into(), thread.into(), job.into(), object.into(), value.into()] {
             self.traced = mixed(self.traced, word, MULTIPLIERS[0]);
         }

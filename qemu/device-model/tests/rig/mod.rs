@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use fusee_accel_contract::*;
+use fusee_compute::{Kernel, identity, words};
 use fusee_device_model::{Actions, Bus, BusError, Description, Device, PEERS, Peer, Window};
 use std::collections::BTreeSet;
 
@@ -42,7 +43,6 @@ impl Ram {
 
 impl Bus for Ram {
     fn read(&mut self, address: u64, buffer: &mut [u8]) -> Result<(), BusError> {
-        assert_eq!(address % 8, 0);
         let at = self.at(address, buffer.len())?;
         self.read.insert(address / PAGE_BYTES * PAGE_BYTES);
         self.bulk += buffer.len();
@@ -51,7 +51,6 @@ impl Bus for Ram {
     }
 
     fn write(&mut self, address: u64, data: &[u8]) -> Result<(), BusError> {
-        assert_eq!(address % 8, 0);
         let at = self.at(address, data.len())?;
         self.written.insert(address / PAGE_BYTES * PAGE_BYTES);
         self.bulk += data.len();
@@ -86,6 +85,59 @@ impl Bus for Ram {
     }
 }
 
+/// The same memory, in which something happens after each access of the device.
+pub struct Watched<'a, F> {
+    pub ram: &'a mut Ram,
+    pub each: F,
+}
+
+impl<F: FnMut(&mut Ram)> Watched<'_, F> {
+    fn access<T>(&mut self, access: impl FnOnce(&mut Ram) -> T) -> T {
+        let result = access(self.ram);
+        (self.each)(self.ram);
+        result
+    }
+}
+
+impl<F: FnMut(&mut Ram)> Bus for Watched<'_, F> {
+    fn read(&mut self, address: u64, buffer: &mut [u8]) -> Result<(), BusError> {
+        self.access(|ram| ram.read(address, buffer))
+    }
+
+    fn write(&mut self, address: u64, data: &[u8]) -> Result<(), BusError> {
+        self.access(|ram| ram.write(address, data))
+    }
+
+    fn read_u32(&mut self, address: u64) -> Result<u32, BusError> {
+        self.access(|ram| ram.read_u32(address))
+    }
+
+    fn write_u32(&mut self, address: u64, value: u32) -> Result<(), BusError> {
+        self.access(|ram| ram.write_u32(address, value))
+    }
+
+    fn read_u64(&mut self, address: u64) -> Result<u64, BusError> {
+        self.access(|ram| ram.read_u64(address))
+    }
+
+    fn write_u64(&mut self, address: u64, value: u64) -> Result<(), BusError> {
+        self.access(|ram| ram.write_u64(address, value))
+    }
+}
+
+/// All blocks of `kernel`, with its views at these device addresses.
+pub fn launch<K: Kernel>(kernel: &K, addresses: &[u64]) -> Operation {
+    let addresses: Vec<u32> = addresses.iter().map(|address| *address as u32).collect();
+    // What is not valid may not know how many blocks it has.
+    let blocks = if kernel.is_valid() { kernel.blocks() } else { 1 };
+    Operation::Launch(Launch { kernel: identity::<K>(), first: 0, blocks, words: words(kernel, &addresses) })
+}
+
+/// What all blocks of `kernel` take, with the setup.
+pub fn time_of<K: Kernel>(kernel: &K) -> u64 {
+    timing::EXECUTION_SETUP + kernel.time(0..kernel.blocks())
+}
+
 /// A device with its memory; the test plays driver and clients.
 pub struct Rig {
     pub device: Box<Device>,
@@ -103,6 +155,7 @@ impl Rig {
     pub fn with(description: Description) -> Self {
         let ram = Ram { bytes: vec![0; 0x30_0000], read: BTreeSet::new(), written: BTreeSet::new(), bulk: 0 };
         let mut rig = Self { device: Box::new(Device::EMPTY), ram };
+        rig.device.offer(fusee_library::KERNELS, fusee_device_model::Times::Known(&[]), true);
         assert_eq!(rig.device.configure(description, &mut rig.ram), Ok(()));
         for context in 1..=2 {
             rig.open(context);
@@ -190,6 +243,14 @@ impl Rig {
                 interrupts.push(now);
             }
             let Some(next) = actions.next else { return interrupts };
+            now = next;
+        }
+    }
+
+    /// The same, but not after `end`.
+    pub fn run_until(&mut self, end: u64) {
+        let mut now = 0;
+        while let Some(next) = self.poll(now).next.filter(|next| *next <= end) {
             now = next;
         }
     }

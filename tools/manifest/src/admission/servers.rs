@@ -14,7 +14,7 @@ use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::Above;
 use fusee_sched_analysis::servers::{Caller, Server};
 
-use crate::resolve::Resolved;
+use crate::resolve::{Device, Resolved};
 
 /// A system, looked at for what its tasks wait for.
 pub(super) struct Waiting<'a> {
@@ -190,9 +190,30 @@ impl<'a> Waiting<'a> {
             let task = self.name(task);
             return Some(format!("`{task}` may send to `{name}`, which is served on the budget of those who call"));
         }
+        if let Some(device) = self.driven(server) {
+            let holds = |task: &usize| self.says_how_long_it_holds(*task, device);
+            if let Some(task) = self.callers(endpoint).filter(|task| self.is_real_time(*task)).find(|task| !holds(task))
+            {
+                let (task, device) = (self.name(task), &self.system.devices[device].name);
+                return Some(format!("`{task}` calls it, and says nothing of holding an engine of `{device}`"));
+            }
+        }
         let is_silent = |task: &usize| self.times(*task, endpoint).is_none();
         let mut counted = self.callers(endpoint).filter(|task| self.is_real_time(*task));
-        counted.find(is_silent).map(|task| format!("`{}` does not say how often it calls `{name}`", self.name(task)))
+        counted.find(is_silent).map(|task| silence(self.name(task), name))
+    }
+
+    /// The device of which `server` is the driver, and that does what its driver is called for. Who calls such a driver without holding an engine is refused
+    /// at once; so whoever holds one waits for no work of another.
+    fn driven(&self, server: usize) -> Option<usize> {
+        let is_told = |device: &Device| device.processor.as_ref().is_some_and(|processor| processor.program.is_none());
+        self.system.devices.iter().position(|device| device.driver == server && is_told(device))
+    }
+
+    fn says_how_long_it_holds(&self, task: usize, device: usize) -> bool {
+        let users = self.system.engine_users.iter().zip(&self.system.engine_holds);
+        let mut held = users.filter(|(user, hold)| user.task as usize == task && hold.is_some());
+        held.any(|(user, _)| self.system.engine_places[user.engine as usize].is_some_and(|(place, _)| place == device))
     }
 
     /// Why nothing is known of how long services of `server` take.
@@ -212,18 +233,22 @@ impl<'a> Waiting<'a> {
             let mut others = self.system.tasks[server].script.iter().filter(|step| step.operation != operation::SERVE);
             return others.next().map(|_| format!("the script of server `{name}` does more than to serve"));
         }
-        for (kind, rights, what) in [
+        for (of, rights, what) in [
             (kind::ENGINE, rights::ACQUIRE, "engines"),
             (kind::POOL, rights::ACQUIRE, "tokens"),
             (kind::NOTIFICATION, rights::WAIT, "notifications"),
             (kind::ENDPOINT, rights::SEND, "those to whom it sends"),
         ] {
-            if self.handles(server, kind, rights).next().is_some() {
+            // For its device a driver waits while its client holds the engine, which says for how long.
+            if of == kind::NOTIFICATION && self.driven(server).is_some() {
+                continue;
+            }
+            if self.handles(server, of, rights).next().is_some() {
                 return Some(format!("server `{name}` may wait for {what}"));
             }
         }
         let silent = self.calls_of(server).find(|(at, _)| self.times(server, *at).is_none());
-        silent.map(|(at, _)| format!("`{name}` does not say how often it calls `{}`", self.system.endpoints[at].0))
+        silent.map(|(at, _)| silence(name, &self.system.endpoints[at].0))
     }
 
     /// What a job of `task` waits for, and its bound does not count.
@@ -479,4 +504,9 @@ impl<'a> Waiting<'a> {
             )
         })
     }
+}
+
+/// Of a caller that declares nothing: where it should.
+fn silence(task: &str, endpoint: &str) -> String {
+    format!("`{task}` does not say in its `uses` how often it calls `{endpoint}`")
 }

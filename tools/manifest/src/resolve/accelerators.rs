@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fusee_abi::call::RESET;
+use fusee_abi::call::{RESET, rights};
 use fusee_abi::image::{self, class, kind, order};
 use fusee_accel_contract as contract;
 use fusee_accel_contract::timing::Slowdown;
@@ -15,12 +15,15 @@ use toml::Spanned;
 use super::{
     Device,
     Fail::{self, At},
-    Of, Resolver, index_of, plus_one, span,
+    Of, Processor, Program, RegionKind, Resolver, index_of, plus_one, span,
 };
+use crate::device::TIMES;
 use crate::error::Reason;
-use crate::layout::PAGE;
+use crate::layout::{self, PAGE};
 use crate::quantity::Time;
 use crate::schema::{self, Limit, NamedLimit, Order};
+
+const _: () = assert!(image::GATE_SHUT == contract::GATE_SHUT, "the kernel stores what devices look for");
 
 /// How long a driver may take to reset an engine, at least, if nobody says; in nanoseconds.
 const RESET_BOUND: u64 = 10_000_000;
@@ -62,14 +65,37 @@ impl Resolver<'_> {
         }
         let system_end = self.out.pool_next;
         let Some((first, _)) = self.file.devices.0.first() else { return };
-        let kick = self.region(format!("{}.kick", first.get_ref()), self.out.board.kick.page, PAGE, true, first.span());
-        let kick = self.keep(Of::Nothing, kick).unwrap_or(0);
+        // A processor of the board is kicked by its driver alone.
+        let is_kicked = self.file.devices.0.iter().any(|(_, device)| device.device.is_none());
+        let page = self.out.board.kick.as_ref().map(|kick| kick.page);
+        let kick = page.filter(|_| is_kicked).map(|page| {
+            let kick =
+                self.region(format!("{}.kick", first.get_ref()), page, PAGE, RegionKind::Device(0), first.span());
+            self.keep(Of::Nothing, kick).unwrap_or(0)
+        });
+        if is_kicked && page.is_none() {
+            let kick = self.notification(format!("{}.kick", first.get_ref()), first.span());
+            self.out.kick = self.keep(Of::Nothing, kick);
+        }
         let near = vec![Slowdown::NEAR; self.file.devices.0.len()];
+        // One CPU plays all devices that are none of the board's, so one program has the kernels of all.
+        let played = || self.file.devices.0.iter().filter(|(_, device)| device.device.is_none());
+        let kernels = || played().map(|(_, device)| device.kernels.as_ref());
+        let kernels: String = match kernels().flatten().next() {
+            Some(_) => kernels().map(|name| format!("+{}", name.map_or("", |name| name.get_ref()))).collect(),
+            None => String::new(),
+        };
         for (index, (name, device)) in self.file.devices.0.iter().enumerate() {
             let ways = ways.as_ref().map_or(near.clone(), |ways| ways[index].clone());
             let nothing = Device {
                 name: name.get_ref().clone(),
-                firmware: device.firmware.get_ref().clone(),
+                firmware: device.firmware.as_ref().map(|firmware| match device.device {
+                    None => firmware.get_ref().clone() + &kernels,
+                    Some(_) => firmware.get_ref().clone(),
+                }),
+                processor: None,
+                time_file: device.times.as_ref().map(|file| file.get_ref().clone()),
+                times: times(device, self.file.measures),
                 driver: 0,
                 system_end,
                 rings: rings[index],
@@ -97,22 +123,44 @@ impl Resolver<'_> {
         name: &Spanned<String>,
         device: &schema::Device,
         nothing: Device,
-        kick: usize,
+        kick: Option<usize>,
     ) -> Result<Device, Fail> {
         let driver = self.task(&device.driver)?;
         let of = name.get_ref().clone();
-        let first = self.file.devices.0.first();
-        if let Some((first, _)) = first.filter(|(_, other)| other.firmware.get_ref() != device.firmware.get_ref()) {
-            let (first, second) = (first.get_ref().clone(), of);
-            return Err(At(device.firmware.span(), Reason::TwoFirmwares { first, second }));
+        let processor = device.device.as_ref().map(|wanted| self.processor(&of, wanted)).transpose()?;
+        if let (Some(_), Some(wanted), true) = (&processor, &device.device, device.preemptible) {
+            return Err(At(wanted.span(), Reason::Excludes { what: "device", of, with: "`preemptible`" }));
         }
+        if let (Some(_), Some(wanted), Some(_)) = (&processor, &device.device, &device.kernels) {
+            return Err(At(wanted.span(), Reason::Excludes { what: "device", of, with: "`kernels`" }));
+        }
+        if let (Some(_), Some(times)) = (&processor, &device.times) {
+            return Err(At(times.span(), Reason::Excludes { what: "times", of, with: "`device`" }));
+        }
+        if let (Some(times), Some(Err(reason))) = (&device.times, &device.time_table) {
+            return Err(At(times.span(), reason.clone()));
+        }
+        let tables = self.file.devices.0.iter().filter_map(|(_, device)| device.measured());
+        let all: usize = tables.map(|table| table.kernels.len()).sum();
+        if let (Some(times), true) = (&device.times, all > TIMES) {
+            let what = "classes of launches whose times were measured, of all devices together";
+            return Err(At(times.span(), Reason::TooMany { what, limit: TIMES }));
+        }
+        self.firmware(name, device, processor.as_ref())?;
         if let Some(other) = self.out.devices.iter().find(|other| other.contexts.first() == Some(&driver)) {
             let (what, of, by) = ("driver", of, other.name.clone());
             return Err(At(device.driver.span(), Reason::PlaceTaken { what, of, by }));
         }
         let place = name.span();
+        // It works on what its driver gives it.
+        let is_told = processor.as_ref().is_some_and(|processor| processor.program.is_none());
         let copy_engines = match &device.copy_engines {
+            None if is_told => CopyEngines::None,
             None => CopyEngines::Two,
+            Some(number) if is_told && *number.get_ref() != 0 => {
+                let with = "a `device` that runs no firmware";
+                return Err(At(number.span(), Reason::Excludes { what: "copy_engines", of, with }));
+            }
             Some(number) => CopyEngines::from_number(*number.get_ref()).ok_or_else(|| {
                 let (what, to) = ("copy_engines", contract::ENGINES as u32 - 1);
                 At(number.span(), Reason::OutOfRange { what, of: of.clone(), from: 0, to })
@@ -135,22 +183,40 @@ impl Resolver<'_> {
                 bytes
             }
         };
-        let control = self.allocate(&of, PAGE, place.clone())?;
+        let control = if processor.is_none() { self.allocate(&of, PAGE, place.clone())? } else { 0 };
         let status = self.allocate(&of, PAGE, place.clone())?;
         let doorbells = self.allocate(&of, contract::DOORBELL_PAGES as u64 * PAGE, place.clone())?;
         let memory_place = device.memory.as_ref().map_or(place.clone(), Spanned::span);
         let memory = self.allocate(&of, memory_bytes, memory_place)?;
-        let mut given = vec![("kick", kick)];
-        for (entry, physical, bytes) in
-            [("control", control, PAGE), ("status", status, PAGE), ("local", memory, memory_bytes)]
+        let (is_model, own) = (processor.is_none(), RegionKind::Memory);
+        let only_if = |is_so: bool, bytes: u64| if is_so { bytes } else { 0 };
+        let mut wanted = vec![
+            ("control", control, only_if(is_model, PAGE), own),
+            ("status", status, PAGE, own),
+            ("local", memory, memory_bytes, own),
+            ("doorbells", doorbells, only_if(!is_model, contract::DOORBELL_PAGES as u64 * PAGE), own),
+        ];
+        if let Some(Processor { name, program }) = &processor
+            && let Some(registers) = self.out.board.devices.get(name)
         {
-            if bytes > 0 {
-                given.push((entry, self.region(format!("{of}.{entry}"), physical, bytes, false, place.clone())?));
+            let entry = if program.is_some() { "reset" } else { "registers" };
+            wanted.push((entry, registers.at, registers.bytes.0, RegionKind::Device(registers.kind.number())));
+            // As device memory, so that what is written is where the processor looks: it shares no cache.
+            let Program { memory, memory_bytes } = program.unwrap_or(Program { memory: 0, memory_bytes: 0 });
+            wanted.push(("program", memory, memory_bytes, RegionKind::Device(0)));
+        }
+        let mut given: Vec<_> = kick.filter(|_| is_model).map(|kick| ("kick", kick)).into_iter().collect();
+        for (entry, physical, bytes, kind) in wanted.into_iter().filter(|(_, _, bytes, _)| *bytes > 0) {
+            let region = self.region(format!("{of}.{entry}"), physical, bytes, kind, place.clone())?;
+            given.push((entry, region));
+            if let (RegionKind::Device(1..), Some(processor)) = (kind, &processor) {
+                self.out.board_regions.push((region, processor.name.clone()));
             }
         }
         let contexts = vec![driver];
         Ok(Device {
             driver,
+            processor,
             control,
             status,
             doorbells,
@@ -161,6 +227,52 @@ impl Resolver<'_> {
             contexts,
             ..nothing
         })
+    }
+
+    /// Whether `device` has a firmware, and the same as the others, if it runs one.
+    fn firmware(
+        &self,
+        name: &Spanned<String>,
+        device: &schema::Device,
+        processor: Option<&Processor>,
+    ) -> Result<(), Fail> {
+        let of = || name.get_ref().clone();
+        let is_told = processor.is_some_and(|processor| processor.program.is_none());
+        let firmware = match &device.firmware {
+            None if is_told => return Ok(()),
+            None => return Err(At(name.span(), Reason::Needs { what: "device", of: of(), needs: "firmware" })),
+            Some(firmware) if is_told => {
+                let with = "a `device` that runs none";
+                return Err(At(firmware.span(), Reason::Excludes { what: "firmware", of: of(), with }));
+            }
+            Some(firmware) => firmware,
+        };
+        let others = self.file.devices.0.iter();
+        let mut others = others.filter_map(|(first, other)| Some((first, other.firmware.as_ref()?)));
+        if let Some((first, _)) = others.next().filter(|(_, other)| other.get_ref() != firmware.get_ref()) {
+            let (first, second) = (first.get_ref().clone(), of());
+            return Err(At(firmware.span(), Reason::TwoFirmwares { first, second }));
+        }
+        Ok(())
+    }
+
+    /// The processor that the board calls `wanted`, for the device `of`; or the device that can be an engine.
+    fn processor(&self, of: &str, wanted: &Spanned<String>) -> Result<Processor, Fail> {
+        let device = self.board_device(wanted.get_ref(), wanted.span())?;
+        let program = match (device.memory, device.memory_bytes) {
+            (Some(memory), Some(bytes)) => Some(Program { memory, memory_bytes: bytes.0 }),
+            _ if device.engine => None,
+            _ => {
+                let (of, needs) = (of.to_owned(), "a processor of the board");
+                return Err(At(wanted.span(), Reason::Needs { what: "device", of, needs }));
+            }
+        };
+        let has_it = |other: &&Device| other.processor.as_ref().is_some_and(|other| other.name == *wanted.get_ref());
+        if let Some(other) = self.out.devices.iter().find(has_it) {
+            let (of, by) = (of.to_owned(), other.name.clone());
+            return Err(At(wanted.span(), Reason::PlaceTaken { what: "processor", of, by }));
+        }
+        Ok(Processor { name: wanted.get_ref().clone(), program })
     }
 
     pub(super) fn pools(&mut self) {
@@ -411,6 +523,118 @@ impl Resolver<'_> {
         Ok(())
     }
 
+    /// How long jobs wait for engines that clients without a lock have meanwhile.
+    pub(super) fn gates(&mut self) {
+        self.out.engine_take_backs = vec![Nanoseconds::ZERO; self.out.engines.len()];
+        // The kernel numbers those of one engine one after the other.
+        self.out.shared_users.sort_by_key(|user| user.engine);
+        for index in 0..self.out.engines.len() {
+            let result = self.sound(Of::Engine(index)).and_then(|()| self.gate(index));
+            let result = result.and_then(|()| self.sharer(index));
+            self.keep(Of::Nothing, result);
+        }
+    }
+
+    /// Who decides on the doorbells of an engine's clients without its lock.
+    fn sharer(&mut self, index: usize) -> Result<(), Fail> {
+        let (name, engine) = &self.file.engines.0[index];
+        let of = || name.get_ref().clone();
+        let Some(sharer) = &engine.sharer else { return Ok(()) };
+        let endpoint = index_of(&self.file.endpoints, "endpoint", sharer)?;
+        self.sound(Of::Endpoint(endpoint))?;
+        let server = self.out.endpoints[endpoint].1.server as usize;
+        let is_client = |user: &&image::EngineUser| user.engine as usize == index;
+        let members: Vec<usize> =
+            self.out.shared_users.iter().filter(is_client).map(|user| user.task as usize).collect();
+        let Some((device, number)) = self.out.engine_places[index].filter(|_| !members.is_empty()) else {
+            let needs = "a task with the right `share`";
+            return Err(At(sharer.span(), Reason::Needs { what: "sharer", of: of(), needs }));
+        };
+        if members.contains(&server) {
+            let (of, with) =
+                (self.out.tasks[server].name.clone(), "the right `share` to the engine that it decides on");
+            return Err(At(sharer.span(), Reason::Excludes { what: "serving a sharer's endpoint", of, with }));
+        }
+        if let Some(hard) =
+            members.iter().find(|task| self.file.tasks.0[**task].1.hard.as_ref().is_some_and(|hard| *hard.get_ref()))
+        {
+            let (of, with) = (self.out.tasks[*hard].name.clone(), "`hard`: nothing bounds how long it waits");
+            return Err(At(
+                sharer.span(),
+                Reason::Excludes { what: "the right `share` to an engine with a sharer", of, with },
+            ));
+        }
+        let of_all = |limit: usize, what: &'static str, count: usize| match count > limit {
+            true => Err(At(sharer.span(), Reason::Crowded { kind: "engine", name: of(), what, limit })),
+            false => Ok(()),
+        };
+        of_all(limits::MEMBERS_PER_ENGINE, "clients with a sharer", members.len())?;
+        let all = self.out.shared_users.len();
+        of_all(limits::MEMBERS, "clients without locks of all engines, where one has a sharer", all)?;
+        self.out.engines[index].1.sharer_plus_one = endpoint as u32 + 1;
+
+        let place = sharer.span();
+        let named = |what: &str| Spanned::new(place.clone(), format!("{what}.{}", name.get_ref()));
+        let entry = named("doorbells");
+        self.unused(server, entry.get_ref(), place.clone())?;
+        let slot = self.next_slot(server);
+        self.give(server, slot, &entry, kind::DOORBELLS, index, rights::MAP)?;
+        let contexts = members.iter().enumerate().map(|(at, task)| {
+            let context = self.out.devices[device].contexts.iter().position(|owner| owner == task).unwrap_or(0);
+            (context as u64) << (4 * at)
+        });
+        let contexts = contexts.sum();
+        if let Some(entry) = self.out.tasks[server].environment.last_mut() {
+            entry.address = layout::members(index);
+            entry.bytes = members.len() as u64 * PAGE;
+            entry.physical = contexts;
+            entry.flags = number.number() as u32;
+        }
+        let status = self.out.devices[device].given.iter().find(|(given, _)| *given == "status").copied();
+        let Some((_, region)) = status else { return Ok(()) };
+        let entry = named("status");
+        self.unused(server, entry.get_ref(), place.clone())?;
+        let slot = self.next_slot(server);
+        self.share(server, slot, &entry, region, rights::READ, &place)
+    }
+
+    fn gate(&mut self, index: usize) -> Result<(), Fail> {
+        let (name, engine) = &self.file.engines.0[index];
+        let of = || name.get_ref().clone();
+        let longest = span("shared_longest", &engine.shared_longest, name)?.0;
+        let clients: Vec<u32> =
+            self.out.shared_users.iter().filter(|one| one.engine as usize == index).map(|one| one.task).collect();
+        let Some(said) = &engine.shared_longest else {
+            return match clients.is_empty() {
+                true => Ok(()),
+                false => {
+                    Err(At(name.span(), Reason::Needs { what: "right `share`", of: of(), needs: "`shared_longest`" }))
+                }
+            };
+        };
+        if longest == 0 {
+            return Err(At(said.span(), Reason::Zero { what: "shared_longest", of: of() }));
+        }
+        if clients.is_empty() {
+            // Or the task is one that has other mistakes.
+            (0..self.out.tasks.len()).try_for_each(|task| self.sound(Of::Handles(task)))?;
+            let needs = "a task with the right `share`";
+            return Err(At(said.span(), Reason::Needs { what: "shared_longest", of: of(), needs }));
+        }
+        let Some((device, number)) = self.out.engine_places[index] else { return Ok(()) };
+        // What hangs is reset; who is trusted has nothing that hangs.
+        let trusted = clients.iter().all(|task| self.out.keeps_word[*task as usize]);
+        let reset = if trusted { 0 } else { self.out.engines[index].1.reset_bound };
+        let (completion, _) = self.out.engine_ends[index];
+        self.out.engine_take_backs[index] = Nanoseconds(longest.saturating_add(completion.0).saturating_add(reset));
+        let Device { control, status, .. } = self.out.devices[device];
+        let record = &mut self.out.engines[index].1;
+        record.shared_longest = longest;
+        record.gate = control + contract::control_gate(number);
+        record.shared_progress = status + contract::status_ended(number);
+        Ok(())
+    }
+
     /// When tokens are taken from those who have them.
     pub(super) fn token_watchdogs(&mut self) {
         for index in 0..self.out.pools.len() {
@@ -522,4 +746,14 @@ fn group_of<'a>(group: &'a Spanned<String>, order: u32, groups: &mut Vec<(&'a st
         return Err(At(group.span(), Reason::TooMany { what: "groups of engines", limit }));
     }
     Ok(index)
+}
+
+/// What blocks of a device's kernels take, as far as that was measured; `None`: that is being done.
+fn times(device: &schema::Device, measures: bool) -> Option<Vec<(u32, u32, u64)>> {
+    if measures && device.times.is_some() {
+        return None;
+    }
+    let each =
+        device.measured().into_iter().flat_map(|table| table.kernels.iter().map(move |one| (one, table.block(one))));
+    Some(each.map(|(kernel, time)| (kernel.identity, kernel.class, time)).collect())
 }

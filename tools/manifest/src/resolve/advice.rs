@@ -108,7 +108,7 @@ impl Resolver<'_> {
         let holds = self.out.engine_users.iter().zip(&self.out.engine_holds);
         let mut length: Nanoseconds = *own;
         for (_, hold) in holds.filter(|(user, _)| user.task as usize == task) {
-            if let Some(hold) = hold.filter(|hold| hold.within == Some(pool)) {
+            if let Some(hold) = hold.filter(|hold| hold.tokens >> pool & 1 != 0) {
                 let computing = hold.hold.cpu.0.saturating_mul(hold.times.into());
                 length = Nanoseconds(length.0.saturating_add(computing).saturating_add(hold.operations.0));
             }

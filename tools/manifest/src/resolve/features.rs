@@ -24,6 +24,7 @@ impl Resolved {
             (feature::LOANS, gives(rights::LEND)),
             (feature::GRANTS, gives(rights::GRANT)),
             (feature::CLUSTERS, self.clusters.len() > 1),
+            (feature::SHARING, self.engines.iter().any(|(_, engine)| engine.shared_longest != 0)),
         ];
         needs.into_iter().filter(|(_, needed)| *needed).fold(0, |features, (bit, _)| features | bit)
     }

@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::environment::ALONE;
 use fusee_abi::image::{self, kind, mapping};
+use fusee_accel_contract as contract;
 use fusee_kernel_core::limits;
 use toml::Spanned;
 
 use super::{
     Device, Entry,
     Fail::{self, At},
-    Of, Resolver, index_of,
+    Of, RegionKind, Resolver, index_of,
 };
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
@@ -23,6 +25,8 @@ const GRANT: (&str, u32) = ("grant", rights::GRANT);
 pub(super) const READ: u32 = rights::READ;
 pub(super) const WRITE: u32 = rights::WRITE;
 const MAP: u32 = rights::MAP;
+/// To use an engine without its lock, of which the kernel knows nothing: no bit of its rights.
+const SHARE: u32 = 1 << 30;
 /// To know the physical address, which the kernel does not look at: no bit of its rights.
 pub(super) const PHYSICAL: u32 = 1 << 31;
 
@@ -54,8 +58,28 @@ impl Resolver<'_> {
                 let is_free = self.sound(Of::Task(*client));
                 let is_free = is_free.and_then(|()| self.unused(driver, &entry, file.devices.0[device].0.span()));
                 if self.keep(Of::Nothing, is_free).is_some() {
-                    self.parameter(driver, &entry, context as u64);
+                    let shares = self.shares(device, *client);
+                    let shares = if shares { contract::space::SHARED_CLIENT } else { 0 };
+                    self.parameter(driver, &entry, context as u64 | shares);
                 }
+            }
+        }
+        self.mark_what_is_alone();
+    }
+
+    /// Tells each task which regions of memory it alone has: a driver may keep values there, not bytes to be copied.
+    fn mark_what_is_alone(&mut self) {
+        let of_regions = || self.out.handles.iter().filter(|handle| handle.kind == kind::REGION);
+        let alone = of_regions().filter(|handle| {
+            let is_memory = self.region_kinds[handle.object as usize] == RegionKind::Memory;
+            is_memory && of_regions().filter(|other| other.object == handle.object).count() == 1
+        });
+        let alone: Vec<(usize, u64)> =
+            alone.map(|handle| (handle.task as usize, HandleValue::new(handle.slot as u16, 1).0)).collect();
+        for (task, handle) in alone {
+            let entries = self.out.tasks[task].environment.iter_mut();
+            for entry in entries.filter(|entry| entry.kind == kind::REGION && entry.handle == handle) {
+                entry.flags |= ALONE;
             }
         }
     }
@@ -123,9 +147,16 @@ impl Resolver<'_> {
                 self.give(task, slot, entry, kind::NOTIFICATION, notification, set)
             }
             "engine" => {
-                let set = rights_of("engine", &[("acquire", rights::ACQUIRE)])?;
+                let set = rights_of("engine", &[("acquire", rights::ACQUIRE), ("share", SHARE)])?;
                 let engine = index_of(&file.engines, "engine", &object)?;
                 self.sound(Of::Task(task)).and_then(|()| self.sound(Of::Engine(engine)))?;
+                if set & SHARE != 0 {
+                    if set != SHARE {
+                        let (of, with) = (entry.get_ref().clone(), "`acquire`");
+                        return Err(At(place, Reason::Excludes { what: "right `share`", of, with }));
+                    }
+                    return self.shared_user(task, engine, entry, &place);
+                }
                 self.give(task, slot, entry, kind::ENGINE, engine, set)?;
                 self.engine_user(task, engine, entry, &place)
             }
@@ -153,6 +184,10 @@ impl Resolver<'_> {
                 let set = rights_of("region", &known)?;
                 let region = index_of(&file.regions, "region", &object)?;
                 self.sound(Of::Region(region))?;
+                if self.region_kinds[region] == RegionKind::Trace && set != READ {
+                    let (of, with) = (object.into_inner(), "a right other than `read`");
+                    return Err(At(place, Reason::Excludes { what: "trace", of, with }));
+                }
                 self.may_lend(entry, region, set, &place)?;
                 self.share(task, slot, entry, region, set, &place)
             }
@@ -223,7 +258,7 @@ impl Resolver<'_> {
         if let Some((with, _)) = others.into_iter().find(|(_, right)| set & right != 0) {
             return refuse(Reason::Excludes { what: "lent", of, with });
         }
-        if self.region_is_device[region] {
+        if matches!(self.region_kinds[region], RegionKind::Device(_)) {
             return refuse(Reason::Excludes { what: "lent", of, with: "a device" });
         }
         let (bytes, limit) = (self.out.regions[region].1.bytes, layout::LENT_MAX);
@@ -258,6 +293,9 @@ impl Resolver<'_> {
             if is_place {
                 entry.kind = fusee_abi::environment::kind::PLACE;
             }
+            if let RegionKind::Device(number) = self.region_kinds[region] {
+                entry.flags = number;
+            }
             entry.address = if set & (READ | WRITE) != 0 { record.address } else { 0 };
             entry.bytes = record.bytes;
             entry.physical = if set & PHYSICAL != 0 { record.physical } else { 0 };
@@ -285,11 +323,17 @@ impl Resolver<'_> {
             });
             flags |= mapping::LENT;
         }
-        if self.region_is_device[region] {
+        let kind = self.region_kinds[region];
+        if matches!(kind, RegionKind::Device(_)) {
             flags |= mapping::DEVICE;
+        } else if kind == RegionKind::Trace {
+            flags |= mapping::TRACE;
         } else if !self.out.mappings.iter().any(|other| other.physical == record.physical) {
             // The first task that has the region lets the kernel zero it.
             flags |= mapping::FILL;
+        }
+        if kind == RegionKind::Uncached {
+            flags |= mapping::UNCACHED;
         }
         self.out.mappings.push(image::Mapping {
             task: task as u32,
@@ -338,6 +382,9 @@ impl Resolver<'_> {
 
     /// The first slot of `task` after those that are filled.
     pub(super) fn next_slot(&self, task: usize) -> usize {
-        self.out.handles.iter().filter(|handle| handle.task as usize == task).count()
+        let given = self.out.handles.iter().filter(|handle| handle.task as usize == task);
+        // What is written in the manifest has its slots, whether a handle is in them or not.
+        let written = self.file.tasks.0[task].1.handles.0.len();
+        given.map(|handle| handle.slot as usize + 1).fold(written, usize::max)
     }
 }

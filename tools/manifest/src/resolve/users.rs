@@ -13,10 +13,13 @@ use super::handles::{PHYSICAL, READ, WRITE};
 use super::{
     Device, Entry,
     Fail::{self, At},
-    Of, Resolved, Resolver, Task, plus_one,
+    Of, RegionKind, Resolved, Resolver, Task, plus_one,
 };
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
+
+/// What tasks call that by which devices are kicked.
+const KICK: &str = "kick";
 
 impl Resolver<'_> {
     /// Whether `task` may share `pool` with those who do.
@@ -148,14 +151,85 @@ impl Resolver<'_> {
             self.out.engine_users.push(record);
             return Ok(());
         };
+        if self.shares(device, task) {
+            let (of, with) = (name.get_ref().clone(), "the right `share` to an engine of the same device");
+            return Err(At(place.clone(), Reason::Excludes { what: "right `acquire`", of, with }));
+        }
+        self.rung(&mut record, (device, number), 0, name, place)?;
+        self.out.engine_users.push(record);
+        Ok(())
+    }
+
+    /// The device of an engine.
+    fn device_of(&self, engine: u32) -> Option<usize> {
+        self.out.engine_places[engine as usize].map(|(device, _)| device)
+    }
+
+    /// Whether one of `users` is `task`, with an engine of `device`.
+    fn is_among(&self, users: &[image::EngineUser], device: usize, task: usize) -> bool {
+        users.iter().any(|user| user.task as usize == task && self.device_of(user.engine) == Some(device))
+    }
+
+    /// Whether `task` uses engines of `device` without their locks.
+    pub(super) fn shares(&self, device: usize, task: usize) -> bool {
+        self.is_among(&self.out.shared_users, device, task)
+    }
+
+    /// `task` uses `engine` without its lock.
+    pub(super) fn shared_user(
+        &mut self,
+        task: usize,
+        engine: usize,
+        name: &Spanned<String>,
+        place: &Range<usize>,
+    ) -> Result<(), Fail> {
+        let of = || name.get_ref().clone();
+        let needs = |needs| Err(At(place.clone(), Reason::Needs { what: "right `share`", of: of(), needs }));
+        let Some((device, number)) = self.out.engine_places[engine] else { return needs("an engine of a device") };
+        if self.out.devices[device].processor.is_some() {
+            return needs("an engine with a gate, which a processor of the board has not");
+        }
+        if self.is_among(&self.out.engine_users, device, task) {
+            let with = "the right `acquire` to an engine of the same device";
+            return Err(At(place.clone(), Reason::Excludes { what: "right `share`", of: of(), with }));
+        }
+        if self.out.shared_users.len() >= limits::ENGINE_USERS {
+            let limit = limits::ENGINE_USERS;
+            return Err(At(place.clone(), Reason::TooMany { what: "uses of engines", limit }));
+        }
+        let mut record = image::EngineUser { engine: engine as u32, task: task as u32, ..Default::default() };
+        self.out.tasks[task].environment.push(Entry {
+            name: of(),
+            kind: kind::ENGINE,
+            flags: 0,
+            handle: 0,
+            address: 0,
+            bytes: 0,
+            physical: 0,
+        });
+        self.rung(&mut record, (device, number), fusee_abi::environment::SHARED, name, place)?;
+        self.out.shared_users.push(record);
+        Ok(())
+    }
+
+    /// A doorbell for `record`, whose engine is the last entry of its task's environment. `more`: what its flags say beside the engine's number.
+    fn rung(
+        &mut self,
+        record: &mut image::EngineUser,
+        (device, number): (usize, EngineIndex),
+        more: u32,
+        name: &Spanned<String>,
+        place: &Range<usize>,
+    ) -> Result<(), Fail> {
+        let task = record.task as usize;
         let context = self.context(device, task, place)?;
         let device = &self.out.devices[device];
         record.doorbell = device.doorbells + contract::doorbell_page(number, context);
         record.progress = device.status + contract::status_retired(number, context);
-        record.address = layout::DOORBELLS + self.out.engine_users.len() as u64 * layout::DOORBELL_STEP;
-        self.out.engine_users.push(record);
+        let doorbells = self.out.engine_users.len() + self.out.shared_users.len();
+        record.address = layout::DOORBELLS + doorbells as u64 * layout::DOORBELL_STEP;
         let preemptible = device.preemptible && number == EngineIndex::Execution;
-        let flags = number.number() as u32 | if preemptible { fusee_abi::environment::PREEMPTIBLE } else { 0 };
+        let flags = number.number() as u32 | if preemptible { fusee_abi::environment::PREEMPTIBLE } else { 0 } | more;
         let address = record.address;
         let environment = &mut self.out.tasks[task].environment;
         if let Some(handle) = environment.last_mut() {
@@ -207,21 +281,32 @@ impl Resolver<'_> {
             };
             let is_driver = self.out.devices[device].driver == task;
             let suffix = self.suffix(device, task);
-            let wanted: &[(&str, u32)] = if is_driver {
+            // The driver of a processor is the device of the contract, and writes what a device writes.
+            let is_model = self.out.devices[device].processor.is_none();
+            let wanted: &[(&str, u32)] = if is_driver && !is_model {
+                &[
+                    ("status", READ | WRITE),
+                    ("doorbells", READ),
+                    ("local", PHYSICAL),
+                    ("reset", READ | WRITE),
+                    ("registers", READ | WRITE),
+                    ("program", READ | WRITE | PHYSICAL),
+                ]
+            } else if is_driver {
                 &[
                     ("control", READ | WRITE | PHYSICAL),
                     ("status", READ | PHYSICAL),
                     ("local", READ | WRITE | PHYSICAL),
-                    ("kick", READ | WRITE),
+                    (KICK, READ | WRITE),
                 ]
             } else {
-                &[("status", READ), ("kick", READ | WRITE)]
+                &[("status", READ), (KICK, READ | WRITE)]
             };
             for (entry, set) in wanted {
                 let given = &self.out.devices[device].given;
                 let Some((_, region)) = given.iter().find(|(given, _)| given == entry).copied() else { continue };
                 // One page for all devices.
-                let is_kick = *entry == "kick";
+                let is_kick = *entry == KICK;
                 if is_kick && self.out.devices[..device].iter().any(|earlier| earlier.contexts.contains(&task)) {
                     continue;
                 }
@@ -229,6 +314,16 @@ impl Resolver<'_> {
                 self.unused(task, &entry, name.span())?;
                 let slot = self.next_slot(task);
                 self.share(task, slot, &Spanned::new(name.span(), entry), region, *set, &name.span())?;
+            }
+            let has_it = |kick: &usize| {
+                let has = |one: &image::Handle| (one.task as usize, one.kind) == (task, kind::NOTIFICATION);
+                self.out.handles.iter().any(|one| has(one) && one.object as usize == *kick)
+            };
+            if let Some(kick) = self.out.kick.filter(|kick| is_model && !has_it(kick)) {
+                self.unused(task, KICK, name.span())?;
+                let slot = self.next_slot(task);
+                let entry = Spanned::new(name.span(), KICK.to_owned());
+                self.give(task, slot, &entry, kind::NOTIFICATION, kick, rights::SIGNAL)?;
             }
             let entry = format!("context{suffix}");
             self.unused(task, &entry, name.span())?;
@@ -275,7 +370,7 @@ impl Resolver<'_> {
             });
         let drivers: Vec<usize> = drivers.map(|(_, other)| other.driver).collect();
         let entry = format!("peer{device}.{}", name.get_ref());
-        let region = self.region(entry.clone(), memory + offset, pages * PAGE, false, name.span())?;
+        let region = self.region(entry.clone(), memory + offset, pages * PAGE, RegionKind::Memory, name.span())?;
         for driver in drivers {
             self.unused(driver, &entry, name.span())?;
             let slot = self.next_slot(driver);
@@ -284,7 +379,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// A client's ring page, and the notification that tells it of completions, if it names none itself; the
+    /// Of a device without a program, what its driver tells clients apart by. Of others a client's ring page, and the notification that tells it of completions, if it names none itself; the
     /// driver gets its ends of both.
     pub(super) fn client_handles(
         &mut self,
@@ -293,7 +388,15 @@ impl Resolver<'_> {
         context: usize,
         name: &Spanned<String>,
     ) -> Result<(), Fail> {
-        let Device { driver, rings, .. } = self.out.devices[device];
+        let Device { driver, rings, ref processor, .. } = self.out.devices[device];
+        if processor.as_ref().is_some_and(|processor| processor.program.is_none()) {
+            // Its driver is asked by calls, and knows by the badge who calls.
+            let entry = format!("badge.{}", name.get_ref());
+            self.unused(driver, &entry, name.span())?;
+            self.parameter(driver, &entry, task as u64 + 1);
+            return Ok(());
+        }
+        let rights = if processor.is_some() { READ | WRITE } else { PHYSICAL };
         let suffix = self.suffix(device, task);
         let (ring, done) = (format!("ring{suffix}"), format!("gpu_done{suffix}"));
         let place = name.span();
@@ -302,24 +405,19 @@ impl Resolver<'_> {
         if !has(&self.out, &ring) {
             let entry = format!("ring.{}", name.get_ref());
             let physical = rings + (context - 1) as u64 * PAGE;
-            let region = self.region(entry.clone(), physical, PAGE, false, place.clone())?;
+            let region = self.region(entry.clone(), physical, PAGE, RegionKind::Memory, place.clone())?;
             self.unused(driver, &entry, place.clone())?;
             let slot = self.next_slot(task);
             self.unused(task, &ring, place.clone())?;
             self.share(task, slot, &spanned(ring), region, READ | WRITE, &place)?;
             let slot = self.next_slot(driver);
-            self.share(driver, slot, &spanned(entry), region, PHYSICAL, &place)?;
+            self.share(driver, slot, &spanned(entry), region, rights, &place)?;
         }
         if !has(&self.out, &done) {
             let entry = format!("done.{}", name.get_ref());
-            if self.out.notifications.len() >= limits::NOTIFICATIONS {
-                let limit = limits::NOTIFICATIONS;
-                return Err(At(place, Reason::TooMany { what: "notifications", limit }));
-            }
             self.unused(driver, &entry, place.clone())?;
-            let record = image::Notification { bound_plus_one: plus_one(Some(driver)), flags: 0 };
-            self.out.notifications.push((entry.clone(), record));
-            let object = self.out.notifications.len() - 1;
+            let object = self.notification(entry.clone(), place.clone())?;
+            self.out.notifications[object].1.bound_plus_one = plus_one(Some(driver));
             let slot = self.next_slot(task);
             self.unused(task, &done, place.clone())?;
             self.give(task, slot, &spanned(done), kind::NOTIFICATION, object, rights::WAIT)?;

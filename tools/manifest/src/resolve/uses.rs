@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use fusee_abi::call::HandleValue;
 use fusee_abi::image::{self, class, kind};
+use fusee_accel_contract::timing::EXECUTION_SETUP;
 use fusee_sched::key::FAIR_LATENESS_OFFSET;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::Hold;
@@ -17,7 +18,7 @@ use super::{
     Of, Resolver,
 };
 use crate::error::Reason;
-use crate::quantity::Time;
+use crate::quantity::{Launched, Operation, Time};
 use crate::schema;
 
 /// What a task says of its use of an engine.
@@ -29,8 +30,10 @@ pub struct DeclaredHold {
     pub hold: Hold,
     /// How long the engine works in all of them together.
     pub operations: Nanoseconds,
-    /// The pool with whose token it holds it.
+    /// The pool with whose token it holds it, each time.
     pub within: Option<usize>,
+    /// Pools with whose token it holds it at times, a bit each.
+    pub tokens: u32,
 }
 
 impl DeclaredHold {
@@ -43,6 +46,7 @@ impl DeclaredHold {
             hold: Hold { cpu, operation },
             operations: Nanoseconds(self.operations.0.saturating_add(other.operations.0)),
             within: self.within.filter(|within| other.within == Some(*within)),
+            tokens: self.tokens | other.tokens,
         }
     }
 }
@@ -139,7 +143,7 @@ impl Resolver<'_> {
                 }
             }
         }
-        let hold = Hold { cpu: span("cpu", &used.cpu, name)?, operation: span("operation", &used.operation, name)? };
+        let hold = Hold { cpu: span("cpu", &used.cpu, name)?, operation: self.operation(engine, used, name)? };
         if hold == Hold::default() {
             return Err(At(handle.span(), Reason::Zero { what: "longest use", of: of() }));
         }
@@ -155,10 +159,46 @@ impl Resolver<'_> {
                 sum
             }
         };
+        let tokens = within.map_or(0, |pool| 1 << pool);
         if let Some(user) = self.user_of(task, engine) {
-            self.out.engine_holds[user] = Some(DeclaredHold { times, hold, operations, within });
+            self.out.engine_holds[user] = Some(DeclaredHold { times, hold, operations, within, tokens });
         }
         Ok(())
+    }
+
+    /// How long `engine` works in one hold: what is said, or what follows from what was measured of a kernel.
+    fn operation(&self, engine: usize, used: &schema::Use, of: &Spanned<String>) -> Result<Nanoseconds, Fail> {
+        let Some(said) = &used.operation else { return Ok(Nanoseconds::ZERO) };
+        let time = match said.get_ref() {
+            Operation::Time(time) => Ok(*time),
+            Operation::Launch(Launched { blocks: 0, .. }) => {
+                Err(Reason::Zero { what: "number of blocks", of: of.get_ref().clone() })
+            }
+            Operation::Launch(launched) => self.measured(engine, launched),
+        };
+        let time = time.map_err(|reason| At(said.span(), reason))?;
+        span("operation", &Some(Spanned::new(said.span(), time)), of)
+    }
+
+    /// What a launch on `engine` takes by what was measured.
+    fn measured(&self, engine: usize, launched: &Launched) -> Result<Time, Reason> {
+        let Launched { kernel, class, blocks } = launched;
+        let device = self.file.engines.0[engine].1.device.as_ref();
+        let device = device.and_then(|name| self.file.devices.0.iter().find(|(other, _)| other == name));
+        let table = device.and_then(|(_, device)| device.measured());
+        if let Some(time) = table.and_then(|table| table.launch(kernel, *class, *blocks)) {
+            return Ok(Time(time));
+        }
+        // It is what is being found out, or follows from another mistake.
+        if self.file.measures || device.is_some_and(|(_, device)| matches!(device.time_table, Some(Err(_)))) {
+            return Ok(Time(EXECUTION_SETUP));
+        }
+        let all = || table.iter().flat_map(|table| &table.kernels);
+        let classes: Vec<String> = all().filter(|one| one.name == *kernel).map(|one| one.class.to_string()).collect();
+        // What is missing is the class, or the kernel.
+        let class = class.filter(|_| !classes.is_empty());
+        let choices = if class.is_some() { classes } else { all().map(|one| one.name.clone()).collect() };
+        Err(Reason::NotMeasured { kernel: kernel.clone(), class, choices })
     }
 
     /// How often a job uses an endpoint or a notification, of which nothing else can be said.

@@ -58,6 +58,8 @@ struct Engine {
 
 /// Clients of the accelerator, the driver aside.
 const CLIENTS: u64 = 7;
+/// Those of them without locks, at most.
+const RIDERS: u64 = 3;
 /// Tasks that share a pool, at most.
 const ACROSS: u64 = 12;
 
@@ -100,7 +102,8 @@ fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, 
         next += size;
         let _ = write!(text, "\n[clusters.c{index}]\ncpus = [{}]\n", members.join(", "));
     }
-    let has_device = source.draw(0, 3) > 0;
+    let is_shared = family == Family::Shared;
+    let has_device = source.draw(0, 3) > 0 || is_shared;
     let mut longest = 0;
     let all = if across { shared_by_all(&mut source, &mut text, has_device) } else { Shared::nothing() };
     for (index, size) in clusters.iter().enumerate() {
@@ -108,7 +111,11 @@ fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, 
             true => all.and(own(&mut source, &mut text, (index, *size))),
             false => shared(&mut source, &mut text, (index, *size), has_device && index == 0),
         };
-        longest = tasks(&mut source, &mut text, (index, *size), &shared, waits).max(longest);
+        let most = if is_shared { CLIENTS - RIDERS - 1 } else { CLIENTS - 1 };
+        longest = tasks(&mut source, &mut text, (index, *size), most, &shared, waits).max(longest);
+    }
+    if is_shared {
+        riders(&mut source, &mut text, clusters.len() as u64);
     }
     if has_device {
         text += DEVICE;
@@ -158,6 +165,8 @@ fn shared(source: &mut Source, text: &mut String, (cluster, size): (usize, u64),
         let name = format!("p{cluster}{number}");
         let written = if limit == 0 { "\"unlimited\"".to_owned() } else { limit.to_string() };
         let advice = source.pick(&["none", "none", "affinity", "random"]);
+        let advised = text.matches("advice = \"affinity\"").count() + text.matches("advice = \"random\"").count();
+        let advice = if advised < limits::ADVISED_POOLS { advice } else { "none" };
         let shortest = source.pick(&["requests", "lengths"]);
         let _ = write!(
             text,
@@ -250,10 +259,17 @@ bytes = \"16KiB\"
 ";
 
 /// Writes the tasks of a cluster of `size` CPUs; returns the longest period.
-fn tasks(source: &mut Source, text: &mut String, (cluster, size): (usize, u64), shared: &Shared, waits: &Waits) -> u64 {
+fn tasks(
+    source: &mut Source,
+    text: &mut String,
+    (cluster, size): (usize, u64),
+    clients: u64,
+    shared: &Shared,
+    waits: &Waits,
+) -> u64 {
     // All clusters together are no more than may share a pool, or an accelerator.
     let most = match shared.across {
-        0 => (size * 2 + 2).min(CLIENTS - 1),
+        0 => (size * 2 + 2).min(clients),
         _ if shared.engines.iter().any(|engine| engine.works) => {
             if cluster == 0 {
                 3
@@ -310,6 +326,52 @@ fn tasks(source: &mut Source, text: &mut String, (cluster, size): (usize, u64), 
         shared.write(text, own, is_idler);
     }
     longest
+}
+
+/// Writes clients without locks, of any cluster: they queue what there is room for, in commands as long as they may be or shorter, and some that never
+/// end; and says of the engines how long they take.
+fn riders(source: &mut Source, text: &mut String, clusters: u64) {
+    let hang = source.draw(0, 1) == 0;
+    let first = source.draw(0, 2) as usize;
+    let used: Vec<(&str, u64)> = DEVICE_ENGINES
+        .into_iter()
+        .enumerate()
+        .filter(|(number, _)| *number == first || source.draw(0, 1) == 0)
+        .map(|(_, name)| (name, 0))
+        .collect();
+    let used: Vec<(&str, u64)> =
+        used.into_iter().map(|(name, _)| (name, source.draw(50 * MICROSECOND, 2 * MILLISECOND))).collect();
+    for (name, longest) in &used {
+        let keys = format!("[engines.{name}]\nshared_longest = \"{longest}ns\"\nreset_bound = \"1ms\"\n");
+        *text = text.replace(&format!("[engines.{name}]\n"), &keys);
+    }
+    for rider in 0..source.draw(1, RIDERS) {
+        let cluster = source.draw(0, clusters - 1);
+        let mut steps = Vec::new();
+        for _ in 0..source.draw(1, 3) {
+            let (name, longest) = source.pick(&used);
+            for _ in 0..source.draw(0, 6) {
+                let span = if source.draw(0, 1) == 0 { longest } else { source.draw(MICROSECOND, longest) };
+                steps.push(format!("\"start {name} {span}ns\""));
+            }
+            if hang && source.draw(0, 5) == 0 {
+                steps.push(format!("\"start {name} 1000s\""));
+            }
+            let last = source.draw(MICROSECOND, longest);
+            steps.push(format!("\"submit {name} {last}ns gpu_done\""));
+            if source.draw(0, 1) == 0 {
+                steps.push(format!("\"sleep {}ns\"", source.draw(MICROSECOND, 5 * MILLISECOND)));
+            }
+        }
+        let handles: Vec<String> = used.iter().map(|(name, _)| format!("{name} = \"engine {name}: share\"")).collect();
+        let _ = write!(
+            text,
+            "\n[tasks.rider{rider}]\ncluster = \"c{cluster}\"\nclass = \"background\"\ntrusted = {}\nscript = [{}, \"repeat\"]\nhandles = {{ {} }}\n",
+            !hang,
+            steps.join(", "),
+            handles.join(", "),
+        );
+    }
 }
 
 /// What a job does, and how long it computes.

@@ -246,9 +246,11 @@ pub fn run_for(text: &str, overheads: Overheads, limit: u64, programs: &[Plan<'_
         let requests = asked.iter().map(|asked| asked.request(&manifest, task)).collect();
         (task, Program::Requests { requests, again_from: *again_from })
     });
+    let kick_delay = overheads.interprocessor_interrupt;
     let options = Options { overheads, programs: programs.collect(), ..Options::default() };
     let report = simulate_with(&manifest, &options, limit).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    crate::explain::parts_add_up(&manifest, &report.records).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    crate::explain::parts_add_up(&manifest, &report.records, kick_delay)
+        .unwrap_or_else(|error| panic!("{error}\n{text}"));
     Run { manifest, report }
 }
 

@@ -77,7 +77,7 @@ fn from_start(policy: PolicyName, start: u64) -> Vec<Record> {
         // Where keys are no deadlines, nobody may release early.
         text = text.replace("early-release", "throttle");
     }
-    let variant = Variant { policy: Some(policy), clusters: None };
+    let variant = Variant { policy: Some(policy), ..Variant::default() };
     let manifest = Manifest::parse_variant(Path::new("instants.toml"), &text, &variant).expect("the manifest is good");
     let report = simulate(&manifest, None, start + SECOND).expect("every invariant holds");
     assert_eq!(report.exit, Some(0));

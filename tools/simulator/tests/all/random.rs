@@ -188,7 +188,7 @@ proptest! {
                 prop_assert_eq!(amount, 0, "reservation {} overran\n{}", index, text);
             }
         }
-        parts_add_up(&manifest, &report.records).map_err(|why| TestCaseError::fail(format!("{why}\n{text}")))?;
+        parts_add_up(&manifest, &report.records, 0).map_err(|why| TestCaseError::fail(format!("{why}\n{text}")))?;
         // One holder at a time, and each request granted at most once.
         let mut holders: BTreeMap<u32, u16> = BTreeMap::new();
         for record in &report.records {

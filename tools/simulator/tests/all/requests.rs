@@ -620,7 +620,7 @@ proptest! {
     fn no_request_breaks_an_invariant_exceeds_a_budget_or_shares_an_engine(system in system()) {
         let (manifest, report) = run(&system).map_err(TestCaseError::fail)?;
         holders_alternate(&report).map_err(TestCaseError::fail)?;
-        parts_add_up(&manifest, &report.records).map_err(TestCaseError::fail)?;
+        parts_add_up(&manifest, &report.records, system.kick_delay).map_err(TestCaseError::fail)?;
         nobody_keeps_an_engine(&system, &report).map_err(TestCaseError::fail)?;
         if report.exit.is_some() {
             time_is_accounted_for(&system, &manifest, &report).map_err(TestCaseError::fail)?;
@@ -638,7 +638,7 @@ proptest! {
         let (manifest, report) = run(&system).map_err(TestCaseError::fail)?;
         holders_alternate(&report).map_err(TestCaseError::fail)?;
         nobody_keeps_an_engine(&system, &report).map_err(TestCaseError::fail)?;
-        parts_add_up(&manifest, &report.records).map_err(TestCaseError::fail)?;
+        parts_add_up(&manifest, &report.records, system.kick_delay).map_err(TestCaseError::fail)?;
         the_dead_rest(&report).map_err(TestCaseError::fail)?;
         nobody_waits_for_the_dead(&system, &report).map_err(TestCaseError::fail)?;
         time_is_accounted_for(&system, &manifest, &report).map_err(TestCaseError::fail)?;
@@ -753,14 +753,14 @@ fn random_systems_meet_every_event_and_every_error() {
     assert_eq!(missing, []);
 }
 
-/// A thread loses its donor while its CPU has yet to hear of it, and the donor has another runner before: what that CPU books is no excess.
-#[test]
-fn a_budget_that_a_cpu_still_pays_from_does_not_rest() {
-    let call = |call, object, until| Wish::Call { call, object, second: 1, until, reply: Reply::Nobody };
-    let (until, reply) = (Until::Never, Reply::Last);
-    let receive = || Wish::Call { call: Call::ReplyReceive, object: 0, second: 0, until, reply };
-    let asks = |after: u64| call(Call::Call, 0, Until::After(after * US));
-    let job = |period, budget, deadline, phase, requests, burn| Task {
+/// A call with one of [`OBJECTS`].
+fn call(call: Call, object: usize, until: Until) -> Wish {
+    Wish::Call { call, object, second: 1, until, reply: Reply::Nobody }
+}
+
+/// A task in the first cluster that has a period and computes for `burn` microseconds in each round.
+fn job(period: u64, budget: u64, deadline: u64, phase: u64, requests: Vec<Wish>, burn: u64) -> Task {
+    Task {
         class: Class::Periodic,
         second_cluster: false,
         period,
@@ -770,7 +770,15 @@ fn a_budget_that_a_cpu_still_pays_from_does_not_rest() {
         overrun: (false, 0),
         requests,
         burn: burn * US,
-    };
+    }
+}
+
+/// A thread loses its donor while its CPU has yet to hear of it, and the donor has another runner before: what that CPU books is no excess.
+#[test]
+fn a_budget_that_a_cpu_still_pays_from_does_not_rest() {
+    let (until, reply) = (Until::Never, Reply::Last);
+    let receive = || Wish::Call { call: Call::ReplyReceive, object: 0, second: 0, until, reply };
+    let asks = |after: u64| call(Call::Call, 0, Until::After(after * US));
     let donor = job(8, 6, 6, 5, vec![receive()], 461);
     let ask = call(Call::Call, 0, Until::Never);
     let holder = job(6, 2, 2, 4, vec![call(Call::Acquire, 10, Until::Never), ask, ask], 310);
@@ -806,4 +814,35 @@ fn a_budget_that_a_cpu_still_pays_from_does_not_rest() {
     };
     let (manifest, report) = run(&system).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(time_is_accounted_for(&system, &manifest, &report), Ok(()));
+}
+
+/// A donor waits for its turn and is woken while another task runs on its budget: from that moment it gives, though the run began before.
+#[test]
+fn a_donor_that_is_woken_gives_from_then_on() {
+    let job = |period, budget, deadline, phase, requests| Task {
+        overrun: (false, 2),
+        ..job(period, budget, deadline, phase, requests, 10)
+    };
+    let tasks = vec![
+        job(6, 2, 2, 2, vec![call(Call::Acquire, 10, Until::After(1_450 * US))]),
+        job(6, 7, 7, 5, vec![call(Call::Acquire, 10, Until::Never), call(Call::Call, 0, Until::Never)]),
+        Task { class: Class::Background, ..job(3, 1, 1, 0, vec![Wish::Ring(0, 0, false)]) },
+        job(7, 9, 9, 9, vec![Wish::Burn(US)]),
+    ];
+    let system = System {
+        cpus: 2,
+        first_cluster: 2,
+        servers: [2, 0],
+        bound: [None, None],
+        tasks,
+        kick_delay: US,
+        managed: false,
+        grouped: false,
+        crossing: true,
+        watchdog: None,
+        wrong: vec![0; 8],
+        stops: vec![],
+    };
+    let (manifest, report) = run(&system).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(parts_add_up(&manifest, &report.records, system.kick_delay), Ok(()));
 }

@@ -3,6 +3,7 @@
 use fusee_abi::Error;
 use fusee_abi::call::Call;
 use fusee_abi::trace::{Event, Ledger, Record};
+use fusee_kernel_core::limits::REPLY_SLOTS;
 use fusee_simulator::Overheads;
 
 use super::common::{self, Asked, Device, MS, NEXT_JOB, Run, URGENT, burn, call, sleep, submit, system};
@@ -394,15 +395,15 @@ fn a_wait_for_a_token_whose_chain_has_become_too_long_is_refused_then() {
 }
 
 #[test]
-fn a_server_with_four_open_requests_receives_no_fifth() {
+fn a_server_whose_reply_slots_are_taken_receives_no_more() {
+    let count = REPLY_SLOTS + 2;
     let receive = call(Call::Receive, "s0");
-    let mut programs = vec![("t0", vec![NEXT_JOB, receive, receive, receive, receive, receive])];
-    for client in ["t1", "t2", "t3", "t4", "t5"] {
-        programs.push((client, vec![NEXT_JOB, call(Call::Call, "s0")]));
-    }
-    let run = run(&callers(6), 0, &programs);
-    assert_eq!(run.report.results[0], [0, 0, 0, 0, 0, Error::NoReplySlot as u64]);
-    for client in 1..6 {
+    let clients: Vec<String> = (1..count).map(|client| format!("t{client}")).collect();
+    let mut programs = vec![("t0", [vec![NEXT_JOB], vec![receive; REPLY_SLOTS + 1]].concat())];
+    programs.extend(clients.iter().map(|client| (client.as_str(), vec![NEXT_JOB, call(Call::Call, "s0")])));
+    let run = run(&callers(count), 0, &programs);
+    assert_eq!(run.report.results[0], [vec![0; REPLY_SLOTS + 1], vec![Error::NoReplySlot as u64]].concat());
+    for client in 1..count {
         assert_eq!(run.report.results[client], [0, Error::PeerDied as u64]);
     }
 }

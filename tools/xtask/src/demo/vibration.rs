@@ -95,7 +95,8 @@ fn word(bytes: &[u8], offset: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fusee_device_model::signals;
+    use fusee_compute::run;
+    use fusee_library::Filter;
 
     /// The reference filters without the device's code; both must agree on every bit.
     #[test]
@@ -103,9 +104,14 @@ mod tests {
         for block in [0, 1, 77, 149] {
             let signal: Vec<i16> = (0..SIGNAL).map(|index| sample(block, index)).collect();
             let response: Vec<i16> = (0..COEFFICIENTS).map(coefficient).collect();
-            let mut out = vec![0; 2 * BLOCK];
-            signals::filter(&signal, &response, &mut out);
-            assert_eq!(filtered(block), out, "block {block}");
+            let mut out = vec![0_i16; BLOCK];
+            let filter = Filter { samples: BLOCK as u16, length: COEFFICIENTS as u16 };
+            run(&filter, (signal[..].into(), response[..].into(), out.as_mut_slice().into()));
+            assert_eq!(
+                filtered(block),
+                out.iter().flat_map(|sample| sample.to_le_bytes()).collect::<Vec<_>>(),
+                "block {block}"
+            );
         }
     }
 

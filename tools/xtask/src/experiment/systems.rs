@@ -113,7 +113,7 @@ pub fn emulate(
         let manifest = parse(one)?;
         let programs = workspace.builder().programs(&[&manifest.system])?;
         let image = workspace.image_of(manifest, programs, Profile::Det, false)?;
-        let options = RunOptions { echo: false, seconds: 120, quantum: 50, arguments: Vec::new(), until: None };
+        let options = RunOptions { quantum: 50, ..RunOptions::quiet(120) };
         let run = system::run(workspace, &image, &options)?;
         if run.outcome.code != Some(0) {
             bail!("{} ended with {:?} in QEMU:\n{}", one.name, run.outcome.code, run.outcome.console);

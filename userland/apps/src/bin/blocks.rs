@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 use apps::signals::{Noise, filtered as filtered_slowly, load, store};
+use fusee::gpu::library::{Filter, Transform};
 use fusee::gpu::{Buffer, Context, Operation, Work};
 use fusee::{Engine, Environment, Instant, Region, environment, log, next_job, now};
 
@@ -50,14 +51,16 @@ fn record(environment: &Environment, jobs: u64) {
     let mut coefficients = source.split_off(4352);
     let mut filtered = coefficients.split_off(512);
     let mut spectrum = filtered.split_off(4096);
-    let other_spectrum = spectrum.split_off(2048);
+    let mut other_spectrum = spectrum.split_off(2048);
+    let mut unfinished = other_spectrum.split_off(2048);
     let mut spectra = [spectrum, other_spectrum];
     let sides = [("ring.whole", "gpu_done.whole", "ee.whole"), ("ring.cut", "gpu_done.cut", "ee.cut")];
     let sides = sides.map(|(ring, done, engine)| {
         let context = Context::new(environment, environment.expect(ring), environment.expect(done));
         (context.expect("this task is a client of both"), environment.expect::<Engine>(engine))
     });
-    let [samples, length, points] = [SAMPLES, COEFFICIENTS, POINTS].map(|number| number as u16);
+    let filter = Filter { samples: SAMPLES as u16, length: COEFFICIENTS as u16 };
+    let transform = Transform { points: POINTS as u16 };
     let (mut filters, mut equal) = (0, 0);
     for job in 1..=jobs {
         next_job().expect("this task is periodic");
@@ -69,16 +72,16 @@ fn record(environment: &Environment, jobs: u64) {
         store(&mut coefficients, &response);
         for (context, engine) in &sides {
             filtered.fill(0);
-            let filter = Work::filter(&source, &coefficients, length, samples, &mut filtered);
-            context.run(engine, filter, Instant::NEVER).expect("all operands are in our buffer");
+            let work = Work::launch(filter, (&source, &coefficients, &mut filtered));
+            context.run(engine, work, Instant::NEVER).expect("all operands are in our buffer");
             filters += u64::from(
                 (0..SAMPLES).all(|index| load(&filtered, index) == filtered_slowly(&signal, &response, index)),
             );
         }
         for ((context, engine), spectrum) in sides.iter().zip(&mut spectra) {
             spectrum.fill(0);
-            let transform = Work::transform(&filtered, spectrum, points);
-            context.run(engine, transform, Instant::NEVER).expect("the same");
+            let work = Work::launch(transform, (&filtered, spectrum, &mut unfinished));
+            context.run(engine, work, Instant::NEVER).expect("the same");
         }
         let [one, other] = &spectra;
         let differs = |index| load(one, index) != load(other, index);

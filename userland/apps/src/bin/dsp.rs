@@ -10,7 +10,8 @@
 #![forbid(unsafe_code)]
 
 use apps::signals::{Noise, filtered as filtered_slowly, load, store};
-use fusee::gpu::{Buffer, Context, FenceError, Operation, RunError, SubmitError, Work};
+use fusee::gpu::library::{Filter, Transform};
+use fusee::gpu::{Buffer, Context, FenceError, Operation, RunError, SubmitError, Work, launch_at};
 use fusee::{Engine, Instant, Region, System, environment, log, next_job, shutdown};
 use fusee_accel_contract::space::{BUFFER_BASE, LOCAL_BASE};
 
@@ -21,6 +22,7 @@ const COEFFICIENTS: usize = 32;
 const POINTS: usize = 64;
 const SAMPLES: usize = 2 * POINTS;
 const SIGNAL: usize = SAMPLES + COEFFICIENTS - 1;
+const TRANSFORM: Transform = Transform { points: POINTS as u16 };
 
 fn main() {
     let environment = environment();
@@ -29,6 +31,7 @@ fn main() {
     let mut coefficients = source.split_off(512);
     let mut filtered = coefficients.split_off(512);
     let mut spectrum = filtered.split_off(1024);
+    let mut unfinished = spectrum.split_off(1024);
     let context = Context::of(&environment).expect("this task is a client of the signal processor");
     let run = |work: Work<'_>| context.run(&engine, work, Instant::NEVER);
 
@@ -47,9 +50,10 @@ fn main() {
         filtered.fill(0);
         spectrum.fill(0);
 
-        let filter = Work::filter(&source, &coefficients, COEFFICIENTS as u16, SAMPLES as u16, &mut filtered);
-        run(filter).expect("all operands are in our buffer");
-        run(Work::transform(&filtered, &mut spectrum, POINTS as u16)).expect("all operands are in our buffer");
+        let filter = Filter { samples: SAMPLES as u16, length: COEFFICIENTS as u16 };
+        run(Work::launch(filter, (&source, &coefficients, &mut filtered))).expect("all operands are in our buffer");
+        let transform = Work::launch(TRANSFORM, (&filtered, &mut spectrum, &mut unfinished));
+        run(transform).expect("all operands are in our buffer");
         let out: [i16; SAMPLES] = core::array::from_fn(|index| load(&filtered, index));
         filters += u64::from((0..SAMPLES).all(|index| out[index] == filtered_slowly(&signal, &response, index)));
         spectra += u64::from(is_spectrum(&out, &core::array::from_fn(|index| load(&spectrum, index))));
@@ -57,7 +61,7 @@ fn main() {
     log(1, filters);
     log(2, spectra);
 
-    let local = Operation::Transform { source: LOCAL_BASE, destination: BUFFER_BASE, points: POINTS as u16 };
+    let local = launch_at(&TRANSFORM, &[LOCAL_BASE, BUFFER_BASE, BUFFER_BASE + 2048].map(|address| address as u32));
     let copy = Operation::Copy { source: BUFFER_BASE, destination: BUFFER_BASE + 64, length: 64 };
     let refused = [
         matches!(run(local.into()), Err(RunError::Fence(FenceError::Failed))),
@@ -72,7 +76,7 @@ const ROOT: [i64; 2] = [1_068_571_464, -105_245_103];
 /// How far a part of a spectrum may be off, in hundredths: 1.21 for each halving of the points.
 const TOLERANCE: i64 = 121 * POINTS.ilog2() as i64;
 
-/// Whether `spectrum` is what `Operation::Transform` says it makes of `samples`, by the definition of the transform.
+/// Whether `spectrum` is what `Transform` says it makes of `samples`, by the definition of the transform.
 fn is_spectrum(samples: &[i16; SAMPLES], spectrum: &[i16; SAMPLES]) -> bool {
     let mut roots = [[1 << 30, 0]; POINTS];
     for index in 1..POINTS {

@@ -13,12 +13,14 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use fusee::gpu::{Context, Fence, FenceError, Operation};
+use fusee::gpu::library::Product;
+use fusee::gpu::{Context, Fence, FenceError, Operation, launch_at};
 use fusee::{
     AcquireError, Engine, EngineGuard, Environment, Instant, Nanoseconds, Notification, Pool, Region, SharedBytes,
     Token, WaitError, burn, environment, next_job, yield_now,
 };
 use fusee_accel_contract::space::{BUFFER_BASE, LOCAL_BASE, peer};
+use fusee_accel_contract::timing::EXECUTION_SETUP;
 
 fusee::entry!(main);
 
@@ -131,12 +133,9 @@ fn main() {
         let gpu = &gpus[number];
         let from = home.take();
         let left = if from.is_some() { state } else { matrix };
-        let times = |left, product| Operation::MatrixProduct {
-            left,
-            right: matrix,
-            product,
-            order: ORDER as u16,
-            time: factor * kernel,
+        let time = (factor * kernel).saturating_sub(EXECUTION_SETUP);
+        let times = |left: u64, product: u64| {
+            launch_at(&Product { order: ORDER as u16, time }, &[left, matrix, product].map(|address| address as u32))
         };
         let copy_in = Operation::Copy { source: BUFFER_BASE, destination: matrix, length: bytes };
         let copy_out = Operation::Copy { source: state, destination: BUFFER_BASE + bytes, length: bytes };

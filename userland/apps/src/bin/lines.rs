@@ -1,6 +1,6 @@
 //! Prints lines that take several messages each: what a console must keep whole.
 //!
-//! Handles: endpoint "console" (call). Parameters: "lines", five if absent; "name", a number that each line tells.
+//! Handles: endpoint "console" (call); notification "done" (signal), or none. Parameters: "lines", five if absent; "name", a number that each line tells.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,9 @@ fn main() {
     let name = environment().parameter("name").unwrap_or(0);
     for line in 1..=lines {
         println!("line {line} of {lines} by task {name}, long enough for more than one message of forty bytes");
+    }
+    if let Ok(done) = environment().notification("done") {
+        done.signal(1).expect("this task may say that it is done");
     }
     exit(0)
 }

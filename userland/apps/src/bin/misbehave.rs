@@ -7,7 +7,8 @@
 //! these, too, a pool "gpu" and an engine "second" of the same group.
 //! Parameters: "how"; "calls" for 4, a hundred thousand if absent; "requests" that 11 answers first. For 18: "times", how often it
 //! holds the engine; "operation_us", how long what it submits takes, 0 for ever (absent: nothing is submitted); "change", what it then
-//! adds to its count, and "before_us", how much later; "kicks", how often it kicks afterwards; "gap_us", how long it sleeps between holds.
+//! adds to its count, and "before_us", how much later; "kicks", how often it kicks afterwards; "gap_us", how long it sleeps between holds. For 19 an engine
+//! "engine" and "times".
 //!
 //! | `how` | what                              | how it must end                          |
 //! |-------|-----------------------------------|------------------------------------------|
@@ -29,6 +30,7 @@
 //! | 16    | drops these                       | `log(16, 1)`, exit 0                     |
 //! | 17    | computes for ever with these      | it is killed                             |
 //! | 18    | miscounts what it submits         | `log(18, times)`, `log(19, holds it lost)`, exit 0 |
+//! | 19    | counts what it submits, and lets nobody know | `log(20, times)`, exit 0      |
 //!
 //! Comments `<- how` mark the lines that a backtrace must name when it is at that, here and in `fusee::misbehave`. (Calls that the
 //! compiler has joined with others have no line.)
@@ -88,6 +90,7 @@ mod target {
             }
             17 => end_holding(&environment, compute), // <- how 17
             18 => miscount_holds(&environment),       // <- how 18
+            19 => count_in_silence(&environment),
             unknown => panic!("no misbehaviour has the number {unknown}"),
         }
     }
@@ -180,6 +183,17 @@ mod target {
         exit(0)
     }
 
+    fn count_in_silence(environment: &Environment) {
+        let engine: Engine = environment.expect("engine");
+        let times = environment.parameter("times").unwrap_or(1);
+        for _ in 0..times {
+            let guard = engine.acquire(Instant::NEVER).expect("the engine is reset in time");
+            miscount(&guard, 1);
+        }
+        log(20, times);
+        exit(0)
+    }
+
     /// Fills the table of a server with copies of a handle; then keeps it as busy as this task's budget allows.
     fn flood(door: Endpoint, event: Notification) {
         let mut taken = 0;
@@ -238,7 +252,7 @@ mod target {
         Call::Release,
         Call::ShouldYield,
         Call::AcquireGroup,
-        Call::EngineWait,
+        Call::Share,
         Call::EngineComplete,
         Call::Map,
         Call::Unmap,

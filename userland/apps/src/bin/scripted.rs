@@ -5,10 +5,12 @@
 //! the steps that follow; it is logged as `log(operation, REFUSED)`. A call that says the job has used up its budget
 //! ends the job.
 //!
-//! Handles: those the script names; to submit, also the regions "ring" and "kick".
+//! Handles: those the script names; to submit, also the regions "ring" and "kick". An engine that the script submits to is held, or used without its lock.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
+use fusee::abi::environment::{Entry, SHARED};
+use fusee::abi::image::kind;
 use fusee::abi::script::{Step, operation};
 use fusee::gpu::{Context, Fence, Operation};
 use fusee::{
@@ -207,12 +209,24 @@ impl Player {
         let environment = self.environment;
         let rings =
             |guard: &&EngineGuard<'_>| guard.engine().has_doorbell() && guard.engine().number() == step.selector;
-        let guard = self.held.iter().flatten().map(|(_, guard)| guard).find(rings)?;
+        // What is used without its lock is always there.
+        let shared = self.shared(step.selector);
+        let guard = self.held.iter().flatten().map(|(_, guard)| guard).chain(&shared).find(rings)?;
         let context = self
             .context
             .get_or_insert_with(|| Context::of(&environment).expect("who submits is a client of the device"));
         let fence = context.start(guard, Operation::Burn { time: step.value }).ok()?;
         Some((context, fence))
+    }
+
+    /// Engine `number` of the device, if it is used without its lock.
+    fn shared(&self, number: u32) -> Option<EngineGuard<'static>> {
+        let is_it = |entry: &&Entry| entry.kind == kind::ENGINE && entry.flags & SHARED != 0;
+        let name =
+            |entry: &'static Entry| core::str::from_utf8(&entry.name).ok().map(|name| name.trim_end_matches('\0'));
+        let names = self.environment.entries().iter().filter(is_it).filter_map(name);
+        let mut engines = names.filter_map(|name| self.environment.get::<Engine>(name).ok());
+        engines.find(|engine| engine.number() == number)?.acquire(Instant::NEVER).ok()
     }
 
     /// The object a step acts on; the manifest check has seen to it that the task has it.

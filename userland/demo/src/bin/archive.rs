@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use demo::vibration::archive::{COEFFICIENT, COEFFICIENTS, FILTERED, RESPONSE, ROUNDS, SAMPLES, SIGNAL, sample};
+use fusee::gpu::library::Filter;
 use fusee::gpu::{Buffer, Context, Work};
 use fusee::{Engine, Instant, Region, environment};
 
@@ -25,9 +26,10 @@ fn main() {
     for index in 0..COEFFICIENTS {
         response.copy_from_slice(2 * index, &COEFFICIENT.to_le_bytes());
     }
+    let filter = Filter { samples: SAMPLES as u16, length: COEFFICIENTS as u16 };
     for round in 1.. {
-        let filter = Work::filter(&signal, &response, COEFFICIENTS as u16, SAMPLES as u16, &mut filtered);
-        context.run(&engine, filter, Instant::NEVER).expect("all operands are in our buffer");
+        let work = Work::launch(filter, (&signal, &response, &mut filtered));
+        context.run(&engine, work, Instant::NEVER).expect("all operands are in our buffer");
         rounds.write_u32(0, round);
     }
 }

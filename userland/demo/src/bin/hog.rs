@@ -9,9 +9,10 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use fusee::gpu::{Context, Operation};
+use fusee::gpu::library::Product;
+use fusee::gpu::{Buffer, Context, Work};
 use fusee::{Engine, Instant, environment, sleep_until};
-use fusee_accel_contract::space::LOCAL_BASE;
+use fusee_accel_contract::timing::EXECUTION_SETUP;
 
 fusee::entry!(main);
 
@@ -24,19 +25,14 @@ fn main() {
     let engine = environment.expect::<Engine>("ee");
     let context = Context::of(&environment).expect("this task is a client of the GPU");
     let time = environment.parameter("operation_us").unwrap_or(1000) * 1000;
-    let product = Operation::MatrixProduct {
-        left: LOCAL_BASE,
-        right: LOCAL_BASE + 4096,
-        product: LOCAL_BASE + 8192,
-        order: 16,
-        time,
-    };
+    let kernel = Product { order: 16, time: time.saturating_sub(EXECUTION_SETUP) };
+    let mut left = Buffer::local(3 * 4096);
+    let mut right = left.split_off(4096);
+    let mut product = right.split_off(4096);
     let number = environment.task_name().bytes().last().map_or(0, |digit| u64::from(digit.saturating_sub(b'0')));
     sleep_until(Instant(FIRST + number * STEP)).expect("this task may sleep");
     loop {
-        let guard = engine.acquire(Instant::NEVER).expect("nobody takes this engine from us for ever");
-        let product = context.submit(&guard, product).expect("the ring is empty");
-        product.wait().expect("the operation stays within our memory");
-        guard.release().expect("we hold it");
+        let work = Work::launch(kernel, (&left, &right, &mut product));
+        context.run(&engine, work, Instant::NEVER).expect("the operation stays within our memory");
     }
 }

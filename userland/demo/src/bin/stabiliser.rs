@@ -9,15 +9,17 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use demo::{FRAME_BYTES, HEIGHT, SHAKE, WIDTH, buffer, local, record};
-use fusee::gpu::{Context, EngineIndex, ImageSize, Operation};
+use demo::{FRAME_BYTES, HEIGHT, SHAKE, WIDTH, buffer, record};
+use fusee::gpu::library::{BlockMatch, Gradient, Shift};
+use fusee::gpu::{Buffer, Context, EngineIndex, Work};
 use fusee::{Engine, Instant, Region, environment, next_job, println};
-use fusee_accel_contract::space::{BUFFER_BASE, LOCAL_BASE};
 
 fusee::entry!(main);
 
 /// Pixels left out between compared ones.
 const STRIDE: u8 = 4;
+/// Bytes of what a search finds.
+const MATCH: u64 = 16;
 /// A line on the console for each so many frames.
 const REPORT: u32 = 30;
 
@@ -28,11 +30,9 @@ struct Gpu {
 
 impl Gpu {
     /// Runs one operation to its end, under the lock of its engine.
-    fn run(&self, index: EngineIndex, operation: Operation) {
+    fn run(&self, index: EngineIndex, work: Work<'_>) {
         let engine = &self.engines[index.number()];
-        self.context
-            .run(engine, operation, Instant::NEVER)
-            .expect("the operation is right, and stays within our memory");
+        self.context.run(engine, work, Instant::NEVER).expect("the operation is right, and stays within our memory");
     }
 }
 
@@ -44,47 +44,43 @@ fn main() {
         context: Context::of(&environment).expect("this task is a client of the GPU"),
         engines: [environment.expect("ee"), environment.expect("ce_in"), environment.expect("ce_out")],
     };
-    let size = ImageSize { width: WIDTH as u16, height: HEIGHT as u16 };
+    let (width, height) = (WIDTH as u16, HEIGHT as u16);
+    let matching = BlockMatch { width, height, radius: SHAKE as u8, stride: STRIDE };
+    // In memory: two frames of the camera, and what comes back.
+    let bytes = FRAME_BYTES as u64;
+    let mut first_slot = Buffer::of(&environment.expect("frames"));
+    let mut second_slot = first_slot.split_off(bytes);
+    let mut stabilised = second_slot.split_off(bytes);
+    let mut result = stabilised.split_off(bytes);
+    let slots = [first_slot, second_slot];
+    // In the GPU's.
+    let mut frame = Buffer::local(4 * bytes + MATCH);
+    let mut gradient = frame.split_off(bytes);
+    let mut reference = gradient.split_off(bytes);
+    let mut moved = reference.split_off(bytes);
+    let mut found = moved.split_off(bytes);
     let mut pixels = [0; FRAME_BYTES];
     let mut processed = 0u32;
     loop {
         next_job().expect("the stabiliser is sporadic");
         // The newest frame: if releases were skipped, older ones are gone.
-        let frame = frames.observe_u32(buffer::DELIVERED).wrapping_sub(1);
-        let [source, stabilised, result] =
-            [buffer::slot(frame), buffer::STABILISED, buffer::RESULT].map(|offset| BUFFER_BASE + offset as u64);
-        let length = FRAME_BYTES as u64;
-        gpu.run(EngineIndex::CopyIn, Operation::Copy { source, destination: LOCAL_BASE + local::FRAME, length });
+        let number = frames.observe_u32(buffer::DELIVERED).wrapping_sub(1);
+        let slot = &slots[buffer::slot(number) / FRAME_BYTES];
+        gpu.run(EngineIndex::CopyIn, Work::copy_in(slot, &mut frame));
         let first = processed == 0;
-        let gradient = LOCAL_BASE + if first { local::REFERENCE } else { local::GRADIENT };
-        let source = LOCAL_BASE + local::FRAME;
-        gpu.run(EngineIndex::Execution, Operation::Gradient { source, destination: gradient, size });
-        let matching = Operation::BlockMatch {
-            reference: LOCAL_BASE + local::REFERENCE,
-            current: gradient,
-            result: LOCAL_BASE + local::RESULT,
-            size,
-            radius: SHAKE as u8,
-            stride: STRIDE,
-        };
-        gpu.run(EngineIndex::Execution, matching);
-        let shift = Operation::Shift {
-            source,
-            destination: LOCAL_BASE + local::STABILISED,
-            displacement: LOCAL_BASE + local::RESULT,
-            size,
-        };
-        gpu.run(EngineIndex::Execution, shift);
-        let copy = Operation::Copy { source: LOCAL_BASE + local::STABILISED, destination: stabilised, length };
-        gpu.run(EngineIndex::CopyOut, copy);
-        let copy = Operation::Copy { source: LOCAL_BASE + local::RESULT, destination: result, length: 16 };
-        gpu.run(EngineIndex::CopyOut, copy);
+        let current = if first { &mut reference } else { &mut gradient };
+        gpu.run(EngineIndex::Execution, Work::launch(Gradient { width, height }, (&frame, current)));
+        let current = if first { &reference } else { &gradient };
+        gpu.run(EngineIndex::Execution, Work::launch(matching, (&reference, current, &mut found)));
+        gpu.run(EngineIndex::Execution, Work::launch(Shift { width, height }, (&frame, &found, &mut moved)));
+        gpu.run(EngineIndex::CopyOut, Work::copy_out(&moved, &mut stabilised));
+        gpu.run(EngineIndex::CopyOut, Work::copy_out(&found, &mut result));
 
         // The content moved against the window: the window moved the other way.
         let dx = -(frames.read_u32(buffer::RESULT) as i32);
         let dy = -(frames.read_u32(buffer::RESULT + 4) as i32);
         processed += 1;
-        if let Some(entry) = usize::try_from(frame).ok().filter(|frame| *frame < record::FRAMES) {
+        if let Some(entry) = usize::try_from(number).ok().filter(|number| *number < record::FRAMES) {
             frames.copy_to_slice(buffer::STABILISED, &mut pixels);
             record.copy_from_slice(record::frame(entry), &pixels);
             record.write_u32(record::entry(entry) + 4, dx as u32);
@@ -92,7 +88,7 @@ fn main() {
             record.publish_u32(record::entry(entry), 1);
         }
         if processed.is_multiple_of(REPORT) {
-            println!("stabiliser: frame {frame}: the camera is off by ({dx:+}, {dy:+})");
+            println!("stabiliser: frame {number}: the camera is off by ({dx:+}, {dy:+})");
         }
     }
 }

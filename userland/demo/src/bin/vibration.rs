@@ -7,7 +7,8 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use demo::vibration::{BLOCK, COEFFICIENTS, SIGNAL, coefficient, record, sample};
+use demo::vibration::{BLOCK, COEFFICIENTS, SIGNAL, coefficient, loudest, record, sample};
+use fusee::gpu::library::{Filter, Transform};
 use fusee::gpu::{Buffer, Context, Work};
 use fusee::{Engine, Instant, Region, environment, next_job};
 
@@ -23,6 +24,7 @@ fn main() {
     let mut filtered = response.split_off(64);
     let mut points = filtered.split_off(512);
     let mut spectrum = points.split_off(1024);
+    let mut unfinished = spectrum.split_off(1024);
     for index in 0..COEFFICIENTS {
         store(&mut response, index, coefficient(index));
     }
@@ -34,24 +36,22 @@ fn main() {
         for index in 0..SIGNAL {
             store(&mut signal, index, sample(block, index));
         }
-        let filter = Work::filter(&signal, &response, COEFFICIENTS as u16, BLOCK as u16, &mut filtered);
+        let filter = Filter { samples: BLOCK as u16, length: COEFFICIENTS as u16 };
+        let filter = Work::launch(filter, (&signal, &response, &mut filtered));
         context.run(&engine, filter, Instant::NEVER).expect("all operands are in our buffer");
         for index in 0..BLOCK {
             store(&mut points, 2 * index, load(&filtered, index));
         }
-        let transform = Work::transform(&points, &mut spectrum, BLOCK as u16);
+        let transform = Transform { points: BLOCK as u16 };
+        let transform = Work::launch(transform, (&points, &mut spectrum, &mut unfinished));
         context.run(&engine, transform, Instant::NEVER).expect("the same");
-        let power = |line: usize| {
-            let parts = [load(&spectrum, 2 * line), load(&spectrum, 2 * line + 1)];
-            parts.map(|part| i32::from(part) * i32::from(part)).iter().sum::<i32>()
-        };
-        let loudest = (1..BLOCK / 2).max_by_key(|line| power(*line)).unwrap_or(0);
+        let line = loudest(|part| load(&spectrum, part));
 
         if let Some(entry) = usize::try_from(block).ok().filter(|block| *block < record::BLOCKS).map(record::entry) {
             let mut samples = [0; 2 * BLOCK];
             filtered.copy_to_slice(0, &mut samples);
             record.copy_from_slice(entry + record::FILTERED, &samples);
-            record.write_u32(entry + record::LINE, loudest as u32);
+            record.write_u32(entry + record::LINE, line);
             record.publish_u32(entry + record::DONE, 1);
         }
         block += 1;

@@ -4,13 +4,15 @@
 //! [split off](Buffer::split_off), so no two buffers overlap. [`Work`] borrows the buffers it reads, and those it writes
 //! mutably; what is [submitted](super::Context::submit) goes on borrowing them until it was waited for.
 //!
-//! Not here: what the commands compute (`accel/contract/src/command.rs`).
+//! Not here: what kernels compute (`accel/library`, or a package of a project's own).
 
-use super::{ImageSize, Operation};
+use super::Operation;
+use super::compute::Kernel;
+use super::launch::{self, Operands};
 use crate::Region;
 use crate::memory::SharedBytes;
 use core::marker::PhantomData;
-use fusee_accel_contract::{MATCH_BYTES, OPERAND_ALIGNMENT, space};
+use fusee_accel_contract::{OPERAND_ALIGNMENT, space};
 
 /// Memory of the board: what this task and its device share.
 #[derive(Debug)]
@@ -86,6 +88,11 @@ impl<M> Buffer<M> {
         Self { shared, address, bytes, memory: PhantomData }
     }
 
+    /// Its first device address, and its bytes.
+    pub(super) fn range(&self) -> (u64, u64) {
+        (self.address, self.bytes)
+    }
+
     /// Number of bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -113,12 +120,12 @@ impl<M> Buffer<M> {
 
 /// A command that was not submitted yet, and what it borrows.
 ///
-/// Of its operands one is written, the last; it is never one of those that are read:
+/// What is written is never one of the buffers that are read:
 ///
 /// ```compile_fail,E0502
-/// # use fusee::gpu::{Buffer, Local, Work};
-/// fn in_place(samples: &mut Buffer<Local>) {
-///     let work = Work::transform(samples, samples, 64);
+/// # use fusee::gpu::{Buffer, Local, Work, library::Gradient};
+/// fn in_place(picture: &mut Buffer<Local>) {
+///     let work = Work::launch(Gradient { width: 64, height: 64 }, (&*picture, picture));
 ///     drop(work);
 /// }
 /// ```
@@ -151,107 +158,26 @@ impl<'b> Work<'b> {
     fn copy<A, B>(source: &'b Buffer<A>, destination: &'b mut Buffer<B>) -> Self {
         let length = source.bytes;
         let operation = Operation::Copy { source: source.address, destination: destination.address, length };
-        Self::if_fits(operation, &[(destination.bytes, length)])
+        Self::of((length <= destination.bytes).then_some(operation))
     }
 
-    /// [`Operation::Gradient`].
-    pub fn gradient<M>(source: &'b Buffer<M>, size: ImageSize, destination: &'b mut Buffer<M>) -> Self {
-        let operation = Operation::Gradient { source: source.address, destination: destination.address, size };
-        let pixels = size.pixels() as u64;
-        Self::if_fits(operation, &[(source.bytes, pixels), (destination.bytes, pixels)])
+    /// All blocks of `kernel`, with the beginnings of these buffers as its views. On a preemptible engine,
+    /// [`Context::run`](super::Context::run) gives the engine to earlier keys between two blocks.
+    ///
+    /// A buffer that is shorter than its view, or arguments beyond the limits of the kernel, are refused as it is submitted.
+    pub fn launch<K: Kernel, O: Operands<'b, K::Views<'static>>>(kernel: K, buffers: O) -> Self {
+        Self::of(launch::operation(&kernel, &buffers.places()))
     }
 
-    /// [`Operation::BlockMatch`].
-    pub fn block_match<M>(
-        [reference, current]: [&'b Buffer<M>; 2],
-        size: ImageSize,
-        radius: u8,
-        stride: u8,
-        result: &'b mut Buffer<M>,
-    ) -> Self {
-        let addresses = (reference.address, current.address, result.address);
-        let (reference_at, current_at, result_at) = addresses;
-        let operation = Operation::BlockMatch {
-            reference: reference_at,
-            current: current_at,
-            result: result_at,
-            size,
-            radius,
-            stride,
-        };
-        let pixels = size.pixels() as u64;
-        let operands = [(reference.bytes, pixels), (current.bytes, pixels), (result.bytes, MATCH_BYTES as u64)];
-        Self::if_fits(operation, &operands)
-    }
-
-    /// [`Operation::Shift`].
-    pub fn shift<M>(
-        source: &'b Buffer<M>,
-        displacement: &'b Buffer<M>,
-        size: ImageSize,
-        destination: &'b mut Buffer<M>,
-    ) -> Self {
-        let operation = Operation::Shift {
-            source: source.address,
-            destination: destination.address,
-            displacement: displacement.address,
-            size,
-        };
-        let pixels = size.pixels() as u64;
-        let operands = [(source.bytes, pixels), (displacement.bytes, MATCH_BYTES as u64), (destination.bytes, pixels)];
-        Self::if_fits(operation, &operands)
-    }
-
-    /// [`Operation::MatrixProduct`], in `time` nanoseconds if that is more than it needs.
-    pub fn product<M>([left, right]: [&'b Buffer<M>; 2], order: u16, time: u64, product: &'b mut Buffer<M>) -> Self {
-        let bytes = 4 * u64::from(order) * u64::from(order);
-        let operands = [left.bytes, right.bytes, product.bytes].map(|has| (has, bytes));
-        let [left, right, product] = [left.address, right.address, product.address];
-        Self::if_fits(Operation::MatrixProduct { left, right, product, order, time }, &operands)
-    }
-
-    /// [`Operation::Filter`], with the first `length` coefficients.
-    pub fn filter<M>(
-        source: &'b Buffer<M>,
-        coefficients: &'b Buffer<M>,
-        length: u16,
-        samples: u16,
-        destination: &'b mut Buffer<M>,
-    ) -> Self {
-        let operation = Operation::Filter {
-            source: source.address,
-            coefficients: coefficients.address,
-            destination: destination.address,
-            samples,
-            length,
-        };
-        let words = |count: u64| 2 * count;
-        let signal = words((u64::from(samples) + u64::from(length)).saturating_sub(1));
-        let operands = [
-            (source.bytes, signal),
-            (coefficients.bytes, words(length.into())),
-            (destination.bytes, words(samples.into())),
-        ];
-        Self::if_fits(operation, &operands)
-    }
-
-    /// [`Operation::Transform`].
-    pub fn transform<M>(source: &'b Buffer<M>, destination: &'b mut Buffer<M>, points: u16) -> Self {
-        let operation = Operation::Transform { source: source.address, destination: destination.address, points };
-        let bytes = 4 * u64::from(points);
-        Self::if_fits(operation, &[(source.bytes, bytes), (destination.bytes, bytes)])
-    }
-
-    /// The operation, if each operand has as many bytes as it needs.
-    fn if_fits(operation: Operation, operands: &[(u64, u64)]) -> Self {
-        let fits = operands.iter().all(|(has, needs)| needs <= has);
-        Self { operation: fits.then_some(operation), buffers: PhantomData }
+    fn of(operation: Option<Operation>) -> Self {
+        Self { operation, buffers: PhantomData }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fusee_library::Product;
 
     #[test]
     fn what_is_split_off_begins_where_the_rest_ends() {
@@ -279,7 +205,8 @@ mod tests {
             let _rest = product.split_off(1024);
             let shortened = [&mut left, &mut right, &mut product].into_iter().nth(missing);
             let cut = shortened.map(|buffer| buffer.split_off(1016));
-            let is_some = Work::product([&left, &right], 16, 0, &mut product).operation.is_some();
+            let work = Work::launch(Product { order: 16, time: 0 }, (&left, &right, &mut product));
+            let is_some = work.operation.is_some();
             assert_eq!(is_some, cut.is_none());
         }
     }

@@ -2,8 +2,63 @@
 #![deny(unused_must_use)]
 #![allow(dead_code)]
 
-use fusee::gpu::{Board, Buffer, Context, Local, Operation, Pending, Work};
+use fusee::gpu::compute::{self, Input, Kernel, Output};
+use fusee::gpu::{Board, Buffer, Context, Local, Operation, Pending, Work, library::Product};
 use fusee::{Endpoint, Engine, EngineGuard, Instant, Place, Pool, Rights, Server, Token};
+
+compute::arguments! {
+    struct Negative {
+        pixels: u32,
+    }
+}
+
+impl Kernel for Negative {
+    const NAME: &'static str = "negative";
+    type Views<'m> = (Input<'m, u8>, Output<'m, u8>);
+
+    fn elements(&self) -> [usize; 2] {
+        [self.pixels as usize; 2]
+    }
+
+    fn blocks(&self) -> u32 {
+        1
+    }
+
+    fn time(&self, _: core::ops::Range<u32>) -> u64 {
+        1_000_000
+    }
+
+    fn block(&self, _: u32, _: Self::Views<'_>) {}
+}
+
+/// A launch has a buffer for each view of its kernel.
+fn launch_without_a_buffer(picture: &Buffer<Local>, negative: &mut Buffer<Local>) {
+    drop(Work::launch(Negative { pixels: 64 }, (picture, negative)));
+}
+
+/// What a kernel writes is borrowed mutably.
+fn launch_that_writes_what_it_may_read(picture: &Buffer<Local>, negative: &mut Buffer<Local>) {
+    drop(Work::launch(Negative { pixels: 64 }, (picture, negative)));
+}
+
+/// What a kernel writes is none of its other views.
+fn launch_with_one_buffer_twice(picture: &mut Buffer<Local>) {
+    let mut negative = picture.split_off(64);
+    drop(Work::launch(Negative { pixels: 64 }, (&*picture, &mut negative)));
+}
+
+/// Arguments have types.
+fn launch_with_an_argument_of_another_type(picture: &Buffer<Local>, negative: &mut Buffer<Local>) {
+    drop(Work::launch(Negative { pixels: 64_u32 }, (picture, negative)));
+}
+
+/// What an operation under way writes is nobody else's.
+fn launch_into_a_buffer_that_is_in_use(picture: &Buffer<Local>, negative: &mut Buffer<Local>) {
+    let first = Work::launch(Negative { pixels: 64 }, (picture, &mut *negative));
+    drop(first);
+    let second = Work::launch(Negative { pixels: 64 }, (picture, &mut *negative));
+    drop(second);
+}
 
 /// An engine that was given back cannot be rung.
 fn engine_used_after_its_release(context: &Context, guard: EngineGuard<'_>) {
@@ -97,7 +152,7 @@ fn one_destination_of_two_operations(context: &Context, guard: &EngineGuard<'_>,
 
 /// The result of a launch is no operand of it.
 fn one_buffer_as_operand_and_result(left: &Buffer<Local>, right: &Buffer<Local>, product: &mut Buffer<Local>) {
-    drop(Work::product([left, right], 16, 0, product));
+    drop(Work::launch(Product { order: 16, time: 0 }, (left, right, product)));
 }
 
 /// A task has no address for memory of the device.

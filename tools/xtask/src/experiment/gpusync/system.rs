@@ -64,7 +64,7 @@ pub fn emulate(
     let programs = workspace.builder().programs(&[&cluster.manifest.system])?;
     let mut observer = cluster.observer()?;
     let image = workspace.image_of(cluster.manifest, programs, Profile::Det, false)?;
-    let options = RunOptions { echo: false, seconds: 240, quantum: 50, arguments: Vec::new(), until: None };
+    let options = RunOptions { quantum: 50, ..RunOptions::quiet(240) };
     let run = images::run(workspace, &image, &options)?;
     let trace = run.trace?;
     ensure!(

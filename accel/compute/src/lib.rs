@@ -1,0 +1,165 @@
+//! What kernels of an accelerator are written against.
+//!
+//! A *kernel* is a function that an execution engine runs: a type whose fields are its arguments, with the memory that it reads and writes as
+//! [views](Views), cut into *blocks* that are worked on one after the other or side by side. It is safe Rust without a board, so the same code is
+//! firmware of an engine, runs in the simulator's device, and is a plain function in its author's tests.
+//!
+//! ```
+//! use fusee_compute::{Input, Kernel, Output, arguments};
+//! use core::ops::Range;
+//!
+//! arguments! {
+//!     /// `to[i] = by * from[i]`, wrapping.
+//!     pub struct Scale {
+//!         /// Elements.
+//!         pub length: u32,
+//!         /// The factor.
+//!         pub by: u32,
+//!     }
+//! }
+//!
+//! impl Kernel for Scale {
+//!     const NAME: &'static str = "scale";
+//!     type Views<'m> = (Input<'m, u32>, Output<'m, u32>);
+//!
+//!     fn elements(&self) -> [usize; 2] {
+//!         [self.length as usize; 2]
+//!     }
+//!
+//!     fn blocks(&self) -> u32 {
+//!         self.length.div_ceil(256)
+//!     }
+//!
+//!     fn time(&self, blocks: Range<u32>) -> u64 {
+//!         20_000 * u64::from(blocks.end - blocks.start)
+//!     }
+//!
+//!     fn block(&self, block: u32, (from, to): Self::Views<'_>) {
+//!         let begin = 256 * block as usize;
+//!         for at in begin..(begin + 256).min(from.len()) {
+//!             to.set(at, from.get(at).wrapping_mul(self.by));
+//!         }
+//!     }
+//! }
+//!
+//! let mut tripled = [0; 3];
+//! fusee_compute::run(&Scale { length: 3, by: 3 }, (Input::from(&[1, 2, 3][..]), Output::from(&mut tripled[..])));
+//! assert_eq!(tripled, [3, 6, 9]);
+//! ```
+//!
+//! # What an engine makes of it
+//!
+//! | What a kernel does | What becomes of it |
+//! |---|---|
+//! | reads or writes beyond a view, or panics otherwise | its launch fails, with the line of its source |
+//! | recurs until its stack is full | its launch fails |
+//! | takes longer than its [time](Kernel::time) | it is late, which is counted; what takes far longer fails |
+//! | writes what it only reads | does not compile: an [`Input`] has no such function |
+//!
+//! Nothing else fails or is late because of that. A view that is not mapped, or may not be written, and one that is written while
+//! another view has bytes of it, are found before the first block runs.
+//!
+//! # Invariants
+//!
+//! 1. A kernel touches its views and nothing else: it has nothing else.
+//! 2. Blocks of one launch may run in any order, unless [`Kernel::ORDERED`]; so none may count on what another has written.
+//!
+//! Not here: commands and their place in memory (`accel/contract`), the device (`qemu/device-model`), buffers of clients (`fusee::gpu`).
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+#[cfg(test)]
+extern crate std;
+
+mod arguments;
+mod entry;
+mod views;
+
+pub use arguments::{Argument, Arguments};
+pub use entry::{Entry, Plan, ViewPlan, find, identity, table, words};
+pub use views::{Access, Element, Input, Memory, Output, Place, Update, View, Views};
+
+use core::ops::Range;
+
+/// Views that a kernel has at most.
+pub const VIEWS_MAX: usize = 6;
+/// Words of 32 bits that the addresses of its views and its arguments take at most.
+pub const WORDS_MAX: usize = 20;
+/// Blocks of a launch at most.
+pub const BLOCKS_MAX: u32 = 65_536;
+/// The [time](Kernel::time) of a kernel whose author does not know it: it is measured.
+pub const MEASURED: u64 = u64::MAX;
+
+/// What an engine runs. The fields of the type are the arguments, see [`arguments!`].
+pub trait Kernel: Arguments {
+    /// Its name, in reports. With the types of its views it tells one kernel from others: change it when what the kernel does changes for
+    /// those who launch it.
+    const NAME: &'static str;
+
+    /// What it reads and writes: a tuple of [`Input`], [`Output`] and [`Update`], at most [`VIEWS_MAX`].
+    type Views<'m>: Views<'m>;
+
+    /// Whether blocks run in their order, each after the one before has ended. If not, an engine may run several at once.
+    const ORDERED: bool = false;
+
+    /// What a block needs of an engine that runs several at once.
+    const RESOURCES: Resources = Resources { threads: 1, registers: 32, shared: 0 };
+
+    /// Whether the arguments are within the limits of this kernel. What is not is refused, and asked nothing else.
+    fn is_valid(&self) -> bool {
+        true
+    }
+
+    /// How many elements it needs of each view, in their order.
+    fn elements(&self) -> <Self::Views<'static> as Views<'static>>::Elements;
+
+    /// How many blocks there are, 1 to [`BLOCKS_MAX`].
+    fn blocks(&self) -> u32;
+
+    /// Nanoseconds that these blocks take, without what it takes to start the launch. A function of the arguments alone. What an emulated engine
+    /// executes of a block must not be more than an eighth of that in instructions.
+    ///
+    /// [`MEASURED`], unless a kernel says something else: then the device takes what a system in which the kernel was measured has written down
+    /// for its [class](Kernel::class), for each block, and refuses launches of which nothing was.
+    fn time(&self, blocks: Range<u32>) -> u64 {
+        let _ = blocks;
+        MEASURED
+    }
+
+    /// Tells launches apart whose blocks take different times, where times are measured: those of one class have the longest of all. Unless a kernel
+    /// says something else, two launches are of one class if all their arguments are the same.
+    fn class(&self) -> u32 {
+        let mut words = [0; WORDS_MAX];
+        self.encode(&mut words[..Self::WORDS]);
+        entry::hash(words[..Self::WORDS].iter().flat_map(|word| word.to_le_bytes()))
+    }
+
+    /// Does a block. Indices beyond a view panic.
+    fn block(&self, block: u32, views: Self::Views<'_>);
+}
+
+/// What a block needs of an engine that runs several at once. One that runs a block after the other asks for none of it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Resources {
+    /// Threads of a block.
+    pub threads: u32,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes of memory that the threads of a block share.
+    pub shared: u32,
+}
+
+/// Does all blocks, in their order: a kernel as a plain function.
+///
+/// # Panics
+/// As the kernel does; and if its arguments are not valid, or a view has not the number of elements it needs.
+#[track_caller]
+pub fn run<K: Kernel>(kernel: &K, views: K::Views<'_>) {
+    assert!(kernel.is_valid(), "{}: arguments out of its limits", K::NAME);
+    let elements = kernel.elements();
+    for (number, (has, needs)) in views.lengths().as_ref().iter().zip(elements.as_ref()).enumerate() {
+        assert!(needs == has, "{}: view {number} has {has} elements, not {needs}", K::NAME);
+    }
+    (0..kernel.blocks()).for_each(|block| kernel.block(block, views));
+}

@@ -1,0 +1,43 @@
+//! Which best-effort clients may reach an engine now, so that each gets its fair share of the engine's time.
+//!
+//! A best-effort client stores to its doorbell directly, and the device runs what it finds. A server takes doorbells away
+//! and gives them back; in between it learns of every store as a fault. A *policy* of this crate tells the server what to
+//! do. The crate is pure: no register, no clock, no allocation. What the server has read comes in as an argument, a
+//! [`Verdict`] goes out as a value, and one server runs every policy.
+//!
+//! - [`policy`]: the interface: what the server tells a policy, what a policy answers, and what both rely on.
+//! - [`parameters`]: the lengths of slices, samples and polls, checked.
+//! - [`member`]: clients as small numbers, and sets of them.
+//! - [`accounting`]: every request passes, and is booked.
+//! - [`timeslice`]: one member at a time; time used beyond a slice is owed.
+//! - [`fair_queueing`]: all members together; a member that is too far ahead waits.
+//! - [`tree`]: groups of members, and who is ahead of whom.
+//! - [`watch`]: requests that take too long.
+//!
+//! Not here: the device's own choice between commands that it already has (`accel`, module `sharing`), the real-time
+//! class (`locking`), and everything that touches a page or a register (the server).
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod accounting;
+pub mod fair_queueing;
+mod interval;
+mod ledger;
+pub mod member;
+pub mod parameters;
+pub mod policy;
+pub mod timeslice;
+pub mod tree;
+pub mod watch;
+
+pub use accounting::Accounting;
+pub use fair_queueing::{Estimator, FairQueueing, Season};
+pub use member::{MEMBERS, Member, Members};
+pub use parameters::{Parameter, ParameterError, Parameters};
+pub use policy::{
+    Accusation, Counters, Doorbell, Interception, JoinError, Place, Policy, Reading, Readings, Response, Running,
+    Usage, Verdict,
+};
+pub use timeslice::Timeslice;
+pub use tree::{GROUPS, Group, LEVELS, Shares, Tree, TreeError, Weight};

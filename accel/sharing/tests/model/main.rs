@@ -1,0 +1,368 @@
+//! The real policies on a modelled device: what clients get, in figures.
+//!
+//! Times are four times those of the papers, as in [`Parameters::DEFAULT`]. Each figure is printed and held to a range.
+
+mod machine;
+
+use std::collections::BTreeMap;
+
+use fusee_sharing::*;
+use machine::{Load, MICROSECOND as US, Machine, SECOND, member};
+
+const LENGTH: u64 = 60 * SECOND;
+const ESTIMATORS: [Estimator; 3] = [Estimator::SampledSize, Estimator::BacklogAware, Estimator::Counted];
+
+fn timeslice(interception: Interception) -> Timeslice {
+    Timeslice::new(&Parameters::DEFAULT, interception).unwrap()
+}
+
+fn disengaged() -> Timeslice {
+    timeslice(Interception::Disengaged)
+}
+
+fn fair(estimator: Estimator) -> FairQueueing {
+    FairQueueing::new(&Parameters::DEFAULT, estimator, Tree::new(Shares::Hierarchical)).unwrap()
+}
+
+fn flat(loads: &[Load]) -> Vec<(Load, Place)> {
+    loads.iter().map(|&load| (load, Place::FLAT)).collect()
+}
+
+fn run<'a>(policy: Option<&'a mut dyn Policy>, loads: &[Load]) -> Machine<'a> {
+    run_counting(policy, loads, true)
+}
+
+fn run_counting<'a>(policy: Option<&'a mut dyn Policy>, loads: &[Load], counters: bool) -> Machine<'a> {
+    let mut machine = Machine::new(policy, &flat(loads));
+    machine.counters = counters;
+    machine.tells_running = counters;
+    machine.run(LENGTH);
+    machine
+}
+
+fn slowdowns(machine: &Machine) -> Vec<f64> {
+    machine.outcomes().iter().map(|outcome| outcome.slowdown).collect()
+}
+
+#[track_caller]
+fn near(what: &str, value: f64, aim: f64, off: f64) {
+    println!("{what}: {value:.3}");
+    assert!((value - aim).abs() <= off, "{what}: {value:.3} is not within {off} of {aim}");
+}
+
+/// Each policy that promises halves to two members, with and without counters of the device.
+fn halves(mut check: impl FnMut(&str, &mut dyn Policy, bool)) {
+    check("timeslice, engaged", &mut timeslice(Interception::Engaged), false);
+    check("timeslice, disengaged", &mut disengaged(), false);
+    for estimator in ESTIMATORS {
+        check(&format!("fair, {estimator:?}"), &mut fair(estimator), true);
+        check(&format!("fair, {estimator:?}, no counters"), &mut fair(estimator), false);
+    }
+}
+
+#[test]
+fn equal_and_unequal_pairs_are_both_twice_as_slow_as_alone() {
+    let mut worst_direct: f64 = 0.0;
+    for size in [76, 152, 264, 680, 1700, 3400, 6800] {
+        let loads = [Load::of(264 * US), Load::of(size * US)];
+        worst_direct = worst_direct.max(slowdowns(&run(None, &loads))[0]);
+        halves(|name, policy, counters| {
+            let slowdowns = slowdowns(&run_counting(Some(policy), &loads, counters));
+            near(&format!("264 us against {size} us, {name}"), slowdowns[0], 2.0, 0.3);
+            near(&format!("{size} us against 264 us, {name}"), slowdowns[1], 2.0, 0.3);
+        });
+    }
+    near("264 us against 6800 us, direct", worst_direct, 26.8, 0.3);
+}
+
+#[test]
+fn merged_requests_gain_nothing() {
+    for depth in [1, 4, 16] {
+        let loads = [Load::of(264 * US), Load::of(2640 * US).depth(depth)];
+        near("the victim of merged requests, direct", slowdowns(&run(None, &loads))[0], 11.0, 0.2);
+        halves(|name, policy, counters| {
+            let victim = slowdowns(&run_counting(Some(policy), &loads, counters))[0];
+            near(&format!("the victim of merged requests, {depth} queued, {name}"), victim, 2.1, 0.2);
+        });
+    }
+}
+
+#[test]
+fn time_beyond_the_slice_is_paid_back() {
+    let loads = [Load::of(108_000 * US), Load::of(400 * US)];
+    let mut without = disengaged().without_overuse_control();
+    near("108 ms against 0.4 ms, no overuse control", run(Some(&mut without), &loads).shares()[0], 0.646, 0.01);
+    near("108 ms against 0.4 ms, overuse control", run(Some(&mut disengaged()), &loads).shares()[0], 0.507, 0.01);
+}
+
+/// A client whose requests are small while its stores are trapped gets nearly everything under a sampled estimate, as no paper
+/// says. Counters are not deceived.
+#[test]
+fn small_requests_while_sampled_deceive_samples_and_not_counters() {
+    for small in [26, 66, 100] {
+        let loads = [Load::of(264 * US), Load::of(2640 * US).pretends(small * US)];
+        let victim = |estimator| run(Some(&mut fair(estimator)), &loads).shares()[0];
+        let [sampled, aware] = [victim(Estimator::SampledSize), victim(Estimator::BacklogAware)];
+        println!("2640 us that pretends to be {small} us: victim's share {sampled:.3} (E1), {aware:.3} (E5)");
+        assert!(sampled < 0.10 && aware < 0.07, "a better estimate than we know of: correct the documentation");
+        near("the same by counters", victim(Estimator::Counted), 0.5, 0.03);
+    }
+}
+
+#[test]
+fn a_lone_member_loses_nothing_and_is_trapped_once() {
+    for size in [25, 76, 264, 6800] {
+        let loads = [Load::of(size * US), Load::of(264 * US).silent()];
+        for policy in [
+            &mut disengaged() as &mut dyn Policy,
+            &mut fair(ESTIMATORS[0]),
+            &mut fair(ESTIMATORS[1]),
+            &mut fair(ESTIMATORS[2]),
+        ] {
+            let machine = run(Some(policy), &loads);
+            near(&format!("{size} us alone"), slowdowns(&machine)[0], 1.0, 0.0005);
+            assert_eq!(machine.stores_trapped, 1);
+        }
+        // What is engaged pays for each trap, and for nothing else.
+        let trapped = (size * US + machine::TRAP) as f64 / (size * US) as f64;
+        for policy in [
+            &mut timeslice(Interception::Engaged) as &mut dyn Policy,
+            &mut Accounting::new(&Parameters::DEFAULT).unwrap(),
+        ] {
+            near(&format!("{size} us alone, engaged"), slowdowns(&run(Some(policy), &loads))[0], trapped, 0.0005);
+        }
+    }
+}
+
+/// Losses of efficiency against direct access, as in the paper's experiment: timeslices 34 to 36 %, fair queueing about 0.
+///
+/// Missed by sampled estimates: a member that is idle for most of its sample costs that time, about 5 %. Without counters
+/// [`Estimator::SampledSize`] also takes the pauses after its requests for requests, and then the other member waits in vain,
+/// as with large requests. Counters reach the paper's figure.
+#[test]
+fn a_member_that_is_idle_for_four_fifths_costs_timeslices_much_and_fair_queueing_little() {
+    for (size, sampled_size, sampled_size_without_counters) in [(264, 6.3, 19.2), (1720, 19.2, 19.6)] {
+        let loads = [Load::of(264 * US), Load::of(size * US).off(80)];
+        let direct = run(None, &loads).efficiency();
+        let loss = |name: &str, policy: &mut dyn Policy, counters, aim, off| {
+            let machine = run_counting(Some(policy), &loads, counters);
+            let slowdowns = slowdowns(&machine);
+            println!("{size} us, 80 % off, {name}: slower {:.2} and {:.2}", slowdowns[0], slowdowns[1]);
+            near("  loss in percent", 100.0 * (1.0 - machine.efficiency() / direct), aim, off);
+            assert!(slowdowns.iter().all(|&slowdown| slowdown < 2.1));
+        };
+        loss("timeslice, engaged", &mut timeslice(Interception::Engaged), false, 44.5, 1.0);
+        loss("timeslice, disengaged", &mut disengaged(), false, 44.0, 1.0);
+        loss("fair, SampledSize", &mut fair(Estimator::SampledSize), true, sampled_size, 1.5);
+        let without = sampled_size_without_counters;
+        loss("fair, SampledSize, no counters", &mut fair(Estimator::SampledSize), false, without, 1.5);
+        loss("fair, BacklogAware", &mut fair(Estimator::BacklogAware), true, 5.3, 1.0);
+        loss("fair, BacklogAware, no counters", &mut fair(Estimator::BacklogAware), false, 5.3, 1.0);
+        loss("fair, Counted", &mut fair(Estimator::Counted), true, 0.0, 0.5);
+    }
+}
+
+//--- Groups
+
+fn grouped(shares: Shares, groups: &[&[Load]]) -> (Tree, Vec<(Load, Place)>) {
+    let mut tree = Tree::new(shares);
+    let mut loads = Vec::new();
+    for &members in groups {
+        let group = tree.add_group(Group::ROOT, Weight::ONE).unwrap();
+        loads.extend(members.iter().map(|&load| (load, Place { group, weight: Weight::ONE })));
+    }
+    (tree, loads)
+}
+
+fn group_shares(shares: Shares, estimator: Estimator, groups: &[&[Load]]) -> Vec<f64> {
+    let (tree, loads) = grouped(shares, groups);
+    let mut policy = FairQueueing::new(&Parameters::DEFAULT, estimator, tree).unwrap();
+    let mut machine = Machine::new(Some(&mut policy), &loads);
+    machine.run(LENGTH);
+    machine.shares()
+}
+
+#[test]
+fn groups_share_equally_and_divide_among_their_own() {
+    let load = Load::of(264 * US);
+    for estimator in ESTIMATORS {
+        for other in [load, Load::of(3 * 264 * US)] {
+            let shares = group_shares(Shares::Hierarchical, estimator, &[&[load], &[load, other]]);
+            println!("{estimator:?}: {shares:.3?}");
+            near("the group of one", shares[0], 0.5, 0.03);
+            near("one of two", shares[1], 0.25, 0.03);
+            near("the other of two", shares[2], 0.25, 0.03);
+        }
+        // The literature has 0.47 where samples are not billed.
+        let shares = group_shares(Shares::Hierarchical, estimator, &[&[load], &[load; 8]]);
+        near("one against a group of eight", shares[0], 0.5, 0.02);
+    }
+}
+
+#[test]
+fn a_silent_sibling_costs_its_group_nothing_unless_weights_are_static() {
+    let load = Load::of(264 * US);
+    for estimator in ESTIMATORS {
+        let groups: &[&[Load]] = &[&[load], &[load, load.silent()]];
+        near("beside a silent sibling", group_shares(Shares::Hierarchical, estimator, groups)[1], 0.5, 0.03);
+        near("the same, static", group_shares(Shares::Static, estimator, groups)[1], 0.34, 0.01);
+        let busy = group_shares(Shares::Static, estimator, &[&[load], &[load, load]]);
+        near("all busy, static", busy[0], 0.5, 0.03);
+    }
+}
+
+#[test]
+fn weights_divide_a_group_and_lies_about_them_change_no_other_group() {
+    let load = Load::of(264 * US);
+    for estimator in ESTIMATORS {
+        for lie in [1, 3, 1000] {
+            let (tree, loads) = grouped(Shares::Hierarchical, &[&[load], &[load, Load::of(1000 * US)]]);
+            let mut policy = FairQueueing::new(&Parameters::DEFAULT, estimator, tree).unwrap();
+            let mut machine = Machine::new(Some(&mut policy), &loads);
+            machine.run_with(LENGTH, |policy, now| {
+                let claimed = if (now / SECOND).is_multiple_of(2) { lie } else { 1 };
+                policy.reweigh(member(2), Weight::new(claimed).unwrap());
+            });
+            near(&format!("beside a group that claims {lie}"), machine.shares()[0], 0.5, 0.01);
+        }
+        let mut tree = Tree::new(Shares::Hierarchical);
+        let heavy = tree.add_group(Group::ROOT, Weight::new(3).unwrap()).unwrap();
+        let inner = tree.add_group(heavy, Weight::ONE).unwrap();
+        let places = [(heavy, 1), (inner, 2), (inner, 4), (Group::ROOT, 1)];
+        let loads: Vec<_> = places
+            .iter()
+            .map(|&(group, shares)| (load, Place { group, weight: Weight::new(shares).unwrap() }))
+            .collect();
+        let mut policy = FairQueueing::new(&Parameters::DEFAULT, estimator, tree).unwrap();
+        let mut machine = Machine::new(Some(&mut policy), &loads);
+        machine.run(4 * LENGTH);
+        for (share, aim) in machine.shares().iter().zip([0.375, 0.125, 0.25, 0.25]) {
+            near("weights 3 (1, 1 (2, 4)) and 1", *share, aim, 0.03);
+        }
+    }
+}
+
+//--- Bounds
+
+/// A small generator, the same each time (xorshift64*).
+fn random(state: &mut u64, below: u64) -> u64 {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % below
+}
+
+fn random_loads(state: &mut u64) -> Vec<Load> {
+    (0..2 + random(state, 5))
+        .map(|_| {
+            let load = Load::of((25 + random(state, 100) * random(state, 100)) * US).begins(random(state, SECOND));
+            if random(state, 3) == 0 { load.off(10 * (1 + random(state, 9))) } else { load }
+        })
+        .collect()
+}
+
+#[test]
+fn nobody_leads_by_more_than_two_intervals_and_a_request() {
+    let mut state = 1;
+    let mut tightest: f64 = 0.0;
+    for round in 0..300 {
+        let loads = random_loads(&mut state);
+        let estimator = ESTIMATORS[round % 3];
+        let longest = loads.iter().map(|load| load.size).max().unwrap();
+        // What is measured of a request may be longer by a trap, or by a step without counters.
+        let parameters = Parameters::DEFAULT;
+        let sample = (8 * (longest + machine::TRAP)).max(parameters.sample.0);
+        let interval = 5 * sample * loads.len() as u64;
+        let mut policy = fair(estimator);
+        let mut machine = Machine::new(Some(&mut policy), &flat(&loads));
+        machine.run_with(3 * SECOND, |policy, now| {
+            for (index, load) in loads.iter().enumerate() {
+                let ahead = policy.usage(member(index)).ahead.0;
+                // Billed samples are the sampled member's own.
+                let bound = 2 * interval + load.size + sample;
+                tightest = tightest.max(ahead as f64 / bound as f64);
+                assert!(
+                    ahead <= bound,
+                    "member {index} leads by {ahead} of {bound} ns at {now}: {estimator:?} {loads:?}"
+                );
+            }
+        });
+        assert_eq!(machine.accusations, []);
+    }
+    println!("tightest lead: {tightest:.3} of its bound");
+}
+
+#[test]
+fn overuse_is_at_most_one_request() {
+    let mut state = 7;
+    for round in 0..300 {
+        let loads = random_loads(&mut state);
+        let slice = Parameters::DEFAULT.slice.0;
+        let mut policy = timeslice([Interception::Engaged, Interception::Disengaged][round % 2]);
+        let mut before = BTreeMap::new();
+        let mut machine = Machine::new(Some(&mut policy), &flat(&loads));
+        machine.run_with(3 * SECOND, |policy, _| {
+            for (index, load) in loads.iter().enumerate() {
+                let owed = policy.usage(member(index)).ahead.0;
+                let grown = owed.saturating_sub(before.insert(index, owed).unwrap_or(0));
+                assert!(grown <= load.size + Parameters::DEFAULT.poll.0, "{grown} ns by requests of {load:?}");
+                assert!(owed <= slice + load.size + Parameters::DEFAULT.poll.0);
+            }
+        });
+    }
+}
+
+/// A member that was idle gets no more than the others when it comes back.
+#[test]
+fn idle_members_hoard_nothing() {
+    let loads = [Load::of(264 * US), Load::of(264 * US).begins(30 * SECOND)];
+    halves(|name, policy, counters| {
+        let mut machine = Machine::new(Some(policy), &flat(&loads));
+        machine.counters = counters;
+        machine.run(30 * SECOND);
+        let before = machine.outcomes()[0].busy;
+        machine.run(36 * SECOND);
+        let after = (machine.outcomes()[0].busy - before) as f64 / (6 * SECOND) as f64;
+        near(&format!("beside a member that slept, {name}"), after, 0.5, 0.06);
+    });
+}
+
+//--- Hung requests, idle devices
+
+#[test]
+fn a_request_that_never_ends_is_reset_once_and_then_its_task_is_stopped() {
+    for tells_running in [true, false] {
+        halves(|name, policy, counters| {
+            let loads = [Load::of(264 * US), Load::of(1_000 * SECOND), Load::of(2640 * US)];
+            let mut machine = Machine::new(Some(policy), &flat(&loads));
+            machine.counters = counters;
+            machine.tells_running = tells_running;
+            machine.run(LENGTH);
+            let accused: Vec<_> = machine.accusations.iter().map(|&(_, index, response)| (index, response)).collect();
+            let guilty: Vec<_> = accused.iter().copied().filter(|&(index, _)| index == 1).collect();
+            let innocent = accused.len() - guilty.len();
+            println!("beside a hung request, {name}, device tells {tells_running}: {innocent} innocent resets");
+            // A guess may be wrong, but is never the end of a task.
+            assert!(innocent == 0 || !tells_running && innocent <= 2 && !accused.contains(&(0, Response::Stop)));
+            assert!(innocent == 0 || !accused.contains(&(2, Response::Stop)));
+            assert_eq!(guilty.last(), Some(&(1, Response::Stop)), "{name}: {accused:?}");
+            assert!(guilty.len() <= 3);
+            let slowdowns = slowdowns(&machine);
+            println!("beside a hung request, {name}: {:.2} {:.2}", slowdowns[0], slowdowns[2]);
+            // Each accusation costs 4 s of the 60, and wrong ones make it three.
+            let most = if tells_running { 2.5 } else { 3.0 };
+            assert!(slowdowns[0] < most && slowdowns[2] < most);
+        });
+    }
+}
+
+#[test]
+fn an_idle_device_is_not_ticked() {
+    halves(|name, policy, counters| {
+        // Four requests of each in 100 s, and then nothing.
+        let loads = [Load { pause: 30 * SECOND, ..Load::of(264 * US) }; 2];
+        let machine = run_counting(Some(policy), &loads, counters);
+        println!("{name}: {} steps in a minute for {} requests", machine.steps, machine.outcomes()[0].commands * 2);
+        assert!(machine.steps < 400);
+    });
+}

@@ -1,0 +1,142 @@
+//! Engines that clients without a lock have while nobody holds it: the shared class.
+//!
+//! The class is one more user of an engine's lock, [`SHARED`]. It holds the lock whenever nobody else holds or wants it, and its commands
+//! begin while the gate of the engine is open. The first request shuts the gate, which is one store, however many clients there are: then
+//! the lock is *Draining* as after any release, until the one shared command that may run has ended. Its probe is the device's word, too: as many shared
+//! commands have ended as have begun. When nobody wants the engine any more, the gate is opened and the device is kicked.
+//!
+//! # Invariants
+//!
+//! 1. The gate is open exactly while [`SHARED`] holds the lock; then nobody waits for it.
+//! 2. Nobody lends to the class. Who waits for its command to end lends to the driver, as for any other.
+//! 3. Such a command has `longest` from the instant at which the gate was shut; then the driver must reset the context that runs. A look is planned for
+//!    that instant, whatever was planned before.
+//! 4. With its driver or its sharer dead, a gate that has been shut stays shut.
+//!
+//! Not here: clients (the kernel does not know them: their doorbells are pages like others), shares (a server's), the device's half of
+//! the handshake (`accel/contract`). Source: ours.
+
+use fusee_abi::trace::Event;
+use fusee_locking::engine::State as Lock;
+use fusee_sched::time::{Instant, Nanoseconds};
+
+use crate::id::{EndpointId, EngineId, EngineUserId, user_of};
+use crate::limits::GATES;
+use crate::object::State;
+use crate::{Kernel, Machine};
+
+/// The user of an engine's lock that stands for all clients without one. No use of an engine by a task has this number.
+pub(crate) const SHARED: u16 = u16::MAX;
+
+/// What an engine with a gate has beside its lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Gate {
+    /// How long a shared command takes at most, once the gate is shut.
+    pub longest: Nanoseconds,
+    /// When the gate was opened last.
+    pub opened: Instant,
+    /// Engine time of the class: from the instant at which the gate is opened until the engine is idle behind the shut gate.
+    pub time: Nanoseconds,
+    /// One of those who hold the lock: whose cluster looks at the engine.
+    pub user: Option<EngineUserId>,
+    /// Where stores to the doorbells of its members are asked about, if it has a [sharer](crate::stores).
+    pub sharer: Option<EndpointId>,
+    /// The first member,
+    pub first_member: u16,
+    /// and how many there are.
+    pub members: u16,
+}
+
+impl Gate {
+    /// None.
+    pub const EMPTY: Gate = Gate {
+        longest: Nanoseconds::ZERO,
+        opened: Instant::ZERO,
+        time: Nanoseconds::ZERO,
+        user: None,
+        sharer: None,
+        first_member: 0,
+        members: 0,
+    };
+}
+
+impl Kernel {
+    /// Whether clients without a lock have `engine` while nobody holds it.
+    #[inline(always)]
+    pub(crate) fn has_gate(&self, engine: EngineId) -> bool {
+        GATES && self.gated >> engine.index() & 1 != 0
+    }
+
+    /// Whether what `user` had `engine` for last has ended, and nothing more of it will begin.
+    #[inline(always)]
+    pub(crate) fn is_over<M: Machine>(&self, machine: &mut M, engine: EngineId, user: u16) -> bool {
+        match user_of(user) {
+            Some(user) => machine.engine_is_idle(user),
+            None => GATES && machine.is_shared_idle(engine),
+        }
+    }
+
+    /// Somebody wants `engine`: if its gate is open, it is shut.
+    #[inline(always)]
+    pub(crate) fn take_back<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
+        if GATES && self.engines[engine].lock.state() == Lock::Held(SHARED) {
+            self.shut(machine, engine);
+        }
+    }
+
+    #[inline(never)]
+    fn shut<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
+        machine.set_gate(engine, false);
+        let idle = machine.is_shared_idle(engine);
+        let now = machine.now();
+        self.trace(machine, Event::EngineRelease, None, u32::from(engine.number()), 0);
+        // The class holds it.
+        let _ = self.engines[engine].lock.release(SHARED, idle);
+        if idle {
+            self.end_sharing(machine, engine);
+            return;
+        }
+        let object = &mut self.engines[engine];
+        object.granted = now;
+        // The look comes for this command. Whoever is granted the engine next plans its own.
+        object.unwatched = true;
+        let gate = self.gates[engine];
+        if let Some(user) = gate.user {
+            self.plan_look(engine, user, now + gate.longest);
+        }
+    }
+
+    /// The class has had `engine`, and no command of it runs any more.
+    pub(crate) fn end_sharing<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
+        let had = machine.now().since(self.gates[engine].opened);
+        self.gates[engine].time += had;
+        self.trace(machine, Event::EngineIdle, None, u32::from(engine.number()), (had.0 / 1000) as u32);
+    }
+
+    /// Nobody wants `engine`, which may be free: then the class has it.
+    #[inline(always)]
+    pub(crate) fn hand_back<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
+        if self.has_gate(engine) && self.engines[engine].lock.state() == Lock::Free {
+            self.open(machine, engine);
+        }
+    }
+
+    #[inline(never)]
+    fn open<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
+        let is_dead = |driver| self.threads[driver].state == State::Stopped;
+        if self.engines[engine].driver.is_none_or(is_dead) || self.has_lost_sharer(engine) {
+            return;
+        }
+        self.gates[engine].opened = machine.now();
+        // It is free.
+        let _ = self.engines[engine].lock.request(SHARED);
+        machine.set_gate(engine, true);
+        self.trace(machine, Event::EngineGrant, None, u32::from(engine.number()), 0);
+    }
+
+    /// Whether `engine` has a sharer, which is dead.
+    pub(crate) fn has_lost_sharer(&self, engine: EngineId) -> bool {
+        let is_alive = |server| self.threads[server].state != State::Stopped;
+        self.gates[engine].sharer.is_some_and(|endpoint| !self.endpoints[endpoint].server.is_some_and(is_alive))
+    }
+}

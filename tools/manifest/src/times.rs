@@ -1,0 +1,168 @@
+//! How long blocks of GPU kernels take whose authors do not know: a file beside the manifest, which a run that measures writes.
+//!
+//! Not here: what an engine does with a kernel's time (`qemu/device-model`).
+
+use std::fmt::Write;
+use std::path::Path;
+
+use fusee_accel_contract::{KERNELS, timing};
+use serde::Deserialize;
+
+use crate::quantity::Time;
+
+/// What was measured of the kernels of a device.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct TimeTable {
+    /// Percent that are added to what was measured.
+    pub margin: u32,
+    /// What was, by kernel and class.
+    #[serde(default)]
+    pub kernels: Vec<KernelTime>,
+}
+
+/// What was measured of the launches of a kernel that are of one class.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct KernelTime {
+    /// The kernel's name.
+    pub name: String,
+    /// By which launches name the kernel.
+    pub identity: u32,
+    /// The class.
+    pub class: u32,
+    /// How many launches were measured.
+    pub launches: u32,
+    /// The longest that a block ran for.
+    pub longest: Time,
+}
+
+/// Percent, where nobody has said something else.
+const MARGIN: u32 = 25;
+/// Percent at most: ten times what was measured.
+const MARGIN_MAX: u32 = 900;
+
+impl Default for TimeTable {
+    fn default() -> Self {
+        Self { margin: MARGIN, kernels: Vec::new() }
+    }
+}
+
+impl TimeTable {
+    /// Reads the file of such a table.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+        Self::parse(&text)
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let table: Self = toml::from_str(text).map_err(|error| error.to_string().trim().to_owned())?;
+        if table.margin > MARGIN_MAX {
+            return Err(format!("a margin of {} %, and the largest is {MARGIN_MAX}", table.margin));
+        }
+        if table.kernels.len() > KERNELS {
+            return Err(format!("{} classes, and a device has room for {KERNELS}", table.kernels.len()));
+        }
+        Ok(table)
+    }
+
+    /// Takes over what was measured: in place of what stands there of the same kernel and class, or of a kernel of that name that is no more.
+    pub fn update(&mut self, measured: Vec<KernelTime>) {
+        let is_new = |old: &KernelTime| {
+            measured.iter().any(|new| {
+                (new.name == old.name && new.identity != old.identity)
+                    || (new.identity, new.class) == (old.identity, old.class)
+            })
+        };
+        self.kernels.retain(|old| !is_new(old));
+        self.kernels.extend(measured);
+        self.kernels.sort_by(|one, other| (&one.name, one.class).cmp(&(&other.name, other.class)));
+    }
+
+    /// Nanoseconds that the device takes for a block of this class: eight times what an emulated engine executed, and the margin.
+    #[must_use]
+    pub fn block(&self, kernel: &KernelTime) -> u64 {
+        let whole = u128::from(kernel.longest.0) * u128::from(timing::INSTRUCTION) * u128::from(100 + self.margin);
+        u64::try_from(whole.div_ceil(100)).unwrap_or(u64::MAX)
+    }
+
+    /// Nanoseconds that a launch of so many blocks of kernel `name` takes at most, with what it takes to start it: of one class, or of the longest that
+    /// was measured. `None`: nothing was.
+    #[must_use]
+    pub fn launch(&self, name: &str, class: Option<u32>, blocks: u32) -> Option<u64> {
+        let all = self.kernels.iter().filter(|kernel| kernel.name == name);
+        let those = all.filter(|kernel| class.is_none_or(|class| kernel.class == class));
+        let longest = those.map(|kernel| self.block(kernel)).max()?;
+        Some(longest.saturating_mul(blocks.into()).saturating_add(timing::EXECUTION_SETUP))
+    }
+
+    /// The file's text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "# How long blocks of kernels ran for at most, of those whose authors do not know: written by `cargo xtask run --measure`.\n\
+             # An emulated engine executes an instruction in a nanosecond; a block is taken to take eight times as long as it ran, and the margin, in\n\
+             # percent, which may be changed here.\n\
+             margin = {}\n",
+            self.margin
+        );
+        for KernelTime { name, identity, class, launches, longest: Time(longest) } in &self.kernels {
+            let _ = write!(
+                text,
+                "\n[[kernels]]\nname = {name:?}\nidentity = {identity:#010x}\nclass = {class}\nlaunches = {launches}\nlongest = \"{longest}ns\"\n"
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel(name: &str, identity: u32, class: u32, longest: u64) -> KernelTime {
+        KernelTime { name: name.into(), identity, class, launches: 3, longest: Time(longest) }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let table = TimeTable { margin: 30, kernels: vec![kernel("median", 7, 9, 1_234), kernel("median", 7, 10, 99)] };
+        assert_eq!(TimeTable::parse(&table.text()), Ok(table));
+        assert_eq!(TimeTable::parse(&TimeTable::default().text()), Ok(TimeTable::default()));
+    }
+
+    #[test]
+    fn a_launch_takes_the_longest_block_of_its_class_with_the_margin_as_often_as_it_has_blocks() {
+        let table = TimeTable { margin: 25, kernels: vec![kernel("median", 7, 9, 1_001), kernel("median", 7, 10, 99)] };
+        assert_eq!(table.block(&table.kernels[0]), 10_010);
+        assert_eq!(table.launch("median", None, 3), Some(40_000 + 3 * 10_010));
+        assert_eq!(table.launch("median", Some(10), 3), Some(40_000 + 3 * 990));
+        assert_eq!(table.launch("median", Some(11), 3), None);
+        assert_eq!(table.launch("mean", None, 3), None);
+    }
+
+    #[test]
+    fn what_is_measured_anew_replaces_its_class_and_all_of_a_kernel_that_has_changed() {
+        let old = vec![kernel("a", 1, 1, 10), kernel("a", 1, 2, 20), kernel("b", 2, 1, 30), kernel("c", 3, 1, 40)];
+        let mut table = TimeTable { margin: 25, kernels: old };
+        table.update(vec![kernel("b", 5, 4, 1), kernel("a", 1, 2, 7)]);
+        let expected = [kernel("a", 1, 1, 10), kernel("a", 1, 2, 7), kernel("b", 5, 4, 1), kernel("c", 3, 1, 40)];
+        assert_eq!(table.kernels, expected);
+    }
+
+    #[test]
+    fn a_table_that_is_none_says_why() {
+        for (text, why) in [
+            ("", "margin"),
+            ("margin = 901", "a margin of 901 %"),
+            ("margin = 1\n[[kernels]]\nname = \"a\"", "identity"),
+            ("margin = 1\nextra = 2", "extra"),
+        ] {
+            let error = TimeTable::parse(text).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+#![allow(missing_docs)]
+//! Devices of the board that do what their driver is called for: what drivers and clients get, what is refused, and what is proved.
+
+use std::path::Path;
+
+use fusee_abi::image::kind;
+use fusee_manifest::Manifest;
+
+const SYSTEM: &str =
+    include_str!("../../../tests/target/a_small_text_is_enciphered_in_time_every_20_ms_beside_two_that_never_end.toml");
+
+fn parse(text: &str) -> Result<Manifest, Vec<String>> {
+    Manifest::parse(Path::new("m.toml"), text)
+        .map_err(|errors| errors.0.iter().map(|error| error.reason.to_string()).collect())
+}
+
+fn instead(what: &str, by: &str) -> Vec<String> {
+    assert!(SYSTEM.contains(what), "{what}");
+    parse(&SYSTEM.replace(what, by)).err().unwrap_or_default()
+}
+
+#[test]
+fn the_driver_gets_registers_counts_and_badges_and_its_clients_no_ring() {
+    let system = parse(SYSTEM).unwrap().system;
+    assert!(!system.has_engine_cpu());
+    let named = |task: &str, kind: u32| -> Vec<(String, u64)> {
+        let task = system.tasks.iter().find(|one| one.name == task).unwrap();
+        let entries = task.environment.iter().filter(move |entry| entry.kind == kind);
+        entries.map(|entry| (entry.name.clone(), entry.address)).collect()
+    };
+    let regions = |task: &str| named(task, kind::REGION).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!(regions("crypto"), ["memory", "status", "doorbells", "registers"]);
+    assert_eq!(regions("radio"), ["memory", "status"]);
+    let radio = system.tasks.iter().position(|task| task.name == "radio").unwrap() as u64;
+    let parameters = named("crypto", fusee_abi::environment::kind::PARAMETER);
+    assert!(parameters.contains(&("badge.radio".into(), radio + 1)), "{parameters:?}");
+    assert!(parameters.contains(&("context.radio".into(), 1)), "{parameters:?}");
+    assert_eq!(system.reaching_all_memory(), [("crypto", "crypto0")]);
+}
+
+#[test]
+fn what_such_a_device_cannot_have_is_refused() {
+    let device = "device = \"crypto0\"";
+    assert_eq!(
+        instead(device, "device = \"crypto0\"\nfirmware = \"engine-core\""),
+        ["firmware of `crypto` means nothing together with a `device` that runs none"]
+    );
+    assert_eq!(
+        instead(device, "device = \"crypto0\"\ncopy_engines = 1"),
+        ["copy_engines of `crypto` means nothing together with a `device` that runs no firmware"]
+    );
+    assert_eq!(instead(device, "device = \"block0\""), ["device of `crypto` needs a processor of the board"]);
+    assert_eq!(instead(device, ""), ["device of `crypto` needs firmware"]);
+    assert_eq!(instead("index = 0", "index = 1").len(), 1);
+}
+
+#[test]
+fn a_hard_task_may_wait_for_such_a_driver_if_it_says_how_long_it_holds_the_engine() {
+    let uses = "ee = { cpu = \"300us\", operation = \"1ms\" }\n";
+    let errors = instead(uses, "");
+    assert!(errors.iter().any(|error| error.contains("`radio`")), "{errors:?}");
+    let without_engine = SYSTEM.replace(uses, "").replace("ee = \"engine ee: acquire\"\n", "");
+    // Nobody would use the engine, whose watchdog is then as it is.
+    let errors = parse(&without_engine).unwrap_err();
+    let why = "`radio` calls it, and says nothing of holding an engine of `crypto`";
+    assert!(errors.iter().any(|error| error.contains(why)), "{errors:?}");
+    // A driver of another device is a server like any other.
+    let other = SYSTEM
+        .replace("server = \"crypto\"", "server = \"other\"")
+        .replace("cipher = \"endpoint cipher: receive\"\n", "")
+        + "\n[tasks.other]\nbinary = \"apps/lines\"\nhandles = { cipher = \"endpoint cipher: receive\", spare = \"notification spare: wait\" }\n\n[notifications.spare]\n";
+    let errors = parse(&other).unwrap_err();
+    assert!(errors.iter().any(|error| error.contains("server `other` may wait for notifications")), "{errors:?}");
+}

@@ -1,0 +1,109 @@
+//! What a client pays for using a device, in instructions: for a kick, on boards where no page makes a device look at its doorbells, and for submitting
+//! launches with few and many arguments; and what clients without a lock cost those that have it, and their sharer.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use fusee_abi::trace::Level;
+use fusee_manifest::Profile;
+
+use crate::bench;
+use crate::build::Kernel;
+use crate::system::Workspace;
+use crate::table::Table;
+
+/// The system that measures.
+const MANIFEST: &str = "tests/bench/client.toml";
+/// The system that measures what clients without a lock cost, and where.
+const SHARING: (&str, &str) = ("tests/bench/sharing.toml", BOARDS[0]);
+/// Host seconds after which it is ended.
+const SECONDS: u64 = 60;
+/// Boards: one with a page that kicks, and two with different controllers that have none.
+const BOARDS: [&str; 3] = ["virt", "raspi3b", "zcu102"];
+/// What the task that measures logs, by its numbers.
+const PATHS: [&str; 10] = [
+    "null system call",
+    "kick by a call",
+    "submit a launch, no arguments",
+    "submit a launch, 4 words of arguments",
+    "submit a launch, 16 words of arguments",
+    "acquire that takes an engine back",
+    "release that hands it back",
+    "store to a doorbell, made by the sharer",
+    "share, 1 client",
+    "share, 7 clients",
+];
+/// The first of those that the other system logs, as 0.
+const OF_SHARING: usize = 5;
+/// What they must be at most.
+const MOST: [u64; 5] = [1_500, 1_500, 4_000, 700, 1_500];
+const NULL: usize = 0;
+const KICK: usize = 1;
+/// Instructions that a kick may take beyond a null system call: a handle is looked up, and a register of the controller written.
+const BEYOND: u64 = 60;
+
+/// What was measured on a board: by path.
+pub struct Client {
+    board: &'static str,
+    paths: [Option<u64>; PATHS.len()],
+}
+
+impl Client {
+    /// Measures on each board.
+    pub fn measure(install: bool) -> Result<Vec<Self>> {
+        BOARDS.into_iter().map(|board| Self::of(board, install).context(board)).collect()
+    }
+
+    fn of(board: &'static str, install: bool) -> Result<Self> {
+        let workspace =
+            Workspace { kernel: Kernel::Traced(Level::Marks), ..Workspace::open(install)? }.on(Some(board), install);
+        let shortest = |manifest: &str| {
+            let image = workspace.image(Path::new(manifest), Profile::Det, false)?;
+            let samples = bench::samples(&workspace, &image, SECONDS, Vec::new())?;
+            anyhow::Ok(move |row: usize| samples.get(&row).and_then(|values| values.first()).copied())
+        };
+        let own = shortest(MANIFEST)?;
+        let of_sharing = if board == SHARING.1 { Some(shortest(SHARING.0)?) } else { None };
+        let paths = std::array::from_fn(|row| match row.checked_sub(OF_SHARING) {
+            Some(row) => of_sharing.as_ref().and_then(|shortest| shortest(row)),
+            None => own(row),
+        });
+        let is_measured = |row: usize| match row {
+            KICK => board != BOARDS[0],
+            OF_SHARING.. => board == SHARING.1,
+            _ => true,
+        };
+        for (row, path) in paths.iter().enumerate().filter(|(row, _)| is_measured(*row)) {
+            ensure!(path.is_some_and(|path: u64| path > 0), "{} was not measured", PATHS[row]);
+        }
+        Ok(Self { board, paths })
+    }
+
+    /// Name and length of each path.
+    pub fn figures(&self) -> impl Iterator<Item = (String, u64)> {
+        let paths = PATHS.iter().zip(self.paths);
+        paths.filter_map(|(name, path)| Some((format!("{name}, {}", self.board), path?)))
+    }
+
+    /// What is longer than it must be.
+    pub fn problems(&self) -> impl Iterator<Item = String> {
+        let kick = (KICK, self.paths[NULL].map(|null| null + BEYOND));
+        let of_sharing = MOST.iter().enumerate().map(|(row, most)| (OF_SHARING + row, Some(*most)));
+        std::iter::once(kick).chain(of_sharing).filter_map(|(row, most)| {
+            let (path, most) = (self.paths[row]?, most?);
+            let (name, board) = (PATHS[row], self.board);
+            (path > most).then(|| format!("{name}, {board}: {path} instructions, which must be {most} at most"))
+        })
+    }
+}
+
+/// The table of all boards.
+pub fn table(clients: &[Client]) -> Table {
+    let header = ["clients of devices, instructions"].into_iter().chain(clients.iter().map(|client| client.board));
+    let mut table = Table::new(header.collect::<Vec<_>>());
+    for (row, name) in PATHS.iter().enumerate() {
+        let cell = |client: &Client| client.paths[row].map_or_else(|| "-".to_owned(), |path| path.to_string());
+        table.add_row([(*name).to_owned()].into_iter().chain(clients.iter().map(cell)).collect::<Vec<_>>());
+    }
+    table
+}

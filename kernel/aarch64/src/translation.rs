@@ -389,7 +389,7 @@ impl Space {
         }
         // SAFETY: what a task may execute is memory that the kernel maps (`Space::map` refuses all else), the address is in the page and aligned. Nobody
         // writes there: no leaf is writable and executable.
-        Some(unsafe { direct::<u32>(page_of(descriptor) | address % PAGE).read_volatile() })
+        Some(unsafe { direct::<u32>(page_of(descriptor) | (address % PAGE)).read_volatile() })
     }
 
     /// Makes all addresses below `entries` GiB invalid for good. [`forget_space`] must follow.

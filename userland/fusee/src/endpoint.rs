@@ -187,7 +187,8 @@ impl Request {
         }
     }
 
-    /// The store to a doorbell that it is, if it is one and no call: by the kernel's word, which no client has. Its answer is a [`Verdict`].
+    /// The store to a doorbell, if this request is one instead of a call. The kernel marks it, so no client can pretend. The answer to a store is a
+    /// [`Verdict`](crate::Verdict).
     #[must_use]
     pub fn store(&self) -> Option<Store> {
         self.is_store.then(|| Store { member: self.badge as usize, submitted: self.words[0] as u32 })

@@ -149,7 +149,7 @@ pub trait Machine {
     }
 
     /// The store that `fault` of `thread` is, if it is one of a word to the doorbell of a member, and such that the kernel can tell what
-    /// was to be stored. See [`stores`](crate::stores).
+    /// was to be stored. See the module `stores`.
     fn doorbell_store(&mut self, _thread: ThreadId, _fault: &Fault) -> Option<Store> {
         None
     }

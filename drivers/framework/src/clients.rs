@@ -34,7 +34,9 @@ pub fn places(environment: &Environment, prefix: &str) -> impl Iterator<Item = (
         .filter_map(move |entry| Some((name_of(entry)?.strip_prefix(prefix)?, Place::from_entry(environment, entry))))
 }
 
-fn name_of(entry: &Entry) -> Option<&str> {
+/// What an entry of the environment is called.
+#[must_use]
+pub fn name_of(entry: &Entry) -> Option<&str> {
     let length = entry.name.iter().position(|byte| *byte == 0).unwrap_or(entry.name.len());
     core::str::from_utf8(&entry.name[..length]).ok()
 }

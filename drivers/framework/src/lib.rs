@@ -13,6 +13,6 @@ mod registers;
 #[cfg(feature = "virtio")]
 pub mod virtio;
 
-pub use clients::{clients, of_client, parameter_of_client, places};
+pub use clients::{clients, name_of, of_client, parameter_of_client, places};
 pub use registers::{ClaimError, claim};
 pub use safe_mmio;

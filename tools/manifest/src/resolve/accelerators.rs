@@ -12,6 +12,7 @@ use fusee_sched::key::FAIR_LATENESS_OFFSET;
 use fusee_sched::time::Nanoseconds;
 use toml::Spanned;
 
+use super::users::KICK;
 use super::{
     Device,
     Fail::{self, At},
@@ -590,12 +591,19 @@ impl Resolver<'_> {
             entry.physical = contexts;
             entry.flags = number.number() as u32;
         }
-        let status = self.out.devices[device].given.iter().find(|(given, _)| *given == "status").copied();
-        let Some((_, region)) = status else { return Ok(()) };
-        let entry = named("status");
-        self.unused(server, entry.get_ref(), place.clone())?;
-        let slot = self.next_slot(server);
-        self.share(server, slot, &entry, region, rights::READ, &place)
+        let plain = Spanned::new(place.clone(), KICK.to_owned());
+        let given = |what: &str| self.out.devices[device].given.iter().find(|(given, _)| *given == what).copied();
+        let wanted =
+            [(given("status"), named("status"), rights::READ), (given(KICK), plain, rights::READ | rights::WRITE)];
+        for (region, entry, rights) in wanted {
+            let has = self.out.tasks[server].environment.iter().any(|one| one.name == *entry.get_ref());
+            // One page lets all devices look.
+            let Some((_, region)) = region.filter(|_| !(has && entry.get_ref() == KICK)) else { continue };
+            self.unused(server, entry.get_ref(), place.clone())?;
+            let slot = self.next_slot(server);
+            self.share(server, slot, &entry, region, rights, &place)?;
+        }
+        self.signal_to_kick(server, &place)
     }
 
     fn gate(&mut self, index: usize) -> Result<(), Fail> {

@@ -19,7 +19,7 @@ use crate::error::Reason;
 use crate::layout::{self, PAGE};
 
 /// What tasks call that by which devices are kicked.
-const KICK: &str = "kick";
+pub(super) const KICK: &str = "kick";
 
 impl Resolver<'_> {
     /// Whether `task` may share `pool` with those who do.
@@ -315,15 +315,8 @@ impl Resolver<'_> {
                 let slot = self.next_slot(task);
                 self.share(task, slot, &Spanned::new(name.span(), entry), region, *set, &name.span())?;
             }
-            let has_it = |kick: &usize| {
-                let has = |one: &image::Handle| (one.task as usize, one.kind) == (task, kind::NOTIFICATION);
-                self.out.handles.iter().any(|one| has(one) && one.object as usize == *kick)
-            };
-            if let Some(kick) = self.out.kick.filter(|kick| is_model && !has_it(kick)) {
-                self.unused(task, KICK, name.span())?;
-                let slot = self.next_slot(task);
-                let entry = Spanned::new(name.span(), KICK.to_owned());
-                self.give(task, slot, &entry, kind::NOTIFICATION, kick, rights::SIGNAL)?;
+            if is_model {
+                self.signal_to_kick(task, &name.span())?;
             }
             let entry = format!("context{suffix}");
             self.unused(task, &entry, name.span())?;
@@ -339,6 +332,19 @@ impl Resolver<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Gives `task` the notification by which devices are kicked, where the board has no page for that, once.
+    pub(super) fn signal_to_kick(&mut self, task: usize, place: &Range<usize>) -> Result<(), Fail> {
+        let has_it = |kick: &usize| {
+            let has = |one: &image::Handle| (one.task as usize, one.kind) == (task, kind::NOTIFICATION);
+            self.out.handles.iter().any(|one| has(one) && one.object as usize == *kick)
+        };
+        let Some(kick) = self.out.kick.filter(|kick| !has_it(kick)) else { return Ok(()) };
+        self.unused(task, KICK, place.clone())?;
+        let slot = self.next_slot(task);
+        let entry = Spanned::new(place.clone(), KICK.to_owned());
+        self.give(task, slot, &entry, kind::NOTIFICATION, kick, rights::SIGNAL)
     }
 
     /// What is appended to the names of what `task` gets of `device`: nothing if it is the only one it uses.

@@ -4,16 +4,18 @@
 //! |-----------|-------------------------------------------------------------------------------------------------------------|
 //! | 0, queuer | hands over as many products as there is room for, `rounds` times, and waits for each; with the parameter `hangs`, at last an operation that never ends |
 //! | 1, wanter | in each of `jobs` jobs acquires the engine, has one product computed, and gives the engine back               |
+//! | 2, hoarder | for `for_ms` milliseconds hands over `depth` products at once (16 without it), waits for them, and begins again |
 //!
 //! Handles: engine "ee" of a device without copy engines; region "buffer" (read, write), which is the driver's `buffer.<this task>`. The parameter
 //! `product_us` says how long a product takes. A queuer logs how many products were right (1) and how many operations failed (2); a wanter
-//! how many products were right (1), and how many times it was granted the engine in `within_us` (2).
+//! how many products were right (1), and how many times it was granted the engine in `within_us` (2); a hoarder whether all products were right (1), and
+//! whether it had the engine for `least_ms` to `most_ms` (2), or without these for how many milliseconds it had (3).
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
 use fusee::gpu::library::Product;
 use fusee::gpu::{Buffer, Context, Operation, Work};
-use fusee::{Engine, Environment, Instant, Region, environment, log, next_job, now};
+use fusee::{Engine, Environment, Instant, Nanoseconds, Region, environment, log, next_job, now};
 use fusee_accel_contract::timing::EXECUTION_SETUP;
 
 fusee::entry!(main);
@@ -68,6 +70,7 @@ fn main() {
     let numbers = Numbers::of(&environment);
     match environment.parameter("role").expect("the parameter `role` says what to be") {
         0 => queue(&environment, &context, &engine, kernel, numbers),
+        2 => hoard(&environment, &context, &engine, time, kernel, numbers),
         1 => want(&environment, &context, &engine, kernel, numbers),
         unknown => panic!("there is no role {unknown}"),
     }
@@ -94,6 +97,45 @@ fn queue(environment: &Environment, context: &Context, engine: &Engine, kernel: 
     }
     log(1, right);
     log(2, failed);
+}
+
+fn hoard(
+    environment: &Environment,
+    context: &Context,
+    engine: &Engine,
+    time: u64,
+    kernel: Product,
+    mut numbers: Numbers,
+) {
+    let milliseconds = |name: &str| environment.parameter(name).unwrap_or_else(|| panic!("no parameter `{name}`"));
+    let until = now().now + Nanoseconds(milliseconds("for_ms") * 1_000_000);
+    let depth = environment.parameter("depth").map_or(DEPTH, |depth| depth as usize);
+    let (mut had, mut wrong) = (0, 0);
+    for round in 0.. {
+        if now().now >= until {
+            break;
+        }
+        numbers.fill(round);
+        let guard = engine.acquire(Instant::NEVER).expect("there is no lock to wait for");
+        let Numbers { left, right, products } = &mut numbers;
+        let mut under_way = [const { None }; DEPTH];
+        for (product, place) in products.iter_mut().zip(&mut under_way).take(depth) {
+            let work = Work::launch(kernel, (&*left, &*right, product));
+            *place = Some(context.submit(&guard, work).expect("there is room for as many"));
+        }
+        for operation in under_way.into_iter().flatten() {
+            wrong += u64::from(operation.wait().is_err());
+            had += if now().now < until { time } else { 0 };
+        }
+        drop(guard);
+        wrong += (0..depth).filter(|product| !numbers.is_right(round, *product)).count() as u64;
+    }
+    let had = had / 1_000_000;
+    log(1, u64::from(wrong == 0));
+    match environment.parameter("least_ms") {
+        Some(least) => log(2, u64::from((least..=milliseconds("most_ms")).contains(&had))),
+        None => log(3, had),
+    }
 }
 
 fn want(environment: &Environment, context: &Context, engine: &Engine, kernel: Product, mut numbers: Numbers) {

@@ -1,0 +1,174 @@
+//! What the sharer knows of one client: how far it is, and whether it keeps the rules.
+//!
+//! A client submits up to [`RING_ENTRIES`] commands more than have retired, and never takes its count back. A client that does otherwise stops its own ring, and a policy
+//! would wait for commands that never complete.
+
+use fusee_accel_contract::{RING_ENTRIES, outstanding};
+use fusee_sharing::Reading;
+
+/// The words of one client, in the order in which they were read.
+pub struct Words {
+    /// What stood in the doorbell before the others were read.
+    pub before: u32,
+    /// Commands retired.
+    pub retired: u32,
+    /// What the device has seen of the doorbell.
+    pub seen: u32,
+    /// What stood in the doorbell afterwards.
+    pub submitted: u32,
+    /// What a store that waits would store.
+    pub store: Option<u32>,
+}
+
+/// One client.
+pub struct Client {
+    completed: u64,
+    submitted: u32,
+    open: bool,
+    standing: Standing,
+}
+
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Standing {
+    Good,
+    /// Its words broke the rules at the latest look. A fence is written shortly before the retired word, so once proves nothing.
+    Suspect,
+    /// It is shut out, and the device may have commands of it.
+    Out,
+    /// It is shut out, and the device has none, which is said once.
+    Leaving,
+    Left,
+}
+
+impl Client {
+    /// A client of which `retired` commands have retired.
+    pub const fn new(retired: u32) -> Client {
+        Client { completed: retired as u64, submitted: retired, open: false, standing: Standing::Good }
+    }
+
+    /// Takes in what was read, and says how far the client is.
+    pub fn look(&mut self, words: &Words) -> Reading {
+        self.completed += u64::from(words.retired.wrapping_sub(self.completed as u32));
+        let entries = RING_ENTRIES as i32;
+        // At the instant at which `retired` was read, the doorbell held something from `before` to `submitted`.
+        let [least, most] = [words.before, words.submitted].map(|word| word.wrapping_sub(words.retired) as i32);
+        let is_back = (words.submitted.wrapping_sub(self.submitted) as i32) < 0;
+        let mut breaks = least > entries || most < 0 || is_back;
+        self.submitted = words.submitted;
+
+        let at_device = match self.standing {
+            Standing::Good | Standing::Suspect => most.max(0).unsigned_abs(),
+            // A ring that is stopped gets no further than what was seen.
+            Standing::Out | Standing::Leaving | Standing::Left => {
+                outstanding(words.seen, words.retired).min(RING_ENTRIES)
+            }
+        };
+        let submitted = self.completed + u64::from(at_device);
+        let mut reading = Reading { announced: submitted, submitted, completed: self.completed, counters: None };
+        if let (Some(store), true) = (words.store, self.is_good()) {
+            if (1..=RING_ENTRIES).contains(&outstanding(store, words.retired))
+                && store.wrapping_sub(words.submitted) as i32 >= 0
+            {
+                reading.announced += u64::from(store.wrapping_sub(words.submitted));
+            } else {
+                breaks |= store != words.submitted;
+            }
+        }
+        self.standing = match (self.standing, breaks) {
+            (Standing::Good, true) => Standing::Suspect,
+            (Standing::Suspect, true) => Standing::Out,
+            (Standing::Good | Standing::Suspect, false) => Standing::Good,
+            (Standing::Out, _) if at_device == 0 => Standing::Leaving,
+            (standing, _) => standing,
+        };
+        reading
+    }
+
+    /// Whether it may store when the policy says so.
+    pub const fn is_good(&self) -> bool {
+        matches!(self.standing, Standing::Good | Standing::Suspect)
+    }
+
+    /// From now on nothing that it stores reaches the device.
+    pub const fn shut_out(&mut self) {
+        if self.is_good() {
+            self.standing = Standing::Out;
+        }
+    }
+
+    /// Whether it is shut out, the device has no command of it any more, and this was not said before.
+    pub fn just_left(&mut self) -> bool {
+        let leaves = self.standing == Standing::Leaving;
+        if leaves {
+            self.standing = Standing::Left;
+        }
+        leaves
+    }
+
+    /// Opens or shuts the doorbell, as far as the client may have it open; what it is then if that is a change.
+    pub fn turn(&mut self, open: bool) -> Option<bool> {
+        let open = open && self.is_good();
+        (core::mem::replace(&mut self.open, open) != open).then_some(open)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(submitted: u32, retired: u32) -> Words {
+        Words { before: submitted, retired, seen: submitted, submitted, store: None }
+    }
+
+    #[test]
+    fn counts_go_on_where_32_bits_end() {
+        let mut client = Client::new(u32::MAX - 1);
+        let reading = client.look(&words(3, u32::MAX));
+        assert_eq!([reading.completed, reading.submitted], [0xffff_ffff, 0x1_0000_0003]);
+        let reading = client.look(&Words { store: Some(5), ..words(3, 2) });
+        assert_eq!(
+            [reading.completed, reading.submitted, reading.announced],
+            [0x1_0000_0002, 0x1_0000_0003, 0x1_0000_0005]
+        );
+    }
+
+    /// Any client that keeps the rules, whatever happens between the reads.
+    #[test]
+    fn a_client_that_moves_while_it_is_looked_at_stays_good() {
+        for (before, retired, submitted) in [(16, 0, 16), (16, 9, 25), (0, 5, 7), (0, 16, 16), (3, 40, 56)] {
+            let mut client = Client::new(0);
+            for _ in 0..3 {
+                client.look(&Words { before, retired, seen: submitted, submitted, store: None });
+                assert!(client.standing == Standing::Good, "{before} {retired} {submitted}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_client_that_breaks_the_rules_twice_in_a_row_is_shut_out_and_leaves_when_its_commands_are_done() {
+        let too_many = || Words { seen: 4, ..words(20, 3) };
+        for broken in [too_many(), Words { seen: 4, ..words(2, 3) }, Words { store: Some(20), ..words(4, 3) }] {
+            let mut client = Client::new(3);
+            assert_eq!(client.turn(true), Some(true));
+            client.look(&broken);
+            assert!(client.is_good(), "once proves nothing");
+            client.look(&broken);
+            assert!(!client.is_good());
+            assert_eq!(client.turn(true), Some(false));
+            let reading = client.look(&broken);
+            assert!(reading.at_device() && !reading.waits() && !client.just_left());
+            client.look(&Words { retired: 4, ..broken });
+            assert!(client.just_left() && !client.just_left());
+        }
+    }
+
+    #[test]
+    fn a_count_that_is_taken_back_is_seen_within_the_ring_too() {
+        let mut client = Client::new(0);
+        client.look(&words(9, 3));
+        client.look(&words(8, 3));
+        assert!(client.standing == Standing::Suspect);
+        client.look(&words(7, 3));
+        assert!(!client.is_good());
+    }
+}

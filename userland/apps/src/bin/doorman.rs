@@ -9,12 +9,15 @@
 //! Then, unless the parameter `dies` is there, it opens all doorbells for good. Handles: endpoint "requests" (receive); it is the sharer of engine `ee`.
 //! It logs whether it made a store a round (1), whether one a round was asked
 //! about again (2), and how many counts have changed that should not (3).
+//!
+//! With the parameter `nonsense` it does none of this: for ever it answers a store with words that mean nothing, the next with *go on* although it has not made it,
+//! and the one after that with *go on* when it has stored something else.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
 use fusee::{
-    DoorbellPage, Doorbells, Endpoint, Instant, Nanoseconds, Request, ServeError, Server, Verdict, environment, log,
-    now,
+    DoorbellPage, Doorbells, Endpoint, Instant, Nanoseconds, Request, ServeError, Server, Store, Verdict, environment,
+    log, now,
 };
 
 fusee::entry!(main);
@@ -87,6 +90,24 @@ impl Doorman {
         }
     }
 
+    fn talk_nonsense(&mut self) -> ! {
+        for number in 0_u64.. {
+            let waiting = (0..CLIENTS).find(|member| self.waiting[*member].is_some());
+            let Some(member) = waiting.or_else(|| self.take(Instant::NEVER)) else { continue };
+            let Some(request) = self.waiting[member].take() else { continue };
+            let store = request.store().expect("it was one");
+            assert!(self.doorbells.share(1 << CLIENTS, DoorbellPage::Open).is_err(), "there is no such client");
+            if number % 3 == 2 {
+                let submitted = store.submitted.wrapping_add(1000 + number as u32);
+                self.doorbells.submit(Store { submitted, ..store });
+            }
+            let words = if number % 3 == 0 { [number + 7; 6] } else { Verdict::GoOn.words() };
+            let next = self.server.reply_receive(request.token, words, Instant::ZERO);
+            self.keep(next);
+        }
+        unreachable!("numbers do not end")
+    }
+
     fn round(&mut self, [engaged, open, shut]: [u64; 3]) {
         for _ in 0..engaged {
             // Clients may be done for good.
@@ -123,6 +144,9 @@ fn main() {
     let doorbells = environment.expect::<Doorbells>("doorbells.ee");
     let waiting = [const { None }; CLIENTS];
     let mut doorman = Doorman { doorbells, server, waiting, made: 0, again: 0, changed: 0 };
+    if number("nonsense") != 0 {
+        doorman.talk_nonsense();
+    }
     for _ in 0..number("rounds") {
         doorman.round(["engaged", "open_us", "shut_us"].map(number));
     }

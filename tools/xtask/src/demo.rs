@@ -24,10 +24,12 @@ use crate::turns::Turns;
 
 /// The system that `cargo xtask run` runs.
 pub const MANIFEST: &str = "userland/demo/demo.toml";
-/// Its name in its manifest, and that of the one whose frames are shown on a screen.
+/// Its name in its manifest, that of the one whose frames are shown on a screen, and that of the one whose hogs have no lock and share what is left.
 const NAME: &str = "demo";
 const SHOWN: &str = "demo-shown";
 const SHOWN_MANIFEST: &str = "userland/demo/shown.toml";
+const SHARED: &str = "demo-shared";
+const SHARED_MANIFEST: &str = "userland/demo/shared.toml";
 /// The window of the frames: column and row.
 const WINDOW: (u32, u32) = (256, 192);
 /// Virtual nanoseconds after which a simulation that does not end is given up.
@@ -41,8 +43,8 @@ const FRAMES: &str = "demo";
 /// `vibration`, and engines used in the order of the simulation. An unmanaged one must tell the truth about the frames it got done.
 pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&str)) -> Result<bool> {
     let system = &image.manifest.system;
-    let is_shown = system.name == SHOWN;
-    if (system.name != NAME && !is_shown) || !workspace.project.is(&workspace.fusee) {
+    let (is_shown, is_shared) = (system.name == SHOWN, system.name == SHARED);
+    if (system.name != NAME && !is_shown && !is_shared) || !workspace.project.is(&workspace.fusee) {
         return Ok(true);
     }
     let Ok(trace) = &run.trace else { bail!("the run left no trace") };
@@ -50,10 +52,11 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
     let bytes = run.outcome.memory.read(region.physical, record::BYTES)?;
     let count = count(image, "camera", record::FRAMES)?;
     let frames = workspace.fusee.target.join(FRAMES);
-    let folder = frames.join(match (image.unmanaged, is_shown) {
-        (true, _) => "unmanaged",
-        (false, true) => "shown",
-        (false, false) => "frames",
+    let folder = frames.join(match () {
+        () if image.unmanaged => "unmanaged",
+        () if is_shown => "shown",
+        () if is_shared => "shared",
+        () => "frames",
     });
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
@@ -93,7 +96,15 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
         return Ok(is_right || image.unmanaged && truthful);
     }
 
-    // On a screen of QEMU's frames are shown when the host has time, so only the system without one is compared.
+    if is_shared {
+        let is_right = truthful && is_complete && missed == [0; 3];
+        if is_right {
+            say(&report::green("The demo is right, and its hogs have no lock."));
+        }
+        return Ok(is_right || image.unmanaged && truthful);
+    }
+
+    // The simulator has no sharer, and a screen of QEMU shows frames when the host has time: so only the system without either is compared.
     let simulated = fusee_simulator::simulate(&image.manifest, image.unmanaged.then_some(false), SIMULATED)?;
     let agreement = agreement::compare(system, trace, &Trace::from_records(simulated.records));
     if !image.unmanaged {
@@ -134,6 +145,14 @@ pub fn check_screen(workspace: &Workspace) -> Result<Vec<String>> {
         ..RunOptions::quiet(120)
     };
     problems(workspace, &image, &system::run(workspace, &image, &options)?)
+}
+
+/// The name of a check, and what it does.
+pub const WITHOUT_LOCKS: &str = "the demo with hogs that share what is left of the GPU";
+
+/// Runs the demo with hogs without locks, and a sharer.
+pub fn check_without_locks(workspace: &Workspace) -> Result<Vec<String>> {
+    check(workspace, workspace.manifest(Path::new(SHARED_MANIFEST))?)
 }
 
 /// What is wrong with a run of the demo.
@@ -241,24 +260,34 @@ mod tests {
         pixels
     }
 
-    /// All that both have is the same, but for the console, which can be read in one of them.
-    #[test]
-    fn the_demo_with_a_screen_is_the_demo_and_a_screen() {
+    /// What the demo has, and is not the same in the other.
+    fn differs(other: &str) -> Vec<String> {
         let read = |path: &str| -> toml::Table {
             let path = system::root().unwrap().join(path);
             toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
         };
-        let (demo, shown) = (read(MANIFEST), read(SHOWN_MANIFEST));
-        let mut other = Vec::new();
+        let (demo, other) = (read(MANIFEST), read(other));
+        let mut differs = Vec::new();
         for (kind, objects) in &demo {
             for (name, object) in objects.as_table().unwrap() {
-                if shown[kind].get(name) != Some(object) {
-                    other.push(format!("{kind}.{name}"));
+                if other[kind].get(name) != Some(object) {
+                    differs.push(format!("{kind}.{name}"));
                 }
             }
         }
-        other.sort();
-        assert_eq!(other, ["system.name", "tasks.console", "tasks.director"]);
+        differs.sort();
+        differs
+    }
+
+    /// The console can be read in one of them.
+    #[test]
+    fn the_demo_with_a_screen_is_the_demo_and_a_screen() {
+        assert_eq!(differs(SHOWN_MANIFEST), ["system.name", "tasks.console", "tasks.director"]);
+    }
+
+    #[test]
+    fn the_demo_without_locks_is_the_demo_with_other_hogs() {
+        assert_eq!(differs(SHARED_MANIFEST), ["engines.ee", "system.name", "tasks.hog"]);
     }
 
     #[test]

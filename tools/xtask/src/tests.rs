@@ -212,8 +212,9 @@ fn on_board(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summ
 type OwnCheck = fn(&Workspace) -> Result<Vec<String>>;
 
 /// Checks that run systems of their own.
-const OWN: [(&str, OwnCheck); 12] = [
+const OWN: [(&str, OwnCheck); 13] = [
     (demo::SCREEN, demo::check_screen),
+    (demo::WITHOUT_LOCKS, demo::check_without_locks),
     (stream::CHECK, stream::check),
     (trace::MESSAGES, trace::check_messages),
     (trace::DEFMT, trace::check_defmt),

@@ -85,10 +85,11 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
     let are_frames_true = seen.recovered == seen.processed && seen.equal == seen.processed;
     let truthful = are_frames_true && signals.is_true() && run.late == 0 && missed[0] == 0;
     let is_complete = seen.processed as usize == count && signals.is_perfect();
+    let is_right = truthful && is_complete && missed == [0; 3];
     if is_shown {
         let is_seen = is_on_screen(run, count as u32 - 1);
         say(&format!("the last frame on the screen equal to the reference: {}", if is_seen { "yes" } else { "no" }));
-        let is_right = truthful && is_complete && missed == [0; 3] && is_seen;
+        let is_right = is_right && is_seen;
         if is_right {
             say(&report::green("The demo is right, and so is the screen."));
         }
@@ -97,7 +98,6 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
     }
 
     if is_shared {
-        let is_right = truthful && is_complete && missed == [0; 3];
         if is_right {
             say(&report::green("The demo is right, and its hogs have no lock."));
         }
@@ -112,7 +112,7 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
         say(&format!("engine grants and completions in the simulator's order: {equal} of {compared}"));
     }
 
-    let perfect = truthful && is_complete && agreement.equal == agreement.compared && missed == [0; 3];
+    let perfect = is_right && agreement.equal == agreement.compared;
     if image.unmanaged {
         if truthful {
             say(&report::yellow("Without management the GPU is right, and late."));

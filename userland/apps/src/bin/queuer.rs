@@ -4,7 +4,7 @@
 //! |-----------|-------------------------------------------------------------------------------------------------------------|
 //! | 0, queuer | hands over as many products as there is room for, `rounds` times, and waits for each; with the parameter `hangs`, at last an operation that never ends |
 //! | 1, wanter | in each of `jobs` jobs acquires the engine, has one product computed, and gives the engine back               |
-//! | 2, hoarder | for `for_ms` milliseconds hands over `depth` products at once (16 without it), waits for them, and begins again |
+//! | 2, hoarder | for `for_ms` milliseconds hands over as many products as there is room for, waits for them, and begins again |
 //!
 //! Handles: engine "ee" of a device without copy engines; region "buffer" (read, write), which is the driver's `buffer.<this task>`. The parameter
 //! `product_us` says how long a product takes. A queuer logs how many products were right (1) and how many operations failed (2); a wanter
@@ -70,27 +70,39 @@ fn main() {
     let numbers = Numbers::of(&environment);
     match environment.parameter("role").expect("the parameter `role` says what to be") {
         0 => queue(&environment, &context, &engine, kernel, numbers),
-        2 => hoard(&environment, &context, &engine, time, kernel, numbers),
         1 => want(&environment, &context, &engine, kernel, numbers),
+        2 => hoard(&environment, &context, &engine, time, kernel, numbers),
         unknown => panic!("there is no role {unknown}"),
     }
+}
+
+/// Fills the ring once, and says after each operation, in their order, whether it failed. How many products were right.
+fn fill_ring(
+    context: &Context,
+    engine: &Engine,
+    kernel: Product,
+    numbers: &mut Numbers,
+    round: u64,
+    mut ended: impl FnMut(bool),
+) -> u64 {
+    numbers.fill(round);
+    let guard = engine.acquire(Instant::NEVER).expect("there is no lock to wait for");
+    let Numbers { left, right, products } = &mut *numbers;
+    let all = products.each_mut().map(|product| {
+        let work = Work::launch(kernel, (&*left, &*right, product));
+        context.submit(&guard, work).expect("there is room for as many")
+    });
+    for operation in all {
+        ended(operation.wait().is_err());
+    }
+    drop(guard);
+    (0..DEPTH).filter(|product| numbers.is_right(round, *product)).count() as u64
 }
 
 fn queue(environment: &Environment, context: &Context, engine: &Engine, kernel: Product, mut numbers: Numbers) {
     let (mut right, mut failed) = (0, 0);
     for round in 0..environment.parameter("rounds").unwrap_or(1) {
-        numbers.fill(round);
-        let guard = engine.acquire(Instant::NEVER).expect("there is no lock to wait for");
-        let Numbers { left, right: other, products } = &mut numbers;
-        let all = products.each_mut().map(|product| {
-            let work = Work::launch(kernel, (&*left, &*other, product));
-            context.submit(&guard, work).expect("there is room for as many")
-        });
-        for operation in all {
-            failed += u64::from(operation.wait().is_err());
-        }
-        drop(guard);
-        right += (0..DEPTH).filter(|product| numbers.is_right(round, *product)).count() as u64;
+        right += fill_ring(context, engine, kernel, &mut numbers, round, |has_failed| failed += u64::from(has_failed));
     }
     if environment.parameter("hangs").is_some() {
         failed += u64::from(context.run(engine, Operation::Burn { time: u64::MAX }, Instant::NEVER).is_err());
@@ -109,26 +121,14 @@ fn hoard(
 ) {
     let milliseconds = |name: &str| environment.parameter(name).unwrap_or_else(|| panic!("no parameter `{name}`"));
     let until = now().now + Nanoseconds(milliseconds("for_ms") * 1_000_000);
-    let depth = environment.parameter("depth").map_or(DEPTH, |depth| depth as usize);
-    let (mut had, mut wrong) = (0, 0);
-    for round in 0.. {
-        if now().now >= until {
-            break;
-        }
-        numbers.fill(round);
-        let guard = engine.acquire(Instant::NEVER).expect("there is no lock to wait for");
-        let Numbers { left, right, products } = &mut numbers;
-        let mut under_way = [const { None }; DEPTH];
-        for (product, place) in products.iter_mut().zip(&mut under_way).take(depth) {
-            let work = Work::launch(kernel, (&*left, &*right, product));
-            *place = Some(context.submit(&guard, work).expect("there is room for as many"));
-        }
-        for operation in under_way.into_iter().flatten() {
-            wrong += u64::from(operation.wait().is_err());
+    let (mut had, mut wrong, mut round) = (0, 0, 0);
+    while now().now < until {
+        let right = fill_ring(context, engine, kernel, &mut numbers, round, |has_failed| {
+            wrong += u64::from(has_failed);
             had += if now().now < until { time } else { 0 };
-        }
-        drop(guard);
-        wrong += (0..depth).filter(|product| !numbers.is_right(round, *product)).count() as u64;
+        });
+        wrong += DEPTH as u64 - right;
+        round += 1;
     }
     let had = had / 1_000_000;
     log(1, u64::from(wrong == 0));

@@ -38,10 +38,12 @@ pub enum Planted {
     EarlyReleaseKeepsTheKey,
     /// A throttled job goes on with the key that it had.
     ReplenishmentKeepsTheKey,
+    /// A handle of another generation is as good as that which is in its slot.
+    GenerationIsNotCompared,
 }
 
 impl Planted {
-    /// All of them.
+    /// All that cost a deadline.
     pub const ALL: [Planted; 14] = [
         Planted::NoRuleAtWakeUp,
         Planted::QueuedReleasesRefill,

@@ -519,7 +519,7 @@ pub fn canonical(trace: &Trace, system: &Resolved, places: Places) -> Result<Str
     let mut cells: BTreeMap<u64, Vec<(String, Option<u8>)>> = BTreeMap::new();
     for record in without_flicker(&trace.records, places) {
         let Some(event) = Event::from_number(record.event).filter(|event| is_compared(*event)) else { continue };
-        let cell = (record.time + GRID / 2) / GRID;
+        let cell = record.time.saturating_add(GRID / 2) / GRID;
         let by = record.time.abs_diff(cell * GRID);
         if by > GRID / 4 {
             return Err(OffGrid { record, by });
@@ -578,7 +578,8 @@ fn without_flicker(records: &[Record], places: Places) -> Vec<Record> {
             let open = last.entry(record.thread).or_default();
             let previous = open.last().and_then(|index| kept[*index]);
             if let Some(previous) = previous {
-                let near = record.time - previous.time <= GRID / 4;
+                // Records stand in the order of their numbers; damaged ones may be of any time.
+                let near = record.time.abs_diff(previous.time) <= GRID / 4;
                 let short_run = previous.event == Event::SwitchTo as u8 && record.event == Event::SwitchAway as u8;
                 let short_gap = previous.event == Event::SwitchAway as u8
                     && record.event == Event::SwitchTo as u8

@@ -243,7 +243,7 @@ pub fn records(trace: &Trace, system: &Resolved) -> Vec<Record> {
                 Data::SwitchTo { when, exec_time: short(state.0) }
             }
             Some(Event::SwitchAway) => {
-                state.0 += state.1.take().map_or(0, |since| when - since);
+                state.0 += state.1.take().map_or(0, |since| when.saturating_sub(since));
                 Data::SwitchAway { when, exec_time: state.0 }
             }
             Some(Event::Complete) => Data::Completion { when },

@@ -15,6 +15,7 @@
 //! boot       whether boards start, and say why they do not
 //! errata     what compiler and linker keep away from, and whether they did
 //! flash      `cargo xtask flash`: cards that boards start from
+//! fuzz       `cargo xtask fuzz`: bytes that break what reads bytes of others
 //! screen     pictures of a screen, and what tests want to see there
 //! report     trace -> fault reports and the table of tasks
 //! table      tables that fit a terminal
@@ -77,6 +78,7 @@ mod errata;
 mod experiment;
 mod explain;
 mod flash;
+mod fuzz;
 mod gdb;
 mod hostile;
 mod judge;
@@ -165,6 +167,8 @@ enum Command {
     Experiment(experiment::ExperimentArguments),
     /// Simulates random systems in which all tasks that are not proved do anything, and counts deadlines of proved ones that are missed.
     Hostile(hostile::HostileArguments),
+    /// Looks for bytes that break what reads bytes of others: calls, manifests, images, rings, traces.
+    Fuzz(fuzz::FuzzArguments),
     /// Simulates CPUs that all call at once: how much they do, and how long they wait for the kernel's lock
     Contention(contention::ContentionArguments),
     /// Prints the records of the last run as text, or writes other views of it.
@@ -289,6 +293,9 @@ impl From<ProfileArgument> for Profile {
 }
 
 fn main() -> ExitCode {
+    if std::env::var_os(fuzz::COMPILES).is_some() {
+        return fuzz::compile();
+    }
     let arguments = Arguments::parse();
     if arguments.wide {
         table::print_wide();
@@ -404,6 +411,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Worst(worst) => worst::worst(worst, install),
         Command::Experiment(arguments) => experiment::experiment(arguments, install),
         Command::Hostile(arguments) => hostile::hostile(arguments),
+        Command::Fuzz(arguments) => fuzz::fuzz(arguments, install),
         Command::Contention(arguments) => contention::contention(arguments),
         Command::Trace(arguments) => trace::trace(arguments),
         Command::Top(arguments) => top::top(arguments, install),

@@ -34,8 +34,8 @@ use crate::toolchain::{self, KERNEL_TARGET, R5F_TARGET, TASK_TARGET};
 use crate::turns::{self, Turns};
 use crate::{
     ProfileArgument, answers, bench, boards, boot, browser, combinations, conformance, demo, docs, dump_check, errata,
-    experiment, flash, gdb, hostile, new, own_kernels, readme, report, screen, soundness, stream, structure, trace,
-    worst,
+    experiment, flash, fuzz, gdb, hostile, new, own_kernels, readme, report, screen, soundness, stream, structure,
+    trace, worst,
 };
 
 /// What QEMU ends with when the kernel has panicked.
@@ -122,6 +122,24 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         for (name, problems) in experiment::check() {
             summary.add(&name, started.elapsed(), &problems);
             started = Instant::now();
+        }
+        match fuzz::lack() {
+            Some(why) => summary.skip("any bytes, guided by coverage", &why),
+            None => {
+                let started = Instant::now();
+                match fuzz::check(&workspace) {
+                    Ok((words, problems)) => {
+                        summary.add(
+                            &format!("any bytes, guided by coverage, steps: {words}"),
+                            started.elapsed(),
+                            &problems,
+                        );
+                    }
+                    Err(error) => {
+                        summary.add("any bytes, guided by coverage", started.elapsed(), &[format!("{error:#}")])
+                    }
+                }
+            }
         }
         summary.run("where unsafe code may be", || structure::sources(&workspace.root));
         summary.run("pages, manifests and commands agree", || docs::check(&workspace.root).map(|()| Vec::new()));

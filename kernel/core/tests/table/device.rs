@@ -197,6 +197,11 @@ pub struct Tape {
 }
 
 impl Tape {
+    /// The first choices, whatever there will be to choose from; behind them the device does nothing.
+    pub fn of(choices: impl IntoIterator<Item = usize>) -> Tape {
+        Tape { choices: choices.into_iter().map(|choice| (choice, usize::MAX)).collect(), at: 0 }
+    }
+
     /// One of so many.
     pub fn choose(&mut self, of: usize) -> usize {
         if self.at == self.choices.len() {
@@ -204,7 +209,7 @@ impl Tape {
         }
         let (choice, _) = self.choices[self.at];
         self.at += 1;
-        choice
+        choice % of
     }
 
     /// Whether the device does nothing by it.

@@ -572,7 +572,10 @@ impl Resolver<'_> {
         of_all(limits::MEMBERS_PER_ENGINE, "clients with a sharer", members.len())?;
         let all = self.out.shared_users.len();
         of_all(limits::MEMBERS, "clients without locks of all engines, where one has a sharer", all)?;
-        self.out.engines[index].1.sharer_plus_one = endpoint as u32 + 1;
+        let first = self.out.shared_users.iter().take_while(|user| user.engine as usize != index).count();
+        let record = &mut self.out.engines[index].1;
+        record.sharer_plus_one = endpoint as u32 + 1;
+        (record.first_member, record.members) = (first as u16, members.len() as u16);
 
         let place = sharer.span();
         let named = |what: &str| Spanned::new(place.clone(), format!("{what}.{}", name.get_ref()));

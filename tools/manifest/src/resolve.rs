@@ -101,6 +101,9 @@ pub struct Resolved {
     pub engine_ends: Vec<(Nanoseconds, Nanoseconds)>,
     /// For each engine how long a job waits, at most, until clients without a lock have it no more; zero: there are none.
     pub engine_take_backs: Vec<Nanoseconds>,
+    /// For each engine the address of the first of the pages that take the place of its clients' doorbells, in the order of the clients; zero: no server
+    /// decides on them.
+    pub engine_shadows: Vec<u64>,
     /// For each engine its device and its number there, if it belongs to one.
     pub engine_places: Vec<Option<(usize, EngineIndex)>>,
     /// Pools of tokens.
@@ -441,6 +444,7 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Vec<Mistake>> {
             engine_holds: Vec::new(),
             engine_ends: Vec::new(),
             engine_take_backs: Vec::new(),
+            engine_shadows: Vec::new(),
             engine_places: Vec::new(),
             pools: Vec::new(),
             pool_users: Vec::new(),

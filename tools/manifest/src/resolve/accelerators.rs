@@ -527,6 +527,7 @@ impl Resolver<'_> {
     /// How long jobs wait for engines that clients without a lock have meanwhile.
     pub(super) fn gates(&mut self) {
         self.out.engine_take_backs = vec![Nanoseconds::ZERO; self.out.engines.len()];
+        self.out.engine_shadows = vec![0; self.out.engines.len()];
         // The kernel numbers those of one engine one after the other.
         self.out.shared_users.sort_by_key(|user| user.engine);
         for index in 0..self.out.engines.len() {
@@ -576,6 +577,7 @@ impl Resolver<'_> {
         let record = &mut self.out.engines[index].1;
         record.sharer_plus_one = endpoint as u32 + 1;
         (record.first_member, record.members) = (first as u16, members.len() as u16);
+        self.out.engine_shadows[index] = self.allocate(name.get_ref(), members.len() as u64 * PAGE, sharer.span())?;
 
         let place = sharer.span();
         let named = |what: &str| Spanned::new(place.clone(), format!("{what}.{}", name.get_ref()));
@@ -590,7 +592,7 @@ impl Resolver<'_> {
         let contexts = contexts.sum();
         if let Some(entry) = self.out.tasks[server].environment.last_mut() {
             entry.address = layout::members(index);
-            entry.bytes = members.len() as u64 * PAGE;
+            entry.bytes = 2 * members.len() as u64 * PAGE;
             entry.physical = contexts;
             entry.flags = number.number() as u32;
         }

@@ -198,7 +198,7 @@ fn windows(region: &Region) -> u64 {
 }
 
 /// The address space of a task, if there is such a task; only once `build` has made them all.
-#[inline(never)]
+#[cfg_attr(feature = "sharing", inline(never))]
 fn space_of(system: &System<'_>, task: u32) -> Option<Space> {
     let index = task as usize;
     system.tasks().get(index)?;
@@ -252,7 +252,7 @@ fn word<T>(address: u64) -> Option<NonNull<T>> {
 }
 
 /// The same of `bytes` bytes that lie at a multiple of as many.
-#[inline(never)]
+#[cfg_attr(feature = "sharing", inline(never))]
 fn bytes(address: u64, bytes: u64) -> Option<NonNull<u8>> {
     let range = address..address.checked_add(bytes)?;
     let mapped = inside(&range, &board::MEMORY) || inside(&range, &board::DEVICES);

@@ -46,6 +46,7 @@ mod handles;
 mod mistakes;
 mod paths;
 mod reservations;
+mod sessions;
 mod users;
 mod uses;
 mod verdict;
@@ -461,6 +462,7 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Vec<Mistake>> {
         },
         next_address: layout::REGIONS,
         region_kinds: Vec::new(),
+        told: BTreeSet::new(),
         mistakes,
         spoiled: BTreeSet::new(),
     };
@@ -494,6 +496,8 @@ struct Resolver<'a> {
     next_address: u64,
     /// What each region is.
     region_kinds: Vec<RegionKind>,
+    /// Tasks that know where a region is, and cannot reach it themselves: they need no handle.
+    told: BTreeSet<(usize, usize)>,
     /// What is wrong so far.
     mistakes: Vec<Mistake>,
     /// What that is about.

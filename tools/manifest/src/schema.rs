@@ -300,10 +300,22 @@ pub struct Device {
     pub preemptible: bool,
     /// Package of the kernels that its execution engine runs.
     pub kernels: Option<Spanned<String>>,
+    /// Who opens contexts of its clients without locks, if these are not open from the start.
+    pub sessions: Option<Spanned<Sessions>>,
     /// File beside the manifest with the times of those whose authors do not know, and what it says.
     pub times: Option<Spanned<String>>,
     #[serde(skip)]
     pub time_table: Option<Result<TimeTable, Reason>>,
+}
+
+/// Who opens contexts of a device for its clients without locks, and how many may be open.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sessions {
+    pub endpoint: Spanned<String>,
+    pub contexts: Option<Spanned<u32>>,
+    /// Of one client.
+    pub each: Option<Spanned<u32>>,
 }
 
 impl Device {

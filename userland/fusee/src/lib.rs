@@ -72,6 +72,7 @@ mod rings;
 pub mod rtc;
 #[cfg(feature = "embedded-io")]
 pub mod serial;
+pub mod session;
 #[cfg_attr(not(target_os = "none"), path = "syscall_host.rs")]
 mod syscall;
 mod system;

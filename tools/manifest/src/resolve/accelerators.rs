@@ -580,11 +580,9 @@ impl Resolver<'_> {
         self.unused(server, entry.get_ref(), place.clone())?;
         let slot = self.next_slot(server);
         self.give(server, slot, &entry, kind::DOORBELLS, index, rights::MAP)?;
-        let contexts = members.iter().enumerate().map(|(at, task)| {
-            let context = self.out.devices[device].contexts.iter().position(|owner| owner == task).unwrap_or(0);
-            (context as u64) << (4 * at)
-        });
-        let contexts = contexts.sum();
+        let first = self.out.devices[device].doorbells + contract::doorbell_page(number, 0);
+        let doorbells = self.out.shared_users.iter().filter(is_client).map(|user| user.doorbell);
+        let contexts = doorbells.enumerate().map(|(at, doorbell)| ((doorbell - first) / PAGE) << (4 * at)).sum();
         if let Some(entry) = self.out.tasks[server].environment.last_mut() {
             entry.address = layout::members(index);
             entry.bytes = members.len() as u64 * PAGE;

@@ -289,7 +289,7 @@ impl Resolver<'_> {
     /// The clients of `device`, each once.
     pub(super) fn clients(&self, device: usize) -> Vec<usize> {
         let mut clients = Vec::new();
-        for owner in &self.out.devices[device].contexts[1..] {
+        for owner in self.out.devices[device].contexts.iter().skip(1) {
             if !clients.contains(owner) {
                 clients.push(*owner);
             }

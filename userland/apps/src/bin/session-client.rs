@@ -5,9 +5,9 @@
 //! | 0, opener | `rounds` times opens its context, maps its buffer, has a product computed, and closes; each 64th time also one before the buffer is mapped, which must fail. At last opens all its contexts and closes them |
 //! | 1, hoarder | opens its contexts until it is refused, keeps them until `until_ms`, and closes them |
 //! | 2, trespasser | until `until_ms` maps what is not its own, unmaps, closes and resets while it works, and asks for what is another's; hands over commands all the while |
-//! | 3, sharer | opens all doorbells; every millisecond, what has run for 10 looks is reset |
+//! | 3, sharer | opens all doorbells; looks every millisecond, and has a command reset that has run for 10 looks |
 //! | 4, late | at `from_ms` opens its context, has a product computed, and closes; if it is refused, tries again until it is not |
-//! | 5, endless | opens its context, maps its buffer, and has `products` computed, of which the last one never ends |
+//! | 5, endless | at `from_ms` opens its context, maps its buffer, and has `products` computed; with the parameter `endless`, at last an operation that never ends |
 //! | 6, measurer | makes each request 256 times, and logs by its number (operation of the message) what it took on average, in nanoseconds |
 //!
 //! Handles: endpoint "sessions" (call); engine "ee" (share); region "buffer" (read, write), the driver's `buffer.<this task>`. A sharer has "requests"
@@ -23,6 +23,7 @@ use fusee::{
     DoorbellPage, Doorbells, Endpoint, Engine, Environment, Instant, Nanoseconds, Object, Region, environment, log,
     now, sleep_until,
 };
+use fusee_accel_contract as contract;
 
 fusee::entry!(main);
 
@@ -39,7 +40,7 @@ fn main() {
         3 => share(&environment, server),
         4 => come_late(&environment, server),
         5 => hang(&environment, server),
-        6 => measure(&environment, server),
+        6 => measure(server),
         unknown => panic!("there is no role {unknown}"),
     }
 }
@@ -214,16 +215,18 @@ fn share(environment: &Environment, server: Endpoint) {
     let status = Region::from_entry(environment, status).shared();
     let members = doorbells.members();
     doorbells.share((1 << members) - 1, DoorbellPage::Open).expect("these are members");
-    let engine =
-        fusee_accel_contract::EngineIndex::from_number(doorbells.engine() as usize).expect("an engine of a device");
-    let running = || status.observe_u32(fusee_accel_contract::status_running(engine) as usize) as usize;
+    let engine = contract::EngineIndex::from_number(doorbells.engine() as usize).expect("an engine of a device");
+    let word = |at: u64| status.observe_u32(at as usize) as usize;
+    // Which command it is: of which context, and its place among those without a lock.
+    let command = || [contract::status_running(engine), contract::status_begun(engine)].map(word);
     let until = milliseconds(environment, "until_ms");
-    let (mut before, mut looks, mut reset, mut refused) = (0, 0, 0, 0);
+    let (mut before, mut looks, mut reset, mut refused) = ([0; 2], 0, 0, 0);
     while now().now < until {
         let _ = sleep_until(now().now + Nanoseconds(1_000_000));
-        let runs = running();
-        looks = if runs == before { looks + 1 } else { 0 };
-        before = runs;
+        let now_runs = command();
+        looks = if now_runs == before { looks + 1 } else { 0 };
+        before = now_runs;
+        let [runs, _] = now_runs;
         // A context that does not run, or the one of a task with a lock, is not reset.
         let other = (0..8).find(|context| context + 1 != runs).unwrap_or(0);
         let not = Session::reset_running(&server, doorbells.engine(), other, Instant::NEVER);
@@ -262,6 +265,8 @@ fn come_late(environment: &Environment, server: Endpoint) {
 fn hang(environment: &Environment, server: Endpoint) {
     let mut client = Client::of(environment);
     let session = Session::new(server);
+    // By then the sharer has opened all doorbells.
+    let _ = sleep_until(milliseconds(environment, "from_ms"));
     session.open(Instant::NEVER).expect("there is room");
     session.map(Window::Buffer, 0, 0, 1, true, Instant::NEVER).expect("this page is ours");
     let count = number(environment, "products") as u32;
@@ -275,7 +280,7 @@ fn hang(environment: &Environment, server: Endpoint) {
 }
 
 /// Logs, for each operation of the message, the time of a request on average.
-fn measure(environment: &Environment, server: Endpoint) {
+fn measure(server: Endpoint) {
     const TIMES: u64 = 256;
     let session = Session::new(server);
     let mut sums = [0; 8];
@@ -298,7 +303,9 @@ fn measure(environment: &Environment, server: Endpoint) {
         session.close(Instant::NEVER).expect("nothing is under way");
     }
     let before = now().now;
-    (0..TIMES).for_each(|_| drop(now()));
+    (0..TIMES).for_each(|_| {
+        let _ = now();
+    });
     let clock = now().now.since(before).0 / TIMES;
     for (operation, sum) in sums.into_iter().enumerate().skip(1) {
         log(operation as u64, (sum / TIMES).saturating_sub(clock));

@@ -6,7 +6,12 @@
 //! | Parameter | Unit | Without it |
 //! |---|---|---|
 //! | `policy` | 0 accounting; 1 timeslices, each store asked about; 2 timeslices; 3 fair queueing, requests sampled; 4 the same, aware of backlogs | 2 |
+//! | `static_weights` | 1: groups have fixed parts, which what is silent in them keeps; 0: what wants the engine divides all ([`Shares`]) | 0 |
 //! | `poll_us`, `slice_us`, `sample_us`, `sample_most_us`, `sample_poll_us`, `request_limit_us` | microseconds | [`Parameters::DEFAULT`] |
+//!
+//! Groups of clients and their weights are told by entries `group.NAME` and `member.CLIENT` ([`fusee_sharing::told`]); policies 3 and 4 go by them, and the others
+//! are refused. A region "usage" (read, write), if there is one, shows what each has had ([`fusee::usage`]). Clients of groups and managers of groups may
+//! call the endpoint ([`fusee::sharing`]).
 //!
 //! In a loop it waits until a client stores while it may not, or until the policy wants to look; reads how far each client is; asks the policy; carries out
 //! what that says. What is wrong with a parameter ends the task, and says so.
@@ -23,14 +28,18 @@
 //! 2. A client that breaks them is, as is a client whose command is accused: nothing it stores later reaches the device. The others go on.
 //! 3. A store is answered once, after it was made.
 //!
+//! 4. No request of a client changes what clients of other groups get.
+//!
 //! Not here: an end of the command that is accused. While no job asks for the engine, it runs on; the first job that does has it reset.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
 mod client;
+mod groups;
 
 use client::{Client, Words};
-use fusee::abi::environment::Entry;
+use fusee::abi::environment::{Entry, kind};
+use fusee::usage::{Record, UsageWriter};
 use fusee::{
     DoorbellPage, Doorbells, Endpoint, Environment, Instant, Kick, Nanoseconds, Object, Region, Request, ServeError,
     Server, SharedBytes, environment, log, now,
@@ -38,15 +47,18 @@ use fusee::{
 use fusee_accel_contract as contract;
 use fusee_driver::name_of;
 use fusee_sharing::{
-    Accounting, Doorbell, Estimator, FairQueueing, Interception, MEMBERS, Member, ParameterError, Parameters, Place,
-    Policy, Readings, Running, Shares, Timeslice, Tree, Verdict,
+    Accounting, Doorbell, Estimator, FairQueueing, GROUPS, Interception, MEMBERS, Member, ParameterError, Parameters,
+    Policy, Readings, Running, Shares, Timeslice, Told, Usage, Verdict,
 };
+use groups::Groups;
 
 fusee::entry!(main);
 
 /// What is logged: a member was accused, a member broke the rules.
 const ACCUSED: u64 = 1;
 const BROKE: u64 = 2;
+/// Requests that the kernel lets this task answer later, at most.
+const REPLIES: usize = 16;
 
 struct Sharer {
     server: Server,
@@ -57,6 +69,12 @@ struct Sharer {
     clients: [Client; MEMBERS],
     /// The store that each client waits with.
     stores: [Option<Request>; MEMBERS],
+    /// Requests that are no stores, until the next look.
+    messages: [Option<Request>; REPLIES],
+    groups: Groups,
+    /// Where it shows what members have had, and what that was, those that have left included.
+    usage: Option<UsageWriter>,
+    had: [Usage; MEMBERS],
     clock: Clock,
 }
 
@@ -70,9 +88,12 @@ fn main() {
     let environment = environment();
     let parameters = parameters(&environment);
     let (mut accounting, mut slices, mut fair);
+    let number = environment.parameter("policy").unwrap_or(2);
+    let groups = groups(&environment);
+    let tree = groups.tree();
+    assert!(number >= 3 || !groups.has_weights(), "policy {number} knows no groups and no weights; 3 and 4 do");
     let interception = |number| if number == 1 { Interception::Engaged } else { Interception::Disengaged };
-    let tree = Tree::new(Shares::Hierarchical);
-    let policy: &mut dyn Policy = match environment.parameter("policy").unwrap_or(2) {
+    let policy: &mut dyn Policy = match number {
         0 => {
             accounting = valid(Accounting::new(&parameters));
             &mut accounting
@@ -91,10 +112,10 @@ fn main() {
         }
         unknown => panic!("there is no policy {unknown}; there are 0 to 4"),
     };
-    let mut sharer = Sharer::of(&environment);
+    let mut sharer = Sharer::of(&environment, groups);
     let readings = sharer.look();
     for member in sharer.members() {
-        policy.join(member, Place::FLAT, readings.of(member), Instant::ZERO).expect("each joins once");
+        policy.join(member, sharer.groups.place(member), readings.of(member), Instant::ZERO).expect("each joins once");
     }
     sharer.run(policy)
 }
@@ -115,6 +136,20 @@ fn parameters(environment: &Environment) -> Parameters {
     }
 }
 
+fn groups(environment: &Environment) -> Groups {
+    let told = |prefix: &'static str| {
+        let entries = environment.entries().iter().filter(|entry| entry.kind == kind::PARAMETER);
+        let named = entries.filter(move |entry| name_of(entry).is_some_and(|name| name.starts_with(prefix)));
+        named.map(|entry| Told::decode(entry.address))
+    };
+    let shares = match environment.parameter("static_weights").unwrap_or(0) {
+        0 => Shares::Hierarchical,
+        1 => Shares::Static,
+        unknown => panic!("`static_weights` is {unknown}; it may be 0 or 1"),
+    };
+    Groups::of(shares, told("group."), told("member."))
+}
+
 fn valid<T>(policy: Result<T, ParameterError>) -> T {
     policy.unwrap_or_else(|ParameterError { parameter, value, least, most }| {
         panic!("{parameter:?} is {value}; it may be {least} to {most}")
@@ -130,7 +165,7 @@ fn of_engine<T: Object>(environment: &Environment, what: &str) -> T {
 }
 
 impl Sharer {
-    fn of(environment: &Environment) -> Sharer {
+    fn of(environment: &Environment, groups: Groups) -> Sharer {
         let doorbells: Doorbells = of_engine(environment, "doorbells.");
         let number = doorbells.engine() as usize;
         let status = of_engine::<Region>(environment, "status.").shared();
@@ -139,6 +174,8 @@ impl Sharer {
             let context = if member < doorbells.members() { doorbells.context(member) } else { 0 };
             Client::new(status.observe_u32(contract::status_retired(engine, context) as usize))
         });
+        let usage = environment.region("usage").ok();
+        let usage = usage.map(|region| UsageWriter::new(&region, doorbells.members(), groups.count()));
         Sharer {
             server: Server::new(environment.expect::<Endpoint>("requests")),
             doorbells,
@@ -147,6 +184,10 @@ impl Sharer {
             kick: Kick::of(environment).expect("the sharer of an engine may kick its device"),
             clients,
             stores: [const { None }; MEMBERS],
+            messages: [const { None }; REPLIES],
+            groups,
+            usage,
+            had: [Usage::default(); MEMBERS],
             clock: Clock { of_class: Instant::ZERO, looked: now().now },
         }
     }
@@ -157,19 +198,22 @@ impl Sharer {
 
     fn run(&mut self, policy: &mut dyn Policy) -> ! {
         loop {
-            let readings = self.look();
+            let mut has_asked = self.answer(policy);
+            let suspended = self.groups.suspended();
+            let readings = self.look().without(suspended);
             for member in self.members() {
                 if self.clients[member.index()].just_left() {
                     log(BROKE, member.index() as u64);
                     policy.leave(member, self.clock.of_class);
                 }
             }
-            let verdict = policy.step(self.clock.of_class, &readings);
+            let verdict = policy.step(self.clock.of_class, &readings).without(suspended);
+            self.show(policy);
             if let Some(accused) = verdict.accused {
                 log(ACCUSED, accused.member.index() as u64);
                 self.clients[accused.member.index()].shut_out();
             }
-            let has_asked = self.carry_out(&verdict, &readings);
+            has_asked |= self.carry_out(&verdict, &readings);
             let delay = verdict.call_again.map(|again| again.since(self.clock.of_class));
             if has_asked || delay == Some(Nanoseconds::ZERO) {
                 continue;
@@ -268,15 +312,56 @@ impl Sharer {
         self.keep(next)
     }
 
-    /// Keeps a client waiting that has stored. Whether there is one.
+    /// Answers the requests that are no stores. Whether others have come meanwhile.
+    fn answer(&mut self, policy: &mut dyn Policy) -> bool {
+        let mut has_asked = false;
+        for place in 0..REPLIES {
+            let Some(request) = self.messages[place].take() else { continue };
+            let (words, weighed) = self.groups.answer(request.badge, &request.words);
+            if let Some((member, weight)) = weighed {
+                policy.reweigh(member, weight);
+            }
+            let next = self.server.reply_receive(request.token, words, Instant::ZERO);
+            has_asked |= self.keep(next);
+        }
+        has_asked
+    }
+
+    /// Shows what members and groups have had, if there is a page for that.
+    fn show(&mut self, policy: &dyn Policy) {
+        let Some(page) = &mut self.usage else { return };
+        let (mut members, mut groups) = ([Record::default(); MEMBERS], [Record::default(); GROUPS]);
+        for member in (0..self.doorbells.members()).filter_map(Member::new) {
+            let (index, usage) = (member.index(), policy.usage(member));
+            // A policy forgets members that leave.
+            if !self.clients[index].has_left() {
+                self.had[index] = usage;
+            }
+            let Usage { used, commands, .. } = self.had[index];
+            members[index] =
+                Record { used: used.0, commands, ahead: usage.ahead.0, is_denied: usage.denied, is_suspended: false };
+            for (nearest, group) in self.groups.above(member).enumerate() {
+                let group_record = &mut groups[group.index()];
+                group_record.used += used.0;
+                group_record.commands += commands;
+                group_record.is_suspended = self.groups.is_suspended(group);
+                members[index].is_suspended |= nearest == 0 && group_record.is_suspended;
+            }
+        }
+        page.show(self.clock.of_class.0, &groups[..self.groups.count()], &members[..self.doorbells.members()]);
+    }
+
+    /// Keeps what was asked for until it is answered. Whether there is anything.
     fn keep(&mut self, next: Result<Request, ServeError>) -> bool {
         match next {
             Ok(request) => {
-                // Requests that are no stores are not answered: nobody but members has this endpoint.
-                let Some(store) = request.store() else { return false };
-                // One that stores again has given up the wait before.
-                self.stores[store.member] = Some(request);
-                true
+                let place = match request.store() {
+                    // One that stores again has given up the wait before.
+                    Some(store) => Some(&mut self.stores[store.member]),
+                    // There are as many places as requests that may be without an answer.
+                    None => self.messages.iter_mut().find(|place| place.is_none()),
+                };
+                place.map(|place| *place = Some(request)).is_some()
             }
             Err(ServeError::Handle(error)) => panic!("this task cannot serve its endpoint: {error:?}"),
             // Its time to look has come, or the client that was answered is gone.

@@ -13,6 +13,11 @@
 //! are refused. A region "usage" (read, write), if there is one, shows what each has had ([`fusee::usage`]). Clients of groups and managers of groups may
 //! call the endpoint ([`fusee::sharing`]).
 //!
+//! A command that takes longer than `request_limit_us` is accused. With a handle "sessions" (call) to the endpoint of the server of
+//! [sessions](fusee::session), the sharer has it reset, with what else its client has queued, and the client goes on; the second time the client is shut out for good, and
+//! its task is stopped if there is a handle `stop.CLIENT` (task, stop). Without "sessions" the client is shut out the first time, and the command runs on until a job asks
+//! for the engine.
+//!
 //! In a loop it waits until a client stores while it may not, or until the policy wants to look; reads how far each client is; asks the policy; carries out
 //! what that says. What is wrong with a parameter ends the task, and says so.
 //!
@@ -25,12 +30,9 @@
 //! # Invariants
 //!
 //! 1. A client that keeps the rules of the contract is never shut out for good.
-//! 2. A client that breaks them is, as is a client whose command is accused: nothing it stores later reaches the device. The others go on.
+//! 2. A client that breaks them is, as is one with a command that is accused for good: nothing it stores later reaches the device. The others go on.
 //! 3. A store is answered once, after it was made.
-//!
 //! 4. No request of a client changes what clients of other groups get.
-//!
-//! Not here: an end of the command that is accused. While no job asks for the engine, it runs on; the first job that does has it reset.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -39,24 +41,27 @@ mod groups;
 
 use client::{Client, Words};
 use fusee::abi::environment::{Entry, kind};
+use fusee::session::Session;
 use fusee::usage::{Record, UsageWriter};
 use fusee::{
     DoorbellPage, Doorbells, Endpoint, Environment, Instant, Kick, Nanoseconds, Object, Region, Request, ServeError,
-    Server, SharedBytes, environment, log, now,
+    Server, SharedBytes, Task, environment, log, now,
 };
 use fusee_accel_contract as contract;
-use fusee_driver::name_of;
+use fusee_driver::{name_of, of_client};
 use fusee_sharing::{
-    Accounting, Doorbell, Estimator, FairQueueing, GROUPS, Interception, MEMBERS, Member, ParameterError, Parameters,
-    Policy, Readings, Running, Shares, Timeslice, Told, Usage, Verdict,
+    Accounting, Accusation, Doorbell, Estimator, FairQueueing, GROUPS, Interception, MEMBERS, Member, ParameterError,
+    Parameters, Policy, Readings, Response, Running, Shares, Timeslice, Told, Usage, Verdict,
 };
 use groups::Groups;
 
 fusee::entry!(main);
 
-/// What is logged: a member was accused, a member broke the rules.
+/// What is logged: a member was accused; a member that broke the rules, or was accused for good, has left.
 const ACCUSED: u64 = 1;
 const BROKE: u64 = 2;
+/// How long the server of sessions may take to ask for a reset.
+const PATIENCE: Nanoseconds = Nanoseconds(10_000_000);
 /// Requests that the kernel lets this task answer later, at most.
 const REPLIES: usize = 16;
 
@@ -75,6 +80,10 @@ struct Sharer {
     /// Where it shows what members have had, and what that was, those that have left included.
     usage: Option<UsageWriter>,
     had: [Usage; MEMBERS],
+    /// Who has contexts reset.
+    sessions: Option<Endpoint>,
+    /// The tasks of members, as far as it may stop them.
+    tasks: [Option<Task>; MEMBERS],
     clock: Clock,
 }
 
@@ -137,17 +146,31 @@ fn parameters(environment: &Environment) -> Parameters {
 }
 
 fn groups(environment: &Environment) -> Groups {
-    let told = |prefix: &'static str| {
-        let entries = environment.entries().iter().filter(|entry| entry.kind == kind::PARAMETER);
-        let named = entries.filter(move |entry| name_of(entry).is_some_and(|name| name.starts_with(prefix)));
-        named.map(|entry| Told::decode(entry.address))
-    };
+    let told = |prefix| told(environment, prefix).map(|(_, told)| told);
     let shares = match environment.parameter("static_weights").unwrap_or(0) {
         0 => Shares::Hierarchical,
         1 => Shares::Static,
         unknown => panic!("`static_weights` is {unknown}; it may be 0 or 1"),
     };
     Groups::of(shares, told("group."), told("member."))
+}
+
+/// What the manifest says by parameters whose names begin with `prefix`, and how they go on.
+fn told(environment: &Environment, prefix: &'static str) -> impl Iterator<Item = (&'static str, Told)> + Clone {
+    let entries = environment.entries().iter().filter(|entry| entry.kind == kind::PARAMETER);
+    entries.filter_map(move |entry| Some((name_of(entry)?.strip_prefix(prefix)?, Told::decode(entry.address))))
+}
+
+/// The tasks of members, as far as there is a handle `stop.CLIENT`.
+fn tasks(environment: &Environment) -> [Option<Task>; MEMBERS] {
+    let mut tasks = [const { None }; MEMBERS];
+    for (client, its) in told(environment, "member.") {
+        let Some(task) = of_client::<Task>(environment, "stop.", client) else { continue };
+        // Its further handles to the engine have names of their own, and its badge.
+        let members = told(environment, "member.").filter(|(_, told)| told.badge == its.badge);
+        members.for_each(|(_, told)| tasks[usize::from(told.number)] = Some(task));
+    }
+    tasks
 }
 
 fn valid<T>(policy: Result<T, ParameterError>) -> T {
@@ -188,6 +211,8 @@ impl Sharer {
             groups,
             usage,
             had: [Usage::default(); MEMBERS],
+            sessions: environment.endpoint("sessions").ok(),
+            tasks: tasks(environment),
             clock: Clock { of_class: Instant::ZERO, looked: now().now },
         }
     }
@@ -210,8 +235,7 @@ impl Sharer {
             let verdict = policy.step(self.clock.of_class, &readings).without(suspended);
             self.show(policy);
             if let Some(accused) = verdict.accused {
-                log(ACCUSED, accused.member.index() as u64);
-                self.clients[accused.member.index()].shut_out();
+                self.end(accused);
             }
             has_asked |= self.carry_out(&verdict, &readings);
             let delay = verdict.call_again.map(|again| again.since(self.clock.of_class));
@@ -221,6 +245,24 @@ impl Sharer {
             let deadline = delay.map_or(Instant::NEVER, |delay| self.clock.looked + delay);
             let next = self.server.receive(deadline);
             self.keep(next);
+        }
+    }
+
+    /// Ends a command that takes too long, and the second time its client.
+    fn end(&mut self, Accusation { member, response }: Accusation) {
+        let index = member.index();
+        log(ACCUSED, index as u64);
+        if response == Response::Stop || self.sessions.is_none() {
+            self.clients[index].shut_out();
+        }
+        if let (Response::Stop, Some(task)) = (response, &self.tasks[index]) {
+            // It may have ended by itself.
+            let _ = task.stop();
+        }
+        if let Some(server) = &self.sessions {
+            // If another command runs by now, there is nothing to reset; if the server is late or dead, the same command is accused once more.
+            let (engine, context) = (self.doorbells.engine(), self.doorbells.context(index));
+            let _ = Session::reset_running(server, engine, context, now().now + PATIENCE);
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! | role      | does                                                                                                        |
 //! |-----------|-------------------------------------------------------------------------------------------------------------|
-//! | 0, queuer | hands over as many products as there is room for, `rounds` times, and waits for each; with the parameter `hangs`, at last an operation that never ends |
+//! | 0, queuer | hands over as many products as there is room for, `rounds` times, and waits for each; with the parameter `hangs`, at last so many operations that never end |
 //! | 1, wanter | in each of `jobs` jobs acquires the engine, has one product computed, and gives the engine back               |
 //! | 2, hoarder | for `for_ms` milliseconds hands over as many products as there is room for, waits for them, and begins again |
 //! | 3, manager | after `after_ms` milliseconds suspends the group that it is told as `group.media`, and resumes it `for_ms` milliseconds later |
@@ -116,7 +116,7 @@ fn queue(environment: &Environment, context: &Context, engine: &Engine, kernel: 
     for round in 0..environment.parameter("rounds").unwrap_or(1) {
         right += fill_ring(context, engine, kernel, &mut numbers, round, |has_failed| failed += u64::from(has_failed));
     }
-    if environment.parameter("hangs").is_some() {
+    for _ in 0..environment.parameter("hangs").unwrap_or(0) {
         failed += u64::from(context.run(engine, Operation::Burn { time: u64::MAX }, Instant::NEVER).is_err());
     }
     log(1, right);

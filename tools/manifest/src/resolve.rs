@@ -8,6 +8,7 @@
 //! - tasks ([`reservations`])
 //! - devices, engines, pools ([`accelerators`]), and who advises those ([`advice`])
 //! - what tasks are given ([`handles`]), whose clients they are ([`users`]), and what has one end only ([`ends`])
+//! - how clients without a lock share ([`groups`])
 //! - how long budgets must be ([`paths`]), and what tasks say of their locks ([`uses`])
 //! - whether all that is accepted ([`verdict`])
 //!
@@ -42,6 +43,7 @@ mod accelerators;
 mod advice;
 mod ends;
 mod features;
+mod groups;
 mod handles;
 mod mistakes;
 mod paths;
@@ -531,6 +533,7 @@ impl Resolver<'_> {
         self.lengths();
         self.watchdogs();
         self.gates();
+        self.groups();
         self.token_watchdogs();
         self.suspensions();
         self.scripts();
@@ -620,6 +623,7 @@ impl Resolver<'_> {
         self.limit(&file.interrupts, "interrupts", limits::INTERRUPTS, 24, Of::Interrupt);
         self.limit(&file.regions, "regions", limits::REGIONS, 24, Of::Region);
         self.limit(&file.engines, "engines", limits::ENGINES, 24, Of::Engine);
+        self.limit(&file.groups, "groups", limits::ENGINES * (fusee_sharing::GROUPS - 1), 18, Of::Group);
         self.limit(&file.pools, "pools", limits::POOLS, 24, Of::Pool);
         self.limit(&file.devices, "devices", contract::DEVICES, 24, Of::Device);
     }

@@ -275,7 +275,7 @@ macro_rules! reasons {
 reasons! {
     Unreadable Syntax DuplicateKey MissingKey UnknownKey UnknownValue DefinedTwice Unknown
     NotMeasured BadTimes NotBeside NameTooLong NameTaken BadHandle BadRight NotTheServer NoReceiver NoWaiter DriverNeeds
-    RegionTwice TooLargeToLend BadStep BinaryOrScript Zero Needs NoLength Excludes BudgetExceeds
+    RegionTwice TooLargeToLend BadStep BinaryOrScript Zero Needs NoLength Excludes GroupInItself GroupTooDeep BudgetExceeds
     BudgetTooSmall ExecutionExceeds TooLong OutOfRange OperationsOutOfRange NotPages TooMany Crowded
     NoSuchCpu BoardLacks CpuInTwoClusters CpuInNoCluster NoCluster EngineInTwoClusters TwoOrders
     PoolOfAnotherCluster ClusterOfShared NoToken PoolTwice PlaceTaken DeviceFull SecondLine
@@ -349,6 +349,8 @@ fn each_reason_has_a_row() {
     seen.extend(PROGRAMS.iter().map(|(program, words)| name(&packed(program()).expect_err(words).reason)));
     // These are for whoever builds programs.
     seen.extend(["NoProgram", "TwoPrograms"]);
+    // These take an engine with a sharer, which `groups.rs` has.
+    seen.extend(["GroupInItself", "GroupTooDeep"]);
     seen.insert(name(&Manifest::read(Path::new("nowhere.toml")).expect_err("there is no such file").0[0].reason));
     assert_eq!(seen, REASONS.iter().copied().collect());
 }

@@ -46,6 +46,26 @@ const _: () = assert!(tables_bytes(0) == 4 * PAGE_BYTES);
 
 /// In the driver's parameter `context.CLIENT`, beside the number of the context: the client uses engines without their locks.
 pub const SHARED_CLIENT: u64 = 1 << 8;
+/// There, too: the client opens its contexts by itself, by requests.
+pub const SESSION_CLIENT: u64 = 1 << 9;
+/// Contexts of a device that one client may have.
+pub const CLIENT_CONTEXTS: usize = 7;
+/// Where the second context of a client stands in that parameter; others stand above it, a byte each.
+const MORE_CONTEXTS: u32 = 16;
+
+/// The parameter `context.CLIENT` of a client with these contexts, at most [`CLIENT_CONTEXTS`], and these flags.
+#[must_use]
+pub fn client(contexts: &[usize], flags: u64) -> u64 {
+    let more = contexts.iter().skip(1).take(CLIENT_CONTEXTS - 1).enumerate();
+    let more = more.map(|(at, context)| (*context as u64 & 0xff) << (MORE_CONTEXTS + 8 * at as u32));
+    contexts.first().map_or(0, |first| *first as u64 & 0xff) | flags | more.sum::<u64>()
+}
+
+/// The contexts of a client, by its parameter `context.CLIENT`.
+pub fn client_contexts(told: u64) -> impl Iterator<Item = usize> {
+    let more = (0..CLIENT_CONTEXTS as u32 - 1).map(move |at| told >> (MORE_CONTEXTS + 8 * at) & 0xff);
+    core::iter::once(told & 0xff).chain(more.take_while(|context| *context != 0)).map(|context| context as usize)
+}
 
 #[cfg(test)]
 mod tests {
@@ -63,6 +83,19 @@ mod tests {
             }
             assert!(end <= pages * PAGE_BYTES);
         }
+    }
+
+    #[test]
+    fn what_is_told_of_a_client_says_all_its_contexts() {
+        for count in 1..=CLIENT_CONTEXTS {
+            let contexts: [usize; CLIENT_CONTEXTS] = core::array::from_fn(|at| 15 - at);
+            for flags in [0, SHARED_CLIENT, SHARED_CLIENT | SESSION_CLIENT] {
+                let told = client(&contexts[..count], flags);
+                assert!(client_contexts(told).eq(contexts[..count].iter().copied()), "{told:x}");
+                assert_eq!(told & (SHARED_CLIENT | SESSION_CLIENT), flags);
+            }
+        }
+        assert_eq!(client(&[3], 0), 3, "of most clients it is the number");
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! - [`timeslice`]: one member at a time; time used beyond a slice is owed.
 //! - [`fair_queueing`]: all members together; a member that is too far ahead waits.
 //! - [`tree`]: groups of members, and who is ahead of whom.
+//! - [`told`]: how the manifest tells a server of them.
 //! - [`watch`]: requests that take too long.
 //!
 //! Not here: the device's own choice between commands that it already has (`accel`, module `sharing`), the real-time
@@ -28,6 +29,7 @@ pub mod member;
 pub mod parameters;
 pub mod policy;
 pub mod timeslice;
+pub mod told;
 pub mod tree;
 pub mod watch;
 
@@ -40,4 +42,5 @@ pub use policy::{
     Usage, Verdict,
 };
 pub use timeslice::Timeslice;
+pub use told::Told;
 pub use tree::{GROUPS, Group, LEVELS, Shares, Tree, TreeError, Weight};

@@ -35,8 +35,8 @@
 //! 3. A member that waits is told to go on within a bound, as long as the server steps at the times that verdicts ask for.
 //! 4. A step takes a bounded time, whatever the words say.
 //!
-//! A group can be suspended without the policy's knowledge: the server keeps its members' doorbells trapped and tells
-//! `announced` as equal to `submitted`. To a policy they are idle, and idle members hoard nothing.
+//! A group can be suspended without the policy's knowledge: [`Readings::without`] tells its members' `announced` as equal to
+//! `submitted`, and [`Verdict::without`] keeps their doorbells shut. To a policy they are idle, and idle members hoard nothing.
 
 use fusee_sched::time::{Instant, Nanoseconds};
 
@@ -111,6 +111,16 @@ impl Readings {
     #[must_use]
     pub fn waiting(&self, joined: Members) -> Members {
         joined.filter(|member| self.of(member).waits())
+    }
+
+    /// The same, in which members of `suspended` wait for nothing.
+    #[must_use]
+    pub fn without(mut self, suspended: Members) -> Readings {
+        for member in suspended.iter() {
+            let reading = &mut self.members[member.index()];
+            reading.announced = reading.submitted;
+        }
+        self
     }
 
     /// The members of `joined` that have commands at the device.
@@ -195,6 +205,12 @@ impl Verdict {
     #[must_use]
     pub fn lets_in(&self, member: Member) -> bool {
         self.doorbell(member) != Doorbell::SHUT
+    }
+
+    /// The same, with the doorbells of members of `suspended` shut.
+    pub fn without(mut self, suspended: Members) -> Verdict {
+        suspended.iter().for_each(|member| self.doorbells[member.index()] = Doorbell::SHUT);
+        self
     }
 
     pub(crate) fn let_in(&mut self, member: Member, interception: Interception, readings: &Readings) {

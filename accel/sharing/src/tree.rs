@@ -143,6 +143,12 @@ impl Tree {
         Ok(group)
     }
 
+    /// The group with this number.
+    #[must_use]
+    pub const fn group(&self, number: usize) -> Option<Group> {
+        if number < self.groups as usize { Some(Group(number as u8)) } else { None }
+    }
+
     /// Whether the tree has this group.
     #[must_use]
     pub const fn has(&self, group: Group) -> bool {

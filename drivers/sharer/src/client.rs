@@ -105,6 +105,11 @@ impl Client {
         leaves
     }
 
+    /// Whether that was said.
+    pub fn has_left(&self) -> bool {
+        self.standing == Standing::Left
+    }
+
     /// Opens or shuts the doorbell, as far as the client may have it open; what it is then if that is a change.
     pub fn turn(&mut self, open: bool) -> Option<bool> {
         let open = open && self.is_good();

@@ -6,7 +6,17 @@
 //! | Parameter | Unit | Without it |
 //! |---|---|---|
 //! | `policy` | 0 accounting; 1 timeslices, each store asked about; 2 timeslices; 3 fair queueing, requests sampled; 4 the same, aware of backlogs | 2 |
+//! | `static_weights` | 1: groups have fixed parts, which what is silent in them keeps; 0: what wants the engine divides all ([`Shares`]) | 0 |
 //! | `poll_us`, `slice_us`, `sample_us`, `sample_most_us`, `sample_poll_us`, `request_limit_us` | microseconds | [`Parameters::DEFAULT`] |
+//!
+//! Groups of clients and their weights are told by entries `group.NAME` and `member.CLIENT` ([`fusee_sharing::told`]); policies 3 and 4 go by them, and the others
+//! are refused. A region "usage" (read, write), if there is one, shows what each has had ([`fusee::usage`]). Clients of groups and managers of groups may
+//! call the endpoint ([`fusee::sharing`]).
+//!
+//! A command that takes longer than `request_limit_us` is accused. With a handle "sessions" (call) to the endpoint of the server of
+//! [sessions](fusee::session), the sharer has it reset, with what else its client has queued, and the client goes on; the second time the client is shut out for good, and
+//! its task is stopped if there is a handle `stop.CLIENT` (task, stop). Without "sessions" the client is shut out the first time, and the command runs on until a job asks
+//! for the engine.
 //!
 //! In a loop it waits until a client stores while it may not, or until the policy wants to look; reads how far each client is; asks the policy; carries out
 //! what that says. What is wrong with a parameter ends the task, and says so.
@@ -20,33 +30,40 @@
 //! # Invariants
 //!
 //! 1. A client that keeps the rules of the contract is never shut out for good.
-//! 2. A client that breaks them is, as is a client whose command is accused: nothing it stores later reaches the device. The others go on.
+//! 2. A client that breaks them is, as is one with a command that is accused for good: nothing it stores later reaches the device. The others go on.
 //! 3. A store is answered once, after it was made.
-//!
-//! Not here: an end of the command that is accused. While no job asks for the engine, it runs on; the first job that does has it reset.
+//! 4. No request of a client changes what clients of other groups get.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
 mod client;
+mod groups;
 
 use client::{Client, Words};
-use fusee::abi::environment::Entry;
+use fusee::abi::environment::{Entry, kind};
+use fusee::session::Session;
+use fusee::usage::{Record, UsageWriter};
 use fusee::{
     DoorbellPage, Doorbells, Endpoint, Environment, Instant, Kick, Nanoseconds, Object, Region, Request, ServeError,
-    Server, SharedBytes, environment, log, now,
+    Server, SharedBytes, Task, environment, log, now,
 };
 use fusee_accel_contract as contract;
-use fusee_driver::name_of;
+use fusee_driver::{name_of, of_client};
 use fusee_sharing::{
-    Accounting, Doorbell, Estimator, FairQueueing, Interception, MEMBERS, Member, ParameterError, Parameters, Place,
-    Policy, Readings, Running, Shares, Timeslice, Tree, Verdict,
+    Accounting, Accusation, Doorbell, Estimator, FairQueueing, GROUPS, Interception, MEMBERS, Member, ParameterError,
+    Parameters, Policy, Readings, Response, Running, Shares, Timeslice, Told, Usage, Verdict,
 };
+use groups::Groups;
 
 fusee::entry!(main);
 
-/// What is logged: a member was accused, a member broke the rules.
+/// What is logged: a member was accused; a member that broke the rules, or was accused for good, has left.
 const ACCUSED: u64 = 1;
 const BROKE: u64 = 2;
+/// How long the server of sessions may take to ask for a reset.
+const PATIENCE: Nanoseconds = Nanoseconds(10_000_000);
+/// Requests that the kernel lets this task answer later, at most.
+const REPLIES: usize = 16;
 
 struct Sharer {
     server: Server,
@@ -57,6 +74,16 @@ struct Sharer {
     clients: [Client; MEMBERS],
     /// The store that each client waits with.
     stores: [Option<Request>; MEMBERS],
+    /// Requests that are no stores, until the next look.
+    messages: [Option<Request>; REPLIES],
+    groups: Groups,
+    /// Where it shows what members have had, and what that was, those that have left included.
+    usage: Option<UsageWriter>,
+    had: [Usage; MEMBERS],
+    /// Who has contexts reset.
+    sessions: Option<Endpoint>,
+    /// The tasks of members, as far as it may stop them.
+    tasks: [Option<Task>; MEMBERS],
     clock: Clock,
 }
 
@@ -70,9 +97,12 @@ fn main() {
     let environment = environment();
     let parameters = parameters(&environment);
     let (mut accounting, mut slices, mut fair);
+    let number = environment.parameter("policy").unwrap_or(2);
+    let groups = groups(&environment);
+    let tree = groups.tree();
+    assert!(number >= 3 || !groups.has_weights(), "policy {number} knows no groups and no weights; 3 and 4 do");
     let interception = |number| if number == 1 { Interception::Engaged } else { Interception::Disengaged };
-    let tree = Tree::new(Shares::Hierarchical);
-    let policy: &mut dyn Policy = match environment.parameter("policy").unwrap_or(2) {
+    let policy: &mut dyn Policy = match number {
         0 => {
             accounting = valid(Accounting::new(&parameters));
             &mut accounting
@@ -91,10 +121,10 @@ fn main() {
         }
         unknown => panic!("there is no policy {unknown}; there are 0 to 4"),
     };
-    let mut sharer = Sharer::of(&environment);
+    let mut sharer = Sharer::of(&environment, groups);
     let readings = sharer.look();
     for member in sharer.members() {
-        policy.join(member, Place::FLAT, readings.of(member), Instant::ZERO).expect("each joins once");
+        policy.join(member, sharer.groups.place(member), readings.of(member), Instant::ZERO).expect("each joins once");
     }
     sharer.run(policy)
 }
@@ -115,6 +145,34 @@ fn parameters(environment: &Environment) -> Parameters {
     }
 }
 
+fn groups(environment: &Environment) -> Groups {
+    let told = |prefix| told(environment, prefix).map(|(_, told)| told);
+    let shares = match environment.parameter("static_weights").unwrap_or(0) {
+        0 => Shares::Hierarchical,
+        1 => Shares::Static,
+        unknown => panic!("`static_weights` is {unknown}; it may be 0 or 1"),
+    };
+    Groups::of(shares, told("group."), told("member."))
+}
+
+/// What the manifest says by parameters whose names begin with `prefix`, and how they go on.
+fn told(environment: &Environment, prefix: &'static str) -> impl Iterator<Item = (&'static str, Told)> + Clone {
+    let entries = environment.entries().iter().filter(|entry| entry.kind == kind::PARAMETER);
+    entries.filter_map(move |entry| Some((name_of(entry)?.strip_prefix(prefix)?, Told::decode(entry.address))))
+}
+
+/// The tasks of members, as far as there is a handle `stop.CLIENT`.
+fn tasks(environment: &Environment) -> [Option<Task>; MEMBERS] {
+    let mut tasks = [const { None }; MEMBERS];
+    for (client, its) in told(environment, "member.") {
+        let Some(task) = of_client::<Task>(environment, "stop.", client) else { continue };
+        // Its further handles to the engine have names of their own, and its badge.
+        let members = told(environment, "member.").filter(|(_, told)| told.badge == its.badge);
+        members.for_each(|(_, told)| tasks[usize::from(told.number)] = Some(task));
+    }
+    tasks
+}
+
 fn valid<T>(policy: Result<T, ParameterError>) -> T {
     policy.unwrap_or_else(|ParameterError { parameter, value, least, most }| {
         panic!("{parameter:?} is {value}; it may be {least} to {most}")
@@ -130,7 +188,7 @@ fn of_engine<T: Object>(environment: &Environment, what: &str) -> T {
 }
 
 impl Sharer {
-    fn of(environment: &Environment) -> Sharer {
+    fn of(environment: &Environment, groups: Groups) -> Sharer {
         let doorbells: Doorbells = of_engine(environment, "doorbells.");
         let number = doorbells.engine() as usize;
         let status = of_engine::<Region>(environment, "status.").shared();
@@ -139,6 +197,8 @@ impl Sharer {
             let context = if member < doorbells.members() { doorbells.context(member) } else { 0 };
             Client::new(status.observe_u32(contract::status_retired(engine, context) as usize))
         });
+        let usage = environment.region("usage").ok();
+        let usage = usage.map(|region| UsageWriter::new(&region, doorbells.members(), groups.count()));
         Sharer {
             server: Server::new(environment.expect::<Endpoint>("requests")),
             doorbells,
@@ -147,6 +207,12 @@ impl Sharer {
             kick: Kick::of(environment).expect("the sharer of an engine may kick its device"),
             clients,
             stores: [const { None }; MEMBERS],
+            messages: [const { None }; REPLIES],
+            groups,
+            usage,
+            had: [Usage::default(); MEMBERS],
+            sessions: environment.endpoint("sessions").ok(),
+            tasks: tasks(environment),
             clock: Clock { of_class: Instant::ZERO, looked: now().now },
         }
     }
@@ -157,19 +223,21 @@ impl Sharer {
 
     fn run(&mut self, policy: &mut dyn Policy) -> ! {
         loop {
-            let readings = self.look();
+            let mut has_asked = self.answer(policy);
+            let suspended = self.groups.suspended();
+            let readings = self.look().without(suspended);
             for member in self.members() {
                 if self.clients[member.index()].just_left() {
                     log(BROKE, member.index() as u64);
                     policy.leave(member, self.clock.of_class);
                 }
             }
-            let verdict = policy.step(self.clock.of_class, &readings);
+            let verdict = policy.step(self.clock.of_class, &readings).without(suspended);
+            self.show(policy);
             if let Some(accused) = verdict.accused {
-                log(ACCUSED, accused.member.index() as u64);
-                self.clients[accused.member.index()].shut_out();
+                self.end(accused);
             }
-            let has_asked = self.carry_out(&verdict, &readings);
+            has_asked |= self.carry_out(&verdict, &readings);
             let delay = verdict.call_again.map(|again| again.since(self.clock.of_class));
             if has_asked || delay == Some(Nanoseconds::ZERO) {
                 continue;
@@ -177,6 +245,24 @@ impl Sharer {
             let deadline = delay.map_or(Instant::NEVER, |delay| self.clock.looked + delay);
             let next = self.server.receive(deadline);
             self.keep(next);
+        }
+    }
+
+    /// Ends a command that takes too long, and the second time its client.
+    fn end(&mut self, Accusation { member, response }: Accusation) {
+        let index = member.index();
+        log(ACCUSED, index as u64);
+        if response == Response::Stop || self.sessions.is_none() {
+            self.clients[index].shut_out();
+        }
+        if let (Response::Stop, Some(task)) = (response, &self.tasks[index]) {
+            // It may have ended by itself.
+            let _ = task.stop();
+        }
+        if let Some(server) = &self.sessions {
+            // If another command runs by now, there is nothing to reset; if the server is late or dead, the same command is accused once more.
+            let (engine, context) = (self.doorbells.engine(), self.doorbells.context(index));
+            let _ = Session::reset_running(server, engine, context, now().now + PATIENCE);
         }
     }
 
@@ -268,15 +354,56 @@ impl Sharer {
         self.keep(next)
     }
 
-    /// Keeps a client waiting that has stored. Whether there is one.
+    /// Answers the requests that are no stores. Whether others have come meanwhile.
+    fn answer(&mut self, policy: &mut dyn Policy) -> bool {
+        let mut has_asked = false;
+        for place in 0..REPLIES {
+            let Some(request) = self.messages[place].take() else { continue };
+            let (words, weighed) = self.groups.answer(request.badge, &request.words);
+            if let Some((member, weight)) = weighed {
+                policy.reweigh(member, weight);
+            }
+            let next = self.server.reply_receive(request.token, words, Instant::ZERO);
+            has_asked |= self.keep(next);
+        }
+        has_asked
+    }
+
+    /// Shows what members and groups have had, if there is a page for that.
+    fn show(&mut self, policy: &dyn Policy) {
+        let Some(page) = &mut self.usage else { return };
+        let (mut members, mut groups) = ([Record::default(); MEMBERS], [Record::default(); GROUPS]);
+        for member in (0..self.doorbells.members()).filter_map(Member::new) {
+            let (index, usage) = (member.index(), policy.usage(member));
+            // A policy forgets members that leave.
+            if !self.clients[index].has_left() {
+                self.had[index] = usage;
+            }
+            let Usage { used, commands, .. } = self.had[index];
+            members[index] =
+                Record { used: used.0, commands, ahead: usage.ahead.0, is_denied: usage.denied, is_suspended: false };
+            for (nearest, group) in self.groups.above(member).enumerate() {
+                let group_record = &mut groups[group.index()];
+                group_record.used += used.0;
+                group_record.commands += commands;
+                group_record.is_suspended = self.groups.is_suspended(group);
+                members[index].is_suspended |= nearest == 0 && group_record.is_suspended;
+            }
+        }
+        page.show(self.clock.of_class.0, &groups[..self.groups.count()], &members[..self.doorbells.members()]);
+    }
+
+    /// Keeps what was asked for until it is answered. Whether there is anything.
     fn keep(&mut self, next: Result<Request, ServeError>) -> bool {
         match next {
             Ok(request) => {
-                // Requests that are no stores are not answered: nobody but members has this endpoint.
-                let Some(store) = request.store() else { return false };
-                // One that stores again has given up the wait before.
-                self.stores[store.member] = Some(request);
-                true
+                let place = match request.store() {
+                    // One that stores again has given up the wait before.
+                    Some(store) => Some(&mut self.stores[store.member]),
+                    // There are as many places as requests that may be without an answer.
+                    None => self.messages.iter_mut().find(|place| place.is_none()),
+                };
+                place.map(|place| *place = Some(request)).is_some()
             }
             Err(ServeError::Handle(error)) => panic!("this task cannot serve its endpoint: {error:?}"),
             // Its time to look has come, or the client that was answered is gone.

@@ -39,7 +39,9 @@ const STATUS_PERMISSION: u64 = 0x0c;
 /// Whether a store failed because its address was not mapped, or only to be read.
 pub fn is_of_store(syndrome: u64) -> bool {
     let class = syndrome >> 26 & 0x3f;
-    let is_mapping = [STATUS_TRANSLATION, STATUS_PERMISSION].contains(&(syndrome & STATUS & !LEVEL));
+    // The two statuses differ in one bit.
+    let is_mapping = syndrome & STATUS & !LEVEL & !(STATUS_TRANSLATION ^ STATUS_PERMISSION)
+        == STATUS_TRANSLATION & STATUS_PERMISSION;
     class == DATA_ABORT && is_mapping && syndrome & (STORE | MAINTENANCE) == STORE
 }
 

@@ -57,6 +57,8 @@ pub struct Shared {
     pub invalidation: u64,
     /// The page's descriptor, valid, to be read.
     pub mapped: u64,
+    /// That of its shadow, valid.
+    pub shadow: u64,
 }
 
 /// What `Machine` needs to know, filled at boot.
@@ -103,9 +105,11 @@ impl Board {
         self.gates[engine.index() % ENGINES] = Some(gate);
     }
 
-    /// Remembers the doorbell of the member at `place` among all members.
+    /// Remembers the doorbell of the member at `place` among all members; one beyond the last is none.
     pub fn set_shared(&mut self, place: usize, doorbell: Shared) {
-        self.shared[place % MEMBERS] = Some(doorbell);
+        if let Some(shared) = self.shared.get_mut(place) {
+            *shared = Some(doorbell);
+        }
     }
 
     /// The physical address of the page that takes the place of the doorbell of `user`.
@@ -253,8 +257,12 @@ impl Machine for Board {
         });
         translation::wait();
         if page != Page::Absent {
-            let writable = page == Page::Open;
-            each().for_each(|shared| shared.leaf.set(translation::with_access(shared.mapped, writable)));
+            each().for_each(|shared| {
+                shared.leaf.set(match page {
+                    Page::Shadow => shared.shadow,
+                    _ => translation::with_access(shared.mapped, page == Page::Open),
+                });
+            });
             translation::publish();
         }
     }

@@ -6,7 +6,7 @@ use core::slice;
 
 use fusee_abi::call::rights;
 use fusee_abi::environment::LOST_WORD;
-use fusee_abi::image::{EngineUser, Mapping, Region, System, kind, mapping};
+use fusee_abi::image::{Engine, EngineUser, Mapping, Region, System, kind, mapping};
 use fusee_bsp::board;
 use fusee_kernel_core::Registers;
 use fusee_kernel_core::id::{EngineId, EngineUserId, LoanId, RegionId, ThreadId};
@@ -156,24 +156,39 @@ pub unsafe fn build(
             board.set_doorbell(id, Doorbell { leaf, invalidation, submitted, progress, mapped, replaced, lost });
         }
     }
-    let shared_users = if GATES { system.shared_users() } else { &[] };
-    for (index, user) in shared_users.iter().enumerate() {
-        let leaf = space_of(system, user.task).and_then(|space| space.leaf_of(user.address));
-        let engine = EngineId::new(user.engine as usize);
-        let (Some(leaf), Some(engine)) = (leaf, engine) else { return Err(SpaceError::BadUser(index)) };
-        let [mapped, _] = leaf.descriptors(0);
-        let invalidation = invalidation(number(user.task as usize), user.address);
-        board.set_shared(index, Shared { engine, leaf, invalidation, mapped });
-    }
-    for (index, engine) in system.engines().iter().enumerate() {
-        if let Some(id) = EngineId::new(index).filter(|_| GATES && engine.shared_longest != 0) {
-            let shut = word(engine.gate).ok_or(SpaceError::BadProbe(index))?;
-            let progress = word(engine.shared_progress).ok_or(SpaceError::BadProbe(index))?;
-            board.set_gate_words(id, Gate { shut, progress });
-        }
+    if GATES {
+        build_shared(system, board)?;
     }
     translation::publish();
     Ok(())
+}
+
+/// Finds the doorbells of clients without a lock, and the gates of engines.
+#[inline(never)]
+fn build_shared(system: &System<'_>, board: &mut Board) -> Result<(), SpaceError> {
+    for (index, user) in system.shared_users().iter().enumerate() {
+        board.set_shared(index, shared(system, user).ok_or(SpaceError::BadUser(index))?);
+    }
+    for (index, engine) in system.engines().iter().enumerate() {
+        if let Some(id) = EngineId::new(index).filter(|_| engine.shared_longest != 0) {
+            board.set_gate_words(id, gate(engine).ok_or(SpaceError::BadProbe(index))?);
+        }
+    }
+    Ok(())
+}
+
+fn shared(system: &System<'_>, user: &EngineUser) -> Option<Shared> {
+    let space = space_of(system, user.task)?;
+    let leaf = space.leaf_of(user.address)?;
+    // Its shadow is the next page, which is held back there for good. A client that no server decides on has none, and needs none.
+    let shadow = space.leaf_of(user.address + PAGE).unwrap_or(leaf);
+    let [[mapped, _], [shadow, _]] = [leaf.descriptors(0), shadow.descriptors(0)];
+    let invalidation = invalidation(number(user.task as usize), user.address);
+    Some(Shared { engine: EngineId::new(user.engine as usize)?, leaf, invalidation, mapped, shadow })
+}
+
+fn gate(engine: &Engine) -> Option<Gate> {
+    Some(Gate { shut: word(engine.gate)?, progress: word(engine.shared_progress)? })
 }
 
 /// How many windows a place for `region` has: at most those up to the next GiB, where a second-level table ends.
@@ -183,6 +198,7 @@ fn windows(region: &Region) -> u64 {
 }
 
 /// The address space of a task, if there is such a task; only once `build` has made them all.
+#[cfg_attr(feature = "sharing", inline(never))]
 fn space_of(system: &System<'_>, task: u32) -> Option<Space> {
     let index = task as usize;
     system.tasks().get(index)?;
@@ -232,10 +248,15 @@ fn probe(user: &EngineUser) -> Option<(NonNull<u32>, NonNull<u64>)> {
 
 /// Where the kernel finds the word at a physical address, if it maps it.
 fn word<T>(address: u64) -> Option<NonNull<T>> {
-    let bytes = size_of::<T>() as u64;
+    bytes(address, size_of::<T>() as u64).map(NonNull::cast)
+}
+
+/// The same of `bytes` bytes that lie at a multiple of as many.
+#[cfg_attr(feature = "sharing", inline(never))]
+fn bytes(address: u64, bytes: u64) -> Option<NonNull<u8>> {
     let range = address..address.checked_add(bytes)?;
     let mapped = inside(&range, &board::MEMORY) || inside(&range, &board::DEVICES);
-    (address.is_multiple_of(bytes) && mapped).then(|| NonNull::new(direct::<T>(address))).flatten()
+    if address.is_multiple_of(bytes) && mapped { NonNull::new(direct(address)) } else { None }
 }
 
 fn inside(inner: &Range<u64>, outer: &Range<u64>) -> bool {

@@ -212,6 +212,8 @@ pub mod page {
     pub const READ_ONLY: u64 = 1;
     /// The doorbell.
     pub const OPEN: u64 = 2;
+    /// Memory that no device looks at: a store succeeds, and reaches nothing but that.
+    pub const SHADOW: u64 = 3;
 }
 
 /// What a holder may do with an object. Rights only shrink when a handle is copied.

@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The first word of a packed system: "FUSEESYS".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FUSEESYS");
 /// The layout described here.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
@@ -305,8 +305,10 @@ pub struct Engine {
     pub shared_progress: u64,
     /// The endpoint where stores to the doorbells of those clients are asked about, index + 1; zero: they are as they are.
     pub sharer_plus_one: u32,
-    /// Reserved.
-    pub reserved: u32,
+    /// The first of those clients, the engine's *members*, among all [`System::shared_users`],
+    pub first_member: u16,
+    /// and how many there are from that one on.
+    pub members: u16,
 }
 
 /// What [`Engine::gate`] holds while no command of a client without a lock begins; the same word as the contract's of devices.

@@ -10,7 +10,7 @@ use fusee_sched::key::{Class, Key, Policy, PolicyName, PriorityPoint, TaskParame
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::Kernel;
-use crate::gates::SHARED;
+use crate::gates::{Gate, SHARED};
 use crate::id::{
     AdviserId, ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, GroupId, InterruptId, LoanId,
     NotificationId, PoolId, PoolUserId, RegionId, ReservationId, ThreadId,
@@ -245,6 +245,18 @@ impl Kernel {
                 // Its looks are numbered from the other end.
                 within(self.counts.threads + index + 1, THREADS, "tasks and watchdogs")?;
             }
+            if GATES {
+                let (first_member, members) = (record.first_member, record.members);
+                let all = MEMBERS.min(system.shared_users().len());
+                within(usize::from(first_member) + usize::from(members), all, "clients without locks")?;
+                within(usize::from(members), MEMBERS_PER_ENGINE, "members of an engine")?;
+                let sharer = match record.sharer_plus_one.checked_sub(1) {
+                    Some(endpoint) => Some(refer!(EndpointId, endpoint, self.counts.endpoints, "engine")),
+                    None => None,
+                };
+                let longest = Nanoseconds(record.shared_longest);
+                self.gates[id] = Gate { longest, sharer, first_member, members, ..Gate::EMPTY };
+            }
         }
         for (index, record) in system.engine_users().iter().enumerate() {
             let id = refer!(EngineUserId, index, ENGINE_USERS, "engine user");
@@ -264,41 +276,13 @@ impl Kernel {
             }
             self.engine_users[id].engine = Some(refer!(EngineId, record.engine, self.counts.engines, "engine user"));
             self.engine_users[id].thread = Some(refer!(ThreadId, record.task, self.counts.threads, "engine user"));
-            if GATES && self.managed {
-                let longest = Nanoseconds(system.engines()[engine.index()].shared_longest);
-                self.gated |= u32::from(longest != Nanoseconds::ZERO) << engine.index();
-                (self.gates[engine].longest, self.gates[engine].user) = (longest, Some(id));
+            if GATES && self.managed && self.gates[engine].longest != Nanoseconds::ZERO {
+                self.gated |= 1 << engine.index();
+                self.gates[engine].user = Some(id);
+                // It is free, and its gate is open.
+                self.engines[engine].lock.grant(SHARED);
             }
             self.find_if_plain(id);
-        }
-        self.boot_gates(system)
-    }
-
-    /// Engines that clients without a lock have meanwhile, and who decides on these.
-    fn boot_gates(&mut self, system: &System<'_>) -> Result<(), BootError> {
-        let users = if GATES { system.shared_users() } else { &[] };
-        let is_known = |user: &image::EngineUser| {
-            (user.engine as usize) < self.counts.engines && (user.task as usize) < self.counts.threads
-        };
-        if !users.iter().all(is_known) {
-            return Err(BootError::Dangling("shared user"));
-        }
-        for (index, engine) in (0..self.counts.engines).filter_map(|index| Some((index, EngineId::new(index)?))) {
-            if self.has_gate(engine) {
-                // It is free, and its gate is open.
-                let _ = self.engines[engine].lock.request(SHARED);
-            }
-            let sharer = system.engines().get(index).map_or(0, |record| record.sharer_plus_one);
-            if GATES && sharer != 0 {
-                let sharer = refer!(EndpointId, sharer - 1, self.counts.endpoints, "sharer");
-                // Those of one engine follow each other.
-                let first = users.iter().take_while(|user| user.engine != index as u32).count();
-                let members = users.iter().filter(|user| user.engine == index as u32).count();
-                within(users.len(), MEMBERS, "shared users")?;
-                within(members, MEMBERS_PER_ENGINE, "members of an engine")?;
-                let gate = &mut self.gates[engine];
-                (gate.sharer, gate.first_member, gate.members) = (Some(sharer), first as u16, members as u16);
-            }
         }
         Ok(())
     }

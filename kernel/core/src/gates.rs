@@ -122,14 +122,14 @@ impl Kernel {
     }
 
     #[inline(never)]
-    fn open<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
+    pub(crate) fn open<M: Machine>(&mut self, machine: &mut M, engine: EngineId) {
         let is_dead = |driver| self.threads[driver].state == State::Stopped;
         if self.engines[engine].driver.is_none_or(is_dead) || self.has_lost_sharer(engine) {
             return;
         }
         self.gates[engine].opened = machine.now();
         // It is free.
-        let _ = self.engines[engine].lock.request(SHARED);
+        self.engines[engine].lock.grant(SHARED);
         machine.set_gate(engine, true);
         self.trace(machine, Event::EngineGrant, None, u32::from(engine.number()), 0);
     }

@@ -90,19 +90,23 @@ impl Kernel {
     /// shut, so that it is granted the instant it can be.
     #[inline(always)]
     pub(crate) fn hand_back_group<M: Machine>(&mut self, machine: &mut M, group: GroupId) {
-        if GATES && self.gated != 0 {
+        if GATES {
             self.open_group(machine, group);
         }
     }
 
     #[inline(never)]
     fn open_group<M: Machine>(&mut self, machine: &mut M, group: GroupId) {
-        for engine in (0..self.counts.engines).filter_map(EngineId::new) {
-            if self.has_gate(engine)
-                && self.engines[engine].group == Some(group)
-                && !groups::is_wanted(&self.groups[group], engine.index() as u8)
+        let mut gated = self.gated;
+        while gated != 0 {
+            let index = gated.trailing_zeros();
+            gated &= gated - 1;
+            let Some(engine) = EngineId::new(index as usize) else { return };
+            if self.engines[engine].group == Some(group)
+                && self.engines[engine].lock.state() == Lock::Free
+                && !groups::is_wanted(&self.groups[group], index as u8)
             {
-                self.hand_back(machine, engine);
+                self.open(machine, engine);
             }
         }
     }

@@ -52,6 +52,8 @@ pub enum Page {
     ReadOnly,
     /// The doorbell.
     Open,
+    /// Its *shadow*, a page of memory that no device looks at and that the sharer has, too.
+    Shadow,
 }
 
 impl Page {
@@ -62,6 +64,7 @@ impl Page {
             page::ABSENT => Some(Page::Absent),
             page::READ_ONLY => Some(Page::ReadOnly),
             page::OPEN => Some(Page::Open),
+            page::SHADOW => Some(Page::Shadow),
             _ => None,
         }
     }

@@ -3,7 +3,8 @@
 //! A client without a lock has its doorbell as a page. An engine may have a sharer, which decides what each of these clients, its *members*,
 //! has in the place of that page. Where that forbids a store, the store is a call: it waits at the sharer's endpoint and donates like any other,
 //! the badge is the member's number, the first word is what was to be stored. The answer is *go on*, once the sharer has made the store itself,
-//! or *again*. Until then the member waits: to deny is not to answer yet.
+//! or *again*. Until then the member waits: to deny is not to answer yet. The page may be a *shadow*, too: a store there is none to a doorbell, and the kernel
+//! does not hear of it.
 //!
 //! # Invariants
 //!

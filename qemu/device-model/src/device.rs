@@ -311,7 +311,9 @@ impl<P: Sharing> Device<P> {
         let Ok(submitted) = bus.read_u32(self.doorbell(engine, context)) else { return };
         let ring = *self.ring(engine, context);
         let unit = &mut self.engines[engine.number()];
-        if let Some(aborted) = unit.running.take_if(|running| running.context == context) {
+        let aborted = unit.running.take_if(|running| running.context == context);
+        let has_run = aborted.is_some();
+        if let Some(aborted) = aborted {
             unit.busy = unit.busy.saturating_add(now.min(aborted.due) - aborted.start);
             unit.free_at = now.min(aborted.due);
             let busy = unit.busy;
@@ -335,7 +337,10 @@ impl<P: Sharing> Device<P> {
         let _ = bus.write_u32(status + status_seen(engine, context), submitted);
         let _ = bus.write_u32(status + status_retired(engine, context), submitted);
         let _ = bus.write_u32(control + control_reset_done(context, engine), request);
-        self.interrupt = true;
+        // As of completions; for what ran behind a gate that is shut the kernel may wait.
+        let is_moderated = self.is_shared(context, bus) && !(has_run && self.is_shut(engine, bus));
+        self.interrupt |= !is_moderated;
+        self.kept_back |= is_moderated;
     }
 
     fn read_doorbell(&mut self, engine: EngineIndex, context: usize, now: u64, bus: &mut impl Bus) {

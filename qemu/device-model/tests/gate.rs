@@ -159,6 +159,32 @@ fn completions_of_shared_contexts_are_announced_together() {
     assert_eq!(rig.run(begin), [1, 2, 3].map(|number| begin + number * timing::SETUP));
 }
 
+/// A client without a lock may have its context reset as often as it likes, gate or no gate: it interrupts as seldom as by completions.
+#[test]
+fn resets_of_shared_contexts_are_announced_together() {
+    for gate in [0, GATE_SHUT] {
+        let mut rig = rig();
+        rig.run(0);
+        set_gate(&mut rig.ram, gate);
+        let begin = 2_000 * MICROSECOND;
+        let mut request = |context: usize, rig: &mut Rig| {
+            let request = DESCRIPTION.control + control_reset_request(context, ENGINE);
+            let next = word(&mut rig.ram, request) + 1;
+            rig.ram.write_u32(request, next).unwrap();
+        };
+        let mut ends = Vec::new();
+        for at in (begin..begin + 1_000 * MICROSECOND).step_by(10 * MICROSECOND as usize) {
+            request(1, &mut rig);
+            if rig.poll(at).interrupt {
+                ends.push(at - begin);
+            }
+        }
+        assert_eq!(ends, [0, 1, 2, 3].map(|number| number * timing::MODERATION));
+        request(HOLDER, &mut rig);
+        assert!(rig.poll(begin + 1_010 * MICROSECOND).interrupt, "its client may wait for it");
+    }
+}
+
 /// The driver resets the context that runs, and the others lose nothing.
 #[test]
 fn a_reset_of_the_running_context_costs_its_client_alone() {

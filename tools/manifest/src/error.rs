@@ -120,6 +120,10 @@ pub enum Reason {
     ExecutionExceeds { task: String, execution: Time, budget: Time },
     /// A time of which sums could overflow.
     TooLong { what: &'static str, of: String, time: Time },
+    /// A group of clients that is above itself.
+    GroupInItself { group: String },
+    /// A group whose clients would stand lower than a tree may have levels.
+    GroupTooDeep { group: String, limit: usize },
     /// A number outside its range.
     OutOfRange { what: &'static str, of: String, from: u32, to: u32 },
     /// All operations of a job together are shorter than the longest of them, or longer than as many of that.
@@ -316,6 +320,10 @@ impl fmt::Display for Reason {
             }
             Self::TooLong { what, of, time } => {
                 write!(f, "{what} of `{of}` ({}) is longer than any time may be, 2^56 ns (834 days)", time)
+            }
+            Self::GroupInItself { group } => write!(f, "group `{group}` is a part of itself: follow its `parent`"),
+            Self::GroupTooDeep { group, limit } => {
+                write!(f, "clients of group `{group}` would stand on level {} of a tree that has {limit}", limit + 1)
             }
             Self::OutOfRange { what, of, from, to } => write!(f, "{what} of `{of}` is not from {from} to {to}"),
             Self::OperationsOutOfRange { of, least, most } => {

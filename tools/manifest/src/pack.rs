@@ -202,14 +202,22 @@ impl<'a> Packer<'a> {
             // Filled with zeros: the device and its client count submitted commands from there.
             self.map(user.task as usize, mapping::READ | mapping::FILL | how, user.address, user.doorbell, PAGE);
         }
-        // Those that a sharer decides on are there once more.
+        // Those that a sharer decides on are there once more, and have shadows.
         for index in 0..self.system.engines.len() {
             let Some(endpoint) = self.system.engines[index].1.sharer_plus_one.checked_sub(1) else { continue };
             let server = self.system.endpoints[endpoint as usize].1.server as usize;
-            let members = self.system.shared_users.iter().filter(|user| user.engine as usize == index);
-            for (number, page) in members.map(|user| user.doorbell).collect::<Vec<_>>().into_iter().enumerate() {
-                let address = layout::members(index) + number as u64 * PAGE;
-                self.map(server, mapping::READ | mapping::WRITE, address, page, PAGE);
+            let is_member = |user: &&image::EngineUser| user.engine as usize == index;
+            let members: Vec<_> = self.system.shared_users.iter().filter(is_member).copied().collect();
+            let access = mapping::READ | mapping::WRITE;
+            let shadows = layout::members(index) + members.len() as u64 * PAGE;
+            for (number, user) in members.iter().enumerate() {
+                let offset = number as u64 * PAGE;
+                self.map(server, access, layout::members(index) + offset, user.doorbell, PAGE);
+                // In its task the shadow lies behind the doorbell, and is shown in the place of that only.
+                let shadow = self.system.engine_shadows[index] + offset;
+                let behind = user.address + PAGE;
+                self.map(user.task as usize, access | mapping::HELD_BACK | mapping::FILL, behind, shadow, PAGE);
+                self.map(server, access, shadows + offset, shadow, PAGE);
             }
         }
     }

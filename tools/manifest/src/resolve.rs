@@ -8,6 +8,7 @@
 //! - tasks ([`reservations`])
 //! - devices, engines, pools ([`accelerators`]), and who advises those ([`advice`])
 //! - what tasks are given ([`handles`]), whose clients they are ([`users`]), and what has one end only ([`ends`])
+//! - how clients without a lock share ([`groups`])
 //! - how long budgets must be ([`paths`]), and what tasks say of their locks ([`uses`])
 //! - whether all that is accepted ([`verdict`])
 //!
@@ -42,10 +43,12 @@ mod accelerators;
 mod advice;
 mod ends;
 mod features;
+mod groups;
 mod handles;
 mod mistakes;
 mod paths;
 mod reservations;
+mod sessions;
 mod users;
 mod uses;
 mod verdict;
@@ -101,6 +104,9 @@ pub struct Resolved {
     pub engine_ends: Vec<(Nanoseconds, Nanoseconds)>,
     /// For each engine how long a job waits, at most, until clients without a lock have it no more; zero: there are none.
     pub engine_take_backs: Vec<Nanoseconds>,
+    /// For each engine the address of the first of the pages that take the place of its clients' doorbells, in the order of the clients; zero: no server
+    /// decides on them.
+    pub engine_shadows: Vec<u64>,
     /// For each engine its device and its number there, if it belongs to one.
     pub engine_places: Vec<Option<(usize, EngineIndex)>>,
     /// Pools of tokens.
@@ -441,6 +447,7 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Vec<Mistake>> {
             engine_holds: Vec::new(),
             engine_ends: Vec::new(),
             engine_take_backs: Vec::new(),
+            engine_shadows: Vec::new(),
             engine_places: Vec::new(),
             pools: Vec::new(),
             pool_users: Vec::new(),
@@ -461,6 +468,7 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Vec<Mistake>> {
         },
         next_address: layout::REGIONS,
         region_kinds: Vec::new(),
+        told: BTreeSet::new(),
         mistakes,
         spoiled: BTreeSet::new(),
     };
@@ -494,6 +502,8 @@ struct Resolver<'a> {
     next_address: u64,
     /// What each region is.
     region_kinds: Vec<RegionKind>,
+    /// Tasks that know where a region is, and cannot reach it themselves: they need no handle.
+    told: BTreeSet<(usize, usize)>,
     /// What is wrong so far.
     mistakes: Vec<Mistake>,
     /// What that is about.
@@ -523,6 +533,7 @@ impl Resolver<'_> {
         self.lengths();
         self.watchdogs();
         self.gates();
+        self.groups();
         self.token_watchdogs();
         self.suspensions();
         self.scripts();
@@ -612,6 +623,7 @@ impl Resolver<'_> {
         self.limit(&file.interrupts, "interrupts", limits::INTERRUPTS, 24, Of::Interrupt);
         self.limit(&file.regions, "regions", limits::REGIONS, 24, Of::Region);
         self.limit(&file.engines, "engines", limits::ENGINES, 24, Of::Engine);
+        self.limit(&file.groups, "groups", limits::ENGINES * (fusee_sharing::GROUPS - 1), 18, Of::Group);
         self.limit(&file.pools, "pools", limits::POOLS, 24, Of::Pool);
         self.limit(&file.devices, "devices", contract::DEVICES, 24, Of::Device);
     }

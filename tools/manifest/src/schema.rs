@@ -67,6 +67,8 @@ pub struct File {
     #[serde(default)]
     pub engines: Named<Engine>,
     #[serde(default)]
+    pub groups: Named<Group>,
+    #[serde(default)]
     pub pools: Named<Pool>,
     pub test: Option<Test>,
     /// Times of kernels are measured: what is in files is not needed.
@@ -179,6 +181,17 @@ pub struct Task {
     /// How long it holds what its handles name.
     #[serde(default)]
     pub uses: Named<Use>,
+    /// Where it stands among the clients of an engine that it uses without the lock, by handle.
+    #[serde(default)]
+    pub shares: Named<Share>,
+}
+
+/// A client's place among the clients of an engine without its lock.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    pub group: Option<Spanned<String>>,
+    pub weight: Option<Spanned<u32>>,
 }
 
 /// The longest a task holds an engine at a time, and how often in a job; or the longest it has a token, once in each.
@@ -300,10 +313,22 @@ pub struct Device {
     pub preemptible: bool,
     /// Package of the kernels that its execution engine runs.
     pub kernels: Option<Spanned<String>>,
+    /// Who opens contexts of its clients without locks, if these are not open from the start.
+    pub sessions: Option<Spanned<Sessions>>,
     /// File beside the manifest with the times of those whose authors do not know, and what it says.
     pub times: Option<Spanned<String>>,
     #[serde(skip)]
     pub time_table: Option<Result<TimeTable, Reason>>,
+}
+
+/// Who opens contexts of a device for its clients without locks, and how many may be open.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sessions {
+    pub endpoint: Spanned<String>,
+    pub contexts: Option<Spanned<u32>>,
+    /// Of one client.
+    pub each: Option<Spanned<u32>>,
 }
 
 impl Device {
@@ -341,6 +366,18 @@ pub enum Order {
     Fifo,
     #[default]
     Priority,
+}
+
+/// Clients of an engine without its lock that share what they get.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    pub engine: Spanned<String>,
+    /// The group that it is a part of.
+    pub parent: Option<Spanned<String>>,
+    pub weight: Option<Spanned<u32>>,
+    /// The task that may suspend and resume it.
+    pub manager: Option<Spanned<String>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -166,6 +166,12 @@ const MEANT: &[Row] = &[
     ("[engines.ee]", "[tasks.t]\nscript = [\"burn 1ms\"]\ncluster = \"left\"\nhard = true\nperiod = \"10ms\"\nbudget = \"100us\"\nhandles.ee = \"engine ee: share\"\n\n[engines.ee]\nshared_longest = \"1ms\"\nsharer = \"service\"", 71, "the right `share` to an engine with a sharer of `t` means nothing together with `hard`: nothing bounds how long it waits"),
     ("[engines.ee]", "[engines.ee]\nsharer = \"service\"", 62, "sharer of `ee` needs a task with the right `share`"),
     ("[engines.ee]", "[engines.ee]\nsharer = \"servic\"", 62, "no endpoint is called `servic`; did you mean `service`?"),
+    ("memory = \"1MiB\"", "memory = \"1MiB\"\nsessions = { endpoint = \"servic\" }", 60, "no endpoint is called `servic`; did you mean `service`?"),
+    ("memory = \"1MiB\"", "memory = \"1MiB\"\nsessions = { endpoint = \"service\", contexts = 0 }", 60, "contexts of `gpu` is not from 1 to 7"),
+    ("memory = \"1MiB\"", "memory = \"1MiB\"\nsessions = { endpoint = \"service\", contexts = 2, each = 3 }", 60, "each of `gpu` is not from 1 to 2"),
+    ("memory = \"1MiB\"", "memory = \"1MiB\"\nsessions = { endpoint = \"service\" }", 60, "serving `sessions` of a device of `server` means nothing together with driving it: bottom halves would wait for requests"),
+    ("memory = \"1MiB\"", "memory = \"1MiB\"\nsessions = { endpoint = \"e\" }\n\n[tasks.t]\nscript = [\"burn 1ms\"]\ncluster = \"left\"\nclass = \"background\"\nhandles.e = \"endpoint e: receive\"\n\n[endpoints.e]\nserver = \"t\"", 60, "sessions of `gpu` needs a task that may call this endpoint, with the right `share` or as a sharer"),
+    ("memory = \"1MiB\"", "memory = \"1MiB\"\nsessions = { endpoint = \"e\" }\n\n[tasks.t]\nscript = [\"burn 1ms\"]\ncluster = \"left\"\nclass = \"background\"\nhandles.e = \"endpoint e: receive\"\nhandles.ee = \"engine ee: acquire\"\n\n[endpoints.e]\nserver = \"t\"", 60, "serving `sessions` of a device of `t` means nothing together with a right to an engine of the same device"),
     ("[engines.ee]", "[engines.ee]\nshared_longest = \"1ms\"", 62, "shared_longest of `ee` needs a task with the right `share`"),
     ("handles.ee = \"engine ee: acquire\"", "handles.ee = \"engine ee: acquire\"\nuses.ee = { operation = \"1ms\", operations = \"2ms\" }", 21, "operations of `client` together are not from one to `times` of the longest: 1 ms to 1 ms"),
     ("handles.ee = \"engine ee: acquire\"", "handles.ee = \"engine ee: acquire\"\nuses.ee = {}", 21, "longest use of `client` is zero"),
@@ -269,7 +275,7 @@ macro_rules! reasons {
 reasons! {
     Unreadable Syntax DuplicateKey MissingKey UnknownKey UnknownValue DefinedTwice Unknown
     NotMeasured BadTimes NotBeside NameTooLong NameTaken BadHandle BadRight NotTheServer NoReceiver NoWaiter DriverNeeds
-    RegionTwice TooLargeToLend BadStep BinaryOrScript Zero Needs NoLength Excludes BudgetExceeds
+    RegionTwice TooLargeToLend BadStep BinaryOrScript Zero Needs NoLength Excludes GroupInItself GroupTooDeep BudgetExceeds
     BudgetTooSmall ExecutionExceeds TooLong OutOfRange OperationsOutOfRange NotPages TooMany Crowded
     NoSuchCpu BoardLacks CpuInTwoClusters CpuInNoCluster NoCluster EngineInTwoClusters TwoOrders
     PoolOfAnotherCluster ClusterOfShared NoToken PoolTwice PlaceTaken DeviceFull SecondLine
@@ -343,6 +349,8 @@ fn each_reason_has_a_row() {
     seen.extend(PROGRAMS.iter().map(|(program, words)| name(&packed(program()).expect_err(words).reason)));
     // These are for whoever builds programs.
     seen.extend(["NoProgram", "TwoPrograms"]);
+    // These take an engine with a sharer, which `groups.rs` has.
+    seen.extend(["GroupInItself", "GroupTooDeep"]);
     seen.insert(name(&Manifest::read(Path::new("nowhere.toml")).expect_err("there is no such file").0[0].reason));
     assert_eq!(seen, REASONS.iter().copied().collect());
 }

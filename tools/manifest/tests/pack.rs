@@ -9,7 +9,7 @@ use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::environment::{self, PREEMPTIBLE};
 use fusee_abi::image::{self, FLAG_ENGINE_CPU, FLAG_MANAGED, System, kind, mapping};
 use fusee_abi::script::{Step, operation};
-use fusee_accel_contract::CopyEngines;
+use fusee_accel_contract::{CopyEngines, space};
 use fusee_manifest::{Binaries, Manifest, PackOptions, PackedSystem, layout};
 use zerocopy::FromBytes;
 
@@ -216,9 +216,12 @@ fn a_client_finds_in_its_environment_what_it_needs() {
     let control = entry(&driver, "control", kind::REGION);
     assert_eq!(control.physical, manifest.system.devices[0].control);
     entry(&driver, "done.robot", kind::NOTIFICATION);
-    let ring = entry(&driver, "ring.client", kind::REGION);
-    assert_eq!(ring.address, 0, "the driver does not map its clients' rings");
-    assert_ne!(ring.physical, 0);
+    let rings = entry(&driver, "rings", kind::REGION);
+    assert_eq!((rings.address, rings.handle), (0, 0), "the driver does not map its clients' rings");
+    assert_eq!(rings.physical, manifest.system.devices[0].rings);
+    let ring = system.regions().iter().find(|region| region.address == entry(&client, "ring", kind::REGION).address);
+    assert_eq!(ring.unwrap().physical, rings.physical);
+    assert_eq!(entry(&client, "ring", kind::REGION).flags & environment::ALONE, 0, "the device writes there, too");
 
     let handle = system.handles().iter().find(|handle| handle.task == 0 && handle.slot == 3).unwrap();
     assert_eq!((handle.kind, handle.rights, handle.badge), (kind::SYSTEM, rights::SHUTDOWN, 1));
@@ -253,6 +256,84 @@ fn the_clients_of_a_preemptible_engine_and_its_firmware_know_it() {
             assert_eq!(engine.flags - number, if number == 0 { preemptible } else { 0 }, "engine {number}");
         }
     }
+}
+
+/// A device with so many clients without locks that open their contexts by themselves, each with a buffer.
+fn openers(clients: usize, more: &str) -> Manifest {
+    let mut text = "[system]\nname = \"openers\"\nboard = \"virt\"\ncpus = 2\n".to_owned();
+    let mut buffers = String::new();
+    for number in 1..=clients {
+        text += &format!(
+            "[tasks.c{number}]\nbinary = \"apps/client\"\nclass = \"background\"\n\
+             handles.ee = \"engine ee: share\"\nhandles.sessions = \"endpoint sessions: call\"\n\
+             handles.buffer = \"region b{number}: read write\"\n[regions.b{number}]\nbytes = \"8KiB\"\n"
+        );
+        buffers += &format!("handles.\"buffer.c{number}\" = \"region b{number}: physical\"\n");
+    }
+    text += &format!(
+        "[tasks.server]\nbinary = \"apps/server\"\nhandles.sessions = \"endpoint sessions: receive\"\n\
+         [tasks.gpu]\nbinary = \"gpu-driver/gpu-driver\"\nclass = \"service\"\nperiod = \"10ms\"\nbudget = \"2ms\"\n\
+         handles.line = \"interrupt gpu: acknowledge\"\nhandles.event = \"notification event: wait\"\n\
+         handles.tables = \"region tables: read write physical\"\n{buffers}\
+         [endpoints.sessions]\nserver = \"server\"\n[notifications.event]\n\
+         [interrupts.gpu]\nline = 112\nnotification = \"event\"\nedge = true\n\
+         [devices.gpu]\ndriver = \"gpu\"\nfirmware = \"engine-core\"\ncopy_engines = 0\n\
+         sessions = {{ endpoint = \"sessions\", contexts = 3, each = 2 }}\n\
+         [engines.ee]\ndevice = \"gpu\"\nindex = 0\ninterrupt = \"gpu\"\nshared_longest = \"1ms\"\n\
+         [regions.tables]\nbytes = \"64KiB\"\n{more}"
+    );
+    Manifest::parse(Path::new("openers.toml"), &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// For rings and buffers it needs no handle, as it does not reach them itself; one for each client tells it of completions.
+#[test]
+fn a_driver_has_one_handle_more_for_each_client() {
+    let [one, seven] = [1, 7].map(|clients| {
+        let manifest = openers(clients, "");
+        let system = &manifest.system;
+        let driver = system.devices[0].driver;
+        let handles = system.handles.iter().filter(|handle| handle.task as usize == driver).count();
+        (handles, system.tasks[driver].environment.len())
+    });
+    assert_eq!((seven.0 - one.0, seven.1 - one.1), (6, 18));
+    let of_fifteen = (one.0 + 14, one.1 + 3 * 14);
+    assert!(of_fifteen.0 <= 32 && of_fifteen.1 <= 63, "{of_fifteen:?}");
+}
+
+#[test]
+fn a_server_of_sessions_finds_what_contexts_there_are_and_whose_they_are() {
+    let manifest = openers(
+        2,
+        "[tasks.c3]\nbinary = \"apps/client\"\nclass = \"background\"\nhandles.ee = \"engine ee: share\"\n\
+         handles.more = \"engine ee: share\"\nhandles.sessions = \"endpoint sessions: call\"\n\
+         [tasks.c4]\nbinary = \"apps/client\"\nclass = \"background\"\nhandles.ee = \"engine ee: share\"\n",
+    );
+    let system = &manifest.system;
+    let task = |name: &str| system.tasks.iter().position(|task| task.name == name).unwrap();
+    let find = |of: &str, name: &str| {
+        let entry = system.tasks[task(of)].environment.iter().find(|entry| entry.name == name);
+        entry.unwrap_or_else(|| panic!("`{of}` has no `{name}`"))
+    };
+    let device = &system.devices[0];
+    assert_eq!(device.contexts, [task("gpu"), task("c1"), task("c2"), task("c3"), task("c3"), task("c4")]);
+    let opens = space::SHARED_CLIENT | space::SESSION_CLIENT;
+    for of in ["server", "gpu"] {
+        assert_eq!(find(of, "context.c1").address, 1 | opens);
+        assert_eq!(find(of, "context.c3").address, space::client(&[3, 4], opens));
+        assert_eq!(find(of, "context.c4").address, 5 | space::SHARED_CLIENT, "it is open from the start");
+        assert_eq!(find(of, "rings").physical, device.rings);
+        assert_eq!(find(of, "tables").physical, find("gpu", "tables").physical);
+        assert_ne!(find(of, "buffer.c2").physical, 0);
+    }
+    assert_eq!([find("server", "contexts").address, find("server", "each").address], [3, 2]);
+    assert_eq!(find("server", "badge.c2").address, task("c2") as u64 + 1);
+    assert_eq!(find("server", "control").physical, 0);
+    assert!(!system.tasks[task("server")].environment.iter().any(|entry| entry.name == "badge.c4"));
+    let ring = |name: &str| {
+        let address = find("c3", name).address;
+        system.regions.iter().find(|(_, region)| region.address == address).unwrap().1.physical - device.rings
+    };
+    assert_eq!([ring("ring"), ring("ring.2")], [2 * 4096, 3 * 4096]);
 }
 
 /// The demo with a second device, which `client` uses too.
@@ -373,6 +454,38 @@ fn doorbells_are_held_back_only_where_locks_are_enforced() {
     let user = manifest.system.engine_users[1];
     assert_eq!(user.doorbell, device.doorbells + 2 * 4096);
     assert_eq!(user.progress, device.status + 2 * 8);
+}
+
+#[test]
+fn a_sharer_has_doorbells_and_shadows_of_its_clients_which_have_their_shadows_held_back() {
+    let shares = DEMO.replacen("copies = 2\n", "copies = 2\nhandles.ee = \"engine ee: share\"\n", 1);
+    let text = format!("{shares}shared_longest = \"1ms\"\nsharer = \"service\"\n");
+    let manifest = Manifest::parse(Path::new("shares.toml"), &text).unwrap_or_else(|error| panic!("{error}"));
+    let packed = packed(&manifest, None);
+    let system = packed.system();
+    let engine = &system.engines()[0];
+    assert_eq!((engine.sharer_plus_one, engine.first_member, engine.members), (1, 0, 2));
+    let entry = entry(&environment(&system, 3), "doorbells.ee", kind::DOORBELLS);
+    assert_eq!((entry.address, entry.bytes), (layout::members(0), 4 * image::PAGE));
+    let at = |task: u32, address: u64| {
+        *system.mappings().iter().find(|one| one.task == task && one.address == address).unwrap()
+    };
+    let writable = mapping::READ | mapping::WRITE;
+    for (number, user) in (0..).zip(system.shared_users()) {
+        let doorbell = at(user.task, user.address);
+        let shadow = at(user.task, user.address + image::PAGE);
+        assert_eq!(doorbell.flags & (mapping::WRITE | mapping::HELD_BACK), 0, "it may be read at boot");
+        assert_eq!(shadow.flags, writable | mapping::FILL | mapping::HELD_BACK);
+        for (place, client) in [(number, doorbell), (2 + number, shadow)] {
+            let own = at(3, entry.address + place * image::PAGE);
+            assert_eq!((own.physical, own.pages, own.flags), (client.physical, 1, writable));
+        }
+        let has = |one: &&image::Mapping| {
+            one.physical <= shadow.physical && shadow.physical < one.physical + one.pages * image::PAGE
+        };
+        let is_memory = |one: &&image::Mapping| one.flags & (mapping::IN_IMAGE | mapping::TRACE) == 0;
+        assert_eq!(system.mappings().iter().filter(is_memory).filter(has).count(), 2, "it is theirs alone");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use fusee_abi::image::feature;
 use fusee_abi::trace::Level;
 use fusee_kernel_core::limits::LONGEST_PATH;
 use fusee_manifest::{Manifest, Profile};
@@ -114,6 +115,8 @@ struct Measured {
     size: structure::Sizes,
     /// The same of a kernel without features.
     bare: structure::Sizes,
+    /// The same of one with all features but `sharing`.
+    without_sharing: structure::Sizes,
     /// What scheduling costs among many tasks.
     crowd: Costs,
     /// What clients of devices pay.
@@ -161,10 +164,11 @@ pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
     println!("{}", clients::table(&measured.clients));
     let structure::Sizes { text, data, frame, thread } = measured.size;
     println!(
-        "kernel: {:.1} KiB of code and constants with all features (must 117, aim 96), {:.1} without any (must 64, aim 48); \
-         {data} B of data, largest stack frame {frame} B, a thread {thread} B",
+        "kernel: {:.1} KiB of code and constants with all features (must 117, aim 96), {:.1} without any (must 64, aim 48), \
+         {} B for sharing (must 4096); {data} B of data, largest stack frame {frame} B, a thread {thread} B",
         kibibytes(text),
-        kibibytes(measured.bare.text)
+        kibibytes(measured.bare.text),
+        text.saturating_sub(measured.without_sharing.text)
     );
     println!("{}, profile det, no trace", measured.column);
     if arguments.bless {
@@ -216,6 +220,7 @@ fn measure(arguments: &BenchArguments, install: bool) -> Result<Measured> {
         clients: Client::measure(install)?,
         size: structure::sizes(&image.programs.kernel)?,
         bare: structure::sizes(&workspace.builder().kernel(0)?)?,
+        without_sharing: structure::sizes(&workspace.builder().kernel(feature::ALL & !feature::SHARING)?)?,
         column,
         root: workspace.root,
     })
@@ -294,6 +299,7 @@ impl Measured {
         problems.extend(self.crowd.problems());
         problems.extend(self.clients.iter().flat_map(Client::problems));
         problems.extend(structure::too_large(self.size));
+        problems.extend(structure::too_large_sharing(self.size.text, self.without_sharing.text));
         Ok(problems)
     }
 }

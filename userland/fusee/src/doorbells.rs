@@ -24,6 +24,8 @@ pub enum DoorbellPage {
     ReadOnly = page::READ_ONLY,
     /// The doorbell.
     Open = page::OPEN,
+    /// The client's *shadow*: memory that no device looks at. A store succeeds, and [`Doorbells::buffered`] tells what was stored.
+    Shadow = page::SHADOW,
 }
 
 /// A client's request to store to its doorbell.
@@ -75,7 +77,7 @@ impl Doorbells {
     /// How many clients there are.
     #[must_use]
     pub fn members(&self) -> usize {
-        self.pages.len() / PAGE as usize
+        self.pages.len() / (2 * PAGE as usize)
     }
 
     /// The engine's number on its device.
@@ -102,6 +104,54 @@ impl Doorbells {
     pub fn share(&self, members: u16, page: DoorbellPage) -> Result<(), ShareError> {
         let which = u64::from(members) | (page as u64) << PAGE_SHIFT;
         ShareError::check(plain(Call::Share as u64, self.handle, which).code)
+    }
+
+    /// Lets `members` go on as if they submitted: from now on their stores succeed and reach no device. Each goes on from the count in its doorbell.
+    ///
+    /// # Errors
+    /// [`ShareError`]; nothing has changed.
+    pub fn shadow(&self, members: u16) -> Result<(), ShareError> {
+        // The counts stand still meanwhile.
+        self.share(members, DoorbellPage::ReadOnly)?;
+        for member in self.among(members) {
+            self.pages.publish_u32(self.shadow_of(member), self.submitted(member));
+        }
+        self.share(members, DoorbellPage::Shadow)
+    }
+
+    /// Ends that for `members` with shadows, which have `page` in the place of their doorbells from now on: what was buffered is submitted. Returns whether
+    /// there was anything; then the device must be let look, with a [`Kick`](crate::Kick).
+    ///
+    /// No store is lost: none to a shadow is under way any more when that is read.
+    ///
+    /// # Errors
+    /// [`ShareError`]; nothing has changed.
+    pub fn unshadow(&self, members: u16, page: DoorbellPage) -> Result<bool, ShareError> {
+        self.share(members, DoorbellPage::ReadOnly)?;
+        let mut is_any = false;
+        for member in self.among(members) {
+            let submitted = self.buffered(member);
+            is_any |= submitted != self.submitted(member);
+            self.submit(Store { member, submitted });
+        }
+        self.share(members, page)?;
+        Ok(is_any)
+    }
+
+    /// How many commands `member` has submitted, those that its shadow keeps from the device among them: after [`Doorbells::shadow`], and modulo 2^32.
+    #[must_use]
+    #[track_caller]
+    pub fn buffered(&self, member: usize) -> u32 {
+        self.pages.observe_u32(self.shadow_of(member))
+    }
+
+    fn among(&self, members: u16) -> impl Iterator<Item = usize> {
+        (0..self.members()).filter(move |member| members >> member & 1 != 0)
+    }
+
+    /// The word of its shadow that a client counts in.
+    fn shadow_of(&self, member: usize) -> usize {
+        (self.members() + member) * PAGE as usize + SUBMITTED
     }
 
     /// How many commands `member` has submitted, modulo 2^32.

@@ -72,11 +72,14 @@ mod rings;
 pub mod rtc;
 #[cfg(feature = "embedded-io")]
 pub mod serial;
+pub mod session;
+pub mod sharing;
 #[cfg_attr(not(target_os = "none"), path = "syscall_host.rs")]
 mod syscall;
 mod system;
 #[cfg_attr(not(target_os = "none"), allow(dead_code))]
 mod trace_text;
+pub mod usage;
 
 pub mod raw;
 

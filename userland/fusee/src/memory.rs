@@ -5,7 +5,7 @@
 //! an entry of that page, which is checked; an entry somebody made up is refused.
 
 use core::ptr::with_exposed_provenance_mut;
-use core::sync::atomic::{AtomicUsize, Ordering, fence};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use fusee_abi::environment::{Entry, kind};
 use fusee_abi::image;
 
@@ -159,6 +159,19 @@ impl SharedBytes {
         self.write_u32(offset, value);
     }
 
+    /// Adds `value` to a word of memory, which is no register of a device, at once, so that others may do the same; the sum, wrapping. It is published as by
+    /// [`SharedBytes::publish_u32`].
+    #[inline]
+    #[track_caller]
+    pub fn add_u32(&self, offset: usize, value: u32) -> u32 {
+        let address = self.word(offset, size_of::<u32>());
+        // SAFETY: an atomic access demands an aligned address that is valid for as long as the reference lives.
+        // - Aligned, and inside the region: `word` panics otherwise.
+        // - Not the program's own: `SharedBytes::new`'s caller promised it; so nothing of the program is there that others could change.
+        let word = unsafe { AtomicU32::from_ptr(with_exposed_provenance_mut::<u32>(address)) };
+        word.fetch_add(value, Ordering::AcqRel).wrapping_add(value)
+    }
+
     /// Copies `source` to `offset`.
     #[track_caller]
     pub fn copy_from_slice(&self, offset: usize, source: &[u8]) {
@@ -254,6 +267,19 @@ mod tests {
 
     fn shared() -> SharedBytes {
         SharedBytes::leaked(64)
+    }
+
+    #[test]
+    fn what_several_add_to_a_word_is_all_there() {
+        let shared = shared();
+        shared.write_u32(8, u32::MAX);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| (0..1000).map(|_| shared.add_u32(8, 1)).max());
+            }
+        });
+        assert_eq!(shared.observe_u32(8), 1999);
+        assert_eq!(shared.add_u32(8, 3), 2002);
     }
 
     #[test]

@@ -7,7 +7,9 @@
 use std::collections::VecDeque;
 
 use fusee_sched::time::{Instant, Nanoseconds};
-use fusee_sharing::{Counters, Doorbell, MEMBERS, Member, Place, Policy, Reading, Readings, Response, Running};
+use fusee_sharing::{
+    Counters, Doorbell, MEMBERS, Member, Members, Place, Policy, Reading, Readings, Response, Running,
+};
 
 /// Time from a trapped store to the server's step.
 pub const TRAP: u64 = 4_000;
@@ -89,6 +91,7 @@ pub struct Machine<'a> {
     open: [bool; MEMBERS],
     traps: VecDeque<u64>,
     call_again: Option<u64>,
+    suspended: Members,
     running: Option<(usize, u64)>,
     last_served: usize,
     pub counters: bool,
@@ -108,6 +111,7 @@ impl<'a> Machine<'a> {
             clients: Vec::new(),
             traps: VecDeque::new(),
             call_again: None,
+            suspended: Members::EMPTY,
             running: None,
             last_served: 0,
             counters: true,
@@ -128,6 +132,12 @@ impl<'a> Machine<'a> {
             }
         }
         machine
+    }
+
+    /// From now on these members are suspended, and no others. The server hears of it by a message.
+    pub fn suspend(&mut self, members: Members) {
+        self.suspended = members;
+        self.traps.push_front(self.now);
     }
 
     /// Lets virtual time pass until `end`; `each` sees the policy after each step.
@@ -236,7 +246,8 @@ impl<'a> Machine<'a> {
         if self.tells_running {
             readings.running = self.running.map_or(Running::Nobody, |(index, _)| Running::Member(member(index)));
         }
-        let verdict = self.policy.as_mut().unwrap().step(Instant(self.now), &readings);
+        let readings = readings.without(self.suspended);
+        let verdict = self.policy.as_mut().unwrap().step(Instant(self.now), &readings).without(self.suspended);
         self.steps += 1;
         assert!(self.steps < 100_000_000, "the policy lets time stand still");
         for index in 0..self.clients.len() {

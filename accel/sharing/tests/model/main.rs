@@ -242,6 +242,110 @@ fn weights_divide_a_group_and_lies_about_them_change_no_other_group() {
     }
 }
 
+/// Random trees of clients that always want the engine, of which one claims whatever it likes, anew at each step of the policy.
+#[test]
+fn whatever_a_client_claims_other_groups_get_what_they_would() {
+    let mut state = 3;
+    let mut furthest: f64 = 0.0;
+    for round in 0..60 {
+        let estimator = ESTIMATORS[round % 3];
+        let mut tree = Tree::new(Shares::Hierarchical);
+        let (mut loads, mut group_of) = (Vec::new(), Vec::new());
+        for number in 0..2 + random(&mut state, 2) as usize {
+            let weight = Weight::new(1 + random(&mut state, 3) as u16).unwrap();
+            let mut group = tree.add_group(Group::ROOT, weight).unwrap();
+            for _ in 0..1 + random(&mut state, 3) {
+                // Some stand one level lower.
+                if random(&mut state, 4) == 0
+                    && let Ok(inner) = tree.add_group(group, Weight::ONE)
+                {
+                    group = inner;
+                }
+                let load = Load::of((100 + random(&mut state, 1_500)) * US).depth(1 + random(&mut state, 4) as usize);
+                loads.push((load, Place { group, weight: Weight::new(1 + random(&mut state, 4) as u16).unwrap() }));
+                group_of.push(number);
+            }
+        }
+        let liar = random(&mut state, loads.len() as u64) as usize;
+        let mut shares = |lies: bool| {
+            let mut policy = FairQueueing::new(&Parameters::DEFAULT, estimator, tree).unwrap();
+            let mut machine = Machine::new(Some(&mut policy), &loads);
+            machine.run_with(LENGTH, |policy, _| {
+                if lies {
+                    policy.reweigh(member(liar), Weight::new(1 + random(&mut state, 1024) as u16).unwrap());
+                }
+            });
+            let mut shares = [0.0; 3];
+            machine.shares().iter().zip(&group_of).for_each(|(share, &group)| shares[group] += share);
+            shares
+        };
+        let (honest, lying) = (shares(false), shares(true));
+        for group in (0..3).filter(|&group| group != group_of[liar]) {
+            let changed = (lying[group] - honest[group]).abs();
+            furthest = furthest.max(changed);
+            assert!(
+                changed <= 0.02,
+                "group {group} of {loads:?}, liar {liar}, {estimator:?}: {honest:.3?}, {lying:.3?}"
+            );
+        }
+    }
+    println!("the furthest that a lie moved another group's share: {furthest:.4}");
+}
+
+/// A group that is suspended for ten seconds, and resumed. While it is, the others have all; afterwards it has its half, and no more.
+#[test]
+fn a_suspended_group_leaves_its_share_to_others_and_hoards_nothing() {
+    let load = Load::of(264 * US);
+    for estimator in ESTIMATORS {
+        for depth in [1, 4] {
+            let (tree, loads) = grouped(Shares::Hierarchical, &[&[load], &[load.depth(depth), Load::of(1000 * US)]]);
+            let mut policy = FairQueueing::new(&Parameters::DEFAULT, estimator, tree).unwrap();
+            let mut machine = Machine::new(Some(&mut policy), &loads);
+            let group: Members = [member(1), member(2)].into_iter().collect();
+            let mut before = [0; 3];
+            let mut had = |machine: &Machine<'_>| {
+                let now: Vec<u64> = machine.outcomes().iter().map(|outcome| outcome.busy).collect();
+                let had: Vec<f64> = now.iter().zip(before).map(|(now, before)| (now - before) as f64).collect();
+                before.copy_from_slice(&now);
+                had
+            };
+            machine.run(10 * SECOND);
+            had(&machine);
+            machine.suspend(group);
+            machine.run(20 * SECOND);
+            let suspended = had(&machine);
+            // What was at the device is done.
+            let rest = (264 * depth as u64 + 1000) * US;
+            assert!(suspended[1] + suspended[2] <= rest as f64, "{estimator:?}: {suspended:?}");
+            near(&format!("{estimator:?}, {depth} queued, the others meanwhile"), suspended[0] / 10e9, 1.0, 0.02);
+            machine.suspend(Members::EMPTY);
+            machine.run(25 * SECOND);
+            let resumed = had(&machine);
+            let share = (resumed[1] + resumed[2]) / resumed.iter().sum::<f64>();
+            near("  the group once resumed", share, 0.5, 0.06);
+        }
+    }
+}
+
+/// Nobody else wants the engine: the policy falls silent while all are suspended, and goes on when the message comes.
+#[test]
+fn a_device_all_of_whose_members_are_suspended_is_not_ticked() {
+    let load = Load::of(264 * US);
+    for estimator in ESTIMATORS {
+        let mut policy = fair(estimator);
+        let mut machine = Machine::new(Some(&mut policy), &flat(&[load, load]));
+        machine.run(SECOND);
+        machine.suspend([member(0), member(1)].into_iter().collect());
+        machine.run(2 * SECOND);
+        let (steps, busy) = (machine.steps, machine.outcomes()[0].busy);
+        machine.run(100 * SECOND);
+        assert_eq!((machine.steps, machine.outcomes()[0].busy), (steps, busy));
+        machine.suspend(Members::EMPTY);
+        machine.run(110 * SECOND);
+        near("one of two that were both suspended", (machine.outcomes()[0].busy - busy) as f64 / 10e9, 0.5, 0.05);
+    }
+}
+
 //--- Bounds
 
 /// A small generator, the same each time (xorshift64*).

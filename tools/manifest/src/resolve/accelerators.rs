@@ -527,6 +527,7 @@ impl Resolver<'_> {
     /// How long jobs wait for engines that clients without a lock have meanwhile.
     pub(super) fn gates(&mut self) {
         self.out.engine_take_backs = vec![Nanoseconds::ZERO; self.out.engines.len()];
+        self.out.engine_shadows = vec![0; self.out.engines.len()];
         // The kernel numbers those of one engine one after the other.
         self.out.shared_users.sort_by_key(|user| user.engine);
         for index in 0..self.out.engines.len() {
@@ -572,7 +573,11 @@ impl Resolver<'_> {
         of_all(limits::MEMBERS_PER_ENGINE, "clients with a sharer", members.len())?;
         let all = self.out.shared_users.len();
         of_all(limits::MEMBERS, "clients without locks of all engines, where one has a sharer", all)?;
-        self.out.engines[index].1.sharer_plus_one = endpoint as u32 + 1;
+        let first = self.out.shared_users.iter().take_while(|user| user.engine as usize != index).count();
+        let record = &mut self.out.engines[index].1;
+        record.sharer_plus_one = endpoint as u32 + 1;
+        (record.first_member, record.members) = (first as u16, members.len() as u16);
+        self.out.engine_shadows[index] = self.allocate(name.get_ref(), members.len() as u64 * PAGE, sharer.span())?;
 
         let place = sharer.span();
         let named = |what: &str| Spanned::new(place.clone(), format!("{what}.{}", name.get_ref()));
@@ -580,14 +585,12 @@ impl Resolver<'_> {
         self.unused(server, entry.get_ref(), place.clone())?;
         let slot = self.next_slot(server);
         self.give(server, slot, &entry, kind::DOORBELLS, index, rights::MAP)?;
-        let contexts = members.iter().enumerate().map(|(at, task)| {
-            let context = self.out.devices[device].contexts.iter().position(|owner| owner == task).unwrap_or(0);
-            (context as u64) << (4 * at)
-        });
-        let contexts = contexts.sum();
+        let first = self.out.devices[device].doorbells + contract::doorbell_page(number, 0);
+        let doorbells = self.out.shared_users.iter().filter(is_client).map(|user| user.doorbell);
+        let contexts = doorbells.enumerate().map(|(at, doorbell)| ((doorbell - first) / PAGE) << (4 * at)).sum();
         if let Some(entry) = self.out.tasks[server].environment.last_mut() {
             entry.address = layout::members(index);
-            entry.bytes = members.len() as u64 * PAGE;
+            entry.bytes = 2 * members.len() as u64 * PAGE;
             entry.physical = contexts;
             entry.flags = number.number() as u32;
         }

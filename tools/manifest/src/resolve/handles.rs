@@ -6,12 +6,11 @@ use std::ops::Range;
 use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::environment::ALONE;
 use fusee_abi::image::{self, kind, mapping};
-use fusee_accel_contract as contract;
 use fusee_kernel_core::limits;
 use toml::Spanned;
 
 use super::{
-    Device, Entry,
+    Entry,
     Fail::{self, At},
     Of, RegionKind, Resolver, index_of,
 };
@@ -34,7 +33,8 @@ impl Resolver<'_> {
     pub(super) fn handles(&mut self) {
         let file = self.file;
         for (index, (_, task)) in file.tasks.0.iter().enumerate() {
-            for (slot, (entry, text)) in task.handles.0.iter().enumerate() {
+            for (entry, text) in &task.handles.0 {
+                let slot = self.next_slot(index);
                 let is_free = self.unused(index, entry.get_ref(), entry.span());
                 let given = is_free.and_then(|()| self.handle(index, slot, entry, text));
                 self.keep(Of::Handles(index), given);
@@ -52,17 +52,13 @@ impl Resolver<'_> {
             self.keep(Of::Handles(index), given);
         }
         for device in 0..self.out.devices.len() {
-            let Device { driver, contexts, .. } = self.out.devices[device].clone();
-            for (context, client) in contexts.iter().enumerate().skip(1) {
-                let entry = format!("context.{}", self.out.tasks[*client].name);
-                let is_free = self.sound(Of::Task(*client));
-                let is_free = is_free.and_then(|()| self.unused(driver, &entry, file.devices.0[device].0.span()));
-                if self.keep(Of::Nothing, is_free).is_some() {
-                    let shares = self.shares(device, *client);
-                    let shares = if shares { contract::space::SHARED_CLIENT } else { 0 };
-                    self.parameter(driver, &entry, context as u64 | shares);
-                }
+            let driver = self.out.devices[device].driver;
+            for client in self.clients(device) {
+                let told = self.sound(Of::Task(client)).and_then(|()| self.tell_of_client(driver, device, client));
+                self.keep(Of::Nothing, told);
             }
+            let served = self.sessions(device);
+            self.keep(Of::Nothing, served);
         }
         self.mark_what_is_alone();
     }
@@ -72,7 +68,8 @@ impl Resolver<'_> {
         let of_regions = || self.out.handles.iter().filter(|handle| handle.kind == kind::REGION);
         let alone = of_regions().filter(|handle| {
             let is_memory = self.region_kinds[handle.object as usize] == RegionKind::Memory;
-            is_memory && of_regions().filter(|other| other.object == handle.object).count() == 1
+            let is_told = self.told.iter().any(|(_, region)| *region == handle.object as usize);
+            is_memory && !is_told && of_regions().filter(|other| other.object == handle.object).count() == 1
         });
         let alone: Vec<(usize, u64)> =
             alone.map(|handle| (handle.task as usize, HandleValue::new(handle.slot as u16, 1).0)).collect();
@@ -282,9 +279,14 @@ impl Resolver<'_> {
             handle.task as usize == task && handle.kind == kind::REGION && handle.object as usize == region
         };
         let (region_name, record) = self.out.regions[region].clone();
-        if self.out.handles.iter().any(twice) {
+        if self.out.handles.iter().any(twice) || self.told.contains(&(task, region)) {
             let task = self.out.tasks[task].name.clone();
             return Err(At(place.clone(), Reason::RegionTwice { task, region: region_name }));
+        }
+        if set == PHYSICAL {
+            self.told.insert((task, region));
+            self.tell(task, name.get_ref(), record.physical, record.bytes);
+            return Ok(());
         }
         let is_place = set & rights::LENT != 0;
         self.give(task, slot, name, kind::REGION, region, set & !PHYSICAL)?;
@@ -380,11 +382,22 @@ impl Resolver<'_> {
         });
     }
 
+    /// Says to `task` where memory is that it cannot reach itself, such as that which it lets its device reach. The kernel knows nothing of it, so there is no handle.
+    pub(super) fn tell(&mut self, task: usize, name: &str, physical: u64, bytes: u64) {
+        self.out.tasks[task].environment.push(Entry {
+            name: name.to_owned(),
+            kind: kind::REGION,
+            flags: 0,
+            handle: 0,
+            address: 0,
+            bytes,
+            physical,
+        });
+    }
+
     /// The first slot of `task` after those that are filled.
     pub(super) fn next_slot(&self, task: usize) -> usize {
         let given = self.out.handles.iter().filter(|handle| handle.task as usize == task);
-        // What is written in the manifest has its slots, whether a handle is in them or not.
-        let written = self.file.tasks.0[task].1.handles.0.len();
-        given.map(|handle| handle.slot as usize + 1).fold(written, usize::max)
+        given.map(|handle| handle.slot as usize + 1).max().unwrap_or(0)
     }
 }

@@ -49,6 +49,8 @@ pub(super) enum Of {
     Device(usize),
     /// An engine.
     Engine(usize),
+    /// A group of clients without a lock.
+    Group(usize),
     /// A pool.
     Pool(usize),
 }

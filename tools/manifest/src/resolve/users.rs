@@ -155,7 +155,8 @@ impl Resolver<'_> {
             let (of, with) = (name.get_ref().clone(), "the right `share` to an engine of the same device");
             return Err(At(place.clone(), Reason::Excludes { what: "right `acquire`", of, with }));
         }
-        self.rung(&mut record, (device, number), 0, name, place)?;
+        let context = self.context(device, task, 0, place)?;
+        self.rung(&mut record, (device, number), context, 0, name);
         self.out.engine_users.push(record);
         Ok(())
     }
@@ -198,6 +199,10 @@ impl Resolver<'_> {
             return Err(At(place.clone(), Reason::TooMany { what: "uses of engines", limit }));
         }
         let mut record = image::EngineUser { engine: engine as u32, task: task as u32, ..Default::default() };
+        // Each further handle to an engine is one of a further context.
+        let is_same = |user: &&image::EngineUser| (user.engine, user.task) == (record.engine, record.task);
+        let ordinal = self.out.shared_users.iter().filter(is_same).count();
+        let context = self.context(device, task, ordinal, place)?;
         self.out.tasks[task].environment.push(Entry {
             name: of(),
             kind: kind::ENGINE,
@@ -207,7 +212,7 @@ impl Resolver<'_> {
             bytes: 0,
             physical: 0,
         });
-        self.rung(&mut record, (device, number), fusee_abi::environment::SHARED, name, place)?;
+        self.rung(&mut record, (device, number), context, fusee_abi::environment::SHARED, name);
         self.out.shared_users.push(record);
         Ok(())
     }
@@ -217,12 +222,11 @@ impl Resolver<'_> {
         &mut self,
         record: &mut image::EngineUser,
         (device, number): (usize, EngineIndex),
+        context: usize,
         more: u32,
         name: &Spanned<String>,
-        place: &Range<usize>,
-    ) -> Result<(), Fail> {
+    ) {
         let task = record.task as usize;
-        let context = self.context(device, task, place)?;
         let device = &self.out.devices[device];
         record.doorbell = device.doorbells + contract::doorbell_page(number, context);
         record.progress = device.status + contract::status_retired(number, context);
@@ -244,11 +248,10 @@ impl Resolver<'_> {
             bytes: PAGE,
             physical: 0,
         });
-        Ok(())
     }
 
-    /// The context of `task` on `device`, a new one if it has none.
-    pub(super) fn context(&mut self, device: usize, task: usize, place: &Range<usize>) -> Result<usize, Fail> {
+    /// The context of `task` on `device` with this number among its own, from zero: a new one if it has none.
+    fn context(&mut self, device: usize, task: usize, ordinal: usize, place: &Range<usize>) -> Result<usize, Fail> {
         let mut others = self.out.devices.iter().enumerate().filter(|(index, _)| *index != device);
         let (_, file) = &self.file.tasks.0[task];
         // A step of a script names an engine by its number in its device. The simulator takes the device whose engine
@@ -260,16 +263,38 @@ impl Resolver<'_> {
             let task = self.out.tasks[task].name.clone();
             return Err(At(place.clone(), Reason::TwoDevices { task, first, second }));
         }
-        let device = &mut self.out.devices[device];
-        if let Some(context) = device.contexts.iter().position(|owner| *owner == task) {
+        if let Some(context) = self.contexts_of(device, task).nth(ordinal) {
             return Ok(context);
         }
+        let limit = contract::space::CLIENT_CONTEXTS;
+        if ordinal >= limit {
+            let (name, what) = (self.out.tasks[task].name.clone(), "contexts of one device");
+            return Err(At(place.clone(), Reason::Crowded { kind: "task", name, what, limit }));
+        }
+        let device = &mut self.out.devices[device];
         if device.contexts.len() >= contract::CONTEXTS {
             let (device, limit) = (device.name.clone(), contract::CONTEXTS - 1);
             return Err(At(place.clone(), Reason::DeviceFull { device, what: "contexts for clients", limit }));
         }
         device.contexts.push(task);
         Ok(device.contexts.len() - 1)
+    }
+
+    /// The contexts of `task` on `device`.
+    pub(super) fn contexts_of(&self, device: usize, task: usize) -> impl Iterator<Item = usize> {
+        let all = self.out.devices[device].contexts.iter().enumerate();
+        all.filter(move |(_, owner)| **owner == task).map(|(context, _)| context)
+    }
+
+    /// The clients of `device`, each once.
+    pub(super) fn clients(&self, device: usize) -> Vec<usize> {
+        let mut clients = Vec::new();
+        for owner in self.out.devices[device].contexts.iter().skip(1) {
+            if !clients.contains(owner) {
+                clients.push(*owner);
+            }
+        }
+        clients
     }
 
     /// What drivers and clients of a device get without asking.
@@ -318,6 +343,9 @@ impl Resolver<'_> {
             if is_model {
                 self.signal_to_kick(task, &name.span())?;
             }
+            if is_driver && is_model && self.out.devices[device].contexts.len() > 1 {
+                self.tell_rings(task, device, name.span())?;
+            }
             let entry = format!("context{suffix}");
             self.unused(task, &entry, name.span())?;
             self.parameter(task, &entry, context as u64);
@@ -331,6 +359,14 @@ impl Resolver<'_> {
                 self.client_handles(device, task, context, name)?;
             }
         }
+        Ok(())
+    }
+
+    /// Says to `task` where the ring pages of `device` are, by context.
+    pub(super) fn tell_rings(&mut self, task: usize, device: usize, place: Range<usize>) -> Result<(), Fail> {
+        self.unused(task, "rings", place)?;
+        let pages = (contract::CONTEXTS - 1) as u64;
+        self.tell(task, "rings", self.out.devices[device].rings, pages * PAGE);
         Ok(())
     }
 
@@ -402,22 +438,33 @@ impl Resolver<'_> {
             self.parameter(driver, &entry, task as u64 + 1);
             return Ok(());
         }
-        let rights = if processor.is_some() { READ | WRITE } else { PHYSICAL };
+        let is_model = processor.is_none();
         let suffix = self.suffix(device, task);
         let (ring, done) = (format!("ring{suffix}"), format!("gpu_done{suffix}"));
         let place = name.span();
         let spanned = |text: String| Spanned::new(place.clone(), text);
         let has = |out: &Resolved, entry: &str| out.tasks[task].environment.iter().any(|one| one.name == entry);
-        if !has(&self.out, &ring) {
-            let entry = format!("ring.{}", name.get_ref());
+        let others: Vec<usize> = self.contexts_of(device, task).filter(|other| *other != context).collect();
+        let others = others.into_iter().enumerate().map(|(at, other)| (format!(".{}", at + 2), other));
+        for (more, context) in core::iter::once((String::new(), context)).chain(others) {
+            let ring = format!("{ring}{more}");
+            if has(&self.out, &ring) {
+                continue;
+            }
+            let entry = format!("ring.{}{more}", name.get_ref());
             let physical = rings + (context - 1) as u64 * PAGE;
             let region = self.region(entry.clone(), physical, PAGE, RegionKind::Memory, place.clone())?;
-            self.unused(driver, &entry, place.clone())?;
             let slot = self.next_slot(task);
             self.unused(task, &ring, place.clone())?;
             self.share(task, slot, &spanned(ring), region, READ | WRITE, &place)?;
-            let slot = self.next_slot(driver);
-            self.share(driver, slot, &spanned(entry), region, rights, &place)?;
+            if is_model {
+                // Its driver is told where all of them are.
+                self.told.insert((driver, region));
+            } else {
+                self.unused(driver, &entry, place.clone())?;
+                let slot = self.next_slot(driver);
+                self.share(driver, slot, &spanned(entry), region, READ | WRITE, &place)?;
+            }
         }
         if !has(&self.out, &done) {
             let entry = format!("done.{}", name.get_ref());

@@ -2,20 +2,28 @@
 //!
 //! | role      | does                                                                                                        |
 //! |-----------|-------------------------------------------------------------------------------------------------------------|
-//! | 0, queuer | hands over as many products as there is room for, `rounds` times, and waits for each; with the parameter `hangs`, at last an operation that never ends |
+//! | 0, queuer | hands over as many products as there is room for, `rounds` times, and waits for each; with the parameter `hangs`, at last so many operations that never end |
 //! | 1, wanter | in each of `jobs` jobs acquires the engine, has one product computed, and gives the engine back               |
 //! | 2, hoarder | for `for_ms` milliseconds hands over as many products as there is room for, waits for them, and begins again |
+//! | 3, manager | after `after_ms` milliseconds suspends the group that it is told as `group.media`, and resumes it `for_ms` milliseconds later |
 //!
 //! Handles: engine "ee" of a device without copy engines; region "buffer" (read, write), which is the driver's `buffer.<this task>`. The parameter
 //! `product_us` says how long a product takes. A queuer logs how many products were right (1) and how many operations failed (2); a wanter
 //! how many products were right (1), and how many times it was granted the engine in `within_us` (2); a hoarder whether all products were right (1), and
-//! whether it had the engine for `least_ms` to `most_ms` (2), or without these for how many milliseconds it had (3).
+//! whether it had the engine for `least_ms` to `most_ms` (2), or without these for how many milliseconds it had (3). With the parameter `silent` it
+//! submits nothing for so long. With the parameter `claims` it asks the sharer, by its endpoint "requests", for that weight before each round,
+//! and logs whether that was granted (4). A manager needs "requests" and the region "usage" (read), and logs how many permille of what all had the group had while it was suspended (1), and whether it had
+//! `least` to `most` permille for as long afterwards (2), or without these how many (3).
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
 use fusee::gpu::library::Product;
 use fusee::gpu::{Buffer, Context, Operation, Work};
-use fusee::{Engine, Environment, Instant, Nanoseconds, Region, environment, log, next_job, now};
+use fusee::sharing::Sharer;
+use fusee::usage::UsagePage;
+use fusee::{
+    Endpoint, Engine, Environment, Instant, Nanoseconds, Region, environment, log, next_job, now, sleep_until,
+};
 use fusee_accel_contract::timing::EXECUTION_SETUP;
 
 fusee::entry!(main);
@@ -63,12 +71,16 @@ impl Numbers {
 
 fn main() {
     let environment = environment();
+    let role = environment.parameter("role").expect("the parameter `role` says what to be");
+    if role == 3 {
+        return manage(&environment);
+    }
     let engine = environment.expect::<Engine>("ee");
     let context = Context::of(&environment).expect("this task is a client of the device");
     let time = environment.parameter("product_us").unwrap_or(0) * 1000;
     let kernel = Product { order: ORDER as u16, time: time.saturating_sub(EXECUTION_SETUP) };
     let numbers = Numbers::of(&environment);
-    match environment.parameter("role").expect("the parameter `role` says what to be") {
+    match role {
         0 => queue(&environment, &context, &engine, kernel, numbers),
         1 => want(&environment, &context, &engine, kernel, numbers),
         2 => hoard(&environment, &context, &engine, time, kernel, numbers),
@@ -104,7 +116,7 @@ fn queue(environment: &Environment, context: &Context, engine: &Engine, kernel: 
     for round in 0..environment.parameter("rounds").unwrap_or(1) {
         right += fill_ring(context, engine, kernel, &mut numbers, round, |has_failed| failed += u64::from(has_failed));
     }
-    if environment.parameter("hangs").is_some() {
+    for _ in 0..environment.parameter("hangs").unwrap_or(0) {
         failed += u64::from(context.run(engine, Operation::Burn { time: u64::MAX }, Instant::NEVER).is_err());
     }
     log(1, right);
@@ -119,10 +131,16 @@ fn hoard(
     kernel: Product,
     mut numbers: Numbers,
 ) {
-    let milliseconds = |name: &str| environment.parameter(name).unwrap_or_else(|| panic!("no parameter `{name}`"));
-    let until = now().now + Nanoseconds(milliseconds("for_ms") * 1_000_000);
-    let (mut had, mut wrong, mut round) = (0, 0, 0);
+    let until = now().now + milliseconds(environment, "for_ms");
+    let claims = environment.parameter("claims");
+    if environment.parameter("silent").is_some() {
+        sleep_until(until).expect("this task may sleep");
+    }
+    let (mut had, mut wrong, mut round, mut granted) = (0, 0, 0, true);
     while now().now < until {
+        if let Some(claims) = claims {
+            granted &= Sharer::new(environment.expect::<Endpoint>("requests")).weigh(0, claims as u16).is_ok();
+        }
         let right = fill_ring(context, engine, kernel, &mut numbers, round, |has_failed| {
             wrong += u64::from(has_failed);
             had += if now().now < until { time } else { 0 };
@@ -133,9 +151,45 @@ fn hoard(
     let had = had / 1_000_000;
     log(1, u64::from(wrong == 0));
     match environment.parameter("least_ms") {
-        Some(least) => log(2, u64::from((least..=milliseconds("most_ms")).contains(&had))),
+        Some(least) => log(2, u64::from((least..=milliseconds(environment, "most_ms").0 / 1_000_000).contains(&had))),
         None => log(3, had),
     }
+    if claims.is_some() {
+        log(4, u64::from(granted));
+    }
+}
+
+fn manage(environment: &Environment) {
+    let sharer = Sharer::new(environment.expect::<Endpoint>("requests"));
+    let page = UsagePage::new(&environment.expect::<Region>("usage"));
+    let group = environment.parameter("group.media").expect("this task is the manager of `media`");
+    let sleep = |time: Nanoseconds| sleep_until(now().now + time).expect("this task may sleep");
+    // What was used is booked when an interval ends.
+    let (settling, time) = (milliseconds(environment, "settling_ms"), milliseconds(environment, "for_ms"));
+    let permille_of_group = || {
+        let picture = || page.picture().expect("the sharer has shown what was used");
+        sleep(settling);
+        let before = picture();
+        sleep(time);
+        let after = picture();
+        let used = |group: usize| after.groups[group].used - before.groups[group].used;
+        used(group as usize) * 1000 / used(0).max(1)
+    };
+    sleep(milliseconds(environment, "after_ms"));
+    sharer.suspend(group as u8).expect("the manager of a group may suspend it");
+    let suspended = permille_of_group();
+    sharer.resume(group as u8).expect("and resume it");
+    let resumed = permille_of_group();
+    log(1, suspended);
+    match (environment.parameter("least"), environment.parameter("most")) {
+        (Some(least), Some(most)) => log(2, u64::from((least..=most).contains(&resumed))),
+        _ => log(3, resumed),
+    }
+}
+
+fn milliseconds(environment: &Environment, name: &str) -> Nanoseconds {
+    let said = environment.parameter(name).unwrap_or_else(|| panic!("no parameter `{name}`"));
+    Nanoseconds(said * 1_000_000)
 }
 
 fn want(environment: &Environment, context: &Context, engine: &Engine, kernel: Product, mut numbers: Numbers) {

@@ -2,9 +2,9 @@
 //!
 //! | role      | measures                                                                                    | handles                                     |
 //! |-----------|---------------------------------------------------------------------------------------------|---------------------------------------------|
-//! | 0, taker  | an `acquire` that takes the engine back from such clients (0), a `release` that hands it back (1) | engine "one" (acquire)                      |
-//! | 1, writer | a store to a doorbell that may only be read, up to the next instruction (2); then has the sharer measure, and ends the system | engine "one" (share), endpoint "requests" (call), "system" |
-//! | 2, sharer | makes each store at once; when called, what it takes to change one doorbell (3) and seven (4) | endpoint "requests" (receive), sharer of engines "one" and "many" |
+//! | 0, taker  | an `acquire` that takes the engine back from such clients (0), a `release` that hands it back (1), a store to its doorbell meanwhile (6) | engine "one" (acquire) |
+//! | 1, writer | a store to a doorbell that may only be read, up to the next instruction (2); then has the sharer measure and open it, and stores again (7); ends the system | engine "one" (share), endpoint "requests" (call), "system" |
+//! | 2, sharer | makes each store at once; when called, what it takes to change one doorbell (3), seven (4), and to put shadows in the place of seven (5) | endpoint "requests" (receive), sharer of engines "one" and "many" |
 //! | 3, other  | nothing                                                                                     | engine "many" (share)                       |
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
@@ -12,8 +12,8 @@
 use apps::least;
 use fusee::misbehave::miscount;
 use fusee::{
-    DoorbellPage, Doorbells, Endpoint, Engine, Environment, Instant, Nanoseconds, Server, System, Verdict, counter,
-    environment, log, now, shutdown, sleep_until,
+    DoorbellPage, Doorbells, Endpoint, Engine, EngineGuard, Environment, Instant, Nanoseconds, Server, System, Verdict,
+    counter, environment, log, now, shutdown, sleep_until,
 };
 
 fusee::entry!(main);
@@ -47,13 +47,22 @@ fn take(environment: &Environment) {
     }
     log(0, taken - least(SAMPLES, || ()));
     log(1, handed - least(SAMPLES, || ()));
+    let guard = engine.acquire(Instant::NEVER).expect("nobody holds it");
+    log(6, store(&guard));
+    guard.release().expect("it is held");
+}
+
+/// What a store to a doorbell takes; it changes nothing.
+fn store(guard: &EngineGuard<'_>) -> u64 {
+    least(SAMPLES, || miscount(guard, 0)) - least(SAMPLES, || ())
 }
 
 fn write(environment: &Environment) {
     sleep_until(now().now + BEGINNING + TAKER).expect("sleeping is allowed");
     let guard = environment.expect::<Engine>("one").acquire(Instant::NEVER).expect("there is no lock");
-    log(2, least(SAMPLES, || miscount(&guard, 0)) - least(SAMPLES, || ()));
+    log(2, store(&guard));
     environment.expect::<Endpoint>("requests").call([0; 6], Instant::NEVER).expect("the sharer serves");
+    log(7, store(&guard));
     shutdown(environment.expect::<System>("system"), 0)
 }
 
@@ -69,17 +78,15 @@ fn serve(environment: &Environment) {
                 server.reply_receive(request.token, Verdict::GoOn.words(), Instant::NEVER)
             }
             None => {
-                log(
-                    3,
-                    least(SAMPLES, || one.share(1, DoorbellPage::ReadOnly).expect("it has a client"))
-                        - least(SAMPLES, || ()),
-                );
                 let all = (1 << many.members()) - 1;
-                log(
-                    4,
-                    least(SAMPLES, || many.share(all, DoorbellPage::ReadOnly).expect("these are its clients"))
-                        - least(SAMPLES, || ()),
-                );
+                let cost = |doorbells: &Doorbells, members, page| {
+                    let share = || doorbells.share(members, page).expect("these are its clients");
+                    least(SAMPLES, share) - least(SAMPLES, || ())
+                };
+                log(3, cost(&one, 1, DoorbellPage::ReadOnly));
+                log(4, cost(&many, all, DoorbellPage::ReadOnly));
+                log(5, cost(&many, all, DoorbellPage::Shadow));
+                one.share(1, DoorbellPage::Open).expect("it has a client");
                 server.reply_receive(request.token, [0; 6], Instant::NEVER)
             }
         };

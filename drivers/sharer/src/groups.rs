@@ -1,0 +1,258 @@
+//! The groups of an engine's clients: what the manifest says of them, who of them is suspended, and what tasks may ask for.
+//!
+//! # Invariants
+//!
+//! 1. What a client asks for moves shares within its group only: it changes its own weight, and a client without a group has no say.
+//! 2. A group is suspended by its manager only. Suspended with it are all members below it.
+
+use fusee::Message;
+use fusee::sharing::{Refusal, Request, Standing, reply};
+use fusee_sharing::{GROUPS, Group, MEMBERS, Member, Members, Place, Shares, Told, Tree, Weight};
+
+/// What the manifest says of one group or member.
+#[derive(Clone, Copy)]
+struct Node {
+    above: Group,
+    weight: Weight,
+    /// Of a member its own, of a group that of its manager; 0: none.
+    badge: u32,
+}
+
+/// What came of a request.
+enum Done {
+    Said(Standing),
+    Weighed(Member, Weight),
+    Nothing,
+}
+
+/// The groups of one engine, and where its clients stand.
+pub struct Groups {
+    tree: Tree,
+    groups: [Node; GROUPS],
+    count: usize,
+    members: [Node; MEMBERS],
+    /// A bit for each group that was suspended itself.
+    suspended: u16,
+}
+
+impl Groups {
+    /// Groups and members as they are told; all members that nothing is said of are directly below the root, with weight 1.
+    ///
+    /// # Panics
+    /// What is told is no tree.
+    pub fn of(
+        shares: Shares,
+        groups: impl Iterator<Item = Told> + Clone,
+        members: impl Iterator<Item = Told>,
+    ) -> Groups {
+        let root = Node { above: Group::ROOT, weight: Weight::ONE, badge: 0 };
+        let mut of = Groups {
+            tree: Tree::new(shares),
+            groups: [root; GROUPS],
+            count: 1,
+            members: [root; MEMBERS],
+            suspended: 0,
+        };
+        let weight = |told: &Told| Weight::new(told.weight).expect("the manifest knows the range of weights");
+        while let Some(told) = groups.clone().find(|told| usize::from(told.number) == of.count) {
+            let above = of.group(told.group).expect("a parent has a lower number");
+            let group = of.tree.add_group(above, weight(&told)).expect("the manifest knows how deep a tree may be");
+            of.groups[group.index()] = Node { above, weight: weight(&told), badge: told.badge };
+            of.count += 1;
+        }
+        for told in members {
+            let above = of.group(told.group).expect("a member's group is told");
+            of.members[usize::from(told.number)] = Node { above, weight: weight(&told), badge: told.badge };
+        }
+        of
+    }
+
+    /// The tree, without members.
+    pub const fn tree(&self) -> Tree {
+        self.tree
+    }
+
+    /// How many groups there are, the root included.
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether some client has another share than the others.
+    pub fn has_weights(&self) -> bool {
+        self.count > 1 || self.members.iter().any(|member| member.weight != Weight::ONE)
+    }
+
+    /// Where `member` stands, as the manifest says.
+    pub const fn place(&self, member: Member) -> Place {
+        let Node { above, weight, .. } = self.members[member.index()];
+        Place { group: above, weight }
+    }
+
+    /// The groups above `member`, from its own to the root.
+    pub fn above(&self, member: Member) -> impl Iterator<Item = Group> + use<'_> {
+        self.upward(self.members[member.index()].above)
+    }
+
+    /// Whether `group`, or one above it, is suspended.
+    pub fn is_suspended(&self, group: Group) -> bool {
+        self.upward(group).any(|group| self.suspended & 1 << group.index() != 0)
+    }
+
+    /// The members of groups that are suspended.
+    pub fn suspended(&self) -> Members {
+        Member::all().filter(|member| self.is_suspended(self.members[member.index()].above)).collect()
+    }
+
+    /// Does what `message` of the task with this badge asks for. The reply; and if a member has another weight now, which.
+    pub fn answer(&mut self, badge: u64, message: &Message) -> (Message, Option<(Member, Weight)>) {
+        match Request::of(message).and_then(|request| self.obey(badge, request)) {
+            Ok(Done::Said(standing)) => (reply(Ok(Some(standing))), None),
+            Ok(Done::Weighed(member, weight)) => (reply(Ok(None)), Some((member, weight))),
+            Ok(Done::Nothing) => (reply(Ok(None)), None),
+            Err(refusal) => (reply(Err(refusal)), None),
+        }
+    }
+
+    fn obey(&mut self, badge: u64, request: Request) -> Result<Done, Refusal> {
+        match request {
+            Request::Place(handle) => {
+                let member = self.member(badge, handle)?;
+                let Node { above, weight, .. } = self.members[member.index()];
+                let (group, weight) = (above.index() as u8, weight.shares() as u16);
+                Ok(Done::Said(Standing { member: member.index() as u8, group, weight }))
+            }
+            Request::Weigh(handle, shares) => {
+                let member = self.member(badge, handle)?;
+                let node = &mut self.members[member.index()];
+                if node.above == Group::ROOT {
+                    return Err(Refusal::NoGroup);
+                }
+                node.weight = Weight::new(shares).map_err(|_| Refusal::OutOfRange)?;
+                Ok(Done::Weighed(member, node.weight))
+            }
+            Request::Suspend(group) => {
+                let group = self.managed(badge, group)?;
+                self.suspended |= 1 << group.index();
+                Ok(Done::Nothing)
+            }
+            Request::Resume(group) => {
+                let group = self.managed(badge, group)?;
+                self.suspended &= !(1 << group.index());
+                Ok(Done::Nothing)
+            }
+        }
+    }
+
+    /// What the task with this badge is by its handle of this number.
+    fn member(&self, badge: u64, handle: u8) -> Result<Member, Refusal> {
+        let is_it = |member: &Member| badge != 0 && u64::from(self.members[member.index()].badge) == badge;
+        Member::all().filter(is_it).nth(handle.into()).ok_or(Refusal::NotAMember)
+    }
+
+    /// The group of this number, if the task with this badge is its manager.
+    fn managed(&self, badge: u64, group: u8) -> Result<Group, Refusal> {
+        let group = self.group(group).filter(|group| *group != Group::ROOT).ok_or(Refusal::UnknownGroup)?;
+        let manager = u64::from(self.groups[group.index()].badge);
+        if manager != 0 && manager == badge { Ok(group) } else { Err(Refusal::NotTheManager) }
+    }
+
+    fn group(&self, number: u8) -> Option<Group> {
+        self.tree.group(number.into())
+    }
+
+    fn upward(&self, group: Group) -> impl Iterator<Item = Group> + use<'_> {
+        let next = |group: &Group| (*group != Group::ROOT).then(|| self.groups[group.index()].above);
+        core::iter::successors(Some(group), next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADA: u64 = 11;
+    const BOB: u64 = 12;
+    const CYD: u64 = 13;
+    const MANAGER: u64 = 20;
+
+    /// Ada below the root, and bob by a second handle; bob in `inner`, which is in `outer`; cyd in `outer`, which has a manager.
+    fn groups() -> Groups {
+        let told = |number, group, weight, badge| Told { number, group, weight, badge };
+        // In the order of the file, which need not be that of the numbers.
+        let groups = [told(2, 1, 1, 0), told(1, 0, 3, MANAGER as u32)];
+        let members = [
+            told(0, 0, 2, ADA as u32),
+            told(1, 2, 1, BOB as u32),
+            told(2, 1, 5, CYD as u32),
+            told(3, 0, 1, BOB as u32),
+        ];
+        Groups::of(Shares::Hierarchical, groups.into_iter(), members.into_iter())
+    }
+
+    fn member(index: usize) -> Member {
+        Member::new(index).unwrap()
+    }
+
+    fn members(list: &[usize]) -> Members {
+        list.iter().map(|&index| member(index)).collect()
+    }
+
+    fn answer(groups: &mut Groups, badge: u64, request: Request) -> Result<Option<(Member, Weight)>, u64> {
+        let (words, weight) = groups.answer(badge, &request.message());
+        if words[0] == 0 { Ok(weight) } else { Err(words[0]) }
+    }
+
+    #[test]
+    fn the_tree_is_what_the_manifest_says() {
+        let groups = groups();
+        let above = |index| -> Vec<usize> { groups.above(member(index)).map(Group::index).collect() };
+        assert_eq!([above(0), above(1), above(2)], [vec![0], vec![2, 1, 0], vec![1, 0]]);
+        assert_eq!(groups.place(member(2)).weight.shares(), 5);
+        assert_eq!((groups.count(), groups.has_weights()), (3, true));
+        let none = Groups::of(Shares::Static, core::iter::empty(), core::iter::empty());
+        assert_eq!((none.count(), none.has_weights(), none.place(member(7))), (1, false, Place::FLAT));
+    }
+
+    #[test]
+    fn a_client_weighs_itself_in_its_group_and_no_other() {
+        let mut groups = groups();
+        let weight = Weight::new(1000).unwrap();
+        assert_eq!(answer(&mut groups, BOB, Request::Weigh(0, 1000)), Ok(Some((member(1), weight))));
+        let standing = Standing { member: 1, group: 2, weight: 1000 };
+        assert_eq!(groups.answer(BOB, &Request::Place(0).message()).0, reply(Ok(Some(standing))));
+        assert_eq!(answer(&mut groups, ADA, Request::Weigh(0, 3)), Err(Refusal::NoGroup as u64));
+        assert_eq!(answer(&mut groups, BOB, Request::Weigh(1, 3)), Err(Refusal::NoGroup as u64));
+        for unknown in [0, MANAGER, u64::MAX, BOB | 1 << 32] {
+            assert_eq!(answer(&mut groups, unknown, Request::Weigh(0, 3)), Err(Refusal::NotAMember as u64));
+        }
+        for wrong in [0, 1025] {
+            assert_eq!(answer(&mut groups, BOB, Request::Weigh(0, wrong)), Err(Refusal::OutOfRange as u64));
+        }
+        assert_eq!(answer(&mut groups, BOB, Request::Weigh(2, 3)), Err(Refusal::NotAMember as u64));
+        assert_eq!(groups.answer(BOB, &[9; 6]).0[0], Refusal::Malformed as u64);
+        assert_eq!(groups.place(member(1)).weight, weight, "what is refused changes nothing");
+    }
+
+    #[test]
+    fn a_manager_suspends_all_below_its_group_and_nothing_else() {
+        let mut groups = groups();
+        assert_eq!(groups.suspended(), Members::EMPTY);
+        for (badge, group, refusal) in [
+            (MANAGER, 0, Refusal::UnknownGroup),
+            (MANAGER, 3, Refusal::UnknownGroup),
+            (MANAGER, 2, Refusal::NotTheManager),
+            (CYD, 1, Refusal::NotTheManager),
+            (0, 2, Refusal::NotTheManager),
+        ] {
+            assert_eq!(answer(&mut groups, badge, Request::Suspend(group)), Err(refusal as u64));
+            assert_eq!(answer(&mut groups, badge, Request::Resume(group)), Err(refusal as u64));
+        }
+        assert_eq!(groups.suspended(), Members::EMPTY);
+        assert_eq!(answer(&mut groups, MANAGER, Request::Suspend(1)), Ok(None));
+        assert_eq!(groups.suspended(), members(&[1, 2]));
+        assert!(groups.tree().group(2).is_some_and(|inner| groups.is_suspended(inner)));
+        assert_eq!(answer(&mut groups, MANAGER, Request::Suspend(1)), Ok(None), "twice is as once");
+        assert_eq!(answer(&mut groups, MANAGER, Request::Resume(1)), Ok(None));
+        assert_eq!(groups.suspended(), Members::EMPTY);
+    }
+}

@@ -1,0 +1,203 @@
+//! A sharer, asked about groups of clients without a lock. The other side of `drivers/sharer`.
+//!
+//! A client of a group may say how much it wants of what its group gets, and a task that the manifest names as the *manager* of a group may
+//! suspend and resume it. Both call the endpoint of the engine's sharer, for which the manifest gives them the right `call`; by the badge of the request the
+//! sharer knows who asks. Neither can change what other groups get.
+//!
+//! | Word | Request | Reply |
+//! |---|---|---|
+//! | 0 | what is to be done: [`Request`] | zero, or a code of [`Refusal`] |
+//! | 1 | of `Place` and `Weigh`: which of the client's handles to the engine, from zero; of `Suspend` and `Resume`: the group's number | of `Place`: the member's number |
+//! | 2 | of `Weigh`: the weight | of `Place`: its group's number |
+//! | 3 | | of `Place`: its weight |
+//!
+//! What members and groups have had is in a page: [`usage`](crate::usage).
+
+use crate::{CallError, Endpoint, Instant, Message};
+
+/// What a sharer may be asked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Request {
+    /// Say where this client stands, by this handle of its to the engine.
+    Place(u8),
+    /// From now on this client wants, by this handle, so many shares of what its group gets, 1 to 1024.
+    Weigh(u8, u16),
+    /// Let nothing of this group, and of the groups below it, reach the engine.
+    Suspend(u8),
+    /// Let it again.
+    Resume(u8),
+}
+
+/// Why a sharer did not do what it was asked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u64)]
+pub enum Refusal {
+    /// The request has no meaning; or a reply has none.
+    Malformed = 1,
+    /// The task that asks is no client of which the manifest says where it stands.
+    NotAMember = 2,
+    /// The client stands in no group: its weight would change what others get that have not agreed to it.
+    NoGroup = 3,
+    /// There is no such group.
+    UnknownGroup = 4,
+    /// The task that asks is not the group's manager.
+    NotTheManager = 5,
+    /// A weight is 1 to 1024.
+    OutOfRange = 6,
+}
+
+/// Where a client stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Standing {
+    /// The client's number among those of the engine.
+    pub member: u8,
+    /// The number of its group; 0: none.
+    pub group: u8,
+    /// How many shares it has of what its group gets.
+    pub weight: u16,
+}
+
+impl Request {
+    /// What `message`, of whatever origin, asks for.
+    ///
+    /// # Errors
+    /// [`Refusal::Malformed`]: for nothing. [`Refusal::OutOfRange`], [`Refusal::UnknownGroup`]: for what cannot be.
+    pub fn of(message: &Message) -> Result<Request, Refusal> {
+        let group = || u8::try_from(message[1]).map_err(|_| Refusal::UnknownGroup);
+        let handle = || u8::try_from(message[1]).map_err(|_| Refusal::NotAMember);
+        match message[0] {
+            1 => handle().map(Request::Place),
+            2 => {
+                let weight = u16::try_from(message[2]).map_err(|_| Refusal::OutOfRange)?;
+                handle().map(|handle| Request::Weigh(handle, weight))
+            }
+            3 => group().map(Request::Suspend),
+            4 => group().map(Request::Resume),
+            _ => Err(Refusal::Malformed),
+        }
+    }
+
+    /// The message that asks for it.
+    #[must_use]
+    pub fn message(&self) -> Message {
+        let (operation, one, two) = match *self {
+            Request::Place(handle) => (1, handle, 0),
+            Request::Weigh(handle, weight) => (2, handle, weight),
+            Request::Suspend(group) => (3, group, 0),
+            Request::Resume(group) => (4, group, 0),
+        };
+        [operation, one.into(), two.into(), 0, 0, 0]
+    }
+}
+
+impl Refusal {
+    fn of(code: u64) -> Refusal {
+        let known =
+            [Refusal::NotAMember, Refusal::NoGroup, Refusal::UnknownGroup, Refusal::NotTheManager, Refusal::OutOfRange];
+        known.into_iter().find(|refusal| *refusal as u64 == code).unwrap_or(Refusal::Malformed)
+    }
+}
+
+/// The reply to a request: where the client stands, if it asked for that; or why it was refused.
+#[must_use]
+pub fn reply(result: Result<Option<Standing>, Refusal>) -> Message {
+    match result {
+        Ok(None) => [0; 6],
+        Ok(Some(Standing { member, group, weight })) => [0, member.into(), group.into(), weight.into(), 0, 0],
+        Err(refusal) => [refusal as u64, 0, 0, 0, 0, 0],
+    }
+}
+
+/// Why a sharer did not do what was wanted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SharerError {
+    /// It answered that it did not.
+    Refused(Refusal),
+    /// It did not answer.
+    Call(CallError),
+}
+
+/// The sharer of an engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Sharer {
+    server: Endpoint,
+}
+
+impl Sharer {
+    /// The sharer that serves `server`.
+    #[must_use]
+    pub fn new(server: Endpoint) -> Sharer {
+        Sharer { server }
+    }
+
+    /// Where this client stands, by its handle to the engine of this number: from zero, in the order of the manifest.
+    ///
+    /// # Errors
+    /// [`SharerError`] says why that is not known.
+    pub fn place(&self, handle: u8) -> Result<Standing, SharerError> {
+        let [_, member, group, weight, ..] = self.ask(Request::Place(handle))?;
+        let malformed = SharerError::Refused(Refusal::Malformed);
+        match (u8::try_from(member), u8::try_from(group), u16::try_from(weight)) {
+            (Ok(member), Ok(group), Ok(weight)) => Ok(Standing { member, group, weight }),
+            _ => Err(malformed),
+        }
+    }
+
+    /// From now on this client wants, by its handle to the engine of this number, `weight` shares of what its group gets. What it has used counts as it did.
+    ///
+    /// # Errors
+    /// [`SharerError`]; nothing has changed.
+    pub fn weigh(&self, handle: u8, weight: u16) -> Result<(), SharerError> {
+        self.ask(Request::Weigh(handle, weight)).map(|_| ())
+    }
+
+    /// Lets nothing more of `group`, and of the groups below it, reach the engine; what has reached it is done. Clients that store wait. Other groups
+    /// have what this one leaves. The manifest tells a group's manager its number, as the parameter `group.NAME`.
+    ///
+    /// # Errors
+    /// [`SharerError`]; nothing has changed.
+    pub fn suspend(&self, group: u8) -> Result<(), SharerError> {
+        self.ask(Request::Suspend(group)).map(|_| ())
+    }
+
+    /// Lets `group` go on. For the time meanwhile it gets nothing.
+    ///
+    /// # Errors
+    /// [`SharerError`]; nothing has changed.
+    pub fn resume(&self, group: u8) -> Result<(), SharerError> {
+        self.ask(Request::Resume(group)).map(|_| ())
+    }
+
+    fn ask(&self, request: Request) -> Result<Message, SharerError> {
+        let words = self.server.call(request.message(), Instant::NEVER).map_err(SharerError::Call)?;
+        if words[0] == 0 { Ok(words) } else { Err(SharerError::Refused(Refusal::of(words[0]))) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A hostile client: no word that is cut off becomes a weight or a group.
+        #[test]
+        fn what_is_accepted_means_what_its_own_message_would(words: Message, operation in 0..6u64, word: u64, bits in 1..64u32) {
+            for words in [words, [operation, word >> bits, word >> (64 - bits), 0, 0, 0]] {
+                if let Ok(request) = Request::of(&words) {
+                    let said = if matches!(request, Request::Weigh(..)) { 3 } else { 2 };
+                    prop_assert_eq!(&request.message()[..said], &words[..said]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_known_by_its_code() {
+        for code in 0..9 {
+            let refusal = Refusal::of(code);
+            assert!(refusal as u64 == code || refusal == Refusal::Malformed, "{code}");
+        }
+        assert_eq!(reply(Err(Refusal::NotTheManager))[0], 5);
+    }
+}

@@ -117,7 +117,8 @@ fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Cl
     for (name, told) in clients(environment) {
         let told = told as u64;
         let shares = told & space::SHARED_CLIENT != 0;
-        let done: Notification = of_client(environment, "done.", name).expect("each client hears of completions");
+        let done: Notification = of_client(environment, "done.", name)
+            .unwrap_or_else(|| panic!("no notification named `done.{name}`: each client hears of completions"));
         let own_ring = of_client::<Region>(environment, "ring.", name).map(|ring| ring.physical());
         let buffer = of_client::<Region>(environment, "buffer.", name);
         let wrong = parameter_of_client(environment, "inject.", name).unwrap_or(0);

@@ -1,7 +1,7 @@
 //! The sharer: shares one engine among its clients without the lock, by a policy of `fusee_sharing`.
 //!
 //! Handles: endpoint "requests" (receive), which the key `sharer` of the engine names; what that gives besides, "doorbells.ENGINE", "status.ENGINE" and
-//! "kick". It needs a budget of its own to look at the engine while its clients do not wait.
+//! "kick". It needs a budget of its own to look at the engine while its clients do not wait, and a stack of 32 KiB.
 //!
 //! | Parameter | Unit | Without it |
 //! |---|---|---|

@@ -167,7 +167,7 @@ fn resets_of_shared_contexts_are_announced_together() {
         rig.run(0);
         set_gate(&mut rig.ram, gate);
         let begin = 2_000 * MICROSECOND;
-        let mut request = |context: usize, rig: &mut Rig| {
+        let request = |context: usize, rig: &mut Rig| {
             let request = DESCRIPTION.control + control_reset_request(context, ENGINE);
             let next = word(&mut rig.ram, request) + 1;
             rig.ram.write_u32(request, next).unwrap();

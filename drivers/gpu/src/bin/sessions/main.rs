@@ -1,8 +1,8 @@
 //! The server of sessions: opens and closes contexts of clients without locks, maps their memory, and has the device forget their commands.
 //!
 //! Handles: endpoint "sessions" (receive), which the key `sessions` of the device names. What that gives besides: regions "control", "status", "tables"
-//! (physical), "rings" (physical), "kick", and "local" if the device has memory (physical); the region "buffer.<client>" (physical) of each client
-//! that has one; parameters "contexts" and "each", how many may be open, "context.<client>" and "badge.<client>", and "sharer.<engine>", the badge of the engine's sharer.
+//! (physical), "rings" (physical), "kick", and "local" if the device has memory (physical); the region "buffer.CLIENT" (physical) of each client
+//! that has one; parameters "contexts" and "each", how many may be open, "context.CLIENT" and "badge.CLIENT", and "sharer.ENGINE", the badge of the engine's sharer.
 //!
 //! It runs with key and budget of the clients that wait for it, and is another task than the driver: bottom halves of completions wait for no request.
 //! Nothing is created: a context's doorbells, ring and memory are the manifest's, and what is asked for is whether the device may use them.

@@ -459,13 +459,15 @@ fn doorbells_are_held_back_only_where_locks_are_enforced() {
 #[test]
 fn a_sharer_has_doorbells_and_shadows_of_its_clients_which_have_their_shadows_held_back() {
     let shares = DEMO.replacen("copies = 2\n", "copies = 2\nhandles.ee = \"engine ee: share\"\n", 1);
-    let text = format!("{shares}shared_longest = \"1ms\"\nsharer = \"service\"\n");
+    let sharer = "[tasks.sharer]\nbinary = \"apps/server\"\nclass = \"service\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n\
+                  handles.asks = \"endpoint asks: receive\"\n[endpoints.asks]\nserver = \"sharer\"\n";
+    let text = format!("{shares}shared_longest = \"1ms\"\nsharer = \"asks\"\n{sharer}");
     let manifest = Manifest::parse(Path::new("shares.toml"), &text).unwrap_or_else(|error| panic!("{error}"));
     let packed = packed(&manifest, None);
     let system = packed.system();
     let engine = &system.engines()[0];
-    assert_eq!((engine.sharer_plus_one, engine.first_member, engine.members), (1, 0, 2));
-    let entry = entry(&environment(&system, 3), "doorbells.ee", kind::DOORBELLS);
+    assert_eq!((engine.sharer_plus_one, engine.first_member, engine.members), (2, 0, 2));
+    let entry = entry(&environment(&system, 5), "doorbells.ee", kind::DOORBELLS);
     assert_eq!((entry.address, entry.bytes), (layout::members(0), 4 * image::PAGE));
     let at = |task: u32, address: u64| {
         *system.mappings().iter().find(|one| one.task == task && one.address == address).unwrap()
@@ -477,7 +479,7 @@ fn a_sharer_has_doorbells_and_shadows_of_its_clients_which_have_their_shadows_he
         assert_eq!(doorbell.flags & (mapping::WRITE | mapping::HELD_BACK), 0, "it may be read at boot");
         assert_eq!(shadow.flags, writable | mapping::FILL | mapping::HELD_BACK);
         for (place, client) in [(number, doorbell), (2 + number, shadow)] {
-            let own = at(3, entry.address + place * image::PAGE);
+            let own = at(5, entry.address + place * image::PAGE);
             assert_eq!((own.physical, own.pages, own.flags), (client.physical, 1, writable));
         }
         let has = |one: &&image::Mapping| {

@@ -174,7 +174,9 @@ impl Board {
             .map(|(user, shares)| {
                 let status_page = user.progress / contract::PAGE_BYTES;
                 let device = devices.partition_point(|one| one.status_page < status_page);
-                let interrupt = system.engines()[user.engine as usize].interrupt_plus_one.checked_sub(1);
+                // A damaged system may name an engine that is not there.
+                let engine = system.engines().get(user.engine as usize);
+                let interrupt = engine.and_then(|engine| engine.interrupt_plus_one.checked_sub(1));
                 devices[device].interrupt = devices[device].interrupt.or(interrupt.map(|index| index as usize));
                 // The place of its words in the status page tells engine and context.
                 let place = (user.progress % contract::PAGE_BYTES / contract::STATUS_PROGRESS_BYTES) as usize;
@@ -191,7 +193,9 @@ impl Board {
             .collect();
         let mut places = vec![None; system.engines().len()];
         for ((user, _), one) in users().zip(&uses) {
-            places[user.engine as usize] = (one.context > 0).then_some((one.device, one.engine));
+            if let Some(place) = places.get_mut(user.engine as usize) {
+                *place = (one.context > 0).then_some((one.device, one.engine));
+            }
         }
         let mut board = Board {
             now: 0,

@@ -35,7 +35,7 @@ const COMPARES: bool = cfg!(feature = "small");
 /// How late a timer may be, in nanoseconds.
 const LATE: u64 = 20_000;
 
-const SYSTEMS: [(&str, &str); 4] = [
+pub(crate) const SYSTEMS: [(&str, &str); 4] = [
     ("calls", include_str!("../systems/calls.toml")),
     ("locks", include_str!("../systems/locks.toml")),
     ("gates", include_str!("../systems/gates.toml")),
@@ -81,6 +81,15 @@ fn worlds() -> &'static [World] {
     WORLDS.get_or_init(|| SYSTEMS.iter().map(|(name, text)| World::new(name, text)).collect())
 }
 
+/// The words of a system, packed.
+pub(crate) fn packed(name: &str, text: &str) -> Vec<u64> {
+    let manifest = Manifest::parse(Path::new(name), text).unwrap_or_else(|error| panic!("{error}"));
+    let image = pack(&manifest);
+    let mut words = vec![0; image.bytes().len().div_ceil(8)];
+    words.as_mut_bytes()[..image.bytes().len()].copy_from_slice(image.bytes());
+    words
+}
+
 /// Makes the engines those of a device with gates: a manifest says of such a device more than a small kernel has room for.
 fn set_gates(packed: &mut [u64]) {
     let parsed = image::System::parse(packed.as_bytes()).expect("a packed system");
@@ -98,10 +107,7 @@ fn set_gates(packed: &mut [u64]) {
 
 impl World {
     fn new(name: &str, text: &str) -> World {
-        let manifest = Manifest::parse(Path::new(name), text).unwrap_or_else(|error| panic!("{error}"));
-        let image = pack(&manifest);
-        let mut packed = vec![0_u64; image.bytes().len().div_ceil(8)];
-        packed.as_mut_bytes()[..image.bytes().len()].copy_from_slice(image.bytes());
+        let mut packed = packed(name, text);
         let has_device = name == GATES;
         if has_device {
             set_gates(&mut packed);
@@ -252,7 +258,7 @@ impl World {
 
         let may = self.kernel.thread(caller).state == State::Ready;
         let is_foreign = takes_handle(number) && !self.issued[caller.index()].contains(&first);
-        self.enter(cpu, Trap::Syscall);
+        self.trap(cpu, Trap::Syscall);
         if may && is_foreign {
             let result = self.board.registers[caller.index()].general[0];
             let state = self.kernel.thread(caller).state;
@@ -294,10 +300,6 @@ impl World {
     //--- Traps, and what must hold -----------------------------------------------------------------------------
 
     fn trap(&mut self, cpu: CpuId, trap: Trap) {
-        self.enter(cpu, trap);
-    }
-
-    fn enter(&mut self, cpu: CpuId, trap: Trap) {
         let before: Vec<u64> = self.board.registers[..self.tasks].iter().map(|of| of.general[GIVEN]).collect();
         let other = COMPARES.then(|| self.clone());
         self.board.tape = Tape::default();

@@ -3,23 +3,14 @@
 //!
 //! The string says which system, and where that is changed: an offset of two bytes, how, and a value.
 
-use std::path::Path;
 use std::sync::OnceLock;
 
 use fusee_abi::image::System;
 use fusee_kernel_core::Kernel;
-use fusee_manifest::Manifest;
 use zerocopy::IntoBytes;
 
 use crate::bytes::Bytes;
-use crate::table::pack;
-
-const SYSTEMS: [(&str, &str); 4] = [
-    ("calls", include_str!("../systems/calls.toml")),
-    ("locks", include_str!("../systems/locks.toml")),
-    ("gates", include_str!("../systems/gates.toml")),
-    ("shared_pool", include_str!("../systems/shared_pool.toml")),
-];
+use crate::calls::{SYSTEMS, packed};
 
 /// Boots the system that `data` says.
 ///
@@ -49,18 +40,7 @@ pub fn run(data: &[u8]) {
 
 fn systems() -> &'static [Vec<u64>] {
     static PACKED: OnceLock<Vec<Vec<u64>>> = OnceLock::new();
-    PACKED.get_or_init(|| {
-        SYSTEMS
-            .iter()
-            .map(|(name, text)| {
-                let manifest = Manifest::parse(Path::new(name), text).unwrap_or_else(|error| panic!("{error}"));
-                let image = pack(&manifest);
-                let mut words = vec![0_u64; image.bytes().len().div_ceil(8)];
-                words.as_mut_bytes()[..image.bytes().len()].copy_from_slice(image.bytes());
-                words
-            })
-            .collect()
-    })
+    PACKED.get_or_init(|| SYSTEMS.iter().map(|(name, text)| packed(name, text)).collect())
 }
 
 fn damage(words: &mut [u64], bytes: &mut Bytes<'_>) {

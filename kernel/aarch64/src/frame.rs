@@ -10,7 +10,7 @@ use core::mem::{offset_of, size_of};
 use fusee_abi::call::{FIRST_WORD, MESSAGE_WORDS, NUMBER};
 use fusee_kernel_core::Registers;
 use fusee_kernel_core::id::ThreadId;
-use fusee_kernel_core::limits::THREADS;
+use fusee_kernel_core::limits::{RESTARTS, THREADS};
 
 /// The floating-point registers of a thread, as of the last time it lost the CPU after using them.
 #[repr(C, align(16))]
@@ -68,6 +68,21 @@ static FRAMES: Frames = Frames(UnsafeCell::new([Frame::EMPTY; THREADS + 1]));
 pub fn of(thread: ThreadId) -> *mut Frame {
     debug_assert!(thread.index() < THREADS);
     FRAMES.0.get().cast::<Frame>().wrapping_add(usize::from(thread.number()))
+}
+
+/// Sets the registers of `thread` as they are at its first instruction. What an earlier life of it had in others is gone.
+///
+/// # Safety
+/// The caller may use the frame: see [`of`].
+#[inline(never)]
+pub unsafe fn begin(thread: ThreadId, entry: u64, stack: u64, environment: u64) {
+    // SAFETY: promised by our caller; in bounds, as in `of`.
+    let frame = unsafe { &mut *of(thread) };
+    frame.registers = Registers { stack, program_counter: entry, ..Registers::EMPTY };
+    frame.registers.general[0] = environment;
+    if RESTARTS {
+        (frame.thread_pointer, frame.float) = (0, Frame::EMPTY.float);
+    }
 }
 
 /// The number of the call that `thread` makes; numbers that no call has are 255.

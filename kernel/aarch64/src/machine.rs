@@ -6,7 +6,7 @@ use fusee_abi::environment::LOST;
 use fusee_abi::image::GATE_SHUT;
 use fusee_abi::trace::{Level, Record};
 use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, NotificationId, RegionId, ThreadId};
-use fusee_kernel_core::limits::{ENGINE_USERS, ENGINES, INTERRUPTS, MEMBERS, REGIONS};
+use fusee_kernel_core::limits::{ENGINE_USERS, ENGINES, INTERRUPTS, LIVES, MEMBERS, REGIONS, RESTARTS};
 use fusee_kernel_core::{Fault, Machine, Members, Page, Place, Registers, Store, stored_register};
 use fusee_sched::time::Instant;
 
@@ -72,6 +72,8 @@ pub struct Board {
     regions: [(u64, u64); REGIONS],
     /// The line of each interrupt.
     lines: [u32; INTERRUPTS],
+    /// Where each task begins: instruction, stack, and environment page.
+    births: [[u64; 3]; LIVES],
     /// How many entries the first table of a task uses at most: one for each GiB up to its highest address.
     entries: u64,
 }
@@ -92,6 +94,7 @@ impl Board {
         shared: [None; MEMBERS],
         regions: [(0, 0); REGIONS],
         lines: [0; INTERRUPTS],
+        births: [[0; 3]; LIVES],
         entries: 0,
     };
 
@@ -125,6 +128,13 @@ impl Board {
     /// Remembers the line of `interrupt`.
     pub fn set_line(&mut self, interrupt: InterruptId, line: u32) {
         self.lines[interrupt.index() % INTERRUPTS] = line;
+    }
+
+    /// Remembers where `thread` begins.
+    pub fn set_birth(&mut self, thread: ThreadId, birth: [u64; 3]) {
+        if let Some(place) = self.births.get_mut(thread.index()).filter(|_| RESTARTS) {
+            *place = birth;
+        }
     }
 
     /// Remembers that a task has addresses below `end`.
@@ -319,6 +329,15 @@ impl Machine for Board {
         translation::publish();
         translation::forget_space(number);
         translation::wait();
+    }
+
+    fn open_space(&mut self, thread: ThreadId) {
+        let (space, _) = space_of(thread);
+        space.open(self.entries);
+        translation::publish();
+        let [entry, stack, environment] = self.births.get(thread.index()).copied().unwrap_or_default();
+        // SAFETY: the thread is on no CPU, and this is called under the kernel's lock.
+        unsafe { frame::begin(thread, entry, stack, environment) };
     }
 
     #[inline]

@@ -8,7 +8,6 @@ use fusee_abi::call::rights;
 use fusee_abi::environment::LOST_WORD;
 use fusee_abi::image::{Engine, EngineUser, Mapping, Region, System, kind, mapping};
 use fusee_bsp::board;
-use fusee_kernel_core::Registers;
 use fusee_kernel_core::id::{EngineId, EngineUserId, LoanId, RegionId, ThreadId};
 use fusee_kernel_core::limits::{GATES, THREADS};
 
@@ -72,10 +71,10 @@ pub unsafe fn build(
         let Some(thread) = ThreadId::new(index) else { return Err(SpaceError::TooManyTasks) };
         let frame = frame::of(thread);
         // SAFETY: in bounds by the test above; nobody else uses any frame yet: promised by our caller.
-        let frame = unsafe { &mut *frame };
-        frame.translation = number(index) << 48 | space.base();
-        frame.registers = Registers { stack: task.stack_top, program_counter: task.entry, ..Registers::EMPTY };
-        frame.registers.general[0] = task.environment;
+        unsafe { (*frame).translation = number(index) << 48 | space.base() };
+        // SAFETY: as above.
+        unsafe { frame::begin(thread, task.entry, task.stack_top, task.environment) };
+        board.set_birth(thread, [task.entry, task.stack_top, task.environment]);
     }
 
     let image = physical(system.bytes().as_ptr());

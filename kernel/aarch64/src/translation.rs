@@ -403,6 +403,17 @@ impl Space {
         }
     }
 
+    /// Makes all addresses below `entries` GiB valid again that were so before they were closed. [`publish`] must follow.
+    #[inline]
+    pub fn open(self, entries: u64) {
+        for entry in 0..entries {
+            let slot = self.root.slot(entry << 30, 1);
+            if load(slot) != 0 {
+                Leaf(slot).show();
+            }
+        }
+    }
+
     /// The leaf for `address`, mapped or held back; none in a place where nothing is.
     pub fn leaf(self, address: u64) -> Option<Leaf> {
         let mut table = self.root;

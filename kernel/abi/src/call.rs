@@ -109,11 +109,14 @@ pub enum Call {
     Start = 23,
     /// `stop(task)`: ends the task, whatever it is doing and wherever it runs.
     Stop = 24,
-    /// `restart(task)`.
+    /// `restart(task)`: gives a task that has ended another life: handles, engines, regions and addresses are as at boot, and it begins at
+    /// its first instruction, with the number of the life in `x1`. What it has used of its budget is used. `x1` is that number. Constant time.
     Restart = 25,
     /// `set_reservation(..)`.
     SetReservation = 26,
-    /// `read_fault(task)`.
+    /// `read_fault(task)`: how a task ended last. `x1` is one of [`ending`], `x2` its life then, `x3` when that was; `x4` is the exit code, or of a
+    /// fault the syndrome, `x5` the address it touched, or all ones, and `x6` that of the instruction; of a task that was stopped, `x4` is
+    /// the index of the one that did so, plus one.
     ReadFault = 27,
     /// `exit(handle, code)`: ends this task; with a handle to the system, ends the system.
     Exit = 28,
@@ -216,6 +219,18 @@ pub mod page {
     pub const SHADOW: u64 = 3;
 }
 
+/// How a task ended, as `read_fault` says it.
+pub mod ending {
+    /// It has not, since its last start.
+    pub const NONE: u64 = 0;
+    /// By `exit`.
+    pub const EXITED: u64 = 1;
+    /// It did what it may not.
+    pub const FAULTED: u64 = 2;
+    /// Another task ended it.
+    pub const STOPPED: u64 = 3;
+}
+
 /// What a holder may do with an object. Rights only shrink when a handle is copied.
 pub mod rights {
     /// Call an endpoint.
@@ -240,6 +255,8 @@ pub mod rights {
     pub const SHUTDOWN: u32 = 1 << 9;
     /// End a task.
     pub const STOP: u32 = 1 << 10;
+    /// Give a task that has ended another life, and read how it ended. The bit is another one's, of engines: no object has both.
+    pub const RESTART: u32 = ACQUIRE;
     /// Give copies of an endpoint, notification or task away in messages.
     pub const GRANT: u32 = 1 << 11;
     /// Read a region.

@@ -30,6 +30,9 @@ pub mod kind {
     pub const SCRIPT: u32 = 34;
     /// The place for a region that others lend: `address` and `bytes`, where it appears while it is lent.
     pub const PLACE: u32 = 35;
+    /// Data of the program, of a task with several lives: each life begins with copying `bytes` bytes from `address` to `physical`, which is an
+    /// address of the task here, and zeroing what is left there of as many bytes as the field `handle` says.
+    pub const INITIAL: u32 = 36;
 }
 
 /// In the flags of a region of a device that the board names: what it is.

@@ -53,6 +53,11 @@ pub enum Error {
     TokenLost = 22,
     /// As many releases queue for the task as its `backlog` allows: this one is dropped, and counted.
     BacklogFull = 23,
+    /// The server has begun another life since this handle was used last, and knows nothing of what was before. Nothing was delivered; the same call
+    /// reaches the new life. A copy of a handle that was made for an earlier life is answered so for ever.
+    PeerRestarted = 24,
+    /// The task has not ended, or not all have heard of it.
+    NotEnded = 25,
 }
 
 impl Error {
@@ -60,7 +65,7 @@ impl Error {
     #[must_use]
     pub fn from_code(code: u64) -> Option<Error> {
         use Error::*;
-        const ALL: [Error; 23] = [
+        const ALL: [Error; 25] = [
             BadCall,
             BadHandle,
             WrongKind,
@@ -84,6 +89,8 @@ impl Error {
             EngineLost,
             TokenLost,
             BacklogFull,
+            PeerRestarted,
+            NotEnded,
         ];
         ALL.iter().copied().find(|error| *error as u64 == code)
     }

@@ -125,8 +125,10 @@ pub mod feature {
     pub const CLUSTERS: u32 = 1 << 7;
     /// Engines that clients without a lock have while nobody holds it.
     pub const SHARING: u32 = 1 << 8;
+    /// Tasks whose ends are told, and that have further lives.
+    pub const RESTART: u32 = 1 << 9;
     /// Each with its name, which is that of a Cargo feature of the kernel, in the order of their bits.
-    pub const NAMES: [(u32, &str); 9] = [
+    pub const NAMES: [(u32, &str); 10] = [
         (ENGINES, "engines"),
         (GROUPS, "groups"),
         (POOLS, "pools"),
@@ -136,6 +138,7 @@ pub mod feature {
         (GRANTS, "grants"),
         (CLUSTERS, "clusters"),
         (SHARING, "sharing"),
+        (RESTART, "restart"),
     ];
     /// All of them.
     pub const ALL: u32 = (1 << NAMES.len()) - 1;
@@ -238,8 +241,42 @@ pub struct Task {
     pub environment: u64,
     /// Cluster the task starts in (that of its reservation, or where its clients are).
     pub cluster: u32,
-    /// Reserved.
-    pub flags: u32,
+    /// What follows its end: see [`Supervision`]; zero: nothing.
+    pub supervision: u32,
+}
+
+/// What follows the end of a task, as it stands in [`Task::supervision`].
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Supervision {
+    /// The notification that tells of its ends, once all have heard of them; bit [`Supervision::bit`] is the task's.
+    pub ends: Option<u16>,
+    /// The notification that each life of it but the first signals at its first `receive`, `wait` or `next_job`, and that is bound to it. Without
+    /// one the task has one life.
+    pub starts: Option<u16>,
+}
+
+impl Supervision {
+    /// What `word` says.
+    #[must_use]
+    pub const fn of(word: u32) -> Self {
+        const fn half(half: u32) -> Option<u16> {
+            (half as u16).checked_sub(1)
+        }
+        Self { ends: half(word >> 16), starts: half(word & 0xffff) }
+    }
+
+    /// The word that says it.
+    #[must_use]
+    pub fn word(self) -> u32 {
+        let half = |half: Option<u16>| half.map_or(0, |index| u32::from(index) + 1);
+        half(self.ends) << 16 | half(self.starts)
+    }
+
+    /// The bit that tells of the end of the task with this index. Tasks can have it in common.
+    #[must_use]
+    pub const fn bit(task: usize) -> u64 {
+        1 << (task % 64)
+    }
 }
 
 /// One synchronous endpoint.

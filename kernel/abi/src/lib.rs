@@ -14,6 +14,7 @@ pub mod call;
 pub mod environment;
 pub mod error;
 pub mod image;
+pub mod lives;
 pub mod program;
 pub mod script;
 pub mod trace;

@@ -154,6 +154,8 @@ pub enum Event {
     /// trap waited for the kernel's lock. `value`: nanoseconds since it began, that wait included. `job`: the number of the call, or
     /// [`TRAP_FAULT`], [`TRAP_TIMER`], [`TRAP_KICK`], or [`BY_INTERRUPT`] + an interrupt, index + 1.
     Trap = 37,
+    /// The thread, which had ended, begins again. `object`: who has asked for it, index + 1. `value`: the number of its life.
+    Restart = 38,
 }
 
 /// In [`Event::Trap`] what is not a call: a fault of the thread,
@@ -211,7 +213,7 @@ impl Event {
     #[must_use]
     pub fn from_number(number: u8) -> Option<Event> {
         use Event::*;
-        const ALL: [self::Event; 37] = [
+        const ALL: [self::Event; 38] = [
             Release,
             Complete,
             SwitchTo,
@@ -249,6 +251,7 @@ impl Event {
             TokenTaken,
             RunOn,
             self::Event::Trap,
+            Restart,
         ];
         ALL.get(usize::from(number).checked_sub(1)?).copied()
     }

@@ -18,7 +18,7 @@ use crate::id::{
 use crate::limits::{
     CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, GATES, GROUPS, HANDLES, INTERRUPTS, MEMBERS, MEMBERS_PER_ENGINE,
     NOTIFICATIONS, PENDING_JOBS, POOL_REPLICAS, POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS, RELEASES, THREADS,
-    USERS_PER_ENGINE, USERS_PER_POOL, WATCHDOGS,
+    RESTARTS, USERS_PER_ENGINE, USERS_PER_POOL, WATCHDOGS,
 };
 use crate::object::{Object, Overrun, PoolUser, Release, ReleaseQueue, TokenWatch};
 use fusee_locking::groups;
@@ -50,7 +50,8 @@ const PRESENT: u32 = when(EngineId::EXISTS, feature::ENGINES)
     | when(LoanId::EXISTS, feature::LOANS)
     | when(DerivationId::EXISTS, feature::GRANTS)
     | when(CLUSTERS > 1, feature::CLUSTERS)
-    | when(GATES, feature::SHARING);
+    | when(GATES, feature::SHARING)
+    | when(RESTARTS, feature::RESTART);
 
 const fn when(exists: bool, bits: u32) -> u32 {
     if exists { bits } else { 0 }
@@ -484,6 +485,9 @@ impl Kernel {
             let id = refer!(ThreadId, index, THREADS, "task");
             if self.threads[id].own.is_none() {
                 self.boot_passive(id)?;
+            }
+            if RESTARTS && !self.boot_life(id, system.tasks()[index].supervision) {
+                return Err(BootError::Dangling("task"));
             }
             self.unsettle(id);
             self.settle();

@@ -7,7 +7,7 @@ use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Class;
 
 use crate::id::ThreadId;
-use crate::limits::{GATES, PAGES_PER_TRAP};
+use crate::limits::{GATES, PAGES_PER_TRAP, RESTARTS};
 use crate::object::Object;
 use crate::{Kernel, Machine};
 
@@ -117,6 +117,18 @@ impl Kernel {
             }
             Call::Share if GATES => {
                 self.share(machine, thread)?;
+                done(machine, thread)
+            }
+            Call::Restart if RESTARTS => {
+                if self.restart(machine, thread)? {
+                    done(machine, thread)
+                } else {
+                    again(machine, thread);
+                    Ok(())
+                }
+            }
+            Call::ReadFault if RESTARTS => {
+                self.read_end(machine, thread)?;
                 done(machine, thread)
             }
             Call::Share | Call::Lend | Call::Start | Call::Restart | Call::SetReservation | Call::ReadFault => {

@@ -29,7 +29,7 @@ use crate::id::{
     ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, GroupId, LoanId, NotificationId, PoolId, PoolUserId,
     RegionId, ReservationId, ThreadId,
 };
-use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, ENGINE_USERS, GROUPS, NOTIFICATIONS, REGIONS, THREADS};
+use crate::limits::{COPY_DEPTH_MAX, DERIVATIONS, ENGINE_USERS, GROUPS, NOTIFICATIONS, REGIONS, RESTARTS, THREADS};
 use crate::object::{Cpu, Handle, Object, Payer, PoolUser, Reservation, State, Thread};
 use crate::watches;
 
@@ -65,6 +65,9 @@ impl Kernel {
             self.check_thread(thread)?;
             self.check_store(thread)?;
             self.check_slots(thread)?;
+            if RESTARTS {
+                self.check_life(thread)?;
+            }
             let is_urgent = propagation::is_urgent(self, thread);
             if self.threads[thread].state != State::Stopped && self.threads[thread].waits.is_urgent() != is_urgent {
                 return Err("K5: a thread is not known to be as urgent as those who wait for it");
@@ -379,6 +382,28 @@ impl Kernel {
             || (0..self.counts.endpoints).filter_map(EndpointId::new).any(|endpoint| calls(&endpoint));
         if !queued && (is_waited_for || state.holds != 0) {
             return Err("K38: somebody waits for the dead, and nobody will tell");
+        }
+        if RESTARTS && self.lives[thread].is_told == queued {
+            return Err("L2: the end of a thread was told before all had heard of it, or was not");
+        }
+        Ok(())
+    }
+
+    /// A thread that has begun again and has not told so does what comes before that.
+    fn check_life(&self, thread: ThreadId) -> Result<(), &'static str> {
+        let (life, state) = (&self.lives[thread], &self.threads[thread]);
+        if life.is_told && state.state != State::Stopped {
+            return Err("L2: the end of a thread that lives is told");
+        }
+        let waits_for_work = matches!(state.state, State::Receiving(_) | State::Waiting(_) | State::BetweenJobs);
+        if life.is_starting && (waits_for_work || !state.job.signalled || state.state == State::Stopped) {
+            return Err("L1: a thread waits for work before it has said that it is up");
+        }
+        for (slot, handle) in self.handles[thread].iter().enumerate() {
+            let is_kept = handle.object != Object::Empty && handle.value.slot() as usize != slot;
+            if is_kept && (life.starts.is_none() || handle.origin.is_some() || handle.node.is_some()) {
+                return Err("L3: a slot that no value names, of a thread with one life, or of a copy");
+            }
         }
         Ok(())
     }
@@ -759,12 +784,23 @@ impl Kernel {
                 // Handles of the manifest stay as they are until they are given up or copied from.
                 if handle.object == Object::Empty {
                     hasher.write_u8(slot as u8);
+                } else if usize::from(handle.value.slot()) != slot {
+                    hasher.write_u16(slot as u16 | 0xff00);
                 } else if handle.origin.is_some() || handle.node.is_some() {
                     hasher.write_u16(handle.node.map_or(0, DerivationId::number));
                     hasher.write_u16(handle.origin.map_or(0, DerivationId::number));
                     handle.object.hash(hasher);
                     hasher.write_u16(handle.kept);
                     hasher.write_u8(u8::from(self.derivations.holds(handle.origin())));
+                }
+            }
+            if RESTARTS {
+                let life = &self.lives[thread];
+                hasher.write_u8(u8::from(life.is_told) | u8::from(life.is_starting) << 1 | (life.end.how as u8) << 2);
+                for handle in &self.handles[thread] {
+                    if let Object::Endpoint(endpoint) = handle.object {
+                        hasher.write_u8(u8::from(self.knows(thread, handle.value.0, endpoint)));
+                    }
                 }
             }
             let job = &state.job;

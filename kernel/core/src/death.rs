@@ -35,11 +35,11 @@
 //! A line that nobody acknowledges stays silent, so an engine that drains after its driver's death has nobody to say so.
 //! Its waiters are told, and so is whoever asks for it; unless it has drained by then, which is looked up.
 //!
-//! Not here: what comes after. A handle to the dead stays what it is and is answered with `PeerDied`; a task has one life,
-//! so no handle can name another one. Reply tokens have generations, and those that the dead gave or held are void.
+//! Not here: what comes after ([`lives`](crate::lives)). A handle to the dead stays what it is and is answered with `PeerDied`.
+//! Reply tokens have generations, and those that the dead gave or held are void.
 
 use fusee_abi::Error;
-use fusee_abi::call::rights;
+use fusee_abi::call::{ending, rights};
 use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
 use fusee_locking::engine::State as Lock;
 use fusee_sched::time::{Instant, Nanoseconds};
@@ -72,6 +72,9 @@ impl Kernel {
                 self.trace_number(machine, Event::FaultRegister, Some(thread), number as u32, *value);
             }
         }
+        let address = fault.address.unwrap_or(u64::MAX);
+        let words = [fault.syndrome, address, machine.registers(thread).program_counter];
+        self.note_end(machine, thread, ending::FAULTED, words);
         self.stop(machine, thread);
     }
 
@@ -79,6 +82,7 @@ impl Kernel {
     pub(crate) fn exit<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, code: u64) {
         let what = (code & 0xffff_ffff) | u64::from(self.threads[thread].job.number) << 32;
         self.trace_number(machine, Event::Exit, Some(thread), 0, what);
+        self.note_end(machine, thread, ending::EXITED, [code, 0, 0]);
         self.stop(machine, thread);
     }
 
@@ -89,6 +93,7 @@ impl Kernel {
         let Object::Task(target) = object else { return Err(Error::WrongKind) };
         if self.threads[target].state != State::Stopped {
             self.trace(machine, Event::Stop, Some(target), u32::from(thread.number()), 0);
+            self.note_end(machine, target, ending::STOPPED, [u64::from(thread.number()), 0, 0]);
             self.stop(machine, target);
         }
         Ok(())
@@ -124,6 +129,7 @@ impl Kernel {
         machine.close_space(thread);
         for _ in 0..TOLD_AT_DEATH {
             if !self.die(machine, thread) {
+                self.end_is_told(machine, thread);
                 return;
             }
         }
@@ -135,6 +141,8 @@ impl Kernel {
     pub(crate) fn go_on_dying<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, now: Instant) {
         if self.die(machine, thread) {
             self.plan_timeout(thread, now);
+        } else {
+            self.end_is_told(machine, thread);
         }
     }
 

@@ -45,6 +45,8 @@ struct Node {
     epoch: u64,
     /// Copies between its handle and the manifest.
     depth: u8,
+    /// Of an endpoint: the life of the server that its handle knew of when the node was taken.
+    life: u32,
     /// If it is free: the next free one.
     next: Option<DerivationId>,
 }
@@ -64,7 +66,7 @@ pub struct Derivations<const N: usize> {
 impl<const N: usize> Derivations<N> {
     /// All nodes are free. All zero bytes.
     pub const EMPTY: Derivations<N> = Derivations {
-        nodes: Arena::new([const { Node { parent: None, epoch: 0, depth: 0, next: None } }; N]),
+        nodes: Arena::new([const { Node { parent: None, epoch: 0, depth: 0, life: 0, next: None } }; N]),
         fresh: 0,
         free: None,
         used: 0,
@@ -101,8 +103,8 @@ impl<const N: usize> Derivations<N> {
         origin.is_none()
     }
 
-    /// A node for a handle with this origin, which must hold; `None` if all are in use.
-    pub fn take(&mut self, origin: Option<Origin>) -> Option<DerivationId> {
+    /// A node for a handle with this origin, which must hold, and which knows of this life of its server; `None` if all are in use.
+    pub fn take(&mut self, origin: Option<Origin>, life: u32) -> Option<DerivationId> {
         let depth = self.depth(origin) as u8;
         let node = match self.free {
             Some(node) => {
@@ -119,6 +121,7 @@ impl<const N: usize> Derivations<N> {
         let object = &mut self.nodes[node];
         object.parent = origin;
         object.depth = depth;
+        object.life = life;
         Some(node)
     }
 
@@ -137,6 +140,12 @@ impl<const N: usize> Derivations<N> {
         self.used -= 1;
     }
 
+    /// The life of a server that copies of the handle of `node` are for.
+    #[must_use]
+    pub fn life(&self, node: DerivationId) -> u32 {
+        self.nodes[node].life
+    }
+
     /// What the handle of `node` was copied from.
     pub(crate) fn parent(&self, node: DerivationId) -> Option<Origin> {
         self.nodes[node].parent
@@ -153,7 +162,7 @@ mod tests {
         let mut nodes = Derivations::<4>::EMPTY;
         let mut origins = Vec::from([None]);
         for _ in 0..COPY_DEPTH_MAX {
-            let node = nodes.take(origins[origins.len() - 1]).unwrap();
+            let node = nodes.take(origins[origins.len() - 1], 0).unwrap();
             origins.push(Some(nodes.origin(node)));
         }
         assert!(origins.iter().all(|origin| nodes.holds(*origin)));
@@ -168,9 +177,9 @@ mod tests {
         let mut nodes = Derivations::<1>::EMPTY;
         let mut old = Vec::new();
         for _ in 0..100 {
-            let node = nodes.take(None).unwrap();
+            let node = nodes.take(None, 0).unwrap();
             old.push(nodes.origin(node));
-            assert!(nodes.is_full() && nodes.take(None).is_none());
+            assert!(nodes.is_full() && nodes.take(None, 0).is_none());
             let (last, before) = old.split_last().unwrap();
             assert!(nodes.holds(Some(*last)) && before.iter().all(|origin| !nodes.holds(Some(*origin))));
             nodes.release(node);

@@ -5,7 +5,7 @@ use fusee_abi::call::{Call, DEADLINE, rights};
 use fusee_abi::trace::Event;
 use fusee_sched::time::Instant;
 
-use crate::id::{InterruptId, NotificationId, ThreadId};
+use crate::id::{InterruptId, ThreadId};
 use crate::machine::late_kick;
 use crate::object::{Object, State};
 use crate::{Kernel, Machine};
@@ -27,22 +27,13 @@ impl Kernel {
         Ok(())
     }
 
-    pub(crate) fn signal<M: Machine>(&mut self, machine: &mut M, notification: NotificationId, bits: u64) {
-        let object = &mut self.notifications[notification];
-        object.bits |= bits;
-        if let Some(waiter) = object.waiter.take() {
-            let bits = core::mem::take(&mut object.bits);
-            machine.registers(waiter).general[1] = bits;
-            self.wake(machine, waiter, Ok(()));
-        }
-    }
-
     /// `wait`: takes all bits, or suspends until there is one. Donates to whom the notification is bound.
     pub(crate) fn wait_call<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let registers = machine.registers(thread);
         let (handle, deadline) = (registers.general[0], registers.general[DEADLINE]);
         let (object, _) = self.resolve(thread, handle, rights::WAIT)?;
         let Object::Notification(id) = object else { return Err(Error::WrongKind) };
+        self.is_up(machine, thread);
         let notification = &mut self.notifications[id];
         if notification.bits != 0 {
             let bits = core::mem::take(&mut notification.bits);

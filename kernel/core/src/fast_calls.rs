@@ -21,7 +21,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{EndpointId, PoolUserId, ThreadId};
 use crate::keys::user_number;
-use crate::limits::{CHAIN_MAX, HANDLES};
+use crate::limits::{CHAIN_MAX, HANDLES, RESTARTS};
 use crate::object::{Cpu, Object, State};
 use crate::{Kernel, Machine, Outcome, Trap};
 
@@ -197,19 +197,23 @@ impl Kernel {
         Some(server)
     }
 
-    /// The endpoint that `value` names, and the handle's badge, if `thread` has this right to it.
+    /// The endpoint that `value` names, the handle's badge, and which life of the server its holder knows of, if `thread` has this right to it.
     #[inline(always)]
-    fn endpoint_of(&self, thread: ThreadId, value: u64, right: u32) -> Option<(EndpointId, u32)> {
+    fn endpoint_of(&self, thread: ThreadId, value: u64, right: u32) -> Option<(EndpointId, u32, u32)> {
         let value = HandleValue(value);
         let handle = &self.handles[thread][usize::from(value.slot()) % HANDLES];
         let Object::Endpoint(endpoint) = handle.object else { return None };
-        (value == handle.value && u32::from(handle.rights) & right != 0).then_some((endpoint, handle.badge))
+        (value == handle.value && u32::from(handle.rights) & right != 0).then_some((
+            endpoint,
+            handle.badge,
+            handle.epoch as u32,
+        ))
     }
 
     #[inline(always)]
     fn fast_request<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Option<ThreadId> {
         let general = &machine.registers(thread).general;
-        let (endpoint, badge) = self.endpoint_of(thread, general[0], rights::CALL)?;
+        let (endpoint, badge, known) = self.endpoint_of(thread, general[0], rights::CALL)?;
         let server = self.endpoints[endpoint].server?;
         let client = &self.threads[thread];
         let reservation = client.chosen()?;
@@ -217,7 +221,12 @@ impl Kernel {
         let slot = &other.slots[0];
         // Not `==`: comparing whole states is a call.
         let State::Receiving(open) = other.state else { return None };
-        if open != endpoint || other.timed || !other.waits.is_alone() || slot.client.is_some() {
+        if open != endpoint
+            || other.timed
+            || !other.waits.is_alone()
+            || slot.client.is_some()
+            || RESTARTS && other.life != known
+        {
             return None;
         }
         // A boost is for the one that has it, and reaches others by the slow path.
@@ -264,7 +273,7 @@ impl Kernel {
         if general[DEADLINE] != NEVER {
             return None;
         }
-        let (endpoint, _) = self.endpoint_of(thread, general[0], rights::RECEIVE)?;
+        let (endpoint, ..) = self.endpoint_of(thread, general[0], rights::RECEIVE)?;
         let object = &self.endpoints[endpoint];
         let server = &self.threads[thread];
         let slot = &server.slots[0];

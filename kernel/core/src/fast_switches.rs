@@ -132,7 +132,7 @@ impl Kernel {
         };
         let server = self.endpoints[endpoint].server?;
         let State::Receiving(open) = self.threads[server].state else { return None };
-        if open != endpoint || self.threads[server].timed {
+        if open != endpoint || self.threads[server].timed || !self.knows(running.thread, handle, endpoint) {
             return None;
         }
         let now = machine.now();

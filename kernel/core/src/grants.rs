@@ -9,7 +9,7 @@
 //! 1. The rights of a copy are among those of its source; to serve an endpoint is never among them.
 //! 2. A handle is given as a whole or not at all: [`Kernel::attachment`] finds all that can stand in its way, and then
 //!    [`Kernel::give`] cannot fail. Between the two lies nothing that frees or fills a slot.
-//! 3. A task that dies leaves no handle and no node behind.
+//! 3. A task that dies leaves no copy and no node behind; nor a handle of the manifest, unless it has further lives.
 //!
 //! # What can be given
 //!
@@ -23,7 +23,7 @@ use fusee_abi::Error;
 use fusee_abi::call::{CARRIES, Call, GIVEN, HandleValue, KEPT, NUMBER, rights};
 
 use crate::id::{DerivationId, LoanId, RegionId, ThreadId};
-use crate::limits::{COPY_DEPTH_MAX, HANDLES};
+use crate::limits::{COPY_DEPTH_MAX, HANDLES, RESTARTS};
 use crate::loans::Loan;
 use crate::object::{Handle, Object};
 use crate::{Kernel, Machine};
@@ -153,7 +153,8 @@ impl Kernel {
     /// Makes the copy, and moves its value from the giver's register to the receiver's. Returns [`CARRIES`].
     pub(crate) fn give<M: Machine>(&mut self, machine: &mut M, giver: ThreadId, receiver: ThreadId, gift: Gift) -> u64 {
         let source = self.handles[giver][gift.from];
-        let Some(node) = source.node.or_else(|| self.derivations.take(source.origin())) else { return 0 };
+        let life = source.origin().map_or(source.epoch as u32, |origin| self.derivations.life(origin.node));
+        let Some(node) = source.node.or_else(|| self.derivations.take(source.origin(), life)) else { return 0 };
         self.handles[giver][gift.from].node = Some(node);
         let epoch = self.derivations.origin(node).epoch;
         let slot = &mut self.handles[receiver][gift.to];
@@ -182,7 +183,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// The end of a thread: it holds nothing any more, and what it gave away is void.
+    /// The end of a thread: it holds nothing any more, and what it gave away is void. What the manifest gave it waits for its next life, if it has one.
     pub(crate) fn drop_handles(&mut self, thread: ThreadId) {
         for slot in 0..HANDLES {
             if !matches!(self.handles[thread][slot].object, Object::Empty) {
@@ -191,16 +192,23 @@ impl Kernel {
         }
     }
 
-    fn release_node(&mut self, thread: ThreadId, slot: usize) {
+    pub(crate) fn release_node(&mut self, thread: ThreadId, slot: usize) {
         if let Some(node) = self.handles[thread][slot].node.take() {
             self.derivations.release(node);
         }
     }
 
-    /// The generation stays: the next handle in this slot has another.
+    /// The generation stays: the next handle in this slot has another. A handle from the manifest stays, too, for another life of the task, but no value
+    /// names it until then.
     fn empty_slot(&mut self, thread: ThreadId, slot: usize) {
         self.release_node(thread, slot);
+        let has_lives = RESTARTS && self.lives[thread].starts.is_some();
         let handle = &mut self.handles[thread][slot];
+        if has_lives && handle.origin.is_none() {
+            // Values are looked up by their slot, which is another one.
+            handle.value = HandleValue::new(((slot + 1) % HANDLES) as u16, 0);
+            return;
+        }
         *handle = Handle { value: handle.value, ..Handle::EMPTY };
     }
 

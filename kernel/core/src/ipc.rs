@@ -23,6 +23,7 @@ impl Kernel {
         let (handle, deadline) = (registers.general[0], registers.general[DEADLINE]);
         let (object, badge) = self.resolve(thread, handle, if sends { rights::SEND } else { rights::CALL })?;
         let Object::Endpoint(endpoint) = object else { return Err(Error::WrongKind) };
+        self.greet(machine, thread, handle, endpoint)?;
         self.request(machine, thread, endpoint, badge, sends, deadline)
     }
 
@@ -133,6 +134,7 @@ impl Kernel {
         if self.endpoints[endpoint].server != Some(thread) {
             return Err(Error::MissingRight);
         }
+        self.is_up(machine, thread);
         if reply != 0 {
             let slot = self.reply_slot(thread, reply & !CARRIES)?;
             let gift = if reply & CARRIES == 0 { None } else { self.gift_of_reply(machine, thread, slot)? };
@@ -162,7 +164,7 @@ impl Kernel {
     }
 
     /// A passive server reached its first receive: what it started on is taken back.
-    fn end_start(&mut self, thread: ThreadId) {
+    pub(crate) fn end_start(&mut self, thread: ThreadId) {
         if let Some(own) = self.threads[thread].own
             && self.reservations[own].only_for_start
         {

@@ -14,6 +14,7 @@ use fusee_sched::key::Tie;
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ReservationId, ThreadId};
+use crate::limits::RESTARTS;
 use crate::object::{Object, Release, State};
 use crate::{Kernel, Machine, Planted};
 
@@ -24,6 +25,7 @@ impl Kernel {
         if self.reservations[reservation].release == Release::None {
             return Err(Error::NoJobs);
         }
+        self.is_up(machine, thread);
         if self.threads[thread].job.active {
             let now = machine.now();
             self.complete(machine, thread, reservation, now);
@@ -206,9 +208,10 @@ impl Kernel {
     /// # Errors
     /// [`Error::Overrun`].
     pub(crate) fn checkpoint<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
+        let is_starting = RESTARTS && self.lives[thread].is_starting;
         let state = &mut self.threads[thread];
         // A thread that executes waits for nothing, so all its requests are for tokens that it holds.
-        if !state.job.signalled || state.holds != state.requests {
+        if !state.job.signalled || state.holds != state.requests || is_starting {
             return Ok(());
         }
         state.job.signalled = false;

@@ -40,6 +40,7 @@
 //! | `shared_pools` | jobs of a cluster that donate for a request of another cluster |
 //! | `loans` | regions lent with calls |
 //! | `grants` | handles in messages |
+//! | `lives` | what is told of the end of a task, and what others know of its lives |
 //! | `keys` | what else moves when a key changes |
 //! | `settling` | who runs on what, once a trap |
 //! | `releases` | releases that wait for the end of a job |
@@ -64,6 +65,7 @@
 //! | `check` | the invariants |
 //! | `death` | threads end, and tell the others |
 //! | `timekeeper` | what a timer interrupt does |
+//! | `restart` | a task begins again |
 //! | `calls` | which call does what |
 //! | `lib` | traps |
 //!
@@ -97,6 +99,7 @@ mod ipc;
 mod jobs;
 mod keys;
 pub mod limits;
+pub mod lives;
 mod loans;
 mod locks;
 mod lookup;
@@ -105,6 +108,7 @@ pub mod object;
 mod planted;
 mod releases;
 mod reschedule;
+mod restart;
 mod resting;
 mod schedule;
 mod settling;
@@ -134,7 +138,7 @@ use id::{
     ReservationId, ThreadId,
 };
 use limits::{
-    CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, INTERRUPTS, NOTIFICATIONS, PENDING_JOBS,
+    CLUSTERS, CPUS, DERIVATIONS, ENDPOINTS, ENGINE_USERS, ENGINES, GROUPS, INTERRUPTS, LIVES, NOTIFICATIONS, PENDING_JOBS,
     POOL_USERS, POOLS, REGIONS, RELEASES, THREADS,
 };
 pub use machine::{Machine, Members, Page, Place, Registers, Store};
@@ -273,6 +277,7 @@ pub struct Kernel {
     /// Instants of sporadic releases, a ring for each task.
     releases: [Instant; RELEASES],
     gates: Arena<gates::Gate, EngineId, ENGINES>,
+    lives: Arena<lives::Life, ThreadId, LIVES>,
     /// What the trap in progress is about, for the trace: a thread or an interrupt, as in the record of a thread that is woken; zero: neither.
     cause: u32,
     /// What tests have made it forget.
@@ -346,6 +351,7 @@ impl Kernel {
             interrupts: 0,
         },
         gates: Arena::new([const { gates::Gate::EMPTY }; ENGINES]),
+        lives: Arena::new([const { lives::Life::EMPTY }; LIVES]),
         faults: planted::Faults::NONE,
     };
 

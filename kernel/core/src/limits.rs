@@ -80,6 +80,11 @@ pub const WATCHDOGS: bool = cfg!(feature = "watchdogs");
 /// Whether clients without a lock can have engines while nobody holds it.
 pub const GATES: bool = cfg!(feature = "sharing");
 
+/// Whether tasks can have several lives.
+pub const RESTARTS: bool = cfg!(feature = "restart");
+/// Records of tasks that can.
+pub const LIVES: usize = if RESTARTS { THREADS } else { 1 };
+
 /// The longest path through the kernel, in instructions. No trap that `cargo xtask worst` finds is longer, in systems in which
 /// each queue and each chain is as long as it may be. Queues of pools and groups may be longer in a crowded system.
 pub const LONGEST_PATH: u64 = 10_000;

@@ -177,6 +177,10 @@ pub trait Machine {
     /// still be on its way. The thread may be running on another CPU. Constant time.
     fn close_space(&mut self, thread: ThreadId);
 
+    /// Makes the addresses of `thread`'s task, which were closed, valid again as they were mapped then, and sets its registers as at boot. The thread is on
+    /// no CPU. Constant time.
+    fn open_space(&mut self, thread: ThreadId);
+
     /// Lets an interrupt line fire, or keeps it from firing.
     fn set_interrupt_enabled(&mut self, interrupt: InterruptId, enabled: bool);
 

@@ -265,6 +265,8 @@ pub struct Thread {
     pub job: Job,
     /// Its record.
     pub statistics: Statistics,
+    /// How often it was given another life.
+    pub life: u32,
     /// Its place in the list of threads that are to be settled, if it has one.
     pub unsettled: Link<ThreadId>,
 }
@@ -306,6 +308,7 @@ impl Thread {
             lateness: 0,
         },
         statistics: Statistics { jobs: 0, misses: 0, skipped: 0, faults: 0, max_lateness: 0, time: Nanoseconds::ZERO },
+        life: 0,
         unsettled: Link::NONE,
     };
 }
@@ -392,7 +395,7 @@ pub struct Handle {
     pub origin: Option<DerivationId>,
     /// What stands for it as the origin of copies, if there are any.
     pub node: Option<DerivationId>,
-    /// and the epoch of that when it was.
+    /// and the epoch of that when it was. Of a handle from the manifest to an endpoint: the life of the server that its holder knows of.
     pub epoch: u64,
     /// The value that names it: its slot, and how often that was filled. A count has 48 bits, so it is years before an old
     /// value fits again, and then it gives its holder what it holds anyway.

@@ -8,7 +8,7 @@ use fusee_abi::trace::Event;
 use fusee_locking::propagation;
 use fusee_sched::time::Instant;
 
-use crate::id::ThreadId;
+use crate::id::{NotificationId, ThreadId};
 use crate::object::State;
 use crate::{Kernel, Machine, Planted};
 
@@ -66,6 +66,17 @@ impl Kernel {
             self.resume(thread);
         }
         self.trace(machine, Event::Resume, Some(thread), self.cause, 0);
+    }
+
+    /// Sets bits of `notification`, and wakes the thread that waits for any.
+    pub(crate) fn signal<M: Machine>(&mut self, machine: &mut M, notification: NotificationId, bits: u64) {
+        let object = &mut self.notifications[notification];
+        object.bits |= bits;
+        if let Some(waiter) = object.waiter.take() {
+            let bits = core::mem::take(&mut object.bits);
+            machine.registers(waiter).general[1] = bits;
+            self.wake(machine, waiter, Ok(()));
+        }
     }
 
     /// `thread`, which is suspended for a lock or a token, waits until the deadline in its registers.

@@ -12,10 +12,12 @@ pub const ENVIRONMENT: u64 = 0x6000_0000;
 pub const SCRIPT: u64 = 0x6100_0000;
 /// The firmware of a processor, in the task that drives it.
 pub const FIRMWARE: u64 = 0x6180_0000;
+/// The data that each life of a task with several begins with.
+pub const INITIAL: u64 = 0x6200_0000;
 /// End of the stack, which grows down; the page below the stack is never mapped.
 pub const STACK_TOP: u64 = 0x7000_0000;
 /// Most bytes of a stack.
-pub const STACK_MAX: u64 = STACK_TOP - SCRIPT - 0x0100_0000;
+pub const STACK_MAX: u64 = STACK_TOP - INITIAL - 0x0100_0000;
 /// The first region; each starts at a boundary of its own, at the same address in all tasks.
 pub const REGIONS: u64 = 0x8000_0000;
 /// Boundary of regions: what one last-level translation table covers.

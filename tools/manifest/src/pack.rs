@@ -105,8 +105,9 @@ struct Firmware {
 
 impl<'a> Packer<'a> {
     fn task(&mut self, index: usize, task: &'a Task, binaries: Option<&'a Binaries>) -> Result<(), Reason> {
+        let mut entries = task.environment.clone();
         let entry = match binaries {
-            Some(binaries) => self.program(index, &task.binary, binaries)?,
+            Some(binaries) => self.program(index, task, binaries, &mut entries)?,
             None => 0,
         };
         let stack = self.system.allocate(&task.name, task.stack)?;
@@ -117,7 +118,6 @@ impl<'a> Packer<'a> {
             stack,
             task.stack,
         );
-        let mut entries = task.environment.clone();
         let system_devices = self.system.devices.clone();
         if !task.script.is_empty() {
             let steps = task.script.as_bytes();
@@ -150,13 +150,23 @@ impl<'a> Packer<'a> {
             stack_top: layout::STACK_TOP,
             environment: layout::ENVIRONMENT,
             cluster: task.cluster,
-            flags: 0,
+            supervision: task.supervision.word(),
         });
         Ok(())
     }
 
     /// Maps the segments of a program: what is only read in place, what is written from the pool.
-    fn program(&mut self, index: usize, name: &'a str, binaries: &'a Binaries) -> Result<u64, Reason> {
+    /// A task with several lives copies that itself at the beginning of each, as `entries` tell it.
+    fn program(
+        &mut self,
+        index: usize,
+        task: &'a Task,
+        binaries: &'a Binaries,
+        entries: &mut Vec<Entry>,
+    ) -> Result<u64, Reason> {
+        let name = task.binary.as_str();
+        let has_lives = task.supervision.starts.is_some();
+        let mut initial = layout::INITIAL;
         let bytes = binaries.get(name).ok_or_else(|| Reason::NoBinary { binary: name.to_owned() })?;
         let program = elf::read_task(name, bytes)?;
         for segment in &program.segments {
@@ -175,7 +185,19 @@ impl<'a> Packer<'a> {
                 }
             };
             let execute = if segment.executable { mapping::EXECUTE } else { 0 };
-            if segment.writable {
+            if segment.writable && has_lives {
+                let physical = self.system.allocate(name, pages)?;
+                self.map(index, mapping::READ | mapping::WRITE, segment.address, physical, pages);
+                let length = segment.data.len() as u64;
+                let source = length.next_multiple_of(PAGE);
+                if source != 0 {
+                    self.map(index, mapping::READ | mapping::IN_IMAGE, initial, at, source);
+                }
+                let (kind, address, handle) = (environment::kind::INITIAL, initial, segment.bytes);
+                let name = "initial".into();
+                entries.push(Entry { name, kind, flags: 0, handle, address, bytes: length, physical: segment.address });
+                initial += source + PAGE;
+            } else if segment.writable {
                 let physical = self.system.allocate(name, pages)?;
                 self.map(index, mapping::READ | mapping::WRITE | mapping::FILL, segment.address, physical, pages);
                 if let Some(last) = self.mappings.last_mut() {

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use fusee_abi::image;
+use fusee_abi::image::{self, Supervision};
 use fusee_abi::script::Step;
 use fusee_abi::trace::{Level, RING_BYTES};
 use fusee_accel_contract as contract;
@@ -45,6 +45,7 @@ mod ends;
 mod features;
 mod groups;
 mod handles;
+mod lives;
 mod mistakes;
 mod paths;
 mod reservations;
@@ -162,6 +163,8 @@ pub struct Task {
     pub stack: u64,
     /// What its environment page will say.
     pub environment: Vec<Entry>,
+    /// What follows its end.
+    pub supervision: Supervision,
 }
 
 impl Task {
@@ -526,6 +529,7 @@ impl Resolver<'_> {
         self.engines();
         self.pools();
         self.handles();
+        self.lives();
         self.ends();
         self.sharing();
         self.budgets();

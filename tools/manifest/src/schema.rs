@@ -70,6 +70,7 @@ pub struct File {
     pub groups: Named<Group>,
     #[serde(default)]
     pub pools: Named<Pool>,
+    pub supervisor: Option<Supervisor>,
     pub test: Option<Test>,
     /// Times of kernels are measured: what is in files is not needed.
     #[serde(skip)]
@@ -181,9 +182,48 @@ pub struct Task {
     /// How long it holds what its handles name.
     #[serde(default)]
     pub uses: Named<Use>,
+    /// What follows its end.
+    pub restart: Option<Spanned<Restart>>,
     /// Where it stands among the clients of an engine that it uses without the lock, by handle.
     #[serde(default)]
     pub shares: Named<Share>,
+}
+
+/// Who is told of the ends of tasks that have the key `restart`, and gives them further lives.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Supervisor {
+    pub task: Spanned<String>,
+}
+
+/// When, and how often, a task is given another life.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "`restart` is \"always\", \"never\", or a table with `at_most` and `within`")]
+pub enum Restart {
+    Named(RestartName),
+    Limited(RestartLimits),
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum RestartName {
+    Always,
+    /// Its ends are told and kept.
+    Never,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestartLimits {
+    /// How many further lives in each interval of `within`; not said: any number.
+    pub at_most: Option<u32>,
+    pub within: Option<Time>,
+    /// From its end to its next life, at first; it doubles with each further end within `within`,
+    pub delay: Option<Time>,
+    /// up to this.
+    pub longest_delay: Option<Time>,
+    /// For how long the supervisor lends it its budget to start with.
+    pub start_within: Option<Time>,
 }
 
 /// A client's place among the clients of an engine without its lock.

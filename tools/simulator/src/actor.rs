@@ -226,6 +226,12 @@ impl Actor {
         }
     }
 
+    /// Another life of the task begins. What it has found out before is kept.
+    pub fn begin_again(&mut self) {
+        let results = std::mem::take(&mut self.results);
+        *self = Actor { program: Rc::clone(&self.program), results, ..Actor::new(Program::Nothing) };
+    }
+
     /// The task has run `span` nanoseconds.
     pub fn ran(&mut self, span: u64) {
         if let Phase::Burning(left) = &mut self.phase {

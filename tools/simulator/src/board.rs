@@ -63,6 +63,8 @@ pub struct DeviceUse {
     pub task: usize,
     /// What the task finds in the place of its doorbell.
     pub page: Page,
+    /// The same while its task has not ended, for its next life.
+    at_boot: Page,
     /// It uses the engine without its lock.
     pub shares: bool,
 }
@@ -138,6 +140,8 @@ pub struct Board {
     /// Where the kernel is running.
     pub cpu: CpuId,
     registers: Vec<Registers>,
+    /// Tasks that have begun another life in this trap.
+    pub begun: Vec<ThreadId>,
     enabled: Vec<bool>,
     /// Lines that fired while they were kept from it.
     pub pending: Vec<bool>,
@@ -180,13 +184,15 @@ impl Board {
                 devices[device].interrupt = devices[device].interrupt.or(interrupt.map(|index| index as usize));
                 // The place of its words in the status page tells engine and context.
                 let place = (user.progress % contract::PAGE_BYTES / contract::STATUS_PROGRESS_BYTES) as usize;
+                let at_boot = if managed && !shares { Page::Nothing } else { Page::Doorbell };
                 DeviceUse {
                     device,
                     engine: contract::EngineIndex::from_number(place / contract::CONTEXTS)
                         .unwrap_or(contract::EngineIndex::Execution),
                     context: place % contract::CONTEXTS,
                     task: user.task as usize,
-                    page: if managed && !shares { Page::Nothing } else { Page::Doorbell },
+                    page: at_boot,
+                    at_boot,
                     shares,
                 }
             })
@@ -203,6 +209,7 @@ impl Board {
             overheads: Overheads::NONE,
             cpu: CpuId(0),
             registers: vec![Registers::EMPTY; system.tasks().len()],
+            begun: Vec::new(),
             enabled: vec![false; system.interrupts().len()],
             pending: vec![false; system.interrupts().len()],
             records: Vec::new(),
@@ -512,6 +519,14 @@ impl Machine for Board {
         for one in self.uses.iter_mut().filter(|one| one.task == thread.index()) {
             one.page = Page::Nothing;
         }
+    }
+
+    fn open_space(&mut self, thread: ThreadId) {
+        self.registers[thread.index()] = Registers::EMPTY;
+        for one in self.uses.iter_mut().filter(|one| one.task == thread.index()) {
+            one.page = one.at_boot;
+        }
+        self.begun.push(thread);
     }
 
     fn set_interrupt_enabled(&mut self, interrupt: InterruptId, enabled: bool) {

@@ -356,6 +356,9 @@ impl Simulation {
             board.spent += overheads.schedule;
             kernel.trap(board, cpu, Entry { trap, at })
         });
+        for thread in self.board.begun.drain(..) {
+            self.actors[thread.index()].begin_again();
+        }
         self.board.keep_trap(thread, what, waited);
         self.apply(cpu, outcome)
     }

@@ -6,8 +6,8 @@ use crate::grant::{Grantable, Handle, Rights};
 use crate::raw::MessageAnswer;
 use crate::syscall::{carrying, message};
 use crate::{
-    CallError, CallLendingError, CallWithError, GiveError, Instant, Lent, LentToWrite, Place, Region, SendError,
-    SendWithError, ServeError, Store,
+    CallError, CallLendingError, CallWithError, GiveError, Instant, Lent, LentToWrite, Nanoseconds, Place, Region, SendError,
+    SendWithError, ServeError, Store, now, sleep_until,
 };
 use fusee_abi::call::{CARRIES, Call, LENT, MESSAGE_WORDS, STORED, WRITABLE};
 use fusee_abi::environment::Entry;
@@ -53,6 +53,36 @@ impl Endpoint {
         let answer = message(Call::Call as u64, self.handle, words, deadline.0, 0);
         CallError::check(answer.code)?;
         Ok(answer.words)
+    }
+
+    /// As [`Endpoint::call`], for a request that may be done twice: one that does not end because its server has died, or has begun another life, is made
+    /// again, `times` times at most, until `deadline` in all. Between two tries it waits for `pause` of the sort that a supervisor's delay is.
+    ///
+    /// # Errors
+    /// [`CallError`] says why the last try brought no reply.
+    pub fn call_again(
+        &self,
+        words: Message,
+        deadline: Instant,
+        times: u32,
+        pause: Nanoseconds,
+    ) -> Result<Message, CallError> {
+        let mut tried = 0;
+        loop {
+            match self.call(words, deadline) {
+                // It lives, and nothing was delivered.
+                Err(CallError::PeerRestarted) if tried < times => {}
+                Err(CallError::PeerDied) if tried < times => {
+                    let until = now().now + pause;
+                    // A job that cannot sleep, or may not so long, hears of the death.
+                    if until >= deadline || sleep_until(until).is_err() {
+                        return Err(CallError::PeerDied);
+                    }
+                }
+                other => return other,
+            }
+            tried += 1;
+        }
     }
 
     /// Sends `words` to a server that has a budget of its own, without waiting for a reply.

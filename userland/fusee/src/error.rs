@@ -62,6 +62,9 @@ macro_rules! call_errors {
 call_errors! {
     /// Why [`Endpoint::call`](crate::Endpoint::call) brought no reply.
     CallError {
+        /// The server has begun another life since this task called it last, and knows nothing of what was before. Nothing was delivered; the next call
+        /// reaches it.
+        PeerRestarted,
         /// The deadline passed first.
         TimedOut,
         /// The server waits, directly or through others, for the caller.
@@ -78,6 +81,8 @@ call_errors! {
 call_errors! {
     /// Why [`Endpoint::send`](crate::Endpoint::send) was refused.
     SendError {
+        /// As [`CallError::PeerRestarted`].
+        PeerRestarted,
         /// The deadline passed first.
         TimedOut,
         /// The server has no budget of its own: it can only be called.
@@ -92,6 +97,8 @@ call_errors! {
 call_errors! {
     /// Why [`Endpoint::call_with`](crate::Endpoint::call_with) brought no reply.
     CallWithError {
+        /// As [`CallError::PeerRestarted`].
+        PeerRestarted,
         /// The deadline passed first.
         TimedOut,
         /// The server waits, directly or through others, for the caller.
@@ -112,6 +119,8 @@ call_errors! {
 call_errors! {
     /// Why [`Endpoint::call_lending`](crate::Endpoint::call_lending) brought no reply.
     CallLendingError {
+        /// As [`CallError::PeerRestarted`].
+        PeerRestarted,
         /// The deadline passed first.
         TimedOut,
         /// The server waits, directly or through others, for the caller.
@@ -137,6 +146,7 @@ impl From<CallError> for CallLendingError {
             CallError::WouldDeadlock => Self::WouldDeadlock,
             CallError::ChainTooLong => Self::ChainTooLong,
             CallError::PeerDied => Self::PeerDied,
+            CallError::PeerRestarted => Self::PeerRestarted,
             CallError::BadArgument => Self::BadArgument,
             CallError::Handle(error) => Self::Handle(error),
             CallError::Unexpected(error) => Self::Unexpected(error),
@@ -147,6 +157,8 @@ impl From<CallError> for CallLendingError {
 call_errors! {
     /// Why [`Endpoint::send_with`](crate::Endpoint::send_with) was refused.
     SendWithError {
+        /// As [`CallError::PeerRestarted`].
+        PeerRestarted,
         /// The deadline passed first.
         TimedOut,
         /// The server has no budget of its own: it can only be called.
@@ -255,6 +267,16 @@ call_errors! {
 call_errors! {
     /// Why another task was not ended.
     StopError {}
+}
+
+call_errors! {
+    /// Why a task was not given another life, or it was not said how its last one ended.
+    RestartError {
+        /// It has not ended, or not all have heard of it. The notification `ends` says when they have.
+        NotEnded,
+        /// This kernel does not offer the call.
+        Unsupported,
+    }
 }
 
 call_errors! {

@@ -90,7 +90,7 @@ pub use engine::{Engine, EngineGroup, EngineGuard, Kick};
 pub use environment::{Environment, MissingHandle, Object, environment};
 pub use error::{
     AcknowledgeError, AcquireError, CallError, CallLendingError, CallWithError, CompleteError, EngineError, GiveError,
-    HandleError, JobError, RegionError, ReleaseJobError, RevokeError, SendError, SendWithError, ServeError, ShareError,
+    HandleError, JobError, RegionError, ReleaseJobError, RestartError, RevokeError, SendError, SendWithError, ServeError, ShareError,
     SignalError, SleepError, StopError, WaitError, YieldError,
 };
 pub use fusee_abi as abi;
@@ -98,14 +98,14 @@ pub use fusee_sched::time::{Instant, Nanoseconds};
 pub use grant::{Grantable, Rights, give_up, revoke};
 pub use job::{Clock, JobInfo, burn, early_release, next_job, now, sleep_until, yield_now};
 pub use loan::{Lent, LentToWrite, Place};
-pub use memory::SharedBytes;
+pub use memory::{SharedBytes, life};
 pub use mutex::{Condvar, CondvarError, LockError, Mutex, MutexGuard};
 pub use notification::{Interrupt, Notification};
 pub use pool::{Pool, Token};
 pub use region::Region;
 pub use rings::{Batch, NoTrace, Rings};
 pub use syscall::{complete_stores, counter, mark, relax};
-pub use system::{System, Task, exit, log, null, shutdown};
+pub use system::{End, Ending, System, Task, exit, log, null, shutdown};
 
 #[doc(hidden)]
 pub use memory::start as __start;
@@ -138,14 +138,14 @@ macro_rules! entry {
         /// The first instruction of the task.
         // SAFETY: the symbol `_start` must be defined once and have the type its caller assumes.
         // - Once: a second definition is an error of the linker.
-        // - Type: the kernel enters with the environment page's address in `x0` and an aligned stack.
+        // - Type: the kernel enters with the environment page's address in `x0`, the number of the life in `x1`, and an aligned stack.
         #[unsafe(no_mangle)]
-        pub extern "C" fn _start(environment: usize) -> ! {
+        pub extern "C" fn _start(environment: usize, life: u32) -> ! {
             let main: fn() = $main;
-            // SAFETY: the address must be that of the environment page, and this the first call.
+            // SAFETY: the address must be that of the environment page, and this the first that the program does.
             // - Address: the kernel puts it into `x0`, and nothing ran before.
             // - First: nobody calls `_start` but the kernel, once in each life of the task.
-            unsafe { $crate::__start(environment) };
+            unsafe { $crate::__start(environment, life) };
             main();
             $crate::exit(0)
         }

@@ -6,19 +6,65 @@
 
 use core::ptr::with_exposed_provenance_mut;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
-use fusee_abi::environment::{Entry, kind};
+use fusee_abi::environment::{Entry, Header, MAGIC, kind};
 use fusee_abi::image;
+use zerocopy::FromBytes;
 
 /// Address of the environment page; zero before the first instruction, and on the host.
 static PAGE_ADDRESS: AtomicUsize = AtomicUsize::new(0);
 
-/// Remembers where the environment page lies.
+/// Which life of the task this is; zero: the first.
+static LIFE: AtomicU32 = AtomicU32::new(0);
+
+/// Gives the program its initial data, if each of its lives begins with that, and remembers where the environment page lies, and which life this is.
 ///
 /// # Safety
-/// `address` must be that of the environment page, which the kernel maps read only for the life of the task.
-pub unsafe fn start(address: usize) {
+/// - `address` must be that of the environment page, which the kernel maps read only for the life of the task.
+/// - Nothing of the program's data must be in use: this is the first that it does.
+pub unsafe fn start(address: usize, life: u32) {
+    // SAFETY: `environment` asks for the address of an environment page, `restore` for the entries of one, and for data that nobody uses: our
+    // caller promised both.
+    unsafe { environment(address).iter().filter(|entry| entry.kind == kind::INITIAL).for_each(|entry| restore(entry)) };
     // Relaxed: a task has one thread.
     PAGE_ADDRESS.store(address, Ordering::Relaxed);
+    LIFE.store(life, Ordering::Relaxed);
+}
+
+/// The entries of the environment page at `address`, which may be none.
+///
+/// # Safety
+/// As of [`start`].
+unsafe fn environment(address: usize) -> &'static [Entry] {
+    // SAFETY: a shared slice demands readable bytes that nobody writes: promised by our caller.
+    let page = unsafe { core::slice::from_raw_parts(with_exposed_provenance_mut::<u8>(address), image::PAGE as usize) };
+    let entries = Header::ref_from_prefix(page)
+        .ok()
+        .filter(|(header, _)| header.magic == MAGIC)
+        .and_then(|(header, rest)| <[Entry]>::ref_from_prefix_with_elems(rest, header.entries as usize).ok());
+    entries.map_or(&[], |(entries, _)| entries)
+}
+
+/// Gives the part of the program's data that `entry` describes its initial contents.
+///
+/// # Safety
+/// `entry` is one of the environment page, of kind `INITIAL`, and nobody uses that data.
+unsafe fn restore(entry: &Entry) {
+    let (from, to) = (entry.address as usize, entry.physical as usize);
+    let (copied, all) = (entry.bytes as usize, entry.handle as usize);
+    // SAFETY: both must be valid for so many bytes, and apart: the page says so, in which `xtask` describes what it maps: at `to` the program's own
+    // data, of `all` bytes, which nobody uses (promised by our caller), and at `from` a copy of the first `copied` of them, elsewhere.
+    unsafe {
+        let to = with_exposed_provenance_mut::<u8>(to);
+        core::ptr::copy_nonoverlapping(with_exposed_provenance_mut::<u8>(from), to, copied);
+        core::ptr::write_bytes(to.add(copied), 0, all.saturating_sub(copied));
+    }
+}
+
+/// Which life of this task this is: zero for the first, and one more each time that it was restarted.
+#[must_use]
+pub fn life() -> u32 {
+    // Relaxed: written once, by this thread, before `main`.
+    LIFE.load(Ordering::Relaxed)
 }
 
 /// The environment page; `None` on the host.

@@ -2,9 +2,9 @@
 
 use crate::environment::{Environment, Object};
 use crate::grant::{Grantable, Handle};
-use crate::syscall::{plain, relax};
-use crate::{ReleaseJobError, StopError};
-use fusee_abi::call::Call;
+use crate::syscall::{message, plain, relax};
+use crate::{Instant, ReleaseJobError, RestartError, StopError};
+use fusee_abi::call::{Call, MESSAGE_WORDS, ending};
 use fusee_abi::environment::Entry;
 use fusee_abi::image::kind;
 
@@ -52,6 +52,75 @@ impl Task {
     /// [`StopError`] if it may not be ended by this one.
     pub fn stop(&self) -> Result<(), StopError> {
         StopError::check(plain(Call::Stop as u64, self.handle, 0).code)
+    }
+}
+
+/// How a life of a task ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ending {
+    /// It has not ended since it was started first.
+    None,
+    /// By itself, with this code; a panic has [`PANIC_CODE`](crate::PANIC_CODE).
+    Exited {
+        /// Code.
+        code: u64,
+    },
+    /// It did what it may not.
+    Faulted {
+        /// The kernel's syndrome register, `ESR_EL1`.
+        syndrome: u64,
+        /// The address that it touched, if the hardware says one.
+        address: Option<u64>,
+        /// The address of the instruction.
+        instruction: u64,
+    },
+    /// The task with this number, in the order of the manifest, ended it.
+    Stopped {
+        /// Number.
+        by: u64,
+    },
+}
+
+/// What is known of the end of a task.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct End {
+    /// How it ended last.
+    pub ending: Ending,
+    /// Which life of it the present one is, or the last, if it has ended. Zero is the first.
+    pub life: u32,
+    /// When that end was.
+    pub at: Instant,
+}
+
+impl Task {
+    /// Gives this task, which has ended, another life, and says which. It begins at its first instruction with what the manifest gives it; what it has used of its
+    /// budget is used. A task without a budget starts on what is lent by whoever waits for the notification `starts.NAME`.
+    ///
+    /// # Errors
+    /// [`RestartError`] says why it has none.
+    pub fn restart(&self) -> Result<u32, RestartError> {
+        let answer = plain(Call::Restart as u64, self.handle, 0);
+        RestartError::check(answer.code)?;
+        Ok(answer.value as u32)
+    }
+
+    /// How this task ended last.
+    ///
+    /// # Errors
+    /// [`RestartError`] if this task may not know.
+    pub fn end(&self) -> Result<End, RestartError> {
+        let answer = message(Call::ReadFault as u64, self.handle, [0; MESSAGE_WORDS], 0, 0);
+        RestartError::check(answer.code)?;
+        let [life, at, first, second, third, _] = answer.words;
+        let ending = match answer.value {
+            ending::EXITED => Ending::Exited { code: first },
+            ending::STOPPED => Ending::Stopped { by: first.saturating_sub(1) },
+            ending::FAULTED => {
+                Ending::Faulted { syndrome: first, address: Some(second).filter(|at| *at != u64::MAX), instruction: third }
+            }
+            _ => Ending::None,
+        };
+        Ok(End { ending, life: life as u32, at: Instant(at) })
     }
 }
 

@@ -230,6 +230,11 @@ impl<const TRACE: bool> Machine for Board<TRACE> {
         self.closed[thread.index()] = true;
     }
 
+    fn open_space(&mut self, thread: ThreadId) {
+        self.closed[thread.index()] = false;
+        self.registers[thread.index()] = Registers::EMPTY;
+    }
+
     fn set_interrupt_enabled(&mut self, interrupt: InterruptId, enabled: bool) {
         self.enabled[interrupt.index()] = enabled;
     }

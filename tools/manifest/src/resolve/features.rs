@@ -1,7 +1,7 @@
 //! Which parts of the kernel a system needs.
 
 use fusee_abi::call::rights;
-use fusee_abi::image::{advice, feature};
+use fusee_abi::image::{Supervision, advice, feature};
 
 use super::Resolved;
 
@@ -24,6 +24,7 @@ impl Resolved {
             (feature::LOANS, gives(rights::LEND)),
             (feature::GRANTS, gives(rights::GRANT)),
             (feature::CLUSTERS, self.clusters.len() > 1),
+            (feature::RESTART, self.tasks.iter().any(|task| task.supervision != Supervision::default())),
             (feature::SHARING, self.engines.iter().any(|(_, engine)| engine.shared_longest != 0)),
         ];
         needs.into_iter().filter(|(_, needed)| *needed).fold(0, |features, (bit, _)| features | bit)

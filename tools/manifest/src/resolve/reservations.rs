@@ -47,6 +47,7 @@ impl Resolver<'_> {
                 hard,
                 stack,
                 environment: Vec::new(),
+                supervision: image::Supervision::default(),
             });
         }
     }

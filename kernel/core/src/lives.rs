@@ -1,0 +1,209 @@
+//! Several lives: what is told of the end of a task, and how it begins again.
+//!
+//! A task of which the manifest says so begins again when another one asks for it (`restart`), after everybody has heard of its death. Its
+//! new life begins as the first one did: with the handles, engines and addresses of the manifest, at its first instruction. What the death took apart is
+//! put together from a record that is written at boot ([`Life`]) in one trap ([`restart`](crate::restart)); memory is the task's own matter (`fusee::entry!`), so the path has no loop
+//! over pages.
+//!
+//! # What is not as at boot
+//!
+//! - *Time.* What was used of the budget is used, and comes back when it would have. A task that crashes again and again has no more of any interval than
+//!   one that works. Releases by the clock stay on the task's own grid.
+//! - *What others know.* Each handle to an endpoint says which life of the server its holder knows of. The first request after that is answered
+//!   with [`Error::PeerRestarted`], and not delivered. A new life itself knows all its servers as they are.
+//! - *Counts.* Jobs go on being numbered, handles' generations go on growing, and reply tokens of an earlier life are void.
+//!
+//! # Who pays for the beginning
+//!
+//! Each life but the first signals a notification at its first `receive`, `wait` or `next_job`, and that notification is bound to the task: whoever waits
+//! for it donates until then, or until a deadline, and hears of it if the task dies before. So a server without a budget of its own is ready for its
+//! clients as fast as the one that restarted it is important, and a server that never gets there costs no more than the wait.
+//!
+//! # Invariants
+//!
+//! L1. A thread that has begun and has not told so is ready or waits for a lock or a time, and takes no fast path.
+//! L2. A thread whose end was told is dead, and nobody waits for it.
+//! L3. A slot of a thread with several lives that the manifest filled names the same object for ever.
+
+use fusee_abi::Error;
+use fusee_abi::call::{HandleValue, ending};
+use fusee_abi::image::Supervision;
+use fusee_sched::time::Instant;
+
+use crate::id::{EndpointId, EngineUserId, NotificationId, PoolUserId, ThreadId};
+use crate::limits::{HANDLES, RESTARTS};
+use crate::object::{Release, State};
+use crate::{Kernel, Machine};
+
+/// Bit of the notification that a new life signals.
+const STARTED: u64 = 1;
+
+/// How a life ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct End {
+    /// One of [`ending`].
+    pub how: u64,
+    /// The words that `read_fault` says of it.
+    pub words: [u64; 3],
+}
+
+/// What a thread needs to begin again, and how it ended last.
+#[derive(Clone, Copy, Debug)]
+pub struct Life {
+    /// Signalled when all have heard of its end.
+    pub ends: Option<NotificationId>,
+    /// Signalled by each new life; without it there is none.
+    pub starts: Option<NotificationId>,
+    /// All have heard of its end.
+    pub is_told: bool,
+    /// Has yet to signal that it has started.
+    pub is_starting: bool,
+    /// How its jobs come about.
+    pub release: Release,
+    /// Its first release by the clock.
+    pub first_release: Instant,
+    /// What it serves, signals and uses.
+    pub serves: Option<EndpointId>,
+    /// See `serves`.
+    pub signals: Option<NotificationId>,
+    /// See `serves`.
+    pub uses: Option<EngineUserId>,
+    /// See `serves`.
+    pub tokens: Option<PoolUserId>,
+    /// When it ended last,
+    pub ended: Instant,
+    /// and how.
+    pub end: End,
+}
+
+impl Life {
+    /// The only one.
+    pub const EMPTY: Life = Life {
+        ends: None,
+        starts: None,
+        is_told: false,
+        is_starting: false,
+        release: Release::None,
+        first_release: Instant::ZERO,
+        serves: None,
+        signals: None,
+        uses: None,
+        tokens: None,
+        ended: Instant::ZERO,
+        end: End { how: ending::NONE, words: [0; 3] },
+    };
+}
+
+impl Kernel {
+    //--- At boot -----------------------------------------------------------------------------------------
+
+    /// Records what `thread` needs to begin again. Says whether what `word` names is there.
+    pub(crate) fn boot_life(&mut self, thread: ThreadId, word: u32) -> bool {
+        let Supervision { ends, starts } = Supervision::of(word);
+        let notifications = self.counts.notifications;
+        let find = |index: u16| NotificationId::new(usize::from(index)).filter(|id| id.index() < notifications);
+        let (ends, starts) = (ends.map(find), starts.map(find));
+        if ends == Some(None) || starts == Some(None) {
+            return false;
+        }
+        let object = &self.threads[thread];
+        let own = object.own.map(|own| (self.reservations[own].release, self.reservations[own].next_release));
+        let (release, first_release) = own.unwrap_or((Release::None, Instant::NEVER));
+        self.lives[thread] = Life {
+            ends: ends.flatten(),
+            starts: starts.flatten(),
+            release,
+            first_release,
+            serves: object.serves,
+            signals: object.signals,
+            uses: object.uses,
+            tokens: object.tokens,
+            ..Life::EMPTY
+        };
+        true
+    }
+
+    //--- The end -----------------------------------------------------------------------------------------
+
+    /// `thread` ends now, as `end` says.
+    pub(crate) fn note_end<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, how: u64, words: [u64; 3]) {
+        if RESTARTS {
+            let life = &mut self.lives[thread];
+            life.ended = machine.now();
+            life.end = End { how, words };
+            life.is_starting = false;
+        }
+    }
+
+    /// All have heard of the end of `thread`.
+    pub(crate) fn end_is_told<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
+        if RESTARTS {
+            self.lives[thread].is_told = true;
+            if let Some(ends) = self.lives[thread].ends {
+                self.signal(machine, ends, Supervision::bit(thread.index()));
+            }
+        }
+    }
+
+    /// `thread` receives, waits or asks for a job: if it has begun again, it has started.
+    #[inline]
+    pub(crate) fn is_up<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
+        if RESTARTS && self.lives[thread].is_starting {
+            self.tell_start(machine, thread);
+        }
+    }
+
+    #[cold]
+    fn tell_start<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
+        self.lives[thread].is_starting = false;
+        self.threads[thread].job.signalled = false;
+        if let Some(starts) = self.lives[thread].starts {
+            self.signal(machine, starts, STARTED);
+        }
+    }
+
+    /// How often the server of `endpoint` was given another life.
+    #[inline]
+    pub(crate) fn life_of(&self, endpoint: EndpointId) -> u32 {
+        self.endpoints[endpoint].server.map_or(0, |server| self.threads[server].life)
+    }
+
+    //--- What others know --------------------------------------------------------------------------------
+
+    /// Whether the holder of the handle with this `value` knows of the life that the server of `endpoint` has.
+    pub(crate) fn knows(&self, thread: ThreadId, value: u64, endpoint: EndpointId) -> bool {
+        let handle = &self.handles[thread][usize::from(HandleValue(value).slot()) % HANDLES];
+        let known = match handle.origin() {
+            Some(origin) => self.derivations.life(origin.node),
+            None => handle.epoch as u32,
+        };
+        !RESTARTS || known == self.life_of(endpoint)
+    }
+
+    /// A request by the handle with this `value`.
+    ///
+    /// # Errors
+    /// [`Error::PeerRestarted`] if the server has begun another life meanwhile, which `x1` says. From then on the holder knows of it, unless the handle
+    /// is a copy.
+    pub(crate) fn greet<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        thread: ThreadId,
+        value: u64,
+        endpoint: EndpointId,
+    ) -> Result<(), Error> {
+        // The dead are asked nothing: the request finds that out.
+        let is_dead = |server: ThreadId| self.threads[server].state == State::Stopped;
+        if self.knows(thread, value, endpoint) || self.endpoints[endpoint].server.is_none_or(is_dead) {
+            return Ok(());
+        }
+        let (life, slot) = (u64::from(self.life_of(endpoint)), usize::from(HandleValue(value).slot()) % HANDLES);
+        if self.handles[thread][slot].origin.is_none() {
+            self.handles[thread][slot].epoch = life;
+            // What was copied from it was for the life before.
+            self.release_node(thread, slot);
+        }
+        machine.registers(thread).general[1] = life;
+        Err(Error::PeerRestarted)
+    }
+}

@@ -1,0 +1,156 @@
+//! A task begins again: `restart`, and how its last life ended.
+//!
+//! What lives are, and what others know of them, is in [`lives`](crate::lives).
+
+use fusee_abi::Error;
+use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::trace::Event;
+use fusee_sched::key::Class;
+use fusee_sched::time::{Instant, Nanoseconds};
+
+use crate::id::ThreadId;
+use crate::limits::{ENGINE_USERS, HANDLES, POOLS_PER_TASK};
+use crate::lives::Life;
+use crate::machine::Place;
+use crate::object::{Job, Object, Release, State, Thread};
+use crate::{Kernel, Machine};
+
+impl Kernel {
+    /// `restart`. Says whether it is done; else the task is still on a CPU, which is about to leave it, and the call is to be made again.
+    ///
+    /// # Errors
+    /// [`Error::MissingRight`] also if the task has one life; [`Error::NotEnded`].
+    pub(crate) fn restart<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<bool, Error> {
+        let target = self.supervised(machine, thread)?;
+        let life = &self.lives[target];
+        if life.starts.is_none() {
+            return Err(Error::MissingRight);
+        }
+        if self.threads[target].state != State::Stopped || !life.is_told {
+            return Err(Error::NotEnded);
+        }
+        if self.threads[target].on.is_some() {
+            return Ok(false);
+        }
+        self.begin_again(machine, target);
+        let number = u64::from(self.threads[target].life);
+        machine.registers(target).general[1] = number;
+        machine.registers(thread).general[1] = number;
+        self.trace(machine, Event::Restart, Some(target), u32::from(thread.number()), number as u32);
+        Ok(true)
+    }
+
+    /// `read_fault`.
+    ///
+    /// # Errors
+    /// As of each handle.
+    pub(crate) fn read_end<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
+        let target = self.supervised(machine, thread)?;
+        let (life, number) = (self.lives[target], self.threads[target].life);
+        let general = &mut machine.registers(thread).general;
+        (general[1], general[2], general[3]) = (life.end.how, u64::from(number), life.ended.0);
+        general[4..7].copy_from_slice(&life.end.words);
+        Ok(())
+    }
+
+    /// The task that the first argument of `thread` names, if `thread` may restart it.
+    fn supervised<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<ThreadId, Error> {
+        let handle = machine.registers(thread).general[0];
+        let (object, _) = self.resolve(thread, handle, rights::RESTART)?;
+        let Object::Task(target) = object else { return Err(Error::WrongKind) };
+        Ok(target)
+    }
+
+    /// `thread`, which is dead and on no CPU, and of whose end all have heard, is ready at its first instruction.
+    #[inline(never)]
+    fn begin_again<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
+        let life = &mut self.lives[thread];
+        (life.is_told, life.is_starting) = (false, true);
+        let life = *life;
+        let state = &mut self.threads[thread];
+        state.life = state.life.wrapping_add(1);
+        (state.serves, state.signals, state.uses, state.tokens) = (life.serves, life.signals, life.uses, life.tokens);
+        (state.sends, state.stores) = (false, None);
+        let (number, sporadic) = (state.job.number, state.job.sporadic);
+        // What is signalled takes no fast path, so that nothing passes by which it would have started.
+        state.job = Job { number, signalled: true, ..Thread::EMPTY.job };
+        state.job.sporadic.base = sporadic.base;
+        state.job.sporadic.places = sporadic.places;
+        self.find_uses(machine, thread);
+        self.fill_slots(machine, thread);
+        self.begin_budget(thread, life);
+        machine.open_space(thread);
+        self.resume(thread);
+    }
+
+    /// What was taken from the last life of `thread` is not lost to this one.
+    fn find_uses<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
+        let mut next = self.threads[thread].uses;
+        for _ in 0..ENGINE_USERS {
+            let Some(user) = next else { break };
+            next = self.engine_users[user].next;
+            if self.engine_users[user].lost {
+                self.end_loss(machine, user);
+            }
+        }
+        let mut next = self.threads[thread].tokens;
+        for _ in 0..POOLS_PER_TASK {
+            let Some(user) = next else { break };
+            next = self.pool_users[user].next;
+            self.pool_users[user].lost = false;
+        }
+    }
+
+    /// The slots that the manifest filled are all that `thread` has, and it knows each of its servers as it is. Its places are empty.
+    fn fill_slots<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
+        for slot in 0..HANDLES {
+            let object = self.handles[thread][slot].object;
+            let life = match object {
+                Object::Empty => continue,
+                Object::Endpoint(endpoint) => self.life_of(endpoint),
+                _ => 0,
+            };
+            let handle = &mut self.handles[thread][slot];
+            handle.value = HandleValue::new(slot as u16, 1);
+            handle.epoch = u64::from(life);
+            if let Object::Region(region) = object
+                && u32::from(self.handles[thread][slot].rights) & rights::LENT != 0
+            {
+                machine.set_place(thread, region, Place::Empty);
+            }
+        }
+    }
+
+    /// The reservation of `thread` goes on with what is left of its budget, as if that were released now, and its jobs are released where they would be.
+    fn begin_budget(&mut self, thread: ThreadId, life: Life) {
+        self.end_start(thread);
+        let Some(own) = self.threads[thread].own else { return };
+        let now = self.now;
+        let object = &mut self.reservations[own];
+        object.release = life.release;
+        let period = object.account.period;
+        object.next_release = match life.release {
+            Release::Periodic if life.first_release <= now => {
+                let periods = now.since(life.first_release).0 / period.0.max(1) + 1;
+                life.first_release + Nanoseconds(period.0.saturating_mul(periods))
+            }
+            Release::Periodic => life.first_release,
+            Release::None | Release::Sporadic => Instant::NEVER,
+        };
+        object.suspended = Nanoseconds::ZERO;
+        object.account.resume(now);
+        object.throttled = object.account.is_dry();
+        object.replenish_at = if object.throttled { object.account.next_refill(now) } else { Instant::NEVER };
+        let class = object.class;
+        if now < self.start && class == Class::RealTime {
+            // Whatever is used before the start of the system is void.
+            object.replenish_at = object.replenish_at.min(self.start);
+        }
+        let key = match class {
+            Class::RealTime => self.job_key(own, self.reservations[own].account.release),
+            class => self.next_turn(class, own),
+        };
+        self.set_key(own, key);
+        self.event_moves(own);
+    }
+}

@@ -1,0 +1,149 @@
+//! Further lives of tasks: who is told of their ends, and what that task is told of when to give them another.
+
+use fusee_abi::call::rights;
+use fusee_abi::image::{self, Supervision, kind};
+use fusee_abi::lives::Policy;
+use toml::Spanned;
+
+use super::{
+    Fail::{self, At},
+    Of, Resolver, index_of,
+};
+use crate::error::Reason;
+use crate::quantity::Time;
+use crate::schema::{Restart, RestartLimits, RestartName};
+
+/// From an end to the next life, unless the manifest says so: at first, and at most. Microseconds.
+const DELAYS: [u32; 2] = [1_000, 1_000_000];
+/// For how long a supervisor lends a task its budget to start with. Microseconds.
+const START_WITHIN: u32 = 10_000;
+
+impl Resolver<'_> {
+    /// Connects tasks that have the key `restart` with their supervisor.
+    pub(super) fn lives(&mut self) {
+        let file = self.file;
+        let Some(supervisor) = &file.supervisor else {
+            let first = file.tasks.0.iter().find_map(|(name, task)| Some((name, task.restart.as_ref()?)));
+            if let Some((name, restart)) = first {
+                let needs = "a supervisor: `[supervisor]` with its `task`";
+                let reason = Reason::Needs { what: "restart", of: name.get_ref().clone(), needs };
+                self.keep(Of::Nothing, Err::<(), _>(At(restart.span(), reason)));
+            }
+            return;
+        };
+        let watcher = index_of(&file.tasks, "task", &supervisor.task);
+        let Some(watcher) = self.keep(Of::Nothing, watcher) else { return };
+        let ends = self.ends_of_tasks(watcher, &supervisor.task);
+        let Some(ends) = self.keep(Of::Handles(watcher), ends) else { return };
+        for (index, (_, task)) in file.tasks.0.iter().enumerate() {
+            if let Some(restart) = &task.restart {
+                let watched = self.watch(watcher, index, restart, ends);
+                self.keep(Of::Handles(watcher), watched);
+            }
+        }
+    }
+
+    /// The notification by which `watcher` hears of ends.
+    fn ends_of_tasks(&mut self, watcher: usize, name: &Spanned<String>) -> Result<usize, Fail> {
+        self.sound(Of::Task(watcher))?;
+        if self.file.tasks.0.iter().all(|(_, task)| task.restart.is_none()) {
+            let of = name.get_ref().clone();
+            return Err(At(name.span(), Reason::Needs { what: "supervisor", of, needs: "a task with the key `restart`" }));
+        }
+        self.unused(watcher, "ends", name.span())?;
+        let ends = self.notification("ends".to_owned(), name.span())?;
+        let slot = self.next_slot(watcher);
+        self.give(watcher, slot, &Spanned::new(name.span(), "ends".to_owned()), kind::NOTIFICATION, ends, rights::WAIT)?;
+        Ok(ends)
+    }
+
+    /// `watcher` hears of the ends of `task`, and may give it another life.
+    fn watch(&mut self, watcher: usize, task: usize, restart: &Spanned<Restart>, ends: usize) -> Result<(), Fail> {
+        self.sound(Of::Task(task))?;
+        let name = self.out.tasks[task].name.clone();
+        let excludes = |with| {
+            Err(At(restart.span(), Reason::Excludes { what: "restart", of: name.clone(), with }))
+        };
+        if watcher == task {
+            return excludes("being the supervisor: nobody is left to do it");
+        }
+        let serves = |endpoint: u32| self.out.endpoints[endpoint as usize].1.server as usize == task;
+        if self.out.devices.iter().any(|device| device.driver == task) {
+            return excludes("driving a device: its engines are closed with its driver");
+        }
+        if self.out.engines.iter().any(|(_, engine)| engine.sharer_plus_one.checked_sub(1).is_some_and(serves)) {
+            return excludes("sharing an engine: its clients are stopped with their sharer");
+        }
+        let policy = policy(task, &name, restart)?;
+        let has_lives = policy.at_most != 0;
+        let place = restart.span();
+        let entry = |prefix: &str| Spanned::new(place.clone(), format!("{prefix}.{name}"));
+        let task_rights = if has_lives { rights::RESTART | rights::STOP } else { rights::RESTART };
+        let mut supervision = Supervision { ends: u16::try_from(ends).ok(), starts: None };
+        self.unused(watcher, entry("task").get_ref(), place.clone())?;
+        let slot = self.next_slot(watcher);
+        self.give(watcher, slot, &entry("task"), kind::TASK, task, task_rights)?;
+        if has_lives {
+            let starts = self.notification(format!("starts.{name}"), place.clone())?;
+            self.out.notifications[starts].1 = image::Notification { bound_plus_one: task as u32 + 1, flags: 0 };
+            self.unused(watcher, entry("starts").get_ref(), place.clone())?;
+            let slot = self.next_slot(watcher);
+            self.give(watcher, slot, &entry("starts"), kind::NOTIFICATION, starts, rights::WAIT)?;
+            supervision.starts = u16::try_from(starts).ok();
+        }
+        for (prefix, word) in ["restart", "delay", "start"].into_iter().zip(policy.words()) {
+            let entry = entry(prefix);
+            self.unused(watcher, entry.get_ref(), place.clone())?;
+            self.parameter(watcher, entry.get_ref(), word);
+        }
+        self.out.tasks[task].supervision = supervision;
+        Ok(())
+    }
+}
+
+/// What `restart` of the task `name` says.
+fn policy(task: usize, name: &str, restart: &Spanned<Restart>) -> Result<Policy, Fail> {
+    let none = RestartLimits { at_most: None, within: None, delay: None, longest_delay: None, start_within: None };
+    let (limits, is_never) = match restart.get_ref() {
+        Restart::Named(RestartName::Always) => (&none, false),
+        Restart::Named(RestartName::Never) => (&none, true),
+        Restart::Limited(limits) => (limits, false),
+    };
+    let of = || name.to_owned();
+    let refuse = |reason| At(restart.span(), reason);
+    let needs = |what, needs| refuse(Reason::Needs { what, of: of(), needs });
+    let at_most = match (limits.at_most, limits.within) {
+        (None, None) if is_never => 0,
+        (None, None) => Policy::ALWAYS,
+        (Some(_), None) => return Err(needs("at_most", "`within`: in how long")),
+        (None, Some(_)) => return Err(needs("within", "`at_most`: how many lives")),
+        (Some(number), Some(_)) => match u16::try_from(number) {
+            Ok(number) if (1..=Policy::MOST).contains(&number) => number,
+            _ => {
+                let to = u32::from(Policy::MOST);
+                return Err(refuse(Reason::OutOfRange { what: "at_most", of: of(), from: 1, to }));
+            }
+        },
+    };
+    // In units of so many nanoseconds, rounded up.
+    let time = |key: Option<Time>, what: &'static str, unit: u64, default: u32| match key {
+        None => Ok(default),
+        Some(Time(0)) => Err(refuse(Reason::Zero { what, of: of() })),
+        Some(time) => {
+            u32::try_from(time.0.div_ceil(unit)).map_err(|_| refuse(Reason::TooLong { what, of: of(), time }))
+        }
+    };
+    let first_delay = time(limits.delay, "delay", 1_000, DELAYS[0])?;
+    let longest_delay = time(limits.longest_delay, "longest_delay", 1_000, DELAYS[1].max(first_delay))?;
+    if longest_delay < first_delay {
+        return Err(needs("longest_delay", "to be `delay` at least"));
+    }
+    Ok(Policy {
+        at_most,
+        within: time(limits.within, "within", 1_000_000, 0)?,
+        task: task as u16,
+        first_delay,
+        longest_delay,
+        start_within: time(limits.start_within, "start_within", 1_000, START_WITHIN)?,
+    })
+}

@@ -1,0 +1,143 @@
+//! Gives tasks that have ended another life, as the manifest says.
+//!
+//! What the manifest has under `[supervisor]` is this task, or one of the reader's own with the same handles: the notification `ends` (wait), and for each
+//! task with the key `restart` the task itself (`task.NAME`), the notification of its start (`starts.NAME`), if it has further lives, and the words of
+//! its policy (`restart.NAME`, `delay.NAME`, `start.NAME`).
+//!
+//! A task that begins again runs on the supervisor's budget until it is up, `start_within` long at most: the supervisor waits for it. So others that end
+//! meanwhile wait for so long, and a supervisor's budget and deadline say how soon any service is there again.
+//!
+//! # What it logs
+//!
+//! | key | value |
+//! |---|---|
+//! | 1 | a task was given another life: its number, and that of the life in the upper half |
+//! | 2 | a task is given up: its number |
+//! | 3 | a task has not come up in time: its number |
+//! | 4 | the first end of a task: its number, and in the upper half how it ended (`abi::call::ending`) |
+//! | 5 | and its code, or the address of the instruction at which it ended |
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+#[cfg_attr(not(target_os = "none"), allow(dead_code))]
+mod plan;
+
+use fusee::abi::environment::kind::PARAMETER;
+use fusee::abi::lives::Policy;
+use fusee::{
+    End, Ending, Environment, Instant, Nanoseconds, Notification, Task, WaitError, environment, log, now,
+};
+use fusee_driver::{name_of, of_client, parameter_of_client};
+use plan::{History, Next};
+
+fusee::entry!(main);
+
+/// Tasks that one supervisor can have handles for.
+const TASKS: usize = 16;
+
+/// One task that is watched.
+#[derive(Clone, Copy)]
+struct Watched {
+    task: Task,
+    starts: Option<Notification>,
+    policy: Policy,
+    history: History,
+    /// The last of its ends that was seen.
+    seen: Instant,
+    /// When it begins again, if it is to.
+    next: Instant,
+}
+
+impl Watched {
+    /// What the environment says of the task with this name.
+    fn of(environment: &Environment, name: &str) -> Option<Watched> {
+        let word = |prefix| parameter_of_client(environment, prefix, name);
+        Some(Watched {
+            task: of_client(environment, "task.", name)?,
+            starts: of_client(environment, "starts.", name),
+            policy: Policy::of([word("restart.")?, word("delay.")?, word("start.")?]),
+            history: History::NEW,
+            seen: Instant::ZERO,
+            next: Instant::NEVER,
+        })
+    }
+
+    /// Looks whether it has ended since it was looked at last.
+    fn look(&mut self) {
+        let Ok(End { ending, at, .. }) = self.task.end() else { return };
+        if ending == Ending::None || at <= self.seen {
+            return;
+        }
+        let number = u64::from(self.policy.task);
+        if self.seen == Instant::ZERO {
+            let (how, what) = told(ending);
+            log(4, number | how << 32);
+            log(5, what);
+        }
+        self.seen = at;
+        self.next = Instant::NEVER;
+        if self.policy.at_most == 0 {
+            return;
+        }
+        match self.history.ended(&self.policy, at) {
+            Next::LifeAt(next) => self.next = next,
+            Next::GiveUp => log(2, number),
+        }
+    }
+
+    /// Gives it another life, and lends it what it needs until it is up.
+    fn begin(&mut self) {
+        self.next = Instant::NEVER;
+        if let Some(starts) = self.starts {
+            // That of a life that came up too late. Without one this is refused, since the task is dead.
+            let _ = starts.wait(Instant::ZERO);
+        }
+        let Ok(life) = self.task.restart() else { return };
+        let begun = now().now;
+        self.history.begun(begun);
+        log(1, u64::from(self.policy.task) | u64::from(life) << 32);
+        let until = begun + Nanoseconds(u64::from(self.policy.start_within) * 1_000);
+        if let Some(starts) = self.starts
+            && starts.wait(until) == Err(WaitError::TimedOut)
+        {
+            log(3, u64::from(self.policy.task));
+        }
+    }
+}
+
+/// How a task ended, and its code or the address of its last instruction.
+fn told(ending: Ending) -> (u64, u64) {
+    use fusee::abi::call::ending;
+    match ending {
+        Ending::None => (ending::NONE, 0),
+        Ending::Exited { code } => (ending::EXITED, code),
+        Ending::Faulted { instruction, .. } => (ending::FAULTED, instruction),
+        Ending::Stopped { by } => (ending::STOPPED, by),
+    }
+}
+
+fn main() {
+    let environment = environment();
+    let ends = environment.expect::<Notification>("ends");
+    let mut watched: [Option<Watched>; TASKS] = [None; TASKS];
+    let policies = environment.entries().iter().filter(|entry| entry.kind == PARAMETER);
+    let names = policies.filter_map(|entry| name_of(entry)?.strip_prefix("restart."));
+    for (place, name) in watched.iter_mut().zip(names) {
+        *place = Watched::of(&environment, name);
+    }
+    loop {
+        let next = watched.iter().flatten().map(|one| one.next).min().unwrap_or(Instant::NEVER);
+        // Several tasks can have one bit, and what ends while another begins is seen anyway.
+        if let Err(error) = ends.wait(next)
+            && error != WaitError::TimedOut
+        {
+            panic!("no notice of ends: {error:?}");
+        }
+        for one in watched.iter_mut().flatten() {
+            one.look();
+            if one.next <= now().now {
+                one.begin();
+            }
+        }
+    }
+}

@@ -387,6 +387,7 @@ pub fn describe(record: &Record, system: &Resolved) -> String {
             write!(line, " {name} of {} = {}", record.object & 0xffff, wide(record).cast_signed())
         }
         Event::Shutdown | Event::Exit => write!(line, " code {}", record.value),
+        Event::Restart => write!(line, " {object} life {}", record.value),
         Event::Trap => {
             let what = trap_name(record.job, system);
             write!(line, " {what} took {} ns, of these {} for the lock", record.value, record.object)
@@ -469,7 +470,7 @@ fn object_name(record: &Record, event: Event, system: &Resolved) -> String {
             Some(Call::Acquire) => engine(),
             _ => String::new(),
         },
-        Event::Reply | Event::Stop => format!("by {}", named(task(index))),
+        Event::Reply | Event::Stop | Event::Restart => format!("by {}", named(task(index))),
         Event::Lend | Event::TakeBack => named(system.regions.get(index).map(|(name, _)| name)),
         Event::Interrupt => named(system.interrupts.get(index).map(|(name, _)| name)),
         Event::Kick => format!("cpu {index}"),

@@ -155,6 +155,7 @@ impl Now {
             Event::Exit => task.state = State::Ended("ended"),
             Event::Fault => task.state = State::Ended("faulted"),
             Event::Stop => task.state = State::Ended("stopped"),
+            Event::Restart => task.state = State::Ready,
             _ => {}
         }
         if let State::Ended(_) = task.state {

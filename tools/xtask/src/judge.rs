@@ -79,6 +79,10 @@ struct End {
     /// Nanoseconds.
     at: u64,
     how: How,
+    /// The number of the life that it was given after it.
+    next_life: Option<u32>,
+    /// What it said when it panicked.
+    panic_text: Vec<u8>,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -99,6 +103,12 @@ pub struct Verdict {
     pub misses: Vec<String>,
     /// Tasks that ended, which harms nobody.
     pub harmless: Vec<String>,
+}
+
+fn panic_words(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let text = text.trim_end_matches('\0').split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.is_empty() { format!("exited with code {PANIC_CODE}: a panic whose message is lost") } else { text }
 }
 
 impl Verdict {
@@ -170,6 +180,12 @@ impl<'a> Watch<'a> {
                 }
                 return;
             }
+            Event::Restart => {
+                seen.waiting = None;
+                let last = self.ends.iter_mut().rev().find(|end| end.task == task);
+                last.into_iter().for_each(|end| end.next_life = Some(record.value));
+                return;
+            }
             Event::Exit if u64::from(record.value) == PANIC_CODE => How::Panicked,
             Event::Exit => How::Exited(record.value),
             Event::Fault => How::Faulted,
@@ -178,7 +194,8 @@ impl<'a> Watch<'a> {
         };
         // The dead complete nothing, and that is said once.
         seen.open.clear();
-        self.ends.push(End { task, at: record.time, how });
+        let panic_text = std::mem::take(&mut seen.panic_text);
+        self.ends.push(End { task, at: record.time, how, next_life: None, panic_text });
     }
 
     /// Ledgers count since the start; rings keep the newest records only.
@@ -207,7 +224,7 @@ impl<'a> Watch<'a> {
         for end in self.ends.iter().filter(|end| !idle.contains(&end.task)) {
             let roles = self.roles(end.task);
             let words = self.end_words(end, &roles);
-            if expected.is_some_and(|expected| is_expected(end, expected)) {
+            if end.next_life.is_some() || expected.is_some_and(|expected| is_expected(end, expected)) {
                 verdict.harmless.push(words);
             } else if !roles.is_empty() || matches!(end.how, How::Panicked | How::Faulted) {
                 verdict.ends.push(words);
@@ -235,7 +252,7 @@ impl<'a> Watch<'a> {
 
     /// Of each task how it ended, in few words; or what it does at the end of a system that has not ended itself.
     pub fn states(&self, has_ended: bool) -> Vec<Option<String>> {
-        let state = |(task, seen): (usize, &Seen)| match self.ends.iter().find(|end| end.task == task) {
+        let state = |(task, seen): (usize, &Seen)| match self.last_end(task) {
             Some(end) => Some(match end.how {
                 How::Exited(code) => format!("exited {code}"),
                 How::Panicked => "panicked".to_owned(),
@@ -252,21 +269,27 @@ impl<'a> Watch<'a> {
         self.tasks.iter().enumerate().map(state).collect()
     }
 
+    /// The end of a task after which it was given no other life.
+    fn last_end(&self, task: usize) -> Option<&End> {
+        self.ends.iter().find(|end| end.task == task && end.next_life.is_none())
+    }
+
     /// How a task ended, if it did.
     pub fn end_of(&self, task: usize) -> Option<String> {
-        let end = self.ends.iter().find(|end| end.task == task)?;
+        let end = self.last_end(task)?;
         Some(format!("{} ({})", self.how_words(end), span(end.at.cast_signed())))
     }
 
     fn end_words(&self, end: &End, roles: &[String]) -> String {
         let roles = if roles.is_empty() { String::new() } else { format!(", {},", roles.join(" and ")) };
-        format!("task `{}`{roles} {} ({})", self.name(end.task), self.how_words(end), span(end.at.cast_signed()))
+        let next = end.next_life.map_or_else(String::new, |life| format!("; restarted, life {life}"));
+        format!("task `{}`{roles} {} ({}){next}", self.name(end.task), self.how_words(end), span(end.at.cast_signed()))
     }
 
     fn how_words(&self, end: &End) -> String {
         match end.how {
             How::Exited(code) => format!("exited with code {code}"),
-            How::Panicked => self.panic_words(end.task),
+            How::Panicked => panic_words(&end.panic_text),
             How::Faulted => "faulted".to_owned(),
             How::Stopped(by) => format!("was stopped by task `{}`", self.name(by)),
         }
@@ -274,12 +297,6 @@ impl<'a> Watch<'a> {
 
     fn name(&self, task: usize) -> &str {
         self.system.tasks.get(task).map_or("?", |task| task.name.as_str())
-    }
-
-    fn panic_words(&self, task: usize) -> String {
-        let text = String::from_utf8_lossy(&self.tasks[task].panic_text);
-        let text = text.trim_end_matches('\0').split_whitespace().collect::<Vec<_>>().join(" ");
-        if text.is_empty() { format!("exited with code {PANIC_CODE}: a panic whose message is lost") } else { text }
     }
 
     /// What others need the task for.

@@ -2,14 +2,14 @@
 //!
 //! | role        | does                                                                                                       |
 //! |-------------|------------------------------------------------------------------------------------------------------------|
-//! | 0, worker   | does jobs; in each life it ends by a fault in job `ends_in`, unless this is life `last`                       |
+//! | 0, worker   | does jobs; in each life it panics in job `ends_in`, unless this is life `last`                       |
 //! | 1, server   | prepares itself for `prepares_us`, then serves endpoint "requests" (receive): a first word of one ends it by a panic, others are answered with the life it is |
-//! | 2, client   | calls "requests": `calls` times to be answered, then once to end it, and all that `rounds` times                |
-//! | 3, breaker  | ends the task "victim" (stop) `rounds` times, `every_ms` after it has seen it alive                             |
+//! | 2, client   | calls "requests" (call): `calls` times to be answered, then once to end it, and all that `rounds` times; then until it was told of `lives` others |
+//! | 3, breaker  | ends the task "victim" (stop) `rounds` times, `every_us` apart                             |
 //!
 //! Each life of 0 and 1 looks whether its data are as at first, and spoils them: it logs (1) its number, in the upper half one if anything was not. A worker logs in its
-//! last life how many jobs it has done there by the tenth (2). A client logs how many calls were answered (1) by the server as it must be, how many requests
-//! died with it (2), and how often it was told that the server had begun another life (3).
+//! last life how many jobs it has done there by the tenth (2). A client logs how many answers were wrong (1), or of another life than before although it had not
+//! been told; how many requests ended the server (2), and how often it was told that the server had begun another life (3).
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -56,9 +56,7 @@ fn work(environment: &Environment) {
     for done in 1.. {
         next_job().expect("this task has jobs");
         if done == number("ends_in") && !is_last {
-            // No program has this address.
-            let nothing: Option<&u64> = None;
-            log(9, *nothing.expect("there is nothing"));
+            panic!("as it was told to");
         }
         if done == 10 {
             log(2, done);
@@ -81,25 +79,34 @@ fn serve(environment: &Environment) {
 fn ask(environment: &Environment) {
     let number = |name| environment.parameter(name).unwrap_or(0);
     let server = environment.expect::<Endpoint>("requests");
-    let (mut right, mut died, mut told) = (0, 0, 0);
-    for round in 0..number("rounds") {
-        let mut answered = 0;
-        while answered < number("calls") {
-            match server.call([10 + answered, 0, 0, 0, 0, 0], Instant::NEVER) {
-                Ok(answer) => {
-                    right += u64::from(answer[..2] == [11 + answered, round]);
-                    answered += 1;
-                }
-                Err(CallError::PeerRestarted) => told += 1,
-                Err(CallError::PeerDied) => sleep_until(now().now + Nanoseconds(1_000_000)).expect("it may sleep"),
-                Err(error) => panic!("{error:?}"),
+    let (mut wrong, mut died, mut told) = (0, 0, 0);
+    // Which life answers, once one has.
+    let mut known = Some(0);
+    let mut ask = |word: u64, told: &mut u64| loop {
+        match server.call([word, 0, 0, 0, 0, 0], Instant::NEVER) {
+            Ok(answer) => {
+                let is_right = answer[0] == word + 1 && known.is_none_or(|known| answer[1] == known);
+                known = Some(answer[1]);
+                return Ok(is_right);
             }
+            Err(CallError::PeerRestarted) => (*told, known) = (*told + 1, None),
+            Err(CallError::PeerDied) if word == 1 => return Err(CallError::PeerDied),
+            Err(CallError::PeerDied) => sleep_until(now().now + Nanoseconds(500_000)).expect("it may sleep"),
+            Err(error) => panic!("{error:?}"),
+        }
+    };
+    for round in 0..number("rounds") {
+        for call in 0..number("calls") {
+            wrong += u64::from(ask(10 + call, &mut told) != Ok(true));
         }
         if round + 1 < number("rounds") {
-            died += u64::from(server.call([1, 0, 0, 0, 0, 0], Instant::NEVER) == Err(CallError::PeerDied));
+            died += u64::from(ask(1, &mut told).is_err());
         }
     }
-    log(1, right);
+    while told < number("lives") {
+        wrong += u64::from(ask(10, &mut told) != Ok(true));
+    }
+    log(1, wrong);
     log(2, died);
     log(3, told);
 }
@@ -108,7 +115,7 @@ fn stop(environment: &Environment) {
     let victim = environment.expect::<Task>("victim");
     let number = |name| environment.parameter(name).unwrap_or(0);
     for _ in 0..number("rounds") {
-        sleep_until(now().now + Nanoseconds(number("every_ms") * 1_000_000)).expect("it may sleep");
+        sleep_until(now().now + Nanoseconds(number("every_us") * 1_000)).expect("it may sleep");
         victim.stop().expect("it may");
     }
 }

@@ -120,12 +120,8 @@ impl Kernel {
                 done(machine, thread)
             }
             Call::Restart if RESTARTS => {
-                if self.restart(machine, thread)? {
-                    done(machine, thread)
-                } else {
-                    again(machine, thread);
-                    Ok(())
-                }
+                self.restart(machine, thread)?;
+                done(machine, thread)
             }
             Call::ReadFault if RESTARTS => {
                 self.read_end(machine, thread)?;

@@ -383,8 +383,9 @@ impl Kernel {
         if !queued && (is_waited_for || state.holds != 0) {
             return Err("K38: somebody waits for the dead, and nobody will tell");
         }
-        if RESTARTS && self.lives[thread].is_told == queued {
-            return Err("L2: the end of a thread was told before all had heard of it, or was not");
+        let is_told = RESTARTS && self.lives[thread].is_told;
+        if RESTARTS && !queued && !is_told || is_told && state.on.is_some() && self.lives[thread].ends.is_some() {
+            return Err("L2: the end of a thread is not told, or was before it had left its CPU");
         }
         Ok(())
     }

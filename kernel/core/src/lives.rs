@@ -22,18 +22,21 @@
 //! # Invariants
 //!
 //! L1. A thread that has begun and has not told so is ready or waits for a lock or a time, and takes no fast path.
-//! L2. A thread whose end was told is dead, and nobody waits for it.
+//! L2. A thread whose end was told is dead, and nobody waits for it; a dead one whose end was not is queued, or about to be told of.
 //! L3. A slot of a thread with several lives that the manifest filled names the same object for ever.
 
 use fusee_abi::Error;
 use fusee_abi::call::{HandleValue, ending};
 use fusee_abi::image::Supervision;
-use fusee_sched::time::Instant;
+use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{EndpointId, EngineUserId, NotificationId, PoolUserId, ThreadId};
 use crate::limits::{HANDLES, RESTARTS};
 use crate::object::{Release, State};
 use crate::{Kernel, Machine};
+
+/// When to look again whether a dead thread has left its CPU.
+const LEAVING: Nanoseconds = Nanoseconds(1_000);
 
 /// Bit of the notification that a new life signals.
 const STARTED: u64 = 1;
@@ -135,14 +138,19 @@ impl Kernel {
         }
     }
 
-    /// All have heard of the end of `thread`.
+    /// All have heard of the end of `thread`. If anybody wants to know, it is told once the thread has left its CPU, which is about to.
     pub(crate) fn end_is_told<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
-        if RESTARTS {
-            self.lives[thread].is_told = true;
-            if let Some(ends) = self.lives[thread].ends {
-                self.signal(machine, ends, Supervision::bit(thread.index()));
-            }
+        if !RESTARTS || self.lives[thread].is_told {
+            return;
         }
+        if let Some(ends) = self.lives[thread].ends {
+            if self.threads[thread].on.is_some() {
+                self.plan_timeout(thread, machine.now() + LEAVING);
+                return;
+            }
+            self.signal(machine, ends, Supervision::bit(thread.index()));
+        }
+        self.lives[thread].is_told = true;
     }
 
     /// `thread` receives, waits or asks for a job: if it has begun again, it has started.

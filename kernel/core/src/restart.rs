@@ -16,28 +16,27 @@ use crate::object::{Job, Object, Release, State, Thread};
 use crate::{Kernel, Machine};
 
 impl Kernel {
-    /// `restart`. Says whether it is done; else the task is still on a CPU, which is about to leave it, and the call is to be made again.
+    /// `restart`.
     ///
     /// # Errors
     /// [`Error::MissingRight`] also if the task has one life; [`Error::NotEnded`].
-    pub(crate) fn restart<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<bool, Error> {
+    pub(crate) fn restart<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let target = self.supervised(machine, thread)?;
         let life = &self.lives[target];
         if life.starts.is_none() {
             return Err(Error::MissingRight);
         }
-        if self.threads[target].state != State::Stopped || !life.is_told {
+        // Its engines may have been left to drain meanwhile, and somebody waits for them.
+        let is_told = life.is_told && !self.threads[target].timed;
+        if self.threads[target].state != State::Stopped || !is_told {
             return Err(Error::NotEnded);
-        }
-        if self.threads[target].on.is_some() {
-            return Ok(false);
         }
         self.begin_again(machine, target);
         let number = u64::from(self.threads[target].life);
         machine.registers(target).general[1] = number;
         machine.registers(thread).general[1] = number;
         self.trace(machine, Event::Restart, Some(target), u32::from(thread.number()), number as u32);
-        Ok(true)
+        Ok(())
     }
 
     /// `read_fault`.

@@ -3,7 +3,7 @@
 //! Where `random.rs` plays scripts, tasks here make any system call in any state: with deadlines, with handles of
 //! the wrong kind or of nobody, with tokens they made up, with doorbells they do not hold. The simulator checks the
 //! kernel's invariants after every trap, and that every CPU runs what it is linked to whenever no kick is on its way.
-//! In other systems tasks stop each other, and a supervisor stops them, in the middle of whatever they are doing.
+//! In other systems tasks stop each other, and a supervisor stops them, in the middle of whatever they are doing; in others still it gives them further lives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -101,6 +101,8 @@ struct System {
     /// What the supervisor does: sleeps so long, then stops this task, one of the others among them. Nothing: there is no
     /// supervisor, and nobody stops anybody.
     stops: Vec<(u64, usize)>,
+    /// What it does after each of these, if tasks have further lives: sleeps so long, restarts that task, and waits so long at most until it is up.
+    agains: Vec<(u64, Option<u64>)>,
 }
 
 //--- Strategies
@@ -183,7 +185,7 @@ fn system() -> impl Strategy<Value = System> {
             let count = tasks.len();
             let bound = [n0, n1].map(|task| task.map(|task| task % count));
             let servers = [s0 % count, s1 % count];
-            let (first_cluster, stops) = (first_cluster.min(cpus), Vec::new());
+            let (first_cluster, stops, agains) = (first_cluster.min(cpus), Vec::new(), Vec::new());
             let (managed, grouped, crossing) = flags;
             System {
                 cpus,
@@ -198,6 +200,7 @@ fn system() -> impl Strategy<Value = System> {
                 watchdog,
                 wrong,
                 stops,
+                agains,
             }
         },
     )
@@ -206,6 +209,17 @@ fn system() -> impl Strategy<Value = System> {
 fn deadly_system() -> impl Strategy<Value = System> {
     let stop = (0u64..12_000, 0usize..usize::MAX).prop_map(|(span, victim)| (span * US, victim));
     (system(), prop::collection::vec(stop, 1..9)).prop_map(|(system, stops)| System { stops, ..system })
+}
+
+/// Many stops, soon one after the other, and after each another life.
+fn restarted_system() -> impl Strategy<Value = System> {
+    let stop = (0u64..4_000, 0usize..usize::MAX).prop_map(|(span, victim)| (span * US, victim));
+    let again = (prop_oneof![1 => Just(0), 3 => 0u64..3_000], prop::option::of(0u64..2_000));
+    let again = again.prop_map(|(after, waits)| (after * US, waits.map(|span| span * US)));
+    (system(), prop::collection::vec((stop, again), 1..16)).prop_map(|(system, both)| {
+        let (stops, agains) = both.into_iter().unzip();
+        System { stops, agains, ..system }
+    })
 }
 
 //--- From shapes to systems
@@ -250,6 +264,9 @@ impl System {
                 Class::Background => line(format_args!("class = \"background\"")),
                 Class::Passive => {}
             }
+            if !self.agains.is_empty() {
+                line(format_args!("restart = \"always\""));
+            }
             line(format_args!("[tasks.t{index}.handles]"));
             let mut used = Vec::new();
             for server in 0..2 {
@@ -291,6 +308,9 @@ impl System {
             for victim in victims.chain(OTHERS.map(String::from)) {
                 line(format_args!("{victim} = \"task {victim}: stop\""));
             }
+        }
+        if !self.agains.is_empty() {
+            line(format_args!("[supervisor]\ntask = \"supervisor\""));
         }
         for other in 0..2 {
             line(format_args!("[endpoints.s{other}]\nserver = \"t{}\"\n[notifications.n{other}]", self.servers[other]));
@@ -373,12 +393,21 @@ impl System {
             let (number, reply) = (call as u64, Reply::Nobody);
             Request::Call { number, first, second: 0, word: 0, until, reply }
         };
-        let requests = self.stops.iter().flat_map(|(span, victim)| {
+        let agains = self.agains.iter().map(Some).chain(std::iter::repeat(None));
+        let requests = self.stops.iter().zip(agains).flat_map(|((span, victim), again)| {
             // The tasks first, the others behind them.
             let victim = victim % (self.tasks.len() + OTHERS.len());
             let name = victim.checked_sub(self.tasks.len()).map_or(format!("t{victim}"), |other| OTHERS[other].into());
             let handle = common::handle(manifest, self.tasks.len(), &name).unwrap_or(0);
-            [call(Call::SleepUntil, 0, Until::After(*span)), call(Call::Stop, handle, Until::Never)]
+            let mut requests = vec![call(Call::SleepUntil, 0, Until::After(*span)), call(Call::Stop, handle, Until::Never)];
+            let of = |what: &str| common::handle(manifest, self.tasks.len(), &format!("{what}.{name}"));
+            if let (Some((after, waits)), Some(task), Some(starts)) = (again, of("task"), of("starts")) {
+                requests.push(call(Call::SleepUntil, 0, Until::After(*after)));
+                requests.push(call(Call::Restart, task, Until::Never));
+                requests.extend(waits.map(|span| call(Call::Wait, starts, Until::After(span))));
+                requests.push(call(Call::ReadFault, task, Until::Never));
+            }
+            requests
         });
         Program::Requests { requests: requests.collect(), again_from: None }
     }
@@ -517,15 +546,29 @@ fn time_is_accounted_for(system: &System, manifest: &Manifest, report: &Report) 
 
 //--- Deaths
 
-/// When each task that has ended did so, and at which place in the trace; by index.
-fn deaths(report: &Report) -> BTreeMap<usize, (u64, usize)> {
+/// From when to when tasks were dead, as places in the trace: the task, its end, and that of its next life.
+fn graves(report: &Report) -> Vec<(usize, usize, usize)> {
     let ends = [Event::Stop as u8, Event::Exit as u8, Event::Fault as u8];
-    let records = report.records.iter().enumerate().filter(|(_, record)| ends.contains(&record.event));
-    let mut deaths = BTreeMap::new();
-    for (place, record) in records {
-        deaths.entry(usize::from(record.thread) - 1).or_insert((record.time, place));
+    let mut open: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut graves = Vec::new();
+    for (place, record) in report.records.iter().enumerate() {
+        let task = usize::from(record.thread).wrapping_sub(1);
+        if ends.contains(&record.event) {
+            open.entry(task).or_insert(place);
+        } else if record.event == Event::Restart as u8
+            && let Some(end) = open.remove(&task)
+        {
+            graves.push((task, end, place));
+        }
     }
-    deaths
+    graves.extend(open.into_iter().map(|(task, end)| (task, end, report.records.len())));
+    graves
+}
+
+/// When each task that is dead at the end died; by index.
+fn deaths(report: &Report) -> BTreeMap<usize, u64> {
+    let last = graves(report).into_iter().filter(|(.., until)| *until == report.records.len());
+    last.map(|(task, end, _)| (task, report.records[end].time)).collect()
 }
 
 /// The dead do nothing; what is written of them afterwards others do.
@@ -540,11 +583,14 @@ fn the_dead_rest(report: &Report) -> Result<(), String> {
         Event::FaultRegister,
         Event::Ledger,
     ];
-    for (task, (time, place)) in deaths(report) {
+    for (task, time) in deaths(report) {
         if report.states[task] != State::Stopped {
             return Err(format!("task {task} ended at {time} ns, and is {:?}", report.states[task]));
         }
-        let mut after = report.records[place + 1..].iter().filter(|record| usize::from(record.thread) == task + 1);
+    }
+    for (task, place, until) in graves(report) {
+        let time = report.records[place].time;
+        let mut after = report.records[place + 1..until].iter().filter(|record| usize::from(record.thread) == task + 1);
         if let Some(record) = after.find(|record| !done_for_them.iter().any(|event| *event as u8 == record.event)) {
             return Err(format!("task {task} ended at {time} ns, then came {record:?}"));
         }
@@ -559,7 +605,7 @@ fn nobody_waits_for_the_dead(system: &System, report: &Report) -> Result<(), Str
     let driver = system.tasks.len() + 2;
     // The kicks that carry the news may be on their way.
     let recent = report.ended_at.saturating_sub(4 * system.kick_delay + 1);
-    let is_long_dead = |task: usize| deaths.get(&task).is_some_and(|death| death.0 < recent);
+    let is_long_dead = |task: usize| deaths.get(&task).is_some_and(|death| *death < recent);
     let mut holders: BTreeMap<u32, (usize, bool, u64)> = BTreeMap::new();
     let mut tokens: BTreeMap<(u32, u32), usize> = BTreeMap::new();
     for record in &report.records {
@@ -644,6 +690,45 @@ proptest! {
         time_is_accounted_for(&system, &manifest, &report).map_err(TestCaseError::fail)?;
         prop_assert!(report.exit == Some(0), "the end did not come");
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10_000, max_shrink_iters: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Tasks that are restarted again and again have no more budget than those that are not.
+    #[test]
+    fn whoever_is_given_another_life_gains_nothing_by_it_and_leaves_nobody_behind(system in restarted_system()) {
+        let (manifest, report) = run(&system).map_err(TestCaseError::fail)?;
+        holders_alternate(&report).map_err(TestCaseError::fail)?;
+        nobody_keeps_an_engine(&system, &report).map_err(TestCaseError::fail)?;
+        parts_add_up(&manifest, &report.records, system.kick_delay).map_err(TestCaseError::fail)?;
+        the_dead_rest(&report).map_err(TestCaseError::fail)?;
+        nobody_waits_for_the_dead(&system, &report).map_err(TestCaseError::fail)?;
+        time_is_accounted_for(&system, &manifest, &report).map_err(TestCaseError::fail)?;
+        prop_assert!(report.exit == Some(0), "the end did not come");
+    }
+}
+
+/// What the property above says is worth what the systems do.
+#[test]
+fn restarted_systems_restart_tasks_of_all_kinds_and_their_clients_hear_of_it() {
+    let mut runner = TestRunner::deterministic();
+    let (mut restarts, mut errors, mut third) = ([0_u32; 3], BTreeMap::new(), 0);
+    for _ in 0..1_000 {
+        let system = restarted_system().new_tree(&mut runner).expect("a system").current();
+        let (_, report) = run(&system).unwrap_or_else(|error| panic!("{error}"));
+        for record in report.records.iter().filter(|record| record.event == Event::Restart as u8) {
+            restarts[system.tasks[usize::from(record.thread) - 1].class as usize] += 1;
+            third += u32::from(record.value >= 2);
+        }
+        for error in report.results.iter().flatten().filter_map(|code| Error::from_code(*code)) {
+            *errors.entry(error as u64).or_insert(0_u32) += 1;
+        }
+    }
+    let told = [Error::PeerRestarted, Error::PeerDied, Error::NotEnded].map(|error| errors.get(&(error as u64)).copied());
+    println!("restarts by class {restarts:?}, {third} of a later life; told of restarts, deaths, lives: {told:?}");
+    assert!(restarts.iter().all(|count| *count > 100) && third > 100, "{restarts:?}, {third}");
+    assert!(told.iter().all(|count| count.is_some_and(|count| count > 10)), "{told:?}");
 }
 
 /// In the middle of what tasks are stopped.
@@ -810,7 +895,7 @@ fn a_budget_that_a_cpu_still_pays_from_does_not_rest() {
         crossing: true,
         watchdog: None,
         wrong: vec![0; 8],
-        stops: vec![(0, 3)],
+        stops: vec![(0, 3)], agains: Vec::new(),
     };
     let (manifest, report) = run(&system).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(time_is_accounted_for(&system, &manifest, &report), Ok(()));
@@ -841,7 +926,7 @@ fn a_donor_that_is_woken_gives_from_then_on() {
         crossing: true,
         watchdog: None,
         wrong: vec![0; 8],
-        stops: vec![],
+        stops: vec![], agains: Vec::new(),
     };
     let (manifest, report) = run(&system).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(parts_add_up(&manifest, &report.records, system.kick_delay), Ok(()));

@@ -7,8 +7,8 @@ mod model;
 mod table;
 
 use model::Step::{
-    Acknowledge, Acquire, AcquireBoth, AcquireFor, Call, CallFor, Exit, Give, NextJob, Release, Send, SendGift, Serve,
-    Signal, Sleep, Stop, Take, TakeFor, Wait, WaitFor, Yield,
+    Acknowledge, Acquire, AcquireBoth, AcquireFor, Await, Call, CallFor, Exit, Give, NextJob, Release, Restart, Send,
+    SendGift, Serve, Signal, Sleep, Stop, Take, TakeFor, Wait, WaitFor, Yield,
 };
 use model::{Fault, Model, PASSIVE, Step, background, periodic, real_time};
 
@@ -352,6 +352,30 @@ fn whoever_is_stopped_from_another_cpu_leaves_nobody_behind() {
             .task("server", home, PASSIVE, &[Serve("s")]);
         holds(&model);
     }
+}
+
+/// A server, a task with jobs, and one that holds a lock end and begin again, at any time and on any CPU.
+#[test]
+fn whoever_begins_again_begins_as_at_first() {
+    for (clusters, home) in [([2, 0], 0), ([1, 1], 0), ([1, 1], 1)] {
+        let clusters: Vec<u8> = clusters.into_iter().filter(|cpus| *cpus > 0).collect();
+        let far = clusters.len() - 1;
+        let name = format!("restarted, passive server in {home} of clusters {clusters:?}, supervisor, client");
+        let model = Model::new(name, &clusters)
+            .task("supervisor", 0, real_time(4), &[Stop("server"), Restart, Await(1)])
+            .task("client", far, real_time(3), &[Call("s"), Yield])
+            .task("server", home, PASSIVE, &[Serve("s"), Exit]);
+        holds(&Model { supervisor: Some(("supervisor", "server")), ..model.ticks(2) });
+    }
+    let model = Model::new("restarted, 1 CPU, a task with jobs", &[1])
+        .task("supervisor", 0, background(1), &[Stop("worker"), Restart])
+        .task("worker", 0, periodic(3, 1, 3), &[NextJob, Exit]);
+    holds(&Model { supervisor: Some(("supervisor", "worker")), ..model.ticks(5) });
+    let model = Model::new("restarted, 2 CPUs, a task with a lock", &[2])
+        .task("supervisor", 0, real_time(4), &[Stop("holder"), Restart])
+        .task("holder", 0, real_time(3), &[Acquire("x"), Release("x")])
+        .task("other", 0, real_time(5), &[Acquire("x"), Release("x")]);
+    holds(&Model { supervisor: Some(("supervisor", "holder")), ..model.ticks(2) });
 }
 
 #[test]

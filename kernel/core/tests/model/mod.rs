@@ -95,6 +95,10 @@ pub enum Step {
     Exit,
     /// `stop` a task.
     Stop(&'static str),
+    /// `restart` of the task that this one supervises.
+    Restart,
+    /// `wait`, so many ticks at most, until that task is up, and lend it what it needs.
+    Await(u64),
     /// `interrupt_ack` of a line.
     Acknowledge(&'static str),
     /// `acquire` a mutex.
@@ -209,6 +213,8 @@ pub struct Model {
     pub gates: Option<Gates>,
     /// How many ticks a service takes at most, and in how many ticks servers are boosted once for so long. Zero: no boosts.
     pub service: (u64, u64),
+    /// Who gives which task further lives.
+    pub supervisor: Option<(&'static str, &'static str)>,
     /// How many ticks pass at most; with zero time stands still.
     pub ticks: u64,
     /// How many ticks late a timer may fire.
@@ -223,9 +229,24 @@ impl Model {
         let clusters = clusters.to_vec();
         let (tasks, bound, lines) = (Vec::new(), Vec::new(), Vec::new());
         let (group, tokens, fault) = (None, (1, "\"r2dglp\""), None);
-        let (watchdog, gates, service, ticks, late) = (0, None, (0, 0), 0, 0);
+        let (watchdog, gates, service, supervisor, ticks, late) = (0, None, (0, 0), None, 0, 0);
         let name = name.into();
-        Model { name, clusters, tasks, bound, lines, group, tokens, watchdog, gates, service, ticks, late, fault }
+        Model {
+            name,
+            clusters,
+            tasks,
+            bound,
+            lines,
+            group,
+            tokens,
+            watchdog,
+            gates,
+            service,
+            supervisor,
+            ticks,
+            late,
+            fault,
+        }
     }
 
     /// Adds a task.
@@ -273,10 +294,16 @@ impl System {
         };
         let servers: Vec<ThreadId> = endpoints.iter().map(|name| server(name)).collect();
         let bound_to = |name: &str| model.bound.iter().find(|bound| bound.0 == name).and_then(|bound| named(bound.1));
-        let bound: Vec<Option<ThreadId>> = notifications.iter().map(|name| bound_to(name)).collect();
+        let mut bound: Vec<Option<ThreadId>> = notifications.iter().map(|name| bound_to(name)).collect();
         let mut text = preamble(model);
+        if let Some((supervisor, _)) = model.supervisor {
+            let _ = writeln!(text, "[supervisor]\ntask = \"{supervisor}\"");
+        }
         for task in &model.tasks {
             let _ = writeln!(text, "[tasks.{}]\nbinary = \"model/model\"\ncluster = \"c{}\"", task.name, task.cluster);
+            if model.supervisor.is_some_and(|(_, restarted)| restarted == task.name) {
+                text += "restart = \"always\"\n";
+            }
             let _ = writeln!(text, "{}[tasks.{}.handles]", task.keys, task.name);
             for (name, kind, rights) in handles_of(task) {
                 let _ = writeln!(text, "{name} = \"{kind} {name}: {rights}\"");
@@ -309,6 +336,10 @@ impl System {
         for (number, (name, notification, cluster)) in model.lines.iter().enumerate() {
             let _ = writeln!(text, "[interrupts.{name}]\nline = {}\nedge = true", 112 + number);
             let _ = writeln!(text, "notification = \"{notification}\"\ncluster = \"c{cluster}\"");
+        }
+        if let Some((_, restarted)) = model.supervisor {
+            // Behind those that are named: that of ends, and that of the task's start.
+            bound.extend([None, named(restarted)]);
         }
         let manifest = Manifest::parse(Path::new(&model.name), &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let image = pack(&manifest);
@@ -421,6 +452,12 @@ fn handles_of(task: &Task) -> Vec<(&'static str, &'static str, String)> {
 
 /// The value of the handle that `step` needs.
 fn handle(task: &Task, step: Step) -> u64 {
-    let slot = step.object().and_then(|(name, ..)| handles_of(task).iter().position(|handle| handle.0 == name));
+    // What a supervisor is given comes behind what is named: the notification of ends, the task, and the notification of its start.
+    let own = handles_of(task).len();
+    let slot = match step {
+        Step::Restart => Some(own + 1),
+        Step::Await(_) => Some(own + 2),
+        _ => step.object().and_then(|(name, ..)| handles_of(task).iter().position(|handle| handle.0 == name)),
+    };
     slot.map_or(0, |slot| HandleValue::new(slot as u16, 1).0)
 }

@@ -278,6 +278,8 @@ impl State {
             Step::Sleep(ticks) => (Call::SleepUntil, until(ticks)),
             Step::Exit => (Call::Exit, NEVER),
             Step::Stop(_) => (Call::Stop, NEVER),
+            Step::Restart => (Call::Restart, NEVER),
+            Step::Await(ticks) => (Call::Wait, until(ticks)),
             Step::Acknowledge(_) => (Call::InterruptAck, NEVER),
             Step::Acquire(_) => (Call::Acquire, NEVER),
             Step::AcquireFor(_, ticks) => (Call::Acquire, until(ticks)),

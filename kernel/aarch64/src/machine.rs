@@ -10,6 +10,7 @@ use fusee_kernel_core::limits::{ENGINE_USERS, ENGINES, INTERRUPTS, LIVES, MEMBER
 use fusee_kernel_core::{Fault, Machine, Members, Page, Place, Registers, Store, stored_register};
 use fusee_sched::time::Instant;
 
+use crate::panic::Plain;
 use crate::translation::{self, Leaf, PAGE, Space, invalidation};
 use crate::{clock, engine, fault, frame, interrupts, trace};
 
@@ -356,6 +357,10 @@ impl Machine for Board {
     fn trace(&mut self, record: Record) {
         // SAFETY: `Machine` is called under the kernel's lock only, and boot starts the rings first.
         unsafe { trace::write(record) };
+    }
+
+    fn give_up(&mut self, why: &'static str) {
+        panic!("{}", Plain(why));
     }
 
     fn shutdown(&mut self, code: u32) {

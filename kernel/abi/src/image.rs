@@ -251,9 +251,14 @@ pub struct Supervision {
     /// The notification that tells of its ends, once all have heard of them; bit [`Supervision::bit`] is the task's.
     pub ends: Option<u16>,
     /// The notification that each life of it but the first signals at its first `receive`, `wait` or `next_job`, and that is bound to it. Without
-    /// one the task has one life.
+    /// one, the task has one life.
     pub starts: Option<u16>,
+    /// The kernel panics when it ends: it is the one that gives others further lives.
+    pub is_vital: bool,
 }
+
+/// Above the lower half's number.
+const VITAL: u32 = 1 << 15;
 
 impl Supervision {
     /// What `word` says.
@@ -262,14 +267,14 @@ impl Supervision {
         const fn half(half: u32) -> Option<u16> {
             (half as u16).checked_sub(1)
         }
-        Self { ends: half(word >> 16), starts: half(word & 0xffff) }
+        Self { ends: half(word >> 16), starts: half(word & 0x7fff), is_vital: word & VITAL != 0 }
     }
 
     /// The word that says it.
     #[must_use]
     pub fn word(self) -> u32 {
         let half = |half: Option<u16>| half.map_or(0, |index| u32::from(index) + 1);
-        half(self.ends) << 16 | half(self.starts)
+        half(self.ends) << 16 | half(self.starts) | if self.is_vital { VITAL } else { 0 }
     }
 
     /// The bit that tells of the end of the task with this index. Tasks can have it in common.

@@ -46,7 +46,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::gates::SHARED;
 use crate::id::{EngineId, EngineUserId, ReservationId, ThreadId};
-use crate::limits::{ENDPOINTS, ENGINE_USERS, GATES, NOTIFICATIONS, POOLS_PER_TASK, THREADS, TOLD_AT_DEATH};
+use crate::limits::{ENDPOINTS, ENGINE_USERS, GATES, NOTIFICATIONS, POOLS_PER_TASK, RESTARTS, THREADS, TOLD_AT_DEATH};
 use crate::machine::Place;
 use crate::object::{Object, Release, State};
 use crate::{Fault, Kernel, Machine};
@@ -104,6 +104,10 @@ impl Kernel {
     /// Ends `thread`, which may be on any CPU. Its registers are not touched.
     #[cold]
     fn stop<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
+        if RESTARTS && self.lives[thread].is_vital {
+            self.book_all(machine);
+            machine.give_up("the supervisor has ended");
+        }
         self.cancel_timeout(thread);
         self.withdraw(machine, thread);
         self.block(thread, State::Stopped, None);
@@ -199,6 +203,13 @@ impl Kernel {
 
     /// Ends the system: books all time up to now, traces the ledgers, and shuts the machine down.
     pub(crate) fn shut_down<M: Machine>(&mut self, machine: &mut M, code: u64) {
+        self.book_all(machine);
+        self.trace_number(machine, Event::Shutdown, None, 0, code & 0xffff_ffff);
+        machine.shutdown(code as u32);
+    }
+
+    /// Books all time up to now, and traces the ledgers.
+    fn book_all<M: Machine>(&mut self, machine: &mut M) {
         let now = machine.now();
         for cpu in self.cpus() {
             if self.cpus[cpu].entered {
@@ -206,8 +217,6 @@ impl Kernel {
             }
         }
         self.trace_ledgers(machine, now);
-        self.trace_number(machine, Event::Shutdown, None, 0, code & 0xffff_ffff);
-        machine.shutdown(code as u32);
     }
 
     fn trace_ledgers<M: Machine>(&self, machine: &mut M, now: Instant) {

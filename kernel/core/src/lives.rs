@@ -57,6 +57,8 @@ pub struct Life {
     pub ends: Option<NotificationId>,
     /// Signalled by each new life; without it there is none.
     pub starts: Option<NotificationId>,
+    /// Without it others have no further lives: the kernel gives up when it ends.
+    pub is_vital: bool,
     /// All have heard of its end.
     pub is_told: bool,
     /// Has yet to signal that it has started.
@@ -84,6 +86,7 @@ impl Life {
     pub const EMPTY: Life = Life {
         ends: None,
         starts: None,
+        is_vital: false,
         is_told: false,
         is_starting: false,
         release: Release::None,
@@ -102,7 +105,7 @@ impl Kernel {
 
     /// Records what `thread` needs to begin again. Says whether what `word` names is there.
     pub(crate) fn boot_life(&mut self, thread: ThreadId, word: u32) -> bool {
-        let Supervision { ends, starts } = Supervision::of(word);
+        let Supervision { ends, starts, is_vital } = Supervision::of(word);
         let notifications = self.counts.notifications;
         let find = |index: u16| NotificationId::new(usize::from(index)).filter(|id| id.index() < notifications);
         let (ends, starts) = (ends.map(find), starts.map(find));
@@ -115,6 +118,7 @@ impl Kernel {
         self.lives[thread] = Life {
             ends: ends.flatten(),
             starts: starts.flatten(),
+            is_vital,
             release,
             first_release,
             serves: object.serves,
@@ -138,13 +142,14 @@ impl Kernel {
         }
     }
 
-    /// All have heard of the end of `thread`. If anybody wants to know, it is told once the thread has left its CPU, which is about to.
+    /// All have heard of the end of `thread`. If anybody wants to know, it is told once the thread has left its CPU.
     pub(crate) fn end_is_told<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         if !RESTARTS || self.lives[thread].is_told {
             return;
         }
         if let Some(ends) = self.lives[thread].ends {
-            if self.threads[thread].on.is_some() {
+            // This CPU leaves it in this trap.
+            if self.threads[thread].on.is_some_and(|cpu| cpu != self.here) {
                 self.plan_timeout(thread, machine.now() + LEAVING);
                 return;
             }

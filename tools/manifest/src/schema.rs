@@ -194,6 +194,19 @@ pub struct Task {
 #[serde(deny_unknown_fields)]
 pub struct Supervisor {
     pub task: Spanned<String>,
+    #[serde(default)]
+    pub dies: SupervisorDies,
+}
+
+/// What follows the end of a supervisor.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum SupervisorDies {
+    /// What follows a panic of the kernel.
+    #[default]
+    Panic,
+    /// Nothing: tasks have no further lives from then on.
+    GoOn,
 }
 
 /// When, and how often, a task is given another life.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use fusee_abi::call::{HandleValue, NUMBER, rights};
 use fusee_abi::image::{System, kind};
-use fusee_abi::trace::{BY_INTERRUPT, Event, Level, Record, TRAP_FAULT, TRAP_KICK, TRAP_TIMER};
+use fusee_abi::trace::{BY_INTERRUPT, Event, Level, PANIC_CODE, Record, TRAP_FAULT, TRAP_KICK, TRAP_TIMER};
 use fusee_accel_contract as contract;
 use fusee_device_model::{Bus, BusError, Description, Device, Window};
 use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, RegionId, ThreadId};
@@ -541,6 +541,10 @@ impl Machine for Board {
         } else if record.event == Event::SwitchTo as u8 {
             self.spent += self.overheads.context_switch;
         }
+    }
+
+    fn give_up(&mut self, _why: &'static str) {
+        self.ended = Some(PANIC_CODE as u32);
     }
 
     fn shutdown(&mut self, code: u32) {

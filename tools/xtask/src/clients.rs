@@ -1,10 +1,11 @@
 //! What a client pays for using a device, in instructions: for a kick, on boards where no page makes a device look at its doorbells, and for submitting
-//! launches with few and many arguments; and what clients without a lock cost those that have it, and their sharer.
+//! launches with few and many arguments; what clients without a lock cost those that have it, and their sharer; and what another life of a task costs.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use fusee_abi::trace::Level;
+use fusee_kernel_core::limits::LONGEST_PATH;
 use fusee_manifest::Profile;
 
 use crate::bench;
@@ -16,12 +17,14 @@ use crate::table::Table;
 const MANIFEST: &str = "tests/bench/client.toml";
 /// The system that measures what clients without a lock cost, and where.
 const SHARING: (&str, &str) = ("tests/bench/sharing.toml", BOARDS[0]);
+/// The system that measures further lives, on the same board.
+const LIVES: &str = "tests/bench/lives.toml";
 /// Host seconds after which it is ended.
 const SECONDS: u64 = 60;
 /// Boards: one with a page that kicks, and two with different controllers that have none.
 const BOARDS: [&str; 3] = ["virt", "raspi3b", "zcu102"];
 /// What the task that measures logs, by its numbers.
-const PATHS: [&str; 13] = [
+const PATHS: [&str; 16] = [
     "null system call",
     "kick by a call",
     "submit a launch, no arguments",
@@ -35,9 +38,14 @@ const PATHS: [&str; 13] = [
     "share, 7 clients, their shadows",
     "store to a doorbell, its lock is held",
     "store to a doorbell, no lock, open",
+    "death of a task, up to its supervisor's next instruction",
+    "restart, a server with 3 handles",
+    "first call after a restart, told so",
 ];
-/// The first of those that the other system logs, as 0.
+/// The first of those that the other system logs, as 0,
 const OF_SHARING: usize = 5;
+/// and of those that the system of lives does.
+const OF_LIVES: usize = 13;
 /// What they must be at most.
 const MOST: [u64; 6] = [1_500, 1_500, 4_000, 700, 1_500, 1_500];
 /// A store by a task that has the lock; one by a client without it, which may take no instruction more.
@@ -70,9 +78,11 @@ impl Client {
         };
         let own = shortest(MANIFEST)?;
         let of_sharing = if board == SHARING.1 { Some(shortest(SHARING.0)?) } else { None };
-        let paths = std::array::from_fn(|row| match row.checked_sub(OF_SHARING) {
-            Some(row) => of_sharing.as_ref().and_then(|shortest| shortest(row)),
-            None => own(row),
+        let of_lives = if board == SHARING.1 { Some(shortest(LIVES)?) } else { None };
+        let paths = std::array::from_fn(|row| match row {
+            OF_LIVES.. => of_lives.as_ref().and_then(|shortest| shortest(row - OF_LIVES)),
+            OF_SHARING.. => of_sharing.as_ref().and_then(|shortest| shortest(row - OF_SHARING)),
+            _ => own(row),
         });
         let is_measured = |row: usize| match row {
             KICK => board != BOARDS[0],
@@ -96,7 +106,8 @@ impl Client {
         let kick = (KICK, self.paths[NULL].map(|null| null + BEYOND));
         let of_sharing = MOST.iter().enumerate().map(|(row, most)| (OF_SHARING + row, Some(*most)));
         let open = (OPEN, self.paths[HELD]);
-        [kick, open].into_iter().chain(of_sharing).filter_map(|(row, most)| {
+        let of_lives = (OF_LIVES..PATHS.len()).map(|row| (row, Some(LONGEST_PATH)));
+        [kick, open].into_iter().chain(of_sharing).chain(of_lives).filter_map(|(row, most)| {
             let (path, most) = (self.paths[row]?, most?);
             let (name, board) = (PATHS[row], self.board);
             (path > most).then(|| format!("{name}, {board}: {path} instructions, which must be {most} at most"))

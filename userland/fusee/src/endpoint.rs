@@ -6,8 +6,8 @@ use crate::grant::{Grantable, Handle, Rights};
 use crate::raw::MessageAnswer;
 use crate::syscall::{carrying, message};
 use crate::{
-    CallError, CallLendingError, CallWithError, GiveError, Instant, Lent, LentToWrite, Nanoseconds, Place, Region, SendError,
-    SendWithError, ServeError, Store, now, sleep_until,
+    CallError, CallLendingError, CallWithError, GiveError, Instant, Lent, LentToWrite, Nanoseconds, Place, Region,
+    SendError, SendWithError, ServeError, Store, now, sleep_until,
 };
 use fusee_abi::call::{CARRIES, Call, LENT, MESSAGE_WORDS, STORED, WRITABLE};
 use fusee_abi::environment::Entry;

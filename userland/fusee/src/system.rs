@@ -115,9 +115,11 @@ impl Task {
         let ending = match answer.value {
             ending::EXITED => Ending::Exited { code: first },
             ending::STOPPED => Ending::Stopped { by: first.saturating_sub(1) },
-            ending::FAULTED => {
-                Ending::Faulted { syndrome: first, address: Some(second).filter(|at| *at != u64::MAX), instruction: third }
-            }
+            ending::FAULTED => Ending::Faulted {
+                syndrome: first,
+                address: Some(second).filter(|at| *at != u64::MAX),
+                instruction: third,
+            },
             _ => Ending::None,
         };
         Ok(End { ending, life: life as u32, at: Instant(at) })

@@ -24,9 +24,7 @@ mod plan;
 
 use fusee::abi::environment::kind::PARAMETER;
 use fusee::abi::lives::Policy;
-use fusee::{
-    End, Ending, Environment, Instant, Nanoseconds, Notification, Task, WaitError, environment, log, now,
-};
+use fusee::{End, Ending, Environment, Instant, Nanoseconds, Notification, Task, WaitError, environment, log, now};
 use fusee_driver::{name_of, of_client, parameter_of_client};
 use plan::{History, Next};
 

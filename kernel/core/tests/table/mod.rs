@@ -258,6 +258,10 @@ impl<const TRACE: bool> Machine for Board<TRACE> {
         }
     }
 
+    fn give_up(&mut self, why: &'static str) {
+        panic!("{why}");
+    }
+
     fn shutdown(&mut self, _code: u32) {}
 }
 

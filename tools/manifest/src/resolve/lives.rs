@@ -11,7 +11,7 @@ use super::{
 };
 use crate::error::Reason;
 use crate::quantity::Time;
-use crate::schema::{Restart, RestartLimits, RestartName};
+use crate::schema::{Restart, RestartLimits, RestartName, SupervisorDies};
 
 /// From an end to the next life, unless the manifest says so: at first, and at most. Microseconds.
 const DELAYS: [u32; 2] = [1_000, 1_000_000];
@@ -35,6 +35,7 @@ impl Resolver<'_> {
         let Some(watcher) = self.keep(Of::Nothing, watcher) else { return };
         let ends = self.ends_of_tasks(watcher, &supervisor.task);
         let Some(ends) = self.keep(Of::Handles(watcher), ends) else { return };
+        self.out.tasks[watcher].supervision.is_vital = supervisor.dies == SupervisorDies::Panic;
         for (index, (_, task)) in file.tasks.0.iter().enumerate() {
             if let Some(restart) = &task.restart {
                 let watched = self.watch(watcher, index, restart, ends);
@@ -48,12 +49,22 @@ impl Resolver<'_> {
         self.sound(Of::Task(watcher))?;
         if self.file.tasks.0.iter().all(|(_, task)| task.restart.is_none()) {
             let of = name.get_ref().clone();
-            return Err(At(name.span(), Reason::Needs { what: "supervisor", of, needs: "a task with the key `restart`" }));
+            return Err(At(
+                name.span(),
+                Reason::Needs { what: "supervisor", of, needs: "a task with the key `restart`" },
+            ));
         }
         self.unused(watcher, "ends", name.span())?;
         let ends = self.notification("ends".to_owned(), name.span())?;
         let slot = self.next_slot(watcher);
-        self.give(watcher, slot, &Spanned::new(name.span(), "ends".to_owned()), kind::NOTIFICATION, ends, rights::WAIT)?;
+        self.give(
+            watcher,
+            slot,
+            &Spanned::new(name.span(), "ends".to_owned()),
+            kind::NOTIFICATION,
+            ends,
+            rights::WAIT,
+        )?;
         Ok(ends)
     }
 
@@ -61,9 +72,7 @@ impl Resolver<'_> {
     fn watch(&mut self, watcher: usize, task: usize, restart: &Spanned<Restart>, ends: usize) -> Result<(), Fail> {
         self.sound(Of::Task(task))?;
         let name = self.out.tasks[task].name.clone();
-        let excludes = |with| {
-            Err(At(restart.span(), Reason::Excludes { what: "restart", of: name.clone(), with }))
-        };
+        let excludes = |with| Err(At(restart.span(), Reason::Excludes { what: "restart", of: name.clone(), with }));
         if watcher == task {
             return excludes("being the supervisor: nobody is left to do it");
         }
@@ -79,7 +88,7 @@ impl Resolver<'_> {
         let place = restart.span();
         let entry = |prefix: &str| Spanned::new(place.clone(), format!("{prefix}.{name}"));
         let task_rights = if has_lives { rights::RESTART | rights::STOP } else { rights::RESTART };
-        let mut supervision = Supervision { ends: u16::try_from(ends).ok(), starts: None };
+        let mut supervision = Supervision { ends: u16::try_from(ends).ok(), ..Supervision::default() };
         self.unused(watcher, entry("task").get_ref(), place.clone())?;
         let slot = self.next_slot(watcher);
         self.give(watcher, slot, &entry("task"), kind::TASK, task, task_rights)?;

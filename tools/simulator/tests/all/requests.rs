@@ -310,7 +310,7 @@ impl System {
             }
         }
         if !self.agains.is_empty() {
-            line(format_args!("[supervisor]\ntask = \"supervisor\""));
+            line(format_args!("[supervisor]\ntask = \"supervisor\"\ndies = \"go-on\""));
         }
         for other in 0..2 {
             line(format_args!("[endpoints.s{other}]\nserver = \"t{}\"\n[notifications.n{other}]", self.servers[other]));
@@ -399,7 +399,8 @@ impl System {
             let victim = victim % (self.tasks.len() + OTHERS.len());
             let name = victim.checked_sub(self.tasks.len()).map_or(format!("t{victim}"), |other| OTHERS[other].into());
             let handle = common::handle(manifest, self.tasks.len(), &name).unwrap_or(0);
-            let mut requests = vec![call(Call::SleepUntil, 0, Until::After(*span)), call(Call::Stop, handle, Until::Never)];
+            let mut requests =
+                vec![call(Call::SleepUntil, 0, Until::After(*span)), call(Call::Stop, handle, Until::Never)];
             let of = |what: &str| common::handle(manifest, self.tasks.len(), &format!("{what}.{name}"));
             if let (Some((after, waits)), Some(task), Some(starts)) = (again, of("task"), of("starts")) {
                 requests.push(call(Call::SleepUntil, 0, Until::After(*after)));
@@ -725,7 +726,8 @@ fn restarted_systems_restart_tasks_of_all_kinds_and_their_clients_hear_of_it() {
             *errors.entry(error as u64).or_insert(0_u32) += 1;
         }
     }
-    let told = [Error::PeerRestarted, Error::PeerDied, Error::NotEnded].map(|error| errors.get(&(error as u64)).copied());
+    let told =
+        [Error::PeerRestarted, Error::PeerDied, Error::NotEnded].map(|error| errors.get(&(error as u64)).copied());
     println!("restarts by class {restarts:?}, {third} of a later life; told of restarts, deaths, lives: {told:?}");
     assert!(restarts.iter().all(|count| *count > 100) && third > 100, "{restarts:?}, {third}");
     assert!(told.iter().all(|count| count.is_some_and(|count| count > 10)), "{told:?}");
@@ -895,7 +897,8 @@ fn a_budget_that_a_cpu_still_pays_from_does_not_rest() {
         crossing: true,
         watchdog: None,
         wrong: vec![0; 8],
-        stops: vec![(0, 3)], agains: Vec::new(),
+        stops: vec![(0, 3)],
+        agains: Vec::new(),
     };
     let (manifest, report) = run(&system).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(time_is_accounted_for(&system, &manifest, &report), Ok(()));
@@ -926,7 +929,8 @@ fn a_donor_that_is_woken_gives_from_then_on() {
         crossing: true,
         watchdog: None,
         wrong: vec![0; 8],
-        stops: vec![], agains: Vec::new(),
+        stops: vec![],
+        agains: Vec::new(),
     };
     let (manifest, report) = run(&system).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(parts_add_up(&manifest, &report.records, system.kick_delay), Ok(()));

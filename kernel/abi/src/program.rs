@@ -7,7 +7,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Version of what a program and the kernel agree on: calls, errors, the environment page, scripts, and this note.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The ELF section of the note.
 pub const SECTION: &str = ".note.fusee";
 /// Bytes for the version of a crate.
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_version_is_raised_with_what_it_stands_for() {
-        let recorded = (1, 13_989_313_721_701_934_092);
+        let recorded = (2, 16_854_421_477_135_163_039);
         assert_eq!(
             (VERSION, fingerprint()),
             recorded,

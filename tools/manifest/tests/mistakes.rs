@@ -46,6 +46,7 @@ const WRITTEN: &[Row] = &[
     ("admission = \"refuse\"", "trace = \"all\"", 5, "unknown value `all`; there are `off`, `marks`, `schedule` and `full`"),
     ("period = \"10ms\"", "class = \"realtime\"", 16, "unknown value `realtime`; did you mean `real-time`?"),
     ("notification = \"event\"\n", "", 43, "key `notification` is missing in this table"),
+    ("period = \"10ms\"", "period = \"10ms\"\nrestart = \"sometimes\"", 17, "`restart` is \"always\", \"never\", or a table with `at_most` and `within`"),
     ("device = true", "device = 1", 54, "a device is `true`, or the name of one of the board"),
     ("cpus = [1]", "cpus = [\"one\"]", 11, "invalid type: string \"one\", expected a whole number"),
     ("[endpoints.service]", "[pools.p]\nreplicas = 1\nlimit = \"none\"\ncluster = \"left\"\n\n[endpoints.service]", 39, "a limit is a number, \"r2dglp\", \"unlimited\" or \"ck-omlp\""),
@@ -164,6 +165,16 @@ const MEANT: &[Row] = &[
     ("[endpoints.service]", "[tasks.t]\nscript = [\"burn 1ms\"]\ncluster = \"left\"\nclass = \"background\"\nhandles.ee = \"engine ee: share\"\n\n[endpoints.service]", 67, "right `share` of `ee` needs `shared_longest`"),
     ("[engines.ee]", "[tasks.t]\nscript = [\"burn 1ms\"]\ncluster = \"left\"\nclass = \"background\"\nhandles.ee = \"engine ee: share\"\nhandles.e = \"endpoint e: receive\"\n\n[endpoints.e]\nserver = \"t\"\n\n[engines.ee]\nshared_longest = \"1ms\"\nsharer = \"e\"", 73, "serving a sharer's endpoint of `t` means nothing together with the right `share` to the engine that it decides on"),
     ("[engines.ee]", "[tasks.t]\nscript = [\"burn 1ms\"]\ncluster = \"left\"\nhard = true\nperiod = \"10ms\"\nbudget = \"100us\"\nhandles.ee = \"engine ee: share\"\n\n[engines.ee]\nshared_longest = \"1ms\"\nsharer = \"service\"", 71, "the right `share` to an engine with a sharer of `t` means nothing together with `hard`: nothing bounds how long it waits"),
+    ("period = \"10ms\"", "period = \"10ms\"\nrestart = \"always\"", 17, "restart of `client` needs a supervisor: `[supervisor]` with its `task`"),
+    ("[tasks.far]", "[supervisor]\ntask = \"clien\"\n\n[tasks.far]\nrestart = \"always\"", 30, "no task is called `clien`; did you mean `client`?"),
+    ("[tasks.far]", "[supervisor]\ntask = \"client\"\n\n[tasks.far]", 30, "supervisor of `client` needs a task with the key `restart`"),
+    ("[tasks.far]", "[supervisor]\ntask = \"far\"\n\n[tasks.far]\nrestart = \"always\"", 33, "restart of `far` means nothing together with being the supervisor: nobody is left to do it"),
+    ("[tasks.server]", "[supervisor]\ntask = \"far\"\n\n[tasks.server]\nrestart = \"always\"", 26, "restart of `server` means nothing together with driving a device: its engines are closed with its driver"),
+    ("[tasks.far]", "[supervisor]\ntask = \"client\"\n\n[tasks.far]\nrestart = { at_most = 0, within = \"1s\" }", 33, "at_most of `far` is not from 1 to 32"),
+    ("[tasks.far]", "[supervisor]\ntask = \"client\"\n\n[tasks.far]\nrestart = { at_most = 1 }", 33, "at_most of `far` needs `within`: in how long"),
+    ("[tasks.far]", "[supervisor]\ntask = \"client\"\n\n[tasks.far]\nrestart = { within = \"1s\" }", 33, "within of `far` needs `at_most`: how many lives"),
+    ("[tasks.far]", "[supervisor]\ntask = \"client\"\n\n[tasks.far]\nrestart = { delay = \"0ns\" }", 33, "delay of `far` is zero"),
+    ("[tasks.far]", "[supervisor]\ntask = \"client\"\n\n[tasks.far]\nrestart = { delay = \"2ms\", longest_delay = \"1ms\" }", 33, "longest_delay of `far` needs to be `delay` at least"),
     ("[engines.ee]", "[engines.ee]\nsharer = \"service\"", 62, "sharer of `ee` needs a task with the right `share`"),
     ("[engines.ee]", "[engines.ee]\nsharer = \"servic\"", 62, "no endpoint is called `servic`; did you mean `service`?"),
     ("memory = \"1MiB\"", "memory = \"1MiB\"\nsessions = { endpoint = \"servic\" }", 60, "no endpoint is called `servic`; did you mean `service`?"),
@@ -238,7 +249,7 @@ const PROGRAMS: &[(fn() -> Option<Vec<u8>>, &str)] = &[
     ),
     (
         || Some(elf_with(&[Segment(5, 0x20_0000, &[0; 8], 8)], Note::of(0, "0.0.9"))),
-        "binary `apps/client` was built for version 0 of the kernel's ABI, with fusee 0.0.9; this kernel has version 1, with \
+        "binary `apps/client` was built for version 0 of the kernel's ABI, with fusee 0.0.9; this kernel has version 2, with \
          fusee 0.1.0: build both from one revision",
     ),
     (

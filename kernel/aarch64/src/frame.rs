@@ -74,14 +74,15 @@ pub fn of(thread: ThreadId) -> *mut Frame {
 ///
 /// # Safety
 /// The caller may use the frame: see [`of`].
-#[inline(never)]
+#[cfg_attr(feature = "restart", inline(never))]
 pub unsafe fn begin(thread: ThreadId, entry: u64, stack: u64, environment: u64) {
     // SAFETY: promised by our caller; in bounds, as in `of`.
     let frame = unsafe { &mut *of(thread) };
     frame.registers = Registers { stack, program_counter: entry, ..Registers::EMPTY };
     frame.registers.general[0] = environment;
     if RESTARTS {
-        (frame.thread_pointer, frame.float) = (0, Frame::EMPTY.float);
+        frame.float.vectors.fill(0);
+        (frame.thread_pointer, frame.float.control, frame.float.status) = (0, 0, 0);
     }
 }
 

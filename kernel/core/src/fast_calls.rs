@@ -199,7 +199,7 @@ impl Kernel {
 
     /// The endpoint that `value` names, the handle's badge, and which life of the server its holder knows of, if `thread` has this right to it.
     #[inline(always)]
-    fn endpoint_of(&self, thread: ThreadId, value: u64, right: u32) -> Option<(EndpointId, u32, u32)> {
+    pub(crate) fn endpoint_of(&self, thread: ThreadId, value: u64, right: u32) -> Option<(EndpointId, u32, u32)> {
         let value = HandleValue(value);
         let handle = &self.handles[thread][usize::from(value.slot()) % HANDLES];
         let Object::Endpoint(endpoint) = handle.object else { return None };

@@ -16,7 +16,7 @@ use fusee_sched::key::{Class, Key};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ClusterId, InterruptId, NotificationId, ReservationId, ThreadId};
-use crate::limits::LONGEST_PATH;
+use crate::limits::{LONGEST_PATH, RESTARTS};
 use crate::machine::late_kick;
 use crate::object::{Cpu, Object, Payer, State};
 use crate::{Kernel, Machine, Outcome, Trap};
@@ -127,12 +127,10 @@ impl Kernel {
         if gift != 0 {
             return None;
         }
-        let (Object::Endpoint(endpoint), badge) = self.resolve(running.thread, handle, rights::SEND).ok()? else {
-            return None;
-        };
+        let (endpoint, badge, known) = self.endpoint_of(running.thread, handle, rights::SEND)?;
         let server = self.endpoints[endpoint].server?;
         let State::Receiving(open) = self.threads[server].state else { return None };
-        if open != endpoint || self.threads[server].timed || !self.knows(running.thread, handle, endpoint) {
+        if open != endpoint || self.threads[server].timed || RESTARTS && self.threads[server].life != known {
             return None;
         }
         let now = machine.now();

@@ -132,7 +132,8 @@ impl Kernel {
 
     //--- The end -----------------------------------------------------------------------------------------
 
-    /// `thread` ends now, as `end` says.
+    /// `thread` ends now, and this is what `read_fault` will say of it.
+    #[inline]
     pub(crate) fn note_end<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, how: u64, words: [u64; 3]) {
         if RESTARTS {
             let life = &mut self.lives[thread];
@@ -143,10 +144,16 @@ impl Kernel {
     }
 
     /// All have heard of the end of `thread`. If anybody wants to know, it is told once the thread has left its CPU.
+    #[inline]
     pub(crate) fn end_is_told<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
-        if !RESTARTS || self.lives[thread].is_told {
-            return;
+        if RESTARTS && !self.lives[thread].is_told {
+            self.tell_end(machine, thread);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_end<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         if let Some(ends) = self.lives[thread].ends {
             // This CPU leaves it in this trap.
             if self.threads[thread].on.is_some_and(|cpu| cpu != self.here) {
@@ -167,6 +174,7 @@ impl Kernel {
     }
 
     #[cold]
+    #[inline(never)]
     fn tell_start<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         self.lives[thread].is_starting = false;
         self.threads[thread].job.signalled = false;
@@ -184,13 +192,18 @@ impl Kernel {
     //--- What others know --------------------------------------------------------------------------------
 
     /// Whether the holder of the handle with this `value` knows of the life that the server of `endpoint` has.
+    #[inline]
     pub(crate) fn knows(&self, thread: ThreadId, value: u64, endpoint: EndpointId) -> bool {
+        !RESTARTS || self.has_heard(thread, value, endpoint)
+    }
+
+    fn has_heard(&self, thread: ThreadId, value: u64, endpoint: EndpointId) -> bool {
         let handle = &self.handles[thread][usize::from(HandleValue(value).slot()) % HANDLES];
         let known = match handle.origin() {
             Some(origin) => self.derivations.life(origin.node),
             None => handle.epoch as u32,
         };
-        !RESTARTS || known == self.life_of(endpoint)
+        known == self.life_of(endpoint)
     }
 
     /// A request by the handle with this `value`.
@@ -198,6 +211,7 @@ impl Kernel {
     /// # Errors
     /// [`Error::PeerRestarted`] if the server has begun another life meanwhile, which `x1` says. From then on the holder knows of it, unless the handle
     /// is a copy.
+    #[inline]
     pub(crate) fn greet<M: Machine>(
         &mut self,
         machine: &mut M,
@@ -205,9 +219,21 @@ impl Kernel {
         value: u64,
         endpoint: EndpointId,
     ) -> Result<(), Error> {
+        if self.knows(thread, value, endpoint) { Ok(()) } else { self.introduce(machine, thread, value, endpoint) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn introduce<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        thread: ThreadId,
+        value: u64,
+        endpoint: EndpointId,
+    ) -> Result<(), Error> {
         // The dead are asked nothing: the request finds that out.
-        let is_dead = |server: ThreadId| self.threads[server].state == State::Stopped;
-        if self.knows(thread, value, endpoint) || self.endpoints[endpoint].server.is_none_or(is_dead) {
+        let is_dead = |server: ThreadId| matches!(self.threads[server].state, State::Stopped);
+        if self.endpoints[endpoint].server.is_none_or(is_dead) {
             return Ok(());
         }
         let (life, slot) = (u64::from(self.life_of(endpoint)), usize::from(HandleValue(value).slot()) % HANDLES);

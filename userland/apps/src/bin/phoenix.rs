@@ -5,7 +5,7 @@
 //! | 0, worker   | does jobs; in each life it panics in job `ends_in`, unless this is life `last`                       |
 //! | 1, server   | prepares itself for `prepares_us`, then serves endpoint "requests" (receive): a first word of one ends it by a panic, others are answered with the life it is |
 //! | 2, client   | calls "requests" (call): `calls` times to be answered, then once to end it, and all that `rounds` times; then until it was told of `lives` others |
-//! | 3, breaker  | ends the task "victim" (stop) `rounds` times, `every_us` apart                             |
+//! | 3, breaker  | ends the task "victim" (stop) `rounds` times, `every_us` apart, and then the system                             |
 //!
 //! Each life of 0 and 1 looks whether its data are as at first, and spoils them: it logs (1) its number, in the upper half one if anything was not. A worker logs in its
 //! last life how many jobs it has done there by the tenth (2). A client logs how many answers were wrong (1), or of another life than before although it had not
@@ -16,8 +16,8 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use fusee::{
-    CallError, Endpoint, Environment, Instant, Nanoseconds, Server, Task, burn, environment, life, log, next_job, now,
-    sleep_until,
+    CallError, Endpoint, Environment, Instant, Nanoseconds, Server, System, Task, burn, environment, life, log,
+    next_job, now, shutdown, sleep_until,
 };
 
 fusee::entry!(main);
@@ -118,4 +118,5 @@ fn stop(environment: &Environment) {
         sleep_until(now().now + Nanoseconds(number("every_us") * 1_000)).expect("it may sleep");
         victim.stop().expect("it may");
     }
+    shutdown(environment.expect::<System>("system"), 0)
 }

@@ -57,6 +57,8 @@ pub struct Claim {
 
 /// What is enough for a system, in nanoseconds, if three of its longest periods fit in; 20 of them always are.
 const LONG: u64 = 30_000_000_000;
+/// The same beside clients without locks, which submit on and on.
+const LONG_SHARED: u64 = 2_000_000_000;
 /// What jobs wait for, by the index of its blocking.
 const WAITS: [&str; 4] = ["engines", "tokens", "donation", "servers"];
 
@@ -281,7 +283,8 @@ impl BlockingReport {
         };
         let run = Options { checks: Checks::Instants(64), first: First::Tasks, programs, ..Options::default() };
         // As guesses of budgets go, some periods are very long, beside others that are very short.
-        let limit = manifest.system.start + (20 * longest).min(LONG.max(3 * longest));
+        let long = if family == Family::Shared { LONG_SHARED } else { LONG };
+        let limit = manifest.system.start + (20 * longest).min(long.max(3 * longest));
         let mut observe = |record: &Record| {
             metrics.observe(record);
             watch.observe(record);

@@ -3,6 +3,7 @@
 use fusee_abi::environment;
 use fusee_abi::image::{kind, release};
 use fusee_abi::trace::Record;
+use fusee_accel_contract::space::client_contexts;
 use fusee_kernel_core::Planted;
 use fusee_manifest::{Manifest, ManifestError, PackOptions, Task};
 
@@ -159,5 +160,7 @@ fn clients(task: &Task) -> Vec<(usize, u64)> {
 /// The name and context of each client of the driver's device.
 fn contexts(task: &Task) -> impl Iterator<Item = (&str, usize)> {
     let parameters = task.environment.iter().filter(|entry| entry.kind == environment::kind::PARAMETER);
-    parameters.filter_map(|entry| Some((entry.name.strip_prefix("context.")?, entry.address as usize)))
+    let told = parameters.filter_map(|entry| Some((entry.name.strip_prefix("context.")?, entry.address)));
+    // What a driver is told of a client says all of its contexts, and whether it has engines without their locks.
+    told.flat_map(|(client, told)| client_contexts(told).map(move |context| (client, context)))
 }

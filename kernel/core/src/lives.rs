@@ -2,7 +2,7 @@
 //!
 //! A task of which the manifest says so begins again when another one asks for it (`restart`), after everybody has heard of its death. Its
 //! new life begins as the first one did: with the handles, engines and addresses of the manifest, at its first instruction. What the death took apart is
-//! put together from a record that is written at boot ([`Life`]) in one trap ([`restart`](crate::restart)); memory is the task's own matter (`fusee::entry!`), so the path has no loop
+//! put together from a record that is written at boot ([`Life`]) in one trap (`restart.rs`); memory is the task's own matter (`fusee::entry!`), so the path has no loop
 //! over pages.
 //!
 //! # What is not as at boot

@@ -22,9 +22,12 @@ static LIFE: AtomicU32 = AtomicU32::new(0);
 /// - `address` must be that of the environment page, which the kernel maps read only for the life of the task.
 /// - Nothing of the program's data must be in use: this is the first that it does.
 pub unsafe fn start(address: usize, life: u32) {
-    // SAFETY: `environment` asks for the address of an environment page, `restore` for the entries of one, and for data that nobody uses: our
-    // caller promised both.
-    unsafe { environment(address).iter().filter(|entry| entry.kind == kind::INITIAL).for_each(|entry| restore(entry)) };
+    // SAFETY: the address must be that of the environment page: our caller promised it.
+    let entries = unsafe { entries_at(address) };
+    for entry in entries.iter().filter(|entry| entry.kind == kind::INITIAL) {
+        // SAFETY: it must be an entry of that page, and nobody may use the data: our caller promised it.
+        unsafe { restore(entry) };
+    }
     // Relaxed: a task has one thread.
     PAGE_ADDRESS.store(address, Ordering::Relaxed);
     LIFE.store(life, Ordering::Relaxed);
@@ -34,7 +37,7 @@ pub unsafe fn start(address: usize, life: u32) {
 ///
 /// # Safety
 /// As of [`start`].
-unsafe fn environment(address: usize) -> &'static [Entry] {
+unsafe fn entries_at(address: usize) -> &'static [Entry] {
     // SAFETY: a shared slice demands readable bytes that nobody writes: promised by our caller.
     let page = unsafe { core::slice::from_raw_parts(with_exposed_provenance_mut::<u8>(address), image::PAGE as usize) };
     let entries = Header::ref_from_prefix(page)
@@ -49,15 +52,13 @@ unsafe fn environment(address: usize) -> &'static [Entry] {
 /// # Safety
 /// `entry` is one of the environment page, of kind `INITIAL`, and nobody uses that data.
 unsafe fn restore(entry: &Entry) {
-    let (from, to) = (entry.address as usize, entry.physical as usize);
+    let [from, to] = [entry.address, entry.physical].map(|address| with_exposed_provenance_mut::<u8>(address as usize));
     let (copied, all) = (entry.bytes as usize, entry.handle as usize);
     // SAFETY: both must be valid for so many bytes, and apart: the page says so, in which `xtask` describes what it maps: at `to` the program's own
     // data, of `all` bytes, which nobody uses (promised by our caller), and at `from` a copy of the first `copied` of them, elsewhere.
-    unsafe {
-        let to = with_exposed_provenance_mut::<u8>(to);
-        core::ptr::copy_nonoverlapping(with_exposed_provenance_mut::<u8>(from), to, copied);
-        core::ptr::write_bytes(to.add(copied), 0, all.saturating_sub(copied));
-    }
+    unsafe { core::ptr::copy_nonoverlapping(from, to, copied) };
+    // SAFETY: must be valid for so many bytes: the rest of that data.
+    unsafe { core::ptr::write_bytes(to.wrapping_add(copied), 0, all.saturating_sub(copied)) };
 }
 
 /// Which life of this task this is: zero for the first, and one more each time that it was restarted.

@@ -100,7 +100,8 @@ impl Kernel {
         }
     }
 
-    /// The slots that the manifest filled are all that `thread` has, and it knows each of its servers as it is. Its places are empty.
+    /// The slots that the manifest filled are all that `thread` has, and it knows each of its servers as it is. Its places are empty, and its lines may fire,
+    /// as at boot: the life before may not have acknowledged their last interrupt.
     fn fill_slots<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         for slot in 0..HANDLES {
             let object = self.handles[thread][slot].object;
@@ -112,6 +113,9 @@ impl Kernel {
             let handle = &mut self.handles[thread][slot];
             handle.value = HandleValue::new(slot as u16, 1);
             handle.epoch = u64::from(life);
+            if let Object::Interrupt(interrupt) = object {
+                machine.set_interrupt_enabled(interrupt, true);
+            }
             if let Object::Region(region) = object
                 && u32::from(self.handles[thread][slot].rights) & rights::LENT != 0
             {

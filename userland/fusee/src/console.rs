@@ -2,11 +2,12 @@
 //!
 //! A message carries the number of bytes in word 0 and up to 40 bytes of text in words 1 to 5, little endian. The
 //! server keeps the text of each client apart until its line is complete. A task without a console prints into the
-//! void: text is never worth a fault.
+//! void: text is never worth a fault. A console may have several lives: what one kept of a line is lost
+//! with it, and the next one prints what comes.
 //!
 //! A console whose server has the port's interrupt can be read, too, by one task ([`Request`]): `fusee::serial` has its client's side.
 
-use crate::{Endpoint, Instant, Message, environment};
+use crate::{CallError, Endpoint, Instant, Message, environment};
 use core::fmt::{self, Write};
 
 /// The endpoint that text goes to.
@@ -104,8 +105,11 @@ struct Writer {
 impl Writer {
     fn flush(&mut self) {
         if self.filled > 0 {
-            // A console that is gone loses text, as the module says.
-            let _ = self.endpoint.call(encode(&self.bytes[..self.filled]), Instant::NEVER);
+            let text = encode(&self.bytes[..self.filled]);
+            // A console that is gone loses text, as the module says. To one that has begun another life nothing was delivered yet.
+            if self.endpoint.call(text, Instant::NEVER) == Err(CallError::PeerRestarted) {
+                let _ = self.endpoint.call(text, Instant::NEVER);
+            }
             self.filled = 0;
         }
     }

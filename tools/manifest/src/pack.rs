@@ -185,9 +185,12 @@ impl<'a> Packer<'a> {
                 }
             };
             let execute = if segment.executable { mapping::EXECUTE } else { 0 };
-            if segment.writable && has_lives {
+            if segment.writable {
                 let physical = self.system.allocate(name, pages)?;
-                self.map(index, mapping::READ | mapping::WRITE, segment.address, physical, pages);
+                let fill = if has_lives { 0 } else { mapping::FILL };
+                self.map(index, mapping::READ | mapping::WRITE | fill, segment.address, physical, pages);
+            }
+            if segment.writable && has_lives {
                 let length = segment.data.len() as u64;
                 let source = length.next_multiple_of(PAGE);
                 if source != 0 {
@@ -198,8 +201,6 @@ impl<'a> Packer<'a> {
                 entries.push(Entry { name, kind, flags: 0, handle, address, bytes: length, physical: segment.address });
                 initial += source + PAGE;
             } else if segment.writable {
-                let physical = self.system.allocate(name, pages)?;
-                self.map(index, mapping::READ | mapping::WRITE | mapping::FILL, segment.address, physical, pages);
                 if let Some(last) = self.mappings.last_mut() {
                     last.source_offset = at;
                     last.source_bytes = segment.data.len() as u64;

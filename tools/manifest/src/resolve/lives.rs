@@ -54,18 +54,16 @@ impl Resolver<'_> {
                 Reason::Needs { what: "supervisor", of, needs: "a task with the key `restart`" },
             ));
         }
-        self.unused(watcher, "ends", name.span())?;
         let ends = self.notification("ends".to_owned(), name.span())?;
-        let slot = self.next_slot(watcher);
-        self.give(
-            watcher,
-            slot,
-            &Spanned::new(name.span(), "ends".to_owned()),
-            kind::NOTIFICATION,
-            ends,
-            rights::WAIT,
-        )?;
+        self.add(watcher, &Spanned::new(name.span(), "ends".to_owned()), kind::NOTIFICATION, ends, rights::WAIT)?;
         Ok(ends)
+    }
+
+    /// Gives `task` a handle in its next slot, if it has nothing of that name.
+    fn add(&mut self, task: usize, name: &Spanned<String>, kind: u32, object: usize, rights: u32) -> Result<(), Fail> {
+        self.unused(task, name.get_ref(), name.span())?;
+        let slot = self.next_slot(task);
+        self.give(task, slot, name, kind, object, rights)
     }
 
     /// `watcher` hears of the ends of `task`, and may give it another life.
@@ -89,15 +87,11 @@ impl Resolver<'_> {
         let entry = |prefix: &str| Spanned::new(place.clone(), format!("{prefix}.{name}"));
         let task_rights = if has_lives { rights::RESTART | rights::STOP } else { rights::RESTART };
         let mut supervision = Supervision { ends: u16::try_from(ends).ok(), ..Supervision::default() };
-        self.unused(watcher, entry("task").get_ref(), place.clone())?;
-        let slot = self.next_slot(watcher);
-        self.give(watcher, slot, &entry("task"), kind::TASK, task, task_rights)?;
+        self.add(watcher, &entry("task"), kind::TASK, task, task_rights)?;
         if has_lives {
             let starts = self.notification(format!("starts.{name}"), place.clone())?;
             self.out.notifications[starts].1 = image::Notification { bound_plus_one: task as u32 + 1, flags: 0 };
-            self.unused(watcher, entry("starts").get_ref(), place.clone())?;
-            let slot = self.next_slot(watcher);
-            self.give(watcher, slot, &entry("starts"), kind::NOTIFICATION, starts, rights::WAIT)?;
+            self.add(watcher, &entry("starts"), kind::NOTIFICATION, starts, rights::WAIT)?;
             supervision.starts = u16::try_from(starts).ok();
         }
         for (prefix, word) in ["restart", "delay", "start"].into_iter().zip(policy.words()) {

@@ -660,6 +660,18 @@ fn nobody_waits_for_the_dead(system: &System, report: &Report) -> Result<(), Str
     Ok(())
 }
 
+/// What must hold of a system in which tasks are stopped, and perhaps given further lives.
+fn all_holds_among_the_dead(system: &System) -> Result<(), String> {
+    let (manifest, report) = run(system)?;
+    holders_alternate(&report)?;
+    nobody_keeps_an_engine(system, &report)?;
+    parts_add_up(&manifest, &report.records, system.kick_delay)?;
+    the_dead_rest(&report)?;
+    nobody_waits_for_the_dead(system, &report)?;
+    time_is_accounted_for(system, &manifest, &report)?;
+    if report.exit == Some(0) { Ok(()) } else { Err("the end did not come".to_owned()) }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, max_shrink_iters: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -682,14 +694,7 @@ proptest! {
 
     #[test]
     fn whoever_is_stopped_rests_and_leaves_nobody_behind(system in deadly_system()) {
-        let (manifest, report) = run(&system).map_err(TestCaseError::fail)?;
-        holders_alternate(&report).map_err(TestCaseError::fail)?;
-        nobody_keeps_an_engine(&system, &report).map_err(TestCaseError::fail)?;
-        parts_add_up(&manifest, &report.records, system.kick_delay).map_err(TestCaseError::fail)?;
-        the_dead_rest(&report).map_err(TestCaseError::fail)?;
-        nobody_waits_for_the_dead(&system, &report).map_err(TestCaseError::fail)?;
-        time_is_accounted_for(&system, &manifest, &report).map_err(TestCaseError::fail)?;
-        prop_assert!(report.exit == Some(0), "the end did not come");
+        all_holds_among_the_dead(&system).map_err(TestCaseError::fail)?;
     }
 }
 
@@ -699,14 +704,7 @@ proptest! {
     /// Tasks that are restarted again and again have no more budget than those that are not.
     #[test]
     fn whoever_is_given_another_life_gains_nothing_by_it_and_leaves_nobody_behind(system in restarted_system()) {
-        let (manifest, report) = run(&system).map_err(TestCaseError::fail)?;
-        holders_alternate(&report).map_err(TestCaseError::fail)?;
-        nobody_keeps_an_engine(&system, &report).map_err(TestCaseError::fail)?;
-        parts_add_up(&manifest, &report.records, system.kick_delay).map_err(TestCaseError::fail)?;
-        the_dead_rest(&report).map_err(TestCaseError::fail)?;
-        nobody_waits_for_the_dead(&system, &report).map_err(TestCaseError::fail)?;
-        time_is_accounted_for(&system, &manifest, &report).map_err(TestCaseError::fail)?;
-        prop_assert!(report.exit == Some(0), "the end did not come");
+        all_holds_among_the_dead(&system).map_err(TestCaseError::fail)?;
     }
 }
 

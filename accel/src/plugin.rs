@@ -41,8 +41,6 @@ use crate::topology::Topology;
 
 /// GPUs of one pool.
 pub const GPUS: usize = 8;
-/// Numbers of users are below this, whatever the pool.
-pub const NUMBERS: usize = 64;
 
 /// Which plugin.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -56,16 +54,16 @@ pub enum Kind {
     Random,
 }
 
-/// The plugin of one pool.
+/// The plugin of one pool. Numbers of users are below `U`, whatever the pool.
 #[derive(Clone, Debug)]
-pub struct Plugin {
+pub struct Plugin<const U: usize> {
     kind: Kind,
     /// What chance draws from: it changes with all that is told.
     state: u64,
-    heuristics: Heuristics<GPUS, NUMBERS>,
+    heuristics: Heuristics<GPUS, U>,
 }
 
-impl Plugin {
+impl<const U: usize> Plugin<U> {
     /// Nobody. All zero bytes.
     pub const EMPTY: Self =
         Self { kind: Kind::Nobody, state: 0, heuristics: Heuristics::new(Topology::EMPTY, Gain::CriticalSection) };
@@ -79,7 +77,7 @@ impl Plugin {
 
 //--- What it is told
 
-impl Plugin {
+impl<const U: usize> Plugin<U> {
     /// `user` has a request in the pool: `notify_enqueue`.
     pub fn requested(&mut self, user: u16) {
         self.stir(u64::from(user));
@@ -132,7 +130,7 @@ const fn mixed(state: u64) -> u64 {
 
 //--- What it is asked
 
-impl Plugin {
+impl<const U: usize> Plugin<U> {
     /// A number below `below`, drawn for the question `of`.
     fn drawn(&self, of: u64, below: usize) -> usize {
         (mixed(self.state ^ of) % below as u64) as usize
@@ -145,7 +143,7 @@ impl Plugin {
     }
 }
 
-impl Advice<Key, REPLICAS, USERS> for Plugin {
+impl<const U: usize> Advice<Key, REPLICAS, USERS> for Plugin<U> {
     fn queue(&self, pool: &Pool<Key, REPLICAS, USERS>, user: u16) -> Option<u8> {
         match self.kind {
             Kind::Nobody => None,
@@ -182,9 +180,9 @@ impl Advice<Key, REPLICAS, USERS> for Plugin {
 ///
 /// # Errors
 /// As there.
-pub fn request(
+pub fn request<const U: usize>(
     tokens: &mut Tokens,
-    plugin: &mut Plugin,
+    plugin: &mut Plugin<U>,
     user: u16,
     key: Key,
     length: Nanoseconds,
@@ -195,7 +193,7 @@ pub fn request(
 }
 
 /// See [`Pool::withdraw`]; for a holder, that is a release, of which the plugin is told apart.
-pub fn withdraw(tokens: &mut Tokens, plugin: &mut Plugin, user: u16) -> Option<Change> {
+pub fn withdraw<const U: usize>(tokens: &mut Tokens, plugin: &mut Plugin<U>, user: u16) -> Option<Change> {
     if tokens::held_by(tokens, user).is_none() {
         plugin.withdrawn(user);
     }
@@ -203,6 +201,6 @@ pub fn withdraw(tokens: &mut Tokens, plugin: &mut Plugin, user: u16) -> Option<C
 }
 
 /// See [`Pool::change_key`].
-pub fn change_key(tokens: &mut Tokens, plugin: &Plugin, user: u16, key: Key) -> Option<Change> {
+pub fn change_key<const U: usize>(tokens: &mut Tokens, plugin: &Plugin<U>, user: u16, key: Key) -> Option<Change> {
     tokens::change_key(tokens, plugin, user, key)
 }

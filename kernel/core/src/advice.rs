@@ -8,7 +8,7 @@
 //! during which the holder did not run. So what it was preempted without an engine, and what it waited for one, does not count.
 
 use fusee_abi::image::{self, POOL_DEVICES, advice};
-use fusee_accel::plugin::{self, GPUS, Kind, NUMBERS, Plugin};
+use fusee_accel::plugin::{self, GPUS, Kind, Plugin};
 use fusee_accel::topology::{Distance, Topology};
 use fusee_locking::engine::LockError;
 use fusee_locking::pool::{Change, Unadvised};
@@ -21,12 +21,12 @@ use crate::arena::Arena;
 use crate::id::{AdviserId, PoolId};
 use crate::limits::{ADVISED_POOLS, POOL_USERS, POOLS};
 
-const _: () = assert!(POOL_USERS <= NUMBERS && POOL_DEVICES == GPUS);
+const _: () = assert!(POOL_DEVICES == GPUS);
 
 /// The plugins of those pools that have one.
 #[derive(Clone, Debug)]
 pub(crate) struct Advisers {
-    plugins: Arena<Plugin, AdviserId, ADVISED_POOLS>,
+    plugins: Arena<Plugin<POOL_USERS>, AdviserId, ADVISED_POOLS>,
     count: u8,
     /// The plugin of each pool that has one.
     of: Arena<Option<AdviserId>, PoolId, POOLS>,
@@ -65,7 +65,7 @@ impl Advisers {
         Ok(())
     }
 
-    fn plugin(&mut self, pool: PoolId) -> Option<&mut Plugin> {
+    fn plugin(&mut self, pool: PoolId) -> Option<&mut Plugin<POOL_USERS>> {
         Some(&mut self.plugins[self.of[pool]?])
     }
 

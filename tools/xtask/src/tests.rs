@@ -59,6 +59,9 @@ pub struct TestArguments {
     /// With --board: only runs of this profile.
     #[arg(long, requires = "board")]
     profile: Option<ProfileArgument>,
+    /// With --board: each system once. Otherwise runs with counted instructions are made twice, and must not differ.
+    #[arg(long, requires = "board")]
+    once: bool,
     /// Write the results as JUnit XML, too.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -172,13 +175,12 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
             let workspace = Workspace::open(install)?.on(Some(name), install);
             match toolchain::too_old(&workspace.qemu, &board) {
                 Some(why) => summary.skip(&format!("all systems on {name}"), &why),
-                None => summary.run(&format!("{name}: all systems, exact and repeatable"), || {
+                None => summary.run(&format!("{name}: all systems, exact"), || {
                     let mut own = Summary { is_quiet: true, ..Summary::default() };
-                    on_board(
-                        &workspace,
-                        &TestArguments { profile: Some(ProfileArgument::Det), ..TestArguments::default() },
-                        &mut own,
-                    )?;
+                    // That runs do not differ is shown on the usual board.
+                    let once =
+                        TestArguments { profile: Some(ProfileArgument::Det), once: true, ..TestArguments::default() };
+                    on_board(&workspace, &once, &mut own)?;
                     Ok(own.problems())
                 }),
             }
@@ -654,7 +656,7 @@ fn target(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
     // Single-threaded runs side by side; those that use several host threads by themselves.
     let (alone, beside): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.profile == Profile::Par);
     let programs_of = |case: &Case| checked.as_ref().filter(|_| checks(&case)).unwrap_or(&programs);
-    let one = |case: &Case| match run_case(workspace, case, programs_of(case)) {
+    let one = |case: &Case| match run_case(workspace, case, programs_of(case), !arguments.once) {
         Ok((run, problems)) => {
             let late = run.late_words().map_or_else(String::new, |words| format!(": {words}"));
             (case.name() + &late, Ok(problems))
@@ -906,7 +908,7 @@ fn configure(workspace: &Workspace, arguments: &TestArguments, summary: &mut Sum
     let programs = workspace.builder().programs(&systems)?;
     side_by_side(&cases, summary, |(one, case)| {
         let check = || {
-            let (run, mut problems) = run_case(workspace, case, &programs)?;
+            let (run, mut problems) = run_case(workspace, case, &programs, true)?;
             let seen = Seen::of(&run.trace?, &case.manifest.system);
             problems.extend(one.problems(&seen));
             Ok((format!("{}: {seen}", one.name()), problems))
@@ -927,8 +929,8 @@ fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Runs one system; what it did differently from what is expected.
-fn run_case(workspace: &Workspace, case: &Case, programs: &Programs) -> Result<(Run, Vec<String>)> {
+/// Runs one system, twice if `again` and if it is repeatable; what it did differently from what is expected.
+fn run_case(workspace: &Workspace, case: &Case, programs: &Programs, again: bool) -> Result<(Run, Vec<String>)> {
     let expected = case.manifest.expectations.as_ref().context("the manifest has no table `test`")?;
     let image = workspace.image_of(case.manifest.clone(), programs.clone(), case.profile, false)?;
     let options = RunOptions {
@@ -946,7 +948,7 @@ fn run_case(workspace: &Workspace, case: &Case, programs: &Programs) -> Result<(
     if let Some(name) = &expected.screenshot {
         problems.extend(screen::problems(name, run.outcome.screen.as_ref()));
     }
-    if expected.repeatable && case.profile == Profile::Det && problems.is_empty() {
+    if again && expected.repeatable && case.profile == Profile::Det && problems.is_empty() {
         problems.extend(departure(&run, &system::run(workspace, &image, &options)?));
     }
     if !problems.is_empty() {

@@ -25,6 +25,9 @@ pub fn control(environment: &Environment) -> SharedBytes {
     control
 }
 
+/// A device address, the physical one behind it, how many pages, and in which memory.
+pub type Window = (u64, u64, u64, contract::Memory);
+
 /// The translation table of one context.
 #[derive(Clone, Copy)]
 pub struct Table {
@@ -45,6 +48,19 @@ impl Table {
     pub fn begin(&self, ring: u64) {
         self.bytes.fill(0, self.bytes.len(), 0);
         self.map(contract::RING_BASE, ring, 1, contract::Memory::System, true);
+    }
+
+    /// Maps these windows to be read and written, each of so many pages from a physical address on, and nothing else. An entry that is right already is right all the time.
+    pub fn set(&self, windows: &[Option<Window>]) {
+        for index in 0..self.bytes.len() as u64 / contract::ENTRY_BYTES {
+            let entry = |&(address, physical, pages, memory): &Window| {
+                let page = index.checked_sub(contract::table_index(address)).filter(|page| *page < pages)?;
+                let page = physical + page * contract::PAGE_BYTES;
+                Some(contract::TableEntry { page, writable: true, memory }.encode())
+            };
+            let value = windows.iter().flatten().find_map(entry).unwrap_or(0);
+            self.bytes.write_u64((index * contract::ENTRY_BYTES) as usize, value);
+        }
     }
 
     /// Maps `pages` pages from `physical` on at device address `address`.

@@ -17,6 +17,11 @@
 //! engine has any, and a context that is idle there loses nothing. Of clients without locks it is the one whose command runs. The device answers by
 //! an interrupt, like all else.
 //!
+//! # Another life
+//!
+//! What the life before has written is not trusted, nor what the device did with that. All tables are written again, of which those entries change that were not right; then the device forgets what it has of all
+//! clients but those that open their contexts by themselves, and fences say that it failed. A client loses what it had under way, and nothing else: its lock, its ring and the count in its doorbell stay.
+//!
 //! # Invariants
 //!
 //! 1. A context reaches its own ring, buffer and share of device memory, and nothing else.
@@ -50,17 +55,22 @@ fn main() {
     let environment = environment();
     let control = gpu_driver::control(&environment);
     let status = environment.expect::<Region>("status").shared();
-    let mut all = open_contexts(&environment, &control);
     let kick = Kick::of(&environment).expect("the driver of a device may kick it");
-    // Until its context was open, nobody heard a client ring.
-    kick.send();
     let line = environment.expect::<Interrupt>("line");
     let event = environment.expect::<Notification>("event");
+    let mut all = open_contexts(&environment, &control);
+    // Until its context was open, nobody heard a client ring.
+    kick.send();
+    // What the device has told, and nothing was done about.
+    let mut left = if fusee::life() > 0 { forget(&environment, &control, &kick, line, event) } else { 0 };
     // Of each engine the resets that the device has yet to answer, by context.
     let mut asked = [None; contract::ENGINES];
     let bottom_half = Nanoseconds(environment.parameter("bottom_half_us").unwrap_or(0) * 1_000);
     loop {
-        let bits = event.wait(Instant::NEVER).expect("the driver may wait for its device");
+        let bits = match core::mem::take(&mut left) {
+            0 => event.wait(Instant::NEVER).expect("the driver may wait for its device"),
+            bits => bits,
+        };
         // The watchdog signals as if the line had fired. If it has not, there is nothing to acknowledge.
         let _ = line.acknowledge();
         for engine in contract::EngineIndex::ALL {
@@ -93,6 +103,31 @@ fn main() {
             }
         }
     }
+}
+
+/// Waits until the device has forgotten what was submitted in the contexts that [`open_contexts`] opens. Returns what it has told meanwhile.
+fn forget(environment: &Environment, control: &SharedBytes, kick: &Kick, line: Interrupt, event: Notification) -> u64 {
+    let opened = clients(environment).map(|(_, told)| told as u64).filter(|told| told & space::SESSION_CLIENT == 0);
+    let mut asked = [None; contract::CONTEXTS];
+    for context in opened.flat_map(space::client_contexts) {
+        asked[context] =
+            Some(contract::EngineIndex::ALL.map(|engine| gpu_driver::request_reset(control, engine, context)));
+    }
+    kick.send();
+    let is_answered = |(context, requests): (usize, &Option<[u32; contract::ENGINES]>)| {
+        let mut each = contract::EngineIndex::ALL.into_iter().zip(requests.iter().flatten());
+        each.all(|(engine, request)| gpu_driver::has_reset(control, engine, context, *request))
+    };
+    let mut told = 0;
+    while !asked.iter().enumerate().all(is_answered) {
+        told |= event.wait(Instant::NEVER).expect("the driver may wait for its device");
+        let _ = line.acknowledge();
+    }
+    for engine in contract::EngineIndex::ALL {
+        // The life before may have been asked to.
+        let _ = line.complete_reset(engine.number());
+    }
+    told
 }
 
 impl Client {
@@ -129,22 +164,25 @@ fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Cl
             if told & space::SESSION_CLIENT != 0 {
                 continue;
             }
-            let table = Table::of(&tables, context);
-            let ring = own_ring.or_else(|| Some(gpu_driver::ring(&rings?, context)));
-            table.begin(ring.expect("each client has a ring"));
-            if let Some(buffer) = buffer {
+            let ring = own_ring.or_else(|| Some(gpu_driver::ring(&rings?, context))).expect("each client has a ring");
+            let system = |address, physical, pages| (address, physical, pages, contract::Memory::System);
+            let mut windows = [None; 3 + contract::DEVICES];
+            windows[0] = Some(system(contract::RING_BASE, ring, 1));
+            windows[1] = buffer.map(|buffer| {
                 let pages = (buffer.bytes() / contract::PAGE_BYTES).min(space::BUFFER_PAGES);
-                table.map(space::BUFFER_BASE, buffer.physical(), pages, contract::Memory::System, true);
-            }
-            if let Some(local) = local {
+                system(space::BUFFER_BASE, buffer.physical(), pages)
+            });
+            windows[2] = local.map(|local| {
                 let (first, pages) = space::share(local.bytes(), count, context);
-                table.map(space::LOCAL_BASE, local.physical() + first, pages, contract::Memory::Local, true);
-            }
+                (space::LOCAL_BASE, local.physical() + first, pages, contract::Memory::Local)
+            });
             for (entry, device) in environment.entries().iter().filter_map(|entry| Some((entry, peer_of(entry, name)?)))
             {
                 let pages = entry.bytes / contract::PAGE_BYTES;
-                table.map(space::peer(device), entry.physical, pages, contract::Memory::Peer, true);
+                windows[3 + device] = Some((space::peer(device), entry.physical, pages, contract::Memory::Peer));
             }
+            let table = Table::of(&tables, context);
+            table.set(&windows);
             table.open(control, context, shares);
         }
     }

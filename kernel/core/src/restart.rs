@@ -8,11 +8,11 @@ use fusee_abi::trace::Event;
 use fusee_sched::key::Class;
 use fusee_sched::time::{Instant, Nanoseconds};
 
-use crate::id::ThreadId;
-use crate::limits::{ENGINE_USERS, HANDLES, POOLS_PER_TASK};
+use crate::id::{EngineId, ThreadId};
+use crate::limits::{ENGINE_USERS, GATES, HANDLES, POOLS_PER_TASK};
 use crate::lives::Life;
 use crate::machine::Place;
-use crate::object::{Job, Object, Release, State, Thread};
+use crate::object::{Interrupt, Job, Object, Release, State, Thread};
 use crate::{Kernel, Machine};
 
 impl Kernel {
@@ -80,6 +80,18 @@ impl Kernel {
         self.begin_budget(thread, life);
         machine.open_space(thread);
         self.resume(thread);
+        if GATES {
+            self.open_gates(machine, thread);
+        }
+    }
+
+    /// Clients without a lock have the engines again that nobody wanted while their driver, `thread`, was dead.
+    fn open_gates<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
+        for engine in (0..self.counts.engines).filter_map(EngineId::new) {
+            if self.engines[engine].driver == Some(thread) {
+                self.hand_back(machine, engine);
+            }
+        }
     }
 
     /// What was taken from the last life of `thread` is not lost to this one.
@@ -101,7 +113,8 @@ impl Kernel {
     }
 
     /// The slots that the manifest filled are all that `thread` has, and it knows each of its servers as it is. Its places are empty, and its lines may fire,
-    /// as at boot: the life before may not have acknowledged their last interrupt.
+    /// as at boot: the life before may not have acknowledged their last interrupt. The line of an engine may fire when `thread` has acknowledged it, and is taken as
+    /// if it had fired: what it told before is not lost.
     fn fill_slots<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         for slot in 0..HANDLES {
             let object = self.handles[thread][slot].object;
@@ -114,7 +127,11 @@ impl Kernel {
             handle.value = HandleValue::new(slot as u16, 1);
             handle.epoch = u64::from(life);
             if let Object::Interrupt(interrupt) = object {
-                machine.set_interrupt_enabled(interrupt, true);
+                let Interrupt { of_engine, bits, notification } = self.interrupts[interrupt];
+                machine.set_interrupt_enabled(interrupt, !of_engine);
+                if let Some(notification) = notification.filter(|_| of_engine) {
+                    self.signal(machine, notification, bits);
+                }
             }
             if let Object::Region(region) = object
                 && u32::from(self.handles[thread][slot].rights) & rights::LENT != 0

@@ -8,7 +8,7 @@ mod model;
 mod table;
 
 use model::Step::{
-    Acknowledge, Acquire, AcquireBoth, AcquireFor, Complete, Exit, Release, Reset, Stop, Submit, Wait, Yield,
+    Acknowledge, Acquire, AcquireBoth, AcquireFor, Complete, Exit, Release, Reset, Restart, Stop, Submit, Wait, Yield,
 };
 use model::{Gates, Model, Step, background, real_time};
 use table::device::Wrong;
@@ -75,6 +75,25 @@ fn whoever_dies_leaves_the_engine_to_the_class() {
         .task("b", 0, b, &[Acquire("x"), Release("x"), Stop("a")])
         .task("driver", 0, driver, &DRIVER);
     holds(&two);
+}
+
+/// A driver ends and begins again, at any time: who wants the engine has it or hears why not, and clients without a lock have it back.
+#[test]
+fn a_driver_that_begins_again_opens_the_gates_that_stayed_shut() {
+    for cpus in 1..=2 {
+        let [supervisor, user, driver] = [4, 5, 3].map(real_time);
+        let one = model("gate, a driver that is restarted", cpus)
+            .task("supervisor", 0, supervisor, &[Stop("driver"), Restart])
+            .task("user", 0, user, &USER)
+            .task("driver", 0, driver, &DRIVER);
+        holds(&Model { supervisor: Some(("supervisor", "driver")), ..one });
+    }
+    let reset = model("gate, a driver that is restarted, resets after 1, watchdog after 1", 1)
+        .task("supervisor", 0, background(1), &[Stop("driver"), Restart, Yield])
+        .task("user", 0, background(1), &[AcquireFor("x", 1), Submit("x"), Yield])
+        .task("driver", 0, background(1), &RESETTER);
+    let gates = Some(Gates { watchdog: 1, ..GATES });
+    holds(&Model { supervisor: Some(("supervisor", "driver")), gates, ..reset.ticks(2) });
 }
 
 /// A driver that answers or does not, and resets what it says or not.

@@ -169,7 +169,6 @@ const MEANT: &[Row] = &[
     ("[tasks.far]", "[supervisor]\ntask = \"clien\"\n\n[tasks.far]\nrestart = \"always\"", 30, "no task is called `clien`; did you mean `client`?"),
     ("[tasks.far]", "[supervisor]\ntask = \"client\"\n\n[tasks.far]", 30, "supervisor of `client` needs a task with the key `restart`"),
     ("[tasks.far]", "[supervisor]\ntask = \"far\"\n\n[tasks.far]\nrestart = \"always\"", 33, "restart of `far` means nothing together with being the supervisor: nobody is left to do it"),
-    ("[tasks.server]", "[supervisor]\ntask = \"far\"\n\n[tasks.server]\nrestart = \"always\"", 26, "restart of `server` means nothing together with driving a device: its engines are closed with its driver"),
     ("[tasks.far]", "[supervisor]\ntask = \"client\"\n\n[tasks.far]\nrestart = { at_most = 0, within = \"1s\" }", 33, "at_most of `far` is not from 1 to 32"),
     ("[tasks.far]", "[supervisor]\ntask = \"client\"\n\n[tasks.far]\nrestart = { at_most = 1 }", 33, "at_most of `far` needs `within`: in how long"),
     ("[tasks.far]", "[supervisor]\ntask = \"client\"\n\n[tasks.far]\nrestart = { within = \"1s\" }", 33, "within of `far` needs `at_most`: how many lives"),

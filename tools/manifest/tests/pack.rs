@@ -260,6 +260,11 @@ fn the_clients_of_a_preemptible_engine_and_its_firmware_know_it() {
 
 /// A device with so many clients without locks that open their contexts by themselves, each with a buffer.
 fn openers(clients: usize, more: &str) -> Manifest {
+    let text = openers_text(clients, more);
+    Manifest::parse(Path::new("openers.toml"), &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn openers_text(clients: usize, more: &str) -> String {
     let mut text = "[system]\nname = \"openers\"\nboard = \"virt\"\ncpus = 2\n".to_owned();
     let mut buffers = String::new();
     for number in 1..=clients {
@@ -282,7 +287,17 @@ fn openers(clients: usize, more: &str) -> Manifest {
          [engines.ee]\ndevice = \"gpu\"\nindex = 0\ninterrupt = \"gpu\"\nshared_longest = \"1ms\"\n\
          [regions.tables]\nbytes = \"64KiB\"\n{more}"
     );
-    Manifest::parse(Path::new("openers.toml"), &text).unwrap_or_else(|error| panic!("{error}"))
+    text
+}
+
+#[test]
+fn a_server_of_sessions_has_one_life() {
+    let text = openers_text(1, "[supervisor]\ntask = \"c1\"\n");
+    let text = text.replacen("\"apps/server\"\n", "\"apps/server\"\nrestart = \"always\"\n", 1);
+    let errors = Manifest::parse(Path::new("openers.toml"), &text).unwrap_err().0;
+    let reasons: Vec<String> = errors.iter().map(|error| error.reason.to_string()).collect();
+    let why = "what clients have opened and mapped is known to this life alone";
+    assert_eq!(reasons, [format!("restart of `server` means nothing together with serving `sessions`: {why}")]);
 }
 
 /// For rings and buffers it needs no handle, as it does not reach them itself; one for each client tells it of completions.

@@ -108,6 +108,9 @@ fn what_is_no_processor_or_somebody_elses_is_refused() {
     assert_eq!(preemptible, ["device of `dsp` means nothing together with `preemptible`"]);
     let other = "[devices.second]\ndriver = \"radio\"\nfirmware = \"r5f-firmware\"\ndevice = \"rpu0\"\ncopy_engines = 0\n[engines.ee]";
     assert_eq!(instead("[engines.ee]", other), ["processor of `second` is already taken by `dsp`"]);
+    let again = "[supervisor]\ntask = \"radio\"\n\n[tasks.dsp]\nrestart = \"always\"";
+    let goes_on = "driving a processor of the board, which goes on without it";
+    assert_eq!(instead("[tasks.dsp]", again), [format!("restart of `dsp` means nothing together with {goes_on}")]);
 }
 
 #[test]

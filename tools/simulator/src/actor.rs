@@ -194,6 +194,8 @@ pub struct Actor {
     mind: Option<Mind>,
     /// Engines that the driver resets, one bit each.
     resets: u64,
+    /// Whether this is a later life, whose driver has yet to reset its devices.
+    again: bool,
     /// Token of the last message received.
     token: u64,
     /// The handle that the next call carries, and the rights its copy keeps.
@@ -216,6 +218,7 @@ impl Actor {
             gives_up: false,
             release: 0,
             resets: 0,
+            again: false,
             seen: Vec::new(),
             gpus: Progress::default(),
             mind: None,
@@ -229,7 +232,7 @@ impl Actor {
     /// Another life of the task begins. What it has found out before is kept.
     pub fn begin_again(&mut self) {
         let results = std::mem::take(&mut self.results);
-        *self = Actor { program: Rc::clone(&self.program), results, ..Actor::new(Program::Nothing) };
+        *self = Actor { program: Rc::clone(&self.program), again: true, results, ..Actor::new(Program::Nothing) };
     }
 
     /// The task has run `span` nanoseconds.
@@ -550,6 +553,10 @@ impl Actor {
     ) -> Action {
         if let Phase::Start = self.phase {
             self.seen.resize(clients.len(), [0; contract::ENGINES]);
+            if std::mem::take(&mut self.again) {
+                self.resets = (1 << contract::ENGINES) - 1;
+                devices.clone().for_each(|device| board.request_resets(device, self.resets));
+            }
             self.phase = Phase::Woken;
             return trap(board, thread, Call::Wait, wait, 0, NEVER);
         }

@@ -36,8 +36,8 @@ mod launch;
 mod work;
 
 use crate::{
-    AcquireError, Engine, EngineError, EngineGuard, Environment, Instant, Kick, MissingHandle, Notification, Region,
-    SharedBytes, WaitError,
+    AcquireError, Engine, EngineError, EngineGuard, Environment, Instant, Kick, MissingHandle, Nanoseconds,
+    Notification, Region, SharedBytes, WaitError, now, sleep_until,
 };
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -103,6 +103,19 @@ pub enum RunError {
     Lost(EngineError),
 }
 
+impl RunError {
+    /// Whether the same may go well at another time.
+    fn may_pass(self) -> bool {
+        matches!(
+            self,
+            RunError::Acquire(AcquireError::PeerDied | AcquireError::EngineLost)
+                | RunError::Submit(SubmitError::EngineLost)
+                | RunError::Fence(FenceError::Failed | FenceError::Wait(WaitError::PeerDied))
+                | RunError::Lost(EngineError::EngineLost)
+        )
+    }
+}
+
 impl Context {
     /// The same, and no device looks at what is submitted before it is kicked by other means. For measurements.
     #[cfg(all(feature = "misbehave", target_os = "none"))]
@@ -152,6 +165,40 @@ impl Context {
     /// [`RunError`]. What was to be written is then undefined.
     pub fn run<'a>(&'a self, engine: &Engine, work: impl Into<Work<'a>>, deadline: Instant) -> Result<(), RunError> {
         let whole = work.into().operation.ok_or(RunError::Submit(SubmitError::BadCommand))?;
+        self.run_whole(engine, whole, deadline)
+    }
+
+    /// As [`Context::run`], for work that may be done twice, beside a driver that has [further lives](crate::life): what does not end because the driver has died, or has let the device
+    /// forget what was submitted, or because the engine was taken away, is done again, `times` times at most, until `deadline` in all. Between two tries it waits for `pause`, of the sort that a
+    /// supervisor's delay is.
+    ///
+    /// # Errors
+    /// [`RunError`] of the last try. What was to be written is then undefined.
+    pub fn run_again<'a>(
+        &'a self,
+        engine: &Engine,
+        work: impl Into<Work<'a>>,
+        deadline: Instant,
+        times: u32,
+        pause: Nanoseconds,
+    ) -> Result<(), RunError> {
+        let whole = work.into().operation.ok_or(RunError::Submit(SubmitError::BadCommand))?;
+        let mut tried = 0;
+        loop {
+            let error = match self.run_whole(engine, whole, deadline) {
+                Err(error) if tried < times && error.may_pass() => error,
+                other => return other,
+            };
+            let until = now().now + pause;
+            // A job that cannot sleep, or may not so long, hears of it.
+            if until >= deadline || sleep_until(until).is_err() {
+                return Err(error);
+            }
+            tried += 1;
+        }
+    }
+
+    fn run_whole(&self, engine: &Engine, whole: Operation, deadline: Instant) -> Result<(), RunError> {
         let blocks = match whole {
             Operation::Launch(launch) if engine.is_preemptible() => launch.blocks,
             _ => 1,

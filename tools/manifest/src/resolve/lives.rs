@@ -75,8 +75,11 @@ impl Resolver<'_> {
             return excludes("being the supervisor: nobody is left to do it");
         }
         let serves = |endpoint: u32| self.out.endpoints[endpoint as usize].1.server as usize == task;
-        if self.out.devices.iter().any(|device| device.driver == task) {
-            return excludes("driving a device: its engines are closed with its driver");
+        if self.out.devices.iter().any(|device| device.driver == task && device.processor.is_some()) {
+            return excludes("driving a processor of the board, which goes on without it");
+        }
+        if self.serves_sessions(task) {
+            return excludes("serving `sessions`: what clients have opened and mapped is known to this life alone");
         }
         if self.out.engines.iter().any(|(_, engine)| engine.sharer_plus_one.checked_sub(1).is_some_and(serves)) {
             return excludes("sharing an engine: its clients are stopped with their sharer");

@@ -34,6 +34,16 @@ impl Resolver<'_> {
         self.shares(device, client) && endpoint.is_ok_and(|endpoint| self.may_call(client, endpoint))
     }
 
+    /// Whether `task` serves the sessions of a device.
+    pub(super) fn serves_sessions(&self, task: usize) -> bool {
+        let serves = |named: &Spanned<String>| {
+            let endpoint = index_of(&self.file.endpoints, "endpoint", named);
+            endpoint.is_ok_and(|endpoint| self.out.endpoints[endpoint].1.server as usize == task)
+        };
+        let sessions = self.file.devices.0.iter().filter_map(|(_, device)| device.sessions.as_ref());
+        { sessions }.any(|sessions| serves(&sessions.get_ref().endpoint))
+    }
+
     fn may_call(&self, task: usize, endpoint: usize) -> bool {
         let is_it = |one: &image::Handle| {
             (one.task as usize, one.kind, one.object as usize) == (task, kind::ENDPOINT, endpoint)

@@ -326,9 +326,10 @@ impl System {
         if let Some((hold, reset)) = self.watchdog {
             keys += &format!("watchdog = \"{hold}us\"\nreset_bound = \"{reset}us\"\n");
         }
-        let driver = "period = \"5ms\"\nbudget = \"1ms\"";
+        let again = if self.agains.is_empty() { "" } else { "\nrestart = \"always\"" };
+        let driver = format!("period = \"5ms\"\nbudget = \"1ms\"{again}");
         let engines = [("e0", keys.as_str()), ("e1", &keys)];
-        let device = Device { cluster: Some("a"), driver, engines: &engines, ..Device::GPU };
+        let device = Device { cluster: Some("a"), driver: &driver, engines: &engines, ..Device::GPU };
         let limit = ["\"unlimited\"", "\"r2dglp\"", "1"][self.tasks.len() % 3];
         let shortest = ["requests", "lengths"][self.tasks.len() / 3 % 2];
         let keys = format!("advice = \"{}\"\nshortest = \"{shortest}\"", ADVICE[self.servers[0] % 3]);
@@ -712,12 +713,15 @@ proptest! {
 #[test]
 fn restarted_systems_restart_tasks_of_all_kinds_and_their_clients_hear_of_it() {
     let mut runner = TestRunner::deterministic();
-    let (mut restarts, mut errors, mut third) = ([0_u32; 3], BTreeMap::new(), 0);
+    // By class, and of the driver.
+    const DRIVER: usize = 3;
+    let (mut restarts, mut errors, mut third) = ([0_u32; DRIVER + 1], BTreeMap::new(), 0);
     for _ in 0..1_000 {
         let system = restarted_system().new_tree(&mut runner).expect("a system").current();
         let (_, report) = run(&system).unwrap_or_else(|error| panic!("{error}"));
         for record in report.records.iter().filter(|record| record.event == Event::Restart as u8) {
-            restarts[system.tasks[usize::from(record.thread) - 1].class as usize] += 1;
+            let class = system.tasks.get(usize::from(record.thread) - 1).map_or(DRIVER, |task| task.class as usize);
+            restarts[class] += 1;
             third += u32::from(record.value >= 2);
         }
         for error in report.results.iter().flatten().filter_map(|code| Error::from_code(*code)) {

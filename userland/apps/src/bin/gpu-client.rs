@@ -1,7 +1,7 @@
 //! A client of the accelerator, for tests of what it and others live through when the device, or another client, misbehaves.
 //!
 //! With the parameter `count` it sends a page through device memory and back, on the engines "ce_in" and "ce_out", once in each
-//! of so many jobs, and compares; then `log(count, pages that came back as they were)`. Its region "buffer" has two pages.
+//! of so many jobs, and compares; then `log(count, pages that came back as they were)`. Its region "buffer" has two pages. What does not end well is done again, `again` times at most, 100 us later.
 //!
 //! With the parameter `operation_us` it takes "engine" in its first job, submits an operation of that length (zero: endless),
 //! waits for its end, at most `patience_us` (absent: for ever; zero: not at all), and gives the engine back. Then it takes the engine
@@ -49,6 +49,7 @@ fn done_of(environment: &Environment) -> Notification {
 fn copy(environment: &Environment, context: &Context, count: u64) {
     let [ce_in, ce_out] = ["ce_in", "ce_out"].map(|name| environment.expect::<Engine>(name));
     let buffer = environment.expect::<Region>("buffer").shared();
+    let again = environment.parameter("again").unwrap_or(0) as u32;
     let words = PAGE_BYTES as usize / 8;
     let pattern = |job: u64, word: usize| (job << 32 | word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut good = 0;
@@ -61,10 +62,7 @@ fn copy(environment: &Environment, context: &Context, count: u64) {
         let there = Operation::Copy { source: BUFFER_BASE, destination: LOCAL_BASE, length: PAGE_BYTES };
         let back = Operation::Copy { source: LOCAL_BASE, destination: BUFFER_BASE + PAGE_BYTES, length: PAGE_BYTES };
         let done = [(ce_in, there), (ce_out, back)].into_iter().all(|(engine, operation)| {
-            let Ok(guard) = engine.acquire(Instant::NEVER) else { return false };
-            let fence = context.start(&guard, operation).expect("the ring is empty");
-            let done = context.wait_for(fence, done_of(environment), Instant::NEVER);
-            guard.release().is_ok() && done.is_ok()
+            context.run_again(&engine, operation, Instant::NEVER, again, Nanoseconds(100_000)).is_ok()
         });
         let came_back = |word| buffer.read_u64(PAGE_BYTES as usize + 8 * word) == pattern(job, word);
         good += u64::from(done && (0..words).all(came_back));

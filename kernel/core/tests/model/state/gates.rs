@@ -101,11 +101,11 @@ impl State {
         }
     }
 
-    /// Commands take ticks; all else that a device does, and its interrupts, are quicker.
+    /// Commands take ticks; all else that a device does is quicker, and so are its interrupts, if their line may fire.
     pub(super) fn device_lets_time_pass(&self) -> bool {
         let device = &self.board.device;
         let rests = |engine: &Engine| matches!(engine.shared, Shared::Quiet | Shared::Running);
-        device.engines[..device.count].iter().all(rests) && !device.interrupts
+        device.engines[..device.count].iter().all(rests) && !(device.interrupts && self.board.enabled[0])
     }
 
     /// Whether `thread` makes this call here: stores need what they store to; a driver resets what it was asked to,

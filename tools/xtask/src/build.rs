@@ -300,9 +300,9 @@ impl<'a> Builder<'a> {
     /// Where the programs of a step go.
     fn folder_of(&self, step: &Step<'_>) -> PathBuf {
         let mut folder = self.folder(step.project);
-        // What is built for CPUs with errata is what runs there, and nowhere else.
+        // What is built for CPUs with errata runs there, and nowhere else.
         if !errata::flags(step.board).is_empty() {
-            folder = folder.join("boards").join(step.board);
+            folder = folder.join("boards/errata");
         }
         step.own.map_or(folder.clone(), |package| folder.join("of").join(package))
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use fusee_manifest::Time;
 
@@ -155,15 +155,28 @@ pub fn lack() -> Option<String> {
 /// Gives each target some time, from what was found before; then plants a fault, and finds it from nothing.
 pub fn check(workspace: &Workspace) -> Result<(String, Vec<String>)> {
     let fuzzer = Fuzzer::build(workspace)?;
+    // The same strings each time, as far as what is fuzzed does the same each time: whether a change is let in does not depend on luck.
+    let run = |target: &str, begin: Begin, strings: u64| {
+        fuzzer.run(target, begin, &["-seed=1".into(), format!("-runs={strings}")])
+    };
+    // The first takes as long as all others together.
+    let [(first, strings), others @ ..] = CHECKED;
+    let (first_fuzzed, rest) = std::thread::scope(|scope| {
+        let rest = scope.spawn(|| {
+            let fuzzed = others.map(|(target, strings)| run(target, Begin::Kept, strings));
+            (fuzzed, run(CALLS, Begin::Nothing, STRINGS))
+        });
+        (run(first, Begin::Kept, strings), rest.join())
+    });
+    let (fuzzed, planted) = rest.map_err(|_| anyhow!("what runs the fuzzer panicked"))?;
     let mut problems = Vec::new();
     let mut words = Vec::new();
-    for (target, strings) in CHECKED {
-        // The same strings each time, as far as what is fuzzed does the same each time: whether a change is let in does not depend on luck.
-        let fuzzed = fuzzer.run(target, Begin::Kept, &["-seed=1".into(), format!("-runs={strings}")])?;
+    for ((target, _), fuzzed) in CHECKED.into_iter().zip([first_fuzzed].into_iter().chain(fuzzed)) {
+        let fuzzed = fuzzed?;
         words.push(format!("{target} {}", fuzzed.steps));
         problems.extend(fuzzed.broken.map(|(path, what)| format!("{target}: {what} ({})", path.display())));
     }
-    let planted = fuzzer.run(CALLS, Begin::Nothing, &["-seed=1".into(), format!("-runs={STRINGS}")])?;
+    let planted = planted?;
     match planted.broken {
         Some(_) => words.push(format!("a planted fault after {} strings", planted.strings)),
         None => problems.push(format!("a kernel that does not compare generations passes {STRINGS} strings")),
@@ -218,7 +231,11 @@ impl Fuzzer {
 
     /// Runs one target.
     fn run(&self, target: &str, begin: Begin, limit: &[String]) -> Result<Fuzzed> {
-        let own = self.scratch.join(if begin == Begin::Found { target } else { "fresh" });
+        let own = match begin {
+            Begin::Found => self.scratch.join(target),
+            Begin::Kept => self.scratch.join("fresh").join(target),
+            Begin::Nothing => self.scratch.join("fresh-planted"),
+        };
         if begin != Begin::Found && own.exists() {
             std::fs::remove_dir_all(&own)?;
         }

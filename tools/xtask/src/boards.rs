@@ -94,14 +94,44 @@ fn read(root: &Path, board: &str) -> Result<Results> {
     toml::from_str(&text).with_context(|| path.display().to_string())
 }
 
-/// Compares with what was seen before, or takes its place.
-pub fn settle(root: &Path, board: &str, seen: &Results, bless: bool) -> Result<Vec<String>> {
+/// Compares with what was seen before, but for systems that were left to others, or takes its place.
+pub fn settle(
+    root: &Path,
+    board: &str,
+    seen: &Results,
+    elsewhere: &BTreeSet<String>,
+    bless: bool,
+) -> Result<Vec<String>> {
     if !bless {
-        return Ok(seen.differences(&read(root, board)?));
+        let mut before = read(root, board)?;
+        before.passed.retain(|system, _| !elsewhere.contains(system));
+        return Ok(seen.differences(&before));
     }
     let text = format!("# Written by `cargo xtask test --board {board} --bless`.\n\n{}", toml::to_string(seen)?);
     system::write(&path(root, board), text.as_bytes())?;
     Ok(Vec::new())
+}
+
+/// What a whole run leaves to boards other than this one: each system that has run on several is run on one of these, in turn. What has run on none yet, each of them runs.
+pub fn elsewhere(root: &Path, board: &str) -> Result<BTreeSet<String>> {
+    let present = others().filter(|name| path(root, name).exists());
+    let all = present.map(|name| Ok((name, read(root, name)?))).collect::<Result<Vec<_>>>()?;
+    Ok(left_to_others(&all, board))
+}
+
+fn left_to_others(all: &[(&str, Results)], board: &str) -> BTreeSet<String> {
+    let systems: BTreeSet<&String> = all.iter().flat_map(|(_, results)| results.passed.keys()).collect();
+    let is_left = |(number, system): (usize, &String)| {
+        let able: Vec<&str> =
+            all.iter().filter(|(_, results)| results.passed.contains_key(system)).map(|(name, _)| *name).collect();
+        able[number % able.len()] != board
+    };
+    systems
+        .into_iter()
+        .enumerate()
+        .filter(|(number, system)| is_left((*number, system)))
+        .map(|(_, system)| system.clone())
+        .collect()
 }
 
 /// Boards that are run beside the usual one.
@@ -150,6 +180,25 @@ pub fn table(root: &Path) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_system_is_left_to_one_of_the_boards_that_can_run_it() {
+        let root = system::root().unwrap();
+        let all: Vec<(&str, Results)> = others().map(|name| (name, read(&root, name).unwrap())).collect();
+        let left: Vec<BTreeSet<String>> = all.iter().map(|(name, _)| left_to_others(&all, name)).collect();
+        let systems: BTreeSet<&String> = all.iter().flat_map(|(_, results)| results.passed.keys()).collect();
+        for system in systems {
+            let run = |((_, results), left): &(&(&str, Results), &BTreeSet<String>)| {
+                results.passed.contains_key(system) && !left.contains(system)
+            };
+            assert_eq!(all.iter().zip(&left).filter(run).count(), 1, "{system}");
+        }
+        let shares = all
+            .iter()
+            .zip(&left)
+            .map(|((_, results), left)| results.passed.keys().filter(|name| !left.contains(*name)).count());
+        assert!(shares.take(4).all(|count| count > 20), "no board has nothing to do");
+    }
 
     #[test]
     fn a_system_that_is_no_longer_run_is_seen() {

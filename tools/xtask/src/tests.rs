@@ -59,9 +59,10 @@ pub struct TestArguments {
     /// With --board: only runs of this profile.
     #[arg(long, requires = "board")]
     profile: Option<ProfileArgument>,
-    /// With --board: each system once. Otherwise runs with counted instructions are made twice, and must not differ.
+    /// With --board: only what a whole run without it runs there: each system on one board that can run it, besides virt, and once. Otherwise all of them, and runs with
+    /// counted instructions twice, which must not differ.
     #[arg(long, requires = "board")]
-    once: bool,
+    share: bool,
     /// Write the results as JUnit XML, too.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -175,12 +176,11 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
             let workspace = Workspace::open(install)?.on(Some(name), install);
             match toolchain::too_old(&workspace.qemu, &board) {
                 Some(why) => summary.skip(&format!("all systems on {name}"), &why),
-                None => summary.run(&format!("{name}: all systems, exact"), || {
+                None => summary.run(&format!("{name}: its share of all systems, exact"), || {
                     let mut own = Summary { is_quiet: true, ..Summary::default() };
-                    // That runs do not differ is shown on the usual board.
-                    let once =
-                        TestArguments { profile: Some(ProfileArgument::Det), once: true, ..TestArguments::default() };
-                    on_board(&workspace, &once, &mut own)?;
+                    let share =
+                        TestArguments { profile: Some(ProfileArgument::Det), share: true, ..TestArguments::default() };
+                    on_board(&workspace, &share, &mut own)?;
                     Ok(own.problems())
                 }),
             }
@@ -210,6 +210,14 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
     Ok(summary.failed() == 0)
 }
 
+/// Systems that are left to other boards.
+fn elsewhere(workspace: &Workspace, arguments: &TestArguments) -> Result<BTreeSet<String>> {
+    match &workspace.board {
+        Some(board) if arguments.share => boards::elsewhere(&workspace.root, board),
+        _ => Ok(BTreeSet::new()),
+    }
+}
+
 /// The systems that a board can run, and whether they are those that it could before.
 fn on_board(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) -> Result<()> {
     let board = workspace.board.as_deref().unwrap_or(DEFAULT_BOARD);
@@ -221,8 +229,9 @@ fn on_board(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summ
         let mut seen = boards::Results::default();
         summary.checks.iter().for_each(|check| seen.pass(&check.name));
         summary.skips.iter().for_each(|(name, why)| seen.skip(name, why));
+        let elsewhere = elsewhere(workspace, arguments)?;
         summary.run("what was run is what could be run before", || {
-            boards::settle(&workspace.root, board, &seen, arguments.bless)
+            boards::settle(&workspace.root, board, &seen, &elsewhere, arguments.bless)
         });
     }
     Ok(())
@@ -611,6 +620,7 @@ fn target(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
     let mut cases = Vec::new();
     // All on one board: a system that is for another shows what this one lacks.
     let board = workspace.board.as_deref().unwrap_or(DEFAULT_BOARD);
+    let elsewhere = elsewhere(workspace, arguments)?;
     for path in manifests(&workspace.root.join("tests/target"))? {
         let manifest = match system::read_manifest_for(&workspace.root, &path, Some(board)) {
             Ok(manifest) => manifest,
@@ -626,7 +636,8 @@ fn target(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
                 continue;
             }
         };
-        let named = arguments.wants(&manifest.system.name);
+        let name = &manifest.system.name;
+        let named = arguments.wants(name) && !elsewhere.contains(name);
         let Some(expectations) = manifest.expectations.as_ref().filter(|_| named) else { continue };
         let of_profile = |profile: &Profile| arguments.profile.is_none_or(|wanted| Profile::from(wanted) == *profile);
         for profile in expectations.profiles.iter().copied().filter(of_profile) {
@@ -656,7 +667,7 @@ fn target(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
     // Single-threaded runs side by side; those that use several host threads by themselves.
     let (alone, beside): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.profile == Profile::Par);
     let programs_of = |case: &Case| checked.as_ref().filter(|_| checks(&case)).unwrap_or(&programs);
-    let one = |case: &Case| match run_case(workspace, case, programs_of(case), !arguments.once) {
+    let one = |case: &Case| match run_case(workspace, case, programs_of(case), !arguments.share) {
         Ok((run, problems)) => {
             let late = run.late_words().map_or_else(String::new, |words| format!(": {words}"));
             (case.name() + &late, Ok(problems))
@@ -699,6 +710,7 @@ fn side_by_side<T: Sync>(
 //--- Conformance systems
 
 fn conform(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) -> Result<()> {
+    let elsewhere = elsewhere(workspace, arguments)?;
     let mut paths = manifests(&workspace.root.join(conformance::FOLDER))?;
     let wanted = |path: &PathBuf| {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -709,7 +721,7 @@ fn conform(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summa
     for path in &paths {
         match conformance::Case::all(workspace, path) {
             Ok(all) => {
-                for case in all {
+                for case in all.into_iter().filter(|case| !elsewhere.contains(&case.manifest.system.name)) {
                     match system::lacks(workspace, &case.manifest.system, Profile::Det) {
                         Some(lack) => summary.skip(&case.manifest.system.name, &lack),
                         None => cases.push(case),

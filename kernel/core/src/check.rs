@@ -677,6 +677,12 @@ impl Kernel {
         Ok((object, u32::from(handle.rights | handle.kept)))
     }
 
+    /// How many handles `thread` has.
+    #[must_use]
+    pub fn handles_of(&self, thread: ThreadId) -> usize {
+        self.handles[thread].iter().filter(|handle| handle.object != Object::Empty).count()
+    }
+
     /// How many handles are copied from.
     #[must_use]
     pub fn handles_copied_from(&self) -> usize {

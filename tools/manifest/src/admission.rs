@@ -11,8 +11,10 @@ use fusee_sched_analysis::overheads::Infeasible;
 use fusee_sched_analysis::report::{Hard, Term};
 use fusee_sched_analysis::{Cluster, Nonsense, Overheads, Report, Task};
 
+mod lives;
 mod servers;
 
+pub use lives::{Recovery, recoveries};
 use servers::Waiting;
 
 use crate::error::Reason;

@@ -20,6 +20,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use fusee_abi::image::{self, Supervision};
+use fusee_abi::lives::Policy;
 use fusee_abi::script::Step;
 use fusee_abi::trace::{Level, RING_BYTES};
 use fusee_accel_contract as contract;
@@ -124,6 +125,10 @@ pub struct Resolved {
     pub calls: Vec<(usize, usize, u32)>,
     /// Who says that it waits for a notification: task, notification.
     pub waits: Vec<(usize, usize)>,
+    /// The task that gives others further lives.
+    pub supervisor: Option<usize>,
+    /// What it does for each task that it watches.
+    pub policies: Vec<Policy>,
     /// Interrupts.
     pub interrupts: Vec<(String, image::Interrupt)>,
     /// Regions.
@@ -459,6 +464,8 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Vec<Mistake>> {
             keeps_word: Vec::new(),
             calls: Vec::new(),
             waits: Vec::new(),
+            supervisor: None,
+            policies: Vec::new(),
             interrupts: Vec::new(),
             regions: Vec::new(),
             board_regions: Vec::new(),

@@ -13,6 +13,7 @@ use fusee_kernel_core::{Machine, Registers};
 use crate::board::{Board, DeviceUse};
 use crate::gpu_job::{GpuTask, Progress};
 use crate::hostile::attacker::{Attacker, Mind};
+use crate::watcher::{Supervisor, Watch};
 
 /// What a task consists of.
 #[derive(Clone, Debug)]
@@ -56,6 +57,8 @@ pub enum Program {
     },
     /// Jobs that work on one of several GPUs.
     Gpus(GpuTask),
+    /// A task that gives others further lives.
+    Supervisor(Supervisor),
     /// A task that does anything.
     Hostile(Attacker),
     /// A task that ends at once.
@@ -166,6 +169,8 @@ enum Phase {
     Yielded(u64),
     /// Waiting until so many commands of a use have retired.
     Fence(DeviceUse, u32, u64),
+    /// A wait for that has ended.
+    Told(DeviceUse, u32, u64),
     /// The driver's wait has ended.
     Woken,
     /// The driver looks for what is left to tell.
@@ -192,6 +197,8 @@ pub struct Actor {
     gpus: Progress,
     /// What a hostile task is up to.
     mind: Option<Mind>,
+    /// What a supervisor knows.
+    watch: Option<Watch>,
     /// Engines that the driver resets, one bit each.
     resets: u64,
     /// Whether this is a later life, whose driver has yet to reset its devices.
@@ -222,6 +229,7 @@ impl Actor {
             seen: Vec::new(),
             gpus: Progress::default(),
             mind: None,
+            watch: None,
             token: 0,
             gift: (0, 0),
             received: 0,
@@ -262,6 +270,9 @@ impl Actor {
             Program::Server { endpoint, service } => self.server(board, thread, *endpoint, service),
             Program::Requests { requests, again_from } => self.requests(board, thread, requests, *again_from),
             Program::Gpus(task) => self.gpus.act(task, board, thread),
+            Program::Supervisor(supervisor) => {
+                self.watch.get_or_insert_with(|| Watch::new(supervisor)).act(supervisor, board, thread)
+            }
             Program::Hostile(attacker) => {
                 self.mind.get_or_insert_with(|| Mind::new(attacker)).act(attacker, board, thread)
             }
@@ -313,9 +324,15 @@ impl Actor {
                     if board.retired(one.device, one.engine, one.context).wrapping_sub(target) as i32 >= 0 {
                         self.phase = Phase::Next;
                     } else {
+                        self.phase = Phase::Told(one, target, handle);
                         return trap(board, thread, Call::Wait, handle, 0, NEVER);
                     }
                 }
+                // The driver has died, which would have told of the end: the step ends without it.
+                Phase::Told(..) if board.registers(thread).general[0] == Error::PeerDied as u64 => {
+                    self.phase = Phase::Next;
+                }
+                Phase::Told(one, target, handle) => self.phase = Phase::Fence(one, target, handle),
                 Phase::Asked(engine) => {
                     let general = &board.registers(thread).general;
                     if general[0] == 0 && general[1] == 1 {
@@ -354,10 +371,15 @@ impl Actor {
                     // The job has used up its budget and was told so: the rest is left out, but that tokens are given back.
                     let answer = board.registers(thread).general[0];
                     self.gives_up |= answer == Error::Overrun as u64;
-                    // The engine is of a device that its token is not for: what the job would do there is left out.
+                    // The engine is of a device that its token is not for, or its driver is dead: what the job would do there is left out.
                     let asked = self.step.checked_sub(1).and_then(|last| steps.get(last));
-                    let asked = asked.filter(|step| step.operation == operation::ACQUIRE);
-                    if let Some(asked) = asked.filter(|_| answer == Error::NotHeld as u64) {
+                    let is_refused = |step: &&Step| match step.operation {
+                        operation::ACQUIRE => [Error::NotHeld as u64, Error::PeerDied as u64].contains(&answer),
+                        // It was given to another, and is not had again.
+                        operation::YIELD_ENGINE => answer == Error::PeerDied as u64,
+                        _ => false,
+                    };
+                    if let Some(asked) = asked.filter(is_refused) {
                         let gives_back =
                             |step: &Step| step.operation == operation::RELEASE && step.handle == asked.handle;
                         self.step += steps[self.step..].iter().position(gives_back).map_or(0, |left_out| left_out + 1);

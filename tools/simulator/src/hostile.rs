@@ -72,7 +72,7 @@ impl Which {
 }
 
 /// What paths of the kernel cost in some systems, nanoseconds: about what they do on a board,
-const COSTS: Overheads = Overheads {
+pub const COSTS: Overheads = Overheads {
     release: 1_200,
     schedule: 1_000,
     context_switch: 400,
@@ -82,7 +82,7 @@ const COSTS: Overheads = Overheads {
     interprocessor_interrupt: 500,
 };
 /// and the same for the analysis, which has interrupts in releases. One waits for a path on each other CPU of four at most.
-const ANALYSED: fusee_sched_analysis::Overheads = fusee_sched_analysis::Overheads {
+pub const ANALYSED: fusee_sched_analysis::Overheads = fusee_sched_analysis::Overheads {
     schedule: Nanoseconds(1_000),
     release: Nanoseconds(1_500),
     interrupt: Nanoseconds(300),

@@ -14,6 +14,7 @@
 //! - [`metrics`]: from a trace to response times and lateness.
 //! - [`soundness`]: bounds against what happens, in many random task sets.
 //! - [`blocking`]: the same for bounds on blocking, in random systems with engines.
+//! - [`faults`]: tasks that end and are given further lives, and all others.
 //! - [`hostile`]: deadlines that are proved, among tasks that do anything.
 //!
 //! [`Machine`]: fusee_kernel_core::Machine
@@ -22,6 +23,7 @@
 pub mod actor;
 pub mod blocking;
 pub mod board;
+pub mod faults;
 pub mod gpu_job;
 pub mod hostile;
 pub mod metrics;
@@ -30,6 +32,7 @@ pub mod run;
 pub mod services;
 pub mod soundness;
 pub mod system;
+pub mod watcher;
 pub mod workload;
 
 pub use actor::{Part, Program, RECEIVED, Reply, Request, Until};

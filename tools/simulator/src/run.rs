@@ -27,6 +27,9 @@ use crate::overheads::Overheads;
 /// never waits would hang the simulation.
 const STUCK: u32 = 100_000;
 
+/// A fault of a task.
+const FAULT: Fault = Fault { kind: FaultKind::Write, address: None, syndrome: 0 };
+
 /// Why a simulation ended otherwise than by `shutdown` or its time limit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SimulationError {
@@ -89,6 +92,10 @@ pub struct Report {
     pub states: Vec<State>,
     /// What each reservation owed at the end, in nanoseconds.
     pub debts: Vec<u64>,
+    /// How many handles each task had at the end.
+    pub handles: Vec<usize>,
+    /// How many handles were copied from at the end.
+    pub copied_from: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +121,8 @@ pub struct Simulation {
     routes: Vec<CpuId>,
     checks: Checks,
     first: First,
+    /// Threads that fault as soon as they run from an instant on.
+    faults: Vec<(u64, ThreadId)>,
     /// When the kernel's lock is free again.
     lock: u64,
     longest_wait: u64,
@@ -138,6 +147,7 @@ impl Simulation {
             routes: system.interrupts().iter().map(|interrupt| CpuId(interrupt.cpu as u8)).collect(),
             checks: Checks::default(),
             first: First::default(),
+            faults: Vec::new(),
             lock: 0,
             longest_wait: 0,
             traps: 0,
@@ -174,6 +184,13 @@ impl Simulation {
         self
     }
 
+    /// Lets tasks, by index, fault the first time they run from an instant on.
+    #[must_use]
+    pub fn with_faults(mut self, faults: &[(u64, usize)]) -> Simulation {
+        self.faults = faults.iter().filter_map(|(at, task)| Some((*at, ThreadId::new(*task)?))).collect();
+        self
+    }
+
     /// Runs until the system ends itself, at the latest until `limit` nanoseconds. With an `observer`, that one
     /// sees each record of the trace, and none is kept.
     ///
@@ -200,7 +217,7 @@ impl Simulation {
             self.board.now = next;
         }
         self.show(&mut observer);
-        let threads = (0..self.actors.len()).filter_map(ThreadId::new);
+        let threads = || (0..self.actors.len()).filter_map(ThreadId::new);
         let reservations = (0..self.actors.len()).filter_map(ReservationId::new);
         Ok(Report {
             exit: self.board.ended,
@@ -209,7 +226,9 @@ impl Simulation {
             records: self.board.records,
             traps: self.traps,
             longest_wait: self.longest_wait,
-            states: threads.map(|thread| self.kernel.thread(thread).state).collect(),
+            states: threads().map(|thread| self.kernel.thread(thread).state).collect(),
+            handles: threads().map(|thread| self.kernel.handles_of(thread)).collect(),
+            copied_from: self.kernel.handles_copied_from(),
             debts: reservations.map(|reservation| self.kernel.reservation(reservation).account.debt.0).collect(),
             results: self.actors.into_iter().map(|actor| actor.results).collect(),
         })
@@ -263,6 +282,9 @@ impl Simulation {
 
     /// Lets one task act, so that what it causes comes first; says whether one trapped.
     fn tasks(&mut self) -> Result<bool, SimulationError> {
+        if !self.faults.is_empty() && self.fault()? {
+            return Ok(true);
+        }
         for cpu in 0..self.cpus.len() {
             if self.cpus[cpu].ask <= self.board.now && self.run_task(CpuId(cpu as u8))? {
                 return Ok(true);
@@ -305,11 +327,24 @@ impl Simulation {
                 Ok(true)
             }
             Action::Fault(_) => {
-                let fault = Fault { kind: FaultKind::Write, address: None, syndrome: 0 };
-                self.trap(cpu, Trap::Fault(fault))?;
+                self.trap(cpu, Trap::Fault(FAULT))?;
                 Ok(true)
             }
         }
+    }
+
+    /// Lets one task fault whose time has come, if it runs; says whether one does.
+    fn fault(&mut self) -> Result<bool, SimulationError> {
+        for cpu in 0..self.cpus.len() {
+            let SimulatedCpu { run, busy, .. } = self.cpus[cpu];
+            let is_due = |(at, thread): &(u64, ThreadId)| *at <= self.board.now && Some(*thread) == run;
+            if let Some(place) = self.faults.iter().position(is_due).filter(|_| busy <= self.board.now) {
+                self.faults.swap_remove(place);
+                self.trap(CpuId(cpu as u8), Trap::Fault(FAULT))?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Tells the task on `cpu` how long it has run.
@@ -324,6 +359,7 @@ impl Simulation {
     /// When something happens next; `u64::MAX`: never.
     fn next_instant(&self) -> u64 {
         let mut next = self.board.devices_next().unwrap_or(u64::MAX);
+        next = self.faults.iter().map(|(at, _)| *at).filter(|at| *at > self.board.now).fold(next, u64::min);
         for state in &self.cpus {
             next = next.min(state.timer.min(state.kicked).max(state.busy)).min(state.ask);
         }

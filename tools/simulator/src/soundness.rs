@@ -150,11 +150,7 @@ pub fn soundness(
 }
 
 /// Does `work` for each number below `count`, on all CPUs of the host, and joins what came out.
-pub(crate) fn in_parallel<R: Default + Send>(
-    count: u64,
-    work: &(dyn Fn(&mut R, u64) + Sync),
-    join: fn(&mut R, R),
-) -> R {
+pub fn in_parallel<R: Default + Send>(count: u64, work: &(dyn Fn(&mut R, u64) + Sync), join: fn(&mut R, R)) -> R {
     let next = AtomicU64::new(0);
     let some = || {
         let mut report = R::default();

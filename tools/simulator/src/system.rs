@@ -2,14 +2,16 @@
 
 use fusee_abi::environment;
 use fusee_abi::image::{kind, release};
+use fusee_abi::lives::Policy;
 use fusee_abi::trace::Record;
 use fusee_accel_contract::space::client_contexts;
 use fusee_kernel_core::Planted;
-use fusee_manifest::{Manifest, ManifestError, PackOptions, Task};
+use fusee_manifest::{Manifest, ManifestError, PackOptions, Resolved, Task};
 
 use crate::actor::Program;
 use crate::overheads::Overheads;
 use crate::run::{Checks, First, Report, Simulation, SimulationError};
+use crate::watcher::{Supervisor, Watched};
 
 /// Why a manifest could not be simulated.
 #[derive(Debug)]
@@ -52,6 +54,8 @@ pub struct Options {
     pub planted: Option<Planted>,
     /// Tasks, by index, that run something else than the manifest says.
     pub programs: Vec<(usize, Program)>,
+    /// Tasks, by index, that fault the first time they run from an instant on.
+    pub faults: Vec<(u64, usize)>,
 }
 
 /// Simulates the system of `manifest` until it ends itself, at the latest until `limit` nanoseconds.
@@ -94,7 +98,7 @@ fn prepare(manifest: &Manifest, options: &Options) -> Result<Simulation, Error> 
     }
     let simulation = Simulation::new(&packed.system(), programs)?;
     let simulation = simulation.with_overheads(options.overheads).with_checks(options.checks);
-    Ok(simulation.with_first(options.first).with_planted(options.planted))
+    Ok(simulation.with_first(options.first).with_planted(options.planted).with_faults(&options.faults))
 }
 
 /// Tasks with a program for which nothing else stands: no script, no model, and they neither serve nor drive. Here they end at once.
@@ -114,6 +118,9 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
         let reservation = task.reservation.map(|reservation| &system.reservations[reservation]);
         let has_jobs = reservation.is_some_and(|reservation| reservation.release != release::NONE);
         return Program::Script { steps: steps.clone(), has_jobs };
+    }
+    if system.supervisor == Some(index) {
+        return Program::Supervisor(supervisor(system, task));
     }
     let handle = |wanted: u32, suits: &dyn Fn(u32) -> bool| {
         let entries = task.environment.iter().filter(|entry| entry.kind == wanted);
@@ -139,6 +146,22 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
     let serves = |object: u32| system.endpoints[object as usize].1.server as usize == index;
     let server = |endpoint| Program::Server { endpoint, service: Vec::new() };
     handle(kind::ENDPOINT, &serves).map_or(Program::Nothing, server)
+}
+
+/// What the manifest lets a supervisor watch.
+fn supervisor(system: &Resolved, task: &Task) -> Supervisor {
+    let named = |name: &str| task.environment.iter().find(|entry| entry.name == name).map(|entry| entry.handle);
+    let watched = |policy: &Policy| {
+        let name = &system.tasks[usize::from(policy.task)].name;
+        let starts = named(&format!("starts.{name}"));
+        Some(Watched { task: named(&format!("task.{name}"))?, starts, policy: *policy })
+    };
+    let reservation = task.reservation.map(|reservation| &system.reservations[reservation]);
+    Supervisor {
+        ends: named("ends").unwrap_or(0),
+        has_jobs: reservation.is_some_and(|reservation| reservation.release != release::NONE),
+        watched: system.policies.iter().filter_map(watched).collect(),
+    }
 }
 
 /// A number of the manifest's `parameters`.

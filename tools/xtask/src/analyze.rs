@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use fusee_kernel_core::limits::LONGEST_PATH;
+use fusee_manifest::admission::Recovery;
 use fusee_manifest::{Resolved, Time, Variant, admission};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
@@ -23,7 +24,7 @@ use fusee_sched_analysis::utilisation::Utilisations;
 use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse, approximate};
 use num_rational::BigRational;
 
-use crate::answers::{self, Analysis, ClusterAnalysis, TaskAnalysis};
+use crate::answers::{self, Analysis, ClusterAnalysis, LifeAnalysis, TaskAnalysis};
 use crate::project::Project;
 use crate::simulate::{self, Sizes};
 use crate::system;
@@ -124,6 +125,8 @@ struct Subject {
     clusters: Vec<NamedCluster>,
     /// The longest path of the kernel there, in instructions.
     longest_path: u64,
+    /// The system, if it has a manifest.
+    system: Option<Resolved>,
 }
 
 impl Subject {
@@ -131,6 +134,13 @@ impl Subject {
     fn costs(&self, overheads: Overheads) -> Overheads {
         let latency = overheads.event_latency.0 * self.longest_path / LONGEST_PATH;
         Overheads { event_latency: Nanoseconds(latency), ..overheads }
+    }
+
+    /// How long services are away whose tasks end, and begin again.
+    fn recoveries(&self, overheads: &Overheads) -> Vec<(String, Recovery)> {
+        let Some(system) = &self.system else { return Vec::new() };
+        let named = |recovery: Recovery| (system.tasks[recovery.task].name.clone(), recovery);
+        admission::recoveries(system, overheads).into_iter().map(named).collect()
     }
 }
 
@@ -148,8 +158,10 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
         let reports: Vec<_> = subject.clusters.iter().map(|one| one.analyse(&overheads)).collect();
         good &= subject.clusters.iter().zip(&reports).all(|(cluster, report)| holds(cluster, report));
         let reports = subject.clusters.iter().zip(&reports);
+        let recoveries = subject.recoveries(&overheads);
         if arguments.json {
-            write!(out, "{}{}", if first { "[\n" } else { ",\n" }, answers::line(&answer(reports))?)?;
+            let answer = answer(reports, &recoveries);
+            write!(out, "{}{}", if first { "[\n" } else { ",\n" }, answers::line(&answer)?)?;
         } else {
             if !subject.name.is_empty() {
                 writeln!(out, "{}\n", subject.name)?;
@@ -159,6 +171,9 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
                     Ok((report, blocked)) => writeln!(out, "{}", text(cluster, report, blocked))?,
                     Err(why) => writeln!(out, "{}: {why}\n", cluster.name)?,
                 }
+            }
+            if !recoveries.is_empty() {
+                writeln!(out, "{}", lives(&recoveries))?;
             }
         }
         first = false;
@@ -214,7 +229,12 @@ fn of_manifest(arguments: &AnalyzeArguments, root: &Path, source: &Path, with_ov
     let variant = Variant { policy: arguments.policy, clusters: arguments.sizes(), ..Variant::default() };
     let manifest = system::read_variant(root, source, &variant)?;
     let (name, longest_path) = (manifest.system.name.clone(), manifest.system.longest_path());
-    Ok(Subject { name, clusters: clusters_of(&manifest.system, with_overheads)?, longest_path })
+    Ok(Subject {
+        name,
+        clusters: clusters_of(&manifest.system, with_overheads)?,
+        longest_path,
+        system: Some(manifest.system),
+    })
 }
 
 /// The clusters of a system with their real-time tasks, and with interrupts of devices if paths of the kernel take time.
@@ -249,7 +269,7 @@ fn of_set(arguments: &AnalyzeArguments, several: bool, index: usize, set: TaskSe
     let clusters = spread(&sizes, set.tasks).into_iter().zip(&sizes).enumerate();
     let clusters = clusters.map(|(index, (tasks, cpus))| named(format!("c{index}"), *cpus, policy, tasks));
     let name = if several { format!("set {index}") } else { String::new() };
-    Ok(Subject { name, clusters: clusters.collect::<Result<_>>()?, longest_path: LONGEST_PATH })
+    Ok(Subject { name, clusters: clusters.collect::<Result<_>>()?, longest_path: LONGEST_PATH, system: None })
 }
 
 fn named(name: String, cpus: u32, policy: PolicyName, tasks: Vec<NamedTask>) -> Result<NamedCluster> {
@@ -366,6 +386,20 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
     )
 }
 
+/// When services are there again whose tasks end, and why that is not known.
+fn lives(recoveries: &[(String, Recovery)]) -> String {
+    let mut table = Table::new(vec!["further lives", "delay", "up within"]);
+    let mut reasons: Vec<&str> = Vec::new();
+    for (name, recovery) in recoveries {
+        let within = recovery.bound.as_ref().map_or_else(|_| "-".to_owned(), |bound| trimmed(bound.0 as f64 / 1e3));
+        table.add_row(vec![name.clone(), trimmed(recovery.delay.0 as f64 / 1e3), within]);
+        reasons.extend(recovery.bound.as_ref().err().map(String::as_str));
+    }
+    reasons.dedup();
+    let reasons: String = reasons.iter().map(|why| format!("  not bounded: {why}\n")).collect();
+    format!("{table}\n{reasons}")
+}
+
 /// What is to be said of each task that needs more than its period.
 fn too_long(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> impl Iterator<Item = String> {
     let words: Vec<String> = match &cluster.study {
@@ -405,7 +439,10 @@ fn trimmed(value: f64) -> String {
 }
 
 /// One object for each task set. Times are microseconds.
-fn answer<'a>(clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>) -> Analysis {
+fn answer<'a>(
+    clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>,
+    recoveries: &[(String, Recovery)],
+) -> Analysis {
     let mut tasks = Vec::new();
     let mut parts = Vec::new();
     let mut errors = Vec::new();
@@ -458,6 +495,17 @@ fn answer<'a>(clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>) -
         errors,
         clusters: parts,
         tasks,
+        lives: recoveries.iter().map(life).collect(),
+    }
+}
+
+fn life((name, recovery): &(String, Recovery)) -> LifeAnalysis {
+    let time = |span: Nanoseconds| span.0 as f64 / 1e3;
+    LifeAnalysis {
+        task: name.clone(),
+        delay: time(recovery.delay),
+        up_within: recovery.bound.as_ref().ok().copied().map(time),
+        why_not: recovery.bound.as_ref().err().cloned(),
     }
 }
 
@@ -502,11 +550,14 @@ mod tests {
     #[test]
     fn what_is_printed_as_json_is_what_the_schema_says() {
         let root = system::root().unwrap();
-        for example in ["docs/examples/global.toml", "userland/demo/demo.toml"] {
+        for example in ["docs/examples/global.toml", "userland/demo/demo.toml", "userland/demo/faults.toml"] {
             let manifest = system::read_variant(&root, Path::new(example), &Variant::default()).unwrap();
             let clusters = clusters_of(&manifest.system, false).unwrap();
-            let verdicts: Vec<Verdict> = clusters.iter().map(|one| one.analyse(&Overheads::default())).collect();
-            let answer = serde_json::to_value([answer(clusters.iter().zip(&verdicts))]).unwrap();
+            let subject = Subject { name: String::new(), clusters, longest_path: 0, system: Some(manifest.system) };
+            let overheads = Overheads::default();
+            let verdicts: Vec<Verdict> = subject.clusters.iter().map(|one| one.analyse(&overheads)).collect();
+            let answer = answer(subject.clusters.iter().zip(&verdicts), &subject.recoveries(&overheads));
+            let answer = serde_json::to_value([answer]).unwrap();
             assert_eq!(answers::tests::problems("analyze.json", &answer), Vec::<String>::new(), "{example}");
         }
     }
@@ -514,7 +565,9 @@ mod tests {
     #[test]
     fn an_interrupt_waits_longer_in_a_crowded_system() {
         let overheads = Overheads { event_latency: Nanoseconds(10), schedule: Nanoseconds(7), ..Overheads::default() };
-        let costs = |longest_path| Subject { name: String::new(), clusters: Vec::new(), longest_path }.costs(overheads);
+        let costs = |longest_path| {
+            Subject { name: String::new(), clusters: Vec::new(), longest_path, system: None }.costs(overheads)
+        };
         assert_eq!(costs(LONGEST_PATH), overheads);
         assert_eq!(costs(LONGEST_PATH_CROWDED), Overheads { event_latency: Nanoseconds(30), ..overheads });
     }

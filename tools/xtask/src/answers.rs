@@ -214,6 +214,21 @@ pub struct Analysis {
     pub clusters: Vec<ClusterAnalysis>,
     /// Its tasks.
     pub tasks: Vec<TaskAnalysis>,
+    /// When those of its tasks that have further lives are up again.
+    pub lives: Vec<LifeAnalysis>,
+}
+
+/// A task that is given another life when it has ended.
+#[derive(Debug, JsonSchema, Serialize)]
+pub struct LifeAnalysis {
+    /// Its name.
+    pub task: String,
+    /// The longest delay from its end to its next life.
+    pub delay: f64,
+    /// From its end until its next life is up, at most; `null`: not bounded.
+    pub up_within: Option<f64>,
+    /// Why that is not bounded.
+    pub why_not: Option<String>,
 }
 
 /// One cluster.

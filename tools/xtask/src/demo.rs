@@ -30,6 +30,9 @@ const SHOWN: &str = "demo-shown";
 const SHOWN_MANIFEST: &str = "userland/demo/shown.toml";
 const SHARED: &str = "demo-shared";
 const SHARED_MANIFEST: &str = "userland/demo/shared.toml";
+/// The demo whose drivers and servers end, and begin again.
+pub const FAULTS_MANIFEST: &str = "userland/demo/faults.toml";
+const FAULTS: &str = "demo-faults";
 /// The window of the frames: column and row.
 const WINDOW: (u32, u32) = (256, 192);
 /// Virtual nanoseconds after which a simulation that does not end is given up.
@@ -43,19 +46,17 @@ const FRAMES: &str = "demo";
 /// `vibration`, and engines used in the order of the simulation. An unmanaged one must tell the truth about the frames it got done.
 pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&str)) -> Result<bool> {
     let system = &image.manifest.system;
-    let (is_shown, is_shared) = (system.name == SHOWN, system.name == SHARED);
-    if (system.name != NAME && !is_shown && !is_shared) || !workspace.project.is(&workspace.fusee) {
+    let (is_shown, is_shared, is_faulty) = (system.name == SHOWN, system.name == SHARED, system.name == FAULTS);
+    if (system.name != NAME && !is_shown && !is_shared && !is_faulty) || !workspace.project.is(&workspace.fusee) {
         return Ok(true);
     }
     let Ok(trace) = &run.trace else { bail!("the run left no trace") };
-    let (_, region) = system.regions.iter().find(|(name, _)| name == "record").context("region `record` is gone")?;
-    let bytes = run.outcome.memory.read(region.physical, record::BYTES)?;
-    let count = count(image, "camera", record::FRAMES)?;
     let frames = workspace.fusee.target.join(FRAMES);
     let folder = frames.join(match () {
         () if image.unmanaged => "unmanaged",
         () if is_shown => "shown",
         () if is_shared => "shared",
+        () if is_faulty => "faults",
         () => "frames",
     });
     if folder.exists() {
@@ -63,15 +64,8 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
     }
     std::fs::create_dir_all(&folder)?;
 
-    let mut seen = Seen::default();
-    for frame in 0..count {
-        let Some(entry) = Entry::read(&bytes, frame) else { continue };
-        seen.processed += 1;
-        seen.recovered += u32::from(entry.displacement == shake(frame as u32));
-        let expected = stabilised(frame as u32, shake(frame as u32));
-        seen.equal += u32::from(entry.pixels == expected);
-        write_png(&folder.join(format!("{frame:03}.png")), entry.pixels)?;
-    }
+    let seen = Seen::of(image, run, Some(&folder))?;
+    let count = seen.count;
     let signals = vibration::look(image, run)?;
     let missed = ["control", "stabiliser", "vibration"].map(|task| missed(trace, image, task));
 
@@ -82,9 +76,8 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
     say(&format!("deadlines missed: control {}, stabiliser {}, vibration {}", missed[0], missed[1], missed[2]));
     say(&format!("late completions of the device model: {}", run.late));
 
-    let are_frames_true = seen.recovered == seen.processed && seen.equal == seen.processed;
-    let truthful = are_frames_true && signals.is_true() && run.late == 0 && missed[0] == 0;
-    let is_complete = seen.processed as usize == count && signals.is_perfect();
+    let truthful = seen.is_true() && signals.is_true() && run.late == 0 && missed[0] == 0;
+    let is_complete = seen.processed == count && signals.is_perfect();
     let is_right = truthful && is_complete && missed == [0; 3];
     if is_shown {
         let is_seen = is_on_screen(run, count as u32 - 1);
@@ -102,6 +95,15 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
             say(&report::green("The demo is right, and its hogs have no lock."));
         }
         return Ok(is_right || image.unmanaged && truthful);
+    }
+
+    if is_faulty {
+        let (words, is_in_time) = crate::faults::returns(image, trace)?;
+        words.iter().for_each(|line| say(line));
+        if is_right && is_in_time {
+            say(&report::green("The demo is right, whoever ended."));
+        }
+        return Ok(is_right && is_in_time || image.unmanaged && truthful);
     }
 
     // The simulator has no sharer, and a screen of QEMU shows frames when the host has time: so only the system without either is compared.
@@ -155,6 +157,14 @@ pub fn check_without_locks(workspace: &Workspace) -> Result<Vec<String>> {
     check(workspace, workspace.manifest(Path::new(SHARED_MANIFEST))?)
 }
 
+/// The name of a check, and what it does.
+pub const WITH_ENDS: &str = "the demo whose drivers and servers end and begin again";
+
+/// Runs the demo with a saboteur and a supervisor.
+pub fn check_with_ends(workspace: &Workspace) -> Result<Vec<String>> {
+    check(workspace, workspace.manifest(Path::new(FAULTS_MANIFEST))?)
+}
+
 /// What is wrong with a run of the demo.
 fn problems(workspace: &Workspace, image: &Image, run: &Run) -> Result<Vec<String>> {
     let said = RefCell::new(Vec::new());
@@ -175,11 +185,72 @@ fn is_on_screen(run: &Run, frame: u32) -> bool {
     shown.is_some_and(|shown| shown == wanted)
 }
 
+/// What was found of so many frames.
 #[derive(Default)]
 struct Seen {
-    processed: u32,
-    recovered: u32,
-    equal: u32,
+    /// Frames that there were.
+    count: usize,
+    /// Frames that were seen to.
+    processed: usize,
+    /// Of those, the ones whose displacement was found.
+    recovered: usize,
+    /// Of those, the ones that are right, byte by byte.
+    equal: usize,
+}
+
+impl Seen {
+    /// Of the stabiliser's record. Its frames are written into `folder`, if there is one.
+    fn of(image: &Image, run: &Run, folder: Option<&Path>) -> Result<Seen> {
+        let mut regions = image.manifest.system.regions.iter();
+        let (_, region) = regions.find(|(name, _)| name == "record").context("region `record` is gone")?;
+        let bytes = run.outcome.memory.read(region.physical, record::BYTES)?;
+        let mut seen = Seen { count: count(image, "camera", record::FRAMES)?, ..Seen::default() };
+        for frame in 0..seen.count {
+            let Some(entry) = Entry::read(&bytes, frame) else { continue };
+            seen.processed += 1;
+            seen.recovered += usize::from(entry.displacement == shake(frame as u32));
+            let expected = stabilised(frame as u32, shake(frame as u32));
+            seen.equal += usize::from(entry.pixels == expected);
+            if let Some(folder) = folder {
+                write_png(&folder.join(format!("{frame:03}.png")), entry.pixels)?;
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Whether all that was done was done right.
+    fn is_true(&self) -> bool {
+        self.recovered == self.processed && self.equal == self.processed
+    }
+}
+
+/// Frames and blocks that a run has seen to, and what of them is wrong.
+pub struct Work {
+    /// Frames.
+    pub frames: usize,
+    /// Blocks of samples.
+    pub blocks: usize,
+    /// What is wrong.
+    pub problems: Vec<String>,
+}
+
+/// What a run of the demo has done, that of an archive that has ended apart.
+pub fn work(image: &Image, run: &Run, has_archive: bool) -> Result<Work> {
+    let (seen, signals) = (Seen::of(image, run, None)?, vibration::look(image, run)?);
+    let mut problems = Vec::new();
+    if !seen.is_true() {
+        problems.push(format!("of {} frames {} are right", seen.processed, seen.equal.min(seen.recovered)));
+    }
+    if signals.tones.min(signals.equal) != signals.processed {
+        problems.push(format!("of {} blocks {} are right", signals.processed, signals.tones.min(signals.equal)));
+    }
+    if has_archive && !signals.is_archive_right {
+        problems.push("the archive's filter is wrong".to_owned());
+    }
+    if run.late > 0 {
+        problems.push(format!("{} completions of the device model were late", run.late));
+    }
+    Ok(Work { frames: seen.processed, blocks: signals.processed, problems })
 }
 
 /// What the stabiliser recorded of one frame.
@@ -283,6 +354,11 @@ mod tests {
     #[test]
     fn the_demo_with_a_screen_is_the_demo_and_a_screen() {
         assert_eq!(differs(SHOWN_MANIFEST), ["system.name", "tasks.console", "tasks.director"]);
+    }
+
+    #[test]
+    fn the_demo_beside_faults_is_the_demo_and_further_lives() {
+        assert_eq!(differs(FAULTS_MANIFEST), ["system.name", "tasks.console", "tasks.dsp", "tasks.gpu", "tasks.hog"]);
     }
 
     #[test]

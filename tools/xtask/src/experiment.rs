@@ -21,6 +21,7 @@ use clap::Args;
 use fusee_manifest::Time;
 
 use self::systems::{Measure, System};
+use crate::faults;
 use crate::project::Project;
 use crate::report;
 use crate::simulate::time;
@@ -52,6 +53,9 @@ pub struct ExperimentArguments {
     /// So many draws, from that seed on: the least, the mean and the most of each, and which conditions hold in which draw.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     seeds: u64,
+    /// How often `faults` runs its system. [default: 1000; in QEMU 20]
+    #[arg(long)]
+    runs: Option<u64>,
     /// Run the arrangements in QEMU, too, for 3 s of virtual time at most, and compare with the simulator.
     #[arg(long)]
     qemu: bool,
@@ -209,11 +213,22 @@ impl Findings {
 /// Runs an experiment, prints what it found and writes it down; `false` if a condition does not hold, or QEMU disagrees.
 pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool> {
     if arguments.list {
-        ALL.iter().for_each(|one| println!("{}: {}", one.name, one.question));
+        let all = ALL.iter().map(|one| (one.name, one.question)).chain([(faults::NAME, faults::QUESTION)]);
+        all.for_each(|(name, question)| println!("{name}: {question}"));
         return Ok(true);
     }
     let name = arguments.name.as_deref().unwrap_or_default();
-    let known = ALL.iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
+    if name == faults::NAME {
+        if arguments.length.is_some() || arguments.seeds > 1 {
+            bail!("`{name}` has `--runs`, each of a fixed length, and no other draws than those of its seed");
+        }
+        let workspace = if arguments.qemu { Some(Workspace::open(install)?) } else { None };
+        return faults::faults(arguments.runs, arguments.seed, workspace.as_ref());
+    }
+    if arguments.runs.is_some() {
+        bail!("`--runs` is for the experiment `{}`", faults::NAME);
+    }
+    let known = ALL.iter().map(|one| one.name).chain([faults::NAME]).collect::<Vec<_>>().join(", ");
     let chosen =
         ALL.iter().find(|one| one.name == name).with_context(|| format!("no experiment `{name}`; known: {known}"))?;
     let length = arguments.length.map_or(chosen.length, |time| time.0);

@@ -77,6 +77,7 @@ mod dump_check;
 mod errata;
 mod experiment;
 mod explain;
+mod faults;
 mod flash;
 mod fuzz;
 mod gdb;

@@ -34,8 +34,8 @@ use crate::toolchain::{self, KERNEL_TARGET, R5F_TARGET, TASK_TARGET};
 use crate::turns::{self, Turns};
 use crate::{
     ProfileArgument, answers, bench, boards, boot, browser, combinations, conformance, demo, docs, dump_check, errata,
-    experiment, flash, fuzz, gdb, hostile, new, own_kernels, readme, report, screen, soundness, stream, structure,
-    trace, worst,
+    experiment, faults, flash, fuzz, gdb, hostile, new, own_kernels, readme, report, screen, soundness, stream,
+    structure, trace, worst,
 };
 
 /// What QEMU ends with when the kernel has panicked.
@@ -117,6 +117,7 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
             soundness::check_calls,
             hostile::check,
             hostile::check_planted,
+            faults::check,
         ] {
             let started = Instant::now();
             let (words, problems) = check();
@@ -241,9 +242,11 @@ fn on_board(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summ
 type OwnCheck = fn(&Workspace) -> Result<Vec<String>>;
 
 /// Checks that run systems of their own.
-const OWN: [(&str, OwnCheck); 13] = [
+const OWN: [(&str, OwnCheck); 15] = [
     (demo::SCREEN, demo::check_screen),
     (demo::WITHOUT_LOCKS, demo::check_without_locks),
+    (demo::WITH_ENDS, demo::check_with_ends),
+    (faults::EMULATED_CHECK, faults::check_emulated),
     (stream::CHECK, stream::check),
     (trace::MESSAGES, trace::check_messages),
     (trace::DEFMT, trace::check_defmt),

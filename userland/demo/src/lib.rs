@@ -12,8 +12,14 @@
 pub mod vibration;
 pub mod window;
 
+use fusee::Nanoseconds;
 pub use window::{HEIGHT, SHAKE, WIDTH};
 use window::{SCENE_HEIGHT, SCENE_WIDTH};
+
+/// How often an operation of a device is done again that did not end well, because its driver has begun another life,
+pub const AGAIN: u32 = 100;
+/// and what lies between two tries.
+pub const PAUSE: Nanoseconds = Nanoseconds(200_000);
 
 /// Bytes of a frame, one for each pixel.
 pub const FRAME_BYTES: usize = WIDTH * HEIGHT;

@@ -7,6 +7,9 @@
 //! A task that begins again runs on the supervisor's budget until it is up, `start_within` long at most: the supervisor waits for it. So others that end
 //! meanwhile wait for so long, and a supervisor's budget and deadline say how soon any service is there again.
 //!
+//! A supervisor with jobs looks in each of them, and waits for nothing in between. What it does is then analysed as what other tasks do: a life begins a period
+//! after its delay at the latest, and is up by that job's deadline.
+//!
 //! # What it logs
 //!
 //! | key | value |
@@ -19,14 +22,13 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-#[cfg_attr(not(target_os = "none"), allow(dead_code))]
-mod plan;
-
 use fusee::abi::environment::kind::PARAMETER;
 use fusee::abi::lives::Policy;
-use fusee::{End, Ending, Environment, Instant, Nanoseconds, Notification, Task, WaitError, environment, log, now};
+use fusee::{
+    End, Ending, Environment, Instant, Nanoseconds, Notification, Task, WaitError, environment, log, next_job, now,
+};
 use fusee_driver::{name_of, of_client, parameter_of_client};
-use plan::{History, Next};
+use supervisor::plan::{History, Next};
 
 fusee::entry!(main);
 
@@ -123,10 +125,13 @@ fn main() {
     for (place, name) in watched.iter_mut().zip(names) {
         *place = Watched::of(&environment, name);
     }
+    let has_jobs = next_job().is_ok();
     loop {
         let next = watched.iter().flatten().map(|one| one.next).min().unwrap_or(Instant::NEVER);
         // Several tasks can have one bit, and what ends while another begins is seen anyway.
-        if let Err(error) = ends.wait(next)
+        if has_jobs {
+            next_job().expect("a task with jobs has another");
+        } else if let Err(error) = ends.wait(next)
             && error != WaitError::TimedOut
         {
             panic!("no notice of ends: {error:?}");

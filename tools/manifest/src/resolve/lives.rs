@@ -35,6 +35,7 @@ impl Resolver<'_> {
         let Some(watcher) = self.keep(Of::Nothing, watcher) else { return };
         let ends = self.ends_of_tasks(watcher, &supervisor.task);
         let Some(ends) = self.keep(Of::Handles(watcher), ends) else { return };
+        self.out.supervisor = Some(watcher);
         self.out.tasks[watcher].supervision.is_vital = supervisor.dies == SupervisorDies::Panic;
         for (index, (_, task)) in file.tasks.0.iter().enumerate() {
             if let Some(restart) = &task.restart {
@@ -56,6 +57,7 @@ impl Resolver<'_> {
         }
         let ends = self.notification("ends".to_owned(), name.span())?;
         self.add(watcher, &Spanned::new(name.span(), "ends".to_owned()), kind::NOTIFICATION, ends, rights::WAIT)?;
+        self.out.waits.push((watcher, ends));
         Ok(ends)
     }
 
@@ -95,6 +97,7 @@ impl Resolver<'_> {
             let starts = self.notification(format!("starts.{name}"), place.clone())?;
             self.out.notifications[starts].1 = image::Notification { bound_plus_one: task as u32 + 1, flags: 0 };
             self.add(watcher, &entry("starts"), kind::NOTIFICATION, starts, rights::WAIT)?;
+            self.out.waits.push((watcher, starts));
             supervision.starts = u16::try_from(starts).ok();
         }
         for (prefix, word) in ["restart", "delay", "start"].into_iter().zip(policy.words()) {
@@ -103,6 +106,7 @@ impl Resolver<'_> {
             self.parameter(watcher, entry.get_ref(), word);
         }
         self.out.tasks[task].supervision = supervision;
+        self.out.policies.push(policy);
         Ok(())
     }
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use demo::vibration::archive::{COEFFICIENT, COEFFICIENTS, FILTERED, RESPONSE, ROUNDS, SAMPLES, SIGNAL, sample};
+use demo::{AGAIN, PAUSE};
 use fusee::gpu::library::Filter;
 use fusee::gpu::{Buffer, Context, Work};
 use fusee::{Engine, Instant, Region, environment};
@@ -29,7 +30,8 @@ fn main() {
     let filter = Filter { samples: SAMPLES as u16, length: COEFFICIENTS as u16 };
     for round in 1.. {
         let work = Work::launch(filter, (&signal, &response, &mut filtered));
-        context.run(&engine, work, Instant::NEVER).expect("all operands are in our buffer");
+        let done = context.run_again(&engine, work, Instant::NEVER, AGAIN, PAUSE);
+        done.expect("all operands are in our buffer");
         rounds.write_u32(0, round);
     }
 }

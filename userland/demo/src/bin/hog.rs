@@ -9,6 +9,7 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
+use demo::{AGAIN, PAUSE};
 use fusee::gpu::library::Product;
 use fusee::gpu::{Buffer, Context, Work};
 use fusee::{Engine, Instant, environment, sleep_until};
@@ -33,6 +34,6 @@ fn main() {
     sleep_until(Instant(FIRST + number * STEP)).expect("this task may sleep");
     loop {
         let work = Work::launch(kernel, (&left, &right, &mut product));
-        context.run(&engine, work, Instant::NEVER).expect("the operation stays within our memory");
+        context.run_again(&engine, work, Instant::NEVER, AGAIN, PAUSE).expect("the operation stays within our memory");
     }
 }

@@ -9,7 +9,7 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use demo::{FRAME_BYTES, HEIGHT, SHAKE, WIDTH, buffer, record};
+use demo::{AGAIN, FRAME_BYTES, HEIGHT, PAUSE, SHAKE, WIDTH, buffer, record};
 use fusee::gpu::library::{BlockMatch, Gradient, Shift};
 use fusee::gpu::{Buffer, Context, EngineIndex, Work};
 use fusee::{Engine, Instant, Region, environment, next_job, println};
@@ -32,7 +32,8 @@ impl Gpu {
     /// Runs one operation to its end, under the lock of its engine.
     fn run(&self, index: EngineIndex, work: Work<'_>) {
         let engine = &self.engines[index.number()];
-        self.context.run(engine, work, Instant::NEVER).expect("the operation is right, and stays within our memory");
+        let done = self.context.run_again(engine, work, Instant::NEVER, AGAIN, PAUSE);
+        done.expect("the operation is right, and stays within our memory");
     }
 }
 

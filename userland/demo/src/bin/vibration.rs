@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 use demo::vibration::{BLOCK, COEFFICIENTS, SIGNAL, coefficient, loudest, record, sample};
+use demo::{AGAIN, PAUSE};
 use fusee::gpu::library::{Filter, Transform};
 use fusee::gpu::{Buffer, Context, Work};
 use fusee::{Engine, Instant, Region, environment, next_job};
@@ -38,13 +39,13 @@ fn main() {
         }
         let filter = Filter { samples: BLOCK as u16, length: COEFFICIENTS as u16 };
         let filter = Work::launch(filter, (&signal, &response, &mut filtered));
-        context.run(&engine, filter, Instant::NEVER).expect("all operands are in our buffer");
+        context.run_again(&engine, filter, Instant::NEVER, AGAIN, PAUSE).expect("all operands are in our buffer");
         for index in 0..BLOCK {
             store(&mut points, 2 * index, load(&filtered, index));
         }
         let transform = Transform { points: BLOCK as u16 };
         let transform = Work::launch(transform, (&points, &mut spectrum, &mut unfinished));
-        context.run(&engine, transform, Instant::NEVER).expect("the same");
+        context.run_again(&engine, transform, Instant::NEVER, AGAIN, PAUSE).expect("the same");
         let line = loudest(|part| load(&spectrum, part));
 
         if let Some(entry) = usize::try_from(block).ok().filter(|block| *block < record::BLOCKS).map(record::entry) {

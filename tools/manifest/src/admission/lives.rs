@@ -1,0 +1,73 @@
+//! How long a service is away: from the end of a task until its next life is up.
+//!
+//! A supervisor with jobs looks in each of them. A task that ends is seen in the first job that is released once its delay is over, which is a period after
+//! that at the latest; it begins in that job, and is up when the job completes. So what is away is back after
+//!
+//! > delay + the supervisor's period + its response time
+//!
+//! where the last is proved as that of any other task: what a beginning task needs is done on the supervisor's budget, and what the supervisor waits for it
+//! is part of its `suspends`. The delay is the longest that the policy has.
+//!
+//! Rests on what nothing here can see: that a task needs no more to begin than its supervisor has for it. A supervisor says so when one has not (`userland/supervisor`).
+
+use fusee_abi::image::release;
+use fusee_abi::lives::Policy;
+use fusee_sched::time::Nanoseconds;
+use fusee_sched_analysis::Overheads;
+use fusee_sched_analysis::report::Hard;
+
+use super::Study;
+use crate::resolve::Resolved;
+
+/// What is said of one task that has further lives.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Recovery {
+    /// Its index among the system's tasks.
+    pub task: usize,
+    /// The longest delay from its end to its next life.
+    pub delay: Nanoseconds,
+    /// From its end until its next life is up, at most; or why that is not known.
+    pub bound: Result<Nanoseconds, String>,
+}
+
+/// Of each task that has further lives, in their order, if paths of the kernel cost so much.
+#[must_use]
+pub fn recoveries(system: &Resolved, overheads: &Overheads) -> Vec<Recovery> {
+    let Some(supervisor) = system.supervisor else { return Vec::new() };
+    let sight = sight(system, supervisor, overheads);
+    let has_lives = |policy: &&Policy| policy.at_most != 0;
+    let recovery = |policy: &Policy| {
+        let delay = Nanoseconds(u64::from(policy.longest_delay) * 1_000);
+        Recovery { task: policy.task.into(), delay, bound: sight.clone().map(|sight| delay + sight) }
+    };
+    system.policies.iter().filter(has_lives).map(recovery).collect()
+}
+
+/// From the end of a delay until the task is up, at most.
+fn sight(system: &Resolved, supervisor: usize, overheads: &Overheads) -> Result<Nanoseconds, String> {
+    let name = &system.tasks[supervisor].name;
+    let reservation = system.tasks[supervisor].reservation.map(|at| system.reservations[at]);
+    let Some(reservation) = reservation.filter(|one| one.release == release::PERIODIC) else {
+        return Err(format!("`{name}` has no jobs, so nothing says when it sees an end"));
+    };
+    let begins = |policy: &Policy| u64::from(policy.start_within) * 1_000;
+    let beginning: u64 = system.policies.iter().filter(|policy| policy.at_most != 0).map(begins).sum();
+    if beginning > system.suspends[supervisor].0 {
+        let all = Nanoseconds(beginning).0 as f64 / 1e6;
+        return Err(format!(
+            "all that `{name}` watches may end at once, and `suspends` of `{name}` is shorter than their `start_within` in sum, {all:.3} ms"
+        ));
+    }
+    let study = Study::new(system, system.tasks[supervisor].cluster as usize).map_err(|why| why.to_string())?;
+    let at = study.members.iter().position(|member| *member == supervisor);
+    let analysed = study.analyse(overheads).ok();
+    let report = at.zip(analysed).map(|(at, (report, _))| (at, report));
+    let proved =
+        report.filter(|(at, report)| report.tasks[*at].hard == Hard::Proved && study.uncounted[*at].is_empty());
+    let response =
+        proved.and_then(|(at, report)| report.tasks[at].bound.clone()).map(|bound| bound.response.ceil().to_integer());
+    let Some(response) = response.and_then(|response| u64::try_from(response).ok()) else {
+        return Err(format!("that `{name}` meets its deadlines is not proved"));
+    };
+    Ok(Nanoseconds(reservation.period) + Nanoseconds(response))
+}

@@ -1,0 +1,103 @@
+//! How long a service is away that ends and begins again.
+
+use std::path::Path;
+
+use fusee_manifest::Manifest;
+use fusee_manifest::admission::{Recovery, recoveries};
+use fusee_sched::time::Nanoseconds;
+use fusee_sched_analysis::Overheads;
+
+const SYSTEM: &str = r#"
+[system]
+name = "lives"
+board = "virt"
+cpus = 1
+
+[supervisor]
+task = "watcher"
+
+[tasks.watcher]
+binary = "supervisor/supervisor"
+period = "10ms"
+deadline = "9ms"
+budget = "500us"
+suspends = "2ms"
+hard = true
+
+[tasks.control]
+script = ["burn 900us"]
+period = "5ms"
+budget = "1ms"
+hard = true
+
+[tasks.one]
+script = ["serve requests"]
+restart = { delay = "1ms", longest_delay = "4ms", start_within = "1500us" }
+handles = { requests = "endpoint requests: receive" }
+
+[tasks.two]
+script = ["burn 1us"]
+class = "background"
+restart = { at_most = 2, within = "1s", start_within = "500us" }
+
+[tasks.three]
+script = ["burn 1us"]
+class = "background"
+restart = "never"
+
+[endpoints.requests]
+server = "one"
+"#;
+
+fn recovered(text: &str) -> Vec<Recovery> {
+    let manifest = Manifest::parse(Path::new("lives.toml"), text).unwrap_or_else(|errors| panic!("{errors}"));
+    recoveries(&manifest.system, &Overheads::default())
+}
+
+fn reason(changes: &[(&str, &str)]) -> String {
+    let text = changes.iter().fold(SYSTEM.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replace(from, to)
+    });
+    recovered(&text)[0].bound.clone().expect_err("it is not bounded")
+}
+
+/// By hand: a period, and the watcher's response time: what it computes and waits, 2.5 ms, and one job of `control`, which comes first.
+#[test]
+fn a_service_is_up_after_its_longest_delay_a_period_and_the_supervisors_response_time() {
+    let found = recovered(SYSTEM);
+    let milliseconds = |number: u64| Nanoseconds(number * 1_000_000);
+    let delays: Vec<_> = found.iter().map(|one| (one.task, one.delay)).collect();
+    assert_eq!(delays, [(2, milliseconds(4)), (3, milliseconds(1_000))], "`three` has no further life");
+    let response = Nanoseconds(found[0].bound.clone().unwrap().0 - 14_000_000);
+    assert_eq!(response.0, 3_500_000);
+    assert_eq!(found[1].bound, Ok(milliseconds(1_010) + response));
+}
+
+#[test]
+fn without_jobs_or_with_too_little_time_for_all_that_begin_or_without_a_proof_there_is_no_bound() {
+    assert_eq!(
+        reason(&[(
+            "period = \"10ms\"\ndeadline = \"9ms\"\nbudget = \"500us\"\nsuspends = \"2ms\"\nhard = true",
+            "class = \"service\"\nperiod = \"10ms\"\nbudget = \"500us\""
+        )]),
+        "`watcher` has no jobs, so nothing says when it sees an end"
+    );
+    assert_eq!(
+        reason(&[("suspends = \"2ms\"", "suspends = \"1999us\"")]),
+        "all that `watcher` watches may end at once, and `suspends` of `watcher` is shorter than their `start_within` in sum, 2.000 ms"
+    );
+    assert_eq!(
+        reason(&[
+            ("deadline = \"9ms\"", "deadline = \"1ms\""),
+            ("suspends = \"2ms\"\nhard = true", "suspends = \"2ms\"")
+        ]),
+        "that `watcher` meets its deadlines is not proved"
+    );
+}
+
+#[test]
+fn who_has_no_supervisor_has_no_further_lives() {
+    let text = "[system]\nname = \"one\"\nboard = \"virt\"\ncpus = 1\n[tasks.one]\nscript = [\"burn 1us\"]\nclass = \"background\"\n";
+    assert_eq!(recovered(text), []);
+}

@@ -1,0 +1,546 @@
+//! A system that works while tasks of it end: one campaign is many runs of it, each with other ends at other instants.
+//!
+//! What must hold after each run ([`Campaign::judge`]):
+//!
+//! 1. A task that is given another life is up again within what the analysis says ([`recoveries`]).
+//! 2. Hard tasks that have nothing to do with those that ended miss nothing, and do as many jobs as without ends.
+//! 3. An engine that is asked for all the time is granted again once its driver is up.
+//! 4. Nothing leaks: handles are as many as without ends, and copies, too. The kernel's invariants hold after each trap.
+//!
+//! A run is judged by its trace, so runs in QEMU are judged by the same rules, but for the last.
+//!
+//! Not here: which system it is, and who prints (`xtask`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fusee_abi::call::{Call, rights};
+use fusee_abi::image::{class, kind};
+use fusee_abi::script::{Step, operation};
+use fusee_abi::trace::{Event, Record};
+use fusee_kernel_core::object::State;
+use fusee_manifest::admission::recoveries;
+use fusee_manifest::{Manifest, Resolved};
+use fusee_sched_analysis::Overheads as Analysed;
+
+use crate::actor::Program;
+use crate::metrics::Metrics;
+use crate::overheads::Overheads;
+use crate::run::{Checks, Report};
+use crate::soundness::in_parallel;
+use crate::system::{Error, Options, simulate_with};
+use crate::workload::Source;
+
+/// The task that stops others, in each system that a campaign is of: a script, and a handle to each task that it may stop (`stop`).
+pub const SABOTEUR: &str = "saboteur";
+/// Ends of one run, at most.
+const ENDS: u64 = 4;
+/// From the last instant at which a task may end to the end of the run there are so many of the longest time in which one is up again.
+const AFTER: u64 = 3;
+/// Failed runs that a report keeps.
+const KEPT: usize = 10;
+
+/// How a task ends.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum How {
+    /// Another stops it, whatever it does.
+    Stopped,
+    /// It does what it may not, the next time it runs.
+    Faults,
+}
+
+/// One task that ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Fault {
+    /// When, in nanoseconds.
+    pub at: u64,
+    /// The task's index.
+    pub victim: usize,
+    /// How.
+    pub how: How,
+}
+
+/// One end of a task, as a trace has it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Ended {
+    /// The task's index.
+    pub victim: usize,
+    /// How.
+    pub how: How,
+    /// When.
+    pub at: u64,
+    /// When its next life began.
+    pub again: Option<u64>,
+    /// When that first waited for work.
+    pub up: Option<u64>,
+}
+
+/// What is wrong with one run, and how long tasks were away.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict {
+    /// What must not be.
+    pub problems: Vec<String>,
+    /// Each end.
+    pub ends: Vec<Ended>,
+}
+
+/// One system, and what it does undisturbed.
+pub struct Campaign<'a> {
+    manifest: &'a Manifest,
+    overheads: Overheads,
+    /// How long a run is.
+    until: u64,
+    /// Tasks that may end, and the saboteur's handles to them.
+    victims: Vec<(usize, u64)>,
+    saboteur: usize,
+    calm: Metrics,
+    /// Handles of each task, and handles copied from, at the end of a run in which nothing ends.
+    held: Option<(Vec<usize>, usize)>,
+    /// Of tasks that are given further lives, how long they are away at most.
+    bounds: BTreeMap<usize, u64>,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Default)]
+pub struct FaultReport {
+    /// Runs.
+    pub runs: u64,
+    /// By victim and how it ended: how often, how often it was up again, and the longest time that took, in nanoseconds.
+    pub ends: BTreeMap<(usize, How), (u64, u64, u64)>,
+    /// Runs that went wrong, of which some are kept: the run's number, the ends without which it goes well, and what was wrong.
+    pub violations: Vec<(u64, Vec<Fault>, Vec<String>)>,
+}
+
+impl Campaign<'_> {
+    /// Of the system of `manifest`, whose runs are `until` nanoseconds long, in a kernel whose paths cost so much.
+    ///
+    /// # Errors
+    /// It has no saboteur, a task of which it is not known when it is up again, or it goes wrong undisturbed.
+    pub fn new(
+        manifest: &Manifest,
+        until: u64,
+        (overheads, analysed): (Overheads, Analysed),
+    ) -> Result<Campaign<'_>, String> {
+        let system = &manifest.system;
+        let saboteur = system.tasks.iter().position(|task| task.name == SABOTEUR);
+        let saboteur = saboteur.ok_or_else(|| format!("there is no task `{SABOTEUR}`"))?;
+        let stopped = system.tasks[saboteur].environment.iter().filter(|entry| entry.kind == kind::TASK);
+        let index = |name: &str| system.tasks.iter().position(|task| task.name == name);
+        let victims: Vec<_> = stopped.filter_map(|entry| Some((index(&entry.name)?, entry.handle))).collect();
+        let mut bounds = BTreeMap::new();
+        for recovery in recoveries(system, &analysed) {
+            bounds.insert(recovery.task, recovery.bound?.0);
+        }
+        let mut campaign =
+            Campaign { manifest, overheads, until, victims, saboteur, calm: Metrics::new(system), held: None, bounds };
+        if campaign.latest() <= system.start {
+            return Err("the run is too short for anything to end, and to be up again".to_owned());
+        }
+        let report = campaign.simulate(&[]).map_err(|error| error.to_string())?;
+        report.records.iter().for_each(|record| campaign.calm.observe(record));
+        campaign.held = Some((report.handles.clone(), report.copied_from));
+        let verdict = campaign.judge(&report.records, &[]);
+        if !verdict.problems.is_empty() {
+            return Err(format!("nothing has ended, and {}", verdict.problems.join("; ")));
+        }
+        Ok(campaign)
+    }
+
+    /// The same, with what it does undisturbed as another run has it, such as one in QEMU.
+    #[must_use]
+    pub fn beside(mut self, calm: Metrics) -> Self {
+        self.calm = calm;
+        self.held = None;
+        self
+    }
+
+    /// When a task is up again at the latest.
+    #[must_use]
+    pub fn bound(&self, task: usize) -> Option<u64> {
+        self.bounds.get(&task).copied()
+    }
+
+    /// The latest instant at which a task may end.
+    fn latest(&self) -> u64 {
+        self.until.saturating_sub(AFTER * self.bounds.values().max().copied().unwrap_or(0))
+    }
+
+    /// The ends of the run with this number, in their order. Such as can be had in QEMU, too: all by the saboteur.
+    #[must_use]
+    pub fn draw(&self, seed: u64, number: u64, is_simulated: bool) -> Vec<Fault> {
+        let mut source = Source::new(seed, number);
+        let count = source.draw(1, ENDS);
+        let start = self.manifest.system.start;
+        let mut drawn: Vec<Fault> = Vec::new();
+        let watched: Vec<_> = self.victims.iter().copied().filter(|(task, _)| self.bound(*task).is_some()).collect();
+        for _ in 0..count {
+            // Half of them are such as begin again.
+            let some = source.pick(&[&watched, &self.victims]);
+            let (victim, _) = source.pick(if some.is_empty() { &self.victims } else { some });
+            let how = source.pick(&[How::Stopped, How::Faults]);
+            let how = if is_simulated { how } else { How::Stopped };
+            drawn.push(Fault { at: source.draw(start, self.latest()), victim, how });
+        }
+        drawn.sort_by_key(|fault| fault.at);
+        drawn
+    }
+
+    fn simulate(&self, faults: &[Fault]) -> Result<Report, Error> {
+        let step = |operation, handle, value| Step { operation, selector: 0, handle, value };
+        let stopped = faults.iter().filter(|fault| fault.how == How::Stopped);
+        let steps = stopped.flat_map(|fault| {
+            let handle =
+                self.victims.iter().find(|(victim, _)| *victim == fault.victim).map_or(0, |(_, handle)| *handle);
+            [step(operation::SLEEP, 0, fault.at), step(operation::STOP, handle, 0)]
+        });
+        let saboteur = Program::Script { steps: steps.collect(), has_jobs: false };
+        let faulting = faults.iter().filter(|fault| fault.how == How::Faults);
+        let options = Options {
+            overheads: self.overheads,
+            checks: Checks::Traps,
+            programs: vec![(self.saboteur, saboteur)],
+            faults: faulting.map(|fault| (fault.at, fault.victim)).collect(),
+            ..Options::default()
+        };
+        simulate_with(self.manifest, &options, self.until)
+    }
+
+    /// What is wrong with a run with these ends that left these records.
+    #[must_use]
+    pub fn judge(&self, records: &[Record], faults: &[Fault]) -> Verdict {
+        let system = &self.manifest.system;
+        let ends = ends(records, system.tasks.len());
+        let mut problems = Vec::new();
+        let name = |task: usize| &system.tasks[task].name;
+        let is_drawn = |end: &&Ended| faults.iter().any(|fault| (fault.victim, fault.how) == (end.victim, end.how));
+        problems
+            .extend(ends.iter().filter(|end| !is_drawn(end)).map(|end| format!("`{}` ended, too", name(end.victim))));
+        let exits = records.iter().filter(|record| record.event == Event::Exit as u8);
+        let by_itself = exits.filter_map(|record| usize::from(record.thread).checked_sub(1));
+        let by_itself = by_itself.filter(|task| *task != self.saboteur && *task < system.tasks.len());
+        problems.extend(by_itself.map(|task| format!("`{}` exited", name(task))));
+        let mut last = system.start;
+        for (place, end) in ends.iter().enumerate() {
+            last = last.max(end.at);
+            let Some(bound) = self.bound(end.victim) else { continue };
+            let due = end.at + bound;
+            last = last.max(due);
+            let is_over = ends[place + 1..].iter().any(|other| other.victim == end.victim && other.at <= due);
+            if !is_over && due <= self.until && end.up.is_none_or(|up| up > due) {
+                let after =
+                    end.up.map_or("was not up again".to_owned(), |up| format!("was up after {} ns", up - end.at));
+                problems.push(format!(
+                    "`{}`, which ended at {} ns, {after}: the bound is {bound}",
+                    name(end.victim),
+                    end.at
+                ));
+            }
+        }
+        let concerned = self.concern(&ends);
+        let mut metrics = Metrics::new(system);
+        records.iter().for_each(|record| metrics.observe(record));
+        for (task, (found, calm)) in metrics.tasks.iter().zip(&self.calm.tasks).enumerate() {
+            if !system.tasks[task].hard || concerned.contains(&task) {
+                continue;
+            }
+            if found.misses() + found.skipped > 0 {
+                problems.push(format!("`{}` missed {} deadlines", found.name, found.misses() + found.skipped));
+            }
+            // One may be under way at the end.
+            if found.jobs() + 1 < calm.jobs() {
+                problems.push(format!("`{}` did {} jobs of {}", found.name, found.jobs(), calm.jobs()));
+            }
+        }
+        let asks_always = |user: &&fusee_abi::image::EngineUser| {
+            let task = user.task as usize;
+            let reservation = system.tasks[task].reservation.map(|at| &system.reservations[at]);
+            let is_background = reservation.is_some_and(|one| one.class == class::BACKGROUND);
+            is_background && !ends.iter().any(|end| end.victim == task)
+        };
+        let asked: BTreeSet<u32> = system.engine_users.iter().filter(asks_always).map(|user| user.engine).collect();
+        for engine in asked {
+            let is_granted = |record: &&Record| record.event == Event::EngineGrant as u8 && record.object == engine + 1;
+            if last < self.until && !records.iter().filter(is_granted).any(|record| record.time > last) {
+                problems.push(format!("engine `{}` is not granted any more", system.engines[engine as usize].0));
+            }
+        }
+        Verdict { problems, ends }
+    }
+
+    /// The names of the tasks that have to do with those that ended.
+    #[must_use]
+    pub fn concerned(&self, ends: &[Ended]) -> Vec<&str> {
+        self.concern(ends).into_iter().map(|task| self.manifest.system.tasks[task].name.as_str()).collect()
+    }
+
+    /// They, their servers' clients, users of their devices, tasks that they release; and so on.
+    fn concern(&self, ends: &[Ended]) -> BTreeSet<usize> {
+        let system = &self.manifest.system;
+        let has = |task: usize, of: u32, wanted: u32, object: usize| {
+            let mut handles = system.handles.iter().filter(|handle| handle.task as usize == task && handle.kind == of);
+            handles.any(|handle| handle.rights & wanted != 0 && handle.object as usize == object)
+        };
+        let depends = |task: usize, on: usize| {
+            let serves = |at: &usize| system.endpoints[*at].1.server as usize == on;
+            let drives = |user: &&fusee_abi::image::EngineUser| {
+                let device = system.engine_places[user.engine as usize].map(|(device, _)| device);
+                user.task as usize == task && device.is_some_and(|device| system.devices[device].driver == on)
+            };
+            (0..system.endpoints.len())
+                .filter(serves)
+                .any(|at| has(task, kind::ENDPOINT, rights::CALL | rights::SEND, at))
+                || system.engine_users.iter().any(|user| drives(&user))
+                || has(on, kind::TASK, rights::RELEASE_JOB, task)
+        };
+        let mut concerned: BTreeSet<usize> = ends.iter().map(|end| end.victim).collect();
+        loop {
+            let more = (0..system.tasks.len()).filter(|task| concerned.iter().any(|on| depends(*task, *on)));
+            let all: BTreeSet<usize> = concerned.iter().copied().chain(more).collect();
+            if all.len() == concerned.len() {
+                return concerned;
+            }
+            concerned = all;
+        }
+    }
+
+    /// What of `report` leaked.
+    fn leaks(&self, report: &Report, ends: &[Ended]) -> Vec<String> {
+        let Some((handles, copied_from)) = &self.held else { return Vec::new() };
+        let mut problems = Vec::new();
+        for (task, (found, calm)) in report.handles.iter().zip(handles).enumerate() {
+            let is_dead = report.states[task] == State::Stopped;
+            let is_for_good = is_dead && ends.iter().any(|end| end.victim == task) && self.bound(task).is_none();
+            if found != if is_for_good { &0 } else { calm } {
+                problems.push(format!("`{}` has {found} handles, not {calm}", self.manifest.system.tasks[task].name));
+            }
+        }
+        if report.copied_from != *copied_from {
+            problems.push(format!("{} handles are copied from, not {copied_from}", report.copied_from));
+        }
+        problems
+    }
+
+    /// Simulates one run, and judges it.
+    fn attempt(&self, faults: &[Fault]) -> Verdict {
+        match self.simulate(faults) {
+            Ok(report) => {
+                let mut verdict = self.judge(&report.records, faults);
+                verdict.problems.extend(self.leaks(&report, &verdict.ends));
+                verdict
+            }
+            Err(error) => Verdict { problems: vec![error.to_string()], ends: Vec::new() },
+        }
+    }
+
+    /// Simulates so many runs, on all CPUs of the host.
+    #[must_use]
+    pub fn run(&self, seed: u64, runs: u64) -> FaultReport {
+        let one = |report: &mut FaultReport, number: u64| {
+            report.judge(number, &self.draw(seed, number, true), &|faults: &[Fault]| self.attempt(faults));
+        };
+        in_parallel(runs, &one, FaultReport::join)
+    }
+
+    /// These ends, in words.
+    #[must_use]
+    pub fn words(&self, faults: &[Fault]) -> String {
+        let words = |Fault { at, victim, how }: &Fault| {
+            let how = match how {
+                How::Stopped => "is stopped",
+                How::Faults => "faults",
+            };
+            format!("`{}` {how} at {at} ns", self.manifest.system.tasks[*victim].name)
+        };
+        faults.iter().map(words).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What the saboteur of `system` does so that these tasks end.
+#[must_use]
+pub fn script(system: &Resolved, faults: &[Fault]) -> Vec<String> {
+    let stop = |fault: &Fault| format!("stop {}", system.tasks[fault.victim].name);
+    faults.iter().flat_map(|fault| [format!("sleep {}ns", fault.at), stop(fault)]).collect()
+}
+
+/// Leaves out of `faults` what a run goes wrong without.
+fn shrink(faults: &[Fault], run: &dyn Fn(&[Fault]) -> Verdict) -> (Vec<Fault>, Verdict) {
+    let mut smallest = (faults.to_vec(), run(faults));
+    let mut place = 0;
+    while place < smallest.0.len() {
+        let mut fewer = smallest.0.clone();
+        fewer.remove(place);
+        let verdict = run(&fewer);
+        match verdict.problems.is_empty() {
+            true => place += 1,
+            false => smallest = (fewer, verdict),
+        }
+    }
+    smallest
+}
+
+impl FaultReport {
+    /// Adds the run with this number and these ends, which `run` makes and judges.
+    pub fn judge(&mut self, number: u64, faults: &[Fault], run: &dyn Fn(&[Fault]) -> Verdict) {
+        let Verdict { problems, ends } = run(faults);
+        self.runs += 1;
+        if !problems.is_empty() {
+            let (faults, verdict) = shrink(faults, run);
+            self.violations.push((number, faults, verdict.problems));
+        }
+        for end in ends {
+            let (times, again, longest) = self.ends.entry((end.victim, end.how)).or_default();
+            *times += 1;
+            if let Some(up) = end.up {
+                *again += 1;
+                *longest = (*longest).max(up - end.at);
+            }
+        }
+    }
+
+    /// Adds what came out of other runs.
+    pub fn join(&mut self, other: FaultReport) {
+        self.runs += other.runs;
+        for (key, (times, again, longest)) in other.ends {
+            let all = self.ends.entry(key).or_default();
+            *all = (all.0 + times, all.1 + again, all.2.max(longest));
+        }
+        self.violations.extend(other.violations);
+        self.violations.sort_by_key(|violation| violation.0);
+        self.violations.truncate(KEPT);
+    }
+}
+
+/// All ends that a trace has of tasks that did not end by themselves, in their order.
+#[must_use]
+pub fn ends(records: &[Record], tasks: usize) -> Vec<Ended> {
+    const WORK: [u32; 4] = [Call::Wait as u32, Call::Receive as u32, Call::ReplyReceive as u32, Call::NextJob as u32];
+    let mut ends: Vec<Ended> = Vec::new();
+    // For each task its last end, and who gives it its next life.
+    let mut last: Vec<Option<usize>> = vec![None; tasks];
+    let mut begun_by = vec![0; tasks];
+    for record in records {
+        let Some(task) = usize::from(record.thread).checked_sub(1).filter(|task| *task < tasks) else { continue };
+        let end = |how| Ended { victim: task, how, at: record.time, again: None, up: None };
+        let is_up = |ends: &mut Vec<Ended>, task: usize, time: u64| {
+            let open = last[task].map(|place| &mut ends[place]);
+            if let Some(open) = open.filter(|open| open.again.is_some()) {
+                open.up.get_or_insert(time);
+            }
+        };
+        match Event::from_number(record.event) {
+            Some(Event::Stop) => {
+                last[task] = Some(ends.len());
+                ends.push(end(How::Stopped));
+            }
+            Some(Event::Fault) => {
+                last[task] = Some(ends.len());
+                ends.push(end(How::Faults));
+            }
+            Some(Event::Restart) => {
+                begun_by[task] = record.object;
+                if let Some(place) = last[task] {
+                    ends[place].again = Some(record.time);
+                }
+            }
+            // It waits for work, has done a job, or has told its supervisor, which waits for that.
+            Some(Event::Complete) => is_up(&mut ends, task, record.time),
+            Some(Event::Block) if WORK.contains(&record.value) => is_up(&mut ends, task, record.time),
+            Some(Event::Resume) => {
+                let by = (record.object as usize).checked_sub(1).filter(|by| *by < tasks);
+                if let Some(by) = by.filter(|by| begun_by[*by] == u32::from(record.thread)) {
+                    is_up(&mut ends, by, record.time);
+                }
+            }
+            _ => {}
+        }
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hostile::{ANALYSED, COSTS};
+    use std::path::Path;
+
+    fn demo() -> Manifest {
+        Manifest::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../userland/demo/faults.toml")).unwrap()
+    }
+
+    fn campaign(manifest: &Manifest) -> Campaign<'_> {
+        Campaign::new(manifest, 250_000_000, (COSTS, ANALYSED)).unwrap()
+    }
+
+    fn task(manifest: &Manifest, name: &str) -> usize {
+        manifest.system.tasks.iter().position(|task| task.name == name).unwrap()
+    }
+
+    #[test]
+    fn a_bound_that_does_not_hold_is_found_and_the_run_has_one_end_that_shows_it() {
+        let manifest = demo();
+        let mut campaign = campaign(&manifest);
+        assert!(campaign.run(1, 20).violations.is_empty());
+        campaign.bounds.values_mut().for_each(|bound| *bound /= 10);
+        let report = campaign.run(1, 20);
+        assert!(report.violations.len() > 5, "{report:?}");
+        for (_, faults, problems) in &report.violations {
+            assert!(
+                faults.len() == 1 && problems.iter().all(|why| why.contains("the bound is 309")),
+                "{faults:?} {problems:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_end_that_was_not_drawn_and_a_handle_too_few_are_found() {
+        let manifest = demo();
+        let campaign = campaign(&manifest);
+        let at = 50_000_000;
+        let fault = |name: &str| Fault { at, victim: task(&manifest, name), how: How::Stopped };
+        let report = campaign.simulate(&[fault("gpu"), fault("hog1")]).unwrap();
+        let problems = campaign.judge(&report.records, &[fault("gpu")]).problems;
+        assert_eq!(problems, ["`hog1` ended, too"]);
+        assert_eq!(campaign.leaks(&report, &[]), ["`hog1` has 0 handles, not 5"]);
+    }
+
+    #[test]
+    fn an_end_concerns_clients_users_and_whom_it_releases_and_nobody_else() {
+        let manifest = demo();
+        let campaign = campaign(&manifest);
+        let concerned = |name: &str| {
+            let end = Ended { victim: task(&manifest, name), how: How::Stopped, at: 0, again: None, up: None };
+            campaign.concerned(&[end])
+        };
+        assert_eq!(concerned("dsp"), ["vibration", "dsp", "archive"]);
+        assert_eq!(concerned("camera"), ["camera", "stabiliser"]);
+        assert_eq!(concerned("console"), ["stabiliser", "console", "director"]);
+        assert_eq!(concerned("hog2"), ["hog2"]);
+        assert_eq!(concerned("gpu").len(), 8);
+    }
+
+    #[test]
+    fn a_life_is_up_when_it_waits_for_work_or_its_supervisor_has_heard_of_it() {
+        let record = |event: Event, thread, time, object, value| Record {
+            time,
+            event: event as u8,
+            thread,
+            object,
+            value,
+            ..Record::default()
+        };
+        let wait = Call::Wait as u32;
+        let begins = [
+            record(Event::Stop, 1, 10, 3, 0),
+            record(Event::Block, 1, 11, 0, wait),
+            record(Event::Restart, 1, 20, 2, 1),
+        ];
+        let up = |last: &[Record]| ends(&[&begins[..], last].concat(), 3)[0];
+        let none = Ended { victim: 0, how: How::Stopped, at: 10, again: Some(20), up: None };
+        assert_eq!(up(&[record(Event::Block, 1, 25, 0, Call::Acquire as u32)]), none);
+        assert_eq!(up(&[record(Event::Block, 1, 25, 0, wait)]), Ended { up: Some(25), ..none });
+        assert_eq!(
+            up(&[record(Event::Resume, 2, 24, 1, 0), record(Event::Block, 1, 25, 0, wait)]),
+            Ended { up: Some(24), ..none }
+        );
+        assert_eq!(up(&[record(Event::Resume, 3, 24, 1, 0)]), none, "another task was woken");
+    }
+}

@@ -1,0 +1,133 @@
+//! What a supervisor does: as the program `userland/supervisor` on a board, but for what it logs.
+
+use fusee_abi::call::{Call, NEVER, ending};
+use fusee_abi::lives::Policy;
+use fusee_kernel_core::Machine;
+use fusee_kernel_core::id::ThreadId;
+use fusee_sched::time::Instant;
+use supervisor::plan::{History, Next};
+
+use crate::actor::{Action, trap};
+use crate::board::Board;
+
+/// A supervisor, and what it has handles for.
+#[derive(Clone, Debug)]
+pub struct Supervisor {
+    /// The notification of ends.
+    pub ends: u64,
+    /// Whether it looks in each of its jobs, and waits for no end.
+    pub has_jobs: bool,
+    /// What it watches.
+    pub watched: Vec<Watched>,
+}
+
+/// One task that it watches.
+#[derive(Clone, Copy, Debug)]
+pub struct Watched {
+    /// The task.
+    pub task: u64,
+    /// The notification of its start, if it has further lives.
+    pub starts: Option<u64>,
+    /// When it is given another life.
+    pub policy: Policy,
+}
+
+/// What is known of one task.
+#[derive(Clone, Debug)]
+struct Known {
+    history: History,
+    seen: Instant,
+    next: Instant,
+}
+
+/// Where a supervisor is. A number is that of the task it is about.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    Boot,
+    Rest,
+    Look(usize),
+    Looked(usize),
+    Begin(usize),
+    Cleared(usize),
+    Begun(usize),
+}
+
+/// How far a supervisor is.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    at: At,
+    known: Vec<Known>,
+}
+
+impl Watch {
+    /// At the first instruction.
+    #[must_use]
+    pub fn new(supervisor: &Supervisor) -> Watch {
+        let known = Known { history: History::NEW, seen: Instant::ZERO, next: Instant::NEVER };
+        Watch { at: At::Boot, known: vec![known; supervisor.watched.len()] }
+    }
+
+    /// What it does next.
+    pub fn act(&mut self, supervisor: &Supervisor, board: &mut Board, thread: ThreadId) -> Action {
+        loop {
+            match self.at {
+                At::Boot => {
+                    self.at = At::Rest;
+                    return trap(board, thread, Call::NextJob, 0, 0, NEVER);
+                }
+                At::Rest => {
+                    self.at = At::Look(0);
+                    if supervisor.has_jobs {
+                        return trap(board, thread, Call::NextJob, 0, 0, NEVER);
+                    }
+                    let next = self.known.iter().map(|one| one.next).min().unwrap_or(Instant::NEVER);
+                    return trap(board, thread, Call::Wait, supervisor.ends, 0, next.0);
+                }
+                At::Look(task) => match supervisor.watched.get(task) {
+                    None => self.at = At::Rest,
+                    Some(watched) => {
+                        self.at = At::Looked(task);
+                        return trap(board, thread, Call::ReadFault, watched.task, 0, NEVER);
+                    }
+                },
+                At::Looked(task) => {
+                    let general = board.registers(thread).general;
+                    let (policy, known) = (&supervisor.watched[task].policy, &mut self.known[task]);
+                    let at = Instant(general[3]);
+                    if general[0] == 0 && general[1] != ending::NONE && at > known.seen {
+                        known.seen = at;
+                        known.next = Instant::NEVER;
+                        let has_lives = policy.at_most != 0;
+                        if let Some(Next::LifeAt(next)) = has_lives.then(|| known.history.ended(policy, at)) {
+                            known.next = next;
+                        }
+                    }
+                    self.at = if known.next.0 <= board.now { At::Begin(task) } else { At::Look(task + 1) };
+                }
+                At::Begin(task) => {
+                    self.known[task].next = Instant::NEVER;
+                    self.at = At::Cleared(task);
+                    if let Some(starts) = supervisor.watched[task].starts {
+                        return trap(board, thread, Call::Wait, starts, 0, 0);
+                    }
+                }
+                At::Cleared(task) => {
+                    self.at = At::Begun(task);
+                    return trap(board, thread, Call::Restart, supervisor.watched[task].task, 0, NEVER);
+                }
+                At::Begun(task) => {
+                    self.at = At::Look(task + 1);
+                    if board.registers(thread).general[0] != 0 {
+                        continue;
+                    }
+                    self.known[task].history.begun(Instant(board.now));
+                    let Watched { starts, policy, .. } = supervisor.watched[task];
+                    if let Some(starts) = starts {
+                        let until = board.now + u64::from(policy.start_within) * 1_000;
+                        return trap(board, thread, Call::Wait, starts, 0, until);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -72,7 +72,7 @@ impl Watch {
         loop {
             match self.at {
                 At::Boot => {
-                    self.at = At::Rest;
+                    self.at = At::Look(0);
                     return trap(board, thread, Call::NextJob, 0, 0, NEVER);
                 }
                 At::Rest => {

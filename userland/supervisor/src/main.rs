@@ -125,8 +125,15 @@ fn main() {
     for (place, name) in watched.iter_mut().zip(names) {
         *place = Watched::of(&environment, name);
     }
+    // One without jobs is told so.
     let has_jobs = next_job().is_ok();
     loop {
+        for one in watched.iter_mut().flatten() {
+            one.look();
+            if one.next <= now().now {
+                one.begin();
+            }
+        }
         let next = watched.iter().flatten().map(|one| one.next).min().unwrap_or(Instant::NEVER);
         // Several tasks can have one bit, and what ends while another begins is seen anyway.
         if has_jobs {
@@ -135,12 +142,6 @@ fn main() {
             && error != WaitError::TimedOut
         {
             panic!("no notice of ends: {error:?}");
-        }
-        for one in watched.iter_mut().flatten() {
-            one.look();
-            if one.next <= now().now {
-                one.begin();
-            }
         }
     }
 }

@@ -14,6 +14,7 @@ mod instants;
 mod interrupts;
 mod isolation;
 mod ledgers;
+mod lives;
 mod loans;
 mod overheads;
 mod picture;

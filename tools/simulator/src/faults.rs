@@ -331,10 +331,11 @@ impl Campaign<'_> {
         }
     }
 
-    /// Simulates so many runs, on all CPUs of the host.
+    /// Simulates so many runs, from the one with number `first` on, on all CPUs of the host.
     #[must_use]
-    pub fn run(&self, seed: u64, runs: u64) -> FaultReport {
-        let one = |report: &mut FaultReport, number: u64| {
+    pub fn run(&self, seed: u64, first: u64, runs: u64) -> FaultReport {
+        let one = |report: &mut FaultReport, index: u64| {
+            let number = first + index;
             report.judge(number, &self.draw(seed, number, true), &|faults: &[Fault]| self.attempt(faults));
         };
         in_parallel(runs, &one, FaultReport::join)
@@ -478,9 +479,9 @@ mod tests {
     fn a_bound_that_does_not_hold_is_found_and_the_run_has_one_end_that_shows_it() {
         let manifest = demo();
         let mut campaign = campaign(&manifest);
-        assert!(campaign.run(1, 20).violations.is_empty());
+        assert!(campaign.run(1, 0, 20).violations.is_empty());
         campaign.bounds.values_mut().for_each(|bound| *bound /= 10);
-        let report = campaign.run(1, 20);
+        let report = campaign.run(1, 0, 20);
         assert!(report.violations.len() > 5, "{report:?}");
         for (_, faults, problems) in &report.violations {
             assert!(

@@ -157,14 +157,6 @@ pub fn check_without_locks(workspace: &Workspace) -> Result<Vec<String>> {
     check(workspace, workspace.manifest(Path::new(SHARED_MANIFEST))?)
 }
 
-/// The name of a check, and what it does.
-pub const WITH_ENDS: &str = "the demo whose drivers and servers end and begin again";
-
-/// Runs the demo with a saboteur and a supervisor.
-pub fn check_with_ends(workspace: &Workspace) -> Result<Vec<String>> {
-    check(workspace, workspace.manifest(Path::new(FAULTS_MANIFEST))?)
-}
-
 /// What is wrong with a run of the demo.
 fn problems(workspace: &Workspace, image: &Image, run: &Run) -> Result<Vec<String>> {
     let said = RefCell::new(Vec::new());

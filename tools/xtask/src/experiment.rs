@@ -56,6 +56,9 @@ pub struct ExperimentArguments {
     /// How often `faults` runs its system. [default: 1000; in QEMU 20]
     #[arg(long)]
     runs: Option<u64>,
+    /// The number of the first of them: that of one that went wrong, to see it again.
+    #[arg(long, default_value_t = 0, requires = "runs")]
+    from: u64,
     /// Run the arrangements in QEMU, too, for 3 s of virtual time at most, and compare with the simulator.
     #[arg(long)]
     qemu: bool,
@@ -223,7 +226,7 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
             bail!("`{name}` has `--runs`, each of a fixed length, and no other draws than those of its seed");
         }
         let workspace = if arguments.qemu { Some(Workspace::open(install)?) } else { None };
-        return faults::faults(arguments.runs, arguments.seed, workspace.as_ref());
+        return faults::faults(arguments.seed, arguments.from, arguments.runs, workspace.as_ref());
     }
     if arguments.runs.is_some() {
         bail!("`--runs` is for the experiment `{}`", faults::NAME);

@@ -41,11 +41,11 @@ const BLOCKS: i64 = 30;
 const PATIENCE: u64 = 300;
 
 /// Runs the campaign, in QEMU if a workspace is given, and prints what came out; `false` if something is wrong.
-pub fn faults(runs: Option<u64>, seed: u64, emulated: Option<&Workspace>) -> Result<bool> {
+pub fn faults(seed: u64, first: u64, runs: Option<u64>, emulated: Option<&Workspace>) -> Result<bool> {
     let manifest = manifest()?;
     let (campaign, report) = match emulated {
-        Some(workspace) => emulate(workspace, &manifest, seed, runs.unwrap_or(EMULATED))?,
-        None => simulate(&manifest, seed, runs.unwrap_or(SIMULATED))?,
+        Some(workspace) => emulate(workspace, &manifest, seed, first, runs.unwrap_or(EMULATED))?,
+        None => simulate(&manifest, seed, first, runs.unwrap_or(SIMULATED))?,
     };
     println!("{}\n{} runs", table(&campaign, &manifest, &report), report.runs);
     violations(&campaign, &report, seed).iter().for_each(|line| println!("{line}"));
@@ -63,7 +63,7 @@ pub fn faults(runs: Option<u64>, seed: u64, emulated: Option<&Workspace>) -> Res
 /// The campaign in the simulator, as it is checked: its name, and what is wrong.
 pub fn check() -> (String, Vec<String>) {
     let checked = manifest().and_then(|manifest| {
-        let (campaign, report) = simulate(&manifest, SEED, SIMULATED)?;
+        let (campaign, report) = simulate(&manifest, SEED, 0, SIMULATED)?;
         Ok((words(&report, "the simulator"), violations(&campaign, &report, SEED)))
     });
     checked.unwrap_or_else(|error| (format!("experiment {NAME}"), vec![format!("{error:#}")]))
@@ -75,7 +75,7 @@ pub const EMULATED_CHECK: &str = "experiment faults, 20 runs in QEMU";
 /// Runs it: what is wrong.
 pub fn check_emulated(workspace: &Workspace) -> Result<Vec<String>> {
     let manifest = manifest()?;
-    let (campaign, report) = emulate(workspace, &manifest, SEED, EMULATED)?;
+    let (campaign, report) = emulate(workspace, &manifest, SEED, 0, EMULATED)?;
     Ok(violations(&campaign, &report, SEED))
 }
 
@@ -85,9 +85,9 @@ fn manifest() -> Result<Manifest> {
 
 //--- In the simulator
 
-fn simulate(manifest: &Manifest, seed: u64, runs: u64) -> Result<(Campaign<'_>, FaultReport)> {
+fn simulate(manifest: &Manifest, seed: u64, first: u64, runs: u64) -> Result<(Campaign<'_>, FaultReport)> {
     let campaign = Campaign::new(manifest, SHORT, (COSTS, ANALYSED)).map_err(|why| anyhow!(why))?;
-    let report = campaign.run(seed, runs);
+    let report = campaign.run(seed, first, runs);
     Ok((campaign, report))
 }
 
@@ -104,12 +104,13 @@ fn emulate<'a>(
     workspace: &Workspace,
     manifest: &'a Manifest,
     seed: u64,
+    first: u64,
     runs: u64,
 ) -> Result<(Campaign<'a>, FaultReport)> {
     let campaign = Campaign::new(manifest, LONG, (COSTS, Overheads::default())).map_err(|why| anyhow!(why))?;
     let text = std::fs::read_to_string(&manifest.file)?;
-    let first = shortened(manifest, &text, ("all", &[]))?;
-    let programs = workspace.image_of_manifest(first, Profile::Det, false)?.programs;
+    let any = shortened(manifest, &text, ("all", &[]))?;
+    let programs = workspace.image_of_manifest(any, Profile::Det, false)?.programs;
     let run = |name: &str, faults: &[Fault]| -> Result<Ran> {
         let shortened = shortened(manifest, &text, (name, &script(&manifest.system, faults)))?;
         let is_archive = |fault: &Fault| manifest.system.tasks[fault.victim].name == "archive";
@@ -137,7 +138,8 @@ fn emulate<'a>(
         }
         Err(error) => Verdict { problems: vec![format!("{error:#}")], ends: Vec::new() },
     };
-    let one = |report: &mut FaultReport, number: u64| {
+    let one = |report: &mut FaultReport, index: u64| {
+        let number = first + index;
         let faults = campaign.draw(seed, number, false);
         report.judge(number, &faults, &|faults: &[Fault]| judge(number, faults));
     };

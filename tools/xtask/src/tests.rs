@@ -242,10 +242,9 @@ fn on_board(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summ
 type OwnCheck = fn(&Workspace) -> Result<Vec<String>>;
 
 /// Checks that run systems of their own.
-const OWN: [(&str, OwnCheck); 15] = [
+const OWN: [(&str, OwnCheck); 14] = [
     (demo::SCREEN, demo::check_screen),
     (demo::WITHOUT_LOCKS, demo::check_without_locks),
-    (demo::WITH_ENDS, demo::check_with_ends),
     (faults::EMULATED_CHECK, faults::check_emulated),
     (stream::CHECK, stream::check),
     (trace::MESSAGES, trace::check_messages),

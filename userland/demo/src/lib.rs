@@ -17,7 +17,7 @@ pub use window::{HEIGHT, SHAKE, WIDTH};
 use window::{SCENE_HEIGHT, SCENE_WIDTH};
 
 /// How often an operation of a device is done again that did not end well, because its driver has begun another life,
-pub const AGAIN: u32 = 100;
+pub const AGAIN: u32 = 1_000;
 /// and what lies between two tries.
 pub const PAUSE: Nanoseconds = Nanoseconds(200_000);
 

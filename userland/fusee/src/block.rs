@@ -17,7 +17,8 @@
 //!
 //! What a client sends may be anything: [`Request::check`] is all that a server needs to believe it.
 
-use crate::{CallLendingError, Endpoint, Instant, Message, Region, Rights, now};
+use crate::again::{After, Again};
+use crate::{CallLendingError, Endpoint, Instant, Message, Nanoseconds, Region, Rights, now};
 
 /// Bytes of a sector, the unit of everything here.
 pub const SECTOR: usize = 512;
@@ -173,11 +174,21 @@ pub enum DiskError {
     Call(CallLendingError),
 }
 
+impl DiskError {
+    fn after(&self) -> After {
+        match self {
+            DiskError::Call(error) => After::from(error),
+            DiskError::Refused(_) => After::Nothing,
+        }
+    }
+}
+
 /// A disk, as a client has it.
 #[derive(Clone, Copy, Debug)]
 pub struct Disk {
     server: Endpoint,
     geometry: Geometry,
+    again: Again,
 }
 
 impl Disk {
@@ -187,7 +198,17 @@ impl Disk {
     /// [`DiskError`] says why that is not known.
     pub fn open(server: Endpoint, deadline: Instant) -> Result<Disk, DiskError> {
         let words = plain(&server, Operation::Describe, deadline)?;
-        Ok(Disk { server, geometry: Geometry { sectors: words[1], is_read_only: words[2] != 0 } })
+        let geometry = Geometry { sectors: words[1], is_read_only: words[2] != 0 };
+        Ok(Disk { server, geometry, again: Again::NOT })
+    }
+
+    /// The same disk, beside a server that has [further lives](crate::life): what it does not do because the server has died, or has begun another life, is asked for
+    /// again, `times` times at most, until the deadline in all. Between two tries lies `pause`, of the sort that a supervisor's delay is.
+    ///
+    /// To read or to write twice does no harm. What was written before and not flushed is as after any death of the server: the disk has it.
+    #[must_use]
+    pub fn again(self, times: u32, pause: Nanoseconds) -> Disk {
+        Disk { again: Again { times, pause }, ..self }
     }
 
     /// How many sectors it has.
@@ -240,12 +261,15 @@ impl Disk {
     /// # Errors
     /// [`DiskError`] says why that is not known.
     pub fn flush(&self, deadline: Instant) -> Result<(), DiskError> {
-        plain(&self.server, Operation::Flush, deadline).map(drop)
+        self.again.make(deadline, || plain(&self.server, Operation::Flush, deadline).map(drop), DiskError::after)
     }
 
     fn lend(&self, words: Message, memory: &Region, rights: Rights, deadline: Instant) -> Result<(), DiskError> {
-        let answer = self.server.call_lending(words, memory, rights, deadline).map_err(DiskError::Call)?;
-        accepted(&answer.words)
+        let lend = || {
+            let answer = self.server.call_lending(words, memory, rights, deadline).map_err(DiskError::Call)?;
+            accepted(&answer.words)
+        };
+        self.again.make(deadline, lend, DiskError::after)
     }
 }
 

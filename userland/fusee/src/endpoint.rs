@@ -1,13 +1,14 @@
 //! Messages: calling a server, and being one. What it means that a message carries a handle is said in `grant`, and that a
 //! request lends a region, in `loan`.
 
+use crate::again::{After, Again};
 use crate::environment::{Environment, Object};
 use crate::grant::{Grantable, Handle, Rights};
 use crate::raw::MessageAnswer;
 use crate::syscall::{carrying, message};
 use crate::{
     CallError, CallLendingError, CallWithError, GiveError, Instant, Lent, LentToWrite, Nanoseconds, Place, Region,
-    SendError, SendWithError, ServeError, Store, now, sleep_until,
+    SendError, SendWithError, ServeError, Store,
 };
 use fusee_abi::call::{CARRIES, Call, LENT, MESSAGE_WORDS, STORED, WRITABLE};
 use fusee_abi::environment::Entry;
@@ -67,22 +68,7 @@ impl Endpoint {
         times: u32,
         pause: Nanoseconds,
     ) -> Result<Message, CallError> {
-        let mut tried = 0;
-        loop {
-            match self.call(words, deadline) {
-                // It lives, and nothing was delivered.
-                Err(CallError::PeerRestarted) if tried < times => {}
-                Err(CallError::PeerDied) if tried < times => {
-                    let until = now().now + pause;
-                    // A job that cannot sleep, or may not so long, hears of the death.
-                    if until >= deadline || sleep_until(until).is_err() {
-                        return Err(CallError::PeerDied);
-                    }
-                }
-                other => return other,
-            }
-            tried += 1;
-        }
+        Again { times, pause }.make(deadline, || self.call(words, deadline), |error| After::from(error))
     }
 
     /// Sends `words` to a server that has a budget of its own, without waiting for a reply.

@@ -35,9 +35,10 @@
 mod launch;
 mod work;
 
+use crate::again::{After, Again};
 use crate::{
     AcquireError, Engine, EngineError, EngineGuard, Environment, Instant, Kick, MissingHandle, Nanoseconds,
-    Notification, Region, SharedBytes, WaitError, now, sleep_until,
+    Notification, Region, SharedBytes, WaitError,
 };
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -183,19 +184,8 @@ impl Context {
         pause: Nanoseconds,
     ) -> Result<(), RunError> {
         let whole = work.into().operation.ok_or(RunError::Submit(SubmitError::BadCommand))?;
-        let mut tried = 0;
-        loop {
-            let error = match self.run_whole(engine, whole, deadline) {
-                Err(error) if tried < times && error.may_pass() => error,
-                other => return other,
-            };
-            let until = now().now + pause;
-            // A job that cannot sleep, or may not so long, hears of it.
-            if until >= deadline || sleep_until(until).is_err() {
-                return Err(error);
-            }
-            tried += 1;
-        }
+        let after = |error: &RunError| if error.may_pass() { After::Pause } else { After::Nothing };
+        Again { times, pause }.make(deadline, || self.run_whole(engine, whole, deadline), after)
     }
 
     fn run_whole(&self, engine: &Engine, whole: Operation, deadline: Instant) -> Result<(), RunError> {

@@ -33,6 +33,7 @@
 //! Not here: numbers and layouts (`kernel/abi`), registers of devices (`drivers/framework`).
 #![no_std]
 
+mod again;
 pub mod block;
 #[cfg(feature = "embedded-graphics")]
 mod canvas;

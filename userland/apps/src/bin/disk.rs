@@ -1,7 +1,7 @@
 //! Writes a disk, reads it back in another order, and compares every word; then asks for what no disk can do.
 //!
 //! Handles: endpoint "disk" (call), region "memory" (read, write, lend; a mebibyte and a page), region "other" (the same rights), of which the server knows nothing; the
-//! system as "system". Parameter: "mebibytes", one if absent.
+//! system as "system". Parameters: "mebibytes", one if absent; "again", how often what its server's death cuts short is asked for again: not at all if absent.
 //!
 //! Logs `log(1, MiB written)`, `log(2, MiB that were read back equal)`, and the codes of refusals: `log(3, code)`, once for each of a list.
 //! Ends the system, with code 0 if all words were equal.
@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use fusee::block::{ALIGNMENT, Disk, DiskError, SECTOR};
-use fusee::{Endpoint, Instant, Region, Rights, environment, log, shutdown};
+use fusee::{Endpoint, Instant, Nanoseconds, Region, Rights, environment, log, shutdown};
 
 fusee::entry!(main);
 
@@ -21,7 +21,8 @@ fn main() {
     let server = environment.expect::<Endpoint>("disk");
     let (memory, other) = (environment.expect::<Region>("memory"), environment.expect::<Region>("other"));
     let bytes = environment.parameter("mebibytes").unwrap_or(1) * MEBIBYTE;
-    let disk = Disk::open(server, NEVER).expect("there is a disk");
+    let again = environment.parameter("again").unwrap_or(0) as u32;
+    let disk = Disk::open(server, NEVER).expect("there is a disk").again(again, Nanoseconds(100_000));
     let each = MEBIBYTE / SECTOR as u64;
     let rounds = bytes / MEBIBYTE;
 

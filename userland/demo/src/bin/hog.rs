@@ -34,6 +34,7 @@ fn main() {
     sleep_until(Instant(FIRST + number * STEP)).expect("this task may sleep");
     loop {
         let work = Work::launch(kernel, (&left, &right, &mut product));
-        context.run_again(&engine, work, Instant::NEVER, AGAIN, PAUSE).expect("the operation stays within our memory");
+        let done = context.run_again(&engine, work, Instant::NEVER, AGAIN, PAUSE);
+        done.expect("the operation stays within our memory");
     }
 }

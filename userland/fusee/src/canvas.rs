@@ -6,7 +6,7 @@ use core::convert::Infallible;
 use core::marker::PhantomData;
 
 use crate::display::{Display, DisplayError, Format, Picture, Point, Refusal};
-use crate::{Endpoint, Instant, Region, SharedBytes};
+use crate::{Endpoint, Instant, Nanoseconds, Region, SharedBytes};
 use embedded_graphics_core::Pixel;
 use embedded_graphics_core::draw_target::DrawTarget;
 use embedded_graphics_core::geometry::{OriginDimensions, Size};
@@ -74,6 +74,12 @@ impl<C: Colour> Canvas<C> {
         let end = canvas.whole().end();
         let fits = end.is_some_and(|end| end <= (memory.shared().len() as u64).saturating_sub(crate::display::STAMP));
         if fits { Ok(canvas) } else { Err(DisplayError::Refused(Refusal::OutsideRegion)) }
+    }
+
+    /// As [`Display::again`].
+    #[must_use]
+    pub fn again(self, times: u32, pause: Nanoseconds) -> Canvas<C> {
+        Canvas { display: self.display.again(times, pause), ..self }
     }
 
     /// Shows it, and returns when it is on the screen.

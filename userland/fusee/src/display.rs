@@ -22,7 +22,8 @@
 //!
 //! `Canvas`, with the feature `embedded-graphics`, is a picture to draw on.
 
-use crate::{CallLendingError, Endpoint, Instant, Message, Region, Rights, now};
+use crate::again::{After, Again};
+use crate::{CallLendingError, Endpoint, Instant, Message, Nanoseconds, Region, Rights, now};
 
 #[cfg(feature = "embedded-graphics")]
 pub use crate::canvas::{Canvas, Colour};
@@ -276,6 +277,7 @@ pub struct Display {
     server: Endpoint,
     memory: Region,
     window: Size,
+    again: Again,
 }
 
 impl Display {
@@ -285,7 +287,16 @@ impl Display {
     /// [`DisplayError`] says why there is none.
     pub fn open(server: Endpoint, memory: Region, deadline: Instant) -> Result<Display, DisplayError> {
         let words = ask(&server, &memory, [DESCRIBE, 0, 0, 0, 0, 0], deadline)?;
-        Ok(Display { server, memory, window: size_of_word(words[1]) })
+        Ok(Display { server, memory, window: size_of_word(words[1]), again: Again::NOT })
+    }
+
+    /// The same window, beside a server that has [further lives](crate::life): a picture that it does not show because it has died, or has begun another life, is
+    /// shown again, `times` times at most, until the deadline in all. Between two tries lies `pause`, of the sort that a supervisor's delay is.
+    ///
+    /// A new life knows of no picture: the screen is black until clients show theirs.
+    #[must_use]
+    pub fn again(self, times: u32, pause: Nanoseconds) -> Display {
+        Display { again: Again { times, pause }, ..self }
     }
 
     /// How large the window is.
@@ -309,7 +320,11 @@ impl Display {
         let at = word_of_size(Size { width: at.column, height: at.row });
         let stamp = stamp(&self.memory)?;
         let words = [SHOW | (format as u64) << FORMAT_SHIFT, word_of_size(size), at, offset, stamp, u64::from(stride)];
-        ask(&self.server, &self.memory, words, deadline).map(drop)
+        let show = || ask(&self.server, &self.memory, words, deadline).map(drop);
+        self.again.make(deadline, show, |error| match error {
+            DisplayError::Call(error) => After::from(error),
+            DisplayError::Refused(_) => After::Nothing,
+        })
     }
 }
 

@@ -11,6 +11,7 @@
 //! - 5 shows pictures of one colour for ever, and signals "begun" right before the second.
 //! - 6 waits for "begun", stops "victim" "delay_us" later, and shows the grey scene: `log(5, code)`. Then signals.
 //! - 7 shows the grey scene "times" times, `log(6, code)` for each, then signals.
+//! - 8 shows the grey scene "times" times, and again what its server's death has cut short; logs `log(7, times that it was shown)`, then signals.
 //!
 //! Parameter "bit": which bit of "shown" is signalled.
 #![cfg_attr(target_os = "none", no_std, no_main)]
@@ -43,6 +44,7 @@ fn main() {
         5 => go_on_for_ever(&environment),
         6 => stop_another(&environment),
         7 => (0..environment.parameter("times").unwrap_or(1)).for_each(|_| tell(6, draw_grey(&environment))),
+        8 => show_again(&environment),
         unknown => panic!("no role has the number {unknown}"),
     }
     let shown = environment.expect::<Notification>("shown");
@@ -163,6 +165,23 @@ fn go_on_for_ever(environment: &Environment) {
         }
         canvas.show(NEVER).expect("this can be shown");
     }
+}
+
+fn show_again(environment: &Environment) {
+    let (pause, times) = (Nanoseconds(200_000), environment.parameter("times").unwrap_or(1));
+    let mut canvas = loop {
+        match canvas::<Gray8>(environment) {
+            Ok(canvas) => break canvas.again(1_000, pause),
+            Err(DisplayError::Call(CallLendingError::PeerDied)) => {
+                sleep_until(now().now + pause).expect("this task may sleep");
+            }
+            Err(DisplayError::Call(CallLendingError::PeerRestarted)) => {}
+            Err(error) => panic!("there is a window: {error:?}"),
+        }
+    };
+    let Ok(()) = scenes::grey(&mut canvas);
+    let shown = (0..times).filter(|_| canvas.show(NEVER).is_ok()).count();
+    log(7, shown as u64);
 }
 
 fn stop_another(environment: &Environment) {

@@ -128,7 +128,7 @@ fn emulate<'a>(
             }
             let concerned = campaign.concerned(&verdict.ends);
             let mut compare = |task: &str, what: &str, found: usize, calm: usize| {
-                if !concerned.iter().any(|one| *one == task) && found < calm {
+                if !concerned.contains(&task) && found < calm {
                     verdict.problems.push(format!("{found} {what} were seen to, not {calm}"));
                 }
             };

@@ -35,11 +35,12 @@ const COMPARES: bool = cfg!(feature = "small");
 /// How late a timer may be, in nanoseconds.
 const LATE: u64 = 20_000;
 
-pub(crate) const SYSTEMS: [(&str, &str); 4] = [
+pub(crate) const SYSTEMS: [(&str, &str); 5] = [
     ("calls", include_str!("../systems/calls.toml")),
     ("locks", include_str!("../systems/locks.toml")),
     ("gates", include_str!("../systems/gates.toml")),
     ("shared_pool", include_str!("../systems/shared_pool.toml")),
+    ("lives", include_str!("../systems/lives.toml")),
 ];
 /// The system whose engines are of a device.
 const GATES: &str = "gates";

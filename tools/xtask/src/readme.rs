@@ -15,11 +15,12 @@ use crate::build::BUILDING;
 use crate::project::Project;
 
 /// Pages whose commands are run.
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 7] = [
     "docs/debugging.md",
     "docs/demo.md",
     "docs/first-task.md",
     "docs/five-minutes.md",
+    "docs/lives.md",
     "docs/scheduling.md",
     "userland/demo/README.md",
 ];

@@ -5,7 +5,7 @@ use fusee_abi::lives::Policy;
 use fusee_kernel_core::Machine;
 use fusee_kernel_core::id::ThreadId;
 use fusee_sched::time::Instant;
-use supervisor::plan::{History, Next};
+use supervisor::plan::Course;
 
 use crate::actor::{Action, trap};
 use crate::board::Board;
@@ -32,14 +32,6 @@ pub struct Watched {
     pub policy: Policy,
 }
 
-/// What is known of one task.
-#[derive(Clone, Debug)]
-struct Known {
-    history: History,
-    seen: Instant,
-    next: Instant,
-}
-
 /// Where a supervisor is. A number is that of the task it is about.
 #[derive(Clone, Copy, Debug)]
 enum At {
@@ -56,15 +48,15 @@ enum At {
 #[derive(Clone, Debug)]
 pub struct Watch {
     at: At,
-    known: Vec<Known>,
+    /// Of each task.
+    courses: Vec<Course>,
 }
 
 impl Watch {
     /// At the first instruction.
     #[must_use]
     pub fn new(supervisor: &Supervisor) -> Watch {
-        let known = Known { history: History::NEW, seen: Instant::ZERO, next: Instant::NEVER };
-        Watch { at: At::Boot, known: vec![known; supervisor.watched.len()] }
+        Watch { at: At::Boot, courses: vec![Course::NEW; supervisor.watched.len()] }
     }
 
     /// What it does next.
@@ -80,7 +72,7 @@ impl Watch {
                     if supervisor.has_jobs {
                         return trap(board, thread, Call::NextJob, 0, 0, NEVER);
                     }
-                    let next = self.known.iter().map(|one| one.next).min().unwrap_or(Instant::NEVER);
+                    let next = self.courses.iter().map(Course::next).min().unwrap_or(Instant::NEVER);
                     return trap(board, thread, Call::Wait, supervisor.ends, 0, next.0);
                 }
                 At::Look(task) => match supervisor.watched.get(task) {
@@ -92,20 +84,14 @@ impl Watch {
                 },
                 At::Looked(task) => {
                     let general = board.registers(thread).general;
-                    let (policy, known) = (&supervisor.watched[task].policy, &mut self.known[task]);
-                    let at = Instant(general[3]);
-                    if general[0] == 0 && general[1] != ending::NONE && at > known.seen {
-                        known.seen = at;
-                        known.next = Instant::NEVER;
-                        let has_lives = policy.at_most != 0;
-                        if let Some(Next::LifeAt(next)) = has_lives.then(|| known.history.ended(policy, at)) {
-                            known.next = next;
-                        }
+                    let course = &mut self.courses[task];
+                    if general[0] == 0 && general[1] != ending::NONE {
+                        course.ended(&supervisor.watched[task].policy, Instant(general[3]));
                     }
-                    self.at = if known.next.0 <= board.now { At::Begin(task) } else { At::Look(task + 1) };
+                    let is_due = course.is_due(Instant(board.now));
+                    self.at = if is_due { At::Begin(task) } else { At::Look(task + 1) };
                 }
                 At::Begin(task) => {
-                    self.known[task].next = Instant::NEVER;
                     self.at = At::Cleared(task);
                     if let Some(starts) = supervisor.watched[task].starts {
                         return trap(board, thread, Call::Wait, starts, 0, 0);
@@ -120,7 +106,7 @@ impl Watch {
                     if board.registers(thread).general[0] != 0 {
                         continue;
                     }
-                    self.known[task].history.begun(Instant(board.now));
+                    self.courses[task].begun(Instant(board.now));
                     let Watched { starts, policy, .. } = supervisor.watched[task];
                     if let Some(starts) = starts {
                         let until = board.now + u64::from(policy.start_within) * 1_000;

@@ -28,7 +28,7 @@ use fusee::{
     End, Ending, Environment, Instant, Nanoseconds, Notification, Task, WaitError, environment, log, next_job, now,
 };
 use fusee_driver::{name_of, of_client, parameter_of_client};
-use supervisor::plan::{History, Next};
+use supervisor::plan::{Course, Next};
 
 fusee::entry!(main);
 
@@ -41,11 +41,7 @@ struct Watched {
     task: Task,
     starts: Option<Notification>,
     policy: Policy,
-    history: History,
-    /// The last of its ends that was seen.
-    seen: Instant,
-    /// When it begins again, if it is to.
-    next: Instant,
+    course: Course,
 }
 
 impl Watched {
@@ -56,45 +52,37 @@ impl Watched {
             task: of_client(environment, "task.", name)?,
             starts: of_client(environment, "starts.", name),
             policy: Policy::of([word("restart.")?, word("delay.")?, word("start.")?]),
-            history: History::NEW,
-            seen: Instant::ZERO,
-            next: Instant::NEVER,
+            course: Course::NEW,
         })
     }
 
     /// Looks whether it has ended since it was looked at last.
     fn look(&mut self) {
         let Ok(End { ending, at, .. }) = self.task.end() else { return };
-        if ending == Ending::None || at <= self.seen {
+        if ending == Ending::None {
             return;
         }
+        let Some(seen) = self.course.ended(&self.policy, at) else { return };
         let number = u64::from(self.policy.task);
-        if self.seen == Instant::ZERO {
+        if seen.is_first {
             let (how, what) = told(ending);
             log(4, number | how << 32);
             log(5, what);
         }
-        self.seen = at;
-        self.next = Instant::NEVER;
-        if self.policy.at_most == 0 {
-            return;
-        }
-        match self.history.ended(&self.policy, at) {
-            Next::LifeAt(next) => self.next = next,
-            Next::GiveUp => log(2, number),
+        if seen.next == Some(Next::GiveUp) {
+            log(2, number);
         }
     }
 
     /// Gives it another life, and lends it what it needs until it is up.
     fn begin(&mut self) {
-        self.next = Instant::NEVER;
         if let Some(starts) = self.starts {
             // That of a life that came up too late. Without one this is refused, since the task is dead.
             let _ = starts.wait(Instant::ZERO);
         }
         let Ok(life) = self.task.restart() else { return };
         let begun = now().now;
-        self.history.begun(begun);
+        self.course.begun(begun);
         log(1, u64::from(self.policy.task) | u64::from(life) << 32);
         let until = begun + Nanoseconds(u64::from(self.policy.start_within) * 1_000);
         if let Some(starts) = self.starts
@@ -130,11 +118,11 @@ fn main() {
     loop {
         for one in watched.iter_mut().flatten() {
             one.look();
-            if one.next <= now().now {
+            if one.course.is_due(now().now) {
                 one.begin();
             }
         }
-        let next = watched.iter().flatten().map(|one| one.next).min().unwrap_or(Instant::NEVER);
+        let next = watched.iter().flatten().map(|one| one.course.next()).min().unwrap_or(Instant::NEVER);
         // Several tasks can have one bit, and what ends while another begins is seen anyway.
         if has_jobs {
             next_job().expect("a task with jobs has another");

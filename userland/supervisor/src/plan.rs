@@ -31,6 +31,64 @@ pub enum Next {
     GiveUp,
 }
 
+/// How a supervisor follows one task: what it has seen of it, and what is to come.
+#[derive(Clone, Copy, Debug)]
+pub struct Course {
+    history: History,
+    /// The last of its ends that was seen.
+    seen: Instant,
+    /// When it begins again, if it is to.
+    next: Instant,
+}
+
+/// An end that was not seen before.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Seen {
+    /// Whether it is the first of the task.
+    pub is_first: bool,
+    /// What follows it; `None`: the policy gives the task no further life.
+    pub next: Option<Next>,
+}
+
+impl Course {
+    /// Of a task that has never ended.
+    pub const NEW: Course = Course { history: History::NEW, seen: Instant::ZERO, next: Instant::NEVER };
+
+    /// The task's last end was at `at`; `None` if that was seen before.
+    pub fn ended(&mut self, policy: &Policy, at: Instant) -> Option<Seen> {
+        if at <= self.seen {
+            return None;
+        }
+        let is_first = self.seen == Instant::ZERO;
+        let next = (policy.at_most != 0).then(|| self.history.ended(policy, at));
+        self.seen = at;
+        self.next = match next {
+            Some(Next::LifeAt(next)) => next,
+            Some(Next::GiveUp) | None => Instant::NEVER,
+        };
+        Some(Seen { is_first, next })
+    }
+
+    /// When it begins again; never, unless it is to.
+    pub fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// Whether it is to begin at `now`, which it is told once.
+    pub fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.next <= now;
+        if is_due {
+            self.next = Instant::NEVER;
+        }
+        is_due
+    }
+
+    /// Another life of it has begun at `at`.
+    pub fn begun(&mut self, at: Instant) {
+        self.history.begun(at);
+    }
+}
+
 fn microseconds(number: u32) -> Nanoseconds {
     Nanoseconds(u64::from(number) * 1_000)
 }
@@ -110,6 +168,22 @@ mod tests {
     fn a_crash_of_the_first_life_long_after_the_start_is_the_first_in_a_row() {
         let mut history = History::NEW;
         assert_eq!(history.ended(&POLICY, milliseconds(5_000)), Next::LifeAt(milliseconds(5_001)));
+    }
+
+    #[test]
+    fn an_end_is_seen_once_and_what_follows_it_is_due_once() {
+        let mut course = Course::NEW;
+        let (end, next) = (milliseconds(5), milliseconds(6));
+        assert_eq!(course.ended(&POLICY, end), Some(Seen { is_first: true, next: Some(Next::LifeAt(next)) }));
+        assert_eq!((course.ended(&POLICY, end), course.next()), (None, next));
+        assert!(!course.is_due(milliseconds(5)) && course.is_due(next) && !course.is_due(milliseconds(9)));
+        course.begun(next);
+        let again = course.ended(&POLICY, milliseconds(7)).expect("it has ended again");
+        assert!(!again.is_first && again.next.is_some());
+        let mut never = Course::NEW;
+        let policy = Policy { at_most: 0, ..POLICY };
+        assert_eq!(never.ended(&policy, end), Some(Seen { is_first: true, next: None }));
+        assert_eq!(never.next(), Instant::NEVER);
     }
 
     proptest! {

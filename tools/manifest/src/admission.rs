@@ -78,7 +78,14 @@ impl Study {
         Ok(study)
     }
 
-    /// The same, as long as the tasks that it assumes to meet their deadlines do.
+    /// Whether the task with this index among the cluster's misses no deadline, whatever others do.
+    #[must_use]
+    pub fn is_proved(&self, index: usize, report: &Report) -> bool {
+        let holds = report.tasks[index].hard == Hard::Proved;
+        holds && self.uncounted[index].is_empty() && self.unenforced[index].is_none()
+    }
+
+    /// Of the cluster with this index, if the tasks that it assumes to meet their deadlines do.
     fn assuming(system: &Resolved, index: usize) -> Result<Study, Nonsense> {
         let record = &system.clusters[index].1;
         let own = |one: &&image::Reservation| one.class == class::REAL_TIME && one.cluster as usize == index;

@@ -96,6 +96,24 @@ fn without_jobs_or_with_too_little_time_for_all_that_begin_or_without_a_proof_th
     );
 }
 
+/// What is proved only if another does what it says is no bound: that one may hold the engine for longer.
+#[test]
+fn a_proof_that_rests_on_what_nothing_enforces_bounds_nothing() {
+    let user = "handles = { lock = \"engine lock: acquire\" }\nuses.lock = { cpu = \"10us\" }";
+    let shared = format!("class = \"background\"\n{user}\nrestart = {{ at_most");
+    let watcher = format!("suspends = \"2ms\"\nwcet = \"400us\"\n{user}");
+    let changes = [
+        ("suspends = \"2ms\"\nhard = true", watcher.as_str()),
+        ("class = \"background\"\nrestart = { at_most", shared.as_str()),
+        ("[endpoints.requests]", "[engines.lock]\n\n[endpoints.requests]"),
+    ];
+    assert_eq!(reason(&changes), "that `watcher` meets its deadlines is not proved");
+    let kept = shared.replace("class", "trusted = true\nclass");
+    let text = [changes[0], ("class = \"background\"\nrestart = { at_most", kept.as_str()), changes[2]];
+    let text = text.iter().fold(SYSTEM.to_owned(), |text, (from, to)| text.replace(from, to));
+    assert!(recovered(&text)[0].bound.is_ok(), "{:?}", recovered(&text));
+}
+
 #[test]
 fn who_has_no_supervisor_has_no_further_lives() {
     let text = "[system]\nname = \"one\"\nboard = \"virt\"\ncpus = 1\n[tasks.one]\nscript = [\"burn 1us\"]\nclass = \"background\"\n";

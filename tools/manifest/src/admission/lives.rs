@@ -14,9 +14,8 @@ use fusee_abi::image::release;
 use fusee_abi::lives::Policy;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::Overheads;
-use fusee_sched_analysis::report::Hard;
 
-use super::Study;
+use super::{Study, milliseconds};
 use crate::resolve::Resolved;
 
 /// What is said of one task that has further lives.
@@ -53,19 +52,17 @@ fn sight(system: &Resolved, supervisor: usize, overheads: &Overheads) -> Result<
     let begins = |policy: &Policy| u64::from(policy.start_within) * 1_000;
     let beginning: u64 = system.policies.iter().filter(|policy| policy.at_most != 0).map(begins).sum();
     if beginning > system.suspends[supervisor].0 {
-        let all = Nanoseconds(beginning).0 as f64 / 1e6;
         return Err(format!(
-            "all that `{name}` watches may end at once, and `suspends` of `{name}` is shorter than their `start_within` in sum, {all:.3} ms"
+            "all that `{name}` watches may end at once, and `suspends` of `{name}` is shorter than their `start_within` in sum, {}",
+            milliseconds(beginning)
         ));
     }
     let study = Study::new(system, system.tasks[supervisor].cluster as usize).map_err(|why| why.to_string())?;
     let at = study.members.iter().position(|member| *member == supervisor);
-    let analysed = study.analyse(overheads).ok();
-    let report = at.zip(analysed).map(|(at, (report, _))| (at, report));
-    let proved =
-        report.filter(|(at, report)| report.tasks[*at].hard == Hard::Proved && study.uncounted[*at].is_empty());
-    let response =
-        proved.and_then(|(at, report)| report.tasks[at].bound.clone()).map(|bound| bound.response.ceil().to_integer());
+    let report = study.analyse(overheads).ok().map(|(report, _)| report);
+    let proved = at.zip(report).filter(|(at, report)| study.is_proved(*at, report));
+    let bound = proved.and_then(|(at, report)| report.tasks[at].bound.clone());
+    let response = bound.map(|bound| bound.response.ceil().to_integer());
     let Some(response) = response.and_then(|response| u64::try_from(response).ok()) else {
         return Err(format!("that `{name}` meets its deadlines is not proved"));
     };

@@ -14,6 +14,7 @@ use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::Above;
 use fusee_sched_analysis::servers::{Caller, Server};
 
+use super::milliseconds;
 use crate::resolve::{Device, Resolved};
 
 /// A system, looked at for what its tasks wait for.
@@ -291,7 +292,6 @@ impl<'a> Waiting<'a> {
         }
         let sleeps = system.tasks[task].script.iter().filter(|step| step.operation == operation::SLEEP);
         if let Some(longest) = sleeps.map(|step| step.value).max().filter(|longest| *longest > suspends) {
-            let milliseconds = |span: u64| format!("{:.3} ms", span as f64 / 1e6);
             let (longest, said) = (milliseconds(longest), milliseconds(suspends));
             found.push(format!("it sleeps for up to {longest}, and its `suspends` is {said}"));
         }

@@ -126,10 +126,7 @@ impl Campaign<'_> {
         let stopped = system.tasks[saboteur].environment.iter().filter(|entry| entry.kind == kind::TASK);
         let index = |name: &str| system.tasks.iter().position(|task| task.name == name);
         let victims: Vec<_> = stopped.filter_map(|entry| Some((index(&entry.name)?, entry.handle))).collect();
-        let mut bounds = BTreeMap::new();
-        for recovery in recoveries(system, &analysed) {
-            bounds.insert(recovery.task, recovery.bound?.0);
-        }
+        let bounds = bounds(system, &analysed)?;
         let mut campaign =
             Campaign { manifest, overheads, until, victims, saboteur, calm: Metrics::new(system), held: None, bounds };
         if campaign.latest() <= system.start {
@@ -353,6 +350,14 @@ impl Campaign<'_> {
         };
         faults.iter().map(words).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// Of each task of `system` that is given further lives, how long it is away at most, in nanoseconds.
+///
+/// # Errors
+/// Of one of them that is not known.
+pub fn bounds(system: &Resolved, overheads: &Analysed) -> Result<BTreeMap<usize, u64>, String> {
+    recoveries(system, overheads).into_iter().map(|one| Ok((one.task, one.bound?.0))).collect()
 }
 
 /// What the saboteur of `system` does so that these tasks end.

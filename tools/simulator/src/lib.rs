@@ -6,6 +6,7 @@
 //!
 //! - [`actor`]: what a task does, step by step.
 //! - [`gpu_job`]: what a task with several GPUs does.
+//! - [`watcher`]: what a supervisor does.
 //! - [`board`]: the machine: registers, interrupts, memory and the device.
 //! - [`run`]: the loop over events.
 //! - [`overheads`]: what paths of the kernel cost.

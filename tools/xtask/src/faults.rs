@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow};
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, Profile};
 use fusee_sched_analysis::Overheads;
-use fusee_simulator::faults::{Campaign, Fault, FaultReport, How, SABOTEUR, Verdict, ends, script};
+use fusee_simulator::faults::{Campaign, Fault, FaultReport, How, SABOTEUR, Verdict, bounds, ends, script};
 use fusee_simulator::hostile::{ANALYSED, COSTS};
 use fusee_simulator::metrics::Metrics;
 use fusee_simulator::soundness::in_parallel;
@@ -222,14 +222,13 @@ fn table(campaign: &Campaign<'_>, manifest: &Manifest, report: &FaultReport) -> 
 
 /// When each task of a run was up again that had ended, beside what the analysis says, in words; and whether all were in time.
 pub fn returns(image: &Image, trace: &Trace) -> Result<(Vec<String>, bool)> {
-    let manifest = &image.manifest;
-    let end = trace.records.last().map_or(0, |record| record.time);
-    let campaign = Campaign::new(manifest, end, (COSTS, Overheads::default())).map_err(|why| anyhow!(why))?;
+    let system = &image.manifest.system;
+    let bounds = bounds(system, &Overheads::default()).map_err(|why| anyhow!(why))?;
     let mut lines = Vec::new();
     let mut is_in_time = true;
-    for ended in ends(&trace.records, manifest.system.tasks.len()) {
-        let Some(bound) = campaign.bound(ended.victim) else { continue };
-        let name = &manifest.system.tasks[ended.victim].name;
+    for ended in ends(&trace.records, system.tasks.len()) {
+        let Some(bound) = bounds.get(&ended.victim).copied() else { continue };
+        let name = &system.tasks[ended.victim].name;
         let time = |time: u64| time as f64 / 1e6;
         let took = ended.up.map(|up| up - ended.at);
         let after = took.map_or("not".to_owned(), |took| format!("after {:.3} ms", time(took)));

@@ -15,6 +15,7 @@
 //! boot       whether boards start, and say why they do not
 //! errata     what compiler and linker keep away from, and whether they did
 //! flash      `cargo xtask flash`: cards that boards start from
+//! faults     `experiment faults`: the demo while tasks of it end
 //! fuzz       `cargo xtask fuzz`: bytes that break what reads bytes of others
 //! screen     pictures of a screen, and what tests want to see there
 //! report     trace -> fault reports and the table of tasks

@@ -65,18 +65,14 @@ impl Again {
 
 impl From<&CallError> for After {
     fn from(error: &CallError) -> After {
-        match error {
-            // It lives, and nothing was delivered.
-            CallError::PeerRestarted => After::Try,
-            CallError::PeerDied => After::Pause,
-            _ => After::Nothing,
-        }
+        After::from(&CallLendingError::from(*error))
     }
 }
 
 impl From<&CallLendingError> for After {
     fn from(error: &CallLendingError) -> After {
         match error {
+            // It lives, and nothing was delivered.
             CallLendingError::PeerRestarted => After::Try,
             CallLendingError::PeerDied => After::Pause,
             _ => After::Nothing,

@@ -19,11 +19,11 @@ impl Kernel {
     }
 
     /// Ends the wait of one of those who wait for an engine to drain or to be reset whose driver, `thread`, is dead: with the
-    /// engine, if it has drained after all, or with an error. Says whether there was one.
+    /// engine, if it has drained after all, or with an error. The engine may have been quarantined, and not all told of it yet. Says whether there was one.
     pub(crate) fn fail_drain_waiter<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> bool {
         for engine in (0..self.counts.engines).filter_map(EngineId::new) {
             let object = &self.engines[engine];
-            if object.driver != Some(thread) || !matches!(object.lock.state(), Lock::Draining(_) | Lock::Resetting(_)) {
+            if object.driver != Some(thread) || matches!(object.lock.state(), Lock::Free | Lock::Held(_)) {
                 continue;
             }
             if self.drain_waiter(engine).is_none() {

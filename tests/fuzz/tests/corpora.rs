@@ -10,11 +10,19 @@ use fusee_fuzz::Target;
 const BYTES: u64 = 1 << 20;
 
 fn corpus(target: Target) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name());
-    let mut files: Vec<PathBuf> =
-        folder.read_dir().expect("each target has a corpus").map(|file| file.unwrap().path()).collect();
+    strings("corpus", target).expect("each target has a corpus")
+}
+
+fn strings(folder: &str, target: Target) -> Option<Vec<PathBuf>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(target.name());
+    let mut files: Vec<PathBuf> = folder.read_dir().ok()?.map(|file| file.unwrap().path()).collect();
     files.sort();
-    files
+    Some(files)
+}
+
+/// Strings that once broke something, each called by what it is about. They stay when a corpus is kept anew.
+fn broken(target: Target) -> Vec<PathBuf> {
+    strings("broken", target).unwrap_or_default()
 }
 
 /// A kernel with room for all objects passes over the stack on its way into a box.
@@ -33,7 +41,7 @@ fn read_all() -> u64 {
     for target in Target::ALL {
         let files = corpus(target);
         assert!(!files.is_empty(), "the corpus of {} is empty", target.name());
-        for file in files {
+        for file in files.into_iter().chain(broken(target)) {
             println!("{}", file.display());
             steps += target.read(&std::fs::read(&file).unwrap());
         }

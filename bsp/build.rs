@@ -96,6 +96,8 @@ impl Board<'_> {
         }
         let its = self.get("controller.its").map(|_| self.number("controller.its"));
         constant("The interrupt translation service, if there is one.", "ITS", "Option<u64>", format!("{its:?}"));
+        let smmu = self.get("smmu.at").map(|_| self.number("smmu.at"));
+        constant("The SMMU, if there is one.", "SMMU", "Option<u64>", format!("{smmu:?}"));
         let watchdog = self.get("watchdog").map(|_| self.number("watchdog"));
         constant(
             "The power management that resets the board, if its firmware does not.",

@@ -1,7 +1,7 @@
 //! Boards: where things are, and the few devices the kernel itself drives.
 //!
 //! [`board`] holds the addresses and numbers of the board that this is built for, from its file in `boards`, nothing else. The drivers beside it are
-//! shared: interrupt controllers (`gicv3` with `its`, `gicv2`, `bcm2836`: one of them is [`controller`], and [`interrupt`] is what they have in common), panic console (`console`), CPUs and power ([`start`]), and the
+//! shared: interrupt controllers (`gicv3` with `its`, `gicv2`, `bcm2836`: one of them is [`controller`], and [`interrupt`] is what they have in common), panic console (`console`), the SMMU (`smmuv3`), CPUs and power ([`start`]), and the
 //! emulator's door (`semihosting`). Each is told *where* its device is, so that the kernel (translation on)
 //! and the engine firmware (translation off) use the same code.
 //!
@@ -26,6 +26,8 @@ pub mod its;
 mod mmio;
 #[cfg(target_os = "none")]
 pub mod semihosting;
+#[cfg(target_os = "none")]
+pub mod smmuv3;
 pub mod start;
 
 /// What a CPU does between two looks at something that will change soon: hint that others should run.

@@ -6,11 +6,12 @@ use fusee_abi::environment::LOST;
 use fusee_abi::image::GATE_SHUT;
 use fusee_abi::trace::{Level, Record};
 use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, NotificationId, RegionId, ThreadId};
-use fusee_kernel_core::limits::{ENGINE_USERS, ENGINES, INTERRUPTS, LIVES, MEMBERS, REGIONS, RESTARTS};
+use fusee_kernel_core::limits::{ENGINE_USERS, ENGINES, INTERRUPTS, LIVES, MEMBERS, REGIONS, RESTARTS, STREAMS};
 use fusee_kernel_core::{Fault, Machine, Members, Page, Place, Registers, Store, stored_register};
 use fusee_sched::time::Instant;
 
 use crate::panic::Plain;
+use crate::streams::Streams;
 use crate::translation::{self, Leaf, PAGE, Space, invalidation};
 use crate::{clock, engine, fault, frame, interrupts, trace};
 
@@ -75,6 +76,8 @@ pub struct Board {
     lines: [u32; INTERRUPTS],
     /// Where each task begins: instruction, stack, and environment page.
     births: [[u64; 3]; LIVES],
+    /// Devices that are kept from memory which is not theirs.
+    streams: [Streams; if STREAMS { 1 } else { 0 }],
     /// How many entries the first table of a task uses at most: one for each GiB up to its highest address.
     entries: u64,
 }
@@ -96,6 +99,7 @@ impl Board {
         regions: [(0, 0); REGIONS],
         lines: [0; INTERRUPTS],
         births: [[0; 3]; LIVES],
+        streams: [const { Streams::EMPTY }; if STREAMS { 1 } else { 0 }],
         entries: 0,
     };
 
@@ -141,6 +145,11 @@ impl Board {
     /// Remembers that a task has addresses below `end`.
     pub fn set_end(&mut self, end: u64) {
         self.entries = self.entries.max(end.div_ceil(1 << 30));
+    }
+
+    /// The devices that are kept from memory which is not theirs, in a kernel that has that.
+    pub fn streams(&mut self) -> Option<&mut Streams> {
+        self.streams.first_mut()
     }
 
     #[inline]
@@ -330,6 +339,13 @@ impl Machine for Board {
         translation::publish();
         translation::forget_space(number);
         translation::wait();
+        if let Some(streams) = self.streams() {
+            streams.shut(thread);
+        }
+    }
+
+    fn set_dma(&mut self, thread: ThreadId, region: RegionId, value: u64) -> Option<u64> {
+        self.streams()?.set(thread, region, value)
     }
 
     fn open_space(&mut self, thread: ThreadId) {

@@ -53,6 +53,7 @@ mod smp;
 mod spaces;
 #[cfg(start = "spin-table")]
 mod spin_table;
+mod streams;
 #[cfg(target_os = "none")]
 mod trace;
 #[cfg(target_os = "none")]

@@ -9,14 +9,14 @@ use fusee_abi::environment::LOST_WORD;
 use fusee_abi::image::{Engine, EngineUser, Mapping, Region, System, kind, mapping};
 use fusee_bsp::board;
 use fusee_kernel_core::id::{EngineId, EngineUserId, LoanId, RegionId, ThreadId};
-use fusee_kernel_core::limits::{GATES, THREADS};
+use fusee_kernel_core::limits::{GATES, STREAMS, STREAMS_MAX, THREADS};
 
 use crate::frame;
 use crate::machine::{Board, Doorbell, Gate, Shared};
-use crate::trace;
 use crate::translation::{
     self, Access, Behind, How, MapError, PAGE, Pool, Space, WINDOW, WINDOWS, direct, invalidation, physical,
 };
+use crate::{streams, trace};
 
 /// What is wrong with the packed system, and which record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,6 +41,10 @@ pub enum SpaceError {
     BadProbe(usize),
     /// An engine's user names no task.
     BadUser(usize),
+    /// A stream is none that the kernel can keep from memory.
+    BadStream(usize),
+    /// The board has no SMMU, or it does not work as it should.
+    NoSmmu,
 }
 
 /// Address-space number of the task with this index; zero belongs to no task.
@@ -77,9 +81,18 @@ pub unsafe fn build(
         board.set_birth(thread, [task.entry, task.stack_top, task.environment]);
     }
 
+    let mut reached = [None; STREAMS_MAX];
+    for (place, _) in reached.iter_mut().zip(system.streams()).filter(|_| STREAMS) {
+        *place = Some(Space::new(pool).map_err(|_| SpaceError::OutOfTables)?);
+    }
     let image = physical(system.bytes().as_ptr());
     for (index, mapping) in system.mappings().iter().enumerate() {
-        let space = space_of(system, mapping.task).ok_or(SpaceError::NoTask(index))?;
+        let of_stream = STREAMS && mapping.flags & mapping::STREAM != 0;
+        let space = match of_stream {
+            false => space_of(system, mapping.task),
+            true => reached.get(mapping.task as usize).copied().flatten(),
+        };
+        let space = space.ok_or(SpaceError::NoTask(index))?;
         let to = target(system, image, mapping).ok_or(SpaceError::Forbidden(index))?;
         let bytes = to.end - to.start;
         let is_read = mapping.flags & !mapping::TRACE == mapping::READ && inside(&to, &trace::rings());
@@ -90,6 +103,9 @@ pub unsafe fn build(
         }
         if let Some(device) = board::owned_in(&to) {
             return Err(SpaceError::Owned(index, device));
+        }
+        if of_stream && (mapping.flags & !OF_STREAMS != 0 || !inside(&to, &board::MEMORY)) {
+            return Err(SpaceError::Forbidden(index));
         }
         if mapping.flags & mapping::FILL != 0 {
             if !inside(&to, &board::MEMORY) {
@@ -120,7 +136,9 @@ pub unsafe fn build(
         space
             .map(pool, mapping.address, to.start, mapping.pages * PAGE, access, how)
             .map_err(|error| SpaceError::Mapping(index, error))?;
-        board.set_end(mapping.address + mapping.pages * PAGE);
+        if !of_stream {
+            board.set_end(mapping.address + mapping.pages * PAGE);
+        }
     }
 
     for (index, region) in system.regions().iter().enumerate() {
@@ -158,8 +176,27 @@ pub unsafe fn build(
     if GATES {
         build_shared(system, board)?;
     }
+    if STREAMS {
+        check_faults(system, kernel)?;
+        // SAFETY: the boot CPU alone, once: promised by our caller. Faults go where tasks have memory: it was checked.
+        board.streams().map_or(Ok(()), |streams| unsafe { streams::start(system, pool, &reached, streams) })?;
+    }
     translation::publish();
     Ok(())
+}
+
+/// Flags of mappings for devices.
+const OF_STREAMS: u32 = mapping::READ | mapping::WRITE | mapping::UNCACHED | mapping::STREAM;
+
+/// The page for DMA faults is a region, and no memory of the kernel.
+#[inline(never)]
+fn check_faults(system: &System<'_>, kernel: &Range<u64>) -> Result<(), SpaceError> {
+    let page = system.header().dma_faults;
+    let to = page..page.checked_add(PAGE).ok_or(SpaceError::NoSmmu)?;
+    let is_it = |region: &Region| region.physical == page && region.bytes == PAGE;
+    let is_region = page.is_multiple_of(PAGE) && system.regions().iter().any(is_it);
+    let is_fit = page == 0 || is_region && inside(&to, &board::MEMORY) && !overlaps(&to, kernel);
+    is_fit.then_some(()).ok_or(SpaceError::NoSmmu)
 }
 
 /// Finds the doorbells of clients without a lock, and the gates of engines.

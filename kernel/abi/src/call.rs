@@ -94,8 +94,10 @@ pub enum Call {
     Map = 16,
     /// `unmap(region)`.
     Unmap = 17,
-    /// Reserved: a region is lent by `call_with`.
-    Lend = 18,
+    /// `dma(region, value)`: of registers of a device whose addresses are translated: with one, the device reaches the memory that the manifest gives it,
+    /// with zero none, as at boot and from its driver's end on. Of the page of DMA faults: those before number `value` have been
+    /// read, if that has 32 bits; `x1` is the number of the next to come, and above its 32 bits that of the first not yet read.
+    Dma = 18,
     /// `revoke(handle, gives_up)`: from now on all copies of the handle are void, and their copies; with a second
     /// argument of one, the handle itself is given up. Constant time.
     Revoke = 19,
@@ -135,7 +137,7 @@ impl Call {
     #[inline]
     pub fn from_number(number: u64) -> Option<Self> {
         use Call::{
-            Acquire, AcquireGroup, CallWith, EarlyRelease, EngineComplete, Exit, InterruptAck, Lend, Log, Map, NextJob,
+            Acquire, AcquireGroup, CallWith, Dma, EarlyRelease, EngineComplete, Exit, InterruptAck, Log, Map, NextJob,
             Now, Null, ReadFault, Receive, Release, ReleaseJob, ReplyReceive, Restart, Revoke, Send, SetReservation,
             Share, ShouldYield, Signal, SleepUntil, Start, Stop, Unmap, Wait, Yield,
         };
@@ -158,7 +160,7 @@ impl Call {
             EngineComplete,
             Map,
             Unmap,
-            Lend,
+            Dma,
             Revoke,
             InterruptAck,
             Now,

@@ -51,6 +51,10 @@ pub mod device {
     pub const PL061: u32 = 6;
     /// Arm's real-time clock PL031.
     pub const PL031: u32 = 7;
+    /// QEMU's device for teaching.
+    pub const EDU: u32 = 8;
+    /// The configuration space of a function on PCI.
+    pub const PCI: u32 = 9;
 }
 
 /// In the flags of a region of memory: no other task has a handle of it.

@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The first word of a packed system: "FUSEESYS".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FUSEESYS");
 /// The layout described here.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
@@ -54,10 +54,12 @@ pub enum Table {
     PoolUsers,
     /// [`EngineUser`] records: uses of engines without their locks.
     SharedUsers,
+    /// [`Stream`] records.
+    Streams,
 }
 
 /// Number of [`Table`]s.
-pub const TABLES: usize = 14;
+pub const TABLES: usize = 15;
 
 /// Where one table lies.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
@@ -101,6 +103,8 @@ pub struct Header {
     pub firmware_bytes: u64,
     /// The kernel copies the firmware here before it starts the engine CPU.
     pub firmware_load: u64,
+    /// Physical address of the page to which the SMMU writes DMA faults; zero: nobody reads them.
+    pub dma_faults: u64,
     /// Where each [`Table`] lies.
     pub tables: [Span; TABLES],
 }
@@ -127,8 +131,10 @@ pub mod feature {
     pub const SHARING: u32 = 1 << 8;
     /// Tasks whose ends are told, and that have further lives.
     pub const RESTART: u32 = 1 << 9;
+    /// Devices that reach the memory they are given, and no other.
+    pub const STREAMS: u32 = 1 << 10;
     /// Each with its name, which is that of a Cargo feature of the kernel, in the order of their bits.
-    pub const NAMES: [(u32, &str); 10] = [
+    pub const NAMES: [(u32, &str); 11] = [
         (ENGINES, "engines"),
         (GROUPS, "groups"),
         (POOLS, "pools"),
@@ -139,6 +145,7 @@ pub mod feature {
         (CLUSTERS, "clusters"),
         (SHARING, "sharing"),
         (RESTART, "restart"),
+        (STREAMS, "streams"),
     ];
     /// All of them.
     pub const ALL: u32 = (1 << NAMES.len()) - 1;
@@ -530,13 +537,29 @@ pub mod mapping {
     pub const TRACE: u32 = 512;
     /// Memory that no cache keeps: for what a device shares with the task and does not look for in caches.
     pub const UNCACHED: u32 = 1024;
+    /// What a device reaches, at its physical address: in the place of a task there is a [`super::Stream`].
+    pub const STREAM: u32 = 2048;
+}
+
+/// A device whose addresses an SMMU translates.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C)]
+pub struct Stream {
+    /// The number by which the SMMU knows the device (StreamID).
+    pub number: u32,
+    /// The task that drives it: when it ends, the device reaches nothing any more.
+    pub task: u32,
+    /// The region of its registers, by which that task lets it reach memory.
+    pub region: u32,
+    /// Reserved.
+    pub reserved: u32,
 }
 
 /// Pages of one task.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Mapping {
-    /// Task index.
+    /// Task index; with [`mapping::STREAM`] that of a [`Stream`].
     pub task: u32,
     /// Flags of [`mapping`].
     pub flags: u32,
@@ -601,6 +624,7 @@ impl<'a> System<'a> {
             |system| system.table::<Pool>(Table::Pools).is_some(),
             |system| system.table::<PoolUser>(Table::PoolUsers).is_some(),
             |system| system.table::<EngineUser>(Table::SharedUsers).is_some(),
+            |system| system.table::<Stream>(Table::Streams).is_some(),
         ];
         for (index, check) in checks.iter().enumerate() {
             if !check(&system) {
@@ -707,7 +731,13 @@ impl<'a> System<'a> {
         self.table(Table::Handles).unwrap_or(&[])
     }
 
-    /// The pages of all tasks.
+    /// The devices whose addresses are translated.
+    #[must_use]
+    pub fn streams(&self) -> &'a [Stream] {
+        self.table(Table::Streams).unwrap_or(&[])
+    }
+
+    /// The pages of all tasks, and of these devices.
     #[must_use]
     pub fn mappings(&self) -> &'a [Mapping] {
         self.table(Table::Mappings).unwrap_or(&[])

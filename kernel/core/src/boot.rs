@@ -18,7 +18,7 @@ use crate::id::{
 use crate::limits::{
     CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, GATES, GROUPS, HANDLES, INTERRUPTS, MEMBERS, MEMBERS_PER_ENGINE,
     NOTIFICATIONS, PENDING_JOBS, POOL_REPLICAS, POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS, RELEASES, RESTARTS,
-    THREADS, USERS_PER_ENGINE, USERS_PER_POOL, WATCHDOGS,
+    STREAMS, THREADS, USERS_PER_ENGINE, USERS_PER_POOL, WATCHDOGS,
 };
 use crate::object::{Object, Overrun, PoolUser, Release, ReleaseQueue, TokenWatch};
 use fusee_locking::groups;
@@ -51,7 +51,8 @@ const PRESENT: u32 = when(EngineId::EXISTS, feature::ENGINES)
     | when(DerivationId::EXISTS, feature::GRANTS)
     | when(CLUSTERS > 1, feature::CLUSTERS)
     | when(GATES, feature::SHARING)
-    | when(RESTARTS, feature::RESTART);
+    | when(RESTARTS, feature::RESTART)
+    | when(STREAMS, feature::STREAMS);
 
 const fn when(exists: bool, bits: u32) -> u32 {
     if exists { bits } else { 0 }

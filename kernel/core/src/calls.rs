@@ -7,7 +7,7 @@ use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Class;
 
 use crate::id::ThreadId;
-use crate::limits::{GATES, PAGES_PER_TRAP, RESTARTS};
+use crate::limits::{GATES, PAGES_PER_TRAP, RESTARTS, STREAMS};
 use crate::object::Object;
 use crate::{Kernel, Machine};
 
@@ -16,8 +16,10 @@ impl Kernel {
     pub(crate) fn call_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) {
         let number = machine.registers(thread).general[NUMBER];
         // Calls that concern nobody else need no clock.
-        if !matches!(Call::from_number(number), Some(Call::Map | Call::Unmap | Call::Revoke | Call::Share | Call::Log))
-        {
+        if !matches!(
+            Call::from_number(number),
+            Some(Call::Map | Call::Unmap | Call::Revoke | Call::Share | Call::Log | Call::Dma)
+        ) {
             self.now = machine.now();
         }
         let result = self.dispatch_call(machine, cpu, thread, number);
@@ -127,7 +129,8 @@ impl Kernel {
                 self.read_end(machine, thread)?;
                 done(machine, thread)
             }
-            Call::Share | Call::Lend | Call::Start | Call::Restart | Call::SetReservation | Call::ReadFault => {
+            Call::Dma if STREAMS => self.dma(machine, thread),
+            Call::Share | Call::Dma | Call::Start | Call::Restart | Call::SetReservation | Call::ReadFault => {
                 Err(Error::Unsupported)
             }
         }
@@ -166,6 +169,19 @@ impl Kernel {
             again(machine, thread);
         }
         Ok(())
+    }
+
+    /// `dma`.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`]: the region is neither that of DMA faults nor of a device behind an SMMU that `thread` drives; as of each handle.
+    fn dma<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
+        let general = machine.registers(thread).general;
+        let (object, _) = self.resolve(thread, general[0], rights::READ)?;
+        let Object::Region(region) = object else { return Err(Error::WrongKind) };
+        let value = machine.set_dma(thread, region, general[1]).ok_or(Error::Unsupported)?;
+        machine.registers(thread).general[1] = value;
+        done(machine, thread)
     }
 
     /// `exit`: of the task; with a handle to the system, of the system.

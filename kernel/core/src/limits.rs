@@ -85,6 +85,11 @@ pub const RESTARTS: bool = cfg!(feature = "restart");
 /// Records of tasks that can.
 pub const LIVES: usize = if RESTARTS { THREADS } else { 1 };
 
+/// Whether devices can be kept from memory that is not theirs.
+pub const STREAMS: bool = cfg!(feature = "streams");
+/// Devices that can be, in a kernel that has that.
+pub const STREAMS_MAX: usize = 8;
+
 /// The longest path through the kernel, in instructions. No trap that `cargo xtask worst` finds is longer, in systems in which
 /// each queue and each chain is as long as it may be. Queues of pools and groups may be longer in a crowded system.
 pub const LONGEST_PATH: u64 = 10_000;

@@ -164,6 +164,12 @@ pub trait Machine {
     /// Maps pages `first..first + count` of a region into `thread`'s task, or unmaps them.
     fn set_region_pages(&mut self, thread: ThreadId, region: RegionId, first: u64, count: u64, mapped: bool);
 
+    /// Of a region of registers of a device whose addresses are translated, and whose driver `thread` is: whether the device may reach its memory; `value` is one or zero, else
+    /// nothing changes. Of the region of DMA faults: see [`Call::Dma`](fusee_abi::call::Call::Dma), whose result this returns. `None`: the region is neither.
+    fn set_dma(&mut self, _thread: ThreadId, _region: RegionId, _value: u64) -> Option<u64> {
+        None
+    }
+
     /// Changes what is at the place for `region` in `thread`'s task; returns when no access to what was there before can
     /// still be on its way. The thread may be running on another CPU. Constant time, and cannot fail: all tables were
     /// provided at boot.

@@ -25,6 +25,8 @@ pub struct Board {
     pub windows: Windows,
     /// The interrupt controller.
     pub controller: Controller,
+    /// What devices reach memory through.
+    pub smmu: Option<Smmu>,
     /// Interrupts of timers.
     pub timer: Timer,
     /// Where a panic is printed.
@@ -93,6 +95,18 @@ pub struct Controller {
     pub cpu: u64,
     /// The interrupt translation service.
     pub its: Option<u64>,
+}
+
+/// An SMMUv3.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Smmu {
+    /// Its first physical address.
+    pub at: u64,
+    /// Its interrupt that tells of what it refused.
+    pub line: u32,
+    /// What QEMU is given if a system has a device behind it.
+    pub qemu: DeviceQemu,
 }
 
 /// Which interrupt controller there is.
@@ -180,6 +194,8 @@ pub struct BoardDevice {
     pub bytes: Bytes,
     /// Its interrupt, if it has one.
     pub line: Option<u32>,
+    /// By which number the SMMU knows it, if its addresses are translated.
+    pub stream: Option<u32>,
     /// Of a processor: the first physical address of its own memory, where it begins.
     pub memory: Option<u64>,
     /// How many bytes of memory that is.
@@ -222,6 +238,10 @@ pub enum DeviceKind {
     Pl061,
     /// Arm's real-time clock.
     Pl031,
+    /// QEMU's device for teaching.
+    Edu,
+    /// The configuration space of a function on PCI.
+    Pci,
 }
 
 impl DeviceKind {
@@ -236,16 +256,20 @@ impl DeviceKind {
             DeviceKind::VirtioMmio => device::VIRTIO,
             DeviceKind::Pl061 => device::PL061,
             DeviceKind::Pl031 => device::PL031,
+            DeviceKind::Edu => device::EDU,
+            DeviceKind::Pci => device::PCI,
         }
     }
 
-    /// Whether it reads and writes memory by addresses that its driver chooses. No board of ours has an IOMMU that is set up, so what drives
-    /// such a device reaches all memory.
+    /// Whether it reads and writes memory by addresses that its driver chooses. Unless an SMMU translates them ([`BoardDevice::stream`]), what drives such a device
+    /// reaches all memory.
     #[must_use]
     pub fn masters_memory(self) -> bool {
         match self {
-            DeviceKind::VirtioMmio | DeviceKind::R5f | DeviceKind::Zdma => true,
+            DeviceKind::VirtioMmio | DeviceKind::R5f | DeviceKind::Zdma | DeviceKind::Edu => true,
             DeviceKind::Pl011 | DeviceKind::Cadence | DeviceKind::Pl061 | DeviceKind::Pl031 => false,
+            // What it enables is another device, with registers of its own.
+            DeviceKind::Pci => false,
         }
     }
 }
@@ -400,10 +424,12 @@ mod tests {
     #[test]
     fn the_kernel_reaches_and_owns_its_devices_and_none_that_a_manifest_names() {
         for board in boards() {
-            let Board { windows, controller, console, owned, devices, watchdog, .. } = &board;
+            let Board { windows, controller, console, owned, devices, watchdog, smmu, .. } = &board;
             let inside = |at: u64| (windows.from..windows.to).contains(&at);
             let is_owned = |at: u64| owned.iter().any(|device| (device.from..device.to).contains(&at));
-            for at in [controller.distributor, controller.cpu].into_iter().chain(controller.its).chain(*watchdog) {
+            let smmu = smmu.as_ref().map(|smmu| smmu.at);
+            let own = [controller.distributor, controller.cpu].into_iter().chain(controller.its).chain(*watchdog);
+            for at in own.chain(smmu) {
                 assert!(inside(at) && is_owned(at), "{}: {at:#x}", board.name);
             }
             assert!(inside(console.at), "{}", board.name);

@@ -43,7 +43,7 @@ use std::path::{Path, PathBuf};
 
 pub use board::{
     Board, BoardDevice, Conduit, Console, Controller, ControllerKind, Cpus, DeviceKind, Fair, Kick, Memory, Owned,
-    Qemu, QemuProfile, Start, Timer, Windows,
+    Qemu, QemuProfile, Smmu, Start, Timer, Windows,
 };
 pub use error::{ManifestError, ManifestErrors, Reason, nearest};
 pub use expect::{Expectations, Mark};

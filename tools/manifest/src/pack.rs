@@ -322,6 +322,7 @@ impl<'a> Packer<'a> {
         out.table(Table::Pools, &values(&self.system.pools));
         out.table(Table::PoolUsers, &self.system.pool_users);
         out.table(Table::SharedUsers, &self.system.shared_users);
+        out.table(Table::Streams, &self.system.streams);
         out
     }
 
@@ -367,6 +368,7 @@ impl<'a> Packer<'a> {
             firmware_offset: at,
             firmware_bytes: firmware.bytes,
             firmware_load: firmware.load,
+            dma_faults: self.system.dma_faults.unwrap_or(0),
             tables: out.tables,
         };
         let mut bytes = out.bytes;

@@ -7,7 +7,7 @@
 //!
 //! - tasks ([`reservations`])
 //! - devices, engines, pools ([`accelerators`]), and who advises those ([`advice`])
-//! - what tasks are given ([`handles`]), whose clients they are ([`users`]), and what has one end only ([`ends`])
+//! - what tasks are given ([`handles`]), whose clients they are ([`users`]), what devices reach ([`streams`]), and what has one end only ([`ends`])
 //! - how clients without a lock share ([`groups`])
 //! - how long budgets must be ([`paths`]), and what tasks say of their locks ([`uses`])
 //! - whether all that is accepted ([`verdict`])
@@ -51,6 +51,7 @@ mod mistakes;
 mod paths;
 mod reservations;
 mod sessions;
+mod streams;
 mod users;
 mod uses;
 mod verdict;
@@ -135,9 +136,13 @@ pub struct Resolved {
     pub regions: Vec<(String, image::Region)>,
     /// Regions that are registers of a device which the board names: which region, and the device's name.
     pub board_regions: Vec<(usize, String)>,
+    /// Devices whose addresses are translated.
+    pub streams: Vec<image::Stream>,
+    /// The physical address of the page to which the SMMU writes DMA faults.
+    pub dma_faults: Option<u64>,
     /// Handles of all tasks.
     pub handles: Vec<image::Handle>,
-    /// Mappings of regions. Binaries, stacks, environments and doorbells join them when packed.
+    /// Mappings of regions, and of what those devices reach. Binaries, stacks, environments and doorbells join them when packed.
     pub mappings: Vec<image::Mapping>,
     /// Accelerators.
     pub devices: Vec<Device>,
@@ -469,6 +474,8 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Vec<Mistake>> {
             interrupts: Vec::new(),
             regions: Vec::new(),
             board_regions: Vec::new(),
+            streams: Vec::new(),
+            dma_faults: None,
             handles: Vec::new(),
             mappings: Vec::new(),
             devices: Vec::new(),
@@ -536,6 +543,7 @@ impl Resolver<'_> {
         self.engines();
         self.pools();
         self.handles();
+        self.streams();
         self.lives();
         self.ends();
         self.sharing();
@@ -590,6 +598,10 @@ impl Resolver<'_> {
         let place = interrupt.line.span();
         let line = match interrupt.line.get_ref() {
             schema::Line::Number(line) => *line,
+            schema::Line::Named(device) if device == streams::SMMU => {
+                let smmu = self.out.board.smmu.as_ref();
+                smmu.map(|smmu| smmu.line).ok_or_else(|| self.lacks(place.clone(), "SMMU".to_owned()))?
+            }
             schema::Line::Named(device) => {
                 let line = self.board_device(device, place.clone())?.line;
                 line.ok_or_else(|| self.lacks(place.clone(), format!("interrupt of `{device}`")))?
@@ -1051,6 +1063,12 @@ impl Resolved {
         named.filter_map(|(_, name)| Some((name.as_str(), self.board.devices.get(name)?)))
     }
 
+    /// Whether the kernel sets up the board's SMMU.
+    #[must_use]
+    pub fn has_smmu(&self) -> bool {
+        !self.streams.is_empty() || self.dma_faults.is_some()
+    }
+
     /// Whether a device of the system has a screen.
     #[must_use]
     pub fn has_screen(&self) -> bool {
@@ -1063,7 +1081,7 @@ impl Resolved {
     pub fn reaching_all_memory(&self) -> Vec<(&str, &str)> {
         let masters = self.board_regions.iter().filter(|(_, name)| {
             let device = self.board.devices.get(name);
-            device.is_some_and(|device| device.kind.masters_memory())
+            device.is_some_and(|device| device.kind.masters_memory() && device.stream.is_none())
         });
         let users = masters.flat_map(|(region, device)| {
             let is_it = |handle: &&image::Handle| {

@@ -334,6 +334,8 @@ pub struct Region {
     pub trace: bool,
     /// Whether caches may keep what is in it.
     pub cached: Option<Spanned<bool>>,
+    /// The device of the board that reaches it; or the SMMU, which writes DMA faults there.
+    pub dma: Option<Spanned<String>>,
 }
 
 /// A line of the interrupt controller, or a device of the board that has one.

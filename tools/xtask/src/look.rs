@@ -269,7 +269,10 @@ impl<'a> Look<'a> {
         let end = at.checked_add(length as u64)?;
         let found = system.mappings().iter().find(|mapping| {
             let inside = mapping.address..=mapping.address + mapping.pages * PAGE as u64;
-            mapping.task as usize == task && inside.contains(&at) && inside.contains(&end)
+            mapping.flags & mapping::STREAM == 0
+                && mapping.task as usize == task
+                && inside.contains(&at)
+                && inside.contains(&end)
         })?;
         let base = if found.flags & mapping::IN_IMAGE != 0 { self.packed_at } else { 0 };
         memory.read(base + found.physical + (at - found.address), length).ok()

@@ -233,7 +233,7 @@ struct RunArguments {
     limit: Option<Time>,
     /// Longest turn of an emulated CPU in virtual microseconds (det only), 1 to 1000. Unless told otherwise as long as the system's
     /// budgets can spare, at most 50.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(turns::LONGEST)))]
     quantum: Option<u32>,
     /// What the kernel keeps in its trace, whatever the manifest says: off, marks, schedule or full.
     #[arg(long, value_name = "LEVEL", value_parser = level)]

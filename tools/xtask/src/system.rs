@@ -352,6 +352,9 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
 /// What QEMU is told of the board's devices that the system has, and that are not always there. The files behind them are made anew.
 pub fn device_arguments(image: &Image) -> Result<Vec<String>> {
     let mut arguments = Vec::new();
+    if let Some(smmu) = image.manifest.system.board.smmu.as_ref().filter(|_| image.manifest.system.has_smmu()) {
+        arguments.extend_from_slice(&smmu.qemu.arguments);
+    }
     for (name, device) in image.manifest.system.board_devices() {
         let Some(qemu) = &device.qemu else { continue };
         let path = image.path.with_extension(name);

@@ -954,7 +954,10 @@ fn run_case(workspace: &Workspace, case: &Case, programs: &Programs, again: bool
             screen: expected.screenshot.as_ref().map(|_| screen::STANDS.to_owned()),
             power_button: expected.power_button,
         },
-        quantum: if expected.verdict.is_some() { Turns::of(&case.manifest.system, None).quantum } else { 10 },
+        quantum: match expected.verdict {
+            Some(_) => Turns::of(&case.manifest.system, None).quantum,
+            None => turns::of_tests(&case.manifest.system),
+        },
         ..RunOptions::quiet(expected.seconds.unwrap_or(60))
     };
     let run = system::run(workspace, &image, &options)?;

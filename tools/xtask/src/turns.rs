@@ -11,7 +11,7 @@ use anyhow::Result;
 use fusee_abi::image::class;
 use fusee_kernel_core::limits;
 use fusee_manifest::trace::describe;
-use fusee_manifest::{Manifest, Profile, Resolved, UNLIMITED};
+use fusee_manifest::{BoardDevice, DeviceKind, Manifest, Profile, Resolved, UNLIMITED};
 use fusee_views::audit::audit;
 use fusee_views::explain::{Step, explain};
 
@@ -20,6 +20,8 @@ use crate::system::{self, RunOptions, Workspace};
 /// Turns to choose from, microseconds. Longer ones hardly save time; with shorter ones QEMU does little else than to change from
 /// one CPU to the next.
 const CHOICE: [u32; 5] = [50, 25, 12, 6, 3];
+/// The longest turn that can be asked for.
+pub const LONGEST: u32 = 1_000;
 /// Turns of all others take this part of a budget, at most: one in so many.
 const PART_OF_BUDGET: u64 = 4;
 /// And this part of what it exceeds the `wcet` by.
@@ -39,6 +41,13 @@ pub struct Turns {
 /// CPUs of a run of `system`: the kernel's, and one that plays all devices which are no processors of the board.
 pub fn cpus(system: &Resolved) -> u32 {
     system.cpus + u32::from(system.has_engine_cpu())
+}
+
+/// Turns of a test, microseconds: short ones, for latencies. A system of one CPU has no turns, and none to wait for, unless a thread of the host plays a device for it.
+pub fn of_tests(system: &Resolved) -> u32 {
+    let is_of_host = |device: &BoardDevice| device.kind == DeviceKind::VirtioMmio;
+    let has_others = cpus(system) > 1 || system.board_devices().any(|(_, device)| is_of_host(device));
+    if has_others { 10 } else { LONGEST }
 }
 
 impl Turns {

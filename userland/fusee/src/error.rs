@@ -354,6 +354,14 @@ call_errors! {
 }
 
 call_errors! {
+    /// Why nothing was done about what a device reaches.
+    DmaError {
+        /// Nothing translates the addresses of what lies in this region, or that is another task's.
+        Unsupported,
+    }
+}
+
+call_errors! {
     /// Why a sleep ended early.
     SleepError {
         /// The instant is out of range.

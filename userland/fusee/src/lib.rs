@@ -44,6 +44,7 @@ pub mod crypto;
 #[cfg_attr(not(target_os = "none"), allow(dead_code))]
 mod defmt_logger;
 pub mod display;
+pub mod dma;
 mod doorbells;
 mod endpoint;
 mod engine;
@@ -90,9 +91,9 @@ pub use endpoint::{Answer, Endpoint, Message, ReplyToken, ReplyWithError, Reques
 pub use engine::{Engine, EngineGroup, EngineGuard, Kick};
 pub use environment::{Environment, MissingHandle, Object, environment};
 pub use error::{
-    AcknowledgeError, AcquireError, CallError, CallLendingError, CallWithError, CompleteError, EngineError, GiveError,
-    HandleError, JobError, RegionError, ReleaseJobError, RestartError, RevokeError, SendError, SendWithError,
-    ServeError, ShareError, SignalError, SleepError, StopError, WaitError, YieldError,
+    AcknowledgeError, AcquireError, CallError, CallLendingError, CallWithError, CompleteError, DmaError, EngineError,
+    GiveError, HandleError, JobError, RegionError, ReleaseJobError, RestartError, RevokeError, SendError,
+    SendWithError, ServeError, ShareError, SignalError, SleepError, StopError, WaitError, YieldError,
 };
 pub use fusee_abi as abi;
 pub use fusee_sched::time::{Instant, Nanoseconds};

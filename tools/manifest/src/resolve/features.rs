@@ -25,6 +25,7 @@ impl Resolved {
             (feature::GRANTS, gives(rights::GRANT)),
             (feature::CLUSTERS, self.clusters.len() > 1),
             (feature::RESTART, self.tasks.iter().any(|task| task.supervision != Supervision::default())),
+            (feature::STREAMS, self.has_smmu()),
             (feature::SHARING, self.engines.iter().any(|(_, engine)| engine.shared_longest != 0)),
         ];
         needs.into_iter().filter(|(_, needed)| *needed).fold(0, |features, (bit, _)| features | bit)

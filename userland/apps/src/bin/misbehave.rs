@@ -256,7 +256,7 @@ mod target {
         Call::EngineComplete,
         Call::Map,
         Call::Unmap,
-        Call::Lend,
+        Call::Dma,
         Call::Revoke,
         Call::InterruptAck,
         Call::Start,

@@ -95,6 +95,8 @@ impl Memory {
 /// Why there is no SMMU to be used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SmmuError {
+    /// The board has none.
+    Missing,
     /// It cannot translate as we want it to.
     Unfit,
     /// It does not do as it is told.
@@ -171,7 +173,7 @@ impl Smmu {
             control |= FAULTS_ENABLED;
             smmu.control(control)?;
             registers.write32(INTERRUPTS, FAULT_INTERRUPT);
-            smmu.wait_for(|registers| registers.read32(INTERRUPTS_ACKNOWLEDGED) == FAULT_INTERRUPT)?;
+            smmu.wait_for(INTERRUPTS_ACKNOWLEDGED, FAULT_INTERRUPT)?;
         }
         smmu.control(control | ENABLED)?;
         Ok(smmu)
@@ -198,6 +200,7 @@ impl Smmu {
     ///
     /// # Errors
     /// [`SmmuError::Silent`].
+    #[inline(never)]
     pub fn set(&mut self, stream: Stream, open: bool) -> Result<(), SmmuError> {
         let context = if open { stream.context } else { 0 };
         let entry = TRANSLATED | self.context_at(context);
@@ -232,12 +235,14 @@ impl Smmu {
         self.physical + core::mem::offset_of!(Memory, commands) as u64
     }
 
+    #[inline(never)]
     fn control(&self, bits: u32) -> Result<(), SmmuError> {
         self.registers.write32(CONTROL, bits);
-        self.wait_for(|registers| registers.read32(CONTROL_ACKNOWLEDGED) == bits)
+        self.wait_for(CONTROL_ACKNOWLEDGED, bits)
     }
 
     /// Gives a command, and waits until it has come to its end, for what streams have begun, too.
+    #[inline(never)]
     fn command(&mut self, command: [u64; 2]) -> Result<(), SmmuError> {
         for command in [command, [SYNCHRONISE, 0]] {
             self.memory.commands[self.given as usize % COMMANDS] = command;
@@ -246,14 +251,14 @@ impl Smmu {
         // The SMMU finds in memory what was written there before it is told.
         barrier();
         self.registers.write32(COMMANDS_PRODUCED, self.given);
-        let given = self.given;
-        self.wait_for(|registers| registers.read32(COMMANDS_CONSUMED) == given)
+        self.wait_for(COMMANDS_CONSUMED, self.given)
     }
 
-    fn wait_for(&self, is_so: impl Fn(Registers) -> bool) -> Result<(), SmmuError> {
+    #[inline(never)]
+    fn wait_for(&self, register: usize, value: u32) -> Result<(), SmmuError> {
         const PATIENCE: u32 = 100_000;
         for _ in 0..PATIENCE {
-            if is_so(self.registers) {
+            if self.registers.read32(register) == value {
                 return Ok(());
             }
             crate::relax();

@@ -637,8 +637,6 @@ fn refuse_spaces(error: SpaceError) -> ! {
         SpaceError::BadSource(index) => panic!("mapping {index} is filled from outside the image"),
         SpaceError::NoPlace(index) => panic!("handle {index} is to a region that is lent, and has no place for it"),
         SpaceError::BadProbe(index) => panic!("engine user {index}: the kernel cannot read its idle probe"),
-        SpaceError::BadStream(index) => panic!("stream {index} is none that can be kept from memory"),
-        SpaceError::NoSmmu => panic!("the board's SMMU is missing, or does not do as it is told"),
         SpaceError::BadUser(index) => panic!("engine user {index} names no task"),
         SpaceError::Mapping(index, error) => {
             let why = match error {

@@ -6,7 +6,7 @@ use core::slice;
 
 use fusee_abi::call::rights;
 use fusee_abi::environment::LOST_WORD;
-use fusee_abi::image::{Engine, EngineUser, Mapping, Region, System, kind, mapping};
+use fusee_abi::image::{Engine, EngineUser, Mapping, Region, System, feature, kind, mapping};
 use fusee_bsp::board;
 use fusee_kernel_core::id::{EngineId, EngineUserId, LoanId, RegionId, ThreadId};
 use fusee_kernel_core::limits::{GATES, STREAMS, STREAMS_MAX, THREADS};
@@ -41,10 +41,6 @@ pub enum SpaceError {
     BadProbe(usize),
     /// An engine's user names no task.
     BadUser(usize),
-    /// A stream is none that the kernel can keep from memory.
-    BadStream(usize),
-    /// The board has no SMMU, or it does not work as it should.
-    NoSmmu,
 }
 
 /// Address-space number of the task with this index; zero belongs to no task.
@@ -176,10 +172,11 @@ pub unsafe fn build(
     if GATES {
         build_shared(system, board)?;
     }
-    if STREAMS {
+    if let Some(streams) = board.streams().filter(|_| feature::STREAMS & system.header().features != 0) {
         check_faults(system, kernel)?;
+        let nothing = pool.page().map_err(|_| SpaceError::OutOfTables)?;
         // SAFETY: the boot CPU alone, once: promised by our caller. Faults go where tasks have memory: it was checked.
-        board.streams().map_or(Ok(()), |streams| unsafe { streams::start(system, pool, &reached, streams) })?;
+        unsafe { streams::start(system, nothing, &reached, streams) };
     }
     translation::publish();
     Ok(())
@@ -192,11 +189,10 @@ const OF_STREAMS: u32 = mapping::READ | mapping::WRITE | mapping::UNCACHED | map
 #[inline(never)]
 fn check_faults(system: &System<'_>, kernel: &Range<u64>) -> Result<(), SpaceError> {
     let page = system.header().dma_faults;
-    let to = page..page.checked_add(PAGE).ok_or(SpaceError::NoSmmu)?;
-    let is_it = |region: &Region| region.physical == page && region.bytes == PAGE;
-    let is_region = page.is_multiple_of(PAGE) && system.regions().iter().any(is_it);
-    let is_fit = page == 0 || is_region && inside(&to, &board::MEMORY) && !overlaps(&to, kernel);
-    is_fit.then_some(()).ok_or(SpaceError::NoSmmu)
+    let index = system.regions().iter().position(|region| region.physical == page && region.bytes == PAGE);
+    let to = page..page.saturating_add(PAGE);
+    let is_fit = index.is_some() && page.is_multiple_of(PAGE) && inside(&to, &board::MEMORY) && !overlaps(&to, kernel);
+    if page == 0 || is_fit { Ok(()) } else { Err(SpaceError::Forbidden(system.mappings().len())) }
 }
 
 /// Finds the doorbells of clients without a lock, and the gates of engines.

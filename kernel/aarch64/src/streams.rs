@@ -7,14 +7,14 @@
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
-use fusee_abi::image::System;
+use fusee_abi::image::{Region, System};
 use fusee_bsp::board;
 use fusee_bsp::smmuv3::{Memory, Smmu, SmmuError, Stream};
 use fusee_kernel_core::id::{RegionId, ThreadId};
-use fusee_kernel_core::limits::{STREAMS, STREAMS_MAX};
+use fusee_kernel_core::limits::STREAMS_MAX;
 
-use crate::spaces::SpaceError;
-use crate::translation::{MEMORY_TYPES, Pool, Space, direct, physical};
+use crate::panic::Plain;
+use crate::translation::{MEMORY_TYPES, Space, direct, physical};
 
 #[repr(transparent)]
 struct Own(UnsafeCell<Memory>);
@@ -44,6 +44,7 @@ impl Streams {
 
     /// Whether the device with these registers is to reach its memory, if `thread` is its driver; or how many faults there are up to now, if `region` is where they stand, and
     /// what lies before record `value` has been read.
+    #[inline(never)]
     pub fn set(&mut self, thread: ThreadId, region: RegionId, value: u64) -> Option<u64> {
         let smmu = self.smmu.as_mut()?;
         if self.faults == Some(region) {
@@ -53,66 +54,72 @@ impl Streams {
         let is_it = |device: &&Device| device.registers == region && device.driver == thread;
         let stream = self.devices.iter().flatten().find(is_it)?.stream;
         if value <= 1 {
-            obeyed(smmu.set(stream, value == 1));
+            smmu.set(stream, value == 1).unwrap_or_else(|error| refuse(error));
         }
         Some(0)
     }
 
     /// The driver `thread` has ended: its devices reach nothing.
+    #[inline(never)]
     pub fn shut(&mut self, thread: ThreadId) {
         let Some(smmu) = self.smmu.as_mut() else { return };
         for device in self.devices.iter().flatten().filter(|device| device.driver == thread) {
-            obeyed(smmu.set(device.stream, false));
+            smmu.set(device.stream, false).unwrap_or_else(|error| refuse(error));
         }
     }
 }
 
 /// A device that cannot be kept from memory may write to the kernel.
-fn obeyed(done: Result<(), SmmuError>) {
-    if done.is_err() {
-        panic!("the SMMU does not do as it is told");
-    }
+#[cold]
+#[inline(never)]
+fn refuse(error: SmmuError) -> ! {
+    panic!(
+        "{}",
+        Plain(match error {
+            SmmuError::Missing => "the board has no SMMU",
+            SmmuError::Unfit => "the SMMU cannot translate what the devices behind it do",
+            SmmuError::Silent => "the SMMU does not do as it is told",
+            SmmuError::NoRoom => "the kernel cannot keep one of the devices behind the SMMU from memory",
+        })
+    )
 }
 
-/// Switches the SMMU on. `spaces` are those of the streams, by their numbers in the image, of which each is shut.
-///
-/// # Errors
-/// [`SpaceError::NoSmmu`]; [`SpaceError::BadStream`].
+/// Switches the SMMU on, if there are devices behind it. `spaces` are theirs, by their numbers in the image; each reaches nothing yet.
 ///
 /// # Safety
 /// Called once, by the boot CPU alone. `faults` of the image is memory of tasks.
-pub unsafe fn start(
+#[inline(never)]
+pub unsafe fn start(system: &System<'_>, nothing: u64, spaces: &[Option<Space>; STREAMS_MAX], streams: &mut Streams) {
+    // SAFETY: promised by our caller.
+    unsafe { begin(system, nothing, spaces, streams) }.unwrap_or_else(|error| refuse(error));
+}
+
+/// # Safety
+/// As of [`start`].
+unsafe fn begin(
     system: &System<'_>,
-    pool: &mut Pool,
+    nothing: u64,
     spaces: &[Option<Space>; STREAMS_MAX],
     streams: &mut Streams,
-) -> Result<(), SpaceError> {
+) -> Result<(), SmmuError> {
     let faults = Some(system.header().dma_faults).filter(|page| *page != 0);
-    if !STREAMS || system.streams().is_empty() && faults.is_none() {
-        return Ok(());
-    }
-    let base = board::SMMU.and_then(|at| NonNull::new(direct::<u8>(at))).ok_or(SpaceError::NoSmmu)?;
-    let nothing = pool.page().map_err(|_| SpaceError::OutOfTables)?;
+    let base = board::SMMU.and_then(|at| NonNull::new(direct::<u8>(at))).ok_or(SmmuError::Missing)?;
     let at = physical(MEMORY.0.get());
     // SAFETY: the only reference to it: called once.
     let memory = unsafe { &mut *MEMORY.0.get() };
-    // SAFETY: the board's file says what is at `base`, and the kernel maps its devices; `at` and `nothing` are what they are called. Faults go to memory of
-    // tasks: promised by our caller.
-    let smmu = unsafe { Smmu::start(base, memory, at, nothing, MEMORY_TYPES, faults) };
-    let mut smmu = smmu.map_err(|_| SpaceError::NoSmmu)?;
-    for (index, stream) in system.streams().iter().enumerate() {
-        let bad = || SpaceError::BadStream(index);
-        let place = streams.devices.get_mut(index).ok_or_else(bad)?;
-        let space = spaces.get(index).copied().flatten().ok_or_else(bad)?;
-        let driver = ThreadId::new(stream.task as usize).filter(|_| (stream.task as usize) < system.tasks().len());
-        let registers = RegionId::new(stream.region as usize);
+    // SAFETY: the board's file says what is at `base`, and the kernel maps its devices; `at` and `nothing` are what they are called. Faults go to memory of tasks: promised
+    // by our caller.
+    let mut smmu = unsafe { Smmu::start(base, memory, at, nothing, MEMORY_TYPES, faults)? };
+    for ((stream, space), place) in system.streams().iter().zip(spaces).zip(&mut streams.devices) {
+        let tasks = system.tasks().len();
+        let driver = ThreadId::new(stream.task as usize).filter(|driver| driver.index() < tasks);
         *place = Some(Device {
-            stream: smmu.add(stream.number, space.base(), MEMORY_TYPES).map_err(|_| bad())?,
-            driver: driver.ok_or_else(bad)?,
-            registers: registers.ok_or_else(bad)?,
+            stream: smmu.add(stream.number, space.ok_or(SmmuError::NoRoom)?.base(), MEMORY_TYPES)?,
+            driver: driver.ok_or(SmmuError::NoRoom)?,
+            registers: RegionId::new(stream.region as usize).ok_or(SmmuError::NoRoom)?,
         });
     }
-    let is_it = |region: &fusee_abi::image::Region| Some(region.physical) == faults;
+    let is_it = |region: &Region| Some(region.physical) == faults;
     streams.faults = system.regions().iter().position(is_it).and_then(RegionId::new);
     streams.smmu = Some(smmu);
     Ok(())

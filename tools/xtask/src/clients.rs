@@ -19,12 +19,14 @@ const MANIFEST: &str = "tests/bench/client.toml";
 const SHARING: (&str, &str) = ("tests/bench/sharing.toml", BOARDS[0]);
 /// The system that measures further lives, on the same board.
 const LIVES: &str = "tests/bench/lives.toml";
+/// And that of devices behind an SMMU.
+const STREAMS: &str = "tests/bench/streams.toml";
 /// Host seconds after which it is ended.
 const SECONDS: u64 = 60;
 /// Boards: one with a page that kicks, and two with different controllers that have none.
 const BOARDS: [&str; 3] = ["virt", "raspi3b", "zcu102"];
 /// What the task that measures logs, by its numbers.
-const PATHS: [&str; 16] = [
+const PATHS: [&str; 18] = [
     "null system call",
     "kick by a call",
     "submit a launch, no arguments",
@@ -41,11 +43,15 @@ const PATHS: [&str; 16] = [
     "death of a task, up to its supervisor's next instruction",
     "restart, a server with 3 handles",
     "first call after a restart, told so",
+    "let a device behind an SMMU reach memory",
+    "keep it from memory",
 ];
 /// The first of those that the other system logs, as 0,
 const OF_SHARING: usize = 5;
 /// and of those that the system of lives does.
 const OF_LIVES: usize = 13;
+/// The same of devices behind an SMMU.
+const OF_STREAMS: usize = 16;
 /// What they must be at most.
 const MOST: [u64; 6] = [1_500, 1_500, 4_000, 700, 1_500, 1_500];
 /// A store by a task that has the lock; one by a client without it, which may take no instruction more.
@@ -79,7 +85,9 @@ impl Client {
         let own = shortest(MANIFEST)?;
         let of_sharing = if board == SHARING.1 { Some(shortest(SHARING.0)?) } else { None };
         let of_lives = if board == SHARING.1 { Some(shortest(LIVES)?) } else { None };
+        let of_streams = if board == SHARING.1 { Some(shortest(STREAMS)?) } else { None };
         let paths = std::array::from_fn(|row| match row {
+            OF_STREAMS.. => of_streams.as_ref().and_then(|shortest| shortest(row - OF_STREAMS)),
             OF_LIVES.. => of_lives.as_ref().and_then(|shortest| shortest(row - OF_LIVES)),
             OF_SHARING.. => of_sharing.as_ref().and_then(|shortest| shortest(row - OF_SHARING)),
             _ => own(row),

@@ -1,0 +1,29 @@
+//! What it takes to let a device reach memory, and to keep it from that, in instructions: the shortest of several times, less what is around it.
+//!
+//! Handles: regions "edu" (read write), "system" (shutdown). It logs (0) the first, (1) the second.
+#![cfg_attr(target_os = "none", no_std, no_main)]
+#![forbid(unsafe_code)]
+
+use fusee::{Region, System, counter, environment, log, shutdown};
+
+fusee::entry!(main);
+
+const SAMPLES: usize = 64;
+
+fn main() {
+    let environment = environment();
+    let edu = environment.expect::<Region>("edu");
+    let around = least(|| ());
+    log(0, least(|| edu.let_device_reach_memory().expect("it is behind an SMMU")) - around);
+    log(1, least(|| edu.keep_device_from_memory().expect("it is behind an SMMU")) - around);
+    shutdown(environment.expect::<System>("system"), 0)
+}
+
+fn least(mut act: impl FnMut()) -> u64 {
+    let once = |_| {
+        let before = counter();
+        act();
+        counter() - before
+    };
+    (0..SAMPLES).map(once).min().unwrap_or(0)
+}

@@ -83,6 +83,7 @@ mod flash;
 mod fuzz;
 mod gdb;
 mod hostile;
+mod isolation;
 mod judge;
 mod kernels;
 mod look;

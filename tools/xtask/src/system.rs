@@ -17,6 +17,7 @@ use crate::answers::{self, RunAnswer};
 use crate::build::{self, Builder, Features, Programs};
 use crate::decode::Rings;
 use crate::defmt::{self, Tables};
+use crate::isolation;
 use crate::judge::{Cause, Problem, Watch};
 use crate::project::Project;
 use crate::qemu::{self, EndedBy, GuestMemory, Outcome, Stimuli};
@@ -340,6 +341,10 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
     let late = late_completions(system, &outcome)?;
     if late > 0 && image.profile == Profile::Det {
         bail!("{late} completions of the device model were announced too late");
+    }
+    let reached = isolation::check(image, &outcome.memory)?;
+    if !reached.is_empty() {
+        bail!("tables of translations are not what the manifest says:\n  {}", reached.join("\n  "));
     }
     let trace = rings.and_then(|rings| rings.trace(&outcome.memory)).map(|mut trace| {
         // The host ends a run a little later than it was asked to.

@@ -34,8 +34,8 @@ use crate::toolchain::{self, KERNEL_TARGET, R5F_TARGET, TASK_TARGET};
 use crate::turns::{self, Turns};
 use crate::{
     ProfileArgument, answers, bench, boards, boot, browser, combinations, conformance, demo, docs, dump_check, errata,
-    experiment, faults, flash, fuzz, gdb, hostile, new, own_kernels, readme, report, screen, soundness, stream,
-    structure, trace, worst,
+    experiment, faults, flash, fuzz, gdb, hostile, isolation, new, own_kernels, readme, report, screen, soundness,
+    stream, structure, trace, worst,
 };
 
 /// What QEMU ends with when the kernel has panicked.
@@ -283,6 +283,7 @@ fn names(root: &Path) -> Result<Vec<String>> {
             REFUSAL,
             SCHEMAS,
             turns::CHECK,
+            isolation::CHECK,
             trace::PICTURES,
             trace::PAGE_CHECK,
             browser::PAGES,
@@ -823,10 +824,13 @@ fn combine(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summa
     }
 }
 
-/// Turns of emulated CPUs, told from a job's own execution.
+/// Turns of emulated CPUs, told from a job's own execution; entries of tables that nothing should hold.
 fn tell_turns(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) {
     if arguments.wants(turns::CHECK) {
         summary.run(turns::CHECK, || turns::check(workspace));
+    }
+    if arguments.wants(isolation::CHECK) {
+        summary.run(isolation::CHECK, || isolation::check_planted(workspace));
     }
 }
 

@@ -69,6 +69,9 @@ pub struct Stimuli {
 /// 100 ms of virtual time after it was pressed last, and nobody knows how long these take.
 const PRESSES: Duration = Duration::from_millis(100);
 
+/// What QEMU ends with when the kernel has panicked.
+pub const KERNEL_PANIC: i32 = 101;
+
 /// How one run ended.
 pub struct Outcome {
     /// What the system ended with; `None`: it did not end itself.

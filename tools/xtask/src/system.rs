@@ -342,7 +342,7 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
     if late > 0 && image.profile == Profile::Det {
         bail!("{late} completions of the device model were announced too late");
     }
-    let reached = isolation::check(image, &outcome.memory)?;
+    let reached = isolation::check(image, &outcome)?;
     if !reached.is_empty() {
         bail!("tables of translations are not what the manifest says:\n  {}", reached.join("\n  "));
     }

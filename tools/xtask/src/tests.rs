@@ -28,7 +28,7 @@ use crate::build::{Builder, KERNEL_PACKAGE, Kernel, Programs};
 use crate::configurations::{self, Seen};
 use crate::judge::Watch;
 use crate::kernels::{self, KernelRan};
-use crate::qemu::Stimuli;
+use crate::qemu::{KERNEL_PANIC, Stimuli};
 use crate::system::{self, DEFAULT_BOARD, Image, Run, RunOptions, Workspace, profile_name};
 use crate::toolchain::{self, KERNEL_TARGET, R5F_TARGET, TASK_TARGET};
 use crate::turns::{self, Turns};
@@ -37,9 +37,6 @@ use crate::{
     experiment, faults, flash, fuzz, gdb, hostile, isolation, new, own_kernels, readme, report, screen, soundness,
     stream, structure, trace, worst,
 };
-
-/// What QEMU ends with when the kernel has panicked.
-const KERNEL_PANIC: i32 = 101;
 
 /// Arguments of `cargo xtask test`.
 #[derive(Args, Default)]

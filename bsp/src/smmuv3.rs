@@ -210,6 +210,12 @@ impl Smmu {
         self.command([FORGET_STREAM | u64::from(stream.number) << 32, 1])
     }
 
+    /// Whether a stream is open.
+    #[must_use]
+    pub fn is_open(&self, stream: Stream) -> bool {
+        self.memory.streams[stream.number as usize % STREAMS][0] != TRANSLATED | self.context_at(0)
+    }
+
     /// The number of the next fault to come, and of the first that was not yet read; if `read` is one, the latter from here on. Both count modulo twice the queue's length, and the
     /// highest bit of the first changes whenever faults were lost.
     pub fn faults(&mut self, read: Option<u32>) -> (u32, u32) {

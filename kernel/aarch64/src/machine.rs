@@ -7,6 +7,8 @@ use fusee_abi::image::GATE_SHUT;
 use fusee_abi::trace::{Level, Record};
 use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, NotificationId, RegionId, ThreadId};
 use fusee_kernel_core::limits::{ENGINE_USERS, ENGINES, INTERRUPTS, LIVES, MEMBERS, REGIONS, RESTARTS, STREAMS};
+#[cfg(feature = "check")]
+use fusee_kernel_core::reach::Reach;
 use fusee_kernel_core::{Fault, Machine, Members, Page, Place, Registers, Store, stored_register};
 use fusee_sched::time::Instant;
 
@@ -164,6 +166,30 @@ fn space_of(thread: ThreadId) -> (Space, u64) {
     let base = unsafe { (*frame::of(thread)).translation };
     // SAFETY: `spaces::build` put the base of the thread's address space there.
     (unsafe { Space::from_base(base) }, base >> 48)
+}
+
+#[cfg(feature = "check")]
+impl Reach for Board {
+    fn has_doorbell(&self, user: EngineUserId) -> Option<bool> {
+        self.doorbell(user).map(|doorbell| doorbell.leaf.is(doorbell.mapped))
+    }
+
+    fn place(&self, thread: ThreadId, region: RegionId) -> Place {
+        let (address, _) = self.regions[region.index() % REGIONS];
+        space_of(thread).0.window(address).map_or(Place::Empty, |window| match window.shown() {
+            None => Place::Empty,
+            Some((true, _)) => Place::Scratch,
+            Some((false, writable)) => Place::Lent { writable },
+        })
+    }
+
+    fn has_space(&self, thread: ThreadId) -> bool {
+        space_of(thread).0.is_open(self.entries)
+    }
+
+    fn lets_device(&self, thread: ThreadId) -> bool {
+        self.streams.iter().any(|streams| streams.lets(thread))
+    }
 }
 
 impl Machine for Board {

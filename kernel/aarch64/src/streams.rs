@@ -59,6 +59,13 @@ impl Streams {
         Some(0)
     }
 
+    /// Whether a device that `thread` drives reaches memory.
+    #[cfg(feature = "check")]
+    pub fn lets(&self, thread: ThreadId) -> bool {
+        let is_open = |device: &Device| self.smmu.as_ref().is_some_and(|smmu| smmu.is_open(device.stream));
+        self.devices.iter().flatten().any(|device| device.driver == thread && is_open(device))
+    }
+
     /// The driver `thread` has ended: its devices reach nothing.
     #[inline(never)]
     pub fn shut(&mut self, thread: ThreadId) {

@@ -414,6 +414,12 @@ impl Space {
         }
     }
 
+    /// Whether any address below `entries` GiB may be valid.
+    #[cfg(feature = "check")]
+    pub fn is_open(self, entries: u64) -> bool {
+        (0..entries).any(|entry| load(self.root.slot(entry << 30, 1)) & VALID != 0)
+    }
+
     /// The leaf for `address`, mapped or held back; none in a place where nothing is.
     pub fn leaf(self, address: u64) -> Option<Leaf> {
         let mut table = self.root;
@@ -442,6 +448,12 @@ impl Leaf {
     /// Whether the page is mapped.
     pub fn is_valid(self) -> bool {
         load(self.0) & VALID != 0
+    }
+
+    /// Whether `descriptor` is what is there.
+    #[cfg(feature = "check")]
+    pub fn is(self, descriptor: u64) -> bool {
+        load(self.0) == descriptor
     }
 
     /// Whether the page is mapped, and may be stored to.
@@ -509,6 +521,13 @@ impl Window {
     #[inline]
     pub fn is_open(self) -> bool {
         load(self.0) & VALID != 0
+    }
+
+    /// What is mapped there, if anything is: whether it is scratch memory, and whether it may be stored to.
+    #[cfg(feature = "check")]
+    pub fn shown(self) -> Option<(bool, bool)> {
+        let entry = load(self.0);
+        (entry & VALID != 0).then_some((entry & SCRATCH != 0, entry & TABLE_READ_ONLY == 0))
     }
 
     /// Makes all of the place invalid. [`publish`], [`forget_space`] and [`wait`] must follow.

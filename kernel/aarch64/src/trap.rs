@@ -196,7 +196,7 @@ fn decide<const IDLE: bool>(cpu: &mut Cpu, mut guard: Guard<'_, State>, trap: Tr
 /// The end of a trap: under the lock what others may see, and then the rest.
 #[inline(always)]
 fn finish(cpu: &mut Cpu, mut guard: Guard<'_, State>, outcome: Outcome) -> Next {
-    check(&guard.kernel);
+    check(&guard);
     cpu.timing.end(cpu.id, cpu.running(), |record| guard.board.trace(record));
     let same = cpu.runs(outcome.run);
     if !same {
@@ -206,10 +206,10 @@ fn finish(cpu: &mut Cpu, mut guard: Guard<'_, State>, outcome: Outcome) -> Next 
     apply(cpu, outcome, same)
 }
 
-/// The kernel's invariants, in builds that check themselves.
+/// The kernel's invariants, and what tasks and devices reach, in builds that check themselves.
 #[cfg(feature = "check")]
-fn check(kernel: &Kernel) {
-    if let Err(which) = kernel.check() {
+fn check(state: &State) {
+    if let Err(which) = state.kernel.check().and_then(|()| state.kernel.check_reach(&state.board)) {
         panic!("invariant: {which}");
     }
 }
@@ -217,7 +217,7 @@ fn check(kernel: &Kernel) {
 /// The kernel's invariants, unchecked.
 #[cfg(not(feature = "check"))]
 #[inline(always)]
-fn check(_: &Kernel) {}
+fn check(_: &State) {}
 
 /// Carries out an outcome whose thread is recorded as on this CPU. Outside the lock: all of it is this CPU's
 /// own, or a hint to others.

@@ -63,6 +63,7 @@
 //! | `boot` | from a packed system to a kernel |
 //! | `watchdog` | engines that are not given back, or do not end |
 //! | `check` | the invariants |
+//! | `reach` | those of what tasks and devices reach |
 //! | `death` | threads end, and tell the others |
 //! | `timekeeper` | what a timer interrupt does |
 //! | `restart` | a task begins again |
@@ -106,6 +107,7 @@ mod lookup;
 pub mod machine;
 pub mod object;
 mod planted;
+pub mod reach;
 mod releases;
 mod reschedule;
 mod restart;

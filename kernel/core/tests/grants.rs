@@ -300,6 +300,7 @@ impl World {
     /// What every value that ever was a handle names.
     fn compare(&self) -> Result<(), String> {
         self.table.kernel.check()?;
+        self.table.kernel.check_reach(&*self.table.board)?;
         for (index, grant) in self.oracle.grants.iter().enumerate() {
             let expected = if grant.present && !grant.void { Ok(grant.rights) } else { Err(Error::BadHandle) };
             let names = self.table.kernel.handle(thread(grant.task), grant.value);

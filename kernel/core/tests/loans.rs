@@ -203,6 +203,7 @@ impl World {
             self.follow_offer(client)?;
         }
         self.table.kernel.check()?;
+        self.table.kernel.check_reach(&*self.table.board)?;
         for region in 0..REGIONS {
             let loan = self.loans.iter().find(|loan| loan.region == region);
             let lent_to = self.table.kernel.lent_to(RegionId::new(region).expect("there are few regions"));

@@ -346,6 +346,7 @@ impl World {
 
     fn check(&self) {
         self.kernel.check().unwrap_or_else(|broken| panic!("{broken}"));
+        self.kernel.check_reach(&*self.board).unwrap_or_else(|broken| panic!("{broken}"));
         let cpus = || self.kernel.cpus();
         if !cpus().any(|cpu| self.board.cpus[cpu.index()].kicked) {
             self.kernel.check_settled().unwrap_or_else(|broken| panic!("{broken}"));

@@ -9,6 +9,7 @@ use fusee_abi::trace::{BY_INTERRUPT, Event, Level, PANIC_CODE, Record, TRAP_FAUL
 use fusee_accel_contract as contract;
 use fusee_device_model::{Bus, BusError, Description, Device, Window};
 use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, RegionId, ThreadId};
+use fusee_kernel_core::reach::Reach;
 use fusee_kernel_core::{CpuId, Fault, Machine, Place, Registers, Trap};
 use fusee_sched::time::Instant;
 
@@ -142,6 +143,8 @@ pub struct Board {
     registers: Vec<Registers>,
     /// Tasks that have begun another life in this trap.
     pub begun: Vec<ThreadId>,
+    /// Tasks that have no addresses any more.
+    closed: Vec<bool>,
     enabled: Vec<bool>,
     /// Lines that fired while they were kept from it.
     pub pending: Vec<bool>,
@@ -210,6 +213,7 @@ impl Board {
             cpu: CpuId(0),
             registers: vec![Registers::EMPTY; system.tasks().len()],
             begun: Vec::new(),
+            closed: vec![false; system.tasks().len()],
             enabled: vec![false; system.interrupts().len()],
             pending: vec![false; system.interrupts().len()],
             records: Vec::new(),
@@ -455,6 +459,22 @@ fn doorbell(one: DeviceUse) -> u64 {
     of(one.device, DOORBELLS) + contract::doorbell_page(one.engine, one.context) + contract::DOORBELL_SUBMITTED
 }
 
+impl Reach for Board {
+    fn has_doorbell(&self, user: EngineUserId) -> Option<bool> {
+        let one = self.uses[user.index()];
+        // All are gone of the dead, who may hold locks for a moment.
+        (!self.closed[one.task]).then_some(one.page == Page::Doorbell)
+    }
+
+    fn place(&self, thread: ThreadId, region: RegionId) -> Place {
+        self.regions.places.get(&(thread.index(), region.index())).copied().unwrap_or(Place::Empty)
+    }
+
+    fn has_space(&self, thread: ThreadId) -> bool {
+        !self.closed[thread.index()]
+    }
+}
+
 impl Machine for Board {
     const TRACE: Level = Level::Full;
 
@@ -516,12 +536,14 @@ impl Machine for Board {
 
     fn close_space(&mut self, thread: ThreadId) {
         // Whoever is dead makes no access; but the device model asks for doorbells.
+        self.closed[thread.index()] = true;
         for one in self.uses.iter_mut().filter(|one| one.task == thread.index()) {
             one.page = Page::Nothing;
         }
     }
 
     fn open_space(&mut self, thread: ThreadId) {
+        self.closed[thread.index()] = false;
         self.registers[thread.index()] = Registers::EMPTY;
         for one in self.uses.iter_mut().filter(|one| one.task == thread.index()) {
             one.page = one.at_boot;

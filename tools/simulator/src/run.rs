@@ -428,7 +428,8 @@ impl Simulation {
     //--- Checks
 
     fn check(&self) -> Result<(), SimulationError> {
-        self.kernel.check().map_err(|which| SimulationError::Invariant { at: self.board.now, which })
+        let holds = self.kernel.check().and_then(|()| self.kernel.check_reach(&self.board));
+        holds.map_err(|which| SimulationError::Invariant { at: self.board.now, which })
     }
 
     /// Checks what is due at the end of the instant with number `instant`.

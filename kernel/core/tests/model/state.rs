@@ -353,6 +353,7 @@ impl State {
     /// What must hold after every trap.
     fn check(&self, system: &System) -> Result<(), String> {
         self.kernel.check()?;
+        self.kernel.check_reach(&self.board)?;
         let name = |thread: ThreadId| self.board.registers[thread.index()].general[NAME];
         let stranger = |thread: &ThreadId| name(*thread) != 0 && name(*thread) != u64::from(thread.number());
         if let Some(client) = system.threads().filter(|thread| !system.servers.contains(thread)).find(stranger) {

@@ -16,6 +16,7 @@ use fusee_abi::trace::{Event, Level, Record};
 use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, NotificationId, RegionId, ThreadId};
 use fusee_kernel_core::limits::{CPUS, ENGINE_USERS, INTERRUPTS, THREADS};
 use fusee_kernel_core::object::State;
+use fusee_kernel_core::reach::Reach;
 use fusee_kernel_core::{CpuId, Entry, Fault, Kernel, Machine, Outcome, Place, Registers, Trap};
 use fusee_manifest::{Manifest, PackOptions, PackedSystem};
 use fusee_sched::time::{Instant, Nanoseconds};
@@ -263,6 +264,20 @@ impl<const TRACE: bool> Machine for Board<TRACE> {
     }
 
     fn shutdown(&mut self, _code: u32) {}
+}
+
+impl<const TRACE: bool> Reach for Board<TRACE> {
+    fn has_doorbell(&self, user: EngineUserId) -> Option<bool> {
+        Some(self.holds[user.index()])
+    }
+
+    fn place(&self, thread: ThreadId, region: RegionId) -> Place {
+        Board::place(self, thread.index(), region.index())
+    }
+
+    fn has_space(&self, thread: ThreadId) -> bool {
+        !self.closed[thread.index()]
+    }
 }
 
 /// Two multipliers for [`mixed`].

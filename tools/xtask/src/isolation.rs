@@ -17,13 +17,15 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use fusee_abi::image::{Header, MAGIC, Mapping, System, mapping};
-use fusee_manifest::{Board, Profile};
+use fusee_abi::trace::{Event, Record};
+use fusee_manifest::layout::DOORBELLS;
+use fusee_manifest::{Board, Manifest, Profile};
 use object::{Object, ObjectSymbol};
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
-use crate::build::KERNEL_OFFSET;
+use crate::build::{KERNEL_OFFSET, Programs};
 use crate::qemu::{GuestMemory, KERNEL_PANIC, Outcome};
-use crate::system::{self, Image, RunOptions, Workspace};
+use crate::system::{self, Image, Run, RunOptions, Workspace};
 
 /// What `cargo xtask test` calls the check of this module.
 pub const CHECK: &str = "an entry that is planted in a table of translations is found";
@@ -169,19 +171,18 @@ pub fn check(image: &Image, outcome: &Outcome) -> Result<Vec<String>> {
     check_memory(&|at, length| outcome.memory.read(at, length), &places, image)
 }
 
-fn check_memory(read: Read<'_>, places: &Places, image: &Image) -> Result<Vec<String>> {
+/// The packed system behind the kernel, if there is one.
+fn packed(read: Read<'_>, places: &Places) -> Result<Option<Vec<u64>>> {
     let header = read(places.packed, size_of::<Header>())?;
     let header = Header::read_from_bytes(&header).ok().filter(|header| header.magic == MAGIC);
-    let Some(header) = header else { return Ok(vec!["no system lies behind the kernel".to_owned()]) };
-    let packed = words(read, places.packed, (header.bytes as usize).div_ceil(8))?;
-    let packed: Vec<u8> = packed.iter().flat_map(|word| word.to_le_bytes()).collect();
-    // At a multiple of eight, as its records have to be.
-    let mut aligned = vec![0u64; packed.len() / 8];
-    for (word, bytes) in aligned.iter_mut().zip(packed.chunks_exact(8)) {
-        *word = u64::from_ne_bytes(bytes.try_into()?);
-    }
-    let bytes = zerocopy::IntoBytes::as_bytes(&aligned[..]);
-    let Ok(system) = System::parse(bytes.get(..header.bytes as usize).context("a length")?) else {
+    header.map(|header| words(read, places.packed, (header.bytes as usize).div_ceil(8))).transpose()
+}
+
+fn check_memory(read: Read<'_>, places: &Places, image: &Image) -> Result<Vec<String>> {
+    let Some(packed) = packed(read, places)? else {
+        return Ok(vec!["no system lies behind the kernel".to_owned()]);
+    };
+    let Ok(system) = System::parse(packed.as_bytes()) else {
         return Ok(vec!["what lies behind the kernel is no system any more".to_owned()]);
     };
     let has_begun =
@@ -277,7 +278,13 @@ impl Tables<'_> {
         }
         const COMES_AND_GOES: u32 = mapping::HELD_BACK | mapping::LENT | mapping::SCRATCH;
         let by_address: BTreeMap<u64, &Found> = pages.iter().map(|found| (found.address, found)).collect();
-        for one in self.mappings(task, false).filter(|one| one.flags & COMES_AND_GOES == 0) {
+        // A server decides which of these are there.
+        let decided = |address: u64| {
+            let mut users = self.system.shared_users().iter();
+            users.any(|user| user.task as usize == task && user.address == address)
+        };
+        let always = |one: &&Mapping| one.flags & COMES_AND_GOES == 0 && !decided(one.address);
+        for one in self.mappings(task, false).filter(always) {
             for page in 0..one.pages {
                 let address = one.address + page * PAGE;
                 let found = by_address.get(&address);
@@ -443,4 +450,173 @@ fn slot(read: Read<'_>, base: u64, wanted: &dyn Fn(u64) -> bool) -> Result<u64> 
         tables.extend(next.map(|entry| (entry & ADDRESS, level + 1)));
     }
     anyhow::bail!("no such entry behind {base:#x}")
+}
+
+//--- Accesses from EL0
+
+/// The name of a check, and what it does.
+pub const PROBES: &str = "what a task reaches, one access a life";
+
+const PROBED: &str = "tests/isolation/probe.toml";
+const PROBER: &str = "prober";
+/// Accesses of one run: an environment has room for so many numbers.
+const PROBES_A_RUN: usize = 32;
+
+/// What the prober does before each access, by its number there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Stage {
+    Begun,
+    Mapped,
+    Unmapped,
+    Lent,
+    TakenBack,
+    Holding,
+    Released,
+}
+
+const STAGES: [Stage; 7] =
+    [Stage::Begun, Stage::Mapped, Stage::Unmapped, Stage::Lent, Stage::TakenBack, Stage::Holding, Stage::Released];
+
+/// One access.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Probe {
+    address: u64,
+    is_write: bool,
+}
+
+/// Has a task try the edges of all that it has, and of holes, and compares what it could do with what the packed system says.
+pub fn check_probes(workspace: &Workspace) -> Result<Vec<String>> {
+    let path = workspace.root.join(PROBED);
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let manifest = Manifest::parse(&path, &text)?;
+    let prober = manifest.system.tasks.iter().position(|task| task.name == PROBER).context("no prober")?;
+    let programs = workspace.builder().programs(&[&manifest.system])?;
+    // One access, to see what there is.
+    let first = Probe { address: 0, is_write: false };
+    let (run, places) = probed(workspace, &path, &text, &programs, Stage::Begun, &[first], false)?;
+    let mut mappings = mappings_in(&run, &places)?;
+    mappings.retain(|one| one.task as usize == prober && one.flags & mapping::STREAM == 0);
+    let is_changing = |one: &&Mapping| one.flags & (mapping::HELD_BACK | mapping::LENT) != 0;
+    let probes_of = |stage: Stage| match stage {
+        // All after the beginning of a life; else what comes and goes, and what lies beside it.
+        Stage::Begun => edges(mappings.iter()),
+        _ => edges(mappings.iter().filter(is_changing)),
+    };
+    let run = |stage: Stage, probes: &[Probe], unmanaged: bool| {
+        let (run, _) = probed(workspace, &path, &text, &programs, stage, probes, unmanaged)?;
+        differences(&run, prober, &mappings, stage, probes)
+    };
+    let mut problems = Vec::new();
+    for stage in STAGES {
+        for probes in probes_of(stage).chunks(PROBES_A_RUN) {
+            problems.extend(run(stage, probes, false)?);
+        }
+    }
+    problems.truncate(LISTED);
+    // The doorbell is there from the start, and stays: that is found.
+    if run(Stage::Released, &probes_of(Stage::Released), true)?.is_empty() {
+        problems.push("a doorbell that is always mapped is not found".to_owned());
+    }
+    Ok(problems)
+}
+
+/// Accesses that came to something else than the mappings say.
+fn differences(run: &Run, prober: usize, mappings: &[Mapping], stage: Stage, probes: &[Probe]) -> Result<Vec<String>> {
+    let trace = run.trace.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"))?;
+    let of_prober = |event: Event| {
+        let is_its = move |record: &&Record| record.thread == prober as u16 + 1 && record.event == event as u8;
+        trace.records.iter().filter(is_its)
+    };
+    let survived = |life: usize| of_prober(Event::Log).any(|mark| mark.object == 1 && number_of(mark) == life as u64);
+    let mut problems = Vec::new();
+    let mut refused = 0;
+    for (life, probe) in probes.iter().enumerate() {
+        let came = survived(life);
+        refused += usize::from(!came);
+        if came != may(mappings, stage, *probe) {
+            let Probe { address, is_write } = probe;
+            let what = if *is_write { "written" } else { "read" };
+            let how = if came { "can be" } else { "cannot be" };
+            problems.push(format!("{stage:?}: the word at {address:#x} {how} {what}"));
+        }
+    }
+    let faults = of_prober(Event::Fault).count();
+    if faults != refused {
+        problems.push(format!("{stage:?}: {faults} faults, and {refused} accesses that came to nothing"));
+    }
+    Ok(problems)
+}
+
+fn number_of(record: &Record) -> u64 {
+    u64::from(record.job) << 32 | u64::from(record.value)
+}
+
+/// Whether the task could do that.
+fn may(mappings: &[Mapping], stage: Stage, probe: Probe) -> bool {
+    let is_there = |one: &&Mapping| {
+        let held = match one.flags & (mapping::HELD_BACK | mapping::LENT | mapping::SCRATCH) {
+            0 => true,
+            // A doorbell, or a region that the task maps: they lie apart.
+            mapping::HELD_BACK if one.flags & mapping::DEVICE == 0 && one.address >= DOORBELLS => {
+                stage == Stage::Holding
+            }
+            mapping::HELD_BACK => stage == Stage::Mapped,
+            mapping::LENT => stage == Stage::Lent,
+            _ => false,
+        };
+        held && (one.address..one.address + one.pages * PAGE).contains(&probe.address)
+    };
+    let needs = if probe.is_write { mapping::READ | mapping::WRITE } else { mapping::READ };
+    mappings.iter().filter(is_there).any(|one| one.flags & needs == needs)
+}
+
+/// The first and the last word of each of these, and the word before and behind.
+fn edges<'a>(mappings: impl Iterator<Item = &'a Mapping>) -> Vec<Probe> {
+    let mut probes = Vec::new();
+    for one in mappings.filter(|one| one.flags & mapping::DEVICE == 0) {
+        let end = one.address + one.pages * PAGE;
+        for address in [one.address.wrapping_sub(8), one.address, end - 8, end] {
+            probes.extend([false, true].map(|is_write| Probe { address, is_write }));
+        }
+    }
+    // The first and the last word of the lower half, of the upper one, and between them.
+    let others =
+        [0, (1 << 39) - 8, 1 << 39, 1 << 47, 1 << 62, KERNEL_OFFSET, KERNEL_OFFSET | 0x4008_0000, u64::MAX - 7];
+    probes.extend(others.map(|address| Probe { address, is_write: false }));
+    probes.sort_unstable_by_key(|probe| (probe.address, probe.is_write));
+    probes.dedup();
+    probes
+}
+
+/// Runs the prober with these accesses.
+fn probed(
+    workspace: &Workspace,
+    path: &Path,
+    text: &str,
+    programs: &Programs,
+    stage: Stage,
+    probes: &[Probe],
+    unmanaged: bool,
+) -> Result<(Run, Places)> {
+    let mut table: toml::Table = text.parse()?;
+    let parameters = table["tasks"][PROBER]["parameters"].as_table_mut().context("parameters")?;
+    let stage = STAGES.iter().position(|other| *other == stage).unwrap_or(0);
+    parameters.insert("stage".to_owned(), (stage as i64).into());
+    for (number, Probe { address, is_write }) in probes.iter().enumerate() {
+        let value = (address | u64::from(*is_write)) as i64;
+        parameters.insert(format!("probe.{number:03}"), value.into());
+    }
+    let manifest = Manifest::parse(path, &toml::to_string(&table)?)?;
+    let image = workspace.image_of(manifest, programs.clone(), Profile::Det, unmanaged)?;
+    let run = system::run(workspace, &image, &RunOptions::quiet(60))?;
+    anyhow::ensure!(run.outcome.code == Some(0), "the prober's system ended with {:?}", run.outcome.code);
+    Ok((run, Places::of(&image.programs.kernel)?))
+}
+
+/// The mappings of the system that ran.
+fn mappings_in(run: &Run, places: &Places) -> Result<Vec<Mapping>> {
+    let read = |at: u64, length: usize| run.outcome.memory.read(at, length);
+    let packed = packed(&read, places)?.context("no system lies behind the kernel")?;
+    let system = System::parse(packed.as_bytes()).map_err(|error| anyhow::anyhow!("{error:?}"))?;
+    Ok(system.mappings().to_vec())
 }

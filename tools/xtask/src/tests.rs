@@ -281,6 +281,7 @@ fn names(root: &Path) -> Result<Vec<String>> {
             SCHEMAS,
             turns::CHECK,
             isolation::CHECK,
+            isolation::PROBES,
             trace::PICTURES,
             trace::PAGE_CHECK,
             browser::PAGES,
@@ -828,6 +829,9 @@ fn tell_turns(workspace: &Workspace, arguments: &TestArguments, summary: &mut Su
     }
     if arguments.wants(isolation::CHECK) {
         summary.run(isolation::CHECK, || isolation::check_planted(workspace));
+    }
+    if arguments.wants(isolation::PROBES) {
+        summary.run(isolation::PROBES, || isolation::check_probes(workspace));
     }
 }
 

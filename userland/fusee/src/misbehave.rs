@@ -62,9 +62,19 @@ pub fn count_as(guard: &EngineGuard<'_>, count: u32) {
     guard.engine().doorbell().publish_u32(0, count);
 }
 
+/// Reads the word at `address`, if the kernel lets us.
+pub fn peek(address: u64) {
+    read(address);
+}
+
+/// Reads the word at `address` and writes it back, if the kernel lets us. What is there must be nobody's but ours to write.
+pub fn poke(address: u64) {
+    // SAFETY: the accesses must fault, or leave memory as it is: the word that is stored is the one that was read, and this task has one thread.
+    unsafe { asm!("ldr {1}, [{0}]", "str {1}, [{0}]", in(reg) address, out(reg) _, options(nostack, preserves_flags)) };
+}
+
 fn read(address: u64) {
-    // SAFETY: the read must fault or be harmless. Both addresses used are outside every task (the manifest check
-    // keeps page zero and the upper half free); a value that is read after all is thrown away.
+    // SAFETY: the read must fault or be harmless: of memory it changes nothing, no caller reads a device, and the value is thrown away.
     unsafe { asm!("ldr {0}, [{0}]", inout(reg) address => _, options(nostack, preserves_flags)) }; // <- how 1 8 11
 }
 

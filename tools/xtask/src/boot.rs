@@ -186,6 +186,7 @@ fn device_tree(workspace: &Workspace, board: &Board, path: &Path) -> Result<Vec<
     let output = std::process::Command::new(&workspace.qemu)
         .args(["-machine", &machine, "-m", &format!("{}M", board.ram() >> 20), "-display", "none"])
         .args(&board.qemu.arguments)
+        .args(board.smmu.iter().flat_map(|smmu| &smmu.qemu.arguments))
         .output()
         .with_context(|| workspace.qemu.display().to_string())?;
     std::fs::read(path).with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())
@@ -248,9 +249,26 @@ pub fn check_trees(workspace: &Workspace) -> Result<Vec<String>> {
                 wrong(&format!("the tree has nothing at {address:#x}"));
             }
         }
+        if let Some(smmu) = &board.smmu {
+            let is_it = |node: &&Node| node.lines.contains(&smmu.line);
+            if at(smmu.at).find(is_it).is_none() {
+                wrong(&format!("the tree has no SMMU at {:#x} with line {}", smmu.at, smmu.line));
+            }
+        }
         for (device, place) in &board.devices {
             // Of these the tree has the parts, or nothing.
             if matches!(place.kind, DeviceKind::R5f) {
+                continue;
+            }
+            // Of what is on PCI it has the bridge, by the start of its windows, and with the room of all configuration spaces.
+            if matches!(place.kind, DeviceKind::Edu | DeviceKind::Pci) {
+                let has = |node: &Node| {
+                    let mut spaces = node.ranges.iter().map(|(from, bytes)| *from..from + bytes);
+                    node.name == format!("pcie@{:x}", place.at) || spaces.any(|space| space.contains(&place.at))
+                };
+                if !found.iter().any(|node| node.name.starts_with("pcie") && has(node)) {
+                    wrong(&format!("the tree has no bridge where `{device}` is, at {:#x}", place.at));
+                }
                 continue;
             }
             let Some(node) = at(place.at).next() else {

@@ -247,13 +247,18 @@ impl Tables<'_> {
             && found.kind == kind
     }
 
-    /// Whether the page stands in the place of a doorbell.
+    /// Whether the page is a doorbell that a server decides on, or stands in the place of a doorbell.
     fn is_instead(&self, one: &Mapping, task: usize, found: &Found) -> bool {
         let users = self.system.engine_users().iter().chain(self.system.shared_users());
         let is_doorbell = { users }.any(|user| user.task as usize == task && user.address == found.address);
         let shadow = self.mappings(task, false).find(|other| other.address == found.address + PAGE);
         let is_shadow = shadow.is_some_and(|other| self.behind(other, other.address) == Some(found.physical));
-        is_doorbell && self.is_of(one, found) && (self.places.tables.contains(&found.physical) || is_shadow)
+        // A server may let the task store to it.
+        let let_store = Mapping { flags: one.flags | mapping::WRITE, ..*one };
+        let is_known = self.places.tables.contains(&found.physical)
+            || is_shadow
+            || self.behind(one, found.address) == Some(found.physical);
+        is_doorbell && self.is_of(&let_store, found) && is_known
     }
 
     fn of_task(&self, task: usize) -> Result<Vec<String>> {

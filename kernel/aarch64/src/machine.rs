@@ -149,6 +149,11 @@ impl Board {
         self.entries = self.entries.max(end.div_ceil(1 << 30));
     }
 
+    /// A dormant task has no addresses until it is started.
+    pub fn keep_shut(&mut self, thread: ThreadId) {
+        space_of(thread).0.close(self.entries);
+    }
+
     /// The devices that are kept from memory which is not theirs, in a kernel that has that.
     pub fn streams(&mut self) -> Option<&mut Streams> {
         self.streams.first_mut()

@@ -6,10 +6,10 @@ use core::slice;
 
 use fusee_abi::call::rights;
 use fusee_abi::environment::LOST_WORD;
-use fusee_abi::image::{Engine, EngineUser, Mapping, Region, System, feature, kind, mapping};
+use fusee_abi::image::{Engine, EngineUser, Mapping, Region, Supervision, System, feature, kind, mapping};
 use fusee_bsp::board;
 use fusee_kernel_core::id::{EngineId, EngineUserId, LoanId, RegionId, ThreadId};
-use fusee_kernel_core::limits::{GATES, STREAMS, STREAMS_MAX, THREADS};
+use fusee_kernel_core::limits::{GATES, RESTARTS, STREAMS, STREAMS_MAX, THREADS};
 
 use crate::frame;
 use crate::machine::{Board, Doorbell, Gate, Shared};
@@ -177,6 +177,13 @@ pub unsafe fn build(
         let nothing = pool.page().map_err(|_| SpaceError::OutOfTables)?;
         // SAFETY: the boot CPU alone, once: promised by our caller. Faults go where tasks have memory: it was checked.
         unsafe { streams::start(system, nothing, &reached, streams) };
+    }
+    if RESTARTS {
+        for (index, task) in system.tasks().iter().enumerate() {
+            if let Some(thread) = ThreadId::new(index).filter(|_| Supervision::of(task.supervision).is_dormant) {
+                board.keep_shut(thread);
+            }
+        }
     }
     translation::publish();
     Ok(())

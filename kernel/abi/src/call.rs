@@ -107,7 +107,7 @@ pub enum Call {
     Now = 21,
     /// `sleep_until(_, _, deadline)`: `x9` is the instant of waking.
     SleepUntil = 22,
-    /// `start(task)`.
+    /// `start(task)`: a dormant task begins, as for `restart`; it may have ended before. `x1` is the number of its life, zero at first.
     Start = 23,
     /// `stop(task)`: ends the task, whatever it is doing and wherever it runs.
     Stop = 24,
@@ -257,7 +257,7 @@ pub mod rights {
     pub const SHUTDOWN: u32 = 1 << 9;
     /// End a task.
     pub const STOP: u32 = 1 << 10;
-    /// Give a task that has ended another life, and read how it ended. The bit is another one's, of engines: no object has both.
+    /// Give a task that has ended another life, or start a dormant one, and read how it ended. The bit is another one's, of engines: no object has both.
     pub const RESTART: u32 = ACQUIRE;
     /// Give copies of an endpoint, notification or task away in messages.
     pub const GRANT: u32 = 1 << 11;

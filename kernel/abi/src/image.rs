@@ -262,10 +262,14 @@ pub struct Supervision {
     pub starts: Option<u16>,
     /// The kernel panics when it ends: it is the one that gives others further lives.
     pub is_vital: bool,
+    /// It begins when another task starts it, and may be started again when it has ended.
+    pub is_dormant: bool,
 }
 
 /// Above the lower half's number.
 const VITAL: u32 = 1 << 15;
+/// Above the upper half's.
+const DORMANT: u32 = 1 << 31;
 
 impl Supervision {
     /// What `word` says.
@@ -274,14 +278,16 @@ impl Supervision {
         const fn half(half: u32) -> Option<u16> {
             (half as u16).checked_sub(1)
         }
-        Self { ends: half(word >> 16), starts: half(word & 0x7fff), is_vital: word & VITAL != 0 }
+        let (ends, starts) = (half(word >> 16 & 0x7fff), half(word & 0x7fff));
+        Self { ends, starts, is_vital: word & VITAL != 0, is_dormant: word & DORMANT != 0 }
     }
 
     /// The word that says it.
     #[must_use]
     pub fn word(self) -> u32 {
         let half = |half: Option<u16>| half.map_or(0, |index| u32::from(index) + 1);
-        half(self.ends) << 16 | half(self.starts) | if self.is_vital { VITAL } else { 0 }
+        let flag = |is: bool, flag: u32| if is { flag } else { 0 };
+        half(self.ends) << 16 | half(self.starts) | flag(self.is_vital, VITAL) | flag(self.is_dormant, DORMANT)
     }
 
     /// The bit that tells of the end of the task with this index. Tasks can have it in common.

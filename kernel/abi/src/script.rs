@@ -59,4 +59,6 @@ pub mod operation {
     pub const SEND: u32 = 17;
     /// End task `handle`.
     pub const STOP: u32 = 16;
+    /// Start task `handle`, which is dormant.
+    pub const BEGIN: u32 = 20;
 }

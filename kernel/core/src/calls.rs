@@ -121,6 +121,10 @@ impl Kernel {
                 self.share(machine, thread)?;
                 done(machine, thread)
             }
+            Call::Start if RESTARTS => {
+                self.start_dormant(machine, thread)?;
+                done(machine, thread)
+            }
             Call::Restart if RESTARTS => {
                 self.restart(machine, thread)?;
                 done(machine, thread)

@@ -384,7 +384,8 @@ impl Kernel {
             return Err("K38: somebody waits for the dead, and nobody will tell");
         }
         let is_told = RESTARTS && self.lives[thread].is_told;
-        if RESTARTS && !queued && !is_told || is_told && state.on.is_some() && self.lives[thread].ends.is_some() {
+        let begins_again = self.lives[thread].ends.is_some() || self.lives[thread].is_dormant;
+        if RESTARTS && !queued && !is_told || is_told && state.on.is_some() && begins_again {
             return Err("L2: the end of a thread is not told, or was before it had left its CPU");
         }
         Ok(())
@@ -402,7 +403,9 @@ impl Kernel {
         }
         for (slot, handle) in self.handles[thread].iter().enumerate() {
             let is_kept = handle.object != Object::Empty && handle.value.slot() as usize != slot;
-            if is_kept && (life.starts.is_none() || handle.origin.is_some() || handle.node.is_some()) {
+            if is_kept
+                && (life.starts.is_none() && !life.is_dormant || handle.origin.is_some() || handle.node.is_some())
+            {
                 return Err("L3: a slot that no value names, of a thread with one life, or of a copy");
             }
         }

@@ -202,7 +202,7 @@ impl Kernel {
     /// names it until then.
     fn empty_slot(&mut self, thread: ThreadId, slot: usize) {
         self.release_node(thread, slot);
-        let has_lives = RESTARTS && self.lives[thread].starts.is_some();
+        let has_lives = RESTARTS && self.lives[thread].has_several();
         let handle = &mut self.handles[thread][slot];
         if has_lives && handle.origin.is_none() {
             // Values are looked up by their slot, which is another one.

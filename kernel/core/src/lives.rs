@@ -59,6 +59,8 @@ pub struct Life {
     pub starts: Option<NotificationId>,
     /// Without it others have no further lives: the kernel gives up when it ends.
     pub is_vital: bool,
+    /// It begins when it is started.
+    pub is_dormant: bool,
     /// All have heard of its end.
     pub is_told: bool,
     /// Has yet to signal that it has started.
@@ -87,6 +89,7 @@ impl Life {
         ends: None,
         starts: None,
         is_vital: false,
+        is_dormant: false,
         is_told: false,
         is_starting: false,
         release: Release::None,
@@ -100,12 +103,19 @@ impl Life {
     };
 }
 
+impl Life {
+    /// Whether the thread may begin more than once.
+    pub(crate) fn has_several(&self) -> bool {
+        self.starts.is_some() || self.is_dormant
+    }
+}
+
 impl Kernel {
     //--- At boot -----------------------------------------------------------------------------------------
 
     /// Records what `thread` needs to begin again. Says whether what `word` names is there.
     pub(crate) fn boot_life(&mut self, thread: ThreadId, word: u32) -> bool {
-        let Supervision { ends, starts, is_vital } = Supervision::of(word);
+        let Supervision { ends, starts, is_vital, is_dormant } = Supervision::of(word);
         let notifications = self.counts.notifications;
         let find = |index: u16| NotificationId::new(usize::from(index)).filter(|id| id.index() < notifications);
         let (ends, starts) = (ends.map(find), starts.map(find));
@@ -119,6 +129,7 @@ impl Kernel {
             ends: ends.flatten(),
             starts: starts.flatten(),
             is_vital,
+            is_dormant,
             release,
             first_release,
             serves: object.serves,
@@ -127,7 +138,26 @@ impl Kernel {
             tokens: object.tokens,
             ..Life::EMPTY
         };
+        if is_dormant {
+            self.boot_dormant(thread);
+        }
         true
+    }
+
+    /// `thread` is as one that has ended, of which all have heard. Its first life, which is to come, has number zero.
+    fn boot_dormant(&mut self, thread: ThreadId) {
+        self.block(thread, State::Stopped, None);
+        self.lives[thread].is_told = true;
+        let state = &mut self.threads[thread];
+        state.life = u32::MAX;
+        (state.serves, state.signals, state.uses, state.tokens) = (None, None, None, None);
+        if let Some(own) = state.own {
+            let object = &mut self.reservations[own];
+            (object.next_release, object.replenish_at, object.release) =
+                (Instant::NEVER, Instant::NEVER, Release::None);
+            self.leave_rest(own);
+            self.event_moves(own);
+        }
     }
 
     //--- The end -----------------------------------------------------------------------------------------
@@ -154,13 +184,17 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     fn tell_end<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
-        if let Some(ends) = self.lives[thread].ends {
+        let life = &self.lives[thread];
+        let ends = life.ends;
+        if ends.is_some() || life.is_dormant {
             // This CPU leaves it in this trap.
             if self.threads[thread].on.is_some_and(|cpu| cpu != self.here) {
                 self.plan_timeout(thread, machine.now() + LEAVING);
                 return;
             }
-            self.signal(machine, ends, Supervision::bit(thread.index()));
+            if let Some(ends) = ends {
+                self.signal(machine, ends, Supervision::bit(thread.index()));
+            }
         }
         self.lives[thread].is_told = true;
     }

@@ -1,4 +1,4 @@
-//! A task begins again: `restart`, and how its last life ended.
+//! A task begins again, or for the first time: `restart` and `start`, and how its last life ended.
 //!
 //! What lives are, and what others know of them, is in [`lives`](crate::lives).
 
@@ -26,6 +26,12 @@ impl Kernel {
         if life.starts.is_none() {
             return Err(Error::MissingRight);
         }
+        self.give_life(machine, thread, target)
+    }
+
+    /// `thread` has `target` begin, if that is dead, and all have heard of it.
+    fn give_life<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, target: ThreadId) -> Result<(), Error> {
+        let life = &self.lives[target];
         // Its engines may have been left to drain meanwhile, and somebody waits for them.
         let is_told = life.is_told && !self.threads[target].timed;
         if self.threads[target].state != State::Stopped || !is_told {
@@ -37,6 +43,18 @@ impl Kernel {
         machine.registers(thread).general[1] = number;
         self.trace(machine, Event::Restart, Some(target), u32::from(thread.number()), number as u32);
         Ok(())
+    }
+
+    /// `start`.
+    ///
+    /// # Errors
+    /// [`Error::MissingRight`] also if the task is none that begins when it is started; [`Error::NotEnded`]: it has begun.
+    pub(crate) fn start_dormant<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
+        let target = self.supervised(machine, thread)?;
+        if !self.lives[target].is_dormant {
+            return Err(Error::MissingRight);
+        }
+        self.give_life(machine, thread, target)
     }
 
     /// `read_fault`.

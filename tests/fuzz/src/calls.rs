@@ -120,6 +120,7 @@ impl World {
         let users: Vec<(usize, ThreadId)> =
             users.map(|user| (user.engine as usize, thread(user.task as usize))).collect();
         let mut board = Box::new(Board::new());
+        board.keep_shut(&system);
         if has_device {
             board.device.count = system.engines().len();
             for (of, (engine, _)) in board.device.engine_of.iter_mut().zip(&users) {

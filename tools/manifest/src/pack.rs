@@ -165,7 +165,7 @@ impl<'a> Packer<'a> {
         entries: &mut Vec<Entry>,
     ) -> Result<u64, Reason> {
         let name = task.binary.as_str();
-        let has_lives = task.supervision.starts.is_some();
+        let has_lives = task.supervision.starts.is_some() || task.supervision.is_dormant;
         let mut initial = layout::INITIAL;
         let bytes = binaries.get(name).ok_or_else(|| Reason::NoBinary { binary: name.to_owned() })?;
         let program = elf::read_task(name, bytes)?;

@@ -545,6 +545,7 @@ impl Resolver<'_> {
         self.handles();
         self.streams();
         self.lives();
+        self.dormant();
         self.ends();
         self.sharing();
         self.budgets();

@@ -184,6 +184,8 @@ pub struct Task {
     pub uses: Named<Use>,
     /// What follows its end.
     pub restart: Option<Spanned<Restart>>,
+    /// It begins when another task starts it.
+    pub dormant: Option<Spanned<bool>>,
     /// Where it stands among the clients of an engine that it uses without the lock, by handle.
     #[serde(default)]
     pub shares: Named<Share>,

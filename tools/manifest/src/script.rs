@@ -17,6 +17,7 @@
 //! stop camera            end another task
 //! yield                  yield: a checkpoint
 //! yield ee               give the engine to an earlier key, if one waits, and take it again
+//! start camera           have a dormant task begin
 //! early_release          take the budget and the deadline of the next job
 //! repeat                 start over, without completing a job
 //! shutdown               end the system
@@ -79,6 +80,7 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
             let done = target(name, kind::NOTIFICATION)?;
             step(operation::SUBMIT, Target { selector: engine.selector, ..done }, time(span)?)
         }
+        ["start", name] => step(operation::BEGIN, target(name, kind::TASK)?, 0),
         ["start", engine, span] => step(operation::START, target(engine, kind::ENGINE)?, time(span)?),
         ["release", name] => step(operation::RELEASE, lock(name)?, 0),
         ["release_job", name] => step(operation::RELEASE_JOB, target(name, kind::TASK)?, 0),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use fusee_abi::image::feature;
 use fusee_manifest::Manifest;
 use fusee_manifest::admission::{Recovery, recoveries};
 use fusee_sched::time::Nanoseconds;
@@ -118,4 +119,45 @@ fn a_proof_that_rests_on_what_nothing_enforces_bounds_nothing() {
 fn who_has_no_supervisor_has_no_further_lives() {
     let text = "[system]\nname = \"one\"\nboard = \"virt\"\ncpus = 1\n[tasks.one]\nscript = [\"burn 1us\"]\nclass = \"background\"\n";
     assert_eq!(recovered(text), []);
+}
+
+const DORMANT: &str = r#"
+[system]
+name = "dormant"
+board = "virt"
+cpus = 1
+
+[tasks.director]
+script = ["start worker", "stop worker"]
+class = "background"
+handles = { worker = "task worker: start stop" }
+
+[tasks.worker]
+script = ["burn 1us"]
+class = "background"
+dormant = true
+"#;
+
+#[test]
+fn a_dormant_task_is_started_by_somebody() {
+    let read = |from: &str, to: &str| {
+        assert!(DORMANT.contains(from), "{from}");
+        Manifest::parse(Path::new("dormant.toml"), &DORMANT.replace(from, to))
+    };
+    let system = read("dormant = true", "dormant = true").unwrap_or_else(|errors| panic!("{errors}")).system;
+    assert_eq!(system.tasks.iter().map(|task| task.supervision.is_dormant).collect::<Vec<_>>(), [false, true]);
+    assert_ne!(system.features() & feature::RESTART, 0);
+    let cases = [
+        ("start stop\"", "stop\"", "dormant of `worker` needs a task that starts it: with the right `start`"),
+        ("dormant = true", "", "right `start` of `worker` needs `dormant = true`: others begin by themselves"),
+        (
+            "dormant = true",
+            "dormant = false",
+            "right `start` of `worker` needs `dormant = true`: others begin by themselves",
+        ),
+    ];
+    for (from, to, expected) in cases {
+        let errors = read(from, to).unwrap_err();
+        assert!(errors.0.iter().any(|error| error.reason.to_string() == expected), "{to}: {errors}");
+    }
 }

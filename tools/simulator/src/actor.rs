@@ -451,6 +451,7 @@ impl Actor {
             operation::RELEASE => Call::Release,
             operation::RELEASE_JOB => Call::ReleaseJob,
             operation::STOP => Call::Stop,
+            operation::BEGIN => Call::Start,
             operation::YIELD => Call::Yield,
             operation::EARLY_RELEASE => Call::EarlyRelease,
             operation::SHUTDOWN => Call::Exit,

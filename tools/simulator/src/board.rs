@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use fusee_abi::call::{HandleValue, NUMBER, rights};
-use fusee_abi::image::{System, kind};
+use fusee_abi::image::{Supervision, System, kind};
 use fusee_abi::trace::{BY_INTERRUPT, Event, Level, PANIC_CODE, Record, TRAP_FAULT, TRAP_KICK, TRAP_TIMER};
 use fusee_accel_contract as contract;
 use fusee_device_model::{Bus, BusError, Description, Device, Window};
@@ -213,7 +213,7 @@ impl Board {
             cpu: CpuId(0),
             registers: vec![Registers::EMPTY; system.tasks().len()],
             begun: Vec::new(),
-            closed: vec![false; system.tasks().len()],
+            closed: system.tasks().iter().map(|task| Supervision::of(task.supervision).is_dormant).collect(),
             enabled: vec![false; system.interrupts().len()],
             pending: vec![false; system.interrupts().len()],
             records: Vec::new(),

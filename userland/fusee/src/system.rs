@@ -45,6 +45,15 @@ impl Task {
         ReleaseJobError::check(plain(Call::ReleaseJob as u64, self.handle, 0).code)
     }
 
+    /// Has this task begin, which is dormant; it may have begun and ended before. Returns the number of its life, zero for the first.
+    ///
+    /// # Errors
+    /// [`RestartError`] says why not.
+    pub fn start(&self) -> Result<u32, RestartError> {
+        let answer = plain(Call::Start as u64, self.handle, 0);
+        RestartError::check(answer.code).map(|()| answer.value as u32)
+    }
+
     /// Ends this task, whatever it is doing. Afterwards it stores nothing more; whoever waits for it hears of it soon. A
     /// task that has ended may be ended again, and one that ends itself does not come back from here.
     ///

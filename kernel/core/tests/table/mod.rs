@@ -12,6 +12,7 @@ pub mod device;
 
 use std::collections::BTreeMap;
 
+use fusee_abi::image;
 use fusee_abi::trace::{Event, Level, Record};
 use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, NotificationId, RegionId, ThreadId};
 use fusee_kernel_core::limits::{CPUS, ENGINE_USERS, INTERRUPTS, THREADS};
@@ -157,6 +158,13 @@ impl<const TRACE: bool> Board<TRACE> {
         state.timer = outcome.timer.unwrap_or(state.timer);
         for other in outcome.kick.iter() {
             self.cpus[other.index()].kicked = true;
+        }
+    }
+
+    /// The dormant tasks of `system` have no addresses.
+    pub fn keep_shut(&mut self, system: &image::System<'_>) {
+        for (closed, task) in self.closed.iter_mut().zip(system.tasks()) {
+            *closed = image::Supervision::of(task.supervision).is_dormant;
         }
     }
 
@@ -317,6 +325,7 @@ impl Table {
         let mut kernel = Box::new(Kernel::EMPTY);
         kernel.boot(&pack(manifest).system()).expect("the system fits");
         let mut table = Table { kernel, board: Box::new(Board::new()) };
+        table.board.keep_shut(&pack(manifest).system());
         for cpu in table.kernel.cpus() {
             let outcome = table.board.enter(&mut table.kernel, cpu);
             table.apply(cpu, outcome);

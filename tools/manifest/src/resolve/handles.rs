@@ -189,8 +189,14 @@ impl Resolver<'_> {
                 self.share(task, slot, entry, region, set, &place)
             }
             "task" => {
-                let set = rights_of("task", &[("release_job", rights::RELEASE_JOB), ("stop", rights::STOP), GRANT])?;
+                let known =
+                    [("release_job", rights::RELEASE_JOB), ("stop", rights::STOP), ("start", rights::RESTART), GRANT];
+                let set = rights_of("task", &known)?;
                 let other = index_of(&file.tasks, "task", &object)?;
+                if set & rights::RESTART != 0 && !self.out.tasks[other].supervision.is_dormant {
+                    let (of, needs) = (object.into_inner(), "`dormant = true`: others begin by themselves");
+                    return Err(At(place, Reason::Needs { what: "right `start`", of, needs }));
+                }
                 self.give(task, slot, entry, kind::TASK, other, set)
             }
             "system" => {

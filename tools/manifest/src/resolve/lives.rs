@@ -1,5 +1,7 @@
 //! Further lives of tasks: who is told of their ends, and what that task is told of when to give them another.
 
+use std::ops::Range;
+
 use fusee_abi::call::rights;
 use fusee_abi::image::{self, Supervision, kind};
 use fusee_abi::lives::Policy;
@@ -68,14 +70,10 @@ impl Resolver<'_> {
         self.give(task, slot, name, kind, object, rights)
     }
 
-    /// `watcher` hears of the ends of `task`, and may give it another life.
-    fn watch(&mut self, watcher: usize, task: usize, restart: &Spanned<Restart>, ends: usize) -> Result<(), Fail> {
-        self.sound(Of::Task(task))?;
-        let name = self.out.tasks[task].name.clone();
-        let excludes = |with| Err(At(restart.span(), Reason::Excludes { what: "restart", of: name.clone(), with }));
-        if watcher == task {
-            return excludes("being the supervisor: nobody is left to do it");
-        }
+    /// Whether `task`, of which the key `what` says that it has several lives, may.
+    fn may_begin_again(&self, task: usize, what: &'static str, place: Range<usize>) -> Result<(), Fail> {
+        let of = || self.out.tasks[task].name.clone();
+        let excludes = |with| Err(At(place.clone(), Reason::Excludes { what, of: of(), with }));
         let serves = |endpoint: u32| self.out.endpoints[endpoint as usize].1.server as usize == task;
         if self.out.devices.iter().any(|device| device.driver == task && device.processor.is_some()) {
             return excludes("driving a processor of the board, which goes on without it");
@@ -86,12 +84,52 @@ impl Resolver<'_> {
         if self.out.engines.iter().any(|(_, engine)| engine.sharer_plus_one.checked_sub(1).is_some_and(serves)) {
             return excludes("sharing an engine: its clients are stopped with their sharer");
         }
+        Ok(())
+    }
+
+    /// Tasks that begin when they are started: somebody starts each.
+    pub(super) fn dormant(&mut self) {
+        for (index, (name, task)) in self.file.tasks.0.iter().enumerate() {
+            let Some(dormant) = task.dormant.as_ref().filter(|dormant| *dormant.get_ref()) else { continue };
+            let found = self.starts(index, name, dormant.span());
+            self.keep(Of::Nothing, found);
+        }
+    }
+
+    fn starts(&self, task: usize, name: &Spanned<String>, place: Range<usize>) -> Result<(), Fail> {
+        self.sound(Of::Task(task))?;
+        self.may_begin_again(task, "dormant", place.clone())?;
+        if self.out.supervisor == Some(task) {
+            let with = "being the supervisor";
+            return Err(At(place, Reason::Excludes { what: "dormant", of: name.get_ref().clone(), with }));
+        }
+        let starts = |handle: &image::Handle| {
+            (handle.kind, handle.object as usize) == (kind::TASK, task) && handle.rights & rights::RESTART != 0
+        };
+        let others = self.out.handles.iter().filter(|handle| Some(handle.task as usize) != self.out.supervisor);
+        if !{ others }.any(starts) {
+            let needs = "a task that starts it: with the right `start`";
+            return Err(At(place, Reason::Needs { what: "dormant", of: name.get_ref().clone(), needs }));
+        }
+        Ok(())
+    }
+
+    /// `watcher` hears of the ends of `task`, and may give it another life.
+    fn watch(&mut self, watcher: usize, task: usize, restart: &Spanned<Restart>, ends: usize) -> Result<(), Fail> {
+        self.sound(Of::Task(task))?;
+        let name = self.out.tasks[task].name.clone();
+        if watcher == task {
+            let with = "being the supervisor: nobody is left to do it";
+            return Err(At(restart.span(), Reason::Excludes { what: "restart", of: name, with }));
+        }
+        self.may_begin_again(task, "restart", restart.span())?;
         let policy = policy(task, &name, restart)?;
         let has_lives = policy.at_most != 0;
         let place = restart.span();
         let entry = |prefix: &str| Spanned::new(place.clone(), format!("{prefix}.{name}"));
         let task_rights = if has_lives { rights::RESTART | rights::STOP } else { rights::RESTART };
-        let mut supervision = Supervision { ends: u16::try_from(ends).ok(), ..Supervision::default() };
+        let is_dormant = self.out.tasks[task].supervision.is_dormant;
+        let mut supervision = Supervision { ends: u16::try_from(ends).ok(), is_dormant, ..Supervision::default() };
         self.add(watcher, &entry("task"), kind::TASK, task, task_rights)?;
         if has_lives {
             let starts = self.notification(format!("starts.{name}"), place.clone())?;

@@ -47,7 +47,10 @@ impl Resolver<'_> {
                 hard,
                 stack,
                 environment: Vec::new(),
-                supervision: image::Supervision::default(),
+                supervision: image::Supervision {
+                    is_dormant: task.dormant.as_ref().is_some_and(|dormant| *dormant.get_ref()),
+                    ..image::Supervision::default()
+                },
             });
         }
     }

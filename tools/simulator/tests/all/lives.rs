@@ -67,3 +67,58 @@ fn a_crash_loop_of_ten_seconds_costs_no_deadline_and_lives_begin_as_the_policy_s
         }
     }
 }
+
+/// A server that begins when it is started, a client of it, and a task with jobs that begins so, too; on one CPU.
+const DORMANT: &str = r#"
+[system]
+name = "dormant"
+board = "virt"
+cpus = 1
+start = "1ms"
+
+[tasks.director]
+script = ["call door 10us", "start server", "call door 10us", "start worker", "stop server", "call door 10us", "start server", "call door 10us", "call door 10us", "sleep 40ms", "stop worker", "start worker", "start worker", "sleep 80ms", "shutdown"]
+period = "200ms"
+budget = "10ms"
+
+[tasks.director.handles]
+door = "endpoint door: call"
+server = "task server: start stop"
+worker = "task worker: start stop"
+system = "system: shutdown"
+
+[tasks.server]
+script = ["serve door"]
+dormant = true
+handles = { door = "endpoint door: receive" }
+
+[tasks.worker]
+script = ["burn 100us"]
+period = "10ms"
+phase = "3ms"
+budget = "1ms"
+dormant = true
+
+[endpoints.door]
+server = "server"
+"#;
+
+/// What is called before the first start is answered as what is dead, and nobody is told of another life until there is a second; releases by the clock are on the task's own grid.
+#[test]
+fn a_dormant_task_begins_when_it_is_started_and_again_when_it_has_ended() {
+    let manifest = Manifest::parse(Path::new("dormant.toml"), DORMANT).unwrap_or_else(|errors| panic!("{errors}"));
+    let report = simulate_with(&manifest, &Options::default(), 1_000 * MS).unwrap();
+    let begun = |name: &str| times(&manifest, &report, Event::Restart, name).len();
+    // The third start of the worker finds that it has begun.
+    assert_eq!((begun("server"), begun("worker")), (2, 2));
+    let lives: Vec<u32> = { report.records.iter() }
+        .filter(|record| record.event == Event::Restart as u8)
+        .map(|record| record.value)
+        .collect();
+    assert_eq!(lives, [0, 0, 1, 1], "a first life has number zero");
+    // The first call, that after the end, and the first after the second start came to nothing.
+    let answered = report.records.iter().filter(|record| record.event == Event::Reply as u8).count();
+    assert_eq!(answered, 2, "requests were answered");
+    let expected: Vec<u64> = (0..8).map(|number| (4 + 10 * number) * MS).collect();
+    assert_eq!(times(&manifest, &report, Event::Release, "worker"), expected);
+}

@@ -116,6 +116,7 @@ impl Player {
             operation::START => self.start(step).into(),
             operation::RELEASE => self.release(step).into(),
             operation::RELEASE_JOB => self.object::<Task>(step).release_job().is_ok().into(),
+            operation::BEGIN => self.object::<Task>(step).start().is_ok().into(),
             operation::STOP => self.object::<Task>(step).stop().is_ok().into(),
             operation::YIELD => match yield_now() {
                 Err(YieldError::Overrun) => Outcome::Overrun,

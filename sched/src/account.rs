@@ -205,6 +205,78 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
+    /// What is left, owed, and comes back when.
+    fn seen(account: &Account) -> (u64, u64, Vec<(u64, u64)>) {
+        let refills = account.refills().map(|refill| (refill.amount.0, refill.at.0)).collect();
+        (account.left.0, account.debt.0, refills)
+    }
+
+    const MS: u64 = 1_000_000;
+
+    fn account() -> Account {
+        Account::new(Nanoseconds(10 * MS), Nanoseconds(100 * MS))
+    }
+
+    #[test]
+    fn a_chunk_that_begins_behind_a_nanosecond_has_the_rest_then() {
+        let mut one = account();
+        one.charge(Nanoseconds(4 * MS));
+        one.resume_behind(Instant(20 * MS));
+        // 4 ms of the chunk before come back at 100 ms; of the other 6 a nanosecond now.
+        assert_eq!(seen(&one), (1, 0, [(6 * MS - 1, 20 * MS + 1), (4 * MS, 100 * MS)].to_vec()));
+        assert_eq!(one.release, Instant(20 * MS));
+        // A chunk that has begun later is as it is; one that began now gets nothing behind it twice.
+        let before = seen(&one);
+        one.resume_behind(Instant(20 * MS - 1));
+        assert_eq!(seen(&one), before);
+        one.resume_behind(Instant(20 * MS));
+        assert_eq!(seen(&one), before, "nothing is left but the nanosecond");
+    }
+
+    #[test]
+    fn a_list_without_room_joins_its_last_two_behind_a_nanosecond() {
+        let mut one = account();
+        for chunk in 0..REFILLS as u64 {
+            one.charge(Nanoseconds(MS));
+            one.resume(Instant((chunk + 1) * 10 * MS));
+        }
+        assert_eq!(one.refills().count(), REFILLS);
+        one.resume_behind(Instant(40 * MS));
+        let expected = [(6 * MS - 1, 40 * MS + 1), (MS, 100 * MS), (MS, 110 * MS), (2 * MS, 130 * MS)];
+        assert_eq!(seen(&one), (1, 0, expected.to_vec()));
+    }
+
+    #[test]
+    fn an_account_that_starts_over_owes_nothing_and_expects_nothing() {
+        let mut one = account();
+        one.charge(Nanoseconds(4 * MS));
+        one.resume(Instant(10 * MS));
+        one.charge(Nanoseconds(9 * MS));
+        assert_eq!(seen(&one), (0, 3 * MS, [(4 * MS, 100 * MS)].to_vec()));
+        one.restart(Instant(15 * MS));
+        assert_eq!(seen(&one), (10 * MS, 0, Vec::new()));
+        assert_eq!(one.release, Instant(15 * MS));
+        // All of a later chunk comes back a period after that, and not before.
+        one.charge(Nanoseconds(10 * MS));
+        assert_eq!(one.next_refill(Instant(30 * MS)), Instant(115 * MS));
+        assert_eq!(one.next_refill(Instant(120 * MS)), Instant(120 * MS), "it is over");
+    }
+
+    #[test]
+    fn refills_that_are_less_than_a_grain_apart_are_one() {
+        let two_chunks = |apart: u64| {
+            let mut one = account();
+            one.charge(Nanoseconds(MS));
+            one.resume(Instant(apart));
+            one.charge(Nanoseconds(MS));
+            one.resume(Instant(50 * MS));
+            seen(&one).2
+        };
+        assert_eq!(two_chunks(GRAIN.0), [(2 * MS, 100 * MS + GRAIN.0)]);
+        assert_eq!(two_chunks(GRAIN.0 + 1), [(MS, 100 * MS), (MS, 100 * MS + GRAIN.0 + 1)]);
+        assert_eq!(two_chunks(1), [(2 * MS, 100 * MS + 1)]);
+    }
+
     /// A period after the release of the chunk all that was used of it comes back.
     fn next_period(account: &mut Account) {
         account.resume(account.release + account.period);

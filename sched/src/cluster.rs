@@ -320,6 +320,15 @@ mod tests {
                 let time = time * 16 + u64::from(id);
                 let before: Vec<_> = (0..m).map(|cpu| cluster.linked(CpuId(cpu))).collect();
                 let key = Key::at(Instant(time));
+                let free_behind = (0..m).filter(|cpu| {
+                    let linked = cluster.linked(CpuId(*cpu));
+                    linked.is_none_or(|linked| all.iter().any(|entry| entry.1 == linked && entry.0 > time))
+                });
+                prop_assert_eq!(cluster.free_behind(key), free_behind.count());
+                prop_assert_eq!((cluster.has_one_cpu(), cluster.cpu_count()), (m == 1, usize::from(m)));
+                let would_take: Vec<bool> =
+                    (0..m).map(|cpu| cluster.would_take(CpuId(cpu), key, Some(CpuId(preferred)))).collect();
+                let inserts = adds && !cluster.contains(id);
                 let changed = match (cluster.contains(id), adds) {
                     (false, false) => None,
                     (false, true) => cluster.insert(id, key, Some(CpuId(preferred))),
@@ -337,6 +346,16 @@ mod tests {
                 expected.sort_unstable();
                 prop_assert_eq!(linked, expected);
                 prop_assert_eq!(cluster.check(12), Ok(()));
+                let ready = all.get(usize::from(m)).copied();
+                prop_assert_eq!(cluster.first_ready(), ready.map(|entry| entry.1));
+                prop_assert_eq!(cluster.first_ready_key(), ready.map(|entry| Key::at(Instant(entry.0))));
+                if inserts {
+                    let took: Vec<bool> = (0..m).map(|cpu| changed == Some(CpuId(cpu))).collect();
+                    prop_assert_eq!(would_take, took);
+                    // A free CPU that is preferred is taken.
+                    let is_free = preferred < m && before[usize::from(preferred)].is_none();
+                    prop_assert!(!is_free || changed == Some(CpuId(preferred)));
+                }
                 // Exactly the announced link changed.
                 for cpu in 0..m {
                     let differs = cluster.linked(CpuId(cpu)) != before[usize::from(cpu)];
@@ -344,5 +363,50 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Two CPUs, which run 0 and 1 at 10 and 20, and 2 that is ready at 30.
+    fn three() -> Cluster<12, 8> {
+        let mut cluster = Cluster::EMPTY;
+        cluster.set_cpus(CpuSet(3));
+        for id in 0..3 {
+            cluster.insert(id, Key::at(Instant(10 + 10 * u64::from(id))), None);
+        }
+        assert_eq!(cluster.check(12), Ok(()));
+        cluster
+    }
+
+    #[test]
+    fn each_invariant_that_does_not_hold_is_named() {
+        let broken = |breaks: &dyn Fn(&mut Cluster<12, 8>)| {
+            let mut cluster = three();
+            breaks(&mut cluster);
+            cluster.check(12).map_err(|what| &what[..2])
+        };
+        assert_eq!(broken(&|cluster| cluster.places[1] = READY), Err("S1"));
+        assert_eq!(broken(&|cluster| cluster.places[1] = LINKED), Err("S1"));
+        // The second CPU's link, at 20, against one at 30 that is ready: as late is not too late.
+        assert_eq!(broken(&|cluster| cluster.links[1].key = Key::at(Instant(30))), Ok(()));
+        assert_eq!(broken(&|cluster| cluster.links[1].key = Key::at(Instant(31))), Err("S2"));
+        assert_eq!(broken(&|cluster| cluster.links[1].id_plus_one = 0), Err("S3"));
+        assert_eq!(broken(&|cluster| cluster.places[3] = READY), Err("S4"));
+        assert_eq!(broken(&|cluster| cluster.places[2] = ABSENT), Err("S4"));
+        // On the path of 1, whose link is right, and which is queued as well.
+        assert_eq!(broken(&|cluster| cluster.ready.push(1, Key::at(Instant(40)))), Err("S4"));
+        assert_eq!(broken(&|cluster| cluster.places[3] = LINKED + 1), Err("S4"));
+        // Who is no member is not looked at.
+        let mut cluster = three();
+        cluster.places[3] = READY;
+        assert_eq!(cluster.check(3), Ok(()));
+    }
+
+    #[test]
+    fn what_is_absent_is_not_removed() {
+        let mut cluster = three();
+        assert_eq!(cluster.remove(7), None);
+        assert_eq!(
+            (cluster.linked(CpuId(0)), cluster.linked(CpuId(1)), cluster.first_ready()),
+            (Some(0), Some(1), Some(2))
+        );
     }
 }

@@ -89,3 +89,41 @@ impl CpuSet {
         if self.0 == 0 { None } else { Some(CpuId(self.0.trailing_zeros() as u8)) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+
+    proptest! {
+        /// Against a set that knows no bits.
+        #[test]
+        fn a_set_of_cpus_holds_what_was_put_into_it(
+            steps in proptest::collection::vec((0u8..32, any::<bool>()), 0..80),
+            others in proptest::collection::btree_set(0u8..32, 0..32),
+        ) {
+            let (mut set, mut oracle) = (CpuSet::EMPTY, BTreeSet::new());
+            for (cpu, adds) in steps {
+                if adds {
+                    set.insert(CpuId(cpu));
+                    oracle.insert(cpu);
+                } else {
+                    set.remove(CpuId(cpu));
+                    oracle.remove(&cpu);
+                }
+                let cpus: Vec<u8> = set.iter().take(40).map(|cpu| cpu.0).collect();
+                prop_assert_eq!(&cpus, &oracle.iter().copied().collect::<Vec<_>>());
+                prop_assert!((0..32).all(|cpu| set.contains(CpuId(cpu)) == oracle.contains(&cpu)));
+                prop_assert_eq!((set.count() as usize, set.is_empty()), (oracle.len(), oracle.is_empty()));
+                prop_assert_eq!(set.lowest().map(|cpu| cpu.0), oracle.first().copied());
+                prop_assert_eq!(CpuSet::only(CpuId(cpu)).iter().collect::<Vec<_>>(), [CpuId(cpu)]);
+            }
+            let other = others.iter().fold(CpuSet::EMPTY, |set, cpu| set.union(CpuSet::only(CpuId(*cpu))));
+            prop_assert_eq!(other.count() as usize, others.len());
+            let both: Vec<u8> = set.union(other).iter().map(|cpu| cpu.0).collect();
+            prop_assert_eq!(both, oracle.union(&others).copied().collect::<Vec<_>>());
+        }
+    }
+}

@@ -274,6 +274,21 @@ mod tests {
     }
 
     #[test]
+    fn a_key_has_its_class_and_the_greatest_points_are_one() {
+        let tie = Tie::default();
+        for point in [0, 1, POINT_MASK, POINT_MASK + 1, u64::MAX] {
+            assert_eq!(Key::real_time(Instant(point), tie).class(), Class::RealTime, "{point}");
+            for class in [Class::Service, Class::Background] {
+                assert_eq!(Key::in_turn(class, point, tie).class(), class, "{point}");
+            }
+        }
+        assert!(Key::real_time(Instant(POINT_MASK - 1), tie) < Key::real_time(Instant(POINT_MASK), tie));
+        assert_eq!(Key::real_time(Instant(POINT_MASK), tie), Key::real_time(Instant::NEVER, tie));
+        assert!(Key::in_turn(Class::Service, 7, tie) < Key::in_turn(Class::Service, 8, tie));
+        assert_eq!(Key::in_turn(Class::Service, POINT_MASK, tie), Key::in_turn(Class::Service, u64::MAX, tie));
+    }
+
+    #[test]
     fn of_equal_points_the_task_that_was_later_goes_first() {
         let deadline = Nanoseconds(1_000_000);
         let late = Key::real_time(Instant(5), Tie::new(300_000, deadline, 9));

@@ -219,7 +219,13 @@ mod tests {
                         }
                     }
                 }
-                prop_assert_eq!(queue.len(), list.len());
+                prop_assert_eq!((queue.len(), queue.is_empty()), (list.len(), list.is_empty()));
+                let mut times: std::vec::Vec<u64> = list.iter().map(|entry| entry.0).collect();
+                times.sort_unstable();
+                for until in 0..20 {
+                    let second = times.get(1).is_some_and(|second| *second <= until);
+                    prop_assert_eq!(queue.second_is_until(Key::at(Instant(until))), second);
+                }
                 prop_assert_eq!(queue.first().map(|entry| entry.0.instant().0), list.iter().map(|e| e.0).min());
                 for (time, id) in &list {
                     prop_assert_eq!(queue.key_of(*id), Some(Key::at(Instant(*time))));

@@ -401,6 +401,27 @@ mod tests {
     }
 
     #[test]
+    fn an_equal_key_displaces_nothing() {
+        for cpus in [CpuSet(1), CpuSet(8), CpuSet(3), CpuSet(12)] {
+            let mut cluster = Cluster::<12, 8>::EMPTY;
+            cluster.set_cpus(cpus);
+            let key = Key::at(Instant(10));
+            let count = cpus.count() as u16;
+            let took: Vec<_> = (0..count).filter_map(|id| cluster.insert(id, key, None)).collect();
+            assert_eq!(took, cpus.iter().collect::<Vec<_>>());
+            assert!(cpus.iter().all(|cpu| !cluster.would_take(cpu, key, None)), "{cpus:?}");
+            assert_eq!(cluster.insert(count, key, None), None);
+            let earlier = Key::at(Instant(9));
+            // Of equal ones the first is displaced.
+            let victim = cpus.lowest();
+            let would: Vec<_> = cpus.iter().filter(|cpu| cluster.would_take(*cpu, earlier, None)).collect();
+            assert_eq!((would.first().copied(), would.len()), (victim, 1));
+            assert_eq!(cluster.insert(count + 1, earlier, None), victim);
+            assert_eq!(cluster.check(12), Ok(()));
+        }
+    }
+
+    #[test]
     fn what_is_absent_is_not_removed() {
         let mut cluster = three();
         assert_eq!(cluster.remove(7), None);

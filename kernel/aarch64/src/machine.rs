@@ -150,6 +150,8 @@ impl Board {
     }
 
     /// A dormant task has no addresses until it is started.
+    #[cold]
+    #[inline(never)]
     pub fn keep_shut(&mut self, thread: ThreadId) {
         space_of(thread).0.close(self.entries);
     }

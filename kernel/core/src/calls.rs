@@ -121,12 +121,8 @@ impl Kernel {
                 self.share(machine, thread)?;
                 done(machine, thread)
             }
-            Call::Start if RESTARTS => {
-                self.start_dormant(machine, thread)?;
-                done(machine, thread)
-            }
-            Call::Restart if RESTARTS => {
-                self.restart(machine, thread)?;
+            Call::Start | Call::Restart if RESTARTS => {
+                self.restart(machine, thread, number == Call::Start as u64)?;
                 done(machine, thread)
             }
             Call::ReadFault if RESTARTS => {
@@ -155,11 +151,9 @@ impl Kernel {
 
     /// `map` and `unmap`: at most so many pages a trap; `x1` counts them, and the call starts again.
     fn set_mapped<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, mapped: bool) -> Result<(), Error> {
-        let general = machine.registers(thread).general;
-        let (object, _) = self.resolve(thread, general[0], rights::MAP)?;
-        let Object::Region(region) = object else { return Err(Error::WrongKind) };
+        let Object::Region(region) = self.argument(machine, thread, rights::MAP)? else { return Err(Error::WrongKind) };
         let pages = self.regions[region].pages;
-        let first = general[1];
+        let first = machine.registers(thread).general[1];
         if first >= pages {
             return Err(Error::BadArgument);
         }
@@ -180,10 +174,11 @@ impl Kernel {
     /// # Errors
     /// [`Error::Unsupported`]: the region is neither that of DMA faults nor of a device behind an SMMU that `thread` drives; as of each handle.
     fn dma<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let general = machine.registers(thread).general;
-        let (object, _) = self.resolve(thread, general[0], rights::READ)?;
-        let Object::Region(region) = object else { return Err(Error::WrongKind) };
-        let value = machine.set_dma(thread, region, general[1]).ok_or(Error::Unsupported)?;
+        let Object::Region(region) = self.argument(machine, thread, rights::READ)? else {
+            return Err(Error::WrongKind);
+        };
+        let value = machine.registers(thread).general[1];
+        let value = machine.set_dma(thread, region, value).ok_or(Error::Unsupported)?;
         machine.registers(thread).general[1] = value;
         done(machine, thread)
     }
@@ -195,8 +190,7 @@ impl Kernel {
             self.exit(machine, thread, general[1]);
             return Ok(());
         }
-        let (object, _) = self.resolve(thread, general[0], rights::SHUTDOWN)?;
-        let Object::System = object else { return Err(Error::WrongKind) };
+        let Object::System = self.argument(machine, thread, rights::SHUTDOWN)? else { return Err(Error::WrongKind) };
         self.shut_down(machine, general[1]);
         done(machine, thread)
     }

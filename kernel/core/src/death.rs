@@ -48,7 +48,7 @@ use crate::gates::SHARED;
 use crate::id::{EngineId, EngineUserId, ReservationId, ThreadId};
 use crate::limits::{ENDPOINTS, ENGINE_USERS, GATES, NOTIFICATIONS, POOLS_PER_TASK, RESTARTS, THREADS, TOLD_AT_DEATH};
 use crate::machine::Place;
-use crate::object::{Object, Release, State};
+use crate::object::{Release, State};
 use crate::{Fault, Kernel, Machine};
 
 const _: () = assert!(THREADS <= 1 << ENGINE_TIME_SHIFT && crate::limits::ENGINES << ENGINE_TIME_SHIFT <= 1 << 16);
@@ -88,9 +88,7 @@ impl Kernel {
 
     /// `stop`: of another task, or of the caller. The dead may be stopped again.
     pub(crate) fn stop_call<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let handle = machine.registers(thread).general[0];
-        let (object, _) = self.resolve(thread, handle, rights::STOP)?;
-        let Object::Task(target) = object else { return Err(Error::WrongKind) };
+        let target = self.task_argument(machine, thread, rights::STOP)?;
         if self.threads[target].state != State::Stopped {
             self.trace(machine, Event::Stop, Some(target), u32::from(thread.number()), 0);
             self.note_end(machine, target, ending::STOPPED, [u64::from(thread.number()), 0, 0]);

@@ -13,10 +13,10 @@ use crate::{Kernel, Machine};
 impl Kernel {
     /// `signal`: sets bits; wakes the waiter. Or kicks devices: those look at all that there is, so bits would tell them nothing.
     pub(crate) fn signal_call<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let registers = machine.registers(thread);
-        let (handle, bits) = (registers.general[0], registers.general[1]);
-        let (object, _) = self.resolve(thread, handle, rights::SIGNAL)?;
-        let Object::Notification(notification) = object else { return Err(Error::WrongKind) };
+        let Object::Notification(notification) = self.argument(machine, thread, rights::SIGNAL)? else {
+            return Err(Error::WrongKind);
+        };
+        let bits = machine.registers(thread).general[1];
         if M::KICKS && late_kick(machine, notification) {
             return Ok(());
         }
@@ -29,10 +29,10 @@ impl Kernel {
 
     /// `wait`: takes all bits, or suspends until there is one. Donates to whom the notification is bound.
     pub(crate) fn wait_call<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let registers = machine.registers(thread);
-        let (handle, deadline) = (registers.general[0], registers.general[DEADLINE]);
-        let (object, _) = self.resolve(thread, handle, rights::WAIT)?;
-        let Object::Notification(id) = object else { return Err(Error::WrongKind) };
+        let Object::Notification(id) = self.argument(machine, thread, rights::WAIT)? else {
+            return Err(Error::WrongKind);
+        };
+        let deadline = machine.registers(thread).general[DEADLINE];
         self.is_up(machine, thread);
         let notification = &mut self.notifications[id];
         if notification.bits != 0 {
@@ -72,9 +72,9 @@ impl Kernel {
 
     /// `interrupt_ack`: the line may fire again.
     pub(crate) fn interrupt_ack<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let handle = machine.registers(thread).general[0];
-        let (object, _) = self.resolve(thread, handle, rights::ACKNOWLEDGE)?;
-        let Object::Interrupt(interrupt) = object else { return Err(Error::WrongKind) };
+        let Object::Interrupt(interrupt) = self.argument(machine, thread, rights::ACKNOWLEDGE)? else {
+            return Err(Error::WrongKind);
+        };
         machine.set_interrupt_enabled(interrupt, true);
         // A completion between the top half and here left no edge behind that engines could wait for.
         self.probe_engines(machine, interrupt);

@@ -15,7 +15,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ReservationId, ThreadId};
 use crate::limits::RESTARTS;
-use crate::object::{Object, Release, State};
+use crate::object::{Release, State};
 use crate::{Kernel, Machine, Planted};
 
 impl Kernel {
@@ -226,9 +226,7 @@ impl Kernel {
     /// # Errors
     /// [`Error::BacklogFull`], and the release is counted as skipped.
     pub(crate) fn release_job<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let handle = machine.registers(thread).general[0];
-        let (object, _) = self.resolve(thread, handle, rights::RELEASE_JOB)?;
-        let Object::Task(target) = object else { return Err(Error::WrongKind) };
+        let target = self.task_argument(machine, thread, rights::RELEASE_JOB)?;
         if self.threads[target].state == State::Stopped {
             return Err(Error::PeerDied);
         }

@@ -145,6 +145,8 @@ impl Kernel {
     }
 
     /// `thread` is as one that has ended, of which all have heard. Its first life, which is to come, has number zero.
+    #[cold]
+    #[inline(never)]
     fn boot_dormant(&mut self, thread: ThreadId) {
         self.block(thread, State::Stopped, None);
         self.lives[thread].is_told = true;
@@ -155,7 +157,6 @@ impl Kernel {
             let object = &mut self.reservations[own];
             (object.next_release, object.replenish_at, object.release) =
                 (Instant::NEVER, Instant::NEVER, Release::None);
-            self.leave_rest(own);
             self.event_moves(own);
         }
     }

@@ -3,11 +3,11 @@
 use fusee_abi::Error;
 use fusee_abi::call::HandleValue;
 
-use crate::Kernel;
 use crate::id::{ClusterId, ThreadId};
 use crate::limits::HANDLES;
 use crate::object::{Handle, Object};
 use crate::planted::Planted;
+use crate::{Kernel, Machine};
 
 impl Kernel {
     /// What `value` names in `thread`'s handle table, and the badge of that handle.
@@ -27,6 +27,30 @@ impl Kernel {
             self.check_copy(handle, right)?;
         }
         Ok((handle.object, handle.badge))
+    }
+
+    /// What the first argument of `thread` names, if `thread` has this right to it.
+    ///
+    /// # Errors
+    /// Those of [`Kernel::resolve`].
+    #[inline(never)]
+    pub(crate) fn argument<M: Machine>(&self, machine: &mut M, thread: ThreadId, right: u32) -> Result<Object, Error> {
+        let handle = machine.registers(thread).general[0];
+        self.resolve(thread, handle, right).map(|(object, _)| object)
+    }
+
+    /// The same of a task.
+    ///
+    /// # Errors
+    /// The same, and [`Error::WrongKind`].
+    pub(crate) fn task_argument<M: Machine>(
+        &self,
+        machine: &mut M,
+        thread: ThreadId,
+        right: u32,
+    ) -> Result<ThreadId, Error> {
+        let Object::Task(task) = self.argument(machine, thread, right)? else { return Err(Error::WrongKind) };
+        Ok(task)
     }
 
     /// The clusters in use; for checks.

@@ -16,22 +16,16 @@ use crate::object::{Interrupt, Job, Object, Release, State, Thread};
 use crate::{Kernel, Machine};
 
 impl Kernel {
-    /// `restart`.
+    /// `restart`, or `start` of a dormant task.
     ///
     /// # Errors
-    /// [`Error::MissingRight`] also if the task has one life; [`Error::NotEnded`].
-    pub(crate) fn restart<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let target = self.supervised(machine, thread)?;
+    /// [`Error::MissingRight`] also if the task has one life, or is not dormant; [`Error::NotEnded`].
+    pub(crate) fn restart<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, starts: bool) -> Result<(), Error> {
+        let target = self.task_argument(machine, thread, rights::RESTART)?;
         let life = &self.lives[target];
-        if life.starts.is_none() {
+        if !(if starts { life.is_dormant } else { life.starts.is_some() }) {
             return Err(Error::MissingRight);
         }
-        self.give_life(machine, thread, target)
-    }
-
-    /// `thread` has `target` begin, if that is dead, and all have heard of it.
-    fn give_life<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, target: ThreadId) -> Result<(), Error> {
-        let life = &self.lives[target];
         // Its engines may have been left to drain meanwhile, and somebody waits for them.
         let is_told = life.is_told && !self.threads[target].timed;
         if self.threads[target].state != State::Stopped || !is_told {
@@ -45,37 +39,17 @@ impl Kernel {
         Ok(())
     }
 
-    /// `start`.
-    ///
-    /// # Errors
-    /// [`Error::MissingRight`] also if the task is none that begins when it is started; [`Error::NotEnded`]: it has begun.
-    pub(crate) fn start_dormant<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let target = self.supervised(machine, thread)?;
-        if !self.lives[target].is_dormant {
-            return Err(Error::MissingRight);
-        }
-        self.give_life(machine, thread, target)
-    }
-
     /// `read_fault`.
     ///
     /// # Errors
     /// As of each handle.
     pub(crate) fn read_end<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let target = self.supervised(machine, thread)?;
+        let target = self.task_argument(machine, thread, rights::RESTART)?;
         let (life, number) = (self.lives[target], self.threads[target].life);
         let general = &mut machine.registers(thread).general;
         (general[1], general[2], general[3]) = (life.end.how, u64::from(number), life.ended.0);
         general[4..7].copy_from_slice(&life.end.words);
         Ok(())
-    }
-
-    /// The task that the first argument of `thread` names, if `thread` may restart it.
-    fn supervised<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<ThreadId, Error> {
-        let handle = machine.registers(thread).general[0];
-        let (object, _) = self.resolve(thread, handle, rights::RESTART)?;
-        let Object::Task(target) = object else { return Err(Error::WrongKind) };
-        Ok(target)
     }
 
     /// `thread`, which is dead and on no CPU, and of whose end all have heard, is ready at its first instruction.

@@ -43,10 +43,11 @@ pub const fn stored_register(instruction: u32) -> Option<usize> {
 impl Kernel {
     /// `share`: what members of an engine have in the place of their doorbells.
     pub(crate) fn share<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let general = &machine.registers(thread).general;
-        let (handle, members, page) = (general[0], general[1] as u32, general[1] >> PAGE_SHIFT);
-        let (object, _) = self.resolve(thread, handle, rights::MAP)?;
-        let Object::Doorbells(engine) = object else { return Err(Error::WrongKind) };
+        let Object::Doorbells(engine) = self.argument(machine, thread, rights::MAP)? else {
+            return Err(Error::WrongKind);
+        };
+        let argument = machine.registers(thread).general[1];
+        let (members, page) = (argument as u32, argument >> PAGE_SHIFT);
         let page = Page::of(page).ok_or(Error::BadArgument)?;
         let gate = &self.gates[engine];
         if members >> gate.members != 0 {

@@ -132,10 +132,10 @@ impl Kernel {
 
     /// `engine_complete`: the driver has reset an engine, which is idle now.
     pub(crate) fn engine_complete<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let general = &machine.registers(thread).general;
-        let (handle, bits) = (general[0], general[1]);
-        let (object, _) = self.resolve(thread, handle, rights::ACKNOWLEDGE)?;
-        let Object::Interrupt(interrupt) = object else { return Err(Error::WrongKind) };
+        let bits = machine.registers(thread).general[1];
+        let Object::Interrupt(interrupt) = self.argument(machine, thread, rights::ACKNOWLEDGE)? else {
+            return Err(Error::WrongKind);
+        };
         for engine in (0..self.counts.engines).filter_map(EngineId::new) {
             let object = &self.engines[engine];
             if WATCHDOGS

@@ -384,8 +384,7 @@ impl Kernel {
             return Err("K38: somebody waits for the dead, and nobody will tell");
         }
         let is_told = RESTARTS && self.lives[thread].is_told;
-        let begins_again = self.lives[thread].ends.is_some() || self.lives[thread].is_dormant;
-        if RESTARTS && !queued && !is_told || is_told && state.on.is_some() && begins_again {
+        if RESTARTS && !queued && !is_told || is_told && state.on.is_some() {
             return Err("L2: the end of a thread is not told, or was before it had left its CPU");
         }
         Ok(())

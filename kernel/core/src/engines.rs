@@ -39,7 +39,9 @@ impl Kernel {
     /// The engine or pool that `thread`'s first argument names.
     #[inline(never)]
     pub(crate) fn lock_argument<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> Result<Use, Error> {
-        match self.argument(machine, thread, rights::ACQUIRE)? {
+        let handle = machine.registers(thread).general[0];
+        let (object, _) = self.resolve(thread, handle, rights::ACQUIRE)?;
+        match object {
             Object::Engine(user) => Ok(Use::Engine(user, self.engine_users[user].engine.ok_or(Error::BadHandle)?)),
             Object::Pool(user) => Ok(Use::Pool(user)),
             _ => Err(Error::WrongKind),

@@ -13,10 +13,10 @@ use crate::{Kernel, Machine};
 impl Kernel {
     /// `signal`: sets bits; wakes the waiter. Or kicks devices: those look at all that there is, so bits would tell them nothing.
     pub(crate) fn signal_call<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let Object::Notification(notification) = self.argument(machine, thread, rights::SIGNAL)? else {
-            return Err(Error::WrongKind);
-        };
-        let bits = machine.registers(thread).general[1];
+        let registers = machine.registers(thread);
+        let (handle, bits) = (registers.general[0], registers.general[1]);
+        let (object, _) = self.resolve(thread, handle, rights::SIGNAL)?;
+        let Object::Notification(notification) = object else { return Err(Error::WrongKind) };
         if M::KICKS && late_kick(machine, notification) {
             return Ok(());
         }

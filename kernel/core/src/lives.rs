@@ -145,18 +145,13 @@ impl Kernel {
     }
 
     /// `thread` is as one that has ended, of which all have heard. Its first life, which is to come, has number zero.
-    #[cold]
-    #[inline(never)]
     fn boot_dormant(&mut self, thread: ThreadId) {
         self.block(thread, State::Stopped, None);
         self.lives[thread].is_told = true;
-        let state = &mut self.threads[thread];
-        state.life = u32::MAX;
-        (state.serves, state.signals, state.uses, state.tokens) = (None, None, None, None);
-        if let Some(own) = state.own {
+        self.threads[thread].life = u32::MAX;
+        if let Some(own) = self.threads[thread].own {
             let object = &mut self.reservations[own];
-            (object.next_release, object.replenish_at, object.release) =
-                (Instant::NEVER, Instant::NEVER, Release::None);
+            (object.next_release, object.replenish_at) = (Instant::NEVER, Instant::NEVER);
             self.event_moves(own);
         }
     }
@@ -174,7 +169,7 @@ impl Kernel {
         }
     }
 
-    /// All have heard of the end of `thread`. If anybody wants to know, it is told once the thread has left its CPU.
+    /// All have heard of the end of `thread`. It is told, if anybody wants to know, once the thread has left its CPU.
     #[inline]
     pub(crate) fn end_is_told<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
         if RESTARTS && !self.lives[thread].is_told {
@@ -185,17 +180,13 @@ impl Kernel {
     #[cold]
     #[inline(never)]
     fn tell_end<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) {
-        let life = &self.lives[thread];
-        let ends = life.ends;
-        if ends.is_some() || life.is_dormant {
-            // This CPU leaves it in this trap.
-            if self.threads[thread].on.is_some_and(|cpu| cpu != self.here) {
-                self.plan_timeout(thread, machine.now() + LEAVING);
-                return;
-            }
-            if let Some(ends) = ends {
-                self.signal(machine, ends, Supervision::bit(thread.index()));
-            }
+        // This CPU leaves it in this trap.
+        if self.threads[thread].on.is_some_and(|cpu| cpu != self.here) {
+            self.plan_timeout(thread, machine.now() + LEAVING);
+            return;
+        }
+        if let Some(ends) = self.lives[thread].ends {
+            self.signal(machine, ends, Supervision::bit(thread.index()));
         }
         self.lives[thread].is_told = true;
     }

@@ -171,6 +171,11 @@ pub fn check(image: &Image, outcome: &Outcome) -> Result<Vec<String>> {
     check_memory(&|at, length| outcome.memory.read(at, length), &places, image)
 }
 
+/// The base of the tables of the task with this number; zero: they are not made yet.
+fn base_of(read: Read<'_>, places: &Places, task: usize) -> Result<u64> {
+    Ok(words(read, places.frames + (task as u64 + 1) * FRAME + TRANSLATION, 1)?[0])
+}
+
 /// The packed system behind the kernel, if there is one.
 fn packed(read: Read<'_>, places: &Places) -> Result<Option<Vec<u64>>> {
     let header = read(places.packed, size_of::<Header>())?;
@@ -185,9 +190,7 @@ fn check_memory(read: Read<'_>, places: &Places, image: &Image) -> Result<Vec<St
     let Ok(system) = System::parse(packed.as_bytes()) else {
         return Ok(vec!["what lies behind the kernel is no system any more".to_owned()]);
     };
-    let has_begun =
-        |task: usize| anyhow::Ok(words(read, places.frames + (task as u64 + 1) * FRAME + TRANSLATION, 1)?[0] != 0);
-    if !has_begun(system.tasks().len().saturating_sub(1))? {
+    if base_of(read, places, system.tasks().len().saturating_sub(1))? == 0 {
         // The kernel has refused the system, or was ended before.
         return Ok(Vec::new());
     }
@@ -220,7 +223,7 @@ impl Tables<'_> {
         self.system.mappings().iter().filter(is_its)
     }
 
-    /// The physical address behind `address` by this mapping.
+    /// The physical address behind `address` by this mapping, in which it lies.
     fn behind(&self, one: &Mapping, address: u64) -> Option<u64> {
         let offset = address - one.address;
         Some(match one.flags & (mapping::SCRATCH | mapping::IN_IMAGE | mapping::TRACE) {
@@ -251,19 +254,20 @@ impl Tables<'_> {
     fn is_instead(&self, one: &Mapping, task: usize, found: &Found) -> bool {
         let users = self.system.engine_users().iter().chain(self.system.shared_users());
         let is_doorbell = { users }.any(|user| user.task as usize == task && user.address == found.address);
-        let shadow = self.mappings(task, false).find(|other| other.address == found.address + PAGE);
-        let is_shadow = shadow.is_some_and(|other| self.behind(other, other.address) == Some(found.physical));
         // A server may let the task store to it.
         let let_store = Mapping { flags: one.flags | mapping::WRITE, ..*one };
-        let is_known = self.places.tables.contains(&found.physical)
-            || is_shadow
-            || self.behind(one, found.address) == Some(found.physical);
-        is_doorbell && self.is_of(&let_store, found) && is_known
+        if !is_doorbell || !self.is_of(&let_store, found) {
+            return false;
+        }
+        let shadow = self.mappings(task, false).find(|other| other.address == found.address + PAGE);
+        let is_shadow = shadow.is_some_and(|other| self.behind(other, other.address) == Some(found.physical));
+        is_shadow
+            || self.places.tables.contains(&found.physical)
+            || self.behind(one, found.address) == Some(found.physical)
     }
 
     fn of_task(&self, task: usize) -> Result<Vec<String>> {
-        let frame = self.places.frames + (task as u64 + 1) * FRAME;
-        let base = words(self.read, frame + TRANSLATION, 1)?[0];
+        let base = base_of(self.read, self.places, task)?;
         if base == 0 {
             return Ok(vec!["it has no tables".to_owned()]);
         }
@@ -397,7 +401,7 @@ fn plant_in(image: &Image, memory: &GuestMemory) -> Result<Vec<String>> {
     let places = Places::of(&image.programs.kernel)?;
     let read = |at: u64, length: usize| memory.read(at, length);
     let mut problems = check_memory(&read, &places, image)?;
-    let own = words(&read, places.frames + FRAME + TRANSLATION, 1)?[0];
+    let own = base_of(&read, &places, 0)?;
     let kernel = words(&read, places.kernel_base, 1)?[0];
     let is_page = |entry: u64| entry & VALID != 0;
     let page = slot(&read, own, &|entry| is_page(entry) && entry & READ_ONLY != 0)?;

@@ -16,8 +16,7 @@ use crate::mmio::{Registers, barrier};
 pub const STREAMS: usize = 64;
 /// Streams that can be added.
 pub const ADDED: usize = 16;
-/// Bytes of the queue of faults, and of one record there.
-pub const FAULTS_BYTES: u64 = 4096;
+/// The queue of faults has so many records, as a power of two: a page of them.
 const FAULT_BITS: u32 = 7;
 const FAULT_NUMBERS: u32 = (2 << FAULT_BITS) - 1;
 

@@ -8,9 +8,9 @@
 #![forbid(unsafe_code)]
 
 use fusee::{Environment, Instant, Interrupt, Nanoseconds, Notification, Region, now, sleep_until};
-use fusee_driver::claim;
 use fusee_driver::safe_mmio::fields::{ReadPure, ReadPureWrite, WriteOnly};
 use fusee_driver::safe_mmio::{UniqueMmioPointer, field, field_shared};
+use fusee_driver::{claim, pci};
 use zerocopy::FromBytes;
 
 /// Bytes that it copies at most: QEMU does not let it reach the last of the 4096 in its buffer.
@@ -39,20 +39,6 @@ struct Registers {
 const RUN: u64 = 1;
 const TO_MEMORY: u64 = 1 << 1;
 const TELL: u64 = 1 << 2;
-
-/// The start of a configuration space (PCI Local Bus Specification 3.0, 6.1).
-#[derive(FromBytes)]
-#[repr(C)]
-struct Configuration {
-    identity: ReadPure<u32>,
-    command: ReadPureWrite<u32>,
-    class: ReadPure<u32>,
-    header: ReadPureWrite<u32>,
-    window: ReadPureWrite<u32>,
-}
-
-/// The device answers to addresses of memory, and may use such itself.
-const MEMORY_AND_MASTER: u32 = 2 | 4;
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -88,9 +74,8 @@ impl Edu {
     #[must_use]
     pub fn open_and_see(environment: &Environment) -> (Edu, bool) {
         let region = environment.expect::<Region>("edu");
-        let mut card = claim::<Configuration>(&environment.expect("pci")).expect("a configuration space");
-        field!(card, window).write(region.physical() as u32);
-        field!(card, command).write(MEMORY_AND_MASTER);
+        let may = pci::MEMORY | pci::MASTER;
+        pci::enable(&environment.expect("pci"), region.physical() as u32, may).expect("a configuration space");
         let registers = claim::<Registers>(&region).expect("registers of an edu");
         let mut edu = Edu { region, registers, line: environment.expect("line"), done: environment.expect("done") };
         assert_eq!(field_shared!(edu.registers, identity).read(), IDENTITY, "this is no edu");

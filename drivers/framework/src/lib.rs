@@ -4,11 +4,12 @@
 //! interrupts through a notification, and serves clients through an endpoint. It runs with the key and budget of
 //! whoever waits for it; nothing here knows about that.
 //!
-//! Lives here: `registers`, the one place where a region becomes registers; `clients`, the entries of the clients of a device; `virtio`, the one
+//! Lives here: `registers`, the one place where a region becomes registers; `clients`, the entries of the clients of a device; `pci`, how a function there is enabled; `virtio`, the one
 //! where memory is given to a device that reads and writes it by itself. Does not: devices.
 #![no_std]
 
 mod clients;
+pub mod pci;
 mod registers;
 #[cfg(feature = "virtio")]
 pub mod virtio;

@@ -11,9 +11,9 @@
 use arm_pl011_uart::{PL011Registers, Uart};
 use fusee::abi::trace::Record;
 use fusee::{Environment, Region, Rings, environment, next_job};
-use fusee_driver::claim;
 use fusee_driver::safe_mmio::fields::{ReadPure, ReadPureWrite, ReadWrite};
 use fusee_driver::safe_mmio::{UniqueMmioPointer, field, field_shared};
+use fusee_driver::{claim, pci};
 use fusee_frames::{CPUS, FRAME_BYTES, Header, RECORDS};
 use zerocopy::FromBytes;
 
@@ -82,7 +82,7 @@ impl Port {
             return Port::Pl011(Uart::new(registers));
         }
         if let Ok(region) = environment.get::<Region>("pci") {
-            enable(claim(&region).expect("the region `pci` holds a configuration space"));
+            pci::enable(&region, WINDOW, pci::PORTS).expect("the region `pci` holds a configuration space");
         }
         let region = environment.expect::<Region>("ns16550");
         let mut registers = claim::<Ns16550>(&region).expect("the region `ns16550` holds a 16550");
@@ -133,23 +133,3 @@ const FIFO_ENABLED: u8 = 1;
 /// The FIFO is empty: it takes as many bytes as it has room for.
 const TRANSMITTER_EMPTY: u8 = 1 << 5;
 const FIFO_BYTES: usize = 16;
-
-/// The start of a configuration space (PCI Local Bus Specification 3.0, 6.1).
-#[derive(FromBytes)]
-#[repr(C)]
-struct Configuration {
-    identity: ReadPure<u32>,
-    command: ReadPureWrite<u32>,
-    class: ReadPure<u32>,
-    header: ReadPureWrite<u32>,
-    window: ReadPureWrite<u32>,
-}
-
-/// Lets a card answer to addresses of ports.
-const PORTS_ENABLED: u32 = 1;
-
-/// Puts the first window of a card at [`WINDOW`].
-fn enable(mut card: UniqueMmioPointer<'static, Configuration>) {
-    field!(card, window).write(WINDOW);
-    field!(card, command).write(PORTS_ENABLED);
-}

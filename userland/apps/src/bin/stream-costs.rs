@@ -4,7 +4,8 @@
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use fusee::{Region, System, counter, environment, log, shutdown};
+use apps::least;
+use fusee::{Region, System, environment, log, shutdown};
 
 fusee::entry!(main);
 
@@ -13,17 +14,8 @@ const SAMPLES: usize = 64;
 fn main() {
     let environment = environment();
     let edu = environment.expect::<Region>("edu");
-    let around = least(|| ());
-    log(0, least(|| edu.let_device_reach_memory().expect("it is behind an SMMU")) - around);
-    log(1, least(|| edu.keep_device_from_memory().expect("it is behind an SMMU")) - around);
+    let around = least(SAMPLES, || ());
+    log(0, least(SAMPLES, || edu.let_device_reach_memory().expect("it is behind an SMMU")) - around);
+    log(1, least(SAMPLES, || edu.keep_device_from_memory().expect("it is behind an SMMU")) - around);
     shutdown(environment.expect::<System>("system"), 0)
-}
-
-fn least(mut act: impl FnMut()) -> u64 {
-    let once = |_| {
-        let before = counter();
-        act();
-        counter() - before
-    };
-    (0..SAMPLES).map(once).min().unwrap_or(0)
 }

@@ -166,6 +166,14 @@ impl Account {
         }
     }
 
+    /// From `now` on there is another budget each period. What is left stays, as far as there is so much; the rest counts as used at `now`. So no interval gives
+    /// more than the largest budget that there was, each of the shortest period.
+    pub fn change(&mut self, budget: Nanoseconds, period: Nanoseconds, now: Instant) {
+        self.resume(now);
+        let Account { left, debt, release, .. } = *self;
+        *self = Account { budget, period, left: left.min(budget), debt, release, ..Account::EMPTY };
+    }
+
     /// When a dry account may be refilled, seen from `now`. What was used of the present chunk is due a period after its release.
     #[must_use]
     #[inline(never)]
@@ -282,6 +290,28 @@ mod tests {
         account.resume(account.release + account.period);
     }
 
+    #[test]
+    fn another_budget_keeps_what_is_left_and_the_rest_comes_a_period_later() {
+        let mut one = account();
+        one.charge(Nanoseconds(13 * MS));
+        one.resume(Instant(20 * MS));
+        assert_eq!(seen(&one), (0, 3 * MS, [(10 * MS, 100 * MS)].to_vec()));
+        // Of what came back at 100 ms, 3 ms were owed.
+        one.change(Nanoseconds(8 * MS), Nanoseconds(50 * MS), Instant(110 * MS));
+        assert_eq!(seen(&one), (7 * MS, 0, Vec::new()));
+        one.charge(Nanoseconds(7 * MS));
+        assert_eq!(one.next_refill(Instant(120 * MS)), Instant(160 * MS));
+        // Before it has come back there is another one: of the more nothing comes earlier than of the rest.
+        one.change(Nanoseconds(10 * MS), Nanoseconds(100 * MS), Instant(150 * MS));
+        assert_eq!(seen(&one), (0, 0, Vec::new()));
+        assert_eq!(one.next_refill(Instant(150 * MS)), Instant(250 * MS));
+        one.resume(Instant(250 * MS));
+        assert_eq!(one.left, Nanoseconds(10 * MS));
+        // Less than is left.
+        one.change(Nanoseconds(2 * MS), Nanoseconds(100 * MS), Instant(260 * MS));
+        assert_eq!(seen(&one), (2 * MS, 0, Vec::new()));
+    }
+
     /// What there is at `now`, and a nanosecond later.
     fn within_a_nanosecond(account: &Account, now: u64) -> u64 {
         let soon = account.refills().filter(|refill| refill.at.0 <= now + 1);
@@ -297,7 +327,8 @@ mod tests {
         fn no_interval_gives_more_than_a_sporadic_task_asks_for(
             budget in 1u64..30,
             slack in 0u64..40,
-            steps in proptest::collection::vec((0u64..50, 0u64..40, any::<bool>()), 1..40),
+            steps in proptest::collection::vec((0u64..50, 0u64..40, 0u8..7), 1..40),
+            others in proptest::collection::vec((1u64..30, 0u64..40), 0..4),
         ) {
             // Some refills are closer to each other than the grain, and some are not.
             let tick = GRAIN.0 / 4;
@@ -306,8 +337,14 @@ mod tests {
             let mut now = 0;
             // The release of each chunk, and what was used of it.
             let mut chunks: Vec<(u64, u64)> = std::vec![(0, 0)];
-            for (pause, run, is_behind) in steps {
+            let mut others = others.into_iter();
+            for (pause, run, kind) in steps {
+                let is_behind = kind < 3;
                 now += tick * pause;
+                if kind == 6 && let Some((less, more)) = others.next() {
+                    // No more than at first, no more often.
+                    account.change(Nanoseconds((tick * less).min(budget)), Nanoseconds(period + tick * more), Instant(now));
+                }
                 if account.is_dry() {
                     now = account.next_refill(Instant(now)).0;
                 }
@@ -336,8 +373,8 @@ mod tests {
                 prop_assert!(account.left.0 + pending <= budget);
             }
             // Left alone for two periods, it is full.
-            account.resume(Instant(now + 2 * period));
-            prop_assert_eq!(account.left.0, budget);
+            account.resume(Instant(now + 2 * account.period.0));
+            prop_assert_eq!(account.left, account.budget);
         }
 
         /// Replenished is spent, left, or was paid for what was owed.

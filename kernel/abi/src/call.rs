@@ -114,7 +114,8 @@ pub enum Call {
     /// `restart(task)`: gives a task that has ended another life: handles, engines, regions and addresses are as at boot, and it begins at
     /// its first instruction, with the number of the life in `x1`. What it has used of its budget is used. `x1` is that number. Constant time.
     Restart = 25,
-    /// `set_reservation(..)`.
+    /// `set_reservation(task, _, words)`: what a dormant task that has ended, or not begun, has from its next start on, in nanoseconds: `x2` each `x3`. No more than the manifest
+    /// declares, and no more often. Releases by the clock go on from the next one that there would have been. Constant time.
     SetReservation = 26,
     /// `read_fault(task)`: how a task ended last. `x1` is one of [`ending`], `x2` its life then, `x3` when that was; `x4` is the exit code, or of a
     /// fault the syndrome, `x5` the address it touched, or all ones, and `x6` that of the instruction; of a task that was stopped, `x4` is

@@ -40,7 +40,6 @@ impl Kernel {
         }
         // A release that queued may be older than the present chunk, which has its time already.
         object.account.resume(next);
-        let release = object.account.release;
         let has_budget = !object.account.is_dry();
         // Its own budget may be exhausted: then it runs here on another's.
         let wakes = object.throttled && has_budget;
@@ -49,8 +48,7 @@ impl Kernel {
         }
         self.budget_changes(thread, reservation);
         if !self.forgets(Planted::EarlyReleaseKeepsTheKey) {
-            let key = self.job_key(reservation, release);
-            self.set_key(reservation, key);
+            self.renew_key(reservation);
         }
         self.event_moves(reservation);
         if wakes && self.threads[thread].jobs_are_recorded {
@@ -168,8 +166,7 @@ impl Kernel {
         if class == Class::Background {
             // Nothing is promised to background work: its budget is only its time slice.
             object.account.restart(now);
-            let key = self.next_turn(class, reservation);
-            self.set_key(reservation, key);
+            self.renew_key(reservation);
             return;
         }
         let overrun = object.overrun;
@@ -205,12 +202,10 @@ impl Kernel {
             return false;
         }
         account.resume(if now.since(at) > account.period { now } else { at });
-        let (release, is_dry) = (account.release, account.is_dry());
-        if is_dry {
+        if account.is_dry() {
             return false;
         }
-        let key = self.job_key(reservation, release);
-        self.set_key(reservation, key);
+        self.renew_key(reservation);
         true
     }
 
@@ -223,7 +218,6 @@ impl Kernel {
             object.account.restart(at);
         }
         object.account.resume(at);
-        let release = object.account.release;
         let owner = object.owner;
         if object.account.is_dry() {
             // All of it went into debt: the next one, then.
@@ -233,14 +227,8 @@ impl Kernel {
             return;
         }
         object.throttled = false;
-        let class = object.class;
-        let key = if class == Class::RealTime {
-            self.job_key(reservation, release)
-        } else {
-            self.next_turn(class, reservation)
-        };
         if !self.forgets(Planted::ReplenishmentKeepsTheKey) {
-            self.set_key(reservation, key);
+            self.renew_key(reservation);
         }
         self.event_moves(reservation);
         if was_throttled {

@@ -125,6 +125,10 @@ impl Kernel {
                 self.restart(machine, thread, number == Call::Start as u64)?;
                 done(machine, thread)
             }
+            Call::SetReservation if RESTARTS => {
+                self.set_reservation(machine, thread)?;
+                done(machine, thread)
+            }
             Call::ReadFault if RESTARTS => {
                 self.read_end(machine, thread)?;
                 done(machine, thread)
@@ -140,12 +144,10 @@ impl Kernel {
     /// to yield to: for them it only looks at the plan again.
     fn yield_turn(&mut self, cpu: CpuId, thread: ThreadId) {
         self.cpus[cpu].needs_reschedule = true;
-        if let Some(reservation) = self.threads[thread].chosen() {
-            let class = self.reservations[reservation].class;
-            if class != Class::RealTime {
-                let key = self.next_turn(class, reservation);
-                self.set_key(reservation, key);
-            }
+        if let Some(reservation) = self.threads[thread].chosen()
+            && self.reservations[reservation].class != Class::RealTime
+        {
+            self.renew_key(reservation);
         }
     }
 

@@ -400,6 +400,13 @@ impl Kernel {
         if life.is_starting && (waits_for_work || !state.job.signalled || state.state == State::Stopped) {
             return Err("L1: a thread waits for work before it has said that it is up");
         }
+        if let Some(own) = state.own {
+            let (account, declared) = (&self.reservations[own].account, (life.budget, life.period));
+            let is_declared = (account.budget, account.period) == declared;
+            if !is_declared && (!life.is_dormant || account.budget > declared.0 || account.period < declared.1) {
+                return Err("L4: a budget that the manifest does not declare");
+            }
+        }
         for (slot, handle) in self.handles[thread].iter().enumerate() {
             let is_kept = handle.object != Object::Empty && handle.value.slot() as usize != slot;
             if is_kept
@@ -827,6 +834,10 @@ impl Kernel {
             let object = &self.reservations[reservation];
             hasher.write_u16(thread_number(object.owner));
             hasher.write_u16(thread_number(object.runner));
+            if RESTARTS {
+                hasher.write_u64(object.account.budget.0);
+                hasher.write_u64(object.account.period.0);
+            }
             hasher.write_u8(cpu_number(object.on));
             hasher.write_u8(u8::from(object.throttled) | (object.release as u8) << 1 | u8::from(object.boosted) << 4);
             hasher.write_u64(match (object.class, object.point) {

@@ -7,7 +7,7 @@
 use fusee_locking::group::Waits;
 use fusee_locking::pool::Change;
 use fusee_locking::{groups, tokens};
-use fusee_sched::key::Key;
+use fusee_sched::key::{Class, Key};
 use fusee_sched::time::Instant;
 use heapless::Vec;
 
@@ -134,6 +134,17 @@ impl Kernel {
         }
         self.compete(reservation);
         self.base_key_changes(reservation);
+    }
+
+    /// Gives `reservation` the key of what it has left: that of a job released with it, or the last turn of its class.
+    #[inline(never)]
+    pub(crate) fn renew_key(&mut self, reservation: ReservationId) {
+        let object = &self.reservations[reservation];
+        let key = match object.class {
+            Class::RealTime => self.job_key(reservation, object.account.release),
+            class => self.next_turn(class, reservation),
+        };
+        self.set_key(reservation, key);
     }
 
     /// The base key of a job of `reservation` has changed: its requests for tokens, and its place among the jobs of a cluster

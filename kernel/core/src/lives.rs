@@ -8,7 +8,7 @@
 //! # What is not as at boot
 //!
 //! - *Time.* What was used of the budget is used, and comes back when it would have. A task that crashes again and again has no more of any interval than
-//!   one that works. Releases by the clock stay on the task's own grid.
+//!   one that works. Releases by the clock stay on the task's own grid. A dormant task has what it was given last (`set_reservation`).
 //! - *What others know.* Each handle to an endpoint says which life of the server its holder knows of. The first request after that is answered
 //!   with [`Error::PeerRestarted`], and not delivered. A new life itself knows all its servers as they are.
 //! - *Counts.* Jobs go on being numbered, handles' generations go on growing, and reply tokens of an earlier life are void.
@@ -24,10 +24,12 @@
 //! L1. A thread that has begun and has not told so is ready or waits for a lock or a time, and takes no fast path.
 //! L2. A thread whose end was told is dead, and nobody waits for it; a dead one whose end was not is queued, or about to be told of.
 //! L3. A slot of a thread with several lives that the manifest filled names the same object for ever.
+//! L4. No thread has more budget than the manifest declares, or more often; but a dormant one may have less.
 
 use fusee_abi::Error;
 use fusee_abi::call::{HandleValue, ending};
 use fusee_abi::image::Supervision;
+use fusee_sched::account::Account;
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{EndpointId, EngineUserId, NotificationId, PoolUserId, ThreadId};
@@ -69,6 +71,10 @@ pub struct Life {
     pub release: Release,
     /// Its first release by the clock.
     pub first_release: Instant,
+    /// What the manifest declares of its budget,
+    pub budget: Nanoseconds,
+    /// and of the period: `set_reservation` gives no more.
+    pub period: Nanoseconds,
     /// What it serves, signals and uses.
     pub serves: Option<EndpointId>,
     /// See `serves`.
@@ -94,6 +100,8 @@ impl Life {
         is_starting: false,
         release: Release::None,
         first_release: Instant::ZERO,
+        budget: Nanoseconds::ZERO,
+        period: Nanoseconds::ZERO,
         serves: None,
         signals: None,
         uses: None,
@@ -123,8 +131,10 @@ impl Kernel {
             return false;
         }
         let object = &self.threads[thread];
-        let own = object.own.map(|own| (self.reservations[own].release, self.reservations[own].next_release));
-        let (release, first_release) = own.unwrap_or((Release::None, Instant::NEVER));
+        let own = object.own.map(|own| &self.reservations[own]);
+        let (release, first_release) =
+            own.map_or((Release::None, Instant::NEVER), |own| (own.release, own.next_release));
+        let account = own.map_or(Account::EMPTY, |own| own.account);
         self.lives[thread] = Life {
             ends: ends.flatten(),
             starts: starts.flatten(),
@@ -132,6 +142,8 @@ impl Kernel {
             is_dormant,
             release,
             first_release,
+            budget: account.budget,
+            period: account.period,
             serves: object.serves,
             signals: object.signals,
             uses: object.uses,

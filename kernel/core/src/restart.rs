@@ -3,7 +3,7 @@
 //! What lives are, and what others know of them, is in [`lives`](crate::lives).
 
 use fusee_abi::Error;
-use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::call::{FIRST_WORD, HandleValue, rights};
 use fusee_abi::trace::Event;
 use fusee_sched::key::Class;
 use fusee_sched::time::{Instant, Nanoseconds};
@@ -21,6 +21,42 @@ impl Kernel {
     /// # Errors
     /// [`Error::MissingRight`] also if the task has one life, or is not dormant; [`Error::NotEnded`].
     pub(crate) fn restart<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, starts: bool) -> Result<(), Error> {
+        let target = self.ended_argument(machine, thread, starts)?;
+        self.begin_again(machine, target);
+        let number = u64::from(self.threads[target].life);
+        machine.registers(target).general[1] = number;
+        machine.registers(thread).general[1] = number;
+        self.trace(machine, Event::Restart, Some(target), u32::from(thread.number()), number as u32);
+        Ok(())
+    }
+
+    /// `set_reservation`: of a dormant task, within what the manifest declares.
+    ///
+    /// A job with less budget, released later, is one of those that the declared task may have: no bound that was computed for that moves. Keys stay as they are.
+    ///
+    /// # Errors
+    /// As of `start`; [`Error::BadArgument`]: there is no declared budget, or more of it would be had than declared.
+    pub(crate) fn set_reservation<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
+        let target = self.ended_argument(machine, thread, true)?;
+        let general = machine.registers(thread).general;
+        let (budget, period) = (Nanoseconds(general[FIRST_WORD]), Nanoseconds(general[FIRST_WORD + 1]));
+        let own = self.threads[target].own.ok_or(Error::BadArgument)?;
+        let life = &mut self.lives[target];
+        if budget == Nanoseconds::ZERO || budget > life.budget || period < life.period {
+            return Err(Error::BadArgument);
+        }
+        let account = &mut self.reservations[own].account;
+        life.first_release = next_release(life.first_release, account.period, self.now);
+        account.change(budget, period, self.now);
+        Ok(())
+    }
+
+    /// The task that the first argument of `thread` names, which has ended. All have heard of that. `starts`: it is dormant.
+    ///
+    /// # Errors
+    /// As of [`restart`](Kernel::restart).
+    #[inline(never)]
+    fn ended_argument<M: Machine>(&self, machine: &mut M, thread: ThreadId, starts: bool) -> Result<ThreadId, Error> {
         let target = self.task_argument(machine, thread, rights::RESTART)?;
         let life = &self.lives[target];
         if !(if starts { life.is_dormant } else { life.starts.is_some() }) {
@@ -31,12 +67,7 @@ impl Kernel {
         if self.threads[target].state != State::Stopped || !is_told {
             return Err(Error::NotEnded);
         }
-        self.begin_again(machine, target);
-        let number = u64::from(self.threads[target].life);
-        machine.registers(target).general[1] = number;
-        machine.registers(thread).general[1] = number;
-        self.trace(machine, Event::Restart, Some(target), u32::from(thread.number()), number as u32);
-        Ok(())
+        Ok(target)
     }
 
     /// `read_fault`.
@@ -140,29 +171,29 @@ impl Kernel {
         let now = self.now;
         let object = &mut self.reservations[own];
         object.release = life.release;
-        let period = object.account.period;
         object.next_release = match life.release {
-            Release::Periodic if life.first_release <= now => {
-                let periods = now.since(life.first_release).0 / period.0.max(1) + 1;
-                life.first_release + Nanoseconds(period.0.saturating_mul(periods))
-            }
-            Release::Periodic => life.first_release,
+            Release::Periodic => next_release(life.first_release, object.account.period, now),
             Release::None | Release::Sporadic => Instant::NEVER,
         };
         object.suspended = Nanoseconds::ZERO;
         object.account.resume(now);
         object.throttled = object.account.is_dry();
         object.replenish_at = if object.throttled { object.account.next_refill(now) } else { Instant::NEVER };
-        let class = object.class;
-        if now < self.start && class == Class::RealTime {
+        if now < self.start && object.class == Class::RealTime {
             // Whatever is used before the start of the system is void.
             object.replenish_at = object.replenish_at.min(self.start);
         }
-        let key = match class {
-            Class::RealTime => self.job_key(own, self.reservations[own].account.release),
-            class => self.next_turn(class, own),
-        };
-        self.set_key(own, key);
+        self.renew_key(own);
         self.event_moves(own);
     }
+}
+
+/// The first release after `now` of those that begin at `first` and are a `period` apart; `first`, if that is later.
+#[inline(never)]
+fn next_release(first: Instant, period: Nanoseconds, now: Instant) -> Instant {
+    if first > now {
+        return first;
+    }
+    let periods = now.since(first).0 / period.0.max(1) + 1;
+    first + Nanoseconds(period.0.saturating_mul(periods))
 }

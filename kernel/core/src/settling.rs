@@ -178,9 +178,8 @@ impl Kernel {
             *renewals = left;
         }
         object.account.resume(now);
-        let key = self.job_key(reservation, self.reservations[reservation].account.release);
         if !self.forgets(Planted::AnySuspensionKeepsTheKey) {
-            self.set_key(reservation, key);
+            self.renew_key(reservation);
         }
         if !is_only_choice {
             self.unsettle(owner);

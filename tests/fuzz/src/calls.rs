@@ -235,7 +235,15 @@ impl World {
             page @ 128..192 => u64::from(page % 4) << PAGE_SHIFT | bytes.number(2),
             _ => bytes.number(8),
         };
-        let word = if number == Call::AcquireGroup as u64 { self.handle(caller, bytes) } else { bytes.number(1) };
+        let words = if number == Call::AcquireGroup as u64 {
+            [self.handle(caller, bytes), 0, 0]
+        } else if number == Call::SetReservation as u64 {
+            // A budget and a period, in nanoseconds.
+            let period = [0, 3_999_999, 4_000_000, 4_000_001, 9_000_000, u64::MAX][usize::from(bytes.byte()) % 6];
+            [second.wrapping_mul(20_000), period, 0]
+        } else {
+            [bytes.number(1), 0, 0]
+        };
         let deadline = self.deadline(bytes);
         let extra = bytes.byte();
         let others = self.board.registers[usize::from(extra >> 5) % self.tasks].general[TOKEN];
@@ -244,7 +252,7 @@ impl World {
         general[NUMBER] = number;
         general[0] = first;
         general[1] = second;
-        general[FIRST_WORD..FIRST_WORD + 3].copy_from_slice(&[word, 0, 0]);
+        general[FIRST_WORD..FIRST_WORD + 3].copy_from_slice(&words);
         general[DEADLINE] = deadline;
         general[GIVEN] = given;
         general[KEPT] = if extra & 2 == 0 { u64::from(u32::MAX) } else { bytes.number(4) };

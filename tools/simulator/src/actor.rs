@@ -102,8 +102,8 @@ pub enum Request {
         first: u64,
         /// The second argument.
         second: u64,
-        /// The first message word.
-        word: u64,
+        /// The first two message words.
+        words: [u64; 2],
         /// When it shall end at the latest.
         until: Until,
         /// Whom to reply to.
@@ -533,7 +533,7 @@ impl Actor {
                     self.phase = Phase::Next;
                     self.gift = (self.named(given), kept);
                 }
-                Request::Call { number, first, second, word, until, reply } => {
+                Request::Call { number, first, second, words, until, reply } => {
                     self.phase = Phase::Returned;
                     let (given, kept) = std::mem::take(&mut self.gift);
                     let first = self.named(first);
@@ -544,7 +544,7 @@ impl Actor {
                     let registers = board.registers(thread);
                     registers.general[0] = first;
                     registers.general[1] = second;
-                    registers.general[2] = word;
+                    registers.general[FIRST_WORD..FIRST_WORD + 2].copy_from_slice(&words);
                     registers.general[NUMBER] = number;
                     registers.general[DEADLINE] = deadline;
                     registers.general[TOKEN] = match reply {

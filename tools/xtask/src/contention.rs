@@ -158,7 +158,7 @@ fn simulate(cpus: u32, compute: u64, path: u64) -> Result<Seen> {
             number: Call::Call as u64,
             first: server.handle,
             second: 0,
-            word: 0,
+            words: [0; 2],
             until: Until::Never,
             reply: Reply::Nobody,
         };

@@ -280,6 +280,18 @@ call_errors! {
 }
 
 call_errors! {
+    /// Why a dormant task keeps the budget that it had.
+    ReservationError {
+        /// It has not ended, or not all have heard of it.
+        NotEnded,
+        /// More than the manifest declares, or more often, or nothing; or the manifest declares no budget.
+        BadArgument,
+        /// This kernel does not offer the call.
+        Unsupported,
+    }
+}
+
+call_errors! {
     /// Why doorbells stayed as they were.
     ShareError {
         /// The engine has fewer clients without its lock.

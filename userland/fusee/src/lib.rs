@@ -92,8 +92,8 @@ pub use engine::{Engine, EngineGroup, EngineGuard, Kick};
 pub use environment::{Environment, MissingHandle, Object, environment};
 pub use error::{
     AcknowledgeError, AcquireError, CallError, CallLendingError, CallWithError, CompleteError, DmaError, EngineError,
-    GiveError, HandleError, JobError, RegionError, ReleaseJobError, RestartError, RevokeError, SendError,
-    SendWithError, ServeError, ShareError, SignalError, SleepError, StopError, WaitError, YieldError,
+    GiveError, HandleError, JobError, RegionError, ReleaseJobError, ReservationError, RestartError, RevokeError,
+    SendError, SendWithError, ServeError, ShareError, SignalError, SleepError, StopError, WaitError, YieldError,
 };
 pub use fusee_abi as abi;
 pub use fusee_sched::time::{Instant, Nanoseconds};

@@ -3,7 +3,7 @@
 use crate::environment::{Environment, Object};
 use crate::grant::{Grantable, Handle};
 use crate::syscall::{message, plain, relax};
-use crate::{Instant, ReleaseJobError, RestartError, StopError};
+use crate::{Instant, Nanoseconds, ReleaseJobError, ReservationError, RestartError, StopError};
 use fusee_abi::call::{Call, MESSAGE_WORDS, ending};
 use fusee_abi::environment::Entry;
 use fusee_abi::image::kind;
@@ -52,6 +52,19 @@ impl Task {
     pub fn start(&self) -> Result<u32, RestartError> {
         let answer = plain(Call::Start as u64, self.handle, 0);
         RestartError::check(answer.code).map(|()| answer.value as u32)
+    }
+
+    /// Gives this dormant task, which has not begun or has ended, another budget and period, from its next start on. No more budget than the manifest declares, and no shorter
+    /// period: a task with less is one of those that the analysis has counted. Its deadline and its priority are as declared, measured from each release.
+    ///
+    /// What is left of its budget stays, as far as the new one is as large; the rest comes a period after this call. Releases by the clock go on from the next one
+    /// that there would have been.
+    ///
+    /// # Errors
+    /// [`ReservationError`] says why not; nothing has changed.
+    pub fn set_reservation(&self, budget: Nanoseconds, period: Nanoseconds) -> Result<(), ReservationError> {
+        let words = [budget.0, period.0, 0, 0, 0, 0];
+        ReservationError::check(message(Call::SetReservation as u64, self.handle, words, 0, 0).code)
     }
 
     /// Ends this task, whatever it is doing. Afterwards it stores nothing more; whoever waits for it hears of it soon. A

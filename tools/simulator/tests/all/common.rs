@@ -150,7 +150,7 @@ pub const fn call(call: Call, handle: &'static str) -> Asked {
 /// A call through the handle with this value.
 pub const fn through(call: Call, first: u64) -> Asked {
     let (number, until, reply) = (call as u64, Until::Never, Reply::Nobody);
-    plain(Request::Call { number, first, second: 1, word: 0, until, reply })
+    plain(Request::Call { number, first, second: 1, words: [0; 2], until, reply })
 }
 
 /// What needs no name.
@@ -181,8 +181,8 @@ impl Asked {
     /// The same call with this number as its second argument and its message.
     #[must_use]
     pub const fn with(mut self, number: u64) -> Asked {
-        if let Request::Call { second, word, .. } = &mut self.request {
-            (*second, *word) = (number, number);
+        if let Request::Call { second, words, .. } = &mut self.request {
+            (*second, words[0]) = (number, number);
         }
         self
     }
@@ -200,8 +200,8 @@ impl Asked {
     fn request(self, manifest: &Manifest, task: usize) -> Request {
         let named = |name| handle(manifest, task, name).expect("the task has a handle of this name");
         match (self.request, self.handle) {
-            (Request::Call { number, second, word, until, reply, .. }, Some(name)) => {
-                Request::Call { number, first: named(name), second, word, until, reply }
+            (Request::Call { number, second, words, until, reply, .. }, Some(name)) => {
+                Request::Call { number, first: named(name), second, words, until, reply }
             }
             (request, _) => request,
         }

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use fusee_abi::call::Call;
 use fusee_abi::trace::{Event, Record};
 use fusee_manifest::Manifest;
 use fusee_simulator::hostile::COSTS;
 use fusee_simulator::metrics::Metrics;
-use fusee_simulator::{Options, Report, simulate_with};
+use fusee_simulator::{Options, Program, Reply, Report, Request, Until, simulate_with};
 
-use super::common::MS;
+use super::common::{self, MS};
 
 /// Ten seconds.
 const LONG: u64 = 10_000 * MS;
@@ -121,4 +122,38 @@ fn a_dormant_task_begins_when_it_is_started_and_again_when_it_has_ended() {
     assert_eq!(answered, 2, "requests were answered");
     let expected: Vec<u64> = (0..8).map(|number| (4 + 10 * number) * MS).collect();
     assert_eq!(times(&manifest, &report, Event::Release, "worker"), expected);
+}
+
+/// A dormant task that is given less, more seldom, has that from its next start on; its releases go on from the next one that there would have been, and none is
+/// earlier than a period after the one before.
+#[test]
+fn a_dormant_task_has_the_budget_that_it_was_given_last() {
+    let manifest = Manifest::parse(Path::new("dormant.toml"), DORMANT).unwrap_or_else(|errors| panic!("{errors}"));
+    let director = manifest.system.tasks.iter().position(|task| task.name == "director").unwrap();
+    let worker = common::handle(&manifest, director, "worker").unwrap();
+    let call = |call: Call, words: [u64; 2], until| {
+        let (number, reply) = (call as u64, Reply::Nobody);
+        Request::Call { number, first: worker, second: 0, words, until, reply }
+    };
+    let plain = |number| call(number, [0; 2], Until::Never);
+    let sleep = |span: u64| call(Call::SleepUntil, [0; 2], Until::After(span));
+    let set = |budget, period| call(Call::SetReservation, [budget, period], Until::Never);
+    let requests = vec![
+        set(MS / 2, 15 * MS),
+        plain(Call::Start),
+        set(MS, 10 * MS),
+        // It ends behind the release at 34 ms.
+        sleep(35 * MS),
+        plain(Call::Stop),
+        set(MS / 20, 20 * MS),
+        plain(Call::Start),
+        sleep(100 * MS),
+    ];
+    let programs = vec![(director, Program::Requests { requests, again_from: None })];
+    let report = simulate_with(&manifest, &Options { programs, ..Options::default() }, 130 * MS).unwrap();
+    // On a grid of 15 ms from its first release on, at 4 ms; the next one of that was at 49 ms. From then on there are 50 of the 100 us that a job takes, each 20 ms.
+    let releases = times(&manifest, &report, Event::Release, "worker");
+    assert_eq!(releases[..4], [4, 19, 34, 49].map(|at| at * MS));
+    let throttles = times(&manifest, &report, Event::Throttle, "worker");
+    assert_eq!(throttles, [49, 69, 89, 109, 129].map(|at| at * MS + MS / 20));
 }

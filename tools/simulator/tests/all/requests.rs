@@ -364,20 +364,20 @@ impl System {
                 Wish::Ring(..) if self.watchdog.is_none() => Request::Burn(US),
                 Wish::Ring(engine, change, kicks) => Request::Ring(engine, change, kicks),
                 Wish::Both(first, until) => {
-                    let (first, word, number) = (handle(first), handle(9 - first), Call::AcquireGroup as u64);
-                    Request::Call { number, first, second: 0, word, until, reply: Reply::Nobody }
+                    let (first, words, number) = (handle(first), [handle(9 - first), 0], Call::AcquireGroup as u64);
+                    Request::Call { number, first, second: 0, words, until, reply: Reply::Nobody }
                 }
                 Wish::Call { call, object, second, until, reply } => {
-                    Request::Call { number: call as u64, first: handle(object), second, word: 0, until, reply }
+                    Request::Call { number: call as u64, first: handle(object), second, words: [0; 2], until, reply }
                 }
                 Wish::Wild { number, first, second, until, token } => {
-                    Request::Call { number, first, second, word: 0, until, reply: Reply::Token(token) }
+                    Request::Call { number, first, second, words: [0; 2], until, reply: Reply::Token(token) }
                 }
             });
             // Only jobs share a pool with other clusters.
             let number = if self.crossing { Call::NextJob as u64 } else { Call::Null as u64 };
             let (until, reply) = (Until::Never, Reply::Nobody);
-            let begins = Request::Call { number, first: 0, second: 0, word: 0, until, reply };
+            let begins = Request::Call { number, first: 0, second: 0, words: [0; 2], until, reply };
             let requests = [begins].into_iter().chain(wished).chain([Request::Burn(task.burn)]).collect();
             (index, Program::Requests { requests, again_from: Some(0) })
         };
@@ -392,7 +392,7 @@ impl System {
     fn supervisor(&self, manifest: &Manifest) -> Program {
         let call = |call: Call, first, until| {
             let (number, reply) = (call as u64, Reply::Nobody);
-            Request::Call { number, first, second: 0, word: 0, until, reply }
+            Request::Call { number, first, second: 0, words: [0; 2], until, reply }
         };
         let agains = self.agains.iter().map(Some).chain(std::iter::repeat(None));
         let requests = self.stops.iter().zip(agains).flat_map(|((span, victim), again)| {

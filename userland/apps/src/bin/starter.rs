@@ -1,13 +1,15 @@
 //! Starts and stops tasks that are dormant, and calls one of them between.
 //!
 //! Handles: tasks "server" and "worker" (start, stop), endpoint "door" (call), "system" (shutdown). It logs what calls are answered with, `log(1, error)`, zero if with a reply; the numbers of the server's
-//! lives, `log(2, life)`; and what a start of the worker is answered with, `log(3, error)`.
+//! lives, `log(2, life)`; what a start of the worker is answered with, `log(3, error)`; and what other budgets are answered with, `log(4, error)`: the worker's manifest
+//! declares 1 ms each 10 ms, the server's nothing.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
 use fusee::abi::Error;
 use fusee::{
-    CallError, Endpoint, Instant, Nanoseconds, RestartError, System, Task, environment, log, now, shutdown, sleep_until,
+    CallError, Endpoint, Instant, Nanoseconds, ReservationError, RestartError, System, Task, environment, log, now,
+    shutdown, sleep_until,
 };
 
 fusee::entry!(main);
@@ -36,6 +38,26 @@ fn main() {
         }
         call();
     }
+    let set = |task: &Task, budget: u64, period: u64| {
+        let answer = task.set_reservation(Nanoseconds(budget), Nanoseconds(period));
+        log(
+            4,
+            match answer {
+                Ok(()) => 0,
+                Err(ReservationError::NotEnded) => Error::NotEnded as u64,
+                Err(ReservationError::BadArgument) => Error::BadArgument as u64,
+                Err(_) => u64::MAX,
+            },
+        );
+    };
+    let ms = 1_000_000;
+    for (budget, period) in [(0, 10 * ms), (ms + 1, 10 * ms), (ms, 10 * ms - 1), (u64::MAX, u64::MAX)] {
+        set(&worker, budget, period);
+    }
+    set(&server, ms, 10 * ms);
+    let _ = server.stop();
+    set(&server, ms, 10 * ms);
+    set(&worker, ms / 2, 20 * ms);
     for _ in 0..2 {
         log(
             3,
@@ -46,6 +68,7 @@ fn main() {
             },
         );
     }
+    set(&worker, ms, 10 * ms);
     let _ = sleep_until(now().now + Nanoseconds(50_000_000));
     shutdown(environment.expect::<System>("system"), 0)
 }

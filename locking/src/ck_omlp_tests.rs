@@ -426,3 +426,12 @@ fn a_job_that_comes_back_and_is_pushed_away_again_keeps_its_donor() {
     assert_eq!(cluster.release(late, 20).as_deref(), Ok(&[][..]));
     assert_eq!([donor, late].map(|user| cluster.donee(user)), [Some(low), None]);
 }
+
+#[test]
+fn of_jobs_with_one_key_the_earlier_release_comes_first() {
+    let mut jobs = cluster(1);
+    for user in [4, 2, 6] {
+        let _ = jobs.release(user, 7).unwrap();
+    }
+    assert_eq!(jobs.pending().iter().map(|job| job.user).collect::<List<_>>(), [4, 2, 6]);
+}

@@ -102,6 +102,7 @@ enum Step {
     Issue(u16, List<u8>),
     Release(u16, List<u8>),
     Drained(u8),
+    Drain(u8),
     Withdraw(u16),
     Key(u16, u32),
 }
@@ -113,6 +114,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (user.clone(), some(1..4)).prop_map(|(user, locks)| Step::Issue(user, locks)),
         4 => (user.clone(), some(0..3)).prop_map(|(user, busy)| Step::Release(user, busy)),
         3 => (0..LOCKS as u8).prop_map(Step::Drained),
+        1 => (0..LOCKS as u8).prop_map(Step::Drain),
         1 => user.clone().prop_map(Step::Withdraw),
         1 => (user, 0u32..30).prop_map(|(user, key)| Step::Key(user, key)),
     ]
@@ -190,6 +192,15 @@ proptest! {
                     queues.draining[usize::from(lock)] = false;
                     Some(group.drained(lock))
                 }
+                Step::Drain(lock) => {
+                    // For a lock that no request names.
+                    if queues.queues[usize::from(lock)].is_empty() {
+                        group.drain(lock);
+                        queues.draining[usize::from(lock)] = true;
+                    }
+                    prop_assert_eq!(group.draining().overlaps(set(&[lock])), queues.draining[usize::from(lock)]);
+                    continue;
+                }
                 Step::Withdraw(user) => {
                     let change = group.withdraw(user);
                     prop_assert_eq!(change.is_some(), queues.is_known(user) && !queues.holders.contains(&user));
@@ -221,7 +232,16 @@ proptest! {
             let new: List<u16> = queues.holders.iter().copied().filter(|user| !before.1.contains(user)).collect();
             let mut granted: List<u16> = group.granted(change).collect();
             granted.sort_unstable();
+            prop_assert_eq!(change.grants(), !new.is_empty());
             prop_assert_eq!(granted, new);
+            let mut others = group.moved(change).filter(|user| group.granted(change).all(|other| other != *user));
+            prop_assert_eq!(change.moves_waiters(), others.next().is_some());
+            for lock in 0..LOCKS {
+                let is_wanted = queues.draining[lock] || !queues.queues[lock].is_empty();
+                prop_assert_eq!(group.is_wanted(lock as u8), is_wanted);
+            }
+            let draining: List<u8> = (0..LOCKS as u8).filter(|lock| queues.draining[usize::from(*lock)]).collect();
+            prop_assert_eq!(group.draining().iter().collect::<List<_>>(), draining);
             for request in group.requests() {
                 let was = before.0.request_of(request.user).map(|request| request.waits);
                 prop_assert_eq!(group.moved(change).any(|user| user == request.user), was != Some(request.waits));
@@ -375,4 +395,10 @@ fn a_lower_job_does_not_take_a_lock_that_a_higher_one_waits_for() {
     assert_eq!(holders(&group), [0]);
     let change = group.release(0, LockSet::EMPTY).expect("it holds");
     assert_eq!(group.granted(change).collect::<List<_>>(), [1]);
+}
+
+#[test]
+fn a_set_says_each_of_its_locks_once() {
+    assert_eq!(set(&[31, 0, 7, 7]).iter().collect::<List<_>>(), [0, 7, 31]);
+    assert_eq!(LockSet::EMPTY.iter().next(), None);
 }

@@ -66,3 +66,38 @@ pub fn waits_on(tokens: &Tokens, user: u16) -> Option<u16> {
 pub fn keeps_earlier(tokens: &Tokens, own: Key) -> bool {
     tokens.requests().iter().any(|request| request.key < own && tokens.held_by(request.user).is_none())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::{Rules, Unadvised};
+    use fusee_sched::key::Tie;
+    use fusee_sched::time::Instant;
+
+    fn key(point: u64) -> Key {
+        Key::real_time(Instant(point), Tie::new(0, Nanoseconds(0), 0))
+    }
+
+    #[test]
+    fn the_pool_of_the_kernel_is_a_pool() {
+        let mut tokens = Tokens::EMPTY;
+        tokens.set_rules(Rules::r2dglp(2, 4));
+        let length = Nanoseconds(5);
+        for (user, replica) in [(3, 0), (5, 1)] {
+            let _ = request(&mut tokens, &Unadvised, user, key(10 + u64::from(user)), length).unwrap();
+            assert_eq!(held_by(&tokens, user), Some(replica));
+        }
+        assert!(!keeps_earlier(&tokens, key(100)), "holders do not wait");
+        assert_eq!(request(&mut tokens, &Unadvised, 3, key(1), length).err(), Some(LockError::AlreadyHeld));
+        let _ = request(&mut tokens, &Unadvised, 7, key(20), length).unwrap();
+        assert_eq!((held_by(&tokens, 7), waits_on(&tokens, 7)), (None, Some(3)));
+        assert_eq!((waits_on(&tokens, 3), held_by(&tokens, 9)), (None, None));
+        assert_eq!([20, 21].map(|point| keeps_earlier(&tokens, key(point))), [false, true]);
+        assert!(change_key(&mut tokens, &Unadvised, 7, key(2)).is_some());
+        assert!(change_key(&mut tokens, &Unadvised, 9, key(2)).is_none());
+        assert!(keeps_earlier(&tokens, key(3)));
+        assert!(withdraw(&mut tokens, &Unadvised, 3).is_some());
+        assert!(withdraw(&mut tokens, &Unadvised, 3).is_none());
+        assert_eq!(held_by(&tokens, 7), Some(0));
+    }
+}

@@ -155,7 +155,7 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
         refuse(&workspace, arguments, &mut summary)?;
         configure(&workspace, arguments, &mut summary)?;
         combine(&workspace, arguments, &mut summary);
-        tell_turns(&workspace, arguments, &mut summary);
+        tell_turns(&workspace, arguments, install, &mut summary);
         for (name, check) in OWN {
             if arguments.wants(name) {
                 summary.run(name, || check(&workspace));
@@ -823,7 +823,7 @@ fn combine(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summa
 }
 
 /// Turns of emulated CPUs, told from a job's own execution; entries of tables that nothing should hold.
-fn tell_turns(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary) {
+fn tell_turns(workspace: &Workspace, arguments: &TestArguments, install: bool, summary: &mut Summary) {
     if arguments.wants(turns::CHECK) {
         summary.run(turns::CHECK, || turns::check(workspace));
     }
@@ -832,6 +832,21 @@ fn tell_turns(workspace: &Workspace, arguments: &TestArguments, summary: &mut Su
     }
     if arguments.wants(isolation::PROBES) {
         summary.run(isolation::PROBES, || isolation::check_probes(workspace));
+    }
+    for name in boards::others() {
+        let check = format!("{}, on {name}", isolation::PROBES);
+        if !arguments.wants(&check) {
+            continue;
+        }
+        let own = Workspace::open(install).map(|workspace| workspace.on(Some(name), install));
+        match (own, Board::named(name)) {
+            (Ok(own), Some(board)) => match toolchain::too_old(&own.qemu, &board) {
+                Some(why) => summary.skip(&check, &why),
+                None => summary.run(&check, || isolation::check_probes(&own)),
+            },
+            (Err(error), _) => summary.run(&check, || Err(error)),
+            (Ok(_), None) => {}
+        }
     }
 }
 

@@ -105,7 +105,10 @@ mod tests {
         assert!(should_yield(&group, 3));
         let _ = request(&mut group, 9, key(2), locks(&[4])).unwrap();
         assert_eq!(request_of(&group, 5), Some((locks(&[1, 2]), Waits::For(3))));
-        assert_eq!((request_of(&group, 1), waits_for_drain(&group, 4), waits_for_drain(&group, 1)), (None, Some(9), None));
+        assert_eq!(
+            (request_of(&group, 1), waits_for_drain(&group, 4), waits_for_drain(&group, 1)),
+            (None, Some(9), None)
+        );
         assert!(drained(&mut group, 4).grants());
         assert_eq!(release(&mut group, 5, LockSet::EMPTY), Err(LockError::NotHeld));
         assert_eq!(withdraw(&mut group, 3), None);

@@ -480,6 +480,14 @@ fn host(workspace: &Workspace, summary: &mut Summary) -> Result<()> {
     launches.env("FUSEE_LAUNCHES", LAUNCHES);
     let arguments = ["test", "--quiet", "--package", "fusee-device-model", "--test", "launches", "random"];
     check(&format!("{LAUNCHES} random launches of GPU kernels"), Some(launches), &arguments);
+    // The only unsafe code that runs on a host. Loom switches stacks, which Miri cannot.
+    let miri = toolchain.plugin("miri", "host", &[]).map(|mut miri| {
+        miri.env("MIRIFLAGS", "-Zmiri-disable-isolation");
+        miri
+    });
+    let without_loom = ["--skip", "in_every_order", "--skip", "without_fences"];
+    let channels = ["test", "--quiet", "--package", "fusee", "--lib", "channel::tests::", "--"];
+    check("memory that tasks share, under Miri", miri, &[channels.as_slice(), without_loom.as_slice()].concat());
     if let Some(error) = no_r5f {
         summary.skip(R5F_LINTS, &error.to_string());
     }

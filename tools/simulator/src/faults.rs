@@ -1,22 +1,28 @@
-//! A system that works while tasks of it end: one campaign is many runs of it, each with other ends at other instants.
+//! A system that works while tasks of it end, and devices misbehave: one campaign is many runs of it, each with others at other instants.
 //!
 //! What must hold after each run ([`Campaign::judge`]):
 //!
 //! 1. A task that is given another life is up again within what the analysis says ([`recoveries`]).
 //! 2. Hard tasks that have nothing to do with those that ended miss nothing, and do as many jobs as without ends.
 //! 3. An engine that is asked for all the time is granted again once its driver is up.
-//! 4. Nothing leaks: handles are as many as without ends, and copies, too. The kernel's invariants hold after each trap.
+//! 4. A client of a device has an engine of it, until that is idle again, no longer than the watchdog and a reset take, whatever the device does.
+//! 5. Hard tasks that have not ended do their jobs again once all is over.
+//! 6. Nothing leaks: handles are as many as without ends, and copies, too. The kernel's invariants hold after each trap.
 //!
 //! A run is judged by its trace, so runs in QEMU are judged by the same rules, but for the last.
+//!
+//! A client whose device misbehaves is never given its engines by another way than all clients are, so what it does to the users of the device is judged as an end of the driver would be.
 //!
 //! Not here: which system it is, and who prints (`xtask`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fusee_abi::call::{Call, rights};
-use fusee_abi::image::{class, kind};
+use fusee_abi::image::{class, kind, release};
 use fusee_abi::script::{Step, operation};
 use fusee_abi::trace::{Event, Record};
+use fusee_accel_contract as contract;
+use fusee_kernel_core::Planted;
 use fusee_kernel_core::object::State;
 use fusee_manifest::admission::recoveries;
 use fusee_manifest::{Manifest, Resolved};
@@ -25,9 +31,9 @@ use fusee_sched_analysis::Overheads as Analysed;
 use crate::actor::Program;
 use crate::metrics::Metrics;
 use crate::overheads::Overheads;
-use crate::run::{Checks, Report};
+use crate::run::{Checks, Mishap, Report};
 use crate::soundness::in_parallel;
-use crate::system::{Error, Options, simulate_with};
+use crate::system::{Error, Options, contexts, simulate_with};
 use crate::workload::Source;
 
 /// The task that stops others, in each system that a campaign is of: a script, and a handle to each task that it may stop (`stop`).
@@ -39,16 +45,59 @@ const AFTER: u64 = 3;
 /// Failed runs that a report keeps.
 const KEPT: usize = 10;
 
-/// How a task ends.
+/// For how long a device misbehaves, nanoseconds.
+const MISHAP: u64 = 20_000_000;
+
+/// How a task ends, or what happens to one that goes on.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum How {
     /// Another stops it, whatever it does.
     Stopped,
     /// It does what it may not, the next time it runs.
     Faults,
+    /// The device of which it is a client does this with its commands, for a while.
+    Device(Wrong),
 }
 
-/// One task that ends.
+/// What a device does wrong.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Wrong {
+    /// Interrupts of completions do not come,
+    Lost,
+    /// or come late.
+    Late,
+    /// Interrupts come for nothing, again and again.
+    Spurious,
+    /// A command is said to have ended when it begins.
+    Lie,
+}
+
+impl Wrong {
+    /// All of them.
+    pub const ALL: [Wrong; 4] = [Wrong::Lost, Wrong::Late, Wrong::Spurious, Wrong::Lie];
+
+    fn bits(self) -> u32 {
+        match self {
+            Wrong::Lost => contract::INJECT_LOST,
+            Wrong::Late => contract::INJECT_LATE,
+            Wrong::Spurious => contract::INJECT_SPURIOUS,
+            Wrong::Lie => contract::INJECT_LIE,
+        }
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Wrong::Lost => "interrupts lost",
+            Wrong::Late => "interrupts late",
+            Wrong::Spurious => "interrupts for nothing",
+            Wrong::Lie => "ends told too early",
+        }
+    }
+}
+
+/// One task that ends, or whose device misbehaves.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Fault {
     /// When, in nanoseconds.
@@ -81,6 +130,16 @@ pub struct Verdict {
     pub problems: Vec<String>,
     /// Each end.
     pub ends: Vec<Ended>,
+    /// For each device that misbehaved: its client, what it did, whether an engine was taken from that, and for how long it had one at most.
+    pub mishaps: Vec<(usize, Wrong, bool, u64)>,
+}
+
+/// A task's context in a device.
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    task: usize,
+    device: usize,
+    context: usize,
 }
 
 /// One system, and what it does undisturbed.
@@ -92,6 +151,10 @@ pub struct Campaign<'a> {
     /// Tasks that may end, and the saboteur's handles to them.
     victims: Vec<(usize, u64)>,
     saboteur: usize,
+    /// Clients of devices.
+    clients: Vec<Client>,
+    /// A rule that the kernel forgets.
+    planted: Option<Planted>,
     calm: Metrics,
     /// Handles of each task, and handles copied from, at the end of a run in which nothing ends.
     held: Option<(Vec<usize>, usize)>,
@@ -104,7 +167,8 @@ pub struct Campaign<'a> {
 pub struct FaultReport {
     /// Runs.
     pub runs: u64,
-    /// By victim and how it ended: how often, how often it was up again, and the longest time that took, in nanoseconds.
+    /// By victim and how it ended: how often, how often it was up again, and the longest time that took, in nanoseconds. Of a device that misbehaved: how often, how often
+    /// an engine was taken from its client, and the longest time for which that had one.
     pub ends: BTreeMap<(usize, How), (u64, u64, u64)>,
     /// Runs that went wrong, of which some are kept: the run's number, the ends without which it goes well, and what was wrong.
     pub violations: Vec<(u64, Vec<Fault>, Vec<String>)>,
@@ -127,8 +191,11 @@ impl Campaign<'_> {
         let index = |name: &str| system.tasks.iter().position(|task| task.name == name);
         let victims: Vec<_> = stopped.filter_map(|entry| Some((index(&entry.name)?, entry.handle))).collect();
         let bounds = bounds(system, &analysed)?;
+        let clients = clients(system);
+        let calm = Metrics::new(system);
+        let (planted, held) = (None, None);
         let mut campaign =
-            Campaign { manifest, overheads, until, victims, saboteur, calm: Metrics::new(system), held: None, bounds };
+            Campaign { manifest, overheads, until, victims, saboteur, clients, planted, calm, held, bounds };
         if campaign.latest() <= system.start {
             return Err("the run is too short for anything to end, and to be up again".to_owned());
         }
@@ -156,9 +223,26 @@ impl Campaign<'_> {
         self.bounds.get(&task).copied()
     }
 
+    /// For how long a client has an engine of `device` at most, whatever that does: until the watchdog takes it, and it is reset.
+    #[must_use]
+    pub fn longest_hold(&self, device: usize) -> u64 {
+        let system = &self.manifest.system;
+        let places = system.engine_places.iter().zip(&system.engines);
+        let of_device = places.filter(|(place, _)| place.is_some_and(|(of, _)| of == device));
+        of_device.map(|(_, (_, engine))| engine.watchdog.saturating_add(engine.reset_bound)).max().unwrap_or(0)
+    }
+
+    /// The device of a client.
+    #[must_use]
+    pub fn device_of(&self, task: usize) -> Option<usize> {
+        self.clients.iter().find(|client| client.task == task).map(|client| client.device)
+    }
+
     /// The latest instant at which a task may end.
     fn latest(&self) -> u64 {
-        self.until.saturating_sub(AFTER * self.bounds.values().max().copied().unwrap_or(0))
+        let holds = self.clients.iter().map(|client| MISHAP + self.longest_hold(client.device));
+        let longest = self.bounds.values().copied().max().map_or(0, |bound| AFTER * bound);
+        self.until.saturating_sub(holds.fold(longest, u64::max))
     }
 
     /// The ends of the run with this number, in their order. Such as can be had in QEMU, too: all by the saboteur.
@@ -175,7 +259,12 @@ impl Campaign<'_> {
             let (victim, _) = source.pick(if some.is_empty() { &self.victims } else { some });
             let how = source.pick(&[How::Stopped, How::Faults]);
             let how = if is_simulated { how } else { How::Stopped };
-            drawn.push(Fault { at: source.draw(start, self.latest()), victim, how });
+            let at = source.draw(start, self.latest());
+            drawn.push(if is_simulated && !self.clients.is_empty() && source.draw(1, 3) == 1 {
+                Fault { at, victim: source.pick(&self.clients).task, how: How::Device(source.pick(&Wrong::ALL)) }
+            } else {
+                Fault { at, victim, how }
+            });
         }
         drawn.sort_by_key(|fault| fault.at);
         drawn
@@ -191,11 +280,24 @@ impl Campaign<'_> {
         });
         let saboteur = Program::Script { steps: steps.collect(), has_jobs: false };
         let faulting = faults.iter().filter(|fault| fault.how == How::Faults);
+        let mishaps = faults.iter().filter_map(|fault| {
+            let How::Device(wrong) = fault.how else { return None };
+            let Client { device, context, .. } = *self.clients.iter().find(|client| client.task == fault.victim)?;
+            Some([(fault.at, wrong.bits()), (fault.at + MISHAP, 0)].map(|(at, wrong)| Mishap {
+                at,
+                device,
+                context,
+                wrong,
+            }))
+        });
         let options = Options {
             overheads: self.overheads,
-            checks: Checks::Traps,
+            // What is planted is for the judge to find, not for the kernel.
+            checks: if self.planted.is_none() { Checks::Traps } else { Checks::Instants(0) },
             programs: vec![(self.saboteur, saboteur)],
             faults: faulting.map(|fault| (fault.at, fault.victim)).collect(),
+            mishaps: mishaps.flatten().collect(),
+            planted: self.planted,
             ..Options::default()
         };
         simulate_with(self.manifest, &options, self.until)
@@ -232,7 +334,15 @@ impl Campaign<'_> {
                 ));
             }
         }
-        let concerned = self.concern(&ends);
+        let mishaps = self.mishaps(records, faults);
+        for (victim, _, _, longest) in &mishaps {
+            let bound = self.device_of(*victim).map_or(0, |device| self.longest_hold(device));
+            last = last.max(faults.iter().map(|fault| fault.at).max().unwrap_or(0) + MISHAP + bound);
+            if *longest > bound {
+                problems.push(format!("`{}` had an engine for {longest} ns: the bound is {bound}", name(*victim)));
+            }
+        }
+        let concerned = self.concern(&ends, &mishaps.iter().map(|mishap| mishap.0).collect::<Vec<_>>());
         let mut metrics = Metrics::new(system);
         records.iter().for_each(|record| metrics.observe(record));
         for (task, (found, calm)) in metrics.tasks.iter().zip(&self.calm.tasks).enumerate() {
@@ -260,17 +370,57 @@ impl Campaign<'_> {
                 problems.push(format!("engine `{}` is not granted any more", system.engines[engine as usize].0));
             }
         }
-        Verdict { problems, ends }
+        // Whoever lives and has work by the clock does it again.
+        for (task, reservation) in
+            system.tasks.iter().enumerate().filter_map(|(index, task)| Some((index, task.reservation?)))
+        {
+            let reservation = &system.reservations[reservation];
+            let due = last + 2 * (reservation.period + reservation.deadline);
+            let has_jobs = system.tasks[task].hard && reservation.release == release::PERIODIC;
+            let has_ended = ends.iter().any(|end| end.victim == task);
+            let mut completed = records.iter().filter(|record| record.event == Event::Complete as u8);
+            let works = |record: &Record| usize::from(record.thread) == task + 1 && record.time > last;
+            if has_jobs && !has_ended && due <= self.until && !completed.any(works) {
+                problems.push(format!("`{}` does no jobs any more", name(task)));
+            }
+        }
+        Verdict { problems, ends, mishaps }
+    }
+
+    /// What came of each device that misbehaved, see [`Verdict::mishaps`].
+    fn mishaps(&self, records: &[Record], faults: &[Fault]) -> Vec<(usize, Wrong, bool, u64)> {
+        let of = |fault: &Fault| {
+            let How::Device(wrong) = fault.how else { return None };
+            let (mut granted, mut longest, mut is_taken) = (BTreeMap::new(), 0, false);
+            for record in records {
+                let is_its = usize::from(record.thread) == fault.victim + 1;
+                let event = Event::from_number(record.event);
+                is_taken |= is_its && event == Some(Event::EngineTaken) && record.time >= fault.at;
+                if !matches!(event, Some(Event::EngineGrant | Event::EngineIdle)) {
+                    continue;
+                }
+                if let Some(since) = granted.remove(&record.object)
+                    && record.time >= fault.at
+                {
+                    longest = longest.max(record.time - since);
+                }
+                if is_its && event == Some(Event::EngineGrant) {
+                    granted.insert(record.object, record.time);
+                }
+            }
+            Some((fault.victim, wrong, is_taken, longest))
+        };
+        faults.iter().filter_map(of).collect()
     }
 
     /// The names of the tasks that have to do with those that ended.
     #[must_use]
     pub fn concerned(&self, ends: &[Ended]) -> Vec<&str> {
-        self.concern(ends).into_iter().map(|task| self.manifest.system.tasks[task].name.as_str()).collect()
+        self.concern(ends, &[]).into_iter().map(|task| self.manifest.system.tasks[task].name.as_str()).collect()
     }
 
-    /// They, their servers' clients, users of their devices, tasks that they release; and so on.
-    fn concern(&self, ends: &[Ended]) -> BTreeSet<usize> {
+    /// They, their servers' clients, users of their devices, tasks that they release; and so on. Of clients whose device misbehaves, all users of that.
+    fn concern(&self, ends: &[Ended], clients: &[usize]) -> BTreeSet<usize> {
         let system = &self.manifest.system;
         let has = |task: usize, of: u32, wanted: u32, object: usize| {
             let mut handles = system.handles.iter().filter(|handle| handle.task as usize == task && handle.kind == of);
@@ -288,7 +438,8 @@ impl Campaign<'_> {
                 || system.engine_users.iter().any(|user| drives(&user))
                 || has(on, kind::TASK, rights::RELEASE_JOB, task)
         };
-        let mut concerned: BTreeSet<usize> = ends.iter().map(|end| end.victim).collect();
+        let drivers = clients.iter().filter_map(|client| Some(system.devices[self.device_of(*client)?].driver));
+        let mut concerned: BTreeSet<usize> = ends.iter().map(|end| end.victim).chain(drivers).collect();
         loop {
             let more = (0..system.tasks.len()).filter(|task| concerned.iter().any(|on| depends(*task, *on)));
             let all: BTreeSet<usize> = concerned.iter().copied().chain(more).collect();
@@ -324,7 +475,7 @@ impl Campaign<'_> {
                 verdict.problems.extend(self.leaks(&report, &verdict.ends));
                 verdict
             }
-            Err(error) => Verdict { problems: vec![error.to_string()], ends: Vec::new() },
+            Err(error) => Verdict { problems: vec![error.to_string()], ..Verdict::default() },
         }
     }
 
@@ -345,11 +496,25 @@ impl Campaign<'_> {
             let how = match how {
                 How::Stopped => "is stopped",
                 How::Faults => "faults",
+                How::Device(wrong) => wrong.words(),
             };
             format!("`{}` {how} at {at} ns", self.manifest.system.tasks[*victim].name)
         };
         faults.iter().map(words).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// The clients of all devices.
+fn clients(system: &Resolved) -> Vec<Client> {
+    let index = |name: &str| system.tasks.iter().position(|task| task.name == name);
+    let of_device = |(device, resolved): (usize, &fusee_manifest::Device)| {
+        let driver = system.tasks.get(resolved.driver).into_iter();
+        let contexts = driver.flat_map(contexts);
+        contexts
+            .filter_map(move |(name, context)| Some(Client { task: index(name)?, device, context }))
+            .collect::<Vec<_>>()
+    };
+    system.devices.iter().enumerate().flat_map(of_device).collect()
 }
 
 /// Of each task of `system` that is given further lives, how long it is away at most, in nanoseconds.
@@ -386,12 +551,13 @@ fn shrink(faults: &[Fault], run: &dyn Fn(&[Fault]) -> Verdict) -> (Vec<Fault>, V
 impl FaultReport {
     /// Adds the run with this number and these ends, which `run` makes and judges.
     pub fn judge(&mut self, number: u64, faults: &[Fault], run: &dyn Fn(&[Fault]) -> Verdict) {
-        let Verdict { problems, ends } = run(faults);
+        let Verdict { problems, ends, mishaps } = run(faults);
         self.runs += 1;
         if !problems.is_empty() {
             let (faults, verdict) = shrink(faults, run);
             self.violations.push((number, faults, verdict.problems));
         }
+        self.note(&mishaps);
         for end in ends {
             let (times, again, longest) = self.ends.entry((end.victim, end.how)).or_default();
             *times += 1;
@@ -399,6 +565,14 @@ impl FaultReport {
                 *again += 1;
                 *longest = (*longest).max(up - end.at);
             }
+        }
+    }
+
+    /// Adds what came of devices that misbehaved.
+    fn note(&mut self, mishaps: &[(usize, Wrong, bool, u64)]) {
+        for (victim, wrong, is_taken, longest) in mishaps {
+            let all = self.ends.entry((*victim, How::Device(*wrong))).or_default();
+            *all = (all.0 + 1, all.1 + u64::from(*is_taken), all.2.max(*longest));
         }
     }
 
@@ -494,6 +668,18 @@ mod tests {
                 "{faults:?} {problems:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_device_that_keeps_an_engine_is_found_where_nobody_watches() {
+        let manifest = demo();
+        let mut campaign = campaign(&manifest);
+        let lost = [Fault { at: 50_000_000, victim: task(&manifest, "archive"), how: How::Device(Wrong::Lost) }];
+        let watched = campaign.attempt(&lost);
+        assert!(watched.problems.is_empty() && watched.mishaps[0].2, "{watched:?}");
+        campaign.planted = Some(Planted::EngineWithoutWatchdog);
+        let unwatched = campaign.attempt(&lost);
+        assert!(unwatched.problems.iter().any(|why| why.contains("`dsp`")) && !unwatched.mishaps[0].2, "{unwatched:?}");
     }
 
     #[test]

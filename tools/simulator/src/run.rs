@@ -12,6 +12,8 @@
 //! CPUs that trap meanwhile wait for the kernel's lock, in the order of their traps. So the kernel sees time
 //! go forward only, whichever CPU looks.
 
+use std::collections::VecDeque;
+
 use fusee_abi::image::{FLAG_MANAGED, System};
 use fusee_abi::trace::Record;
 use fusee_kernel_core::id::{InterruptId, ReservationId, ThreadId};
@@ -29,6 +31,19 @@ const STUCK: u32 = 100_000;
 
 /// A fault of a task.
 const FAULT: Fault = Fault { kind: FaultKind::Write, address: None, syndrome: 0 };
+
+/// From an instant on a device does something wrong with the commands of one context, or does so no more.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Mishap {
+    /// When, in nanoseconds.
+    pub at: u64,
+    /// The device's index.
+    pub device: usize,
+    /// The context.
+    pub context: usize,
+    /// What, as the contract numbers it (`CONTEXT_INJECT`); zero: nothing any more.
+    pub wrong: u32,
+}
 
 /// Why a simulation ended otherwise than by `shutdown` or its time limit.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -123,6 +138,8 @@ pub struct Simulation {
     first: First,
     /// Threads that fault as soon as they run from an instant on.
     faults: Vec<(u64, ThreadId)>,
+    /// From which instants on devices misbehave, earliest first.
+    mishaps: VecDeque<Mishap>,
     /// When the kernel's lock is free again.
     lock: u64,
     longest_wait: u64,
@@ -148,6 +165,7 @@ impl Simulation {
             checks: Checks::default(),
             first: First::default(),
             faults: Vec::new(),
+            mishaps: VecDeque::new(),
             lock: 0,
             longest_wait: 0,
             traps: 0,
@@ -188,6 +206,14 @@ impl Simulation {
     #[must_use]
     pub fn with_faults(mut self, faults: &[(u64, usize)]) -> Simulation {
         self.faults = faults.iter().filter_map(|(at, task)| Some((*at, ThreadId::new(*task)?))).collect();
+        self
+    }
+
+    /// Lets devices misbehave.
+    #[must_use]
+    pub fn with_mishaps(mut self, mishaps: &[Mishap]) -> Simulation {
+        self.mishaps = mishaps.iter().copied().collect();
+        self.mishaps.make_contiguous().sort_by_key(|mishap| mishap.at);
         self
     }
 
@@ -295,6 +321,9 @@ impl Simulation {
 
     /// Lets devices and their interrupt lines do what is due; says whether anything happened.
     fn device(&mut self) -> Result<bool, SimulationError> {
+        while let Some(mishap) = self.mishaps.pop_front_if(|mishap| mishap.at <= self.board.now) {
+            self.board.inject(mishap.device, mishap.context, mishap.wrong);
+        }
         self.board.poll_devices();
         for index in 0..self.routes.len() {
             let cpu = self.routes[index];
@@ -360,6 +389,7 @@ impl Simulation {
     fn next_instant(&self) -> u64 {
         let mut next = self.board.devices_next().unwrap_or(u64::MAX);
         next = self.faults.iter().map(|(at, _)| *at).filter(|at| *at > self.board.now).fold(next, u64::min);
+        next = self.mishaps.front().map_or(next, |mishap| next.min(mishap.at));
         for state in &self.cpus {
             next = next.min(state.timer.min(state.kicked).max(state.busy)).min(state.ask);
         }

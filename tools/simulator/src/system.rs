@@ -10,7 +10,7 @@ use fusee_manifest::{Manifest, ManifestError, PackOptions, Resolved, Task};
 
 use crate::actor::Program;
 use crate::overheads::Overheads;
-use crate::run::{Checks, First, Report, Simulation, SimulationError};
+use crate::run::{Checks, First, Mishap, Report, Simulation, SimulationError};
 use crate::watcher::{Supervisor, Watched};
 
 /// Why a manifest could not be simulated.
@@ -56,6 +56,8 @@ pub struct Options {
     pub programs: Vec<(usize, Program)>,
     /// Tasks, by index, that fault the first time they run from an instant on.
     pub faults: Vec<(u64, usize)>,
+    /// When devices misbehave.
+    pub mishaps: Vec<Mishap>,
 }
 
 /// Simulates the system of `manifest` until it ends itself, at the latest until `limit` nanoseconds.
@@ -98,7 +100,11 @@ fn prepare(manifest: &Manifest, options: &Options) -> Result<Simulation, Error> 
     }
     let simulation = Simulation::new(&packed.system(), programs)?;
     let simulation = simulation.with_overheads(options.overheads).with_checks(options.checks);
-    Ok(simulation.with_first(options.first).with_planted(options.planted).with_faults(&options.faults))
+    Ok(simulation
+        .with_first(options.first)
+        .with_planted(options.planted)
+        .with_faults(&options.faults)
+        .with_mishaps(&options.mishaps))
 }
 
 /// Tasks with a program for which nothing else stands: no script, no model, and they neither serve nor drive. Here they end at once.
@@ -181,7 +187,7 @@ fn clients(task: &Task) -> Vec<(usize, u64)> {
 }
 
 /// The name and context of each client of the driver's device.
-fn contexts(task: &Task) -> impl Iterator<Item = (&str, usize)> {
+pub(crate) fn contexts(task: &Task) -> impl Iterator<Item = (&str, usize)> {
     let parameters = task.environment.iter().filter(|entry| entry.kind == environment::kind::PARAMETER);
     let told = parameters.filter_map(|entry| Some((entry.name.strip_prefix("context.")?, entry.address)));
     // What a driver is told of a client says all of its contexts, and whether it has engines without their locks.

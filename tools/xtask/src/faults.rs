@@ -136,7 +136,7 @@ fn emulate<'a>(
             compare("vibration", "blocks", ran.work.blocks, calm.work.blocks);
             verdict
         }
-        Err(error) => Verdict { problems: vec![format!("{error:#}")], ends: Vec::new() },
+        Err(error) => Verdict { problems: vec![format!("{error:#}")], ..Verdict::default() },
     };
     let one = |report: &mut FaultReport, index: u64| {
         let number = first + index;
@@ -202,18 +202,28 @@ fn table(campaign: &Campaign<'_>, manifest: &Manifest, report: &FaultReport) -> 
     let mut table = Table::new(header).left(&["ended", "noticed by"]);
     let time = |time: u64| format!("{:.3}", time as f64 / 1e6);
     for ((victim, how), (times, again, longest)) in &report.ends {
-        let bound = campaign.bound(*victim);
+        let bound = match how {
+            How::Device(_) => campaign.device_of(*victim).map(|device| campaign.longest_hold(device)),
+            _ => campaign.bound(*victim),
+        };
         table.add_row(vec![
             manifest.system.tasks[*victim].name.clone(),
             match how {
                 How::Stopped => "stopped",
                 How::Faults => "fault",
+                How::Device(wrong) => wrong.words(),
             }
             .to_owned(),
             times.to_string(),
-            if bound.is_some() { "kernel, supervisor" } else { "kernel" }.to_owned(),
+            match (how, bound) {
+                (How::Device(_), _) if *again > 0 => "watchdog",
+                (How::Device(_), _) => "nobody",
+                (_, Some(_)) => "kernel, supervisor",
+                _ => "kernel",
+            }
+            .to_owned(),
             again.to_string(),
-            if *again > 0 { time(*longest) } else { "-".to_owned() },
+            if *longest > 0 { time(*longest) } else { "-".to_owned() },
             bound.map_or_else(|| "-".to_owned(), time),
         ]);
     }

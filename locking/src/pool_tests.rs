@@ -45,6 +45,20 @@ fn donations(pool: &Tested) -> BTreeSet<(u16, u16)> {
     pool.requests().iter().filter_map(|request| donee_of(request.place).map(|donee| (request.user, donee))).collect()
 }
 
+/// To whom somebody may donate: whoever is in an FQ, has no donor and is not among as many as there are CPUs of the highest. Nobody, if there is a donor for each CPU.
+fn donees(pool: &Tested) -> List<u16> {
+    let mut order: List<usize> = (0..pool.requests().len()).collect();
+    order.sort_by_key(|index| pool.requests()[*index].key);
+    let low: BTreeSet<usize> = order.into_iter().skip(usize::from(pool.rules().cpus)).collect();
+    let donations = donations(pool);
+    let has_donor = |user: u16| donations.iter().any(|(_, donee)| *donee == user);
+    let may = |(index, request): &(usize, &Request<u32>)| {
+        low.contains(index) && is_fifo(&request.place) && !has_donor(request.user)
+    };
+    let all = pool.requests().iter().enumerate().filter(may).map(|(_, request)| request.user);
+    if donations.len() < usize::from(pool.rules().cpus) { all.collect() } else { List::new() }
+}
+
 fn holders(pool: &Tested) -> List<u16> {
     pool.queues().iter().filter_map(|queue| queue.holder).collect()
 }
@@ -514,6 +528,8 @@ proptest! {
                 let moved = before.2.waits_on(request.user) != request.waits_on;
                 prop_assert_eq!(pool.moved(change).any(|user| user == request.user), moved, "user {}", request.user);
             }
+            prop_assert_eq!(change.moves_nobody(), pool.moved(change).next().is_none());
+            prop_assert_eq!(pool.donees().map(|request| request.user).collect::<List<_>>(), donees(&pool));
             threads.follow(&pool.moved(change).collect::<List<_>>(), |user| pool.waits_on(user));
             let now = holders(&pool);
             let new = now.iter().copied().filter(|user| !before.1.contains(user)).collect::<List<_>>();

@@ -9,41 +9,52 @@
 //!
 //! 1. A call by a handle that the kernel has never issued to the task is refused, and the task goes on.
 //! 2. No shared command runs on an engine while a task has that engine, and no engine is granted while the command of another runs.
-//! 3. With feature `small`: a fast path has done exactly what the slow path does.
+//! 3. A store of a client without a lock that is asked about goes on behind it only when the server that decides has said so, and no register of the client but the program counter
+//!    is written until then.
+//! 4. With feature `small`: a fast path has done exactly what the slow path does.
 
 use std::path::Path;
 use std::sync::OnceLock;
 
 use fusee_abi::Error;
 use fusee_abi::call::{
-    CARRIES, Call, DEADLINE, FIRST_WORD, GIVEN, HandleValue, KEPT, NEVER, NUMBER, PAGE_SHIFT, RESET, TOKEN,
+    CARRIES, Call, DEADLINE, FIRST_WORD, GIVEN, GO_ON, HandleValue, KEPT, NEVER, NUMBER, PAGE_SHIFT, RESET, TOKEN,
+    rights,
 };
 use fusee_abi::image::{self, Span, Table};
 use fusee_kernel_core::id::{EngineUserId, InterruptId, ThreadId};
 use fusee_kernel_core::object::State;
-use fusee_kernel_core::{CpuId, Fault, FaultKind, Kernel, Outcome, Planted, Trap};
+use fusee_kernel_core::{CpuId, Fault, FaultKind, Kernel, Outcome, Page, Planted, Registers, Trap};
 use fusee_manifest::Manifest;
 use fusee_sched::time::{Instant, Nanoseconds};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::bytes::Bytes;
 use crate::table::device::{Shared, Tape};
-use crate::table::{Board, pack, thread};
+use crate::table::{Board, DOORBELL, STORED_FROM, pack, thread};
 
 /// Whether there is time to compare each fast path with the slow one: a kernel of few objects is copied fast.
 const COMPARES: bool = cfg!(feature = "small");
 /// How late a timer may be, in nanoseconds.
 const LATE: u64 = 20_000;
 
-pub(crate) const SYSTEMS: [(&str, &str); 5] = [
+pub(crate) const SYSTEMS: [(&str, &str); 6] = [
     ("calls", include_str!("../systems/calls.toml")),
     ("locks", include_str!("../systems/locks.toml")),
     ("gates", include_str!("../systems/gates.toml")),
     ("shared_pool", include_str!("../systems/shared_pool.toml")),
     ("lives", include_str!("../systems/lives.toml")),
+    (SHARING, include_str!("../systems/sharing.toml")),
 ];
-/// The system whose engines are of a device.
+/// The systems whose engines are of a device,
 const GATES: &str = "gates";
+/// and of these the one in which a server, by a slot of it, decides on the stores of a client.
+const SHARING: &str = "sharing";
+const DOORMAN: usize = 1;
+const BELLS: usize = 1;
+const MEMBER: usize = 2;
+/// Where a client's instruction is that stores.
+const STORES_AT: u64 = 0x2000;
 
 /// A system, booted, with all CPUs in service.
 #[derive(Clone)]
@@ -58,6 +69,8 @@ struct World {
     users: Vec<(usize, ThreadId)>,
     /// Handles that each task has been issued.
     issued: Vec<Vec<u64>>,
+    /// The registers of each task that waits with a store.
+    stores: Vec<Option<Registers>>,
 }
 
 /// Takes the steps that `data` says, in a kernel that forgets the rule `planted`; how many calls these were.
@@ -106,12 +119,32 @@ fn set_gates(packed: &mut [u64]) {
     }
 }
 
+/// Lets the doorman decide on the stores of the client.
+fn set_sharer(packed: &mut [u64]) {
+    let parsed = image::System::parse(packed.as_bytes()).expect("a packed system");
+    let [engines, handles] = [Table::Engines, Table::Handles].map(|table| parsed.header().tables[table as usize]);
+    let bytes = &mut packed.as_mut_bytes()[engines.offset as usize..];
+    let (engine, _) = image::Engine::mut_from_prefix(bytes).expect("an engine");
+    (engine.sharer_plus_one, engine.first_member, engine.members) = (1, 0, 1);
+    let bytes = &mut packed.as_mut_bytes()[handles.offset as usize..];
+    let (handles, _) = <[image::Handle]>::mut_from_prefix_with_elems(bytes, handles.count as usize).expect("a table");
+    let is_it = |handle: &&mut image::Handle| (handle.task as usize, handle.slot as usize) == (DOORMAN, BELLS);
+    let bells = handles.iter_mut().find(is_it).expect("the doorman has such a slot");
+    (bells.kind, bells.object, bells.rights) = (image::kind::DOORBELLS, 0, rights::MAP);
+    // There is a use without a lock: the same record as one with it.
+    let (header, _) = image::Header::mut_from_prefix(packed.as_mut_bytes()).expect("a header");
+    header.tables[Table::SharedUsers as usize] = header.tables[Table::EngineUsers as usize];
+}
+
 impl World {
     fn new(name: &str, text: &str) -> World {
         let mut packed = packed(name, text);
-        let has_device = name == GATES;
+        let has_device = [GATES, SHARING].contains(&name);
         if has_device {
             set_gates(&mut packed);
+        }
+        if name == SHARING {
+            set_sharer(&mut packed);
         }
         let system = image::System::parse(packed.as_bytes()).expect("a packed system");
         let mut kernel = Box::new(Kernel::EMPTY);
@@ -127,12 +160,16 @@ impl World {
                 *of = *engine;
             }
         }
+        if name == SHARING {
+            board.members[MEMBER] = Some(0);
+        }
         let mut issued = vec![Vec::new(); system.tasks().len()];
+        let stores = vec![None; system.tasks().len()];
         for handle in system.handles() {
             issued[handle.task as usize].push(HandleValue::new(handle.slot as u16, 1).0);
         }
         let lines = system.interrupts().iter().map(|line| CpuId(line.cpu as u8)).collect();
-        let mut world = World { kernel, board, has_device, tasks: system.tasks().len(), lines, users, issued };
+        let mut world = World { kernel, board, has_device, tasks: system.tasks().len(), lines, users, issued, stores };
         for cpu in world.kernel.cpus() {
             let outcome = world.board.enter(&mut world.kernel, cpu);
             world.apply(cpu, outcome);
@@ -177,9 +214,46 @@ impl World {
                     self.trap(cpu, Trap::Fault(fault));
                 }
             }
+            60 => {
+                if let Some(thread) = state.executes {
+                    self.store(cpu, thread, bytes);
+                }
+            }
             _ => {}
         }
         false
+    }
+
+    /// The task on `cpu` stores to its doorbell, if it has one, and is asked about.
+    fn store(&mut self, cpu: CpuId, thread: ThreadId, bytes: &mut Bytes<'_>) {
+        let Some(place) = self.board.members[thread.index()] else { return };
+        if self.board.pages[usize::from(place)] == Page::Open && bytes.byte() != 0 {
+            return;
+        }
+        let registers = &mut self.board.registers[thread.index()];
+        registers.general[STORED_FROM] = bytes.number(4);
+        registers.program_counter = STORES_AT;
+        self.stores[thread.index()] = Some(*registers);
+        let fault = Fault { kind: FaultKind::Write, address: Some(DOORBELL), syndrome: 0 };
+        self.trap(cpu, Trap::Fault(fault));
+    }
+
+    /// Who waited with a store stores again, or is dead; or goes on, if the trap was a reply, `says` so.
+    fn check_stores(&mut self, says: bool) {
+        for (task, stored) in self.stores.iter_mut().enumerate() {
+            let Some(before) = *stored else { continue };
+            let Registers { program_counter, .. } = self.board.registers[task];
+            assert!(
+                program_counter == STORES_AT || says && program_counter == STORES_AT + 4,
+                "task {task} goes on behind its store at {program_counter:#x}, and nobody said so"
+            );
+            let as_before = Registers { program_counter: STORES_AT, ..self.board.registers[task] };
+            let is_dead = self.kernel.thread(thread(task)).state == State::Stopped;
+            assert!(is_dead || as_before == before, "registers of task {task}, which waits with a store, were written");
+            if self.kernel.thread(thread(task)).stores.is_none() {
+                *stored = None;
+            }
+        }
     }
 
     /// Time passes, but no timer is later than [`LATE`].
@@ -313,11 +387,18 @@ impl World {
         let before: Vec<u64> = self.board.registers[..self.tasks].iter().map(|of| of.general[GIVEN]).collect();
         let other = COMPARES.then(|| self.clone());
         self.board.tape = Tape::default();
+        let caller = self.board.cpus[cpu.index()].executes.filter(|_| trap == Trap::Syscall);
+        let says = caller.is_some_and(|caller| {
+            let general = &self.board.registers[caller.index()].general;
+            let replies = general[NUMBER] == Call::ReplyReceive as u64;
+            caller.index() == DOORMAN && replies && general[FIRST_WORD] == GO_ON
+        });
         let outcome = self.board.any_trap(&mut self.kernel, cpu, trap);
         if let Some(other) = other {
             self.compare(other, cpu, trap, outcome);
         }
         self.apply(cpu, outcome);
+        self.check_stores(says);
         for (task, before) in before.into_iter().enumerate() {
             let given = self.board.registers[task].general[GIVEN];
             if given != before && given != 0 {

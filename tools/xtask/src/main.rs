@@ -68,6 +68,7 @@ mod combinations;
 mod configurations;
 mod conformance;
 mod contention;
+mod coverage;
 mod crowd;
 mod decode;
 mod defmt;
@@ -172,6 +173,8 @@ enum Command {
     Hostile(hostile::HostileArguments),
     /// Looks for bytes that break what reads bytes of others: calls, manifests, images, rings, traces.
     Fuzz(fuzz::FuzzArguments),
+    /// Says which lines of the kernel's state machine its tests on the host do not run.
+    Coverage(coverage::CoverageArguments),
     /// Simulates CPUs that all call at once: how much they do, and how long they wait for the kernel's lock
     Contention(contention::ContentionArguments),
     /// Prints the records of the last run as text, or writes other views of it.
@@ -415,6 +418,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Experiment(arguments) => experiment::experiment(arguments, install),
         Command::Hostile(arguments) => hostile::hostile(arguments),
         Command::Fuzz(arguments) => fuzz::fuzz(arguments, install),
+        Command::Coverage(arguments) => coverage::coverage(arguments, install),
         Command::Contention(arguments) => contention::contention(arguments),
         Command::Trace(arguments) => trace::trace(arguments),
         Command::Top(arguments) => top::top(arguments, install),

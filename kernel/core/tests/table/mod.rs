@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use fusee_abi::image;
 use fusee_abi::trace::{Event, Level, Record};
 use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, NotificationId, RegionId, ThreadId};
-use fusee_kernel_core::limits::{CPUS, ENGINE_USERS, INTERRUPTS, THREADS};
+use fusee_kernel_core::limits::{CPUS, ENGINE_USERS, INTERRUPTS, MEMBERS, THREADS};
 use fusee_kernel_core::object::State;
 use fusee_kernel_core::reach::Reach;
-use fusee_kernel_core::{CpuId, Entry, Fault, Kernel, Machine, Outcome, Place, Registers, Trap};
+use fusee_kernel_core::{CpuId, Entry, Fault, Kernel, Machine, Members, Outcome, Page, Place, Registers, Store, Trap};
 use fusee_manifest::{Manifest, PackOptions, PackedSystem};
 use fusee_sched::time::{Instant, Nanoseconds};
 
@@ -68,7 +68,16 @@ pub struct Board<const TRACE: bool> {
     places: BTreeMap<(usize, usize), Place>,
     /// Threads none of whose addresses is valid any more.
     closed: [bool; THREADS],
+    /// The place of each thread among the clients without a lock, if it is one of the first engine.
+    pub members: [Option<u16>; THREADS],
+    /// What these have in the place of their doorbells.
+    pub pages: [Page; MEMBERS],
 }
+
+/// Where the doorbell of a member is, for each of them.
+pub const DOORBELL: u64 = 0xd00b_e110_0000;
+/// The register that a member stores there from.
+pub const STORED_FROM: usize = 5;
 
 impl<const TRACE: bool> Board<TRACE> {
     /// A machine of which no CPU is in service.
@@ -89,6 +98,8 @@ impl<const TRACE: bool> Board<TRACE> {
             accessed: 0,
             places: BTreeMap::new(),
             closed: [false; THREADS],
+            members: [None; THREADS],
+            pages: [Page::Absent; MEMBERS],
         }
     }
 
@@ -223,6 +234,21 @@ impl<const TRACE: bool> Machine for Board<TRACE> {
     fn is_shared_idle(&mut self, engine: EngineId) -> bool {
         self.access(engine.index());
         self.device.is_shared_idle(engine.index())
+    }
+
+    fn doorbell_store(&mut self, thread: ThreadId, fault: &Fault) -> Option<Store> {
+        let place = self.members[thread.index()].filter(|_| fault.address == Some(DOORBELL))?;
+        let value = self.registers[thread.index()].general[STORED_FROM] as u32;
+        Some(Store {
+            engine: EngineId::new(0)?,
+            place,
+            value,
+            is_allowed: self.pages[usize::from(place)] == Page::Open,
+        })
+    }
+
+    fn set_doorbells(&mut self, members: Members, page: Page) {
+        members.each().for_each(|place| self.pages[place] = page);
     }
 
     fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}

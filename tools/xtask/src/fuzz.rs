@@ -30,7 +30,7 @@ pub struct FuzzArguments {
     /// Begin without what was found before, with a kernel that does not compare generations of handles, and say how soon that is found.
     #[arg(long)]
     planted: bool,
-    /// Afterwards replace what is kept in tests/fuzz/corpus by the fewest strings that reach as much, at most 150 of them.
+    /// Afterwards replace what is kept in tests/fuzz/corpus by the fewest strings that reach as much, at most 600 of them.
     #[arg(long, conflicts_with = "planted")]
     keep: bool,
     /// Read this one string, a file, and nothing else.
@@ -60,7 +60,7 @@ const FLAGS: [&str; 6] = [
 const LENGTH: u32 = 2048;
 const MANIFEST_LENGTH: u32 = 8192;
 /// Strings of a corpus, at most.
-const KEPT: usize = 150;
+const KEPT: usize = 600;
 /// Strings that a check gives each target: some ten seconds.
 const CHECKED: [(&str, u64); 5] =
     [("calls", 100_000), ("device", 40_000), ("image", 40_000), ("manifest", 60_000), ("trace", 60_000)];

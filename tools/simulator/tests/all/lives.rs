@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use fusee_abi::Error;
 use fusee_abi::call::Call;
 use fusee_abi::trace::{Event, Record};
 use fusee_manifest::Manifest;
@@ -139,6 +140,9 @@ fn a_dormant_task_has_the_budget_that_it_was_given_last() {
     let sleep = |span: u64| call(Call::SleepUntil, [0; 2], Until::After(span));
     let set = |budget, period| call(Call::SetReservation, [budget, period], Until::Never);
     let requests = vec![
+        set(MS + 1, 10 * MS),
+        set(MS, 10 * MS - 1),
+        set(0, 10 * MS),
         set(MS / 2, 15 * MS),
         plain(Call::Start),
         set(MS, 10 * MS),
@@ -151,6 +155,9 @@ fn a_dormant_task_has_the_budget_that_it_was_given_last() {
     ];
     let programs = vec![(director, Program::Requests { requests, again_from: None })];
     let report = simulate_with(&manifest, &Options { programs, ..Options::default() }, 130 * MS).unwrap();
+    let refused = Error::BadArgument as u64;
+    let expected = [refused, refused, refused, 0, 0, Error::NotEnded as u64, 0, 0, 0, 0];
+    assert_eq!(report.results[director][..], expected);
     // On a grid of 15 ms from its first release on, at 4 ms; the next one of that was at 49 ms. From then on there are 50 of the 100 us that a job takes, each 20 ms.
     let releases = times(&manifest, &report, Event::Release, "worker");
     assert_eq!(releases[..4], [4, 19, 34, 49].map(|at| at * MS));

@@ -177,3 +177,30 @@ fn a_holder_that_is_late_lives_on_and_hears_that_the_engine_is_lost() {
     let seen = run("", &[&late[..6], &[submit(0, MS)]].concat(), &[NEXT_JOB, ACQUIRE, RELEASE]);
     assert_eq!(seen.faults(), [0]);
 }
+
+/// A token that is overdue costs its holder first the engine that it was for, then the token; whoever waits for the engine with a token that is overdue, too, waits no longer.
+#[test]
+fn a_token_that_is_overdue_is_taken_with_the_engine_that_it_was_for() {
+    let pool = "\n[pools.gpu]\nreplicas = 2\nwatchdog = \"5ms\"\n";
+    let text = SYSTEM.replace("acquire\" }", "acquire\", gpu = \"pool gpu: acquire\" }");
+    let device = Device {
+        cluster: None,
+        driver: "period = \"10ms\"\nbudget = \"10ms\"\n",
+        engines: &[("ee", "pool = \"gpu\"")],
+        ..Device::GPU
+    }
+    .text();
+    let end = common::end("60ms", "period = \"1s\"\ndeadline = \"1ms\"\nbudget = \"100us\"");
+    let token = call(Call::Acquire, "gpu");
+    let back = call(Call::Release, "gpu");
+    let holder = [NEXT_JOB, token, ACQUIRE, submit(0, 9 * MS), sleep(20 * MS), RELEASE, back];
+    let other = [NEXT_JOB, token, ACQUIRE, back];
+    let run =
+        common::run(&format!("{text}{pool}{device}{end}"), Overheads::NONE, &[("holder", &holder), ("other", &other)]);
+    let taken =
+        |event: Event, task: &str| run.events(event, task).map(|record| (record.time - MS) / US).collect::<Vec<_>>();
+    assert_eq!(taken(EngineTaken, "holder"), [5_000]);
+    assert_eq!(taken(Event::TokenTaken, "holder"), [5_000]);
+    assert_eq!(run.results("holder")[4..], [LOST, Error::TokenLost as u64]);
+    assert_eq!(run.results("other")[2], Error::TokenLost as u64);
+}

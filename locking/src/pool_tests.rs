@@ -746,3 +746,24 @@ fn queues_for_six_cpus_are_as_long_as_the_evaluation_says() {
     assert_eq!(r2dglp_limit(12, 6), 1);
     assert!(!Rules::r2dglp(12, 6).admits_by_priority());
 }
+
+/// Gives a free replica to this user.
+struct To(u16);
+
+impl Advice<u32, 4, USERS> for To {
+    fn steal(&self, _: &Tested, _: u8) -> Steal {
+        Steal::From(self.0)
+    }
+}
+
+#[test]
+fn a_free_replica_goes_to_whom_it_is_advised_to_if_that_waits_and_to_the_highest_else() {
+    for (advised, next) in [(3, 3), (2, 2), (0, 2), (8, 2)] {
+        let mut pool = pool(Rules::k_fmlp(2, 4, Measure::Requests));
+        for (user, replica) in [(0, 0), (1, 1), (2, 0), (3, 0)] {
+            let _ = pool.request(user, u32::from(user), Nanoseconds(1), &Preferred(replica)).unwrap();
+        }
+        let change = pool.release(1, &To(advised)).unwrap();
+        assert_eq!(change.granted, Some(Grant { user: next, replica: 1 }), "advised {advised}");
+    }
+}

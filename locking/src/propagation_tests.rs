@@ -143,6 +143,22 @@ fn oracle(threads: &Threads, thread: u16) -> Option<u16> {
     all.filter(|offer| threads.cluster(*offer) == cluster).min_by_key(|offer| threads.key(*offer))
 }
 
+/// Whether a donor offers a reservation of another cluster than that of the chosen one.
+fn has_foreign_offer(threads: &Threads, thread: u16) -> bool {
+    let Some(chosen) = oracle(threads, thread) else { return false };
+    let home = threads.cluster(chosen);
+    donors(threads, thread)
+        .into_iter()
+        .filter_map(|donor| oracle(threads, donor))
+        .any(|offer| threads.cluster(offer) != home)
+}
+
+/// Whether that is so of it, or of somebody that waits for it, directly or through others.
+fn is_urgent_by_text(threads: &Threads, thread: u16) -> bool {
+    has_foreign_offer(threads, thread)
+        || donors(threads, thread).into_iter().any(|donor| is_urgent_by_text(threads, donor))
+}
+
 fn depth(threads: &Threads, thread: u16) -> usize {
     donors(threads, thread).into_iter().map(|donor| depth(threads, donor) + 1).max().unwrap_or(0)
 }
@@ -152,6 +168,12 @@ fn check(threads: &Threads) -> Result<(), TestCaseError> {
         let node = threads.node(thread);
         prop_assert_eq!(node.chosen(), oracle(threads, thread), "thread {}", thread);
         prop_assert_eq!(node.depth(), depth(threads, thread), "thread {}", thread);
+        prop_assert_eq!(has_foreign_donors(threads, thread), has_foreign_offer(threads, thread), "thread {}", thread);
+        let urgent = is_urgent_by_text(threads, thread);
+        prop_assert_eq!((node.is_urgent(), is_urgent(threads, thread)), (urgent, urgent), "thread {}", thread);
+        let donor = a_donor(threads, thread);
+        prop_assert_eq!(donor.is_some(), !node.is_alone());
+        prop_assert!(donor.is_none_or(|donor| threads.node(donor).waits_for() == Some(thread)));
         prop_assert!(node.depth() + usize::from(node.waits_for().is_some()) <= CHAIN_MAX);
         let runs: Vec<u16> = (0..threads.nodes.len() as u16)
             .filter(|other| threads.node(*other).waits_for().is_none() && threads.node(*other).chosen() == Some(thread))
@@ -249,6 +271,7 @@ fn apply(threads: &mut Threads, step: &Step) -> Result<(), TestCaseError> {
                 && other.waits_for().is_none()
                 && other.is_alone()
                 && one.chosen().is_some()
+                && !one.is_urgent()
                 && may_wait_for(threads, waiter, target).is_ok()
                 && threads.own(target).is_none()
             {
@@ -266,6 +289,7 @@ fn apply(threads: &mut Threads, step: &Step) -> Result<(), TestCaseError> {
                     return Ok(());
                 }
                 serve(threads, server, client, is_plain);
+                prop_assert_eq!(threads.node(server).serving(), Some(client));
                 threads.settle(server);
             }
         }
@@ -355,6 +379,22 @@ fn nobody_waits_in_a_circle_or_in_a_row_that_is_too_long() {
     assert_eq!(may_wait_for(&threads, last, last + 1), Err(Refusal::TooLong));
     assert_eq!(may_wait_for(&threads, last + 1, 0), Err(Refusal::TooLong));
     assert_eq!(may_wait_for(&threads, last + 1, 1), Ok(()));
+}
+
+#[test]
+fn who_is_marked_is_to_be_settled_until_somebody_has_walked_past() {
+    let mut threads = Threads::with_keys(&[5, 7]);
+    assert!(!threads.node(0).is_marked());
+    threads.node_mut(0).mark();
+    assert!(threads.node(0).is_marked() && !threads.node(1).is_marked());
+    threads.settle(0);
+    assert!(!threads.node(0).is_marked());
+    // Where there is no choice, it is made without a walk.
+    threads.node_mut(1).mark();
+    threads.node_mut(1).choose_own(None);
+    assert_eq!((threads.node(1).is_marked(), threads.node(1).chosen()), (false, None));
+    threads.node_mut(1).choose_own(Some(1));
+    assert_eq!(threads.node(1).chosen(), Some(1));
 }
 
 /// However many wait: a choice among 500 looks at no more of them than among a few.

@@ -9,10 +9,10 @@ use fusee_sched::key::Class;
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{EngineId, ThreadId};
-use crate::limits::{ENGINE_USERS, GATES, HANDLES, POOLS_PER_TASK};
+use crate::limits::{BUDGET_MIN, ENGINE_USERS, GATES, HANDLES, POOLS_PER_TASK};
 use crate::lives::Life;
 use crate::machine::Place;
-use crate::object::{Interrupt, Job, Object, Release, State, Thread};
+use crate::object::{Interrupt, Job, Object, Release, Thread};
 use crate::{Kernel, Machine};
 
 impl Kernel {
@@ -35,19 +35,19 @@ impl Kernel {
     /// A job with less budget, released later, is one of those that the declared task may have: no bound that was computed for that moves. Keys stay as they are.
     ///
     /// # Errors
-    /// As of `start`; [`Error::BadArgument`]: there is no declared budget, or more of it would be had than declared.
+    /// As of `start`; [`Error::BadArgument`]: there is no declared budget, more of it would be had than declared, or less than any reservation has ([`BUDGET_MIN`]).
     pub(crate) fn set_reservation<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let target = self.ended_argument(machine, thread, true)?;
         let general = machine.registers(thread).general;
         let (budget, period) = (Nanoseconds(general[FIRST_WORD]), Nanoseconds(general[FIRST_WORD + 1]));
         let own = self.threads[target].own.ok_or(Error::BadArgument)?;
-        let life = &mut self.lives[target];
-        if budget == Nanoseconds::ZERO || budget > life.budget || period < life.period {
+        let (life, now) = (&mut self.lives[target], self.now);
+        if budget.0 < BUDGET_MIN || budget > life.budget || period < life.period {
             return Err(Error::BadArgument);
         }
         let account = &mut self.reservations[own].account;
-        life.first_release = next_release(life.first_release, account.period, self.now);
-        account.change(budget, period, self.now);
+        life.first_release = next_release(life.first_release, account.period, now);
+        account.change(budget, period, now);
         Ok(())
     }
 
@@ -63,8 +63,7 @@ impl Kernel {
             return Err(Error::MissingRight);
         }
         // Its engines may have been left to drain meanwhile, and somebody waits for them.
-        let is_told = life.is_told && !self.threads[target].timed;
-        if self.threads[target].state != State::Stopped || !is_told {
+        if !life.is_told || self.threads[target].timed {
             return Err(Error::NotEnded);
         }
         Ok(target)

@@ -284,7 +284,7 @@ call_errors! {
     ReservationError {
         /// It has not ended, or not all have heard of it.
         NotEnded,
-        /// More than the manifest declares, or more often, or nothing; or the manifest declares no budget.
+        /// More than the manifest declares, or more often, or less than 40 us; or the manifest declares no budget.
         BadArgument,
         /// This kernel does not offer the call.
         Unsupported,

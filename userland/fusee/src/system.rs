@@ -54,8 +54,8 @@ impl Task {
         RestartError::check(answer.code).map(|()| answer.value as u32)
     }
 
-    /// Gives this dormant task, which has not begun or has ended, another budget and period, from its next start on. No more budget than the manifest declares, and no shorter
-    /// period: a task with less is one of those that the analysis has counted. Its deadline and its priority are as declared, measured from each release.
+    /// Gives this dormant task, which has not begun or has ended, another budget and period, from its next start on. No more budget than the manifest declares, 40 us at least, and no
+    /// shorter period: a task with less is one of those that the analysis has counted. Its deadline and its priority are as declared, measured from each release.
     ///
     /// What is left of its budget stays, as far as the new one is as large; the rest comes a period after this call. Releases by the clock go on from the next one
     /// that there would have been.

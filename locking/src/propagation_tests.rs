@@ -188,6 +188,9 @@ fn check(threads: &Threads) -> Result<(), TestCaseError> {
                 if let Some(link) = link {
                     let member = threads.node(link);
                     seen.push(link);
+                    let rank = |child: Option<u16>| child.map_or(0, |child| threads.node(child).rank);
+                    let (left, right) = (rank(member.left), rank(member.right));
+                    prop_assert!(left >= right && member.rank == right + 1, "a heap that does not lean to the left");
                     for child in [member.left, member.right] {
                         let in_order = child.is_none_or(|child| member.key <= threads.node(child).key);
                         prop_assert!(in_order, "a heap out of order");
@@ -264,6 +267,8 @@ fn apply(threads: &mut Threads, step: &Step) -> Result<(), TestCaseError> {
             if has_lent(threads, waiter, target) {
                 if other.waits_for().is_none() {
                     take_back(threads, waiter, target);
+                    prop_assert!(threads.node(waiter).waits_for().is_none() && threads.node(target).is_alone());
+                    prop_assert!(!has_lent(threads, waiter, target));
                     threads.settle(waiter);
                     threads.settle(target);
                 }
@@ -277,6 +282,7 @@ fn apply(threads: &mut Threads, step: &Step) -> Result<(), TestCaseError> {
             {
                 let chosen = one.chosen();
                 lend(threads, waiter, target);
+                prop_assert!(has_lent(threads, waiter, target) && !has_lent(threads, target, waiter));
                 if let Some(chosen) = chosen {
                     threads.runners[usize::from(chosen)] = Some(target);
                 }

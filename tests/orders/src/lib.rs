@@ -2,7 +2,7 @@
 //! architecture does: the lock around the kernel, the registers of a thread that one CPU leaves and another one takes up, and the rings of the trace, which are read
 //! without the lock.
 //!
-//! The lock is in assembly, so what is explored here is a model of it, an operation for each instruction that accesses memory. [`LOCK`] is those instructions,
+//! The lock is in assembly, so what is explored here is a model of it, an operation for each instruction that accesses memory. `LOCK` is those instructions,
 //! and a test compares them with the kernel's source. Each model is run a second time without one of its orders, and must then go wrong.
 //!
 //! | Instruction | Model |

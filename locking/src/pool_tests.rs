@@ -767,3 +767,53 @@ fn a_free_replica_goes_to_whom_it_is_advised_to_if_that_waits_and_to_the_highest
         assert_eq!(change.granted, Some(Grant { user: next, replica: 1 }), "advised {advised}");
     }
 }
+
+/// Has a request wait at the first replica, and says what becomes of a free one.
+struct First(Steal);
+
+impl Advice<u32, 4, USERS> for First {
+    fn queue(&self, _: &Tested, _: u16) -> Option<u8> {
+        Some(0)
+    }
+
+    fn steal(&self, _: &Tested, _: u8) -> Steal {
+        self.0
+    }
+}
+
+/// With a limit on all queues a request that waited outside may be advised to another queue than the one that is free now; that one then steals, unless it is
+/// advised not to.
+#[test]
+fn who_comes_into_another_queue_than_the_free_one_is_stolen_for_that() {
+    for (steal, place) in [(Steal::Highest, (1, 0)), (Steal::Nothing, (0, 1))] {
+        let mut pool = pool(Rules { total: Some(2), limit: Some(2), ..Rules::r2dglp(2, 4) });
+        for (user, replica) in [(0, 0), (1, 1)] {
+            let _ = pool.request(user, u32::from(user), Nanoseconds(1), &Preferred(replica)).unwrap();
+        }
+        let _ = pool.request(2, 2, Nanoseconds(1), &Unadvised).unwrap();
+        let _ = pool.release(1, &First(steal)).unwrap();
+        let (replica, ahead) = place;
+        assert_eq!(pool.requests()[1].place, Place::Fifo { replica, ahead }, "{steal:?}");
+    }
+}
+
+/// Donates to this user.
+struct For(u16);
+
+impl Advice<u32, 4, USERS> for For {
+    fn donee(&self, _: &Tested, _: u16) -> Option<u16> {
+        Some(self.0)
+    }
+}
+
+#[test]
+fn a_donor_donates_to_whom_it_is_advised_to_if_it_may_and_to_the_lowest_else() {
+    for (advised, donee) in [(2, 2), (1, 1), (3, 3), (0, 3), (8, 3)] {
+        let mut pool = pool(Rules { limit: Some(4), ..Rules::r2dglp(1, 2) });
+        for user in 0..4 {
+            let _ = pool.request(user, 10 + u32::from(user), Nanoseconds(1), &Unadvised).unwrap();
+        }
+        let _ = pool.request(4, 1, Nanoseconds(1), &For(advised)).unwrap();
+        assert_eq!(donations(&pool), BTreeSet::from([(4, donee)]), "advised {advised}");
+    }
+}

@@ -22,6 +22,8 @@ impl Kernel {
     /// [`Error::MissingRight`] also if the task has one life, or is not dormant; [`Error::NotEnded`].
     pub(crate) fn restart<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, starts: bool) -> Result<(), Error> {
         let target = self.ended_argument(machine, thread, starts)?;
+        // Whoever waits for an engine of it that drains has not been told yet, and need not be: its new life is told of the end.
+        self.cancel_timeout(target);
         self.begin_again(machine, target);
         let number = u64::from(self.threads[target].life);
         machine.registers(target).general[1] = number;
@@ -62,8 +64,7 @@ impl Kernel {
         if !(if starts { life.is_dormant } else { life.starts.is_some() }) {
             return Err(Error::MissingRight);
         }
-        // Its engines may have been left to drain meanwhile, and somebody waits for them.
-        if !life.is_told || self.threads[target].timed {
+        if !life.is_told {
             return Err(Error::NotEnded);
         }
         Ok(target)

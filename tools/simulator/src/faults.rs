@@ -670,6 +670,20 @@ mod tests {
         }
     }
 
+    /// Six clients ask for an engine that drains for a driver that is dead, again and again, so that one of them has always yet to be told, when the supervisor looks, too.
+    #[test]
+    fn clients_that_ask_all_the_time_keep_no_driver_from_its_next_life() {
+        let manifest = demo();
+        let campaign = campaign(&manifest);
+        let fault = |name: &str, at: u64, how: How| Fault { at, victim: task(&manifest, name), how };
+        let faults = [
+            fault("dsp", 29_792_008, How::Faults),
+            fault("vibration", 96_198_950, How::Faults),
+            fault("gpu", 120_274_592, How::Stopped),
+        ];
+        assert_eq!(campaign.attempt(&faults).problems, [""; 0]);
+    }
+
     #[test]
     fn a_device_that_keeps_an_engine_is_found_where_nobody_watches() {
         let manifest = demo();

@@ -14,8 +14,35 @@ pub const ENGINES: usize = 3;
 /// Devices a system has at most.
 pub const DEVICES: usize = 8;
 
-/// Contexts of the device. Context 0 belongs to the driver.
-pub const CONTEXTS: usize = 8;
+/// Contexts a device has at most, and those for which all pages have places. Context 0 belongs to the driver.
+pub const CONTEXTS: usize = 16;
+
+/// How many contexts a device has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Contexts(u8);
+
+impl Contexts {
+    /// As many as most devices have.
+    pub const DEFAULT: Self = Self(8);
+
+    /// So many, the driver's included: 2 to [`CONTEXTS`].
+    #[must_use]
+    pub const fn new(number: usize) -> Option<Self> {
+        if number >= 2 && number <= CONTEXTS { Some(Self(number as u8)) } else { None }
+    }
+
+    /// How many.
+    #[must_use]
+    pub const fn number(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Default for Contexts {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
 
 /// One engine of a device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Ord, PartialOrd)]
@@ -105,7 +132,7 @@ impl CopyEngines {
 /// other words of the page are valid. Spells `FUSE`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"FUSE");
 /// The version of this contract.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Feature: each context has a translation table, and the device touches nothing else.
 pub const FEATURE_TRANSLATION: u32 = 1;
 /// Feature: one engine can be reset for one context.
@@ -118,6 +145,8 @@ pub const FEATURE_INJECT: u32 = 8;
 /// Feature: the execution engine is given to another client at the end of a command, so one that launches block by block
 /// ([`crate::Launch::block`]) may be asked for it in between.
 pub const FEATURE_PREEMPTIBLE: u32 = 16;
+/// Feature: the device counts for each context how long it ran and was backlogged ([`status_counted`]).
+pub const FEATURE_COUNTERS: u32 = 32;
 
 /// Offset of [`MAGIC`], `u32`, written by the device.
 pub const CONTROL_MAGIC: u64 = 0x00;
@@ -127,7 +156,7 @@ pub const CONTROL_VERSION: u64 = 0x04;
 pub const CONTROL_FEATURES: u64 = 0x08;
 /// Offset of the number of engines, `u32`, written by the device: [`CopyEngines::engines`].
 pub const CONTROL_ENGINES: u64 = 0x0C;
-/// Offset of the number of contexts, `u32`, written by the device.
+/// Offset of the number of contexts, `u32`, written by the device: [`Contexts`].
 pub const CONTROL_CONTEXTS: u64 = 0x10;
 /// Offset of the number of completions announced too late, `u32`, written by the device.
 /// See [`crate::timing::LATE_TOLERANCE`].
@@ -192,7 +221,7 @@ pub const CONTEXT_SHARED: u32 = 2;
 
 /// Offset of what the device has measured of its kernels: [`KERNEL_BYTES`] for each class of launches, in the order of their first ends, as far as the
 /// page has room; then zeros.
-pub const CONTROL_KERNELS: u64 = 0x400;
+pub const CONTROL_KERNELS: u64 = 0x500;
 /// Bytes of what is measured of a class of launches.
 pub const KERNEL_BYTES: u64 = 64;
 /// Classes of launches of which something is measured.
@@ -241,7 +270,7 @@ pub const fn control_reset_done(context: usize, engine: EngineIndex) -> u64 {
 //--- Status page
 
 /// Offset of the first engine's busy time.
-pub const STATUS_BUSY: u64 = 0x100;
+pub const STATUS_BUSY: u64 = 0x180;
 /// Bytes of what the status page says of one engine and context: two words, which can be read as one of 64 bits.
 pub const STATUS_PROGRESS_BYTES: u64 = 8;
 
@@ -264,9 +293,9 @@ pub const fn status_busy(engine: EngineIndex) -> u64 {
 }
 
 /// Offset of what the status page says of the shared commands of the first engine.
-pub const STATUS_SHARED: u64 = 0x140;
+pub const STATUS_SHARED: u64 = 0x1A0;
 /// Offset of the first engine's running context.
-pub const STATUS_RUNNING: u64 = 0x160;
+pub const STATUS_RUNNING: u64 = 0x1C0;
 
 /// Offset in the status page of the count of shared commands that have ended on this engine, `u32`, wrapping. [`status_begun`] follows it,
 /// so that both can be read as one of 64 bits.
@@ -291,9 +320,25 @@ pub const fn status_running(engine: EngineIndex) -> u64 {
     STATUS_RUNNING + 4 * engine.number() as u64
 }
 
+/// Offset of what is counted for the first engine and context.
+pub const STATUS_COUNTED: u64 = 0x200;
+/// Bytes of what is counted for one engine and context: two numbers of 64 bits.
+pub const STATUS_COUNTED_BYTES: u64 = 16;
+
+/// Offset in the status page of the modelled nanoseconds for which this engine has run commands of this context, `u64`: those that have ended, each with the
+/// [switch](crate::timing) before it. The nanoseconds for which the context has been backlogged on it follow. Both are written if the device has
+/// [`FEATURE_COUNTERS`], whenever a command ends on the engine; so they are behind by the command that runs.
+///
+/// A context is *backlogged* while it has commands that the device has seen and that have not retired. Time in which a command of a context runs that is not
+/// [`CONTEXT_SHARED`] is no time of those that are.
+#[must_use]
+pub const fn status_counted(engine: EngineIndex, context: usize) -> u64 {
+    STATUS_COUNTED + STATUS_COUNTED_BYTES * (engine.number() * CONTEXTS + context) as u64
+}
+
 //--- Doorbell pages
 
-/// Doorbell pages of a device: one for each engine and context.
+/// Doorbell pages of a device: one for each engine and context, also for those that it does not have.
 pub const DOORBELL_PAGES: usize = ENGINES * CONTEXTS;
 
 /// Offset in a doorbell page of the commands submitted so far, `u32`, wrapping.
@@ -397,6 +442,8 @@ const _: () = assert!(more_offset(RING_ENTRIES - 1) + MORE_BYTES as u64 <= PAGE_
 const _: () = assert!(status_seen(EngineIndex::CopyOut, CONTEXTS - 1) < STATUS_BUSY);
 const _: () = assert!(status_busy(EngineIndex::CopyOut) < STATUS_SHARED);
 const _: () = assert!(status_begun(EngineIndex::CopyOut) < STATUS_RUNNING);
+const _: () = assert!(status_running(EngineIndex::CopyOut) < STATUS_COUNTED);
+const _: () = assert!(status_counted(EngineIndex::CopyOut, CONTEXTS) <= PAGE_BYTES);
 const _: () = assert!(control_gate(EngineIndex::CopyOut) < CONTROL_CONTEXT_BASE);
 const _: () = assert!(control_context(CONTEXTS) <= CONTROL_KERNELS);
 

@@ -8,7 +8,7 @@
 //! peer(0)         its share of the memory of device 0, if that is another one, at most LOCAL_PAGES; and so on
 //! ```
 
-use crate::{CONTEXTS, ENTRY_BYTES, PAGE_BYTES};
+use crate::{Contexts, ENTRY_BYTES, PAGE_BYTES};
 
 /// Device address of the client's buffer.
 pub const BUFFER_BASE: u64 = 16 * PAGE_BYTES;
@@ -28,9 +28,9 @@ pub const fn peer(device: usize) -> u64 {
 /// Bytes that the translation tables of all contexts need, if clients have memory on the first `devices` devices.
 /// Clients of one device count on none of them.
 #[must_use]
-pub const fn tables_bytes(devices: usize) -> u64 {
+pub const fn tables_bytes(contexts: Contexts, devices: usize) -> u64 {
     // Where one more would begin.
-    CONTEXTS as u64 * (peer(devices) / PAGE_BYTES) * ENTRY_BYTES
+    contexts.number() as u64 * (peer(devices) / PAGE_BYTES) * ENTRY_BYTES
 }
 
 /// Which part of device memory belongs to `context`, the first client being 1: its offset, and its pages.
@@ -42,7 +42,7 @@ pub const fn share(memory_bytes: u64, clients: usize, context: usize) -> (u64, u
     ((context as u64).saturating_sub(1) * pages * PAGE_BYTES, pages)
 }
 
-const _: () = assert!(tables_bytes(0) == 4 * PAGE_BYTES);
+const _: () = assert!(tables_bytes(Contexts::DEFAULT, 0) == 4 * PAGE_BYTES);
 
 /// In the driver's parameter `context.CLIENT`, beside the number of the context: the client uses engines without their locks.
 pub const SHARED_CLIENT: u64 = 1 << 8;
@@ -70,7 +70,7 @@ pub fn client_contexts(told: u64) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DEVICES;
+    use crate::{CONTEXTS, DEVICES};
 
     #[test]
     fn shares_of_memory_are_disjoint_and_within_it() {
@@ -101,8 +101,10 @@ mod tests {
     #[test]
     fn tables_reach_the_last_page_of_the_last_peer() {
         for devices in 1..=DEVICES {
-            let entries = tables_bytes(devices) / CONTEXTS as u64 / ENTRY_BYTES;
-            assert_eq!(entries * PAGE_BYTES, peer(devices - 1) + LOCAL_PAGES * PAGE_BYTES);
+            for contexts in [2, 8, CONTEXTS].map(|number| Contexts::new(number).unwrap()) {
+                let entries = tables_bytes(contexts, devices) / contexts.number() as u64 / ENTRY_BYTES;
+                assert_eq!(entries * PAGE_BYTES, peer(devices - 1) + LOCAL_PAGES * PAGE_BYTES);
+            }
         }
     }
 }

@@ -9,7 +9,7 @@
 //! instruction in a nanosecond. Real work must fit in half the modelled time even so: a
 //! command may cost at most an eighth of its modelled nanoseconds in instructions. Each
 //! rate below says what that leaves. Measured with release code in QEMU, one nanosecond an
-//! instruction: a copy of 8 bytes takes 92 % of it, all else less than 80 %, with all eight contexts open.
+//! instruction: a copy of 8 bytes takes 92 % of it, all else less than 80 %, with eight contexts open.
 //!
 //! All results are nanoseconds. Sums saturate: an endless burn is allowed.
 

@@ -36,10 +36,11 @@ pub struct Table {
 }
 
 impl Table {
-    /// That of `context`, in the region "tables".
+    /// That of `context`, in the region "tables", which has one for each of the device's contexts.
     #[must_use]
-    pub fn of(tables: &Region, context: usize) -> Table {
-        let bytes = tables.bytes() as usize / contract::CONTEXTS;
+    pub fn of(control: &SharedBytes, tables: &Region, context: usize) -> Table {
+        let contexts = control.read_u32(contract::CONTROL_CONTEXTS as usize) as usize;
+        let bytes = tables.bytes() as usize / contexts.clamp(1, contract::CONTEXTS) / 8 * 8;
         let offset = context * bytes;
         Table { bytes: tables.shared().part(offset, bytes), physical: tables.physical() + offset as u64 }
     }

@@ -181,7 +181,7 @@ fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Cl
                 let pages = entry.bytes / contract::PAGE_BYTES;
                 windows[3 + device] = Some((space::peer(device), entry.physical, pages, contract::Memory::Peer));
             }
-            let table = Table::of(&tables, context);
+            let table = Table::of(control, &tables, context);
             table.set(&windows);
             table.open(control, context, shares);
         }

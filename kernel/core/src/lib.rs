@@ -387,6 +387,15 @@ impl Kernel {
         }
     }
 
+    /// The same if a fast path can, for callers that count. `None`: nothing has happened; use [`Kernel::slow_trap`].
+    pub fn fast_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Option<Outcome> {
+        if self.cpus[cpu].current.is_none() {
+            return self.fast_switch::<M, true>(machine, cpu, entry.trap, entry.at);
+        }
+        let switched = self.fast_switch::<M, false>(machine, cpu, entry.trap, entry.at);
+        switched.or_else(|| self.fast_rare(machine, cpu, entry.trap))
+    }
+
     /// The same for a caller that knows whether the CPU idled, and names the kind of trap: what does not concern these
     /// is not even compiled.
     #[inline(always)]

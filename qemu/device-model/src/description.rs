@@ -1,10 +1,11 @@
 //! What a device is told of itself before it works.
 
 use crate::{PEERS, Peer, Window};
-use fusee_accel_contract::{CopyEngines, DOORBELL_PAGES, Memory, PAGE_BYTES, timing::Slowdown};
+use fusee_accel::sharing::Arbiter;
+use fusee_accel_contract::{Contexts, CopyEngines, DOORBELL_PAGES, Memory, PAGE_BYTES, timing::Slowdown};
 
 /// Where the device finds what it may touch, in physical addresses.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Description {
     /// The control page.
     pub control: u64,
@@ -24,6 +25,14 @@ pub struct Description {
     pub slowdown: Slowdown,
     /// Memory of other devices; what is not there is of no length.
     pub peers: [Peer; PEERS],
+    /// How many contexts there are.
+    pub contexts: Contexts,
+    /// Whose command each engine runs next.
+    pub arbiter: Arbiter,
+    /// Nanoseconds by which a command takes longer if the one before on its engine was of another context.
+    pub switch: u64,
+    /// Whether it counts what each context has.
+    pub counters: bool,
 }
 
 /// Why a [`Description`] was refused.

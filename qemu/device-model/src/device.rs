@@ -28,17 +28,17 @@ use crate::space::{Access, Fault, Space};
 use crate::times::{Launched, Measured, Times, Unmeasured};
 use crate::work::{self, Progress, Slice};
 use crate::{Bus, BusError, Description, DescriptionError, Job, PEERS, Peer, Ran, Window};
-use fusee_accel::sharing::{Arrival, Client, FirstComeFirstServed, Sharing, Waiting};
+use fusee_accel::sharing::{Arbiter, Arrival, Client, Sharing, Waiting};
 use fusee_accel_contract::{
     COMMAND_BYTES, CONTEXT_FAULT, CONTEXT_FAULT_ADDRESS, CONTEXT_FAULT_COMMAND, CONTEXT_FAULT_COUNT, CONTEXT_FLAGS,
     CONTEXT_INJECT, CONTEXT_SHARED, CONTEXT_TABLE, CONTEXT_TABLE_ENTRIES, CONTEXT_VALID, CONTEXTS, CONTROL_CONTEXTS,
     CONTROL_ENGINES, CONTROL_FEATURES, CONTROL_KERNELS, CONTROL_LATE_COMPLETIONS, CONTROL_MAGIC, CONTROL_VERSION,
-    Command, CopyEngines, DOORBELL_SUBMITTED, ENGINES, EngineIndex, FEATURE_BURN, FEATURE_INJECT, FEATURE_PREEMPTIBLE,
-    FEATURE_RESET, FEATURE_TRANSLATION, FENCE_ERROR, FaultKind, FaultWord, Fence, INJECT_DEAF, INJECT_LATE, INJECT_LIE,
-    INJECT_LOST, INJECT_SPURIOUS, KERNEL_BYTES, KERNEL_LAUNCHES, KERNELS, Launch, MAGIC, MORE_BYTES, Memory, Operation,
-    RING_BASE, RING_ENTRIES, VERSION, control_context, control_gate, control_reset_done, control_reset_request,
-    doorbell_page, more_offset, outstanding, ring_slot, status_begun, status_busy, status_ended, status_retired,
-    status_running, status_seen,
+    Command, Contexts, CopyEngines, DOORBELL_SUBMITTED, ENGINES, EngineIndex, FEATURE_BURN, FEATURE_COUNTERS,
+    FEATURE_INJECT, FEATURE_PREEMPTIBLE, FEATURE_RESET, FEATURE_TRANSLATION, FENCE_ERROR, FaultKind, FaultWord, Fence,
+    INJECT_DEAF, INJECT_LATE, INJECT_LIE, INJECT_LOST, INJECT_SPURIOUS, KERNEL_BYTES, KERNEL_LAUNCHES, KERNELS, Launch,
+    MAGIC, MORE_BYTES, Memory, Operation, RING_BASE, RING_ENTRIES, VERSION, control_context, control_gate,
+    control_reset_done, control_reset_request, doorbell_page, more_offset, outstanding, ring_slot, status_begun,
+    status_busy, status_counted, status_ended, status_retired, status_running, status_seen,
     timing::{self, Slowdown},
 };
 use fusee_compute::{Entry, find};
@@ -57,8 +57,7 @@ pub struct Actions {
 }
 
 /// The whole device. Large: it belongs into a static, not onto a stack.
-pub struct Device<P = FirstComeFirstServed> {
-    policy: P,
+pub struct Device {
     description: Description,
     rings: [[Ring; CONTEXTS]; ENGINES],
     engines: [Engine; ENGINES],
@@ -106,10 +105,29 @@ struct Engine {
     ended: u32,
     /// The gate was shut when the device looked last: what waits behind it begins when it is open, and not when it came.
     was_shut: bool,
+    arbiter: Arbiter,
+    /// Whose command ran last.
+    last: Option<usize>,
+    /// Of each context, nanoseconds: run, and backlogged until `counted`.
+    ran: [u64; CONTEXTS],
+    backlogged: [u64; CONTEXTS],
+    counted: u64,
 }
 
 impl Engine {
-    const IDLE: Self = Self { running: None, free_at: 0, busy: 0, begun: 0, ended: 0, was_shut: false };
+    const IDLE: Self = Self {
+        running: None,
+        free_at: 0,
+        busy: 0,
+        begun: 0,
+        ended: 0,
+        was_shut: false,
+        arbiter: Arbiter::ARRIVAL,
+        last: None,
+        ran: [0; CONTEXTS],
+        backlogged: [0; CONTEXTS],
+        counted: 0,
+    };
 }
 
 #[derive(Clone, Copy)]
@@ -138,15 +156,11 @@ const PLAN_TIME: u64 = 100_000;
 //--- Public functions
 
 impl Device {
-    /// A device that has not been configured and serves in order of arrival.
-    pub const EMPTY: Self = Self::new(FirstComeFirstServed);
-}
-
-impl<P: Sharing> Device<P> {
     /// A device that has not been configured.
-    pub const fn new(policy: P) -> Self {
+    pub const EMPTY: Self = Self::new();
+
+    const fn new() -> Self {
         Self {
-            policy,
             description: Description {
                 control: 0,
                 status: 0,
@@ -157,6 +171,10 @@ impl<P: Sharing> Device<P> {
                 preemptible: false,
                 slowdown: Slowdown::NEAR,
                 peers: [Peer::NONE; PEERS],
+                contexts: Contexts::DEFAULT,
+                arbiter: Arbiter::ARRIVAL,
+                switch: 0,
+                counters: false,
             },
             rings: [[Ring::EMPTY; CONTEXTS]; ENGINES],
             engines: [const { Engine::IDLE }; ENGINES],
@@ -198,6 +216,7 @@ impl<P: Sharing> Device<P> {
             self.description = before;
             return Err(DescriptionError::Bus);
         }
+        self.engines.iter_mut().for_each(|engine| engine.arbiter = description.arbiter);
         self.configured = true;
         Ok(())
     }
@@ -214,7 +233,7 @@ impl<P: Sharing> Device<P> {
             return Actions { interrupt: false, next: None };
         }
         // 1. Hear: what the driver wants forgotten, what the clients want done.
-        for context in 0..CONTEXTS {
+        for context in 0..self.description.contexts.number() {
             for engine in EngineIndex::ALL {
                 self.answer_reset(engine, context, now, bus);
             }
@@ -264,11 +283,11 @@ impl<P: Sharing> Device<P> {
 
 //--- Hearing
 
-impl<P: Sharing> Device<P> {
+impl Device {
     /// Fills control and status page, and starts each ring behind what has retired: where memory is fresh, at zero.
     fn introduce(&mut self, bus: &mut impl Bus) -> Result<(), BusError> {
-        let Description { control, status, .. } = self.description;
-        for context in 0..CONTEXTS {
+        let Description { control, status, contexts, .. } = self.description;
+        for context in 0..contexts.number() {
             for engine in EngineIndex::ALL {
                 let retired = bus.read_u32(status + status_retired(engine, context))?;
                 *self.ring(engine, context) = Ring::starting_at(retired);
@@ -276,6 +295,8 @@ impl<P: Sharing> Device<P> {
                 let request = bus.read_u32(control + control_reset_request(context, engine))?;
                 self.reset_done[engine.number()][context] = request;
                 bus.write_u32(control + control_reset_done(context, engine), request)?;
+                bus.write_u64(status + status_counted(engine, context), 0)?;
+                bus.write_u64(status + status_counted(engine, context) + 8, 0)?;
             }
             let words = control + control_context(context);
             bus.write_u32(words + CONTEXT_FAULT, 0)?;
@@ -293,10 +314,11 @@ impl<P: Sharing> Device<P> {
         }
         bus.write_u32(control + CONTROL_VERSION, VERSION)?;
         let preemptible = if self.description.preemptible { FEATURE_PREEMPTIBLE } else { 0 };
-        let features = FEATURE_TRANSLATION | FEATURE_RESET | FEATURE_BURN | FEATURE_INJECT | preemptible;
+        let counters = if self.description.counters { FEATURE_COUNTERS } else { 0 };
+        let features = FEATURE_TRANSLATION | FEATURE_RESET | FEATURE_BURN | FEATURE_INJECT | preemptible | counters;
         bus.write_u32(control + CONTROL_FEATURES, features)?;
         bus.write_u32(control + CONTROL_ENGINES, self.description.copy_engines.engines() as u32)?;
-        bus.write_u32(control + CONTROL_CONTEXTS, CONTEXTS as u32)?;
+        bus.write_u32(control + CONTROL_CONTEXTS, contexts.number() as u32)?;
         bus.write_u32(control + CONTROL_LATE_COMPLETIONS, 0)?;
         bus.write_u32(control + CONTROL_MAGIC, MAGIC)
     }
@@ -311,13 +333,12 @@ impl<P: Sharing> Device<P> {
         let Ok(submitted) = bus.read_u32(self.doorbell(engine, context)) else { return };
         let ring = *self.ring(engine, context);
         let unit = &mut self.engines[engine.number()];
-        let aborted = unit.running.take_if(|running| running.context == context);
+        let aborted = unit.running.filter(|running| running.context == context);
         let has_run = aborted.is_some();
+        let end = aborted.map_or(now, |aborted| now.min(aborted.due));
+        self.count(engine, end, bus);
         if let Some(aborted) = aborted {
-            unit.busy = unit.busy.saturating_add(now.min(aborted.due) - aborted.start);
-            unit.free_at = now.min(aborted.due);
-            let busy = unit.busy;
-            let _ = bus.write_u64(status + status_busy(engine), busy);
+            self.free(engine, &aborted, end, bus);
             if !aborted.lied {
                 let _ = self.write_fence(context, aborted.fence, FENCE_ERROR, bus);
             }
@@ -370,6 +391,7 @@ impl<P: Sharing> Device<P> {
             let _ = bus.write_u32(seen, before);
             return;
         }
+        self.count(engine, now, bus);
         let ring = self.ring(engine, context);
         while ring.seen != submitted {
             ring.arrivals[(ring.seen % RING_ENTRIES) as usize] = now;
@@ -380,7 +402,7 @@ impl<P: Sharing> Device<P> {
 
 //--- Running
 
-impl<P: Sharing> Device<P> {
+impl Device {
     /// Starts the next command on a free engine, if one is queued.
     fn start_next(&mut self, engine: EngineIndex, now: u64, bus: &mut impl Bus) {
         let is_empty = |ring: &Ring| ring.next == ring.seen;
@@ -417,7 +439,11 @@ impl<P: Sharing> Device<P> {
         }
         let list = &list[..length];
         // A policy that answers nonsense gets the first.
-        let chosen = self.policy.choose(list).and_then(|position| list.get(position)).unwrap_or(&list[0]);
+        let chosen = self.engines[engine.number()]
+            .arbiter
+            .choose(list)
+            .and_then(|position| list.get(position))
+            .unwrap_or(&list[0]);
         let context = usize::from(chosen.client.0);
         let shares = self.is_shared(context, bus);
         if shares && !self.enter(engine, bus) {
@@ -443,6 +469,40 @@ impl<P: Sharing> Device<P> {
         let _ = bus.write_u32(status + status_ended(engine), unit.ended);
         self.interrupt = true;
         false
+    }
+
+    /// Adds the time until `end` to that of contexts which have been backlogged.
+    fn count(&mut self, engine: EngineIndex, end: u64, bus: &mut impl Bus) {
+        if !self.description.counters {
+            return;
+        }
+        let status = self.description.status;
+        let unit = &mut self.engines[engine.number()];
+        let passed = end.saturating_sub(unit.counted);
+        unit.counted = unit.counted.max(end);
+        let is_others = unit.running.is_some_and(|running| !running.shares);
+        for (context, ring) in self.rings[engine.number()].iter().enumerate() {
+            if ring.seen != ring.retired && !(is_others && self.is_shared(context, bus)) {
+                let backlogged = &mut self.engines[engine.number()].backlogged[context];
+                *backlogged = backlogged.saturating_add(passed);
+                let _ = bus.write_u64(status + status_counted(engine, context) + 8, *backlogged);
+            }
+        }
+    }
+
+    /// The command that ran has done so until `end`.
+    fn free(&mut self, engine: EngineIndex, running: &Running, end: u64, bus: &mut impl Bus) {
+        let Description { status, counters, .. } = self.description;
+        let unit = &mut self.engines[engine.number()];
+        unit.running = None;
+        unit.free_at = end;
+        unit.busy = unit.busy.saturating_add(end - running.start);
+        let _ = bus.write_u64(status + status_busy(engine), unit.busy);
+        if counters {
+            let ran = &mut unit.ran[running.context];
+            *ran = ran.saturating_add(end - running.start);
+            let _ = bus.write_u64(status + status_counted(engine, running.context), *ran);
+        }
     }
 
     /// A command runs no more.
@@ -476,12 +536,14 @@ impl<P: Sharing> Device<P> {
         });
         let command = command.and_then(|command| Ok((command, prepared?)));
         let lied = self.does(INJECT_LIE, context, bus);
+        let switches = self.engines[engine.number()].last.replace(context) != Some(context);
+        let runs_from = start.saturating_add(if switches { self.description.switch } else { 0 });
         let running = match command {
             Ok((command, prepared)) => Running {
                 context,
                 number,
                 start,
-                due: start
+                due: runs_from
                     .saturating_add(prepared.and_then(|launched| launched.said).unwrap_or(0))
                     .saturating_add(timing::modelled_time_over(self.way(&command, context, bus), &command, engine)),
                 operation: command.operation,
@@ -499,7 +561,7 @@ impl<P: Sharing> Device<P> {
                 context,
                 number,
                 start,
-                due: start.saturating_add(timing::SETUP),
+                due: runs_from.saturating_add(timing::SETUP),
                 operation: Operation::Burn { time: timing::SETUP },
                 fence: fetched.ok().and_then(|bytes| Command::fence_of(&bytes)),
                 fault: Some(fault),
@@ -634,13 +696,10 @@ impl<P: Sharing> Device<P> {
 
     /// Tells everybody that a command has ended: fault, fence, retired word, interrupt.
     fn announce(&mut self, engine: EngineIndex, now: u64, bus: &mut impl Bus) {
-        let Description { control, status, .. } = self.description;
-        let unit = &mut self.engines[engine.number()];
-        let Some(running) = unit.running.take() else { return };
-        unit.free_at = running.due;
-        unit.busy = unit.busy.saturating_add(running.due - running.start);
-        let busy = unit.busy;
-        let _ = bus.write_u64(status + status_busy(engine), busy);
+        let Description { control, .. } = self.description;
+        let Some(running) = self.engines[engine.number()].running else { return };
+        self.count(engine, running.due, bus);
+        self.free(engine, &running, running.due, bus);
         let is_measured = running.launched.is_some_and(|launched| launched.said.is_none());
         if !is_measured && now > running.due.saturating_add(timing::LATE_TOLERANCE) {
             self.late_completions = self.late_completions.saturating_add(1);
@@ -733,7 +792,7 @@ impl Ring {
     }
 }
 
-impl<P> Device<P> {
+impl Device {
     fn ring(&mut self, engine: EngineIndex, context: usize) -> &mut Ring {
         &mut self.rings[engine.number()][context]
     }

@@ -38,6 +38,7 @@ mod work;
 pub use bus::{Bus, BusError};
 pub use description::{Description, DescriptionError};
 pub use device::{Actions, Device};
+pub use fusee_accel::sharing::Arbiter;
 pub use launch::{Job, Ran};
 pub use space::{PEERS, Peer, Window};
 pub use times::{BlockTime, Times};

@@ -377,7 +377,7 @@ fn a_context_taken_away_touches_nothing_more() {
 fn a_description_that_exposes_the_device_is_refused() {
     let mut rig = Rig::new();
     let mut refused = |description| rig.device.configure(description, &mut rig.ram);
-    let doorbell = DESCRIPTION.doorbells + 23 * PAGE_BYTES;
+    let doorbell = DESCRIPTION.doorbells + (DOORBELL_PAGES as u64 - 1) * PAGE_BYTES;
     let overlap = Description { local: Window { base: doorbell, length: PAGE_BYTES }, ..DESCRIPTION };
     assert_eq!(refused(overlap), Err(DescriptionError::Overlap));
     let unaligned = Description { status: DESCRIPTION.status + 8, ..DESCRIPTION };
@@ -461,7 +461,7 @@ proptest! {
         rig.ram.written.clear();
         rig.run(0);
 
-        let own = |page: u64| (BASE..DESCRIPTION.doorbells + 24 * PAGE_BYTES).contains(&page);
+        let own = |page: u64| (BASE..DESCRIPTION.doorbells + DOORBELL_PAGES as u64 * PAGE_BYTES).contains(&page);
         for &page in &rig.ram.read {
             prop_assert!(own(page) || careless(page) || given.iter().any(|entry| entry.page == page));
         }

@@ -5,11 +5,11 @@ use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
 use fusee_accel_contract::timing::Slowdown;
-use fusee_accel_contract::{CopyEngines, DEVICES};
+use fusee_accel_contract::{CONTEXTS, Contexts, CopyEngines, DEVICES};
 use fusee_bsp::controller::{self, Controller};
 use fusee_bsp::interrupt;
 use fusee_bsp::{board, its};
-use fusee_device_model::{BlockTime, Description, Device, PEERS, Peer, Times, Window};
+use fusee_device_model::{Arbiter, BlockTime, Description, Device, PEERS, Peer, Times, Window};
 
 use crate::clock::Clock;
 use crate::memory::Memory;
@@ -42,6 +42,17 @@ struct Block {
     /// Times of kernels whose authors do not know: how many, or [`MEASURING`]; and the bytes from the beginning of [`Blocks`] to the first of them.
     time_count: u64,
     times: u64,
+    /// Number of contexts.
+    contexts: u8,
+    /// 1 if it counts what each has.
+    counters: u8,
+    /// Whose command is next: 0, the one that arrived first; 1, in turn; 2, by weights.
+    arbiter: u8,
+    nothing: u8,
+    /// Nanoseconds that a change of context takes.
+    switch: u32,
+    /// Of each context.
+    weights: [u8; CONTEXTS],
     /// Slowdown of copies, in percent: from memory of the device in this place, or of the board in its own.
     ways: [u64; DEVICES],
 }
@@ -88,6 +99,14 @@ impl Blocks {
             preemptible: block.preemptible == 1,
             slowdown: way(index),
             peers,
+            contexts: Contexts::new(block.contexts.into()).expect("the description says how many contexts there are"),
+            arbiter: match block.arbiter {
+                0 => Arbiter::ARRIVAL,
+                1 => Arbiter::ROUND_ROBIN,
+                _ => Arbiter::weighted(block.weights),
+            },
+            switch: block.switch.into(),
+            counters: block.counters == 1,
         }
     }
 }

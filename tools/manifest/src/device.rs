@@ -1,14 +1,15 @@
 //! The description that the engine firmware finds in `x0`.
 
-use fusee_accel_contract::{DEVICES, timing::Slowdown};
+use fusee_accel_contract::{CONTEXTS, DEVICES, timing::Slowdown};
 
 use crate::layout::PAGE;
-use crate::resolve::Resolved;
+use crate::resolve::{Device, Resolved};
 
 /// Words of a device, and then one for each way.
-const OF_DEVICE: usize = 12;
+const OF_DEVICE: usize = 15;
 /// Times of kernels for which there is room in the page that the firmware is told by.
 pub(crate) const TIMES: usize = 160;
+const _: () = assert!(CONTEXTS == 16, "two words of weights");
 const _: () = assert!(8 * (1 + DEVICES * (OF_DEVICE + DEVICES)) + 16 * TIMES <= PAGE as usize);
 
 /// The number of devices and a block for each, in the order of the firmware's `Blocks` and `Block`; then the times of their kernels.
@@ -33,7 +34,13 @@ pub(crate) fn description(system: &Resolved) -> Vec<u8> {
             u64::from(device.preemptible),
             device.times.as_ref().map_or(u64::MAX, |own| own.len() as u64),
             (first + times.len()) as u64,
+            device.size.number() as u64
+                | u64::from(device.counters) << 8
+                | (device.arbiter as u64) << 16
+                | u64::from(device.switch) << 32,
         ]);
+        let weights = device.weights();
+        words.extend(weights.as_chunks().0.iter().map(|eight| u64::from_le_bytes(*eight)));
         for (kernel, class, time) in device.times.iter().flatten() {
             times.extend([kernel.to_le_bytes(), class.to_le_bytes()].concat());
             times.extend(time.to_le_bytes());
@@ -43,6 +50,18 @@ pub(crate) fn description(system: &Resolved) -> Vec<u8> {
         words.extend(ways.take(DEVICES).map(|way| u64::from(way.0)));
     }
     words.iter().flat_map(|word| word.to_le_bytes()).chain(times).collect()
+}
+
+impl Device {
+    /// The weight of each context.
+    #[must_use]
+    pub fn weights(&self) -> [u8; CONTEXTS] {
+        std::array::from_fn(|context| {
+            let task = self.contexts.get(context);
+            let said = self.weighed.iter().find(|(weighed, _)| Some(weighed) == task);
+            said.map_or(1, |(_, weight)| *weight)
+        })
+    }
 }
 
 #[cfg(test)]

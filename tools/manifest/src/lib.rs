@@ -51,7 +51,7 @@ pub use fusee_sched::key::PolicyName;
 pub use pack::{Binaries, PackOptions, PackedSystem};
 pub use quantity::{Bytes, Time};
 pub use resolve::{Device, Entry, Processor, Program, Resolved, Task, UNLIMITED, Variant};
-pub use schema::{Panic, Profile};
+pub use schema::{Arbiter, Panic, Profile};
 
 /// A manifest without mistakes.
 #[derive(Clone, Debug)]

@@ -25,7 +25,7 @@ use fusee_abi::script::Step;
 use fusee_abi::trace::{Level, RING_BYTES};
 use fusee_accel_contract as contract;
 use fusee_accel_contract::timing::Slowdown;
-use fusee_accel_contract::{CopyEngines, EngineIndex};
+use fusee_accel_contract::{Contexts, CopyEngines, EngineIndex};
 use fusee_kernel_core::limits;
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
@@ -249,6 +249,16 @@ pub struct Device {
     pub copy_engines: CopyEngines,
     /// Whether its execution engine can do operations block by block.
     pub preemptible: bool,
+    /// How many contexts it has.
+    pub size: Contexts,
+    /// Whose command an engine runs next, of clients without its lock.
+    pub arbiter: schema::Arbiter,
+    /// Tasks with other weights than 1, where that is by weight.
+    pub weighed: Vec<(usize, u8)>,
+    /// Nanoseconds by which a command takes longer after one of another context.
+    pub switch: u32,
+    /// Whether it counts what each context has.
+    pub counters: bool,
     /// Physical address of its local memory.
     pub memory: u64,
     /// Bytes of its local memory; zero without copy engines.

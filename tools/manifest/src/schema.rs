@@ -368,6 +368,17 @@ pub struct Device {
     pub copy_engines: Option<Spanned<usize>>,
     #[serde(default)]
     pub preemptible: bool,
+    /// How many contexts it has, the driver's included.
+    pub contexts: Option<Spanned<usize>>,
+    /// Whose command an engine runs next, of clients without its lock.
+    pub arbiter: Option<Spanned<Arbiter>>,
+    /// Of tasks, where that is by weight.
+    #[serde(default)]
+    pub weights: Named<Spanned<u32>>,
+    /// How much longer a command takes after one of another context.
+    pub switch: Option<Spanned<Time>>,
+    /// Whether it counts what each context has.
+    pub counters: Option<Spanned<bool>>,
     /// Package of the kernels that its execution engine runs.
     pub kernels: Option<Spanned<String>>,
     /// Who opens contexts of its clients without locks, if these are not open from the start.
@@ -376,6 +387,19 @@ pub struct Device {
     pub times: Option<Spanned<String>>,
     #[serde(skip)]
     pub time_table: Option<Result<TimeTable, Reason>>,
+}
+
+/// Whose command an engine runs next, of those of clients without its lock.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arbiter {
+    /// The one that arrived first.
+    #[default]
+    Arrival = 0,
+    /// The oldest of the next context that has any.
+    RoundRobin = 1,
+    /// In proportion to the weights of tasks.
+    Weighted = 2,
 }
 
 /// Who opens contexts of a device for its clients without locks, and how many may be open.

@@ -443,10 +443,10 @@ fn the_firmware_is_told_of_all_devices_and_their_distances() {
     let system = packed.system();
     let blob = &system.bytes()[system.header().firmware_offset as usize..];
     let word = |index: usize| u64::from_le_bytes(blob[8 * index..][..8].try_into().unwrap());
-    // The count, and then for each device twelve words and eight distances.
-    let ways = |device: usize| [0, 1, 2].map(|other| word(1 + 20 * device + 12 + other));
+    // The count, and then for each device fifteen words and eight distances.
+    let ways = |device: usize| [0, 1, 2].map(|other| word(1 + 23 * device + 15 + other));
     assert_eq!((word(0), ways(0), ways(1)), (2, [0, 120, 0], [30, 400, 0]));
-    let memory = [0, 1].map(|device| word(1 + 20 * device + 3));
+    let memory = [0, 1].map(|device| word(1 + 23 * device + 3));
     assert_eq!(memory, [0, 1].map(|device: usize| manifest.system.devices[device].memory));
 }
 

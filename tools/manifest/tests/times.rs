@@ -148,6 +148,6 @@ fn the_engine_cpu_is_told_of_so_many_times_and_no_more() {
     manifest.pack_tables(PackOptions { cpu_stride: 1, managed: None }).unwrap();
     let errors = read(&text, with(41), false).unwrap_err();
     assert!(errors.contains("more than 160 classes of launches"), "{errors}");
-    let errors = read(&text, with(49), false).unwrap_err();
-    assert!(errors.contains("49 classes, and a device has room for 48"), "{errors}");
+    let errors = read(&text, with(45), false).unwrap_err();
+    assert!(errors.contains("45 classes, and a device has room for 44"), "{errors}");
 }

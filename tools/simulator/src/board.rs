@@ -4,10 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use fusee_abi::call::{HandleValue, NUMBER, rights};
-use fusee_abi::image::{Supervision, System, kind};
+use fusee_abi::image::{EngineUser, Supervision, System, kind};
 use fusee_abi::trace::{BY_INTERRUPT, Event, Level, PANIC_CODE, Record, TRAP_FAULT, TRAP_KICK, TRAP_TIMER};
 use fusee_accel_contract as contract;
-use fusee_device_model::{Bus, BusError, Description, Device, Window};
+use fusee_device_model::{Arbiter, Bus, BusError, Description, Device, Window};
 use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, RegionId, ThreadId};
 use fusee_kernel_core::reach::Reach;
 use fusee_kernel_core::{CpuId, Fault, Machine, Place, Registers, Trap};
@@ -86,6 +86,7 @@ struct Simulated {
     /// The page by which the system tells it from others.
     status_page: u64,
     device: Box<Device>,
+    contexts: contract::Contexts,
     /// When it must be polled next.
     next: Option<u64>,
     /// Index of its interrupt.
@@ -175,7 +176,16 @@ impl Board {
         };
         // One for each status page, in the order of these.
         let pages: BTreeSet<u64> = users().map(|(user, _)| user.progress / contract::PAGE_BYTES).collect();
-        let new = |(index, page)| Simulated::new(index, page, &mut memory);
+        // The place of its words in the status page tells engine and context.
+        let place = |user: &EngineUser| {
+            let place = user.progress % contract::PAGE_BYTES / contract::STATUS_PROGRESS_BYTES;
+            (place as usize / contract::CONTEXTS, place as usize % contract::CONTEXTS)
+        };
+        let new = |(index, page)| {
+            let here = users().filter(|(user, _)| user.progress / contract::PAGE_BYTES == page);
+            let last = here.map(|(user, _)| place(user).1).max().unwrap_or_default();
+            Simulated::new(index, page, contract::Contexts::new(last + 1).unwrap_or_default(), &mut memory)
+        };
         let mut devices: Vec<Simulated> = pages.into_iter().enumerate().map(new).collect();
         let uses: Vec<DeviceUse> = users()
             .map(|(user, shares)| {
@@ -185,14 +195,12 @@ impl Board {
                 let engine = system.engines().get(user.engine as usize);
                 let interrupt = engine.and_then(|engine| engine.interrupt_plus_one.checked_sub(1));
                 devices[device].interrupt = devices[device].interrupt.or(interrupt.map(|index| index as usize));
-                // The place of its words in the status page tells engine and context.
-                let place = (user.progress % contract::PAGE_BYTES / contract::STATUS_PROGRESS_BYTES) as usize;
+                let (number, context) = place(user);
                 let at_boot = if managed && !shares { Page::Nothing } else { Page::Doorbell };
                 DeviceUse {
                     device,
-                    engine: contract::EngineIndex::from_number(place / contract::CONTEXTS)
-                        .unwrap_or(contract::EngineIndex::Execution),
-                    context: place % contract::CONTEXTS,
+                    engine: contract::EngineIndex::from_number(number).unwrap_or(contract::EngineIndex::Execution),
+                    context,
                     task: user.task as usize,
                     page: at_boot,
                     at_boot,
@@ -231,9 +239,24 @@ impl Board {
         board
     }
 
+    /// Tells a device how it chooses among its clients, and what that costs.
+    pub fn describe(&mut self, device: &fusee_manifest::Device) {
+        let page = device.status / contract::PAGE_BYTES;
+        let Some(index) = self.devices.iter().position(|one| one.status_page == page) else { return };
+        let arbiter = match device.arbiter {
+            fusee_manifest::Arbiter::Arrival => Arbiter::ARRIVAL,
+            fusee_manifest::Arbiter::RoundRobin => Arbiter::ROUND_ROBIN,
+            fusee_manifest::Arbiter::Weighted => Arbiter::weighted(device.weights()),
+        };
+        let (switch, counters) = (device.switch.into(), device.counters);
+        let Simulated { device, contexts, .. } = &mut self.devices[index];
+        let description = Description { arbiter, switch, counters, ..description(index, *contexts) };
+        device.configure(description, &mut self.memory).expect("the simulator's own device description is right");
+    }
+
     /// What the driver does first: a translation table for each context, with its ring page.
     fn open_contexts(&mut self, device: usize) {
-        for context in 1..contract::CONTEXTS {
+        for context in self.contexts(device) {
             let table = of(device, SYSTEM.base) + context as u64 * 0x2000;
             let page = ring_page(device, context);
             let entry = contract::TableEntry { page, writable: true, memory: contract::Memory::System };
@@ -246,6 +269,11 @@ impl Board {
                 contract::CONTEXT_VALID | if self.shares(device, context) { contract::CONTEXT_SHARED } else { 0 };
             self.store(words + contract::CONTEXT_FLAGS, flags);
         }
+    }
+
+    /// The contexts of its clients.
+    fn contexts(&self, device: usize) -> Range<usize> {
+        1..self.devices[device].contexts.number()
     }
 
     /// Whether the client of this context uses engines without their locks.
@@ -340,7 +368,7 @@ impl Board {
     pub fn request_resets(&mut self, device: usize, engines: u64) {
         for engine in contract::EngineIndex::ALL.into_iter().filter(|engine| engines >> engine.number() & 1 != 0) {
             let running = self.load(of(device, STATUS) + contract::status_running(engine)) as usize;
-            for context in 1..contract::CONTEXTS {
+            for context in self.contexts(device) {
                 if self.shares(device, context) && context + 1 != running {
                     continue;
                 }
@@ -355,7 +383,7 @@ impl Board {
     /// Whether it has forgotten them.
     pub fn is_reset(&mut self, device: usize, engine: contract::EngineIndex) -> bool {
         let control = of(device, CONTROL);
-        (1..contract::CONTEXTS).all(|context| {
+        self.contexts(device).all(|context| {
             self.load(control + contract::control_reset_request(context, engine))
                 == self.load(control + contract::control_reset_done(context, engine))
         })
@@ -401,20 +429,12 @@ impl Board {
 }
 
 impl Simulated {
-    fn new(index: usize, status_page: u64, memory: &mut Memory) -> Simulated {
-        // Burns run on all engines, and a task only uses those that the manifest says there are.
-        let description = Description {
-            control: of(index, CONTROL),
-            status: of(index, STATUS),
-            doorbells: of(index, DOORBELLS),
-            local: Window { base: of(index, LOCAL.base), ..LOCAL },
-            system: Window { base: of(index, SYSTEM.base), ..SYSTEM },
-            copy_engines: contract::CopyEngines::Two,
-            ..Description::default()
-        };
+    fn new(index: usize, status_page: u64, contexts: contract::Contexts, memory: &mut Memory) -> Simulated {
         let mut device = Box::new(Device::EMPTY);
-        device.configure(description, memory).expect("the simulator's own device description is right");
-        Simulated { status_page, device, next: None, interrupt: None }
+        device
+            .configure(description(index, contexts), memory)
+            .expect("the simulator's own device description is right");
+        Simulated { status_page, device, contexts, next: None, interrupt: None }
     }
 }
 
@@ -443,6 +463,20 @@ impl Board {
                 ..Record::default()
             });
         }
+    }
+}
+
+/// A device as it is unless a manifest says more of it. Burns run on all engines, and a task only uses those that the manifest says there are.
+fn description(index: usize, contexts: contract::Contexts) -> Description {
+    Description {
+        control: of(index, CONTROL),
+        status: of(index, STATUS),
+        doorbells: of(index, DOORBELLS),
+        local: Window { base: of(index, LOCAL.base), ..LOCAL },
+        system: Window { base: of(index, SYSTEM.base), ..SYSTEM },
+        copy_engines: contract::CopyEngines::Two,
+        contexts,
+        ..Description::default()
     }
 }
 

@@ -12,7 +12,7 @@
 //! CPUs that trap meanwhile wait for the kernel's lock, in the order of their traps. So the kernel sees time
 //! go forward only, whichever CPU looks.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use fusee_abi::image::{FLAG_MANAGED, System};
 use fusee_abi::trace::Record;
@@ -99,6 +99,8 @@ pub struct Report {
     pub late_completions: u32,
     /// Traps handled.
     pub traps: u64,
+    /// Those of them that took a fast path, by what they were, as records of traps say it ([`Event::Trap`](fusee_abi::trace::Event::Trap)).
+    pub fast: BTreeMap<u32, u64>,
     /// The longest wait for the kernel's lock, in nanoseconds.
     pub longest_wait: u64,
     /// For each task with [`Program::Requests`], what its calls returned and what it loaded, in order.
@@ -144,6 +146,7 @@ pub struct Simulation {
     lock: u64,
     longest_wait: u64,
     traps: u64,
+    fast: BTreeMap<u32, u64>,
 }
 
 impl Simulation {
@@ -169,7 +172,15 @@ impl Simulation {
             lock: 0,
             longest_wait: 0,
             traps: 0,
+            fast: BTreeMap::new(),
         })
+    }
+
+    /// Tells the devices what the manifest says of them.
+    #[must_use]
+    pub fn with_devices(mut self, devices: &[fusee_manifest::Device]) -> Simulation {
+        devices.iter().for_each(|device| self.board.describe(device));
+        self
     }
 
     /// Lets paths of the kernel take time.
@@ -251,6 +262,7 @@ impl Simulation {
             late_completions: self.board.late_completions(),
             records: self.board.records,
             traps: self.traps,
+            fast: self.fast,
             longest_wait: self.longest_wait,
             states: threads().map(|thread| self.kernel.thread(thread).state).collect(),
             handles: threads().map(|thread| self.kernel.handles_of(thread)).collect(),
@@ -418,10 +430,14 @@ impl Simulation {
         let (kernel, board) = (&mut self.kernel, &mut self.board);
         // As on a board: the fast paths first.
         let fast = if trap == Trap::Syscall { kernel.fast_calls(board, cpu) } else { None };
-        let outcome = fast.unwrap_or_else(|| {
+        let fast = fast.or_else(|| {
             board.spent += overheads.schedule;
-            kernel.trap(board, cpu, Entry { trap, at })
+            kernel.fast_trap(board, cpu, Entry { trap, at })
         });
+        if fast.is_some() {
+            *self.fast.entry(what).or_default() += 1;
+        }
+        let outcome = fast.unwrap_or_else(|| kernel.slow_trap(board, cpu, Entry { trap, at }));
         for thread in self.board.begun.drain(..) {
             self.actors[thread.index()].begin_again();
         }

@@ -101,6 +101,7 @@ fn prepare(manifest: &Manifest, options: &Options) -> Result<Simulation, Error> 
     let simulation = Simulation::new(&packed.system(), programs)?;
     let simulation = simulation.with_overheads(options.overheads).with_checks(options.checks);
     Ok(simulation
+        .with_devices(&manifest.system.devices)
         .with_first(options.first)
         .with_planted(options.planted)
         .with_faults(&options.faults)

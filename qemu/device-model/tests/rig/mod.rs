@@ -3,7 +3,7 @@
 
 use fusee_accel_contract::*;
 use fusee_compute::{Kernel, identity, words};
-use fusee_device_model::{Actions, Bus, BusError, Description, Device, PEERS, Peer, Window};
+use fusee_device_model::{Actions, Arbiter, Bus, BusError, Description, Device, PEERS, Peer, Window};
 use std::collections::BTreeSet;
 
 pub const BASE: u64 = 0x4000_0000;
@@ -17,6 +17,10 @@ pub const DESCRIPTION: Description = Description {
     preemptible: false,
     slowdown: timing::Slowdown::NEAR,
     peers: [Peer::NONE; PEERS],
+    contexts: Contexts::DEFAULT,
+    arbiter: Arbiter::ARRIVAL,
+    switch: 0,
+    counters: false,
 };
 pub const TABLE_ENTRIES: u32 = 256;
 

@@ -6,7 +6,7 @@ use fusee_abi::call::{RESET, rights};
 use fusee_abi::image::{self, class, kind, order};
 use fusee_accel_contract as contract;
 use fusee_accel_contract::timing::Slowdown;
-use fusee_accel_contract::{CopyEngines, EngineIndex};
+use fusee_accel_contract::{Contexts, CopyEngines, EngineIndex};
 use fusee_kernel_core::limits;
 use fusee_sched::key::FAIR_LATENESS_OFFSET;
 use fusee_sched::time::Nanoseconds;
@@ -22,7 +22,7 @@ use crate::device::TIMES;
 use crate::error::Reason;
 use crate::layout::{self, PAGE};
 use crate::quantity::Time;
-use crate::schema::{self, Limit, NamedLimit, Order};
+use crate::schema::{self, Arbiter, Limit, NamedLimit, Order};
 
 const _: () = assert!(image::GATE_SHUT == contract::GATE_SHUT, "the kernel stores what devices look for");
 
@@ -33,8 +33,18 @@ const RESET_BOUND: u64 = 10_000_000;
 const UNSAID_WATCHDOG: u64 = 1_000_000_000;
 /// The first line of the interrupt controller that is not some CPU's own.
 const FIRST_SHARED_LINE: u32 = 32;
+/// The longest change of context, in nanoseconds.
+const SWITCH_MAX: u32 = 1_000_000_000;
 /// The farthest distance, in percent of the time over a near way.
 const FARTHEST: u32 = 100_000;
+
+/// How many contexts `device` has.
+fn contexts(of: &str, device: &schema::Device) -> Result<Contexts, Fail> {
+    let Some(number) = &device.contexts else { return Ok(Contexts::DEFAULT) };
+    let (what, to) = ("contexts", contract::CONTEXTS as u32);
+    let range = Reason::OutOfRange { what, of: of.to_owned(), from: 2, to };
+    Contexts::new(*number.get_ref()).ok_or_else(|| At(number.span(), range))
+}
 
 /// An engine, its device and its number there, and what the end of an operation takes.
 type Made = (image::Engine, Option<(usize, EngineIndex)>, Nanoseconds);
@@ -60,8 +70,9 @@ impl Resolver<'_> {
         let ways = self.keep(Of::Nothing, ways);
         // All that devices reach lies before all that is theirs alone.
         let mut rings = Vec::new();
-        for (index, (name, _)) in self.file.devices.0.iter().enumerate() {
-            let own = self.allocate(name.get_ref(), (contract::CONTEXTS - 1) as u64 * PAGE, name.span());
+        for (index, (name, device)) in self.file.devices.0.iter().enumerate() {
+            let size = contexts(name.get_ref(), device).unwrap_or_default();
+            let own = self.allocate(name.get_ref(), (size.number() - 1) as u64 * PAGE, name.span());
             rings.push(self.keep(Of::Device(index), own).unwrap_or(0));
         }
         let system_end = self.out.pool_next;
@@ -105,6 +116,11 @@ impl Resolver<'_> {
                 doorbells: 0,
                 copy_engines: CopyEngines::None,
                 preemptible: device.preemptible,
+                size: Contexts::DEFAULT,
+                arbiter: device.arbiter.as_ref().map_or(Arbiter::Arrival, |arbiter| *arbiter.get_ref()),
+                weighed: Vec::new(),
+                switch: 0,
+                counters: false,
                 memory: 0,
                 memory_bytes: 0,
                 ways,
@@ -148,6 +164,8 @@ impl Resolver<'_> {
             return Err(At(times.span(), Reason::TooMany { what, limit: TIMES }));
         }
         self.firmware(name, device, processor.as_ref())?;
+        let size = contexts(&of, device)?;
+        let (weighed, switch) = self.arbitration(name, device)?;
         if let Some(other) = self.out.devices.iter().find(|other| other.contexts.first() == Some(&driver)) {
             let (what, of, by) = ("driver", of, other.name.clone());
             return Err(At(device.driver.span(), Reason::PlaceTaken { what, of, by }));
@@ -222,12 +240,66 @@ impl Resolver<'_> {
             status,
             doorbells,
             copy_engines,
+            size,
+            weighed,
+            switch,
+            counters: self.counts(name, device),
             memory,
             memory_bytes,
             given,
             contexts,
             ..nothing
         })
+    }
+
+    /// How a device chooses among the commands of clients without locks: tasks with their weights, and what a change of context costs.
+    fn arbitration(&self, name: &Spanned<String>, device: &schema::Device) -> Result<(Vec<(usize, u8)>, u32), Fail> {
+        let of = || name.get_ref().clone();
+        let places = [
+            ("arbiter", device.arbiter.as_ref().map(Spanned::span)),
+            ("switch", device.switch.as_ref().map(Spanned::span)),
+            ("counters", device.counters.as_ref().map(Spanned::span)),
+            ("weights", device.weights.0.first().map(|(task, _)| task.span())),
+        ];
+        for (what, place) in places {
+            if let (Some(place), Some(_)) = (place, &device.device) {
+                return Err(At(place, Reason::Excludes { what, of: of(), with: "`device`" }));
+            }
+        }
+        if let (Some((task, _)), Some(Arbiter::Arrival | Arbiter::RoundRobin) | None) =
+            (device.weights.0.first(), device.arbiter.as_ref().map(Spanned::get_ref))
+        {
+            return Err(At(
+                task.span(),
+                Reason::Needs { what: "weights", of: of(), needs: "`arbiter = \"weighted\"`" },
+            ));
+        }
+        if let (Some(switch), true) = (&device.switch, device.preemptible) {
+            // How often a hold changes hands between two blocks, no term says.
+            return Err(At(switch.span(), Reason::Excludes { what: "switch", of: of(), with: "`preemptible`" }));
+        }
+        let weight = |(task, weight): &(Spanned<String>, Spanned<u32>)| {
+            let fits = u8::try_from(*weight.get_ref()).ok().filter(|weight| *weight > 0);
+            let range =
+                || Reason::OutOfRange { what: "weight", of: task.get_ref().clone(), from: 1, to: u8::MAX.into() };
+            Ok((self.task(task)?, fits.ok_or_else(|| At(weight.span(), range()))?))
+        };
+        let weights: Result<Vec<_>, Fail> = device.weights.0.iter().map(weight).collect();
+        let switch = device.switch.as_ref().map(|switch| {
+            let short = u32::try_from(switch.get_ref().0).ok().filter(|time| *time <= SWITCH_MAX);
+            let (what, to) = ("switch, in microseconds,", SWITCH_MAX / 1_000);
+            short.ok_or_else(|| At(switch.span(), Reason::OutOfRange { what, of: of(), from: 0, to }))
+        });
+        Ok((weights?, switch.transpose()?.unwrap_or(0)))
+    }
+
+    /// Whether a device counts what each context has: as it says, or because a server decides by that.
+    fn counts(&self, name: &Spanned<String>, device: &schema::Device) -> bool {
+        let mut engines = self.file.engines.0.iter().map(|(_, engine)| engine);
+        let is_shared = |engine: &schema::Engine| {
+            engine.sharer.is_some() && engine.device.as_ref().is_some_and(|device| device.get_ref() == name.get_ref())
+        };
+        device.counters.as_ref().map_or_else(|| engines.any(is_shared), |counters| *counters.get_ref())
     }
 
     /// Whether `device` has a firmware, and the same as the others, if it runs one.
@@ -612,6 +684,7 @@ impl Resolver<'_> {
     fn gate(&mut self, index: usize) -> Result<(), Fail> {
         let (name, engine) = &self.file.engines.0[index];
         let of = || name.get_ref().clone();
+        let switch = self.out.engine_places[index].map_or(0, |(device, _)| u64::from(self.out.devices[device].switch));
         let longest = span("shared_longest", &engine.shared_longest, name)?.0;
         let clients: Vec<u32> =
             self.out.shared_users.iter().filter(|one| one.engine as usize == index).map(|one| one.task).collect();
@@ -637,6 +710,7 @@ impl Resolver<'_> {
         let trusted = clients.iter().all(|task| self.out.keeps_word[*task as usize]);
         let reset = if trusted { 0 } else { self.out.engines[index].1.reset_bound };
         let (completion, _) = self.out.engine_ends[index];
+        let longest = longest.saturating_add(switch);
         self.out.engine_take_backs[index] = Nanoseconds(longest.saturating_add(completion.0).saturating_add(reset));
         let Device { control, status, .. } = self.out.devices[device];
         let record = &mut self.out.engines[index].1;

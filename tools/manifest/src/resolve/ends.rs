@@ -30,6 +30,8 @@ impl Resolver<'_> {
         for index in 0..self.out.devices.len() {
             let result = self.is_served(index);
             self.keep(Of::Nothing, result);
+            let result = self.are_weighed(index);
+            self.keep(Of::Nothing, result);
         }
     }
 
@@ -69,10 +71,28 @@ impl Resolver<'_> {
         Err(At(name.span(), Reason::NoWaiter { notification: name.get_ref().clone() }))
     }
 
+    /// The tasks with weights are clients of this device without a lock: others never wait for each other there.
+    fn are_weighed(&self, index: usize) -> Result<(), Fail> {
+        self.sound(Of::Device(index))?;
+        let device = &self.out.devices[index];
+        for ((task, _), (name, _)) in device.weighed.iter().zip(&self.file.devices.0[index].1.weights.0) {
+            self.sound(Of::Handles(*task))?;
+            let shares = |user: &image::EngineUser| {
+                let place = self.out.engine_places[user.engine as usize];
+                user.task as usize == *task && place.is_some_and(|(device, _)| device == index)
+            };
+            if !self.out.shared_users.iter().any(shares) {
+                let (of, needs) = (name.get_ref().clone(), "the right `share` to an engine of the device");
+                return Err(At(name.span(), Reason::Needs { what: "weight", of, needs }));
+            }
+        }
+        Ok(())
+    }
+
     /// The driver of this device has what the one of this repository asks for by name, if it is that one and there are clients.
     fn is_served(&self, index: usize) -> Result<(), Fail> {
         self.sound(Of::Device(index))?;
-        let Device { driver, ref contexts, ref name, .. } = self.out.devices[index];
+        let Device { driver, size, ref contexts, ref name, .. } = self.out.devices[index];
         let task = &self.out.tasks[driver];
         if task.binary != DRIVER || contexts.len() < 2 {
             return Ok(());
@@ -81,7 +101,7 @@ impl Resolver<'_> {
             let prefix = format!("peer{other}.");
             task.environment.iter().any(|entry| entry.name.starts_with(&prefix))
         });
-        let bytes = space::tables_bytes(peers.next_back().map_or(0, |last| last + 1));
+        let bytes = space::tables_bytes(size, peers.next_back().map_or(0, |last| last + 1));
         let wanted = [
             ("line", kind::INTERRUPT, 0, "\"interrupt NAME: acknowledge\"".to_owned()),
             ("event", kind::NOTIFICATION, 0, "\"notification NAME: wait\"".to_owned()),

@@ -78,7 +78,7 @@ impl Resolver<'_> {
         }
         let endpoint = index_of(&self.file.endpoints, "endpoint", named)?;
         self.sound(Of::Endpoint(endpoint))?;
-        let mut limits = [("contexts", contract::CONTEXTS as u32 - 1), ("each", 0)];
+        let mut limits = [("contexts", self.out.devices[device].size.number() as u32 - 1), ("each", 0)];
         for (at, key) in [contexts, each].into_iter().enumerate() {
             let (what, to) = limits[at];
             let to = if at == 0 { to } else { limits[0].1 };

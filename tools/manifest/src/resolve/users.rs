@@ -272,8 +272,8 @@ impl Resolver<'_> {
             return Err(At(place.clone(), Reason::Crowded { kind: "task", name, what, limit }));
         }
         let device = &mut self.out.devices[device];
-        if device.contexts.len() >= contract::CONTEXTS {
-            let (device, limit) = (device.name.clone(), contract::CONTEXTS - 1);
+        if device.contexts.len() >= device.size.number() {
+            let (device, limit) = (device.name.clone(), device.size.number() - 1);
             return Err(At(place.clone(), Reason::DeviceFull { device, what: "contexts for clients", limit }));
         }
         device.contexts.push(task);
@@ -365,7 +365,7 @@ impl Resolver<'_> {
     /// Says to `task` where the ring pages of `device` are, by context.
     pub(super) fn tell_rings(&mut self, task: usize, device: usize, place: Range<usize>) -> Result<(), Fail> {
         self.unused(task, "rings", place)?;
-        let pages = (contract::CONTEXTS - 1) as u64;
+        let pages = self.out.devices[device].size.number() as u64 - 1;
         self.tell(task, "rings", self.out.devices[device].rings, pages * PAGE);
         Ok(())
     }

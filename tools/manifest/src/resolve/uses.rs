@@ -160,6 +160,11 @@ impl Resolver<'_> {
             }
         };
         let tokens = within.map_or(0, |pool| 1 << pool);
+        // The first command of a hold may come after one of another context.
+        let place = self.out.engine_places[engine].filter(|_| hold.operation > Nanoseconds::ZERO);
+        let switch = place.map_or(0, |(device, _)| u64::from(self.out.devices[device].switch));
+        let hold = Hold { operation: hold.operation + Nanoseconds(switch), ..hold };
+        let operations = operations + Nanoseconds(switch.saturating_mul(times.into()));
         if let Some(user) = self.user_of(task, engine) {
             self.out.engine_holds[user] = Some(DeclaredHold { times, hold, operations, within, tokens });
         }

@@ -119,6 +119,9 @@ fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, 
     }
     if has_device {
         text += DEVICE;
+        let switch = source.pick(&[0, 0, 1_000, 50 * MICROSECOND, 400 * MICROSECOND]);
+        let arbiter = source.pick(&["arrival", "round-robin", "weighted"]);
+        let _ = write!(text, "arbiter = \"{arbiter}\"\nswitch = \"{switch}ns\"\n");
     }
     (text, longest)
 }
@@ -249,13 +252,13 @@ notification = \"gpu_event\"
 cluster = \"c0\"
 edge = true
 
+[regions.tables]
+bytes = \"16KiB\"
+
 [devices.gpu]
 driver = \"gpu\"
 firmware = \"engine-core\"
 memory = \"64KiB\"
-
-[regions.tables]
-bytes = \"16KiB\"
 ";
 
 /// Writes the tasks of a cluster of `size` CPUs; returns the longest period.

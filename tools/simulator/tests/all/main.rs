@@ -7,6 +7,7 @@ mod common;
 mod bounds;
 mod deaths;
 mod explain;
+mod fast_paths;
 mod gpu_job;
 mod grants;
 mod images;

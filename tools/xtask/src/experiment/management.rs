@@ -359,6 +359,6 @@ mod tests {
 
     #[test]
     fn there_are_as_many_clients_as_a_device_has_room_for() {
-        assert_eq!(HOGS + 2, fusee_accel_contract::CONTEXTS - 1);
+        assert_eq!(HOGS + 2, fusee_accel_contract::Contexts::DEFAULT.number() - 1);
     }
 }

@@ -107,7 +107,7 @@ impl Sessions {
         match Request::check(words)? {
             Request::Open(ordinal) => {
                 let context = self.ledger.open(badge, ordinal)?;
-                let table = Table::of(&self.tables, context);
+                let table = Table::of(&self.control, &self.tables, context);
                 table.begin(self.reach[context].ring);
                 table.open(&self.control, context, true);
                 Ok([context as u64, 0])
@@ -135,7 +135,7 @@ impl Sessions {
                 };
                 let (address, physical) =
                     (base + pages.first * contract::PAGE_BYTES, physical + from * contract::PAGE_BYTES);
-                Table::of(&self.tables, context).map(address, physical, pages.count, memory, writable);
+                Table::of(&self.control, &self.tables, context).map(address, physical, pages.count, memory, writable);
                 Ok([0, 0])
             }
             Request::Unmap { ordinal, pages } => {
@@ -144,7 +144,8 @@ impl Sessions {
                     Window::Buffer => space::BUFFER_BASE,
                     Window::Local => space::LOCAL_BASE,
                 };
-                Table::of(&self.tables, context).unmap(base + pages.first * contract::PAGE_BYTES, pages.count);
+                Table::of(&self.control, &self.tables, context)
+                    .unmap(base + pages.first * contract::PAGE_BYTES, pages.count);
                 Ok([0, 0])
             }
             Request::Reset { ordinal, engines } => {

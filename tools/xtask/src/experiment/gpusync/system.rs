@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use fusee_abi::image::EngineUser;
 use fusee_abi::trace::Record;
 use fusee_accel_contract::space::tables_bytes;
-use fusee_accel_contract::{CONTEXTS, EngineIndex, PAGE_BYTES, status_retired};
+use fusee_accel_contract::{CONTEXTS, Contexts, EngineIndex, PAGE_BYTES, status_retired};
 use fusee_locking::pool::r2dglp_requests;
 use fusee_manifest::{Manifest, Profile, Resolved};
 use fusee_simulator::gpu_job::{GpuHandles, GpuTask};
@@ -330,7 +330,7 @@ fn driver_text(text: &mut String, scale: &Scale, gpu: usize) {
 
 /// A GPU: its interrupt, its device, and its engines.
 fn gpu_text(text: &mut String, scale: &Scale, setup: Setup, gpu: usize) {
-    let tables = tables_bytes(scale.gpus);
+    let tables = tables_bytes(Contexts::DEFAULT, scale.gpus);
     let _ = write!(
         text,
         "[notifications.gpu{gpu}]\n\

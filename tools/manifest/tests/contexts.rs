@@ -1,0 +1,128 @@
+#![allow(missing_docs)]
+//! How many contexts a device has, whose command it runs next, and what a change of context costs.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use fusee_accel_contract::space::tables_bytes;
+use fusee_accel_contract::{CONTEXTS, Contexts};
+use fusee_manifest::{Arbiter, Manifest};
+
+/// A device with these keys, this many clients without a lock, a job that acquires its engine, and tables of so many bytes.
+fn text(clients: usize, tables: u64, keys: &str) -> String {
+    let mut text = format!(
+        "[system]\nname = \"m\"\nboard = \"virt\"\ncpus = 1\n\
+         [tasks.gpu]\nbinary = \"gpu-driver/gpu-driver\"\nclass = \"service\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n\
+         handles = {{ line = \"interrupt gpu: acknowledge\", event = \"notification gpu: wait\", tables = \"region gpu: read write physical\" }}\n\
+         [tasks.job]\nbinary = \"apps/hello\"\nperiod = \"50ms\"\nbudget = \"8ms\"\nwcet = \"1ms\"\n\
+         uses.ee = {{ times = 2, cpu = \"10us\", operation = \"2ms\" }}\nhandles = {{ ee = \"engine ee: acquire\" }}\n\
+         [notifications.gpu]\n[interrupts.gpu]\nline = 112\nnotification = \"gpu\"\nedge = true\n[regions.gpu]\nbytes = {tables}\n\
+         [engines.ee]\ndevice = \"gpu\"\nindex = 0\ninterrupt = \"gpu\"\ncompletion = \"50us\"\nreset_bound = \"1ms\"\n{}\
+         [devices.gpu]\ndriver = \"gpu\"\nfirmware = \"engine-core\"\ncopy_engines = 0\n{keys}\n",
+        if clients > 0 { "shared_longest = \"3ms\"\n" } else { "" }
+    );
+    for client in 1..=clients {
+        let _ = writeln!(
+            text,
+            "[tasks.client{client}]\nbinary = \"apps/hello\"\nclass = \"background\"\nhandles = {{ ee = \"engine ee: share\" }}"
+        );
+    }
+    text
+}
+
+fn parse(clients: usize, keys: &str) -> Result<Manifest, Vec<String>> {
+    let text = text(clients, tables_bytes(Contexts::new(CONTEXTS).unwrap(), 0), keys);
+    Manifest::parse(Path::new("m.toml"), &text)
+        .map_err(|errors| errors.0.iter().map(|error| error.reason.to_string()).collect())
+}
+
+#[test]
+fn a_device_has_as_many_clients_as_it_has_contexts_besides_the_drivers() {
+    for (keys, room) in [("", 7), ("contexts = 2", 1), ("contexts = 5", 4), ("contexts = 16", 15)] {
+        let device = &parse(room - 1, keys).unwrap().system.devices[0];
+        assert_eq!(device.contexts.len(), room + 1);
+        assert_eq!(device.size.number(), room + 1);
+        let full = format!("device `gpu` has only {room} contexts for clients");
+        assert_eq!(parse(room, keys).unwrap_err(), [full]);
+    }
+    for wrong in [0, 1, 17] {
+        assert_eq!(parse(1, &format!("contexts = {wrong}")).unwrap_err(), ["contexts of `gpu` is not from 2 to 16"]);
+    }
+}
+
+#[test]
+fn tables_are_as_large_as_the_contexts_need() {
+    for contexts in [2, 8, 16] {
+        let bytes = tables_bytes(Contexts::new(contexts).unwrap(), 0);
+        let keys = format!("contexts = {contexts}");
+        let fits = |bytes| Manifest::parse(Path::new("m.toml"), &text(0, bytes, &keys)).is_ok();
+        assert!(fits(bytes) && !fits(bytes - 4096), "{contexts}");
+    }
+}
+
+#[test]
+fn weights_are_of_clients_without_a_lock_by_their_contexts() {
+    let keys = "arbiter = \"weighted\"\nweights = { client2 = 3, client1 = 255 }";
+    let device = &parse(3, keys).unwrap().system.devices[0];
+    assert_eq!(device.arbiter, Arbiter::Weighted);
+    let mut expected = [1; CONTEXTS];
+    // The job has context 1.
+    expected[2..4].copy_from_slice(&[255, 3]);
+    assert_eq!(device.weights(), expected);
+
+    let refused = |keys: &str| parse(3, keys).unwrap_err();
+    let range = |task| format!("weight of `{task}` is not from 1 to 255");
+    assert_eq!(refused("arbiter = \"weighted\"\nweights = { client1 = 0 }"), [range("client1")]);
+    assert_eq!(refused("arbiter = \"weighted\"\nweights = { client1 = 256 }"), [range("client1")]);
+    assert_eq!(
+        refused("arbiter = \"weighted\"\nweights = { job = 2 }"),
+        ["weight of `job` needs the right `share` to an engine of the device"]
+    );
+    assert_eq!(refused("weights = { client1 = 2 }"), ["weights of `gpu` needs `arbiter = \"weighted\"`"]);
+    assert_eq!(
+        refused("arbiter = \"round-robin\"\nweights = { client1 = 2 }"),
+        ["weights of `gpu` needs `arbiter = \"weighted\"`"]
+    );
+    assert_eq!(
+        refused("arbiter = \"weighted\"\nweights = { client9 = 2 }"),
+        ["no task is called `client9`; did you mean `client1`?"]
+    );
+    assert_eq!(
+        refused("arbiter = \"lottery\""),
+        ["unknown value `lottery`; there are `arrival`, `round-robin` and `weighted`"]
+    );
+}
+
+/// Each hold, what a job waits for clients without a lock, and how long those may take once it asks are longer by it.
+#[test]
+fn a_change_of_context_counts_for_each_hold_and_for_what_is_waited_for() {
+    let of = |keys: &str| {
+        let system = parse(1, keys).unwrap().system;
+        let hold = system.engine_holds[0].expect("the job says how long it holds the engine");
+        (hold.hold.operation.0, hold.operations.0, system.engine_take_backs[0].0, system.engines[0].1.shared_longest)
+    };
+    let without = of("");
+    assert_eq!(without, (2_000_000, 4_000_000, 4_050_000, 3_000_000));
+    let (hold, all, take_back, longest) = without;
+    assert_eq!(of("switch = \"300us\""), (hold + 300_000, all + 600_000, take_back + 300_000, longest + 300_000));
+
+    let refused = |keys: &str| parse(1, keys).unwrap_err();
+    assert_eq!(refused("switch = \"1001ms\""), ["switch, in microseconds, of `gpu` is not from 0 to 1000000"]);
+    assert_eq!(
+        refused("switch = \"1us\"\npreemptible = true"),
+        ["switch of `gpu` means nothing together with `preemptible`"]
+    );
+}
+
+#[test]
+fn a_device_counts_if_a_server_decides_by_it_or_it_is_told_to() {
+    let counters = |keys: &str| parse(1, keys).unwrap().system.devices[0].counters;
+    assert_eq!([counters(""), counters("counters = true"), counters("counters = false")], [false, true, false]);
+    let sharer = "[tasks.sharer]\nbinary = \"sharer/sharer\"\nhandles = { requests = \"endpoint requests: receive\" }\n\
+                  [endpoints.requests]\nserver = \"sharer\"\n";
+    let shared = |keys: &str| {
+        let text = text(1, 32_768, keys).replace("shared_longest", "sharer = \"requests\"\nshared_longest") + sharer;
+        Manifest::parse(Path::new("m.toml"), &text).unwrap().system.devices[0].counters
+    };
+    assert_eq!([shared(""), shared("counters = false")], [true, false]);
+}

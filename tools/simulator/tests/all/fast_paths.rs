@@ -1,0 +1,143 @@
+//! What takes a fast path, and what does not.
+//!
+//! A fast path does what the slow path does, so all other tests pass without it. Here each is counted, in a system that needs it and beside what
+//! it must leave to the slow path.
+
+use fusee_abi::call::Call;
+use fusee_abi::trace::{BY_INTERRUPT, TRAP_TIMER};
+use fusee_simulator::Overheads;
+
+use super::common::*;
+
+/// What a trap was, as the records of traps say it.
+const fn of(call: Call) -> u32 {
+    call as u32
+}
+
+/// How many traps of each kind took a fast path, of all that the system of `text` does in ten jobs of each task.
+fn fast(text: &str, asked: &[Plan<'_>]) -> Vec<(u32, u64)> {
+    let text = system(1, "admission = \"warn\"") + text;
+    run_for(&text, Overheads::NONE, 105 * MS, asked).report.fast.into_iter().collect()
+}
+
+/// A real-time task of this name, which does something in each of ten jobs; the shorter its deadline, the earlier its key.
+fn job(name: &str, deadline: &str, phase: &str, rest: &str) -> String {
+    format!(
+        "[tasks.{name}]\ncluster = \"all\"\nperiod = \"10ms\"\ndeadline = \"{deadline}\"\nbudget = \"1ms\"\nphase = \"{phase}\"\n{rest}\n"
+    )
+}
+
+const SERVER: &str = "[tasks.server]\nscript = [\"serve desk\"]\nhandles = { desk = \"endpoint desk: receive\" }\n[endpoints.desk]\nserver = \"server\"\n";
+
+#[test]
+fn calls_and_replies_between_two_tasks() {
+    let client = "script = [\"call desk 10us\"]\nhandles = { desk = \"endpoint desk: call\" }";
+    let text = job("client", "5ms", "0ns", client) + SERVER;
+    assert_eq!(fast(&text, &[]), [(of(Call::Call), 10), (of(Call::ReplyReceive), 10)]);
+    // The reply finds another caller, whose call came while the server was busy.
+    let two = job("client", "5ms", "0ns", client) + &job("second", "2ms", "5us", client) + SERVER;
+    assert_eq!(fast(&two, &[]), [(of(Call::Call), 10), (of(Call::ReplyReceive), 10)]);
+}
+
+#[test]
+fn calls_under_a_deadline_for_which_the_timer_need_not_be_set() {
+    let client = "script = [\"burn 1us\"]\nhandles = { desk = \"endpoint desk: call\" }";
+    let text = job("client", "5ms", "0ns", client) + SERVER;
+    let calls = |span| [NEXT_JOB, call(Call::Call, "desk").within(span)];
+    // The budget ends before the deadline: the timer fires then in any case.
+    let late = fast(&text, &[("client", &calls(5 * MS), Some(0))]);
+    assert_eq!(late, [(of(Call::Call), 10), (of(Call::ReplyReceive), 10)]);
+    let early = fast(&text, &[("client", &calls(100 * US), Some(0))]);
+    assert_eq!(
+        early,
+        [(of(Call::ReplyReceive), 10)],
+        "the timer is set for the call, and the reply leaves it as it is"
+    );
+}
+
+#[test]
+fn a_call_that_does_nothing() {
+    let text = job("client", "5ms", "0ns", "script = [\"burn 1us\"]");
+    let calls = [NEXT_JOB, through(Call::Null, 0), through(Call::Null, 0), burn(10 * US)];
+    assert_eq!(fast(&text, &[("client", &calls, Some(0))]), [(of(Call::Null), 20)]);
+}
+
+#[test]
+fn locks_and_tokens_that_nobody_else_wants() {
+    let locks =
+        "script = [\"acquire lock\", \"burn 10us\", \"release lock\"]\nhandles = { lock = \"engine lock: acquire\" }";
+    let lock = "[engines.lock]\n";
+    let both = [(of(Call::Acquire), 10), (of(Call::Release), 10)];
+    assert_eq!(fast(&(job("client", "5ms", "0ns", locks) + lock), &[]), both);
+    // The second preempts the first and waits for it: neither its request nor the release that grants it is fast, nor is what follows in that job.
+    let two = job("client", "5ms", "0ns", locks) + &job("second", "2ms", "5us", locks) + lock;
+    assert_eq!(fast(&two, &[]), both);
+
+    let tokens =
+        "script = [\"acquire pool\", \"burn 10us\", \"release pool\"]\nhandles = { pool = \"pool pool: acquire\" }";
+    let pool = "[pools.pool]\nreplicas = 1\ncluster = \"all\"\n";
+    assert_eq!(fast(&(job("client", "5ms", "0ns", tokens) + pool), &[]), both);
+    let two = job("client", "5ms", "0ns", tokens) + &job("second", "2ms", "5us", tokens) + pool;
+    assert_eq!(fast(&two, &[]), both);
+}
+
+#[test]
+fn signals_and_waits() {
+    let notification = "[notifications.event]\n";
+    let signals = job(
+        "signaller",
+        "5ms",
+        "0ns",
+        "script = [\"burn 1us\", \"signal event 1\", \"burn 1us\"]\nhandles = { event = \"notification event: signal\" }",
+    ) + notification;
+    let waits =
+        "script = [\"wait event\", \"burn 1us\", \"repeat\"]\nhandles = { event = \"notification event: wait\" }";
+    let service = |script: &str| {
+        "[tasks.waiter]\ncluster = \"all\"\nclass = \"service\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n".to_owned()
+            + script
+            + "\n"
+    };
+    // Nobody waits, for what has been signalled is enough.
+    let late = waits.replace("[\"wait", "[\"burn 900us\", \"burn 900us\", \"wait").replace("burn 1us", "burn 9ms");
+    assert_eq!(fast(&(signals.clone() + &service(&late)), &[])[0], (of(Call::Signal), 10));
+    // It is woken, and comes later.
+    assert_eq!(fast(&(signals.clone() + &service(waits)), &[]), []);
+    // It preempts the signaller, which goes on when it waits again.
+    let both = [(of(Call::Signal), 10), (of(Call::Wait), 11)];
+    assert_eq!(fast(&(signals + &job("waiter", "2ms", "0ns", waits)), &[]), both);
+}
+
+#[test]
+fn messages_that_a_server_with_an_earlier_key_takes_at_once() {
+    let sends = "script = [\"burn 1us\", \"send desk 1us\"]\nhandles = { desk = \"endpoint desk: send\" }";
+    let serves = "script = [\"serve desk\"]\nhandles = { desk = \"endpoint desk: receive\" }";
+    let desk = "[endpoints.desk]\nserver = \"server\"\n";
+    let system = |deadline| job("client", "5ms", "0ns", sends) + &job("server", deadline, "0ns", serves) + desk;
+    assert_eq!(fast(&system("2ms"), &[]), [(of(Call::Send), 10)]);
+    assert_eq!(fast(&system("8ms"), &[]), []);
+}
+
+#[test]
+fn tasks_of_one_class_that_take_turns() {
+    let text = |name| {
+        format!(
+            "[tasks.{name}]\ncluster = \"all\"\nclass = \"background\"\nscript = [\"burn 100us\", \"yield\", \"repeat\"]\n"
+        )
+    };
+    assert_eq!(fast(&text("one"), &[]), [], "there is nobody else");
+    assert_eq!(fast(&(text("one") + &text("two")), &[]), [(of(Call::Yield), 1_050)]);
+}
+
+#[test]
+fn sleeps_that_are_over_and_completions_of_devices() {
+    let sleeper = job("sleeper", "9ms", "0ns", "script = [\"burn 1us\", \"sleep 1ms\", \"burn 1us\"]");
+    assert_eq!(fast(&sleeper, &[]), [(TRAP_TIMER, 10)], "on a CPU that idles");
+    let other = "[tasks.other]\ncluster = \"all\"\nclass = \"background\"\nscript = [\"burn 1s\"]\n";
+    assert_eq!(fast(&(sleeper + other), &[]), [(TRAP_TIMER, 10)], "on one that is busy");
+
+    // Whoever waits for the driver would donate to it.
+    let client = "script = [\"start ee 100us\"]\nhandles = { ee = \"engine ee: share\" }";
+    let device = Device { engines: &[("ee", "shared_longest = \"1ms\"")], ..Device::GPU };
+    let counted = fast(&(job("client", "9ms", "0ns", client) + &device.text()), &[]);
+    assert_eq!(counted.last(), Some(&(BY_INTERRUPT + 1, 10)), "the driver is woken");
+}

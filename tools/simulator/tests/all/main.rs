@@ -20,6 +20,7 @@ mod loans;
 mod overheads;
 mod picture;
 mod random;
+mod refusals;
 mod requests;
 mod scenarios;
 mod waiting;

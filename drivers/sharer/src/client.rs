@@ -21,6 +21,7 @@ pub struct Words {
 }
 
 /// One client.
+#[derive(Clone, Debug)]
 pub struct Client {
     completed: u64,
     submitted: u32,
@@ -28,7 +29,7 @@ pub struct Client {
     standing: Standing,
 }
 
-#[derive(Clone, Copy, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Standing {
     Good,
     /// Its words broke the rules at the latest look. A fence is written shortly before the retired word, so once proves nothing.

@@ -355,6 +355,12 @@ impl Simulation {
                 self.trap(cpu, Trap::Syscall)?;
                 Ok(true)
             }
+            Action::Store(store) => {
+                self.board.storing = Some((thread, store));
+                let trapped = self.trap(cpu, Trap::Fault(FAULT));
+                self.board.storing = None;
+                trapped.map(|()| true)
+            }
             Action::Fault(_) => {
                 self.trap(cpu, Trap::Fault(FAULT))?;
                 Ok(true)

@@ -1,12 +1,13 @@
 //! Conformance systems: QEMU, the simulator and the checked-in golden trace must tell the same story.
 //!
-//! Compared are the canonical traces of scripted tasks, from the synchronous release on: what each cell of the
+//! Compared are the canonical traces of scripted tasks, and what sharers log, from the synchronous release on: what each cell of the
 //! 1 ms grid contains, up to the shutdown. A system may list policies and clusters to be run with; each combination has a golden trace
 //! of its own. What drivers and servers without a script do in between differs by nature.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use fusee_abi::image::kind;
 use fusee_abi::trace::{Event, Ledger, Level, Record};
 use fusee_kernel_core::limits;
 use fusee_manifest::trace::{self, Places, Trace};
@@ -129,15 +130,19 @@ impl Case {
     fn canonical(&self, trace: &Trace, who: &str, problems: &mut Vec<String>) -> String {
         let system = &self.manifest.system;
         let places = self.manifest.expectations.as_ref().map_or(Places::Left, |expected| expected.places);
-        let scripted = |thread: u16| {
-            let task = usize::from(thread).checked_sub(1).and_then(|index| system.tasks.get(index));
-            task.is_some_and(|task| !task.script.is_empty())
+        let is_of = |record: &Record| {
+            let task = usize::from(record.thread).checked_sub(1).and_then(|index| system.tasks.get(index));
+            // A script logs what was refused, which only boards do.
+            task.is_some_and(|task| match record.event == Event::Log as u8 {
+                true => task.environment.iter().any(|entry| entry.kind == kind::DOORBELLS),
+                false => !task.script.is_empty(),
+            })
         };
         let start = system.start.saturating_sub(HALF_CELL);
         // What else happens at the instant of the shutdown may come before or after it.
         let ended = trace.records.iter().find(|record| record.event == Event::Shutdown as u8);
         let end = ended.map_or(u64::MAX, |record| (record.time / trace::GRID * trace::GRID).saturating_sub(HALF_CELL));
-        let compared = |record: &&Record| (start..end).contains(&record.time) && scripted(record.thread);
+        let compared = |record: &&Record| (start..end).contains(&record.time) && is_of(record);
         let kept = trace.records.iter().filter(compared);
         match trace::canonical(&Trace::from_records(kept.copied().collect()), system, places) {
             Ok(text) => text,

@@ -146,6 +146,8 @@ pub struct Sharer<T> {
     means: Means,
     rule: Rule,
     groups: Groups,
+    /// How long a request may take.
+    limit: Nanoseconds,
     /// The contexts of the members on the device.
     contexts: [usize; MEMBERS],
     members: usize,
@@ -176,15 +178,16 @@ struct Clock {
 impl<T> Sharer<T> {
     /// A sharer of the engine with these clients, by their contexts on the device, in the order of the manifest.
     #[must_use]
-    pub fn new(setup: Setup, means: Means, contexts: impl Iterator<Item = usize>) -> Sharer<T> {
+    pub fn new(setup: Setup, rule: Rule, means: Means, contexts: impl Iterator<Item = usize>) -> Sharer<T> {
         let mut of_members = [0; MEMBERS];
         let members = of_members.iter_mut().zip(contexts).map(|(place, context)| *place = context).count();
-        let Setup { rule, groups, logs_verdicts } = setup;
+        let Setup { parameters, groups, logs_verdicts, .. } = setup;
         Sharer {
             at: At::Begin,
             means,
             rule,
             groups,
+            limit: parameters.request_limit,
             contexts: of_members,
             members,
             clients: [const { Client::new(0) }; MEMBERS],
@@ -414,7 +417,7 @@ impl<T> Sharer<T> {
             };
             // A client may have been interrupted between its store and its kick; or means never to kick.
             has_news |= words.seen != words.submitted;
-            readings.members[index] = self.clients[index].look(&words);
+            readings.members[index] = self.clients[index].look(&words, self.clock.of_class, self.limit);
             if running == self.contexts[index] + 1 {
                 readings.running = Running::Member(member);
             }
@@ -523,7 +526,8 @@ mod tests {
     /// Those with the contexts 3 and 5; answers are numbers.
     fn sharer(parameters: &[(&'static str, u64)], means: Means) -> (Sharer<u8>, World) {
         let setup = Setup::of(parameters.iter().copied()).unwrap();
-        (Sharer::new(setup, means, [3, 5].into_iter()), World::default())
+        let rule = setup.rule().unwrap();
+        (Sharer::new(setup, rule, means, [3, 5].into_iter()), World::default())
     }
 
     fn store(member: usize, submitted: u32, token: u8) -> Asked<u8> {

@@ -19,6 +19,8 @@
 //! its task is stopped if there is a handle `stop.CLIENT` (task, stop). Without "sessions" the client is shut out the first time, and the command runs on until a job asks
 //! for the engine.
 //!
+//! A client of whose commands the device sees nothing for `request_limit_us` has stopped its own ring, and is shut out for good, as is one that is seen to break the rules.
+//!
 //! In a loop it waits until a client stores while it may not, or until the policy wants to look; reads how far each client is; asks the policy; carries out
 //! what that says. What is wrong with a parameter ends the task, and says so.
 //!
@@ -109,7 +111,8 @@ fn main() {
     let mut usage = usage.map(|region| UsageWriter::new(&region, doorbells.members(), groups));
     let means = Means { resets: sessions.is_some(), shows: usage.is_some() };
     let contexts = (0..doorbells.members()).map(|member| doorbells.context(member));
-    let mut sharer = Sharer::new(setup, means, contexts);
+    let rule = setup.rule().unwrap_or_else(|error| panic!("{error}"));
+    let mut sharer = Sharer::new(setup, rule, means, contexts);
     loop {
         match sharer.next(&mut device) {
             Do::Share { members, page } => doorbells.share(members, page).expect("these are members"),

@@ -13,7 +13,8 @@ use crate::groups::{Groups, NoTree};
 /// What a sharer was told.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    pub(crate) rule: Rule,
+    number: u64,
+    pub(crate) parameters: Parameters,
     pub(crate) groups: Groups,
     pub(crate) logs_verdicts: bool,
 }
@@ -59,19 +60,22 @@ impl From<NoTree> for SetupError {
     }
 }
 
-/// A policy.
+/// A policy. It is several KiB: it is made once the rest is done, because the stack of a task is small.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "a sharer has one, and no heap")]
-pub(crate) enum Rule {
+pub enum Rule {
+    /// All are let in.
     Accounting(Accounting),
+    /// One after the other is.
     Timeslice(Timeslice),
+    /// All are but those that are too far ahead.
     FairQueueing(FairQueueing),
 }
 
 impl Rule {
     #[inline(never)]
     fn of(number: u64, parameters: &Parameters, tree: Tree) -> Result<Rule, SetupError> {
-        // Each is made in one place: it is several KiB, and the stack of a task is small.
+        // Each is made in one place, for the same reason.
         let slices = |interception| Ok(Rule::Timeslice(Timeslice::new(parameters, interception)?));
         let fair = |estimator| Ok(Rule::FairQueueing(FairQueueing::new(parameters, estimator, tree)?));
         match number {
@@ -134,8 +138,15 @@ impl Setup {
         if number < 3 && groups.has_weights() {
             return Err(SetupError::NoWeights(number));
         }
-        let rule = Rule::of(number, &parameters(parameter), groups.tree())?;
-        Ok(Setup { rule, groups, logs_verdicts: is_on("log_verdicts")? })
+        Ok(Setup { number, parameters: parameters(parameter), groups, logs_verdicts: is_on("log_verdicts")? })
+    }
+
+    /// The policy.
+    ///
+    /// # Errors
+    /// [`SetupError`].
+    pub fn rule(&self) -> Result<Rule, SetupError> {
+        Rule::of(self.number, &self.parameters, self.groups.tree())
     }
 
     /// How many groups there are, the root included.

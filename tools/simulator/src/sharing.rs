@@ -87,8 +87,9 @@ impl Sharing {
         let parameters = sharer.parameters.iter().map(|(name, value)| (name.as_str(), *value));
         // No memory of the simulator's stands for the page that shows.
         let means = Means { resets: sharer.sessions.is_some(), shows: false };
-        let course = |setup| course::Sharer::new(setup, means, sharer.contexts.iter().copied());
-        Sharing { course: Setup::of(parameters).ok().map(course), receives: false }
+        let setup = Setup::of(parameters).and_then(|setup| Ok((setup.rule()?, setup)));
+        let course = |(rule, setup)| course::Sharer::new(setup, rule, means, sharer.contexts.iter().copied());
+        Sharing { course: setup.ok().map(course), receives: false }
     }
 
     /// What it does next.

@@ -15,6 +15,7 @@ use fusee_kernel_core::{CpuId, Fault, Machine, Place, Registers, Trap};
 use fusee_sched::time::Instant;
 
 use crate::overheads::Overheads;
+use crate::run::Commands;
 
 /// Physical addresses of the first simulated device; only the simulator knows them.
 const CONTROL: u64 = 0x1000_0000;
@@ -193,6 +194,8 @@ pub struct Board {
     pub uses: Vec<DeviceUse>,
     /// How many of them have locks.
     locks: usize,
+    /// When clients without locks stored to their doorbells themselves, and their tasks.
+    pub own_stores: Vec<(u64, usize)>,
     /// The store that faults in this trap, and whose it is.
     pub storing: Option<(ThreadId, DoorbellStore)>,
     regions: Regions,
@@ -267,6 +270,7 @@ impl Board {
             places,
             uses,
             locks: system.engine_users().len(),
+            own_stores: Vec::new(),
             storing: None,
             regions: Regions::new(system),
             memory,
@@ -387,8 +391,12 @@ impl Board {
     /// Makes a store of a client, if it may be made now, and what the client does next; says whether it was.
     #[must_use]
     pub fn make(&mut self, store: DoorbellStore) -> bool {
-        match self.uses[store.place].page {
-            Page::Doorbell => self.store(doorbell(self.uses[store.place]), store.value),
+        let one = self.uses[store.place];
+        match one.page {
+            Page::Doorbell => {
+                self.store(doorbell(one), store.value);
+                self.own_stores.extend(one.shares.then_some((self.now, one.task)));
+            }
             Page::Shadow => self.uses[store.place].shadow = store.value,
             Page::Nothing | Page::ReadOnly | Page::Replaced => return false,
         }
@@ -498,6 +506,18 @@ impl Board {
                 }
             }
         }
+    }
+
+    /// What each use has had done.
+    pub fn commands(&mut self) -> Vec<Commands> {
+        let uses = self.uses.clone();
+        let of = |one: DeviceUse| Commands {
+            task: one.task,
+            shares: one.shares,
+            submitted: self.submitted(one.device, one.engine, one.context),
+            retired: self.retired(one.device, one.engine, one.context),
+        };
+        uses.into_iter().filter(|one| one.context > 0).map(of).collect()
     }
 
     /// Completions announced later than modelled.

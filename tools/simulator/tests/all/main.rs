@@ -21,5 +21,6 @@ mod picture;
 mod random;
 mod requests;
 mod scenarios;
+mod sharers;
 mod waiting;
 mod watchdog;

@@ -7,7 +7,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use fusee_abi::image::kind;
 use fusee_abi::trace::{Event, Ledger, Level, Record};
 use fusee_kernel_core::limits;
 use fusee_manifest::trace::{self, Places, Trace};
@@ -130,19 +129,17 @@ impl Case {
     fn canonical(&self, trace: &Trace, who: &str, problems: &mut Vec<String>) -> String {
         let system = &self.manifest.system;
         let places = self.manifest.expectations.as_ref().map_or(Places::Left, |expected| expected.places);
-        let is_of = |record: &Record| {
-            let task = usize::from(record.thread).checked_sub(1).and_then(|index| system.tasks.get(index));
-            // A script logs what was refused, which only boards do.
-            task.is_some_and(|task| match record.event == Event::Log as u8 {
-                true => task.environment.iter().any(|entry| entry.kind == kind::DOORBELLS),
-                false => !task.script.is_empty(),
-            })
+        let scripted = |thread: u16| {
+            let task = usize::from(thread).checked_sub(1).and_then(|index| system.tasks.get(index));
+            task.is_some_and(|task| !task.script.is_empty())
         };
         let start = system.start.saturating_sub(HALF_CELL);
         // What else happens at the instant of the shutdown may come before or after it.
         let ended = trace.records.iter().find(|record| record.event == Event::Shutdown as u8);
         let end = ended.map_or(u64::MAX, |record| (record.time / trace::GRID * trace::GRID).saturating_sub(HALF_CELL));
-        let compared = |record: &&Record| (start..end).contains(&record.time) && is_of(record);
+        let is_log = |record: &Record| record.event == Event::Log as u8;
+        let compared =
+            |record: &&Record| (start..end).contains(&record.time) && (is_log(record) || scripted(record.thread));
         let kept = trace.records.iter().filter(compared);
         match trace::canonical(&Trace::from_records(kept.copied().collect()), system, places) {
             Ok(text) => text,

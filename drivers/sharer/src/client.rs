@@ -1,8 +1,10 @@
 //! What the sharer knows of one client: how far it is, and whether it keeps the rules.
 //!
 //! A client submits up to [`RING_ENTRIES`] commands more than have retired, and never takes its count back. A client that does otherwise stops its own ring, and a policy
-//! would wait for commands that never complete.
+//! would wait for commands that never complete. Between two looks a client may do so and then count on, as if nothing were wrong: what tells is that the device, which is kicked
+//! at each look, does not see what was submitted.
 
+use fusee::{Instant, Nanoseconds};
 use fusee_accel_contract::{RING_ENTRIES, outstanding};
 use fusee_sharing::Reading;
 
@@ -21,14 +23,18 @@ pub struct Words {
 }
 
 /// One client.
+#[derive(Clone, Debug)]
 pub struct Client {
     completed: u64,
     submitted: u32,
+    /// What the device had seen at the latest look, and since when that is not all. `None`: it was all.
+    seen: u32,
+    unseen_since: Option<Instant>,
     open: bool,
     standing: Standing,
 }
 
-#[derive(Clone, Copy, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Standing {
     Good,
     /// Its words broke the rules at the latest look. A fence is written shortly before the retired word, so once proves nothing.
@@ -43,11 +49,12 @@ enum Standing {
 impl Client {
     /// A client of which `retired` commands have retired.
     pub const fn new(retired: u32) -> Client {
-        Client { completed: retired as u64, submitted: retired, open: false, standing: Standing::Good }
+        let (completed, standing) = (retired as u64, Standing::Good);
+        Client { completed, submitted: retired, seen: retired, unseen_since: None, open: false, standing }
     }
 
-    /// Takes in what was read, and says how far the client is.
-    pub fn look(&mut self, words: &Words) -> Reading {
+    /// Takes in what was read at `now`, and says how far the client is. It is shut out when the device has seen nothing of what was submitted for longer than `limit`.
+    pub fn look(&mut self, words: &Words, now: Instant, limit: Nanoseconds) -> Reading {
         self.completed += u64::from(words.retired.wrapping_sub(self.completed as u32));
         let entries = RING_ENTRIES as i32;
         // At the instant at which `retired` was read, the doorbell held something from `before` to `submitted`.
@@ -55,6 +62,12 @@ impl Client {
         let is_back = (words.submitted.wrapping_sub(self.submitted) as i32) < 0;
         let mut breaks = least > entries || most < 0 || is_back;
         self.submitted = words.submitted;
+        let is_news = core::mem::replace(&mut self.seen, words.seen) != words.seen;
+        self.unseen_since =
+            self.unseen_since.filter(|_| !is_news).or(Some(now)).filter(|_| words.seen != words.submitted);
+        if self.unseen_since.is_some_and(|since| now.since(since) > limit) {
+            self.shut_out();
+        }
 
         let at_device = match self.standing {
             Standing::Good | Standing::Suspect => most.max(0).unsigned_abs(),
@@ -121,6 +134,15 @@ impl Client {
 mod tests {
     use super::*;
 
+    const LIMIT: Nanoseconds = Nanoseconds(100);
+
+    impl Client {
+        /// A look before any time has passed.
+        fn looked(&mut self, words: &Words) -> Reading {
+            self.look(words, Instant::ZERO, LIMIT)
+        }
+    }
+
     fn words(submitted: u32, retired: u32) -> Words {
         Words { before: submitted, retired, seen: submitted, submitted, store: None }
     }
@@ -128,9 +150,9 @@ mod tests {
     #[test]
     fn counts_go_on_where_32_bits_end() {
         let mut client = Client::new(u32::MAX - 1);
-        let reading = client.look(&words(3, u32::MAX));
+        let reading = client.looked(&words(3, u32::MAX));
         assert_eq!([reading.completed, reading.submitted], [0xffff_ffff, 0x1_0000_0003]);
-        let reading = client.look(&Words { store: Some(5), ..words(3, 2) });
+        let reading = client.looked(&Words { store: Some(5), ..words(3, 2) });
         assert_eq!(
             [reading.completed, reading.submitted, reading.announced],
             [0x1_0000_0002, 0x1_0000_0003, 0x1_0000_0005]
@@ -143,7 +165,7 @@ mod tests {
         for (before, retired, submitted) in [(16, 0, 16), (16, 9, 25), (0, 5, 7), (0, 16, 16), (3, 40, 56)] {
             let mut client = Client::new(0);
             for _ in 0..3 {
-                client.look(&Words { before, retired, seen: submitted, submitted, store: None });
+                client.looked(&Words { before, retired, seen: submitted, submitted, store: None });
                 assert!(client.standing == Standing::Good, "{before} {retired} {submitted}");
             }
         }
@@ -155,14 +177,14 @@ mod tests {
         for broken in [too_many(), Words { seen: 4, ..words(2, 3) }, Words { store: Some(20), ..words(4, 3) }] {
             let mut client = Client::new(3);
             assert_eq!(client.turn(true), Some(true));
-            client.look(&broken);
+            client.looked(&broken);
             assert!(client.is_good(), "once proves nothing");
-            client.look(&broken);
+            client.looked(&broken);
             assert!(!client.is_good());
             assert_eq!(client.turn(true), Some(false));
-            let reading = client.look(&broken);
+            let reading = client.looked(&broken);
             assert!(reading.at_device() && !reading.waits() && !client.just_left());
-            client.look(&Words { retired: 4, ..broken });
+            client.looked(&Words { retired: 4, ..broken });
             assert!(client.just_left() && !client.just_left());
         }
     }
@@ -170,10 +192,38 @@ mod tests {
     #[test]
     fn a_count_that_is_taken_back_is_seen_within_the_ring_too() {
         let mut client = Client::new(0);
-        client.look(&words(9, 3));
-        client.look(&words(8, 3));
+        client.looked(&words(9, 3));
+        client.looked(&words(8, 3));
         assert!(client.standing == Standing::Suspect);
-        client.look(&words(7, 3));
+        client.looked(&words(7, 3));
         assert!(!client.is_good());
+    }
+
+    /// It has taken its count back and counted on, all between two looks: the ring is stopped, and looks like any other.
+    #[test]
+    fn a_client_of_which_the_device_sees_nothing_is_shut_out_when_the_limit_has_passed() {
+        let mut client = Client::new(0);
+        let stopped = Words { seen: 2, ..words(11, 2) };
+        for now in [0, 60, 100] {
+            assert!(client.look(&stopped, Instant(now), LIMIT).at_device());
+            assert!(client.is_good(), "{now}");
+        }
+        assert!(!client.look(&stopped, Instant(101), LIMIT).at_device());
+        assert!(!client.is_good() && client.just_left());
+    }
+
+    #[test]
+    fn a_client_that_is_always_ahead_of_the_device_stays() {
+        let mut client = Client::new(0);
+        for step in 0..20 {
+            client.look(&Words { seen: step, ..words(step + 3, step) }, Instant(u64::from(step) * 90), LIMIT);
+            assert!(client.is_good(), "{step}");
+        }
+        // All was seen in between.
+        for now in [2_000, 4_000] {
+            client.look(&words(22, 20), Instant(now), LIMIT);
+            client.look(&Words { seen: 22, ..words(23, 20) }, Instant(now + 90), LIMIT);
+        }
+        assert!(client.is_good());
     }
 }

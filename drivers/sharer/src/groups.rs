@@ -10,13 +10,17 @@ use fusee::sharing::{Refusal, Request, Standing, reply};
 use fusee_sharing::{GROUPS, Group, MEMBERS, Member, Members, Place, Shares, Told, Tree, Weight};
 
 /// What the manifest says of one group or member.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Node {
     above: Group,
     weight: Weight,
     /// Of a member its own, of a group that of its manager; 0: none.
     badge: u32,
 }
+
+/// What is told of groups and members is no tree: no manifest says that.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct NoTree;
 
 /// What came of a request.
 enum Done {
@@ -26,6 +30,7 @@ enum Done {
 }
 
 /// The groups of one engine, and where its clients stand.
+#[derive(Clone, Debug)]
 pub struct Groups {
     tree: Tree,
     groups: [Node; GROUPS],
@@ -38,13 +43,13 @@ pub struct Groups {
 impl Groups {
     /// Groups and members as they are told; all members that nothing is said of are directly below the root, with weight 1.
     ///
-    /// # Panics
-    /// What is told is no tree.
+    /// # Errors
+    /// [`NoTree`]: what is told is no tree.
     pub fn of(
         shares: Shares,
         groups: impl Iterator<Item = Told> + Clone,
         members: impl Iterator<Item = Told>,
-    ) -> Groups {
+    ) -> Result<Groups, NoTree> {
         let root = Node { above: Group::ROOT, weight: Weight::ONE, badge: 0 };
         let mut of = Groups {
             tree: Tree::new(shares),
@@ -53,18 +58,23 @@ impl Groups {
             members: [root; MEMBERS],
             suspended: 0,
         };
-        let weight = |told: &Told| Weight::new(told.weight).expect("the manifest knows the range of weights");
+        // Parents have lower numbers.
         while let Some(told) = groups.clone().find(|told| usize::from(told.number) == of.count) {
-            let above = of.group(told.group).expect("a parent has a lower number");
-            let group = of.tree.add_group(above, weight(&told)).expect("the manifest knows how deep a tree may be");
-            of.groups[group.index()] = Node { above, weight: weight(&told), badge: told.badge };
+            let node = of.node(&told)?;
+            let group = of.tree.add_group(node.above, node.weight).map_err(|_| NoTree)?;
+            of.groups[group.index()] = node;
             of.count += 1;
         }
         for told in members {
-            let above = of.group(told.group).expect("a member's group is told");
-            of.members[usize::from(told.number)] = Node { above, weight: weight(&told), badge: told.badge };
+            let node = of.node(&told)?;
+            *of.members.get_mut(usize::from(told.number)).ok_or(NoTree)? = node;
         }
-        of
+        Ok(of)
+    }
+
+    fn node(&self, told: &Told) -> Result<Node, NoTree> {
+        let weight = Weight::new(told.weight).map_err(|_| NoTree)?;
+        Ok(Node { above: self.group(told.group).ok_or(NoTree)?, weight, badge: told.badge })
     }
 
     /// The tree, without members.
@@ -168,7 +178,10 @@ impl Groups {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
+    use std::vec;
+    use std::vec::Vec;
 
     const ADA: u64 = 11;
     const BOB: u64 = 12;
@@ -186,7 +199,7 @@ mod tests {
             told(2, 1, 5, CYD as u32),
             told(3, 0, 1, BOB as u32),
         ];
-        Groups::of(Shares::Hierarchical, groups.into_iter(), members.into_iter())
+        Groups::of(Shares::Hierarchical, groups.into_iter(), members.into_iter()).unwrap()
     }
 
     fn member(index: usize) -> Member {
@@ -209,8 +222,25 @@ mod tests {
         assert_eq!([above(0), above(1), above(2)], [vec![0], vec![2, 1, 0], vec![1, 0]]);
         assert_eq!(groups.place(member(2)).weight.shares(), 5);
         assert_eq!((groups.count(), groups.has_weights()), (3, true));
-        let none = Groups::of(Shares::Static, core::iter::empty(), core::iter::empty());
+        let none = Groups::of(Shares::Static, core::iter::empty(), core::iter::empty()).unwrap();
         assert_eq!((none.count(), none.has_weights(), none.place(member(7))), (1, false, Place::FLAT));
+    }
+
+    #[test]
+    fn what_is_no_tree_is_refused() {
+        let told = |number, group, weight| Told { number, group, weight, badge: 0 };
+        let (tree, member) = (told(1, 0, 1), told(0, 1, 1));
+        let of = |group: Told, member: Told| {
+            let [group, member] = [group, member].map(|told| [told].into_iter());
+            Groups::of(Shares::Hierarchical, group, member).err()
+        };
+        assert_eq!(of(tree, member), None);
+        for group in [told(1, 1, 1), told(1, 0, 0), told(2, 0, 1)] {
+            assert_eq!(of(group, member), Some(NoTree), "{group:?}");
+        }
+        for member in [told(16, 1, 1), told(0, 2, 1), told(0, 1, 1025)] {
+            assert_eq!(of(tree, member), Some(NoTree), "{member:?}");
+        }
     }
 
     #[test]

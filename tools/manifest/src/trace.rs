@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use fusee_abi::Call;
+use fusee_abi::image::kind;
 use fusee_abi::trace::{
     BACKGROUND_KEY, BY_INTERRUPT, DEFMT_FRAME, ENGINE_TIME_SHIFT, Event, LOG_TEXT, Ledger, PANIC_TEXT, POOL,
     RING_MAGIC, Record, RingHeader, SERVICE_KEY, TRAP_FAULT, TRAP_KICK, TRAP_TIMER,
@@ -511,7 +512,7 @@ pub enum Places {
 /// The canonical trace: what happened in each cell of the grid, sorted, without exact times.
 ///
 /// Two runs of a conformance system, one simulated and one in QEMU, give the same text. Left out are kicks,
-/// idling, interrupts, registers and ledgers; and runs and gaps shorter than a quarter of the grid, because
+/// idling, interrupts, registers and ledgers; what tasks log, but for sharers; and runs and gaps shorter than a quarter of the grid, because
 /// whether a thread is switched away and back at a release depends on which CPU sees it first.
 ///
 /// # Errors
@@ -519,14 +520,20 @@ pub enum Places {
 pub fn canonical(trace: &Trace, system: &Resolved, places: Places) -> Result<String, OffGrid> {
     let mut cells: BTreeMap<u64, Vec<(String, Option<u8>)>> = BTreeMap::new();
     for record in without_flicker(&trace.records, places) {
-        let Some(event) = Event::from_number(record.event).filter(|event| is_compared(*event)) else { continue };
+        let Some(event) = Event::from_number(record.event).filter(|event| is_compared(*event, &record, system)) else {
+            continue;
+        };
         let cell = record.time.saturating_add(GRID / 2) / GRID;
         let by = record.time.abs_diff(cell * GRID);
         if by > GRID / 4 {
             return Err(OffGrid { record, by });
         }
-        // Who wakes a thread may be another in QEMU, where paths take time.
-        let object = if event == Event::Resume { String::new() } else { object_name(&record, event, system) };
+        let object = match event {
+            // Who wakes a thread may be another in QEMU, where paths take time.
+            Event::Resume => String::new(),
+            Event::Log => format!("{} {}", record.object, wide(&record)),
+            _ => object_name(&record, event, system),
+        };
         let line = format!("{event:?} {} {object}", subject(&record, system));
         let cpu = (places == Places::Shown && is_switch(&record)).then_some(record.cpu);
         cells.entry(cell).or_default().push((line.trim_end().to_owned(), cpu));
@@ -551,18 +558,23 @@ pub fn canonical(trace: &Trace, system: &Resolved, places: Places) -> Result<Str
     Ok(text)
 }
 
-fn is_compared(event: Event) -> bool {
-    !matches!(
-        event,
+fn is_compared(event: Event, record: &Record, system: &Resolved) -> bool {
+    match event {
+        Event::Log => record.object < DEFMT_FRAME && is_of_sharer(record, system),
         Event::Idle
-            | Event::Kick
-            | Event::Interrupt
-            | Event::FaultRegister
-            | Event::Ledger
-            | Event::Log
-            | Event::RunOn
-            | Event::Trap
-    )
+        | Event::Kick
+        | Event::Interrupt
+        | Event::FaultRegister
+        | Event::Ledger
+        | Event::RunOn
+        | Event::Trap => false,
+        _ => true,
+    }
+}
+
+fn is_of_sharer(record: &Record, system: &Resolved) -> bool {
+    let task = usize::from(record.thread).checked_sub(1).and_then(|index| system.tasks.get(index));
+    task.is_some_and(|task| task.environment.iter().any(|entry| entry.kind == kind::DOORBELLS))
 }
 
 fn is_switch(record: &Record) -> bool {

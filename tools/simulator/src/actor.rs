@@ -10,9 +10,10 @@ use fusee_accel_contract as contract;
 use fusee_kernel_core::id::ThreadId;
 use fusee_kernel_core::{Machine, Registers};
 
-use crate::board::{Board, DeviceUse};
+use crate::board::{Board, DeviceUse, DoorbellStore, Submitted};
 use crate::gpu_job::{GpuTask, Progress};
 use crate::hostile::attacker::{Attacker, Mind};
+use crate::sharing::{Sessions, Sharer, Sharing};
 use crate::watcher::{Supervisor, Watch};
 
 /// What a task consists of.
@@ -59,6 +60,10 @@ pub enum Program {
     Gpus(GpuTask),
     /// A task that gives others further lives.
     Supervisor(Supervisor),
+    /// A server that decides which clients of an engine may store to their doorbells.
+    Sharer(Box<Sharer>),
+    /// The server of sessions.
+    Sessions(Sessions),
     /// A task that does anything.
     Hostile(Attacker),
     /// A task that ends at once.
@@ -143,6 +148,8 @@ pub enum Action {
     Burn(u64),
     /// Trap: the call is in the registers.
     Trap,
+    /// Store to a doorbell that it may not store to now. It makes the store again, unless a sharer has made it.
+    Store(DoorbellStore),
     /// Do something it may not.
     Fault(&'static str),
 }
@@ -199,6 +206,10 @@ pub struct Actor {
     mind: Option<Mind>,
     /// What a supervisor knows.
     watch: Option<Watch>,
+    /// How far a sharer is.
+    sharing: Option<Box<Sharing>>,
+    /// The store to a doorbell that it makes next.
+    store: Option<DoorbellStore>,
     /// Engines that the driver resets, one bit each.
     resets: u64,
     /// Whether this is a later life, whose driver has yet to reset its devices.
@@ -230,6 +241,8 @@ impl Actor {
             gpus: Progress::default(),
             mind: None,
             watch: None,
+            sharing: None,
+            store: None,
             token: 0,
             gift: (0, 0),
             received: 0,
@@ -256,10 +269,28 @@ impl Actor {
 
     /// What it does next.
     pub fn act(&mut self, board: &mut Board, thread: ThreadId) -> Action {
-        // The kernel wants the call to be made again: it does long ones in parts.
-        if std::mem::take(&mut board.registers(thread).program_counter) != 0 {
-            return Action::Trap;
+        let moved = std::mem::take(&mut board.registers(thread).program_counter);
+        match self.store.take() {
+            // Its sharer has made the store.
+            Some(store) if moved != 0 => board.go_on(store),
+            Some(store) if !board.make(store) => {
+                self.store = Some(store);
+                return Action::Store(store);
+            }
+            Some(_) => {}
+            // The kernel wants the call to be made again: it does long ones in parts.
+            None if moved != 0 => return Action::Trap,
+            None => {}
         }
+        let action = self.go_on(board, thread);
+        if let Action::Store(store) = action {
+            self.store = Some(store);
+        }
+        action
+    }
+
+    /// What it does after its last call or store.
+    fn go_on(&mut self, board: &mut Board, thread: ThreadId) -> Action {
         match &*Rc::clone(&self.program) {
             Program::Script { steps, has_jobs } => self.script(board, thread, steps, *has_jobs),
             Program::Driver { wait, interrupt, line, clients, wrong, bottom_half } => {
@@ -272,6 +303,13 @@ impl Actor {
             Program::Gpus(task) => self.gpus.act(task, board, thread),
             Program::Supervisor(supervisor) => {
                 self.watch.get_or_insert_with(|| Watch::new(supervisor)).act(supervisor, board, thread)
+            }
+            Program::Sharer(sharer) => {
+                self.sharing.get_or_insert_with(|| Box::new(Sharing::new(sharer))).act(sharer, board, thread)
+            }
+            Program::Sessions(sessions) => {
+                let begins = matches!(std::mem::replace(&mut self.phase, Phase::Received), Phase::Start);
+                sessions.act(board, thread, begins)
             }
             Program::Hostile(attacker) => {
                 self.mind.get_or_insert_with(|| Mind::new(attacker)).act(attacker, board, thread)
@@ -408,16 +446,23 @@ impl Actor {
                 let Some(one) = board.find_use(thread.index(), step.selector) else {
                     return Some(Action::Fault("a doorbell it was never given"));
                 };
-                match board.submit(one, step.value) {
-                    Ok(Some(target)) => self.phase = Phase::Fence(one, target, step.handle),
-                    Ok(None) => {}
-                    Err(reason) => return Some(Action::Fault(reason)),
-                }
-                return None;
+                return match board.submit(one, step.value) {
+                    Ok(Submitted::Done(target)) => {
+                        self.phase = Phase::Fence(one, target, step.handle);
+                        None
+                    }
+                    Ok(Submitted::Asked(target, store)) => {
+                        self.phase = Phase::Fence(one, target, step.handle);
+                        Some(Action::Store(store))
+                    }
+                    Ok(Submitted::Lost) => None,
+                    Err(reason) => Some(Action::Fault(reason)),
+                };
             }
             operation::START => {
                 let started = board.find_use(thread.index(), step.selector).map(|one| board.submit(one, step.value));
                 return match started {
+                    Some(Ok(Submitted::Asked(_, store))) => Some(Action::Store(store)),
                     Some(Ok(_)) => None,
                     Some(Err(reason)) => Some(Action::Fault(reason)),
                     None => Some(Action::Fault("a doorbell it was never given")),
@@ -501,8 +546,10 @@ impl Actor {
                         .find_use(thread.index(), engine)
                         .ok_or("a doorbell it was never given")
                         .and_then(|one| board.submit(one, span));
-                    if let Err(reason) = submitted {
-                        return Action::Fault(reason);
+                    match submitted {
+                        Ok(Submitted::Asked(_, store)) => return Action::Store(store),
+                        Ok(_) => {}
+                        Err(reason) => return Action::Fault(reason),
                     }
                 }
                 Request::Ring(engine, change, kicks) => {
@@ -511,8 +558,10 @@ impl Actor {
                         .find_use(thread.index(), engine)
                         .ok_or("a doorbell it was never given")
                         .and_then(|one| board.ring(one, change, kicks));
-                    if let Err(reason) = rung {
-                        return Action::Fault(reason);
+                    match rung {
+                        Ok(Some(store)) => return Action::Store(store),
+                        Ok(None) => {}
+                        Err(reason) => return Action::Fault(reason),
                     }
                 }
                 Request::Load(region) => {

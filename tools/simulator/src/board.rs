@@ -9,11 +9,13 @@ use fusee_abi::trace::{BY_INTERRUPT, Event, Level, PANIC_CODE, Record, TRAP_FAUL
 use fusee_accel_contract as contract;
 use fusee_device_model::{Arbiter, Bus, BusError, Description, Device, Window};
 use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, RegionId, ThreadId};
+use fusee_kernel_core::machine::{Members, Page as Given, Store};
 use fusee_kernel_core::reach::Reach;
 use fusee_kernel_core::{CpuId, Fault, Machine, Place, Registers, Trap};
 use fusee_sched::time::Instant;
 
 use crate::overheads::Overheads;
+use crate::run::Commands;
 
 /// Physical addresses of the first simulated device; only the simulator knows them.
 const CONTROL: u64 = 0x1000_0000;
@@ -54,6 +56,10 @@ impl Bus for Memory {
 /// One use of one engine, in the device's terms.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceUse {
+    /// Its place among all uses.
+    place: usize,
+    /// The engine, as the system numbers it.
+    system_engine: usize,
     /// Which device.
     pub device: usize,
     /// Engine of the device.
@@ -68,6 +74,8 @@ pub struct DeviceUse {
     at_boot: Page,
     /// It uses the engine without its lock.
     pub shares: bool,
+    /// What it has counted in its shadow.
+    shadow: u32,
 }
 
 /// What is at the address of a doorbell.
@@ -79,6 +87,32 @@ pub enum Page {
     Doorbell,
     /// Memory that tells that the engine was taken away.
     Replaced,
+    /// The doorbell, to be read.
+    ReadOnly,
+    /// Memory that no device looks at.
+    Shadow,
+}
+
+/// A store to a doorbell that a client may have to ask for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct DoorbellStore {
+    /// The use whose doorbell it is, by its place among all uses.
+    place: usize,
+    /// What is stored.
+    value: u32,
+    /// Whether the client lets the device look afterwards.
+    kicks: bool,
+}
+
+/// What came of a submission.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Submitted {
+    /// It is done once so many commands have retired.
+    Done(u32),
+    /// The same, once this store, which faults now, is made.
+    Asked(u32, DoorbellStore),
+    /// The device hears of nothing: the engine was taken away.
+    Lost,
 }
 
 /// A device, and what it wants.
@@ -157,8 +191,14 @@ pub struct Board {
     pub ended: Option<u32>,
     /// For each engine its device and its number there, if somebody uses it there.
     places: Vec<Option<(usize, contract::EngineIndex)>>,
-    /// Who uses the device how, by engine user.
+    /// Who uses the device how, by engine user; then those without a lock, by member.
     pub uses: Vec<DeviceUse>,
+    /// How many of them have locks.
+    locks: usize,
+    /// When clients without locks stored to their doorbells themselves, and their tasks.
+    pub own_stores: Vec<(u64, usize)>,
+    /// The store that faults in this trap, and whose it is.
+    pub storing: Option<(ThreadId, DoorbellStore)>,
     regions: Regions,
     memory: Memory,
     devices: Vec<Simulated>,
@@ -188,7 +228,8 @@ impl Board {
         };
         let mut devices: Vec<Simulated> = pages.into_iter().enumerate().map(new).collect();
         let uses: Vec<DeviceUse> = users()
-            .map(|(user, shares)| {
+            .enumerate()
+            .map(|(place_of_use, (user, shares))| {
                 let status_page = user.progress / contract::PAGE_BYTES;
                 let device = devices.partition_point(|one| one.status_page < status_page);
                 // A damaged system may name an engine that is not there.
@@ -196,8 +237,14 @@ impl Board {
                 let interrupt = engine.and_then(|engine| engine.interrupt_plus_one.checked_sub(1));
                 devices[device].interrupt = devices[device].interrupt.or(interrupt.map(|index| index as usize));
                 let (number, context) = place(user);
-                let at_boot = if managed && !shares { Page::Nothing } else { Page::Doorbell };
+                let at_boot = match (shares, engine.is_some_and(|engine| engine.sharer_plus_one != 0)) {
+                    (true, true) => Page::ReadOnly,
+                    (false, _) if managed => Page::Nothing,
+                    _ => Page::Doorbell,
+                };
                 DeviceUse {
+                    place: place_of_use,
+                    system_engine: user.engine as usize,
                     device,
                     engine: contract::EngineIndex::from_number(number).unwrap_or(contract::EngineIndex::Execution),
                     context,
@@ -205,6 +252,7 @@ impl Board {
                     page: at_boot,
                     at_boot,
                     shares,
+                    shadow: 0,
                 }
             })
             .collect();
@@ -229,6 +277,9 @@ impl Board {
             ended: None,
             places,
             uses,
+            locks: system.engine_users().len(),
+            own_stores: Vec::new(),
+            storing: None,
             regions: Regions::new(system),
             memory,
             devices,
@@ -323,61 +374,131 @@ impl Board {
         of_task().find(|one| !matches!(one.page, Page::Nothing)).or_else(|| of_task().next())
     }
 
-    /// A client submits a burn and rings: the store faults on a board if the doorbell is not mapped.
-    /// Returns how many commands must have retired for this one to be done; `None` if the engine was taken away, so that the device
-    /// hears of nothing.
+    /// A client submits a burn and rings: the store faults on a board if the doorbell is not mapped, or may only be read.
     ///
     /// # Errors
-    /// The store would have faulted.
-    pub fn submit(&mut self, one: DeviceUse, time: u64) -> Result<Option<u32>, &'static str> {
-        match one.page {
-            Page::Nothing => return Err("a store to a doorbell whose lock is not held"),
-            Page::Replaced => return Ok(None),
-            Page::Doorbell => {}
+    /// The client would have faulted for good.
+    pub fn submit(&mut self, one: DeviceUse, time: u64) -> Result<Submitted, &'static str> {
+        if one.page == Page::Replaced {
+            return Ok(Submitted::Lost);
         }
-        let doorbell = doorbell(one);
-        let number = self.load(doorbell);
+        let number = self.count(one)?;
         let command = contract::Command { operation: contract::Operation::Burn { time }, fence: None };
         let slot = ring_page(one.device, one.context) + contract::ring_slot(one.engine, number);
         self.memory.write(slot, &command.encode()).expect("a ring page exists");
-        self.store(doorbell, number.wrapping_add(1));
-        self.devices[one.device].next = Some(self.now);
-        Ok(Some(number.wrapping_add(1)))
+        let target = number.wrapping_add(1);
+        let store = DoorbellStore { place: one.place, value: target, kicks: true };
+        Ok(if self.make(store) { Submitted::Done(target) } else { Submitted::Asked(target, store) })
     }
 
-    /// A client changes the count in its doorbell, by `change`, and kicks the device or not.
+    /// A client changes the count in its doorbell, by `change`, and kicks the device or not. The store, if it faults.
     ///
     /// # Errors
-    /// The store would have faulted.
-    pub fn ring(&mut self, one: DeviceUse, change: i32, kicks: bool) -> Result<(), &'static str> {
-        match one.page {
-            Page::Nothing => return Err("a store to a doorbell whose lock is not held"),
-            Page::Replaced => {}
-            Page::Doorbell => {
-                let number = self.load(doorbell(one)).wrapping_add_signed(change);
-                self.store(doorbell(one), number);
+    /// The client would have faulted for good.
+    pub fn ring(&mut self, one: DeviceUse, change: i32, kicks: bool) -> Result<Option<DoorbellStore>, &'static str> {
+        if one.page == Page::Replaced {
+            if kicks {
+                self.kick();
             }
+            return Ok(None);
         }
-        if kicks {
-            self.devices.iter_mut().for_each(|device| device.next = Some(self.now));
+        let store = DoorbellStore { place: one.place, value: self.count(one)?.wrapping_add_signed(change), kicks };
+        Ok((!self.make(store)).then_some(store))
+    }
+
+    /// What a client reads in the place of its doorbell.
+    fn count(&mut self, one: DeviceUse) -> Result<u32, &'static str> {
+        match one.page {
+            Page::Nothing if one.shares => Err("a doorbell that is absent"),
+            Page::Nothing => Err("a store to a doorbell whose lock is not held"),
+            Page::Shadow | Page::Replaced => Ok(one.shadow),
+            Page::Doorbell | Page::ReadOnly => Ok(self.load(doorbell(one))),
         }
-        Ok(())
+    }
+
+    /// Makes a store of a client, if it may be made now, and what the client does next; says whether it was.
+    #[must_use]
+    pub fn make(&mut self, store: DoorbellStore) -> bool {
+        let one = self.uses[store.place];
+        match one.page {
+            Page::Doorbell => {
+                self.store(doorbell(one), store.value);
+                self.own_stores.extend(one.shares.then_some((self.now, one.task)));
+            }
+            Page::Shadow => self.uses[store.place].shadow = store.value,
+            Page::Nothing | Page::ReadOnly | Page::Replaced => return false,
+        }
+        self.go_on(store);
+        true
+    }
+
+    /// The client goes on behind a store that was made.
+    pub fn go_on(&mut self, store: DoorbellStore) {
+        if store.kicks {
+            self.kick();
+        }
+    }
+
+    /// Lets all devices look.
+    pub fn kick(&mut self) {
+        let now = Some(self.now);
+        self.devices.iter_mut().for_each(|device| device.next = now);
+    }
+
+    /// Where on which device an engine of the system is, if anybody uses it there.
+    #[must_use]
+    pub fn place_of(&self, engine: usize) -> Option<(usize, contract::EngineIndex)> {
+        self.places.get(engine).copied().flatten()
+    }
+
+    /// Commands that stand in the doorbell of `context` for `engine` of `device`.
+    pub fn submitted(&mut self, device: usize, engine: contract::EngineIndex, context: usize) -> u32 {
+        self.load(doorbell_of(device, engine, context))
+    }
+
+    /// Makes a store to that doorbell in the place of its client.
+    pub fn submit_for(&mut self, device: usize, engine: contract::EngineIndex, context: usize, submitted: u32) {
+        self.store(doorbell_of(device, engine, context), submitted);
+    }
+
+    /// Commands of it that `engine` of `device` has seen.
+    pub fn seen(&mut self, device: usize, engine: contract::EngineIndex, context: usize) -> u32 {
+        self.load(of(device, STATUS) + contract::status_seen(engine, context))
+    }
+
+    /// Whose command `engine` of `device` runs: the context plus one; 0: nobody's.
+    pub fn running(&mut self, device: usize, engine: contract::EngineIndex) -> usize {
+        self.load(of(device, STATUS) + contract::status_running(engine)) as usize
     }
 
     /// The driver of `device` lets it forget what has been submitted to these engines, one bit each.
     pub fn request_resets(&mut self, device: usize, engines: u64) {
         for engine in contract::EngineIndex::ALL.into_iter().filter(|engine| engines >> engine.number() & 1 != 0) {
-            let running = self.load(of(device, STATUS) + contract::status_running(engine)) as usize;
+            let running = self.running(device, engine);
             for context in self.contexts(device) {
                 if self.shares(device, context) && context + 1 != running {
                     continue;
                 }
-                let request = of(device, CONTROL) + contract::control_reset_request(context, engine);
-                let before = self.load(request);
-                self.store(request, before.wrapping_add(1));
+                self.request_reset(device, engine, context);
             }
             self.devices[device].next = Some(self.now);
         }
+    }
+
+    /// Lets `device` forget what `context`, which uses engines without their locks, has submitted to `engine`, if a command of it runs there; says whether one does.
+    pub fn reset_running(&mut self, device: usize, engine: contract::EngineIndex, context: usize) -> bool {
+        let runs = self.shares(device, context) && self.running(device, engine) == context + 1;
+        if runs {
+            self.request_reset(device, engine, context);
+            self.devices[device].next = Some(self.now);
+        }
+        runs
+    }
+
+    fn request_reset(&mut self, device: usize, engine: contract::EngineIndex, context: usize) {
+        let request = of(device, CONTROL) + contract::control_reset_request(context, engine);
+        let before = self.load(request);
+        self.store(request, before.wrapping_add(1));
     }
 
     /// Whether it has forgotten them.
@@ -413,6 +534,18 @@ impl Board {
                 }
             }
         }
+    }
+
+    /// What each use has had done.
+    pub fn commands(&mut self) -> Vec<Commands> {
+        let uses = self.uses.clone();
+        let of = |one: DeviceUse| Commands {
+            task: one.task,
+            shares: one.shares,
+            submitted: self.submitted(one.device, one.engine, one.context),
+            retired: self.retired(one.device, one.engine, one.context),
+        };
+        uses.into_iter().filter(|one| one.context > 0).map(of).collect()
     }
 
     /// Completions announced later than modelled.
@@ -490,7 +623,11 @@ fn ring_page(device: usize, context: usize) -> u64 {
 }
 
 fn doorbell(one: DeviceUse) -> u64 {
-    of(one.device, DOORBELLS) + contract::doorbell_page(one.engine, one.context) + contract::DOORBELL_SUBMITTED
+    doorbell_of(one.device, one.engine, one.context)
+}
+
+fn doorbell_of(device: usize, engine: contract::EngineIndex, context: usize) -> u64 {
+    of(device, DOORBELLS) + contract::doorbell_page(engine, context) + contract::DOORBELL_SUBMITTED
 }
 
 impl Reach for Board {
@@ -534,8 +671,8 @@ impl Machine for Board {
 
     fn engine_is_idle(&mut self, user: EngineUserId) -> bool {
         let one = self.uses[user.index()];
-        let submitted = self.load(doorbell(one));
-        let seen = self.load(of(one.device, STATUS) + contract::status_seen(one.engine, one.context));
+        let submitted = self.submitted(one.device, one.engine, one.context);
+        let seen = self.seen(one.device, one.engine, one.context);
         contract::is_idle(submitted, seen, self.retired(one.device, one.engine, one.context))
     }
 
@@ -557,6 +694,28 @@ impl Machine for Board {
         self.load(status + contract::status_begun(number)) == self.load(status + contract::status_ended(number))
     }
 
+    fn doorbell_store(&mut self, thread: ThreadId, _fault: &Fault) -> Option<Store> {
+        let (_, store) = self.storing.filter(|(storing, _)| *storing == thread)?;
+        let one = self.uses[store.place];
+        let place = store.place.checked_sub(self.locks)?;
+        let is_allowed = matches!(one.page, Page::Doorbell | Page::Shadow);
+        let engine = EngineId::new(one.system_engine)?;
+        Some(Store { engine, place: place as u16, value: store.value, is_allowed })
+    }
+
+    fn set_doorbells(&mut self, members: Members, page: Given) {
+        for member in members.each() {
+            if let Some(one) = self.uses.get_mut(self.locks + member) {
+                one.page = match page {
+                    Given::Absent => Page::Nothing,
+                    Given::ReadOnly => Page::ReadOnly,
+                    Given::Open => Page::Doorbell,
+                    Given::Shadow => Page::Shadow,
+                };
+            }
+        }
+    }
+
     fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}
 
     fn set_place(&mut self, thread: ThreadId, region: RegionId, place: Place) {
@@ -569,9 +728,9 @@ impl Machine for Board {
     }
 
     fn close_space(&mut self, thread: ThreadId) {
-        // Whoever is dead makes no access; but the device model asks for doorbells.
+        // Whoever is dead makes no access; but the device model asks for doorbells. What a sharer has put there stays.
         self.closed[thread.index()] = true;
-        for one in self.uses.iter_mut().filter(|one| one.task == thread.index()) {
+        for one in self.uses.iter_mut().filter(|one| one.task == thread.index() && !one.shares) {
             one.page = Page::Nothing;
         }
     }
@@ -579,7 +738,7 @@ impl Machine for Board {
     fn open_space(&mut self, thread: ThreadId) {
         self.closed[thread.index()] = false;
         self.registers[thread.index()] = Registers::EMPTY;
-        for one in self.uses.iter_mut().filter(|one| one.task == thread.index()) {
+        for one in self.uses.iter_mut().filter(|one| one.task == thread.index() && !one.shares) {
             one.page = one.at_boot;
         }
         self.begun.push(thread);

@@ -19,7 +19,7 @@ use fusee_kernel_core::Machine;
 use fusee_kernel_core::id::ThreadId;
 
 use crate::actor::{Action, trap};
-use crate::board::Board;
+use crate::board::{Board, Submitted};
 
 /// A task with such jobs. Times in nanoseconds.
 #[derive(Clone, Debug, Default)]
@@ -153,9 +153,13 @@ impl Progress {
                 Step::Submit((gpu, engine), time) => {
                     let one = board.uses[task.gpus[gpu].engines[engine].1];
                     match board.submit(one, time) {
-                        Ok(Some(target)) => self.target = target,
+                        Ok(Submitted::Done(target)) => self.target = target,
+                        Ok(Submitted::Asked(target, store)) => {
+                            (self.target, self.asked) = (target, Asked::Nothing);
+                            return Action::Store(store);
+                        }
                         // The engine was taken away: there is nothing to wait for.
-                        Ok(None) => self.target = board.retired(one.device, one.engine, one.context),
+                        Ok(Submitted::Lost) => self.target = board.retired(one.device, one.engine, one.context),
                         Err(reason) => return Action::Fault(reason),
                     }
                 }

@@ -7,6 +7,7 @@
 //! - [`actor`]: what a task does, step by step.
 //! - [`gpu_job`]: what a task with several GPUs does.
 //! - [`watcher`]: what a supervisor does.
+//! - [`sharing`]: what a sharer does, and the server of sessions that resets for it.
 //! - [`board`]: the machine: registers, interrupts, memory and the device.
 //! - [`run`]: the loop over events.
 //! - [`overheads`]: what paths of the kernel cost.
@@ -31,6 +32,7 @@ pub mod metrics;
 pub mod overheads;
 pub mod run;
 pub mod services;
+pub mod sharing;
 pub mod soundness;
 pub mod system;
 pub mod watcher;

@@ -113,6 +113,23 @@ pub struct Report {
     pub handles: Vec<usize>,
     /// How many handles were copied from at the end.
     pub copied_from: usize,
+    /// For each use of an engine of a device, what the device was told at the end, and what it has done.
+    pub commands: Vec<Commands>,
+    /// When clients without locks stored to their doorbells themselves, and their tasks, in order.
+    pub own_stores: Vec<(u64, usize)>,
+}
+
+/// What a task had done by an engine.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Commands {
+    /// Task index.
+    pub task: usize,
+    /// It uses the engine without its lock.
+    pub shares: bool,
+    /// Commands that stand in its doorbell, modulo 2^32.
+    pub submitted: u32,
+    /// Commands that the device has retired.
+    pub retired: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -254,12 +271,15 @@ impl Simulation {
             self.board.now = next;
         }
         self.show(&mut observer);
+        let commands = self.board.commands();
         let threads = || (0..self.actors.len()).filter_map(ThreadId::new);
         let reservations = (0..self.actors.len()).filter_map(ReservationId::new);
         Ok(Report {
             exit: self.board.ended,
             ended_at: self.board.now,
             late_completions: self.board.late_completions(),
+            commands,
+            own_stores: self.board.own_stores,
             records: self.board.records,
             traps: self.traps,
             fast: self.fast,
@@ -366,6 +386,12 @@ impl Simulation {
             Action::Trap => {
                 self.trap(cpu, Trap::Syscall)?;
                 Ok(true)
+            }
+            Action::Store(store) => {
+                self.board.storing = Some((thread, store));
+                let trapped = self.trap(cpu, Trap::Fault(FAULT));
+                self.board.storing = None;
+                trapped.map(|()| true)
             }
             Action::Fault(_) => {
                 self.trap(cpu, Trap::Fault(FAULT))?;

@@ -1,17 +1,24 @@
 //! From a manifest to a simulation.
 
+use fusee_abi::call::HandleValue;
 use fusee_abi::environment;
-use fusee_abi::image::{kind, release};
+use fusee_abi::image::{Engine, PAGE, kind, release};
 use fusee_abi::lives::Policy;
 use fusee_abi::trace::Record;
 use fusee_accel_contract::space::client_contexts;
 use fusee_kernel_core::Planted;
 use fusee_manifest::{Manifest, ManifestError, PackOptions, Resolved, Task};
+use sharer::setup::of_members;
 
 use crate::actor::Program;
 use crate::overheads::Overheads;
 use crate::run::{Checks, First, Mishap, Report, Simulation, SimulationError};
+use crate::sharing::{Sessions, Sharer};
 use crate::watcher::{Supervisor, Watched};
+
+/// The programs of a sharer, and of the server of sessions.
+const SHARER: &str = "sharer/sharer";
+const SESSIONS: &str = "gpu-driver/sessions";
 
 /// Why a manifest could not be simulated.
 #[derive(Debug)]
@@ -151,8 +158,42 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
         return Program::Driver { wait, interrupt, line, clients: clients(task), wrong: wrong.collect(), bottom_half };
     }
     let serves = |object: u32| system.endpoints[object as usize].1.server as usize == index;
-    let server = |endpoint| Program::Server { endpoint, service: Vec::new() };
-    handle(kind::ENDPOINT, &serves).map_or(Program::Nothing, server)
+    let Some(endpoint) = handle(kind::ENDPOINT, &serves) else { return Program::Nothing };
+    match task.binary.as_str() {
+        SHARER => sharer(system, index, task).map_or(Program::Nothing, |sharer| Program::Sharer(Box::new(sharer))),
+        SESSIONS => Program::Sessions(Sessions { endpoint, sharers: sharers(system) }),
+        _ => Program::Server { endpoint, service: Vec::new() },
+    }
+}
+
+/// What the manifest gives to the sharer of an engine; `None`: it is the sharer of none.
+fn sharer(system: &Resolved, index: usize, task: &Task) -> Option<Sharer> {
+    let named = |kind: u32, name: &str| task.environment.iter().find(|entry| entry.kind == kind && entry.name == name);
+    let doorbells = task.environment.iter().find(|entry| entry.kind == kind::DOORBELLS)?;
+    let slot = u32::from(HandleValue(doorbells.handle).slot());
+    let record = system.handles.iter().find(|record| record.task as usize == index && record.slot == slot)?;
+    let parameters = task.environment.iter().filter(|entry| entry.kind == environment::kind::PARAMETER);
+    let parameters: Vec<(String, u64)> = parameters.map(|entry| (entry.name.clone(), entry.address)).collect();
+    let stop = |client: &str| named(kind::TASK, &format!("stop.{client}")).map(|entry| entry.handle);
+    Some(Sharer {
+        endpoint: named(kind::ENDPOINT, "requests")?.handle,
+        doorbells: doorbells.handle,
+        engine: record.object as usize,
+        // Of each client two pages are there, its doorbell and its shadow; and 4 bits say its context.
+        contexts: (0..doorbells.bytes / (2 * PAGE)).map(|at| (doorbells.physical >> (4 * at) & 15) as usize).collect(),
+        sessions: named(kind::ENDPOINT, "sessions").map(|entry| entry.handle),
+        tasks: of_members(parameters.iter().map(|(name, value)| (name.as_str(), *value)), stop),
+        parameters,
+    })
+}
+
+/// The badges of all sharers, and their engines.
+fn sharers(system: &Resolved) -> Vec<(u64, usize)> {
+    let of = |(index, (_, engine)): (usize, &(String, Engine))| {
+        let (_, endpoint) = system.endpoints.get(engine.sharer_plus_one.checked_sub(1)? as usize)?;
+        Some((u64::from(endpoint.server) + 1, index))
+    };
+    system.engines.iter().enumerate().filter_map(of).collect()
 }
 
 /// What the manifest lets a supervisor watch.

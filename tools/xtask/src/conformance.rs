@@ -1,6 +1,6 @@
 //! Conformance systems: QEMU, the simulator and the checked-in golden trace must tell the same story.
 //!
-//! Compared are the canonical traces of scripted tasks, from the synchronous release on: what each cell of the
+//! Compared are the canonical traces of scripted tasks, and what sharers log, from the synchronous release on: what each cell of the
 //! 1 ms grid contains, up to the shutdown. A system may list policies and clusters to be run with; each combination has a golden trace
 //! of its own. What drivers and servers without a script do in between differs by nature.
 
@@ -137,7 +137,9 @@ impl Case {
         // What else happens at the instant of the shutdown may come before or after it.
         let ended = trace.records.iter().find(|record| record.event == Event::Shutdown as u8);
         let end = ended.map_or(u64::MAX, |record| (record.time / trace::GRID * trace::GRID).saturating_sub(HALF_CELL));
-        let compared = |record: &&Record| (start..end).contains(&record.time) && scripted(record.thread);
+        let is_log = |record: &Record| record.event == Event::Log as u8;
+        let compared =
+            |record: &&Record| (start..end).contains(&record.time) && (is_log(record) || scripted(record.thread));
         let kept = trace.records.iter().filter(compared);
         match trace::canonical(&Trace::from_records(kept.copied().collect()), system, places) {
             Ok(text) => text,

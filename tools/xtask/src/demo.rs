@@ -106,7 +106,7 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
         return Ok(is_right && is_in_time || image.unmanaged && truthful);
     }
 
-    // The simulator has no sharer, and a screen of QEMU shows frames when the host has time: so only the system without either is compared.
+    // A screen of QEMU shows frames when the host has time, and hogs without a lock are left to their policy: so only the system without either is compared.
     let simulated = fusee_simulator::simulate(&image.manifest, image.unmanaged.then_some(false), SIMULATED)?;
     let agreement = agreement::compare(system, trace, &Trace::from_records(simulated.records));
     if !image.unmanaged {

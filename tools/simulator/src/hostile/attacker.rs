@@ -17,7 +17,7 @@ use fusee_kernel_core::Machine;
 use fusee_kernel_core::id::ThreadId;
 
 use crate::actor::Action;
-use crate::board::{Board, Page};
+use crate::board::{Board, Page, Submitted};
 use crate::workload::Source;
 
 //--- Public types
@@ -288,6 +288,7 @@ impl Mind {
                     // Most know better than to touch a doorbell they do not hold.
                     if one.page != Page::Nothing || self.source.draw(0, 19) == 0 {
                         match board.submit(one, span) {
+                            Ok(Submitted::Asked(_, store)) => return Action::Store(store),
                             Ok(_) => {}
                             Err(reason) => return Action::Fault(reason),
                         }

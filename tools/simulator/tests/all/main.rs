@@ -23,5 +23,6 @@ mod random;
 mod refusals;
 mod requests;
 mod scenarios;
+mod sharers;
 mod waiting;
 mod watchdog;

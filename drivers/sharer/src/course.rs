@@ -1,0 +1,629 @@
+//! The course of a sharer: a request comes in or time passes, and one thing after the other is to be done.
+//!
+//! Who runs it asks for the next thing ([`Sharer::next`]), carries that out, and hands over the request that came of it, if one did ([`Sharer::keep`]). What a
+//! sharer reads comes through a [`View`]; it knows no call and no clock.
+//!
+//! A round answers requests that are no stores; reads how far each client is; asks the policy; carries out what that says; and waits for the next request or
+//! until the policy wants to look.
+//!
+//! # Invariants
+//!
+//! 1. A client that keeps the rules of the contract is never shut out for good.
+//! 2. A client that breaks them is, as is one with a command that is accused for good: nothing it stores later reaches the device. The others go on.
+//! 3. A store is answered once, after it was made.
+//! 4. No request of a client changes what clients of other groups get.
+
+use fusee::usage::Record;
+use fusee::{DoorbellPage, Instant, Message, Nanoseconds, Store};
+use fusee_sharing::{
+    Accusation, Doorbell, GROUPS, MEMBERS, Member, Members, Readings, Response, Running, Usage, Verdict,
+};
+
+use crate::client::{Client, Words};
+use crate::groups::Groups;
+use crate::setup::{Rule, Setup};
+
+/// What is logged: a member was accused; a member that broke the rules, or was accused for good, has left.
+const ACCUSED: u64 = 1;
+const BROKE: u64 = 2;
+/// With `log_verdicts`: another season; another verdict on a member.
+const SEASON: u64 = 3;
+const VERDICT: u64 = 4;
+/// How long the server of sessions may take to ask for a reset.
+pub const PATIENCE: Nanoseconds = Nanoseconds(10_000_000);
+/// Requests that the kernel lets a task answer later, at most.
+const REPLIES: usize = 16;
+
+/// What a sharer reads: the time, the words of the status page, and the doorbells of its engine's clients. `member` is below the number of these.
+pub trait View {
+    /// The time now.
+    fn now(&mut self) -> Instant;
+
+    /// Whose command the engine runs: the number of the context plus one; 0: nobody's.
+    fn running(&mut self) -> usize;
+
+    /// How many commands stand in the doorbell of `member`, modulo 2^32.
+    fn submitted(&mut self, member: usize) -> u32;
+
+    /// How many of them the device has seen.
+    fn seen(&mut self, member: usize) -> u32;
+
+    /// How many it has retired.
+    fn retired(&mut self, member: usize) -> u32;
+}
+
+/// A request until it is answered, which a `T` does.
+#[derive(Clone, Debug)]
+pub struct Asked<T> {
+    /// Whose it is.
+    pub badge: u64,
+    /// What it says.
+    pub words: Message,
+    /// The store that it is, if it is one.
+    pub store: Option<Store>,
+    /// What answers it.
+    pub token: T,
+}
+
+/// One thing to do.
+#[derive(Debug)]
+pub enum Do<T> {
+    /// Put `page` in the place of the doorbells of `members`, a bit each.
+    Share {
+        /// Whose.
+        members: u16,
+        /// What they have there.
+        page: DoorbellPage,
+    },
+    /// Make this store in the client's stead.
+    Submit(Store),
+    /// Let the device look.
+    Kick,
+    /// Answer the request that `token` stands for, and take the next one if it is there already.
+    Reply {
+        /// What answers it.
+        token: T,
+        /// What the client is told.
+        words: Message,
+    },
+    /// Wait for a request until then.
+    Receive(Instant),
+    /// Stop the task of a member, if that is allowed.
+    Stop(Member),
+    /// Have what runs of this member reset by the server of sessions, which may take [`PATIENCE`] for it.
+    Reset(Member),
+    /// Write a record to the trace.
+    Log(u64, u64),
+    /// Show what members and groups have had ([`Sharer::usage`]).
+    Show,
+}
+
+/// What a sharer has beside its doorbells.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Means {
+    /// It may have commands reset.
+    pub resets: bool,
+    /// It has a page to show what members have had.
+    pub shows: bool,
+}
+
+/// What members and groups have had.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// Nanoseconds during which the engine was the clients'.
+    pub time: u64,
+    /// By the number of the group.
+    pub groups: [Record; GROUPS],
+    /// By the number of the member.
+    pub members: [Record; MEMBERS],
+}
+
+/// Where a round is. A number is that of the place or member that is next.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    Begin,
+    Answer(usize),
+    Look,
+    Leave(usize),
+    Decide,
+    Accuse,
+    Stop,
+    Reset,
+    SaySeason,
+    SayVerdict(usize),
+    Turn,
+    Open(u16),
+    Pass(usize),
+    /// The member's store was made; whether that is all of it.
+    Made(usize, bool),
+    Wait,
+}
+
+/// A sharer of one engine. A request is answered by a `T`.
+#[derive(Clone, Debug)]
+pub struct Sharer<T> {
+    at: At,
+    means: Means,
+    rule: Rule,
+    groups: Groups,
+    /// How long a request may take.
+    limit: Nanoseconds,
+    /// The contexts of the members on the device.
+    contexts: [usize; MEMBERS],
+    members: usize,
+    clients: [Client; MEMBERS],
+    /// The store that each client waits with.
+    stores: [Option<Asked<T>>; MEMBERS],
+    /// Requests that are no stores, until the next round.
+    messages: [Option<Asked<T>>; REPLIES],
+    /// Whether a request came in this round.
+    has_asked: bool,
+    readings: Readings,
+    suspended: Members,
+    verdict: Verdict,
+    /// The season and the verdict that were logged last, if they are.
+    said: Option<(u64, [Doorbell; MEMBERS])>,
+    /// What members have had, those that have left included.
+    had: [Usage; MEMBERS],
+    clock: Clock,
+}
+
+/// The time during which the engine was this class's.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    of_class: Instant,
+    looked: Instant,
+}
+
+impl<T> Sharer<T> {
+    /// A sharer of the engine with these clients, by their contexts on the device, in the order of the manifest.
+    #[must_use]
+    pub fn new(setup: Setup, rule: Rule, means: Means, contexts: impl Iterator<Item = usize>) -> Sharer<T> {
+        let mut of_members = [0; MEMBERS];
+        let members = of_members.iter_mut().zip(contexts).map(|(place, context)| *place = context).count();
+        let Setup { parameters, groups, logs_verdicts, .. } = setup;
+        Sharer {
+            at: At::Begin,
+            means,
+            rule,
+            groups,
+            limit: parameters.request_limit,
+            contexts: of_members,
+            members,
+            clients: [const { Client::new(0) }; MEMBERS],
+            stores: [const { None }; MEMBERS],
+            messages: [const { None }; REPLIES],
+            has_asked: false,
+            readings: Readings::default(),
+            suspended: Members::EMPTY,
+            verdict: Verdict::QUIET,
+            said: logs_verdicts.then_some((0, [Doorbell::SHUT; MEMBERS])),
+            had: [Usage::default(); MEMBERS],
+            clock: Clock { of_class: Instant::ZERO, looked: Instant::ZERO },
+        }
+    }
+
+    /// Keeps a request that came, until it is answered.
+    pub fn keep(&mut self, asked: Asked<T>) {
+        let place = match asked.store {
+            // One that stores again has given up the wait before.
+            Some(store) => self.stores.get_mut(store.member),
+            // There are as many places as requests that may be without an answer.
+            None => self.messages.iter_mut().find(|place| place.is_none()),
+        };
+        if let Some(place) = place {
+            *place = Some(asked);
+            self.has_asked = true;
+        }
+    }
+
+    /// What is to be done next.
+    pub fn next(&mut self, view: &mut impl View) -> Do<T> {
+        loop {
+            match self.at {
+                At::Begin => {
+                    self.begin(view);
+                    self.at = At::Answer(0);
+                }
+                At::Answer(0) if self.messages.iter().all(Option::is_none) => {
+                    self.has_asked = false;
+                    self.at = At::Look;
+                }
+                At::Answer(place) => {
+                    self.has_asked &= place > 0;
+                    self.at = if place + 1 < REPLIES { At::Answer(place + 1) } else { At::Look };
+                    if let Some(asked) = self.messages[place].take() {
+                        return self.answer(asked);
+                    }
+                }
+                At::Look => {
+                    self.at = At::Leave(0);
+                    self.suspended = self.groups.suspended();
+                    if self.look(view) {
+                        return Do::Kick;
+                    }
+                }
+                At::Leave(from) => {
+                    let leaves = |member: &usize| self.clients[*member].just_left();
+                    let Some(index) = (from..self.members).find(leaves) else {
+                        self.at = At::Decide;
+                        continue;
+                    };
+                    self.at = At::Leave(index + 1);
+                    if let Some(member) = Member::new(index) {
+                        self.rule.policy_mut().leave(member, self.clock.of_class);
+                    }
+                    return Do::Log(BROKE, index as u64);
+                }
+                At::Decide => {
+                    let verdict = self.rule.policy_mut().step(self.clock.of_class, &self.readings);
+                    self.verdict = verdict.without(self.suspended);
+                    self.at = At::Accuse;
+                    if self.means.shows {
+                        return Do::Show;
+                    }
+                }
+                At::Accuse => {
+                    self.at = At::SaySeason;
+                    if let Some(Accusation { member, response }) = self.verdict.accused {
+                        self.at = At::Stop;
+                        if response == Response::Stop || !self.means.resets {
+                            self.clients[member.index()].shut_out();
+                        }
+                        return Do::Log(ACCUSED, member.index() as u64);
+                    }
+                }
+                At::Stop => {
+                    self.at = At::Reset;
+                    if let Some(Accusation { member, response: Response::Stop }) = self.verdict.accused {
+                        return Do::Stop(member);
+                    }
+                }
+                At::Reset => {
+                    self.at = At::SaySeason;
+                    if let Some(Accusation { member, .. }) = self.verdict.accused.filter(|_| self.means.resets) {
+                        return Do::Reset(member);
+                    }
+                }
+                At::SaySeason => {
+                    let Some((said, _)) = &mut self.said else {
+                        self.at = At::Turn;
+                        continue;
+                    };
+                    self.at = At::SayVerdict(0);
+                    let season = self.rule.season();
+                    if core::mem::replace(said, season) != season {
+                        return Do::Log(SEASON, season);
+                    }
+                }
+                At::SayVerdict(index) => {
+                    let (Some((_, said)), true) = (&mut self.said, index < self.members) else {
+                        self.at = At::Turn;
+                        continue;
+                    };
+                    self.at = At::SayVerdict(index + 1);
+                    let doorbell = self.verdict.doorbells[index];
+                    if core::mem::replace(&mut said[index], doorbell) != doorbell {
+                        return Do::Log(VERDICT, index as u64 | in_words(doorbell) << 8);
+                    }
+                }
+                At::Turn => {
+                    let [open, shut] = self.turn();
+                    self.at = At::Open(open);
+                    if shut != 0 {
+                        return Do::Share { members: shut, page: DoorbellPage::ReadOnly };
+                    }
+                }
+                At::Open(members) => {
+                    self.at = At::Pass(0);
+                    if members != 0 {
+                        return Do::Share { members, page: DoorbellPage::Open };
+                    }
+                }
+                At::Pass(from) => {
+                    let waits = |member: &usize| self.stores[*member].is_some();
+                    let Some(index) = (from..self.members).find(waits) else {
+                        self.at = At::Wait;
+                        continue;
+                    };
+                    self.at = At::Pass(index + 1);
+                    if let Some(store) = self.pass(index, view) {
+                        return Do::Submit(store);
+                    }
+                }
+                At::Made(index, is_all) => {
+                    self.at = At::Pass(index + 1);
+                    if !is_all {
+                        return Do::Kick;
+                    }
+                    if let Some(asked) = self.stores[index].take() {
+                        return Do::Reply { token: asked.token, words: fusee::Verdict::GoOn.words() };
+                    }
+                }
+                At::Wait => {
+                    self.at = At::Answer(0);
+                    let delay = self.verdict.call_again.map(|again| again.since(self.clock.of_class));
+                    if !self.has_asked && delay != Some(Nanoseconds::ZERO) {
+                        return Do::Receive(delay.map_or(Instant::NEVER, |delay| self.clock.looked + delay));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What members and groups have had.
+    pub fn usage(&mut self) -> Shown {
+        let (mut members, mut groups) = ([Record::default(); MEMBERS], [Record::default(); GROUPS]);
+        for member in self.each() {
+            let (index, usage) = (member.index(), self.rule.policy().usage(member));
+            // A policy forgets members that leave.
+            if !self.clients[index].has_left() {
+                self.had[index] = usage;
+            }
+            let Usage { used, commands, .. } = self.had[index];
+            members[index] =
+                Record { used: used.0, commands, ahead: usage.ahead.0, is_denied: usage.denied, is_suspended: false };
+            for (nearest, group) in self.groups.above(member).enumerate() {
+                let group_record = &mut groups[group.index()];
+                group_record.used += used.0;
+                group_record.commands += commands;
+                group_record.is_suspended = self.groups.is_suspended(group);
+                members[index].is_suspended |= nearest == 0 && group_record.is_suspended;
+            }
+        }
+        Shown { time: self.clock.of_class.0, groups, members }
+    }
+
+    fn each(&self) -> impl Iterator<Item = Member> + use<T> {
+        (0..self.members).filter_map(Member::new)
+    }
+
+    /// Lets all clients join, as they are now.
+    fn begin(&mut self, view: &mut impl View) {
+        self.clock.looked = view.now();
+        for member in self.each() {
+            self.clients[member.index()] = Client::new(view.retired(member.index()));
+        }
+        self.look(view);
+        for member in self.each() {
+            let (place, reading) = (self.groups.place(member), self.readings.of(member));
+            // It has not joined yet, and its group is one of the tree's.
+            let _ = self.rule.policy_mut().join(member, place, reading, Instant::ZERO);
+        }
+    }
+
+    /// The answer to a request that is no store.
+    fn answer(&mut self, asked: Asked<T>) -> Do<T> {
+        let (words, weighed) = self.groups.answer(asked.badge, &asked.words);
+        if let Some((member, weight)) = weighed {
+            self.rule.policy_mut().reweigh(member, weight);
+        }
+        Do::Reply { token: asked.token, words }
+    }
+
+    /// Reads how far each client is, and the time. Whether the device has yet to see something.
+    fn look(&mut self, view: &mut impl View) -> bool {
+        let mut readings = Readings::default();
+        let mut has_news = false;
+        let running = view.running();
+        for member in self.each() {
+            let index = member.index();
+            let words = Words {
+                before: view.submitted(index),
+                retired: view.retired(index),
+                seen: view.seen(index),
+                submitted: view.submitted(index),
+                store: self.stores[index].as_ref().and_then(|asked| asked.store).map(|store| store.submitted),
+            };
+            // A client may have been interrupted between its store and its kick; or means never to kick.
+            has_news |= words.seen != words.submitted;
+            readings.members[index] = self.clients[index].look(&words, self.clock.of_class, self.limit);
+            if running == self.contexts[index] + 1 {
+                readings.running = Running::Member(member);
+            }
+        }
+        let is_others = running != 0 && readings.running == Running::Unknown;
+        if readings.running == Running::Unknown {
+            readings.running = Running::Nobody;
+        }
+        self.clock.look(view.now(), is_others);
+        self.readings = readings.without(self.suspended);
+        has_news
+    }
+
+    /// The members whose doorbells open now, and those whose doorbells are shut, a bit each.
+    fn turn(&mut self) -> [u16; 2] {
+        let (mut open, mut shut) = (0, 0);
+        for (index, client) in self.clients[..self.members].iter_mut().enumerate() {
+            match client.turn(self.verdict.doorbells[index] == Doorbell::Open) {
+                Some(true) => open |= 1 << index,
+                Some(false) => shut |= 1 << index,
+                None => {}
+            }
+        }
+        [open, shut]
+    }
+
+    /// Lets as many commands of the store that a client waits with go on as the verdict says: what is to be stored, if it does not stand there.
+    fn pass(&mut self, index: usize, view: &mut impl View) -> Option<Store> {
+        let mut store = self.stores[index].as_ref()?.store.filter(|_| self.clients[index].is_good())?;
+        let reading = &self.readings.members[index];
+        let waits = reading.announced - reading.submitted;
+        let passes = match self.verdict.doorbells[index] {
+            Doorbell::Open => waits,
+            Doorbell::Trapped { pass } => pass.min(waits),
+        };
+        let before = view.submitted(index);
+        // The client's wait was ended, and it has stored again.
+        let is_made = store.submitted == before;
+        if passes == 0 && !is_made {
+            return None;
+        }
+        let is_all = passes >= waits;
+        if !is_all {
+            store.submitted = before.wrapping_add(passes as u32);
+        }
+        self.at = At::Made(index, is_all);
+        (!is_made).then_some(store)
+    }
+}
+
+impl Clock {
+    fn look(&mut self, now: Instant, is_others: bool) {
+        if !is_others {
+            self.of_class += now.since(self.looked);
+        }
+        self.looked = now;
+    }
+}
+
+/// A verdict on one member as it is logged.
+const fn in_words(doorbell: Doorbell) -> u64 {
+    match doorbell {
+        Doorbell::SHUT => 0,
+        Doorbell::Trapped { pass } => 1 | pass << 8,
+        Doorbell::Open => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    /// Two clients, and what a device has done for them.
+    #[derive(Default)]
+    struct World {
+        now: u64,
+        running: usize,
+        submitted: [u32; 2],
+        retired: [u32; 2],
+    }
+
+    impl View for World {
+        fn now(&mut self) -> Instant {
+            Instant(self.now)
+        }
+
+        fn running(&mut self) -> usize {
+            self.running
+        }
+
+        fn submitted(&mut self, member: usize) -> u32 {
+            self.submitted[member]
+        }
+
+        fn seen(&mut self, member: usize) -> u32 {
+            self.submitted[member]
+        }
+
+        fn retired(&mut self, member: usize) -> u32 {
+            self.retired[member]
+        }
+    }
+
+    /// Those with the contexts 3 and 5; answers are numbers.
+    fn sharer(parameters: &[(&'static str, u64)], means: Means) -> (Sharer<u8>, World) {
+        let setup = Setup::of(parameters.iter().copied()).unwrap();
+        let rule = setup.rule().unwrap();
+        (Sharer::new(setup, rule, means, [3, 5].into_iter()), World::default())
+    }
+
+    fn store(member: usize, submitted: u32, token: u8) -> Asked<u8> {
+        Asked { badge: member as u64, words: [0; 6], store: Some(Store { member, submitted }), token }
+    }
+
+    /// What it does until it waits, and until when it does.
+    fn round(sharer: &mut Sharer<u8>, world: &mut World) -> (Vec<Do<u8>>, Instant) {
+        let mut done = Vec::new();
+        loop {
+            match sharer.next(world) {
+                Do::Receive(until) => return (done, until),
+                Do::Submit(store) => {
+                    world.submitted[store.member] = store.submitted;
+                    done.push(Do::Submit(store));
+                }
+                other => done.push(other),
+            }
+        }
+    }
+
+    #[test]
+    fn a_store_is_made_and_then_answered_once() {
+        let (mut sharer, mut world) = sharer(&[("policy", 0), ("poll_us", 1000)], Means::default());
+        assert!(matches!(round(&mut sharer, &mut world), (done, Instant::NEVER) if done.is_empty()));
+        sharer.keep(store(1, 3, 7));
+        let (done, until) = round(&mut sharer, &mut world);
+        let made = Store { member: 1, submitted: 3 };
+        let Do::Reply { token: 7, words } = done[1] else { panic!("{done:?}") };
+        assert_eq!(words, fusee::Verdict::GoOn.words());
+        assert!(matches!(done[..], [Do::Submit(store), _] if store == made), "{done:?}");
+        assert_eq!(until, Instant(1_000_000));
+        world.now = 1_000_000;
+        assert!(round(&mut sharer, &mut world).0.is_empty());
+    }
+
+    /// Its wait was ended after the sharer had stored for it, and before it was answered.
+    #[test]
+    fn a_client_that_stores_again_what_stands_there_is_only_answered() {
+        let (mut sharer, mut world) = sharer(&[("policy", 0)], Means::default());
+        round(&mut sharer, &mut world);
+        world.submitted[0] = 1;
+        sharer.keep(store(0, 1, 9));
+        let (done, _) = round(&mut sharer, &mut world);
+        assert!(matches!(done[..], [Do::Reply { token: 9, .. }]), "{done:?}");
+    }
+
+    #[test]
+    fn a_slice_opens_the_doorbell_of_one_and_the_other_waits_until_that_is_shut_and_its_commands_are_done() {
+        let parameters = [("policy", 2), ("poll_us", 1000), ("slice_us", 1000), ("log_verdicts", 1)];
+        let (mut sharer, mut world) = sharer(&parameters, Means::default());
+        sharer.keep(store(0, 1, 1));
+        sharer.keep(store(1, 1, 2));
+        let (done, _) = round(&mut sharer, &mut world);
+        let open = |done: &Do<u8>| matches!(done, Do::Share { members: 1, page: DoorbellPage::Open });
+        assert!(matches!(done[..2], [Do::Log(SEASON, 1), Do::Log(VERDICT, 0x200)]), "{done:?}");
+        assert!(open(&done[2]) && matches!(done[3..], [Do::Submit(_), Do::Reply { token: 1, .. }]), "{done:?}");
+
+        (world.now, world.running) = (1_500_000, 4);
+        let (done, _) = round(&mut sharer, &mut world);
+        let shut = |done: &Do<u8>| matches!(done, Do::Share { members: 1, page: DoorbellPage::ReadOnly });
+        assert!(matches!(done[..1], [Do::Log(VERDICT, 0)]) && done[1..].iter().all(shut), "{done:?}");
+        assert_eq!(world.submitted, [1, 0]);
+
+        (world.now, world.running, world.retired) = (2_000_000, 0, [1, 0]);
+        let (done, _) = round(&mut sharer, &mut world);
+        assert!(matches!(done[..2], [Do::Log(SEASON, 0x101), Do::Log(VERDICT, 0x201)]), "{done:?}");
+        assert_eq!(world.submitted, [1, 1]);
+    }
+
+    #[test]
+    fn a_command_that_takes_too_long_is_reset_and_the_second_one_ends_its_client() {
+        let parameters = [("policy", 0), ("poll_us", 1000), ("request_limit_us", 5000)];
+        let (mut sharer, mut world) = sharer(&parameters, Means { resets: true, shows: false });
+        sharer.keep(store(0, 1, 1));
+        round(&mut sharer, &mut world);
+        world.running = 4;
+        let mut done = Vec::new();
+        for retired in [0, 1] {
+            // The reset lets the device forget the command; the client begins the next one.
+            (world.retired[0], world.submitted[0]) = (retired, retired + 1);
+            for _ in 0..20 {
+                world.now += 1_000_000;
+                done.extend(round(&mut sharer, &mut world).0);
+            }
+        }
+        let first = Member::new(0).unwrap();
+        let is_first = |member: &Member| *member == first;
+        assert!(matches!(&done[..2], [Do::Log(ACCUSED, 0), Do::Reset(member)] if is_first(member)), "{done:?}");
+        let second = &done[2..];
+        assert!(matches!(second[..2], [Do::Log(ACCUSED, 0), Do::Stop(_)]), "{done:?}");
+        assert!(matches!(second[2], Do::Reset(_)), "{done:?}");
+        (world.now, world.retired) = (world.now + 1_000_000, [2, 0]);
+        sharer.keep(store(0, 3, 2));
+        let done = round(&mut sharer, &mut world).0;
+        assert!(matches!(done[..], [Do::Log(BROKE, 0)]), "{done:?}");
+        assert_eq!(world.submitted, [2, 0], "nothing that it stores later reaches the device");
+    }
+}

@@ -1,0 +1,195 @@
+//! What the manifest says to a sharer by the parameters in its environment: a policy, what that is made with, and groups of clients.
+
+use core::fmt;
+
+use fusee::Nanoseconds;
+use fusee_sharing::{
+    Accounting, Estimator, FairQueueing, Interception, MEMBERS, Member, ParameterError, Parameters, Policy, Season,
+    Shares, Timeslice, Told, Tree,
+};
+
+use crate::groups::{Groups, NoTree};
+
+/// What a sharer was told.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    number: u64,
+    pub(crate) parameters: Parameters,
+    pub(crate) groups: Groups,
+    pub(crate) logs_verdicts: bool,
+}
+
+/// Why a sharer cannot begin.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SetupError {
+    /// There is no policy of this number.
+    NoPolicy(u64),
+    /// The policy of this number knows no groups and no weights, and the manifest has some.
+    NoWeights(u64),
+    /// The parameter of this name is neither 0 nor 1.
+    NoSwitch(&'static str, u64),
+    /// A parameter is out of its range.
+    OutOfRange(ParameterError),
+    /// The groups are no tree.
+    NoTree,
+}
+
+impl fmt::Display for SetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SetupError::NoPolicy(number) => write!(f, "there is no policy {number}; there are 0 to 4"),
+            SetupError::NoWeights(number) => write!(f, "policy {number} knows no groups and no weights; 3 and 4 do"),
+            SetupError::NoSwitch(name, value) => write!(f, "`{name}` is {value}; it may be 0 or 1"),
+            SetupError::OutOfRange(ParameterError { parameter, value, least, most }) => {
+                write!(f, "{parameter:?} is {value}; it may be {least} to {most}")
+            }
+            SetupError::NoTree => f.write_str("what is told of groups is no tree"),
+        }
+    }
+}
+
+impl From<ParameterError> for SetupError {
+    fn from(error: ParameterError) -> SetupError {
+        SetupError::OutOfRange(error)
+    }
+}
+
+impl From<NoTree> for SetupError {
+    fn from(_: NoTree) -> SetupError {
+        SetupError::NoTree
+    }
+}
+
+/// A policy. It is several KiB: it is made once the rest is done, because the stack of a task is small.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a sharer has one, and no heap")]
+pub enum Rule {
+    /// All are let in.
+    Accounting(Accounting),
+    /// One after the other is.
+    Timeslice(Timeslice),
+    /// All are but those that are too far ahead.
+    FairQueueing(FairQueueing),
+}
+
+impl Rule {
+    #[inline(never)]
+    fn of(number: u64, parameters: &Parameters, tree: Tree) -> Result<Rule, SetupError> {
+        // Each is made in one place, for the same reason.
+        let slices = |interception| Ok(Rule::Timeslice(Timeslice::new(parameters, interception)?));
+        let fair = |estimator| Ok(Rule::FairQueueing(FairQueueing::new(parameters, estimator, tree)?));
+        match number {
+            0 => Ok(Rule::Accounting(Accounting::new(parameters)?)),
+            1 | 2 => slices(if number == 1 { Interception::Engaged } else { Interception::Disengaged }),
+            3 | 4 => fair(if number == 3 { Estimator::SampledSize } else { Estimator::BacklogAware }),
+            unknown => Err(SetupError::NoPolicy(unknown)),
+        }
+    }
+
+    pub(crate) fn policy(&self) -> &dyn Policy {
+        match self {
+            Rule::Accounting(policy) => policy,
+            Rule::Timeslice(policy) => policy,
+            Rule::FairQueueing(policy) => policy,
+        }
+    }
+
+    pub(crate) fn policy_mut(&mut self) -> &mut dyn Policy {
+        match self {
+            Rule::Accounting(policy) => policy,
+            Rule::Timeslice(policy) => policy,
+            Rule::FairQueueing(policy) => policy,
+        }
+    }
+
+    /// The season as it is logged.
+    pub(crate) fn season(&self) -> u64 {
+        let of = |member: Member| (member.index() as u64) << 8;
+        match self {
+            Rule::Accounting(_) => 0,
+            Rule::Timeslice(policy) => policy.holder().map_or(0, |holder| 1 | of(holder)),
+            Rule::FairQueueing(policy) => match policy.season() {
+                Season::Barrier => 0,
+                Season::Draining => 1,
+                Season::Sampling(member) => 2 | of(member),
+                Season::FreeRun => 3,
+            },
+        }
+    }
+}
+
+impl Setup {
+    /// What the parameters of the environment say, each a name and a value.
+    ///
+    /// # Errors
+    /// [`SetupError`].
+    #[inline(never)]
+    pub fn of<'a>(environment: impl Iterator<Item = (&'a str, u64)> + Clone) -> Result<Setup, SetupError> {
+        let parameter = |wanted: &str| environment.clone().find(|(name, _)| *name == wanted).map(|(_, value)| value);
+        let is_on = |name| match parameter(name).unwrap_or(0) {
+            0 => Ok(false),
+            1 => Ok(true),
+            value => Err(SetupError::NoSwitch(name, value)),
+        };
+        let told = |prefix| told(environment.clone(), prefix).map(|(_, told)| told);
+        let number = parameter("policy").unwrap_or(2);
+        let shares = if is_on("static_weights")? { Shares::Static } else { Shares::Hierarchical };
+        let groups = Groups::of(shares, told("group."), told("member."))?;
+        if number < 3 && groups.has_weights() {
+            return Err(SetupError::NoWeights(number));
+        }
+        Ok(Setup { number, parameters: parameters(parameter), groups, logs_verdicts: is_on("log_verdicts")? })
+    }
+
+    /// The policy.
+    ///
+    /// # Errors
+    /// [`SetupError`].
+    pub fn rule(&self) -> Result<Rule, SetupError> {
+        Rule::of(self.number, &self.parameters, self.groups.tree())
+    }
+
+    /// How many groups there are, the root included.
+    #[must_use]
+    pub const fn groups(&self) -> usize {
+        self.groups.count()
+    }
+}
+
+fn parameters(given: impl Fn(&str) -> Option<u64>) -> Parameters {
+    let Parameters { poll, slice, sample, sample_most, sample_poll, request_limit, .. } = Parameters::DEFAULT;
+    let time = |name: &str, default| given(name).map_or(default, |us| Nanoseconds(us.saturating_mul(1000)));
+    Parameters {
+        poll: time("poll_us", poll),
+        slice: time("slice_us", slice),
+        sample: time("sample_us", sample),
+        sample_most: time("sample_most_us", sample_most),
+        sample_poll: time("sample_poll_us", sample_poll),
+        request_limit: time("request_limit_us", request_limit),
+        ..Parameters::DEFAULT
+    }
+}
+
+/// What parameters say whose names begin with `prefix`, and how these go on.
+fn told<'a>(
+    environment: impl Iterator<Item = (&'a str, u64)> + Clone,
+    prefix: &'static str,
+) -> impl Iterator<Item = (&'a str, Told)> + Clone {
+    environment.filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, Told::decode(value))))
+}
+
+/// What `find` has for the task of each member, by the name of the client: its further handles to the engine have names of their own, and its badge.
+pub fn of_members<'a, T: Copy>(
+    environment: impl Iterator<Item = (&'a str, u64)> + Clone,
+    find: impl Fn(&str) -> Option<T>,
+) -> [Option<T>; MEMBERS] {
+    let mut found = [None; MEMBERS];
+    for (client, its) in told(environment.clone(), "member.") {
+        let Some(one) = find(client) else { continue };
+        let members = told(environment.clone(), "member.").filter(|(_, told)| told.badge == its.badge);
+        for place in members.filter_map(|(_, told)| Member::new(told.number.into())) {
+            found[place.index()] = Some(one);
+        }
+    }
+    found
+}

@@ -320,6 +320,8 @@ pub const fn status_running(engine: EngineIndex) -> u64 {
     STATUS_RUNNING + 4 * engine.number() as u64
 }
 
+/// Offset of a word that is 1 if the device has [`FEATURE_COUNTERS`], for readers that do not see the control page.
+pub const STATUS_COUNTS: u64 = 0x1CC;
 /// Offset of what is counted for the first engine and context.
 pub const STATUS_COUNTED: u64 = 0x200;
 /// Bytes of what is counted for one engine and context: two numbers of 64 bits.
@@ -442,7 +444,7 @@ const _: () = assert!(more_offset(RING_ENTRIES - 1) + MORE_BYTES as u64 <= PAGE_
 const _: () = assert!(status_seen(EngineIndex::CopyOut, CONTEXTS - 1) < STATUS_BUSY);
 const _: () = assert!(status_busy(EngineIndex::CopyOut) < STATUS_SHARED);
 const _: () = assert!(status_begun(EngineIndex::CopyOut) < STATUS_RUNNING);
-const _: () = assert!(status_running(EngineIndex::CopyOut) < STATUS_COUNTED);
+const _: () = assert!(status_running(EngineIndex::CopyOut) < STATUS_COUNTS && STATUS_COUNTS < STATUS_COUNTED);
 const _: () = assert!(status_counted(EngineIndex::CopyOut, CONTEXTS) <= PAGE_BYTES);
 const _: () = assert!(control_gate(EngineIndex::CopyOut) < CONTROL_CONTEXT_BASE);
 const _: () = assert!(control_context(CONTEXTS) <= CONTROL_KERNELS);

@@ -16,7 +16,8 @@
 use fusee::usage::Record;
 use fusee::{DoorbellPage, Instant, Message, Nanoseconds, Store};
 use fusee_sharing::{
-    Accusation, Doorbell, GROUPS, MEMBERS, Member, Members, Readings, Response, Running, Usage, Verdict,
+    Accusation, Counters, Doorbell, GROUPS, MEMBERS, Member, Members, Reading, Readings, Response, Running, Usage,
+    Verdict,
 };
 
 use crate::client::{Client, Words};
@@ -50,6 +51,9 @@ pub trait View {
 
     /// How many it has retired.
     fn retired(&mut self, member: usize) -> u32;
+
+    /// What the device has counted for `member`, if it counts.
+    fn counters(&mut self, member: usize) -> Option<Counters>;
 }
 
 /// A request until it is answered, which a `T` does.
@@ -148,6 +152,8 @@ pub struct Sharer<T> {
     groups: Groups,
     /// How long a request may take.
     limit: Nanoseconds,
+    /// Whether the policy goes by what the device counts.
+    counts: bool,
     /// The contexts of the members on the device.
     contexts: [usize; MEMBERS],
     members: usize,
@@ -181,6 +187,7 @@ impl<T> Sharer<T> {
     pub fn new(setup: Setup, rule: Rule, means: Means, contexts: impl Iterator<Item = usize>) -> Sharer<T> {
         let mut of_members = [0; MEMBERS];
         let members = of_members.iter_mut().zip(contexts).map(|(place, context)| *place = context).count();
+        let counts = setup.counts();
         let Setup { parameters, groups, logs_verdicts, .. } = setup;
         Sharer {
             at: At::Begin,
@@ -188,6 +195,7 @@ impl<T> Sharer<T> {
             rule,
             groups,
             limit: parameters.request_limit,
+            counts,
             contexts: of_members,
             members,
             clients: [const { Client::new(0) }; MEMBERS],
@@ -417,7 +425,9 @@ impl<T> Sharer<T> {
             };
             // A client may have been interrupted between its store and its kick; or means never to kick.
             has_news |= words.seen != words.submitted;
-            readings.members[index] = self.clients[index].look(&words, self.clock.of_class, self.limit);
+            let counters = if self.counts { view.counters(index) } else { None };
+            let reading = self.clients[index].look(&words, self.clock.of_class, self.limit);
+            readings.members[index] = Reading { counters, ..reading };
             if running == self.contexts[index] + 1 {
                 readings.running = Running::Member(member);
             }
@@ -520,6 +530,10 @@ mod tests {
 
         fn retired(&mut self, member: usize) -> u32 {
             self.retired[member]
+        }
+
+        fn counters(&mut self, _: usize) -> Option<Counters> {
+            None
         }
     }
 

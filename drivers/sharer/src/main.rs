@@ -5,12 +5,12 @@
 //!
 //! | Parameter | Unit | Without it |
 //! |---|---|---|
-//! | `policy` | 0 accounting; 1 timeslices, each store asked about; 2 timeslices; 3 fair queueing, requests sampled; 4 the same, aware of backlogs | 2 |
+//! | `policy` | 0 accounting; 1 timeslices, each store asked about; 2 timeslices; 3 fair queueing, requests sampled; 4 the same, aware of backlogs; 5 fair queueing by what the device counts, or as 4 if that does not | 2 |
 //! | `static_weights` | 1: groups have fixed parts, which what is silent in them keeps; 0: what wants the engine divides all ([`Shares`](fusee_sharing::Shares)) | 0 |
 //! | `log_verdicts` | 1: each change of season and verdict is logged | 0 |
 //! | `poll_us`, `slice_us`, `sample_us`, `sample_most_us`, `sample_poll_us`, `request_limit_us` | microseconds | [`Parameters::DEFAULT`](fusee_sharing::Parameters::DEFAULT) |
 //!
-//! Groups of clients and their weights are told by entries `group.NAME` and `member.CLIENT` ([`fusee_sharing::told`]); policies 3 and 4 go by them, and the others
+//! Groups of clients and their weights are told by entries `group.NAME` and `member.CLIENT` ([`fusee_sharing::told`]); policies 3 to 5 go by them, and the others
 //! are refused. A region "usage" (read, write), if there is one, shows what each has had ([`fusee::usage`]). Clients of groups and managers of groups may
 //! call the endpoint ([`fusee::sharing`]).
 //!
@@ -47,12 +47,12 @@ use fusee::abi::environment::{Entry, kind};
 use fusee::session::Session;
 use fusee::usage::UsageWriter;
 use fusee::{
-    Doorbells, Endpoint, Environment, Instant, Kick, Object, Region, ReplyToken, Request, ServeError, Server,
-    SharedBytes, Task, environment, log, now,
+    Doorbells, Endpoint, Environment, Instant, Kick, Nanoseconds, Object, Region, ReplyToken, Request, ServeError,
+    Server, SharedBytes, Task, environment, log, now,
 };
 use fusee_accel_contract as contract;
 use fusee_driver::{name_of, of_client};
-use fusee_sharing::MEMBERS;
+use fusee_sharing::{Counters, MEMBERS};
 use sharer::course::{Asked, Do, Means, PATIENCE, Sharer, View};
 use sharer::setup::{Setup, of_members};
 
@@ -90,6 +90,16 @@ impl View for Device {
 
     fn retired(&mut self, member: usize) -> u32 {
         self.status(contract::status_retired(self.engine, self.doorbells.context(member)))
+    }
+
+    fn counters(&mut self, member: usize) -> Option<Counters> {
+        let at = contract::status_counted(self.engine, self.doorbells.context(member)) as usize;
+        let counters = || {
+            let [busy, backlogged] = [at, at + 8].map(|at| Nanoseconds(self.status.read_u64(at)));
+            Counters { busy, backlogged }
+        };
+        // It may have yet to come up.
+        (self.status(contract::STATUS_COUNTS) != 0).then(counters)
     }
 }
 

@@ -10,6 +10,9 @@ use fusee_sharing::{
 
 use crate::groups::{Groups, NoTree};
 
+/// The policy that needs no samples where the device counts.
+const COUNTED: u64 = 5;
+
 /// What a sharer was told.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -37,8 +40,8 @@ pub enum SetupError {
 impl fmt::Display for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SetupError::NoPolicy(number) => write!(f, "there is no policy {number}; there are 0 to 4"),
-            SetupError::NoWeights(number) => write!(f, "policy {number} knows no groups and no weights; 3 and 4 do"),
+            SetupError::NoPolicy(number) => write!(f, "there is no policy {number}; there are 0 to 5"),
+            SetupError::NoWeights(number) => write!(f, "policy {number} knows no groups and no weights; 3 to 5 do"),
             SetupError::NoSwitch(name, value) => write!(f, "`{name}` is {value}; it may be 0 or 1"),
             SetupError::OutOfRange(ParameterError { parameter, value, least, most }) => {
                 write!(f, "{parameter:?} is {value}; it may be {least} to {most}")
@@ -81,7 +84,9 @@ impl Rule {
         match number {
             0 => Ok(Rule::Accounting(Accounting::new(parameters)?)),
             1 | 2 => slices(if number == 1 { Interception::Engaged } else { Interception::Disengaged }),
-            3 | 4 => fair(if number == 3 { Estimator::SampledSize } else { Estimator::BacklogAware }),
+            3 => fair(Estimator::SampledSize),
+            4 => fair(Estimator::BacklogAware),
+            COUNTED => fair(Estimator::Counted),
             unknown => Err(SetupError::NoPolicy(unknown)),
         }
     }
@@ -147,6 +152,11 @@ impl Setup {
     /// [`SetupError`].
     pub fn rule(&self) -> Result<Rule, SetupError> {
         Rule::of(self.number, &self.parameters, self.groups.tree())
+    }
+
+    /// Whether the policy goes by what the device counts for each context.
+    pub(crate) const fn counts(&self) -> bool {
+        self.number == COUNTED
     }
 
     /// How many groups there are, the root included.

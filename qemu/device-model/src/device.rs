@@ -36,9 +36,9 @@ use fusee_accel_contract::{
     Command, Contexts, CopyEngines, DOORBELL_SUBMITTED, ENGINES, EngineIndex, FEATURE_BURN, FEATURE_COUNTERS,
     FEATURE_INJECT, FEATURE_PREEMPTIBLE, FEATURE_RESET, FEATURE_TRANSLATION, FENCE_ERROR, FaultKind, FaultWord, Fence,
     INJECT_DEAF, INJECT_LATE, INJECT_LIE, INJECT_LOST, INJECT_SPURIOUS, KERNEL_BYTES, KERNEL_LAUNCHES, KERNELS, Launch,
-    MAGIC, MORE_BYTES, Memory, Operation, RING_BASE, RING_ENTRIES, VERSION, control_context, control_gate,
-    control_reset_done, control_reset_request, doorbell_page, more_offset, outstanding, ring_slot, status_begun,
-    status_busy, status_counted, status_ended, status_retired, status_running, status_seen,
+    MAGIC, MORE_BYTES, Memory, Operation, RING_BASE, RING_ENTRIES, STATUS_COUNTS, VERSION, control_context,
+    control_gate, control_reset_done, control_reset_request, doorbell_page, more_offset, outstanding, ring_slot,
+    status_begun, status_busy, status_counted, status_ended, status_retired, status_running, status_seen,
     timing::{self, Slowdown},
 };
 use fusee_compute::{Entry, find};
@@ -315,6 +315,7 @@ impl Device {
         bus.write_u32(control + CONTROL_VERSION, VERSION)?;
         let preemptible = if self.description.preemptible { FEATURE_PREEMPTIBLE } else { 0 };
         let counters = if self.description.counters { FEATURE_COUNTERS } else { 0 };
+        bus.write_u32(status + STATUS_COUNTS, self.description.counters.into())?;
         let features = FEATURE_TRANSLATION | FEATURE_RESET | FEATURE_BURN | FEATURE_INJECT | preemptible | counters;
         bus.write_u32(control + CONTROL_FEATURES, features)?;
         bus.write_u32(control + CONTROL_ENGINES, self.description.copy_engines.engines() as u32)?;

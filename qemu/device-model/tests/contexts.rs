@@ -134,6 +134,7 @@ fn a_device_counts_nothing_unless_it_is_said_to() {
         let mut rig = rig(Description { counters, ..DESCRIPTION }, 2);
         let features = rig.ram.read_u32(DESCRIPTION.control + CONTROL_FEATURES).unwrap();
         assert_eq!(features & FEATURE_COUNTERS != 0, counters);
+        assert_eq!(rig.ram.read_u32(DESCRIPTION.status + STATUS_COUNTS), Ok(counters.into()));
         burn(&mut rig, 1, timing::SETUP);
         rig.run(0);
         assert_eq!(counted(&mut rig, 1), [if counters { timing::SETUP } else { 0 }; 2]);

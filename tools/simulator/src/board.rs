@@ -349,6 +349,14 @@ impl Board {
         self.load(of(device, STATUS) + contract::status_retired(engine, context))
     }
 
+    /// For how many nanoseconds `engine` of `device` has run for `context`, and that has been backlogged, if the device counts.
+    pub fn counted(&mut self, device: usize, engine: contract::EngineIndex, context: usize) -> Option<[u64; 2]> {
+        let (status, at) = (of(device, STATUS), contract::status_counted(engine, context));
+        let mut read = |at| self.memory.read_u64(status + at).expect("the simulator's own addresses are right");
+        let counted = [read(at), read(at + 8)];
+        (self.load(status + contract::STATUS_COUNTS) != 0).then_some(counted)
+    }
+
     /// The devices that raise interrupt `index`, which stand side by side.
     #[must_use]
     pub fn devices_of(&self, index: usize) -> Range<usize> {

@@ -3,13 +3,13 @@
 //! The page that shows what clients have had is not written: a region is one word here. Of the server of sessions there is what a sharer asks for.
 
 use fusee::session::{self, Refusal};
-use fusee::{DoorbellPage, Instant};
+use fusee::{DoorbellPage, Instant, Nanoseconds};
 use fusee_abi::Error;
 use fusee_abi::call::{Call, FIRST_WORD, MESSAGE_WORDS, NEVER, PAGE_SHIFT, STORED, TOKEN};
 use fusee_accel_contract::EngineIndex;
 use fusee_kernel_core::Machine;
 use fusee_kernel_core::id::ThreadId;
-use fusee_sharing::MEMBERS;
+use fusee_sharing::{Counters, MEMBERS};
 use sharer::course::{self, Asked, Do, Means, PATIENCE, View};
 use sharer::setup::Setup;
 
@@ -77,6 +77,11 @@ impl View for Device<'_> {
 
     fn retired(&mut self, member: usize) -> u32 {
         self.board.retired(self.device, self.engine, self.context(member))
+    }
+
+    fn counters(&mut self, member: usize) -> Option<Counters> {
+        let counted = self.board.counted(self.device, self.engine, self.context(member));
+        counted.map(|[busy, backlogged]| Counters { busy: Nanoseconds(busy), backlogged: Nanoseconds(backlogged) })
     }
 }
 

@@ -164,3 +164,20 @@ fn a_dormant_task_has_the_budget_that_it_was_given_last() {
     let throttles = times(&manifest, &report, Event::Throttle, "worker");
     assert_eq!(throttles, [49, 69, 89, 109, 129].map(|at| at * MS + MS / 20));
 }
+
+/// A supervisor that ends is the end of the system, as if the kernel had panicked.
+#[test]
+fn a_supervisor_that_ends_ends_the_system() {
+    let system = common::system(1, "panic = \"halt\"");
+    let text = system
+        + "[supervisor]\ntask = \"director\"\n\
+           [tasks.director]\nscript = [\"burn 1s\"]\ncluster = \"all\"\nclass = \"background\"\n\
+           [tasks.server]\nscript = [\"burn 1ms\"]\ncluster = \"all\"\nclass = \"background\"\nrestart = \"always\"\n";
+    let end = |name: &'static str| {
+        let exit = [common::through(Call::Exit, 0)];
+        let report = common::run_for(&text, fusee_simulator::Overheads::NONE, 100 * MS, &[(name, &exit, None)]).report;
+        report.exit
+    };
+    assert_eq!(end("server"), None);
+    assert_eq!(end("director"), Some(fusee_abi::trace::PANIC_CODE as u32));
+}

@@ -1,9 +1,10 @@
 //! Whole-kernel scenarios: a manifest, a run, what must have happened.
 
+use fusee_abi::call::Call;
 use fusee_abi::trace::{Event, Ledger};
 use fusee_simulator::Overheads;
 
-use super::common::{self, MS, Run, URGENT, end, system};
+use super::common::{self, LIMIT, MS, Run, URGENT, call, end, run_for, system};
 
 /// Runs the system of `text` until its end.
 fn run(text: &str) -> Run {
@@ -119,4 +120,22 @@ fn a_client_whose_budget_ends_inside_a_call_waits_for_its_next_one() {
     // The server had no other donor with budget when `high` ran dry, but `low` still had some.
     assert!(run.ledger(Ledger::Throttles, 2) > 0 || run.ledger(Ledger::Throttles, 3) > 0);
     assert!(run.ledger(Ledger::Charged, 2) <= 2 * 6 * MS);
+}
+
+/// Pages are mapped and unmapped 16 a trap, until all are; the end of the system says with which code.
+#[test]
+fn a_region_of_any_number_of_pages_is_mapped_whole_and_a_code_ends_the_system() {
+    for (pages, traps) in [(1, 1), (15, 1), (16, 1), (17, 2), (33, 3)] {
+        let text = system(1, "admission = \"warn\"")
+            + "[tasks.mapper]\nscript = [\"burn 1us\"]\ncluster = \"all\"\nclass = \"background\"\n\
+               handles = { region = \"region region: read map\", system = \"system: shutdown\" }\n"
+            + &format!("[regions.region]\nbytes = \"{}KiB\"\n", 4 * pages);
+        let plain = |number| call(number, "region").with(0);
+        let asked = [plain(Call::Unmap), plain(Call::Map), plain(Call::Unmap), call(Call::Exit, "system").with(7)];
+        let done = run_for(&text, Overheads::NONE, LIMIT, &[("mapper", &asked, None)]);
+        assert_eq!(done.results("mapper"), [0, 0, 0], "{pages} pages");
+        assert_eq!(done.report.traps, 3 * traps + 1, "{pages} pages");
+        let values: Vec<u64> = done.all(Event::Shutdown).map(|record| u64::from(record.value)).collect();
+        assert_eq!((done.report.exit, values), (Some(7), vec![7]));
+    }
 }

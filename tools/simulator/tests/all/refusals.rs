@@ -51,7 +51,15 @@ macro_rules! row {
     };
 }
 
-/// Boots the system with this in place of what is there. `header`: at this offset of the header.
+fn packed(text: &str) -> Vec<u64> {
+    let packed = parse(text).pack_tables(PackOptions { cpu_stride: 1, managed: None }).unwrap();
+    let bytes = packed.system().bytes();
+    let mut words = vec![0; bytes.len().div_ceil(8)];
+    words.as_mut_bytes()[..bytes.len()].copy_from_slice(bytes);
+    words
+}
+
+/// Boots the system with this in place of the 32 bits at this offset.
 fn boot(words: &[u64], at: usize, value: u32) -> Result<(), BootError> {
     let mut words = words.to_vec();
     words.as_mut_bytes()[at..at + 4].copy_from_slice(&value.to_le_bytes());
@@ -68,10 +76,8 @@ fn boot(words: &[u64], at: usize, value: u32) -> Result<(), BootError> {
 fn what_names_nothing_or_too_much_is_refused_by_its_kind() {
     let dangling = |what| Err(BootError::Dangling(what));
     let many = |what| Err(BootError::TooMany(what));
-    let packed = parse(&text()).pack_tables(PackOptions { cpu_stride: 1, managed: None }).unwrap();
-    let (system, bytes) = (packed.system(), packed.system().bytes());
-    let mut words = vec![0_u64; bytes.len().div_ceil(8)];
-    words.as_mut_bytes()[..bytes.len()].copy_from_slice(bytes);
+    let words = packed(&text());
+    let system = System::parse(words.as_bytes()).unwrap();
     let handle = |kind: u32| system.handles().iter().position(|handle| handle.kind == kind).unwrap();
     use fusee_abi::image::kind;
     let (tasks, pools, last) = (system.tasks().len(), system.pools().len(), system.reservations().len() - 1);
@@ -155,12 +161,8 @@ fn one_advised_pool_too_many_is_refused() {
         })
         .collect();
     let user = "[tasks.client]\nscript = [\"burn 1us\"]\ncluster = \"all\"\nperiod = \"10ms\"\nbudget = \"1ms\"\nhandles = { pool = \"pool p0: acquire\" }\nuses = { pool = { cpu = \"1us\" } }\n";
-    let packed = parse(&(system(1, "admission = \"warn\"") + user + &pools))
-        .pack_tables(PackOptions { cpu_stride: 1, managed: None });
-    let packed = packed.unwrap();
-    let (system, bytes) = (packed.system(), packed.system().bytes());
-    let mut words = vec![0_u64; bytes.len().div_ceil(8)];
-    words.as_mut_bytes()[..bytes.len()].copy_from_slice(bytes);
+    let words = packed(&(system(1, "admission = \"warn\"") + user + &pools));
+    let system = System::parse(words.as_bytes()).unwrap();
     let last =
         system.header().tables[Table::Pools as usize].offset as usize + limits::ADVISED_POOLS * size_of::<Pool>();
     let at = last + offset_of!(Pool, advice);

@@ -55,6 +55,9 @@ struct Drawn {
     has_group: bool,
     has_sessions: bool,
     may_stop: bool,
+    /// How the device chooses among these clients, and what a change of context costs, in microseconds.
+    arbiter: &'static str,
+    switch: u64,
     clients: Vec<Client>,
     /// Real-time users: period in milliseconds, phase and hold in microseconds.
     users: Vec<(u64, u64, u64)>,
@@ -97,23 +100,31 @@ fn drawn() -> impl Strategy<Value = Drawn> {
     let user = (prop::sample::select(vec![20u64, 35, 150]), 0u64..20_000, 100u64..2_000);
     let switches = (any::<bool>(), any::<bool>(), any::<bool>());
     (
-        0u64..5,
+        0u64..6,
+        (
+            prop::sample::select(vec!["arrival", "round-robin", "weighted"]),
+            prop::sample::select(vec![0u64, 0, 50, 400]),
+        ),
         500u64..4_000,
         4_000u64..20_000,
         switches,
         prop::collection::vec(client(), 2..6),
         prop::collection::vec(user, 1..3),
     )
-        .prop_map(|(policy, poll, slice, (has_group, has_sessions, may_stop), clients, users)| Drawn {
-            policy,
-            poll,
-            slice,
-            has_group: has_group && policy >= 3,
-            has_sessions,
-            may_stop,
-            clients,
-            users,
-        })
+        .prop_map(
+            |(policy, (arbiter, switch), poll, slice, (has_group, has_sessions, may_stop), clients, users)| Drawn {
+                policy,
+                arbiter,
+                switch,
+                poll,
+                slice,
+                has_group: has_group && policy >= 3,
+                has_sessions,
+                may_stop,
+                clients,
+                users,
+            },
+        )
 }
 
 fn life() -> impl Strategy<Value = Life> {
@@ -187,6 +198,8 @@ impl Drawn {
             LONGEST / US
         );
         let device = Device { engines: &[("ee", &engine)], ..Device::GPU }.text();
+        let keys = format!("[devices.gpu]\narbiter = \"{}\"\nswitch = \"{}us\"\n", self.arbiter, self.switch);
+        let device = device.replace("[devices.gpu]\n", &keys);
         if self.has_sessions {
             text += "[tasks.sessions]\nbinary = \"gpu-driver/sessions\"\ncluster = \"all\"\n\
                      handles = { sessions = \"endpoint sessions: receive\" }\n[endpoints.sessions]\nserver = \"sessions\"\n";
@@ -243,8 +256,9 @@ impl Drawn {
 
     /// A real-time user waits for the command that runs, or for its reset, and for the other users that came before it.
     fn longest_wait(&self) -> u64 {
-        let holds: Vec<u64> = self.users.iter().map(|(.., hold)| hold * US).collect();
-        LONGEST + holds.iter().sum::<u64>() - holds.iter().min().unwrap_or(&0)
+        let switch = self.switch * US;
+        let holds: Vec<u64> = self.users.iter().map(|(.., hold)| hold * US + switch).collect();
+        LONGEST + switch + holds.iter().sum::<u64>() - holds.iter().min().unwrap_or(&0)
     }
 }
 
@@ -332,6 +346,8 @@ fn a_client_that_takes_its_count_back_between_two_looks_keeps_others_waiting_for
     let hostile = vec![Request::Ring(0, -1, false), pause, Request::Submit(0, 10 * US), Request::Submit(0, 10 * US)];
     let drawn = Drawn {
         policy: 3,
+        arbiter: "arrival",
+        switch: 0,
         poll: 777,
         slice: 4_000,
         has_group: false,

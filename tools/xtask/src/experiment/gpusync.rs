@@ -29,9 +29,9 @@
 //!
 //! # What is not as it would be on a board
 //!
-//! A device of the [contract](fusee_accel_contract) has room for seven clients, and these have seventeen. So each GPU is three
+//! A device of the [contract](fusee_accel_contract) has room for fifteen clients, and these have seventeen. So each GPU is two
 //! devices of the model here, with one interrupt and one lock for each engine: to the kernel it is one, and because of the locks
-//! only one of the three works on an engine at a time ([`system`]).
+//! only one of the two works on an engine at a time ([`system`]).
 //!
 //! # In QEMU
 //!

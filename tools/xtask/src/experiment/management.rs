@@ -9,7 +9,7 @@
 //! operation cannot be preempted. With 3 ms in place of 10 nothing is late without management either, as five of them are
 //! shorter then than all that a proof with tokens has to assume. The rest follows, so that no number is there to be tuned:
 //!
-//! - There are as many hogs as a device has room for: seven clients.
+//! - There are as many hogs as a device has room for, unless its manifest says otherwise: seven clients.
 //! - Two tokens: one job can copy while another computes, and of two that want an engine by priority none passes the other again
 //!   and again, so that waiting has a bound whatever the hogs do.
 //! - The deadlines of `camera` and `lidar` are the shortest in whole milliseconds that `cargo xtask analyze` proves of the

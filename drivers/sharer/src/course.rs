@@ -16,12 +16,12 @@
 use fusee::usage::Record;
 use fusee::{DoorbellPage, Instant, Message, Nanoseconds, Store};
 use fusee_sharing::{
-    Accusation, Counters, Doorbell, GROUPS, MEMBERS, Member, Members, Reading, Readings, Response, Running, Usage,
-    Verdict,
+    Accusation, Counters, Doorbell, GROUPS, Group, MEMBERS, Member, Members, Reading, Readings, Response, Running,
+    Usage, Verdict,
 };
 
 use crate::client::{Client, Words};
-use crate::groups::Groups;
+use crate::groups::{Follows, Groups};
 use crate::setup::{Rule, Setup};
 
 /// What is logged: a member was accused; a member that broke the rules, or was accused for good, has left.
@@ -94,6 +94,8 @@ pub enum Do<T> {
     Receive(Instant),
     /// Stop the task of a member, if that is allowed.
     Stop(Member),
+    /// Tell the group that a command of this member takes too long.
+    Tell(Group, Member),
     /// Have what runs of this member reset by the server of sessions, which may take [`PATIENCE`] for it.
     Reset(Member),
     /// Write a record to the trace.
@@ -109,6 +111,8 @@ pub struct Means {
     pub resets: bool,
     /// It has a page to show what members have had.
     pub shows: bool,
+    /// The groups that it can tell something, a bit each.
+    pub tells: u16,
 }
 
 /// What members and groups have had.
@@ -143,6 +147,25 @@ enum At {
     Wait,
 }
 
+/// What becomes of a member that is accused.
+#[derive(Clone, Copy, Debug)]
+struct Sentence {
+    /// The group that is told, and nothing more yet.
+    tells: Option<Group>,
+    shuts_out: Members,
+    stops: Members,
+    resets: bool,
+}
+
+impl Sentence {
+    const NONE: Sentence = Sentence { tells: None, shuts_out: Members::EMPTY, stops: Members::EMPTY, resets: false };
+
+    /// All of these are shut out for good.
+    fn of(members: Members, means: Means) -> Sentence {
+        Sentence { tells: None, shuts_out: members, stops: members, resets: means.resets }
+    }
+}
+
 /// A sharer of one engine. A request is answered by a `T`.
 #[derive(Clone, Debug)]
 pub struct Sharer<T> {
@@ -167,6 +190,12 @@ pub struct Sharer<T> {
     readings: Readings,
     suspended: Members,
     verdict: Verdict,
+    /// What becomes of the member that is accused.
+    sentence: Sentence,
+    /// Of members of whose command their group was told: how many had ended then.
+    told: [Option<u64>; MEMBERS],
+    /// The member whose command a manager has asked to end.
+    ends: Option<Member>,
     /// The season and the verdict that were logged last, if they are.
     said: Option<(u64, [Doorbell; MEMBERS])>,
     /// What members have had, those that have left included.
@@ -205,6 +234,9 @@ impl<T> Sharer<T> {
             readings: Readings::default(),
             suspended: Members::EMPTY,
             verdict: Verdict::QUIET,
+            sentence: Sentence::NONE,
+            told: [None; MEMBERS],
+            ends: None,
             said: logs_verdicts.then_some((0, [Doorbell::SHUT; MEMBERS])),
             had: [Usage::default(); MEMBERS],
             clock: Clock { of_class: Instant::ZERO, looked: Instant::ZERO },
@@ -237,11 +269,16 @@ impl<T> Sharer<T> {
                     self.has_asked = false;
                     self.at = At::Look;
                 }
+                At::Answer(_) if self.ends.is_some() => {
+                    if let Some(member) = self.ends.take() {
+                        return Do::Reset(member);
+                    }
+                }
                 At::Answer(place) => {
                     self.has_asked &= place > 0;
                     self.at = if place + 1 < REPLIES { At::Answer(place + 1) } else { At::Look };
                     if let Some(asked) = self.messages[place].take() {
-                        return self.answer(asked);
+                        return self.answer(asked, view);
                     }
                 }
                 At::Look => {
@@ -273,24 +310,32 @@ impl<T> Sharer<T> {
                 }
                 At::Accuse => {
                     self.at = At::SaySeason;
-                    if let Some(Accusation { member, response }) = self.verdict.accused {
+                    if let Some(accusation) = self.verdict.accused {
                         self.at = At::Stop;
-                        if response == Response::Stop || !self.means.resets {
+                        self.sentence = self.judge(accusation);
+                        for member in self.sentence.shuts_out.iter() {
                             self.clients[member.index()].shut_out();
                         }
-                        return Do::Log(ACCUSED, member.index() as u64);
+                        return Do::Log(ACCUSED, accusation.member.index() as u64);
                     }
                 }
                 At::Stop => {
-                    self.at = At::Reset;
-                    if let Some(Accusation { member, response: Response::Stop }) = self.verdict.accused {
+                    if let Some(member) = self.sentence.stops.iter().next() {
+                        self.sentence.stops.remove(member);
                         return Do::Stop(member);
                     }
+                    self.at = At::Reset;
                 }
                 At::Reset => {
                     self.at = At::SaySeason;
-                    if let Some(Accusation { member, .. }) = self.verdict.accused.filter(|_| self.means.resets) {
-                        return Do::Reset(member);
+                    let Sentence { tells, resets, .. } = core::mem::replace(&mut self.sentence, Sentence::NONE);
+                    if let Some(Accusation { member, .. }) = self.verdict.accused {
+                        if let Some(group) = tells {
+                            return Do::Tell(group, member);
+                        }
+                        if resets {
+                            return Do::Reset(member);
+                        }
                     }
                 }
                 At::SaySeason => {
@@ -401,12 +446,35 @@ impl<T> Sharer<T> {
     }
 
     /// The answer to a request that is no store.
-    fn answer(&mut self, asked: Asked<T>) -> Do<T> {
-        let (words, weighed) = self.groups.answer(asked.badge, &asked.words);
-        if let Some((member, weight)) = weighed {
-            self.rule.policy_mut().reweigh(member, weight);
+    fn answer(&mut self, asked: Asked<T>, view: &mut impl View) -> Do<T> {
+        let running = view.running();
+        let runs = |member: &Member| self.contexts[member.index()] + 1 == running;
+        let running = self.each().find(runs).filter(|_| self.means.resets);
+        let (words, follows) = self.groups.answer(asked.badge, &asked.words, running);
+        match follows {
+            Follows::Nothing => {}
+            Follows::Weighs(member, weight) => self.rule.policy_mut().reweigh(member, weight),
+            Follows::Ends(member) => self.ends = Some(member),
         }
         Do::Reply { token: asked.token, words }
+    }
+
+    /// What becomes of a member that is accused. A group that can be told is, and has as long again to end the command; if it does not, all of it is shut out.
+    fn judge(&mut self, Accusation { member, response }: Accusation) -> Sentence {
+        let completed = self.readings.of(member).completed;
+        let told = &mut self.told[member.index()];
+        let group = self.groups.above(member).find(|group| self.means.tells & 1 << group.index() != 0);
+        let is_told = *told == Some(completed);
+        *told = Some(completed);
+        match group {
+            Some(group) if !is_told => Sentence { tells: Some(group), ..Sentence::NONE },
+            Some(group) => Sentence::of(self.groups.below(group), self.means),
+            None if response == Response::Stop => Sentence::of(Members::only(member), self.means),
+            None => {
+                let shuts_out = if self.means.resets { Members::EMPTY } else { Members::only(member) };
+                Sentence { shuts_out, resets: self.means.resets, ..Sentence::NONE }
+            }
+        }
     }
 
     /// Reads how far each client is, and the time. Whether the device has yet to see something.
@@ -500,6 +568,8 @@ const fn in_words(doorbell: Doorbell) -> u64 {
 mod tests {
     extern crate std;
     use super::*;
+    use fusee::sharing::Request;
+    use fusee_sharing::Told;
     use std::vec::Vec;
 
     /// Two clients, and what a device has done for them.
@@ -615,7 +685,7 @@ mod tests {
     #[test]
     fn a_command_that_takes_too_long_is_reset_and_the_second_one_ends_its_client() {
         let parameters = [("policy", 0), ("poll_us", 1000), ("request_limit_us", 5000)];
-        let (mut sharer, mut world) = sharer(&parameters, Means { resets: true, shows: false });
+        let (mut sharer, mut world) = sharer(&parameters, Means { resets: true, ..Means::default() });
         sharer.keep(store(0, 1, 1));
         round(&mut sharer, &mut world);
         world.running = 4;
@@ -639,5 +709,67 @@ mod tests {
         let done = round(&mut sharer, &mut world).0;
         assert!(matches!(done[..], [Do::Log(BROKE, 0)]), "{done:?}");
         assert_eq!(world.submitted, [2, 0], "nothing that it stores later reaches the device");
+    }
+
+    /// The second client is in a group that can be told, with the first one below it in a group that cannot.
+    #[test]
+    fn a_group_is_told_of_a_command_that_takes_too_long_and_all_of_it_is_shut_out_if_that_runs_on() {
+        let told = |number, group, badge| Told { number, group, weight: 1, badge }.encode();
+        let parameters = [
+            ("policy", 4),
+            ("poll_us", 1000),
+            ("request_limit_us", 5000),
+            ("group.outer", told(1, 0, 30)),
+            ("group.inner", told(2, 1, 0)),
+            ("member.ada", told(0, 2, 10)),
+            ("member.bob", told(1, 1, 11)),
+        ];
+        let [ada, bob] = [0, 1].map(|index| Member::new(index).unwrap());
+        let means = Means { resets: true, tells: 1 << 1, ..Means::default() };
+        let late = |sharer: &mut Sharer<u8>, world: &mut World, times| -> Vec<Do<u8>> {
+            let mut done = Vec::new();
+            for _ in 0..times {
+                world.now += 1_000_000;
+                done.extend(
+                    round(sharer, world).0.into_iter().filter(|done| !matches!(done, Do::Kick | Do::Share { .. })),
+                );
+            }
+            done
+        };
+        let begun = |sharer: &mut Sharer<u8>, world: &mut World| {
+            sharer.keep(store(0, 1, 1));
+            round(sharer, world);
+            world.running = 4;
+            let done = late(sharer, world, 7);
+            assert!(
+                matches!(done[..], [Do::Log(ACCUSED, 0), Do::Tell(group, member)] if group.index() == 1 && member == ada),
+                "{done:?}"
+            );
+        };
+
+        // Nobody ends it.
+        let (mut one, mut world) = sharer(&parameters, means);
+        begun(&mut one, &mut world);
+        let done = late(&mut one, &mut world, 7);
+        let stops = |done: &Do<u8>, whose| matches!(done, Do::Stop(member) if *member == whose);
+        assert!(matches!(done[0], Do::Log(ACCUSED, 0)) && stops(&done[1], ada) && stops(&done[2], bob), "{done:?}");
+        assert!(matches!(done[3..], [Do::Reset(member), Do::Log(BROKE, 1)] if member == ada), "{done:?}");
+
+        // Its manager does, again and again: nothing else happens.
+        let (mut one, mut world) = sharer(&parameters, means);
+        begun(&mut one, &mut world);
+        for retired in 1..5 {
+            let end = Asked { badge: 30, words: Request::End(1).message(), store: None, token: 9 };
+            one.keep(end);
+            let (done, _) = round(&mut one, &mut world);
+            let granted = |words: &Message| words[0] == 0;
+            assert!(
+                matches!(&done[..2], [Do::Reply { token: 9, words }, Do::Reset(member)] if granted(words) && *member == ada),
+                "{done:?}"
+            );
+            (world.retired[0], world.submitted[0]) = (retired, retired + 1);
+            let done = late(&mut one, &mut world, 7);
+            assert!(matches!(done[..], [Do::Log(ACCUSED, 0), Do::Tell(..)]), "{retired}: {done:?}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! 1. What a client asks for moves shares within its group only: it changes its own weight, and a client without a group has no say.
-//! 2. A group is suspended by its manager only. Suspended with it are all members below it.
+//! 2. A group is suspended by its manager only, as is what runs of it ended. Suspended with it are all members below it.
 
 use fusee::Message;
 use fusee::sharing::{Refusal, Request, Standing, reply};
@@ -25,8 +25,18 @@ pub struct NoTree;
 /// What came of a request.
 enum Done {
     Said(Standing),
-    Weighed(Member, Weight),
+    So(Follows),
+}
+
+/// What follows from a request that was granted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Follows {
+    /// Nothing more.
     Nothing,
+    /// The member has another weight now.
+    Weighs(Member, Weight),
+    /// What runs of the member is to be reset.
+    Ends(Member),
 }
 
 /// The groups of one engine, and where its clients stand.
@@ -113,17 +123,21 @@ impl Groups {
         Member::all().filter(|member| self.is_suspended(self.members[member.index()].above)).collect()
     }
 
-    /// Does what `message` of the task with this badge asks for. The reply; and if a member has another weight now, which.
-    pub fn answer(&mut self, badge: u64, message: &Message) -> (Message, Option<(Member, Weight)>) {
-        match Request::of(message).and_then(|request| self.obey(badge, request)) {
-            Ok(Done::Said(standing)) => (reply(Ok(Some(standing))), None),
-            Ok(Done::Weighed(member, weight)) => (reply(Ok(None)), Some((member, weight))),
-            Ok(Done::Nothing) => (reply(Ok(None)), None),
-            Err(refusal) => (reply(Err(refusal)), None),
+    /// The members of `group`, and of the groups below it.
+    pub fn below(&self, group: Group) -> Members {
+        Member::all().filter(|member| self.above(*member).any(|above| above == group)).collect()
+    }
+
+    /// Does what `message` of the task with this badge asks for, while a command of the member `running` runs that may be ended. The reply, and what follows.
+    pub fn answer(&mut self, badge: u64, message: &Message, running: Option<Member>) -> (Message, Follows) {
+        match Request::of(message).and_then(|request| self.obey(badge, request, running)) {
+            Ok(Done::Said(standing)) => (reply(Ok(Some(standing))), Follows::Nothing),
+            Ok(Done::So(follows)) => (reply(Ok(None)), follows),
+            Err(refusal) => (reply(Err(refusal)), Follows::Nothing),
         }
     }
 
-    fn obey(&mut self, badge: u64, request: Request) -> Result<Done, Refusal> {
+    fn obey(&mut self, badge: u64, request: Request, running: Option<Member>) -> Result<Done, Refusal> {
         match request {
             Request::Place(handle) => {
                 let member = self.member(badge, handle)?;
@@ -138,17 +152,22 @@ impl Groups {
                     return Err(Refusal::NoGroup);
                 }
                 node.weight = Weight::new(shares).map_err(|_| Refusal::OutOfRange)?;
-                Ok(Done::Weighed(member, node.weight))
+                Ok(Done::So(Follows::Weighs(member, node.weight)))
             }
             Request::Suspend(group) => {
                 let group = self.managed(badge, group)?;
                 self.suspended |= 1 << group.index();
-                Ok(Done::Nothing)
+                Ok(Done::So(Follows::Nothing))
             }
             Request::Resume(group) => {
                 let group = self.managed(badge, group)?;
                 self.suspended &= !(1 << group.index());
-                Ok(Done::Nothing)
+                Ok(Done::So(Follows::Nothing))
+            }
+            Request::End(group) => {
+                let group = self.managed(badge, group)?;
+                let running = running.filter(|member| self.below(group).contains(*member));
+                running.map(|member| Done::So(Follows::Ends(member))).ok_or(Refusal::NothingToEnd)
             }
         }
     }
@@ -210,9 +229,9 @@ mod tests {
         list.iter().map(|&index| member(index)).collect()
     }
 
-    fn answer(groups: &mut Groups, badge: u64, request: Request) -> Result<Option<(Member, Weight)>, u64> {
-        let (words, weight) = groups.answer(badge, &request.message());
-        if words[0] == 0 { Ok(weight) } else { Err(words[0]) }
+    fn answer(groups: &mut Groups, badge: u64, request: Request) -> Result<Follows, u64> {
+        let (words, follows) = groups.answer(badge, &request.message(), None);
+        if words[0] == 0 { Ok(follows) } else { Err(words[0]) }
     }
 
     #[test]
@@ -247,9 +266,9 @@ mod tests {
     fn a_client_weighs_itself_in_its_group_and_no_other() {
         let mut groups = groups();
         let weight = Weight::new(1000).unwrap();
-        assert_eq!(answer(&mut groups, BOB, Request::Weigh(0, 1000)), Ok(Some((member(1), weight))));
+        assert_eq!(answer(&mut groups, BOB, Request::Weigh(0, 1000)), Ok(Follows::Weighs(member(1), weight)));
         let standing = Standing { member: 1, group: 2, weight: 1000 };
-        assert_eq!(groups.answer(BOB, &Request::Place(0).message()).0, reply(Ok(Some(standing))));
+        assert_eq!(groups.answer(BOB, &Request::Place(0).message(), None).0, reply(Ok(Some(standing))));
         assert_eq!(answer(&mut groups, ADA, Request::Weigh(0, 3)), Err(Refusal::NoGroup as u64));
         assert_eq!(answer(&mut groups, BOB, Request::Weigh(1, 3)), Err(Refusal::NoGroup as u64));
         for unknown in [0, MANAGER, u64::MAX, BOB | 1 << 32] {
@@ -259,7 +278,7 @@ mod tests {
             assert_eq!(answer(&mut groups, BOB, Request::Weigh(0, wrong)), Err(Refusal::OutOfRange as u64));
         }
         assert_eq!(answer(&mut groups, BOB, Request::Weigh(2, 3)), Err(Refusal::NotAMember as u64));
-        assert_eq!(groups.answer(BOB, &[9; 6]).0[0], Refusal::Malformed as u64);
+        assert_eq!(groups.answer(BOB, &[9; 6], None).0[0], Refusal::Malformed as u64);
         assert_eq!(groups.place(member(1)).weight, weight, "what is refused changes nothing");
     }
 
@@ -278,11 +297,28 @@ mod tests {
             assert_eq!(answer(&mut groups, badge, Request::Resume(group)), Err(refusal as u64));
         }
         assert_eq!(groups.suspended(), Members::EMPTY);
-        assert_eq!(answer(&mut groups, MANAGER, Request::Suspend(1)), Ok(None));
+        assert_eq!(answer(&mut groups, MANAGER, Request::Suspend(1)), Ok(Follows::Nothing));
         assert_eq!(groups.suspended(), members(&[1, 2]));
         assert!(groups.tree().group(2).is_some_and(|inner| groups.is_suspended(inner)));
-        assert_eq!(answer(&mut groups, MANAGER, Request::Suspend(1)), Ok(None), "twice is as once");
-        assert_eq!(answer(&mut groups, MANAGER, Request::Resume(1)), Ok(None));
+        assert_eq!(answer(&mut groups, MANAGER, Request::Suspend(1)), Ok(Follows::Nothing), "twice is as once");
+        assert_eq!(answer(&mut groups, MANAGER, Request::Resume(1)), Ok(Follows::Nothing));
         assert_eq!(groups.suspended(), Members::EMPTY);
+    }
+
+    #[test]
+    fn a_manager_ends_what_runs_below_its_group_and_nothing_else() {
+        let mut groups = groups();
+        let mut end = |badge, group, running: Option<usize>| {
+            let (words, follows) = groups.answer(badge, &Request::End(group).message(), running.map(member));
+            if words[0] == 0 { Ok(follows) } else { Err(words[0]) }
+        };
+        for below in [1, 2] {
+            assert_eq!(end(MANAGER, 1, Some(below)), Ok(Follows::Ends(member(below))));
+        }
+        for running in [None, Some(0), Some(3)] {
+            assert_eq!(end(MANAGER, 1, running), Err(Refusal::NothingToEnd as u64), "{running:?}");
+        }
+        assert_eq!(end(CYD, 1, Some(1)), Err(Refusal::NotTheManager as u64));
+        assert_eq!(end(MANAGER, 2, Some(1)), Err(Refusal::NotTheManager as u64));
     }
 }

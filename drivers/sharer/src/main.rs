@@ -19,6 +19,10 @@
 //! its task is stopped if there is a handle `stop.CLIENT` (task, stop). Without "sessions" the client is shut out the first time, and the command runs on until a job asks
 //! for the engine.
 //!
+//! A group with a handle `over.GROUP` (notification, signal) is told first, by a bit for the member, and nothing else happens. Its manager may have the command ended
+//! ([`fusee::sharing::Sharer::end`]), or wait for its end. If it runs on for as long again, all clients of the group, and of those below it, are shut out for good, their
+//! tasks are stopped as far as there are handles, and the command is reset.
+//!
 //! A client of whose commands the device sees nothing for `request_limit_us` has stopped its own ring, and is shut out for good, as is one that is seen to break the rules.
 //!
 //! In a loop it waits until a client stores while it may not, or until the policy wants to look; reads how far each client is; asks the policy; carries out
@@ -47,14 +51,14 @@ use fusee::abi::environment::{Entry, kind};
 use fusee::session::Session;
 use fusee::usage::UsageWriter;
 use fusee::{
-    Doorbells, Endpoint, Environment, Instant, Kick, Nanoseconds, Object, Region, ReplyToken, Request, ServeError,
-    Server, SharedBytes, Task, environment, log, now,
+    Doorbells, Endpoint, Environment, Instant, Kick, Nanoseconds, Notification, Object, Region, ReplyToken, Request,
+    ServeError, Server, SharedBytes, Task, environment, log, now,
 };
 use fusee_accel_contract as contract;
 use fusee_driver::{name_of, of_client};
-use fusee_sharing::{Counters, MEMBERS};
+use fusee_sharing::{Counters, GROUPS, MEMBERS};
 use sharer::course::{Asked, Do, Means, PATIENCE, Sharer, View};
-use sharer::setup::{Setup, of_members};
+use sharer::setup::{Setup, of_groups, of_members};
 
 fusee::entry!(main);
 
@@ -119,7 +123,11 @@ fn main() {
     let setup = Setup::of(parameters(&environment)).unwrap_or_else(|error| panic!("{error}"));
     let (groups, usage) = (setup.groups(), environment.region("usage").ok());
     let mut usage = usage.map(|region| UsageWriter::new(&region, doorbells.members(), groups));
-    let means = Means { resets: sessions.is_some(), shows: usage.is_some() };
+    let groups_told: [Option<Notification>; GROUPS] =
+        of_groups(parameters(&environment), |group| of_client(&environment, "over.", group));
+    let told = (0..GROUPS).filter(|group| groups_told[*group].is_some());
+    let tells = told.fold(0, |tells, group| tells | 1 << group);
+    let means = Means { resets: sessions.is_some(), shows: usage.is_some(), tells };
     let contexts = (0..doorbells.members()).map(|member| doorbells.context(member));
     let rule = setup.rule().unwrap_or_else(|error| panic!("{error}"));
     let mut sharer = Sharer::new(setup, rule, means, contexts);
@@ -133,6 +141,10 @@ fn main() {
             Do::Stop(member) => {
                 // It may have ended by itself.
                 let _ = tasks[member.index()].map(|task| task.stop());
+            }
+            Do::Tell(group, member) => {
+                // Its manager may have ended; then it does nothing, and the group is shut out.
+                let _ = groups_told[group.index()].map(|group| group.signal(1 << member.index()));
             }
             Do::Reset(member) => {
                 // If another command runs by now, there is nothing to reset; if the server is late or dead, the same command is accused once more.

@@ -4,8 +4,8 @@ use core::fmt;
 
 use fusee::Nanoseconds;
 use fusee_sharing::{
-    Accounting, Estimator, FairQueueing, Interception, MEMBERS, Member, ParameterError, Parameters, Policy, Season,
-    Shares, Timeslice, Told, Tree,
+    Accounting, Estimator, FairQueueing, GROUPS, Interception, MEMBERS, Member, ParameterError, Parameters, Policy,
+    Season, Shares, Timeslice, Told, Tree,
 };
 
 use crate::groups::{Groups, NoTree};
@@ -199,6 +199,20 @@ pub fn of_members<'a, T: Copy>(
         let members = told(environment.clone(), "member.").filter(|(_, told)| told.badge == its.badge);
         for place in members.filter_map(|(_, told)| Member::new(told.number.into())) {
             found[place.index()] = Some(one);
+        }
+    }
+    found
+}
+
+/// What `find` has for each group, by its name.
+pub fn of_groups<'a, T: Copy>(
+    environment: impl Iterator<Item = (&'a str, u64)> + Clone,
+    find: impl Fn(&str) -> Option<T>,
+) -> [Option<T>; GROUPS] {
+    let mut found = [None; GROUPS];
+    for (name, its) in told(environment, "group.") {
+        if let Some(place) = found.get_mut(usize::from(its.number)) {
+            *place = find(name);
         }
     }
     found

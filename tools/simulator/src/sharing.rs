@@ -9,7 +9,7 @@ use fusee_abi::call::{Call, FIRST_WORD, MESSAGE_WORDS, NEVER, PAGE_SHIFT, STORED
 use fusee_accel_contract::EngineIndex;
 use fusee_kernel_core::Machine;
 use fusee_kernel_core::id::ThreadId;
-use fusee_sharing::{Counters, MEMBERS};
+use fusee_sharing::{Counters, GROUPS, MEMBERS};
 use sharer::course::{self, Asked, Do, Means, PATIENCE, View};
 use sharer::setup::Setup;
 
@@ -29,6 +29,8 @@ pub struct Sharer {
     pub contexts: Vec<usize>,
     /// Handle of the endpoint of the server of sessions.
     pub sessions: Option<u64>,
+    /// Handles of the notifications by which groups are told of commands that take too long.
+    pub groups: [Option<u64>; GROUPS],
     /// Handles of the tasks of clients, as far as it may stop them.
     pub tasks: [Option<u64>; MEMBERS],
     /// Its parameters, by name.
@@ -91,7 +93,9 @@ impl Sharing {
     pub fn new(sharer: &Sharer) -> Sharing {
         let parameters = sharer.parameters.iter().map(|(name, value)| (name.as_str(), *value));
         // No memory of the simulator's stands for the page that shows.
-        let means = Means { resets: sharer.sessions.is_some(), shows: false };
+        let told = (0..GROUPS).filter(|group| sharer.groups[*group].is_some());
+        let tells = told.fold(0, |tells, group| tells | 1 << group);
+        let means = Means { resets: sharer.sessions.is_some(), shows: false, tells };
         let setup = Setup::of(parameters).and_then(|setup| Ok((setup.rule()?, setup)));
         let course = |(rule, setup)| course::Sharer::new(setup, rule, means, sharer.contexts.iter().copied());
         Sharing { course: setup.ok().map(course), receives: false }
@@ -128,6 +132,11 @@ impl Sharing {
                 Do::Stop(member) => {
                     if let Some(task) = sharer.tasks[member.index()] {
                         return trap(board, thread, Call::Stop, task, 0, NEVER);
+                    }
+                }
+                Do::Tell(group, member) => {
+                    if let Some(notification) = sharer.groups[group.index()] {
+                        return trap(board, thread, Call::Signal, notification, 1 << member.index(), NEVER);
                     }
                 }
                 Do::Reset(member) => {

@@ -8,7 +8,7 @@ use fusee_abi::trace::Record;
 use fusee_accel_contract::space::client_contexts;
 use fusee_kernel_core::Planted;
 use fusee_manifest::{Manifest, ManifestError, PackOptions, Resolved, Task};
-use sharer::setup::of_members;
+use sharer::setup::{of_groups, of_members};
 
 use crate::actor::Program;
 use crate::overheads::Overheads;
@@ -174,6 +174,7 @@ fn sharer(system: &Resolved, index: usize, task: &Task) -> Option<Sharer> {
     let record = system.handles.iter().find(|record| record.task as usize == index && record.slot == slot)?;
     let parameters = task.environment.iter().filter(|entry| entry.kind == environment::kind::PARAMETER);
     let parameters: Vec<(String, u64)> = parameters.map(|entry| (entry.name.clone(), entry.address)).collect();
+    let over = |group: &str| named(kind::NOTIFICATION, &format!("over.{group}")).map(|entry| entry.handle);
     let stop = |client: &str| named(kind::TASK, &format!("stop.{client}")).map(|entry| entry.handle);
     Some(Sharer {
         endpoint: named(kind::ENDPOINT, "requests")?.handle,
@@ -182,6 +183,7 @@ fn sharer(system: &Resolved, index: usize, task: &Task) -> Option<Sharer> {
         // Of each client two pages are there, its doorbell and its shadow; and 4 bits say its context.
         contexts: (0..doorbells.bytes / (2 * PAGE)).map(|at| (doorbells.physical >> (4 * at) & 15) as usize).collect(),
         sessions: named(kind::ENDPOINT, "sessions").map(|entry| entry.handle),
+        groups: of_groups(parameters.iter().map(|(name, value)| (name.as_str(), *value)), over),
         tasks: of_members(parameters.iter().map(|(name, value)| (name.as_str(), *value)), stop),
         parameters,
     })

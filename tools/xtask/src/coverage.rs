@@ -83,9 +83,11 @@ fn run(workspace: &Workspace, folder: &Path) -> Result<Vec<String>> {
     }
     let mut built = Vec::new();
     for tests in TESTS {
-        let mut command = workspace.toolchain.cargo("host", &["-Cinstrument-coverage".to_owned()]);
+        let mut command = workspace.toolchain.cargo("host", &[]);
         command
             .current_dir(&workspace.root)
+            // The host has a name of its own as a target; flags for all targets are those of the host here.
+            .env("RUSTFLAGS", "-Cinstrument-coverage")
             .env("LLVM_PROFILE_FILE", folder.join("profiles/%p-%m.profraw"))
             .args(["test", "--target-dir"])
             .arg(folder)
@@ -135,8 +137,8 @@ impl Tools {
     /// What was run, as `lcov` has it.
     fn export(&self, root: &Path, folder: &Path, built: &[&str]) -> Result<String> {
         let merged = folder.join("merged.profdata");
-        let profiles: Vec<PathBuf> =
-            folder.join("profiles").read_dir()?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+        let profiles = folder.join("profiles").read_dir().context("the tests have left no profiles")?;
+        let profiles: Vec<PathBuf> = profiles.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
         let status =
             Command::new(&self.profdata).args(["merge", "--sparse", "-o"]).arg(&merged).args(&profiles).status()?;
         ensure!(status.success(), "`{}` cannot read the profiles", self.profdata);

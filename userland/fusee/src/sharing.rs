@@ -1,13 +1,13 @@
 //! A sharer, asked about groups of clients without a lock. The other side of `drivers/sharer`.
 //!
 //! A client of a group may say how much it wants of what its group gets, and a task that the manifest names as the *manager* of a group may
-//! suspend and resume it. Both call the endpoint of the engine's sharer, for which the manifest gives them the right `call`; by the badge of the request the
+//! suspend and resume it, and have a command of it ended that takes too long. Both call the endpoint of the engine's sharer, for which the manifest gives them the right `call`; by the badge of the request the
 //! sharer knows who asks. Neither can change what other groups get.
 //!
 //! | Word | Request | Reply |
 //! |---|---|---|
 //! | 0 | what is to be done: [`Request`] | zero, or a code of [`Refusal`] |
-//! | 1 | of `Place` and `Weigh`: which of the client's handles to the engine, from zero; of `Suspend` and `Resume`: the group's number | of `Place`: the member's number |
+//! | 1 | of `Place` and `Weigh`: which of the client's handles to the engine, from zero; of the others: the group's number | of `Place`: the member's number |
 //! | 2 | of `Weigh`: the weight | of `Place`: its group's number |
 //! | 3 | | of `Place`: its weight |
 //!
@@ -26,6 +26,8 @@ pub enum Request {
     Suspend(u8),
     /// Let it again.
     Resume(u8),
+    /// End the command that runs, which is one of this group, or of a group below it.
+    End(u8),
 }
 
 /// Why a sharer did not do what it was asked for.
@@ -44,6 +46,8 @@ pub enum Refusal {
     NotTheManager = 5,
     /// A weight is 1 to 1024.
     OutOfRange = 6,
+    /// No command of the group runs, or the sharer has nobody who resets what runs.
+    NothingToEnd = 7,
 }
 
 /// Where a client stands.
@@ -73,6 +77,7 @@ impl Request {
             }
             3 => group().map(Request::Suspend),
             4 => group().map(Request::Resume),
+            5 => group().map(Request::End),
             _ => Err(Refusal::Malformed),
         }
     }
@@ -85,6 +90,7 @@ impl Request {
             Request::Weigh(handle, weight) => (2, handle, weight),
             Request::Suspend(group) => (3, group, 0),
             Request::Resume(group) => (4, group, 0),
+            Request::End(group) => (5, group, 0),
         };
         [operation, one.into(), two.into(), 0, 0, 0]
     }
@@ -92,8 +98,14 @@ impl Request {
 
 impl Refusal {
     fn of(code: u64) -> Refusal {
-        let known =
-            [Refusal::NotAMember, Refusal::NoGroup, Refusal::UnknownGroup, Refusal::NotTheManager, Refusal::OutOfRange];
+        let known = [
+            Refusal::NotAMember,
+            Refusal::NoGroup,
+            Refusal::UnknownGroup,
+            Refusal::NotTheManager,
+            Refusal::OutOfRange,
+            Refusal::NothingToEnd,
+        ];
         known.into_iter().find(|refusal| *refusal as u64 == code).unwrap_or(Refusal::Malformed)
     }
 }
@@ -168,6 +180,14 @@ impl Sharer {
         self.ask(Request::Resume(group)).map(|_| ())
     }
 
+    /// Ends the command that runs, if it is one of `group` or of a group below it: its client loses that, and what else it has queued, and goes on.
+    ///
+    /// # Errors
+    /// [`SharerError`]; nothing has changed. [`Refusal::NothingToEnd`]: it may have ended by itself.
+    pub fn end(&self, group: u8) -> Result<(), SharerError> {
+        self.ask(Request::End(group)).map(|_| ())
+    }
+
     fn ask(&self, request: Request) -> Result<Message, SharerError> {
         let words = self.server.call(request.message(), Instant::NEVER).map_err(SharerError::Call)?;
         if words[0] == 0 { Ok(words) } else { Err(SharerError::Refused(Refusal::of(words[0]))) }
@@ -182,7 +202,7 @@ mod tests {
     proptest! {
         /// A hostile client: no word that is cut off becomes a weight or a group.
         #[test]
-        fn what_is_accepted_means_what_its_own_message_would(words: Message, operation in 0..6u64, word: u64, bits in 1..64u32) {
+        fn what_is_accepted_means_what_its_own_message_would(words: Message, operation in 0..7u64, word: u64, bits in 1..64u32) {
             for words in [words, [operation, word >> bits, word >> (64 - bits), 0, 0, 0]] {
                 if let Ok(request) = Request::of(&words) {
                     let said = if matches!(request, Request::Weigh(..)) { 3 } else { 2 };

@@ -6,6 +6,7 @@
 //! | 1, wanter | in each of `jobs` jobs acquires the engine, has one product computed, and gives the engine back               |
 //! | 2, hoarder | for `for_ms` milliseconds hands over as many products as there is room for, waits for them, and begins again |
 //! | 3, manager | after `after_ms` milliseconds suspends the group that it is told as `group.media`, and resumes it `for_ms` milliseconds later |
+//! | 4, warden | as the manager of the group that it is told as `group.media`, `times` times waits for the notification "over" and has the command ended that this is about |
 //!
 //! Handles: engine "ee" of a device without copy engines; region "buffer" (read, write), which is the driver's `buffer.<this task>`. The parameter
 //! `product_us` says how long a product takes. A queuer logs how many products were right (1) and how many operations failed (2); a wanter
@@ -13,7 +14,7 @@
 //! whether it had the engine for `least_ms` to `most_ms` (2), or without these for how many milliseconds it had (3). With the parameter `silent` it
 //! submits nothing for so long. With the parameter `claims` it asks the sharer, by its endpoint "requests", for that weight before each round,
 //! and logs whether that was granted (4). A manager needs "requests" and the region "usage" (read), and logs how many permille of what all had the group had while it was suspended (1), and whether it had
-//! `least` to `most` permille for as long afterwards (2), or without these how many (3).
+//! `least` to `most` permille for as long afterwards (2), or without these how many (3). A warden logs, in bits from 8 on, of which members it was told, and 1 if it was granted the end (1).
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
@@ -22,7 +23,8 @@ use fusee::gpu::{Buffer, Context, Operation, Work};
 use fusee::sharing::Sharer;
 use fusee::usage::UsagePage;
 use fusee::{
-    Endpoint, Engine, Environment, Instant, Nanoseconds, Region, environment, log, next_job, now, sleep_until,
+    Endpoint, Engine, Environment, Instant, Nanoseconds, Notification, Region, environment, log, next_job, now,
+    sleep_until,
 };
 use fusee_accel_contract::timing::EXECUTION_SETUP;
 
@@ -72,8 +74,10 @@ impl Numbers {
 fn main() {
     let environment = environment();
     let role = environment.parameter("role").expect("the parameter `role` says what to be");
-    if role == 3 {
-        return manage(&environment);
+    match role {
+        3 => return manage(&environment),
+        4 => return guard(&environment),
+        _ => {}
     }
     let engine = environment.expect::<Engine>("ee");
     let context = Context::of(&environment).expect("this task is a client of the device");
@@ -209,6 +213,17 @@ fn want(environment: &Environment, context: &Context, engine: &Engine, kernel: P
     }
     log(1, right);
     log(2, in_time);
+}
+
+fn guard(environment: &Environment) {
+    let sharer = Sharer::new(environment.expect::<Endpoint>("requests"));
+    let over = environment.expect::<Notification>("over");
+    let group = environment.parameter("group.media").expect("the number of the group that it manages") as u8;
+    for _ in 0..environment.parameter("times").unwrap_or(1) {
+        let members = over.wait(Instant::NEVER).expect("the sharer may tell of commands that take too long");
+        let ended = sharer.end(group);
+        log(1, members << 8 | u64::from(ended.is_ok()));
+    }
 }
 
 /// Numbers that differ from round to round.

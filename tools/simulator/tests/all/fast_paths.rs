@@ -3,6 +3,7 @@
 //! A fast path does what the slow path does, so all other tests pass without it. Here each is counted, in a system that needs it and beside what
 //! it must leave to the slow path.
 
+use fusee_abi::Error;
 use fusee_abi::call::Call;
 use fusee_abi::trace::{BY_INTERRUPT, TRAP_TIMER};
 use fusee_simulator::Overheads;
@@ -33,6 +34,13 @@ const SERVER: &str = "[tasks.server]\nscript = [\"serve desk\"]\nhandles = { des
 fn calls_and_replies_between_two_tasks() {
     let client = "script = [\"call desk 10us\"]\nhandles = { desk = \"endpoint desk: call\" }";
     let text = job("client", "5ms", "0ns", client) + SERVER;
+    assert_eq!(fast(&text, &[]), [(of(Call::Call), 10), (of(Call::ReplyReceive), 10)]);
+    // A server with a budget of its own runs on the client's, whose key is earlier.
+    let own = SERVER.replace(
+        "[tasks.server]\n",
+        "[tasks.server]\ncluster = \"all\"\nclass = \"service\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n",
+    );
+    let text = job("client", "5ms", "0ns", client) + &own;
     assert_eq!(fast(&text, &[]), [(of(Call::Call), 10), (of(Call::ReplyReceive), 10)]);
     // The reply finds another caller, whose call came while the server was busy.
     let two = job("client", "5ms", "0ns", client) + &job("second", "2ms", "5us", client) + SERVER;
@@ -117,6 +125,32 @@ fn messages_that_a_server_with_an_earlier_key_takes_at_once() {
     assert_eq!(fast(&system("8ms"), &[]), []);
 }
 
+/// It takes no message that comes to another endpoint of its, and none while it waits no longer than until some time.
+#[test]
+fn messages_for_which_a_server_does_not_wait() {
+    let sends = "script = [\"burn 1us\"]\nhandles = { desk = \"endpoint other: send\" }";
+    let serves =
+        "script = [\"burn 1us\"]\nhandles = { desk = \"endpoint desk: receive\", other = \"endpoint other: receive\" }";
+    let text = job("client", "5ms", "1us", sends)
+        + &job("server", "2ms", "0ns", serves)
+        + "[endpoints.desk]\nserver = \"server\"\n[endpoints.other]\nserver = \"server\"\n";
+    let text = system(1, "admission = \"warn\"") + &text;
+    let send = [NEXT_JOB, call(Call::Send, "desk").with(7)];
+    for (receives, within) in [("desk", None), ("other", Some(20 * MS)), ("desk", Some(20 * MS))] {
+        let receive = within.map_or(call(Call::Receive, receives), |span| call(Call::Receive, receives).within(span));
+        let asked = [NEXT_JOB, receive];
+        let plans: [Plan<'_>; 2] = [("client", &send, None), ("server", &asked, None)];
+        let run = run_for(&text, Overheads::NONE, 50 * MS, &plans);
+        assert_eq!(run.report.fast.get(&of(Call::Send)), None, "{receives} {within:?}");
+        let came: &[u64] = match (receives, within) {
+            ("other", _) => &[0, 0],
+            (_, Some(_)) => &[0, Error::TimedOut as u64],
+            (_, None) => &[0],
+        };
+        assert_eq!(run.results("server"), came, "{receives} {within:?}");
+    }
+}
+
 #[test]
 fn tasks_of_one_class_that_take_turns() {
     let text = |name| {
@@ -138,6 +172,9 @@ fn sleeps_that_are_over_and_completions_of_devices() {
     // Whoever waits for the driver would donate to it.
     let client = "script = [\"start ee 100us\"]\nhandles = { ee = \"engine ee: share\" }";
     let device = Device { engines: &[("ee", "shared_longest = \"1ms\"")], ..Device::GPU };
-    let counted = fast(&(job("client", "9ms", "0ns", client) + &device.text()), &[]);
-    assert_eq!(counted.last(), Some(&(BY_INTERRUPT + 1, 10)), "the driver is woken");
+    let text = system(1, "admission = \"warn\"") + &job("client", "9ms", "0ns", client) + &device.text();
+    let report = run_for(&text, Overheads::NONE, 105 * MS, &[]).report;
+    assert_eq!(report.fast.last_key_value(), Some((&(BY_INTERRUPT + 1), &10)), "the driver is woken");
+    // Of a job: its release, and its end. Of the driver: the interrupt, its acknowledgement, a signal to the client, and that it waits again. Nothing fires in vain.
+    assert_eq!(report.traps, 2 + 10 * 6);
 }

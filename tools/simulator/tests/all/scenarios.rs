@@ -1,10 +1,11 @@
 //! Whole-kernel scenarios: a manifest, a run, what must have happened.
 
+use fusee_abi::Error;
 use fusee_abi::call::Call;
 use fusee_abi::trace::{Event, Ledger};
 use fusee_simulator::Overheads;
 
-use super::common::{self, LIMIT, MS, Run, URGENT, call, end, run_for, system};
+use super::common::{self, Asked, LIMIT, MS, NEXT_JOB, Run, URGENT, US, burn, call, end, run_for, system, through};
 
 /// Runs the system of `text` until its end.
 fn run(text: &str) -> Run {
@@ -138,4 +139,40 @@ fn a_region_of_any_number_of_pages_is_mapped_whole_and_a_code_ends_the_system() 
         let values: Vec<u64> = done.all(Event::Shutdown).map(|record| u64::from(record.value)).collect();
         assert_eq!((done.report.exit, values), (Some(7), vec![7]));
     }
+}
+
+/// What a job is told at the next call that may say so, once its budget is used up; and what becomes of its next job.
+#[test]
+fn each_overrun_policy_does_what_its_name_says_and_no_other() {
+    let jobs = |keys: &str| {
+        let text = system(1, "admission = \"warn\"")
+            + "[tasks.job]\nscript = [\"burn 1us\"]\ncluster = \"all\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n"
+            + keys
+            + "\nhandles = { lock = \"engine lock: acquire\" }\n[engines.lock]\n";
+        let asked = [NEXT_JOB, burn(1_500 * US), call(Call::Acquire, "lock"), call(Call::Release, "lock"), NEXT_JOB];
+        let run = run_for(&text, Overheads::NONE, 60 * MS, &[("job", &asked, None)]);
+        (run.results("job").to_vec(), run.times(Event::Complete, "job"), run.all(Event::EarlyRelease).count())
+    };
+    let (told, ends, early) = jobs("overrun = \"throttle\"");
+    assert_eq!((told, ends, early), (vec![0, 0, 0, 0], vec![20_500], 0));
+    let (told, ends, early) = jobs("overrun = \"signal\"");
+    assert_eq!((told, ends, early), (vec![0, Error::Overrun as u64, Error::NotHeld as u64, 0], vec![20_500], 0));
+    let (told, ends, early) = jobs("overrun = \"early-release\"");
+    assert_eq!((told, ends, early), (vec![0, 0, 0, 0], vec![11_500], 1));
+}
+
+/// Only a task that may take the budget of its next job is given it, and only in a job.
+#[test]
+fn budget_in_advance_is_for_those_that_may_have_it() {
+    let told = |keys: &str, asked: &[Asked]| {
+        let text = system(1, "admission = \"warn\"")
+            + "[tasks.job]\nscript = [\"burn 1us\"]\ncluster = \"all\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n"
+            + keys;
+        run_for(&text, Overheads::NONE, 60 * MS, &[("job", asked, None)]).results("job").to_vec()
+    };
+    let early = through(Call::EarlyRelease, 0);
+    let in_a_job = [NEXT_JOB, early];
+    assert_eq!(told("early_release = true\n", &in_a_job), [0, 0]);
+    assert_eq!(told("", &in_a_job), [0, Error::MissingRight as u64]);
+    assert_eq!(told("early_release = true\n", &[early]), [Error::NoJobs as u64], "before its first");
 }

@@ -328,14 +328,20 @@ pub const STATUS_COUNTED: u64 = 0x200;
 pub const STATUS_COUNTED_BYTES: u64 = 16;
 
 /// Offset in the status page of the modelled nanoseconds for which this engine has run commands of this context, `u64`: those that have ended, each with the
-/// [switch](crate::timing) before it. The nanoseconds for which the context has been backlogged on it follow. Both are written if the device has
+/// change of context before it. [`status_backlogged`] follows. Both are written if the device has
 /// [`FEATURE_COUNTERS`], whenever a command ends on the engine; so they are behind by the command that runs.
+#[must_use]
+pub const fn status_counted(engine: EngineIndex, context: usize) -> u64 {
+    STATUS_COUNTED + STATUS_COUNTED_BYTES * (engine.number() * CONTEXTS + context) as u64
+}
+
+/// Offset in the status page of the nanoseconds for which this context has been backlogged on this engine, `u64`.
 ///
 /// A context is *backlogged* while it has commands that the device has seen and that have not retired. Time in which a command of a context runs that is not
 /// [`CONTEXT_SHARED`] is no time of those that are.
 #[must_use]
-pub const fn status_counted(engine: EngineIndex, context: usize) -> u64 {
-    STATUS_COUNTED + STATUS_COUNTED_BYTES * (engine.number() * CONTEXTS + context) as u64
+pub const fn status_backlogged(engine: EngineIndex, context: usize) -> u64 {
+    status_counted(engine, context) + 8
 }
 
 //--- Doorbell pages

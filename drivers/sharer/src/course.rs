@@ -115,6 +115,15 @@ pub struct Means {
     pub tells: u16,
 }
 
+impl Means {
+    /// It can tell the groups for which there is something to tell them by, and has nothing else.
+    #[must_use]
+    pub fn to_tell<N>(groups: &[Option<N>; GROUPS]) -> Means {
+        let tells = groups.iter().enumerate().filter(|(_, group)| group.is_some()).map(|(index, _)| 1 << index).sum();
+        Means { tells, ..Means::default() }
+    }
+}
+
 /// What members and groups have had.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown {

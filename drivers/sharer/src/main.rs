@@ -97,10 +97,11 @@ impl View for Device {
     }
 
     fn counters(&mut self, member: usize) -> Option<Counters> {
-        let at = contract::status_counted(self.engine, self.doorbells.context(member)) as usize;
-        let counters = || {
-            let [busy, backlogged] = [at, at + 8].map(|at| Nanoseconds(self.status.read_u64(at)));
-            Counters { busy, backlogged }
+        let read = |at: u64| Nanoseconds(self.status.read_u64(at as usize));
+        let (engine, context) = (self.engine, self.doorbells.context(member));
+        let counters = || Counters {
+            busy: read(contract::status_counted(engine, context)),
+            backlogged: read(contract::status_backlogged(engine, context)),
         };
         // It may have yet to come up.
         (self.status(contract::STATUS_COUNTS) != 0).then(counters)
@@ -125,9 +126,7 @@ fn main() {
     let mut usage = usage.map(|region| UsageWriter::new(&region, doorbells.members(), groups));
     let groups_told: [Option<Notification>; GROUPS] =
         of_groups(parameters(&environment), |group| of_client(&environment, "over.", group));
-    let told = (0..GROUPS).filter(|group| groups_told[*group].is_some());
-    let tells = told.fold(0, |tells, group| tells | 1 << group);
-    let means = Means { resets: sessions.is_some(), shows: usage.is_some(), tells };
+    let means = Means { resets: sessions.is_some(), shows: usage.is_some(), ..Means::to_tell(&groups_told) };
     let contexts = (0..doorbells.members()).map(|member| doorbells.context(member));
     let rule = setup.rule().unwrap_or_else(|error| panic!("{error}"));
     let mut sharer = Sharer::new(setup, rule, means, contexts);

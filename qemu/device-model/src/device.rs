@@ -38,7 +38,8 @@ use fusee_accel_contract::{
     INJECT_DEAF, INJECT_LATE, INJECT_LIE, INJECT_LOST, INJECT_SPURIOUS, KERNEL_BYTES, KERNEL_LAUNCHES, KERNELS, Launch,
     MAGIC, MORE_BYTES, Memory, Operation, RING_BASE, RING_ENTRIES, STATUS_COUNTS, VERSION, control_context,
     control_gate, control_reset_done, control_reset_request, doorbell_page, more_offset, outstanding, ring_slot,
-    status_begun, status_busy, status_counted, status_ended, status_retired, status_running, status_seen,
+    status_backlogged, status_begun, status_busy, status_counted, status_ended, status_retired, status_running,
+    status_seen,
     timing::{self, Slowdown},
 };
 use fusee_compute::{Entry, find};
@@ -296,7 +297,7 @@ impl Device {
                 self.reset_done[engine.number()][context] = request;
                 bus.write_u32(control + control_reset_done(context, engine), request)?;
                 bus.write_u64(status + status_counted(engine, context), 0)?;
-                bus.write_u64(status + status_counted(engine, context) + 8, 0)?;
+                bus.write_u64(status + status_backlogged(engine, context), 0)?;
             }
             let words = control + control_context(context);
             bus.write_u32(words + CONTEXT_FAULT, 0)?;
@@ -486,7 +487,7 @@ impl Device {
             if ring.seen != ring.retired && !(is_others && self.is_shared(context, bus)) {
                 let backlogged = &mut self.engines[engine.number()].backlogged[context];
                 *backlogged = backlogged.saturating_add(passed);
-                let _ = bus.write_u64(status + status_counted(engine, context) + 8, *backlogged);
+                let _ = bus.write_u64(status + status_backlogged(engine, context), *backlogged);
             }
         }
     }

@@ -351,9 +351,9 @@ impl Board {
 
     /// For how many nanoseconds `engine` of `device` has run for `context`, and that has been backlogged, if the device counts.
     pub fn counted(&mut self, device: usize, engine: contract::EngineIndex, context: usize) -> Option<[u64; 2]> {
-        let (status, at) = (of(device, STATUS), contract::status_counted(engine, context));
+        let status = of(device, STATUS);
         let mut read = |at| self.memory.read_u64(status + at).expect("the simulator's own addresses are right");
-        let counted = [read(at), read(at + 8)];
+        let counted = [contract::status_counted, contract::status_backlogged].map(|at| read(at(engine, context)));
         (self.load(status + contract::STATUS_COUNTS) != 0).then_some(counted)
     }
 

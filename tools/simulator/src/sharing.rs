@@ -93,9 +93,7 @@ impl Sharing {
     pub fn new(sharer: &Sharer) -> Sharing {
         let parameters = sharer.parameters.iter().map(|(name, value)| (name.as_str(), *value));
         // No memory of the simulator's stands for the page that shows.
-        let told = (0..GROUPS).filter(|group| sharer.groups[*group].is_some());
-        let tells = told.fold(0, |tells, group| tells | 1 << group);
-        let means = Means { resets: sharer.sessions.is_some(), shows: false, tells };
+        let means = Means { resets: sharer.sessions.is_some(), ..Means::to_tell(&sharer.groups) };
         let setup = Setup::of(parameters).and_then(|setup| Ok((setup.rule()?, setup)));
         let course = |(rule, setup)| course::Sharer::new(setup, rule, means, sharer.contexts.iter().copied());
         Sharing { course: setup.ok().map(course), receives: false }

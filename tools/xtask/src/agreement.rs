@@ -19,16 +19,18 @@ pub struct Agreement {
     pub equal: usize,
 }
 
-/// Turns of jobless tasks that one side may have more than the other, in percent: they fill what is left.
-const SLACK: usize = 2;
-
 /// One event: grant or idle, whose job.
 type Step = (u8, u16, u32);
 /// Events of one engine, of one task; of all jobless tasks together as task 0.
 type Sequences = BTreeMap<(u32, u16), Vec<Step>>;
 
 /// Compares the engine events of a run with those of its simulation.
-pub fn compare(system: &Resolved, run: &Trace, simulation: &Trace) -> Agreement {
+///
+/// Jobless tasks fill what is left, and whatever delays one of their events by `late` nanoseconds, a round of the emulated CPUs' turns, leaves
+/// that much less of it. So one side may have as many more of them as fit into one such delay for each of them.
+pub fn compare(system: &Resolved, run: &Trace, simulation: &Trace, late: u64) -> Agreement {
+    let times = run.records.iter().map(|record| record.time);
+    let length = times.clone().max().unwrap_or(0) - times.min().unwrap_or(0);
     let (ours, theirs) = (sequences(system, run), sequences(system, simulation));
     let mut agreement = Agreement::default();
     for key in ours.keys().chain(theirs.keys().filter(|key| !ours.contains_key(*key))) {
@@ -37,7 +39,8 @@ pub fn compare(system: &Resolved, run: &Trace, simulation: &Trace) -> Agreement 
         let longer = one.len().max(other.len());
         let surplus = longer - one.len().min(other.len());
         let equal = one.iter().zip(other).take_while(|(one, other)| one == other).count();
-        let forgiven = if key.1 == 0 && surplus * 100 <= longer * SLACK { surplus } else { 0 };
+        let is_for_turns = surplus as u64 * length <= (longer as u64).pow(2) * late;
+        let forgiven = if key.1 == 0 && is_for_turns { surplus } else { 0 };
         agreement.compared += longer - forgiven;
         agreement.equal += equal;
     }

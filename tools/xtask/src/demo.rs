@@ -108,7 +108,8 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
 
     // A screen of QEMU shows frames when the host has time, and hogs without a lock are left to their policy: so only the system without either is compared.
     let simulated = fusee_simulator::simulate(&image.manifest, image.unmanaged.then_some(false), SIMULATED)?;
-    let agreement = agreement::compare(system, trace, &Trace::from_records(simulated.records));
+    let agreement =
+        agreement::compare(system, trace, &Trace::from_records(simulated.records), run.turns.others() * 1_000);
     if !image.unmanaged {
         let agreement::Agreement { compared, equal } = agreement;
         say(&format!("engine grants and completions in the simulator's order: {equal} of {compared}"));

@@ -70,7 +70,7 @@ impl Turns {
     }
 
     /// What the turns of all others take, microseconds.
-    fn others(&self) -> u64 {
+    pub fn others(&self) -> u64 {
         u64::from(self.cpus - 1) * u64::from(self.quantum)
     }
 

@@ -12,6 +12,7 @@
 //! - [`timeslice`]: one member at a time; time used beyond a slice is owed.
 //! - [`fair_queueing`]: all members together; a member that is too far ahead waits.
 //! - [`tree`]: groups of members, and who is ahead of whom.
+//! - [`level`]: a policy of one group, run by its manager on what the engine's sharer shows.
 //! - [`told`]: how the manifest tells a server of them.
 //! - [`watch`]: requests that take too long.
 //!
@@ -25,6 +26,7 @@ pub mod accounting;
 pub mod fair_queueing;
 mod interval;
 mod ledger;
+pub mod level;
 pub mod member;
 pub mod parameters;
 pub mod policy;
@@ -35,6 +37,7 @@ pub mod watch;
 
 pub use accounting::Accounting;
 pub use fair_queueing::{Estimator, FairQueueing, Season};
+pub use level::{Admission, Level, Seen};
 pub use member::{MEMBERS, Member, Members};
 pub use parameters::{Parameter, ParameterError, Parameters};
 pub use policy::{

@@ -2,7 +2,7 @@
 //!
 //! | Entry of the sharer's environment | `number` | `group` | `badge` |
 //! |---|---|---|---|
-//! | `group.NAME` | the group's number, from 1 | its parent; 0 is the root | of the task that may suspend it; 0: none may |
+//! | `group.NAME` | the group's number, from 1 | its parent; 0 is the root | of its manager; 0: it has none |
 //! | `member.CLIENT` | the member's number | its group | of the client |
 //! | `member.CLIENT.N` | the same, by the client's *N*-th handle to the engine, from 2 | | |
 //!
@@ -10,15 +10,20 @@
 //! them the same numbers. An engine of whose clients the manifest says nothing, and of which its sharer may stop none, has no such entries: all are directly
 //! below the root.
 
-/// One entry. Packed into 64 bits: 8 of `number`, 8 of `group`, 16 of `weight`, 32 of `badge`, the lowest first.
+/// The bits of a weight.
+const WEIGHT: u16 = (1 << 15) - 1;
+
+/// One entry. Packed into 64 bits: 8 of `number`, 8 of `group`, 15 of `weight`, 1 of `managed`, 32 of `badge`, the lowest first.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Told {
     /// The group, or the member.
     pub number: u8,
     /// The group above it.
     pub group: u8,
-    /// Its weight among its siblings.
+    /// Its weight among its siblings, below 2^15.
     pub weight: u16,
+    /// Of a group: its manager decides who of it waits for whom.
+    pub managed: bool,
     /// The badge of requests of a task.
     pub badge: u32,
 }
@@ -27,13 +32,21 @@ impl Told {
     /// As a parameter.
     #[must_use]
     pub const fn encode(self) -> u64 {
-        self.number as u64 | (self.group as u64) << 8 | (self.weight as u64) << 16 | (self.badge as u64) << 32
+        let weight = self.weight as u64 & WEIGHT as u64 | (self.managed as u64) << 15;
+        self.number as u64 | (self.group as u64) << 8 | weight << 16 | (self.badge as u64) << 32
     }
 
     /// What a parameter says.
     #[must_use]
     pub const fn decode(word: u64) -> Told {
-        Told { number: word as u8, group: (word >> 8) as u8, weight: (word >> 16) as u16, badge: (word >> 32) as u32 }
+        let weight = (word >> 16) as u16;
+        Told {
+            number: word as u8,
+            group: (word >> 8) as u8,
+            weight: weight & WEIGHT,
+            managed: weight & !WEIGHT != 0,
+            badge: (word >> 32) as u32,
+        }
     }
 }
 
@@ -44,9 +57,10 @@ mod tests {
     #[test]
     fn what_is_told_is_what_was_said() {
         for told in [
-            Told { number: 0, group: 0, weight: 1, badge: 1 },
-            Told { number: 15, group: 14, weight: 1024, badge: 512 },
-            Told { number: u8::MAX, group: u8::MAX, weight: u16::MAX, badge: u32::MAX },
+            Told { number: 0, group: 0, weight: 1, managed: false, badge: 1 },
+            Told { number: 15, group: 14, weight: 1024, managed: true, badge: 512 },
+            Told { number: u8::MAX, group: u8::MAX, weight: WEIGHT, managed: false, badge: u32::MAX },
+            Told { number: 0, group: 0, weight: 0, managed: true, badge: 0 },
         ] {
             assert_eq!(Told::decode(told.encode()), told);
         }

@@ -9,6 +9,9 @@
 //! themselves are not needed. [`Tree::settle`] subtracts the smallest lead of those that set the system time; a lead that
 //! would become negative becomes zero. That *is* the lift of idle members: nobody hoards what it did not use.
 //!
+//! A group may be *left to its manager*: then none of its children has a lead, and whom of them to hold back is decided elsewhere
+//! ([`level`](crate::level)). The group itself leads its siblings as any other does.
+//!
 //! # Invariants
 //!
 //! 1. After [`Tree::settle`], of the children of each node that set the system time one has no lead.
@@ -109,6 +112,8 @@ struct Node {
 pub struct Tree {
     shares: Shares,
     groups: u8,
+    /// A bit for each group that is left to its manager.
+    managed: u16,
     joined: Members,
     /// Groups first, then members.
     nodes: [Node; GROUPS + MEMBERS],
@@ -119,7 +124,7 @@ impl Tree {
     #[must_use]
     pub const fn new(shares: Shares) -> Tree {
         let node = Node { parent: 0, level: 0, weight: Weight::ONE, lead: 0, slowest: Weight::ONE };
-        Tree { shares, groups: 1, joined: Members::EMPTY, nodes: [node; GROUPS + MEMBERS] }
+        Tree { shares, groups: 1, managed: 0, joined: Members::EMPTY, nodes: [node; GROUPS + MEMBERS] }
     }
 
     /// Adds a group below `parent`.
@@ -141,6 +146,11 @@ impl Tree {
         self.groups += 1;
         self.nodes[group.index()] = Node { parent: parent.0, level, weight, lead: 0, slowest: Weight::ONE };
         Ok(group)
+    }
+
+    /// Leaves it to the manager of `group` who of its children waits for whom.
+    pub const fn leave_to_manager(&mut self, group: Group) {
+        self.managed |= 1 << group.0;
     }
 
     /// The group with this number.
@@ -206,6 +216,7 @@ impl Tree {
                 }
             }
             let (system, weight) = match slowest {
+                _ if self.managed & 1 << group != 0 => (u64::MAX, Weight::ONE),
                 Some(slowest) => slowest,
                 None if any_active => (u64::MAX, Weight::ONE),
                 None => continue,

@@ -292,7 +292,7 @@ impl<T> Sharer<T> {
                 }
                 At::Look => {
                     self.at = At::Leave(0);
-                    self.suspended = self.groups.suspended();
+                    self.suspended = self.groups.held_back();
                     if self.look(view) {
                         return Do::Kick;
                     }
@@ -416,6 +416,8 @@ impl<T> Sharer<T> {
     /// What members and groups have had.
     pub fn usage(&mut self) -> Shown {
         let (mut members, mut groups) = ([Record::default(); MEMBERS], [Record::default(); GROUPS]);
+        // A bit for each group that has a member of the kind.
+        let (mut held_back, mut let_in) = (0, 0);
         for member in self.each() {
             let (index, usage) = (member.index(), self.rule.policy().usage(member));
             // A policy forgets members that leave.
@@ -423,15 +425,27 @@ impl<T> Sharer<T> {
                 self.had[index] = usage;
             }
             let Usage { used, commands, .. } = self.had[index];
-            members[index] =
-                Record { used: used.0, commands, ahead: usage.ahead.0, is_denied: usage.denied, is_suspended: false };
-            for (nearest, group) in self.groups.above(member).enumerate() {
+            let reading = self.readings.of(member);
+            let record = Record {
+                used: used.0,
+                commands,
+                ahead: usage.ahead.0,
+                is_denied: usage.denied,
+                is_suspended: self.suspended.contains(member),
+                waits: self.stores[index].is_some(),
+                at_device: reading.submitted.saturating_sub(reading.completed) as u32,
+            };
+            members[index] = record;
+            for group in self.groups.above(member) {
                 let group_record = &mut groups[group.index()];
                 group_record.used += used.0;
                 group_record.commands += commands;
-                group_record.is_suspended = self.groups.is_suspended(group);
-                members[index].is_suspended |= nearest == 0 && group_record.is_suspended;
+                group_record.at_device += record.at_device;
+                *(if record.is_suspended { &mut held_back } else { &mut let_in }) |= 1_u16 << group.index();
             }
+        }
+        for (index, group_record) in groups.iter_mut().enumerate() {
+            group_record.is_suspended = held_back & !let_in & 1 << index != 0;
         }
         Shown { time: self.clock.of_class.0, groups, members }
     }
@@ -723,7 +737,7 @@ mod tests {
     /// The second client is in a group that can be told, with the first one below it in a group that cannot.
     #[test]
     fn a_group_is_told_of_a_command_that_takes_too_long_and_all_of_it_is_shut_out_if_that_runs_on() {
-        let told = |number, group, badge| Told { number, group, weight: 1, badge }.encode();
+        let told = |number, group, badge| Told { number, group, weight: 1, managed: false, badge }.encode();
         let parameters = [
             ("policy", 4),
             ("poll_us", 1000),

@@ -1,12 +1,12 @@
-//! The groups of an engine's clients: what the manifest says of them, who of them is suspended, and what tasks may ask for.
+//! The groups of an engine's clients: what the manifest says of them, who of them is held back, and what tasks may ask for.
 //!
 //! # Invariants
 //!
 //! 1. What a client asks for moves shares within its group only: it changes its own weight, and a client without a group has no say.
-//! 2. A group is suspended by its manager only, as is what runs of it ended. Suspended with it are all members below it.
+//! 2. A member is held back by managers of groups above it only, as is what runs of it ended. It is let in when all of them let it in.
 
 use fusee::Message;
-use fusee::sharing::{Refusal, Request, Standing, reply};
+use fusee::sharing::{Answer, Refusal, Request, Standing, reply};
 use fusee_sharing::{GROUPS, Group, MEMBERS, Member, Members, Place, Shares, Told, Tree, Weight};
 
 /// What the manifest says of one group or member.
@@ -21,12 +21,6 @@ struct Node {
 /// What is told of groups and members is no tree: no manifest says that.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NoTree;
-
-/// What came of a request.
-enum Done {
-    Said(Standing),
-    So(Follows),
-}
 
 /// What follows from a request that was granted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,8 +40,8 @@ pub struct Groups {
     groups: [Node; GROUPS],
     count: usize,
     members: [Node; MEMBERS],
-    /// A bit for each group that was suspended itself.
-    suspended: u16,
+    /// The members that the manager of each group does not let in.
+    held_back: [Members; GROUPS],
 }
 
 impl Groups {
@@ -66,12 +60,15 @@ impl Groups {
             groups: [root; GROUPS],
             count: 1,
             members: [root; MEMBERS],
-            suspended: 0,
+            held_back: [Members::EMPTY; GROUPS],
         };
         // Parents have lower numbers.
         while let Some(told) = groups.clone().find(|told| usize::from(told.number) == of.count) {
             let node = of.node(&told)?;
             let group = of.tree.add_group(node.above, node.weight).map_err(|_| NoTree)?;
+            if told.managed {
+                of.tree.leave_to_manager(group);
+            }
             of.groups[group.index()] = node;
             of.count += 1;
         }
@@ -113,14 +110,9 @@ impl Groups {
         self.upward(self.members[member.index()].above)
     }
 
-    /// Whether `group`, or one above it, is suspended.
-    pub fn is_suspended(&self, group: Group) -> bool {
-        self.upward(group).any(|group| self.suspended & 1 << group.index() != 0)
-    }
-
-    /// The members of groups that are suspended.
-    pub fn suspended(&self) -> Members {
-        Member::all().filter(|member| self.is_suspended(self.members[member.index()].above)).collect()
+    /// The members that some manager does not let in.
+    pub fn held_back(&self) -> Members {
+        self.held_back.iter().fold(Members::EMPTY, |all, members| all.or(*members))
     }
 
     /// The members of `group`, and of the groups below it.
@@ -131,19 +123,18 @@ impl Groups {
     /// Does what `message` of the task with this badge asks for, while a command of the member `running` runs that may be ended. The reply, and what follows.
     pub fn answer(&mut self, badge: u64, message: &Message, running: Option<Member>) -> (Message, Follows) {
         match Request::of(message).and_then(|request| self.obey(badge, request, running)) {
-            Ok(Done::Said(standing)) => (reply(Ok(Some(standing))), Follows::Nothing),
-            Ok(Done::So(follows)) => (reply(Ok(None)), follows),
+            Ok((answer, follows)) => (reply(Ok(answer)), follows),
             Err(refusal) => (reply(Err(refusal)), Follows::Nothing),
         }
     }
 
-    fn obey(&mut self, badge: u64, request: Request, running: Option<Member>) -> Result<Done, Refusal> {
+    fn obey(&mut self, badge: u64, request: Request, running: Option<Member>) -> Result<(Answer, Follows), Refusal> {
         match request {
             Request::Place(handle) => {
                 let member = self.member(badge, handle)?;
                 let Node { above, weight, .. } = self.members[member.index()];
                 let (group, weight) = (above.index() as u8, weight.shares() as u16);
-                Ok(Done::Said(Standing { member: member.index() as u8, group, weight }))
+                Ok((Answer::Place(Standing { member: member.index() as u8, group, weight }), Follows::Nothing))
             }
             Request::Weigh(handle, shares) => {
                 let member = self.member(badge, handle)?;
@@ -152,22 +143,20 @@ impl Groups {
                     return Err(Refusal::NoGroup);
                 }
                 node.weight = Weight::new(shares).map_err(|_| Refusal::OutOfRange)?;
-                Ok(Done::So(Follows::Weighs(member, node.weight)))
+                Ok((Answer::Done, Follows::Weighs(member, node.weight)))
             }
-            Request::Suspend(group) => {
+            Request::Admit(group, members) => {
                 let group = self.managed(badge, group)?;
-                self.suspended |= 1 << group.index();
-                Ok(Done::So(Follows::Nothing))
-            }
-            Request::Resume(group) => {
-                let group = self.managed(badge, group)?;
-                self.suspended &= !(1 << group.index());
-                Ok(Done::So(Follows::Nothing))
+                let below = self.below(group);
+                self.held_back[group.index()] = below.filter(|member| members & 1 << member.index() == 0);
+                let of_group = below.iter().map(|member| 1 << member.index()).sum();
+                Ok((Answer::Members(of_group), Follows::Nothing))
             }
             Request::End(group) => {
                 let group = self.managed(badge, group)?;
                 let running = running.filter(|member| self.below(group).contains(*member));
-                running.map(|member| Done::So(Follows::Ends(member))).ok_or(Refusal::NothingToEnd)
+                let member = running.ok_or(Refusal::NothingToEnd)?;
+                Ok((Answer::Done, Follows::Ends(member)))
             }
         }
     }
@@ -209,7 +198,7 @@ mod tests {
 
     /// Ada below the root, and bob by a second handle; bob in `inner`, which is in `outer`; cyd in `outer`, which has a manager.
     fn groups() -> Groups {
-        let told = |number, group, weight, badge| Told { number, group, weight, badge };
+        let told = |number, group, weight, badge| Told { number, group, weight, managed: false, badge };
         // In the order of the file, which need not be that of the numbers.
         let groups = [told(2, 1, 1, 0), told(1, 0, 3, MANAGER as u32)];
         let members = [
@@ -247,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_is_no_tree_is_refused() {
-        let told = |number, group, weight| Told { number, group, weight, badge: 0 };
+        let told = |number, group, weight| Told { number, group, weight, managed: false, badge: 0 };
         let (tree, member) = (told(1, 0, 1), told(0, 1, 1));
         let of = |group: Told, member: Told| {
             let [group, member] = [group, member].map(|told| [told].into_iter());
@@ -268,7 +257,7 @@ mod tests {
         let weight = Weight::new(1000).unwrap();
         assert_eq!(answer(&mut groups, BOB, Request::Weigh(0, 1000)), Ok(Follows::Weighs(member(1), weight)));
         let standing = Standing { member: 1, group: 2, weight: 1000 };
-        assert_eq!(groups.answer(BOB, &Request::Place(0).message(), None).0, reply(Ok(Some(standing))));
+        assert_eq!(groups.answer(BOB, &Request::Place(0).message(), None).0, reply(Ok(Answer::Place(standing))));
         assert_eq!(answer(&mut groups, ADA, Request::Weigh(0, 3)), Err(Refusal::NoGroup as u64));
         assert_eq!(answer(&mut groups, BOB, Request::Weigh(1, 3)), Err(Refusal::NoGroup as u64));
         for unknown in [0, MANAGER, u64::MAX, BOB | 1 << 32] {
@@ -283,9 +272,9 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_suspends_all_below_its_group_and_nothing_else() {
+    fn a_manager_lets_in_whom_it_likes_below_its_group_and_nobody_else() {
         let mut groups = groups();
-        assert_eq!(groups.suspended(), Members::EMPTY);
+        assert_eq!(groups.held_back(), Members::EMPTY);
         for (badge, group, refusal) in [
             (MANAGER, 0, Refusal::UnknownGroup),
             (MANAGER, 3, Refusal::UnknownGroup),
@@ -293,16 +282,27 @@ mod tests {
             (CYD, 1, Refusal::NotTheManager),
             (0, 2, Refusal::NotTheManager),
         ] {
-            assert_eq!(answer(&mut groups, badge, Request::Suspend(group)), Err(refusal as u64));
-            assert_eq!(answer(&mut groups, badge, Request::Resume(group)), Err(refusal as u64));
+            assert_eq!(answer(&mut groups, badge, Request::Admit(group, 0)), Err(refusal as u64));
         }
-        assert_eq!(groups.suspended(), Members::EMPTY);
-        assert_eq!(answer(&mut groups, MANAGER, Request::Suspend(1)), Ok(Follows::Nothing));
-        assert_eq!(groups.suspended(), members(&[1, 2]));
-        assert!(groups.tree().group(2).is_some_and(|inner| groups.is_suspended(inner)));
-        assert_eq!(answer(&mut groups, MANAGER, Request::Suspend(1)), Ok(Follows::Nothing), "twice is as once");
-        assert_eq!(answer(&mut groups, MANAGER, Request::Resume(1)), Ok(Follows::Nothing));
-        assert_eq!(groups.suspended(), Members::EMPTY);
+        assert_eq!(groups.held_back(), Members::EMPTY);
+        for (let_in, held_back) in [(0, &[1, 2][..]), (0, &[1, 2]), (0b11_1101, &[1]), (0b10, &[2]), (u16::MAX, &[])] {
+            let (words, _) = groups.answer(MANAGER, &Request::Admit(1, let_in).message(), None);
+            assert_eq!(words, reply(Ok(Answer::Members(0b110))), "the members of the group, whomever it lets in");
+            assert_eq!(groups.held_back(), members(held_back), "{let_in:#b}");
+        }
+    }
+
+    #[test]
+    fn a_member_is_let_in_if_all_managers_above_it_say_so() {
+        let told = |number, group, badge| Told { number, group, weight: 1, managed: true, badge };
+        let groups = [told(1, 0, 20), told(2, 1, 21)];
+        let members_told = [told(0, 2, 0), told(1, 1, 0)];
+        let mut groups = Groups::of(Shares::Hierarchical, groups.into_iter(), members_told.into_iter()).unwrap();
+        for (outer, inner, held_back) in [(0b11, 0b1, &[][..]), (0b10, 0b1, &[0]), (0b1, 0, &[0, 1]), (0b11, 0, &[0])] {
+            answer(&mut groups, 20, Request::Admit(1, outer)).unwrap();
+            answer(&mut groups, 21, Request::Admit(2, inner)).unwrap();
+            assert_eq!(groups.held_back(), members(held_back), "{outer:#b} {inner:#b}");
+        }
     }
 
     #[test]

@@ -17,7 +17,8 @@ const COUNTED: u64 = 5;
 #[derive(Clone, Debug)]
 pub struct Setup {
     number: u64,
-    pub(crate) parameters: Parameters,
+    /// The lengths of slices, samples and polls.
+    pub parameters: Parameters,
     pub(crate) groups: Groups,
     pub(crate) logs_verdicts: bool,
 }
@@ -99,7 +100,8 @@ impl Rule {
         }
     }
 
-    pub(crate) fn policy_mut(&mut self) -> &mut dyn Policy {
+    /// The policy, to be asked.
+    pub fn policy_mut(&mut self) -> &mut dyn Policy {
         match self {
             Rule::Accounting(policy) => policy,
             Rule::Timeslice(policy) => policy,
@@ -154,8 +156,9 @@ impl Setup {
         Rule::of(self.number, &self.parameters, self.groups.tree())
     }
 
-    /// Whether the policy goes by what the device counts for each context.
-    pub(crate) const fn counts(&self) -> bool {
+    /// Whether the policy goes by what the device counts for each context; that of a manager, by what the sharer has booked.
+    #[must_use]
+    pub const fn counts(&self) -> bool {
         self.number == COUNTED
     }
 

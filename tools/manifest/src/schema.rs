@@ -457,8 +457,20 @@ pub struct Group {
     /// The group that it is a part of.
     pub parent: Option<Spanned<String>>,
     pub weight: Option<Spanned<u32>>,
-    /// The task that may suspend and resume it.
+    /// The task that may say who of it is let in.
     pub manager: Option<Spanned<String>>,
+    pub within: Option<Spanned<Within>>,
+}
+
+/// Who decides whom of a group to hold back for the benefit of others in it.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Within {
+    /// The sharer of the engine.
+    #[default]
+    Sharer,
+    /// The group's manager alone.
+    Manager,
 }
 
 #[derive(Clone, Debug, Deserialize)]

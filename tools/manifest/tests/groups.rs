@@ -38,7 +38,7 @@ fn told(manifest: &Manifest, name: &str) -> Vec<(String, u64)> {
 #[test]
 fn a_sharer_is_told_of_groups_and_members_and_a_manager_of_its_group() {
     let manifest = parse(GOOD).unwrap();
-    let word = |number, group, weight, badge| Told { number, group, weight, badge }.encode();
+    let word = |number, group, weight, badge| Told { number, group, weight, managed: false, badge }.encode();
     let entry = |name: &str, word| (name.to_owned(), word);
     let expected = [
         entry("member.ada", word(0, 0, 4, 1)),
@@ -67,7 +67,7 @@ fn nothing_is_told_of_clients_of_which_nothing_is_said() {
     // Unless it may stop one.
     let receives = "requests = \"endpoint requests: receive\"";
     let text = text.replacen(receives, &format!("{receives}, \"stop.bob\" = \"task bob: stop\""), 1);
-    let word = |number, badge| Told { number, group: 0, weight: 1, badge }.encode();
+    let word = |number, badge| Told { number, group: 0, weight: 1, managed: false, badge }.encode();
     let expected = [("member.ada", word(0, 1)), ("member.bob", word(1, 2)), ("member.cyd", word(2, 3))];
     assert_eq!(told(&parse(&text).unwrap(), "sharer"), expected.map(|(name, word)| (name.to_owned(), word)));
 }
@@ -181,6 +181,23 @@ fn a_client_says_where_it_stands_by_a_handle_that_it_has() {
         "shares.e = { weight = 4 }",
         "m.toml:LINE: task `ada` has no handle `e` to an engine with the right `share`",
     );
+}
+
+#[test]
+fn a_group_is_left_to_the_manager_that_it_has() {
+    let manager = "manager = \"director\"";
+    let managed = format!("{manager}\nwithin = \"manager\"");
+    let of_sharer = |text: &str| {
+        let told = told(&parse(text).unwrap(), "sharer");
+        told.into_iter().filter(|(_, word)| Told::decode(*word).managed).map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    assert_eq!(of_sharer(&GOOD.replacen(manager, &managed, 1)), ["group.media"]);
+    assert_eq!(
+        of_sharer(&GOOD.replacen(manager, &managed.replace("within = \"manager\"", "within = \"sharer\""), 1)),
+        Vec::<String>::new()
+    );
+    let expected = "m.toml:LINE: `within = \"manager\"` of `media` needs a `manager`";
+    refused(manager, "within = \"manager\"", expected);
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! A sharer, asked about groups of clients without a lock. The other side of `drivers/sharer`.
 //!
 //! A client of a group may say how much it wants of what its group gets, and a task that the manifest names as the *manager* of a group may
-//! suspend and resume it, and have a command of it ended that takes too long. Both call the endpoint of the engine's sharer, for which the manifest gives them the right `call`; by the badge of the request the
+//! say who of it is let in, or nobody, and have a command of it ended that takes too long. Both call the endpoint of the engine's sharer, for which the manifest gives them the right `call`; by the badge of the request the
 //! sharer knows who asks. Neither can change what other groups get.
 //!
 //! | Word | Request | Reply |
 //! |---|---|---|
 //! | 0 | what is to be done: [`Request`] | zero, or a code of [`Refusal`] |
-//! | 1 | of `Place` and `Weigh`: which of the client's handles to the engine, from zero; of the others: the group's number | of `Place`: the member's number |
-//! | 2 | of `Weigh`: the weight | of `Place`: its group's number |
+//! | 1 | of `Place` and `Weigh`: which of the client's handles to the engine, from zero; of the others: the group's number | of `Place`: the member's number; of `Admit`: the members of the group |
+//! | 2 | of `Weigh`: the weight; of `Admit`: the members, a bit each, the first one's the lowest | of `Place`: its group's number |
 //! | 3 | | of `Place`: its weight |
 //!
 //! What members and groups have had is in a page: [`usage`](crate::usage).
@@ -22,10 +22,8 @@ pub enum Request {
     Place(u8),
     /// From now on this client wants, by this handle, so many shares of what its group gets, 1 to 1024.
     Weigh(u8, u16),
-    /// Let nothing of this group, and of the groups below it, reach the engine.
-    Suspend(u8),
-    /// Let it again.
-    Resume(u8),
+    /// Of this group, and of the groups below it, let only these members reach the engine, a bit each.
+    Admit(u8, u16),
     /// End the command that runs, which is one of this group, or of a group below it.
     End(u8),
 }
@@ -44,7 +42,7 @@ pub enum Refusal {
     UnknownGroup = 4,
     /// The task that asks is not the group's manager.
     NotTheManager = 5,
-    /// A weight is 1 to 1024.
+    /// A weight is 1 to 1024, and there are 16 members at most.
     OutOfRange = 6,
     /// No command of the group runs, or the sharer has nobody who resets what runs.
     NothingToEnd = 7,
@@ -75,9 +73,11 @@ impl Request {
                 let weight = u16::try_from(message[2]).map_err(|_| Refusal::OutOfRange)?;
                 handle().map(|handle| Request::Weigh(handle, weight))
             }
-            3 => group().map(Request::Suspend),
-            4 => group().map(Request::Resume),
-            5 => group().map(Request::End),
+            3 => {
+                let members = u16::try_from(message[2]).map_err(|_| Refusal::OutOfRange)?;
+                group().map(|group| Request::Admit(group, members))
+            }
+            4 => group().map(Request::End),
             _ => Err(Refusal::Malformed),
         }
     }
@@ -88,9 +88,8 @@ impl Request {
         let (operation, one, two) = match *self {
             Request::Place(handle) => (1, handle, 0),
             Request::Weigh(handle, weight) => (2, handle, weight),
-            Request::Suspend(group) => (3, group, 0),
-            Request::Resume(group) => (4, group, 0),
-            Request::End(group) => (5, group, 0),
+            Request::Admit(group, members) => (3, group, members),
+            Request::End(group) => (4, group, 0),
         };
         [operation, one.into(), two.into(), 0, 0, 0]
     }
@@ -110,12 +109,24 @@ impl Refusal {
     }
 }
 
-/// The reply to a request: where the client stands, if it asked for that; or why it was refused.
+/// What a sharer answers to a request that it did.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Answer {
+    /// Nothing more.
+    Done,
+    /// Where the client stands.
+    Place(Standing),
+    /// The members of the group and of those below it, a bit each.
+    Members(u16),
+}
+
+/// The reply to a request: what is answered, or why it was refused.
 #[must_use]
-pub fn reply(result: Result<Option<Standing>, Refusal>) -> Message {
+pub fn reply(result: Result<Answer, Refusal>) -> Message {
     match result {
-        Ok(None) => [0; 6],
-        Ok(Some(Standing { member, group, weight })) => [0, member.into(), group.into(), weight.into(), 0, 0],
+        Ok(Answer::Done) => [0; 6],
+        Ok(Answer::Place(Standing { member, group, weight })) => [0, member.into(), group.into(), weight.into(), 0, 0],
+        Ok(Answer::Members(members)) => [0, members.into(), 0, 0, 0, 0],
         Err(refusal) => [refusal as u64, 0, 0, 0, 0, 0],
     }
 }
@@ -163,21 +174,33 @@ impl Sharer {
         self.ask(Request::Weigh(handle, weight)).map(|_| ())
     }
 
-    /// Lets nothing more of `group`, and of the groups below it, reach the engine; what has reached it is done. Clients that store wait. Other groups
-    /// have what this one leaves. The manifest tells a group's manager its number, as the parameter `group.NAME`.
+    /// From now on lets, of `group` and of the groups below it, only these members reach the engine, a bit each; what has reached it is done. Of the others those that
+    /// store wait, and the rest of the engine's clients have what they leave. Whoever is let in here still waits for whatever else the sharer's policy, and managers of groups above and
+    /// below, say. Which members the group has; bits of others mean nothing.
+    ///
+    /// The manifest tells a group's manager its number, as the parameter `group.NAME`.
+    ///
+    /// # Errors
+    /// [`SharerError`]; nothing has changed.
+    pub fn admit(&self, group: u8, members: u16) -> Result<u16, SharerError> {
+        let [_, of_group, ..] = self.ask(Request::Admit(group, members))?;
+        u16::try_from(of_group).map_err(|_| SharerError::Refused(Refusal::Malformed))
+    }
+
+    /// Lets nobody of `group` in: [`admit`](Self::admit).
     ///
     /// # Errors
     /// [`SharerError`]; nothing has changed.
     pub fn suspend(&self, group: u8) -> Result<(), SharerError> {
-        self.ask(Request::Suspend(group)).map(|_| ())
+        self.admit(group, 0).map(|_| ())
     }
 
-    /// Lets `group` go on. For the time meanwhile it gets nothing.
+    /// Lets all of `group` in: [`admit`](Self::admit). For the time before it gets nothing.
     ///
     /// # Errors
     /// [`SharerError`]; nothing has changed.
     pub fn resume(&self, group: u8) -> Result<(), SharerError> {
-        self.ask(Request::Resume(group)).map(|_| ())
+        self.admit(group, u16::MAX).map(|_| ())
     }
 
     /// Ends the command that runs, if it is one of `group` or of a group below it: its client loses that, and what else it has queued, and goes on.
@@ -205,7 +228,7 @@ mod tests {
         fn what_is_accepted_means_what_its_own_message_would(words: Message, operation in 0..7u64, word: u64, bits in 1..64u32) {
             for words in [words, [operation, word >> bits, word >> (64 - bits), 0, 0, 0]] {
                 if let Ok(request) = Request::of(&words) {
-                    let said = if matches!(request, Request::Weigh(..)) { 3 } else { 2 };
+                    let said = if matches!(request, Request::Weigh(..) | Request::Admit(..)) { 3 } else { 2 };
                     prop_assert_eq!(&request.message()[..said], &words[..said]);
                 }
             }

@@ -21,7 +21,8 @@
 //! | 0 | 64 | nanoseconds of engine time used, as the policy estimates it; of a group: by all members below |
 //! | 8 | 64 | commands completed |
 //! | 16 | 64 | of a member: nanoseconds by which it is ahead of the slowest of its siblings, or that it owes |
-//! | 24 | 32 | 1: its stores wait for the benefit of others; 2: it is suspended; bits add up |
+//! | 24 | 32 | 1: its stores wait for the benefit of others; 2: it is suspended; 4: of a member: a store of it waits; bits add up |
+//! | 28 | 32 | commands that the device has and is not done with; of a group: of all members below |
 //!
 //! # Invariant
 //!
@@ -47,6 +48,7 @@ const RECORDS: usize = 32;
 const RECORD_BYTES: usize = 32;
 const DENIED: u32 = 1;
 const SUSPENDED: u32 = 2;
+const WAITS: u32 = 4;
 /// Looks after which a reader gives up. Each failed because a whole picture was written meanwhile.
 const LOOKS: usize = 16;
 
@@ -63,8 +65,12 @@ pub struct Record {
     pub ahead: u64,
     /// Its stores wait for the benefit of others.
     pub is_denied: bool,
-    /// It is suspended.
+    /// It is suspended: a manager lets it not in, or nobody of the group.
     pub is_suspended: bool,
+    /// A store of it waits, for whatever reason; of groups never.
+    pub waits: bool,
+    /// Commands that the device has and is not done with.
+    pub at_device: u32,
 }
 
 /// All of one moment.
@@ -115,11 +121,12 @@ impl UsageWriter {
         let members = members.iter().take(MEMBERS).enumerate().map(|(member, record)| (GROUPS + member, record));
         for (place, record) in groups.chain(members) {
             let at = at + RECORDS + place * RECORD_BYTES;
-            let (denied, suspended) = (u32::from(record.is_denied), u32::from(record.is_suspended));
+            let [denied, suspended, waits] = [record.is_denied, record.is_suspended, record.waits].map(u32::from);
             self.page.write_u64(at, record.used);
             self.page.write_u64(at + 8, record.commands);
             self.page.write_u64(at + 16, record.ahead);
-            self.page.write_u32(at + 24, (denied * DENIED) | (suspended * SUSPENDED));
+            self.page.write_u32(at + 24, (denied * DENIED) | (suspended * SUSPENDED) | (waits * WAITS));
+            self.page.write_u32(at + 28, record.at_device);
         }
         self.page.publish_u32(NUMBER, self.number);
     }
@@ -176,6 +183,8 @@ impl UsagePage {
                 ahead: word(16),
                 is_denied: flags & DENIED != 0,
                 is_suspended: flags & SUSPENDED != 0,
+                waits: flags & WAITS != 0,
+                at_device: self.page.read_u32(at + 28),
             }
         };
         let groups = core::array::from_fn(record);
@@ -200,6 +209,8 @@ mod tests {
             ahead: number,
             is_denied: number.is_multiple_of(2),
             is_suspended: number.is_multiple_of(3),
+            waits: number.is_multiple_of(5),
+            at_device: number as u32,
         })
     }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use fusee_sched::time::{Instant, Nanoseconds};
 use fusee_sharing::{
-    Counters, Doorbell, MEMBERS, Member, Members, Place, Policy, Reading, Readings, Response, Running,
+    Counters, Doorbell, MEMBERS, Member, Members, Place, Policy, Reading, Readings, Response, Running, Seen,
 };
 
 /// Time from a trapped store to the server's step.
@@ -136,8 +136,24 @@ impl<'a> Machine<'a> {
 
     /// From now on these members are suspended, and no others. The server hears of it by a message.
     pub fn suspend(&mut self, members: Members) {
-        self.suspended = members;
-        self.traps.push_front(self.now);
+        if self.suspended != members {
+            self.suspended = members;
+            self.traps.push_front(self.now);
+        }
+    }
+
+    /// What the server shows of each member.
+    pub fn seen(&self) -> [Seen; MEMBERS] {
+        let policy = self.policy.as_ref();
+        std::array::from_fn(|index| {
+            let Some(client) = self.clients.get(index) else { return Seen::default() };
+            Seen {
+                used: policy.map_or(Nanoseconds(client.busy), |policy| policy.usage(member(index)).used),
+                completed: client.completed,
+                at_device: (client.submitted - client.completed) as u32,
+                waits: !client.held.is_empty(),
+            }
+        })
     }
 
     /// Lets virtual time pass until `end`; `each` sees the policy after each step.

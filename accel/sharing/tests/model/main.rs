@@ -6,6 +6,7 @@ mod machine;
 
 use std::collections::BTreeMap;
 
+use fusee_sched::time::Instant;
 use fusee_sharing::*;
 use machine::{Load, MICROSECOND as US, Machine, SECOND, member};
 
@@ -343,6 +344,118 @@ fn a_device_all_of_whose_members_are_suspended_is_not_ticked() {
         machine.suspend(Members::EMPTY);
         machine.run(110 * SECOND);
         near("one of two that were both suspended", (machine.outcomes()[0].busy - busy) as f64 / 10e9, 0.5, 0.05);
+    }
+}
+
+//--- Groups that are left to their managers
+
+/// How a manager decides.
+#[derive(Clone, Copy, Debug)]
+enum Manager {
+    /// It lets all in.
+    Idle,
+    /// By what the server has booked.
+    Exported,
+    /// By samples of its own.
+    Nested(Estimator),
+    /// It lets in whom it likes, anew each millisecond or so.
+    Hostile(u64),
+}
+
+/// Groups whose managers look each millisecond.
+fn managed_shares(manager: Manager, groups: &[&[Load]], are_managed: impl Fn(usize) -> bool) -> Vec<f64> {
+    let (mut tree, loads) = grouped(Shares::Hierarchical, groups);
+    let managed: Vec<Group> =
+        (1..=groups.len()).filter(|&group| are_managed(group)).filter_map(|group| tree.group(group)).collect();
+    managed.iter().for_each(|group| tree.leave_to_manager(*group));
+    let mut outer = FairQueueing::new(&Parameters::DEFAULT, Estimator::BacklogAware, tree).unwrap();
+    let mut machine = Machine::new(Some(&mut outer), &loads);
+    let (estimator, exported) = match manager {
+        Manager::Nested(estimator) => (estimator, false),
+        _ => (Estimator::Counted, true),
+    };
+    let mut managers = Vec::new();
+    for group in managed {
+        let (mut policy, mut level, mut members) = (fair(estimator), Level::new(exported), Members::EMPTY);
+        for (index, _) in loads.iter().enumerate().filter(|(_, (_, place))| place.group == group) {
+            level.join(&mut policy, member(index), Weight::ONE, &Seen::default(), Instant(0)).unwrap();
+            members.insert(member(index));
+        }
+        managers.push((policy, level, members));
+    }
+    let (mut held_back, mut state) = (Members::EMPTY, 5);
+    for now in (0..4 * LENGTH).step_by(1_000_000) {
+        machine.run(now);
+        let seen = machine.seen();
+        for (policy, level, members) in &mut managers {
+            let admitted = match manager {
+                Manager::Idle => *members,
+                Manager::Exported | Manager::Nested(_) => level.step(policy, Instant(now), &seen).members,
+                Manager::Hostile(seldom) if random(&mut state, seldom) == 0 => {
+                    let drawn = random(&mut state, 1 << 16);
+                    members.filter(|member| drawn >> member.index() & 1 != 0)
+                }
+                Manager::Hostile(_) => continue,
+            };
+            held_back = held_back.without(*members).or(members.without(admitted));
+        }
+        machine.suspend(held_back);
+    }
+    machine.shares()
+}
+
+/// What a member has of its group, against an equal part: samples that a manager takes while the other level has seasons of its own mislead it, and
+/// what that level has booked does not.
+#[test]
+fn a_managers_policy_errs_more_by_samples_of_its_own_than_by_exported_usage() {
+    let us = |size| Load::of(size * US);
+    let systems: [&[&[Load]]; 4] = [
+        &[&[us(264)], &[us(264), us(1700)]],
+        &[&[us(1700)], &[us(264), us(680), us(1700)]],
+        &[&[us(6800).depth(4)], &[us(76), us(680)]],
+        &[&[us(264), us(1700)], &[us(680), us(152)]],
+    ];
+    for groups in systems {
+        let sizes: Vec<Vec<u64>> =
+            groups.iter().map(|group| group.iter().map(|load| load.size / US).collect()).collect();
+        let errors = |manager| {
+            let shares = managed_shares(manager, groups, |_| true);
+            let (mut within, mut between, mut rest): (f64, f64, _) = (0.0, 0.0, &shares[..]);
+            for group in groups {
+                let (of_group, others) = rest.split_at(group.len());
+                rest = others;
+                let all: f64 = of_group.iter().sum();
+                between = between.max((all - 1.0 / groups.len() as f64).abs());
+                within =
+                    of_group.iter().map(|share| (share / all - 1.0 / group.len() as f64).abs()).fold(within, f64::max);
+            }
+            println!("{sizes:?} us, {manager:?}: error within groups {within:.3}, between groups {between:.3}");
+            assert!(between < 0.05, "no manager changes what its group gets");
+            within
+        };
+        let [idle, exported, sampled, aware] = [
+            Manager::Idle,
+            Manager::Exported,
+            Manager::Nested(Estimator::SampledSize),
+            Manager::Nested(Estimator::BacklogAware),
+        ]
+        .map(errors);
+        assert!(exported < 0.03, "exported usage is exact over many intervals");
+        assert!(idle > 0.2, "without a policy of its manager nobody shares within the group");
+        assert!(sampled > 2.0 * exported && aware > 2.0 * exported, "a better nested scheduler than we know of");
+    }
+}
+
+/// A manager moves what its own group gets, and takes nothing from another.
+#[test]
+fn whomever_a_hostile_manager_lets_in_other_groups_get_no_less() {
+    let us = |size| Load::of(size * US);
+    let groups: [&[Load]; 2] = [&[us(264), us(680)], &[us(1700), us(152).depth(4)]];
+    for seldom in [1, 7, 50, 400] {
+        let shares = managed_shares(Manager::Hostile(seldom), &groups, |group| group == 2);
+        let [first, second] = [shares[0], shares[1]];
+        println!("beside a manager that changes its mind every {seldom} ms: {first:.3} and {second:.3}");
+        assert!(first + second > 0.48 && (first - second).abs() < 0.05, "{shares:?}");
     }
 }
 

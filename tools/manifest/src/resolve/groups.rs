@@ -132,6 +132,7 @@ impl Resolver<'_> {
                 number: member as u8,
                 group: group.index() as u8,
                 weight: weight.shares() as u16,
+                managed: false,
                 badge: task as u32 + 1,
             };
             let earlier = clients[..member].iter().filter(|(other, _)| *other == task).count();
@@ -284,10 +285,16 @@ impl Resolver<'_> {
                 Some(task)
             }
         };
+        let within = one.within.as_ref().filter(|within| *within.get_ref() == schema::Within::Manager);
+        if let (Some(within), None) = (within, manager) {
+            let of = name.get_ref().clone();
+            return Err(At(within.span(), Reason::Needs { what: "`within = \"manager\"`", of, needs: "a `manager`" }));
+        }
         let told = Told {
             number: number.index() as u8,
             group: parent.unwrap_or(Group::ROOT).index() as u8,
             weight: weight.shares() as u16,
+            managed: within.is_some(),
             badge: manager.map_or(0, |task| task as u32 + 1),
         };
         let entry = format!("group.{}", name.get_ref());

@@ -659,7 +659,7 @@ fn refuse_objects(error: BootError) -> ! {
         BootError::EarlyRelease => panic!("a task may release early under a policy that does not order by deadlines"),
         BootError::Without(missing) => {
             let name = feature::names(missing).next().unwrap_or_default();
-            panic!("the system needs `{}`, and this kernel was built without", Plain(name))
+            panic!("the system needs `{}`, which this kernel lacks", Plain(name))
         }
     }
 }

@@ -68,7 +68,8 @@ pub enum Call {
     /// deadline, `x4` lateness of the completed job (signed), `x5` releases skipped, `x6` times the completed
     /// job used up its budget.
     NextJob = 6,
-    /// `release_job(task)`: releases a job of a sporadic task, not before its period has passed.
+    /// `release_job(task, upto)`: releases a job of a sporadic task, not before its period has passed. With `upto` not zero: those of its jobs up to this number that
+    /// have not been released, each a period after the one before, 16 in one call at most. `x1` is then the number of the last one released.
     ReleaseJob = 7,
     /// `early_release()`: this job takes the budget and the deadline of the next, which is dropped.
     EarlyRelease = 8,
@@ -260,6 +261,8 @@ pub mod rights {
     pub const STOP: u32 = 1 << 10;
     /// Give a task that has ended another life, or start a dormant one, and read how it ended. The bit is another one's, of engines: no object has both.
     pub const RESTART: u32 = ACQUIRE;
+    /// Say how many jobs of a sporadic task may be released. The bit is another one's, of interrupts: no object has both.
+    pub const CREDIT: u32 = ACKNOWLEDGE;
     /// Give copies of an endpoint, notification or task away in messages.
     pub const GRANT: u32 = 1 << 11;
     /// Read a region.

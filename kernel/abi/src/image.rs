@@ -133,8 +133,10 @@ pub mod feature {
     pub const RESTART: u32 = 1 << 9;
     /// Devices that reach the memory they are given, and no other.
     pub const STREAMS: u32 = 1 << 10;
+    /// Jobs that are released up to a number.
+    pub const CREDITS: u32 = 1 << 11;
     /// Each with its name, which is that of a Cargo feature of the kernel, in the order of their bits.
-    pub const NAMES: [(u32, &str); 11] = [
+    pub const NAMES: [(u32, &str); 12] = [
         (ENGINES, "engines"),
         (GROUPS, "groups"),
         (POOLS, "pools"),
@@ -146,6 +148,7 @@ pub mod feature {
         (SHARING, "sharing"),
         (RESTART, "restart"),
         (STREAMS, "streams"),
+        (CREDITS, "credits"),
     ];
     /// All of them.
     pub const ALL: u32 = (1 << NAMES.len()) - 1;

@@ -59,6 +59,8 @@ pub mod operation {
     pub const SEND: u32 = 17;
     /// End task `handle`.
     pub const STOP: u32 = 16;
+    /// Let task `handle` have its jobs up to the number of this job, times `value`.
+    pub const CREDIT: u32 = 21;
     /// Start task `handle`, which is dormant.
     pub const BEGIN: u32 = 20;
 }

@@ -16,9 +16,9 @@ use crate::id::{
     NotificationId, PoolId, PoolUserId, RegionId, ReservationId, ThreadId,
 };
 use crate::limits::{
-    CLUSTERS, CPUS, ENDPOINTS, ENGINE_USERS, ENGINES, GATES, GROUPS, HANDLES, INTERRUPTS, MEMBERS, MEMBERS_PER_ENGINE,
-    NOTIFICATIONS, PENDING_JOBS, POOL_REPLICAS, POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS, RELEASES, RESTARTS,
-    STREAMS, THREADS, USERS_PER_ENGINE, USERS_PER_POOL, WATCHDOGS,
+    CLUSTERS, CPUS, CREDITS, ENDPOINTS, ENGINE_USERS, ENGINES, GATES, GROUPS, HANDLES, INTERRUPTS, MEMBERS,
+    MEMBERS_PER_ENGINE, NOTIFICATIONS, PENDING_JOBS, POOL_REPLICAS, POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS,
+    RELEASES, RESTARTS, STREAMS, THREADS, USERS_PER_ENGINE, USERS_PER_POOL, WATCHDOGS,
 };
 use crate::object::{Object, Overrun, PoolUser, Release, ReleaseQueue, TokenWatch};
 use fusee_locking::groups;
@@ -52,6 +52,7 @@ const PRESENT: u32 = when(EngineId::EXISTS, feature::ENGINES)
     | when(CLUSTERS > 1, feature::CLUSTERS)
     | when(GATES, feature::SHARING)
     | when(RESTARTS, feature::RESTART)
+    | when(CREDITS, feature::CREDITS)
     | when(STREAMS, feature::STREAMS);
 
 const fn when(exists: bool, bits: u32) -> u32 {
@@ -453,12 +454,7 @@ impl Kernel {
             if !moves && (object.releases_early || object.overrun == Overrun::EarlyRelease) {
                 return Err(BootError::EarlyRelease);
             }
-            let class = object.class;
-            let key = match class {
-                Class::RealTime => self.job_key(id, Instant::ZERO),
-                class => self.next_turn(class, id),
-            };
-            self.reservations[id].key = key;
+            self.reservations[id].key = self.fresh_key(id);
             self.event_moves(id);
             if self.threads[owner].own.replace(id).is_some() {
                 return Err(BootError::Dangling("reservation"));

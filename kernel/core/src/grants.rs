@@ -56,7 +56,7 @@ fn givable(object: Object) -> Result<u16, Error> {
     match object {
         Object::Endpoint(_) => Ok((rights::CALL | rights::SEND) as u16),
         Object::Notification(_) => Ok((rights::SIGNAL | rights::WAIT) as u16),
-        Object::Task(_) => Ok((rights::RELEASE_JOB | rights::STOP) as u16),
+        Object::Task(_) => Ok((rights::RELEASE_JOB | rights::CREDIT | rights::STOP) as u16),
         Object::Empty
         | Object::Engine(_)
         | Object::Pool(_)

@@ -14,7 +14,7 @@ use fusee_sched::key::Tie;
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ReservationId, ThreadId};
-use crate::limits::RESTARTS;
+use crate::limits::{CREDITS, RELEASED_AT_ONCE, RESTARTS};
 use crate::object::{Release, State};
 use crate::{Kernel, Machine, Planted};
 
@@ -221,12 +221,15 @@ impl Kernel {
     }
 
     /// `release_job`: a sporadic release, now or as soon as a period has passed since the last one. If it must wait, for that or for
-    /// the end of the job, it queues with its own instant.
+    /// the end of the job, it queues with its own instant. With a number: as many as are missing up to the job of this number, or as find a place; `x1` says
+    /// up to which. To say it again changes nothing.
     ///
     /// # Errors
-    /// [`Error::BacklogFull`], and the release is counted as skipped.
+    /// [`Error::BacklogFull`]: none found a place. Without a number the release is dropped, and counted as skipped.
     pub(crate) fn release_job<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let target = self.task_argument(machine, thread, rights::RELEASE_JOB)?;
+        let upto = if CREDITS { machine.registers(thread).general[1] as u32 } else { 0 };
+        let right = if upto == 0 { rights::RELEASE_JOB } else { rights::CREDIT };
+        let target = self.task_argument(machine, thread, right)?;
         if self.threads[target].state == State::Stopped {
             return Err(Error::PeerDied);
         }
@@ -234,6 +237,30 @@ impl Kernel {
         if self.reservations[reservation].release != Release::Sporadic {
             return Err(Error::NoJobs);
         }
+        let job = &self.threads[target].job;
+        // Those that have begun, and those that queue. Numbers are compared as distances: they begin again after 2^32.
+        let released = job.number.wrapping_add(u32::from(job.sporadic.count));
+        let missing = if upto != 0 { upto.wrapping_sub(released) } else { 1 };
+        let wanted = if missing as i32 > 0 { missing.min(RELEASED_AT_ONCE) } else { 0 };
+        let mut done = 0;
+        while done < wanted && self.release_once(machine, target, reservation) {
+            done += 1;
+        }
+        if done == 0 && wanted != 0 {
+            if upto == 0 {
+                self.skip(machine, target);
+            }
+            return Err(Error::BacklogFull);
+        }
+        if upto != 0 {
+            machine.registers(thread).general[1] = u64::from(released.wrapping_add(done));
+        }
+        Ok(())
+    }
+
+    /// Releases the next sporadic job of `target`, or lets the release queue. Whether there was a place for it.
+    #[inline(always)]
+    fn release_once<M: Machine>(&mut self, machine: &mut M, target: ThreadId, reservation: ReservationId) -> bool {
         let now = machine.now();
         if self.forgets(Planted::SporadicReleasesComeAtOnce) {
             self.reservations[reservation].earliest_release = Instant::ZERO;
@@ -245,11 +272,10 @@ impl Kernel {
         if release <= now && is_waiting && queue.count == 0 {
             object.earliest_release = release + object.account.period;
             self.release(machine, reservation, release);
-            return Ok(());
+            return true;
         }
         if queue.count == queue.places {
-            self.skip(machine, target);
-            return Err(Error::BacklogFull);
+            return false;
         }
         object.earliest_release = release + object.account.period;
         if let Some(place) = self.releases.get_mut(queue.place(queue.count)) {
@@ -259,6 +285,6 @@ impl Kernel {
         if is_waiting && queue.count == 0 {
             self.plan_sporadic(target, reservation);
         }
-        Ok(())
+        true
     }
 }

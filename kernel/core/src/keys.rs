@@ -7,7 +7,7 @@
 use fusee_locking::group::Waits;
 use fusee_locking::pool::Change;
 use fusee_locking::{groups, tokens};
-use fusee_sched::key::{Class, Key};
+use fusee_sched::key::Key;
 use fusee_sched::time::Instant;
 use heapless::Vec;
 
@@ -139,11 +139,7 @@ impl Kernel {
     /// Gives `reservation` the key of what it has left: that of a job released with it, or the last turn of its class.
     #[inline(never)]
     pub(crate) fn renew_key(&mut self, reservation: ReservationId) {
-        let object = &self.reservations[reservation];
-        let key = match object.class {
-            Class::RealTime => self.job_key(reservation, object.account.release),
-            class => self.next_turn(class, reservation),
-        };
+        let key = self.fresh_key(reservation);
         self.set_key(reservation, key);
     }
 

@@ -106,10 +106,16 @@ impl Kernel {
         Key::real_time(object.point.of_job(release), object.tie)
     }
 
-    /// The last place in the queue of a service or background reservation.
-    pub(crate) fn next_turn(&mut self, class: Class, reservation: ReservationId) -> Key {
+    /// The key of what `reservation` has left: that of a job released with it, or the last place in the queue of its class.
+    #[inline(never)]
+    pub(crate) fn fresh_key(&mut self, reservation: ReservationId) -> Key {
+        let object = &self.reservations[reservation];
+        let (class, tie) = (object.class, object.tie);
+        if class == Class::RealTime {
+            return self.job_key(reservation, object.account.release);
+        }
         self.sequence += 1;
-        Key::in_turn(class, self.sequence, self.reservations[reservation].tie)
+        Key::in_turn(class, self.sequence, tie)
     }
 
     /// The next release of `reservation`, or its next replenishment, is at another instant than before.

@@ -79,7 +79,7 @@ class = "background"
 s0 = "endpoint s0: call send"
 s1 = "endpoint s1: call grant"
 n1 = "notification n1: signal wait grant"
-other = "task t2: release_job stop grant"
+other = "task t2: release_job credit stop grant"
 FILL
 [endpoints.s0]
 server = "t0"
@@ -168,7 +168,7 @@ impl Oracle {
         let givable = match grant.kind {
             kind::ENDPOINT => rights::CALL | rights::SEND,
             kind::NOTIFICATION => rights::SIGNAL | rights::WAIT,
-            _ => rights::RELEASE_JOB | rights::STOP,
+            _ => rights::RELEASE_JOB | rights::CREDIT | rights::STOP,
         };
         grant.rights & mask & (givable | rights::GRANT)
     }
@@ -380,7 +380,10 @@ impl World {
             }
             6..=11 if task < 2 => self.serve(cpu, task, draw),
             6..=8 => self.use_handle(cpu, task, Call::Signal),
-            9 | 12 => self.use_handle(cpu, task, Call::ReleaseJob),
+            9 | 12 => {
+                self.table.general(task)[1] = draw.below(3) as u64;
+                self.use_handle(cpu, task, Call::ReleaseJob)
+            }
             13 => self.use_handle(cpu, task, Call::Wait),
             14 => self.revoke(cpu, task, u64::from(draw.one_in(2))),
             15 if draw.one_in(30) => {
@@ -411,7 +414,8 @@ impl World {
             Call::Signal => (rights::SIGNAL, kind::NOTIFICATION),
             Call::Wait => (rights::WAIT, kind::NOTIFICATION),
             Call::Stop => (rights::STOP, kind::TASK),
-            _ => (rights::RELEASE_JOB, kind::TASK),
+            _ if self.table.general(task)[1] == 0 => (rights::RELEASE_JOB, kind::TASK),
+            _ => (rights::CREDIT, kind::TASK),
         };
         let victim =
             self.oracle.resolve(task, value, right).ok().filter(|grant| call == Call::Stop && grant.kind == wanted);

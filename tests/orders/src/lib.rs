@@ -1,6 +1,6 @@
 //! What the kernel relies on about the order of accesses to memory, explored in every order that the memory model of C11 allows, which allows more than Arm's
 //! architecture does: the lock around the kernel, the registers of a thread that one CPU leaves and another one takes up, and the rings of the trace, which are read
-//! without the lock.
+//! without the lock. And the words by which producers of a graph find out that a consumer has its tokens.
 //!
 //! The lock is in assembly, so what is explored here is a model of it, an operation for each instruction that accesses memory. `LOCK` is those instructions,
 //! and a test compares them with the kernel's source. Each model is run a second time without one of its orders, and must then go wrong.
@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 #![cfg(test)]
 
+use fusee_graph::{Edge, Tokens, Words, end_job};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -330,4 +331,58 @@ fn without_release_a_record_is_read_before_it_is_written() {
 #[should_panic(expected = "a record that is another, or of two")]
 fn without_a_margin_a_record_is_read_that_is_written_over() {
     trace(4, 0, Without::Nothing);
+}
+
+//--- The ends of jobs of a graph
+
+/// The words of a graph's nodes; with `fenced` as `fusee_graph::Words` wants them.
+struct Nodes<'a> {
+    words: &'a [AtomicU64; 3],
+    fenced: bool,
+}
+
+impl Words for Nodes<'_> {
+    fn ended(&mut self, node: usize) -> u64 {
+        self.words[node].load(Ordering::Acquire)
+    }
+
+    fn end(&mut self, node: usize, job: u64) {
+        self.words[node].store(job, Ordering::Release);
+        if self.fenced {
+            fence(Ordering::SeqCst);
+        }
+    }
+}
+
+/// So many producers of one consumer end a job each: one of them tells it.
+fn end_jobs(producers: usize, fenced: bool) {
+    explore(3, move || {
+        let shared = Arc::new(([const { 0 }; 3].map(AtomicU64::new), AtomicU64::new(0)));
+        let edges: Vec<Edge> = (0..producers).map(|from| Edge { from, to: 3, tokens: Tokens::ONE }).collect();
+        let end = move |shared: &([AtomicU64; 3], AtomicU64), edges: &[Edge], node| {
+            let mut words = Nodes { words: &shared.0, fenced };
+            end_job(edges, &mut words, node, 1, |_, upto| shared.1.store(upto, Ordering::Relaxed));
+        };
+        let others: Vec<_> = (1..producers)
+            .map(|node| {
+                let (shared, edges) = (shared.clone(), edges.clone());
+                thread::spawn(move || end(&shared, &edges, node))
+            })
+            .collect();
+        end(&shared, &edges, 0);
+        others.into_iter().for_each(|other| other.join().expect("it ends"));
+        assert_eq!(shared.1.load(Ordering::Relaxed), 1, "nobody saw the last token");
+    });
+}
+
+#[test]
+fn in_every_order_the_last_token_is_seen_by_a_producer() {
+    end_jobs(2, true);
+    end_jobs(3, true);
+}
+
+#[test]
+#[should_panic(expected = "nobody saw the last token")]
+fn without_a_fence_two_producers_may_each_miss_the_others_token() {
+    end_jobs(2, false);
 }

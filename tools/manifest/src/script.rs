@@ -14,6 +14,7 @@
 //! start ee 3ms           run 3 ms on an engine, do not wait for the end
 //! release ee             give it back
 //! release_job camera     release a job of a sporadic task
+//! credit stabiliser 2    let a sporadic task have its jobs up to twice the number of this job; without a number as many
 //! stop camera            end another task
 //! yield                  yield: a checkpoint
 //! yield ee               give the engine to an earlier key, if one waits, and take it again
@@ -83,6 +84,11 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
         ["start", name] => step(operation::BEGIN, target(name, kind::TASK)?, 0),
         ["start", engine, span] => step(operation::START, target(engine, kind::ENGINE)?, time(span)?),
         ["release", name] => step(operation::RELEASE, lock(name)?, 0),
+        ["credit", name] => step(operation::CREDIT, target(name, kind::TASK)?, 1),
+        ["credit", name, times] => {
+            let times = times.parse().map_err(|_| format!("`{times}` is not a number"))?;
+            step(operation::CREDIT, target(name, kind::TASK)?, times)
+        }
         ["release_job", name] => step(operation::RELEASE_JOB, target(name, kind::TASK)?, 0),
         ["stop", name] => step(operation::STOP, target(name, kind::TASK)?, 0),
         ["yield"] => step(operation::YIELD, nothing, 0),

@@ -144,7 +144,7 @@ const MEANT: &[Row] = &[
     ("endpoint service: call", "pipe service: call", 18, "`pipe service: call` is not a handle: write \"kind name: rights\", where the kind is `endpoint`, `notification`, `engine`, `pool`, `interrupt`, `region`, `task` or `system`"),
     ("endpoint service: call", "endpoint service:", 18, "`endpoint service:` is not a handle: write \"kind name: rights\", where the kind is `endpoint`, `notification`, `engine`, `pool`, `interrupt`, `region`, `task` or `system`"),
     ("endpoint service: call", "region shared: read, write", 18, "there is no right `read,` to a handle of kind region; did you mean `read`? Rights are separated by spaces"),
-    ("endpoint service: call", "task far: release", 18, "there is no right `release` to a handle of kind task; there are `release_job`, `stop`, `start` and `grant`"),
+    ("endpoint service: call", "task far: release", 18, "there is no right `release` to a handle of kind task; there are `release_job`, `credit`, `stop`, `start` and `grant`"),
     ("endpoint service: call", "system: halt", 18, "there is no right `halt` to a handle of kind system; there is `shutdown`"),
     ("endpoint service: call", "pool gpu: acquire", 18, "no pool is called `gpu`; there is none"),
     ("endpoint service: call", "notification evnt: signal", 18, "no notification is called `evnt`; did you mean `event`?"),

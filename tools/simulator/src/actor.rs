@@ -198,6 +198,8 @@ pub struct Actor {
     /// Told that its budget is used up: nothing is left to do but to give tokens back.
     gives_up: bool,
     release: u64,
+    /// Its number.
+    job: u64,
     /// Retired counts the driver has told about, by client and engine.
     seen: Vec<[u32; contract::ENGINES]>,
     /// How far a task with several GPUs is.
@@ -235,6 +237,7 @@ impl Actor {
             after_burn: None,
             gives_up: false,
             release: 0,
+            job: 0,
             resets: 0,
             again: false,
             seen: Vec::new(),
@@ -330,7 +333,8 @@ impl Actor {
                     self.phase = Phase::Next;
                 }
                 Phase::JobBegins => {
-                    self.release = board.registers(thread).general[2];
+                    let general = &board.registers(thread).general;
+                    (self.job, self.release) = (general[1], general[2]);
                     (self.step, self.gives_up) = (0, false);
                     self.phase = Phase::Next;
                 }
@@ -494,6 +498,10 @@ impl Actor {
             operation::WAIT => Call::Wait,
             operation::ACQUIRE => Call::Acquire,
             operation::RELEASE => Call::Release,
+            operation::CREDIT => {
+                let upto = self.job.wrapping_mul(step.value) as u32;
+                return Some(trap(board, thread, Call::ReleaseJob, step.handle, upto.into(), NEVER));
+            }
             operation::RELEASE_JOB => Call::ReleaseJob,
             operation::STOP => Call::Stop,
             operation::BEGIN => Call::Start,

@@ -57,7 +57,7 @@ pub fn check_refusal(workspace: &Workspace) -> Result<Vec<String>> {
         let image = workspace.image_of(manifest, programs.clone(), Profile::Det, false)?;
         let options = RunOptions::quiet(60);
         let run = system::run(workspace, &image, &options)?;
-        if !run.outcome.console.contains(&format!("the system needs `{first}`, and this kernel was built without")) {
+        if !run.outcome.console.contains(&format!("the system needs `{first}`, which this kernel lacks")) {
             problems.push(format!("{first}: code {:?}, console:\n{}", run.outcome.code, run.outcome.console));
         }
     }

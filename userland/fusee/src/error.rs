@@ -265,6 +265,18 @@ call_errors! {
 }
 
 call_errors! {
+    /// Why a task was not given credit for all its jobs up to a number.
+    CreditError {
+        /// The manifest gives that task no sporadic jobs.
+        NoJobs,
+        /// That task died.
+        PeerDied,
+        /// As many releases queue for it as its `backlog` allows: say it again later. Nothing is lost.
+        BacklogFull,
+    }
+}
+
+call_errors! {
     /// Why another task was not ended.
     StopError {}
 }

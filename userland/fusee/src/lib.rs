@@ -91,9 +91,10 @@ pub use endpoint::{Answer, Endpoint, Message, ReplyToken, ReplyWithError, Reques
 pub use engine::{Engine, EngineGroup, EngineGuard, Kick};
 pub use environment::{Environment, MissingHandle, Object, environment};
 pub use error::{
-    AcknowledgeError, AcquireError, CallError, CallLendingError, CallWithError, CompleteError, DmaError, EngineError,
-    GiveError, HandleError, JobError, RegionError, ReleaseJobError, ReservationError, RestartError, RevokeError,
-    SendError, SendWithError, ServeError, ShareError, SignalError, SleepError, StopError, WaitError, YieldError,
+    AcknowledgeError, AcquireError, CallError, CallLendingError, CallWithError, CompleteError, CreditError, DmaError,
+    EngineError, GiveError, HandleError, JobError, RegionError, ReleaseJobError, ReservationError, RestartError,
+    RevokeError, SendError, SendWithError, ServeError, ShareError, SignalError, SleepError, StopError, WaitError,
+    YieldError,
 };
 pub use fusee_abi as abi;
 pub use fusee_sched::time::{Instant, Nanoseconds};

@@ -3,7 +3,7 @@
 use crate::environment::{Environment, Object};
 use crate::grant::{Grantable, Handle};
 use crate::syscall::{message, plain, relax};
-use crate::{Instant, Nanoseconds, ReleaseJobError, ReservationError, RestartError, StopError};
+use crate::{CreditError, Instant, Nanoseconds, ReleaseJobError, ReservationError, RestartError, StopError};
 use fusee_abi::call::{Call, MESSAGE_WORDS, ending};
 use fusee_abi::environment::Entry;
 use fusee_abi::image::kind;
@@ -43,6 +43,23 @@ impl Task {
     #[inline]
     pub fn release_job(&self) -> Result<(), ReleaseJobError> {
         ReleaseJobError::check(plain(Call::ReleaseJob as u64, self.handle, 0).code)
+    }
+
+    /// Lets this sporadic task have its jobs up to number `upto`, each released now or a period after the one before, whichever is later. That is no request for
+    /// jobs but a statement: to say it twice, or together with others, or to say less than was said, changes nothing. Numbers count from 1, go on across
+    /// lives, and are compared as distances of less than 2^31.
+    ///
+    /// # Errors
+    /// [`CreditError`] says why some of the jobs are not released. With zero nothing is done.
+    pub fn credit(&self, upto: u32) -> Result<(), CreditError> {
+        // The kernel releases some in a call, and takes zero for one more job.
+        let mut missing = i32::from(upto != 0);
+        while missing > 0 {
+            let answer = plain(Call::ReleaseJob as u64, self.handle, upto.into());
+            CreditError::check(answer.code)?;
+            missing = upto.wrapping_sub(answer.value as u32) as i32;
+        }
+        Ok(())
     }
 
     /// Has this task begin, which is dormant; it may have begun and ended before. Returns the number of its life, zero for the first.

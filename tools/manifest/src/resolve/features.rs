@@ -1,7 +1,7 @@
 //! Which parts of the kernel a system needs.
 
 use fusee_abi::call::rights;
-use fusee_abi::image::{Supervision, advice, feature};
+use fusee_abi::image::{Supervision, advice, feature, kind};
 
 use super::Resolved;
 
@@ -26,6 +26,10 @@ impl Resolved {
             (feature::CLUSTERS, self.clusters.len() > 1),
             (feature::RESTART, self.tasks.iter().any(|task| task.supervision != Supervision::default())),
             (feature::STREAMS, self.has_smmu()),
+            (
+                feature::CREDITS,
+                self.handles.iter().any(|handle| handle.kind == kind::TASK && handle.rights & rights::CREDIT != 0),
+            ),
             (feature::SHARING, self.engines.iter().any(|(_, engine)| engine.shared_longest != 0)),
         ];
         needs.into_iter().filter(|(_, needed)| *needed).fold(0, |features, (bit, _)| features | bit)

@@ -189,8 +189,13 @@ impl Resolver<'_> {
                 self.share(task, slot, entry, region, set, &place)
             }
             "task" => {
-                let known =
-                    [("release_job", rights::RELEASE_JOB), ("stop", rights::STOP), ("start", rights::RESTART), GRANT];
+                let known = [
+                    ("release_job", rights::RELEASE_JOB),
+                    ("credit", rights::CREDIT),
+                    ("stop", rights::STOP),
+                    ("start", rights::RESTART),
+                    GRANT,
+                ];
                 let set = rights_of("task", &known)?;
                 let other = index_of(&file.tasks, "task", &object)?;
                 if set & rights::RESTART != 0 && !self.out.tasks[other].supervision.is_dormant {

@@ -461,7 +461,9 @@ impl Mind {
                 let again = self.source.draw(1, 6);
                 for (_, task, _) in attacker.handles.iter().filter(|handle| handle.0 == kind::TASK) {
                     for _ in 0..again {
-                        self.push(Move::Call(Made::new(Call::ReleaseJob as u64, *task, NEVER)));
+                        // One more; all up to one of the next; up to one that is over, as distances of numbers go.
+                        let second = self.source.pick(&[0, 0, 3, 20, 1 << 20, u64::MAX]);
+                        self.push(Move::Call(Made { second, ..Made::new(Call::ReleaseJob as u64, *task, NEVER) }));
                     }
                 }
                 let at = self.aim(attacker, now);

@@ -411,7 +411,7 @@ impl Draft {
             for other in 0..tasks {
                 let Some(of) = &self.tasks[other] else { continue };
                 if of.sporadic && source.draw(0, 1) == 0 {
-                    handles.push(Has::Task(other, "release_job"));
+                    handles.push(Has::Task(other, "release_job credit"));
                 } else if !of.wanted && source.draw(0, 9) == 0 {
                     handles.push(Has::Task(other, "stop grant"));
                 }
@@ -423,13 +423,13 @@ impl Draft {
         // Someone has to release sporadic jobs.
         for task in 0..tasks {
             let has = |one: &Option<TaskDraft>| {
-                one.as_ref().is_some_and(|one| one.handles.contains(&Has::Task(task, "release_job")))
+                one.as_ref().is_some_and(|one| one.handles.contains(&Has::Task(task, "release_job credit")))
             };
             if self.tasks[task].as_ref().is_some_and(|one| one.sporadic) && !self.tasks.iter().any(has) {
                 let releaser = source.pick(&hostile);
                 if let Some(one) = &mut self.tasks[releaser] {
                     one.handles.retain(|has| !matches!(has, Has::Task(other, _) if *other == task));
-                    one.handles.push(Has::Task(task, "release_job"));
+                    one.handles.push(Has::Task(task, "release_job credit"));
                 }
             }
         }

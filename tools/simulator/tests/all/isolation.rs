@@ -640,7 +640,7 @@ period = "10ms"
 budget = "2ms"
 backlog = 3
 "#;
-    let release = call(Call::ReleaseJob, "consumer");
+    let release = call(Call::ReleaseJob, "consumer").with(0);
     let nap = sleep(2 * MS);
     // One begins at once, three queue, two are too many.
     let run = run(text, 60, &[("producer", &[nap, release, release, release, release, release, release], None)]);

@@ -5,6 +5,7 @@
 mod common;
 
 mod bounds;
+mod credits;
 mod deaths;
 mod explain;
 mod fast_paths;

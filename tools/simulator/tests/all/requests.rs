@@ -135,7 +135,9 @@ fn wish() -> impl Strategy<Value = Wish> {
         4 => (9usize..11).prop_map(move |object| call(Call::Release, object, Until::Never)),
         1 => (9usize..11).prop_map(move |object| call(Call::ShouldYield, object, Until::Never)),
         1 => Just(call(Call::EarlyRelease, 0, Until::Never)),
-        1 => Just(call(Call::ReleaseJob, 6, Until::Never)),
+        1 => (0u64..9).prop_map(|second| {
+            Wish::Call { call: Call::ReleaseJob, object: 6, second, until: Until::Never, reply: Reply::Nobody }
+        }),
         1 => prop::sample::select(vec![Call::Map, Call::Unmap]).prop_map(move |which| call(which, 7, Until::Never)),
         1 => (0u64..3_000).prop_map(move |span| call(Call::SleepUntil, 0, Until::After(span * US))),
         // Without a handle it is the task that ends.
@@ -292,7 +294,7 @@ impl System {
                 line(format_args!("p1 = \"pool p1: acquire\""));
                 used.push("p1");
             }
-            line(format_args!("sporadic = \"task sporadic: release_job\"\npage = \"region page: read map\""));
+            line(format_args!("sporadic = \"task sporadic: release_job credit\"\npage = \"region page: read map\""));
             if !self.stops.is_empty() {
                 line(format_args!("victim = \"task t{}: stop\"", (index + 1) % self.tasks.len()));
             }

@@ -30,13 +30,13 @@ fn main() {
     let environment = environment();
     let mut player = Player { environment, held: [const { None }; HELD], both: None, context: None };
     match next_job() {
-        Ok(job) => player.play(job.release),
-        Err(JobError::NoJobs) => return player.play(Instant::ZERO),
+        Ok(job) => player.play(job.release, job.number),
+        Err(JobError::NoJobs) => return player.play(Instant::ZERO, 0),
         Err(error) => panic!("no job, and no reason: {error:?}"),
     }
     loop {
         let job = next_job().expect("a task with jobs has another");
-        player.play(job.release);
+        player.play(job.release, job.number);
     }
 }
 
@@ -66,13 +66,13 @@ struct Player {
 }
 
 impl Player {
-    /// Plays all steps once; `release` is what sleeps count from.
-    fn play(&mut self, release: Instant) {
+    /// Plays all steps once; `release` is what sleeps count from, `job` the number of the job.
+    fn play(&mut self, release: Instant, job: u64) {
         let steps = self.environment.script();
         let mut next = 0;
         while let Some(step) = steps.get(next) {
             next = if step.operation == operation::REPEAT { 0 } else { next + 1 };
-            match self.step(step, release) {
+            match self.step(step, release, job) {
                 Outcome::Done => {}
                 Outcome::Refused => fusee::log(step.operation.into(), REFUSED),
                 // Tokens are given back where they would have been.
@@ -87,7 +87,7 @@ impl Player {
     }
 
     /// Plays one step.
-    fn step(&mut self, step: &Step, release: Instant) -> Outcome {
+    fn step(&mut self, step: &Step, release: Instant, job: u64) -> Outcome {
         let value = step.value;
         match step.operation {
             operation::BURN => {
@@ -116,6 +116,7 @@ impl Player {
             operation::START => self.start(step).into(),
             operation::RELEASE => self.release(step).into(),
             operation::RELEASE_JOB => self.object::<Task>(step).release_job().is_ok().into(),
+            operation::CREDIT => self.object::<Task>(step).credit(job.wrapping_mul(value) as u32).is_ok().into(),
             operation::BEGIN => self.object::<Task>(step).start().is_ok().into(),
             operation::STOP => self.object::<Task>(step).stop().is_ok().into(),
             operation::YIELD => match yield_now() {

@@ -1,0 +1,126 @@
+//! Tokens on one edge.
+
+/// How many tokens go over an edge.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Tokens {
+    produced: u32,
+    consumed: u32,
+    threshold: u32,
+    initial: u32,
+}
+
+/// Why there is no such edge.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum EdgeError {
+    /// A job produces or consumes no token: then one node never runs, or the other one for ever.
+    Zero,
+    /// A job may begin with fewer tokens than it takes.
+    ThresholdBelowConsumption,
+}
+
+impl Tokens {
+    /// A token for a job.
+    pub const ONE: Tokens = Tokens { produced: 1, consumed: 1, threshold: 1, initial: 0 };
+
+    /// Each job of the producer puts `produced` on the edge, each of the consumer takes `consumed`, and may begin when there are `threshold`; `initial` are there at the start.
+    ///
+    /// # Errors
+    /// [`EdgeError`].
+    pub const fn new(produced: u32, consumed: u32, threshold: u32, initial: u32) -> Result<Tokens, EdgeError> {
+        if produced == 0 || consumed == 0 {
+            return Err(EdgeError::Zero);
+        }
+        if threshold < consumed {
+            return Err(EdgeError::ThresholdBelowConsumption);
+        }
+        Ok(Tokens { produced, consumed, threshold, initial })
+    }
+
+    /// Tokens that a job of the producer puts on the edge.
+    #[must_use]
+    pub const fn produced(&self) -> u32 {
+        self.produced
+    }
+
+    /// Tokens that a job of the consumer takes.
+    #[must_use]
+    pub const fn consumed(&self) -> u32 {
+        self.consumed
+    }
+
+    /// Tokens that have to be there before a job of the consumer may begin.
+    #[must_use]
+    pub const fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    /// Tokens that are there at the start.
+    #[must_use]
+    pub const fn initial(&self) -> u32 {
+        self.initial
+    }
+
+    /// The last job of the consumer that has its tokens once the producer has ended so many jobs; 0: none has.
+    ///
+    /// Job *j* begins when there are `threshold` tokens, and those before it have taken `(j - 1) * consumed`.
+    #[must_use]
+    pub const fn enough_for(&self, ended: u64) -> u64 {
+        let there = (self.initial as u64).saturating_add(ended.saturating_mul(self.produced as u64));
+        match there.checked_sub(self.threshold as u64) {
+            Some(beyond) => beyond / self.consumed as u64 + 1,
+            None => 0,
+        }
+    }
+
+    /// How many jobs the producer has to have ended before job `job` of the consumer, from 1, can begin.
+    #[must_use]
+    pub const fn jobs_before(&self, job: u64) -> u64 {
+        let taken = job.saturating_sub(1).saturating_mul(self.consumed as u64);
+        let wanted = taken.saturating_add(self.threshold as u64).saturating_sub(self.initial as u64);
+        wanted.div_ceil(self.produced as u64)
+    }
+}
+
+/// An edge of a graph, between nodes by their numbers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Edge {
+    /// The producer.
+    pub from: usize,
+    /// The consumer.
+    pub to: usize,
+    /// What goes over it.
+    pub tokens: Tokens,
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against tokens that are counted one by one.
+        #[test]
+        fn a_job_begins_when_its_tokens_are_there(produced in 1..7_u32, consumed in 1..7_u32, more in 0..5_u32, initial in 0..20_u32) {
+            let tokens = Tokens::new(produced, consumed, consumed + more, initial).unwrap();
+            let (mut there, mut begun) = (u64::from(initial), 0);
+            for ended in 0..50 {
+                while there >= u64::from(consumed + more) {
+                    there -= u64::from(consumed);
+                    begun += 1;
+                    prop_assert_eq!(tokens.jobs_before(begun), ended);
+                }
+                prop_assert_eq!(tokens.enough_for(ended), begun);
+                there += u64::from(produced);
+            }
+        }
+    }
+
+    #[test]
+    fn an_edge_on_which_nothing_moves_is_refused() {
+        assert_eq!(Tokens::new(0, 1, 1, 0), Err(EdgeError::Zero));
+        assert_eq!(Tokens::new(1, 0, 1, 0), Err(EdgeError::Zero));
+        assert_eq!(Tokens::new(1, 3, 2, 0), Err(EdgeError::ThresholdBelowConsumption));
+        assert_eq!(Tokens::ONE.enough_for(u64::MAX), u64::MAX);
+    }
+}

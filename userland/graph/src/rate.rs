@@ -1,0 +1,128 @@
+//! How often each node of a graph runs.
+//!
+//! A node has a *rate*: at most so many jobs in any window of so many periods of the source. The rate of a consumer follows from those of its producers (2.8, 2.9), and its
+//! period and relative deadline from that (2.10, 2.11).
+//!
+//! Corrected: example 2.1 prints `4 * 12 / gcd(4, 2)` for the window of an edge on which 2 are produced and 4 consumed; the rule gives `4 * 12 / gcd(2 * 4, 4)`, and the same 12.
+//!
+//! Source: Goddard 1998; Elliott 2015, section 2.1.4.
+
+use crate::edge::Tokens;
+
+/// At most so many jobs in any window.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Rate {
+    /// Jobs.
+    pub jobs: u64,
+    /// The window, in periods of the source.
+    pub window: u64,
+}
+
+/// Why a node has no rate.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RateError {
+    /// It has no producer, and is no source.
+    NoInput,
+    /// The producer with this place among its inputs asks for another rate than the first one: tokens of one of them pile up without end.
+    Uneven(usize),
+    /// A number does not fit into 64 bits.
+    TooLarge,
+}
+
+impl Rate {
+    /// One job in each period: the source's.
+    pub const SOURCE: Rate = Rate { jobs: 1, window: 1 };
+
+    /// The rate of a node with these inputs, each the rate of the producer and what goes over the edge.
+    ///
+    /// # Errors
+    /// [`RateError`].
+    pub fn of_consumer(inputs: impl Iterator<Item = (Rate, Tokens)> + Clone) -> Result<Rate, RateError> {
+        let mut window = 1_u64;
+        for (rate, tokens) in inputs.clone() {
+            let arrive = u64::from(tokens.produced()).checked_mul(rate.jobs).ok_or(RateError::TooLarge)?;
+            let consumed = u64::from(tokens.consumed());
+            let of_edge = (consumed / gcd(arrive, consumed)).checked_mul(rate.window).ok_or(RateError::TooLarge)?;
+            window = (window / gcd(window, of_edge)).checked_mul(of_edge).ok_or(RateError::TooLarge)?;
+        }
+        let mut common = None;
+        for (place, (rate, tokens)) in inputs.enumerate() {
+            // The window is a multiple of the producer's, and the tokens that arrive in it of what a job consumes.
+            let arrive = u128::from(window / rate.window) * u128::from(rate.jobs) * u128::from(tokens.produced());
+            let jobs = u64::try_from(arrive / u128::from(tokens.consumed())).map_err(|_| RateError::TooLarge)?;
+            if *common.get_or_insert(jobs) != jobs {
+                return Err(RateError::Uneven(place));
+            }
+        }
+        common.map(|jobs| Rate { jobs, window }).ok_or(RateError::NoInput)
+    }
+
+    /// Period and relative deadline of the node, where the source has this period. Rounded down: then no release is later than its tokens, whatever the remainder.
+    #[must_use]
+    pub fn period(&self, source: u64) -> u64 {
+        let exact = u128::from(self.window) * u128::from(source) / u128::from(self.jobs.max(1));
+        u64::try_from(exact).unwrap_or(u64::MAX)
+    }
+}
+
+const fn gcd(mut one: u64, mut other: u64) -> u64 {
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    if one == 0 { 1 } else { one }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    fn tokens(produced: u32, consumed: u32) -> Tokens {
+        Tokens::new(produced, consumed, consumed, 0).unwrap()
+    }
+
+    /// The example of the text, whose source has one job in a window of four.
+    #[test]
+    fn rates_of_the_text() {
+        let source = Rate { jobs: 1, window: 4 };
+        let second = Rate::of_consumer([(source, tokens(4, 3))].into_iter()).unwrap();
+        assert_eq!((second, second.period(1)), (Rate { jobs: 4, window: 12 }, 3));
+        let third = Rate::of_consumer([(source, tokens(4, 3))].into_iter()).unwrap();
+        let join = Rate::of_consumer([(second, tokens(1, 2)), (third, tokens(2, 4))].into_iter()).unwrap();
+        assert_eq!((join, join.period(1)), (Rate { jobs: 2, window: 12 }, 6));
+        // 30 Hz, a token for a job.
+        let node = Rate::of_consumer([(Rate::SOURCE, Tokens::ONE)].into_iter()).unwrap();
+        assert_eq!((node, node.period(33_333_333)), (Rate::SOURCE, 33_333_333));
+    }
+
+    #[test]
+    fn inputs_that_ask_for_different_rates_are_refused() {
+        let inputs = [(Rate::SOURCE, tokens(1, 1)), (Rate::SOURCE, tokens(2, 1))];
+        assert_eq!(Rate::of_consumer(inputs.into_iter()), Err(RateError::Uneven(1)));
+        assert_eq!(Rate::of_consumer(core::iter::empty()), Err(RateError::NoInput));
+        let large = Rate { jobs: u64::MAX, window: u64::MAX - 1 };
+        assert_eq!(Rate::of_consumer([(large, tokens(2, 3))].into_iter()), Err(RateError::TooLarge));
+    }
+
+    proptest! {
+        /// Chains: what a window's tokens are enough for, counted one by one, is what the rate says; and the period keeps up with it.
+        #[test]
+        fn as_many_jobs_as_tokens_are_there_for(chain in prop::collection::vec((1..6_u32, 1..6_u32), 1..5), source in 1_000..1_000_000_u64) {
+            let mut rates = Vec::from([Rate::SOURCE]);
+            for &(produced, consumed) in &chain {
+                let last = *rates.last().unwrap();
+                rates.push(Rate::of_consumer([(last, tokens(produced, consumed))].into_iter()).unwrap());
+            }
+            let periods = rates.last().unwrap().window;
+            let mut jobs = periods;
+            for (&(produced, consumed), rate) in chain.iter().zip(&rates[1..]) {
+                jobs = tokens(produced, consumed).enough_for(jobs);
+                prop_assert_eq!(jobs * rate.window, rate.jobs * periods);
+                prop_assert!(u128::from(rate.period(source)) * u128::from(rate.jobs) <= u128::from(rate.window) * u128::from(source));
+                prop_assert!(u128::from(rate.period(source) + 1) * u128::from(rate.jobs) > u128::from(rate.window) * u128::from(source));
+            }
+        }
+    }
+}

@@ -68,8 +68,8 @@ pub enum Call {
     /// deadline, `x4` lateness of the completed job (signed), `x5` releases skipped, `x6` times the completed
     /// job used up its budget.
     NextJob = 6,
-    /// `release_job(task, upto)`: releases a job of a sporadic task, not before its period has passed. With `upto` not zero: those of its jobs up to this number that
-    /// have not been released, each a period after the one before, 16 in one call at most. `x1` is then the number of the last one released.
+    /// `release_job(task, upto)`: releases a job of a sporadic task, not before its period has passed. With `upto` not zero: only if its
+    /// job of this number has not been released; `x1` is then how many are missing up to that one.
     ReleaseJob = 7,
     /// `early_release()`: this job takes the budget and the deadline of the next, which is dropped.
     EarlyRelease = 8,

@@ -14,7 +14,7 @@ use fusee_sched::key::Tie;
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ReservationId, ThreadId};
-use crate::limits::{CREDITS, RELEASED_AT_ONCE, RESTARTS};
+use crate::limits::{CREDITS, RESTARTS};
 use crate::object::{Release, State};
 use crate::{Kernel, Machine, Planted};
 
@@ -221,11 +221,11 @@ impl Kernel {
     }
 
     /// `release_job`: a sporadic release, now or as soon as a period has passed since the last one. If it must wait, for that or for
-    /// the end of the job, it queues with its own instant. With a number: as many as are missing up to the job of this number, or as find a place; `x1` says
-    /// up to which. To say it again changes nothing.
+    /// the end of the job, it queues with its own instant. With a number: only if the job of this number has not been released; `x1` says how many are missing up to it
+    /// then. To say it again changes nothing.
     ///
     /// # Errors
-    /// [`Error::BacklogFull`]: none found a place. Without a number the release is dropped, and counted as skipped.
+    /// [`Error::BacklogFull`]: there is no place. Without a number the release is dropped, and counted as skipped.
     pub(crate) fn release_job<M: Machine>(&mut self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let upto = if CREDITS { machine.registers(thread).general[1] as u32 } else { 0 };
         let right = if upto == 0 { rights::RELEASE_JOB } else { rights::CREDIT };
@@ -237,30 +237,15 @@ impl Kernel {
         if self.reservations[reservation].release != Release::Sporadic {
             return Err(Error::NoJobs);
         }
-        let job = &self.threads[target].job;
-        // Those that have begun, and those that queue. Numbers are compared as distances: they begin again after 2^32.
-        let released = job.number.wrapping_add(u32::from(job.sporadic.count));
-        let missing = if upto != 0 { upto.wrapping_sub(released) } else { 1 };
-        let wanted = if missing as i32 > 0 { missing.min(RELEASED_AT_ONCE) } else { 0 };
-        let mut done = 0;
-        while done < wanted && self.release_once(machine, target, reservation) {
-            done += 1;
-        }
-        if done == 0 && wanted != 0 {
-            if upto == 0 {
-                self.skip(machine, target);
-            }
-            return Err(Error::BacklogFull);
-        }
         if upto != 0 {
-            machine.registers(thread).general[1] = u64::from(released.wrapping_add(done));
+            let job = &self.threads[target].job;
+            // Those that have begun, and those that queue. Numbers are compared as distances: they begin again after 2^32.
+            let missing = upto.wrapping_sub(job.number.wrapping_add(u32::from(job.sporadic.count))) as i32;
+            machine.registers(thread).general[1] = (missing - 1).max(0) as u64;
+            if missing <= 0 {
+                return Ok(());
+            }
         }
-        Ok(())
-    }
-
-    /// Releases the next sporadic job of `target`, or lets the release queue. Whether there was a place for it.
-    #[inline(always)]
-    fn release_once<M: Machine>(&mut self, machine: &mut M, target: ThreadId, reservation: ReservationId) -> bool {
         let now = machine.now();
         if self.forgets(Planted::SporadicReleasesComeAtOnce) {
             self.reservations[reservation].earliest_release = Instant::ZERO;
@@ -272,10 +257,13 @@ impl Kernel {
         if release <= now && is_waiting && queue.count == 0 {
             object.earliest_release = release + object.account.period;
             self.release(machine, reservation, release);
-            return true;
+            return Ok(());
         }
         if queue.count == queue.places {
-            return false;
+            if upto == 0 {
+                self.skip(machine, target);
+            }
+            return Err(Error::BacklogFull);
         }
         object.earliest_release = release + object.account.period;
         if let Some(place) = self.releases.get_mut(queue.place(queue.count)) {
@@ -285,6 +273,6 @@ impl Kernel {
         if is_waiting && queue.count == 0 {
             self.plan_sporadic(target, reservation);
         }
-        true
+        Ok(())
     }
 }

@@ -87,8 +87,6 @@ pub const LIVES: usize = if RESTARTS { THREADS } else { 1 };
 
 /// Whether jobs can be released up to a number.
 pub const CREDITS: bool = cfg!(feature = "credits");
-/// Jobs that one such call releases at most.
-pub const RELEASED_AT_ONCE: u32 = 16;
 
 /// Whether devices can be kept from memory that is not theirs.
 pub const STREAMS: bool = cfg!(feature = "streams");

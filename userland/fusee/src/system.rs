@@ -52,12 +52,12 @@ impl Task {
     /// # Errors
     /// [`CreditError`] says why some of the jobs are not released. With zero nothing is done.
     pub fn credit(&self, upto: u32) -> Result<(), CreditError> {
-        // The kernel releases some in a call, and takes zero for one more job.
+        // The kernel releases one in a call, and takes zero for one more than there were.
         let mut missing = i32::from(upto != 0);
         while missing > 0 {
             let answer = plain(Call::ReleaseJob as u64, self.handle, upto.into());
             CreditError::check(answer.code)?;
-            missing = upto.wrapping_sub(answer.value as u32) as i32;
+            missing = answer.value as i32;
         }
         Ok(())
     }

@@ -174,6 +174,8 @@ enum Phase {
     Asked(u64),
     /// Gave this engine to another.
     Yielded(u64),
+    /// Has said up to which job the task with this handle may have jobs.
+    Credited(u64, u64),
     /// Waiting until so many commands of a use have retired.
     Fence(DeviceUse, u32, u64),
     /// A wait for that has ended.
@@ -383,6 +385,14 @@ impl Actor {
                     }
                     self.phase = Phase::Stepped;
                 }
+                Phase::Credited(task, upto) => {
+                    // A call releases one job.
+                    let general = &board.registers(thread).general;
+                    if general[0] == 0 && general[1] > 0 {
+                        return trap(board, thread, Call::ReleaseJob, task, upto, NEVER);
+                    }
+                    self.phase = Phase::Stepped;
+                }
                 Phase::Yielded(engine) => {
                     self.phase = Phase::Stepped;
                     return trap(board, thread, Call::Acquire, engine, 0, NEVER);
@@ -499,8 +509,12 @@ impl Actor {
             operation::ACQUIRE => Call::Acquire,
             operation::RELEASE => Call::Release,
             operation::CREDIT => {
-                let upto = self.job.wrapping_mul(step.value) as u32;
-                return Some(trap(board, thread, Call::ReleaseJob, step.handle, upto.into(), NEVER));
+                let upto = u64::from(self.job.wrapping_mul(step.value) as u32);
+                if upto == 0 {
+                    return None;
+                }
+                self.phase = Phase::Credited(step.handle, upto);
+                return Some(trap(board, thread, Call::ReleaseJob, step.handle, upto, NEVER));
             }
             operation::RELEASE_JOB => Call::ReleaseJob,
             operation::STOP => Call::Stop,

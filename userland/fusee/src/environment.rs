@@ -208,7 +208,7 @@ impl fmt::Debug for MissingHandle<'_> {
 
 impl core::error::Error for MissingHandle<'_> {}
 
-fn unpadded(name: &[u8]) -> &[u8] {
+pub(crate) fn unpadded(name: &[u8]) -> &[u8] {
     name.split(|byte| *byte == 0).next().unwrap_or(&[])
 }
 

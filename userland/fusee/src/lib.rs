@@ -55,6 +55,7 @@ pub mod gpio;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 mod grant;
+pub mod graph;
 mod job;
 mod loan;
 mod memory;

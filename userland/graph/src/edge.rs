@@ -92,6 +92,42 @@ pub struct Edge {
     pub tokens: Tokens,
 }
 
+/// Nodes of one graph.
+pub const NODES: usize = 32;
+/// The most tokens that a job produces or consumes.
+pub const AT_ONCE: u32 = (1 << 10) - 1;
+/// The most tokens of a threshold, and at the start.
+pub const THERE: u32 = (1 << 16) - 1;
+
+impl Edge {
+    /// As a parameter: from the lowest bit 5 bits of `from`, 5 of `to`, 10 each of what is produced and consumed, 16 each of the threshold and of what is there at the start. `None`: a number is too large.
+    #[must_use]
+    pub const fn encode(&self) -> Option<u64> {
+        let Tokens { produced, consumed, threshold, initial } = self.tokens;
+        let fits = self.from < NODES && self.to < NODES && produced <= AT_ONCE && consumed <= AT_ONCE;
+        if !fits || threshold > THERE || initial > THERE {
+            return None;
+        }
+        let nodes = self.from as u64 | (self.to as u64) << 5;
+        let moved = (produced as u64) << 10 | (consumed as u64) << 20;
+        Some(nodes | moved | (threshold as u64) << 30 | (initial as u64) << 46)
+    }
+
+    /// What a parameter says, if it says an edge.
+    #[must_use]
+    pub const fn decode(word: u64) -> Option<Edge> {
+        if word >> 62 != 0 {
+            return None;
+        }
+        let (produced, consumed) = ((word >> 10) as u32 & AT_ONCE, (word >> 20) as u32 & AT_ONCE);
+        let (threshold, initial) = ((word >> 30) as u32 & THERE, (word >> 46) as u32 & THERE);
+        match Tokens::new(produced, consumed, threshold, initial) {
+            Ok(tokens) => Some(Edge { from: word as usize % NODES, to: (word >> 5) as usize % NODES, tokens }),
+            Err(_) => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     extern crate std;
@@ -112,6 +148,23 @@ mod tests {
                 }
                 prop_assert_eq!(tokens.enough_for(ended), begun);
                 there += u64::from(produced);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_said_by_a_parameter_is_what_was_meant(from in 0..NODES, to in 0..NODES, produced in 1..=AT_ONCE, consumed in 1..=AT_ONCE, threshold in 1..=THERE, initial in 0..=THERE) {
+            let Ok(tokens) = Tokens::new(produced, consumed, threshold, initial) else { return Ok(()) };
+            let edge = Edge { from, to, tokens };
+            prop_assert_eq!(edge.encode().and_then(Edge::decode), Some(edge));
+            prop_assert!(edge.encode().unwrap() < 1 << 62);
+        }
+
+        #[test]
+        fn whatever_a_parameter_says_is_an_edge_or_nothing(word: u64) {
+            if let Some(edge) = Edge::decode(word) {
+                prop_assert_eq!(edge.encode(), Some(word));
             }
         }
     }

@@ -22,6 +22,6 @@ pub mod edge;
 pub mod progress;
 pub mod rate;
 
-pub use edge::{Edge, EdgeError, Tokens};
-pub use progress::{Words, end_job};
+pub use edge::{Edge, EdgeError, NODES, Tokens};
+pub use progress::{Words, begin, end_job};
 pub use rate::{Rate, RateError};

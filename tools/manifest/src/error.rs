@@ -124,6 +124,10 @@ pub enum Reason {
     GroupInItself { group: String },
     /// A group whose clients would stand lower than a tree may have levels.
     GroupTooDeep { group: String, limit: usize },
+    /// Tasks of a graph each of which waits for the other's first token.
+    GraphCycle { graph: String, task: String },
+    /// An edge of a graph brings more or fewer tokens than another one to the same task.
+    UnevenEdge { edge: String, task: String },
     /// A number outside its range.
     OutOfRange { what: &'static str, of: String, from: u32, to: u32 },
     /// All operations of a job together are shorter than the longest of them, or longer than as many of that.
@@ -306,6 +310,14 @@ impl fmt::Display for Reason {
             }
             Self::BadTimes { file, why } => write!(f, "`{file}`: {why}; `cargo xtask run --measure` writes this file"),
             Self::NotBeside(file) => write!(f, "`{file}` is not the name of a file beside this one"),
+            Self::GraphCycle { graph, task } => write!(
+                f,
+                "task `{task}` of graph `{graph}` waits for a token that is to come of its own first job: a cycle needs an edge with `initial` tokens"
+            ),
+            Self::UnevenEdge { edge, task } => write!(
+                f,
+                "edge `{edge}` has tokens for another number of jobs of `{task}` than the edges before it: those of one pile up without end"
+            ),
             Self::Excludes { what, of, with } => write!(f, "{what} of `{of}` means nothing together with {with}"),
             Self::BudgetExceeds { task, budget, what, limit } => {
                 write!(f, "budget of `{task}` ({budget}) exceeds its {what} ({limit})")

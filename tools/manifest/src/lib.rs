@@ -115,6 +115,7 @@ impl Manifest {
         };
         let mut file = read::read(text, line_of).map_err(all)?;
         resolve::expand(&mut file).map_err(all)?;
+        resolve::graphs::expand(&mut file).map_err(all)?;
         resolve::vary(&mut file, variant);
         let folder = variant.folder.as_deref().or(path.parent()).unwrap_or(Path::new(""));
         resolve::read_times(&mut file, folder);

@@ -44,6 +44,7 @@ mod accelerators;
 mod advice;
 mod ends;
 mod features;
+pub(crate) mod graphs;
 mod groups;
 mod handles;
 mod lives;

@@ -69,6 +69,8 @@ pub struct File {
     #[serde(default)]
     pub groups: Named<Group>,
     #[serde(default)]
+    pub graphs: Named<Graph>,
+    #[serde(default)]
     pub pools: Named<Pool>,
     pub supervisor: Option<Supervisor>,
     pub test: Option<Test>,
@@ -325,7 +327,7 @@ pub struct Interrupt {
     pub edge: bool,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Region {
     pub bytes: Option<Spanned<Bytes>>,
@@ -460,6 +462,29 @@ pub struct Group {
     /// The task that may say who of it is let in.
     pub manager: Option<Spanned<String>>,
     pub within: Option<Spanned<Within>>,
+}
+
+/// Tasks that release each other by tokens.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Graph {
+    /// The task that the clock releases.
+    pub source: Spanned<String>,
+    pub edges: Named<GraphEdge>,
+}
+
+/// Tokens that each job of one task puts, and each job of another one takes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphEdge {
+    pub from: Spanned<String>,
+    pub to: Spanned<String>,
+    pub produces: Option<Spanned<u32>>,
+    pub consumes: Option<Spanned<u32>>,
+    /// Tokens that have to be there before a job begins.
+    pub threshold: Option<Spanned<u32>>,
+    /// Tokens that are there at the start.
+    pub initial: Option<Spanned<u32>>,
 }
 
 /// Who decides whom of a group to hold back for the benefit of others in it.

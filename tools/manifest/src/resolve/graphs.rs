@@ -1,0 +1,194 @@
+//! Graphs: `[graphs.NAME]` becomes periods of tasks, handles between them, a region and parameters.
+//!
+//! All of it happens before names are resolved, so the rest of the crate knows no graphs. What is added stands in the file where the edge does that it comes from. The source keeps
+//! its period; the periods of the other nodes follow from the tokens ([`fusee_graph::rate`]). What a node finds in its environment is read by `fusee::graph`.
+
+use fusee_graph::{Edge, NODES, Rate, RateError, Tokens};
+use toml::Spanned;
+
+use crate::error::Reason;
+use crate::quantity::{Bytes, Time};
+use crate::read::Mistake;
+use crate::schema;
+
+/// Releases that queue for a node, unless its task says otherwise.
+const BACKLOG: u32 = 8;
+/// What a job moves at most, and tokens that there may be.
+const AT_ONCE: u32 = fusee_graph::edge::AT_ONCE;
+const THERE: u32 = fusee_graph::edge::THERE;
+
+/// Makes what each graph says a part of the tasks that it names.
+pub(crate) fn expand(file: &mut schema::File) -> Result<(), Vec<Mistake>> {
+    let graphs = std::mem::take(&mut file.graphs);
+    let mut mistakes = Vec::new();
+    for (name, graph) in &graphs.0 {
+        if let Err(mistake) = one(file, name, graph) {
+            mistakes.push(mistake);
+        }
+    }
+    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+}
+
+/// A node: its task, and its rate once that is known.
+struct Node {
+    task: usize,
+    rate: Option<Rate>,
+}
+
+fn one(file: &mut schema::File, name: &Spanned<String>, graph: &schema::Graph) -> Result<(), Mistake> {
+    let mut nodes = vec![Node { task: task(file, &graph.source)?, rate: Some(Rate::SOURCE) }];
+    let mut edges = Vec::new();
+    for (edge_name, edge) in &graph.edges.0 {
+        let [from, to] = [&edge.from, &edge.to].map(|of| -> Result<usize, Mistake> {
+            let task = task(file, of)?;
+            let known = nodes.iter().position(|node| node.task == task);
+            Ok(known.unwrap_or_else(|| {
+                nodes.push(Node { task, rate: None });
+                nodes.len() - 1
+            }))
+        });
+        edges.push((edge_name, Edge { from: from?, to: to?, tokens: tokens(edge_name, edge)? }));
+    }
+    if file.regions.0.iter().any(|(region, _)| region.get_ref() == name.get_ref()) {
+        return Err((name.span(), Reason::DefinedTwice { kind: "region", name: name.get_ref().clone() }));
+    }
+    if nodes.len() > NODES {
+        return Err((name.span(), Reason::TooMany { what: "tasks of one graph", limit: NODES }));
+    }
+    if let Some((edge, _)) = edges.iter().find(|(_, edge)| edge.to == 0) {
+        let (what, of, with) = ("an edge to the source", edge.get_ref().clone(), "its release by the clock");
+        return Err((edge.span(), Reason::Excludes { what, of, with }));
+    }
+    rates(file, name, &mut nodes, &edges)?;
+    let period = source_period(file, &graph.source, nodes[0].task)?;
+    for (number, node) in nodes.iter().enumerate() {
+        let (task_name, task) = &mut file.tasks.0[node.task];
+        let at = |of: &Spanned<String>| of.span();
+        // Its first edge, or the graph.
+        let place = edges
+            .iter()
+            .find(|(_, edge)| edge.to == number || edge.from == number)
+            .map_or(name.span(), |(edge, _)| at(edge));
+        if number > 0 {
+            let given = [
+                ("release", task.release.as_ref().map(Spanned::span)),
+                ("period", task.period.as_ref().map(Spanned::span)),
+                ("phase", task.phase.as_ref().map(Spanned::span)),
+            ];
+            if let Some((what, Some(key))) = given.into_iter().find(|(_, key)| key.is_some()) {
+                let (of, with) = (task_name.get_ref().clone(), "its place in a graph");
+                return Err((key, Reason::Excludes { what, of, with }));
+            }
+            let rate = node.rate.unwrap_or(Rate::SOURCE);
+            task.release = Some(Spanned::new(place.clone(), schema::Release::Sporadic));
+            task.period = Some(Spanned::new(place.clone(), Time(rate.period(period.0))));
+            task.backlog.get_or_insert(Spanned::new(place.clone(), BACKLOG));
+        }
+        let mut say = |entry: String, value: u64| {
+            task.parameters.0.push((Spanned::new(place.clone(), entry), Spanned::new(place.clone(), value as i64)));
+        };
+        say("node".to_owned(), number as u64);
+        let is_next = |consumer: usize| edges.iter().any(|(_, edge)| edge.from == number && edge.to == consumer);
+        let concerns = edges.iter().filter(|(_, edge)| edge.to == number || is_next(edge.to));
+        for (place, (_, edge)) in concerns.enumerate() {
+            // Its numbers are in range.
+            say(format!("edge.{place}"), edge.encode().unwrap_or(0));
+        }
+    }
+    for (number, node) in nodes.iter().enumerate() {
+        let mut handles = vec![("graph".to_owned(), format!("region {}: read write", name.get_ref()), name.span())];
+        for (consumer, of) in nodes.iter().enumerate() {
+            let Some((edge, _)) = edges.iter().find(|(_, edge)| edge.from == number && edge.to == consumer) else {
+                continue;
+            };
+            let to = file.tasks.0[of.task].0.get_ref();
+            handles.push((format!("next.{consumer}"), format!("task {to}: credit"), edge.span()));
+        }
+        let task = &mut file.tasks.0[node.task].1;
+        for (entry, text, place) in handles {
+            task.handles.0.push((Spanned::new(place.clone(), entry), Spanned::new(place, text)));
+        }
+    }
+    file.regions.0.push((
+        name.clone(),
+        schema::Region { bytes: Some(Spanned::new(name.span(), Bytes(4096))), ..schema::Region::default() },
+    ));
+    Ok(())
+}
+
+fn task(file: &schema::File, name: &Spanned<String>) -> Result<usize, Mistake> {
+    let tasks = &file.tasks.0;
+    tasks.iter().position(|(task, _)| task.get_ref() == name.get_ref()).ok_or_else(|| {
+        let choices = tasks.iter().map(|(task, _)| task.get_ref().clone()).collect();
+        (name.span(), Reason::Unknown { kind: "task", name: name.get_ref().clone(), choices })
+    })
+}
+
+fn tokens(name: &Spanned<String>, edge: &schema::GraphEdge) -> Result<Tokens, Mistake> {
+    let of = || name.get_ref().clone();
+    let number = |key: &Option<Spanned<u32>>, what, from, to, without| match key {
+        None => Ok(without),
+        Some(key) if (from..=to).contains(key.get_ref()) => Ok(*key.get_ref()),
+        Some(key) => Err((key.span(), Reason::OutOfRange { what, of: of(), from, to })),
+    };
+    let produced = number(&edge.produces, "`produces`", 1, AT_ONCE, 1)?;
+    let consumed = number(&edge.consumes, "`consumes`", 1, AT_ONCE, 1)?;
+    let threshold = number(&edge.threshold, "`threshold`", consumed, THERE, consumed)?;
+    let initial = number(&edge.initial, "`initial`", 0, THERE, 0)?;
+    // All of them are in range.
+    Tokens::new(produced, consumed, threshold, initial)
+        .map_err(|_| (name.span(), Reason::Zero { what: "number of tokens", of: of() }))
+}
+
+/// The rates of all nodes: of each once those of its producers are known, but for edges with tokens at the start, which are looked at afterwards.
+fn rates(
+    file: &schema::File,
+    name: &Spanned<String>,
+    nodes: &mut [Node],
+    edges: &[(&Spanned<String>, Edge)],
+) -> Result<(), Mistake> {
+    let task_of = |nodes: &[Node], node: usize| file.tasks.0[nodes[node].task].0.get_ref().clone();
+    let mistake = |nodes: &[Node], node: usize, of: &[&(&Spanned<String>, Edge)], error| match error {
+        RateError::Uneven(place) => {
+            let (edge, _) = of[place];
+            (edge.span(), Reason::UnevenEdge { edge: edge.get_ref().clone(), task: task_of(nodes, node) })
+        }
+        RateError::NoInput | RateError::TooLarge => {
+            (name.span(), Reason::TooMany { what: "tokens of a graph in a period of its source", limit: usize::MAX })
+        }
+    };
+    loop {
+        let next = (1..nodes.len()).find(|&node| {
+            let mut before = edges.iter().filter(|(_, edge)| edge.to == node && edge.tokens.initial() == 0).peekable();
+            nodes[node].rate.is_none()
+                && before.peek().is_some()
+                && before.all(|(_, edge)| nodes[edge.from].rate.is_some())
+        });
+        let Some(node) = next else { break };
+        let of: Vec<_> = edges.iter().filter(|(_, edge)| edge.to == node && edge.tokens.initial() == 0).collect();
+        let inputs = of.iter().filter_map(|(_, edge)| Some((nodes[edge.from].rate?, edge.tokens)));
+        nodes[node].rate = Some(Rate::of_consumer(inputs).map_err(|error| mistake(nodes, node, &of, error))?);
+    }
+    if let Some(node) = nodes.iter().position(|node| node.rate.is_none()) {
+        let (graph, task) = (name.get_ref().clone(), task_of(nodes, node));
+        return Err((name.span(), Reason::GraphCycle { graph, task }));
+    }
+    for node in 1..nodes.len() {
+        let of: Vec<_> = edges.iter().filter(|(_, edge)| edge.to == node).collect();
+        let inputs = of.iter().filter_map(|(_, edge)| Some((nodes[edge.from].rate?, edge.tokens)));
+        Rate::of_consumer(inputs).map_err(|error| mistake(nodes, node, &of, error))?;
+    }
+    Ok(())
+}
+
+fn source_period(file: &schema::File, name: &Spanned<String>, source: usize) -> Result<Time, Mistake> {
+    let task = &file.tasks.0[source].1;
+    let is_sporadic = task.release.as_ref().is_some_and(|release| *release.get_ref() == schema::Release::Sporadic);
+    match &task.period {
+        Some(period) if !is_sporadic => Ok(*period.get_ref()),
+        _ => {
+            let (of, needs) = (name.get_ref().clone(), "a `period`, by which the clock releases it");
+            Err((name.span(), Reason::Needs { what: "source", of, needs }))
+        }
+    }
+}

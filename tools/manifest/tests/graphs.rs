@@ -1,0 +1,144 @@
+//! Graphs: what becomes of their tasks, and what is refused.
+
+use std::path::Path;
+
+use fusee_graph::{Edge, Tokens};
+use fusee_manifest::Manifest;
+
+/// A camera whose lines two tasks work on, and one that joins what they made; it is told of the picture before.
+const GOOD: &str = r#"
+[system]
+name = "graph"
+board = "virt"
+cpus = 2
+
+[clusters.all]
+cpus = [0, 1]
+
+[tasks.camera]
+script = ["burn 1ms"]
+period = "12ms"
+budget = "2ms"
+
+[tasks.odd]
+script = ["burn 1ms"]
+budget = "1500us"
+
+[tasks.even]
+script = ["burn 1ms"]
+budget = "1500us"
+backlog = 3
+
+[tasks.join]
+script = ["burn 1ms"]
+budget = "2ms"
+
+[graphs.video]
+source = "camera"
+
+[graphs.video.edges]
+lines = { from = "camera", to = "odd", produces = 4, consumes = 3 }
+others = { from = "camera", to = "even", produces = 4, consumes = 3 }
+odd = { from = "odd", to = "join", consumes = 2 }
+even = { from = "even", to = "join", produces = 2, consumes = 4 }
+before = { from = "join", to = "odd", produces = 2, initial = 2 }
+"#;
+
+fn parse(text: &str) -> Result<Manifest, String> {
+    Manifest::parse(Path::new("m.toml"), text).map_err(|error| error.to_string())
+}
+
+#[track_caller]
+fn refused(from: &str, to: &str, line_of: &str, expected: &str) {
+    assert!(GOOD.contains(from), "the good manifest has no `{from}`");
+    let text = GOOD.replacen(from, to, 1);
+    let line = text.lines().position(|line| line.contains(line_of)).unwrap() + 1;
+    assert_eq!(parse(&text).err(), Some(format!("m.toml:{line}: {expected}")));
+}
+
+#[test]
+fn nodes_have_the_periods_of_their_rates_and_are_told_of_their_edges() {
+    let system = parse(GOOD).unwrap().system;
+    let task = |name: &str| system.tasks.iter().find(|task| task.name == name).unwrap();
+    // Of the text's example: 4 jobs in 3 periods of the source, 2 of the join.
+    let periods = ["camera", "odd", "even", "join"].map(|name| {
+        let reservation = &system.reservations[task(name).reservation.unwrap()];
+        (reservation.period / 1_000_000, reservation.release)
+    });
+    assert_eq!(periods, [(12, 1), (9, 2), (9, 2), (18, 2)]);
+    let parameter =
+        |name: &str, entry: &str| task(name).environment.iter().find(|one| one.name == entry).map(|one| one.address);
+    assert_eq!(["camera", "odd", "even", "join"].map(|name| parameter(name, "node").unwrap()), [0, 1, 2, 3]);
+    let edges = |name: &str| -> Vec<Edge> {
+        (0..)
+            .map_while(|place| parameter(name, &format!("edge.{place}")))
+            .map(|word| Edge::decode(word).unwrap())
+            .collect()
+    };
+    let edge = |from, to, produced, consumed, initial| Edge {
+        from,
+        to,
+        tokens: Tokens::new(produced, consumed, consumed, initial).unwrap(),
+    };
+    let all = [edge(0, 1, 4, 3, 0), edge(0, 2, 4, 3, 0), edge(1, 3, 1, 2, 0), edge(2, 3, 2, 4, 0), edge(3, 1, 2, 1, 2)];
+    assert_eq!(edges("odd"), [all[0], all[2], all[3], all[4]], "its own, and those of its consumer");
+    assert_eq!(edges("camera"), [all[0], all[1], all[4]]);
+    let has = |name: &str, entry: &str| task(name).environment.iter().any(|one| one.name == entry);
+    assert!(has("camera", "next.1") && has("camera", "next.2") && !has("camera", "next.3") && has("join", "next.1"));
+    assert!(["camera", "odd", "even", "join"].iter().all(|name| has(name, "graph")));
+    assert_eq!(system.features() & fusee_abi::image::feature::CREDITS, fusee_abi::image::feature::CREDITS);
+}
+
+#[test]
+fn what_is_no_graph_is_refused_on_its_line() {
+    refused("source = \"camera\"", "source = \"camra\"", "camra", "no task is called `camra`; did you mean `camera`?");
+    refused("to = \"even\"", "to = \"evn\"", "evn", "no task is called `evn`; did you mean `even`?");
+    refused(
+        "period = \"12ms\"\nbudget = \"2ms\"",
+        "class = \"background\"",
+        "source =",
+        "source of `camera` needs a `period`, by which the clock releases it",
+    );
+    refused(
+        "budget = \"1500us\"",
+        "budget = \"1500us\"\nperiod = \"9ms\"",
+        "period = \"9ms\"",
+        "period of `odd` means nothing together with its place in a graph",
+    );
+    refused(
+        "consumes = 4 }",
+        "consumes = 3 }",
+        "even = {",
+        "edge `even` has tokens for another number of jobs of `join` than the edges before it: those of one pile up without end",
+    );
+    refused(
+        ", initial = 2",
+        "",
+        "[graphs.video]",
+        "task `odd` of graph `video` waits for a token that is to come of its own first job: a cycle needs an edge with `initial` tokens",
+    );
+    refused(
+        "consumes = 2 }",
+        "consumes = 2, threshold = 1 }",
+        "threshold = 1",
+        "`threshold` of `odd` is not from 2 to 65535",
+    );
+    refused(
+        "produces = 2, consumes = 4",
+        "produces = 0, consumes = 4",
+        "produces = 0",
+        "`produces` of `even` is not from 1 to 1023",
+    );
+    refused(
+        "from = \"join\", to = \"odd\"",
+        "from = \"join\", to = \"camera\"",
+        "before =",
+        "an edge to the source of `before` means nothing together with its release by the clock",
+    );
+    refused(
+        "[graphs.video]",
+        "[regions.video]\nbytes = 4096\n[graphs.video]",
+        "[graphs.video]",
+        "a second region is called `video`",
+    );
+}

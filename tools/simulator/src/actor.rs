@@ -1,5 +1,6 @@
 //! What a task does: a script, step by step, as the task `scripted` does on a board.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -12,6 +13,7 @@ use fusee_kernel_core::{Machine, Registers};
 
 use crate::board::{Board, DeviceUse, DoorbellStore, Submitted};
 use crate::gpu_job::{GpuTask, Progress};
+use crate::graph::Node;
 use crate::hostile::attacker::{Attacker, Mind};
 use crate::sharing::{Sessions, Sharer, Sharing};
 use crate::watcher::{Supervisor, Watch};
@@ -25,6 +27,8 @@ pub enum Program {
         steps: Vec<Step>,
         /// Whether the task has jobs.
         has_jobs: bool,
+        /// What it is in a graph.
+        node: Option<Node>,
     },
     /// The driver of the accelerator: waits for its interrupt, signals clients, acknowledges.
     Driver {
@@ -174,6 +178,8 @@ enum Phase {
     Asked(u64),
     /// Gave this engine to another.
     Yielded(u64),
+    /// A job has ended, or none has begun; whether a consumer was told just now.
+    Ended(bool),
     /// Has said up to which job the task with this handle may have jobs.
     Credited(u64, u64),
     /// Waiting until so many commands of a use have retired.
@@ -202,6 +208,8 @@ pub struct Actor {
     release: u64,
     /// Its number.
     job: u64,
+    /// Consumers in a graph that are to be told up to which job they may have jobs: their handles.
+    credits: VecDeque<(u64, u64)>,
     /// Retired counts the driver has told about, by client and engine.
     seen: Vec<[u32; contract::ENGINES]>,
     /// How far a task with several GPUs is.
@@ -240,6 +248,7 @@ impl Actor {
             gives_up: false,
             release: 0,
             job: 0,
+            credits: VecDeque::new(),
             resets: 0,
             again: false,
             seen: Vec::new(),
@@ -297,7 +306,7 @@ impl Actor {
     /// What it does after its last call or store.
     fn go_on(&mut self, board: &mut Board, thread: ThreadId) -> Action {
         match &*Rc::clone(&self.program) {
-            Program::Script { steps, has_jobs } => self.script(board, thread, steps, *has_jobs),
+            Program::Script { steps, has_jobs, node } => self.script(board, thread, (steps, node.as_ref()), *has_jobs),
             Program::Driver { wait, interrupt, line, clients, wrong, bottom_half } => {
                 let devices = board.devices_of(*line);
                 wrong.iter().for_each(|(context, bits)| board.inject(devices.start, *context, *bits));
@@ -323,16 +332,34 @@ impl Actor {
         }
     }
 
-    fn script(&mut self, board: &mut Board, thread: ThreadId, steps: &[Step], has_jobs: bool) -> Action {
+    fn script(
+        &mut self,
+        board: &mut Board,
+        thread: ThreadId,
+        (steps, node): (&[Step], Option<&Node>),
+        has_jobs: bool,
+    ) -> Action {
         loop {
             match self.phase {
                 Phase::Start => {
                     self.step = 0;
-                    if has_jobs {
+                    if let Some(node) = node {
+                        self.credits = node.begin(board);
+                    }
+                    self.phase = if has_jobs { Phase::Ended(false) } else { Phase::Next };
+                }
+                Phase::Ended(is_told) => {
+                    // A call releases one job, and the one that it was said for may have none any more.
+                    let general = &board.registers(thread).general;
+                    if is_told && (general[0] != 0 || general[1] == 0) {
+                        self.credits.pop_front();
+                    }
+                    let Some((task, upto)) = self.credits.front().copied() else {
                         self.phase = Phase::JobBegins;
                         return trap(board, thread, Call::NextJob, 0, 0, NEVER);
-                    }
-                    self.phase = Phase::Next;
+                    };
+                    self.phase = Phase::Ended(true);
+                    return trap(board, thread, Call::ReleaseJob, task, upto, NEVER);
                 }
                 Phase::JobBegins => {
                     let general = &board.registers(thread).general;
@@ -399,11 +426,10 @@ impl Actor {
                 }
                 Phase::Next => {
                     let Some(step) = steps.get(self.step).copied() else {
-                        if has_jobs {
-                            self.phase = Phase::JobBegins;
-                            return trap(board, thread, Call::NextJob, 0, 0, NEVER);
+                        if let Some(node) = node {
+                            self.credits = node.end(board, self.job);
                         }
-                        self.phase = Phase::Over;
+                        self.phase = if has_jobs { Phase::Ended(false) } else { Phase::Over };
                         continue;
                     };
                     if step.operation != operation::SERVE {

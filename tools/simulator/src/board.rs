@@ -1,6 +1,6 @@
 //! The simulated machine: registers, interrupts, a little physical memory, and the accelerator.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use fusee_abi::call::{HandleValue, NUMBER, rights};
@@ -202,6 +202,8 @@ pub struct Board {
     regions: Regions,
     memory: Memory,
     devices: Vec<Simulated>,
+    /// How many jobs a node of a graph has ended: by the graph's region, and its number.
+    pub ended_jobs: BTreeMap<(usize, usize), u64>,
 }
 
 impl Board {
@@ -283,6 +285,7 @@ impl Board {
             regions: Regions::new(system),
             memory,
             devices,
+            ended_jobs: BTreeMap::new(),
         };
         for device in 0..board.devices.len() {
             board.open_contexts(device);

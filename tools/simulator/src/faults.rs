@@ -278,7 +278,7 @@ impl Campaign<'_> {
                 self.victims.iter().find(|(victim, _)| *victim == fault.victim).map_or(0, |(_, handle)| *handle);
             [step(operation::SLEEP, 0, fault.at), step(operation::STOP, handle, 0)]
         });
-        let saboteur = Program::Script { steps: steps.collect(), has_jobs: false };
+        let saboteur = Program::Script { steps: steps.collect(), has_jobs: false, node: None };
         let faulting = faults.iter().filter(|fault| fault.how == How::Faults);
         let mishaps = faults.iter().filter_map(|fault| {
             let How::Device(wrong) = fault.how else { return None };

@@ -27,6 +27,7 @@ pub mod blocking;
 pub mod board;
 pub mod faults;
 pub mod gpu_job;
+pub mod graph;
 pub mod hostile;
 pub mod metrics;
 pub mod overheads;

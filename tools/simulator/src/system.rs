@@ -6,11 +6,13 @@ use fusee_abi::image::{Engine, PAGE, kind, release};
 use fusee_abi::lives::Policy;
 use fusee_abi::trace::Record;
 use fusee_accel_contract::space::client_contexts;
+use fusee_graph::Edge;
 use fusee_kernel_core::Planted;
 use fusee_manifest::{Manifest, ManifestError, PackOptions, Resolved, Task};
 use sharer::setup::{of_groups, of_members};
 
 use crate::actor::Program;
+use crate::graph::Node;
 use crate::overheads::Overheads;
 use crate::run::{Checks, First, Mishap, Report, Simulation, SimulationError};
 use crate::sharing::{Sessions, Sharer};
@@ -131,7 +133,7 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
     if !steps.is_empty() {
         let reservation = task.reservation.map(|reservation| &system.reservations[reservation]);
         let has_jobs = reservation.is_some_and(|reservation| reservation.release != release::NONE);
-        return Program::Script { steps: steps.clone(), has_jobs };
+        return Program::Script { steps: steps.clone(), has_jobs, node: node(system, index, task) };
     }
     if system.supervisor == Some(index) {
         return Program::Supervisor(supervisor(system, task));
@@ -164,6 +166,25 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
         SESSIONS => Program::Sessions(Sessions { endpoint, sharers: sharers(system) }),
         _ => Program::Server { endpoint, service: Vec::new() },
     }
+}
+
+/// What the manifest makes of a task in a graph, as `fusee::graph` finds it in its environment.
+fn node(system: &Resolved, index: usize, task: &Task) -> Option<Node> {
+    let number = parameter(task, "node")? as usize;
+    let region = task.environment.iter().find(|entry| entry.name == "graph")?;
+    let slot = u32::from(HandleValue(region.handle).slot());
+    let record = system.handles.iter().find(|record| record.task as usize == index && record.slot == slot)?;
+    let edges = task.environment.iter().filter(|entry| entry.name.starts_with("edge."));
+    let next = task.environment.iter().filter_map(|entry| {
+        let consumer = entry.name.strip_prefix("next.")?.parse().ok()?;
+        Some((consumer, entry.handle))
+    });
+    Some(Node {
+        number,
+        graph: record.object as usize,
+        edges: edges.filter_map(|entry| Edge::decode(entry.address)).collect(),
+        next: next.collect(),
+    })
 }
 
 /// What the manifest gives to the sharer of an engine; `None`: it is the sharer of none.

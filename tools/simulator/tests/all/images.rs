@@ -89,7 +89,7 @@ fn good_systems() -> Vec<Good> {
                 task.reservation.is_some_and(|one| manifest.system.reservations[one].release != release::NONE);
             match steps.is_empty() {
                 true => Program::Nothing,
-                false => Program::Script { steps: steps.clone(), has_jobs },
+                false => Program::Script { steps: steps.clone(), has_jobs, node: None },
             }
         });
         systems.push(Good { tables, words, programs: programs.collect() });

@@ -11,6 +11,7 @@ mod explain;
 mod fast_paths;
 mod gpu_job;
 mod grants;
+mod graphs;
 mod images;
 mod instants;
 mod interrupts;

@@ -13,6 +13,7 @@ use fusee::abi::environment::{Entry, SHARED};
 use fusee::abi::image::kind;
 use fusee::abi::script::{Step, operation};
 use fusee::gpu::{Context, Fence, Operation};
+use fusee::graph::Node;
 use fusee::{
     AcquireError, Endpoint, Engine, EngineGroup, EngineGuard, Environment, Instant, JobError, Nanoseconds,
     Notification, Object, Pool, Server, SleepError, System, Task, WaitError, YieldError, burn, early_release,
@@ -29,14 +30,18 @@ const REFUSED: u64 = 0xFFFF_FFFF;
 fn main() {
     let environment = environment();
     let mut player = Player { environment, held: [const { None }; HELD], both: None, context: None };
-    match next_job() {
-        Ok(job) => player.play(job.release, job.number),
+    let mut node = Node::of(&player.environment).ok();
+    let mut next = match next_job() {
         Err(JobError::NoJobs) => return player.play(Instant::ZERO, 0),
-        Err(error) => panic!("no job, and no reason: {error:?}"),
-    }
+        next => next,
+    };
     loop {
-        let job = next_job().expect("a task with jobs has another");
+        let job = next.expect("a task with jobs has another");
         player.play(job.release, job.number);
+        if let Some(node) = &mut node {
+            node.end(&job);
+        }
+        next = next_job();
     }
 }
 

@@ -1,0 +1,140 @@
+//! Random graphs of scripted tasks on several CPUs: each node's jobs are released when their last token comes, or a period after the one before, and each once.
+
+use std::fmt::Write;
+
+use fusee_abi::trace::{Event, Record};
+use fusee_graph::{Edge, Rate, Tokens};
+use fusee_simulator::Overheads;
+use proptest::prelude::*;
+
+use super::common::{MS, Run, run_for};
+
+/// A graph, and what its nodes compute.
+#[derive(Clone, Debug)]
+struct Graph {
+    cpus: u32,
+    /// Period of the source, microseconds.
+    period_us: u64,
+    /// CPU, and permille of its period that a job computes for.
+    nodes: Vec<(u32, u64)>,
+    edges: Vec<Edge>,
+    rates: Vec<Rate>,
+    /// A task on CPU 0 that comes before all nodes there, so long in each 100 ms.
+    hog_us: u64,
+}
+
+fn gcd(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { gcd(other, one % other) }
+}
+
+/// Tokens for an edge between nodes of these rates, by which neither runs away from the other.
+fn matching(from: Rate, to: Rate, more: u32, initial: u32) -> Option<Tokens> {
+    let (put, taken) = (to.jobs * from.window, from.jobs * to.window);
+    let (put, taken) = (put / gcd(put, taken), taken / gcd(put, taken));
+    let (put, taken) = (u32::try_from(put).ok()?, u32::try_from(taken).ok()?);
+    Tokens::new(put, taken, taken + more, initial * (put + taken + more)).ok()
+}
+
+fn graph() -> impl Strategy<Value = Graph> {
+    let node = (0..3_u32, 1..250_u64, 0..8_usize, 1..4_u32, 1..4_u32, 0..3_u32);
+    let further = prop::collection::vec((0..8_usize, 0..8_usize, 0..3_u32), 0..5);
+    let all = (2..4_u32, 8_000..30_000_u64, prop::collection::vec(node, 2..8), further, 0..60_000_u64);
+    all.prop_filter_map("a token too many", |(cpus, period_us, drawn, further, hog_us)| {
+        let mut rates = vec![Rate::SOURCE];
+        let mut edges = Vec::new();
+        for (number, &(_, _, from, put, taken, more)) in drawn.iter().enumerate().skip(1) {
+            let from = from % number;
+            let tokens = Tokens::new(put, taken, taken + more, 0).ok()?;
+            rates.push(Rate::of_consumer([(rates[from], tokens)].into_iter()).ok()?);
+            edges.push(Edge { from, to: number, tokens });
+        }
+        for (one, other, more) in further {
+            let (from, to) = (one % drawn.len(), other % drawn.len());
+            // Back: tokens for some jobs are there.
+            let tokens = matching(rates[from], rates[to], more, if from < to { 0 } else { 3 })?;
+            // A consumer that preempts its producer runs between the end of that one's work and of its job, which is what a trace tells: not here.
+            let preempts = to < from && drawn[from].0 % cpus == drawn[to].0 % cpus;
+            let fits = Edge { from, to, tokens }.encode().is_some();
+            if from != to && to != 0 && !preempts && fits {
+                edges.push(Edge { from, to, tokens });
+            }
+        }
+        let nodes = drawn.iter().map(|&(cpu, permille, ..)| (cpu % cpus, permille)).collect();
+        Some(Graph { cpus, period_us, nodes, edges, rates, hog_us })
+    })
+}
+
+impl Graph {
+    fn period(&self, node: usize) -> u64 {
+        self.rates[node].period(self.period_us * 1_000)
+    }
+
+    fn text(&self) -> String {
+        let Graph { cpus, .. } = self;
+        let mut text = format!(
+            "[system]\nname = \"graph\"\nboard = \"virt\"\ncpus = {cpus}\nstart = \"10ms\"\nadmission = \"warn\"\npolicy = \"FP\"\n"
+        );
+        for cpu in 0..*cpus {
+            write!(text, "[clusters.c{cpu}]\ncpus = [{cpu}]\n").unwrap();
+        }
+        if self.hog_us > 100 {
+            let hog = self.hog_us;
+            write!(text, "[tasks.hog]\nscript = [\"burn {hog}us\"]\ncluster = \"c0\"\nperiod = \"100ms\"\nphase = \"7ms\"\nbudget = \"61ms\"\npriority = 1\n").unwrap();
+        }
+        for (number, (cpu, permille)) in self.nodes.iter().enumerate() {
+            let period = self.period(number);
+            let burn = (period * permille / 1_000).max(1);
+            let budget = (burn + 1).max(40_000).min(period);
+            write!(text, "[tasks.n{number}]\nscript = [\"burn {burn}ns\"]\ncluster = \"c{cpu}\"\nbudget = \"{budget}ns\"\nbacklog = 200\npriority = {}\n", number + 2).unwrap();
+            if number == 0 {
+                writeln!(text, "period = \"{}us\"", self.period_us).unwrap();
+            }
+        }
+        text += "[graphs.graph]\nsource = \"n0\"\n";
+        for (place, Edge { from, to, tokens }) in self.edges.iter().enumerate() {
+            let (put, taken, threshold, initial) =
+                (tokens.produced(), tokens.consumed(), tokens.threshold(), tokens.initial());
+            write!(text, "[graphs.graph.edges.e{place}]\nfrom = \"n{from}\"\nto = \"n{to}\"\nproduces = {put}\nconsumes = {taken}\nthreshold = {threshold}\ninitial = {initial}\n").unwrap();
+        }
+        text
+    }
+}
+
+/// When the jobs of a node ended, and when they were released: that is completion, less lateness, less the deadline.
+fn jobs(run: &Run, graph: &Graph, node: usize) -> Vec<(u64, u64)> {
+    let deadline = graph.period(node);
+    let job =
+        |record: &Record| (record.time, record.time.wrapping_sub(i64::from(record.value as i32) as u64) - deadline);
+    run.events(Event::Complete, &format!("n{node}")).map(job).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_500, max_shrink_iters: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_node_is_released_by_its_last_token_or_a_period_after_its_last_job(graph in graph()) {
+        let run = run_for(&graph.text(), Overheads::NONE, 500 * MS, &[]);
+        let all: Vec<Vec<(u64, u64)>> = (0..graph.nodes.len()).map(|node| jobs(&run, &graph, node)).collect();
+        for node in 1..graph.nodes.len() {
+            let mut last = None;
+            for (job, &(_, release)) in (1..).zip(&all[node]) {
+                let mut expected = last.map_or(0, |last| last + graph.period(node));
+                for edge in graph.edges.iter().filter(|edge| edge.to == node) {
+                    match edge.tokens.jobs_before(job) {
+                        0 => {}
+                        before => {
+                            let ended = all[edge.from].get(before as usize - 1);
+                            prop_assert!(ended.is_some(), "job {job} of node {node} has no tokens");
+                            expected = expected.max(ended.unwrap().0);
+                        }
+                    }
+                }
+                // Tokens that are there at the start: said when the producers begin, and jobs come from the start of the system on.
+                prop_assert_eq!(release, expected.max(release.min(10 * MS)), "job {} of node {}", job, node);
+                last = Some(release);
+            }
+            prop_assert_eq!(run.events(Event::Skip, &format!("n{node}")).count(), 0);
+        }
+        prop_assert!(all[0].len() >= 2);
+    }
+}

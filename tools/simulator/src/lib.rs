@@ -6,6 +6,7 @@
 //!
 //! - [`actor`]: what a task does, step by step.
 //! - [`gpu_job`]: what a task with several GPUs does.
+//! - [`graph`]: what a scripted task does as a node of a graph.
 //! - [`watcher`]: what a supervisor does.
 //! - [`sharing`]: what a sharer does, and the server of sessions that resets for it.
 //! - [`board`]: the machine: registers, interrupts, memory and the device.

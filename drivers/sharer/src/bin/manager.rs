@@ -9,6 +9,7 @@
 //! | `poll_us`, `slice_us`, `sample_us`, `sample_most_us`, `sample_poll_us` | microseconds | [`Parameters::DEFAULT`](fusee_sharing::Parameters::DEFAULT) |
 //!
 //! It looks at the page each `sample_poll_us` to `poll_us`, and asks the sharer when somebody else is to be let in. While nobody of the group wants the engine all are let in.
+//! By policy 5 its intervals, which are 10 samples long for two members, should be no shorter than the sharer's, by which that books: else it sees nothing in one interval and twice as much in the next.
 //! All its members have the same weight. If it dies, its last word stands.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]

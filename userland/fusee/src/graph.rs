@@ -1,6 +1,6 @@
 //! This task as a node of a graph: `[graphs.NAME]` of the manifest makes tasks nodes, and tells each of its edges.
 //!
-//! A node's job begins when its tokens are there, and puts others when it ends. What it hands on by memory has to be written before [`Node::end`]: whoever is released by
+//! A node's job begins when its tokens are there: [`next_job`](crate::next_job) waits for that. It puts others when it ends. What it hands on by memory has to be written before [`Node::end`]: whoever is released by
 //! that sees it.
 //!
 //! | Entry of a node's environment | Is |
@@ -16,7 +16,7 @@ use fusee_abi::environment::kind;
 use fusee_graph::{Edge, NODES, Tokens, Words, begin, end_job};
 
 use crate::environment::unpadded;
-use crate::{Environment, JobError, JobInfo, Region, SharedBytes, Task, next_job};
+use crate::{Environment, JobInfo, Region, SharedBytes, Task};
 
 /// Edges that a node is told of.
 const EDGES: usize = 40;
@@ -91,14 +91,6 @@ impl Node {
         let next = &node.next;
         begin(&node.edges[..node.count], &mut InRegion(words), number, |consumer, upto| credit(next, consumer, upto));
         Ok(node)
-    }
-
-    /// Waits for the tokens of the next job.
-    ///
-    /// # Errors
-    /// [`JobError::NoJobs`]: the manifest gives this task none.
-    pub fn begin(&mut self) -> Result<JobInfo, JobError> {
-        next_job()
     }
 
     /// Puts the tokens of `job`: whatever it has written is seen by those whom that releases.

@@ -34,17 +34,18 @@ impl Words for InBoard<'_> {
 impl Node {
     /// Who is to be told of tokens that are there before its first job, and up to which of their jobs.
     pub fn begin(&self, board: &mut Board) -> VecDeque<(u64, u64)> {
-        let mut credits = VecDeque::new();
-        let credit = |consumer, upto| credits.extend(self.handle(consumer).map(|handle| (handle, upto)));
-        begin(&self.edges, &mut InBoard(board, self.graph), self.number, credit);
-        credits
+        self.credits(|credit| begin(&self.edges, &mut InBoard(board, self.graph), self.number, credit))
     }
 
     /// The same after its job of this number.
     pub fn end(&self, board: &mut Board, job: u64) -> VecDeque<(u64, u64)> {
+        self.credits(|credit| end_job(&self.edges, &mut InBoard(board, self.graph), self.number, job, credit))
+    }
+
+    /// The consumers that `tell` tells, by the handles to them.
+    fn credits(&self, tell: impl FnOnce(&mut dyn FnMut(usize, u64))) -> VecDeque<(u64, u64)> {
         let mut credits = VecDeque::new();
-        let credit = |consumer, upto| credits.extend(self.handle(consumer).map(|handle| (handle, upto)));
-        end_job(&self.edges, &mut InBoard(board, self.graph), self.number, job, credit);
+        tell(&mut |consumer, upto| credits.extend(self.handle(consumer).map(|handle| (handle, upto))));
         credits
     }
 

@@ -11,9 +11,11 @@ use fusee_sched_analysis::overheads::Infeasible;
 use fusee_sched_analysis::report::{Hard, Term};
 use fusee_sched_analysis::{Cluster, Nonsense, Overheads, Report, Task};
 
+mod latency;
 mod lives;
 mod servers;
 
+pub use latency::{Latencies, Path, latencies};
 pub use lives::{Recovery, recoveries};
 use servers::Waiting;
 

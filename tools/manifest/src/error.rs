@@ -126,6 +126,8 @@ pub enum Reason {
     GroupTooDeep { group: String, limit: usize },
     /// Tasks of a graph each of which waits for the other's first token.
     GraphCycle { graph: String, task: String },
+    /// Tasks of a graph whose tokens are too few to go on for ever.
+    GraphStarves { graph: String, task: String },
     /// An edge of a graph brings more or fewer tokens than another one to the same task.
     UnevenEdge { edge: String, task: String },
     /// A number outside its range.
@@ -210,6 +212,10 @@ pub enum Reason {
     Unbounded { cluster: String, why: String },
     /// `hard = true`, and the analysis cannot prove it; with its bound, if it has one.
     NotProved { task: String, why: &'static str, late: Option<String> },
+    /// A graph has a `latency`, and a path that may take longer.
+    TooLate { graph: String, path: String, bound: Time, latency: Time },
+    /// A graph has a `latency`, and nothing proves how late it is.
+    LatencyNotProved { graph: String, why: String },
     /// No workspace has this program.
     NoProgram { binary: String, why: String },
     /// Two workspaces have this program.
@@ -313,6 +319,10 @@ impl fmt::Display for Reason {
             Self::GraphCycle { graph, task } => write!(
                 f,
                 "task `{task}` of graph `{graph}` waits for a token that is to come of its own first job: a cycle needs an edge with `initial` tokens"
+            ),
+            Self::GraphStarves { graph, task } => write!(
+                f,
+                "task `{task}` of graph `{graph}` runs out of tokens: a cycle that it is on needs more `initial` ones"
             ),
             Self::UnevenEdge { edge, task } => write!(
                 f,
@@ -447,6 +457,12 @@ impl fmt::Display for Reason {
             Self::NotProved { task, why, late: None } => write!(f, "task `{task}` is hard, but not proved: {why}"),
             Self::NotProved { task, why, late: Some(late) } => {
                 write!(f, "task `{task}` is hard, but not proved: {why} ({late})")
+            }
+            Self::TooLate { graph, path, bound, latency } => {
+                write!(f, "graph `{graph}` may take {bound}, and its latency is {latency}: the longest path is {path}")
+            }
+            Self::LatencyNotProved { graph, why } => {
+                write!(f, "graph `{graph}` has a latency, but it is not proved: {why}")
             }
             Self::NoProgram { binary, why } => write!(f, "binary `{binary}`: {why}"),
             Self::TwoPrograms { binary, places: [one, other] } => write!(

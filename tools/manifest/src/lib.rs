@@ -50,7 +50,7 @@ pub use expect::{Expectations, Mark};
 pub use fusee_sched::key::PolicyName;
 pub use pack::{Binaries, PackOptions, PackedSystem};
 pub use quantity::{Bytes, Time};
-pub use resolve::{Device, Entry, Processor, Program, Resolved, Task, UNLIMITED, Variant};
+pub use resolve::{Device, Entry, Graph, Processor, Program, Resolved, Task, UNLIMITED, Variant};
 pub use schema::{Arbiter, Panic, Profile};
 
 /// A manifest without mistakes.
@@ -115,11 +115,11 @@ impl Manifest {
         };
         let mut file = read::read(text, line_of).map_err(all)?;
         resolve::expand(&mut file).map_err(all)?;
-        resolve::graphs::expand(&mut file).map_err(all)?;
+        let graphs = resolve::graphs::expand(&mut file).map_err(all)?;
         resolve::vary(&mut file, variant);
         let folder = variant.folder.as_deref().or(path.parent()).unwrap_or(Path::new(""));
         resolve::read_times(&mut file, folder);
-        let system = resolve::resolve(&file).map_err(all)?;
+        let system = resolve::resolve(&file, graphs).map_err(all)?;
         let task = |name: &str| system.tasks.iter().position(|task| task.name == name);
         let expectations = file.test.as_ref().map(|test| Expectations::new(test, task));
         let programs = file.tasks.0.iter().filter_map(|(_, task)| task.binary.as_ref());

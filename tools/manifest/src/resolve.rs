@@ -57,6 +57,7 @@ mod users;
 mod uses;
 mod verdict;
 
+pub use graphs::Graph;
 use mistakes::Fail::{self, At};
 use mistakes::{Of, names};
 pub use uses::DeclaredHold;
@@ -149,6 +150,8 @@ pub struct Resolved {
     pub devices: Vec<Device>,
     /// The first free physical address of the pool.
     pub pool_next: u64,
+    /// Graphs of tasks.
+    pub graphs: Vec<Graph>,
     /// What is doubtful, but allowed by the manifest.
     pub warnings: Vec<String>,
 }
@@ -434,7 +437,7 @@ impl Variant {
 }
 
 /// Resolves `file`; or all mistakes, with their places in the text. Whether the tasks fit is asked if there is no other.
-pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Vec<Mistake>> {
+pub(crate) fn resolve(file: &schema::File, graphs: Vec<Graph>) -> Result<Resolved, Vec<Mistake>> {
     let name = &file.system.board;
     let unknown = || {
         let choices = Board::NAMES.map(str::to_owned).to_vec();
@@ -491,6 +494,7 @@ pub(crate) fn resolve(file: &schema::File) -> Result<Resolved, Vec<Mistake>> {
             mappings: Vec::new(),
             devices: Vec::new(),
             pool_next: board.memory.pool,
+            graphs,
             warnings: Vec::new(),
             board,
         },

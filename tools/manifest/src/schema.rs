@@ -470,6 +470,8 @@ pub struct Group {
 pub struct Graph {
     /// The task that the clock releases.
     pub source: Spanned<String>,
+    /// From a release of the source until the last job that works on what it brings has ended.
+    pub latency: Option<Spanned<Time>>,
     pub edges: Named<GraphEdge>,
 }
 

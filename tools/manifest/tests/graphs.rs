@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use fusee_graph::{Edge, Tokens};
-use fusee_manifest::Manifest;
+use fusee_manifest::{Manifest, admission};
+use fusee_sched_analysis::Overheads;
 
 /// A camera whose lines two tasks work on, and one that joins what they made; it is told of the picture before.
 const GOOD: &str = r#"
@@ -130,6 +131,12 @@ fn what_is_no_graph_is_refused_on_its_line() {
         "`produces` of `even` is not from 1 to 1023",
     );
     refused(
+        "produces = 2, initial = 2",
+        "produces = 2, initial = 2, threshold = 3",
+        "[graphs.video]",
+        "task `odd` of graph `video` runs out of tokens: a cycle that it is on needs more `initial` ones",
+    );
+    refused(
         "from = \"join\", to = \"odd\"",
         "from = \"join\", to = \"camera\"",
         "before =",
@@ -141,4 +148,111 @@ fn what_is_no_graph_is_refused_on_its_line() {
         "[graphs.video]",
         "a second region is called `video`",
     );
+}
+
+/// Four tasks on three CPUs.
+const CHAIN: &str = r#"
+[system]
+name = "chain"
+board = "virt"
+cpus = 3
+
+[clusters.a]
+cpus = [0]
+
+[clusters.b]
+cpus = [1]
+
+[clusters.c]
+cpus = [2]
+
+[tasks.camera]
+script = ["burn 1ms"]
+cluster = "a"
+period = "10ms"
+budget = "2ms"
+
+[tasks.grey]
+script = ["burn 1ms"]
+cluster = "b"
+budget = "3ms"
+
+[tasks.copy]
+script = ["burn 1ms"]
+cluster = "c"
+budget = "4ms"
+
+[tasks.warp]
+script = ["burn 1ms"]
+cluster = "a"
+budget = "5ms"
+deadline = "9ms"
+
+[graphs.video]
+source = "camera"
+latency = "17ms"
+
+[graphs.video.edges]
+grey = { from = "camera", to = "grey" }
+copy = { from = "camera", to = "copy" }
+left = { from = "grey", to = "warp" }
+right = { from = "copy", to = "warp" }
+"#;
+
+/// Response times by hand: camera and warp have one CPU. The camera may wait for all of the warp, and the warp for a camera's job that came a millisecond before it, but for that one.
+#[test]
+fn a_latency_is_the_sum_of_response_times_over_the_longest_path() {
+    let system = parse(CHAIN).unwrap().system;
+    let found = admission::latencies(&system, &Overheads::default()).remove(0);
+    let paths: Vec<_> = found.paths.iter().map(|path| (system.path(&system.graphs[0], path), path.latency)).collect();
+    let ms = 1_000_000;
+    let sums = [(7 + 4 + 6) * ms, (7 + 3 + 6) * ms];
+    assert_eq!(paths, [("camera > copy > warp".to_owned(), sums[0]), ("camera > grey > warp".to_owned(), sums[1])]);
+    assert_eq!(found.longest.as_ref(), found.paths.first());
+    let lateness: Vec<_> = found.nodes.iter().map(|node| (node.late / ms.cast_signed(), node.backlog)).collect();
+    assert_eq!(lateness, [(0, 1), (7, 1), (7, 2), (11, 2)]);
+    assert_eq!((found.why_not, found.unenforced), (None, None));
+}
+
+#[test]
+fn a_latency_that_is_not_proved_is_refused() {
+    let refused = |from: &str, to: &str, line: usize, expected: &str| {
+        assert!(CHAIN.contains(from), "the chain has no `{from}`");
+        assert_eq!(parse(&CHAIN.replacen(from, to, 1)).err(), Some(format!("m.toml:{line}: {expected}")));
+    };
+    refused(
+        "17ms",
+        "16ms",
+        40,
+        "graph `video` may take 17 ms, and its latency is 16 ms: the longest path is camera > copy > warp",
+    );
+    let not_proved = |why: &str| format!("graph `video` has a latency, but it is not proved: {why}");
+    refused(
+        "budget = \"5ms\"",
+        "budget = \"5ms\"\nbacklog = 1",
+        41,
+        &not_proved("`warp` has `backlog` = 1, and up to 2 of its releases may queue"),
+    );
+    refused(
+        "script = [\"burn 1ms\"]\ncluster = \"b\"",
+        "script = [\"sleep 1ms\"]\ncluster = \"b\"",
+        40,
+        &not_proved("not all that `grey` waits for is counted: it sleeps for up to 1.000 ms, and its `suspends` is 0.000 ms"),
+    );
+    refused(
+        "budget = \"4ms\"",
+        "class = \"background\"",
+        44,
+        "release of `copy` means nothing together with a class other than real-time",
+    );
+    // The round of two tasks takes 10 ms, the period of both: and now more.
+    refused(
+        "budget = \"4ms\"",
+        "budget = \"4100us\"\n[graphs.video.edges.back]\nfrom = \"warp\"\nto = \"copy\"\ninitial = 1",
+        44,
+        &not_proved("tokens that `warp` waits for come back to it later with each round"),
+    );
+    let warned = CHAIN.replace("cpus = 3\n", "cpus = 3\nadmission = \"warn\"\n").replace("17ms", "10ms");
+    let warnings = parse(&warned).unwrap().system.warnings;
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
 }

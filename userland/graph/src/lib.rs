@@ -4,6 +4,7 @@
 //! when it begins, and may begin when enough are there. A node without edges that lead to it is a *source*, and is released by the clock.
 //!
 //! - [`rate`]: how often each node runs, from the source's period.
+//! - [`lateness`](mod@lateness): how late each node's jobs are at most.
 //! - [`edge`]: tokens as arithmetic: up to which job a consumer may run.
 //! - [`progress`]: what a node does at the end of a job, beside others on other CPUs.
 //!
@@ -19,9 +20,11 @@
 #![warn(missing_docs)]
 
 pub mod edge;
+pub mod lateness;
 pub mod progress;
 pub mod rate;
 
 pub use edge::{Edge, EdgeError, NODES, Tokens};
+pub use lateness::{Lateness, Timing, Unbounded, lateness};
 pub use progress::{Words, begin, end_job};
-pub use rate::{Rate, RateError};
+pub use rate::{Rate, RateError, starved};

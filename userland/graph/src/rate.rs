@@ -7,7 +7,7 @@
 //!
 //! Source: Goddard 1998; Elliott 2015, section 2.1.4.
 
-use crate::edge::Tokens;
+use crate::edge::{Edge, NODES, Tokens};
 
 /// At most so many jobs in any window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -65,7 +65,46 @@ impl Rate {
     }
 }
 
-const fn gcd(mut one: u64, mut other: u64) -> u64 {
+/// A node that runs a few jobs at most, however often the source does: a cycle that it is on has too few tokens at the start. `None`: each runs for ever, or numbers are too large to say.
+///
+/// If a node and all that it waits for can run as many jobs as make a whole round of the graph, the edges between them can have again what they had at the start, and so there is a next round.
+#[must_use]
+pub fn starved(edges: &[Edge], rates: &[Rate]) -> Option<usize> {
+    let mut whole = 1_u64;
+    for rate in rates {
+        whole = (whole / gcd(whole, rate.window)).checked_mul(rate.window)?;
+    }
+    let mut round = [0_u64; NODES];
+    for (round, rate) in round.iter_mut().zip(rates) {
+        *round = rate.jobs.checked_mul(whole / rate.window)?;
+    }
+    // Jobs that each can run so far.
+    let mut jobs = [0_u64; NODES];
+    *jobs.first_mut()? = u64::MAX;
+    for _ in 0..ROUNDS {
+        let mut progress = false;
+        for node in 1..rates.len().min(NODES) {
+            let ended = |edge: &Edge| edge.tokens.enough_for(jobs.get(edge.from).copied().unwrap_or(0));
+            let upto = edges.iter().filter(|edge| edge.to == node).map(ended).min().unwrap_or(0);
+            progress |= upto > jobs[node];
+            jobs[node] = upto.max(jobs[node]);
+        }
+        if !progress {
+            return (0..rates.len().min(NODES)).find(|node| jobs[*node] < round[*node]);
+        }
+        let mut goes_on = core::array::from_fn::<_, NODES, _>(|node| jobs[node] >= round[node]);
+        while let Some(edge) = edges.iter().find(|edge| goes_on[edge.to % NODES] && !goes_on[edge.from % NODES]) {
+            goes_on[edge.to % NODES] = false;
+        }
+        jobs.iter_mut().zip(goes_on).filter(|(_, goes_on)| *goes_on).for_each(|(jobs, _)| *jobs = u64::MAX);
+    }
+    None
+}
+
+/// How often [`starved`] looks at all nodes.
+const ROUNDS: u32 = 1 << 20;
+
+pub(crate) const fn gcd(mut one: u64, mut other: u64) -> u64 {
     while other != 0 {
         (one, other) = (other, one % other);
     }

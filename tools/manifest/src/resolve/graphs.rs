@@ -3,7 +3,9 @@
 //! All of it happens before names are resolved, so the rest of the crate knows no graphs. What is added stands in the file where the edge does that it comes from. The source keeps
 //! its period; the periods of the other nodes follow from the tokens ([`fusee_graph::rate`]). What a node finds in its environment is read by `fusee::graph`.
 
-use fusee_graph::{Edge, NODES, Rate, RateError, Tokens};
+use std::ops::Range;
+
+use fusee_graph::{Edge, NODES, Rate, RateError, Tokens, starved};
 use toml::Spanned;
 
 use crate::error::Reason;
@@ -17,16 +19,33 @@ const BACKLOG: u32 = 8;
 const AT_ONCE: u32 = fusee_graph::edge::AT_ONCE;
 const THERE: u32 = fusee_graph::edge::THERE;
 
+/// A graph of tasks.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    /// Its name.
+    pub name: String,
+    /// Its nodes, the source first: indices of tasks, and how often each runs.
+    pub nodes: Vec<(usize, Rate)>,
+    /// Edges between nodes, by their places.
+    pub edges: Vec<Edge>,
+    /// From a release of the source until the last job that works on what it brings has ended, at most; that is to be proved.
+    pub latency: Option<Time>,
+    /// Where that is written.
+    pub(super) place: Range<usize>,
+}
+
 /// Makes what each graph says a part of the tasks that it names.
-pub(crate) fn expand(file: &mut schema::File) -> Result<(), Vec<Mistake>> {
+pub(crate) fn expand(file: &mut schema::File) -> Result<Vec<Graph>, Vec<Mistake>> {
     let graphs = std::mem::take(&mut file.graphs);
+    let mut expanded = Vec::new();
     let mut mistakes = Vec::new();
     for (name, graph) in &graphs.0 {
-        if let Err(mistake) = one(file, name, graph) {
-            mistakes.push(mistake);
+        match one(file, name, graph) {
+            Ok(graph) => expanded.push(graph),
+            Err(mistake) => mistakes.push(mistake),
         }
     }
-    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+    if mistakes.is_empty() { Ok(expanded) } else { Err(mistakes) }
 }
 
 /// A node: its task, and its rate once that is known.
@@ -35,7 +54,7 @@ struct Node {
     rate: Option<Rate>,
 }
 
-fn one(file: &mut schema::File, name: &Spanned<String>, graph: &schema::Graph) -> Result<(), Mistake> {
+fn one(file: &mut schema::File, name: &Spanned<String>, graph: &schema::Graph) -> Result<Graph, Mistake> {
     let mut nodes = vec![Node { task: task(file, &graph.source)?, rate: Some(Rate::SOURCE) }];
     let mut edges = Vec::new();
     for (edge_name, edge) in &graph.edges.0 {
@@ -113,7 +132,13 @@ fn one(file: &mut schema::File, name: &Spanned<String>, graph: &schema::Graph) -
         name.clone(),
         schema::Region { bytes: Some(Spanned::new(name.span(), Bytes(4096))), ..schema::Region::default() },
     ));
-    Ok(())
+    Ok(Graph {
+        name: name.get_ref().clone(),
+        nodes: nodes.iter().map(|node| (node.task, node.rate.unwrap_or(Rate::SOURCE))).collect(),
+        edges: edges.iter().map(|(_, edge)| *edge).collect(),
+        latency: graph.latency.as_ref().map(|latency| *latency.get_ref()),
+        place: graph.latency.as_ref().map_or(name.span(), Spanned::span),
+    })
 }
 
 fn task(file: &schema::File, name: &Spanned<String>) -> Result<usize, Mistake> {
@@ -173,10 +198,16 @@ fn rates(
         let (graph, task) = (name.get_ref().clone(), task_of(nodes, node));
         return Err((name.span(), Reason::GraphCycle { graph, task }));
     }
+    let known: Vec<Edge> = edges.iter().map(|(_, edge)| *edge).collect();
+    let all: Vec<Rate> = nodes.iter().filter_map(|node| node.rate).collect();
     for node in 1..nodes.len() {
         let of: Vec<_> = edges.iter().filter(|(_, edge)| edge.to == node).collect();
         let inputs = of.iter().filter_map(|(_, edge)| Some((nodes[edge.from].rate?, edge.tokens)));
         Rate::of_consumer(inputs).map_err(|error| mistake(nodes, node, &of, error))?;
+    }
+    if let Some(node) = starved(&known, &all) {
+        let (graph, task) = (name.get_ref().clone(), task_of(nodes, node));
+        return Err((name.span(), Reason::GraphStarves { graph, task }));
     }
     Ok(())
 }

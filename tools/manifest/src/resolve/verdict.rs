@@ -37,6 +37,36 @@ impl Resolver<'_> {
                 Admission::Warn => self.out.warnings.extend(complaints.iter().map(|(_, reason)| reason.to_string())),
             }
         }
+        // What is known of graphs follows from what is known of tasks.
+        if self.mistakes.is_empty() {
+            let late = self.late_graphs();
+            match self.file.system.admission {
+                Admission::Refuse => self.mistakes.extend(late),
+                Admission::Warn => self.out.warnings.extend(late.iter().map(|(_, reason)| reason.to_string())),
+            }
+        }
+    }
+
+    /// Graphs whose `latency` is not proved.
+    fn late_graphs(&self) -> Vec<Mistake> {
+        let mut complaints = Vec::new();
+        if self.out.graphs.iter().all(|graph| graph.latency.is_none()) {
+            return complaints;
+        }
+        for (graph, found) in self.out.graphs.iter().zip(admission::latencies(&self.out, &Overheads::default())) {
+            let Some(latency) = graph.latency else { continue };
+            let name = graph.name.clone();
+            let reason = match (&found.longest, found.why_not.or(found.unenforced)) {
+                (Some(longest), _) if longest.latency > latency.0 => {
+                    let path = self.out.path(graph, longest);
+                    Reason::TooLate { graph: name, path, bound: Time(longest.latency), latency }
+                }
+                (_, Some(why)) => Reason::LatencyNotProved { graph: name, why },
+                _ => continue,
+            };
+            complaints.push((graph.place.clone(), reason));
+        }
+        complaints
     }
 
     /// For the reservations of the cluster with this index what the analysis adds to the execution of a job, which is how long it may be

@@ -1,0 +1,188 @@
+//! How late a graph is: from a release of its source until the last job ends that works on what that brought.
+//!
+//! Each node answers within the bound on its response time, as any sporadic task does; [`fusee_graph::lateness`] adds these up. No job's budget may run dry, so what a node computes, lends and pays for must fit into it; and no release may be dropped.
+
+use std::iter;
+
+use fusee_graph::{Edge, Lateness, NODES, Timing, Unbounded, lateness};
+use fusee_sched_analysis::Overheads;
+
+use super::Study;
+use crate::resolve::{Graph, Resolved};
+
+/// Paths of which a graph is told, at most.
+const PATHS: usize = 16;
+/// Paths that are looked at.
+const LOOKED_AT: usize = 1 << 12;
+
+/// What is known of one graph.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    /// Of each node, by its place, how late it is; empty where that is not bounded.
+    pub nodes: Vec<Lateness>,
+    /// By which path, and how much later than its source's release, the last job ends that works on what that brought; `None`: that is not bounded.
+    pub longest: Option<Path>,
+    /// Paths along edges without initial tokens, from the source to nodes where they end: the longest 16, the longest first.
+    pub paths: Vec<Path>,
+    /// Why there are no bounds.
+    pub why_not: Option<String>,
+    /// Why they rest on what tasks do that are no nodes, which nothing enforces, if they do.
+    pub unenforced: Option<String>,
+}
+
+/// A path through a graph.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Path {
+    /// Its nodes, by their places, from the source on.
+    pub nodes: Vec<usize>,
+    /// From the source's release until the job of the last node ends that works on what that brought, as far as this path delays it; nanoseconds.
+    pub latency: u64,
+}
+
+/// Of each graph of the system, in their order, if paths of the kernel cost so much.
+#[must_use]
+pub fn latencies(system: &Resolved, overheads: &Overheads) -> Vec<Latencies> {
+    if system.graphs.is_empty() {
+        return Vec::new();
+    }
+    let answers: Vec<Answer> = (0..system.clusters.len()).flat_map(|index| answers(system, index, overheads)).collect();
+    system.graphs.iter().map(|graph| of_graph(system, graph, &answers)).collect()
+}
+
+/// How soon a task answers.
+struct Answer {
+    task: usize,
+    /// From release to completion, nanoseconds; or why that is not bounded.
+    response: Result<u64, String>,
+    unenforced: Option<String>,
+}
+
+/// Of each task of a cluster.
+fn answers(system: &Resolved, index: usize, overheads: &Overheads) -> Vec<Answer> {
+    let name = &system.clusters[index].0;
+    let none = |why: String| -> Vec<Answer> {
+        let here = system.tasks.iter().enumerate().filter(|(_, task)| task.cluster as usize == index);
+        here.map(|(task, _)| Answer { task, response: Err(why.clone()), unenforced: None }).collect()
+    };
+    let study = match Study::new(system, index) {
+        Ok(study) => study,
+        Err(why) => return none(why.to_string()),
+    };
+    let (report, blocked) = match study.analyse(overheads) {
+        Ok(found) => found,
+        Err(why) => return none(study.unbounded(name, &why).to_string()),
+    };
+    let answer = |(at, task): (usize, &usize)| {
+        let called = &system.tasks[*task].name;
+        let bound = report.tasks[at].bound.as_ref().filter(|_| report.bounded != Some(false));
+        let response = match (study.uncounted[at].first(), bound) {
+            (Some(why), _) => Err(format!("not all that `{called}` waits for is counted: {why}")),
+            _ if !study.is_covered(at, &blocked[at]) => Err(format!("the budget of `{called}` may run dry")),
+            (None, None) => Err(format!("`{called}` has no bound on its response time")),
+            (None, Some(bound)) => {
+                let response = bound.response.ceil().to_integer();
+                u64::try_from(response).map_err(|_| format!("the response time of `{called}` does not fit into 64 bits"))
+            }
+        };
+        Answer { task: *task, response, unenforced: study.unenforced[at].clone() }
+    };
+    study.members.iter().enumerate().map(answer).collect()
+}
+
+fn of_graph(system: &Resolved, graph: &Graph, answers: &[Answer]) -> Latencies {
+    let of = |task: usize| answers.iter().find(|answer| answer.task == task);
+    let unenforced = graph.nodes.iter().find_map(|(task, _)| of(*task)?.unenforced.clone());
+    let mut found = Latencies { nodes: Vec::new(), longest: None, paths: Vec::new(), why_not: None, unenforced };
+    match bounds(system, graph, of) {
+        Ok((timings, all)) => {
+            found.nodes = all[..timings.len()].to_vec();
+            found.longest = longest(graph, &found.nodes);
+            found.paths = paths(graph, &timings, &found.nodes, period(system, graph));
+        }
+        Err(why) => found.why_not = Some(why),
+    }
+    found
+}
+
+/// How late each node is, and what of it that follows from.
+fn bounds<'a>(
+    system: &Resolved,
+    graph: &Graph,
+    answer: impl Fn(usize) -> Option<&'a Answer>,
+) -> Result<(Vec<Timing>, [Lateness; NODES]), String> {
+    let name = |place: usize| &system.tasks[graph.nodes[place].0].name;
+    let timing = |(place, (task, rate)): (usize, &(usize, _))| {
+        let no_jobs = || format!("`{}` is not a real-time task", name(place));
+        let response = answer(*task).ok_or_else(no_jobs)?.response.clone()?;
+        Ok(Timing { rate: *rate, response })
+    };
+    let timings: Vec<Timing> = graph.nodes.iter().enumerate().map(timing).collect::<Result<_, String>>()?;
+    let all = lateness(&graph.edges, &timings, period(system, graph)).map_err(|why| match why {
+        Unbounded::Cycle(place) => format!("tokens that `{}` waits for come back to it later with each round", name(place)),
+        Unbounded::TooLarge => "its times do not fit into 64 bits".to_owned(),
+    })?;
+    for (place, (task, _)) in graph.nodes.iter().enumerate() {
+        let reservation = system.tasks[*task].reservation.map(|own| system.reservations[own]);
+        let places = reservation.map_or(0, |one| u64::from(one.backlog));
+        let needed = all[place].backlog;
+        if needed > places {
+            return Err(format!("`{}` has `backlog` = {places}, and up to {needed} of its releases may queue", name(place)));
+        }
+    }
+    Ok((timings, all))
+}
+
+/// The period of the source.
+fn period(system: &Resolved, graph: &Graph) -> u64 {
+    let source = graph.nodes.first().and_then(|(task, _)| system.tasks[*task].reservation);
+    source.map_or(0, |own| system.reservations[own].period)
+}
+
+/// The edges from a node on which nothing is at the start: those that lead on.
+fn forward(graph: &Graph, from: usize) -> impl Iterator<Item = &Edge> {
+    graph.edges.iter().filter(move |edge| edge.from == from && edge.tokens.initial() == 0)
+}
+
+/// The path by which that of the nodes without further ones ends latest that has the longest latency.
+fn longest(graph: &Graph, nodes: &[Lateness]) -> Option<Path> {
+    let ends = (0..nodes.len()).filter(|node| forward(graph, *node).next().is_none());
+    let last = ends.max_by_key(|node| nodes[*node].latency)?;
+    let before = |node: &usize| nodes[*node].by.map(|edge| graph.edges[edge].from);
+    // Such a path comes through no node twice.
+    let mut path: Vec<usize> = iter::successors(Some(last), before).take(nodes.len()).collect();
+    path.reverse();
+    Some(Path { nodes: path, latency: nodes[last].latency })
+}
+
+/// Paths from the source to where they end, the longest first.
+fn paths(graph: &Graph, timings: &[Timing], nodes: &[Lateness], source: u64) -> Vec<Path> {
+    let mut found: Vec<Path> = Vec::new();
+    // Of each that is not looked at to its end: its nodes, and when the last of them ends.
+    let mut open = vec![(vec![0], i128::from(timings[0].response))];
+    while let Some((path, ends)) = open.pop() {
+        let last = path[path.len() - 1];
+        let mut is_end = true;
+        for edge in forward(graph, last) {
+            is_end = false;
+            let Some(later) = edge.later(timings[last].rate, source).filter(|_| found.len() < LOOKED_AT) else { continue };
+            let further = path.iter().copied().chain([edge.to]).collect();
+            open.push((further, ends + i128::from(later) + i128::from(timings[edge.to].response)));
+        }
+        if is_end {
+            let latency = ends - i128::from(nodes[last].ahead);
+            found.push(Path { nodes: path, latency: u64::try_from(latency).unwrap_or(0) });
+        }
+    }
+    found.sort_by(|one, other| other.latency.cmp(&one.latency).then_with(|| one.nodes.cmp(&other.nodes)));
+    found.truncate(PATHS);
+    found
+}
+
+impl Resolved {
+    /// A path of a graph in words: `camera > grey > warp`.
+    #[must_use]
+    pub fn path(&self, graph: &Graph, path: &Path) -> String {
+        let name = |node: &usize| self.tasks[graph.nodes[*node].0].name.as_str();
+        path.nodes.iter().map(name).collect::<Vec<_>>().join(" > ")
+    }
+}

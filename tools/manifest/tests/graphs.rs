@@ -237,7 +237,9 @@ fn a_latency_that_is_not_proved_is_refused() {
         "script = [\"burn 1ms\"]\ncluster = \"b\"",
         "script = [\"sleep 1ms\"]\ncluster = \"b\"",
         40,
-        &not_proved("not all that `grey` waits for is counted: it sleeps for up to 1.000 ms, and its `suspends` is 0.000 ms"),
+        &not_proved(
+            "not all that `grey` waits for is counted: it sleeps for up to 1.000 ms, and its `suspends` is 0.000 ms",
+        ),
     );
     refused(
         "budget = \"4ms\"",

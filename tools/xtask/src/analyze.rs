@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use fusee_kernel_core::limits::LONGEST_PATH;
-use fusee_manifest::admission::Recovery;
-use fusee_manifest::{Resolved, Time, Variant, admission};
+use fusee_manifest::admission::{Latencies, Recovery};
+use fusee_manifest::{Graph, Resolved, Time, Variant, admission};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::Blocked;
@@ -24,7 +24,7 @@ use fusee_sched_analysis::utilisation::Utilisations;
 use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse, approximate};
 use num_rational::BigRational;
 
-use crate::answers::{self, Analysis, ClusterAnalysis, LifeAnalysis, TaskAnalysis};
+use crate::answers::{self, Analysis, ClusterAnalysis, GraphAnalysis, LifeAnalysis, PathAnalysis, TaskAnalysis};
 use crate::project::Project;
 use crate::simulate::{self, Sizes};
 use crate::system;
@@ -142,6 +142,13 @@ impl Subject {
         let named = |recovery: Recovery| (system.tasks[recovery.task].name.clone(), recovery);
         admission::recoveries(system, overheads).into_iter().map(named).collect()
     }
+
+    /// How late graphs are.
+    fn latencies(&self, overheads: &Overheads) -> Vec<GraphAnalysis> {
+        let Some(system) = &self.system else { return Vec::new() };
+        let all = admission::latencies(system, overheads);
+        system.graphs.iter().zip(all).map(|(graph, found)| of_graph(system, graph, found)).collect()
+    }
 }
 
 /// Analyses what the arguments name, and prints it; `false`: something does not hold.
@@ -159,8 +166,10 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
         good &= subject.clusters.iter().zip(&reports).all(|(cluster, report)| holds(cluster, report));
         let reports = subject.clusters.iter().zip(&reports);
         let recoveries = subject.recoveries(&overheads);
+        let graphs = subject.latencies(&overheads);
+        good &= graphs.iter().all(keeps_latency);
         if arguments.json {
-            let answer = answer(reports, &recoveries);
+            let answer = answer(reports, &recoveries, graphs);
             write!(out, "{}{}", if first { "[\n" } else { ",\n" }, answers::line(&answer)?)?;
         } else {
             if !subject.name.is_empty() {
@@ -174,6 +183,9 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
             }
             if !recoveries.is_empty() {
                 writeln!(out, "{}", lives(&recoveries))?;
+            }
+            if !graphs.is_empty() {
+                writeln!(out, "{}", latencies(&graphs))?;
             }
         }
         first = false;
@@ -400,6 +412,67 @@ fn lives(recoveries: &[(String, Recovery)]) -> String {
     format!("{table}\n{reasons}")
 }
 
+/// Times in microseconds, as all that is printed.
+fn of_graph(system: &Resolved, graph: &Graph, found: Latencies) -> GraphAnalysis {
+    let time = |span: u64| span as f64 / 1e3;
+    let name = |node: &usize| system.tasks[graph.nodes[*node].0].name.clone();
+    let path = |path: &admission::Path| PathAnalysis {
+        tasks: path.nodes.iter().map(name).collect(),
+        latency: time(path.latency),
+    };
+    let mut paths: Vec<PathAnalysis> = found.paths.iter().map(path).collect();
+    // One that comes back over an edge with initial tokens is not among those that lead on.
+    if let Some(longest) = found.longest.as_ref().filter(|longest| !found.paths.contains(longest)) {
+        paths.insert(0, path(longest));
+    }
+    GraphAnalysis {
+        name: graph.name.clone(),
+        latency: graph.latency.map(|latency| time(latency.0)),
+        bound: found.longest.map(|longest| time(longest.latency)),
+        paths,
+        why_not: found.why_not,
+        not_enforced: found.unenforced,
+    }
+}
+
+/// Whether a graph is no later than it may be, if the manifest says so.
+fn keeps_latency(graph: &GraphAnalysis) -> bool {
+    graph
+        .latency
+        .is_none_or(|latency| graph.not_enforced.is_none() && graph.bound.is_some_and(|bound| bound <= latency))
+}
+
+/// How late graphs are, path by path.
+fn latencies(graphs: &[GraphAnalysis]) -> String {
+    let mut table = Table::new(vec!["graph", "latency", "may be", "proved", "path"]).left(&["proved", "path"]);
+    let mut remarks = String::new();
+    for graph in graphs {
+        let may_be = graph.latency.map_or_else(|| "-".into(), trimmed);
+        let proved = match (keeps_latency(graph), graph.latency) {
+            _ if graph.bound.is_none() => "no",
+            (true, Some(_)) => "proved",
+            (false, Some(_)) => "NOT PROVED",
+            (_, None) => "-",
+        };
+        let mut rows = graph.paths.iter();
+        let first = rows.next().map_or_else(|| ["-".to_owned(), "-".into()], row);
+        let [latency, path] = first;
+        table.add_row(vec![graph.name.clone(), latency, may_be, proved.to_owned(), path]);
+        for [latency, path] in rows.map(row) {
+            table.add_row(vec![String::new(), latency, String::new(), String::new(), path]);
+        }
+        let why = graph.why_not.iter().map(|why| format!("  not bounded, for {}: {why}\n", graph.name));
+        remarks.extend(why);
+        let unenforced = graph.not_enforced.iter().filter(|_| graph.bound.is_some());
+        remarks.extend(unenforced.map(|why| format!("  not proved whatever others do, for {}: {why}\n", graph.name)));
+    }
+    return format!("{table}\n{remarks}");
+
+    fn row(path: &PathAnalysis) -> [String; 2] {
+        [trimmed(path.latency), path.tasks.join(" > ")]
+    }
+}
+
 /// What is to be said of each task that needs more than its period.
 fn too_long(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> impl Iterator<Item = String> {
     let words: Vec<String> = match &cluster.study {
@@ -442,6 +515,7 @@ fn trimmed(value: f64) -> String {
 fn answer<'a>(
     clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>,
     recoveries: &[(String, Recovery)],
+    graphs: Vec<GraphAnalysis>,
 ) -> Analysis {
     let mut tasks = Vec::new();
     let mut parts = Vec::new();
@@ -491,11 +565,12 @@ fn answer<'a>(
         utilisation: approximate(&utilisation),
         bounded_tardiness: bounded,
         hard,
-        holds: holding,
+        holds: holding && graphs.iter().all(keeps_latency),
         errors,
         clusters: parts,
         tasks,
         lives: recoveries.iter().map(life).collect(),
+        graphs,
     }
 }
 
@@ -556,7 +631,11 @@ mod tests {
             let subject = Subject { name: String::new(), clusters, longest_path: 0, system: Some(manifest.system) };
             let overheads = Overheads::default();
             let verdicts: Vec<Verdict> = subject.clusters.iter().map(|one| one.analyse(&overheads)).collect();
-            let answer = answer(subject.clusters.iter().zip(&verdicts), &subject.recoveries(&overheads));
+            let answer = answer(
+                subject.clusters.iter().zip(&verdicts),
+                &subject.recoveries(&overheads),
+                subject.latencies(&overheads),
+            );
             let answer = serde_json::to_value([answer]).unwrap();
             assert_eq!(answers::tests::problems("analyze.json", &answer), Vec::<String>::new(), "{example}");
         }

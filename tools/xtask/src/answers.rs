@@ -216,6 +216,34 @@ pub struct Analysis {
     pub tasks: Vec<TaskAnalysis>,
     /// When those of its tasks that have further lives are up again.
     pub lives: Vec<LifeAnalysis>,
+    /// How late its graphs are.
+    pub graphs: Vec<GraphAnalysis>,
+}
+
+/// A graph of tasks.
+#[derive(Debug, JsonSchema, Serialize)]
+pub struct GraphAnalysis {
+    /// Its name.
+    pub name: String,
+    /// What the manifest wants; `null`: nothing.
+    pub latency: Option<f64>,
+    /// From a release of its source until the last job ends that works on what that brought, at most; `null`: not bounded.
+    pub bound: Option<f64>,
+    /// Its longest paths, the longest first.
+    pub paths: Vec<PathAnalysis>,
+    /// Why there is no bound.
+    pub why_not: Option<String>,
+    /// Why it rests on what tasks do that are no nodes of it, which nothing enforces.
+    pub not_enforced: Option<String>,
+}
+
+/// A path through a graph.
+#[derive(Debug, JsonSchema, Serialize)]
+pub struct PathAnalysis {
+    /// Its tasks, from the source on.
+    pub tasks: Vec<String>,
+    /// The same bound, as far as this path delays the last of them.
+    pub latency: f64,
 }
 
 /// A task that is given another life when it has ended.

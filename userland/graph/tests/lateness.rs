@@ -20,29 +20,32 @@ fn gcd(one: u64, other: u64) -> u64 {
 fn graph() -> impl Strategy<Value = Graph> {
     let node = (1..900_u64, 0..8_usize, 1..4_u32, 1..4_u32, 0..4_u32);
     let further = prop::collection::vec((0..8_usize, 0..8_usize, 0..3_u32, 0..9_u32), 0..5);
-    (prop::collection::vec(node, 2..8), further, 101..400_u64).prop_filter_map("too many", |(drawn, further, source)| {
-        let mut nodes = vec![Timing { rate: Rate::SOURCE, response: drawn[0].0 }];
-        let mut edges = Vec::new();
-        for (to, &(response, from, put, taken, more)) in drawn.iter().enumerate().skip(1) {
-            let from = from % to;
-            let tokens = Tokens::new(put, taken, taken + more, 0).ok()?;
-            let rate = Rate::of_consumer([(nodes[from].rate, tokens)].into_iter()).ok()?;
-            nodes.push(Timing { rate, response });
-            edges.push(Edge { from, to, tokens });
-        }
-        for (from, to, more, initial) in further {
-            let (from, to) = (from % nodes.len(), to % nodes.len());
-            let [one, other] = [nodes[from].rate, nodes[to].rate];
-            let (put, taken) = (other.jobs * one.window, one.jobs * other.window);
-            let [put, taken] = [put, taken].map(|tokens| (tokens / gcd(put, taken)) as u32);
-            let initial = if from < to { 0 } else { initial * (put + taken) };
-            let tokens = Tokens::new(put, taken, taken + more, initial).ok()?;
-            if from != to && to != 0 && (from < to || initial > 0) {
+    (prop::collection::vec(node, 2..8), further, 101..400_u64).prop_filter_map(
+        "too many",
+        |(drawn, further, source)| {
+            let mut nodes = vec![Timing { rate: Rate::SOURCE, response: drawn[0].0 }];
+            let mut edges = Vec::new();
+            for (to, &(response, from, put, taken, more)) in drawn.iter().enumerate().skip(1) {
+                let from = from % to;
+                let tokens = Tokens::new(put, taken, taken + more, 0).ok()?;
+                let rate = Rate::of_consumer([(nodes[from].rate, tokens)].into_iter()).ok()?;
+                nodes.push(Timing { rate, response });
                 edges.push(Edge { from, to, tokens });
             }
-        }
-        Some(Graph { source, edges, nodes })
-    })
+            for (from, to, more, initial) in further {
+                let (from, to) = (from % nodes.len(), to % nodes.len());
+                let [one, other] = [nodes[from].rate, nodes[to].rate];
+                let (put, taken) = (other.jobs * one.window, one.jobs * other.window);
+                let [put, taken] = [put, taken].map(|tokens| (tokens / gcd(put, taken)) as u32);
+                let initial = if from < to { 0 } else { initial * (put + taken) };
+                let tokens = Tokens::new(put, taken, taken + more, initial).ok()?;
+                if from != to && to != 0 && (from < to || initial > 0) {
+                    edges.push(Edge { from, to, tokens });
+                }
+            }
+            Some(Graph { source, edges, nodes })
+        },
+    )
 }
 
 impl Graph {
@@ -158,7 +161,10 @@ fn a_join_is_as_late_as_its_latest_path() {
     let edges = [edge(0, 1), edge(0, 2), edge(1, 3), edge(2, 3)];
     let found = lateness(&edges, &[timing(5), timing(20), timing(70), timing(9)], 33).unwrap();
     let of = |node: usize| (found[node].late, found[node].latency, found[node].by, found[node].backlog);
-    assert_eq!([of(0), of(1), of(2), of(3)], [(0, 5, None, 1), (5, 25, Some(0), 1), (5, 75, Some(1), 3), (75, 84, Some(3), 3)]);
+    assert_eq!(
+        [of(0), of(1), of(2), of(3)],
+        [(0, 5, None, 1), (5, 25, Some(0), 1), (5, 75, Some(1), 3), (75, 84, Some(3), 3)]
+    );
 }
 
 /// Tokens that come back allow two jobs under way: 60 in a round that may take two periods.

@@ -81,7 +81,8 @@ fn answers(system: &Resolved, index: usize, overheads: &Overheads) -> Vec<Answer
             (None, None) => Err(format!("`{called}` has no bound on its response time")),
             (None, Some(bound)) => {
                 let response = bound.response.ceil().to_integer();
-                u64::try_from(response).map_err(|_| format!("the response time of `{called}` does not fit into 64 bits"))
+                u64::try_from(response)
+                    .map_err(|_| format!("the response time of `{called}` does not fit into 64 bits"))
             }
         };
         Answer { task: *task, response, unenforced: study.unenforced[at].clone() }
@@ -118,7 +119,9 @@ fn bounds<'a>(
     };
     let timings: Vec<Timing> = graph.nodes.iter().enumerate().map(timing).collect::<Result<_, String>>()?;
     let all = lateness(&graph.edges, &timings, period(system, graph)).map_err(|why| match why {
-        Unbounded::Cycle(place) => format!("tokens that `{}` waits for come back to it later with each round", name(place)),
+        Unbounded::Cycle(place) => {
+            format!("tokens that `{}` waits for come back to it later with each round", name(place))
+        }
         Unbounded::TooLarge => "its times do not fit into 64 bits".to_owned(),
     })?;
     for (place, (task, _)) in graph.nodes.iter().enumerate() {
@@ -126,7 +129,10 @@ fn bounds<'a>(
         let places = reservation.map_or(0, |one| u64::from(one.backlog));
         let needed = all[place].backlog;
         if needed > places {
-            return Err(format!("`{}` has `backlog` = {places}, and up to {needed} of its releases may queue", name(place)));
+            return Err(format!(
+                "`{}` has `backlog` = {places}, and up to {needed} of its releases may queue",
+                name(place)
+            ));
         }
     }
     Ok((timings, all))
@@ -164,7 +170,9 @@ fn paths(graph: &Graph, timings: &[Timing], nodes: &[Lateness], source: u64) -> 
         let mut is_end = true;
         for edge in forward(graph, last) {
             is_end = false;
-            let Some(later) = edge.later(timings[last].rate, source).filter(|_| found.len() < LOOKED_AT) else { continue };
+            let Some(later) = edge.later(timings[last].rate, source).filter(|_| found.len() < LOOKED_AT) else {
+                continue;
+            };
             let further = path.iter().copied().chain([edge.to]).collect();
             open.push((further, ends + i128::from(later) + i128::from(timings[edge.to].response)));
         }

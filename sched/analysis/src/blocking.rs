@@ -637,7 +637,7 @@ impl Study<'_> {
     /// - The same with a limit on the requests in all queues, of as many as CPUs or more: [`pool`] says why; with fewer, as by
     ///   priority. No bound is known for the k-FMLP with such a limit.
     /// - Either of these with advice: all that its queue has room for, since nobody knows which queue that is.
-    /// - By priority: as an engine, if there is one token; no bound is known for several.
+    /// - By priority: as an engine, if there is one token, but for all who have a place in its queue in the place of one holder; no bound is known for several tokens.
     /// - CK-OMLP: eq. 2.36, with the longest sections of as many tasks, of each cluster no more than it has CPUs (4.39 to 4.41;
     ///   4.41 prints the CPUs of one cluster where 2.36 has those of all that share).
     fn token(&self, index: usize, task: usize) -> Result<Total, Unbounded> {
@@ -670,7 +670,8 @@ impl Study<'_> {
                         if replicas != 1 {
                             return Err(Unbounded::NoBound(On::Token(index)));
                         }
-                        total.add_longest(&others, 1, 1)?;
+                        // Those in the queue when it joins those outside, of whatever priority; from there on a higher one only.
+                        total.add_longest(&others, usize::try_from(room).unwrap_or(usize::MAX), 1)?;
                         if sections.len() > 2 {
                             // By its own priority, whatever is lent to it; then it runs on its own reservation.
                             let all = sections.iter().map(|one| Wait { cpu: Nanoseconds::ZERO, ..*one });

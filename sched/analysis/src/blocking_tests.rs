@@ -186,6 +186,12 @@ fn each_protocol_blocks_for_as_many_sections_as_its_equation_says() {
         tokens(1, Protocol::Pool(Rules { limit: Some(1), ..Rules::r2dglp(1, 1) }), &sections),
         [16, 16, 16, 16, 8, 0]
     );
+    // Four CPUs, a queue of two: both may be before it when it comes, and each job of higher priority once.
+    let of_two = Rules { limit: Some(2), ..Rules::r2dglp(1, 4) };
+    let locks = Locks { pools: vec![pool(Protocol::Pool(of_two), &sections, &[])], ..Locks::default() };
+    let found = blocked(&cluster(4, &[(10, 100_000); 6]), &locks);
+    assert_eq!(spans(&found), [24 + 30, 24 + 29, 24 + 27, 20 + 23, 12 + 15, 0]);
+    assert_eq!(found.iter().map(|one| one.lends.0).collect::<Vec<_>>(), [24, 24, 24, 20, 12, 0]);
     let refused = |replicas, cpus: u16| {
         let locks = Locks {
             pools: vec![pool(Protocol::Pool(by_priority(replicas, cpus)), &sections, &[])],

@@ -29,6 +29,7 @@ use crate::system::{self, Options};
 
 pub(crate) mod calls;
 mod devices;
+pub mod graphs;
 mod systems;
 
 const MICROSECOND: u64 = 1_000;

@@ -8,6 +8,7 @@ use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::{Locks, On};
 use fusee_sched_analysis::report::{Hard, Test, Verdict};
 use fusee_sched_analysis::{Above, Cluster, Overheads, Report, Task, analyse};
+use fusee_simulator::blocking::graphs::{GraphClaims, graphs};
 use fusee_simulator::blocking::{self, Claim, Family};
 use fusee_simulator::soundness::{GeneratedSet, SoundnessOptions, soundness};
 use num_rational::BigRational;
@@ -25,6 +26,10 @@ const SYSTEMS: [(Family, u64); 4] =
 
 /// Random systems that call servers: each within its cluster; and such that clusters share.
 const CALLING: [(Family, u64); 2] = [(Family::Calls, 1_400), (Family::CallsAcross, 800)];
+
+/// Random systems of graphs, and how many with a bound at least have to use an accelerator.
+const GRAPHS: u64 = 2_400;
+const GRAPHS_WITH_DEVICE: u64 = 1_000;
 
 /// Runs all task sets: what was compared, in words, and what is wrong.
 pub fn check() -> (String, Vec<String>) {
@@ -148,6 +153,25 @@ pub fn check_calls() -> (String, Vec<String>) {
     (format!("bounds on calls hold: {}", words.join("; ")), problems)
 }
 
+/// Runs all systems of graphs: the same.
+pub fn check_graphs() -> (String, Vec<String>) {
+    let report = graphs(1, GRAPHS, &graph_claims);
+    let is_good =
+        report.failures.is_empty() && report.violations.is_empty() && report.with_device >= GRAPHS_WITH_DEVICE;
+    let problems = if is_good { Vec::new() } else { vec![report.to_string()] };
+    (format!("bounds on latencies hold: {report}"), problems)
+}
+
+/// What the analysis says of a system of graphs.
+fn graph_claims(manifest: &Manifest) -> GraphClaims {
+    let system = &manifest.system;
+    let deadline = |task: &fusee_manifest::Task| Some(system.reservations[task.reservation?].deadline);
+    let response = |(task, claim): (&fusee_manifest::Task, Claim)| deadline(task)?.checked_add_signed(claim.lateness?);
+    let responses = system.tasks.iter().zip(claims(manifest)).map(response).collect();
+    let found = admission::latencies(system, &Overheads::default());
+    GraphClaims { responses, nodes: found.into_iter().map(|graph| graph.nodes).collect() }
+}
+
 /// What the analysis of its manifest says of each task.
 fn claims(manifest: &Manifest) -> Vec<Claim> {
     claims_of(manifest, |_| {})
@@ -234,6 +258,7 @@ fn bounds(drawn: &GeneratedSet, hard: &Tally) -> Vec<Option<i64>> {
 
 #[cfg(test)]
 mod tests {
+    use fusee_graph::{Edge, Rate, Timing, Tokens, lateness};
     use fusee_sched_analysis::blocking::{Order, Protocol, Rules, Shared};
 
     use super::*;
@@ -310,6 +335,48 @@ mod tests {
             claims_of(manifest, |locks| locks.engines.iter_mut().for_each(|one| one.shared = Shared::default()))
         };
         assert!(!blocking::blocking(Family::Shared, 7, 100, &alone).violations.is_empty());
+    }
+
+    #[test]
+    fn bounds_on_latencies_that_are_too_good_are_found_out() {
+        let report = graphs(7, 150, &graph_claims);
+        let is_good = report.violations.is_empty() && report.failures.is_empty();
+        assert!(is_good && report.bounded > 60 && report.with_device > 25, "{report}");
+        // What would be said of other graphs.
+        fn with(manifest: &Manifest, change: impl Fn(&mut Vec<Edge>)) -> GraphClaims {
+            let mut claims = graph_claims(manifest);
+            let system = &manifest.system;
+            for (graph, nodes) in system.graphs.iter().zip(&mut claims.nodes) {
+                let timing =
+                    |(task, rate): &(usize, Rate)| Some(Timing { rate: *rate, response: claims.responses[*task]? });
+                let timings: Option<Vec<Timing>> = graph.nodes.iter().map(timing).collect();
+                let source = &system.reservations[system.tasks[graph.nodes[0].0].reservation.unwrap()];
+                let mut edges = graph.edges.clone();
+                change(&mut edges);
+                let all = timings.and_then(|timings| lateness(&edges, &timings, source.period).ok());
+                if let Some(all) = all.filter(|_| !nodes.is_empty()) {
+                    *nodes = all[..nodes.len()].to_vec();
+                }
+            }
+            claims
+        }
+        // As if a join waited for its first edge only; as if all edges had a token for a job; as if nodes took no time.
+        let no_joins = |manifest: &Manifest| {
+            with(manifest, |edges| {
+                let all = edges.clone();
+                edges.retain(|edge| all.iter().find(|one| one.to == edge.to) == Some(edge));
+            })
+        };
+        let no_rates =
+            |manifest: &Manifest| with(manifest, |edges| edges.iter_mut().for_each(|edge| edge.tokens = Tokens::ONE));
+        let no_responses = |manifest: &Manifest| {
+            let mut claims = graph_claims(manifest);
+            claims.nodes.iter_mut().flatten().for_each(|node| node.late = node.late.min(0));
+            claims
+        };
+        let all: [&(dyn Fn(&Manifest) -> GraphClaims + Sync); 3] = [&no_joins, &no_rates, &no_responses];
+        let found = all.map(|too_good| graphs(7, 200, too_good).violations.len());
+        assert!(found.iter().all(|found| *found > 0), "{found:?}");
     }
 
     #[test]

@@ -112,6 +112,7 @@ pub fn test(arguments: &TestArguments, install: bool) -> Result<bool> {
             soundness::check,
             soundness::check_blocking,
             soundness::check_calls,
+            soundness::check_graphs,
             hostile::check,
             hostile::check_planted,
             faults::check,

@@ -4,7 +4,7 @@
 
 use std::iter;
 
-use fusee_graph::{Edge, Lateness, NODES, Timing, Unbounded, lateness};
+use fusee_graph::{Edge, Lateness, NODES, Rate, Timing, Unbounded, lateness};
 use fusee_sched_analysis::Overheads;
 
 use super::Study;
@@ -45,8 +45,20 @@ pub fn latencies(system: &Resolved, overheads: &Overheads) -> Vec<Latencies> {
     if system.graphs.is_empty() {
         return Vec::new();
     }
-    let answers: Vec<Answer> = (0..system.clusters.len()).flat_map(|index| answers(system, index, overheads)).collect();
-    system.graphs.iter().map(|graph| of_graph(system, graph, &answers)).collect()
+    let clusters: Vec<Result<Vec<Answer>, String>> =
+        (0..system.clusters.len()).map(|index| answers(system, index, overheads)).collect();
+    // What is shared with a cluster of which nothing is known may be away for as long as one likes.
+    let shares = system.pools.iter().any(|(_, pool)| pool.crosses != 0) || !system.endpoints.is_empty();
+    let why = clusters.iter().find_map(|cluster| cluster.as_ref().err()).filter(|_| shares);
+    let answer = |task: usize| -> Result<&Answer, String> {
+        if let Some(why) = why {
+            return Err(why.clone());
+        }
+        let here = clusters[system.tasks[task].cluster as usize].as_ref().map_err(Clone::clone)?;
+        let no_jobs = || format!("`{}` is not a real-time task", system.tasks[task].name);
+        here.iter().find(|answer| answer.task == task).ok_or_else(no_jobs)
+    };
+    system.graphs.iter().map(|graph| of_graph(system, graph, &answer)).collect()
 }
 
 /// How soon a task answers.
@@ -57,27 +69,22 @@ struct Answer {
     unenforced: Option<String>,
 }
 
-/// Of each task of a cluster.
-fn answers(system: &Resolved, index: usize, overheads: &Overheads) -> Vec<Answer> {
+/// Of each task of a cluster; or why nothing is known of any: one of them that runs out of budget keeps what others wait for.
+fn answers(system: &Resolved, index: usize, overheads: &Overheads) -> Result<Vec<Answer>, String> {
     let name = &system.clusters[index].0;
-    let none = |why: String| -> Vec<Answer> {
-        let here = system.tasks.iter().enumerate().filter(|(_, task)| task.cluster as usize == index);
-        here.map(|(task, _)| Answer { task, response: Err(why.clone()), unenforced: None }).collect()
-    };
-    let study = match Study::new(system, index) {
-        Ok(study) => study,
-        Err(why) => return none(why.to_string()),
-    };
-    let (report, blocked) = match study.analyse(overheads) {
-        Ok(found) => found,
-        Err(why) => return none(study.unbounded(name, &why).to_string()),
-    };
+    let study = Study::new(system, index).map_err(|why| why.to_string())?;
+    let (report, blocked) = study.analyse(overheads).map_err(|why| study.unbounded(name, &why).to_string())?;
+    if report.bounded == Some(false) {
+        return Err(format!("cluster `{name}` is overloaded"));
+    }
+    if let Some(at) = (0..blocked.len()).find(|at| !study.is_covered(*at, &blocked[*at])) {
+        let called = &system.tasks[study.members[at]].name;
+        return Err(format!("the budget of `{called}` may run dry while others wait for what it holds"));
+    }
     let answer = |(at, task): (usize, &usize)| {
         let called = &system.tasks[*task].name;
-        let bound = report.tasks[at].bound.as_ref().filter(|_| report.bounded != Some(false));
-        let response = match (study.uncounted[at].first(), bound) {
+        let response = match (study.uncounted[at].first(), &report.tasks[at].bound) {
             (Some(why), _) => Err(format!("not all that `{called}` waits for is counted: {why}")),
-            _ if !study.is_covered(at, &blocked[at]) => Err(format!("the budget of `{called}` may run dry")),
             (None, None) => Err(format!("`{called}` has no bound on its response time")),
             (None, Some(bound)) => {
                 let response = bound.response.ceil().to_integer();
@@ -87,14 +94,13 @@ fn answers(system: &Resolved, index: usize, overheads: &Overheads) -> Vec<Answer
         };
         Answer { task: *task, response, unenforced: study.unenforced[at].clone() }
     };
-    study.members.iter().enumerate().map(answer).collect()
+    Ok(study.members.iter().enumerate().map(answer).collect())
 }
 
-fn of_graph(system: &Resolved, graph: &Graph, answers: &[Answer]) -> Latencies {
-    let of = |task: usize| answers.iter().find(|answer| answer.task == task);
-    let unenforced = graph.nodes.iter().find_map(|(task, _)| of(*task)?.unenforced.clone());
+fn of_graph<'a>(system: &Resolved, graph: &Graph, answer: &dyn Fn(usize) -> Result<&'a Answer, String>) -> Latencies {
+    let unenforced = graph.nodes.iter().find_map(|(task, _)| answer(*task).ok()?.unenforced.clone());
     let mut found = Latencies { nodes: Vec::new(), longest: None, paths: Vec::new(), why_not: None, unenforced };
-    match bounds(system, graph, of) {
+    match bounds(system, graph, answer) {
         Ok((timings, all)) => {
             found.nodes = all[..timings.len()].to_vec();
             found.longest = longest(graph, &found.nodes);
@@ -109,15 +115,11 @@ fn of_graph(system: &Resolved, graph: &Graph, answers: &[Answer]) -> Latencies {
 fn bounds<'a>(
     system: &Resolved,
     graph: &Graph,
-    answer: impl Fn(usize) -> Option<&'a Answer>,
+    answer: &dyn Fn(usize) -> Result<&'a Answer, String>,
 ) -> Result<(Vec<Timing>, [Lateness; NODES]), String> {
     let name = |place: usize| &system.tasks[graph.nodes[place].0].name;
-    let timing = |(place, (task, rate)): (usize, &(usize, _))| {
-        let no_jobs = || format!("`{}` is not a real-time task", name(place));
-        let response = answer(*task).ok_or_else(no_jobs)?.response.clone()?;
-        Ok(Timing { rate: *rate, response })
-    };
-    let timings: Vec<Timing> = graph.nodes.iter().enumerate().map(timing).collect::<Result<_, String>>()?;
+    let timing = |(task, rate): &(usize, Rate)| Ok(Timing { rate: *rate, response: answer(*task)?.response.clone()? });
+    let timings: Vec<Timing> = graph.nodes.iter().map(timing).collect::<Result<_, String>>()?;
     let all = lateness(&graph.edges, &timings, period(system, graph)).map_err(|why| match why {
         Unbounded::Cycle(place) => {
             format!("tokens that `{}` waits for come back to it later with each round", name(place))

@@ -65,7 +65,17 @@ const ACROSS: u64 = 12;
 
 /// The manifest of the system with this number, and the longest period in it.
 pub(super) fn draw(family: Family, seed: u64, number: u64) -> (String, u64) {
-    let (text, longest) = draw_with(family, seed, number, &HashMap::new());
+    draw_twice(&|waits| draw_with(family, false, seed, number, waits))
+}
+
+/// The same of one whose tasks with jobs are nodes of one graph or two.
+pub(super) fn draw_graphs(seed: u64, number: u64) -> (String, u64) {
+    draw_twice(&|waits| draw_with(Family::Within, true, seed, number, waits))
+}
+
+/// First with guesses, then with what the analysis says of that.
+fn draw_twice(draw: &dyn Fn(&Waits) -> (String, u64)) -> (String, u64) {
+    let (text, longest) = draw(&HashMap::new());
     let Ok(manifest) = Manifest::parse(Path::new("random.toml"), &text) else { return (text, longest) };
     let mut waits = HashMap::new();
     for index in 0..manifest.system.clusters.len() {
@@ -76,14 +86,14 @@ pub(super) fn draw(family: Family, seed: u64, number: u64) -> (String, u64) {
             waits.insert(name, (blocked.lends.0 + blocked.drawn.0, blocked.blocking.0));
         }
     }
-    draw_with(family, seed, number, &waits)
+    draw(&waits)
 }
 
 /// What each task lends and pays for engines, and for how long it is blocked.
 pub(super) type Waits = HashMap<String, (u64, u64)>;
 
 /// The same, with budgets by what each task lends, or enough for most; and where clusters share, periods by how long it waits.
-fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, u64) {
+fn draw_with(family: Family, has_graphs: bool, seed: u64, number: u64, waits: &Waits) -> (String, u64) {
     let mut source = Source::new(seed, number);
     let across = family == Family::Across;
     let cpus = if across { source.draw(2, 4) } else { source.draw(1, 4) };
@@ -103,7 +113,7 @@ fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, 
         let _ = write!(text, "\n[clusters.c{index}]\ncpus = [{}]\n", members.join(", "));
     }
     let is_shared = family == Family::Shared;
-    let has_device = source.draw(0, 3) > 0 || is_shared;
+    let has_device = source.draw(0, 3) > 0 || is_shared || has_graphs;
     let mut longest = 0;
     let all = if across { shared_by_all(&mut source, &mut text, has_device) } else { Shared::nothing() };
     for (index, size) in clusters.iter().enumerate() {
@@ -113,6 +123,9 @@ fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, 
         };
         let most = if is_shared { CLIENTS - RIDERS - 1 } else { CLIENTS - 1 };
         longest = tasks(&mut source, &mut text, (index, *size), most, &shared, waits).max(longest);
+    }
+    if has_graphs {
+        super::graphs::connect(&mut source, &mut text);
     }
     if is_shared {
         riders(&mut source, &mut text, clusters.len() as u64);

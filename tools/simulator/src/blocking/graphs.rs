@@ -1,0 +1,355 @@
+//! Random graphs whose nodes share engines and tokens: how late their jobs are, from their own releases and from those of their sources.
+//!
+//! A system is one of [`super::systems`], but its tasks with jobs are the nodes of one graph or two, on whatever clusters they are: with joins, with other numbers of tokens than
+//! one, with thresholds, and with edges that lead back. What of it is true of each node's jobs is read from the ends of jobs in the trace.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use fusee_abi::trace::{Event, Record};
+use fusee_graph::{Edge, Lateness, Rate, Tokens, starved};
+use fusee_manifest::{Graph, Manifest, Resolved};
+
+use super::{LONG, systems};
+use crate::metrics::Metrics;
+use crate::run::{Checks, First};
+use crate::soundness::in_parallel;
+use crate::system::{self, Options};
+use crate::workload::Source;
+
+/// What is said of a system.
+#[derive(Clone, Debug, Default)]
+pub struct GraphClaims {
+    /// Of each task how long it takes from a release to its completion, at most, nanoseconds.
+    pub responses: Vec<Option<u64>>,
+    /// Of each graph how late its nodes are; empty: nothing is said.
+    pub nodes: Vec<Vec<Lateness>>,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Default)]
+pub struct GraphReport {
+    /// Systems simulated.
+    pub systems: u64,
+    /// Those of them with a graph of which something is said,
+    pub bounded: u64,
+    /// and some node of which uses an engine of the accelerator.
+    pub with_device: u64,
+    /// Nodes of those graphs.
+    pub nodes: u64,
+    /// Their jobs that ended.
+    pub jobs: u64,
+    /// The largest observed response time and latency, and its bound, by their ratio.
+    pub tightest: [(u64, u64); 2],
+    /// Systems that could not be simulated.
+    pub failures: Vec<String>,
+    /// Claims that do not hold, with their systems.
+    pub violations: Vec<String>,
+}
+
+/// Draws and simulates `systems` systems on all CPUs of the host, and compares what happened with what `claims` says of each.
+pub fn graphs(seed: u64, systems: u64, claims: &(dyn Fn(&Manifest) -> GraphClaims + Sync)) -> GraphReport {
+    let check = |report: &mut GraphReport, number: u64| {
+        if let Err(error) = report.check(seed, number, claims) {
+            report.failures.push(format!("seed {seed}, number {number}: {error}"));
+        }
+    };
+    let mut report = in_parallel(systems, &check, GraphReport::join);
+    report.violations.sort();
+    report.failures.sort();
+    report
+}
+
+//--- Drawing
+
+/// The longest period of a source, nanoseconds, but for budgets that are longer: 32 bits have to hold how late a job is.
+const LONGEST: u64 = 2_000_000_000;
+
+/// Releases that may queue for a node.
+const BACKLOG: u32 = 16;
+
+/// A task of `text` with jobs, and the period that it has by itself.
+struct Drawn {
+    name: String,
+    period: u64,
+    budget: u64,
+}
+
+/// Makes the tasks with jobs in `text` nodes.
+pub(super) fn connect(source: &mut Source, text: &mut String) {
+    let all = drawn(text);
+    let parts = if all.len() > 3 && source.draw(0, 2) == 0 { 2 } else { 1 };
+    let part = all.len().div_ceil(parts);
+    for (number, nodes) in all.chunks(part).enumerate() {
+        let is_plain = source.draw(0, 1) == 0;
+        let (rates, edges) = edges(source, nodes.len(), is_plain);
+        // As short that some clusters are full.
+        let share = source.pick(&[1, 1, 2]);
+        let least = nodes.iter().zip(&rates).map(|(node, rate)| node.period * rate.jobs / rate.window / share);
+        let fits =
+            nodes.iter().zip(&rates).map(|(node, rate)| (node.budget + 1) * rate.jobs.div_ceil(rate.window)).max();
+        let period = least.max().unwrap_or(0).min(LONGEST).max(fits.unwrap_or(0)).max(1_000_000);
+        for (place, (node, rate)) in nodes.iter().zip(&rates).enumerate() {
+            let constrained = source.draw(0, 2) == 0;
+            let deadline = (rate.period(period) * source.draw(70, 100) / 100).max(node.budget);
+            let deadline = if constrained { format!("deadline = \"{deadline}ns\"\n") } else { String::new() };
+            let phase = source.draw(0, period);
+            let times = if place == 0 {
+                format!("period = \"{period}ns\"\nphase = \"{phase}ns\"\n{deadline}")
+            } else {
+                deadline
+            };
+            release(text, &node.name, &times);
+        }
+        let _ = write!(text, "\n[graphs.g{number}]\nsource = \"{}\"\n", nodes[0].name);
+        for (place, Edge { from, to, tokens }) in edges.iter().enumerate() {
+            let _ = write!(
+                text,
+                "[graphs.g{number}.edges.e{place}]\nfrom = \"{}\"\nto = \"{}\"\nproduces = {}\nconsumes = {}\nthreshold = {}\ninitial = {}\n",
+                nodes[*from].name,
+                nodes[*to].name,
+                tokens.produced(),
+                tokens.consumed(),
+                tokens.threshold(),
+                tokens.initial(),
+            );
+        }
+    }
+}
+
+/// Where the table of a task begins and ends in `text`.
+fn table(text: &str, name: &str) -> std::ops::Range<usize> {
+    let start = text.find(&format!("[tasks.{name}]")).unwrap_or(0);
+    let end = text[start + 1..].find("\n[").map_or(text.len(), |end| start + 1 + end);
+    start..end
+}
+
+fn drawn(text: &str) -> Vec<Drawn> {
+    let names = text.lines().filter_map(|line| line.strip_prefix("[tasks.t")?.strip_suffix(']'));
+    let one = |name: &str| {
+        let name = format!("t{name}");
+        let own = &text[table(text, &name)];
+        let time = |key: &str| own.lines().find_map(|line| line.strip_prefix(key)?.strip_suffix("ns\""))?.parse().ok();
+        Some(Drawn { period: time("period = \"")?, budget: time("budget = \"")?, name })
+    };
+    names.filter_map(one).collect()
+}
+
+/// Writes other times of release of a task.
+fn release(text: &mut String, name: &str, times: &str) {
+    let place = table(text, name);
+    let is_time =
+        |line: &&str| ["period = ", "deadline = ", "phase = ", "backlog = "].iter().any(|key| line.starts_with(key));
+    let mut rest: String =
+        text[place.clone()].lines().filter(|line| !is_time(line)).flat_map(|line| [line, "\n"]).collect();
+    // Before the first key with a dot, which may be of a table of its own.
+    let at = rest.find("script = ").unwrap_or(rest.len());
+    rest.insert_str(at, &format!("{times}backlog = {BACKLOG}\n"));
+    text.replace_range(place, &rest);
+}
+
+fn gcd(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { gcd(other, one % other) }
+}
+
+/// A tree over so many nodes, and further edges; `is_plain`: a token for a job everywhere.
+fn edges(source: &mut Source, nodes: usize, is_plain: bool) -> (Vec<Rate>, Vec<Edge>) {
+    let mut rates = vec![Rate::SOURCE];
+    let mut edges = Vec::new();
+    let most = if is_plain { 1 } else { 3 };
+    while rates.len() < nodes {
+        let from = source.draw(0, rates.len() as u64 - 1) as usize;
+        let [put, taken] = [(); 2].map(|()| source.draw(1, most) as u32);
+        let more = if is_plain { 0 } else { source.draw(0, 2) as u32 };
+        let Ok(tokens) = Tokens::new(put, taken, taken + more, 0) else { continue };
+        let Ok(rate) = Rate::of_consumer([(rates[from], tokens)].into_iter()) else { continue };
+        edges.push(Edge { from, to: rates.len(), tokens });
+        rates.push(rate);
+    }
+    for _ in 0..source.draw(0, nodes as u64) {
+        let [from, to] = [(); 2].map(|()| source.draw(0, nodes as u64 - 1) as usize);
+        let (put, taken) = (rates[to].jobs * rates[from].window, rates[from].jobs * rates[to].window);
+        let [put, taken] = [put, taken].map(|tokens| (tokens / gcd(put, taken)) as u32);
+        let more = if is_plain { 0 } else { source.draw(0, 2) as u32 };
+        let initial = if from < to { 0 } else { source.draw(1, 4) as u32 * (put + taken + more) };
+        let Ok(tokens) = Tokens::new(put, taken, taken + more, initial) else { continue };
+        let edge = Edge { from, to, tokens };
+        if from != to && to != 0 && edge.encode().is_some() {
+            edges.push(edge);
+            // With too few tokens to go on.
+            if starved(&edges, &rates).is_some() {
+                edges.pop();
+            }
+        }
+    }
+    (rates, edges)
+}
+
+//--- What happens
+
+/// A job that ended: its release and its end.
+type Job = (u64, u64);
+
+impl GraphReport {
+    fn check(
+        &mut self,
+        seed: u64,
+        number: u64,
+        claims: &(dyn Fn(&Manifest) -> GraphClaims + Sync),
+    ) -> Result<(), String> {
+        let (text, longest) = systems::draw_graphs(seed, number);
+        let fail = |why: String| format!("{why}\n{text}");
+        let manifest = Manifest::parse(Path::new("random.toml"), &text).map_err(|error| fail(error.to_string()))?;
+        let system = &manifest.system;
+        let deadlines: Vec<u64> = (0..system.tasks.len()).map(|task| deadline(system, task)).collect();
+        self.systems += 1;
+        if deadlines.iter().any(|deadline| *deadline > i32::MAX as u64) {
+            return Ok(());
+        }
+        let mut jobs: Vec<Vec<Job>> = vec![Vec::new(); system.tasks.len()];
+        let mut metrics = Metrics::new(system);
+        let mut observe = |record: &Record| {
+            metrics.observe(record);
+            if Event::from_number(record.event) == Some(Event::Complete) {
+                let Some(task) = usize::from(record.thread).checked_sub(1).filter(|task| *task < deadlines.len())
+                else {
+                    return;
+                };
+                let lateness = i64::from(record.value.cast_signed());
+                jobs[task].push((record.time.wrapping_sub(lateness.cast_unsigned()) - deadlines[task], record.time));
+            }
+        };
+        let run = Options { checks: Checks::Instants(64), first: First::Tasks, ..Options::default() };
+        let limit = system.start + (20 * longest).min(LONG.max(3 * longest));
+        system::simulate_observed(&manifest, &run, limit, &mut observe).map_err(|error| fail(error.to_string()))?;
+        let claims = claims(&manifest);
+        let (mut said, mut works) = (false, false);
+        let accelerated = |task: usize| {
+            let mut users = system.engine_users.iter().filter(|user| user.task as usize == task);
+            users.any(|user| system.engine_places[user.engine as usize].is_some())
+        };
+        for (graph, nodes) in system.graphs.iter().zip(&claims.nodes) {
+            if nodes.is_empty() {
+                continue;
+            }
+            said = true;
+            let ran_dry =
+                |(task, _): &&(usize, Rate)| metrics.tasks[*task].throttles + metrics.tasks[*task].skipped > 0;
+            if let Some((task, _)) = graph.nodes.iter().find(ran_dry) {
+                return Err(fail(format!("{} ran out of budget, or lost a release", system.tasks[*task].name)));
+            }
+            works |= graph.nodes.iter().any(|(task, _)| accelerated(*task));
+            let wrong = self.compare(system, graph, (&claims.responses, nodes), &jobs);
+            self.violations
+                .extend(wrong.into_iter().map(|wrong| format!("seed {seed}, number {number}: {wrong}\n{text}")));
+        }
+        self.bounded += u64::from(said);
+        self.with_device += u64::from(works);
+        Ok(())
+    }
+
+    /// What a graph's jobs did against what is said of them.
+    fn compare(
+        &mut self,
+        system: &Resolved,
+        graph: &Graph,
+        (responses, nodes): (&[Option<u64>], &[Lateness]),
+        jobs: &[Vec<Job>],
+    ) -> Vec<String> {
+        let source = &system.reservations[system.tasks[graph.nodes[0].0].reservation.unwrap_or(0)];
+        let start = system.start + source.phase;
+        let mut wrong = Vec::new();
+        let frames = frames(graph, jobs);
+        for (place, ((task, rate), claim)) in graph.nodes.iter().zip(nodes).enumerate() {
+            let name = &system.tasks[*task].name;
+            self.nodes += 1;
+            self.jobs += jobs[*task].len() as u64;
+            let [mut response, mut latency] = [0_u64; 2];
+            for (job, (&(release, end), frame)) in (1..).zip(jobs[*task].iter().zip(&frames[place])) {
+                response = response.max(end - release);
+                latency = latency.max(end - (start + (frame - 1) * source.period));
+                // In parts of a nanosecond.
+                let due = i128::from(start) * i128::from(rate.jobs)
+                    + i128::from(job - 1) * i128::from(rate.window * source.period);
+                let late = i128::from(release) * i128::from(rate.jobs) - due;
+                if late > i128::from(claim.late) * i128::from(rate.jobs) {
+                    wrong.push(format!("job {job} of {name} is released {late} ns late, bound {}", claim.late));
+                }
+            }
+            let bounds = [responses[*task].unwrap_or(u64::MAX), claim.latency];
+            for (of, (what, (seen, bound))) in
+                ["response", "latency"].iter().zip([response, latency].into_iter().zip(bounds)).enumerate()
+            {
+                if seen > bound {
+                    wrong.push(format!("{what} of {name} {seen} ns, bound {bound} ns"));
+                }
+                self.tighten(of, (seen, bound));
+            }
+        }
+        wrong
+    }
+
+    fn tighten(&mut self, of: usize, (seen, bound): (u64, u64)) {
+        let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
+        let (most, its) = self.tightest[of];
+        if its == 0 || product(seen, its) > product(most, bound) {
+            self.tightest[of] = (seen, bound);
+        }
+    }
+
+    fn join(&mut self, other: GraphReport) {
+        self.systems += other.systems;
+        self.bounded += other.bounded;
+        self.nodes += other.nodes;
+        self.jobs += other.jobs;
+        self.with_device += other.with_device;
+        self.failures.extend(other.failures);
+        self.violations.extend(other.violations);
+        for (of, tightest) in other.tightest.into_iter().enumerate().filter(|(_, tightest)| tightest.1 > 0) {
+            self.tighten(of, tightest);
+        }
+    }
+
+    /// The tightest observations of a response time and of a latency, as parts of their bounds.
+    #[must_use]
+    pub fn ratios(&self) -> [f64; 2] {
+        self.tightest.map(|(seen, bound)| seen as f64 / bound.max(1) as f64)
+    }
+}
+
+impl std::fmt::Display for GraphReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let GraphReport { systems, bounded, nodes, jobs, with_device, .. } = self;
+        let [response, latency] = self.ratios();
+        write!(
+            f,
+            "{systems} random systems of graphs, {bounded} with a bound, {with_device} of these with an accelerator, {nodes} nodes, {jobs} jobs, \
+             response {response:.3}, latency {latency:.3}"
+        )?;
+        self.failures.iter().try_for_each(|failure| write!(f, "\nfailed: {failure}"))?;
+        self.violations.iter().try_for_each(|violation| write!(f, "\nviolated: {violation}"))
+    }
+}
+
+fn deadline(system: &Resolved, task: usize) -> u64 {
+    system.tasks[task].reservation.map_or(0, |own| system.reservations[own].deadline)
+}
+
+/// Of each node's jobs that ended, by its place, the last job of the source whose tokens each needs along edges that lead on.
+fn frames(graph: &Graph, jobs: &[Vec<Job>]) -> Vec<Vec<u64>> {
+    let count = |place: usize| jobs[graph.nodes[place].0].len();
+    let mut all: Vec<Vec<u64>> = (0..graph.nodes.len()).map(|place| vec![0; count(place)]).collect();
+    all[0] = (1..=count(0) as u64).collect();
+    // As often as a path may be long.
+    for _ in 0..graph.nodes.len() {
+        for edge in graph.edges.iter().filter(|edge| edge.tokens.initial() == 0) {
+            for job in 1..=count(edge.to) {
+                let before = edge.tokens.jobs_before(job as u64) as usize;
+                // It ended, or this one would not have begun.
+                let frame = all[edge.from].get(before.wrapping_sub(1)).copied().unwrap_or(0);
+                all[edge.to][job - 1] = all[edge.to][job - 1].max(frame);
+            }
+        }
+    }
+    all
+}

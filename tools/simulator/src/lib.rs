@@ -30,6 +30,7 @@ pub mod faults;
 pub mod gpu_job;
 pub mod graph;
 pub mod hostile;
+pub mod latency;
 pub mod metrics;
 pub mod overheads;
 pub mod run;

@@ -444,10 +444,10 @@ fn keeps_latency(graph: &GraphAnalysis) -> bool {
 
 /// How late graphs are, path by path.
 fn latencies(graphs: &[GraphAnalysis]) -> String {
-    let mut table = Table::new(vec!["graph", "latency", "may be", "proved", "path"]).left(&["proved", "path"]);
+    let mut table = Table::new(vec!["graph", "latency", "limit", "proved", "path"]).left(&["proved", "path"]);
     let mut remarks = String::new();
     for graph in graphs {
-        let may_be = graph.latency.map_or_else(|| "-".into(), trimmed);
+        let limit = graph.latency.map_or_else(|| "-".into(), trimmed);
         let proved = match (keeps_latency(graph), graph.latency) {
             _ if graph.bound.is_none() => "no",
             (true, Some(_)) => "proved",
@@ -457,7 +457,7 @@ fn latencies(graphs: &[GraphAnalysis]) -> String {
         let mut rows = graph.paths.iter();
         let first = rows.next().map_or_else(|| ["-".to_owned(), "-".into()], row);
         let [latency, path] = first;
-        table.add_row(vec![graph.name.clone(), latency, may_be, proved.to_owned(), path]);
+        table.add_row(vec![graph.name.clone(), latency, limit, proved.to_owned(), path]);
         for [latency, path] in rows.map(row) {
             table.add_row(vec![String::new(), latency, String::new(), String::new(), path]);
         }

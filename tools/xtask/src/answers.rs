@@ -7,8 +7,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use fusee_abi::trace::{ENGINE_TIME_SHIFT, Ledger};
-use fusee_manifest::Resolved;
 use fusee_manifest::trace::Trace;
+use fusee_manifest::{Resolved, admission};
+use fusee_sched_analysis::Overheads;
+use fusee_simulator::latency::Latencies;
 use fusee_simulator::metrics::{Metrics, Summary, TaskMetrics};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::Serialize;
@@ -38,6 +40,8 @@ pub struct RunAnswer {
     pub verdict: VerdictAnswer,
     /// All tasks, in the manifest's order.
     pub tasks: Vec<TaskAnswer>,
+    /// All graphs, in the manifest's order.
+    pub graphs: Vec<GraphAnswer>,
     /// What tasks declare beside the longest that was seen.
     pub observed: Vec<Declaration>,
     /// What the system printed; absent in simulations, which have no console.
@@ -112,6 +116,21 @@ pub struct TaskAnswer {
     pub histogram: Option<Histogram>,
 }
 
+/// One graph.
+#[derive(Debug, JsonSchema, Serialize)]
+pub struct GraphAnswer {
+    /// Its name.
+    pub name: String,
+    /// Jobs of nodes without further ones that ended.
+    pub ended: u64,
+    /// From a release of the source until such a job ended that works on what that brought; `null`: none has.
+    pub latency: Option<SummaryAnswer>,
+    /// What is proved of that; `null`: nothing.
+    pub bound: Option<u64>,
+    /// What the manifest wants; `null`: nothing.
+    pub limit: Option<u64>,
+}
+
 /// A few numbers that stand for many.
 #[derive(Debug, JsonSchema, Serialize)]
 pub struct SummaryAnswer {
@@ -178,6 +197,23 @@ pub fn tasks(
             lateness: seen.lateness().map(Into::into),
             tardiness: seen.tardiness().map(Into::into),
             histogram: has_jobs.then(|| histogram(seen)),
+        }
+    })
+    .collect()
+}
+
+/// All graphs of a run.
+pub fn graphs(system: &Resolved, latencies: &Latencies) -> Vec<GraphAnswer> {
+    let bounds = admission::latencies(system, &Overheads::default());
+    let each = system.graphs.iter().zip(bounds).zip(latencies.of_graphs());
+    each.map(|((graph, found), seen)| {
+        let seen: Vec<i64> = seen.iter().map(|latency| latency.cast_signed()).collect();
+        GraphAnswer {
+            name: graph.name.clone(),
+            ended: seen.len() as u64,
+            latency: Summary::of(seen).map(Into::into),
+            bound: found.longest.map(|longest| longest.latency),
+            limit: graph.latency.map(|latency| latency.0),
         }
     })
     .collect()

@@ -1,7 +1,7 @@
 //! Whether a run kept what its manifest promises, whether it was emulated or simulated.
 //!
 //! A run is wrong if a `hard` task missed a deadline, if a task panicked or faulted, or if a task ended that others depend on: the
-//! server of an endpoint, the driver of a device, the handler of an interrupt. What a manifest's table `test` expects to
+//! server of an endpoint, the driver of a device, the handler of an interrupt, a node of a graph; or if a graph took longer than its `latency`. What a manifest's table `test` expects to
 //! happen is right.
 //!
 //! Records are looked at one by one, so that a long simulation need not be kept.
@@ -13,6 +13,7 @@ use fusee_abi::image::kind;
 use fusee_abi::trace::{Event, Ledger, PANIC_CODE, PANIC_TEXT, Record, TEXT_BYTES};
 use fusee_manifest::trace::{Trace, wide};
 use fusee_manifest::{Expectations, Resolved};
+use fusee_simulator::latency::Latencies;
 use fusee_views::explain::Wait;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -34,7 +35,7 @@ pub struct Problem {
 pub enum Cause {
     /// A task panicked, faulted, or ended although others depend on it.
     TaskEnded,
-    /// A hard task missed deadlines.
+    /// A hard task missed deadlines, or a graph exceeded its latency.
     MissedDeadlines,
     /// The system ended with a code other than zero.
     ExitCode,
@@ -55,6 +56,7 @@ pub struct Watch<'a> {
     system: &'a Resolved,
     tasks: Vec<Seen>,
     ends: Vec<End>,
+    latencies: Latencies,
     /// Instant of the latest record, nanoseconds.
     latest: u64,
 }
@@ -99,7 +101,7 @@ enum How {
 pub struct Verdict {
     /// Panics, faults, and ends of tasks that others depend on.
     pub ends: Vec<String>,
-    /// Deadlines that `hard` tasks missed.
+    /// Deadlines that `hard` tasks missed, and latencies that graphs exceeded.
     pub misses: Vec<String>,
     /// Tasks that ended, which harms nobody.
     pub harmless: Vec<String>,
@@ -123,7 +125,8 @@ impl Verdict {
 impl<'a> Watch<'a> {
     /// Of a system that has not run yet.
     pub fn new(system: &'a Resolved) -> Self {
-        Self { system, tasks: vec![Seen::default(); system.tasks.len()], ends: Vec::new(), latest: 0 }
+        let (tasks, latencies) = (vec![Seen::default(); system.tasks.len()], Latencies::new(system));
+        Self { system, tasks, ends: Vec::new(), latencies, latest: 0 }
     }
 
     /// Of a whole trace. Its ledgers count what the rings have lost.
@@ -136,6 +139,7 @@ impl<'a> Watch<'a> {
     /// Looks at one record.
     pub fn observe(&mut self, record: &Record) {
         self.latest = self.latest.max(record.time);
+        self.latencies.observe(record);
         let Some(event) = Event::from_number(record.event) else { return };
         if event == Event::Ledger {
             self.ledger((record.object >> 16) as u16, record.object as usize & 0xffff, wide(record));
@@ -247,7 +251,33 @@ impl<'a> Watch<'a> {
                 ));
             }
         }
+        verdict.misses.extend(self.late_graphs());
         verdict
+    }
+
+    /// Of each graph whose `latency` was not kept, by how much.
+    fn late_graphs(&self) -> Vec<String> {
+        let overdue = self.latencies.overdue(self.latest);
+        let graphs = self.system.graphs.iter().zip(self.latencies.of_graphs()).zip(overdue);
+        let words = graphs.filter_map(|((graph, seen), is_overdue)| {
+            let latency = graph.latency?;
+            let late = seen.iter().filter(|one| **one > latency.0).count();
+            let longest = seen.iter().max().map_or_else(|| "never".into(), |longest| span(longest.cast_signed()));
+            let overdue = if is_overdue { ", and its next job is overdue" } else { "" };
+            (late > 0 || is_overdue).then(|| {
+                format!(
+                    "graph `{}`, whose latency is {latency}, was late {late} of {} times, the longest {longest}{overdue}",
+                    graph.name,
+                    seen.len()
+                )
+            })
+        });
+        words.collect()
+    }
+
+    /// How late graphs were.
+    pub fn latencies(&self) -> &Latencies {
+        &self.latencies
     }
 
     /// Of each task how it ended, in few words; or what it does at the end of a system that has not ended itself.
@@ -319,6 +349,9 @@ impl<'a> Watch<'a> {
             {
                 roles.push(format!("handler of interrupt `{name}`"));
             }
+        }
+        for graph in system.graphs.iter().filter(|graph| graph.nodes.iter().any(|(node, _)| *node == task)) {
+            roles.push(format!("node of graph `{}`", graph.name));
         }
         roles
     }
@@ -413,5 +446,33 @@ mod tests {
         let expected = verdict(&ends, "[test]\nexits = [\"log: 101\"]\nfaults = [\"other\"]\n");
         assert_eq!((expected.ends.len(), expected.harmless.len()), (0, 2));
         assert_eq!(verdict(&ends, "").ends.len(), 2);
+    }
+
+    /// A graph of two tasks, 10 ms each round, that may take 15.
+    fn of_graph(records: &[Record], line: &str) -> Verdict {
+        let text = "[system]\nname = \"judged\"\nboard = \"virt\"\ncpus = 1\nadmission = \"warn\"\n[tasks.camera]\nbinary = \"apps/ticker\"\n\
+             period = \"10ms\"\nbudget = \"1ms\"\n[tasks.warp]\nbinary = \"apps/ticker\"\nbudget = \"1ms\"\n\
+             [graphs.video]\nsource = \"camera\"\nlatency = \"15ms\"\n[graphs.video.edges]\npicture = { from = \"camera\", to = \"warp\" }\n";
+        let manifest = Manifest::parse(Path::new("judged.toml"), &(text.to_owned() + line)).unwrap();
+        Watch::of(&Trace::from_records(records.to_vec()), &manifest.system).verdict(manifest.expectations.as_ref())
+    }
+
+    #[test]
+    fn a_graph_is_late_if_a_job_ends_too_long_after_its_source_was_released_or_not_at_all() {
+        let ends = |job: u32, at: u64| record(at, Event::Complete, 2, job, 0, 0);
+        let quiet = |at| record(at, Event::Idle, 0, 0, 0, 0);
+        assert_eq!(of_graph(&[ends(1, 15_000_000), ends(2, 25_000_000), quiet(35_000_000)], ""), Verdict::default());
+        let late = "graph `video`, whose latency is 15 ms, was late 1 of 2 times, the longest 15.001 ms";
+        assert_eq!(of_graph(&[ends(1, 15_000_000), ends(2, 25_001_000), quiet(35_000_000)], "").misses, [late]);
+        let overdue = "graph `video`, whose latency is 15 ms, was late 0 of 1 times, the longest 15.000 ms, and its next job is overdue";
+        assert_eq!(of_graph(&[ends(1, 15_000_000), quiet(25_000_001)], "").misses, [overdue]);
+    }
+
+    #[test]
+    fn a_node_that_faults_is_told_with_its_graph() {
+        let faults = [record(5, Event::Fault, 2, 1, 0, 0)];
+        assert_eq!(of_graph(&faults, "").ends, ["task `warp`, node of graph `video`, faulted (5 ns)"]);
+        let expected = of_graph(&faults, "[test]\nfaults = [\"warp\"]\n");
+        assert_eq!((expected.ends.len(), expected.harmless.len()), (0, 1));
     }
 }

@@ -368,6 +368,12 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             if let (true, Ok(trace)) = (run.responses, &outcome.trace) {
                 say(&report::response_table(&Metrics::of(trace, &image.manifest.system)));
             }
+            if let Ok(trace) = &outcome.trace {
+                let watch = judge::Watch::of(trace, &image.manifest.system);
+                report::graph_table(&image.manifest.system, watch.latencies())
+                    .into_iter()
+                    .for_each(|table| say(&table));
+            }
             if let (true, Ok(trace)) = (run.observed, &outcome.trace) {
                 say(&observed::table(&answers::observed(trace, &image.manifest.system)).to_string());
             }

@@ -9,7 +9,10 @@ use fusee_abi::image::release;
 use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, Record};
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::{Trace, wide};
+use fusee_simulator::latency::Latencies;
 use fusee_simulator::metrics::Metrics;
+
+use crate::answers;
 
 use crate::build::KERNEL_OFFSET;
 use crate::decode::Symbols;
@@ -254,6 +257,27 @@ pub fn response_table(metrics: &Metrics) -> String {
         table.add_row(row);
     }
     table.to_string()
+}
+
+/// How late graphs were, in milliseconds, and by what is proved how late they may be; `None`: there are none.
+pub fn graph_table(system: &Resolved, latencies: &Latencies) -> Option<String> {
+    let mut table = Table::new(vec!["graph ms", "ended", "min", "mean", "99 %", "max", "bound", "of bound", "latency"]);
+    for (graph, answer) in system.graphs.iter().zip(answers::graphs(system, latencies)) {
+        let seen = answer.latency.as_ref();
+        let mut row = vec![graph.name.clone(), answer.ended.to_string()];
+        let times =
+            [seen.map(|one| one.min), seen.map(|one| one.mean), seen.map(|one| one.p99), seen.map(|one| one.max)];
+        let limits = [answer.bound, answer.limit].map(|limit| limit.map(u64::cast_signed));
+        let cell = |time: Option<i64>| time.map_or_else(|| NOTHING.to_owned(), milliseconds);
+        row.extend(times.into_iter().map(cell));
+        row.push(cell(limits[0]));
+        let part =
+            seen.zip(answer.bound).map(|(seen, bound)| format!("{:.1} %", 100.0 * seen.max as f64 / bound as f64));
+        row.push(part.unwrap_or_else(|| NOTHING.to_owned()));
+        row.push(cell(limits[1]));
+        table.add_row(row);
+    }
+    (!system.graphs.is_empty()).then(|| table.to_string())
 }
 
 /// CPUs whose time is not all accounted for; a CPU that left no ledger is one, too.

@@ -242,6 +242,7 @@ impl Simulated<'_> {
             lost_records: 0,
             verdict: VerdictAnswer { good: self.problems.is_empty(), problems: self.problems.clone() },
             tasks: answers::tasks(&manifest.system, &self.metrics, counted, &self.watch, has_ended),
+            graphs: answers::graphs(&manifest.system, self.watch.latencies()),
             observed: self.observed.declarations(),
             console: None,
         }
@@ -265,6 +266,7 @@ fn one(
         say(&answers::line(&simulated.answer(manifest))?);
     } else {
         print_tables(manifest, report, metrics, trace, seen);
+        report::graph_table(&manifest.system, simulated.watch.latencies()).into_iter().for_each(|table| say(&table));
         if arguments.observed {
             say(&crate::observed::table(&observed.declarations()).to_string());
         }

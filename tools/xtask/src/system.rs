@@ -487,6 +487,7 @@ pub fn answer(image: &Image, run: &Run, problems: Vec<Problem>) -> RunAnswer {
     let none = Trace::default();
     let trace = run.trace.as_ref().unwrap_or(&none);
     let has_ended = trace.exit_code().is_some();
+    let watch = Watch::of(trace, system);
     let counted = if has_ended { trace.clone() } else { trace.with_counted_ledgers(system) };
     RunAnswer {
         name: system.name.clone(),
@@ -500,13 +501,8 @@ pub fn answer(image: &Image, run: &Run, problems: Vec<Problem>) -> RunAnswer {
         traps: None,
         lost_records: trace.lost,
         verdict: answers::VerdictAnswer { good: problems.is_empty(), problems },
-        tasks: answers::tasks(
-            system,
-            &Metrics::of(trace, system),
-            Some(&counted),
-            &Watch::of(trace, system),
-            has_ended,
-        ),
+        tasks: answers::tasks(system, &Metrics::of(trace, system), Some(&counted), &watch, has_ended),
+        graphs: answers::graphs(system, watch.latencies()),
         observed: answers::observed(trace, system),
         console: Some(run.outcome.console.clone()),
     }

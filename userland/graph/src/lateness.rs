@@ -111,6 +111,26 @@ pub fn lateness(edges: &[Edge], nodes: &[Timing], source: u64) -> Result<[Latene
     Ok(all)
 }
 
+/// Which job of the source, node 0, brings the last tokens that job `job` of `node` needs, along edges on which nothing is at the start; both count from 1.
+#[must_use]
+pub fn source_job(edges: &[Edge], node: usize, job: u64) -> u64 {
+    let mut needed = [0_u64; NODES];
+    if let Some(place) = needed.get_mut(node) {
+        *place = job;
+    }
+    loop {
+        let mut more = false;
+        for edge in edges.iter().filter(|edge| edge.tokens.initial() == 0 && edge.from.max(edge.to) < NODES) {
+            let before = if needed[edge.to] == 0 { 0 } else { edge.tokens.jobs_before(needed[edge.to]) };
+            more |= before > needed[edge.from];
+            needed[edge.from] = needed[edge.from].max(before);
+        }
+        if !more {
+            return needed[0];
+        }
+    }
+}
+
 impl Edge {
     /// By how much the consumer's jobs may be behind the ends of those of a producer of this rate, in its own count, rounded up; nanoseconds. `None`: that does not fit.
     #[must_use]

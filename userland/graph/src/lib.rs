@@ -25,6 +25,6 @@ pub mod progress;
 pub mod rate;
 
 pub use edge::{Edge, EdgeError, NODES, Tokens};
-pub use lateness::{Lateness, Timing, Unbounded, lateness};
+pub use lateness::{Lateness, Timing, Unbounded, lateness, source_job};
 pub use progress::{Words, begin, end_job};
 pub use rate::{Rate, RateError, starved};

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fusee_graph::{Edge, Rate, Timing, Tokens, Unbounded, lateness, starved};
+use fusee_graph::{Edge, Rate, Timing, Tokens, Unbounded, lateness, source_job, starved};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -118,6 +118,7 @@ proptest! {
                     let due = i128::from((job - 1) * timing.rate.window * graph.source);
                     let parts = i128::from(timing.rate.jobs);
                     prop_assert!(i128::from(release) * parts <= due + i128::from(bound.late) * parts, "job {job} of node {node}");
+                    prop_assert_eq!(needs, source_job(&graph.edges, node, job));
                     let frame = (needs - 1) * graph.source;
                     prop_assert!(end - frame <= bound.latency, "job {job} of node {node}: {} of {bound:?}", end - frame);
                     longest = longest.max(end - frame);

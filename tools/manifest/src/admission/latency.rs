@@ -4,7 +4,7 @@
 
 use std::iter;
 
-use fusee_graph::{Edge, Lateness, NODES, Rate, Timing, Unbounded, lateness};
+use fusee_graph::{Lateness, NODES, Rate, Timing, Unbounded, lateness};
 use fusee_sched_analysis::Overheads;
 
 use super::Study;
@@ -146,14 +146,9 @@ fn period(system: &Resolved, graph: &Graph) -> u64 {
     source.map_or(0, |own| system.reservations[own].period)
 }
 
-/// The edges from a node on which nothing is at the start: those that lead on.
-fn forward(graph: &Graph, from: usize) -> impl Iterator<Item = &Edge> {
-    graph.edges.iter().filter(move |edge| edge.from == from && edge.tokens.initial() == 0)
-}
-
 /// The path by which that of the nodes without further ones ends latest that has the longest latency.
 fn longest(graph: &Graph, nodes: &[Lateness]) -> Option<Path> {
-    let ends = (0..nodes.len()).filter(|node| forward(graph, *node).next().is_none());
+    let ends = (0..nodes.len()).filter(|node| graph.ends_at(*node));
     let last = ends.max_by_key(|node| nodes[*node].latency)?;
     let before = |node: &usize| nodes[*node].by.map(|edge| graph.edges[edge].from);
     // Such a path comes through no node twice.
@@ -170,7 +165,7 @@ fn paths(graph: &Graph, timings: &[Timing], nodes: &[Lateness], source: u64) -> 
     while let Some((path, ends)) = open.pop() {
         let last = path[path.len() - 1];
         let mut is_end = true;
-        for edge in forward(graph, last) {
+        for edge in graph.forward(last) {
             is_end = false;
             let Some(later) = edge.later(timings[last].rate, source).filter(|_| found.len() < LOOKED_AT) else {
                 continue;

@@ -34,6 +34,19 @@ pub struct Graph {
     pub(super) place: Range<usize>,
 }
 
+impl Graph {
+    /// The edges from a node on which nothing is at the start: those that lead on.
+    pub fn forward(&self, node: usize) -> impl Iterator<Item = &Edge> {
+        self.edges.iter().filter(move |edge| edge.from == node && edge.tokens.initial() == 0)
+    }
+
+    /// Whether paths end at a node.
+    #[must_use]
+    pub fn ends_at(&self, node: usize) -> bool {
+        self.forward(node).next().is_none()
+    }
+}
+
 /// Makes what each graph says a part of the tasks that it names.
 pub(crate) fn expand(file: &mut schema::File) -> Result<Vec<Graph>, Vec<Mistake>> {
     let graphs = std::mem::take(&mut file.graphs);

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use fusee_abi::trace::{Event, Record};
-use fusee_graph::{Edge, Lateness, Rate, Tokens, starved};
+use fusee_graph::{Edge, Lateness, Rate, Tokens, source_job, starved};
 use fusee_manifest::{Graph, Manifest, Resolved};
 
 use super::{LONG, systems};
@@ -259,13 +259,13 @@ impl GraphReport {
         let source = &system.reservations[system.tasks[graph.nodes[0].0].reservation.unwrap_or(0)];
         let start = system.start + source.phase;
         let mut wrong = Vec::new();
-        let frames = frames(graph, jobs);
         for (place, ((task, rate), claim)) in graph.nodes.iter().zip(nodes).enumerate() {
             let name = &system.tasks[*task].name;
             self.nodes += 1;
             self.jobs += jobs[*task].len() as u64;
             let [mut response, mut latency] = [0_u64; 2];
-            for (job, (&(release, end), frame)) in (1..).zip(jobs[*task].iter().zip(&frames[place])) {
+            for (job, &(release, end)) in (1..).zip(&jobs[*task]) {
+                let frame = source_job(&graph.edges, place, job);
                 response = response.max(end - release);
                 latency = latency.max(end - (start + (frame - 1) * source.period));
                 // In parts of a nanosecond.
@@ -333,23 +333,4 @@ impl std::fmt::Display for GraphReport {
 
 fn deadline(system: &Resolved, task: usize) -> u64 {
     system.tasks[task].reservation.map_or(0, |own| system.reservations[own].deadline)
-}
-
-/// Of each node's jobs that ended, by its place, the last job of the source whose tokens each needs along edges that lead on.
-fn frames(graph: &Graph, jobs: &[Vec<Job>]) -> Vec<Vec<u64>> {
-    let count = |place: usize| jobs[graph.nodes[place].0].len();
-    let mut all: Vec<Vec<u64>> = (0..graph.nodes.len()).map(|place| vec![0; count(place)]).collect();
-    all[0] = (1..=count(0) as u64).collect();
-    // As often as a path may be long.
-    for _ in 0..graph.nodes.len() {
-        for edge in graph.edges.iter().filter(|edge| edge.tokens.initial() == 0) {
-            for job in 1..=count(edge.to) {
-                let before = edge.tokens.jobs_before(job as u64) as usize;
-                // It ended, or this one would not have begun.
-                let frame = all[edge.from].get(before.wrapping_sub(1)).copied().unwrap_or(0);
-                all[edge.to][job - 1] = all[edge.to][job - 1].max(frame);
-            }
-        }
-    }
-    all
 }

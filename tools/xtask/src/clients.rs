@@ -1,5 +1,5 @@
 //! What a client pays for using a device, in instructions: for a kick, on boards where no page makes a device look at its doorbells, and for submitting
-//! launches with few and many arguments; what clients without a lock cost those that have it, and their sharer; and what another life of a task costs.
+//! launches with few and many arguments; what clients without a lock cost those that have it, and their sharer; what another life of a task costs; and the end of a node's job.
 
 use std::path::Path;
 
@@ -19,14 +19,15 @@ const MANIFEST: &str = "tests/bench/client.toml";
 const SHARING: (&str, &str) = ("tests/bench/sharing.toml", BOARDS[0]);
 /// The system that measures further lives, on the same board.
 const LIVES: &str = "tests/bench/lives.toml";
-/// And that of devices behind an SMMU.
+/// That of devices behind an SMMU, and that of graphs.
 const STREAMS: &str = "tests/bench/streams.toml";
+const GRAPHS: &str = "tests/bench/graph.toml";
 /// Host seconds after which it is ended.
 const SECONDS: u64 = 60;
 /// Boards: one with a page that kicks, and two with different controllers that have none.
 const BOARDS: [&str; 3] = ["virt", "raspi3b", "zcu102"];
 /// What the task that measures logs, by its numbers.
-const PATHS: [&str; 19] = [
+const PATHS: [&str; 24] = [
     "null system call",
     "kick by a call",
     "submit a launch, no arguments",
@@ -46,13 +47,22 @@ const PATHS: [&str; 19] = [
     "first call after a restart, told so",
     "let a device behind an SMMU reach memory",
     "keep it from memory",
+    "release by number, with a kick",
+    "release by number, again",
+    "end of a node's job, 1 consumer",
+    "end of a node's job, 3 consumers",
+    "token -> first instruction on another CPU",
 ];
 /// The first of those that the other system logs, as 0,
 const OF_SHARING: usize = 5;
 /// and of those that the system of lives does.
 const OF_LIVES: usize = 14;
-/// The same of devices behind an SMMU.
+/// The same of devices behind an SMMU,
 const OF_STREAMS: usize = 17;
+/// and of graphs.
+const OF_GRAPHS: usize = 19;
+/// What these must be at most.
+const MOST_OF_GRAPHS: [u64; 5] = [1_500, 500, 2_000, 5_500, 2_500];
 /// What they must be at most.
 const MOST: [u64; 6] = [1_500, 1_500, 4_000, 700, 1_500, 1_500];
 /// A store by a task that has the lock; one by a client without it, which may take no instruction more.
@@ -89,7 +99,9 @@ impl Client {
         let of_sharing = if board == SHARING.1 { Some(shortest(SHARING.0)?) } else { None };
         let of_lives = if board == SHARING.1 { Some(shortest(LIVES)?) } else { None };
         let of_streams = if board == SHARING.1 { Some(shortest(STREAMS)?) } else { None };
+        let of_graphs = if board == SHARING.1 { Some(shortest(GRAPHS)?) } else { None };
         let paths = std::array::from_fn(|row| match row {
+            OF_GRAPHS.. => of_graphs.as_ref().and_then(|shortest| shortest(row - OF_GRAPHS)),
             OF_STREAMS.. => of_streams.as_ref().and_then(|shortest| shortest(row - OF_STREAMS)),
             OF_LIVES.. => of_lives.as_ref().and_then(|shortest| shortest(row - OF_LIVES)),
             OF_SHARING.. => of_sharing.as_ref().and_then(|shortest| shortest(row - OF_SHARING)),
@@ -118,8 +130,10 @@ impl Client {
         let of_sharing = MOST.iter().enumerate().map(|(row, most)| (OF_SHARING + row, Some(*most)));
         let open = (OPEN, self.paths[HELD]);
         let many = (MANY.0, Some(MANY.1));
-        let of_lives = (OF_LIVES..PATHS.len()).map(|row| (row, Some(LONGEST_PATH)));
-        [kick, open, many].into_iter().chain(of_sharing).chain(of_lives).filter_map(|(row, most)| {
+        let of_lives = (OF_LIVES..OF_GRAPHS).map(|row| (row, Some(LONGEST_PATH)));
+        let of_graphs = MOST_OF_GRAPHS.iter().enumerate().map(|(row, most)| (OF_GRAPHS + row, Some(*most)));
+        let all = [kick, open, many].into_iter().chain(of_sharing).chain(of_lives).chain(of_graphs);
+        all.filter_map(|(row, most)| {
             let (path, most) = (self.paths[row]?, most?);
             let (name, board) = (PATHS[row], self.board);
             (path > most).then(|| format!("{name}, {board}: {path} instructions, which must be {most} at most"))

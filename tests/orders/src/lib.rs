@@ -15,7 +15,7 @@
 #![forbid(unsafe_code)]
 #![cfg(test)]
 
-use fusee_graph::{Edge, Tokens, Words, end_job};
+use fusee_graph::{Edge, Tokens, Words, begin_job, end_job, give_back};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -352,6 +352,48 @@ impl Words for Nodes<'_> {
             fence(Ordering::SeqCst);
         }
     }
+
+    fn waits(&mut self, node: usize) -> bool {
+        self.words[2 - node].load(Ordering::Acquire) != 0
+    }
+
+    fn say_waits(&mut self, node: usize, waits: bool) {
+        self.words[2 - node].store(u64::from(waits), Ordering::Release);
+        if self.fenced {
+            fence(Ordering::SeqCst);
+        }
+    }
+}
+
+/// A reader ends its first job, and a writer with one frame begins its second one: it finds the frame free, or is told.
+fn give_back_frame(fenced: bool) {
+    explore(3, move || {
+        let shared = Arc::new(([const { 0 }; 3].map(AtomicU64::new), AtomicU64::new(0)));
+        let back = [Edge { from: 1, to: 0, tokens: Tokens::new(1, 1, 1, 1).expect("an edge") }];
+        let reader = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let mut words = Nodes { words: &shared.0, fenced };
+                words.end(1, 1);
+                give_back(&back, &mut words, 1, |_| shared.1.store(1, Ordering::Relaxed));
+            })
+        };
+        let mut words = Nodes { words: &shared.0, fenced };
+        let is_free = begin_job(&back, &mut words, 0, 2);
+        reader.join().expect("it ends");
+        assert!(is_free || shared.1.load(Ordering::Relaxed) == 1, "nobody told the writer");
+    });
+}
+
+#[test]
+fn in_every_order_a_writer_finds_its_frame_free_or_is_told() {
+    give_back_frame(true);
+}
+
+#[test]
+#[should_panic(expected = "nobody told the writer")]
+fn without_a_fence_a_writer_may_wait_for_a_frame_that_is_free() {
+    give_back_frame(false);
 }
 
 /// So many producers of one consumer end a job each: one of them tells it.

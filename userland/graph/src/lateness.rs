@@ -55,6 +55,18 @@ pub struct Lateness {
 
 const UNKNOWN: i64 = i64::MIN;
 
+impl Lateness {
+    /// How many jobs of a writer may be under way until `reader`, which has its rate, has ended that works on the first of them: so many frames must there be that no writer waits for a reader.
+    #[must_use]
+    pub fn frames(&self, reader: &Lateness, rate: Rate, source: u64) -> u64 {
+        // The reader's end and the earliest release of the writer, in the count that both have.
+        let ends = i128::from(reader.latency) + i128::from(reader.ahead);
+        let span = u128::try_from(ends - i128::from(self.ahead)).unwrap_or(0);
+        let period = u128::from(rate.window).saturating_mul(u128::from(source)).max(1);
+        u64::try_from((span * u128::from(rate.jobs)).div_ceil(period)).unwrap_or(u64::MAX).max(1)
+    }
+}
+
 /// How late each of `nodes` is, of which number 0 is the source with this period, in nanoseconds.
 ///
 /// # Errors

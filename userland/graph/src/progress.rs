@@ -4,11 +4,16 @@
 //! stands a fence: two producers that end at once may both see that a consumer has all its tokens, and then both say so, which is once too often and does no harm; without the
 //! fence neither may see the other's store, and the consumer would wait for ever.
 //!
+//! What a job of a node writes lies in a *frame* of an object, of which there are a few. Before it writes to one again, all who read that must have ended the jobs that did: an edge that leads back says so, from a reader
+//! to the writer, with as many tokens at the start as there are frames less those that the reader looks back. It never releases a job: a writer that finds no frame free says that it waits, looks again, and waits for a notification inside its job. A reader that has ended a job looks who
+//! waits. Again each stores before it reads.
+//!
 //! # Invariants
 //!
 //! 1. When all have ended what they do here, each consumer has been told the last job for which all its edges have tokens.
 //! 2. No consumer is told more than that at any instant.
 //! 3. A producer tells a consumer nothing that its own job has not changed.
+//! 4. A writer that waits and has a free frame is told, or looks again.
 
 use crate::edge::Edge;
 
@@ -19,6 +24,12 @@ pub trait Words {
 
     /// Says that this node, `node`, has ended job `job`: whoever sees that sees what the job has written. All further reads of this node see what others stored before this store was seen.
     fn end(&mut self, node: usize, job: u64);
+
+    /// Whether `node` says that it waits for a free frame, as far as is seen.
+    fn waits(&mut self, node: usize) -> bool;
+
+    /// Says whether this node, `node`, waits for one. All further reads of this node see what others stored before this store was seen.
+    fn say_waits(&mut self, node: usize, waits: bool);
 }
 
 /// Up to which job each consumer of `node` may have jobs by what is seen now, told to `credit` once each, but for those that may have none: what is to be said when `node`
@@ -61,6 +72,32 @@ pub fn end_job(edges: &[Edge], words: &mut impl Words, node: usize, job: u64, mu
         let upto = with.min(others);
         if upto > without {
             credit(consumer, upto);
+        }
+    }
+}
+
+/// Whether `node` may write in its job number `job`, from 1: all frames that it writes to are free. If not, it has said that it waits: it is told once that may have changed, and asks again.
+///
+/// `back` are the edges from readers to writers.
+pub fn begin_job(back: &[Edge], words: &mut impl Words, node: usize, job: u64) -> bool {
+    if has_free(back, words, node, job) {
+        return true;
+    }
+    words.say_waits(node, true);
+    // Who ended a job before that was seen told nobody.
+    has_free(back, words, node, job)
+}
+
+fn has_free(back: &[Edge], words: &mut impl Words, node: usize, job: u64) -> bool {
+    let mut readers = back.iter().filter(|edge| edge.to == node);
+    readers.all(|edge| edge.tokens.enough_for(words.ended(edge.from)) >= job)
+}
+
+/// After [`end_job`]: says to `tell` which writers wait for a frame that `node` has read, each once.
+pub fn give_back(back: &[Edge], words: &mut impl Words, node: usize, mut tell: impl FnMut(usize)) {
+    for writer in consumers(back, node) {
+        if words.waits(writer) {
+            tell(writer);
         }
     }
 }

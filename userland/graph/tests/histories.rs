@@ -16,6 +16,12 @@ impl Words for Memory {
     fn end(&mut self, node: usize, job: u64) {
         self.0[node] = job;
     }
+
+    fn waits(&mut self, _: usize) -> bool {
+        false
+    }
+
+    fn say_waits(&mut self, _: usize, _: bool) {}
 }
 
 /// Nodes are in topological order; edges lead upward, but for those that are full at the start.
@@ -104,6 +110,12 @@ impl Words for Recorded<'_> {
     }
 
     fn end(&mut self, _: usize, _: u64) {}
+
+    fn waits(&mut self, _: usize) -> bool {
+        false
+    }
+
+    fn say_waits(&mut self, _: usize, _: bool) {}
 }
 
 /// All that three producers of one consumer can do that each end one job: what the consumer was told in the end, of every order. `reads_first`: a mutant, which reads before it stores.

@@ -110,7 +110,16 @@ proptest! {
         let periods = 60;
         for early in [0, early] {
             let ends = |node: usize, job: u64| (early * (job % 3) * (node as u64 % 2)).min(graph.nodes[node].response - 1);
-            for (node, jobs) in graph.jobs(periods, ends).iter().enumerate() {
+            let all = graph.jobs(periods, ends);
+            for edge in graph.edges.iter().filter(|edge| graph.nodes[edge.from].rate == graph.nodes[edge.to].rate) {
+                let [writer, reader] = [edge.from, edge.to].map(|node| &found[node]);
+                let frames = writer.frames(reader, graph.nodes[edge.from].rate, graph.source);
+                // The job that writes to the same frame again.
+                for ((_, end, _), (release, ..)) in all[edge.to].iter().zip(all[edge.from].iter().skip(frames as usize)) {
+                    prop_assert!(end <= release, "{frames} frames are too few");
+                }
+            }
+            for (node, jobs) in all.iter().enumerate() {
                 let (timing, bound) = (graph.nodes[node], found[node]);
                 let mut longest = 0;
                 for (job, &(release, end, needs)) in (1..).zip(jobs) {

@@ -15,6 +15,7 @@ mod latency;
 mod lives;
 mod servers;
 
+pub(crate) use latency::replicas;
 pub use latency::{Latencies, Path, latencies};
 pub use lives::{Recovery, recoveries};
 use servers::Waiting;

@@ -126,6 +126,8 @@ pub enum Reason {
     GroupTooDeep { group: String, limit: usize },
     /// Tasks of a graph each of which waits for the other's first token.
     GraphCycle { graph: String, task: String },
+    /// An object of a graph does not say how many replicas it has, and the analysis does not know.
+    NoReplicas { object: String, why: String },
     /// Tasks of a graph whose tokens are too few to go on for ever.
     GraphStarves { graph: String, task: String },
     /// An edge of a graph brings more or fewer tokens than another one to the same task.
@@ -320,9 +322,12 @@ impl fmt::Display for Reason {
                 f,
                 "task `{task}` of graph `{graph}` waits for a token that is to come of its own first job: a cycle needs an edge with `initial` tokens"
             ),
+            Self::NoReplicas { object, why } => {
+                write!(f, "how many replicas `{object}` needs is not known, so it must say `replicas`: {why}")
+            }
             Self::GraphStarves { graph, task } => write!(
                 f,
-                "task `{task}` of graph `{graph}` runs out of tokens: a cycle that it is on needs more `initial` ones"
+                "task `{task}` of graph `{graph}` runs out of tokens: a cycle that it is on needs more `initial` ones, or more `replicas`"
             ),
             Self::UnevenEdge { edge, task } => write!(
                 f,

@@ -115,11 +115,19 @@ impl Manifest {
         };
         let mut file = read::read(text, line_of).map_err(all)?;
         resolve::expand(&mut file).map_err(all)?;
-        let graphs = resolve::graphs::expand(&mut file).map_err(all)?;
-        resolve::vary(&mut file, variant);
         let folder = variant.folder.as_deref().or(path.parent()).unwrap_or(Path::new(""));
-        resolve::read_times(&mut file, folder);
-        let system = resolve::resolve(&file, graphs).map_err(all)?;
+        let whole = |mut file: schema::File, replicas: &resolve::graphs::Replicas| {
+            let graphs = resolve::graphs::expand(&mut file, replicas)?;
+            resolve::vary(&mut file, variant);
+            resolve::read_times(&mut file, folder);
+            resolve::resolve(&file, graphs).map(|system| (file, system))
+        };
+        // How many frames objects need follows from how late nodes are if nobody waits for one.
+        let (mut resolved, mut system) = whole(file.clone(), &BTreeMap::new()).map_err(all)?;
+        if system.graphs.iter().any(|graph| !graph.objects.is_empty()) {
+            (resolved, system) = whole(file, &admission::replicas(&system)).map_err(all)?;
+        }
+        let file = resolved;
         let task = |name: &str| system.tasks.iter().position(|task| task.name == name);
         let expectations = file.test.as_ref().map(|test| Expectations::new(test, task));
         let programs = file.tasks.0.iter().filter_map(|(_, task)| task.binary.as_ref());

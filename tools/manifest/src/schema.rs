@@ -309,7 +309,7 @@ pub struct Endpoint {
     pub service_period: Option<Spanned<Time>>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Notification {
     pub bound: Option<Spanned<String>>,
@@ -472,7 +472,31 @@ pub struct Graph {
     pub source: Spanned<String>,
     /// From a release of the source until the last job that works on what it brings has ended.
     pub latency: Option<Spanned<Time>>,
+    #[serde(default)]
     pub edges: Named<GraphEdge>,
+    #[serde(default)]
+    pub objects: Named<GraphObject>,
+}
+
+/// What a task writes in each of its jobs, and others read in theirs of the same number.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphObject {
+    pub writer: Spanned<String>,
+    pub bytes: Spanned<Bytes>,
+    pub readers: Named<GraphReader>,
+    /// How many jobs of the writer may be under way.
+    pub replicas: Option<Spanned<u32>>,
+}
+
+/// Which of what the jobs of a writer have written a reader reads.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphReader {
+    /// The newest is that of the job so many before its own,
+    pub delay: Option<Spanned<u32>>,
+    /// and it reads so many that are older, too.
+    pub history: Option<Spanned<u32>>,
 }
 
 /// Tokens that each job of one task puts, and each job of another one takes.

@@ -134,7 +134,7 @@ fn what_is_no_graph_is_refused_on_its_line() {
         "produces = 2, initial = 2",
         "produces = 2, initial = 2, threshold = 3",
         "[graphs.video]",
-        "task `odd` of graph `video` runs out of tokens: a cycle that it is on needs more `initial` ones",
+        "task `odd` of graph `video` runs out of tokens: a cycle that it is on needs more `initial` ones, or more `replicas`",
     );
     refused(
         "from = \"join\", to = \"odd\"",
@@ -257,4 +257,72 @@ fn a_latency_that_is_not_proved_is_refused() {
     let warned = CHAIN.replace("cpus = 3\n", "cpus = 3\nadmission = \"warn\"\n").replace("17ms", "10ms");
     let warnings = parse(&warned).unwrap().system.warnings;
     assert_eq!(warnings.len(), 1, "{warnings:?}");
+}
+
+/// What the latencies of the chain say: the last reader of a picture ends 17 ms after the camera was released, that of the grey one 16 ms after, and the path of 17 has two of the camera's periods.
+#[test]
+fn an_object_has_as_many_frames_as_jobs_may_be_under_way_and_readers_look_back() {
+    let edges = CHAIN.split_once("[graphs.video.edges]").unwrap().0;
+    let objects = format!(
+        "{edges}
+[graphs.video.objects.picture]
+writer = \"camera\"
+bytes = \"5000\"
+readers = {{ grey = {{}}, copy = {{}}, warp = {{}} }}
+
+[graphs.video.objects.flat]
+writer = \"grey\"
+bytes = \"4KiB\"
+readers = {{ warp = {{ history = 3 }} }}
+
+[graphs.video.objects.spare]
+writer = \"copy\"
+bytes = \"4KiB\"
+replicas = 2
+readers = {{ warp = {{ delay = 1 }} }}
+"
+    )
+    .replace("\"5000\"", "\"8KiB\"");
+    let system = parse(&objects).unwrap().system;
+    let graph = &system.graphs[0];
+    let found: Vec<_> = graph.objects.iter().map(|one| (one.name.as_str(), one.replicas, one.frames())).collect();
+    assert_eq!(found, [("picture", 2, 2), ("flat", 2, 5), ("spare", 2, 3)]);
+    // What is read that a job of its own number has written, is waited for; and not, where only older ones are.
+    let edge = |from, to, initial| Edge { from, to, tokens: Tokens::new(1, 1, 1, initial).unwrap() };
+    let [camera, grey, copy, warp] = [0, 1, 2, 3];
+    assert_eq!(
+        graph.edges,
+        [edge(camera, grey, 0), edge(camera, copy, 0), edge(camera, warp, 0), edge(grey, warp, 0), edge(copy, warp, 1)]
+    );
+    let task = |name: &str| system.tasks.iter().find(|task| task.name == name).unwrap();
+    let entry = |name: &str, entry: &str| task(name).environment.iter().find(|one| one.name == entry).cloned();
+    let back = |name: &str| -> Vec<Edge> {
+        (0..)
+            .map_while(|place| entry(name, &format!("back.{place}")))
+            .map(|one| Edge::decode(one.address).unwrap())
+            .collect()
+    };
+    assert_eq!(back("camera"), [edge(grey, camera, 2), edge(copy, camera, 2), edge(warp, camera, 2)]);
+    assert_eq!(back("grey"), [edge(grey, camera, 2), edge(warp, grey, 2)]);
+    assert_eq!(back("copy"), [edge(copy, camera, 2), edge(warp, copy, 2)]);
+    assert_eq!(entry("warp", "flat.frames").map(|one| one.address), Some(3 << 32 | 5));
+    assert_eq!(entry("camera", "picture.frames").map(|one| one.address), Some(2));
+    assert_eq!(entry("camera", "picture").map(|one| one.bytes), Some(2 * 8192));
+    for (name, known, unknown) in [("camera", "room", "room.0"), ("warp", "room.0", "room"), ("grey", "room", "room.3")]
+    {
+        assert!(entry(name, known).is_some() && entry(name, unknown).is_none(), "{name}");
+    }
+    // Fewer than are needed: its writer may wait, and that is not bounded.
+    let few = objects.replacen("bytes = \"8KiB\"", "bytes = \"8KiB\"\nreplicas = 1", 1);
+    let expected = "m.toml:40: graph `video` has a latency, but it is not proved: not all that `camera` waits for is counted: it may wait for a frame of `picture`, which would need 2 `replicas`";
+    assert_eq!(parse(&few).err().as_deref(), Some(expected));
+    // Without a bound nobody knows how many.
+    let unbounded = objects.replacen("latency = \"17ms\"\n", "", 1).replacen(
+        "burn 1ms\"]\ncluster = \"b",
+        "sleep 1ms\"]\ncluster = \"b",
+        1,
+    );
+    let refused = parse(&unbounded).err().unwrap();
+    let expected = "how many replicas `picture` needs is not known, so it must say `replicas`: not all that `grey` waits for is counted: it sleeps for up to 1.000 ms, and its `suspends` is 0.000 ms";
+    assert!(refused.contains(expected), "{refused}");
 }

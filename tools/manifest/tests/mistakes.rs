@@ -285,7 +285,7 @@ macro_rules! reasons {
 reasons! {
     Unreadable Syntax DuplicateKey MissingKey UnknownKey UnknownValue DefinedTwice Unknown
     NotMeasured BadTimes NotBeside NameTooLong NameTaken BadHandle BadRight NotTheServer NoReceiver NoWaiter DriverNeeds
-    RegionTwice TooLargeToLend BadStep BinaryOrScript Zero Needs NoLength Excludes GroupInItself GroupTooDeep GraphCycle GraphStarves UnevenEdge TooLate LatencyNotProved BudgetExceeds
+    RegionTwice TooLargeToLend BadStep BinaryOrScript Zero Needs NoLength Excludes GroupInItself GroupTooDeep GraphCycle GraphStarves NoReplicas UnevenEdge TooLate LatencyNotProved BudgetExceeds
     BudgetTooSmall ExecutionExceeds TooLong OutOfRange OperationsOutOfRange NotPages TooMany Crowded
     NoSuchCpu BoardLacks CpuInTwoClusters CpuInNoCluster NoCluster EngineInTwoClusters TwoOrders
     PoolOfAnotherCluster ClusterOfShared NoToken PoolTwice PlaceTaken DeviceFull SecondLine
@@ -362,7 +362,7 @@ fn each_reason_has_a_row() {
     // These take an engine with a sharer, which `groups.rs` has.
     seen.extend(["GroupInItself", "GroupTooDeep"]);
     // And these a graph, which `graphs.rs` has.
-    seen.extend(["GraphCycle", "GraphStarves", "UnevenEdge", "TooLate", "LatencyNotProved"]);
+    seen.extend(["GraphCycle", "GraphStarves", "NoReplicas", "UnevenEdge", "TooLate", "LatencyNotProved"]);
     seen.insert(name(&Manifest::read(Path::new("nowhere.toml")).expect_err("there is no such file").0[0].reason));
     assert_eq!(seen, REASONS.iter().copied().collect());
 }

@@ -13,7 +13,7 @@ use fusee_kernel_core::{Machine, Registers};
 
 use crate::board::{Board, DeviceUse, DoorbellStore, Submitted};
 use crate::gpu_job::{GpuTask, Progress};
-use crate::graph::Node;
+use crate::graph::{Node, Tell};
 use crate::hostile::attacker::{Attacker, Mind};
 use crate::sharing::{Sessions, Sharer, Sharing};
 use crate::watcher::{Supervisor, Watch};
@@ -178,8 +178,10 @@ enum Phase {
     Asked(u64),
     /// Gave this engine to another.
     Yielded(u64),
-    /// A job has ended, or none has begun; whether a consumer was told just now.
+    /// A job has ended, or none has begun; whether another node was told just now.
     Ended(bool),
+    /// A job of a node has begun; it may have to wait for a free frame.
+    Room,
     /// Has said up to which job the task with this handle may have jobs.
     Credited(u64, u64),
     /// Waiting until so many commands of a use have retired.
@@ -209,7 +211,7 @@ pub struct Actor {
     /// Its number.
     job: u64,
     /// Consumers in a graph that are to be told up to which job they may have jobs: their handles.
-    credits: VecDeque<(u64, u64)>,
+    told: VecDeque<Tell>,
     /// Retired counts the driver has told about, by client and engine.
     seen: Vec<[u32; contract::ENGINES]>,
     /// How far a task with several GPUs is.
@@ -248,7 +250,7 @@ impl Actor {
             gives_up: false,
             release: 0,
             job: 0,
-            credits: VecDeque::new(),
+            told: VecDeque::new(),
             resets: 0,
             again: false,
             seen: Vec::new(),
@@ -344,29 +346,38 @@ impl Actor {
                 Phase::Start => {
                     self.step = 0;
                     if let Some(node) = node {
-                        self.credits = node.begin(board);
+                        self.told = node.begin(board);
                     }
                     self.phase = if has_jobs { Phase::Ended(false) } else { Phase::Next };
                 }
                 Phase::Ended(is_told) => {
                     // A call releases one job, and the one that it was said for may have none any more.
                     let general = &board.registers(thread).general;
-                    if is_told && (general[0] != 0 || general[1] == 0) {
-                        self.credits.pop_front();
+                    let has_more =
+                        matches!(self.told.front(), Some(Tell::Credit(..))) && general[0] == 0 && general[1] > 0;
+                    if is_told && !has_more {
+                        self.told.pop_front();
                     }
-                    let Some((task, upto)) = self.credits.front().copied() else {
-                        self.phase = Phase::JobBegins;
-                        return trap(board, thread, Call::NextJob, 0, 0, NEVER);
-                    };
                     self.phase = Phase::Ended(true);
-                    return trap(board, thread, Call::ReleaseJob, task, upto, NEVER);
+                    return match self.told.front().copied() {
+                        Some(Tell::Credit(task, upto)) => trap(board, thread, Call::ReleaseJob, task, upto, NEVER),
+                        Some(Tell::Room(notification)) => trap(board, thread, Call::Signal, notification, 1, NEVER),
+                        None => {
+                            self.phase = Phase::JobBegins;
+                            trap(board, thread, Call::NextJob, 0, 0, NEVER)
+                        }
+                    };
                 }
                 Phase::JobBegins => {
                     let general = &board.registers(thread).general;
                     (self.job, self.release) = (general[1], general[2]);
                     (self.step, self.gives_up) = (0, false);
-                    self.phase = Phase::Next;
+                    self.phase = if node.is_some() { Phase::Room } else { Phase::Next };
                 }
+                Phase::Room => match node.and_then(|node| node.waits(board, self.job)) {
+                    Some(room) => return trap(board, thread, Call::Wait, room, 0, NEVER),
+                    None => self.phase = Phase::Next,
+                },
                 Phase::Burning(left) if left > 0 => return Action::Burn(left),
                 Phase::Burning(_) => {
                     self.phase = match self.after_burn.take() {
@@ -427,7 +438,7 @@ impl Actor {
                 Phase::Next => {
                     let Some(step) = steps.get(self.step).copied() else {
                         if let Some(node) = node {
-                            self.credits = node.end(board, self.job);
+                            self.told = node.end(board, self.job);
                         }
                         self.phase = if has_jobs { Phase::Ended(false) } else { Phase::Over };
                         continue;

@@ -204,6 +204,8 @@ pub struct Board {
     devices: Vec<Simulated>,
     /// How many jobs a node of a graph has ended: by the graph's region, and its number.
     pub ended_jobs: BTreeMap<(usize, usize), u64>,
+    /// Nodes that say that they wait for a free frame, in the same way.
+    pub waiting_nodes: BTreeSet<(usize, usize)>,
 }
 
 impl Board {
@@ -286,6 +288,7 @@ impl Board {
             memory,
             devices,
             ended_jobs: BTreeMap::new(),
+            waiting_nodes: BTreeSet::new(),
         };
         for device in 0..board.devices.len() {
             board.open_contexts(device);

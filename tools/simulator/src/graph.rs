@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fusee_graph::{Edge, Words, begin, end_job};
+use fusee_graph::{Edge, Words, begin, begin_job, end_job, give_back};
 
 use crate::board::Board;
 
@@ -17,6 +17,21 @@ pub struct Node {
     pub edges: Vec<Edge>,
     /// Its consumers: their numbers, and its handles to them.
     pub next: Vec<(usize, u64)>,
+    /// Edges from readers to writers, of which it is one.
+    pub back: Vec<Edge>,
+    /// The handle to what tells it of a free frame.
+    pub room: Option<u64>,
+    /// Those to what tells writers: their numbers, and the handles.
+    pub rooms: Vec<(usize, u64)>,
+}
+
+/// What a node says to others.
+#[derive(Clone, Copy, Debug)]
+pub enum Tell {
+    /// To the task with this handle: up to which job it may have jobs.
+    Credit(u64, u64),
+    /// By the notification with this handle: that a frame may be free.
+    Room(u64),
 }
 
 struct InBoard<'a>(&'a mut Board, usize);
@@ -29,27 +44,56 @@ impl Words for InBoard<'_> {
     fn end(&mut self, node: usize, job: u64) {
         self.0.ended_jobs.insert((self.1, node), job);
     }
+
+    fn waits(&mut self, node: usize) -> bool {
+        self.0.waiting_nodes.contains(&(self.1, node))
+    }
+
+    fn say_waits(&mut self, node: usize, waits: bool) {
+        if waits {
+            self.0.waiting_nodes.insert((self.1, node));
+        } else {
+            self.0.waiting_nodes.remove(&(self.1, node));
+        }
+    }
 }
 
 impl Node {
     /// Who is to be told of tokens that are there before its first job, and up to which of their jobs.
-    pub fn begin(&self, board: &mut Board) -> VecDeque<(u64, u64)> {
-        self.credits(|credit| begin(&self.edges, &mut InBoard(board, self.graph), self.number, credit))
+    pub fn begin(&self, board: &mut Board) -> VecDeque<Tell> {
+        let mut told = VecDeque::new();
+        let tell = |consumer, upto| told.extend(self.credit(consumer, upto));
+        begin(&self.edges, &mut InBoard(board, self.graph), self.number, tell);
+        told
     }
 
-    /// The same after its job of this number.
-    pub fn end(&self, board: &mut Board, job: u64) -> VecDeque<(u64, u64)> {
-        self.credits(|credit| end_job(&self.edges, &mut InBoard(board, self.graph), self.number, job, credit))
+    /// The handle by which it waits before its job of this number writes; `None`: all frames that it writes to are free.
+    pub fn waits(&self, board: &mut Board, job: u64) -> Option<u64> {
+        let mut words = InBoard(board, self.graph);
+        if begin_job(&self.back, &mut words, self.number, job) {
+            words.say_waits(self.number, false);
+            return None;
+        }
+        self.room
     }
 
-    /// The consumers that `tell` tells, by the handles to them.
-    fn credits(&self, tell: impl FnOnce(&mut dyn FnMut(usize, u64))) -> VecDeque<(u64, u64)> {
-        let mut credits = VecDeque::new();
-        tell(&mut |consumer, upto| credits.extend(self.handle(consumer).map(|handle| (handle, upto))));
-        credits
+    /// Who is to be told after its job of this number.
+    pub fn end(&self, board: &mut Board, job: u64) -> VecDeque<Tell> {
+        let mut words = InBoard(board, self.graph);
+        let mut told = VecDeque::new();
+        end_job(&self.edges, &mut words, self.number, job, |consumer, upto| told.extend(self.credit(consumer, upto)));
+        give_back(&self.back, &mut words, self.number, |writer| {
+            told.extend(handle(&self.rooms, writer).map(Tell::Room));
+        });
+        told
     }
 
-    fn handle(&self, consumer: usize) -> Option<u64> {
-        self.next.iter().find(|(number, _)| *number == consumer).map(|(_, handle)| *handle)
+    fn credit(&self, consumer: usize, upto: u64) -> Option<Tell> {
+        handle(&self.next, consumer).map(|handle| Tell::Credit(handle, upto))
     }
+}
+
+/// The handle to the node with this number.
+fn handle(all: &[(usize, u64)], of: usize) -> Option<u64> {
+    all.iter().find(|(number, _)| *number == of).map(|(_, handle)| *handle)
 }

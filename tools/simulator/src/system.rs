@@ -8,7 +8,7 @@ use fusee_abi::trace::Record;
 use fusee_accel_contract::space::client_contexts;
 use fusee_graph::Edge;
 use fusee_kernel_core::Planted;
-use fusee_manifest::{Manifest, ManifestError, PackOptions, Resolved, Task};
+use fusee_manifest::{Entry, Manifest, ManifestError, PackOptions, Resolved, Task};
 use sharer::setup::{of_groups, of_members};
 
 use crate::actor::Program;
@@ -174,16 +174,23 @@ fn node(system: &Resolved, index: usize, task: &Task) -> Option<Node> {
     let region = task.environment.iter().find(|entry| entry.name == "graph")?;
     let slot = u32::from(HandleValue(region.handle).slot());
     let record = system.handles.iter().find(|record| record.task as usize == index && record.slot == slot)?;
-    let edges = task.environment.iter().filter(|entry| entry.name.starts_with("edge."));
-    let next = task.environment.iter().filter_map(|entry| {
-        let consumer = entry.name.strip_prefix("next.")?.parse().ok()?;
-        Some((consumer, entry.handle))
-    });
+    let edges = |prefix: &'static str| {
+        let named = task.environment.iter().filter(move |entry| entry.name.starts_with(prefix));
+        named.filter_map(|entry| Edge::decode(entry.address)).collect()
+    };
+    let handles = |prefix: &'static str| {
+        let to = |entry: &Entry| Some((entry.name.strip_prefix(prefix)?.parse().ok()?, entry.handle));
+        task.environment.iter().filter_map(to).collect()
+    };
+    let room = task.environment.iter().find(|entry| entry.name == "room");
     Some(Node {
         number,
         graph: record.object as usize,
-        edges: edges.filter_map(|entry| Edge::decode(entry.address)).collect(),
-        next: next.collect(),
+        edges: edges("edge."),
+        next: handles("next."),
+        back: edges("back."),
+        room: room.map(|entry| entry.handle),
+        rooms: handles("room."),
     })
 }
 

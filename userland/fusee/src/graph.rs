@@ -3,26 +3,53 @@
 //! A node's job begins when its tokens are there: [`next_job`](crate::next_job) waits for that. It puts others when it ends. What it hands on by memory has to be written before [`Node::end`]: whoever is released by
 //! that sees it.
 //!
+//! An *object* of the graph is such memory: a few frames, of which each job of its writer writes the next. A node that writes one calls [`Node::begin`] first, which waits until nobody reads that frame any more. Where the manifest leaves it to the analysis how many
+//! frames there are, it never does.
+//!
+//! ```no_run
+//! # use fusee::{environment, graph::Node, next_job};
+//! let environment = environment();
+//! let mut node = Node::of(&environment).expect("the task is a node");
+//! let pictures = node.object(&environment, "picture").expect("the graph has this object");
+//! loop {
+//!     let job = next_job().expect("it has jobs");
+//!     node.begin(&job);
+//!     node.frame(&pictures, &job, 0).write_u64(0, 1);
+//!     node.end(&job);
+//! }
+//! ```
+//!
 //! | Entry of a node's environment | Is |
 //! |---|---|
 //! | parameter `node` | its number |
 //! | parameter `edge.K` | an edge from it, or to it or one of its consumers ([`fusee_graph::Edge::encode`]) |
 //! | region `graph` (read, write) | a word of 64 bits for each node: how many jobs it has ended |
 //! | `next.N` (task, credit) | the consumer number *N* |
+//! | parameter `back.K` | an edge from a reader to a writer, of which it is one: as many tokens at the start as the writer may be ahead |
+//! | `room` (notification, wait) | is signalled when a frame may be free |
+//! | `room.N` (notification, signal) | that of node *N* |
+//! | region `OBJECT` | the frames of an object, each on pages of its own |
+//! | parameter `OBJECT.frames` | how many there are, and in the upper half how many jobs back this reader looks |
 
 use core::sync::atomic::{Ordering, fence};
 
 use fusee_abi::environment::kind;
-use fusee_graph::{Edge, NODES, Tokens, Words, begin, end_job};
+use fusee_graph::{Edge, NODES, Tokens, Words, begin, begin_job, end_job, give_back};
 
 use crate::environment::unpadded;
-use crate::{Environment, JobInfo, Region, SharedBytes, Task};
+use crate::{Environment, Instant, JobInfo, Notification, Region, SharedBytes, Task};
 
 /// Edges that a node is told of.
 const EDGES: usize = 40;
 /// What the names of edges and consumers begin with.
 const EDGE: &str = "edge.";
 const NEXT: &str = "next.";
+const BACK: &str = "back.";
+const ROOM: &str = "room.";
+/// What follows the name of an object in that of the parameter that says how many frames it has.
+const FRAMES: &str = ".frames";
+/// The longest name of an entry.
+const NAME: usize = 24;
 
 /// This task, which is a node.
 #[derive(Debug)]
@@ -30,8 +57,23 @@ pub struct Node {
     number: usize,
     edges: [Edge; EDGES],
     count: usize,
+    /// The same from readers to writers.
+    back: [Edge; EDGES],
+    backs: usize,
     words: SharedBytes,
     next: [Option<Task>; NODES],
+    room: Option<Notification>,
+    rooms: [Option<Notification>; NODES],
+}
+
+/// Frames of memory that jobs of one node write, and jobs of others read.
+#[derive(Clone, Copy, Debug)]
+pub struct Object {
+    memory: SharedBytes,
+    /// How many there are.
+    frames: u32,
+    /// So many jobs back this task may look.
+    back: u32,
 }
 
 /// Why this task is no node.
@@ -41,6 +83,8 @@ pub enum NodeError {
     NoNode,
     /// It has more edges than there is room for, or a parameter is none.
     BadEdges,
+    /// The node neither writes nor reads an object of this name.
+    NoObject,
 }
 
 /// The words of a graph's nodes, in their region.
@@ -56,6 +100,15 @@ impl Words for InRegion {
     fn end(&mut self, node: usize, job: u64) {
         fence(Ordering::Release);
         self.0.write_u64(8 * node, job);
+        fence(Ordering::SeqCst);
+    }
+
+    fn waits(&mut self, node: usize) -> bool {
+        self.0.read_u64(8 * (NODES + node)) != 0
+    }
+
+    fn say_waits(&mut self, node: usize, waits: bool) {
+        self.0.write_u64(8 * (NODES + node), waits.into());
         fence(Ordering::SeqCst);
     }
 }
@@ -74,7 +127,17 @@ impl Node {
     fn made(number: usize, region: &Region, entries: impl Iterator<Item = Said>) -> Result<Node, NodeError> {
         let nothing = Edge { from: 0, to: 0, tokens: Tokens::ONE };
         let words = region.shared();
-        let mut node = Node { number, edges: [nothing; EDGES], count: 0, words, next: [const { None }; NODES] };
+        let mut node = Node {
+            number,
+            edges: [nothing; EDGES],
+            count: 0,
+            back: [nothing; EDGES],
+            backs: 0,
+            words,
+            next: [const { None }; NODES],
+            room: None,
+            rooms: [const { None }; NODES],
+        };
         for entry in entries {
             match entry {
                 Said::Edge(word) => {
@@ -82,10 +145,19 @@ impl Node {
                     *place = Edge::decode(word).ok_or(NodeError::BadEdges)?;
                     node.count += 1;
                 }
+                Said::Back(word) => {
+                    let place = node.back.get_mut(node.backs).ok_or(NodeError::BadEdges)?;
+                    *place = Edge::decode(word).ok_or(NodeError::BadEdges)?;
+                    node.backs += 1;
+                }
+                Said::Room(None, room) => node.room = Some(room),
+                Said::Room(Some(number), room) => {
+                    *node.rooms.get_mut(number).ok_or(NodeError::BadEdges)? = Some(room);
+                }
                 Said::Next(number, task) => *node.next.get_mut(number).ok_or(NodeError::BadEdges)? = Some(task),
             }
         }
-        if number >= NODES || words.len() < 8 * NODES {
+        if number >= NODES || words.len() < 2 * 8 * NODES {
             return Err(NodeError::NoNode);
         }
         let next = &node.next;
@@ -93,16 +165,85 @@ impl Node {
         Ok(node)
     }
 
+    /// Before the job `job` writes to objects: waits until their frames are free, and says how often it had to. With fewer frames than the analysis wants, that may be until the reader that is last has ended its job.
+    pub fn begin(&mut self, job: &JobInfo) -> u32 {
+        let mut words = InRegion(self.words);
+        let job = self.whole_number(job);
+        let mut waited = 0;
+        while !begin_job(&self.back[..self.backs], &mut words, self.number, job) {
+            waited += 1;
+            let Some(room) = &self.room else { break };
+            // An error leaves the frame as it is, and the next look finds that out.
+            let _ = room.wait(Instant::NEVER);
+        }
+        if waited > 0 {
+            words.say_waits(self.number, false);
+        }
+        waited
+    }
+
+    /// The object with this name that the graph has, if this node writes or reads it.
+    ///
+    /// # Errors
+    /// [`NodeError::NoObject`].
+    pub fn object(&self, environment: &Environment, name: &str) -> Result<Object, NodeError> {
+        let mut longer = [0; NAME];
+        let bytes = [name.as_bytes(), FRAMES.as_bytes()];
+        let length = name.len() + FRAMES.len();
+        let whole = longer.get_mut(..length).ok_or(NodeError::NoObject)?;
+        whole[..name.len()].copy_from_slice(bytes[0]);
+        whole[name.len()..].copy_from_slice(bytes[1]);
+        let parameter = core::str::from_utf8(whole).ok().and_then(|name| environment.parameter(name));
+        let memory = environment.region(name).map_err(|_| NodeError::NoObject)?.shared();
+        let word = parameter.ok_or(NodeError::NoObject)?;
+        let (frames, back) = (word as u32, (word >> 32) as u32);
+        if frames == 0 || frames as usize > memory.len() {
+            return Err(NodeError::NoObject);
+        }
+        Ok(Object { memory, frames, back })
+    }
+
+    /// The frame of `object` of the job that is `back` jobs before `job`: to its writer and with 0 the one to write, to readers what that job has written. Before the writer's first job there was none; that frame is of zeros.
+    ///
+    /// # Panics
+    /// If a reader looks further back than the manifest says, by `delay` and `history`.
+    #[must_use]
+    #[track_caller]
+    pub fn frame(&self, object: &Object, job: &JobInfo, back: u32) -> SharedBytes {
+        assert!(back <= object.back, "the manifest says how far a reader looks back");
+        let (frames, bytes) = (u64::from(object.frames), object.memory.len() / object.frames as usize);
+        let place = (self.whole_number(job) + frames - u64::from(back)) % frames;
+        object.memory.part(place as usize * bytes, bytes)
+    }
+
+    /// The number of a job, of which the kernel keeps the lower half.
+    fn whole_number(&self, job: &JobInfo) -> u64 {
+        let before = InRegion(self.words).ended(self.number);
+        before + u64::from((job.number as u32).wrapping_sub(before as u32))
+    }
+
     /// Puts the tokens of `job`: whatever it has written is seen by those whom that releases.
     pub fn end(&mut self, job: &JobInfo) {
         let mut words = InRegion(self.words);
-        // The kernel counts jobs modulo 2^32.
-        let before = words.ended(self.number);
-        let ended = before + u64::from((job.number as u32).wrapping_sub(before as u32));
+        let ended = self.whole_number(job);
         let next = &self.next;
         end_job(&self.edges[..self.count], &mut words, self.number, ended, |consumer, upto| {
             credit(next, consumer, upto)
         });
+        let rooms = &self.rooms;
+        give_back(&self.back[..self.backs], &mut words, self.number, |writer| {
+            if let Some(room) = rooms.get(writer).and_then(Option::as_ref) {
+                let _ = room.signal(1);
+            }
+        });
+    }
+}
+
+impl Object {
+    /// Frames that there are.
+    #[must_use]
+    pub fn frames(&self) -> u32 {
+        self.frames
     }
 }
 
@@ -110,6 +251,9 @@ impl Node {
 enum Said {
     Edge(u64),
     Next(usize, Task),
+    Back(u64),
+    /// Of the node with this number, or one's own.
+    Room(Option<usize>, Notification),
 }
 
 fn entries(environment: &Environment) -> impl Iterator<Item = Said> + '_ {
@@ -117,6 +261,16 @@ fn entries(environment: &Environment) -> impl Iterator<Item = Said> + '_ {
         let name = core::str::from_utf8(unpadded(&entry.name)).ok()?;
         if name.starts_with(EDGE) && entry.kind == kind::PARAMETER {
             return Some(Said::Edge(entry.address));
+        }
+        if name.starts_with(BACK) && entry.kind == kind::PARAMETER {
+            return Some(Said::Back(entry.address));
+        }
+        if name == "room" {
+            return environment.notification(name).ok().map(|room| Said::Room(None, room));
+        }
+        if let Some(number) = name.strip_prefix(ROOM) {
+            let number = number.parse().ok()?;
+            return environment.notification(name).ok().map(|room| Said::Room(Some(number), room));
         }
         let number = name.strip_prefix(NEXT)?.parse().ok()?;
         environment.task(name).ok().map(|task| Said::Next(number, task))

@@ -80,12 +80,13 @@ pub fn starved(edges: &[Edge], rates: &[Rate]) -> Option<usize> {
     }
     // Jobs that each can run so far.
     let mut jobs = [0_u64; NODES];
-    *jobs.first_mut()? = u64::MAX;
     for _ in 0..ROUNDS {
         let mut progress = false;
-        for node in 1..rates.len().min(NODES) {
+        for node in 0..rates.len().min(NODES) {
             let ended = |edge: &Edge| edge.tokens.enough_for(jobs.get(edge.from).copied().unwrap_or(0));
-            let upto = edges.iter().filter(|edge| edge.to == node).map(ended).min().unwrap_or(0);
+            let upto = edges.iter().filter(|edge| edge.to == node).map(ended).min();
+            // The source runs by itself, but where it waits for frames.
+            let upto = upto.unwrap_or(if node == 0 { u64::MAX } else { 0 });
             progress |= upto > jobs[node];
             jobs[node] = upto.max(jobs[node]);
         }
@@ -143,6 +144,19 @@ mod tests {
         assert_eq!(Rate::of_consumer(core::iter::empty()), Err(RateError::NoInput));
         let large = Rate { jobs: u64::MAX, window: u64::MAX - 1 };
         assert_eq!(Rate::of_consumer([(large, tokens(2, 3))].into_iter()), Err(RateError::TooLarge));
+    }
+
+    /// A node that needs what three jobs of the source have put, while these may be so many jobs ahead.
+    #[test]
+    fn a_source_that_waits_for_frames_starves_who_needs_more_jobs_than_there_are_frames() {
+        let ahead = |frames| {
+            let edges = [
+                Edge { from: 0, to: 1, tokens: Tokens::new(1, 1, 3, 0).unwrap() },
+                Edge { from: 1, to: 0, tokens: Tokens::new(1, 1, 1, frames).unwrap() },
+            ];
+            starved(&edges, &[Rate::SOURCE; 2])
+        };
+        assert_eq!((ahead(2), ahead(3)), (Some(1), None));
     }
 
     proptest! {

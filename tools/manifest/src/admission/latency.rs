@@ -8,6 +8,7 @@ use fusee_graph::{Lateness, NODES, Rate, Timing, Unbounded, lateness};
 use fusee_sched_analysis::Overheads;
 
 use super::Study;
+use crate::resolve::graphs::Replicas;
 use crate::resolve::{Graph, Resolved};
 
 /// Paths of which a graph is told, at most.
@@ -181,6 +182,25 @@ fn paths(graph: &Graph, timings: &[Timing], nodes: &[Lateness], source: u64) -> 
     found.sort_by(|one, other| other.latency.cmp(&one.latency).then_with(|| one.nodes.cmp(&other.nodes)));
     found.truncate(PATHS);
     found
+}
+
+/// How many replicas each object needs so that its writer never waits for a reader.
+pub(crate) fn replicas(system: &Resolved) -> Replicas {
+    let mut all = Replicas::new();
+    for (graph, found) in system.graphs.iter().zip(latencies(system, &Overheads::default())) {
+        for object in &graph.objects {
+            let rate = graph.nodes[object.writer].1;
+            let frames =
+                |reader: usize| found.nodes[object.writer].frames(&found.nodes[reader], rate, period(system, graph));
+            let needed = match &found.why_not {
+                Some(why) => Err(why.clone()),
+                None => Ok(object.readers.iter().map(|(reader, _)| frames(*reader)).max().unwrap_or(1)),
+            };
+            let needed = needed.map(|frames| u32::try_from(frames).unwrap_or(u32::MAX));
+            all.insert((graph.name.clone(), object.name.clone()), needed);
+        }
+    }
+    all
 }
 
 impl Resolved {

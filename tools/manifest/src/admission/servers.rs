@@ -15,7 +15,7 @@ use fusee_sched_analysis::Above;
 use fusee_sched_analysis::servers::{Caller, Server};
 
 use super::milliseconds;
-use crate::resolve::{Device, Resolved};
+use crate::resolve::{Device, Graph, Resolved};
 
 /// A system, looked at for what its tasks wait for.
 pub(super) struct Waiting<'a> {
@@ -285,10 +285,15 @@ impl<'a> Waiting<'a> {
             let notification = handle.object as usize;
             let is_said = system.waits.contains(&(task, notification)) && suspends > 0;
             let waits = !is_scripted || self.steps(task, operation::WAIT).any(|at| at == notification);
-            if waits && !is_said && !self.is_completion(task, notification) {
+            let tells = self.is_completion(task, notification) || self.is_room(task, notification);
+            if waits && !is_said && !tells {
                 let name = &system.notifications[notification].0;
                 found.push(format!("it waits for `{name}`, for how long is not said in `uses` and `suspends`"));
             }
+        }
+        for graph in &system.graphs {
+            let own = graph.objects.iter().filter(|object| graph.nodes[object.writer].0 == task);
+            found.extend(own.filter_map(|object| object.short.clone()));
         }
         let sleeps = system.tasks[task].script.iter().filter(|step| step.operation == operation::SLEEP);
         if let Some(longest) = sleeps.map(|step| step.value).max().filter(|longest| *longest > suspends) {
@@ -296,6 +301,13 @@ impl<'a> Waiting<'a> {
             found.push(format!("it sleeps for up to {longest}, and its `suspends` is {said}"));
         }
         found
+    }
+
+    /// Whether `notification` tells `task` of free frames, as a node of a graph. Whether it ever waits for one is said of the object.
+    fn is_room(&self, task: usize, notification: usize) -> bool {
+        let own = self.system.graphs.iter().filter(|graph| graph.nodes.iter().any(|(node, _)| *node == task));
+        let room = |graph: &Graph| format!("{}.{}", graph.name, self.name(task));
+        own.map(room).any(|room| room == self.system.notifications[notification].0)
     }
 
     /// Whether `notification` tells `task` of the ends of its operations: its driver signals it. How long these take, uses say.

@@ -3,12 +3,14 @@
 //! All of it happens before names are resolved, so the rest of the crate knows no graphs. What is added stands in the file where the edge does that it comes from. The source keeps
 //! its period; the periods of the other nodes follow from the tokens ([`fusee_graph::rate`]). What a node finds in its environment is read by `fusee::graph`.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use fusee_graph::{Edge, NODES, Rate, RateError, Tokens, starved};
 use toml::Spanned;
 
 use crate::error::Reason;
+use crate::layout::PAGE;
 use crate::quantity::{Bytes, Time};
 use crate::read::Mistake;
 use crate::schema;
@@ -32,7 +34,38 @@ pub struct Graph {
     pub latency: Option<Time>,
     /// Where that is written.
     pub(super) place: Range<usize>,
+    /// What its nodes hand on by memory.
+    pub objects: Vec<Object>,
 }
+
+/// Memory that a job of one node writes and jobs of others read, so often that they do not wait for each other.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// Its name.
+    pub name: String,
+    /// The place of the node that writes it.
+    pub writer: usize,
+    /// Those of its readers, and how many jobs before its own each looks back at most.
+    pub readers: Vec<(usize, u32)>,
+    /// How many jobs of the writer may be under way until all readers have ended that work on the first of them.
+    pub replicas: u32,
+    /// Why its writer may have to wait for a frame, if it may.
+    pub(crate) short: Option<String>,
+    /// Where it is written.
+    pub(crate) at: Range<usize>,
+}
+
+impl Object {
+    /// Frames of memory: one for each job under way, and those that readers look back to.
+    #[must_use]
+    pub fn frames(&self) -> u32 {
+        let oldest = self.readers.iter().map(|(_, back)| *back).max().unwrap_or(0);
+        self.replicas.max(1).saturating_add(oldest)
+    }
+}
+
+/// How many replicas objects need, by graph and object, or why that is not known.
+pub(crate) type Replicas = BTreeMap<(String, String), Result<u32, String>>;
 
 impl Graph {
     /// The edges from a node on which nothing is at the start: those that lead on.
@@ -48,12 +81,12 @@ impl Graph {
 }
 
 /// Makes what each graph says a part of the tasks that it names.
-pub(crate) fn expand(file: &mut schema::File) -> Result<Vec<Graph>, Vec<Mistake>> {
+pub(crate) fn expand(file: &mut schema::File, replicas: &Replicas) -> Result<Vec<Graph>, Vec<Mistake>> {
     let graphs = std::mem::take(&mut file.graphs);
     let mut expanded = Vec::new();
     let mut mistakes = Vec::new();
     for (name, graph) in &graphs.0 {
-        match one(file, name, graph) {
+        match one(file, name, graph, replicas) {
             Ok(graph) => expanded.push(graph),
             Err(mistake) => mistakes.push(mistake),
         }
@@ -67,19 +100,50 @@ struct Node {
     rate: Option<Rate>,
 }
 
-fn one(file: &mut schema::File, name: &Spanned<String>, graph: &schema::Graph) -> Result<Graph, Mistake> {
+/// An edge with its name, or that of its object.
+type NamedEdge<'a> = (&'a Spanned<String>, Edge);
+
+fn one(
+    file: &mut schema::File,
+    name: &Spanned<String>,
+    graph: &schema::Graph,
+    replicas: &Replicas,
+) -> Result<Graph, Mistake> {
     let mut nodes = vec![Node { task: task(file, &graph.source)?, rate: Some(Rate::SOURCE) }];
-    let mut edges = Vec::new();
+    let mut node = |of: &Spanned<String>| -> Result<usize, Mistake> {
+        let task = task(file, of)?;
+        let known = nodes.iter().position(|node| node.task == task);
+        Ok(known.unwrap_or_else(|| {
+            nodes.push(Node { task, rate: None });
+            nodes.len() - 1
+        }))
+    };
+    let mut edges: Vec<NamedEdge<'_>> = Vec::new();
     for (edge_name, edge) in &graph.edges.0 {
-        let [from, to] = [&edge.from, &edge.to].map(|of| -> Result<usize, Mistake> {
-            let task = task(file, of)?;
-            let known = nodes.iter().position(|node| node.task == task);
-            Ok(known.unwrap_or_else(|| {
-                nodes.push(Node { task, rate: None });
-                nodes.len() - 1
-            }))
-        });
-        edges.push((edge_name, Edge { from: from?, to: to?, tokens: tokens(edge_name, edge)? }));
+        let (from, to) = (node(&edge.from)?, node(&edge.to)?);
+        edges.push((edge_name, Edge { from, to, tokens: tokens(edge_name, edge)? }));
+    }
+    let mut objects = Vec::new();
+    let mut back: Vec<NamedEdge<'_>> = Vec::new();
+    for (object_name, object) in &graph.objects.0 {
+        let known = replicas.get(&(name.get_ref().clone(), object_name.get_ref().clone()));
+        let found = self::object(object_name, object, known, &mut node)?;
+        for ((reader, oldest), (_, keys)) in found.readers.iter().zip(&object.readers.0) {
+            let newest = keys.delay.as_ref().map_or(0, |delay| *delay.get_ref());
+            let token = |initial| Tokens::new(1, 1, 1, initial).unwrap_or(Tokens::ONE);
+            let edge = Edge { from: found.writer, to: *reader, tokens: token(newest) };
+            if !edges.iter().any(|(_, known)| *known == edge) {
+                edges.push((object_name, edge));
+            }
+            let edge = Edge { from: *reader, to: found.writer, tokens: token(found.frames() - oldest) };
+            // Of several frames the fewest.
+            match back.iter_mut().find(|(_, known)| (known.from, known.to) == (edge.from, edge.to)) {
+                Some((_, known)) if known.tokens.initial() > edge.tokens.initial() => *known = edge,
+                Some(_) => {}
+                None => back.push((object_name, edge)),
+            }
+        }
+        objects.push(found);
     }
     if file.regions.0.iter().any(|(region, _)| region.get_ref() == name.get_ref()) {
         return Err((name.span(), Reason::DefinedTwice { kind: "region", name: name.get_ref().clone() }));
@@ -92,6 +156,9 @@ fn one(file: &mut schema::File, name: &Spanned<String>, graph: &schema::Graph) -
         return Err((edge.span(), Reason::Excludes { what, of, with }));
     }
     rates(file, name, &mut nodes, &edges)?;
+    // Before that is known, nobody waits for a frame.
+    let back_known = if replicas.is_empty() { &[] } else { back.as_slice() };
+    goes_on(file, name, &nodes, edges.iter().chain(back_known))?;
     let period = source_period(file, &graph.source, nodes[0].task)?;
     for (number, node) in nodes.iter().enumerate() {
         let (task_name, task) = &mut file.tasks.0[node.task];
@@ -120,6 +187,17 @@ fn one(file: &mut schema::File, name: &Spanned<String>, graph: &schema::Graph) -
             task.parameters.0.push((Spanned::new(place.clone(), entry), Spanned::new(place.clone(), value as i64)));
         };
         say("node".to_owned(), number as u64);
+        let concerns = back.iter().filter(|(_, edge)| edge.to == number || edge.from == number);
+        for (place, (_, edge)) in concerns.enumerate() {
+            say(format!("back.{place}"), edge.encode().unwrap_or(0));
+        }
+        for object in &objects {
+            let looks_back = object.readers.iter().find(|(reader, _)| *reader == number).map(|(_, back)| *back);
+            if object.writer == number || looks_back.is_some() {
+                let frames = u64::from(object.frames());
+                say(format!("{}{FRAMES}", object.name), frames | u64::from(looks_back.unwrap_or(0)) << 32);
+            }
+        }
         let is_next = |consumer: usize| edges.iter().any(|(_, edge)| edge.from == number && edge.to == consumer);
         let concerns = edges.iter().filter(|(_, edge)| edge.to == number || is_next(edge.to));
         for (place, (_, edge)) in concerns.enumerate() {
@@ -136,6 +214,22 @@ fn one(file: &mut schema::File, name: &Spanned<String>, graph: &schema::Graph) -
             let to = file.tasks.0[of.task].0.get_ref();
             handles.push((format!("next.{consumer}"), format!("task {to}: credit"), edge.span()));
         }
+        let room = |writer: usize| format!("{}.{}", name.get_ref(), file.tasks.0[nodes[writer].task].0.get_ref());
+        if let Some((at, _)) = back.iter().find(|(_, edge)| edge.to == number) {
+            handles.push(("room".to_owned(), format!("notification {}: wait", room(number)), at.span()));
+        }
+        for (at, edge) in back.iter().filter(|(_, edge)| edge.from == number) {
+            handles.push((format!("room.{}", edge.to), format!("notification {}: signal", room(edge.to)), at.span()));
+        }
+        for object in &objects {
+            let rights = match object.readers.iter().any(|(reader, _)| *reader == number) {
+                _ if object.writer == number => "read write",
+                true => "read",
+                false => continue,
+            };
+            let region = format!("region {}.{}: {rights}", name.get_ref(), object.name);
+            handles.push((object.name.clone(), region, object.at.clone()));
+        }
         let task = &mut file.tasks.0[node.task].1;
         for (entry, text, place) in handles {
             task.handles.0.push((Spanned::new(place.clone(), entry), Spanned::new(place, text)));
@@ -145,13 +239,78 @@ fn one(file: &mut schema::File, name: &Spanned<String>, graph: &schema::Graph) -
         name.clone(),
         schema::Region { bytes: Some(Spanned::new(name.span(), Bytes(4096))), ..schema::Region::default() },
     ));
+    for (object, (object_name, keys)) in objects.iter().zip(&graph.objects.0) {
+        // A frame begins on a page.
+        let bytes = keys.bytes.get_ref().0.next_multiple_of(PAGE) * u64::from(object.frames());
+        let region = Spanned::new(object_name.span(), format!("{}.{}", name.get_ref(), object.name));
+        file.regions.0.push((
+            region,
+            schema::Region { bytes: Some(Spanned::new(keys.bytes.span(), Bytes(bytes))), ..schema::Region::default() },
+        ));
+    }
+    for writer in 0..nodes.len() {
+        if let Some((at, _)) = back.iter().find(|(_, edge)| edge.to == writer) {
+            let called = format!("{}.{}", name.get_ref(), file.tasks.0[nodes[writer].task].0.get_ref());
+            file.notifications.0.push((Spanned::new(at.span(), called), schema::Notification::default()));
+        }
+    }
     Ok(Graph {
+        objects,
         name: name.get_ref().clone(),
         nodes: nodes.iter().map(|node| (node.task, node.rate.unwrap_or(Rate::SOURCE))).collect(),
         edges: edges.iter().map(|(_, edge)| *edge).collect(),
         latency: graph.latency.as_ref().map(|latency| *latency.get_ref()),
         place: graph.latency.as_ref().map_or(name.span(), Spanned::span),
     })
+}
+
+/// What follows the name of an object in that of the parameter that says how many frames it has.
+const FRAMES: &str = ".frames";
+/// Jobs that a reader looks back at most, and replicas.
+const BACK: u32 = 64;
+
+fn object(
+    name: &Spanned<String>,
+    object: &schema::GraphObject,
+    known: Option<&Result<u32, String>>,
+    node: &mut impl FnMut(&Spanned<String>) -> Result<usize, Mistake>,
+) -> Result<Object, Mistake> {
+    let of = || name.get_ref().clone();
+    let number = |key: &Option<Spanned<u32>>, what, from, without| match key {
+        None => Ok(without),
+        Some(key) if (from..=BACK).contains(key.get_ref()) => Ok(*key.get_ref()),
+        Some(key) => Err((key.span(), Reason::OutOfRange { what, of: of(), from, to: BACK })),
+    };
+    if object.bytes.get_ref().0 == 0 {
+        return Err((object.bytes.span(), Reason::Zero { what: "number of bytes", of: of() }));
+    }
+    if object.readers.0.is_empty() {
+        return Err((name.span(), Reason::Needs { what: "object", of: of(), needs: "somebody in `readers`" }));
+    }
+    let writer = node(&object.writer)?;
+    let mut readers = Vec::new();
+    for (reader, keys) in &object.readers.0 {
+        let reader_node = node(reader)?;
+        if reader_node == writer {
+            let what = "reader";
+            return Err((reader.span(), Reason::Excludes { what, of: of(), with: "being its `writer`" }));
+        }
+        let delay = number(&keys.delay, "`delay`", 0, 0)?;
+        readers.push((reader_node, delay + number(&keys.history, "`history`", 0, 0)?));
+    }
+    // At first nothing is known, and nobody waits: then nobody does, if there are as many as follow from that.
+    let needed = match (known, &object.replicas) {
+        (None, _) => 1,
+        (Some(Ok(needed)), _) => *needed,
+        (Some(Err(_)), Some(_)) => u32::MAX,
+        (Some(Err(why)), None) => return Err((name.span(), Reason::NoReplicas { object: of(), why: why.clone() })),
+    };
+    let replicas = number(&object.replicas, "`replicas`", 1, needed)?;
+    let short = (replicas < needed).then(|| match known {
+        Some(Err(why)) => format!("it may wait for a frame of `{}`, as nothing says how many are enough: {why}", of()),
+        _ => format!("it may wait for a frame of `{}`, which would need {needed} `replicas`", of()),
+    });
+    Ok(Object { name: of(), writer, readers, replicas, short, at: name.span() })
 }
 
 fn task(file: &schema::File, name: &Spanned<String>) -> Result<usize, Mistake> {
@@ -183,10 +342,10 @@ fn rates(
     file: &schema::File,
     name: &Spanned<String>,
     nodes: &mut [Node],
-    edges: &[(&Spanned<String>, Edge)],
+    edges: &[NamedEdge<'_>],
 ) -> Result<(), Mistake> {
     let task_of = |nodes: &[Node], node: usize| file.tasks.0[nodes[node].task].0.get_ref().clone();
-    let mistake = |nodes: &[Node], node: usize, of: &[&(&Spanned<String>, Edge)], error| match error {
+    let mistake = |nodes: &[Node], node: usize, of: &[&NamedEdge<'_>], error| match error {
         RateError::Uneven(place) => {
             let (edge, _) = of[place];
             (edge.span(), Reason::UnevenEdge { edge: edge.get_ref().clone(), task: task_of(nodes, node) })
@@ -211,18 +370,27 @@ fn rates(
         let (graph, task) = (name.get_ref().clone(), task_of(nodes, node));
         return Err((name.span(), Reason::GraphCycle { graph, task }));
     }
-    let known: Vec<Edge> = edges.iter().map(|(_, edge)| *edge).collect();
-    let all: Vec<Rate> = nodes.iter().filter_map(|node| node.rate).collect();
     for node in 1..nodes.len() {
         let of: Vec<_> = edges.iter().filter(|(_, edge)| edge.to == node).collect();
         let inputs = of.iter().filter_map(|(_, edge)| Some((nodes[edge.from].rate?, edge.tokens)));
         Rate::of_consumer(inputs).map_err(|error| mistake(nodes, node, &of, error))?;
     }
-    if let Some(node) = starved(&known, &all) {
-        let (graph, task) = (name.get_ref().clone(), task_of(nodes, node));
-        return Err((name.span(), Reason::GraphStarves { graph, task }));
-    }
     Ok(())
+}
+
+/// Refuses what comes to a stand for want of tokens, or of frames that nobody reads.
+fn goes_on<'a>(
+    file: &schema::File,
+    name: &Spanned<String>,
+    nodes: &[Node],
+    edges: impl Iterator<Item = &'a NamedEdge<'a>>,
+) -> Result<(), Mistake> {
+    let edges: Vec<Edge> = edges.map(|(_, edge)| *edge).collect();
+    let rates: Vec<Rate> = nodes.iter().filter_map(|node| node.rate).collect();
+    starved(&edges, &rates).map_or(Ok(()), |node| {
+        let (graph, task) = (name.get_ref().clone(), file.tasks.0[nodes[node].task].0.get_ref().clone());
+        Err((name.span(), Reason::GraphStarves { graph, task }))
+    })
 }
 
 fn source_period(file: &schema::File, name: &Spanned<String>, source: usize) -> Result<Time, Mistake> {

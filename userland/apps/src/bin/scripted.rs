@@ -37,6 +37,9 @@ fn main() {
     };
     loop {
         let job = next.expect("a task with jobs has another");
+        if let Some(node) = &mut node {
+            node.begin(&job);
+        }
         player.play(job.release, job.number);
         if let Some(node) = &mut node {
             node.end(&job);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use fusee_abi::trace::{Event, Record};
-use fusee_graph::{Edge, Rate, Tokens};
+use fusee_graph::{Edge, Rate, Tokens, starved};
 use fusee_simulator::Overheads;
 use proptest::prelude::*;
 
@@ -19,8 +19,37 @@ struct Graph {
     nodes: Vec<(u32, u64)>,
     edges: Vec<Edge>,
     rates: Vec<Rate>,
+    objects: Vec<Object>,
     /// A task on CPU 0 that comes before all nodes there, so long in each 100 ms.
     hog_us: u64,
+}
+
+/// An object with one reader, and frames by hand.
+#[derive(Clone, Copy, Debug)]
+struct Object {
+    writer: usize,
+    reader: usize,
+    delay: u32,
+    history: u32,
+    replicas: u32,
+}
+
+impl Object {
+    /// Frames of memory.
+    fn frames(&self) -> u64 {
+        u64::from(self.replicas + self.delay + self.history)
+    }
+
+    /// By which its reader's jobs need those of the writer.
+    fn edge(&self) -> Edge {
+        Edge { from: self.writer, to: self.reader, tokens: Tokens::new(1, 1, 1, self.delay).unwrap() }
+    }
+
+    /// By which its writer's jobs need those of the reader.
+    fn back(&self) -> Edge {
+        let ahead = self.replicas;
+        Edge { from: self.reader, to: self.writer, tokens: Tokens::new(1, 1, 1, ahead).unwrap() }
+    }
 }
 
 fn gcd(one: u64, other: u64) -> u64 {
@@ -38,8 +67,10 @@ fn matching(from: Rate, to: Rate, more: u32, initial: u32) -> Option<Tokens> {
 fn graph() -> impl Strategy<Value = Graph> {
     let node = (0..3_u32, 1..250_u64, 0..8_usize, 1..4_u32, 1..4_u32, 0..3_u32);
     let further = prop::collection::vec((0..8_usize, 0..8_usize, 0..3_u32), 0..5);
-    let all = (2..4_u32, 8_000..30_000_u64, prop::collection::vec(node, 2..8), further, 0..60_000_u64);
-    all.prop_filter_map("a token too many", |(cpus, period_us, drawn, further, hog_us)| {
+    let object = (0..8_usize, 0..8_usize, 0..2_u32, 0..2_u32, 1..4_u32);
+    let objects = prop::collection::vec(object, 0..4);
+    let all = (2..4_u32, 8_000..30_000_u64, prop::collection::vec(node, 2..8), further, objects, 0..60_000_u64);
+    all.prop_filter_map("a token too many", |(cpus, period_us, drawn, further, drawn_objects, hog_us)| {
         let mut rates = vec![Rate::SOURCE];
         let mut edges = Vec::new();
         for (number, &(_, _, from, put, taken, more)) in drawn.iter().enumerate().skip(1) {
@@ -59,8 +90,23 @@ fn graph() -> impl Strategy<Value = Graph> {
                 edges.push(Edge { from, to, tokens });
             }
         }
+        let mut objects: Vec<Object> = Vec::new();
+        for (one, other, delay, history, replicas) in drawn_objects {
+            let (writer, reader) = (one % drawn.len(), other % drawn.len());
+            let object = Object { writer, reader, delay, history, replicas };
+            // On one CPU whoever is told may run before the other's job has ended, which is what a trace tells.
+            let apart = drawn[writer].0 % cpus != drawn[reader].0 % cpus;
+            if writer < reader && rates[writer] == rates[reader] && apart {
+                let mut waits: Vec<Edge> = objects.iter().chain([&object]).map(Object::back).collect();
+                waits.extend(edges.iter().copied().chain([object.edge()]));
+                if starved(&waits, &rates).is_none() {
+                    edges.push(object.edge());
+                    objects.push(object);
+                }
+            }
+        }
         let nodes = drawn.iter().map(|&(cpu, permille, ..)| (cpu % cpus, permille)).collect();
-        Some(Graph { cpus, period_us, nodes, edges, rates, hog_us })
+        Some(Graph { cpus, period_us, nodes, edges, rates, objects, hog_us })
     })
 }
 
@@ -91,7 +137,11 @@ impl Graph {
             }
         }
         text += "[graphs.graph]\nsource = \"n0\"\n";
-        for (place, Edge { from, to, tokens }) in self.edges.iter().enumerate() {
+        for (place, Object { writer, reader, delay, history, replicas }) in self.objects.iter().enumerate() {
+            write!(text, "[graphs.graph.objects.o{place}]\nwriter = \"n{writer}\"\nbytes = \"4KiB\"\nreplicas = {replicas}\nreaders = {{ n{reader} = {{ delay = {delay}, history = {history} }} }}\n").unwrap();
+        }
+        let written = self.edges.len() - self.objects.len();
+        for (place, Edge { from, to, tokens }) in self.edges[..written].iter().enumerate() {
             let (put, taken, threshold, initial) =
                 (tokens.produced(), tokens.consumed(), tokens.threshold(), tokens.initial());
             write!(text, "[graphs.graph.edges.e{place}]\nfrom = \"n{from}\"\nto = \"n{to}\"\nproduces = {put}\nconsumes = {taken}\nthreshold = {threshold}\ninitial = {initial}\n").unwrap();
@@ -136,5 +186,16 @@ proptest! {
             prop_assert_eq!(run.events(Event::Skip, &format!("n{node}")).count(), 0);
         }
         prop_assert!(all[0].len() >= 2);
+        // A job of a writer computes once nobody is at what its frame had before.
+        for object in &graph.objects {
+            let burn = (graph.period(object.writer) * graph.nodes[object.writer].1 / 1_000).max(1);
+            let oldest = (object.delay + object.history) as usize;
+            for (job, &(end, _)) in (1..).zip(&all[object.writer]) {
+                if let Some(read) = (job + oldest).checked_sub(object.frames() as usize + 1) {
+                    let ended = all[object.reader].get(read);
+                    prop_assert!(ended.is_some_and(|(ended, _)| *ended + burn <= end), "job {job} of {object:?} writes to what is read");
+                }
+            }
+        }
     }
 }

@@ -78,14 +78,14 @@ arguments! {
 
 impl Kernel for Grey {
     const NAME: &'static str = "vision grey";
-    type Views<'m> = (Input<'m, [u8; 3]>, Output<'m, u8>);
+    type Views<'m> = (Input<'m, u8>, Output<'m, u8>);
 
     fn is_valid(&self) -> bool {
         (1..=PIXELS_MAX as u32).contains(&self.pixels)
     }
 
     fn elements(&self) -> [usize; 2] {
-        [self.pixels as usize; 2]
+        [3 * self.pixels as usize, self.pixels as usize]
     }
 
     fn blocks(&self) -> u32 {
@@ -100,7 +100,7 @@ impl Kernel for Grey {
         let part = part(self.pixels as usize, GREY_BLOCK, block..block + 1);
         let (mut from, mut to) = (Aligned([[0; 3]; GREY_BLOCK]), Aligned([0; GREY_BLOCK]));
         let (from, to) = (&mut from.0[..part.len()], &mut to.0[..part.len()]);
-        colour.load(part.start, from);
+        colour.load(3 * part.start, from.as_flattened_mut());
         for (to, [red, green, blue]) in to.iter_mut().zip(&*from) {
             let sum = u32::from(*red) * WEIGHTS[0] + u32::from(*green) * WEIGHTS[1] + u32::from(*blue) * WEIGHTS[2];
             *to = ((sum + (1 << 15)) >> 16) as u8;
@@ -124,7 +124,7 @@ mod tests {
             colour in prop::collection::vec(prop_oneof![3 => any::<[u8; 3]>(), 1 => Just([255; 3])], 1..5_000),
         ) {
             let mut grey = vec![0; colour.len()];
-            run(&Grey { pixels: colour.len() as u32 }, (colour[..].into(), grey.as_mut_slice().into()));
+            run(&Grey { pixels: colour.len() as u32 }, (colour.as_flattened().into(), grey.as_mut_slice().into()));
             for (grey, [red, green, blue]) in grey.into_iter().zip(colour) {
                 let exact = 0.299 * f64::from(red) + 0.587 * f64::from(green) + 0.114 * f64::from(blue);
                 prop_assert!((f64::from(grey) - exact).abs() <= 0.51, "{grey} instead of {exact}");

@@ -53,7 +53,7 @@ impl Corner {
 arguments! {
     /// Finds the strongest Harris corner of each cell of a picture. A response is `det(M) - 5/128 trace(M)^2`, where `M` is the sum of the products of
     /// the central differences in x and y over a window of 5 x 5 pixels. A cell without a response above zero has [`Corner::default`]. Of equal
-    /// responses the uppermost wins, then the leftmost. Views: the grey picture; the [`Corner`]s, cell by cell, row by row.
+    /// responses the uppermost wins, then the leftmost. Views: the grey picture; the [`Corner`]s, cell by cell, row by row, three words each.
     pub struct Corners {
         /// Pixels of a row; see [`crate::SIDE_MAX`] and [`crate::PIXELS_MAX`].
         pub width: u16,
@@ -87,7 +87,7 @@ impl Corners {
 
 impl Kernel for Corners {
     const NAME: &'static str = "vision corners";
-    type Views<'m> = (Input<'m, u8>, Output<'m, [i32; 3]>);
+    type Views<'m> = (Input<'m, u8>, Output<'m, i32>);
 
     fn is_valid(&self) -> bool {
         self.size().is_valid() && (CELL_MIN..=CELL_MAX).contains(&self.cell) && self.margin >= MARGIN_MIN
@@ -95,7 +95,7 @@ impl Kernel for Corners {
 
     fn elements(&self) -> [usize; 2] {
         let [columns, rows] = self.cells();
-        [self.size().pixels(), columns * rows]
+        [self.size().pixels(), 3 * columns * rows]
     }
 
     fn blocks(&self) -> u32 {
@@ -134,7 +134,7 @@ impl Kernel for Corners {
         }
         let mut words = Aligned([[0; 3]; WIDTH / CELL_MIN as usize]);
         words.0.iter_mut().zip(best).for_each(|(words, best)| *words = best.words());
-        corners.store(block as usize * columns, &words.0[..columns]);
+        corners.store(3 * block as usize * columns, words.0[..columns].as_flattened());
     }
 }
 
@@ -183,9 +183,9 @@ mod tests {
     use std::vec::Vec;
 
     fn corners(kernel: &Corners, picture: &[u8]) -> Vec<Corner> {
-        let mut found = vec![[0; 3]; kernel.elements()[1]];
+        let mut found = vec![0; kernel.elements()[1]];
         run(kernel, (picture.into(), found.as_mut_slice().into()));
-        found.into_iter().map(Corner::of).collect()
+        found.as_chunks().0.iter().copied().map(Corner::of).collect()
     }
 
     /// By its definition, in floating point.
@@ -212,7 +212,7 @@ mod tests {
             let picture: Vec<u8> = (0..w * h).map(level).collect();
             let kernel = Corners { width, height, cell, margin };
             let [columns, _] = kernel.cells();
-            let mut strongest = vec![0.0_f64; kernel.elements()[1]];
+            let mut strongest = vec![0.0_f64; columns * kernel.cells()[1]];
             for y in edge..h.saturating_sub(edge) {
                 for x in edge..w.saturating_sub(edge) {
                     let best = &mut strongest[y / usize::from(cell) * columns + x / usize::from(cell)];

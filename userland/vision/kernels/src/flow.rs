@@ -72,7 +72,7 @@ arguments! {
     /// Finds where corners of one picture are in the next: for each, at each level from the coarsest on, up to four steps to the place where a window of
     /// 9 x 9 pixels differs least, in squares. A corner is not found if it is none ([`Corner::default`]) or lies outside the picture, if its window has no
     /// texture in some direction, or if its place would be outside the second picture. Views: the [`Pyramid`] of the first picture, that of the second; the
-    /// [`Corner`]s; a [`Track`] for each.
+    /// [`Corner`]s; a [`Track`] for each. Both have three words.
     pub struct Flow {
         /// Pixels of a row, as of a [`Pyramid`].
         pub width: u16,
@@ -99,7 +99,7 @@ impl Flow {
 
 impl Kernel for Flow {
     const NAME: &'static str = "vision flow";
-    type Views<'m> = (Input<'m, u8>, Input<'m, u8>, Input<'m, [i32; 3]>, Output<'m, [i32; 3]>);
+    type Views<'m> = (Input<'m, u8>, Input<'m, u8>, Input<'m, i32>, Output<'m, i32>);
 
     fn is_valid(&self) -> bool {
         self.pyramid().is_valid() && (1..=COUNT_MAX).contains(&self.count)
@@ -107,7 +107,7 @@ impl Kernel for Flow {
 
     fn elements(&self) -> [usize; 4] {
         let bytes = self.pyramid().offset(self.levels);
-        [bytes, bytes, self.count.into(), self.count.into()]
+        [bytes, bytes, 3 * usize::from(self.count), 3 * usize::from(self.count)]
     }
 
     fn blocks(&self) -> u32 {
@@ -128,14 +128,14 @@ impl Kernel for Flow {
         let part = self.corners(block..block + 1);
         let mut words = Aligned([[0; 3]; BLOCK]);
         let words = &mut words.0[..part.len()];
-        corners.load(part.start, words);
+        corners.load(3 * part.start, words.as_flattened_mut());
         for words in words.iter_mut() {
             *words = self
                 .track(&pixels.each_ref().map(|pixels| &pixels.0[..]), Corner::of(*words))
                 .unwrap_or(Track::LOST)
                 .words();
         }
-        tracks.store(part.start, words);
+        tracks.store(3 * part.start, words.as_flattened());
     }
 }
 
@@ -304,9 +304,9 @@ mod tests {
     fn flow(first: &[u8], second: &[u8], corners: &[Corner]) -> Vec<Track> {
         let kernel = Flow { width: WIDTH, height: HEIGHT, levels: 3, count: corners.len() as u16 };
         let (words, mut tracks): (Vec<_>, _) =
-            (corners.iter().map(Corner::words).collect(), vec![[0; 3]; corners.len()]);
+            (corners.iter().flat_map(Corner::words).collect(), vec![0; 3 * corners.len()]);
         run(&kernel, (first.into(), second.into(), words[..].into(), tracks.as_mut_slice().into()));
-        tracks.into_iter().map(Track::of).collect()
+        tracks.as_chunks().0.iter().copied().map(Track::of).collect()
     }
 
     /// Points in the middle, far enough from the border for all movements.

@@ -46,14 +46,14 @@ impl Warp {
 
 impl Kernel for Warp {
     const NAME: &'static str = "vision warp";
-    type Views<'m> = (Input<'m, [u8; 3]>, Input<'m, i32>, Output<'m, [u8; 3]>);
+    type Views<'m> = (Input<'m, u8>, Input<'m, i32>, Output<'m, u8>);
 
     fn is_valid(&self) -> bool {
         self.size().is_valid()
     }
 
     fn elements(&self) -> [usize; 3] {
-        [self.size().pixels(), 9, self.size().pixels()]
+        [3 * self.size().pixels(), 9, 3 * self.size().pixels()]
     }
 
     fn blocks(&self) -> u32 {
@@ -74,7 +74,7 @@ impl Kernel for Warp {
         let needed = mapping.rows_needed(rows.clone());
         let mut source = Aligned([[0; 3]; PIXELS_MAX]);
         let source = &mut source.0[..needed.len() * width];
-        picture.load(needed.start * width, source);
+        picture.load(3 * needed.start * width, source.as_flattened_mut());
         for y in rows {
             let mut line = Aligned([[0; 3]; SIDE_MAX as usize]);
             let line = &mut line.0[..width];
@@ -85,7 +85,7 @@ impl Kernel for Warp {
                 }
                 (0..3).for_each(|row| place[row] += mapping.matrix[3 * row]);
             }
-            warped.store(y * width, line);
+            warped.store(3 * y * width, line.as_flattened());
         }
     }
 }
@@ -186,7 +186,7 @@ mod tests {
         let mut warped = vec![[0; 3]; picture.len()];
         run(
             &Warp { width: size.0 as u16, height: size.1 as u16 },
-            (picture.into(), matrix[..].into(), warped.as_mut_slice().into()),
+            (picture.as_flattened().into(), matrix[..].into(), warped.as_flattened_mut().into()),
         );
         let exact = slow_warp(size, picture, matrix);
         for (at, (got, exact)) in warped.as_flattened().iter().zip(exact.as_flattened()).enumerate() {
@@ -221,7 +221,10 @@ mod tests {
         let picture: Vec<[u8; 3]> = (0..PIXELS_MAX).map(|at| [at as u8, (at / 7) as u8, (at * at / 5) as u8]).collect();
         let mut warped = vec![[0; 3]; PIXELS_MAX];
         let matrix = [1 << 22, 0, 0, 0, 1 << 22, 0, 0, 0, 1 << 30];
-        run(&Warp { width: 128, height: 96 }, (picture[..].into(), matrix[..].into(), warped.as_mut_slice().into()));
+        run(
+            &Warp { width: 128, height: 96 },
+            (picture.as_flattened().into(), matrix[..].into(), warped.as_flattened_mut().into()),
+        );
         assert_eq!(warped, picture);
     }
 }

@@ -98,12 +98,12 @@ impl Kernel for Grey {
 
     fn block(&self, block: u32, (colour, grey): Self::Views<'_>) {
         let part = part(self.pixels as usize, GREY_BLOCK, block..block + 1);
-        let (mut from, mut to) = (Aligned([[0; 3]; GREY_BLOCK]), Aligned([0; GREY_BLOCK]));
-        let (from, to) = (&mut from.0[..part.len()], &mut to.0[..part.len()]);
-        colour.load(3 * part.start, from.as_flattened_mut());
-        for (to, [red, green, blue]) in to.iter_mut().zip(&*from) {
-            let sum = u32::from(*red) * WEIGHTS[0] + u32::from(*green) * WEIGHTS[1] + u32::from(*blue) * WEIGHTS[2];
-            *to = ((sum + (1 << 15)) >> 16) as u8;
+        let (mut from, mut to) = (Aligned([0; 3 * GREY_BLOCK]), Aligned([0; GREY_BLOCK]));
+        let (from, to) = (&mut from.0[..3 * part.len()], &mut to.0[..part.len()]);
+        colour.load(3 * part.start, from);
+        for (to, pixel) in to.iter_mut().zip(from.as_chunks().0) {
+            let [red, green, blue] = pixel.map(u32::from);
+            *to = ((red * WEIGHTS[0] + green * WEIGHTS[1] + blue * WEIGHTS[2] + (1 << 15)) >> 16) as u8;
         }
         grey.store(part.start, to);
     }

@@ -1,6 +1,5 @@
 //! Harris corners: the strongest of each cell.
 
-use core::array::from_fn;
 use core::ops::Range;
 
 use fusee_compute::{Input, Kernel, Output, arguments};
@@ -119,57 +118,84 @@ impl Kernel for Corners {
             let around = &mut around.0[..(rows.end + RADIUS + 1 - first) * width];
             grey.load(first * width, around);
             let row = |y: usize| &around[(y - first) * width..][..width];
-            let mut window = Window { rows: [[[0; 3]; WIDTH]; ROWS], sum: [[0; 3]; WIDTH] };
+            let mut window = Window { rows: [[0; WIDTH]; ROWS], sum: [0; WIDTH] };
             for y in rows.start - RADIUS..rows.end + RADIUS {
                 window.enter(y % ROWS, row(y - 1), row(y), row(y + 1));
                 // The middle of the window, once it is full.
                 let Some(y) = y.checked_sub(RADIUS).filter(|y| *y >= rows.start) else { continue };
-                window.responses(margin..width - margin, |x, response| {
-                    let best = &mut best[x / cell];
-                    if response > best.response {
-                        *best = Corner { x: x as i32, y: y as i32, response };
-                    }
-                });
+                for (number, best) in best.iter_mut().enumerate().take(columns) {
+                    let columns = (number * cell).max(margin)..((number + 1) * cell).min(width - margin);
+                    window.strongest(columns, y, best);
+                }
             }
         }
-        let mut words = Aligned([[0; 3]; WIDTH / CELL_MIN as usize]);
-        words.0.iter_mut().zip(best).for_each(|(words, best)| *words = best.words());
-        corners.store(3 * block as usize * columns, words.0[..columns].as_flattened());
+        let mut words = Aligned([0; 3 * WIDTH / CELL_MIN as usize]);
+        words.0.as_chunks_mut().0.iter_mut().zip(best).for_each(|(words, best)| *words = best.words());
+        corners.store(3 * block as usize * columns, &words.0[..3 * columns]);
     }
 }
 
-/// Products of differences, `[x * x, x * y, y * y]`, of the last rows, and their sums by column.
+/// Sums of products of differences, all three in one word: those of x by x in the lowest 21 bits, of y by y in the next 21, of x by y, which has a
+/// sign, in the others. A sum of 25 products is less than 2^21, so sums of such words have the sums of products in them, whatever their order.
+#[derive(Clone, Copy)]
+struct Sums(u64);
+
+const SUM_BITS: u32 = 21;
+
+impl Sums {
+    fn of(dx: i32, dy: i32) -> Self {
+        let [xx, xy, yy] = [dx * dx, dx * dy, dy * dy].map(|product| i64::from(product).cast_unsigned());
+        Self(xx.wrapping_add(yy << SUM_BITS).wrapping_add(xy << (2 * SUM_BITS)))
+    }
+
+    /// These, and `more`, and without `less`.
+    fn moved(self, more: Self, less: Self) -> Self {
+        Self(self.0.wrapping_add(more.0).wrapping_sub(less.0))
+    }
+
+    fn response(self) -> i32 {
+        let part = |at: u32| (self.0 >> at & ((1 << SUM_BITS) - 1)).cast_signed();
+        let (xx, yy, xy) = (part(0), part(SUM_BITS), self.0.cast_signed() >> (2 * SUM_BITS));
+        let trace = xx + yy;
+        // The determinant is below 2^42.
+        ((xx * yy - xy * xy - ((trace * trace * 5) >> 7)) >> RESPONSE_BITS) as i32
+    }
+}
+
+/// Products of the last rows, and their sums by column.
 struct Window {
-    rows: [[[i32; 3]; WIDTH]; ROWS],
-    sum: [[i32; 3]; WIDTH],
+    rows: [[u64; WIDTH]; ROWS],
+    sum: [u64; WIDTH],
 }
 
 impl Window {
     /// Replaces a row by another, given with its neighbours.
     fn enter(&mut self, at: usize, above: &[u8], here: &[u8], below: &[u8]) {
-        let inner = here.len() - 2;
-        let (above, below) = (&above[1..][..inner], &below[1..][..inner]);
-        let (left, right) = (&here[..inner], &here[2..][..inner]);
-        let (row, sum) = (&mut self.rows[at][1..][..inner], &mut self.sum[1..][..inner]);
-        for x in 0..inner {
-            let dx = i32::from(right[x]) - i32::from(left[x]);
-            let dy = i32::from(below[x]) - i32::from(above[x]);
-            let products = [dx * dx, dx * dy, dy * dy];
-            for part in 0..3 {
-                sum[x][part] += products[part] - row[x][part];
-            }
-            row[x] = products;
+        let differences = here.windows(3).map(|three| i32::from(three[2]) - i32::from(three[0]));
+        let across = below[1..].iter().zip(&above[1..]).map(|(below, above)| i32::from(*below) - i32::from(*above));
+        let places = self.rows[at][1..].iter_mut().zip(&mut self.sum[1..]);
+        for ((dx, dy), (row, sum)) in differences.zip(across).zip(places) {
+            let products = Sums::of(dx, dy);
+            *sum = Sums(*sum).moved(products, Sums(*row)).0;
+            *row = products.0;
         }
     }
 
-    /// Calls `found` with the response of each of these columns.
-    fn responses(&self, columns: Range<usize>, mut found: impl FnMut(usize, i32)) {
-        let windows = self.sum[columns.start - RADIUS..columns.end + RADIUS].windows(ROWS);
-        for (x, window) in columns.zip(windows) {
-            let [xx, xy, yy] = from_fn(|part| i64::from(window.iter().map(|column| column[part]).sum::<i32>()));
-            let trace = xx + yy;
-            // 25 products of at most 255 * 255: the determinant is below 2^42.
-            found(x, ((xx * yy - xy * xy - ((trace * trace * 5) >> 7)) >> RESPONSE_BITS) as i32);
+    /// Looks for a stronger corner in these columns of the row in the middle, `y`.
+    fn strongest(&self, columns: Range<usize>, y: usize, best: &mut Corner) {
+        if columns.is_empty() {
+            return;
+        }
+        let part = &self.sum[columns.start - RADIUS..columns.end + RADIUS];
+        let mut sums = part[..ROWS - 1].iter().fold(Sums(0), |sums, more| sums.moved(Sums(*more), Sums(0)));
+        let mut leaves = 0;
+        for ((x, enters), left) in columns.zip(&part[ROWS - 1..]).zip(part) {
+            sums = sums.moved(Sums(*enters), Sums(leaves));
+            leaves = *left;
+            let response = sums.response();
+            if response > best.response {
+                *best = Corner { x: x as i32, y: y as i32, response };
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ const FLOW_LEVEL: u64 = 60_000;
 const FLOW_PIXEL: u64 = 24;
 
 /// Corners of a block.
-const BLOCK: usize = 8;
+const BLOCK: usize = 12;
 /// Most pixels of a pyramid, which has less than 4/3 of those of its picture.
 const PYRAMID_MAX: usize = PIXELS_MAX + PIXELS_MAX / 3;
 
@@ -149,14 +149,18 @@ impl Flow {
         let mut flow = [0; 2];
         let mut difference = None;
         for level in (0..self.levels.min(LEVELS_MAX)).rev() {
-            let [one, other] = pyramids
-                .map(|all| Level { pixels: &all[self.pyramid().offset(level)..], sides: self.pyramid().sides(level) });
+            let (offset, sides) = (self.pyramid().offset(level), self.pyramid().sides(level));
+            let [one, other] = pyramids.map(|all| Level { pixels: &all[offset..], sides });
             // The centre of the same place: see `Pyramid`.
             let place = place.map(|at| (((2 * at + 1) * ONE) >> (level + 1)) - ONE / 2);
             flow = flow.map(|part| 2 * part);
             let template = Template::of(&one, place);
             // Where a level has no texture it says nothing, and the finest has to.
-            difference = template.solver().map(|solver| template.search(&other, place, &mut flow, &solver));
+            let Some(solver) = template.solver() else { continue };
+            template.search(&other, place, &mut flow, &solver);
+            if level == 0 {
+                difference = Some(template.difference(&other, from_fn(|axis| place[axis] + flow[axis])));
+            }
         }
         let found: [i32; 2] = from_fn(|axis| place[axis] * ONE + flow[axis]);
         let is_inside = (0..2).all(|axis| (0..=(sides[axis] - 1) * ONE).contains(&found[axis]));
@@ -171,31 +175,44 @@ struct Level<'a> {
 }
 
 impl Level<'_> {
-    /// `N` x `N` pixels from (x, y) on. Pixels beyond the border equal the border.
-    fn square<const N: usize>(&self, [x, y]: [i32; 2]) -> [[u8; N]; N] {
+    /// `N` x `N` pixels, `radius` to the left of a place and above it from the upper left on; and the weights of four of them for what is between.
+    /// Pixels beyond the border equal the border.
+    #[inline(always)]
+    fn around<const N: usize>(&self, place: [i32; 2], radius: i32) -> ([[u8; N]; N], Weights) {
+        let [x, y] = place.map(|at| (at >> POSITION_BITS) - radius);
         let [width, height] = self.sides;
         let inside = |at: i32, side: usize| at.clamp(0, side as i32 - 1) as usize;
-        from_fn(|row| {
+        let mut pixels = [[0; N]; N];
+        for (row, pixels) in pixels.iter_mut().enumerate() {
             let line = &self.pixels[inside(y + row as i32, height) * width..][..width];
             let whole = usize::try_from(x).ok().and_then(|x| line.get(x..)?.first_chunk());
-            whole.copied().unwrap_or_else(|| from_fn(|column| line[inside(x + column as i32, width)]))
-        })
+            *pixels = whole.copied().unwrap_or_else(|| from_fn(|column| line[inside(x + column as i32, width)]));
+        }
+        (pixels, Weights::of(place))
+    }
+}
+
+/// What four pixels add to a grey level between them: upper left, upper right, lower left, lower right.
+#[derive(Clone, Copy)]
+struct Weights([i32; 4]);
+
+impl Weights {
+    fn of(place: [i32; 2]) -> Self {
+        let [u, v] = place.map(|at| at & (ONE - 1));
+        Self([(ONE - u) * (ONE - v), u * (ONE - v), (ONE - u) * v, u * v])
     }
 
-    /// Grey levels around a place, `N` x `N` of them from `radius` to its left and above it on, between pixels; `M` is one more. In 1/16 grey level.
+    /// The grey levels between two rows, from left to right, in 1/16.
     #[inline(always)]
-    fn sample<const N: usize, const M: usize>(&self, place: [i32; 2], radius: i32) -> [[i16; N]; N] {
-        let pixels: [[u8; M]; M] = self.square(place.map(|at| (at >> POSITION_BITS) - radius));
-        let [u, v] = place.map(|at| at & (ONE - 1));
-        let weights = [(ONE - u) * (ONE - v), u * (ONE - v), (ONE - u) * v, u * v];
+    fn between<const N: usize>(self, above: &[u8; N], below: &[u8; N], mut found: impl FnMut(usize, i32)) {
         const SHIFT: u32 = 2 * POSITION_BITS - LEVEL_BITS;
-        from_fn(|y| {
-            from_fn(|x| {
-                let four = [pixels[y][x], pixels[y][x + 1], pixels[y + 1][x], pixels[y + 1][x + 1]];
-                let sum: i32 = four.iter().zip(weights).map(|(pixel, weight)| i32::from(*pixel) * weight).sum();
-                ((sum + (1 << (SHIFT - 1))) >> SHIFT) as i16
-            })
-        })
+        let [a, b, c, d] = self.0;
+        let mut left = [above[0], below[0]].map(i32::from);
+        for x in 1..N {
+            let right = [above[x], below[x]].map(i32::from);
+            found(x - 1, ((1 << (SHIFT - 1)) + left[0] * a + right[0] * b + left[1] * c + right[1] * d) >> SHIFT);
+            left = right;
+        }
     }
 }
 
@@ -215,13 +232,21 @@ struct Solver {
 impl Template {
     #[inline(never)]
     fn of(level: &Level<'_>, place: [i32; 2]) -> Self {
-        let around: [[i16; WINDOW + 2]; WINDOW + 2] = level.sample::<{ WINDOW + 2 }, { WINDOW + 3 }>(place, RADIUS + 1);
-        Self {
-            levels: from_fn(|y| from_fn(|x| around[y + 1][x + 1])),
-            slopes: from_fn(|y| {
-                from_fn(|x| [around[y + 1][x + 2] - around[y + 1][x], around[y + 2][x + 1] - around[y][x + 1]])
-            }),
+        // One more on each side, for differences.
+        let (pixels, weights) = level.around::<{ WINDOW + 3 }>(place, RADIUS + 1);
+        let mut levels = [[0; WINDOW + 2]; WINDOW + 2];
+        for (row, levels) in levels.iter_mut().enumerate() {
+            weights.between(&pixels[row], &pixels[row + 1], |x, level| levels[x] = level as i16);
         }
+        let mut template = Self { levels: [[0; WINDOW]; WINDOW], slopes: [[[0; 2]; WINDOW]; WINDOW] };
+        for y in 0..WINDOW {
+            for x in 0..WINDOW {
+                template.levels[y][x] = levels[y + 1][x + 1];
+                template.slopes[y][x] =
+                    [levels[y + 1][x + 2] - levels[y + 1][x], levels[y + 2][x + 1] - levels[y][x + 1]];
+            }
+        }
+        template
     }
 
     /// `None` if there is too little texture.
@@ -239,12 +264,17 @@ impl Template {
             .then_some(Solver { products, determinant: determinant >> POSITION_BITS })
     }
 
-    /// Improves a flow from `place`, and returns how much is different there, see [`Track::difference`].
+    /// Improves a flow from `place`.
     #[inline(never)]
-    fn search(&self, other: &Level<'_>, place: [i32; 2], flow: &mut [i32; 2], solver: &Solver) -> i32 {
+    fn search(&self, other: &Level<'_>, place: [i32; 2], flow: &mut [i32; 2], solver: &Solver) {
         let [xx, xy, yy] = solver.products;
         for _ in 0..STEPS {
-            let (_, [x, y]) = self.compare(other, from_fn(|axis| place[axis] + flow[axis]));
+            // 81 products of at most 4,080 * 4,080.
+            let mut sums = [0_i32; 2];
+            self.compare(other, from_fn(|axis| place[axis] + flow[axis]), |difference, slope| {
+                sums = [sums[0] + difference * i32::from(slope[0]), sums[1] + difference * i32::from(slope[1])];
+            });
+            let [x, y] = sums.map(i64::from);
             // Slopes are twice as large as they should be, so this is half of the step.
             let step =
                 [yy * x - xy * y, xx * y - xy * x].map(|part| (2 * (part / solver.determinant)).clamp(-LONG, LONG));
@@ -253,21 +283,24 @@ impl Template {
                 break;
             }
         }
-        let (sum, _) = self.compare(other, from_fn(|axis| place[axis] + flow[axis]));
+    }
+
+    /// How much is different at a place, see [`Track::difference`].
+    #[inline(never)]
+    fn difference(&self, other: &Level<'_>, place: [i32; 2]) -> i32 {
+        let mut sum = 0;
+        self.compare(other, place, |difference, _| sum += difference.abs());
         sum / (WINDOW * WINDOW) as i32
     }
 
-    /// The sum of absolute differences at a place, and the sums of differences by slopes.
-    fn compare(&self, other: &Level<'_>, place: [i32; 2]) -> (i32, [i64; 2]) {
-        let there: [[i16; WINDOW]; WINDOW] = other.sample::<WINDOW, { WINDOW + 1 }>(place, RADIUS);
-        let (mut sum, mut by) = (0_i32, [0_i32; 2]);
-        let pairs = self.levels.as_flattened().iter().zip(there.as_flattened());
-        for ((here, there), slope) in pairs.zip(self.slopes.as_flattened()) {
-            let difference = i32::from(*here) - i32::from(*there);
-            sum += difference.abs();
-            by = from_fn(|axis| by[axis] + difference * i32::from(slope[axis]));
+    /// Calls `found` with the difference of each pixel of the window from what is around a place, and its slopes.
+    #[inline(always)]
+    fn compare(&self, other: &Level<'_>, place: [i32; 2], mut found: impl FnMut(i32, [i16; 2])) {
+        let (pixels, weights) = other.around::<{ WINDOW + 1 }>(place, RADIUS);
+        for y in 0..WINDOW {
+            let (levels, slopes) = (&self.levels[y], &self.slopes[y]);
+            weights.between(&pixels[y], &pixels[y + 1], |x, there| found(i32::from(levels[x]) - there, slopes[x]));
         }
-        (sum, by.map(i64::from))
     }
 }
 

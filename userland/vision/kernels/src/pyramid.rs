@@ -76,31 +76,29 @@ impl Kernel for Pyramid {
     fn block(&self, block: u32, (grey, pyramid): Self::Views<'_>) {
         let mut rows = self.size().rows(ROWS, block..block + 1);
         let mut width = self.size().width;
-        let mut pixels = Aligned([0; ROWS * SIDE_MAX as usize]);
-        grey.load(rows.start * width, &mut pixels.0[..rows.len() * width]);
+        let mut levels = Aligned([0; 4 * ROWS * SIDE_MAX as usize / 3 + 1]);
+        let (mut pixels, mut rest) = levels.0.split_at_mut(rows.len() * width);
+        grey.load(rows.start * width, pixels);
         for level in 0..self.levels {
-            if level > 0 {
-                halve(&mut pixels.0, width, rows.len());
-                (width, rows) = (width / 2, rows.start / 2..rows.end / 2);
+            pyramid.store(self.offset(level) + rows.start * width, pixels);
+            let (next, beyond) = rest.split_at_mut(pixels.len() / 4);
+            if level + 1 < self.levels {
+                halve(pixels, width, next);
             }
-            pyramid.store(self.offset(level) + rows.start * width, &pixels.0[..rows.len() * width]);
+            (pixels, rest) = (next, beyond);
+            (width, rows) = (width / 2, rows.start / 2..rows.end / 2);
         }
     }
 }
 
-/// Replaces a picture by one of half its width and height. Where a pixel is written, all that is there has been read.
-fn halve(pixels: &mut [u8], width: usize, height: usize) {
-    let half = width / 2;
-    for y in 0..height / 2 {
-        // The row is written after both rows that it comes from have been read: it begins no later than they do.
-        let mut row = [0; SIDE_MAX as usize / 2];
-        let (above, below) = pixels[2 * y * width..][..2 * width].split_at(width);
-        let pairs = above.as_chunks::<2>().0.iter().zip(below.as_chunks::<2>().0);
-        for (to, (above, below)) in row.iter_mut().zip(pairs) {
-            let sum: u16 = [above[0], above[1], below[0], below[1]].map(u16::from).iter().sum();
-            *to = ((sum + 2) >> 2) as u8;
+/// Writes a picture of half the width and height.
+fn halve(pixels: &[u8], width: usize, to: &mut [u8]) {
+    for (to, two) in to.chunks_exact_mut(width / 2).zip(pixels.chunks_exact(2 * width)) {
+        let (above, below) = two.split_at(width);
+        for (to, (above, below)) in to.iter_mut().zip(above.as_chunks::<2>().0.iter().zip(below.as_chunks::<2>().0)) {
+            let [a, b, c, d] = [above[0], above[1], below[0], below[1]].map(u32::from);
+            *to = ((a + b + c + d + 2) >> 2) as u8;
         }
-        pixels[y * half..][..half].copy_from_slice(&row[..half]);
     }
 }
 

@@ -72,20 +72,20 @@ impl Kernel for Warp {
         let rows = self.size().rows(ROWS, block..block + 1);
         let mapping = Mapping { matrix: numbers.0.map(i64::from), last: [width, height].map(|side| side as i64 - 1) };
         let needed = mapping.rows_needed(rows.clone());
-        let mut source = Aligned([[0; 3]; PIXELS_MAX]);
-        let source = &mut source.0[..needed.len() * width];
-        picture.load(3 * needed.start * width, source.as_flattened_mut());
+        // Beyond the last pixel is a row and a pixel more: what is looked up there has no weight.
+        let mut source = Aligned([0; 3 * (PIXELS_MAX + SIDE_MAX as usize + 1)]);
+        picture.load(3 * needed.start * width, &mut source.0[..3 * needed.len() * width]);
         for y in rows {
-            let mut line = Aligned([[0; 3]; SIDE_MAX as usize]);
-            let line = &mut line.0[..width];
+            let mut line = Aligned([0; 3 * SIDE_MAX as usize]);
+            let line = &mut line.0[..3 * width];
             let mut place = mapping.numerators(0, y);
-            for pixel in line.iter_mut() {
-                if let Some([u, v]) = mapping.quotients(place) {
-                    *pixel = between(source, width, needed.start, [u, v], mapping.last);
+            for pixel in line.as_chunks_mut().0 {
+                if let Some(place) = mapping.quotients(place) {
+                    *pixel = between(&source.0, width, needed.start, place);
                 }
                 (0..3).for_each(|row| place[row] += mapping.matrix[3 * row]);
             }
-            warped.store(3 * y * width, line.as_flattened());
+            warped.store(3 * y * width, line);
         }
     }
 }
@@ -131,23 +131,20 @@ impl Mapping {
     }
 }
 
-/// The pixel at a place, between its neighbours.
+/// The pixel at a place, between its neighbours. `source` has rows from `first` on.
 #[inline(always)]
-fn between(source: &[[u8; 3]], width: usize, first: usize, [u, v]: [i32; 2], last: [i64; 2]) -> [u8; 3] {
-    let [(x, right), (y, down)] = [(u, last[0], 1), (v, last[1], width)].map(|(place, last, step)| {
-        let whole = (place >> PLACE_BITS) as usize;
-        (whole, if whole < last as usize { step } else { 0 })
-    });
-    let (u, v) = (u & (ONE - 1), v & (ONE - 1));
-    let at = (y - first) * width + x;
-    let (above, below) = (&source[at..=at + right], &source[at + down..=at + down + right]);
+fn between(source: &[u8], width: usize, first: usize, place: [i32; 2]) -> [u8; 3] {
+    let [x, y] = place.map(|part| (part >> PLACE_BITS) as usize);
+    let at = 3 * ((y - first) * width + x);
+    let pair = |at: usize| source.get(at..).and_then(|from| from.first_chunk::<6>()).copied().unwrap_or_default();
+    let (above, below) = (pair(at), pair(at + 3 * width));
+    let [u, v] = place.map(|part| (part & (ONE - 1)).cast_unsigned());
+    let one = ONE.cast_unsigned();
+    let weights = [(one - u) * (one - v), u * (one - v), (one - u) * v, u * v];
     core::array::from_fn(|colour| {
-        let mix = |pair: &[[u8; 3]]| {
-            let (left, right) = (i32::from(pair[0][colour]), i32::from(pair[pair.len() - 1][colour]));
-            (left << PLACE_BITS) + (right - left) * u
-        };
-        let (above, below) = (mix(above), mix(below));
-        (((above << PLACE_BITS) + (below - above) * v + (1 << (2 * PLACE_BITS - 1))) >> (2 * PLACE_BITS)) as u8
+        let four = [above[colour], above[colour + 3], below[colour], below[colour + 3]];
+        let [a, b, c, d] = core::array::from_fn(|at| u32::from(four[at]) * weights[at]);
+        ((a + b + c + d + (1 << (2 * PLACE_BITS - 1))) >> (2 * PLACE_BITS)) as u8
     })
 }
 

@@ -47,10 +47,20 @@ fn main() {
         let count = all.elements()[1] as u16 / 3;
         run(Work::launch(Flow { width, height, levels: 3, count }, (&one, &two, &corners, &mut tracks)));
         run(Work::launch(Flow { width, height, levels: 1, count: 5 }, (&one, &two, &corners, &mut tracks)));
+        // At the border, which takes longest.
+        for at in 0..24 {
+            [0, i32::from(height) / 24 * at, 1]
+                .iter()
+                .enumerate()
+                .for_each(|(word, number)| corners.write_u32(4 * (3 * at as usize + word), number.cast_unsigned()));
+        }
+        run(Work::launch(Flow { width, height, levels: 3, count: 24 }, (&one, &two, &corners, &mut tracks)));
         // No movement, a movement that takes each row from another, and one that needs all of the picture in each block.
         let unit = 1 << MATRIX_BITS[0];
         for [a, b, d, e] in [[unit, 0, 0, unit], [unit, unit / 32, -unit / 32, unit], [0, unit, unit / 2, 0]] {
-            for (at, number) in [a, b, 1 << 16, d, e, 1 << 15, 1 << 15, -(1 << 15), 1 << MATRIX_BITS[2]].into_iter().enumerate() {
+            for (at, number) in
+                [a, b, 1 << 16, d, e, 1 << 15, 1 << 15, -(1 << 15), 1 << MATRIX_BITS[2]].into_iter().enumerate()
+            {
                 matrix.write_u32(4 * at, i32::cast_unsigned(number));
             }
             run(Work::launch(Warp { width, height }, (&one, &matrix, &mut two)));

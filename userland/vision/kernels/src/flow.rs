@@ -12,10 +12,13 @@ pub const COUNT_MAX: u16 = 256;
 /// Bits after the point of positions: they are in 1/1,024 pixels.
 pub const POSITION_BITS: u32 = 10;
 
-/// Nanoseconds of each corner and level, whether it is found or not.
-const FLOW_LEVEL: u64 = 60_000;
-/// Nanoseconds that a block takes for each pixel of the picture: both pyramids are read.
-const FLOW_PIXEL: u64 = 24;
+/// Nanoseconds of each corner and level, whether it is found or not: 9 ms for 48 corners and 3 levels of 128 x 96, with blocks. 7,000 instructions at
+/// the border of a picture of noise, 5,500 elsewhere.
+const FLOW_LEVEL: u64 = 57_000;
+/// Nanoseconds of each block for each pixel of the picture: both pyramids are read. 0.8 instructions.
+const FLOW_PIXEL: u64 = 8;
+/// Nanoseconds of each block besides. 11,000 instructions: its memory is cleared.
+const FLOW_BLOCK: u64 = 96_000;
 
 /// Corners of a block.
 const BLOCK: usize = 12;
@@ -23,11 +26,11 @@ const BLOCK: usize = 12;
 const PYRAMID_MAX: usize = PIXELS_MAX + PIXELS_MAX / 3;
 
 /// Pixels of the window on each side of its centre.
-const RADIUS: i32 = 4;
+const RADIUS: i32 = 3;
 /// Pixels of a side of the window.
 const WINDOW: usize = 2 * RADIUS as usize + 1;
 /// Steps towards the place at each level.
-const STEPS: usize = 4;
+const STEPS: usize = 3;
 /// A step that is no longer ends the search at a level: 1/128 pixel.
 const SHORT: i64 = 1 << (POSITION_BITS - 7);
 /// Longest step: the window's radius.
@@ -69,8 +72,8 @@ impl Track {
 }
 
 arguments! {
-    /// Finds where corners of one picture are in the next: for each, at each level from the coarsest on, up to four steps to the place where a window of
-    /// 9 x 9 pixels differs least, in squares. A corner is not found if it is none ([`Corner::default`]) or lies outside the picture, if its window has no
+    /// Finds where corners of one picture are in the next: for each, at each level from the coarsest on, up to three steps to the place where a window of
+    /// 7 x 7 pixels differs least, in squares. A corner is not found if it is none ([`Corner::default`]) or lies outside the picture, if its window has no
     /// texture in some direction, or if its place would be outside the second picture. Views: the [`Pyramid`] of the first picture, that of the second; the
     /// [`Corner`]s; a [`Track`] for each. Both have three words.
     pub struct Flow {
@@ -117,7 +120,8 @@ impl Kernel for Flow {
     fn time(&self, blocks: Range<u32>) -> u64 {
         let pixels = u64::from(self.width) * u64::from(self.height);
         let corners = self.corners(blocks.clone()).len() as u64;
-        u64::from(blocks.end - blocks.start) * pixels * FLOW_PIXEL + corners * u64::from(self.levels) * FLOW_LEVEL
+        let count = u64::from(blocks.end - blocks.start);
+        count * (FLOW_BLOCK + pixels * FLOW_PIXEL) + corners * u64::from(self.levels) * FLOW_LEVEL
     }
 
     fn block(&self, block: u32, (first, second, corners, tracks): Self::Views<'_>) {
@@ -175,20 +179,37 @@ struct Level<'a> {
 }
 
 impl Level<'_> {
-    /// `N` x `N` pixels, `radius` to the left of a place and above it from the upper left on; and the weights of four of them for what is between.
-    /// Pixels beyond the border equal the border.
+    /// `N` x `N` pixels, of which the upper left is `radius` to the left of a place and above it. Pixels beyond the border equal the border: they are
+    /// written to `copy`.
     #[inline(always)]
-    fn around<const N: usize>(&self, place: [i32; 2], radius: i32) -> ([[u8; N]; N], Weights) {
+    fn around<'a, const N: usize>(
+        &'a self,
+        place: [i32; 2],
+        radius: i32,
+        copy: &'a mut [[u8; N]; N],
+    ) -> [&'a [u8; N]; N] {
         let [x, y] = place.map(|at| (at >> POSITION_BITS) - radius);
         let [width, height] = self.sides;
-        let inside = |at: i32, side: usize| at.clamp(0, side as i32 - 1) as usize;
-        let mut pixels = [[0; N]; N];
-        for (row, pixels) in pixels.iter_mut().enumerate() {
-            let line = &self.pixels[inside(y + row as i32, height) * width..][..width];
-            let whole = usize::try_from(x).ok().and_then(|x| line.get(x..)?.first_chunk());
-            *pixels = whole.copied().unwrap_or_else(|| from_fn(|column| line[inside(x + column as i32, width)]));
+        let whole = |row: usize| {
+            let (x, y) = (usize::try_from(x).ok()?, usize::try_from(y).ok()? + row);
+            if x + N > width || y >= height { None } else { self.pixels.get(y * width + x..)?.first_chunk() }
+        };
+        if let (Some(_), Some(_)) = (whole(0), whole(N - 1)) {
+            return from_fn(|row| whole(row).unwrap_or(&[0; N]));
         }
-        (pixels, Weights::of(place))
+        self.copy(x, y, copy);
+        copy.each_ref()
+    }
+
+    #[inline(never)]
+    fn copy<const N: usize>(&self, x: i32, y: i32, to: &mut [[u8; N]; N]) {
+        let [width, height] = self.sides;
+        let inside = |at: i32, side: usize| at.clamp(0, side as i32 - 1) as usize;
+        let columns: [usize; N] = from_fn(|column| inside(x + column as i32, width));
+        for (row, to) in to.iter_mut().enumerate() {
+            let line = &self.pixels[inside(y + row as i32, height) * width..][..width];
+            *to = columns.map(|column| line[column]);
+        }
     }
 }
 
@@ -233,10 +254,11 @@ impl Template {
     #[inline(never)]
     fn of(level: &Level<'_>, place: [i32; 2]) -> Self {
         // One more on each side, for differences.
-        let (pixels, weights) = level.around::<{ WINDOW + 3 }>(place, RADIUS + 1);
+        let mut copy = [[0; WINDOW + 3]; WINDOW + 3];
+        let (pixels, weights) = (level.around(place, RADIUS + 1, &mut copy), Weights::of(place));
         let mut levels = [[0; WINDOW + 2]; WINDOW + 2];
         for (row, levels) in levels.iter_mut().enumerate() {
-            weights.between(&pixels[row], &pixels[row + 1], |x, level| levels[x] = level as i16);
+            weights.between(pixels[row], pixels[row + 1], |x, level| levels[x] = level as i16);
         }
         let mut template = Self { levels: [[0; WINDOW]; WINDOW], slopes: [[[0; 2]; WINDOW]; WINDOW] };
         for y in 0..WINDOW {
@@ -251,7 +273,7 @@ impl Template {
 
     /// `None` if there is too little texture.
     fn solver(&self) -> Option<Solver> {
-        // 81 products of at most 4,080 * 4,080.
+        // 49 products of at most 4,080 * 4,080.
         let mut sums = [0_i32; 3];
         for [x, y] in self.slopes.as_flattened().iter().map(|slope| slope.map(i32::from)) {
             sums = [sums[0] + x * x, sums[1] + x * y, sums[2] + y * y];
@@ -269,7 +291,7 @@ impl Template {
     fn search(&self, other: &Level<'_>, place: [i32; 2], flow: &mut [i32; 2], solver: &Solver) {
         let [xx, xy, yy] = solver.products;
         for _ in 0..STEPS {
-            // 81 products of at most 4,080 * 4,080.
+            // 49 products of at most 4,080 * 4,080.
             let mut sums = [0_i32; 2];
             self.compare(other, from_fn(|axis| place[axis] + flow[axis]), |difference, slope| {
                 sums = [sums[0] + difference * i32::from(slope[0]), sums[1] + difference * i32::from(slope[1])];
@@ -296,10 +318,11 @@ impl Template {
     /// Calls `found` with the difference of each pixel of the window from what is around a place, and its slopes.
     #[inline(always)]
     fn compare(&self, other: &Level<'_>, place: [i32; 2], mut found: impl FnMut(i32, [i16; 2])) {
-        let (pixels, weights) = other.around::<{ WINDOW + 1 }>(place, RADIUS);
+        let mut copy = [[0; WINDOW + 1]; WINDOW + 1];
+        let (pixels, weights) = (other.around(place, RADIUS, &mut copy), Weights::of(place));
         for y in 0..WINDOW {
             let (levels, slopes) = (&self.levels[y], &self.slopes[y]);
-            weights.between(&pixels[y], &pixels[y + 1], |x, there| found(i32::from(levels[x]) - there, slopes[x]));
+            weights.between(pixels[y], pixels[y + 1], |x, there| found(i32::from(levels[x]) - there, slopes[x]));
         }
     }
 }
@@ -352,11 +375,11 @@ mod tests {
 
         /// The oracle is the scene: it is rendered where it has moved to. Two of 35 corners may have been taken for another, because waves are alike.
         #[test]
-        fn a_shift_is_found_to_a_thirtieth_of_a_pixel_and_a_turn_to_an_eighth(
+        fn a_shift_is_found_to_a_twentieth_of_a_pixel_and_a_turn_to_an_eighth(
             seed in 0.0..6.3_f64, dx in -5.0..5.0_f64, dy in -5.0..5.0_f64, turned: bool, angle in -0.03..0.03_f64, zoom in -0.03..0.03_f64,
         ) {
             // A window is compared as it stands, so one that turns or grows is matched less well.
-            let (angle, zoom, allowed) = if turned { (angle, zoom, 0.125) } else { (0.0, 0.0, 0.033) };
+            let (angle, zoom, allowed) = if turned { (angle, zoom, 0.125) } else { (0.0, 0.0, 0.05) };
             let (first, second) = (pyramid(|x, y| scene(x, y, seed)), pyramid(|x, y| {
                 let (x, y) = (x - 63.5 - dx, y - 47.5 - dy);
                 let scale = (1.0 + zoom) / ((1.0 + zoom).powi(2) + angle.powi(2));

@@ -97,3 +97,33 @@ pub const WARP: Warp = Warp { width: SIDES.0, height: SIDES.1 };
 pub fn digest(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811C_9DC5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fusee_compute::Kernel;
+
+    #[test]
+    fn the_published_sizes_and_times_hold() {
+        fn time<K: Kernel>(kernel: &K) -> u64 {
+            assert!(kernel.is_valid(), "{}", K::NAME);
+            kernel.time(0..kernel.blocks())
+        }
+        std::println!(
+            "{:?}",
+            [time(&COPY), time(&GREY), time(&CORNERS), time(&PYRAMID), time(&FLOW), time(&WARP), time(&smooth::FILTER)]
+        );
+        std::println!(
+            "{:?}",
+            [
+                COPY.blocks(),
+                GREY.blocks(),
+                CORNERS.blocks(),
+                PYRAMID.blocks(),
+                FLOW.blocks(),
+                WARP.blocks(),
+                smooth::FILTER.blocks()
+            ]
+        );
+    }
+}

@@ -6,8 +6,8 @@ use crate::filter::{Verdict, filtered};
 use crate::homography::{Estimate, estimate, matches};
 use crate::smooth::{DELAY, FILTER, FILTERED, WEIGHTS, Window, warp};
 use crate::{
-    CELLS, COLOUR_BYTES, COPY, CORNERS, FLOW, GREY, GREY_BYTES, HEIGHT, Matrix, PYRAMID, PYRAMID_BYTES, WARP, WIDTH,
-    source,
+    CELLS, COLOUR_BYTES, CORNERS, DUPLICATE, FLOW, GREY, GREY_BYTES, HEIGHT, Matrix, PYRAMID, PYRAMID_BYTES, WARP,
+    WIDTH, source,
 };
 
 /// What the pipeline knows of the frames so far. It has 410 KiB.
@@ -76,7 +76,7 @@ impl Pipeline {
         let number = self.frame;
         self.frame = number.wrapping_add(1);
         let copy = &mut self.copies[number as usize % (DELAY + 1)];
-        run(&COPY, (colour[..].into(), copy[..].as_mut().into()));
+        run(&DUPLICATE, (colour[..].into(), copy[..].as_mut().into()));
         run(&GREY, (colour[..].into(), self.grey[..].as_mut().into()));
 
         // Of the frame before come pyramid and corners; the first has none, so nothing is found again.

@@ -9,7 +9,7 @@
 use fusee::gpu::compute::Kernel;
 use fusee::gpu::{Buffer, Context, Work};
 use fusee::{Engine, Instant, Region, environment, log, next_job};
-use vision_kernels::{Copy, Corners, Flow, Grey, MATRIX_BITS, Pyramid, Warp};
+use vision_kernels::{Corners, Duplicate, Flow, Grey, MATRIX_BITS, Pyramid, Warp};
 
 fusee::entry!(main);
 
@@ -37,7 +37,7 @@ fn main() {
             two.write_u32(at, noise.rotate_left(7));
         }
         next_job().expect("this task is periodic");
-        run(Work::launch(Copy { bytes: 3 * pixels }, (&one, &mut two)));
+        run(Work::launch(Duplicate { bytes: 3 * pixels }, (&one, &mut two)));
         run(Work::launch(Grey { pixels }, (&one, &mut two)));
         let all = Corners { width, height, cell: 16, margin: 6 };
         run(Work::launch(all, (&one, &mut corners)));

@@ -29,18 +29,18 @@ fn part(length: usize, each: usize, blocks: Range<u32>) -> Range<usize> {
     at(blocks.start)..at(blocks.end)
 }
 
-//--- Copy
+//--- Duplicate
 
 arguments! {
     /// Copies bytes. Views: the bytes, the copy.
-    pub struct Copy {
+    pub struct Duplicate {
         /// How many, 1 to 1 MiB.
         pub bytes: u32,
     }
 }
 
-impl Kernel for Copy {
-    const NAME: &'static str = "vision copy";
+impl Kernel for Duplicate {
+    const NAME: &'static str = "vision duplicate";
     type Views<'m> = (Input<'m, u8>, Output<'m, u8>);
 
     fn is_valid(&self) -> bool {
@@ -138,7 +138,7 @@ mod tests {
         #[test]
         fn a_copy_is_the_same(bytes in prop::collection::vec(any::<u8>(), 1..20_000)) {
             let mut copy = vec![0; bytes.len()];
-            run(&Copy { bytes: bytes.len() as u32 }, (bytes[..].into(), copy.as_mut_slice().into()));
+            run(&Duplicate { bytes: bytes.len() as u32 }, (bytes[..].into(), copy.as_mut_slice().into()));
             prop_assert_eq!(copy, bytes);
         }
     }

@@ -56,8 +56,8 @@ impl Corner {
 }
 
 arguments! {
-    /// Finds the strongest Harris corner of each cell of a picture. A response is `det(M) - 5/128 trace(M)^2`, where `M` is the sum of the products of
-    /// the central differences in x and y over a window of 5 x 5 pixels. A cell without a response above zero has [`Corner::default`]. Of equal
+    /// Finds the strongest Harris corner of each cell of a picture. A response is `det(M) - 5/128 trace(M)^2`. Here `M` has the sums, over a window of
+    /// 5 x 5 pixels, of the products of the central differences in x and y. A cell without a response above zero has [`Corner::default`]. Of equal
     /// responses the uppermost wins, then the leftmost. Views: the grey picture; the [`Corner`]s, cell by cell, row by row, three words each.
     pub struct Corners {
         /// Pixels of a row; see [`crate::SIDE_MAX`] and [`crate::PIXELS_MAX`].

@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use fusee_compute::{Input, Kernel, Output, arguments};
 
-use crate::{Aligned, Corner, LEVELS_MAX, PIXELS_MAX, Pyramid};
+use crate::{Aligned, Corner, PIXELS_MAX, Pyramid};
 
 /// Most corners.
 pub const COUNT_MAX: u16 = 256;
@@ -39,8 +39,7 @@ const ONE: i32 = 1 << POSITION_BITS;
 
 /// Bits after the point of grey levels between pixels.
 const LEVEL_BITS: u32 = 4;
-/// Least of the smaller eigenvalue of the products of differences that are summed up over a window: as of a slope of one grey level a pixel.
-/// Noise of 1 has half of that.
+/// The smaller eigenvalue of the sums of products of slopes is at least that: as of a slope of one grey level a pixel. Noise of one grey level has half of it.
 const TEXTURE: i64 = (WINDOW * WINDOW) as i64 * (2 << LEVEL_BITS) * (2 << LEVEL_BITS);
 
 /// Where a corner was found.
@@ -72,10 +71,12 @@ impl Track {
 }
 
 arguments! {
-    /// Finds where corners of one picture are in the next: for each, at each level from the coarsest on, up to three steps to the place where a window of
-    /// 7 x 7 pixels differs least, in squares. A corner is not found if it is none ([`Corner::default`]) or lies outside the picture, if its window has no
-    /// texture in some direction, or if its place would be outside the second picture. Views: the [`Pyramid`] of the first picture, that of the second; the
-    /// [`Corner`]s; a [`Track`] for each. Both have three words.
+    /// Finds where corners of one picture are in the next. At each level, from the coarsest on, up to three steps lead to the place where a window of 7 x 7
+    /// pixels differs least in squares.
+    ///
+    /// A corner is not found if it is none ([`Corner::default`]) or lies outside the picture; if its window has no texture in some direction; or if its
+    /// place would be outside the second picture. Views: the [`Pyramid`] of the first picture; that of the second; the [`Corner`]s, three words each; a
+    /// [`Track`] for each, three words.
     pub struct Flow {
         /// Pixels of a row, as of a [`Pyramid`].
         pub width: u16,
@@ -152,7 +153,7 @@ impl Flow {
         }
         let mut flow = [0; 2];
         let mut difference = None;
-        for level in (0..self.levels.min(LEVELS_MAX)).rev() {
+        for level in (0..self.levels).rev() {
             let (offset, sides) = (self.pyramid().offset(level), self.pyramid().sides(level));
             let [one, other] = pyramids.map(|all| Level { pixels: &all[offset..], sides });
             // The centre of the same place: see `Pyramid`.
@@ -201,6 +202,7 @@ impl Level<'_> {
         copy.each_ref()
     }
 
+    /// Copies `N` x `N` pixels from (x, y) on, by coordinates moved into the picture.
     #[inline(never)]
     fn copy<const N: usize>(&self, x: i32, y: i32, to: &mut [[u8; N]; N]) {
         let [width, height] = self.sides;
@@ -244,9 +246,11 @@ struct Template {
     slopes: [[[i16; 2]; WINDOW]; WINDOW],
 }
 
-/// The sums of the products of slopes, `[x * x, x * y, y * y]`, and their determinant, without as many bits as a position has behind the point.
+/// What a step is solved with.
 struct Solver {
+    /// Sums of the products of slopes: x by x, x by y, y by y.
     products: [i64; 3],
+    /// Their determinant, divided by 1,024: so quotients are in 1/1,024 pixels. At least 49, by [`TEXTURE`].
     determinant: i64,
 }
 
@@ -297,7 +301,7 @@ impl Template {
                 sums = [sums[0] + difference * i32::from(slope[0]), sums[1] + difference * i32::from(slope[1])];
             });
             let [x, y] = sums.map(i64::from);
-            // Slopes are twice as large as they should be, so this is half of the step.
+            // Slopes are twice as large as they should be, so the step is twice what they give.
             let step =
                 [yy * x - xy * y, xx * y - xy * x].map(|part| (2 * (part / solver.determinant)).clamp(-LONG, LONG));
             *flow = from_fn(|axis| flow[axis] + step[axis] as i32);

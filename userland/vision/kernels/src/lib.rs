@@ -2,7 +2,7 @@
 //!
 //! | Kernel | Makes of | |
 //! |---|---|---|
-//! | [`Copy`] | bytes | the same bytes |
+//! | [`Duplicate`] | bytes | the same bytes |
 //! | [`Grey`] | a colour picture | a grey one |
 //! | [`Corners`] | a grey picture | the strongest Harris corner of each cell |
 //! | [`Pyramid`] | a grey picture | the same at several resolutions |
@@ -31,7 +31,7 @@ mod flow;
 mod pyramid;
 mod warp;
 
-pub use colour::{Copy, Grey};
+pub use colour::{Duplicate, Grey};
 pub use corners::{CELL_MAX, CELL_MIN, Corner, Corners, MARGIN_MIN};
 pub use flow::{COUNT_MAX, Flow, POSITION_BITS, Track};
 pub use pyramid::{LEVELS_MAX, Pyramid};
@@ -42,7 +42,7 @@ use fusee_compute::{Entry, table};
 
 /// All of them.
 pub const KERNELS: &[Entry] = &table([
-    Entry::of::<Copy>(),
+    Entry::of::<Duplicate>(),
     Entry::of::<Grey>(),
     Entry::of::<Corners>(),
     Entry::of::<Pyramid>(),

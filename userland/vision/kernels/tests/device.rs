@@ -2,7 +2,7 @@
 
 use fusee_compute::{Input, Kernel, Output, run};
 use fusee_device_model::bench::Bench;
-use vision_kernels::{Copy, Corners, Flow, Grey, KERNELS, Pyramid, Warp};
+use vision_kernels::{Corners, Duplicate, Flow, Grey, KERNELS, Pyramid, Warp};
 
 /// Bytes that look like nothing.
 fn bytes(seed: u64, count: usize) -> Vec<u8> {
@@ -56,7 +56,7 @@ fn the_device_computes_the_same() {
         let pixels = usize::from(width) * usize::from(height);
         let colour = bytes(number as u64, 3 * pixels);
 
-        let copy = Copy { bytes: 3 * pixels as u32 };
+        let copy = Duplicate { bytes: 3 * pixels as u32 };
         let copied = computed!(&copy, vec![0; 3 * pixels], |to| (Input::from(&colour[..]), to));
         launch(&copy, &[&colour], &copied);
 

@@ -18,33 +18,41 @@ pub enum Verdict {
     Kept,
     /// Its perspective was more than [`PERSPECTIVE_MAX`], and is that now.
     Limited,
-    /// There was none.
-    None,
+    /// There was none: too few corners were found again.
+    Missing,
     /// Fewer than [`AGREEING_MIN`] matches agree with it.
     Unsure,
     /// It moves a corner further than [`MOVE_MAX`].
     TooFar,
 }
 
-/// The homography to go on with: the identity in the place of one that cannot be trusted, since a camera that shakes is as likely to move either way.
+/// What the filter lets through.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Filtered {
+    /// The homography to go on with.
+    pub matrix: Matrix,
+    /// What became of the one that came in.
+    pub verdict: Verdict,
+}
+
+/// Limits a homography. One that cannot be trusted is replaced by the identity, since a camera that shakes is as likely to move either way.
 #[must_use]
-pub fn filtered(estimate: Option<&Estimate>) -> (Matrix, Verdict) {
-    let Some(Estimate { matrix, agreeing }) = estimate else { return (Matrix::IDENTITY, Verdict::None) };
+pub fn filtered(estimate: Option<&Estimate>) -> Filtered {
+    let replaced = |verdict| Filtered { matrix: Matrix::IDENTITY, verdict };
+    let Some(Estimate { matrix, agreeing }) = estimate else { return replaced(Verdict::Missing) };
     if *agreeing < AGREEING_MIN {
-        return (Matrix::IDENTITY, Verdict::Unsure);
+        return replaced(Verdict::Unsure);
     }
-    let limited = |at: usize| {
-        if at == 6 || at == 7 { matrix.0[at].clamp(-PERSPECTIVE_MAX, PERSPECTIVE_MAX) } else { matrix.0[at] }
-    };
-    let limited = Matrix(core::array::from_fn(limited));
+    let mut limited = *matrix;
+    limited.0[6..8].iter_mut().for_each(|number| *number = number.clamp(-PERSPECTIVE_MAX, PERSPECTIVE_MAX));
     let is_near = |corner: [f64; 2]| {
         let there = limited.apply(corner);
         (0..2).all(|axis| (there[axis] - corner[axis]).abs() <= MOVE_MAX)
     };
     match corners().into_iter().all(is_near) {
-        true if limited == *matrix => (limited, Verdict::Kept),
-        true => (limited, Verdict::Limited),
-        false => (Matrix::IDENTITY, Verdict::TooFar),
+        true if limited == *matrix => Filtered { matrix: limited, verdict: Verdict::Kept },
+        true => Filtered { matrix: limited, verdict: Verdict::Limited },
+        false => replaced(Verdict::TooFar),
     }
 }
 
@@ -57,7 +65,7 @@ mod tests {
         #[test]
         fn what_comes_out_is_a_movement_of_a_camera(numbers in any::<[f64; 9]>(), small in prop::array::uniform9(-0.3..0.3_f64), agreeing in 0_usize..48) {
             for numbers in [numbers, core::array::from_fn(|at| Matrix::IDENTITY.0[at] + if at < 8 { small[at] } else { 0.0 })] {
-                let (matrix, verdict) = filtered(Some(&Estimate { matrix: Matrix(numbers), agreeing }));
+                let Filtered { matrix, verdict } = filtered(Some(&Estimate { matrix: Matrix(numbers), agreeing }));
                 prop_assert!(matrix.is_finite());
                 for corner in corners() {
                     let there = matrix.apply(corner);
@@ -70,8 +78,8 @@ mod tests {
 
     #[test]
     fn each_verdict_is_reached() {
-        let verdict = |numbers, agreeing| filtered(Some(&Estimate { matrix: Matrix(numbers), agreeing })).1;
-        assert_eq!(filtered(None), (Matrix::IDENTITY, Verdict::None));
+        let verdict = |numbers, agreeing| filtered(Some(&Estimate { matrix: Matrix(numbers), agreeing })).verdict;
+        assert_eq!(filtered(None), Filtered { matrix: Matrix::IDENTITY, verdict: Verdict::Missing });
         assert_eq!(verdict(Matrix::IDENTITY.0, 12), Verdict::Kept);
         assert_eq!(verdict(Matrix::IDENTITY.0, 11), Verdict::Unsure);
         assert_eq!(verdict([1.0, 0.0, 0.3, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0], 48), Verdict::TooFar);

@@ -57,6 +57,27 @@ pub struct Estimate {
     pub agreeing: usize,
 }
 
+impl Estimate {
+    /// As it stands in memory: the number of matches that agree, 64 bits, and the matrix. All are zero if there is none.
+    #[must_use]
+    pub fn bytes(estimate: Option<&Self>) -> [u8; 80] {
+        let mut bytes = [0; 80];
+        if let Some(Self { matrix, agreeing }) = estimate {
+            bytes[..8].copy_from_slice(&(*agreeing as u64).to_le_bytes());
+            bytes[8..].copy_from_slice(&matrix.bytes());
+        }
+        bytes
+    }
+
+    /// Read from memory. Nonsense is an estimate too: a [filter](crate::filter::filtered) stops it.
+    #[must_use]
+    pub fn of(bytes: &[u8; 80]) -> Option<Self> {
+        let (agreeing, matrix) = (bytes.first_chunk()?, bytes.last_chunk()?);
+        let agreeing = u64::from_le_bytes(*agreeing).min(CELLS as u64) as usize;
+        (agreeing > 0).then(|| Self { matrix: Matrix::of(matrix), agreeing })
+    }
+}
+
 /// The corners that were found again, by the words of corners and tracks as they stand in memory, three for each cell.
 #[must_use]
 pub fn matches(corners: &[i32; 3 * CELLS], tracks: &[i32; 3 * CELLS]) -> Matches {
@@ -209,6 +230,7 @@ mod tests {
             prop_assert!(error(&found.matrix, &motion) < 0.5, "{}", error(&found.matrix, &motion));
             prop_assert!(found.agreeing >= CELLS - wrong.len());
             prop_assert_eq!(estimate(&matches), Some(found));
+            prop_assert_eq!(Estimate::of(&Estimate::bytes(Some(&found))), Some(found));
         }
 
         #[test]
@@ -230,5 +252,6 @@ mod tests {
         let four = corners().map(|from| Match { from, to: motion.apply(from) });
         assert!(error(&estimate(&four).unwrap().matrix, &motion) < 1e-6);
         assert_eq!(estimate(&four[..3]), None);
+        assert_eq!(Estimate::of(&Estimate::bytes(None)), None);
     }
 }

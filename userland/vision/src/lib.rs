@@ -34,7 +34,8 @@
 //! | pyramid | [`PYRAMID_BYTES`], 16,128 | 2: this frame's, and the one before |
 //! | corners | [`CORNERS_BYTES`], 576 | 2, as well |
 //! | tracks | 576 | 1 |
-//! | homography | 72, nine `f64` | 1 of each node |
+//! | estimated homography | 80, [`homography::Estimate::bytes`] | 1 |
+//! | filtered homography | 72, [`Matrix::bytes`] | 1 |
 //! | signal for the DSP; its weights; the filtered signal | 240; 30; 212 | 1 |
 //! | matrix of the warp | 36, nine `i32` | 1 |
 //! | stabilised frame | 36,864 | 1 |

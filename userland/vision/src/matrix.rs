@@ -17,6 +17,18 @@ impl Matrix {
     /// Leaves all points where they are.
     pub const IDENTITY: Self = Self([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
 
+    /// As it stands in memory: nine numbers, the low byte of each first.
+    #[must_use]
+    pub fn bytes(&self) -> [u8; 72] {
+        core::array::from_fn(|at| self.0[at / 8].to_le_bytes()[at % 8])
+    }
+
+    /// Read from memory.
+    #[must_use]
+    pub fn of(bytes: &[u8; 72]) -> Self {
+        Self(core::array::from_fn(|at| f64::from_le_bytes(core::array::from_fn(|byte| bytes[8 * at + byte]))))
+    }
+
     /// First `first`, then `self`.
     #[must_use]
     pub fn after(&self, first: &Self) -> Self {
@@ -108,6 +120,11 @@ mod tests {
         fn one_after_another_is_one_after_another(one in near(), other in near(), x in -1.0..1.0_f64, y in -1.0..1.0_f64) {
             prop_assert!(is_near(one.after(&other).apply([x, y]), one.apply(other.apply([x, y]))));
             prop_assert!(is_near(one.inverse().apply(one.apply([x, y])), [x, y]));
+        }
+
+        #[test]
+        fn what_is_read_is_what_was_written(matrix in near()) {
+            prop_assert_eq!(Matrix::of(&matrix.bytes()), matrix);
         }
 
         #[test]

@@ -2,7 +2,7 @@
 
 use fusee_compute::run;
 
-use crate::filter::{Verdict, filtered};
+use crate::filter::{Filtered, Verdict, filtered};
 use crate::homography::{Estimate, estimate, matches};
 use crate::smooth::{DELAY, FILTER, FILTERED, WEIGHTS, Window, warp};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     WIDTH, source,
 };
 
-/// What the pipeline knows of the frames so far. It has 410 KiB.
+/// What the pipeline knows of the frames so far. It has 370 KiB.
 #[derive(Clone)]
 pub struct Pipeline {
     frame: u32,
@@ -89,7 +89,7 @@ impl Pipeline {
         run(&FLOW, (before[..].into(), now[..].into(), self.corners[0][..].into(), tracks[..].as_mut().into()));
 
         let estimate = estimate(matches(&self.corners[0], &tracks).as_slice());
-        let (motion, verdict) = filtered(estimate.as_ref());
+        let Filtered { matrix: motion, verdict } = filtered(estimate.as_ref());
         self.window.push(&motion);
         let (signal, mut samples) = (self.window.signal(), [0; FILTERED]);
         run(&FILTER, (signal[..].into(), WEIGHTS[..].into(), samples[..].as_mut().into()));

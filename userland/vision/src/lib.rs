@@ -24,7 +24,7 @@
 //! # Data
 //!
 //! A frame has [`WIDTH`] x [`HEIGHT`] pixels. The table has the objects that nodes hand on, the bytes of each, and how many of them a stream needs. If each begins
-//! at a page of 4 KiB, all have 105 pages.
+//! at a page of 4 KiB, all have 110 pages.
 //!
 //! | Object | Bytes | How many |
 //! |---|---|---|

@@ -1,0 +1,6 @@
+//! Which part of the photograph the camera sees.
+
+/// Pixels of a row of that part.
+pub const SCENE_WIDTH: usize = 264;
+/// Its rows.
+pub const SCENE_HEIGHT: usize = 216;

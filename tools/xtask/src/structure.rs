@@ -8,7 +8,7 @@ use fusee_abi::image::feature;
 use object::{Object, ObjectSection};
 
 /// Crates that must forbid `unsafe`: policy, the kernel's core, the device model, and what writes to disks.
-const SAFE: [&str; 16] = [
+const SAFE: [&str; 19] = [
     "kernel/abi",
     "kernel/core",
     "sched",
@@ -25,6 +25,9 @@ const SAFE: [&str; 16] = [
     "drivers/r5f/commands",
     "drivers/stream/frames",
     "tools/card",
+    "userland/graph",
+    "userland/vision",
+    "userland/vision/kernels",
 ];
 
 /// Where `unsafe` may stand: hardware, boards, system-call stubs and shared memory, the trait of the crate `defmt`, registers of

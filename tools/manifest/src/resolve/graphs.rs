@@ -248,9 +248,9 @@ fn one(
             schema::Region { bytes: Some(Spanned::new(keys.bytes.span(), Bytes(bytes))), ..schema::Region::default() },
         ));
     }
-    for writer in 0..nodes.len() {
+    for (writer, node) in nodes.iter().enumerate() {
         if let Some((at, _)) = back.iter().find(|(_, edge)| edge.to == writer) {
-            let called = format!("{}.{}", name.get_ref(), file.tasks.0[nodes[writer].task].0.get_ref());
+            let called = format!("{}.{}", name.get_ref(), file.tasks.0[node.task].0.get_ref());
             file.notifications.0.push((Spanned::new(at.span(), called), schema::Notification::default()));
         }
     }

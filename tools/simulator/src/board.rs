@@ -204,6 +204,23 @@ pub struct Board {
     devices: Vec<Simulated>,
     /// How many jobs a node of a graph has ended: by the graph's region, and its number.
     pub ended_jobs: BTreeMap<(usize, usize), u64>,
+    /// Jobs of sources and sinks of graphs that have ended.
+    pub graph_ends: Vec<GraphEnd>,
+    /// Whether scripted tasks look at the device again and again in place of waiting to be told.
+    pub polls: bool,
+}
+
+/// A job of a source or a sink of a graph has ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct GraphEnd {
+    /// The graph's region.
+    pub graph: usize,
+    /// The node's number.
+    pub node: usize,
+    /// When the job was released, nanoseconds.
+    pub release: u64,
+    /// When its script ended.
+    pub at: u64,
 }
 
 impl Board {
@@ -286,6 +303,8 @@ impl Board {
             memory,
             devices,
             ended_jobs: BTreeMap::new(),
+            graph_ends: Vec::new(),
+            polls: false,
         };
         for device in 0..board.devices.len() {
             board.open_contexts(device);

@@ -16,6 +16,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod bits;
 pub mod ck_omlp;
 pub mod engine;
 pub mod group;

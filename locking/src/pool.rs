@@ -72,6 +72,7 @@
 use fusee_sched::time::Nanoseconds;
 use heapless::Vec;
 
+use crate::bits::{BITS, Bits};
 use crate::engine::LockError;
 
 //--- Public types
@@ -202,15 +203,14 @@ pub struct Grant {
 pub struct Change {
     /// The user that holds a replica now, and did not before. There is never more than one.
     pub granted: Option<Grant>,
-    /// A bit for each request.
-    moved: u32,
+    moved: Bits,
 }
 
 impl Change {
     /// Whether everybody waits for whom they waited before.
     #[must_use]
     pub const fn moves_nobody(&self) -> bool {
-        self.moved == 0
+        self.moved.is_empty()
     }
 }
 
@@ -287,7 +287,7 @@ pub struct Pool<Key, const K: usize, const N: usize> {
 impl<Key, const K: usize, const N: usize> Pool<Key, K, N> {
     /// A pool without replicas.
     pub const EMPTY: Self = const {
-        assert!(N <= u32::BITS as usize, "a request is a bit of a change");
+        assert!(N <= BITS, "a request is a bit of a change");
         let rules = Rules { replicas: 0, cpus: 0, limit: None, total: None, measure: Measure::Requests };
         Self { rules, requests: Vec::new() }
     };
@@ -336,7 +336,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     /// Users with a request for whom [`Pool::waits_on`] is another than before the operation, the last one, that made `change`. To
     /// bring them up to date, first let all of them stop waiting, then let each wait for whom it says.
     pub fn moved(&self, change: Change) -> impl Iterator<Item = u16> {
-        let is_it = move |(index, _): &(usize, &Request<Key>)| change.moved & 1 << index != 0;
+        let is_it = move |(index, _): &(usize, &Request<Key>)| change.moved.has(*index);
         self.requests.iter().enumerate().filter(is_it).map(|(_, request)| request.user)
     }
 
@@ -367,7 +367,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     /// Requests that a donor may donate to: those in an FQ that have no donor and are not in M.
     pub fn donees(&self) -> impl Iterator<Item = &Request<Key>> {
         let open = self.without_donor();
-        let is_open = move |index: &usize| open & 1 << index != 0 && !self.is_among_highest(*index);
+        let is_open = move |index: &usize| open.has(*index) && !self.is_among_highest(*index);
         (0..self.requests.len()).filter(is_open).map(|index| &self.requests[index])
     }
 
@@ -397,7 +397,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
             let replica = advice.queue(self, user).filter(|advised| *advised < self.rules.replicas).unwrap_or(0);
             let request = &mut self.requests[index];
             (request.place, request.holds) = (Place::Fifo { replica, ahead: 0 }, true);
-            return Ok(Change { granted: Some(Grant { user, replica }), moved: 0 });
+            return Ok(Change { granted: Some(Grant { user, replica }), moved: Bits::NONE });
         }
         match self.queue_with_room(user, advice) {
             Some(replica) => self.append(index, replica),
@@ -506,27 +506,27 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
     }
 
     /// The requests in an FQ that have no donor, a bit each; none, if there are as many donors as CPUs.
-    fn without_donor(&self) -> u32 {
-        let (mut open, mut donors) = (0, 0);
+    fn without_donor(&self) -> Bits {
+        let (mut open, mut donors) = (Bits::NONE, 0);
         for (index, request) in self.requests.iter().enumerate() {
-            open |= u32::from(is_fifo(&request.place)) << index;
+            open.add(index, is_fifo(&request.place));
         }
         for donee in self.requests.iter().filter_map(|request| donee_of(request.place)) {
             donors += 1;
             if let Some(index) = self.requests.iter().position(|request| request.user == donee) {
-                open &= !(1 << index);
+                open.remove(index);
             }
         }
-        if donors < self.rules.cpus { open } else { 0 }
+        if donors < self.rules.cpus { open } else { Bits::NONE }
     }
 
     /// A request in an FQ without a donor that is not in M: the advised one, or the lowest.
     fn donee_for(&self, donor: usize, advice: &dyn Advice<Key, K, N>) -> Option<u16> {
         let open = self.without_donor();
-        if open == 0 {
+        if open.is_empty() {
             return None;
         }
-        let is_open = |index: &usize| open & 1 << index != 0;
+        let is_open = |index: &usize| open.has(*index);
         let is_allowed = |index: &usize| !self.is_among_highest(*index);
         let advised = advice.donee(self, self.requests[donor].user);
         let advised = advised.and_then(|user| self.requests.iter().position(|request| request.user == user));
@@ -571,7 +571,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
         let gone = self.requests.remove(index);
         if self.requests.iter().all(|request| request.holds) {
             // No request waits.
-            return Change { granted: None, moved: 0 };
+            return Change { granted: None, moved: Bits::NONE };
         }
         if let Place::Fifo { replica, ahead } = gone.place {
             self.close_gap(replica, ahead);
@@ -638,7 +638,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
                 *holder = Some(request.user);
             }
         }
-        let mut change = Change { granted: None, moved: 0 };
+        let mut change = Change { granted: None, moved: Bits::NONE };
         for (index, request) in self.requests.iter_mut().enumerate() {
             let target = match request.place {
                 Place::Fifo { replica, ahead: 0 } => {
@@ -654,7 +654,7 @@ impl<Key: Copy + Ord, const K: usize, const N: usize> Pool<Key, K, N> {
             };
             if request.waits_on != target {
                 request.waits_on = target;
-                change.moved |= 1 << index;
+                change.moved.add(index, true);
             }
         }
         change

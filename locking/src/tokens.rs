@@ -11,7 +11,7 @@ use crate::pool::{Change, Pool};
 /// Replicas of one pool.
 pub const REPLICAS: usize = 12;
 /// Users of one pool, of whom each has one request at most.
-pub const USERS: usize = 20;
+pub const USERS: usize = if cfg!(feature = "large") { 160 } else { 20 };
 
 /// What may advise it.
 pub type Advice = dyn crate::pool::Advice<Key, REPLICAS, USERS>;

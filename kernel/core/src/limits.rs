@@ -2,6 +2,9 @@
 
 #[cfg(not(feature = "small"))]
 mod set {
+    /// Whether this is the kernel of [experiments](../../../docs/experiments.md) in which more tasks share a pool and an engine than a trap of bounded length has
+    /// time for. No board has it, and its systems cannot be packed for one.
+    const IS_LARGE: bool = cfg!(feature = "large");
     /// CPUs the kernel runs on.
     pub const CPUS: usize = 8;
     /// Clusters.
@@ -21,7 +24,7 @@ mod set {
     /// Clients without a lock, of engines with a sharer.
     pub const MEMBERS: usize = 64;
     /// Uses of one engine: its next holder inherits from all who wait.
-    pub const USERS_PER_ENGINE: usize = 32;
+    pub const USERS_PER_ENGINE: usize = if IS_LARGE { 128 } else { 32 };
     /// Groups of engines.
     pub const GROUPS: usize = 4;
     /// Pools of tokens.
@@ -31,7 +34,7 @@ mod set {
     /// Tasks with jobs in a cluster that shares a pool with others.
     pub const PENDING_JOBS: usize = 32;
     /// Uses of pools by tasks.
-    pub const POOL_USERS: usize = 64;
+    pub const POOL_USERS: usize = if IS_LARGE { 160 } else { 64 };
     /// Sporadic releases that can queue, of all tasks.
     pub const RELEASES: usize = 2048;
     /// Interrupts.
@@ -39,7 +42,7 @@ mod set {
     /// Regions.
     pub const REGIONS: usize = 128;
     /// Slots of a task's handle table.
-    pub const HANDLES: usize = 32;
+    pub const HANDLES: usize = if IS_LARGE { 160 } else { 32 };
     /// Handles that are copied from.
     pub const DERIVATIONS: usize = 256;
     /// Threads that are told of a death in the trap in which it happens. The rest are told by timer events.

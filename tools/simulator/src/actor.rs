@@ -348,7 +348,24 @@ impl Actor {
                     if let Some(node) = node {
                         self.told = node.begin(board);
                     }
-                    self.phase = if has_jobs { Phase::Ended(false) } else { Phase::Next };
+                    let is_asked = has_jobs || node.is_some();
+                    self.phase = if is_asked { Phase::Ended(false) } else { Phase::Next };
+                }
+                Phase::Ended(_) if let Some((node, thread_of)) = node.and_then(|node| Some((node, node.thread?))) => {
+                    // Its handles to consumers are to notifications, too.
+                    if let Some(Tell::Credit(consumer, _) | Tell::Room(consumer)) = self.told.pop_front() {
+                        return trap(board, thread, Call::Signal, consumer, 1, NEVER);
+                    }
+                    let due = thread_of.first + thread_of.period * self.job;
+                    match node.is_source() {
+                        true if board.now < due => return trap(board, thread, Call::SleepUntil, 0, 0, due),
+                        false if !node.has_tokens(board, self.job + 1) => {
+                            return trap(board, thread, Call::Wait, thread_of.tokens, 0, NEVER);
+                        }
+                        _ => {}
+                    }
+                    (self.job, self.release, self.step) = (self.job + 1, due, 0);
+                    self.phase = Phase::Next;
                 }
                 Phase::Ended(is_told) => {
                     // A call releases one job, and the one that it was said for may have none any more.
@@ -405,6 +422,10 @@ impl Actor {
                 Phase::Fence(one, target, handle) => {
                     if board.retired(one.device, one.engine, one.context).wrapping_sub(target) as i32 >= 0 {
                         self.phase = Phase::Next;
+                    } else if board.polls {
+                        // Nothing is new until a device has something to do.
+                        let next = board.devices_next().map_or(1, |next| next.saturating_sub(board.now));
+                        return Action::Burn(next.max(1));
                     } else {
                         self.phase = Phase::Told(one, target, handle);
                         return trap(board, thread, Call::Wait, handle, 0, NEVER);
@@ -438,9 +459,11 @@ impl Actor {
                 Phase::Next => {
                     let Some(step) = steps.get(self.step).copied() else {
                         if let Some(node) = node {
+                            node.keep(board, self.release);
                             self.told = node.end(board, self.job);
                         }
-                        self.phase = if has_jobs { Phase::Ended(false) } else { Phase::Over };
+                        let is_over = !has_jobs && node.is_none();
+                        self.phase = if is_over { Phase::Over } else { Phase::Ended(false) };
                         continue;
                     };
                     if step.operation != operation::SERVE {

@@ -206,6 +206,23 @@ pub struct Board {
     pub ended_jobs: BTreeMap<(usize, usize), u64>,
     /// Nodes that say that they wait for a free frame, in the same way.
     pub waiting_nodes: BTreeSet<(usize, usize)>,
+    /// Jobs of sources and sinks of graphs that have ended.
+    pub graph_ends: Vec<GraphEnd>,
+    /// Whether scripted tasks look at the device again and again in place of waiting to be told.
+    pub polls: bool,
+}
+
+/// A job of a source or a sink of a graph has ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct GraphEnd {
+    /// The graph's region.
+    pub graph: usize,
+    /// The node's number.
+    pub node: usize,
+    /// When the job was released, nanoseconds.
+    pub release: u64,
+    /// When its script ended.
+    pub at: u64,
 }
 
 impl Board {
@@ -289,6 +306,8 @@ impl Board {
             devices,
             ended_jobs: BTreeMap::new(),
             waiting_nodes: BTreeSet::new(),
+            graph_ends: Vec::new(),
+            polls: false,
         };
         for device in 0..board.devices.len() {
             board.open_contexts(device);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use fusee_graph::{Edge, Words, begin, begin_job, end_job, give_back};
 
-use crate::board::Board;
+use crate::board::{Board, GraphEnd};
 
 /// A task in a graph.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct Node {
     pub room: Option<u64>,
     /// Those to what tells writers: their numbers, and the handles.
     pub rooms: Vec<(usize, u64)>,
+    /// What it is if the kernel knows of no jobs of it.
+    pub thread: Option<Thread>,
 }
 
 /// What a node says to others.
@@ -32,6 +34,17 @@ pub enum Tell {
     Credit(u64, u64),
     /// By the notification with this handle: that a frame may be free.
     Room(u64),
+}
+
+/// A node without jobs: it looks for its tokens itself, and its handles to consumers are to their notifications.
+#[derive(Clone, Copy, Debug)]
+pub struct Thread {
+    /// Its handle to the notification that says that there may be tokens.
+    pub tokens: u64,
+    /// When the source is due first, and how long after that again.
+    pub first: u64,
+    /// See `first`.
+    pub period: u64,
 }
 
 struct InBoard<'a>(&'a mut Board, usize);
@@ -86,6 +99,27 @@ impl Node {
             told.extend(handle(&self.rooms, writer).map(Tell::Room));
         });
         told
+    }
+
+    /// Whether nothing leads to it.
+    #[must_use]
+    pub fn is_source(&self) -> bool {
+        !self.edges.iter().any(|edge| edge.to == self.number)
+    }
+
+    /// Whether the tokens are there that its job of this number takes.
+    pub fn has_tokens(&self, board: &mut Board, job: u64) -> bool {
+        let mut words = InBoard(board, self.graph);
+        let mut here = self.edges.iter().filter(|edge| edge.to == self.number);
+        here.all(|edge| words.ended(edge.from) >= edge.tokens.jobs_before(job))
+    }
+
+    /// Keeps the end of a job, if the node is where its graph begins or ends.
+    pub fn keep(&self, board: &mut Board, release: u64) {
+        if self.next.is_empty() || self.is_source() {
+            let end = GraphEnd { graph: self.graph, node: self.number, release, at: board.now };
+            board.graph_ends.push(end);
+        }
     }
 
     fn credit(&self, consumer: usize, upto: u64) -> Option<Tell> {

@@ -18,6 +18,7 @@
 //! - [`soundness`]: bounds against what happens, in many random task sets.
 //! - [`blocking`]: the same for bounds on blocking, in random systems with engines.
 //! - [`faults`]: tasks that end and are given further lives, and all others.
+//! - [`video`]: many graphs on one GPU, with more tasks in a pool than a board's kernel has room for.
 //! - [`hostile`]: deadlines that are proved, among tasks that do anything.
 //!
 //! [`Machine`]: fusee_kernel_core::Machine
@@ -38,6 +39,7 @@ pub mod services;
 pub mod sharing;
 pub mod soundness;
 pub mod system;
+pub mod video;
 pub mod watcher;
 pub mod workload;
 

@@ -54,6 +54,17 @@ impl Overheads {
         interprocessor_interrupt: 0,
     };
 
+    /// What `cargo xtask bench` measures, in round figures, so that results do not change with each compiler.
+    pub const ROUND: Overheads = Overheads {
+        release: 1_000,
+        schedule: 1_000,
+        context_switch: 500,
+        call_in: 50,
+        call_out: 50,
+        interrupt: 500,
+        interprocessor_interrupt: 500,
+    };
+
     /// Reads `text`, a TOML file.
     ///
     /// # Errors

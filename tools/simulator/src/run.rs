@@ -22,7 +22,7 @@ use fusee_kernel_core::{CpuId, Entry, Fault, FaultKind, Kernel, Outcome, Planted
 use fusee_sched::time::Instant;
 
 use crate::actor::{Action, Actor, Program};
-use crate::board::Board;
+use crate::board::{Board, GraphEnd};
 use crate::overheads::Overheads;
 
 /// Calls a task may make without time passing, before the run is given up: a task that never computes and
@@ -117,6 +117,8 @@ pub struct Report {
     pub commands: Vec<Commands>,
     /// When clients without locks stored to their doorbells themselves, and their tasks, in order.
     pub own_stores: Vec<(u64, usize)>,
+    /// Jobs of sources and sinks of graphs that ended, in order.
+    pub graph_ends: Vec<GraphEnd>,
 }
 
 /// What a task had done by an engine.
@@ -223,6 +225,13 @@ impl Simulation {
         self
     }
 
+    /// Lets scripted tasks look at their device until it is done, in place of waiting to be told.
+    #[must_use]
+    pub fn with_polling(mut self, polls: bool) -> Simulation {
+        self.board.polls = polls;
+        self
+    }
+
     /// Lets something else come first at each instant.
     #[must_use]
     pub fn with_first(mut self, first: First) -> Simulation {
@@ -280,6 +289,7 @@ impl Simulation {
             late_completions: self.board.late_completions(),
             commands,
             own_stores: self.board.own_stores,
+            graph_ends: self.board.graph_ends,
             records: self.board.records,
             traps: self.traps,
             fast: self.fast,

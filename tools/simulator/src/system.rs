@@ -67,6 +67,8 @@ pub struct Options {
     pub faults: Vec<(u64, usize)>,
     /// When devices misbehave.
     pub mishaps: Vec<Mishap>,
+    /// Whether scripted tasks look at their device until it is done, in place of waiting to be told.
+    pub polls: bool,
 }
 
 /// Simulates the system of `manifest` until it ends itself, at the latest until `limit` nanoseconds.
@@ -114,7 +116,8 @@ fn prepare(manifest: &Manifest, options: &Options) -> Result<Simulation, Error> 
         .with_first(options.first)
         .with_planted(options.planted)
         .with_faults(&options.faults)
-        .with_mishaps(&options.mishaps))
+        .with_mishaps(&options.mishaps)
+        .with_polling(options.polls))
 }
 
 /// Tasks with a program for which nothing else stands: no script, no model, and they neither serve nor drive. Here they end at once.
@@ -191,6 +194,7 @@ fn node(system: &Resolved, index: usize, task: &Task) -> Option<Node> {
         back: edges("back."),
         room: room.map(|entry| entry.handle),
         rooms: handles("room."),
+        thread: None,
     })
 }
 

@@ -1,8 +1,9 @@
 //! `cargo xtask experiment`: one workload in several arrangements, what each gives, and whether that has the shape it should.
 //!
 //! An experiment is a value, [`Experiment`]: arrangements, quantities, conditions. To add one, write a module beside
-//! [`management`] and name it in [`ALL`]; tables, CSV, pictures and the verdict are the same for all. There are two kinds: systems,
-//! which the simulator and QEMU run, and those of one large workload ([`gpusync`]), of which QEMU runs a smaller one.
+//! [`management`] and name it in [`ALL`]; tables, CSV, pictures and the verdict are the same for all. There are three kinds: systems,
+//! which the simulator and QEMU run, those of one large workload ([`gpusync`]), of which QEMU runs a smaller one, and those of a
+//! workload for which a board's kernel has no room ([`graphs`]).
 //!
 //! # What is not claimed
 //!
@@ -12,6 +13,7 @@
 mod budgets;
 mod chart;
 mod gpusync;
+mod graphs;
 mod management;
 mod migration;
 mod systems;
@@ -29,7 +31,8 @@ use crate::system::Workspace;
 use crate::table::Table;
 
 /// All experiments.
-const ALL: [Experiment; 3] = [management::EXPERIMENT, budgets::EXPERIMENT, migration::EXPERIMENT];
+const ALL: [Experiment; 5] =
+    [management::EXPERIMENT, budgets::EXPERIMENT, migration::EXPERIMENT, graphs::GRAPHS, graphs::LATENCY];
 /// The longest run in QEMU, in nanoseconds.
 const EMULATED: u64 = 3_000_000_000;
 /// Where results are written.
@@ -91,6 +94,8 @@ pub enum Kind {
     Systems(fn(u64) -> Vec<System>, &'static [Measure]),
     /// The workload of [`gpusync`], and what is measured of it.
     Clusters(fn() -> Vec<gpusync::Arrangement>, &'static [gpusync::Measure]),
+    /// The workload of [`graphs`], what is measured of it, and what else is written down.
+    Graphs(fn() -> Vec<graphs::Arrangement>, &'static [graphs::Measure], graphs::Files),
 }
 
 /// Something that is measured.
@@ -122,6 +127,8 @@ pub enum Unit {
     Share,
     /// One number by another.
     Ratio,
+    /// One number by another, where a thousandth matters.
+    Fine,
     /// Nanoseconds.
     Time,
 }
@@ -143,6 +150,7 @@ impl Unit {
             _ if value.is_nan() => "-".to_owned(),
             Unit::Count => format!("{value:.0}"),
             Unit::Ratio | Unit::PerSecond => format!("{value:.1}"),
+            Unit::Fine => format!("{value:.3}"),
             Unit::Share => format!("{:.1}", value * 100.0),
             Unit::Time => format!("{:.3}", value / 1e6),
         }
@@ -150,7 +158,7 @@ impl Unit {
 
     fn name(self) -> &'static str {
         match self {
-            Unit::Count | Unit::Ratio => "",
+            Unit::Count | Unit::Ratio | Unit::Fine => "",
             Unit::PerSecond => "/s",
             Unit::Share => "%",
             Unit::Time => "ms",
@@ -199,6 +207,16 @@ pub struct Findings {
     pub quantities: Vec<Quantity>,
     /// Of each arrangement, in the order of the quantities.
     pub values: Vec<Vec<f64>>,
+    /// What else is written down.
+    pub further: Vec<Further>,
+}
+
+/// A file besides table and picture.
+pub struct Further {
+    /// How its name ends, behind that of the experiment.
+    pub name: String,
+    /// What is in it.
+    pub text: String,
 }
 
 impl Findings {
@@ -235,6 +253,9 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
     let chosen =
         ALL.iter().find(|one| one.name == name).with_context(|| format!("no experiment `{name}`; known: {known}"))?;
     let length = arguments.length.map_or(chosen.length, |time| time.0);
+    if arguments.qemu && matches!(chosen.kind, Kind::Graphs(..)) {
+        bail!("`{name}` is for the simulator only: a kernel that QEMU boots has no room for so many tasks in a pool");
+    }
     if arguments.seeds > 1 {
         return draws(chosen, length, arguments);
     }
@@ -250,6 +271,10 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
     std::fs::write(folder.join(format!("{name}.svg")), chart::picture(name, &found))?;
     let shown = folder.strip_prefix(&project.root).unwrap_or(&folder).display();
     println!("written: {shown}/{name}.csv, {shown}/{name}.svg");
+    for Further { name: ends, text } in &found.further {
+        std::fs::write(folder.join(format!("{name}-{ends}")), text)?;
+        println!("written: {shown}/{name}-{ends}");
+    }
     let is_good = judge(chosen, &found);
     if !arguments.qemu {
         return Ok(is_good);
@@ -268,6 +293,7 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
             println!("{}\nthe same in the simulator:\n{}", table(&found[0]), table(&found[1]));
             (true, differences)
         }
+        Kind::Graphs(..) => (true, Vec::new()),
     };
     differences.iter().for_each(|line| println!("{}: {line}", report::red("differs")));
     Ok(is_also_good && differences.is_empty() && is_good)
@@ -361,6 +387,7 @@ fn find(experiment: &Experiment, length: u64, seed: u64) -> Result<Findings> {
     match experiment.kind {
         Kind::Systems(arrangements, measures) => systems::simulate(&arrangements(length), measures, length),
         Kind::Clusters(arrangements, measures) => gpusync::simulate(&arrangements(), measures, seed, length),
+        Kind::Graphs(arrangements, measures, files) => graphs::simulate(&arrangements(), measures, files, seed, length),
     }
 }
 
@@ -400,6 +427,7 @@ mod tests {
             arrangements: vec![("a", "the first"), ("b & c", "the second")],
             quantities: vec![quantity("late", Unit::Time), quantity("busy", Unit::Share)],
             values: vec![vec![2e6, 0.5], vec![f64::NAN, 1.0]],
+            further: Vec::new(),
         }
     }
 

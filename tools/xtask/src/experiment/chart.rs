@@ -55,6 +55,7 @@ pub fn picture(title: &str, found: &Findings) -> String {
     text + "</svg>\n"
 }
 
-fn escaped(text: &str) -> String {
+/// As XML has it.
+pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }

@@ -235,6 +235,7 @@ fn findings(arrangements: &[Arrangement], measures: &[Measure], values: Vec<Vec<
         arrangements: arrangements.iter().map(|(name, about, _)| (*name, *about)).collect(),
         quantities: measures.iter().map(|measure| measure.quantity).collect(),
         values,
+        further: Vec::new(),
     }
 }
 

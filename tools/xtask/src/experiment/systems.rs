@@ -15,17 +15,8 @@ use fusee_simulator::{Checks, Options, Overheads, simulate_observed};
 use super::{Findings, Quantity};
 use crate::system::{self, RunOptions, Workspace};
 
-/// What kernel paths cost in the simulator: what `cargo xtask bench` measures, in round figures, so that results do not
-/// change with each compiler.
-pub const OVERHEADS: Overheads = Overheads {
-    release: 1_000,
-    schedule: 1_000,
-    context_switch: 500,
-    call_in: 50,
-    call_out: 50,
-    interrupt: 500,
-    interprocessor_interrupt: 500,
-};
+/// What kernel paths cost in the simulator.
+pub const OVERHEADS: Overheads = Overheads::ROUND;
 
 /// One way to run the workload.
 pub struct System {
@@ -138,6 +129,7 @@ fn findings(systems: &[System], measures: &[Measure], of: impl FnMut(&System) ->
         arrangements: systems.iter().map(|one| (one.name, one.about)).collect(),
         quantities: measures.iter().map(|measure| measure.quantity).collect(),
         values: systems.iter().map(of).collect::<Result<_>>()?,
+        further: Vec::new(),
     })
 }
 

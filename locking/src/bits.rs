@@ -1,0 +1,94 @@
+//! A bit for each request of a pool.
+
+pub use set::{BITS, Bits};
+
+#[cfg(not(feature = "large"))]
+mod set {
+    /// How many bits there are.
+    pub const BITS: usize = u32::BITS as usize;
+
+    /// The set.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    pub struct Bits(u32);
+
+    impl Bits {
+        /// No bit is set.
+        pub const NONE: Bits = Bits(0);
+
+        /// Whether none is.
+        #[inline(always)]
+        pub const fn is_empty(self) -> bool {
+            self.0 == 0
+        }
+
+        /// Whether this one is.
+        #[inline(always)]
+        pub const fn has(self, index: usize) -> bool {
+            self.0 & 1 << index != 0
+        }
+
+        /// Sets it, if `is_set`.
+        #[inline(always)]
+        pub const fn add(&mut self, index: usize, is_set: bool) {
+            self.0 |= (is_set as u32) << index;
+        }
+
+        /// Clears it.
+        #[inline(always)]
+        pub const fn remove(&mut self, index: usize) {
+            self.0 &= !(1 << index);
+        }
+    }
+}
+
+#[cfg(feature = "large")]
+mod set {
+    #![allow(missing_docs)]
+    const WORDS: usize = crate::tokens::USERS.div_ceil(u32::BITS as usize);
+    pub const BITS: usize = WORDS * u32::BITS as usize;
+
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    pub struct Bits([u32; WORDS]);
+
+    impl Bits {
+        pub const NONE: Bits = Bits([0; WORDS]);
+
+        pub const fn is_empty(self) -> bool {
+            let mut word = 0;
+            while word < WORDS && self.0[word] == 0 {
+                word += 1;
+            }
+            word == WORDS
+        }
+
+        pub const fn has(self, index: usize) -> bool {
+            self.0[index / 32] & 1 << (index % 32) != 0
+        }
+
+        pub const fn add(&mut self, index: usize, is_set: bool) {
+            self.0[index / 32] |= (is_set as u32) << (index % 32);
+        }
+
+        pub const fn remove(&mut self, index: usize) {
+            self.0[index / 32] &= !(1 << (index % 32));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bit_is_its_own() {
+        for one in 0..BITS {
+            let mut bits = Bits::NONE;
+            bits.add(one, false);
+            assert!(bits.is_empty());
+            bits.add(one, true);
+            assert!((0..BITS).all(|other| bits.has(other) == (other == one)));
+            bits.remove(one);
+            assert!(bits.is_empty());
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Random graphs whose nodes share engines and tokens: how late their jobs are, from their own releases and from those of their sources.
 //!
-//! A system is one of [`super::systems`], but its tasks with jobs are the nodes of one graph or two, on whatever clusters they are: with joins, with other numbers of tokens than
+//! A system is one of those with tokens and engine locks, but its tasks with jobs are the nodes of one graph or two, on whatever clusters they are: with joins, with other numbers of tokens than
 //! one, with thresholds, and with edges that lead back. What of it is true of each node's jobs is read from the ends of jobs in the trace.
 
 use std::fmt::Write;

@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use fusee::graph::Node;
-use fusee::{Environment, Region, System, Task, counter, environment, log, next_job, relax, shutdown};
+use fusee::{Environment, System, Task, counter, environment, log, next_job, relax, shutdown};
 
 fusee::entry!(main);
 

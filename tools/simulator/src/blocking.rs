@@ -267,6 +267,14 @@ impl Watch {
     }
 }
 
+/// Keeps that of two observations, each with its bound, that comes nearest to it. One whose bound is zero is none.
+fn tighten(most: &mut (u64, u64), (seen, bound): (u64, u64)) {
+    let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
+    if bound > 0 && (most.1 == 0 || product(seen, most.1) > product(most.0, bound)) {
+        *most = (seen, bound);
+    }
+}
+
 impl BlockingReport {
     fn check(&mut self, family: Family, seed: u64, number: u64, claims: Claims<'_>) -> Result<(), String> {
         let (text, longest) = match family {
@@ -335,28 +343,20 @@ impl BlockingReport {
                 self.blocked[on] += watched.jobs_blocked[on];
                 if bound > 0 {
                     self.bounded[on] += 1;
-                    self.tighten(on, (seen, bound));
+                    tighten(&mut self.tightest[on], (seen, bound));
                 }
             }
             if claim.drawn > 0 {
                 self.paid += 1;
-                self.tighten(WAITS.len() + 1, (watched.most_held, claim.drawn));
+                tighten(&mut self.tightest[WAITS.len() + 1], (watched.most_held, claim.drawn));
             }
             if let Some(bound) = lateness {
                 self.timely += 1;
                 let response = |lateness: i64| task.deadline.unwrap_or(0).saturating_add_signed(lateness);
-                self.tighten(WAITS.len(), (response(latest), response(bound)));
+                tighten(&mut self.tightest[WAITS.len()], (response(latest), response(bound)));
             }
         }
         Ok(())
-    }
-
-    fn tighten(&mut self, of: usize, (seen, bound): (u64, u64)) {
-        let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
-        let (most, its) = self.tightest[of];
-        if its == 0 || product(seen, its) > product(most, bound) {
-            self.tightest[of] = (seen, bound);
-        }
     }
 
     fn join(&mut self, other: BlockingReport) {
@@ -370,11 +370,7 @@ impl BlockingReport {
         }
         self.failures.extend(other.failures);
         self.violations.extend(other.violations);
-        for (of, tightest) in other.tightest.into_iter().enumerate() {
-            if tightest.1 > 0 {
-                self.tighten(of, tightest);
-            }
-        }
+        self.tightest.iter_mut().zip(other.tightest).for_each(|(most, other)| tighten(most, other));
     }
 
     /// The tightest observations of blocking by engines, tokens, donation and servers, of a response time, and of engine time that a

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use fusee_abi::trace::{Event, Record};
 use fusee_graph::source_job;
+use fusee_manifest::trace::Trace;
 use fusee_manifest::{Graph, Resolved};
 
 /// All graphs of a system.
@@ -39,7 +40,7 @@ impl Latencies {
     #[must_use]
     pub fn new(system: &Resolved) -> Latencies {
         let watched = |graph: &Graph| {
-            let source = &system.reservations[system.tasks[graph.nodes.first()?.0].reservation?];
+            let source = system.source(graph)?;
             Some(Watched {
                 graph: graph.clone(),
                 start: system.start + source.phase,
@@ -49,6 +50,14 @@ impl Latencies {
             })
         };
         Latencies { graphs: system.graphs.iter().filter_map(watched).collect() }
+    }
+
+    /// Of a whole trace.
+    #[must_use]
+    pub fn of(trace: &Trace, system: &Resolved) -> Latencies {
+        let mut latencies = Latencies::new(system);
+        trace.records.iter().for_each(|record| latencies.observe(record));
+        latencies
     }
 
     /// Looks at one record.

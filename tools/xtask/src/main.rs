@@ -121,6 +121,7 @@ use anyhow::{Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fusee_abi::trace::Level;
 use fusee_manifest::{Profile, Time};
+use fusee_simulator::latency::Latencies;
 use fusee_simulator::metrics::Metrics;
 
 use crate::build::Kernel;
@@ -369,10 +370,8 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
                 say(&report::response_table(&Metrics::of(trace, &image.manifest.system)));
             }
             if let Ok(trace) = &outcome.trace {
-                let watch = judge::Watch::of(trace, &image.manifest.system);
-                report::graph_table(&image.manifest.system, watch.latencies())
-                    .into_iter()
-                    .for_each(|table| say(&table));
+                let latencies = Latencies::of(trace, &image.manifest.system);
+                report::graph_table(&image.manifest.system, &latencies).into_iter().for_each(|table| say(&table));
             }
             if let (true, Ok(trace)) = (run.observed, &outcome.trace) {
                 say(&observed::table(&answers::observed(trace, &image.manifest.system)).to_string());

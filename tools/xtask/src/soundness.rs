@@ -350,7 +350,7 @@ mod tests {
                 let timing =
                     |(task, rate): &(usize, Rate)| Some(Timing { rate: *rate, response: claims.responses[*task]? });
                 let timings: Option<Vec<Timing>> = graph.nodes.iter().map(timing).collect();
-                let source = &system.reservations[system.tasks[graph.nodes[0].0].reservation.unwrap()];
+                let source = system.source(graph).unwrap();
                 let mut edges = graph.edges.clone();
                 change(&mut edges);
                 let all = timings.and_then(|timings| lateness(&edges, &timings, source.period).ok());

@@ -57,6 +57,15 @@ impl Rate {
         common.map(|jobs| Rate { jobs, window }).ok_or(RateError::NoInput)
     }
 
+    /// The fewest tokens that a job of a node of this rate must put on an edge, and one of a consumer of that rate take, so that neither runs away from the other. `None`: a number is too large.
+    #[must_use]
+    pub fn tokens_to(&self, consumer: Rate) -> Option<[u32; 2]> {
+        let put = consumer.jobs.checked_mul(self.window)?;
+        let taken = self.jobs.checked_mul(consumer.window)?;
+        let common = gcd(put, taken);
+        Some([u32::try_from(put / common).ok()?, u32::try_from(taken / common).ok()?])
+    }
+
     /// Period and relative deadline of the node, where the source has this period. Rounded down: then no release is later than its tokens, whatever the remainder.
     #[must_use]
     pub fn period(&self, source: u64) -> u64 {
@@ -132,6 +141,8 @@ mod tests {
         let third = Rate::of_consumer([(source, tokens(4, 3))].into_iter()).unwrap();
         let join = Rate::of_consumer([(second, tokens(1, 2)), (third, tokens(2, 4))].into_iter()).unwrap();
         assert_eq!((join, join.period(1)), (Rate { jobs: 2, window: 12 }, 6));
+        assert_eq!((second.tokens_to(join), third.tokens_to(join)), (Some([1, 2]), Some([1, 2])));
+        assert_eq!(source.tokens_to(second), Some([4, 3]));
         // 30 Hz, a token for a job.
         let node = Rate::of_consumer([(Rate::SOURCE, Tokens::ONE)].into_iter()).unwrap();
         assert_eq!((node, node.period(33_333_333)), (Rate::SOURCE, 33_333_333));

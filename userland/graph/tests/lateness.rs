@@ -12,10 +12,6 @@ struct Graph {
     nodes: Vec<Timing>,
 }
 
-fn gcd(one: u64, other: u64) -> u64 {
-    if other == 0 { one } else { gcd(other, one % other) }
-}
-
 /// A tree of edges with any tokens, and further edges, with initial tokens where they lead back.
 fn graph() -> impl Strategy<Value = Graph> {
     let node = (1..900_u64, 0..8_usize, 1..4_u32, 1..4_u32, 0..4_u32);
@@ -34,9 +30,7 @@ fn graph() -> impl Strategy<Value = Graph> {
             }
             for (from, to, more, initial) in further {
                 let (from, to) = (from % nodes.len(), to % nodes.len());
-                let [one, other] = [nodes[from].rate, nodes[to].rate];
-                let (put, taken) = (other.jobs * one.window, one.jobs * other.window);
-                let [put, taken] = [put, taken].map(|tokens| (tokens / gcd(put, taken)) as u32);
+                let [put, taken] = nodes[from].rate.tokens_to(nodes[to].rate)?;
                 let initial = if from < to { 0 } else { initial * (put + taken) };
                 let tokens = Tokens::new(put, taken, taken + more, initial).ok()?;
                 if from != to && to != 0 && (from < to || initial > 0) {

@@ -4,6 +4,7 @@
 
 use std::iter;
 
+use fusee_abi::image::Reservation;
 use fusee_graph::{Lateness, NODES, Rate, Timing, Unbounded, lateness};
 use fusee_sched_analysis::Overheads;
 
@@ -143,8 +144,7 @@ fn bounds<'a>(
 
 /// The period of the source.
 fn period(system: &Resolved, graph: &Graph) -> u64 {
-    let source = graph.nodes.first().and_then(|(task, _)| system.tasks[*task].reservation);
-    source.map_or(0, |own| system.reservations[own].period)
+    system.source(graph).map_or(0, |source| source.period)
 }
 
 /// The path by which that of the nodes without further ones ends latest that has the longest latency.
@@ -204,6 +204,12 @@ pub(crate) fn replicas(system: &Resolved) -> Replicas {
 }
 
 impl Resolved {
+    /// The reservation of a graph's source.
+    #[must_use]
+    pub fn source(&self, graph: &Graph) -> Option<&Reservation> {
+        Some(&self.reservations[self.tasks[graph.nodes.first()?.0].reservation?])
+    }
+
     /// A path of a graph in words: `camera > grey > warp`.
     #[must_use]
     pub fn path(&self, graph: &Graph, path: &Path) -> String {

@@ -10,7 +10,7 @@ use fusee_abi::trace::{Event, Record};
 use fusee_graph::{Edge, Lateness, Rate, Tokens, source_job, starved};
 use fusee_manifest::{Graph, Manifest, Resolved};
 
-use super::{LONG, systems};
+use super::{LONG, systems, tighten};
 use crate::metrics::Metrics;
 use crate::run::{Checks, First};
 use crate::soundness::in_parallel;
@@ -148,10 +148,6 @@ fn release(text: &mut String, name: &str, times: &str) {
     text.replace_range(place, &rest);
 }
 
-fn gcd(one: u64, other: u64) -> u64 {
-    if other == 0 { one } else { gcd(other, one % other) }
-}
-
 /// A tree over so many nodes, and further edges; `is_plain`: a token for a job everywhere.
 fn edges(source: &mut Source, nodes: usize, is_plain: bool) -> (Vec<Rate>, Vec<Edge>) {
     let mut rates = vec![Rate::SOURCE];
@@ -168,10 +164,11 @@ fn edges(source: &mut Source, nodes: usize, is_plain: bool) -> (Vec<Rate>, Vec<E
     }
     for _ in 0..source.draw(0, nodes as u64) {
         let [from, to] = [(); 2].map(|()| source.draw(0, nodes as u64 - 1) as usize);
-        let (put, taken) = (rates[to].jobs * rates[from].window, rates[from].jobs * rates[to].window);
-        let [put, taken] = [put, taken].map(|tokens| (tokens / gcd(put, taken)) as u32);
+        let tokens = rates[from].tokens_to(rates[to]);
         let more = if is_plain { 0 } else { source.draw(0, 2) as u32 };
-        let initial = if from < to { 0 } else { source.draw(1, 4) as u32 * (put + taken + more) };
+        let rounds = if from < to { 0 } else { source.draw(1, 4) as u32 };
+        let Some([put, taken]) = tokens else { continue };
+        let initial = rounds * (put + taken + more);
         let Ok(tokens) = Tokens::new(put, taken, taken + more, initial) else { continue };
         let edge = Edge { from, to, tokens };
         if from != to && to != 0 && edge.encode().is_some() {
@@ -201,13 +198,13 @@ impl GraphReport {
         let fail = |why: String| format!("{why}\n{text}");
         let manifest = Manifest::parse(Path::new("random.toml"), &text).map_err(|error| fail(error.to_string()))?;
         let system = &manifest.system;
-        let deadlines: Vec<u64> = (0..system.tasks.len()).map(|task| deadline(system, task)).collect();
+        let mut metrics = Metrics::new(system);
+        let deadlines: Vec<u64> = metrics.tasks.iter().map(|task| task.deadline.unwrap_or(0)).collect();
         self.systems += 1;
         if deadlines.iter().any(|deadline| *deadline > i32::MAX as u64) {
             return Ok(());
         }
         let mut jobs: Vec<Vec<Job>> = vec![Vec::new(); system.tasks.len()];
-        let mut metrics = Metrics::new(system);
         let mut observe = |record: &Record| {
             metrics.observe(record);
             if Event::from_number(record.event) == Some(Event::Complete) {
@@ -256,9 +253,9 @@ impl GraphReport {
         (responses, nodes): (&[Option<u64>], &[Lateness]),
         jobs: &[Vec<Job>],
     ) -> Vec<String> {
-        let source = &system.reservations[system.tasks[graph.nodes[0].0].reservation.unwrap_or(0)];
-        let start = system.start + source.phase;
         let mut wrong = Vec::new();
+        let Some(source) = system.source(graph) else { return wrong };
+        let start = system.start + source.phase;
         for (place, ((task, rate), claim)) in graph.nodes.iter().zip(nodes).enumerate() {
             let name = &system.tasks[*task].name;
             self.nodes += 1;
@@ -283,18 +280,10 @@ impl GraphReport {
                 if seen > bound {
                     wrong.push(format!("{what} of {name} {seen} ns, bound {bound} ns"));
                 }
-                self.tighten(of, (seen, bound));
+                tighten(&mut self.tightest[of], (seen, bound));
             }
         }
         wrong
-    }
-
-    fn tighten(&mut self, of: usize, (seen, bound): (u64, u64)) {
-        let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
-        let (most, its) = self.tightest[of];
-        if its == 0 || product(seen, its) > product(most, bound) {
-            self.tightest[of] = (seen, bound);
-        }
     }
 
     fn join(&mut self, other: GraphReport) {
@@ -305,9 +294,7 @@ impl GraphReport {
         self.with_device += other.with_device;
         self.failures.extend(other.failures);
         self.violations.extend(other.violations);
-        for (of, tightest) in other.tightest.into_iter().enumerate().filter(|(_, tightest)| tightest.1 > 0) {
-            self.tighten(of, tightest);
-        }
+        self.tightest.iter_mut().zip(other.tightest).for_each(|(most, other)| tighten(most, other));
     }
 
     /// The tightest observations of a response time and of a latency, as parts of their bounds.
@@ -329,8 +316,4 @@ impl std::fmt::Display for GraphReport {
         self.failures.iter().try_for_each(|failure| write!(f, "\nfailed: {failure}"))?;
         self.violations.iter().try_for_each(|violation| write!(f, "\nviolated: {violation}"))
     }
-}
-
-fn deadline(system: &Resolved, task: usize) -> u64 {
-    system.tasks[task].reservation.map_or(0, |own| system.reservations[own].deadline)
 }

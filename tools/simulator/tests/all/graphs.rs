@@ -52,15 +52,9 @@ impl Object {
     }
 }
 
-fn gcd(one: u64, other: u64) -> u64 {
-    if other == 0 { one } else { gcd(other, one % other) }
-}
-
 /// Tokens for an edge between nodes of these rates, by which neither runs away from the other.
 fn matching(from: Rate, to: Rate, more: u32, initial: u32) -> Option<Tokens> {
-    let (put, taken) = (to.jobs * from.window, from.jobs * to.window);
-    let (put, taken) = (put / gcd(put, taken), taken / gcd(put, taken));
-    let (put, taken) = (u32::try_from(put).ok()?, u32::try_from(taken).ok()?);
+    let [put, taken] = from.tokens_to(to)?;
     Tokens::new(put, taken, taken + more, initial * (put + taken + more)).ok()
 }
 

@@ -6,6 +6,7 @@
 //! BUFFER_BASE     the client's buffer in system memory, at most BUFFER_PAGES
 //! LOCAL_BASE      the client's share of device memory, at most LOCAL_PAGES
 //! peer(0)         its share of the memory of device 0, if that is another one, at most LOCAL_PAGES; and so on
+//! objects(n)      memory that it has together with the other nodes of its graph, at most OBJECTS_PAGES, behind that of n devices
 //! ```
 
 use crate::{Contexts, ENTRY_BYTES, PAGE_BYTES};
@@ -25,12 +26,21 @@ pub const fn peer(device: usize) -> u64 {
     LOCAL_BASE + (1 + device as u64) * LOCAL_PAGES * PAGE_BYTES
 }
 
-/// Bytes that the translation tables of all contexts need, if clients have memory on the first `devices` devices.
+/// Pages of the objects of a graph.
+pub const OBJECTS_PAGES: u64 = 1024;
+
+/// Device address of the objects of a client's graph, if clients have memory on the first `devices` devices.
+#[must_use]
+pub const fn objects(devices: usize) -> u64 {
+    // Where one more would begin.
+    peer(devices)
+}
+
+/// Bytes that the translation tables of all contexts need, if clients have memory on the first `devices` devices, and graphs have so many pages of objects.
 /// Clients of one device count on none of them.
 #[must_use]
-pub const fn tables_bytes(contexts: Contexts, devices: usize) -> u64 {
-    // Where one more would begin.
-    contexts.number() as u64 * (peer(devices) / PAGE_BYTES) * ENTRY_BYTES
+pub const fn tables_bytes(contexts: Contexts, devices: usize, pages: u64) -> u64 {
+    contexts.number() as u64 * (objects(devices) / PAGE_BYTES + pages) * ENTRY_BYTES
 }
 
 /// Which part of device memory belongs to `context`, the first client being 1: its offset, and its pages.
@@ -42,7 +52,7 @@ pub const fn share(memory_bytes: u64, clients: usize, context: usize) -> (u64, u
     ((context as u64).saturating_sub(1) * pages * PAGE_BYTES, pages)
 }
 
-const _: () = assert!(tables_bytes(Contexts::DEFAULT, 0) == 4 * PAGE_BYTES);
+const _: () = assert!(tables_bytes(Contexts::DEFAULT, 0, 0) == 4 * PAGE_BYTES);
 
 /// In the driver's parameter `context.CLIENT`, beside the number of the context: the client uses engines without their locks.
 pub const SHARED_CLIENT: u64 = 1 << 8;
@@ -102,8 +112,10 @@ mod tests {
     fn tables_reach_the_last_page_of_the_last_peer() {
         for devices in 1..=DEVICES {
             for contexts in [2, 8, CONTEXTS].map(|number| Contexts::new(number).unwrap()) {
-                let entries = tables_bytes(contexts, devices) / contexts.number() as u64 / ENTRY_BYTES;
+                let entries = tables_bytes(contexts, devices, 0) / contexts.number() as u64 / ENTRY_BYTES;
                 assert_eq!(entries * PAGE_BYTES, peer(devices - 1) + LOCAL_PAGES * PAGE_BYTES);
+                let more = tables_bytes(contexts, devices, 9) / contexts.number() as u64 / ENTRY_BYTES;
+                assert_eq!(more * PAGE_BYTES, objects(devices) + 9 * PAGE_BYTES);
             }
         }
     }

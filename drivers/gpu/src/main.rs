@@ -4,6 +4,8 @@
 //! (physical), interrupt "line", notification "event" that the line signals, and region "rings" (physical), the ring pages of all clients by
 //! context. For each client: the parameter `context.<client>`, the notification `done.<client>`, and if the
 //! client has one, its buffer `buffer.<client>` (physical); the region `ring.<client>` (physical) if it has brought a ring page of its own;
+//! if it is a node of a graph with objects on the device, the parameter `objects.<client>`, which is the *K* of the region `memory.K` (physical) that has these, and
+//! `objects.at`, the device address of them;
 //! if it has memory on device number N as well, that memory `peerN.<client>` (physical), for copies from there. The parameter `inject.<client>` lets the device
 //! do wrong with that client's commands what the contract's bits say. The parameter `bottom_half_us` lets each notice take so long:
 //! what a driver with more to do would take.
@@ -24,7 +26,7 @@
 //!
 //! # Invariants
 //!
-//! 1. A context reaches its own ring, buffer and share of device memory, and nothing else.
+//! 1. A context reaches its own ring, buffer and share of device memory, and the objects of its graph, and nothing else.
 //! 2. A completion that comes while the driver looks is not lost: the line is acknowledged before the
 //!    counters are read for the last time.
 //! 3. An engine of which the kernel hears that it has been reset has forgotten all commands.
@@ -166,7 +168,7 @@ fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Cl
             }
             let ring = own_ring.or_else(|| Some(gpu_driver::ring(&rings?, context))).expect("each client has a ring");
             let system = |address, physical, pages| (address, physical, pages, contract::Memory::System);
-            let mut windows = [None; 3 + contract::DEVICES];
+            let mut windows = [None; 4 + contract::DEVICES];
             windows[0] = Some(system(contract::RING_BASE, ring, 1));
             windows[1] = buffer.map(|buffer| {
                 let pages = (buffer.bytes() / contract::PAGE_BYTES).min(space::BUFFER_PAGES);
@@ -176,10 +178,12 @@ fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Cl
                 let (first, pages) = space::share(local.bytes(), count, context);
                 (space::LOCAL_BASE, local.physical() + first, pages, contract::Memory::Local)
             });
+            windows[3] = objects_of(environment, name)
+                .map(|(address, memory)| system(address, memory.physical(), memory.bytes() / contract::PAGE_BYTES));
             for (entry, device) in environment.entries().iter().filter_map(|entry| Some((entry, peer_of(entry, name)?)))
             {
                 let pages = entry.bytes / contract::PAGE_BYTES;
-                windows[3 + device] = Some((space::peer(device), entry.physical, pages, contract::Memory::Peer));
+                windows[4 + device] = Some((space::peer(device), entry.physical, pages, contract::Memory::Peer));
             }
             let table = Table::of(control, &tables, context);
             table.set(&windows);
@@ -187,6 +191,17 @@ fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Cl
         }
     }
     found
+}
+
+/// Where the objects are, to the device and in memory, of the graph that `client` is a node of.
+fn objects_of(environment: &Environment, client: &str) -> Option<(u64, Region)> {
+    let number = parameter_of_client(environment, "objects.", client)?;
+    let is_it = |entry: &&Entry| {
+        let of = name_of(entry).and_then(|name| name.strip_prefix("memory."));
+        of.and_then(|of| of.parse().ok()) == Some(number)
+    };
+    let name = environment.entries().iter().find(is_it).and_then(name_of)?;
+    Some((environment.parameter("objects.at")?, environment.region(name).ok()?))
 }
 
 /// The device that an entry `peerN.<client>` is about, if it is about this client.

@@ -190,7 +190,7 @@ fn settle(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Re
         let blocked = study.blocked()?;
         let locking: Vec<Locking> = blocked.iter().map(Blocked::locking).collect();
         let locking = if locking.iter().all(|one| *one == Locking::default()) { &[] } else { &locking[..] };
-        let report = match report::analyse(cluster, overheads, locking) {
+        let report = match report::analyse_waiting(cluster, overheads, locking, locks.are_by_arrival(cluster)) {
             Ok(report) => report,
             Err(why) => return Err(Unbounded::Infeasible(why, blocked)),
         };
@@ -277,6 +277,19 @@ impl Engine {
 }
 
 impl Locks {
+    /// Whether jobs of the cluster wait for engines by arrival and for nothing else, so that no priority says how often.
+    fn are_by_arrival(&self, cluster: &Cluster) -> bool {
+        let is_by_arrival =
+            |engine: &Engine| engine.order == Order::Fifo && !engine.is_group && engine.rivals.is_none();
+        let is_ours = |user: &User| !self.abroad.iter().any(|abroad| abroad.task == user.task);
+        let is_alone = self.pools.is_empty() && self.servers.is_empty() && self.covering.is_empty();
+        let engines = || self.engines.iter().filter(|engine| !engine.users.is_empty());
+        is_alone
+            && cluster.above().is_empty()
+            && engines().next().is_some()
+            && engines().all(|engine| is_by_arrival(engine) && engine.users.iter().all(is_ours))
+    }
+
     /// Whether no engine and no tokens are wanted for more than all of their time by the cluster's tasks; then no bound would
     /// exist. Engines of a group are not looked at: some requests are for several of them.
     fn within_their_time(&self, cluster: &Cluster, overheads: &Overheads) -> Result<(), Unbounded> {

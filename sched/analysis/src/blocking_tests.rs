@@ -4,7 +4,7 @@ use fusee_sched::key::PolicyName;
 use proptest::prelude::*;
 
 use super::*;
-use crate::report::{Hard, Reason, Term};
+use crate::report::{Hard, Reason, Term, Test};
 use crate::task::Task;
 
 fn cluster(cpus: u32, periods: &[(u64, u64)]) -> Cluster {
@@ -311,8 +311,10 @@ fn blocking_is_added_to_what_is_executed_and_no_test_is_exact_any_more() {
     )
     .unwrap();
     assert_eq!(spans(&found), [18, 0, 3]);
+    // As if waiting were execution: 30 + 20 + 33. By windows: in 73 + 80, two jobs of the first, and one of the second.
     let bound = report.tasks[2].bound.clone().unwrap();
-    assert_eq!(bound.response, BigRational::from_integer((30 + 20 + 33).into()));
+    assert_eq!(bound.response, BigRational::from_integer((2 * 10 + 20 + 33).into()));
+    assert_eq!(bound.test, Test::Windows);
     assert_eq!(report.tasks[0].bound.as_ref().unwrap().dominating, Term::Blocking);
     let tight = cluster(1, &[(10, 30), (20, 200), (30, 300)]);
     let (report, _) = analyse(&tight, &Overheads::default(), &engines(&[engine(Order::Fifo, &users)])).unwrap();

@@ -40,6 +40,7 @@ pub mod servers;
 pub mod task;
 pub mod uniprocessor;
 pub mod utilisation;
+mod windows;
 
 pub use overheads::{Locking, Overheads};
 pub use report::{Report, analyse};

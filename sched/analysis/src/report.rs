@@ -9,6 +9,7 @@
 //! | global EDF | densities |
 //! | global EDF and FL | compliant-vector analysis with lateness of at most zero; response times by interference |
 //! | global fixed priorities | response times by interference, with limited carry-in |
+//! | engines by arrival alone | what others execute in a window |
 //!
 //! With engines and blocking all of these are sufficient only.
 
@@ -23,6 +24,7 @@ use crate::overheads::{Infeasible, Locking, Overheads, inflate_each};
 use crate::task::{Cluster, Task};
 use crate::uniprocessor::{self, Response, Unanswered};
 use crate::utilisation::{self, Utilisations};
+use crate::windows;
 use crate::{compare, plus, whole};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
@@ -52,6 +54,8 @@ pub enum Test {
     LimitedCarryIn,
     /// Devi and Anderson's tardiness.
     Devi,
+    /// All that others execute in a window.
+    Windows,
     /// Compliant-vector analysis as printed.
     Printed,
     /// The same, with the earliest priority point moved to zero.
@@ -74,6 +78,7 @@ impl Test {
             Test::Interference => "Bertogna-Cirinei",
             Test::LimitedCarryIn => "Guan et al.",
             Test::Devi => "Devi-Anderson",
+            Test::Windows => "windows",
             Test::Printed => "CVA",
             Test::Tightest => "CVA, shifted",
         }
@@ -282,6 +287,19 @@ impl Report {
 /// # Errors
 /// [`Infeasible::OnlyInterrupts`].
 pub fn analyse(cluster: &Cluster, overheads: &Overheads, locking: &[Locking]) -> Result<Report, Infeasible> {
+    analyse_waiting(cluster, overheads, locking, false)
+}
+
+/// The same; `by_arrival`: how many holds a request waits for does not depend on priorities.
+///
+/// # Errors
+/// [`Infeasible::OnlyInterrupts`].
+pub(crate) fn analyse_waiting(
+    cluster: &Cluster,
+    overheads: &Overheads,
+    locking: &[Locking],
+    by_arrival: bool,
+) -> Result<Report, Infeasible> {
     let (inflated, infeasible) = match (*overheads == Overheads::default(), locking) {
         (true, []) if cluster.above().is_empty() => (cluster.clone(), Vec::new()),
         _ => inflate_each(cluster, overheads, locking)?,
@@ -302,6 +320,12 @@ pub fn analyse(cluster: &Cluster, overheads: &Overheads, locking: &[Locking]) ->
         study.doubt(&mut tasks);
     }
     study.literature(&mut tasks);
+    if by_arrival && infeasible.is_empty() {
+        let nothing = |one: &Locking| Locking { requests: one.requests, ..Locking::default() };
+        let locking: Vec<Locking> = locking.iter().map(nothing).collect();
+        let (executing, _) = inflate_each(cluster, overheads, &locking)?;
+        study.windows(&executing, &mut tasks);
+    }
     for task in infeasible.iter().filter_map(Infeasible::task) {
         tasks[task].hard = Hard::NotProved(Reason::TooLong);
     }
@@ -483,6 +507,34 @@ impl Study<'_> {
 
     fn without_bounds(&self, reason: Reason) -> Vec<TaskReport> {
         (0..self.cluster.tasks().len()).map(|index| self.task(index, None, reason)).collect()
+    }
+
+    /// Of each task the smaller of its bound, if there is one, and what windows say.
+    fn windows(&mut self, executing: &Cluster, reports: &mut [TaskReport]) {
+        let Some(responses) = windows::responses(executing, self.cluster) else {
+            self.tests.push((Test::Windows, Verdict::Silent));
+            return;
+        };
+        for (index, (report, response)) in reports.iter_mut().zip(responses).enumerate() {
+            let response = whole(response);
+            if report.bound.as_ref().is_none_or(|bound| response < bound.response) {
+                let others = &response - whole(self.cluster.tasks()[index].execution);
+                let largest = (0..executing.tasks().len()).filter(|other| *other != index);
+                let largest = largest.max_by_key(|other| executing.tasks()[*other].execution);
+                let others = largest.map(|largest| (Term::Interference { largest }, others));
+                let term = self.dominating(index, others.as_slice());
+                let found = self.task(index, Some((response, Test::Windows, term)), Reason::BoundTooLate);
+                (report.bound, report.hard) = (found.bound, found.hard);
+            }
+        }
+        let proved = reports.iter().all(|report| report.hard == Hard::Proved);
+        self.tests.push((Test::Windows, Verdict::proved_if(proved, Verdict::Bounded)));
+        // More than CPUs can do is too much only if waiting is execution.
+        for (test, verdict) in &mut self.tests {
+            if *verdict == Verdict::Overload {
+                *verdict = if *test == Test::Utilisation { Verdict::Silent } else { Verdict::DoesNotApply };
+            }
+        }
     }
 
     /// The bounds people compare with, and tests that say less than those above.

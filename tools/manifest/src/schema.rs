@@ -472,6 +472,8 @@ pub struct Graph {
     pub source: Spanned<String>,
     /// From a release of the source until the last job that works on what it brings has ended.
     pub latency: Option<Spanned<Time>>,
+    /// The device that some of its objects are for.
+    pub device: Option<Spanned<String>>,
     #[serde(default)]
     pub edges: Named<GraphEdge>,
     #[serde(default)]
@@ -485,6 +487,9 @@ pub struct GraphObject {
     pub writer: Spanned<String>,
     pub bytes: Spanned<Bytes>,
     pub readers: Named<GraphReader>,
+    /// The graph's device reads or writes it.
+    #[serde(default)]
+    pub on_device: Option<Spanned<bool>>,
     /// How many jobs of the writer may be under way.
     pub replicas: Option<Spanned<u32>>,
 }

@@ -31,7 +31,7 @@ fn text(clients: usize, tables: u64, keys: &str) -> String {
 }
 
 fn parse(clients: usize, keys: &str) -> Result<Manifest, Vec<String>> {
-    let text = text(clients, tables_bytes(Contexts::new(CONTEXTS).unwrap(), 0), keys);
+    let text = text(clients, tables_bytes(Contexts::new(CONTEXTS).unwrap(), 0, 0), keys);
     Manifest::parse(Path::new("m.toml"), &text)
         .map_err(|errors| errors.0.iter().map(|error| error.reason.to_string()).collect())
 }
@@ -53,7 +53,7 @@ fn a_device_has_as_many_clients_as_it_has_contexts_besides_the_drivers() {
 #[test]
 fn tables_are_as_large_as_the_contexts_need() {
     for contexts in [2, 8, 16] {
-        let bytes = tables_bytes(Contexts::new(contexts).unwrap(), 0);
+        let bytes = tables_bytes(Contexts::new(contexts).unwrap(), 0, 0);
         let keys = format!("contexts = {contexts}");
         let fits = |bytes| Manifest::parse(Path::new("m.toml"), &text(0, bytes, &keys)).is_ok();
         assert!(fits(bytes) && !fits(bytes - 4096), "{contexts}");

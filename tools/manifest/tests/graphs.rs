@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use fusee_accel_contract::space;
 use fusee_graph::{Edge, Tokens};
 use fusee_manifest::{Manifest, admission};
 use fusee_sched_analysis::Overheads;
@@ -325,4 +326,104 @@ readers = {{ warp = {{ delay = 1 }} }}
     let refused = parse(&unbounded).err().unwrap();
     let expected = "how many replicas `picture` needs is not known, so it must say `replicas`: not all that `grey` waits for is counted: it sleeps for up to 1.000 ms, and its `suspends` is 0.000 ms";
     assert!(refused.contains(expected), "{refused}");
+}
+
+/// Two nodes launch on a device, a third one reads what they made.
+#[test]
+fn objects_on_a_device_have_one_place_that_its_driver_and_all_nodes_know() {
+    let text = r#"
+[system]
+name = "device"
+board = "virt"
+cpus = 1
+admission = "warn"
+
+[tasks.gpu]
+binary = "gpu-driver/gpu-driver"
+class = "service"
+period = "10ms"
+budget = "1ms"
+handles = { line = "interrupt gpu: acknowledge", event = "notification event: wait", tables = "region tables: read write physical" }
+
+[tasks.first]
+binary = "apps/frames"
+period = "10ms"
+budget = "1ms"
+handles = { ee = "engine ee: acquire" }
+
+[tasks.second]
+binary = "apps/frames"
+budget = "1ms"
+handles = { ee = "engine ee: acquire" }
+
+[tasks.last]
+binary = "apps/frames"
+budget = "1ms"
+
+[graphs.video]
+source = "first"
+device = "gpu"
+
+[graphs.video.objects]
+picture = { writer = "first", on_device = true, bytes = 5000, replicas = 2, readers = { second = { history = 1 } } }
+small = { writer = "second", on_device = true, bytes = 36, replicas = 2, readers = { last = {} } }
+own = { writer = "second", bytes = 8, replicas = 2, readers = { last = {} } }
+
+[notifications.event]
+
+[interrupts.gpu]
+line = 112
+notification = "event"
+edge = true
+
+[devices.gpu]
+driver = "gpu"
+firmware = "engine-core"
+copy_engines = 0
+
+[engines.ee]
+device = "gpu"
+index = 0
+interrupt = "gpu"
+
+[regions.tables]
+bytes = "28KiB"
+"#;
+    let system = parse(text).unwrap().system;
+    let entry = |task: &str, name: &str| {
+        let task = system.tasks.iter().find(|one| one.name == task).unwrap();
+        task.environment.iter().find(|one| one.name == name).cloned()
+    };
+    // Three frames of 5,056 bytes, two of 64, in pages of one region.
+    let place = |task: &str, object: &str| entry(task, object).map(|one| (one.address as u32, one.address >> 32));
+    assert_eq!(place("first", "picture.at"), Some((0, 5_056)));
+    assert_eq!(place("second", "small.at"), Some((3 * 5_056, 64)));
+    assert_eq!(place("last", "own.at"), None);
+    let memory = entry("gpu", "memory.0").unwrap();
+    assert_eq!((memory.bytes, memory.address), (4 * 4096, 0), "the driver is told, and does not reach it");
+    for task in ["first", "second", "last"] {
+        let objects = entry(task, "objects").unwrap();
+        assert_eq!(
+            (objects.bytes, entry(task, "objects.at").unwrap().address),
+            (4 * 4096, space::objects(1)),
+            "{task}"
+        );
+    }
+    assert!(entry("last", "own").is_some() && entry("second", "picture").is_none());
+    // Clients of the device reach them by it.
+    let told = |client: &str| entry("gpu", &format!("objects.{client}")).map(|one| one.address);
+    assert_eq!([told("first"), told("second"), told("last")], [Some(0), Some(0), None]);
+    let refused = |from: &str, to: &str, expected: &str| {
+        assert!(text.contains(from));
+        let error = parse(&text.replacen(from, to, 1)).err().unwrap();
+        assert!(error.ends_with(expected), "{error}");
+    };
+    refused("device = \"gpu\"\n", "device = \"gp\"\n", "no device is called `gp`; did you mean `gpu`?");
+    refused("device = \"gpu\"\n\n[graphs", "\n[graphs", "graph of `video` needs a `device`, as it has objects on one");
+    refused("bytes = 5000", "bytes = 5000000", "more than 1024 pages of objects on a device");
+    refused(
+        "bytes = \"28KiB\"",
+        "bytes = \"24KiB\"",
+        "driver `gpu` of `gpu` needs a handle `tables`: \"region NAME: read write physical\", of 24832 B",
+    );
 }

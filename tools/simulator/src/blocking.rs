@@ -76,6 +76,8 @@ pub enum Family {
     CallsAcross,
     /// Those of one cluster, of a pool with tokens of several devices.
     Devices,
+    /// None: those of one cluster compute little, and wait for engines by arrival for long.
+    Arrival,
     /// Those of one cluster; and clients without locks, which do anything, have the engines of the accelerator meanwhile.
     Shared,
 }
@@ -278,7 +280,7 @@ fn tighten(most: &mut (u64, u64), (seen, bound): (u64, u64)) {
 impl BlockingReport {
     fn check(&mut self, family: Family, seed: u64, number: u64, claims: Claims<'_>) -> Result<(), String> {
         let (text, longest) = match family {
-            Family::Within | Family::Across | Family::Shared => systems::draw(family, seed, number),
+            Family::Within | Family::Across | Family::Arrival | Family::Shared => systems::draw(family, seed, number),
             Family::Calls | Family::CallsAcross => calls::draw(family, seed, number),
             Family::Devices => devices::draw(seed, number),
         };
@@ -287,8 +289,8 @@ impl BlockingReport {
         let mut metrics = Metrics::new(&manifest.system);
         let mut watch = Watch::new(&manifest.system);
         let programs = match family {
-            Family::Within | Family::Across | Family::Devices | Family::Shared => Vec::new(),
             Family::Calls | Family::CallsAcross => calls::programs(&manifest, 0),
+            _ => Vec::new(),
         };
         let run = Options { checks: Checks::Instants(64), first: First::Tasks, programs, ..Options::default() };
         // As guesses of budgets go, some periods are very long, beside others that are very short.

@@ -112,6 +112,7 @@ mod top;
 mod trace;
 mod turns;
 mod typed;
+mod vision;
 mod worst;
 
 use std::path::{Path, PathBuf};
@@ -392,6 +393,9 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
             }
             if !demo::after_run(&workspace, &image, &outcome, &say)? {
                 problems.push(Problem { cause: Cause::Result, text: "the demo is not right".into() });
+            }
+            if !vision::after_run(&workspace, &image, &outcome, &say)? {
+                problems.push(Problem { cause: Cause::Result, text: "the video is not right".into() });
             }
             if let Some(path) = &run.screenshot {
                 match screen::keep(path, outcome.outcome.screen.as_ref(), &run.when) {

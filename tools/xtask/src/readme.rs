@@ -15,12 +15,13 @@ use crate::build::BUILDING;
 use crate::project::Project;
 
 /// Pages whose commands are run.
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
     "docs/debugging.md",
     "docs/demo.md",
     "docs/first-task.md",
     "docs/five-minutes.md",
     "docs/lives.md",
+    "docs/vision.md",
     "docs/scheduling.md",
     "userland/demo/README.md",
 ];

@@ -21,8 +21,13 @@ const PRIORITY_SETS: u64 = 5_000;
 
 /// Random systems with tokens and engine locks; such that share them across clusters; such with several devices; and such with clients without
 /// locks.
-const SYSTEMS: [(Family, u64); 4] =
-    [(Family::Within, 1_200), (Family::Across, 600), (Family::Devices, 600), (Family::Shared, 1_200)];
+const SYSTEMS: [(Family, u64); 5] = [
+    (Family::Within, 1_200),
+    (Family::Across, 600),
+    (Family::Devices, 600),
+    (Family::Arrival, 600),
+    (Family::Shared, 1_200),
+];
 
 /// Random systems that call servers: each within its cluster; and such that clusters share.
 const CALLING: [(Family, u64); 2] = [(Family::Calls, 1_400), (Family::CallsAcross, 800)];
@@ -119,6 +124,7 @@ pub fn check_blocking() -> (String, Vec<String>) {
                 Family::Across => "across clusters",
                 Family::Devices => "with several devices",
                 Family::Shared => "beside clients without locks",
+                Family::Arrival => "that wait by arrival",
                 Family::Calls | Family::CallsAcross => "with calls",
             },
             report.blocked[0],
@@ -260,6 +266,7 @@ fn bounds(drawn: &GeneratedSet, hard: &Tally) -> Vec<Option<i64>> {
 mod tests {
     use fusee_graph::{Edge, Rate, Timing, Tokens, lateness};
     use fusee_sched_analysis::blocking::{Order, Protocol, Rules, Shared};
+    use fusee_sched_analysis::report::TaskReport;
 
     use super::*;
 
@@ -323,6 +330,24 @@ mod tests {
             [&no_holds, &no_operations, &by_arrival, &by_priority, &many_tokens, &no_engines, &half];
         let found = all.map(|too_good| blocking::blocking(Family::Within, 7, 100, too_good).violations.len());
         assert!(found.iter().all(|found| *found > 0), "{found:?}");
+    }
+
+    /// Of jobs that wait by arrival and compute little.
+    #[test]
+    fn bounds_by_windows_hold_and_are_those_of_many_tasks() {
+        let found = AtomicU64::new(0);
+        let counted = |manifest: &Manifest| {
+            for index in 0..manifest.system.clusters.len() {
+                let study = admission::Study::new(&manifest.system, index).unwrap();
+                let Ok((report, _)) = study.analyse(&Overheads::default()) else { continue };
+                let windows = |task: &&TaskReport| task.bound.as_ref().is_some_and(|bound| bound.test == Test::Windows);
+                found.fetch_add(report.tasks.iter().filter(windows).count() as u64, Ordering::Relaxed);
+            }
+            claims(manifest)
+        };
+        let report = blocking::blocking(Family::Arrival, 7, 300, &counted);
+        assert!(report.violations.is_empty() && report.failures.is_empty(), "{report}");
+        assert!(found.load(Ordering::Relaxed) > 150, "{found:?}");
     }
 
     #[test]

@@ -35,7 +35,7 @@ use crate::turns::{self, Turns};
 use crate::{
     ProfileArgument, answers, bench, boards, boot, browser, combinations, conformance, demo, docs, dump_check, errata,
     experiment, faults, flash, fuzz, gdb, hostile, isolation, new, own_kernels, readme, report, screen, soundness,
-    stream, structure, trace, worst,
+    stream, structure, trace, vision, worst,
 };
 
 /// Arguments of `cargo xtask test`.
@@ -240,9 +240,10 @@ fn on_board(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summ
 type OwnCheck = fn(&Workspace) -> Result<Vec<String>>;
 
 /// Checks that run systems of their own.
-const OWN: [(&str, OwnCheck); 14] = [
+const OWN: [(&str, OwnCheck); 15] = [
     (demo::SCREEN, demo::check_screen),
     (demo::WITHOUT_LOCKS, demo::check_without_locks),
+    (vision::CHECK, vision::check),
     (faults::EMULATED_CHECK, faults::check_emulated),
     (stream::CHECK, stream::check),
     (trace::MESSAGES, trace::check_messages),

@@ -48,6 +48,8 @@ const BACK: &str = "back.";
 const ROOM: &str = "room.";
 /// What follows the name of an object in that of the parameter that says how many frames it has.
 const FRAMES: &str = ".frames";
+/// The same of one that says where it is among the objects that a device reaches, and how many bytes a frame has.
+const PLACE: &str = ".at";
 /// The longest name of an entry.
 const NAME: usize = 24;
 
@@ -74,6 +76,8 @@ pub struct Object {
     frames: u32,
     /// So many jobs back this task may look.
     back: u32,
+    /// Where the device reaches it; zero: no device does.
+    address: u64,
 }
 
 /// Why this task is no node.
@@ -187,20 +191,21 @@ impl Node {
     /// # Errors
     /// [`NodeError::NoObject`].
     pub fn object(&self, environment: &Environment, name: &str) -> Result<Object, NodeError> {
-        let mut longer = [0; NAME];
-        let bytes = [name.as_bytes(), FRAMES.as_bytes()];
-        let length = name.len() + FRAMES.len();
-        let whole = longer.get_mut(..length).ok_or(NodeError::NoObject)?;
-        whole[..name.len()].copy_from_slice(bytes[0]);
-        whole[name.len()..].copy_from_slice(bytes[1]);
-        let parameter = core::str::from_utf8(whole).ok().and_then(|name| environment.parameter(name));
-        let memory = environment.region(name).map_err(|_| NodeError::NoObject)?.shared();
-        let word = parameter.ok_or(NodeError::NoObject)?;
+        let word = of_object(environment, name, FRAMES).ok_or(NodeError::NoObject)?;
         let (frames, back) = (word as u32, (word >> 32) as u32);
+        let region = |name| environment.region(name).map(|region| region.shared()).map_err(|_| NodeError::NoObject);
+        let (memory, address) = match of_object(environment, name, PLACE) {
+            None => (region(name)?, 0),
+            Some(place) => {
+                let (offset, frame) = (place & 0xFFFF_FFFF, place >> 32);
+                let base = environment.parameter("objects.at").ok_or(NodeError::NoObject)?;
+                (region("objects")?.part(offset as usize, frame as usize * frames as usize), base + offset)
+            }
+        };
         if frames == 0 || frames as usize > memory.len() {
             return Err(NodeError::NoObject);
         }
-        Ok(Object { memory, frames, back })
+        Ok(Object { memory, frames, back, address })
     }
 
     /// The frame of `object` of the job that is `back` jobs before `job`: to its writer and with 0 the one to write, to readers what that job has written. Before the writer's first job there was none; that frame is of zeros.
@@ -210,10 +215,30 @@ impl Node {
     #[must_use]
     #[track_caller]
     pub fn frame(&self, object: &Object, job: &JobInfo, back: u32) -> SharedBytes {
+        let (place, bytes) = self.place(object, job, back);
+        object.memory.part(place, bytes)
+    }
+
+    /// The same frame as a buffer of the device that the graph's objects are on; empty if no device reaches this one. What is read may be borrowed by several pieces of work, and what this node alone writes by one.
+    ///
+    /// # Panics
+    /// As [`Node::frame`].
+    #[cfg(feature = "gpu")]
+    #[must_use]
+    #[track_caller]
+    pub fn buffer(&self, object: &Object, job: &JobInfo, back: u32) -> crate::gpu::Buffer {
+        let (place, bytes) = self.place(object, job, back);
+        let there = if object.address == 0 { 0 } else { bytes };
+        crate::gpu::Buffer::of_frame(object.address + place as u64, object.memory.part(place, there))
+    }
+
+    /// Where in an object's memory that frame begins, and how many bytes it has.
+    #[track_caller]
+    fn place(&self, object: &Object, job: &JobInfo, back: u32) -> (usize, usize) {
         assert!(back <= object.back, "the manifest says how far a reader looks back");
         let (frames, bytes) = (u64::from(object.frames), object.memory.len() / object.frames as usize);
         let place = (self.whole_number(job) + frames - u64::from(back)) % frames;
-        object.memory.part(place as usize * bytes, bytes)
+        (place as usize * bytes, bytes)
     }
 
     /// The number of a job, of which the kernel keeps the lower half.
@@ -245,6 +270,15 @@ impl Object {
     pub fn frames(&self) -> u32 {
         self.frames
     }
+}
+
+/// The parameter of an object that is called as it is, and so.
+fn of_object(environment: &Environment, name: &str, what: &str) -> Option<u64> {
+    let mut longer = [0; NAME];
+    let whole = longer.get_mut(..name.len() + what.len())?;
+    whole[..name.len()].copy_from_slice(name.as_bytes());
+    whole[name.len()..].copy_from_slice(what.as_bytes());
+    environment.parameter(core::str::from_utf8(whole).ok()?)
 }
 
 /// What the environment says to a node.

@@ -101,7 +101,13 @@ impl Resolver<'_> {
             let prefix = format!("peer{other}.");
             task.environment.iter().any(|entry| entry.name.starts_with(&prefix))
         });
-        let bytes = space::tables_bytes(size, peers.next_back().map_or(0, |last| last + 1));
+        let peers = peers.next_back().map_or(0, |last| last + 1);
+        // Objects of graphs lie behind what any device could have.
+        let memories = task.environment.iter().filter(|entry| entry.name.starts_with("memory."));
+        let bytes = match memories.map(|entry| entry.bytes.div_ceil(crate::layout::PAGE)).max() {
+            Some(pages) => space::tables_bytes(size, self.out.devices.len(), pages),
+            None => space::tables_bytes(size, peers, 0),
+        };
         let wanted = [
             ("line", kind::INTERRUPT, 0, "\"interrupt NAME: acknowledge\"".to_owned()),
             ("event", kind::NOTIFICATION, 0, "\"notification NAME: wait\"".to_owned()),

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use fusee_accel_contract::space;
 use fusee_graph::{Edge, NODES, Rate, RateError, Tokens, starved};
 use toml::Spanned;
 
@@ -49,6 +50,10 @@ pub struct Object {
     pub readers: Vec<(usize, u32)>,
     /// How many jobs of the writer may be under way until all readers have ended that work on the first of them.
     pub replicas: u32,
+    /// Bytes of a frame.
+    pub frame: u64,
+    /// Where it begins among the objects that the graph's device reaches; `None`: tasks alone reach it.
+    pub offset: Option<u64>,
     /// Why its writer may have to wait for a frame, if it may.
     pub(crate) short: Option<String>,
     /// Where it is written.
@@ -85,8 +90,8 @@ pub(crate) fn expand(file: &mut schema::File, replicas: &Replicas) -> Result<Vec
     let graphs = std::mem::take(&mut file.graphs);
     let mut expanded = Vec::new();
     let mut mistakes = Vec::new();
-    for (name, graph) in &graphs.0 {
-        match one(file, name, graph, replicas) {
+    for (number, (name, graph)) in graphs.0.iter().enumerate() {
+        match one(file, (number, name), graph, replicas) {
             Ok(graph) => expanded.push(graph),
             Err(mistake) => mistakes.push(mistake),
         }
@@ -105,10 +110,13 @@ type NamedEdge<'a> = (&'a Spanned<String>, Edge);
 
 fn one(
     file: &mut schema::File,
-    name: &Spanned<String>,
+    (graph_number, name): (usize, &Spanned<String>),
     graph: &schema::Graph,
     replicas: &Replicas,
 ) -> Result<Graph, Mistake> {
+    let device = graph.device.as_ref().map(|of| device(file, of)).transpose()?;
+    // Of the objects that it reaches.
+    let mut device_bytes = 0;
     let mut nodes = vec![Node { task: task(file, &graph.source)?, rate: Some(Rate::SOURCE) }];
     let mut node = |of: &Spanned<String>| -> Result<usize, Mistake> {
         let task = task(file, of)?;
@@ -127,7 +135,16 @@ fn one(
     let mut back: Vec<NamedEdge<'_>> = Vec::new();
     for (object_name, object) in &graph.objects.0 {
         let known = replicas.get(&(name.get_ref().clone(), object_name.get_ref().clone()));
-        let found = self::object(object_name, object, known, &mut node)?;
+        let mut found = self::object(object_name, object, known, &mut node)?;
+        if let Some(key) = object.on_device.as_ref().filter(|key| *key.get_ref()) {
+            if device.is_none() {
+                let (of, needs) = (name.get_ref().clone(), "a `device`, as it has objects on one");
+                return Err((key.span(), Reason::Needs { what: "graph", of, needs }));
+            }
+            found.frame = object.bytes.get_ref().0.next_multiple_of(FRAME);
+            found.offset = Some(device_bytes);
+            device_bytes += found.frame * u64::from(found.frames());
+        }
         for ((reader, oldest), (_, keys)) in found.readers.iter().zip(&object.readers.0) {
             let newest = keys.delay.as_ref().map_or(0, |delay| *delay.get_ref());
             let token = |initial| Tokens::new(1, 1, 1, initial).unwrap_or(Tokens::ONE);
@@ -160,6 +177,7 @@ fn one(
     let back_known = if replicas.is_empty() { &[] } else { back.as_slice() };
     goes_on(file, name, &nodes, edges.iter().chain(back_known))?;
     let period = source_period(file, &graph.source, nodes[0].task)?;
+    let address = space::objects(file.devices.0.len());
     for (number, node) in nodes.iter().enumerate() {
         let (task_name, task) = &mut file.tasks.0[node.task];
         let at = |of: &Spanned<String>| of.span();
@@ -196,7 +214,13 @@ fn one(
             if object.writer == number || looks_back.is_some() {
                 let frames = u64::from(object.frames());
                 say(format!("{}{FRAMES}", object.name), frames | u64::from(looks_back.unwrap_or(0)) << 32);
+                if let Some(offset) = object.offset {
+                    say(format!("{}{PLACE}", object.name), offset | object.frame << 32);
+                }
             }
+        }
+        if objects.iter().any(|object| object.offset.is_some() && object.concerns(number)) {
+            say(ADDRESS.to_owned(), address);
         }
         let is_next = |consumer: usize| edges.iter().any(|(_, edge)| edge.from == number && edge.to == consumer);
         let concerns = edges.iter().filter(|(_, edge)| edge.to == number || is_next(edge.to));
@@ -221,7 +245,11 @@ fn one(
         for (at, edge) in back.iter().filter(|(_, edge)| edge.from == number) {
             handles.push((format!("room.{}", edge.to), format!("notification {}: signal", room(edge.to)), at.span()));
         }
-        for object in &objects {
+        if objects.iter().any(|object| object.offset.is_some() && object.concerns(number)) {
+            let region = format!("region {}.{ON_DEVICE}: read write", name.get_ref());
+            handles.push((ON_DEVICE.to_owned(), region, name.span()));
+        }
+        for object in objects.iter().filter(|object| object.offset.is_none()) {
             let rights = match object.readers.iter().any(|(reader, _)| *reader == number) {
                 _ if object.writer == number => "read write",
                 true => "read",
@@ -239,14 +267,23 @@ fn one(
         name.clone(),
         schema::Region { bytes: Some(Spanned::new(name.span(), Bytes(4096))), ..schema::Region::default() },
     ));
-    for (object, (object_name, keys)) in objects.iter().zip(&graph.objects.0) {
-        // A frame begins on a page.
-        let bytes = keys.bytes.get_ref().0.next_multiple_of(PAGE) * u64::from(object.frames());
-        let region = Spanned::new(object_name.span(), format!("{}.{}", name.get_ref(), object.name));
-        file.regions.0.push((
-            region,
-            schema::Region { bytes: Some(Spanned::new(keys.bytes.span(), Bytes(bytes))), ..schema::Region::default() },
-        ));
+    let mut region = |called: &str, place: Range<usize>, bytes: u64| {
+        let bytes = Some(Spanned::new(place.clone(), Bytes(bytes.next_multiple_of(PAGE))));
+        let called = Spanned::new(place, format!("{}.{called}", name.get_ref()));
+        file.regions.0.push((called, schema::Region { bytes, ..schema::Region::default() }));
+    };
+    for object in objects.iter().filter(|object| object.offset.is_none()) {
+        region(&object.name, object.at.clone(), object.frame * u64::from(object.frames()));
+    }
+    if let Some((device, key)) = device.zip(graph.device.as_ref()).filter(|_| device_bytes > 0) {
+        if device_bytes > space::OBJECTS_PAGES * PAGE {
+            let what = "pages of objects on a device";
+            return Err((key.span(), Reason::TooMany { what, limit: space::OBJECTS_PAGES as usize }));
+        }
+        region(ON_DEVICE, key.span(), device_bytes);
+        let clients: Vec<usize> =
+            nodes.iter().map(|node| node.task).filter(|task| is_client(file, *task, key)).collect();
+        tell_driver(file, device, (graph_number, name), &clients, address)?;
     }
     for (writer, node) in nodes.iter().enumerate() {
         if let Some((at, _)) = back.iter().find(|(_, edge)| edge.to == writer) {
@@ -266,6 +303,66 @@ fn one(
 
 /// What follows the name of an object in that of the parameter that says how many frames it has.
 const FRAMES: &str = ".frames";
+/// The same of one that says where it is among those that a device reaches, and in the upper half how many bytes a frame has.
+const PLACE: &str = ".at";
+/// What a node calls all these together,
+const ON_DEVICE: &str = "objects";
+/// and where the device does.
+const ADDRESS: &str = "objects.at";
+/// Each frame of those begins at a multiple of so many bytes.
+const FRAME: u64 = 64;
+
+impl Object {
+    /// Whether a node writes or reads it.
+    fn concerns(&self, node: usize) -> bool {
+        self.writer == node || self.readers.iter().any(|(reader, _)| *reader == node)
+    }
+}
+
+fn device(file: &schema::File, name: &Spanned<String>) -> Result<usize, Mistake> {
+    let devices = &file.devices.0;
+    devices.iter().position(|(device, _)| device.get_ref() == name.get_ref()).ok_or_else(|| {
+        let choices = devices.iter().map(|(device, _)| device.get_ref().clone()).collect();
+        (name.span(), Reason::Unknown { kind: "device", name: name.get_ref().clone(), choices })
+    })
+}
+
+/// Whether a task has an engine of this device.
+fn is_client(file: &schema::File, task: usize, device: &Spanned<String>) -> bool {
+    let is_of = |engine: &schema::Engine| engine.device.as_ref().is_some_and(|of| of.get_ref() == device.get_ref());
+    let engines: Vec<&str> =
+        file.engines.0.iter().filter(|(_, engine)| is_of(engine)).map(|(name, _)| name.get_ref().as_str()).collect();
+    let named = |handle: &Spanned<String>| {
+        let name = handle.get_ref().strip_prefix("engine ").and_then(|rest| rest.split(':').next());
+        name.is_some_and(|name| engines.contains(&name.trim()))
+    };
+    file.tasks.0[task].1.handles.0.iter().any(|(_, handle)| named(handle))
+}
+
+/// Tells the driver of a device where a graph's objects are, and who reaches them by it.
+fn tell_driver(
+    file: &mut schema::File,
+    device: usize,
+    (number, name): (usize, &Spanned<String>),
+    clients: &[usize],
+    address: u64,
+) -> Result<(), Mistake> {
+    let driver = task(file, &file.devices.0[device].1.driver)?;
+    let names: Vec<String> = clients.iter().map(|task| file.tasks.0[*task].0.get_ref().clone()).collect();
+    let spanned = |text: String| Spanned::new(name.span(), text);
+    let value = |number: u64| Spanned::new(name.span(), number as i64);
+    let driver = &mut file.tasks.0[driver].1;
+    let region = format!("region {}.{ON_DEVICE}: physical", name.get_ref());
+    driver.handles.0.push((spanned(format!("memory.{number}")), spanned(region)));
+    for client in names {
+        driver.parameters.0.push((spanned(format!("objects.{client}")), value(number as u64)));
+    }
+    if !driver.parameters.0.iter().any(|(known, _)| known.get_ref() == ADDRESS) {
+        driver.parameters.0.push((spanned(ADDRESS.to_owned()), value(address)));
+    }
+    Ok(())
+}
+
 /// Jobs that a reader looks back at most, and replicas.
 const BACK: u32 = 64;
 
@@ -310,7 +407,8 @@ fn object(
         Some(Err(why)) => format!("it may wait for a frame of `{}`, as nothing says how many are enough: {why}", of()),
         _ => format!("it may wait for a frame of `{}`, which would need {needed} `replicas`", of()),
     });
-    Ok(Object { name: of(), writer, readers, replicas, short, at: name.span() })
+    let frame = object.bytes.get_ref().0.next_multiple_of(PAGE);
+    Ok(Object { name: of(), writer, readers, replicas, frame, offset: None, short, at: name.span() })
 }
 
 fn task(file: &schema::File, name: &Spanned<String>) -> Result<usize, Mistake> {

@@ -45,6 +45,8 @@ struct Shared {
     pools: Vec<String>,
     /// So many of the first ones they share with other clusters.
     across: usize,
+    /// They compute little, and wait for long.
+    by_arrival: bool,
 }
 
 #[derive(Clone)]
@@ -113,13 +115,14 @@ fn draw_with(family: Family, has_graphs: bool, seed: u64, number: u64, waits: &W
         let _ = write!(text, "\n[clusters.c{index}]\ncpus = [{}]\n", members.join(", "));
     }
     let is_shared = family == Family::Shared;
-    let has_device = source.draw(0, 3) > 0 || is_shared || has_graphs;
+    let by_arrival = family == Family::Arrival;
+    let has_device = source.draw(0, 3) > 0 || is_shared || has_graphs || by_arrival;
     let mut longest = 0;
     let all = if across { shared_by_all(&mut source, &mut text, has_device) } else { Shared::nothing() };
     for (index, size) in clusters.iter().enumerate() {
         let shared = match across {
             true => all.and(own(&mut source, &mut text, (index, *size))),
-            false => shared(&mut source, &mut text, (index, *size), has_device && index == 0),
+            false => shared(&mut source, &mut text, (index, *size), has_device && index == 0, by_arrival),
         };
         let most = if is_shared { CLIENTS - RIDERS - 1 } else { CLIENTS - 1 };
         longest = tasks(&mut source, &mut text, (index, *size), most, &shared, waits).max(longest);
@@ -152,16 +155,24 @@ pub(super) fn clusters(source: &mut Source, cpus: u64) -> Vec<u64> {
 }
 
 /// Writes the engines and pools of a cluster of `size` CPUs.
-fn shared(source: &mut Source, text: &mut String, (cluster, size): (usize, u64), has_device: bool) -> Shared {
+fn shared(
+    source: &mut Source,
+    text: &mut String,
+    (cluster, size): (usize, u64),
+    has_device: bool,
+    by_arrival: bool,
+) -> Shared {
     let engines: Vec<Engine> = match has_device {
         true => DEVICE_ENGINES.map(|name| Engine { name: name.into(), works: true, pool: None }).to_vec(),
         false => (0..source.draw(1, 3)).map(|engine| Engine::mutex(format!("e{cluster}{engine}"))).collect(),
     };
     let count = engines.len();
-    let grouped = if count > 1 && source.draw(0, 2) == 0 { source.draw(0, count as u64 - 2) as usize } else { count };
+    let is_grouped = count > 1 && source.draw(0, 2) == 0 && !by_arrival;
+    let grouped = if is_grouped { source.draw(0, count as u64 - 2) as usize } else { count };
     let together = source.pick(&["fifo", "fifo", "priority"]);
     for (number, engine) in engines.iter().enumerate() {
         let order = source.pick(&["fifo", "priority"]);
+        let order = if by_arrival { "fifo" } else { order };
         let _ = write!(text, "\n[engines.{}]\n", engine.name);
         let _ = match number >= grouped {
             true => writeln!(text, "order = \"{together}\"\ngroup = \"g{cluster}\""),
@@ -172,7 +183,8 @@ fn shared(source: &mut Source, text: &mut String, (cluster, size): (usize, u64),
         }
     }
     let mut pools = Vec::new();
-    for number in 0..source.pick(&[0, 1, 1, 1, 2]) {
+    let count = source.pick(&[0, 1, 1, 1, 2]);
+    for number in 0..if by_arrival { 0 } else { count } {
         let replicas = source.draw(1, 3);
         // By priority there is a bound for one token only.
         let least = if replicas == 1 { 1 } else { size.div_ceil(replicas) };
@@ -191,7 +203,7 @@ fn shared(source: &mut Source, text: &mut String, (cluster, size): (usize, u64),
         );
         pools.push(name);
     }
-    Shared { engines, grouped, pools, across: 0 }
+    Shared { engines, grouped, pools, across: 0, by_arrival }
 }
 
 /// Writes the engines and pools that all clusters share: one pool or two, and some engines that are held with a token of the
@@ -220,7 +232,7 @@ fn shared_by_all(source: &mut Source, text: &mut String, has_device: bool) -> Sh
         }
     }
     let across = pools.len();
-    Shared { engines, grouped, pools, across }
+    Shared { engines, grouped, pools, across, by_arrival: false }
 }
 
 /// Writes the mutexes of a cluster that shares others, and perhaps a pool.
@@ -327,7 +339,14 @@ fn tasks(
             // Advice makes a system crowded.
             let least = limits::least_budget(limits::LONGEST_PATH_CROWDED);
             let budget = (computed + lends + MICROSECOND).max(least);
-            let period = (budget + operations + blocking) * source.draw(2, 12) + source.draw(0, MILLISECOND);
+            // As much of its period as it can wait.
+            let waits =
+                if shared.by_arrival { waits.get(&name).map_or(0, |(_, blocking)| *blocking) } else { blocking };
+            let times = if shared.by_arrival { source.draw(20, 60) } else { 10 * source.draw(2, 12) };
+            let period = (budget + operations + waits) * times / 10 / if shared.by_arrival { 2 } else { 1 };
+            // Where little is computed, not so short that two jobs have one priority point by chance.
+            let least = if shared.by_arrival { 10 * MILLISECOND } else { 0 };
+            let period = period.max(budget).max(least) + source.draw(0, MILLISECOND);
             longest = longest.max(period);
             let deadline = if source.draw(0, 1) == 0 { period } else { source.draw(budget.max(period / 2), period) };
             let phase = if source.draw(0, 1) == 0 { 0 } else { source.draw(0, period) };
@@ -434,7 +453,7 @@ fn script(source: &mut Source, shared: &Shared, own: &Sharing, is_idler: bool) -
             shared.request(source, &mut steps, request, &mut burn);
         }
     }
-    burn(&mut steps, source.draw(1, 2 * MILLISECOND));
+    burn(&mut steps, source.draw(1, if shared.by_arrival { 100 * MICROSECOND } else { 2 * MILLISECOND }));
     (steps.join(", "), computed)
 }
 
@@ -446,7 +465,7 @@ impl Engine {
 
 impl Shared {
     fn nothing() -> Shared {
-        Shared { engines: Vec::new(), grouped: 0, pools: Vec::new(), across: 0 }
+        Shared { engines: Vec::new(), grouped: 0, pools: Vec::new(), across: 0, by_arrival: false }
     }
 
     /// The same, and what one cluster has for itself.
@@ -477,9 +496,9 @@ impl Shared {
                 engine,
                 with: (mate != engine && mates > 1).then_some(mate),
                 times: source.draw(1, 2),
-                cpu: source.draw(4, heavy * 500 * MICROSECOND),
+                cpu: source.draw(4, if self.by_arrival { 50 * MICROSECOND } else { heavy * 500 * MICROSECOND }),
                 operation: if self.engines[engine].works {
-                    source.draw(50 * MICROSECOND, heavy * MILLISECOND)
+                    source.draw(50 * MICROSECOND, heavy * MILLISECOND * if self.by_arrival { 4 } else { 1 })
                 } else {
                     0
                 },

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use fusee_abi::call::Call;
 use fusee_abi::trace::{Event, Record};
 use fusee_graph::{Edge, Rate, Tokens, starved};
-use fusee_simulator::Overheads;
+use fusee_simulator::{Options, Overheads, simulate_observed};
 use proptest::prelude::*;
 
 use super::common::{MS, Run, run_for};
@@ -192,4 +193,77 @@ proptest! {
             }
         }
     }
+}
+
+/// A producer with three consumers on another CPU, and a task before it that comes at all instants of its job, one after the other.
+const FORK: &str = r#"
+[system]
+name = "fork"
+board = "virt"
+cpus = 2
+start = "10ms"
+policy = "FP"
+
+[clusters.first]
+cpus = [0]
+
+[clusters.second]
+cpus = [1]
+
+[tasks.hog]
+script = ["burn 3ms"]
+cluster = "first"
+period = "10000500ns"
+budget = "3500us"
+priority = 1
+
+[tasks.producer]
+script = ["burn 2ms"]
+cluster = "first"
+period = "10ms"
+budget = "3ms"
+priority = 2
+
+[tasks.consumer]
+copies = 3
+script = ["burn 500us"]
+cluster = "second"
+budget = "1ms"
+priority = 3
+
+[graphs.fork]
+source = "producer"
+
+[graphs.fork.edges]
+first = { from = "producer", to = "consumer1" }
+second = { from = "producer", to = "consumer2" }
+third = { from = "producer", to = "consumer3" }
+"#;
+
+/// Between the first of its consumers' tokens and the last a producer computes nothing, but makes calls; and there it is preempted as anywhere else. That is so rarely that it is not boosted
+/// meanwhile: the other CPU would be idle for less than a five-thousandth of its time because of it, if a task of 3 ms came in each of the producer's jobs.
+#[test]
+fn producers_are_preempted_between_their_tokens_too_rarely_to_be_boosted() {
+    let manifest = super::common::parse(FORK);
+    let producer = manifest.system.tasks.iter().position(|task| task.name == "producer").unwrap() as u16 + 1;
+    let mut calls = Vec::new();
+    let options = Options { overheads: Overheads::ROUND, ..Options::default() };
+    simulate_observed(&manifest, &options, 201_000 * MS, &mut |record| {
+        if record.event == Event::Trap as u8 && record.thread == producer && record.job == Call::ReleaseJob as u32 {
+            calls.push(record.time);
+        }
+    })
+    .unwrap();
+    let gaps: Vec<u64> = calls.chunks_exact(3).map(|tokens| tokens[2] - tokens[0]).collect();
+    let preempted: Vec<u64> = gaps.iter().copied().filter(|gap| *gap > MS).collect();
+    let shortest = gaps.iter().min().copied().unwrap_or(0);
+    let idle: u64 = preempted.iter().map(|gap| gap - shortest).sum();
+    let parts = 201_000 * MS / idle.max(1);
+    println!(
+        "{} jobs, tokens {shortest} ns apart, {} preempted in between, a {parts}th of the time",
+        gaps.len(),
+        preempted.len()
+    );
+    assert!(gaps.len() > 19_000 && !preempted.is_empty() && preempted.iter().all(|gap| *gap < 4 * MS));
+    assert!(parts > 5_000, "a {parts}th");
 }

@@ -41,6 +41,11 @@ impl Buffer {
         Self::at(space::BUFFER_BASE, region.bytes(), region.shared())
     }
 
+    /// A frame of a graph's objects, at this device address.
+    pub(crate) fn of_frame(address: u64, shared: SharedBytes) -> Self {
+        Self::at(address, shared.len() as u64, shared)
+    }
+
     /// Reads the word at `offset`, a multiple of four. Panics beyond the end, as all accesses do.
     #[must_use]
     #[track_caller]

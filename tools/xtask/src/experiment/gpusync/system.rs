@@ -330,7 +330,7 @@ fn driver_text(text: &mut String, scale: &Scale, gpu: usize) {
 
 /// A GPU: its interrupt, its device, and its engines.
 fn gpu_text(text: &mut String, scale: &Scale, setup: Setup, gpu: usize) {
-    let tables = tables_bytes(Contexts::DEFAULT, scale.gpus);
+    let tables = tables_bytes(Contexts::DEFAULT, scale.gpus, 0);
     let _ = write!(
         text,
         "[notifications.gpu{gpu}]\n\

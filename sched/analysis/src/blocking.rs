@@ -42,6 +42,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use fusee_locking::pool;
+use fusee_sched::key::{Policy, PriorityPoint};
 use fusee_sched::time::Nanoseconds;
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -190,7 +191,7 @@ fn settle(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Re
         let blocked = study.blocked()?;
         let locking: Vec<Locking> = blocked.iter().map(Blocked::locking).collect();
         let locking = if locking.iter().all(|one| *one == Locking::default()) { &[] } else { &locking[..] };
-        let report = match report::analyse_waiting(cluster, overheads, locking, locks.are_by_arrival(cluster)) {
+        let report = match report::analyse_waiting(cluster, overheads, locking, locks.are_for_windows(cluster)) {
             Ok(report) => report,
             Err(why) => return Err(Unbounded::Infeasible(why, blocked)),
         };
@@ -277,17 +278,22 @@ impl Engine {
 }
 
 impl Locks {
-    /// Whether jobs of the cluster wait for engines by arrival and for nothing else, so that no priority says how often.
-    fn are_by_arrival(&self, cluster: &Cluster) -> bool {
-        let is_by_arrival =
-            |engine: &Engine| engine.order == Order::Fifo && !engine.is_group && engine.rivals.is_none();
+    /// Whether jobs of the cluster wait for engines and for nothing else, and how many holds that are was counted without saying who executes meanwhile.
+    fn are_for_windows(&self, cluster: &Cluster) -> bool {
+        let is_counted = |engine: &Engine| match engine.order {
+            Order::Fifo => true,
+            // Else of one CPU it is said that nobody is blocked while jobs of higher priority are pending.
+            Order::Priority => engine.users.len() <= 2 || cluster.cpus() > 1,
+        };
         let is_ours = |user: &User| !self.abroad.iter().any(|abroad| abroad.task == user.task);
-        let is_alone = self.pools.is_empty() && self.servers.is_empty() && self.covering.is_empty();
+        let is_alone =
+            |engine: &Engine| !engine.is_group && engine.rivals.is_none() && engine.users.iter().all(is_ours);
+        let is_nothing_else = self.pools.is_empty() && self.servers.is_empty() && self.covering.is_empty();
         let engines = || self.engines.iter().filter(|engine| !engine.users.is_empty());
-        is_alone
+        is_nothing_else
             && cluster.above().is_empty()
             && engines().next().is_some()
-            && engines().all(|engine| is_by_arrival(engine) && engine.users.iter().all(is_ours))
+            && engines().all(|engine| is_counted(engine) && is_alone(engine))
     }
 
     /// Whether no engine and no tokens are wanted for more than all of their time by the cluster's tasks; then no bound would
@@ -559,7 +565,9 @@ impl Study<'_> {
     /// - Priority, several CPUs, and where else jobs are counted ([`Study::is_counted`]): the same; and while it is among
     ///   the c highest, jobs of higher priority can pass it with each of their requests. As many jobs of task j are pending
     ///   within a job of i as are released within its response time and theirs: `ceil((r_i + r_j) / p_j)`, eq. 4.12
-    ///   without its maximum, since `r` is counted from the release here. Jobs of lower priority are counted, too.
+    ///   without its maximum, since `r` is counted from the release here. Of these only jobs with no later priority point can
+    ///   pass ([`Study::earlier`]), unless theirs may be lent to them: then jobs of lower priority are counted, too. If a task's job that is not counted so holds the engine at the first
+    ///   request, its jobs before that one have ended, so they are not waited for: of its hold only what is longer counts besides.
     fn engine(&self, index: usize, user: &User) -> Result<Total, Unbounded> {
         let engine = &self.locks.engines[index];
         let others = self.others(engine, user)?;
@@ -570,7 +578,7 @@ impl Study<'_> {
                 total.add_longest(&others, ahead, user.times.into())?;
             }
             Order::Priority => {
-                total.add_longest(&others, ahead.min(1), user.times.into())?;
+                let mut under_way = others.clone();
                 if self.is_counted(engine) {
                     // Of other classes nobody passes, but who has a priority with a token, or stands in another queue.
                     let may_inherit = engine.rivals.is_some() || engine.is_group;
@@ -581,8 +589,17 @@ impl Study<'_> {
                         Ok(Wait { task: other.task, span, cpu: if may_inherit { cpu } else { Nanoseconds::ZERO } })
                     });
                     let all = all.collect::<Result<Vec<_>, Unbounded>>()?;
-                    self.pass(On::Engine(index), user.task, may_inherit, &all, &mut total)?;
+                    for (passing, jobs) in self.passing(On::Engine(index), user.task, may_inherit, &all)? {
+                        total.add(passing, jobs)?;
+                        let passed = times(jobs, passing.span)?;
+                        for first in under_way.iter_mut().filter(|one| one.task == passing.task) {
+                            first.span = Nanoseconds(first.span.0.saturating_sub(passed.0));
+                        }
+                    }
                 }
+                let (most, requests) = (ahead.min(1), u64::from(user.times));
+                total.add_longest(&under_way, most, requests.min(1))?;
+                total.add_longest(&others, most, requests.saturating_sub(1))?;
             }
         }
         // Whoever asks for an engine that nobody holds takes it back.
@@ -605,20 +622,39 @@ impl Study<'_> {
         others.map(wait).collect()
     }
 
-    /// Adds what jobs that pass those of `task` take: `all` they hold in one job each.
-    fn pass(&self, on: On, task: usize, may_inherit: bool, all: &[Wait], total: &mut Total) -> Result<(), Unbounded> {
+    /// Jobs that pass those of `task`, and how many of each: `all` is what they hold in one job each.
+    fn passing(&self, on: On, task: usize, may_inherit: bool, all: &[Wait]) -> Result<Vec<(Wait, u64)>, Unbounded> {
         let tasks = self.cluster.tasks();
         let is_foreign = |task: usize| task >= tasks.len();
         // Jobs of other classes and clusters cannot be counted.
         if is_foreign(task) || (may_inherit && all.iter().any(|other| is_foreign(other.task))) {
             return Err(Unbounded::NoBound(on));
         }
-        for other in all.iter().filter(|other| other.task != task && !is_foreign(other.task)) {
-            let window = plus(self.responses[task], self.responses[other.task])?;
-            let jobs = window.0.div_ceil(tasks[other.task].period.0);
-            total.add(*other, jobs)?;
+        let others = all.iter().filter(|other| other.task != task && !is_foreign(other.task));
+        let counted = others.map(|other| {
+            let mut window = plus(self.responses[task], self.responses[other.task])?;
+            if !may_inherit && !self.inherits(other.task) {
+                window = self.earlier(task, other.task).map_or(window, |earlier| earlier.min(window));
+            }
+            Ok((*other, window.0.div_ceil(tasks[other.task].period.0)))
+        });
+        counted.collect()
+    }
+
+    /// How long the time is in which jobs of `other` are released that are pending at some instant within a job of `task`, and do not have a later priority point.
+    /// `None`: all jobs of `other` come first. The earliest of them is released its response time before that job, the latest one after it by as much as its own
+    /// point comes sooner after its release.
+    fn earlier(&self, task: usize, other: usize) -> Option<Nanoseconds> {
+        let (cluster, scheduled) = (self.cluster, self.cluster.scheduled());
+        let point = |task: usize| cluster.policy().priority_point(&scheduled[task].parameters(cluster.cpus()));
+        match (point(task), point(other)) {
+            (PriorityPoint::AfterRelease(own), PriorityPoint::AfterRelease(point)) => {
+                let latest = self.responses[other].0.saturating_add(own.0).saturating_sub(point.0);
+                Some(Nanoseconds(latest))
+            }
+            (PriorityPoint::Constant(own), PriorityPoint::Constant(point)) if point > own => Some(Nanoseconds::ZERO),
+            _ => None,
         }
-        Ok(())
     }
 
     /// How long each user of `pool` has its token, and how long it computes in that: phases 1 and 2, eq. 4.5.
@@ -688,7 +724,8 @@ impl Study<'_> {
                         if sections.len() > 2 {
                             // By its own priority, whatever is lent to it; then it runs on its own reservation.
                             let all = sections.iter().map(|one| Wait { cpu: Nanoseconds::ZERO, ..*one });
-                            self.pass(On::Token(index), task, false, &all.collect::<Vec<_>>(), &mut total)?;
+                            let passing = self.passing(On::Token(index), task, false, &all.collect::<Vec<_>>())?;
+                            passing.into_iter().try_for_each(|(other, jobs)| total.add(other, jobs))?;
                         }
                     }
                     (Some(_), _) if users <= room => {

@@ -88,8 +88,8 @@ fn by_priority_on_one_cpu_each_request_waits_for_one_hold() {
 #[test]
 fn by_priority_on_several_cpus_jobs_that_may_pass_are_counted() {
     let found = blocked(&cluster(2, &FOUR), &engines(&[engine(Order::Priority, &three())]));
-    // The longest hold for each request, and all holds of one job of each of the others.
-    assert_eq!(spans(&found), [11 + 14 + 11, 22 + 3 + 11, 7 + 3 + 14, 0]);
+    // All holds of one job of each of the others, and for each request but the first the longest hold besides.
+    assert_eq!(spans(&found), [14 + 11, 11 + 3 + 11, 3 + 14, 0]);
     // Two users cannot pass each other twice.
     let two = engines(&[engine(Order::Priority, &three()[..2])]);
     assert_eq!(spans(&blocked(&cluster(2, &FOUR), &two)), [7, 6, 0, 0]);
@@ -257,7 +257,7 @@ fn what_is_ordered_by_a_priority_that_changes_meanwhile_is_counted_on_one_cpu_to
     let plain = engine(Order::Priority, &three());
     for lock in [Engine { is_group: true, ..plain.clone() }, Engine { rivals: Some(3), ..plain.clone() }] {
         let found = blocked(&cluster(1, &FOUR), &engines(std::slice::from_ref(&lock)));
-        assert_eq!(spans(&found), [11 + 14 + 11, 22 + 3 + 11, 7 + 3 + 14, 0]);
+        assert_eq!(spans(&found), [14 + 11, 11 + 3 + 11, 3 + 14, 0]);
         assert_eq!(found.iter().map(|one| one.lends.0).collect::<Vec<_>>(), [11 + 4 + 11, 22 + 1 + 11, 2 + 1 + 4, 0]);
         let mut foreign = lock;
         foreign.users.push(user(9, 1, 0, 100));
@@ -356,25 +356,45 @@ fn what_cannot_be_bounded_says_why() {
     assert_eq!(refused(&monotonic, &locks), Unbounded::NoResponse(On::Engine(0)));
 }
 
-/// Four tasks of four CPUs: responses are execution + operation + blocking, and blocking counts jobs by responses.
+/// Four tasks of four CPUs: responses are execution + operation + blocking, and blocking counts jobs by responses: those with no later deadline.
 #[test]
 fn counted_blocking_and_responses_agree_in_the_end() {
     let holds = [40, 30, 20, 10];
     let users: Vec<User> = (0..4).map(|task| user(task, 1, 0, holds[task])).collect();
-    let periods = [(5, 1_000), (6, 1_000), (7, 1_000), (8, 250)];
+    let periods = [(5, 1_000), (6, 1_000), (7, 1_000), (8, 150)];
     let (report, found) =
         analyse(&cluster(4, &periods), &Overheads::default(), &engines(&[engine(Order::Priority, &users)])).unwrap();
     let responses: Vec<u64> =
         report.tasks.iter().map(|task| task.bound.as_ref().unwrap().response.to_integer().to_u64().unwrap()).collect();
     for (task, blocked) in found.iter().enumerate() {
         let others = (0..4).filter(|other| *other != task);
-        let longest = others.clone().map(|other| holds[other]).max().unwrap();
-        let passing =
-            others.map(|other| (responses[task] + responses[other]).div_ceil(periods[other].1) * holds[other]);
-        assert_eq!(blocked.blocking.0, longest + passing.sum::<u64>());
+        let passing = others.map(|other| {
+            let earlier = (responses[other] + periods[task].1).saturating_sub(periods[other].1);
+            (holds[other], earlier.min(responses[task] + responses[other]).div_ceil(periods[other].1) * holds[other])
+        });
+        let longest = passing.clone().map(|(hold, passing)| hold.saturating_sub(passing)).max().unwrap();
+        assert_eq!(blocked.blocking.0, longest + passing.map(|(_, passing)| passing).sum::<u64>());
         assert_eq!(responses[task], periods[task].0 + holds[task] + blocked.blocking.0);
     }
-    assert!(responses.iter().all(|response| response + responses[3] > 250), "two jobs of the last: {responses:?}");
+    assert!(responses[..3].iter().all(|response| response + responses[3] > 150), "two jobs of the last: {responses:?}");
+}
+
+/// By priority no job of the less urgent passes one of the more urgent; one that is lent a priority may.
+#[test]
+fn of_jobs_with_later_priority_points_only_one_hold_comes_before() {
+    let holds = [10, 20, 40];
+    let users: Vec<User> = (0..3).map(|task| user(task, 1, 0, holds[task])).collect();
+    let tasks = cluster(2, &[(1, 1_000), (1, 2_000), (1, 4_000)]).tasks().to_vec();
+    let monotonic = Cluster::new(2, PolicyName::Rm, tasks.clone()).unwrap();
+    let locks = engines(&[engine(Order::Priority, &users)]);
+    // One hold of a later one, and all earlier jobs: none; one of the first; one of each, and no later ones.
+    assert_eq!(spans(&blocked(&monotonic, &locks)), [40, 40 + 10, 10 + 20]);
+    // The last one may have the priority of another.
+    let lent = Locks { signallers: vec![2], ..locks };
+    assert_eq!(spans(&blocked(&monotonic, &lent)), [20 + 40, 10 + 40, 10 + 20]);
+    // Deadlines as long as each other: none of the next jobs passes, though there are some within the responses of both.
+    let tight = Cluster::new(2, PolicyName::Edf, cluster(2, &[(1, 100); 3]).tasks().to_vec()).unwrap();
+    assert_eq!(spans(&blocked(&tight, &engines(&[engine(Order::Priority, &users)]))), [60, 50, 30]);
 }
 
 fn random_engine() -> impl Strategy<Value = Engine> {

@@ -9,7 +9,7 @@
 //! | global EDF | densities |
 //! | global EDF and FL | compliant-vector analysis with lateness of at most zero; response times by interference |
 //! | global fixed priorities | response times by interference, with limited carry-in |
-//! | engines by arrival alone | what others execute in a window |
+//! | engines alone | what others execute in a window |
 //!
 //! With engines and blocking all of these are sufficient only.
 
@@ -290,7 +290,7 @@ pub fn analyse(cluster: &Cluster, overheads: &Overheads, locking: &[Locking]) ->
     analyse_waiting(cluster, overheads, locking, false)
 }
 
-/// The same; `by_arrival`: how many holds a request waits for does not depend on priorities.
+/// The same; `for_windows`: how many holds a request waits for was counted without saying who executes meanwhile.
 ///
 /// # Errors
 /// [`Infeasible::OnlyInterrupts`].
@@ -298,7 +298,7 @@ pub(crate) fn analyse_waiting(
     cluster: &Cluster,
     overheads: &Overheads,
     locking: &[Locking],
-    by_arrival: bool,
+    for_windows: bool,
 ) -> Result<Report, Infeasible> {
     let (inflated, infeasible) = match (*overheads == Overheads::default(), locking) {
         (true, []) if cluster.above().is_empty() => (cluster.clone(), Vec::new()),
@@ -320,7 +320,7 @@ pub(crate) fn analyse_waiting(
         study.doubt(&mut tasks);
     }
     study.literature(&mut tasks);
-    if by_arrival && infeasible.is_empty() {
+    if for_windows && infeasible.is_empty() {
         let nothing = |one: &Locking| Locking { requests: one.requests, ..Locking::default() };
         let locking: Vec<Locking> = locking.iter().map(nothing).collect();
         let (executing, _) = inflate_each(cluster, overheads, &locking)?;

@@ -10,7 +10,8 @@
 //! are within theirs. No matter who comes first: so it does not say how urgent a task is, and is good where little is computed and much waited for. A job's predecessor has ended when it is released: *r<sub>i</sub>* must not exceed
 //! the period.
 //!
-//! Rests on this: how many holds come before a request does not depend on priorities, which is so of engines by arrival.
+//! Rests on this: how many holds come before a request was counted without saying who executes meanwhile. Of engines by arrival that is one of each other user. Of those by priority it is the one that is under way, and
+//! those of all pending jobs whose priority points are not later.
 //!
 //! Source: ours; the count of jobs in a window is the usual one for jitter (Audsley and others 1993).
 

@@ -77,7 +77,7 @@ pub enum Family {
     /// Those of one cluster, of a pool with tokens of several devices.
     Devices,
     /// None: those of one cluster compute little, and wait for engines by arrival for long.
-    Arrival,
+    Waiting,
     /// Those of one cluster; and clients without locks, which do anything, have the engines of the accelerator meanwhile.
     Shared,
 }
@@ -280,7 +280,7 @@ fn tighten(most: &mut (u64, u64), (seen, bound): (u64, u64)) {
 impl BlockingReport {
     fn check(&mut self, family: Family, seed: u64, number: u64, claims: Claims<'_>) -> Result<(), String> {
         let (text, longest) = match family {
-            Family::Within | Family::Across | Family::Arrival | Family::Shared => systems::draw(family, seed, number),
+            Family::Within | Family::Across | Family::Waiting | Family::Shared => systems::draw(family, seed, number),
             Family::Calls | Family::CallsAcross => calls::draw(family, seed, number),
             Family::Devices => devices::draw(seed, number),
         };

@@ -25,7 +25,7 @@ const SYSTEMS: [(Family, u64); 5] = [
     (Family::Within, 1_200),
     (Family::Across, 600),
     (Family::Devices, 600),
-    (Family::Arrival, 600),
+    (Family::Waiting, 600),
     (Family::Shared, 1_200),
 ];
 
@@ -124,7 +124,7 @@ pub fn check_blocking() -> (String, Vec<String>) {
                 Family::Across => "across clusters",
                 Family::Devices => "with several devices",
                 Family::Shared => "beside clients without locks",
-                Family::Arrival => "that wait by arrival",
+                Family::Waiting => "that wait for engines alone",
                 Family::Calls | Family::CallsAcross => "with calls",
             },
             report.blocked[0],
@@ -332,7 +332,7 @@ mod tests {
         assert!(found.iter().all(|found| *found > 0), "{found:?}");
     }
 
-    /// Of jobs that wait by arrival and compute little.
+    /// Of jobs that wait for engines alone and compute little.
     #[test]
     fn bounds_by_windows_hold_and_are_those_of_many_tasks() {
         let found = AtomicU64::new(0);
@@ -345,7 +345,7 @@ mod tests {
             }
             claims(manifest)
         };
-        let report = blocking::blocking(Family::Arrival, 7, 300, &counted);
+        let report = blocking::blocking(Family::Waiting, 7, 300, &counted);
         assert!(report.violations.is_empty() && report.failures.is_empty(), "{report}");
         assert!(found.load(Ordering::Relaxed) > 150, "{found:?}");
     }

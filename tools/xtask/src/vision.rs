@@ -17,7 +17,7 @@ use crate::report;
 use crate::system::{self, Image, Run, RunOptions, Workspace};
 
 /// The name of a check, and what it does.
-pub const CHECK: &str = "stabilised video: every frame is the host's, and none is later than is proved";
+pub const CHECK: &str = "stabilised video: every frame is the host's, and none is later than is proved; without management some are";
 const MANIFEST: &str = "userland/vision/stabilise.toml";
 /// Its name in its manifest.
 const NAME: &str = "stabilise";
@@ -36,11 +36,7 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
     let equal = seen.iter().zip(&wanted).filter(|(seen, wanted)| seen == wanted).count();
     say(&format!("stabilised frames equal to the host's: {equal} of {}", wanted.len()));
     let watch = Watch::of(trace, system);
-    let longest = watch.latencies().of_graphs().flatten().max().copied().unwrap_or(0);
-    let bound = admission::latencies(system, &Overheads::default())
-        .first()
-        .and_then(|graph| Some(graph.longest.as_ref()?.latency));
-    let is_in_time = bound.is_some_and(|bound| longest <= bound);
+    let is_in_time = is_in_time(system, &watch);
     let missed = watch.verdict(image.manifest.expectations.as_ref()).misses.len();
     let is_whole = equal == wanted.len() && seen.len() == wanted.len();
     if image.unmanaged {
@@ -50,6 +46,14 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
         say(&report::green("The video is right: every frame, and each in time."));
     }
     Ok(is_whole && is_in_time && missed == 0)
+}
+
+/// Whether no frame is later than is proved.
+fn is_in_time(system: &Resolved, watch: &Watch<'_>) -> bool {
+    let longest = watch.latencies().of_graphs().flatten().max().copied().unwrap_or(0);
+    let graphs = admission::latencies(system, &Overheads::default());
+    let bound = graphs.first().and_then(|graph| Some(graph.longest.as_ref()?.latency));
+    bound.is_some_and(|bound| longest <= bound)
 }
 
 /// Numbers and digests of the frames that are shown once so many were read.
@@ -70,7 +74,7 @@ fn parameter(system: &Resolved, task: &str, name: &str) -> u64 {
     task.and_then(|task| task.environment.iter().find(|entry| entry.name == name)).map_or(0, |entry| entry.address)
 }
 
-/// Runs it twice, managed and exact; what is not as it should be.
+/// Runs it twice, exact, and once without management; what is not as it should be.
 pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let image = workspace.image(Path::new(MANIFEST), Profile::Det, false)?;
     let once = || system::run(workspace, &image, &RunOptions::quiet(600));
@@ -84,6 +88,13 @@ pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
     }
     if run.trace.ok().map(|trace| trace.records) != again.trace.ok().map(|trace| trace.records) {
         problems.push("a second run is another one".into());
+    }
+    let image = workspace.image(Path::new(MANIFEST), Profile::Det, true)?;
+    let Ok(trace) = system::run(workspace, &image, &RunOptions::quiet(600))?.trace else {
+        bail!("the run without management left no trace")
+    };
+    if is_in_time(&image.manifest.system, &Watch::of(&trace, &image.manifest.system)) {
+        problems.push("it is in time without management, too".into());
     }
     Ok(problems)
 }

@@ -45,8 +45,8 @@ struct Shared {
     pools: Vec<String>,
     /// So many of the first ones they share with other clusters.
     across: usize,
-    /// They compute little, and wait for long.
-    by_arrival: bool,
+    /// They compute little, and wait for long, for engines and nothing else.
+    only_waits: bool,
 }
 
 #[derive(Clone)]
@@ -115,14 +115,14 @@ fn draw_with(family: Family, has_graphs: bool, seed: u64, number: u64, waits: &W
         let _ = write!(text, "\n[clusters.c{index}]\ncpus = [{}]\n", members.join(", "));
     }
     let is_shared = family == Family::Shared;
-    let by_arrival = family == Family::Arrival;
-    let has_device = source.draw(0, 3) > 0 || is_shared || has_graphs || by_arrival;
+    let only_waits = family == Family::Waiting;
+    let has_device = source.draw(0, 3) > 0 || is_shared || has_graphs || only_waits;
     let mut longest = 0;
     let all = if across { shared_by_all(&mut source, &mut text, has_device) } else { Shared::nothing() };
     for (index, size) in clusters.iter().enumerate() {
         let shared = match across {
             true => all.and(own(&mut source, &mut text, (index, *size))),
-            false => shared(&mut source, &mut text, (index, *size), has_device && index == 0, by_arrival),
+            false => shared(&mut source, &mut text, (index, *size), has_device && index == 0, only_waits),
         };
         let most = if is_shared { CLIENTS - RIDERS - 1 } else { CLIENTS - 1 };
         longest = tasks(&mut source, &mut text, (index, *size), most, &shared, waits).max(longest);
@@ -160,19 +160,18 @@ fn shared(
     text: &mut String,
     (cluster, size): (usize, u64),
     has_device: bool,
-    by_arrival: bool,
+    only_waits: bool,
 ) -> Shared {
     let engines: Vec<Engine> = match has_device {
         true => DEVICE_ENGINES.map(|name| Engine { name: name.into(), works: true, pool: None }).to_vec(),
         false => (0..source.draw(1, 3)).map(|engine| Engine::mutex(format!("e{cluster}{engine}"))).collect(),
     };
     let count = engines.len();
-    let is_grouped = count > 1 && source.draw(0, 2) == 0 && !by_arrival;
+    let is_grouped = count > 1 && source.draw(0, 2) == 0 && !only_waits;
     let grouped = if is_grouped { source.draw(0, count as u64 - 2) as usize } else { count };
     let together = source.pick(&["fifo", "fifo", "priority"]);
     for (number, engine) in engines.iter().enumerate() {
         let order = source.pick(&["fifo", "priority"]);
-        let order = if by_arrival { "fifo" } else { order };
         let _ = write!(text, "\n[engines.{}]\n", engine.name);
         let _ = match number >= grouped {
             true => writeln!(text, "order = \"{together}\"\ngroup = \"g{cluster}\""),
@@ -184,7 +183,7 @@ fn shared(
     }
     let mut pools = Vec::new();
     let count = source.pick(&[0, 1, 1, 1, 2]);
-    for number in 0..if by_arrival { 0 } else { count } {
+    for number in 0..if only_waits { 0 } else { count } {
         let replicas = source.draw(1, 3);
         // By priority there is a bound for one token only.
         let least = if replicas == 1 { 1 } else { size.div_ceil(replicas) };
@@ -203,7 +202,7 @@ fn shared(
         );
         pools.push(name);
     }
-    Shared { engines, grouped, pools, across: 0, by_arrival }
+    Shared { engines, grouped, pools, across: 0, only_waits }
 }
 
 /// Writes the engines and pools that all clusters share: one pool or two, and some engines that are held with a token of the
@@ -232,7 +231,7 @@ fn shared_by_all(source: &mut Source, text: &mut String, has_device: bool) -> Sh
         }
     }
     let across = pools.len();
-    Shared { engines, grouped, pools, across, by_arrival: false }
+    Shared { engines, grouped, pools, across, only_waits: false }
 }
 
 /// Writes the mutexes of a cluster that shares others, and perhaps a pool.
@@ -341,11 +340,11 @@ fn tasks(
             let budget = (computed + lends + MICROSECOND).max(least);
             // As much of its period as it can wait.
             let waits =
-                if shared.by_arrival { waits.get(&name).map_or(0, |(_, blocking)| *blocking) } else { blocking };
-            let times = if shared.by_arrival { source.draw(20, 60) } else { 10 * source.draw(2, 12) };
-            let period = (budget + operations + waits) * times / 10 / if shared.by_arrival { 2 } else { 1 };
+                if shared.only_waits { waits.get(&name).map_or(0, |(_, blocking)| *blocking) } else { blocking };
+            let times = if shared.only_waits { source.draw(20, 60) } else { 10 * source.draw(2, 12) };
+            let period = (budget + operations + waits) * times / 10 / if shared.only_waits { 2 } else { 1 };
             // Where little is computed, not so short that two jobs have one priority point by chance.
-            let least = if shared.by_arrival { 10 * MILLISECOND } else { 0 };
+            let least = if shared.only_waits { 10 * MILLISECOND } else { 0 };
             let period = period.max(budget).max(least) + source.draw(0, MILLISECOND);
             longest = longest.max(period);
             let deadline = if source.draw(0, 1) == 0 { period } else { source.draw(budget.max(period / 2), period) };
@@ -453,7 +452,7 @@ fn script(source: &mut Source, shared: &Shared, own: &Sharing, is_idler: bool) -
             shared.request(source, &mut steps, request, &mut burn);
         }
     }
-    burn(&mut steps, source.draw(1, if shared.by_arrival { 100 * MICROSECOND } else { 2 * MILLISECOND }));
+    burn(&mut steps, source.draw(1, if shared.only_waits { 100 * MICROSECOND } else { 2 * MILLISECOND }));
     (steps.join(", "), computed)
 }
 
@@ -465,7 +464,7 @@ impl Engine {
 
 impl Shared {
     fn nothing() -> Shared {
-        Shared { engines: Vec::new(), grouped: 0, pools: Vec::new(), across: 0, by_arrival: false }
+        Shared { engines: Vec::new(), grouped: 0, pools: Vec::new(), across: 0, only_waits: false }
     }
 
     /// The same, and what one cluster has for itself.
@@ -496,9 +495,9 @@ impl Shared {
                 engine,
                 with: (mate != engine && mates > 1).then_some(mate),
                 times: source.draw(1, 2),
-                cpu: source.draw(4, if self.by_arrival { 50 * MICROSECOND } else { heavy * 500 * MICROSECOND }),
+                cpu: source.draw(4, if self.only_waits { 50 * MICROSECOND } else { heavy * 500 * MICROSECOND }),
                 operation: if self.engines[engine].works {
-                    source.draw(50 * MICROSECOND, heavy * MILLISECOND * if self.by_arrival { 4 } else { 1 })
+                    source.draw(50 * MICROSECOND, heavy * MILLISECOND * if self.only_waits { 4 } else { 1 })
                 } else {
                     0
                 },

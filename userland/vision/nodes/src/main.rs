@@ -14,7 +14,7 @@
 //! | 9 | Warp Perspective | `shown` | `matrix`, `copy` of the job that was [`DELAY`] before |
 //! | 10 | Display | | `shown` |
 //!
-//! Stages that launch a kernel have the engine `ee`. Display logs for each stabilised frame its number, from 0, and its digest, and ends the system after as many jobs as its parameter `frames` says, by the handle `system`.
+//! Stages that launch a kernel have the engine `ee`; stage 8 has the engine `dsp`, and its signal and weights in the region `buffer`. Display logs for each stabilised frame its number, from 0, and its digest, and ends the system after as many jobs as its parameter `frames` says, by the handle `system`.
 //!
 //! What each computes is in the package `vision`; this says who does it and where it lies.
 #![cfg_attr(target_os = "none", no_std, no_main)]
@@ -22,10 +22,10 @@
 
 use fusee::gpu::{Buffer, Context, Work};
 use fusee::graph::{Node, Object};
-use fusee::{Engine, Environment, Instant, JobInfo, SharedBytes, System, environment, log, next_job, shutdown};
+use fusee::{Engine, Environment, Instant, JobInfo, Region, SharedBytes, System, environment, log, next_job, shutdown};
 use vision::filter::filtered;
 use vision::homography::{Estimate, estimate, matches};
-use vision::smooth::{DELAY, FILTER, FILTERED, WEIGHTS, Window, warp};
+use vision::smooth::{DELAY, FILTER, WEIGHTS, Window, warp};
 use vision::{
     CELLS, COLOUR_BYTES, CORNERS, DUPLICATE, FLOW, GREY, HEIGHT, Matrix, PYRAMID, WARP, WIDTH, digest, source,
 };
@@ -139,15 +139,22 @@ impl Stage {
 
     fn smooth(self) {
         let (motion, matrix) = (self.object("motion"), self.object("matrix"));
+        let engine = self.environment.expect::<Engine>("dsp");
+        let context = Context::of(&self.environment).expect("the task is a client of the signal processor");
+        let mut signal = Buffer::of(&self.environment.expect::<Region>("buffer"));
+        let mut weights = signal.split_off(256);
+        let mut filtered = weights.split_off(64);
+        store(&mut weights, &WEIGHTS);
         let mut window = Window::new();
         self.each(|node, job| {
             let mut bytes = [0; 72];
             node.frame(&motion, job, 0).copy_to_slice(0, &mut bytes);
             window.push(&Matrix::of(&bytes));
-            let (signal, mut samples) = (window.signal(), [0; FILTERED]);
-            fusee::gpu::compute::run(&FILTER, (signal[..].into(), WEIGHTS[..].into(), samples[..].as_mut().into()));
+            store(&mut signal, &window.signal());
+            let work = Work::launch(FILTER, (&signal, &weights, &mut filtered));
+            context.run(&engine, work, Instant::NEVER).expect("all operands are in our buffer");
             let there = node.frame(&matrix, job, 0);
-            for (at, number) in warp(&Window::correction(&samples)).into_iter().enumerate() {
+            for (at, number) in warp(&Window::correction(&samples(&filtered))).into_iter().enumerate() {
                 there.write_u32(4 * at, number.cast_unsigned());
             }
         });
@@ -167,6 +174,22 @@ impl Stage {
         }
         shutdown(self.environment.expect::<System>("system"), 0)
     }
+}
+
+/// Samples, as they stand in memory.
+fn store(buffer: &mut Buffer, samples: &[i16]) {
+    for (at, sample) in samples.iter().enumerate() {
+        buffer.copy_from_slice(2 * at, &sample.to_le_bytes());
+    }
+}
+
+/// The same, back.
+fn samples<const N: usize>(buffer: &Buffer) -> [i16; N] {
+    core::array::from_fn(|at| {
+        let mut bytes = [0; 2];
+        buffer.copy_to_slice(2 * at, &mut bytes);
+        i16::from_le_bytes(bytes)
+    })
 }
 
 /// Words of corners and tracks, as they stand in memory.

@@ -105,6 +105,8 @@ pub struct Blocked {
     pub drawn: Nanoseconds,
     /// What [`Blocked::blocking`] consists of, the largest first.
     pub parts: Vec<Part>,
+    /// How long it has a token of the pool with this index, at most: what it computes, its operations, and its waits for engines (4.5). Preemption is not in it.
+    pub sections: Vec<(usize, Nanoseconds)>,
 }
 
 /// Why there are no bounds.
@@ -456,11 +458,13 @@ impl Study<'_> {
             requests = requests.checked_add(calls).ok_or(Unbounded::Overflow)?;
             add(On::Server(index), total)?;
         }
-        let mut donation = (None, Total::default());
+        let (mut donation, mut held) = ((None, Total::default()), Vec::new());
         for (index, pool) in self.locks.pools.iter().enumerate() {
             if pool.sections.iter().any(|section| section.task == task) {
                 requests = requests.checked_add(1).ok_or(Unbounded::Overflow)?;
-                add(On::Token(index), self.token(index, task)?)?;
+                let sections = self.sections(pool)?;
+                held.extend(sections.iter().filter(|one| one.task == task).map(|one| (index, one.span)));
+                add(On::Token(index), self.token(index, task, &sections)?)?;
             }
             // A job is a donor once (2.38), whether it uses anything or not (2.39).
             let total = self.donation(pool, task)?;
@@ -476,6 +480,7 @@ impl Study<'_> {
         blocked.requests = requests;
         blocked.lends = plus(plus(blocked.lends, lends)?, notices)?;
         (blocked.operations, blocked.drawn) = (operations, drawn);
+        blocked.sections = held;
         blocked.services = self.calls.services(task)?;
         blocked.suspends = self.locks.suspends.get(task).copied().unwrap_or_default();
         blocked.parts.sort_by_key(|part| std::cmp::Reverse(part.span));
@@ -677,7 +682,7 @@ impl Study<'_> {
         pool.sections.iter().map(one).collect()
     }
 
-    /// How long the request of a job of `task` for a token of the pool at `index` is blocked: phase 3.
+    /// How long the request of a job of `task` for a token of the pool at `index`, of which these are the sections, is blocked: phase 3.
     ///
     /// - k-FMLP: eq. 2.31, with the longest sections of as many tasks (4.35, 4.38) in place of the longest so many times;
     ///   2.32 where the shortest queue is one of lengths.
@@ -689,9 +694,8 @@ impl Study<'_> {
     /// - By priority: as an engine, if there is one token, but for all who have a place in its queue in the place of one holder; no bound is known for several tokens.
     /// - CK-OMLP: eq. 2.36, with the longest sections of as many tasks, of each cluster no more than it has CPUs (4.39 to 4.41;
     ///   4.41 prints the CPUs of one cluster where 2.36 has those of all that share).
-    fn token(&self, index: usize, task: usize) -> Result<Total, Unbounded> {
+    fn token(&self, index: usize, task: usize, sections: &[Wait]) -> Result<Total, Unbounded> {
         let pool = &self.locks.pools[index];
-        let sections = self.sections(pool)?;
         let others: Vec<Wait> = sections.iter().filter(|one| one.task != task).copied().collect();
         let mut total = Total::default();
         match pool.protocol {
@@ -738,7 +742,7 @@ impl Study<'_> {
                     }
                 }
             }
-            Protocol::CkOmlp { replicas } => self.add_rounds(&sections, task, replicas, &mut total)?,
+            Protocol::CkOmlp { replicas } => self.add_rounds(sections, task, replicas, &mut total)?,
         }
         Ok(total)
     }

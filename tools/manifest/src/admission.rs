@@ -340,6 +340,12 @@ impl Study {
         Some(format!("{} by {by}", self.on(part.on)))
     }
 
+    /// What the pool with this index in `locks` is called.
+    #[must_use]
+    pub fn pool(&self, index: usize) -> &str {
+        &self.pools[index]
+    }
+
     fn on(&self, on: On) -> String {
         match on {
             On::Engine(index) => self.engines[index].clone(),

@@ -317,11 +317,13 @@ fn spread(sizes: &[u32], tasks: Vec<NamedTask>) -> Vec<Vec<NamedTask>> {
 fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String {
     // Columns on waiting only where somebody waits.
     let waits = blocked.iter().any(|one| *one != Blocked::default());
+    let has_tokens = blocked.iter().any(|one| !one.sections.is_empty());
     let mut header = vec!["task", "e", "p", "d", "u", "response", "lateness", "hard"];
     header.extend(if waits { &["operations", "blocking", "first"][..] } else { &[] });
+    header.extend(has_tokens.then_some("token"));
     header.extend(["mostly", "test", "CVA", "Devi"]);
     let mut table = Table::new(header)
-        .amounts(&["operations", "blocking", "CVA", "Devi"])
+        .amounts(&["operations", "blocking", "token", "CVA", "Devi"])
         .left(&["hard", "first", "mostly", "test"])
         .parts(&["operations", "mostly"]);
     let all = cluster.tasks.iter().zip(blocked).enumerate();
@@ -348,6 +350,9 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
         if waits {
             row.extend([time(blocked.operations), time(blocked.blocking)]);
             row.push(cluster.first(blocked).unwrap_or_else(|| "-".into()));
+        }
+        if has_tokens {
+            row.push(time(token(blocked)));
         }
         row.push(bound.map_or_else(|| "-".into(), |bound| cluster.term(bound.dominating, blocked)));
         row.push(bound.map_or("-", |bound| bound.test.name()).to_owned());
@@ -574,6 +579,11 @@ fn answer<'a>(
     }
 }
 
+/// How long a job has tokens.
+fn token(blocked: &Blocked) -> Nanoseconds {
+    Nanoseconds(blocked.sections.iter().map(|(_, span)| span.0).sum())
+}
+
 fn life((name, recovery): &(String, Recovery)) -> LifeAnalysis {
     let time = |span: Nanoseconds| span.0 as f64 / 1e3;
     LifeAnalysis {
@@ -598,6 +608,7 @@ fn task(cluster: &NamedCluster, (index, named): (usize, &NamedTask), all: &Repor
         operations: time(blocked.operations),
         blocking: time(blocked.blocking),
         blocking_first: cluster.first(blocked),
+        token: time(token(blocked)),
         devi_tardiness: report.devi_tardiness.as_ref().map(number),
         cva_lateness: report.printed_lateness.as_ref().map(number),
         response: bound.map(|bound| number(&bound.response)),

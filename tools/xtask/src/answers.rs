@@ -335,6 +335,8 @@ pub struct TaskAnalysis {
     pub blocking: f64,
     /// By what most.
     pub blocking_first: Option<String>,
+    /// How long a job has its tokens, at most, preemption aside.
+    pub token: f64,
     /// Bound on tardiness of Devi and Anderson.
     pub devi_tardiness: Option<f64>,
     /// Bound on lateness by compliant-vector analysis.

@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fusee_abi::trace::{Event, Record};
-use fusee_manifest::Resolved;
 use fusee_manifest::trace::Trace;
+use fusee_manifest::{Resolved, admission};
+use fusee_sched_analysis::Overheads;
 use fusee_simulator::services::Services;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -32,6 +33,8 @@ pub enum What {
     Holds,
     /// CPU time with a token, without that of holds of engines.
     Token,
+    /// All of the time with a token, without time in which the task was ready to run. Nobody declares it: the analysis says what it is at most.
+    Section,
     /// Calls of an endpoint in one job.
     Calls,
     /// CPU time of one service of an endpoint, without the calls that the server makes meanwhile.
@@ -47,6 +50,7 @@ impl What {
             What::Hold => "whole, a hold",
             What::Holds => "holds, a job",
             What::Token => "CPU time, a token",
+            What::Section => "whole, a token",
             What::Calls => "calls, a job",
             What::Service => "service_max",
         }
@@ -66,7 +70,7 @@ pub struct Declaration {
     pub what: What,
     /// The engine, pool or endpoint, if it is about one.
     pub object: Option<String>,
-    /// What the manifest says.
+    /// What the manifest says, or what follows from that.
     pub declared: u64,
     /// The longest, or the most, that was seen; absent if it did not happen.
     pub longest: Option<u64>,
@@ -100,8 +104,8 @@ struct Thread {
     since: Option<u64>,
     /// Engines that it holds, and those that are not idle after their release.
     holds: BTreeMap<usize, Hold>,
-    /// CPU time at the grant of each token, and in holds of engines until then.
-    tokens: BTreeMap<usize, (u64, u64)>,
+    /// CPU time at the grant of each token, in holds of engines until then, and time of suspension.
+    tokens: BTreeMap<usize, (u64, u64, u64)>,
     /// CPU time in holds of engines since the start.
     held: u64,
     /// How often in this job, by engine and by endpoint.
@@ -215,13 +219,14 @@ impl<'a> Observed<'a> {
             }
             Event::TokenGrant => {
                 let one = &mut self.threads[thread];
-                one.tokens.insert(object, (one.run, one.held));
+                one.tokens.insert(object, (one.run, one.held, one.suspended(now)));
             }
             Event::TokenRelease => {
                 let one = &mut self.threads[thread];
-                let (run, held) = (one.run, one.held);
+                let (run, held, suspended) = (one.run, one.held, one.suspended(now));
                 let Some(at) = one.tokens.remove(&object) else { return };
                 self.see(thread, What::Token, object, (run - at.0).saturating_sub(held - at.1));
+                self.see(thread, What::Section, object, run - at.0 + suspended - at.2);
             }
             Event::Call => *self.threads[thread].counts.entry((What::Calls, object)).or_default() += 1,
             _ => {}
@@ -304,6 +309,9 @@ impl<'a> Observed<'a> {
         for (task, pool, cpu) in &system.sections {
             add(*task, What::Token, (*pool, system.pools.get(*pool).map(|(name, _)| name)), cpu.0);
         }
+        for (task, pool, span) in sections(system) {
+            add(task, What::Section, (pool, system.pools.get(pool).map(|(name, _)| name)), span);
+        }
         for (task, endpoint, times) in &system.calls {
             let Some((name, one)) = system.endpoints.get(*endpoint) else { continue };
             if one.server as usize != *task && report::has_jobs(system, *task) {
@@ -334,6 +342,21 @@ impl<'a> Observed<'a> {
         };
         all.into_iter().map(declaration).collect()
     }
+}
+
+/// Task, pool and how long it has a token, at most, where the analysis says so.
+fn sections(system: &Resolved) -> Vec<(usize, usize, u64)> {
+    let mut all = Vec::new();
+    for cluster in 0..system.clusters.len() {
+        let Ok(study) = admission::Study::new(system, cluster) else { continue };
+        let Ok((_, blocked)) = study.analyse(&Overheads::default()) else { continue };
+        for (member, blocked) in study.members.iter().zip(blocked) {
+            let named = |index| system.pools.iter().position(|(name, _)| name == study.pool(index));
+            let held = blocked.sections.iter();
+            all.extend(held.filter_map(|(index, span)| Some((*member, named(*index)?, span.0))));
+        }
+    }
+    all
 }
 
 /// The table of `--observed`.

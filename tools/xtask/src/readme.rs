@@ -15,7 +15,8 @@ use crate::build::BUILDING;
 use crate::project::Project;
 
 /// Pages whose commands are run.
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
+    "docs/accelerator.md",
     "docs/debugging.md",
     "docs/demo.md",
     "docs/first-task.md",

@@ -17,7 +17,8 @@ use crate::report;
 use crate::system::{self, Image, Run, RunOptions, Workspace};
 
 /// The name of a check, and what it does.
-pub const CHECK: &str = "stabilised video: every frame is the host's, and none is later than is proved; without management some are";
+pub const CHECK: &str =
+    "stabilised video: every frame is the host's, and none is later than is proved; without management some are";
 const MANIFEST: &str = "userland/vision/stabilise.toml";
 /// Its name in its manifest.
 const NAME: &str = "stabilise";

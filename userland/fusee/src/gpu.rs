@@ -30,8 +30,11 @@
 //! 2. Fence values of a slot differ from one command to the next.
 //! 3. As long as a command may run, its engine is held and its buffers are borrowed, unless it was given by addresses.
 //!
+//! [`Auto`] is for those who do not care which engine, token or chunk: it takes what each piece of work needs.
+//!
 //! Not here: engine locks (`engine`), resets and translation (`drivers/gpu`).
 
+mod auto;
 mod launch;
 mod work;
 
@@ -44,6 +47,7 @@ use core::cell::Cell;
 use core::marker::PhantomData;
 use fusee_accel_contract as contract;
 
+pub use auto::{Auto, AutoError, CHUNK};
 pub use contract::{Command, ENGINES, EngineIndex, FenceState, Launch, Operation};
 pub use fusee_compute as compute;
 pub use fusee_library as library;
@@ -166,7 +170,22 @@ impl Context {
     /// [`RunError`]. What was to be written is then undefined.
     pub fn run<'a>(&'a self, engine: &Engine, work: impl Into<Work<'a>>, deadline: Instant) -> Result<(), RunError> {
         let whole = work.into().operation.ok_or(RunError::Submit(SubmitError::BadCommand))?;
-        self.run_whole(engine, whole, deadline)
+        self.run_whole(engine, whole, u64::MAX, deadline)
+    }
+
+    /// The same, and a copy goes in chunks of `chunk` bytes, a positive multiple of eight: between two of them an earlier key is let in, too.
+    ///
+    /// # Errors
+    /// [`RunError`]; [`SubmitError::BadCommand`] of another `chunk`. What was to be written is then undefined.
+    pub fn run_in_chunks<'a>(
+        &'a self,
+        engine: &Engine,
+        work: impl Into<Work<'a>>,
+        chunk: u64,
+        deadline: Instant,
+    ) -> Result<(), RunError> {
+        let whole = work.into().operation.ok_or(RunError::Submit(SubmitError::BadCommand))?;
+        self.run_whole(engine, whole, chunk, deadline)
     }
 
     /// As [`Context::run`], for work that may be done twice, beside a driver that has [further lives](crate::life): what does not end because the driver has died, or has let the device
@@ -185,23 +204,30 @@ impl Context {
     ) -> Result<(), RunError> {
         let whole = work.into().operation.ok_or(RunError::Submit(SubmitError::BadCommand))?;
         let after = |error: &RunError| if error.may_pass() { After::Pause } else { After::Nothing };
-        Again { times, pause }.make(deadline, || self.run_whole(engine, whole, deadline), after)
+        Again { times, pause }.make(deadline, || self.run_whole(engine, whole, u64::MAX, deadline), after)
     }
 
-    fn run_whole(&self, engine: &Engine, whole: Operation, deadline: Instant) -> Result<(), RunError> {
-        let blocks = match whole {
-            Operation::Launch(launch) if engine.is_preemptible() => launch.blocks,
+    fn run_whole(&self, engine: &Engine, whole: Operation, chunk: u64, deadline: Instant) -> Result<(), RunError> {
+        let pieces = match whole {
+            Operation::Launch(launch) if engine.is_preemptible() => launch.blocks.into(),
+            Operation::Copy { .. } if chunk == 0 => return Err(RunError::Submit(SubmitError::BadCommand)),
+            Operation::Copy { length, .. } => length.div_ceil(chunk),
             _ => 1,
         };
         let acquire = || engine.acquire(deadline).map_err(RunError::Acquire);
         let mut guard = acquire()?;
-        for number in 0..blocks {
+        for number in 0..pieces {
             if number > 0 && guard.should_yield().map_err(RunError::Lost)? {
                 guard.release().map_err(RunError::Lost)?;
                 guard = acquire()?;
             }
             let operation = match whole {
-                Operation::Launch(launch) if blocks > 1 => Operation::Launch(launch.block(number)),
+                Operation::Launch(launch) if pieces > 1 => Operation::Launch(launch.block(number as u32)),
+                Operation::Copy { source, destination, length } if pieces > 1 => {
+                    let done = number * chunk;
+                    let length = chunk.min(length - done);
+                    Operation::Copy { source: source + done, destination: destination + done, length }
+                }
                 whole => whole,
             };
             self.submit(&guard, operation).map_err(RunError::Submit)?.wait().map_err(RunError::Fence)?;
@@ -350,9 +376,9 @@ const _: () = assert!(contract::ENGINES * SLOTS <= contract::FENCES);
 mod tests {
     extern crate std;
     use super::*;
-    use crate::Engine;
     use crate::grant::Handle;
     use crate::syscall::played;
+    use crate::{Engine, Pool};
     use core::mem::ManuallyDrop;
     use fusee_abi::call::Call;
     use std::vec::Vec;
@@ -376,11 +402,16 @@ mod tests {
 
     /// A device that, each time it is called, has done all that was submitted to its execution engine.
     fn device(context: &Context, engine: &Engine) -> impl FnMut() + use<> {
+        device_of(context, engine, EngineIndex::Execution)
+    }
+
+    /// The same of another engine.
+    fn device_of(context: &Context, engine: &Engine, index: EngineIndex) -> impl FnMut() + use<> {
         let (ring, doorbell, mut retired) = (context.ring, ManuallyDrop::new(engine.held_on_host()), 0);
         move || {
             while retired != doorbell.submitted() {
                 let mut bytes = [0; contract::COMMAND_BYTES];
-                ring.copy_to_slice(contract::ring_slot(EngineIndex::Execution, retired) as usize, &mut bytes);
+                ring.copy_to_slice(contract::ring_slot(index, retired) as usize, &mut bytes);
                 let fence = Command::decode(&bytes).unwrap().fence.unwrap();
                 ring.write_u32((fence.address - contract::RING_BASE) as usize, fence.value);
                 retired += 1;
@@ -473,6 +504,98 @@ mod tests {
         let burn = Operation::Burn { time: 1 };
         context.run(&engine, burn, Instant::NEVER).unwrap();
         assert_eq!(played::calls(), [Call::Acquire, Call::Wait, Call::Release], "what cannot be cut is not");
+    }
+
+    /// What was submitted to a copy engine, by number.
+    fn copied(context: &Context, number: u32) -> Operation {
+        let mut bytes = [0; contract::COMMAND_BYTES];
+        context.ring.copy_to_slice(contract::ring_slot(EngineIndex::CopyIn, number) as usize, &mut bytes);
+        Command::decode(&bytes).unwrap().operation
+    }
+
+    /// Somebody waits while the second chunk is copied.
+    #[test]
+    fn a_copy_in_chunks_lets_others_in_between_two_and_keeps_the_engine_otherwise() {
+        let (context, engine) = (context(), Engine::on_host(1));
+        let mut device = device_of(&context, &engine, EngineIndex::CopyIn);
+        let mut asked = 0;
+        played::by(move |call, _| match call {
+            Call::Wait => {
+                device();
+                0
+            }
+            Call::ShouldYield => {
+                asked += 1;
+                u64::from(asked == 2)
+            }
+            _ => 0,
+        });
+        let whole = Operation::Copy { source: 1 << 16, destination: 1 << 20, length: 40 };
+        context.run_in_chunks(&engine, whole, 16, Instant::NEVER).unwrap();
+        let calls = [
+            &[Call::Acquire, Call::Wait, Call::ShouldYield, Call::Wait, Call::ShouldYield][..],
+            &[Call::Release, Call::Acquire, Call::Wait, Call::Release],
+        ];
+        assert_eq!(played::calls(), calls.concat());
+        let part = |at: u64, length| Operation::Copy { source: (1 << 16) + at, destination: (1 << 20) + at, length };
+        assert_eq!([0, 1, 2].map(|number| copied(&context, number)), [part(0, 16), part(16, 16), part(32, 8)]);
+        for bad in [0, 12] {
+            let refused = context.run_in_chunks(&engine, whole, bad, Instant::NEVER);
+            assert_eq!(refused, Err(RunError::Submit(SubmitError::BadCommand)));
+        }
+    }
+
+    /// A token for all work of a job, and one more after it was given back.
+    #[test]
+    fn a_client_that_names_nothing_takes_a_token_once_and_the_engine_of_each_work() {
+        const POOL: u64 = 9;
+        let engines = [0, 1, 2].map(Engine::on_host);
+        let context = context();
+        let mut devices = EngineIndex::ALL.map(|index| device_of(&context, &engines[index.number()], index));
+        played::by(move |call, _| {
+            if call == Call::Wait {
+                devices.iter_mut().for_each(|device| device());
+            }
+            0
+        });
+        let pool = || core::iter::once(Pool::on_host(POOL));
+        let mut auto = Auto::made(context, engines.into_iter(), pool(), 16).unwrap();
+        let (mut board, mut local) = (Buffer::of(&Region::on_host()), Buffer::local(256));
+        let input = board.split_off(4096 - 24);
+        let mut result = local.split_off(128);
+        auto.run(Work::copy_in(&input, &mut local), Instant::NEVER).unwrap();
+        let copy = [Call::Acquire, Call::Wait, Call::ShouldYield, Call::Wait, Call::Release];
+        assert_eq!(played::calls(), [&[Call::Acquire][..], &copy].concat());
+        auto.run(Work::launch(library::Gradient { width: 8, height: 8 }, (&local, &mut result)), Instant::NEVER)
+            .unwrap();
+        assert_eq!(played::calls(), [Call::Acquire, Call::Wait, Call::Release]);
+        let back = result.split_off(120);
+        auto.run(Work::copy_out(&back, &mut board), Instant::NEVER).unwrap();
+        assert_eq!(played::calls(), [Call::Acquire, Call::Wait, Call::Release]);
+        assert_eq!(engines.map(|engine| engine.held_on_host().submitted()), [1, 2, 1]);
+        played::calls();
+        auto.done_with_device().unwrap();
+        auto.end().unwrap();
+        assert_eq!(played::calls(), [Call::Release], "there is one to give back");
+        auto.run(BURN, Instant::NEVER).unwrap();
+        drop(auto);
+        assert_eq!(played::calls(), [&[Call::Acquire; 2][..], &[Call::Wait, Call::Release, Call::Release]].concat());
+    }
+
+    #[test]
+    fn what_such_a_client_cannot_know_is_an_error() {
+        let engines = |numbers: &[u32]| numbers.iter().map(|number| Engine::on_host(*number)).collect::<Vec<_>>();
+        let made = |numbers, pools, chunk| {
+            let pools = (0..pools).map(Pool::on_host);
+            Auto::made(context(), engines(numbers).into_iter(), pools, chunk).err()
+        };
+        assert_eq!(made(&[0, 1, 2], 1, 8), None);
+        assert_eq!([made(&[0, 0], 0, 8), made(&[0], 2, 8)], [Some(AutoError::Ambiguous); 2]);
+        assert_eq!([made(&[0], 0, 0), made(&[0], 0, 12)], [Some(AutoError::BadChunk); 2]);
+        let mut no_copies = Auto::made(context(), engines(&[0]).into_iter(), core::iter::empty(), 8).unwrap();
+        let (board, mut local) = (Buffer::of(&Region::on_host()), Buffer::local(4096));
+        let refused = no_copies.run(Work::copy_in(&board, &mut local), Instant::NEVER);
+        assert_eq!(refused, Err(RunError::Submit(SubmitError::BadCommand)));
     }
 
     #[test]

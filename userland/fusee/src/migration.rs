@@ -14,8 +14,8 @@
 //! engines are one group, granted at once; here the order excludes deadlock, but waiting for the second counts as holding
 //! the first.
 
-use crate::gpu::{Context, FenceError, Operation, SubmitError};
-use crate::{AcquireError, Engine, EngineError, EngineGuard, Instant};
+use crate::gpu::{Context, Operation, RunError};
+use crate::{Engine, EngineGuard, Instant};
 use fusee_accel_contract::space;
 
 /// A task's end of one device.
@@ -42,27 +42,14 @@ pub struct State {
     pub chunk: u64,
 }
 
-/// Why not all of a state has moved. It is still where it was, and undefined where it should be.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum MoveError {
-    /// An engine was not granted.
-    Acquire(AcquireError),
-    /// The device got no command: not all is in multiples of eight, or the ring is full.
-    Submit(SubmitError),
-    /// A command did not end well, or not in time; it fails if not all is in the task's memory.
-    Fence(FenceError),
-    /// An engine was lost.
-    Lost(EngineError),
-}
-
 /// Moves `state`, holding a copy engine of each side.
 ///
 /// # Errors
-/// [`MoveError`].
-pub fn directly(from: &Side, to: &Side, state: State, deadline: Instant) -> Result<(), MoveError> {
+/// [`RunError`]. The state is still where it was, and undefined where it should be.
+pub fn directly(from: &Side, to: &Side, state: State, deadline: Instant) -> Result<(), RunError> {
     let (source, destination) = (space::peer(from.device) + state.offset, space::LOCAL_BASE + state.offset);
     let operation = |at, length| Operation::PeerCopy { source: source + at, destination: destination + at, length };
-    let acquire = |engine: &Engine| engine.acquire(deadline).map_err(MoveError::Acquire);
+    let acquire = |engine: &Engine| engine.acquire(deadline).map_err(RunError::Acquire);
     let mut done = 0;
     while done < state.bytes {
         let (out, into);
@@ -75,12 +62,12 @@ pub fn directly(from: &Side, to: &Side, state: State, deadline: Instant) -> Resu
         }
         while done < state.bytes {
             done += chunk(&to.context, &into, state, done, deadline, operation)?;
-            if out.should_yield().map_err(MoveError::Lost)? || into.should_yield().map_err(MoveError::Lost)? {
+            if out.should_yield().map_err(RunError::Lost)? || into.should_yield().map_err(RunError::Lost)? {
                 break;
             }
         }
-        into.release().map_err(MoveError::Lost)?;
-        out.release().map_err(MoveError::Lost)?;
+        into.release().map_err(RunError::Lost)?;
+        out.release().map_err(RunError::Lost)?;
     }
     Ok(())
 }
@@ -89,34 +76,12 @@ pub fn directly(from: &Side, to: &Side, state: State, deadline: Instant) -> Resu
 /// memory on both sides. Holds one engine at a time.
 ///
 /// # Errors
-/// [`MoveError`].
-pub fn through_memory(from: &Side, to: &Side, state: State, buffer: u64, deadline: Instant) -> Result<(), MoveError> {
+/// [`RunError`]. The state is still where it was, and undefined where it should be.
+pub fn through_memory(from: &Side, to: &Side, state: State, buffer: u64, deadline: Instant) -> Result<(), RunError> {
     let local = space::LOCAL_BASE + state.offset;
-    copy(&from.context, &from.copy_out, state, (local, buffer), deadline)?;
-    copy(&to.context, &to.copy_in, state, (buffer, local), deadline)
-}
-
-/// Copies all of `state` with one engine.
-fn copy(
-    context: &Context,
-    engine: &Engine,
-    state: State,
-    (source, destination): (u64, u64),
-    deadline: Instant,
-) -> Result<(), MoveError> {
-    let operation = |at, length| Operation::Copy { source: source + at, destination: destination + at, length };
-    let mut done = 0;
-    while done < state.bytes {
-        let guard = engine.acquire(deadline).map_err(MoveError::Acquire)?;
-        while done < state.bytes {
-            done += chunk(context, &guard, state, done, deadline, operation)?;
-            if guard.should_yield().map_err(MoveError::Lost)? {
-                break;
-            }
-        }
-        guard.release().map_err(MoveError::Lost)?;
-    }
-    Ok(())
+    let copy = |source, destination| Operation::Copy { source, destination, length: state.bytes };
+    from.context.run_in_chunks(&from.copy_out, copy(local, buffer), state.chunk, deadline)?;
+    to.context.run_in_chunks(&to.copy_in, copy(buffer, local), state.chunk, deadline)
 }
 
 /// Does the chunk after the first `done` bytes; says how long it was.
@@ -127,9 +92,9 @@ fn chunk(
     done: u64,
     deadline: Instant,
     operation: impl Fn(u64, u64) -> Operation,
-) -> Result<u64, MoveError> {
+) -> Result<u64, RunError> {
     let length = state.chunk.min(state.bytes - done);
-    let mut copy = context.submit(guard, operation(done, length)).map_err(MoveError::Submit)?;
-    copy.wait_until(deadline).map_err(MoveError::Fence)?;
+    let mut copy = context.submit(guard, operation(done, length)).map_err(RunError::Submit)?;
+    copy.wait_until(deadline).map_err(RunError::Fence)?;
     Ok(length)
 }

@@ -140,3 +140,11 @@ impl Drop for Token<'_> {
         let _ = plain(Call::Release as u64, self.pool.handle, 0);
     }
 }
+
+#[cfg(test)]
+impl Pool {
+    /// A pool with one token.
+    pub(crate) fn on_host(handle: u64) -> Pool {
+        Pool { handle, each: 1 }
+    }
+}

@@ -14,15 +14,15 @@
 //! | 9 | Warp Perspective | `shown` | `matrix`, `copy` of the job that was [`DELAY`] before |
 //! | 10 | Display | | `shown` |
 //!
-//! Stages that launch a kernel have the engine `ee`; stage 8 has the engine `dsp`, and its signal and weights in the region `buffer`. Display logs for each stabilised frame its number, from 0, and its digest, and ends the system after as many jobs as its parameter `frames` says, by the handle `system`.
+//! Stages that launch a kernel have an engine of a device, whatever its name; stage 8 that of a signal processor, and its signal and weights in the region `buffer`. Display logs for each stabilised frame its number, from 0, and its digest, and ends the system after as many jobs as its parameter `frames` says, by the handle `system`.
 //!
 //! What each computes is in the package `vision`; this says who does it and where it lies.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 #![forbid(unsafe_code)]
 
-use fusee::gpu::{Buffer, Context, Work};
+use fusee::gpu::{Auto, Buffer, Work};
 use fusee::graph::{Node, Object};
-use fusee::{Engine, Environment, Instant, JobInfo, Region, SharedBytes, System, environment, log, next_job, shutdown};
+use fusee::{Environment, Instant, JobInfo, Region, SharedBytes, System, environment, log, next_job, shutdown};
 use vision::filter::filtered;
 use vision::homography::{Estimate, estimate, matches};
 use vision::smooth::{DELAY, FILTER, WEIGHTS, Window, warp};
@@ -106,14 +106,14 @@ impl Stage {
         back: [u32; N],
         work: impl for<'w> Fn([&'w Buffer; N], &'w mut Buffer) -> Work<'w>,
     ) {
-        let engine = self.environment.expect::<Engine>("ee");
-        let context = Context::of(&self.environment).expect("the task is a client of the device");
+        let mut device = Auto::of(&self.environment).expect("the task is a client of the device");
         let (inputs, output) = (inputs.map(|name| self.object(name)), self.object(output));
         self.each(|node, job| {
             let inputs: [Buffer; N] = core::array::from_fn(|at| node.buffer(&inputs[at], job, back[at]));
             let mut output = node.buffer(&output, job, 0);
             let work = work(inputs.each_ref(), &mut output);
-            context.run(&engine, work, Instant::NEVER).expect("objects of the graph are ours");
+            device.run(work, Instant::NEVER).expect("objects of the graph are ours");
+            device.end().expect("nothing was held for too long");
         });
     }
 
@@ -139,8 +139,7 @@ impl Stage {
 
     fn smooth(self) {
         let (motion, matrix) = (self.object("motion"), self.object("matrix"));
-        let engine = self.environment.expect::<Engine>("dsp");
-        let context = Context::of(&self.environment).expect("the task is a client of the signal processor");
+        let mut processor = Auto::of(&self.environment).expect("the task is a client of the signal processor");
         let mut signal = Buffer::of(&self.environment.expect::<Region>("buffer"));
         let mut weights = signal.split_off(256);
         let mut filtered = weights.split_off(64);
@@ -152,7 +151,8 @@ impl Stage {
             window.push(&Matrix::of(&bytes));
             store(&mut signal, &window.signal());
             let work = Work::launch(FILTER, (&signal, &weights, &mut filtered));
-            context.run(&engine, work, Instant::NEVER).expect("all operands are in our buffer");
+            processor.run(work, Instant::NEVER).expect("all operands are in our buffer");
+            processor.end().expect("nothing was held for too long");
             let there = node.frame(&matrix, job, 0);
             for (at, number) in warp(&Window::correction(&samples(&filtered))).into_iter().enumerate() {
                 there.write_u32(4 * at, number.cast_unsigned());

@@ -12,20 +12,20 @@ const BLOCKS: u32 = 20_000_000;
 struct Count(u64);
 
 impl Host for Count {
-    fn block(&mut self, _: Context, _: u64, _: u32) -> Result<(), Bad> {
+    fn block(&mut self, _: u64, _: Context, _: u64, _: u32) -> Result<(), Bad> {
         self.0 += 1;
         Ok(())
     }
 
-    fn saved(&mut self, _: &Record) -> Result<(), Bad> {
+    fn saved(&mut self, _: u64, _: &Record) -> Result<(), Bad> {
         Ok(())
     }
 
-    fn restored(&mut self, _: &Record) -> Result<(), Bad> {
+    fn restored(&mut self, _: u64, _: &Record) -> Result<(), Bad> {
         Ok(())
     }
 
-    fn ended(&mut self, _: Context, _: u64, _: Outcome) {}
+    fn ended(&mut self, _: u64, _: Context, _: u64, _: Outcome) {}
 }
 
 fn main() {

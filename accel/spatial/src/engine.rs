@@ -6,7 +6,8 @@
 //! 1. On each SM, by number: what is due there. Places of blocks that ended are filled again, with preempted blocks before
 //!    fresh ones, as long as the SM is not reserved. A reserved SM that is free is set to the kernel that it is reserved for.
 //! 2. Kernels without a block left are over.
-//! 3. If an SM is idle or anything else has changed for the policy: launches are admitted, and the policy decides.
+//! 3. If an SM is idle, if blocks have been saved, or if anything else has changed for the policy: launches are admitted, and
+//!    the policy decides.
 //!
 //! So all that happens at one instant is seen together. What the caller asks for (a launch, a key, a removal) is part of the
 //! instant to which the engine was advanced last. The next [`Engine::advance`], even to the same instant, decides about it.
@@ -114,28 +115,28 @@ pub enum Outcome {
 
 /// What the engine asks of the device that it is part of.
 ///
-/// Calls come in the order of time. None comes for a context after [`Engine::remove`], until it launches again.
+/// Calls come in the order of time; `now` is the instant of the call. None comes for a context after [`Engine::remove`], until it launches again.
 pub trait Host {
     /// Does the work of a block, when the block is first issued. Called once for each block of a kernel that completes.
     ///
     /// # Errors
     /// [`Bad`] ends the kernel.
-    fn block(&mut self, context: Context, work: u64, block: u32) -> Result<(), Bad>;
+    fn block(&mut self, now: u64, context: Context, work: u64, block: u32) -> Result<(), Bad>;
 
     /// Writes the state of a block to its client's save area, when the save ends.
     ///
     /// # Errors
     /// [`Bad`] ends the kernel.
-    fn saved(&mut self, record: &Record) -> Result<(), Bad>;
+    fn saved(&mut self, now: u64, record: &Record) -> Result<(), Bad>;
 
     /// Reads the state of a block back, when the restore begins. The record equals that of the last [`Host::saved`] for it.
     ///
     /// # Errors
     /// [`Bad`] ends the kernel.
-    fn restored(&mut self, record: &Record) -> Result<(), Bad>;
+    fn restored(&mut self, now: u64, record: &Record) -> Result<(), Bad>;
 
     /// A kernel is over. Its context may have launched again already.
-    fn ended(&mut self, context: Context, work: u64, outcome: Outcome);
+    fn ended(&mut self, now: u64, context: Context, work: u64, outcome: Outcome);
 }
 
 /// Why a launch is refused.
@@ -262,18 +263,15 @@ impl<P: Policy> Engine<P> {
         self.asks = true;
     }
 
-    /// Changes the tokens of `context`. An active kernel has so many more or fewer left.
+    /// Changes the tokens of `context`. Its active kernel has so many more or fewer left, if its budget comes from them.
     pub fn set_tokens(&mut self, context: Context, tokens: u16) {
-        self.tokens[context.index()] = tokens;
-        for place in 0..PLACES_MAX {
-            let Some(mut kernel) = self.table.active[place].take_if(|kernel| kernel.context == context) else {
-                continue;
-            };
-            let budget = i32::from(self.policy.budget(&self.table, tokens));
-            kernel.count += budget - kernel.budget;
-            kernel.budget = budget;
-            self.table.active[place] = Some(kernel);
-        }
+        let before = core::mem::replace(&mut self.tokens[context.index()], tokens);
+        let budget = |tokens| i32::from(self.policy.budget(&self.table, tokens));
+        let more = budget(tokens) - budget(before);
+        self.kernels_of(context).for_each(|kernel| {
+            kernel.budget += more;
+            kernel.count += more;
+        });
         self.asks = true;
     }
 
@@ -412,22 +410,24 @@ impl<P: Policy> Engine<P> {
     /// Does all that is due now. Returns when something is due next.
     fn instant(&mut self, host: &mut impl Host) -> u64 {
         loop {
-            for sm in 0..usize::from(self.description.sms) {
-                if self.due[sm] <= self.now {
-                    self.fire(sm, host);
-                }
+            // What fires on one SM makes nothing due on another one, so all can be found at once.
+            let mut due = self.all_due();
+            while due != 0 {
+                self.fire(due.trailing_zeros() as usize, host);
+                due &= due - 1;
             }
             if self.over != 0 {
                 self.retire(host);
             }
-            if self.asks {
-                self.asks = false;
-                self.ask(host);
-            }
             let next = self.first_due();
-            if next > self.now && !self.asks && self.over == 0 {
+            if next <= self.now {
+                continue;
+            }
+            if !self.asks {
                 return next;
             }
+            self.asks = false;
+            self.ask(host);
         }
     }
 
@@ -442,12 +442,15 @@ impl<P: Policy> Engine<P> {
             Phase::Restoring => {
                 self.book(sm);
                 self.sms[sm].phase = Phase::Running;
+                self.fill(sm, host);
                 self.go_on(sm, host);
             }
             Phase::Saving => {
                 self.book(sm);
                 self.keep(sm, host);
                 self.hand_over(sm, host);
+                // The blocks that were saved may be worth an SM of another kernel.
+                self.asks = true;
             }
         }
     }
@@ -460,7 +463,7 @@ impl<P: Policy> Engine<P> {
             }
             let Kernel { context, work, fault, .. } = self.kernels[place];
             self.evict(place);
-            host.ended(context, work, fault.unwrap_or(Outcome::Complete));
+            host.ended(self.now, context, work, fault.unwrap_or(Outcome::Complete));
         }
     }
 
@@ -521,10 +524,12 @@ impl<P: Policy> Engine<P> {
         if self.table.kernel(to).is_none() {
             return Err(Refused::NoSuchKernel);
         }
-        if self.issuable(to.index()) == 0 {
+        let state = self.table.state(sm);
+        // A kernel without blocks to issue may still keep the SM that its blocks are on.
+        let keeps = |victim| matches!(decision, Decision::Retarget { .. }) && victim == Some(to);
+        if self.issuable(to.index()) == 0 && !matches!(state, State::Reserved { victim, .. } if keeps(victim)) {
             return Err(Refused::NothingToIssue);
         }
-        let state = self.table.state(sm);
         match (decision, state) {
             (Decision::Assign { .. }, State::Idle) => {
                 self.add_token(Some(to), -1);
@@ -532,6 +537,7 @@ impl<P: Policy> Engine<P> {
                 Ok(())
             }
             (Decision::Reserve { .. }, State::Running(victim)) if victim != to => {
+                self.book(sm.index());
                 self.add_token(Some(victim), 1);
                 self.add_token(Some(to), -1);
                 self.table.states[sm.index()] = State::Reserved { victim: Some(victim), next: Some(to) };
@@ -597,7 +603,7 @@ impl<P> Engine<P> {
                 if let Some((entry, preempted)) = queue.pop() {
                     let Preempted { block, remaining, payer } = preempted;
                     let record = kernel.record(entry, block, remaining);
-                    if host.restored(&record).is_ok() {
+                    if host.restored(self.now, &record).is_ok() {
                         end = clock + remaining;
                         (unit.blocks[slot], unit.payers[slot]) = (block, payer);
                         restoring |= 1 << slot;
@@ -609,7 +615,7 @@ impl<P> Engine<P> {
                     let block = kernel.fresh;
                     kernel.fresh += 1;
                     self.counters.account(unit.owner).issued += 1;
-                    if host.block(kernel.context, kernel.work, block).is_ok() {
+                    if host.block(self.now, kernel.context, kernel.work, block).is_ok() {
                         end = clock + kernel.times.of(block);
                         unit.blocks[slot] = block;
                     } else {
@@ -654,7 +660,6 @@ impl<P> Engine<P> {
 
     /// Starts to take an SM away, for the kernel at `next`.
     fn preempt(&mut self, sm: usize, next: Place, mechanism: Mechanism) {
-        self.book(sm);
         let causer = Payer::from(self.kernels[next.index()].context);
         self.counters.account(causer).preemptions += 1;
         let unit = &mut self.sms[sm];
@@ -704,7 +709,7 @@ impl<P> Engine<P> {
             kernel.resident -= 1;
             let (block, payer) = (unit.blocks[slot], unit.causer);
             let entry = self.preempted[place].push(Preempted { block, remaining, payer });
-            if kernel.fault.is_none() && host.saved(&kernel.record(entry, block, remaining)).is_err() {
+            if kernel.fault.is_none() && host.saved(self.now, &kernel.record(entry, block, remaining)).is_err() {
                 kernel.fault = Some(Outcome::NotSaved { block });
                 self.over |= 1 << place;
             }
@@ -785,6 +790,11 @@ impl<P> Engine<P> {
 //--- Small things
 
 impl<P> Engine<P> {
+    /// The SMs on which something is due now, a bit each. Without branches: which SM it is cannot be predicted.
+    fn all_due(&self) -> u32 {
+        (0..SMS_MAX).fold(0, |all, sm| all | u32::from(self.due[sm] <= self.now) << sm)
+    }
+
     fn first_due(&self) -> u64 {
         self.due.iter().copied().fold(NEVER, u64::min)
     }

@@ -1,7 +1,7 @@
 //! The interface of policies: which kernel an SM is set to.
 //!
-//! A policy is asked when a kernel becomes active, when an SM becomes idle, and when a key or a number of tokens changes. It
-//! gives one decision at a time. The SM driver carries the decision out, updates the table, and asks again until the policy
+//! A policy is asked when a kernel becomes active or ends, when an SM becomes idle, when blocks have been saved, and when a key
+//! or a number of tokens changes. It gives one decision at a time. The SM driver carries the decision out, updates the table, and asks again until the policy
 //! has no more decisions. Everything that happens at one instant is in the table before the policy is asked, so a policy
 //! gives the same decisions in a device and in a driver whose messages take no time.
 //!
@@ -13,7 +13,8 @@
 //!
 //! # What the SM driver relies on
 //!
-//! 1. Each decision is possible: it names an SM in the right state, and a kernel with blocks to issue.
+//! 1. Each decision is possible: it names an SM in the right state, and a kernel with blocks to issue, or the one whose blocks
+//!    are on the SM.
 //! 2. After finitely many decisions there are no more until something else changes the table.
 
 use crate::priority::Ppq;
@@ -145,7 +146,7 @@ pub(crate) fn first_issuable<O: Ord>(table: &Table, order: impl Fn(&Active) -> O
 ///
 /// An SM that is reserved for no kernel is taken first, or for a kernel that has more SMs reserved than it can fill. Then that
 /// of the kernel with the greatest `rank`; kernels without a rank lose nothing. Of several such SMs it is one with blocks of
-/// the taker, if there is one, since nothing has to be moved then.
+/// the taker, if there is one, since nothing may have to be moved then.
 pub(crate) fn retarget<R: Ord>(
     table: &Table,
     taker: Place,
@@ -155,7 +156,7 @@ pub(crate) fn retarget<R: Ord>(
         let State::Reserved { victim, next } = state else { return None };
         let offer = match next {
             Some(next) if next == taker => return None,
-            Some(next) if !table.has_surplus(next) => Some(rank(next, table.kernel(next)?)?),
+            Some(next) if victim == Some(next) || !table.has_surplus(next) => Some(rank(next, table.kernel(next)?)?),
             _ => None,
         };
         // `None` is what costs nobody anything, and goes first.
@@ -163,6 +164,22 @@ pub(crate) fn retarget<R: Ord>(
         Some(((is_free, offer, victim == Some(taker)), sm))
     });
     best(offers).map(|sm| Decision::Retarget { sm, next: taker })
+}
+
+/// Leaves `taker` an SM that its own blocks are on and that is reserved for a kernel with a `rank`.
+pub(crate) fn take_back<R>(
+    table: &Table,
+    taker: Place,
+    rank: impl Fn(Place, &Active) -> Option<R>,
+) -> Option<Decision> {
+    let is_lost = |state| match state {
+        State::Reserved { victim, next: Some(next) } if victim == Some(taker) && next != taker => {
+            table.kernel(next).is_some_and(|kernel| rank(next, kernel).is_some())
+        }
+        _ => false,
+    };
+    let sm = table.sms().find_map(|(sm, state)| is_lost(state).then_some(sm))?;
+    Some(Decision::Retarget { sm, next: taker })
 }
 
 /// Reserves an SM for `taker`: one that runs the kernel with the greatest `rank`. Kernels without a rank lose nothing.

@@ -4,6 +4,10 @@
 //! before SMs that run, because they are free sooner. Kernels with equal keys take nothing from each other; the oldest is
 //! served first.
 //!
+//! A kernel whose key falls behind and rises again while its SMs are taken away keeps those that its blocks are still on,
+//! whether it has more blocks to issue or not. Otherwise they would go to a kernel with a greater key first, and would have to
+//! be taken away from that one.
+//!
 //! SMs for which the kernel with the smallest key has no blocks are either left alone or shared:
 //!
 //! - *Exclusive*: an SM that is idle stays idle as long as a kernel with a smaller key is active. An SM that still has blocks
@@ -12,7 +16,7 @@
 //!
 //! Source: Tanasic et al., ISCA 2014, section 3.4. That equal keys go by age is ours.
 
-use crate::policy::{Decision, Policy, first_issuable, first_of_its_context, reserve, retarget};
+use crate::policy::{Decision, Policy, first_issuable, first_of_its_context, reserve, retarget, take_back};
 use crate::table::{Active, Context, Key, Place, Table};
 
 /// Preemptive priority queues.
@@ -41,8 +45,8 @@ pub(crate) fn assign_first(table: &Table, may_take: impl Fn(&Active) -> bool) ->
     Some(Decision::Assign { sm, kernel })
 }
 
-/// A kernel takes an SM from a kernel with a greater key: the first kernel, by its key, that wants an SM and finds one. It
-/// takes that of the greatest `rank`.
+/// A kernel takes an SM from a kernel with a greater key: the first kernel, by its key, that finds one. It takes an SM with
+/// blocks of its own first, and then, if it wants more, that of the greatest `rank`.
 pub(crate) fn take_first<R: Ord>(
     table: &Table,
     may_take: impl Fn(&Active) -> bool,
@@ -50,12 +54,16 @@ pub(crate) fn take_first<R: Ord>(
 ) -> Option<Decision> {
     let mut after: Option<(Key, u64)> = None;
     loop {
-        let later = table.kernels().filter(|(_, kernel)| Some((kernel.key, kernel.arrival)) > after);
-        let wanting = later.filter(|&(place, kernel)| may_take(kernel) && table.wanted(place) > 0);
-        let (taker, &Active { key, arrival, .. }) = wanting.min_by_key(|(_, kernel)| (kernel.key, kernel.arrival))?;
+        let later =
+            table.kernels().filter(|(_, kernel)| may_take(kernel) && Some((kernel.key, kernel.arrival)) > after);
+        let (taker, &Active { key, arrival, .. }) = later.min_by_key(|(_, kernel)| (kernel.key, kernel.arrival))?;
         let greater = |_: Place, kernel: &Active| (kernel.key > key).then(|| rank(kernel));
-        if let Some(decision) = retarget(table, taker, greater).or_else(|| reserve(table, taker, greater)) {
-            return Some(decision);
+        let mut decision = take_back(table, taker, greater);
+        if table.wanted(taker) > 0 {
+            decision = decision.or_else(|| retarget(table, taker, greater)).or_else(|| reserve(table, taker, greater));
+        }
+        if decision.is_some() {
+            return decision;
         }
         after = Some((key, arrival));
     }

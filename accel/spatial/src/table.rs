@@ -204,13 +204,23 @@ impl Table {
     /// How many SMs the kernel at `place` could fill beyond those that are reserved for it.
     #[must_use]
     pub fn wanted(&self, place: Place) -> u32 {
-        self.fillable(place).saturating_sub(self.reserved(place))
+        self.fillable(place).saturating_sub(self.fetched(place))
     }
 
     /// Whether fewer SMs than are reserved for the kernel at `place` would do.
     #[must_use]
     pub fn has_surplus(&self, place: Place) -> bool {
-        self.reserved(place) > self.fillable(place)
+        self.fetched(place) > self.fillable(place)
+    }
+
+    /// SMs that are reserved for a kernel and hold blocks of another one. An SM that is reserved for the kernel whose blocks are
+    /// being saved on it will be filled by these.
+    fn fetched(&self, place: Place) -> u32 {
+        let is_fetched = |state| match state {
+            State::Reserved { victim, next } => next == Some(place) && victim != next,
+            State::Idle | State::Running(_) => false,
+        };
+        self.sms().filter(|&(_, state)| is_fetched(state)).count() as u32
     }
 
     fn fillable(&self, place: Place) -> u32 {

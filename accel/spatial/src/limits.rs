@@ -57,10 +57,13 @@ impl Limits {
         (bytes as u64 * NANOSECONDS_PER_SECOND).div_ceil(self.bandwidth)
     }
 
-    /// Whether the engine can work with these limits: blocks and bandwidth in their ranges.
+    /// Whether the engine can work with these limits: 1 to [`BLOCKS_MAX`] blocks, a bandwidth, at most 2^24 registers, and
+    /// sizes of shared memory that ascend to at most 2^24 bytes.
     #[must_use]
     pub const fn are_sound(&self) -> bool {
-        1 <= self.blocks && self.blocks as usize <= BLOCKS_MAX && self.bandwidth > 0
+        let [small, middle, large] = self.shared;
+        let is_small = self.registers <= 1 << 24 && large <= 1 << 24 && small <= middle && middle <= large;
+        is_small && 1 <= self.blocks && self.blocks as usize <= BLOCKS_MAX && self.bandwidth > 0
     }
 
     /// How blocks of `grid` fit on an SM.
@@ -87,9 +90,7 @@ impl Limits {
         if grid.registers > self.registers {
             return Err(GridError::Registers { needed: grid.registers, limit: self.registers });
         }
-        if grid.registers > 0 {
-            fitting = least(fitting, self.registers / grid.registers);
-        }
+        fitting = least(fitting, holds(self.registers, grid.registers));
         let mut size = 0;
         while size < self.shared.len() && self.shared[size] < grid.shared {
             size += 1;
@@ -97,15 +98,11 @@ impl Limits {
         if size == self.shared.len() {
             return Err(GridError::Shared { needed: grid.shared, limit: self.shared[2] });
         }
-        if grid.shared > 0 {
-            fitting = least(fitting, self.shared[size] / grid.shared);
-        }
+        fitting = least(fitting, holds(self.shared[size], grid.shared));
         if grid.threads > self.threads {
             return Err(GridError::Threads { needed: grid.threads, limit: self.threads });
         }
-        if grid.threads > 0 {
-            fitting = least(fitting, self.threads / grid.threads);
-        }
+        fitting = least(fitting, holds(self.threads, grid.threads));
         let blocks = match grid.blocks_per_sm {
             None => fitting as u8,
             Some(given) if given == 0 || given as u32 > fitting => {
@@ -272,6 +269,14 @@ pub enum GridError {
 }
 
 //--- Small things
+
+/// How many blocks that need so much fit into a limit.
+const fn holds(limit: u32, needed: u32) -> u32 {
+    match limit.checked_div(needed) {
+        Some(blocks) => blocks,
+        None => u32::MAX,
+    }
+}
 
 const fn least(one: u32, other: u32) -> u32 {
     if one < other { one } else { other }

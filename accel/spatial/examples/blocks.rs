@@ -1,0 +1,55 @@
+//! How many blocks a second the engine gets through on this machine: 13 SMs, 16 blocks each, whose times are spread.
+//!
+//! `cargo run --release -p fusee-spatial --example blocks`
+
+use std::time::Instant;
+
+use fusee_spatial::*;
+
+const BLOCKS: u32 = 20_000_000;
+
+#[derive(Default)]
+struct Count(u64);
+
+impl Host for Count {
+    fn block(&mut self, _: u64, _: Context, _: u64, _: u32) -> Result<(), Bad> {
+        self.0 += 1;
+        Ok(())
+    }
+
+    fn saved(&mut self, _: u64, _: &Record) -> Result<(), Bad> {
+        Ok(())
+    }
+
+    fn restored(&mut self, _: u64, _: &Record) -> Result<(), Bad> {
+        Ok(())
+    }
+
+    fn ended(&mut self, _: u64, _: Context, _: u64, _: Outcome) {}
+}
+
+fn main() {
+    println!("the engine takes {} bytes", size_of::<Engine<Rule>>());
+    for (blocks_per_sm, spread) in [(16, 500), (16, 0), (4, 500), (1, 500)] {
+        let description = Description::of(13, Mechanism::Switch);
+        let mut engine = Engine::new(Rule::RealTime(RealTime), description).expect("the description is sound");
+        let grid = Grid {
+            blocks: BLOCKS,
+            time: 10_000,
+            spread,
+            seed: 1,
+            registers: 1_000,
+            shared: 0,
+            threads: 0,
+            blocks_per_sm: Some(blocks_per_sm),
+        };
+        let context = Context::new(0).expect("there is a first context");
+        engine.submit(context, &grid, 1).expect("an empty engine takes a launch");
+        let (mut host, start) = (Count::default(), Instant::now());
+        engine.advance(1 << 50, &mut host);
+        let seconds = start.elapsed().as_secs_f64();
+        assert_eq!(host.0, u64::from(BLOCKS));
+        let million = f64::from(BLOCKS) / seconds / 1e6;
+        println!("{blocks_per_sm:2} blocks on an SM, spread {spread} in 1000: {million:.1} million blocks a second");
+    }
+}

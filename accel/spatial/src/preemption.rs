@@ -1,0 +1,39 @@
+//! How an SM changes hands while blocks are on it.
+//!
+//! | | Switch | Drain |
+//! |---|---|---|
+//! | What happens | the SM stops, saves the state of its blocks, and is free | the SM is given no more blocks, and is free when the last has ended |
+//! | Delay | bytes of state divided by the SM's share of the bandwidth | what the longest block on it has left |
+//! | Cost | the SM does nothing while it saves, and nothing while the blocks are restored later | places of the SM are empty |
+//! | Fails for | nothing | blocks that do not end |
+//!
+//! A restore that is under way is not interrupted: its blocks are saved, or drained, when it has ended. So the delay of a
+//! switch is at most what is left of one restore, plus one save.
+//!
+//! Source: Tanasic et al., ISCA 2014, section 3.3. Draining with a limit is ours.
+
+/// A way to take an SM away from the kernel that runs on it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mechanism {
+    /// The blocks are stopped and saved.
+    Switch,
+    /// The blocks run to their end.
+    Drain,
+    /// The blocks run on for a while; those that have not ended by then are stopped and saved.
+    DrainThenSwitch {
+        /// How long they run on, in nanoseconds.
+        limit: u64,
+    },
+}
+
+impl Mechanism {
+    /// When an SM that is reserved at `now` starts to save, unless all its blocks have ended. `u64::MAX`: never.
+    #[must_use]
+    pub const fn saves_at(self, now: u64) -> u64 {
+        match self {
+            Mechanism::Switch => now,
+            Mechanism::Drain => u64::MAX,
+            Mechanism::DrainThenSwitch { limit } => now.saturating_add(limit),
+        }
+    }
+}

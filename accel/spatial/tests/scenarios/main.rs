@@ -1,0 +1,553 @@
+//! The engine in single scenarios whose outcome is known from the paper, or can be worked out by hand.
+
+mod host;
+
+use fusee_spatial::*;
+use host::*;
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000 * US;
+
+fn context(number: usize) -> Context {
+    Context::new(number).unwrap()
+}
+
+fn sm(number: usize) -> Sm {
+    Sm::new(number).unwrap()
+}
+
+/// A grid of 4 blocks on an SM, each with 16 kB of state: an SM is saved in 4 us.
+fn grid(blocks: u32, time: u64) -> Grid {
+    Grid { blocks, time, spread: 0, seed: 0, registers: 4_000, shared: 0, threads: 0, blocks_per_sm: Some(4) }
+}
+
+const ENDLESS: u32 = u32::MAX;
+
+fn engine(rule: Rule, sms: u8, mechanism: Mechanism) -> Engine<Rule> {
+    Engine::new(rule, Description { places: 16, ..Description::of(sms, mechanism) }).unwrap()
+}
+
+fn dss(processes: u8) -> Rule {
+    Rule::Dss(Dss { shares: Shares::Equal { processes } })
+}
+
+const SHARED: Rule = Rule::Ppq(Ppq { shared: true });
+const EXCLUSIVE: Rule = Rule::Ppq(Ppq { shared: false });
+const REAL_TIME: Rule = Rule::RealTime(RealTime);
+
+/// SMs of the active kernel of each context in `0..contexts`, running or reserved.
+fn sms_of(engine: &Engine<Rule>, contexts: usize) -> Vec<u32> {
+    let table = engine.table();
+    let of = |number| table.kernels().find(|(_, kernel)| kernel.context == context(number));
+    (0..contexts)
+        .map(|number| of(number).map_or(0, |(place, _)| table.running(place) + table.reserved(place)))
+        .collect()
+}
+
+fn counts(engine: &Engine<Rule>) -> Vec<i32> {
+    engine.table().kernels().map(|(_, kernel)| kernel.count).collect()
+}
+
+fn preemptions(engine: &Engine<Rule>, number: usize) -> u64 {
+    engine.counters().of(context(number)).preemptions
+}
+
+//--- Sizes
+
+#[test]
+fn an_engine_with_all_that_it_can_hold_takes_less_than_52_kib() {
+    let bytes = size_of::<Engine<Rule>>();
+    println!("an engine takes {bytes} bytes");
+    assert!(bytes < 52 << 10, "{bytes} bytes");
+}
+
+#[test]
+fn an_engine_can_be_a_constant() {
+    static ENGINE: std::sync::Mutex<Option<Engine<Rule>>> = std::sync::Mutex::new(None);
+    const NEW: Result<Engine<Rule>, DescriptionError> = Engine::new(SHARED, Description::of(4, Mechanism::Switch));
+    assert!(NEW.is_ok());
+    *ENGINE.lock().unwrap() = NEW.ok();
+}
+
+#[test]
+fn a_description_out_of_range_is_refused_by_the_number() {
+    let sound = Description::of(13, Mechanism::Switch);
+    let refused = |description| Engine::new(Outside, description).map(|_| ()).unwrap_err();
+    assert_eq!(refused(Description { sms: 0, ..sound }), DescriptionError::Sms(0));
+    assert_eq!(refused(Description { sms: 17, ..sound }), DescriptionError::Sms(17));
+    assert_eq!(refused(Description { places: 0, ..sound }), DescriptionError::Places(0));
+    let limits = Limits { bandwidth: 0, ..Limits::K20C };
+    assert_eq!(refused(Description { limits, ..sound }), DescriptionError::Limits(limits));
+}
+
+//--- Grids
+
+#[test]
+fn a_grid_that_fits_no_sm_is_refused_by_the_first_limit_that_it_breaks() {
+    let mut engine = engine(SHARED, 4, Mechanism::Switch);
+    let base = Grid { blocks_per_sm: None, ..grid(1, 1) };
+    let refused = [
+        (Grid { blocks: 0, ..base }, GridError::NoBlocks),
+        (Grid { time: 0, ..base }, GridError::NoTime),
+        (Grid { time: 1 << 43, ..base }, GridError::TooLong { time: 1 << 43 }),
+        (Grid { time: u64::MAX, spread: 1_000, ..base }, GridError::TooLong { time: u64::MAX }),
+        (Grid { time: 3 << 41, spread: 500, ..base }, GridError::TooLong { time: 3 << 41 }),
+        (Grid { spread: 1_001, ..base }, GridError::Spread { per_mille: 1_001 }),
+        (Grid { registers: 65_537, ..base }, GridError::Registers { needed: 65_537, limit: 65_536 }),
+        (Grid { shared: 49_153, ..base }, GridError::Shared { needed: 49_153, limit: 49_152 }),
+        (Grid { threads: 2_049, ..base }, GridError::Threads { needed: 2_049, limit: 2_048 }),
+        (Grid { blocks_per_sm: Some(0), ..base }, GridError::BlocksPerSm { given: 0, fitting: 16 }),
+        (Grid { blocks_per_sm: Some(17), ..base }, GridError::BlocksPerSm { given: 17, fitting: 16 }),
+    ];
+    for (grid, error) in refused {
+        assert_eq!(engine.submit(context(0), &grid, 0), Err(SubmitError::Grid(error)));
+    }
+    assert_eq!(engine.next(), None);
+}
+
+#[test]
+fn shared_memory_is_set_to_the_smallest_size_that_lets_a_block_run() {
+    let blocks =
+        |shared| Limits::K20C.fit(&Grid { shared, registers: 0, blocks_per_sm: None, ..grid(1, 1) }).unwrap().blocks;
+    assert_eq!([1, 8 << 10, 9 << 10, 16 << 10, (16 << 10) + 1, 48 << 10].map(blocks), [16, 2, 1, 1, 1, 1]);
+}
+
+#[test]
+fn times_of_blocks_are_spread_and_add_up_to_the_mean() {
+    for (blocks, time, spread) in
+        [(1, 7, 900), (2, 1, 1_000), (1_000, 10_000, 500), (10_001, 333, 1_000), (4_096, 1 << 42, 999)]
+    {
+        let grid = Grid { spread, seed: u64::from(blocks), ..grid(blocks, time) };
+        let all: Vec<u64> = (0..blocks).map(|block| grid.times().of(block)).collect();
+        assert_eq!(all.iter().map(|&time| u128::from(time)).sum::<u128>(), u128::from(time) * u128::from(blocks));
+        let (shortest, longest) = (*all.iter().min().unwrap(), *all.iter().max().unwrap());
+        assert!(shortest >= 1 && longest <= grid.longest());
+        if blocks >= 1_000 {
+            // The whole range is used, and evenly: a quarter of the blocks is off by half of the amplitude in each direction.
+            let amplitude = grid.longest() - time;
+            assert!(longest - time > amplitude / 100 * 97 && time - shortest > amplitude / 100 * 97);
+            let far = all.iter().filter(|&&one| one > time + amplitude / 2).count();
+            assert!(far.abs_diff(blocks as usize / 4) < blocks as usize / 20, "{far} of {blocks}");
+        }
+    }
+}
+
+#[test]
+fn another_seed_gives_other_times() {
+    let times = |seed| {
+        (0..100).map(|block| Grid { spread: 500, seed, ..grid(100, 1_000) }.times().of(block)).collect::<Vec<_>>()
+    };
+    assert_ne!(times(1), times(2));
+    assert_eq!(times(1), times(1));
+}
+
+//--- Sharing by tokens
+
+#[test]
+fn equal_sharing_of_13_sms_comes_to_rest_where_the_paper_says() {
+    let rest: [(usize, &[u32]); 6] = [
+        (1, &[13]),
+        (2, &[7, 6]),
+        (4, &[4, 3, 3, 3]),
+        (6, &[3, 2, 2, 2, 2, 2]),
+        (8, &[2, 2, 2, 2, 2, 1, 1, 1]),
+        (13, &[1; 13]),
+    ];
+    for mechanism in [Mechanism::Switch, Mechanism::Drain, Mechanism::DrainThenSwitch { limit: 2 * US }] {
+        for (processes, expected) in rest {
+            let (mut engine, mut host) = (engine(dss(processes as u8), 13, mechanism), Log::default());
+            for number in 0..processes {
+                engine.submit(context(number), &grid(ENDLESS, 5 * US), 0).unwrap();
+            }
+            engine.advance(0, &mut host);
+            assert_eq!(sms_of(&engine, processes), expected);
+            // The same if each comes when those before are at rest.
+            let (mut engine, mut host) = (self::engine(dss(processes as u8), 13, mechanism), Log::default());
+            for number in 0..processes {
+                engine.submit(context(number), &grid(ENDLESS, 5 * US), 0).unwrap();
+                engine.advance(engine.now() + MS, &mut host);
+            }
+            assert_eq!(sms_of(&engine, processes), expected);
+            assert_eq!(counts(&engine), vec![0; processes]);
+        }
+    }
+}
+
+#[test]
+fn a_kernel_alone_goes_into_debt_and_gives_six_sms_back_to_the_next_one() {
+    let (mut engine, mut host) = (engine(dss(2), 13, Mechanism::Switch), Log::default());
+    engine.submit(context(0), &grid(ENDLESS, 5 * US), 0).unwrap();
+    engine.advance(US, &mut host);
+    assert_eq!((sms_of(&engine, 1), counts(&engine)), (vec![13], vec![-6]));
+    engine.submit(context(1), &grid(ENDLESS, 5 * US), 1).unwrap();
+    engine.advance(US, &mut host);
+    assert_eq!(preemptions(&engine, 1), 6);
+    assert_eq!((sms_of(&engine, 2), counts(&engine)), (vec![7, 6], vec![0, 0]));
+    assert_eq!(host.saved.len(), 0);
+    engine.advance(5 * US, &mut host);
+    assert_eq!(host.saved.len(), 6 * 4, "six SMs of four blocks are saved in 4 us");
+    assert_eq!(preemptions(&engine, 1), 6);
+}
+
+#[test]
+fn the_14th_kernel_waits_unseen_until_one_of_13_ends() {
+    let description = Description::of(13, Mechanism::Switch);
+    let (mut engine, mut host) = (Engine::new(REAL_TIME, description).unwrap(), Log::default());
+    for number in 0..13 {
+        engine.submit(context(number), &grid(if number == 5 { 4 } else { ENDLESS }, 100 * US), number as u64).unwrap();
+    }
+    engine.advance(0, &mut host);
+    engine.set_key(context(13), Key(1));
+    engine.submit(context(13), &grid(4, US), 13).unwrap();
+    engine.advance(99 * US, &mut host);
+    assert!(engine.is_full(context(13)), "the active queue has 13 places");
+    engine.advance(101 * US, &mut host);
+    assert_eq!(
+        host.ended,
+        [(100 * US, context(5), 5, Outcome::Complete), (101 * US, context(13), 13, Outcome::Complete)]
+    );
+}
+
+#[test]
+fn with_as_many_places_as_contexts_no_launch_waits_for_a_kernel_that_it_could_preempt() {
+    let (mut engine, mut host) = (engine(REAL_TIME, 4, Mechanism::Switch), Log::default());
+    for number in 0..15 {
+        engine.submit(context(number), &grid(ENDLESS, 100 * US), number as u64).unwrap();
+    }
+    engine.advance(0, &mut host);
+    engine.set_key(context(15), Key(1));
+    engine.submit(context(15), &grid(16, US), 15).unwrap();
+    engine.advance(5 * US, &mut host);
+    assert_eq!(host.ended, [(5 * US, context(15), 15, Outcome::Complete)], "a save of 4 us, and a block of 1 us");
+}
+
+#[test]
+fn new_tokens_move_sms_at_once() {
+    let rule = Rule::Dss(Dss { shares: Shares::Given });
+    let (mut engine, mut host) = (engine(rule, 12, Mechanism::Switch), Log::default());
+    for number in 0..2 {
+        engine.set_tokens(context(number), 6);
+        engine.submit(context(number), &grid(ENDLESS, 5 * US), 0).unwrap();
+    }
+    engine.advance(MS, &mut host);
+    assert_eq!(sms_of(&engine, 2), [6, 6]);
+    engine.set_tokens(context(0), 9);
+    engine.set_tokens(context(1), 3);
+    engine.advance(2 * MS, &mut host);
+    assert_eq!((sms_of(&engine, 2), counts(&engine)), (vec![9, 3], vec![0, 0]));
+}
+
+//--- Mechanisms
+
+#[test]
+fn a_persistent_kernel_blocks_draining_and_nothing_else() {
+    for (mechanism, done_at) in [
+        (Mechanism::Switch, Some(14 * US)),
+        (Mechanism::DrainThenSwitch { limit: 30 * US }, Some(44 * US)),
+        (Mechanism::Drain, None),
+    ] {
+        let (mut engine, mut host) = (engine(SHARED, 2, mechanism), Log::default());
+        engine.submit(context(0), &grid(8, limits::BLOCK_TIME_MAX), 0).unwrap();
+        engine.advance(US, &mut host);
+        engine.set_key(context(1), Key(1));
+        engine.submit(context(1), &grid(8, 9 * US), 1).unwrap();
+        engine.advance(3_600_000 * MS, &mut host);
+        let expected = done_at.map(|at| (at, context(1), 1, Outcome::Complete));
+        assert_eq!(host.ended, Vec::from_iter(expected), "{mechanism:?}");
+    }
+}
+
+#[test]
+fn a_preempted_block_runs_on_for_what_it_had_left_and_the_preemptor_pays_save_and_restore() {
+    let (mut engine, mut host) = (engine(SHARED, 1, Mechanism::Switch), Log::default());
+    engine.submit(context(0), &grid(4, 100 * US), 0).unwrap();
+    engine.advance(30 * US, &mut host);
+    engine.set_key(context(1), Key(1));
+    engine.submit(context(1), &grid(4, 10 * US), 1).unwrap();
+    engine.advance(MS, &mut host);
+    // 30 us, a save of 4, the other's 10, a restore of 4, and the 70 that were left.
+    assert_eq!(host.ended, [(44 * US, context(1), 1, Outcome::Complete), (118 * US, context(0), 0, Outcome::Complete)]);
+    assert!(host.saved.iter().all(|record| record.remaining == 70 * US && record.bytes == 16_000));
+    assert_eq!(host.saved, host.restored);
+    let [victim, preemptor] = [0, 1].map(|number| *engine.counters().of(context(number)));
+    assert_eq!([victim.running, victim.saving, victim.restoring, victim.resumed], [100 * US, 0, 0, 4]);
+    assert_eq!([preemptor.running, preemptor.saving, preemptor.restoring], [10 * US, 4 * US, 4 * US]);
+    assert_eq!([preemptor.preemptions, preemptor.saved_bytes], [1, 64_000]);
+    assert_eq!(engine.counters().idle(), MS - 118 * US);
+}
+
+#[test]
+fn a_restore_is_paid_by_those_who_caused_it_block_by_block() {
+    // Two SMs of context 0 are preempted by two contexts. One SM then restores blocks of both.
+    let (mut engine, mut host) = (engine(Rule::Outside(Outside), 2, Mechanism::Switch), Log::default());
+    let per_sm = |count| Grid { blocks_per_sm: Some(count), ..grid(4, 100 * US) };
+    engine.submit(context(0), &per_sm(4), 0).unwrap();
+    engine.advance(0, &mut host);
+    let place = |number| Place::new(number).unwrap();
+    engine.carry_out(Decision::Assign { sm: sm(0), kernel: place(0) }, &mut host).unwrap();
+    engine.advance(10 * US, &mut host);
+    engine.submit(context(1), &per_sm(1), 1).unwrap();
+    engine.submit(context(2), &per_sm(1), 2).unwrap();
+    engine.advance(10 * US, &mut host);
+    engine.carry_out(Decision::Reserve { sm: sm(0), next: place(1) }, &mut host).unwrap();
+    engine.advance(14 * US, &mut host);
+    assert_eq!(engine.preempted(place(0)), 4);
+    engine.carry_out(Decision::Assign { sm: sm(1), kernel: place(0) }, &mut host).unwrap();
+    // In the midst of the third block.
+    engine.advance(16_500, &mut host);
+    assert_eq!(engine.counters().of(context(1)).restoring, 2_500);
+    engine.advance(17 * US, &mut host);
+    // Preempted again, during the restore: it ends first.
+    engine.carry_out(Decision::Reserve { sm: sm(1), next: place(2) }, &mut host).unwrap();
+    engine.advance(22 * US, &mut host);
+    assert_eq!(engine.table().state(sm(1)), State::Running(place(2)));
+    let counters = engine.counters();
+    assert_eq!([counters.of(context(1)).restoring, counters.of(context(2)).saving], [4 * US, 4 * US]);
+    assert!(host.saved[4..].iter().all(|record| record.remaining == 90 * US));
+}
+
+#[test]
+fn what_arrives_during_a_save_goes_to_the_sm_without_a_second_save() {
+    let (mut engine, mut host) = (engine(SHARED, 1, Mechanism::Switch), Log::default());
+    engine.submit(context(0), &grid(4, 100 * US), 0).unwrap();
+    engine.advance(10 * US, &mut host);
+    engine.set_key(context(1), Key(2));
+    engine.submit(context(1), &grid(4, 10 * US), 1).unwrap();
+    engine.advance(12 * US, &mut host);
+    engine.set_key(context(2), Key(1));
+    engine.submit(context(2), &grid(4, 10 * US), 2).unwrap();
+    engine.advance(12 * US, &mut host);
+    assert_eq!(counts(&engine), [2 - 1, 1, 0], "the token went back to the first preemptor");
+    engine.advance(MS, &mut host);
+    let ends: Vec<_> = host.ended.iter().map(|&(at, _, work, _)| (at, work)).collect();
+    assert_eq!(ends, [(24 * US, 2), (34 * US, 1), (128 * US, 0)]);
+    assert_eq!([1, 2].map(|number| engine.counters().of(context(number)).saving), [4 * US, 0]);
+}
+
+#[test]
+fn a_reserved_kernel_that_ends_first_gives_its_token_back_and_the_policy_is_asked_again() {
+    for mechanism in [Mechanism::Switch, Mechanism::Drain] {
+        let (mut engine, mut host) = (engine(Rule::Outside(Outside), 2, mechanism), Log::default());
+        let place = |number| Place::new(number).unwrap();
+        engine.submit(context(0), &grid(ENDLESS, 10 * US), 0).unwrap();
+        engine.submit(context(1), &grid(8, 1_500), 1).unwrap();
+        engine.advance(0, &mut host);
+        engine.carry_out(Decision::Assign { sm: sm(0), kernel: place(0) }, &mut host).unwrap();
+        engine.carry_out(Decision::Assign { sm: sm(1), kernel: place(1) }, &mut host).unwrap();
+        engine.carry_out(Decision::Reserve { sm: sm(0), next: place(1) }, &mut host).unwrap();
+        assert!(engine.was_asked());
+        engine.advance(2 * US, &mut host);
+        assert_eq!(counts(&engine), [1, -1], "no block is left, but one SM runs and one is reserved");
+        engine.advance(3 * US, &mut host);
+        assert_eq!(host.ended.len(), 1);
+        assert!(engine.was_asked());
+        match mechanism {
+            // What is being drained goes back to its kernel: nothing was lost.
+            Mechanism::Drain => {
+                assert_eq!((engine.table().state(sm(0)), counts(&engine)), (State::Running(place(0)), vec![0]));
+            }
+            // What is being saved is saved to the end.
+            _ => {
+                assert_eq!(engine.table().state(sm(0)), State::Reserved { victim: Some(place(0)), next: None });
+                engine.advance(4 * US, &mut host);
+                assert_eq!((engine.table().state(sm(0)), counts(&engine)), (State::Idle, vec![1]));
+                assert!(engine.was_asked());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_that_falls_while_an_sm_is_drained_calls_the_drain_off() {
+    let (mut engine, mut host) = (engine(REAL_TIME, 1, Mechanism::Drain), Log::default());
+    engine.submit(context(0), &Grid { spread: 900, ..grid(ENDLESS, 100 * US) }, 0).unwrap();
+    engine.advance(50 * US, &mut host);
+    engine.set_key(context(1), Key(1));
+    engine.submit(context(1), &grid(4, 10 * US), 1).unwrap();
+    engine.advance(150 * US, &mut host);
+    let drained = engine.resident(sm(0));
+    assert!((1..4).contains(&drained), "some blocks have ended");
+    engine.set_key(context(1), Key::EXHAUSTED);
+    engine.advance(150 * US, &mut host);
+    assert_eq!(engine.resident(sm(0)), 4, "all places are filled again");
+    assert_eq!(sms_of(&engine, 2), [1, 0]);
+}
+
+#[test]
+fn a_budget_that_is_exhausted_while_a_kernel_runs_takes_its_sms_and_a_new_one_brings_them_back() {
+    let (mut engine, mut host) = (engine(REAL_TIME, 4, Mechanism::Switch), Log::default());
+    engine.set_key(context(0), Key(5));
+    for number in 0..2 {
+        engine.submit(context(number), &grid(ENDLESS, 5 * US), 0).unwrap();
+    }
+    engine.advance(MS, &mut host);
+    assert_eq!(sms_of(&engine, 2), [4, 0]);
+    engine.set_key(context(0), Key::EXHAUSTED);
+    engine.advance(2 * MS, &mut host);
+    assert_eq!(sms_of(&engine, 2), [0, 4]);
+    engine.set_key(context(0), Key(7));
+    engine.advance(3 * MS, &mut host);
+    assert_eq!(sms_of(&engine, 2), [4, 0]);
+    engine.set_key(context(0), Key::BEST_EFFORT);
+    engine.advance(4 * MS, &mut host);
+    assert_eq!(sms_of(&engine, 2), [2, 2]);
+}
+
+#[test]
+fn an_exhausted_kernel_uses_what_nobody_else_wants() {
+    let (mut engine, mut host) = (engine(REAL_TIME, 4, Mechanism::Switch), Log::default());
+    engine.set_key(context(0), Key::EXHAUSTED);
+    engine.submit(context(0), &grid(ENDLESS, 5 * US), 0).unwrap();
+    engine.submit(context(1), &grid(4, 100 * US), 1).unwrap();
+    engine.advance(0, &mut host);
+    assert_eq!(sms_of(&engine, 2), [3, 1]);
+}
+
+//--- Priorities
+
+#[test]
+fn sms_that_the_first_kernel_leaves_free_are_idle_if_exclusive_and_used_if_shared() {
+    for (rule, busy) in [(EXCLUSIVE, [1, 0]), (SHARED, [1, 3])] {
+        let (mut engine, mut host) = (engine(rule, 4, Mechanism::Switch), Log::default());
+        engine.set_key(context(0), Key(1));
+        engine.submit(context(0), &grid(4, 100 * US), 0).unwrap();
+        engine.submit(context(1), &grid(ENDLESS, 5 * US), 1).unwrap();
+        engine.advance(50 * US, &mut host);
+        assert_eq!(sms_of(&engine, 2), busy);
+        engine.advance(100 * US, &mut host);
+        assert_eq!(sms_of(&engine, 2), [0, 4]);
+    }
+}
+
+#[test]
+fn a_kernel_takes_no_more_sms_than_it_has_blocks_for() {
+    let (mut engine, mut host) = (engine(SHARED, 4, Mechanism::Switch), Log::default());
+    engine.submit(context(0), &grid(ENDLESS, 5 * US), 0).unwrap();
+    engine.advance(US, &mut host);
+    engine.set_key(context(1), Key(1));
+    engine.submit(context(1), &grid(5, 5 * US), 1).unwrap();
+    engine.advance(US, &mut host);
+    assert_eq!((sms_of(&engine, 2), preemptions(&engine, 1)), (vec![2, 2], 2));
+}
+
+#[test]
+fn without_preemption_the_engine_belongs_to_one_context_at_a_time() {
+    for (rule, order) in [(Rule::Fcfs(Fcfs), [0, 1, 2]), (Rule::Npq(Npq), [0, 2, 1])] {
+        let (mut engine, mut host) = (engine(rule, 4, Mechanism::Switch), Log::default());
+        engine.submit(context(0), &grid(4, 100 * US), 0).unwrap();
+        engine.advance(0, &mut host);
+        engine.set_key(context(2), Key(1));
+        engine.submit(context(1), &grid(4, 100 * US), 1).unwrap();
+        engine.submit(context(2), &grid(4, 100 * US), 2).unwrap();
+        engine.advance(MS, &mut host);
+        let ends: Vec<_> = host.ended.iter().map(|&(at, _, work, _)| (at, work)).collect();
+        assert_eq!(ends, [(100 * US, order[0]), (200 * US, order[1]), (300 * US, order[2])]);
+    }
+}
+
+#[test]
+fn launches_of_one_context_run_back_to_back_on_sms_that_are_free() {
+    let (mut engine, mut host) = (engine(Rule::Fcfs(Fcfs), 4, Mechanism::Switch), Log::default());
+    engine.submit(context(0), &grid(4, 100 * US), 0).unwrap();
+    engine.advance(0, &mut host);
+    engine.submit(context(0), &grid(8, 70 * US), 1).unwrap();
+    engine.advance(MS, &mut host);
+    let ends: Vec<_> = host.ended.iter().map(|&(at, _, work, _)| (at, work)).collect();
+    assert_eq!(ends, [(70 * US, 1), (100 * US, 0)]);
+}
+
+#[test]
+fn a_command_buffer_holds_one_launch() {
+    let mut engine = engine(SHARED, 4, Mechanism::Switch);
+    engine.submit(context(0), &grid(4, US), 0).unwrap();
+    assert_eq!(engine.submit(context(0), &grid(4, US), 1), Err(SubmitError::Full));
+}
+
+//--- Clients that go, and clients that are damaged
+
+#[test]
+fn a_removed_client_gives_everything_back_at_once() {
+    for mechanism in [Mechanism::Switch, Mechanism::Drain, Mechanism::DrainThenSwitch { limit: 20 * US }] {
+        let (mut engine, mut host) = (engine(SHARED, 2, mechanism), Log::default());
+        engine.submit(context(0), &grid(ENDLESS, 100 * US), 0).unwrap();
+        engine.advance(US, &mut host);
+        engine.set_key(context(1), Key(1));
+        engine.submit(context(1), &grid(ENDLESS, 50 * US), 1).unwrap();
+        engine.submit(context(0), &grid(4, US), 2).unwrap();
+        engine.advance(3 * US, &mut host);
+        // Both SMs are being taken from context 0. It goes: they belong to context 1 at this instant.
+        engine.remove(context(0));
+        engine.advance(3 * US, &mut host);
+        assert_eq!(sms_of(&engine, 2), [0, 2]);
+        assert_eq!(engine.resident(sm(0)) + engine.resident(sm(1)), 8);
+        assert!(!engine.is_busy(context(0)) && host.ended.is_empty());
+        engine.remove(context(1));
+        assert_eq!(engine.table().sms().filter(|&(_, state)| state == State::Idle).count(), 2);
+        engine.advance(MS, &mut host);
+        assert_eq!(engine.counters().idle(), 2 * (MS - 3 * US));
+        assert_eq!(engine.next(), None);
+    }
+}
+
+#[test]
+fn what_a_removed_preemptor_has_caused_is_paid_by_nobody() {
+    let (mut engine, mut host) = (engine(SHARED, 1, Mechanism::Switch), Log::default());
+    engine.submit(context(0), &grid(4, 100 * US), 0).unwrap();
+    engine.advance(10 * US, &mut host);
+    engine.set_key(context(1), Key(1));
+    engine.submit(context(1), &grid(4, 10 * US), 1).unwrap();
+    engine.advance(11 * US, &mut host);
+    engine.remove(context(1));
+    engine.advance(MS, &mut host);
+    assert_eq!(host.ended, [(108 * US, context(0), 0, Outcome::Complete)]);
+    assert_eq!(engine.counters().of(context(1)).sm_time(), US);
+    assert_eq!([engine.counters().nobody().saving, engine.counters().nobody().restoring], [3 * US, 4 * US]);
+}
+
+#[test]
+fn a_damaged_record_ends_its_own_kernel_and_no_other() {
+    for (spoilt, outcome) in [
+        (Spoilt::Save(2), Outcome::NotSaved { block: 2 }),
+        (Spoilt::Restore(1), Outcome::Damaged { block: 1 }),
+        (Spoilt::Block(3), Outcome::BlockFailed { block: 3 }),
+    ] {
+        let (mut engine, mut host) =
+            (engine(SHARED, 1, Mechanism::Switch), Log { spoilt: Some((0, spoilt)), ..Log::default() });
+        engine.submit(context(0), &grid(ENDLESS, 100 * US), 0).unwrap();
+        engine.submit(context(2), &grid(4, 100 * US), 2).unwrap();
+        engine.advance(10 * US, &mut host);
+        engine.set_key(context(1), Key(1));
+        engine.submit(context(1), &grid(4, 10 * US), 1).unwrap();
+        engine.advance(MS, &mut host);
+        let mut ended: Vec<_> = host.ended.iter().map(|&(_, _, work, outcome)| (work, outcome)).collect();
+        ended.sort_by_key(|&(work, _)| work);
+        assert_eq!(ended, [(0, outcome), (1, Outcome::Complete), (2, Outcome::Complete)]);
+    }
+}
+
+//--- A policy elsewhere
+
+#[test]
+fn decisions_that_are_not_possible_are_refused_and_change_nothing() {
+    let (mut engine, mut host) = (engine(Rule::Outside(Outside), 2, Mechanism::Switch), Log::default());
+    let place = |number| Place::new(number).unwrap();
+    for number in 0..2 {
+        engine.submit(context(number), &grid(4, 10 * US), number as u64).unwrap();
+    }
+    engine.advance(0, &mut host);
+    let mut refused = |decision, error| {
+        let before = engine.table().clone();
+        assert_eq!(engine.carry_out(decision, &mut host), Err(error), "{decision:?}");
+        assert_eq!(*engine.table(), before);
+    };
+    refused(Decision::Assign { sm: sm(2), kernel: place(0) }, Refused::NoSuchSm);
+    refused(Decision::Assign { sm: sm(0), kernel: place(2) }, Refused::NoSuchKernel);
+    refused(Decision::Reserve { sm: sm(0), next: place(0) }, Refused::WrongState(State::Idle));
+    engine.carry_out(Decision::Assign { sm: sm(0), kernel: place(0) }, &mut host).unwrap();
+    let mut refused = |decision, error| assert_eq!(engine.carry_out(decision, &mut host), Err(error), "{decision:?}");
+    refused(Decision::Assign { sm: sm(1), kernel: place(0) }, Refused::NothingToIssue);
+    refused(Decision::Assign { sm: sm(0), kernel: place(1) }, Refused::WrongState(State::Running(place(0))));
+    engine.carry_out(Decision::Reserve { sm: sm(0), next: place(1) }, &mut host).unwrap();
+    let mut refused = |decision, error| assert_eq!(engine.carry_out(decision, &mut host), Err(error), "{decision:?}");
+    refused(Decision::Retarget { sm: sm(0), next: place(1) }, Refused::SameKernel);
+}

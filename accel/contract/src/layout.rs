@@ -132,7 +132,7 @@ impl CopyEngines {
 /// other words of the page are valid. Spells `FUSE`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"FUSE");
 /// The version of this contract.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// Feature: each context has a translation table, and the device touches nothing else.
 pub const FEATURE_TRANSLATION: u32 = 1;
 /// Feature: one engine can be reset for one context.
@@ -148,6 +148,10 @@ pub const FEATURE_PREEMPTIBLE: u32 = 16;
 /// Feature: the device counts for each context how long it ran and was backlogged ([`status_counted`]).
 pub const FEATURE_COUNTERS: u32 = 32;
 
+/// Feature: the execution engine has SMs ([`CONTROL_SMS`]), on which commands of several contexts run at once. Commands of a context that is
+/// [`CONTEXT_SHARED`] lose SMs to those of others, whatever the gate says, and share what is left.
+pub const FEATURE_SMS: u32 = 64;
+
 /// Offset of [`MAGIC`], `u32`, written by the device.
 pub const CONTROL_MAGIC: u64 = 0x00;
 /// Offset of [`VERSION`], `u32`, written by the device.
@@ -161,6 +165,9 @@ pub const CONTROL_CONTEXTS: u64 = 0x10;
 /// Offset of the number of completions announced too late, `u32`, written by the device.
 /// See [`crate::timing::LATE_TOLERANCE`].
 pub const CONTROL_LATE_COMPLETIONS: u64 = 0x14;
+
+/// Offset of the number of SMs of the execution engine, `u32`, written by the device; zero: it has none, and does one command at a time.
+pub const CONTROL_SMS: u64 = 0x18;
 
 /// Offset of the gate of each engine, `u32`, by the kernel: [`GATE_SHUT`] or 0. While it is shut, no command of a context that is
 /// [`CONTEXT_SHARED`] begins there; one that runs goes on to its end.
@@ -344,6 +351,18 @@ pub const fn status_backlogged(engine: EngineIndex, context: usize) -> u64 {
     status_counted(engine, context) + 8
 }
 
+/// Offset of what is counted of the SMs of the first context.
+pub const STATUS_SM_TIME: u64 = 0x800;
+/// Bytes of what is counted of the SMs of one context: four numbers of 64 bits.
+pub const STATUS_SM_TIME_BYTES: u64 = 32;
+
+/// Offset in the status page of what SMs did for this context: four `u64`, the nanoseconds of SMs for which they ran its blocks, saved and restored blocks of others that had to make room for
+/// its own, and how often they had to. Written by a device with [`FEATURE_SMS`] whenever a command ends. One SM for a second are as many nanoseconds as two for half of one.
+#[must_use]
+pub const fn status_sm_time(context: usize) -> u64 {
+    STATUS_SM_TIME + STATUS_SM_TIME_BYTES * context as u64
+}
+
 //--- Doorbell pages
 
 /// Doorbell pages of a device: one for each engine and context, also for those that it does not have.
@@ -451,7 +470,9 @@ const _: () = assert!(status_seen(EngineIndex::CopyOut, CONTEXTS - 1) < STATUS_B
 const _: () = assert!(status_busy(EngineIndex::CopyOut) < STATUS_SHARED);
 const _: () = assert!(status_begun(EngineIndex::CopyOut) < STATUS_RUNNING);
 const _: () = assert!(status_running(EngineIndex::CopyOut) < STATUS_COUNTS && STATUS_COUNTS < STATUS_COUNTED);
-const _: () = assert!(status_counted(EngineIndex::CopyOut, CONTEXTS) <= PAGE_BYTES);
+const _: () = assert!(status_counted(EngineIndex::CopyOut, CONTEXTS) <= STATUS_SM_TIME);
+const _: () = assert!(status_sm_time(CONTEXTS) <= PAGE_BYTES);
+const _: () = assert!(CONTROL_SMS + 4 <= CONTROL_GATES);
 const _: () = assert!(control_gate(EngineIndex::CopyOut) < CONTROL_CONTEXT_BASE);
 const _: () = assert!(control_context(CONTEXTS) <= CONTROL_KERNELS);
 

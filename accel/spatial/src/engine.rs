@@ -57,6 +57,20 @@ impl Description {
     pub const fn of(sms: u8, mechanism: Mechanism) -> Description {
         Description { sms, places: sms, limits: Limits::K20C, mechanism }
     }
+
+    const fn check(&self) -> Result<(), DescriptionError> {
+        let Description { sms, places, limits, .. } = *self;
+        if sms == 0 || sms as usize > SMS_MAX {
+            return Err(DescriptionError::Sms(sms));
+        }
+        if places == 0 || places as usize > PLACES_MAX {
+            return Err(DescriptionError::Places(places));
+        }
+        if !limits.are_sound() {
+            return Err(DescriptionError::Limits(limits));
+        }
+        Ok(())
+    }
 }
 
 /// A number in a [`Description`] is out of its range.
@@ -201,15 +215,8 @@ impl<P: Policy + Copy> Engine<P> {
     /// # Errors
     /// [`DescriptionError`]: the first number out of its range.
     pub const fn new(policy: P, description: Description) -> Result<Engine<P>, DescriptionError> {
-        let Description { sms, places, limits, .. } = description;
-        if sms == 0 || sms as usize > SMS_MAX {
-            return Err(DescriptionError::Sms(sms));
-        }
-        if places == 0 || places as usize > PLACES_MAX {
-            return Err(DescriptionError::Places(places));
-        }
-        if !limits.are_sound() {
-            return Err(DescriptionError::Limits(limits));
+        if let Err(error) = description.check() {
+            return Err(error);
         }
         Ok(Engine {
             policy,
@@ -226,13 +233,33 @@ impl<P: Policy + Copy> Engine<P> {
             launches: [None; CONTEXTS],
             keys: [Key::BEST_EFFORT; CONTEXTS],
             tokens: [1; CONTEXTS],
-            table: Table::new(sms),
+            table: Table::new(description.sms),
             counters: Counters::NONE,
         })
     }
 }
 
 impl<P: Policy> Engine<P> {
+    /// Makes it another engine, as a new one is, in its place: it may be too large for a stack.
+    ///
+    /// # Errors
+    /// As [`Engine::new`]; then nothing has changed.
+    pub fn become_new(&mut self, policy: P, description: Description) -> Result<(), DescriptionError> {
+        description.check()?;
+        (self.policy, self.description) = (policy, description);
+        (self.now, self.arrivals, self.asks, self.asked, self.over) = (0, 0, false, false, 0);
+        self.due = [NEVER; SMS_MAX];
+        self.sms.iter_mut().for_each(|unit| *unit = Unit::FREE);
+        self.kernels.iter_mut().for_each(|kernel| *kernel = Kernel::NONE);
+        self.preempted.iter_mut().for_each(Queue::clear);
+        self.launches = [None; CONTEXTS];
+        self.keys = [Key::BEST_EFFORT; CONTEXTS];
+        self.tokens = [1; CONTEXTS];
+        self.table = Table::new(description.sms);
+        self.counters = Counters::NONE;
+        Ok(())
+    }
+
     /// Launches a kernel of `context`: it waits until the policy admits it. `work` is the caller's name of it.
     ///
     /// # Errors

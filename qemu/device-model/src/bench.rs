@@ -24,8 +24,6 @@
 //! assert!(matches!(short, Err(Failure { kind: FaultKind::NotMapped, .. })));
 //! ```
 
-extern crate std;
-
 use std::boxed::Box;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};

@@ -1,6 +1,6 @@
 //! What a device is told of itself before it works.
 
-use crate::{PEERS, Peer, Window};
+use crate::{PEERS, Peer, Sms, Window};
 use fusee_accel::sharing::Arbiter;
 use fusee_accel_contract::{Contexts, CopyEngines, DOORBELL_PAGES, Memory, PAGE_BYTES, timing::Slowdown};
 
@@ -33,6 +33,8 @@ pub struct Description {
     pub switch: u64,
     /// Whether it counts what each context has.
     pub counters: bool,
+    /// The SMs of the execution engine, of a device that was [equipped](crate::Device::equip) with some.
+    pub sms: Option<Sms>,
 }
 
 /// Why a [`Description`] was refused.
@@ -44,6 +46,8 @@ pub enum DescriptionError {
     Overlap,
     /// Device memory without a copy engine, or the reverse.
     Memory,
+    /// SMs that it was not equipped with, or not 1 to 16; or a change of context takes time, which on SMs it does not.
+    Sms,
     /// The bus knows no memory where a page of the device should be.
     Bus,
 }
@@ -76,6 +80,9 @@ impl Description {
         }
         if (self.copy_engines.operands() == Memory::Local) != (self.local.length > 0) {
             return Err(DescriptionError::Memory);
+        }
+        if self.sms.is_some() && self.switch > 0 {
+            return Err(DescriptionError::Sms);
         }
         Ok(())
     }

@@ -25,6 +25,7 @@
 
 use crate::launch;
 use crate::space::{Access, Fault, Space};
+use crate::spatial::{Equipment, Spatial};
 use crate::times::{Launched, Measured, Times, Unmeasured};
 use crate::work::{self, Progress, Slice};
 use crate::{Bus, BusError, Description, DescriptionError, Job, PEERS, Peer, Ran, Window};
@@ -32,17 +33,18 @@ use fusee_accel::sharing::{Arbiter, Arrival, Client, Sharing, Waiting};
 use fusee_accel_contract::{
     COMMAND_BYTES, CONTEXT_FAULT, CONTEXT_FAULT_ADDRESS, CONTEXT_FAULT_COMMAND, CONTEXT_FAULT_COUNT, CONTEXT_FLAGS,
     CONTEXT_INJECT, CONTEXT_SHARED, CONTEXT_TABLE, CONTEXT_TABLE_ENTRIES, CONTEXT_VALID, CONTEXTS, CONTROL_CONTEXTS,
-    CONTROL_ENGINES, CONTROL_FEATURES, CONTROL_KERNELS, CONTROL_LATE_COMPLETIONS, CONTROL_MAGIC, CONTROL_VERSION,
-    Command, Contexts, CopyEngines, DOORBELL_SUBMITTED, ENGINES, EngineIndex, FEATURE_BURN, FEATURE_COUNTERS,
-    FEATURE_INJECT, FEATURE_PREEMPTIBLE, FEATURE_RESET, FEATURE_TRANSLATION, FENCE_ERROR, FaultKind, FaultWord, Fence,
-    INJECT_DEAF, INJECT_LATE, INJECT_LIE, INJECT_LOST, INJECT_SPURIOUS, KERNEL_BYTES, KERNEL_LAUNCHES, KERNELS, Launch,
-    MAGIC, MORE_BYTES, Memory, Operation, RING_BASE, RING_ENTRIES, STATUS_COUNTS, VERSION, control_context,
-    control_gate, control_reset_done, control_reset_request, doorbell_page, more_offset, outstanding, ring_slot,
-    status_backlogged, status_begun, status_busy, status_counted, status_ended, status_retired, status_running,
-    status_seen,
+    CONTROL_ENGINES, CONTROL_FEATURES, CONTROL_KERNELS, CONTROL_LATE_COMPLETIONS, CONTROL_MAGIC, CONTROL_SMS,
+    CONTROL_VERSION, Command, Contexts, CopyEngines, DOORBELL_SUBMITTED, ENGINES, EngineIndex, FEATURE_BURN,
+    FEATURE_COUNTERS, FEATURE_INJECT, FEATURE_PREEMPTIBLE, FEATURE_RESET, FEATURE_SMS, FEATURE_TRANSLATION,
+    FENCE_ERROR, FaultKind, FaultWord, Fence, INJECT_DEAF, INJECT_LATE, INJECT_LIE, INJECT_LOST, INJECT_SPURIOUS,
+    KERNEL_BYTES, KERNEL_LAUNCHES, KERNELS, Launch, MAGIC, MORE_BYTES, Memory, Operation, RING_BASE, RING_ENTRIES,
+    STATUS_COUNTS, VERSION, control_context, control_gate, control_reset_done, control_reset_request, doorbell_page,
+    more_offset, outstanding, ring_slot, status_backlogged, status_begun, status_busy, status_counted, status_ended,
+    status_retired, status_running, status_seen,
     timing::{self, Slowdown},
 };
 use fusee_compute::{Entry, find};
+use fusee_spatial::{Context, RealTime};
 
 //--- Public types
 
@@ -59,7 +61,7 @@ pub struct Actions {
 
 /// The whole device. Large: it belongs into a static, not onto a stack.
 pub struct Device {
-    description: Description,
+    pub(crate) description: Description,
     rings: [[Ring; CONTEXTS]; ENGINES],
     engines: [Engine; ENGINES],
     reset_done: [[u32; CONTEXTS]; ENGINES],
@@ -83,6 +85,9 @@ pub struct Device {
     jobs: u64,
     /// Of each class of launches, as far as the control page has room.
     measured: [Measured; KERNELS],
+    /// The SMs of the execution engine, if it has some, and what is under way on them: then nothing runs on the engine itself.
+    pub(crate) equipment: Equipment,
+    pub(crate) spatial: Spatial,
 }
 
 /// The commands of one engine and context, by number.
@@ -132,20 +137,20 @@ impl Engine {
 }
 
 #[derive(Clone, Copy)]
-struct Running {
+pub(crate) struct Running {
     context: usize,
     number: u32,
-    start: u64,
-    due: u64,
-    operation: Operation,
+    pub start: u64,
+    pub due: u64,
+    pub operation: Operation,
     fence: Option<Fence>,
-    fault: Option<Fault>,
-    progress: Progress,
-    launched: Option<Launched>,
+    pub fault: Option<Fault>,
+    pub progress: Progress,
+    pub launched: Option<Launched>,
     /// It was said to have retired when it began.
     lied: bool,
     /// It was counted as a shared one.
-    shares: bool,
+    pub shares: bool,
 }
 
 /// How often a kernel is let go on with saying what its launch needs, if it is interrupted: an author may have made it endless, and meanwhile no engine of
@@ -176,6 +181,7 @@ impl Device {
                 arbiter: Arbiter::ARRIVAL,
                 switch: 0,
                 counters: false,
+                sms: None,
             },
             rings: [[Ring::EMPTY; CONTEXTS]; ENGINES],
             engines: [const { Engine::IDLE }; ENGINES],
@@ -193,6 +199,8 @@ impl Device {
             is_exact: false,
             jobs: 0,
             measured: [Measured::NOTHING; KERNELS],
+            equipment: Equipment::Nothing,
+            spatial: Spatial::IDLE,
         }
     }
 
@@ -201,6 +209,11 @@ impl Device {
     /// ([`FaultKind::TooLong`]), otherwise it is late.
     pub fn offer(&mut self, kernels: &'static [Entry], times: Times, is_exact: bool) {
         (self.kernels, self.times, self.is_exact) = (kernels, times, is_exact);
+    }
+
+    /// Gives the device SMs, before it is configured as one that has some.
+    pub fn equip(&mut self, equipment: Equipment) {
+        self.equipment = equipment;
     }
 
     /// Connects the device to memory, once, before the first poll.
@@ -212,6 +225,13 @@ impl Device {
     /// [`DescriptionError`]. The device then stays as it was.
     pub fn configure(&mut self, description: Description, bus: &mut impl Bus) -> Result<(), DescriptionError> {
         description.check()?;
+        if let Some(sms) = &description.sms {
+            let units = self.equipment.units().ok_or(DescriptionError::Sms)?;
+            units.become_new(RealTime, sms.description()).map_err(|_| DescriptionError::Sms)?;
+            for (context, tokens) in Context::all().zip(sms.tokens) {
+                units.set_tokens(context, tokens);
+            }
+        }
         let before = core::mem::replace(&mut self.description, description);
         if let Err(BusError) = self.introduce(bus) {
             self.description = before;
@@ -245,6 +265,12 @@ impl Device {
             }
         }
         // 2. Announce what is due, in model order; the successor starts where it ended.
+        if self.has_sms() {
+            self.advance_sms(now, bus);
+            while self.announce_sms(now, bus) {
+                self.advance_sms(now, bus);
+            }
+        }
         while let Some(engine) = self.earliest(|running| running.progress == Progress::Finished && running.due <= now) {
             self.announce(engine, now, bus);
             self.start_next(engine, now, bus);
@@ -252,10 +278,11 @@ impl Device {
         for engine in EngineIndex::ALL {
             self.start_next(engine, now, bus);
         }
-        // 3. Work, a slice, for whoever is due first.
+        // 3. Work, a slice, for whoever is due first; blocks on SMs have a slice besides.
         if let Some(engine) = self.earliest(|running| running.progress != Progress::Finished) {
             self.work(engine, now, bus);
         }
+        self.work_on_sms(now, bus);
         // 4. Say when to come again.
         let unfinished = self.earliest(|running| running.progress != Progress::Finished);
         let next = match unfinished {
@@ -263,7 +290,8 @@ impl Device {
             None => self.running().map(|(_, running)| running.due).min(),
         };
         let kept_back = self.let_go(now);
-        let next = [next, self.misbehave(now, bus), kept_back].into_iter().flatten().min();
+        let on_sms = self.next_of_sms(now);
+        let next = [next, on_sms, self.misbehave(now, bus), kept_back].into_iter().flatten().min();
         Actions { interrupt: core::mem::take(&mut self.interrupt), next }
     }
 
@@ -271,7 +299,9 @@ impl Device {
     /// compare both.
     #[must_use]
     pub fn working_for(&self, engine: EngineIndex) -> Option<usize> {
-        self.engines[engine.number()].running.map(|running| running.context)
+        let on_sms = || self.spatial.running().next().map(|(context, _)| context);
+        let runs = self.engines[engine.number()].running.map(|running| running.context);
+        runs.or_else(|| on_sms().filter(|_| engine == EngineIndex::Execution))
     }
 
     /// Completions announced more than [`timing::LATE_TOLERANCE`] after their instant. In a run
@@ -316,11 +346,18 @@ impl Device {
         bus.write_u32(control + CONTROL_VERSION, VERSION)?;
         let preemptible = if self.description.preemptible { FEATURE_PREEMPTIBLE } else { 0 };
         let counters = if self.description.counters { FEATURE_COUNTERS } else { 0 };
+        let sms = self.description.sms.map_or(0, |sms| sms.number.into());
+        let spatial = if sms > 0 { FEATURE_SMS } else { 0 };
+        if sms > 0 {
+            self.introduce_sms(bus)?;
+        }
         bus.write_u32(status + STATUS_COUNTS, self.description.counters.into())?;
-        let features = FEATURE_TRANSLATION | FEATURE_RESET | FEATURE_BURN | FEATURE_INJECT | preemptible | counters;
+        let features =
+            FEATURE_TRANSLATION | FEATURE_RESET | FEATURE_BURN | FEATURE_INJECT | preemptible | counters | spatial;
         bus.write_u32(control + CONTROL_FEATURES, features)?;
         bus.write_u32(control + CONTROL_ENGINES, self.description.copy_engines.engines() as u32)?;
         bus.write_u32(control + CONTROL_CONTEXTS, contexts.number() as u32)?;
+        bus.write_u32(control + CONTROL_SMS, sms)?;
         bus.write_u32(control + CONTROL_LATE_COMPLETIONS, 0)?;
         bus.write_u32(control + CONTROL_MAGIC, MAGIC)
     }
@@ -334,13 +371,20 @@ impl Device {
         }
         let Ok(submitted) = bus.read_u32(self.doorbell(engine, context)) else { return };
         let ring = *self.ring(engine, context);
+        let is_on_sms = engine == EngineIndex::Execution && self.has_sms();
         let unit = &mut self.engines[engine.number()];
-        let aborted = unit.running.filter(|running| running.context == context);
+        let aborted = match is_on_sms {
+            true => self.spatial.slots[context].running,
+            false => unit.running.filter(|running| running.context == context),
+        };
         let has_run = aborted.is_some();
         let end = aborted.map_or(now, |aborted| now.min(aborted.due));
         self.count(engine, end, bus);
         if let Some(aborted) = aborted {
-            self.free(engine, &aborted, end, bus);
+            match is_on_sms {
+                true => self.remove_from_sms(context, end, bus),
+                false => self.free(engine, &aborted, end, bus),
+            }
             if !aborted.lied {
                 let _ = self.write_fence(context, aborted.fence, FENCE_ERROR, bus);
             }
@@ -407,6 +451,9 @@ impl Device {
 impl Device {
     /// Starts the next command on a free engine, if one is queued.
     fn start_next(&mut self, engine: EngineIndex, now: u64, bus: &mut impl Bus) {
+        if engine == EngineIndex::Execution && self.has_sms() {
+            return;
+        }
         let is_empty = |ring: &Ring| ring.next == ring.seen;
         if self.engines[engine.number()].running.is_some() || self.rings[engine.number()].iter().all(is_empty) {
             return;
@@ -455,7 +502,7 @@ impl Device {
     }
 
     /// Counts a shared command as begun, if the gate is open after that.
-    fn enter(&mut self, engine: EngineIndex, bus: &mut impl Bus) -> bool {
+    pub(crate) fn enter(&mut self, engine: EngineIndex, bus: &mut impl Bus) -> bool {
         let status = self.description.status;
         let unit = &mut self.engines[engine.number()];
         unit.begun = unit.begun.wrapping_add(1);
@@ -474,7 +521,7 @@ impl Device {
     }
 
     /// Adds the time until `end` to that of contexts which have been backlogged.
-    fn count(&mut self, engine: EngineIndex, end: u64, bus: &mut impl Bus) {
+    pub(crate) fn count(&mut self, engine: EngineIndex, end: u64, bus: &mut impl Bus) {
         if !self.description.counters {
             return;
         }
@@ -522,6 +569,19 @@ impl Device {
     fn start(&mut self, engine: EngineIndex, context: usize, shares: bool, start: u64, bus: &mut impl Bus) {
         let running = self.description.status + status_running(engine);
         let _ = bus.write_u32(running, context as u32 + 1);
+        let running = self.begin(engine, context, shares, start, bus);
+        self.engines[engine.number()].running = Some(running);
+    }
+
+    /// Takes the next command of a context's ring: what runs from `start` on, and until when if it is alone.
+    pub(crate) fn begin(
+        &mut self,
+        engine: EngineIndex,
+        context: usize,
+        shares: bool,
+        start: u64,
+        bus: &mut impl Bus,
+    ) -> Running {
         let ring = self.ring(engine, context);
         let number = ring.next;
         ring.next = ring.next.wrapping_add(1);
@@ -578,7 +638,13 @@ impl Device {
             self.interrupt |= !shares;
             self.kept_back |= shares;
         }
-        self.engines[engine.number()].running = Some(running);
+        running
+    }
+
+    /// When the next command of a context's ring came, if there is one.
+    pub(crate) fn next_arrival(&self, engine: EngineIndex, context: usize) -> Option<u64> {
+        let ring = &self.rings[engine.number()][context];
+        (ring.next != ring.seen).then_some(ring.arrivals[(ring.next % RING_ENTRIES) as usize])
     }
 
     /// The command in a slot of a ring, and what is beside it; nothing, if that is no command.
@@ -646,17 +712,32 @@ impl Device {
     /// Does a slice of work, or several small ones.
     fn work(&mut self, engine: EngineIndex, now: u64, bus: &mut impl Bus) {
         let Some(mut running) = self.engines[engine.number()].running else { return };
+        let late_from = running.due.saturating_add(timing::LATE_TOLERANCE / 2);
+        self.work_on(&mut running, engine, (u64::MAX, late_from), now, bus);
+        self.engines[engine.number()].running = Some(running);
+    }
+
+    /// The same of this command, up to slice or block `available`; a block that is worked on after `late_from` takes too long.
+    pub(crate) fn work_on(
+        &mut self,
+        running: &mut Running,
+        engine: EngineIndex,
+        (available, late_from): (u64, u64),
+        now: u64,
+        bus: &mut impl Bus,
+    ) {
         let space = self.space(running.context, 0, bus);
         let mut instructions = 0;
         while let Progress::Slices(done) = running.progress
             && instructions < work::ENOUGH
+            && done < available
         {
             let operation = running.operation;
             let before = bus.spent();
             let slice = space.and_then(|space| match (&operation, running.launched) {
                 (Operation::Launch(launch), Some(Launched { entry, first, instructions, .. })) => {
                     let block = launch.first + done as u32;
-                    let late = now > running.due.saturating_add(timing::LATE_TOLERANCE / 2);
+                    let late = now > late_from;
                     if late && self.is_exact && running.launched.is_some_and(|launched| launched.said.is_some()) {
                         return Err(Fault { kind: FaultKind::TooLong, address: block.into() });
                     }
@@ -693,15 +774,19 @@ impl Device {
                 }
             }
         }
-        self.engines[engine.number()].running = Some(running);
     }
 
     /// Tells everybody that a command has ended: fault, fence, retired word, interrupt.
     fn announce(&mut self, engine: EngineIndex, now: u64, bus: &mut impl Bus) {
-        let Description { control, .. } = self.description;
         let Some(running) = self.engines[engine.number()].running else { return };
         self.count(engine, running.due, bus);
         self.free(engine, &running, running.due, bus);
+        self.tell(engine, &running, now, bus);
+    }
+
+    /// The same of a command that runs no more.
+    pub(crate) fn tell(&mut self, engine: EngineIndex, running: &Running, now: u64, bus: &mut impl Bus) {
+        let Description { control, .. } = self.description;
         let is_measured = running.launched.is_some_and(|launched| launched.said.is_none());
         if !is_measured && now > running.due.saturating_add(timing::LATE_TOLERANCE) {
             self.late_completions = self.late_completions.saturating_add(1);
@@ -711,9 +796,9 @@ impl Device {
             Measured::take_down(&mut self.measured, &launched, control, bus);
         }
         if !running.lied {
-            self.retire(engine, &running, bus);
+            self.retire(engine, running, bus);
         }
-        self.leave(engine, &running, bus);
+        self.leave(engine, running, bus);
         if running.shares && !self.is_shut(engine, bus) {
             self.kept_back = true;
             return;
@@ -753,8 +838,9 @@ impl Device {
         if self.late_interrupt.take_if(|at| *at <= now).is_some() {
             self.interrupt = true;
         }
-        let is_noisy = |engine: &Engine| engine.running.is_some_and(|one| self.does(INJECT_SPURIOUS, one.context, bus));
-        if !self.engines.iter().any(is_noisy) {
+        let running = self.engines.iter().filter_map(|engine| engine.running.as_ref());
+        let mut running = running.chain(self.spatial.running().map(|(_, running)| running));
+        if !running.any(|one| self.does(INJECT_SPURIOUS, one.context, bus)) {
             return self.late_interrupt;
         }
         if self.noise_at <= now {
@@ -795,6 +881,10 @@ impl Ring {
 }
 
 impl Device {
+    fn has_sms(&self) -> bool {
+        self.description.sms.is_some()
+    }
+
     fn ring(&mut self, engine: EngineIndex, context: usize) -> &mut Ring {
         &mut self.rings[engine.number()][context]
     }
@@ -820,12 +910,12 @@ impl Device {
         flags.is_ok_and(|flags| flags & CONTEXT_VALID != 0)
     }
 
-    fn is_shared(&self, context: usize, bus: &mut impl Bus) -> bool {
+    pub(crate) fn is_shared(&self, context: usize, bus: &mut impl Bus) -> bool {
         let flags = bus.read_u32(self.description.control + control_context(context) + CONTEXT_FLAGS);
         flags.is_ok_and(|flags| flags & CONTEXT_SHARED != 0)
     }
 
-    fn is_shut(&self, engine: EngineIndex, bus: &mut impl Bus) -> bool {
+    pub(crate) fn is_shut(&self, engine: EngineIndex, bus: &mut impl Bus) -> bool {
         bus.read_u32(self.description.control + control_gate(engine)) != Ok(0)
     }
 

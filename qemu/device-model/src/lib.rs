@@ -8,7 +8,7 @@
 //!
 //! 1. On behalf of a context the device touches only pages that the context's translation
 //!    table maps, of the right memory, inside the windows of its [`Description`].
-//! 2. Commands of one engine and context run in ring order, one at a time for each engine.
+//! 2. Commands of one engine and context run in ring order, one at a time for each engine; on an execution engine with SMs one at a time of each context.
 //! 3. A completion is announced at its modelled instant or later, never earlier, and only
 //!    after the real work is done. Announcing too late is counted.
 //! 4. Whatever a client writes, the device keeps going, and other contexts notice nothing.
@@ -26,12 +26,16 @@
 #![warn(missing_docs)]
 
 #[cfg(feature = "std")]
+extern crate std;
+
+#[cfg(feature = "std")]
 pub mod bench;
 mod bus;
 mod description;
 mod device;
 mod launch;
 mod space;
+mod spatial;
 mod times;
 mod work;
 
@@ -39,6 +43,8 @@ pub use bus::{Bus, BusError};
 pub use description::{Description, DescriptionError};
 pub use device::{Actions, Device};
 pub use fusee_accel::sharing::Arbiter;
+pub use fusee_spatial::Mechanism;
 pub use launch::{Job, Ran};
 pub use space::{PEERS, Peer, Window};
+pub use spatial::{Equipment, Sms, Units};
 pub use times::{BlockTime, Times};

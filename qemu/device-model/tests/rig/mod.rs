@@ -3,7 +3,7 @@
 
 use fusee_accel_contract::*;
 use fusee_compute::{Kernel, identity, words};
-use fusee_device_model::{Actions, Arbiter, Bus, BusError, Description, Device, PEERS, Peer, Window};
+use fusee_device_model::{Actions, Arbiter, Bus, BusError, Description, Device, Equipment, PEERS, Peer, Window};
 use std::collections::BTreeSet;
 
 pub const BASE: u64 = 0x4000_0000;
@@ -21,6 +21,7 @@ pub const DESCRIPTION: Description = Description {
     arbiter: Arbiter::ARRIVAL,
     switch: 0,
     counters: false,
+    sms: None,
 };
 pub const TABLE_ENTRIES: u32 = 256;
 
@@ -160,6 +161,7 @@ impl Rig {
         let ram = Ram { bytes: vec![0; 0x30_0000], read: BTreeSet::new(), written: BTreeSet::new(), bulk: 0 };
         let mut rig = Self { device: Box::new(Device::EMPTY), ram };
         rig.device.offer(fusee_library::KERNELS, fusee_device_model::Times::Known(&[]), true);
+        rig.device.equip(Equipment::owned(description.sms.as_ref()));
         assert_eq!(rig.device.configure(description, &mut rig.ram), Ok(()));
         for context in 1..=2 {
             rig.open(context);

@@ -1,0 +1,334 @@
+//! An execution engine with SMs: commands of several contexts at once, as blocks that are preempted within microseconds.
+//!
+//! Which SM runs whose blocks, and when a block ends, is `fusee-spatial`'s business. Here a command becomes a grid of blocks, and the real work of each block is done once: after it was issued, and in the order of blocks, however they
+//! were preempted. So what comes out is what comes out of an engine without SMs.
+//!
+//! | Command | Becomes |
+//! |---|---|
+//! | a launch | its blocks, each of the same time: as many as there are SMs run at once, and all together, alone, take the time that the launch says |
+//! | a burn | one block for each SM, which takes its time |
+//!
+//! Nothing is known of registers and shared memory of a block: it is taken to need those of a whole SM, which is the most that a save can take. Commands of a context that has no lock
+//! ([`CONTEXT_SHARED`](fusee_accel_contract::CONTEXT_SHARED)) are best effort. All others have one key: their lock says who of them is next.
+//!
+//! # Invariants
+//!
+//! 1. Of each context one command at most is under way; its ring's others wait.
+//! 2. The real work of one block goes on until it has ended before that of another begins.
+//! 3. A command is announced at the end of its last block, and after the real work of all its blocks.
+//!
+//! Not here: policies and mechanisms (`accel/spatial`).
+
+use fusee_accel_contract::{
+    CONTEXTS, EngineIndex, Operation, STATUS_SM_TIME, status_busy, status_counted, status_running, status_sm_time,
+    timing,
+};
+use fusee_spatial::limits::BLOCK_TIME_MAX;
+use fusee_spatial::{Bad, Context, Engine, Grid, Host, Key, Limits, Mechanism, Outcome, RealTime, Record};
+
+use crate::Bus;
+use crate::device::{Device, Running};
+use crate::work::Progress;
+
+/// What SMs are made of. Large: it belongs into a static, or onto a heap.
+pub type Units = Engine<RealTime>;
+
+/// The SMs of an execution engine, in a [`Description`](crate::Description).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Sms {
+    /// How many, 1 to 16.
+    pub number: u8,
+    /// How blocks make room for those of others.
+    pub mechanism: Mechanism,
+    /// Of the SMs that clients without a lock share, how many parts each context has.
+    pub tokens: [u16; CONTEXTS],
+}
+
+impl Sms {
+    /// So many; all contexts alike.
+    #[must_use]
+    pub const fn of(number: u8, mechanism: Mechanism) -> Sms {
+        Sms { number, mechanism, tokens: [1; CONTEXTS] }
+    }
+
+    pub(crate) const fn description(&self) -> fusee_spatial::Description {
+        // As many kernels as contexts: a lock's holder does not wait behind clients without one.
+        let places = CONTEXTS as u8;
+        fusee_spatial::Description { sms: self.number, places, limits: Limits::K20C, mechanism: self.mechanism }
+    }
+}
+
+/// Where the SMs of a device are.
+#[derive(Default)]
+pub enum Equipment {
+    /// It has none.
+    #[default]
+    Nothing,
+    /// Somewhere else.
+    Lent(&'static mut Units),
+    /// On the heap.
+    #[cfg(feature = "std")]
+    Owned(std::boxed::Box<Units>),
+}
+
+impl Equipment {
+    pub(crate) fn units(&mut self) -> Option<&mut Units> {
+        match self {
+            Equipment::Nothing => None,
+            Equipment::Lent(units) => Some(units),
+            #[cfg(feature = "std")]
+            Equipment::Owned(units) => Some(units),
+        }
+    }
+}
+
+#[cfg(feature = "std")]
+impl Equipment {
+    /// SMs on the heap, for a device that has some.
+    #[must_use]
+    pub fn owned(sms: Option<&Sms>) -> Equipment {
+        let units = sms.and_then(|sms| Units::new(RealTime, sms.description()).ok());
+        units.map_or(Equipment::Nothing, |units| Equipment::Owned(std::boxed::Box::new(units)))
+    }
+}
+
+/// What contexts have under way.
+pub(crate) struct Spatial {
+    pub slots: [Slot; CONTEXTS],
+    /// Whose block has been worked on and has not ended, and since when.
+    working: Option<(usize, u64)>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Slot {
+    pub running: Option<Running>,
+    /// When its blocks come to the SMs; `u64::MAX`: they have.
+    arrives: u64,
+    /// The grid that comes then: how many blocks, and how long each takes.
+    grid: (u32, u64),
+    /// Blocks that were issued.
+    issued: u32,
+    /// When the last command ended.
+    pub free_at: u64,
+}
+
+impl Spatial {
+    pub const IDLE: Self = Self {
+        slots: [Slot { running: None, arrives: NEVER, grid: (0, 0), issued: 0, free_at: 0 }; CONTEXTS],
+        working: None,
+    };
+
+    /// Commands under way, with their contexts.
+    pub fn running(&self) -> impl Iterator<Item = (usize, &Running)> {
+        self.slots.iter().enumerate().filter_map(|(context, slot)| Some((context, slot.running.as_ref()?)))
+    }
+
+    /// The context of the next block to work on: one that has begun goes on, and those with a lock come first.
+    fn next_work(&self) -> Option<usize> {
+        let has_work = |slot: &Slot| {
+            slot.running.is_some_and(|running| match running.progress {
+                Progress::Slices(done) => done < u64::from(slot.issued),
+                Progress::Finished => false,
+            })
+        };
+        let begun = self.working.map(|(context, _)| context).filter(|context| has_work(&self.slots[*context]));
+        let all = self.running().filter(|(context, _)| has_work(&self.slots[*context]));
+        begun.or_else(|| Some(all.min_by_key(|(_, running)| (running.shares, running.start))?.0))
+    }
+}
+
+const ENGINE: EngineIndex = EngineIndex::Execution;
+const NEVER: u64 = u64::MAX;
+
+/// What the SMs tell of blocks and launches. The state of a preempted block is its number: its work was done when it was issued.
+struct Slots<'a>(&'a mut [Slot; CONTEXTS]);
+
+impl Host for Slots<'_> {
+    fn block(&mut self, _: u64, context: Context, _: u64, _: u32) -> Result<(), Bad> {
+        self.0[context.index()].issued += 1;
+        Ok(())
+    }
+
+    fn saved(&mut self, _: u64, _: &Record) -> Result<(), Bad> {
+        Ok(())
+    }
+
+    fn restored(&mut self, _: u64, _: &Record) -> Result<(), Bad> {
+        Ok(())
+    }
+
+    fn ended(&mut self, now: u64, context: Context, _: u64, _: Outcome) {
+        if let Some(running) = &mut self.0[context.index()].running {
+            running.due = now;
+        }
+    }
+}
+
+impl Device {
+    /// Begins the next command of each context that has none under way, and lets time pass on the SMs until `now`.
+    pub(crate) fn advance_sms(&mut self, now: u64, bus: &mut impl Bus) {
+        for context in 0..CONTEXTS {
+            self.begin_on_sms(context, now, bus);
+        }
+        let Some(units) = self.equipment.units() else { return };
+        loop {
+            let first = self.spatial.slots.iter().map(|slot| slot.arrives).min().unwrap_or(NEVER);
+            units.advance(first.min(now), &mut Slots(&mut self.spatial.slots));
+            if first > now {
+                return;
+            }
+            for (index, slot) in self.spatial.slots.iter_mut().enumerate().filter(|(_, slot)| slot.arrives == first) {
+                slot.arrives = NEVER;
+                let (Some(context), Some(running)) = (Context::new(index), &mut slot.running) else { continue };
+                units.set_key(context, if running.shares { Key::BEST_EFFORT } else { Key(0) });
+                let (blocks, time) = slot.grid;
+                if units.submit(context, &grid(blocks, time), 0).is_err() {
+                    // Each grid made here fits, and of each context there is one at a time.
+                    running.due = first;
+                }
+            }
+        }
+    }
+
+    /// Begins the next command of a context, if it has none under way and one waits.
+    fn begin_on_sms(&mut self, context: usize, now: u64, bus: &mut impl Bus) {
+        let is_free = self.spatial.slots[context].running.is_none();
+        let Some(arrival) = self.next_arrival(ENGINE, context).filter(|_| is_free) else { return };
+        let shares = self.is_shared(context, bus);
+        if shares && (self.is_shut(ENGINE, bus) || !self.enter(ENGINE, bus)) {
+            return;
+        }
+        let start = self.spatial.slots[context].free_at.max(arrival).min(now);
+        let mut running = self.begin(ENGINE, context, shares, start, bus);
+        let slot = &mut self.spatial.slots[context];
+        (slot.issued, slot.arrives) = (0, NEVER);
+        if running.fault.is_none() {
+            let sms = u32::from(self.description.sms.map_or(1, |sms| sms.number));
+            let time = running.due - start;
+            slot.grid = match running.operation {
+                Operation::Launch(launch) => {
+                    let said = running.launched.and_then(|launched| launched.said).unwrap_or(0);
+                    slot.arrives = start + (time - said.min(time));
+                    (launch.blocks, said / u64::from(launch.blocks.div_ceil(sms)))
+                }
+                _ => {
+                    slot.arrives = start;
+                    (sms, time)
+                }
+            };
+            running.due = NEVER;
+        }
+        slot.running = Some(running);
+        self.say_who_runs(bus);
+    }
+
+    /// Announces all commands that have ended by `now`, in the order of their ends. Returns whether there were any.
+    pub(crate) fn announce_sms(&mut self, now: u64, bus: &mut impl Bus) -> bool {
+        let is_over = |running: &Running| running.progress == Progress::Finished && running.due <= now;
+        let mut has_any = false;
+        while let Some((context, running)) =
+            self.spatial.running().filter(|(_, running)| is_over(running)).min_by_key(|(_, running)| running.due)
+        {
+            let running = *running;
+            has_any = true;
+            self.count(ENGINE, running.due, bus);
+            self.free_slot(context, running.due, bus);
+            self.tell(ENGINE, &running, now, bus);
+            self.say_who_runs(bus);
+        }
+        has_any
+    }
+
+    /// Forgets the command that a context has under way: it has worked until `end`.
+    pub(crate) fn remove_from_sms(&mut self, context: usize, end: u64, bus: &mut impl Bus) {
+        if let (Some(units), Some(context)) = (self.equipment.units(), Context::new(context)) {
+            units.remove(context);
+        }
+        self.free_slot(context, end, bus);
+        self.say_who_runs(bus);
+    }
+
+    fn free_slot(&mut self, context: usize, end: u64, bus: &mut impl Bus) {
+        let slot = &mut self.spatial.slots[context];
+        (slot.running, slot.arrives, slot.free_at) = (None, NEVER, end);
+        self.spatial.working = self.spatial.working.filter(|(working, _)| *working != context);
+        let status = self.description.status;
+        let sms = u64::from(self.description.sms.map_or(1, |sms| sms.number));
+        let counts = self.description.counters;
+        let Some(counters) = self.equipment.units().map(|units| units.counters()) else { return };
+        let mut busy = 0;
+        for index in Context::all() {
+            let usage = counters.of(index);
+            busy += usage.sm_time();
+            if index.index() == context {
+                let at = status + status_sm_time(context);
+                let words = [usage.running, usage.saving, usage.restoring, usage.preemptions];
+                for (place, word) in words.into_iter().enumerate() {
+                    let _ = bus.write_u64(at + 8 * place as u64, word);
+                }
+                if counts {
+                    let _ = bus.write_u64(status + status_counted(ENGINE, context), usage.running / sms);
+                }
+            }
+        }
+        let _ = bus.write_u64(status + status_busy(ENGINE), busy / sms);
+    }
+
+    /// One of those whose commands are under way.
+    fn say_who_runs(&self, bus: &mut impl Bus) {
+        let first = self.spatial.running().next().map_or(0, |(context, _)| context as u32 + 1);
+        let _ = bus.write_u32(self.description.status + status_running(ENGINE), first);
+    }
+
+    /// Clears what is counted of SMs.
+    pub(crate) fn introduce_sms(&mut self, bus: &mut impl Bus) -> Result<(), crate::BusError> {
+        for place in 0..4 * CONTEXTS as u64 {
+            bus.write_u64(self.description.status + STATUS_SM_TIME + 8 * place, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a block waits for its real work.
+    pub(crate) fn has_work_on_sms(&self) -> bool {
+        self.spatial.next_work().is_some()
+    }
+
+    /// Does a slice of the real work of blocks that were issued.
+    pub(crate) fn work_on_sms(&mut self, now: u64, bus: &mut impl Bus) {
+        let Some(context) = self.spatial.next_work() else { return };
+        let slot = self.spatial.slots[context];
+        let Some(mut running) = slot.running else { return };
+        let (before, since) = (running.progress, self.spatial.working.filter(|(working, _)| *working == context));
+        let since = since.map_or(now, |(_, since)| since);
+        // Of a block that takes too long nobody knows when it ought to have ended, but for how long it may be worked on.
+        let late_from = since.saturating_add(slot.grid.1).saturating_add(timing::LATE_TOLERANCE / 2);
+        let limit = late_from.min(running.due.saturating_add(timing::LATE_TOLERANCE / 2));
+        self.work_on(&mut running, ENGINE, (u64::from(slot.issued), limit), now, bus);
+        self.spatial.working = (running.progress == before).then_some((context, since));
+        if running.fault.is_some() {
+            if let (Some(units), Some(context)) = (self.equipment.units(), Context::new(context)) {
+                units.remove(context);
+            }
+            running.due = running.due.min(now);
+        }
+        self.spatial.slots[context].running = Some(running);
+    }
+
+    /// When the SMs want to be looked at next.
+    pub(crate) fn next_of_sms(&mut self, now: u64) -> Option<u64> {
+        if self.has_work_on_sms() {
+            return Some(now);
+        }
+        let ends = self.spatial.running().filter(|(_, running)| running.progress == Progress::Finished);
+        let ends = ends.map(|(_, running)| running.due).chain(self.spatial.slots.iter().map(|slot| slot.arrives));
+        let next = self.equipment.units().and_then(|units| units.next());
+        ends.chain(next).filter(|at| *at != NEVER).min()
+    }
+}
+
+/// Blocks that fill an SM each, of one length.
+fn grid(blocks: u32, time: u64) -> Grid {
+    let Limits { registers, shared: [.., shared], .. } = Limits::K20C;
+    let time = time.clamp(1, BLOCK_TIME_MAX);
+    Grid { blocks, time, spread: 0, seed: 0, registers, shared, threads: 0, blocks_per_sm: None }
+}

@@ -46,5 +46,5 @@ pub use fusee_accel::sharing::Arbiter;
 pub use fusee_spatial::Mechanism;
 pub use launch::{Job, Ran};
 pub use space::{PEERS, Peer, Window};
-pub use spatial::{Equipment, Sms, Units};
+pub use spatial::{Equipment, Sms, UNITS, Units};
 pub use times::{BlockTime, Times};

@@ -33,6 +33,12 @@ use crate::work::Progress;
 /// What SMs are made of. Large: it belongs into a static, or onto a heap.
 pub type Units = Engine<RealTime>;
 
+/// One SM, to be made as many as a device has when that is configured.
+pub const UNITS: Units = match Units::new(RealTime, Sms::of(1, Mechanism::Switch).description()) {
+    Ok(units) => units,
+    Err(_) => panic!("an engine has one SM at least"),
+};
+
 /// The SMs of an execution engine, in a [`Description`](crate::Description).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Sms {

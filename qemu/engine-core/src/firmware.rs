@@ -9,7 +9,9 @@ use fusee_accel_contract::{CONTEXTS, Contexts, CopyEngines, DEVICES};
 use fusee_bsp::controller::{self, Controller};
 use fusee_bsp::interrupt;
 use fusee_bsp::{board, its};
-use fusee_device_model::{Arbiter, BlockTime, Description, Device, PEERS, Peer, Times, Window};
+use fusee_device_model::{
+    Arbiter, BlockTime, Description, Device, Equipment, Mechanism, PEERS, Peer, Sms, Times, UNITS, Units, Window,
+};
 
 use crate::clock::Clock;
 use crate::memory::Memory;
@@ -48,7 +50,8 @@ struct Block {
     counters: u8,
     /// Whose command is next: 0, the one that arrived first; 1, in turn; 2, by weights.
     arbiter: u8,
-    nothing: u8,
+    /// SMs of the execution engine; 0: it has none.
+    sms: u8,
     /// Nanoseconds that a change of context takes.
     switch: u32,
     /// Of each context.
@@ -72,6 +75,12 @@ struct Models(UnsafeCell<[Device; DEVICES]>);
 // SAFETY: used by `run` only, which is called once, on the one CPU that runs this firmware.
 unsafe impl Sync for Models {}
 static MODELS: Models = Models(UnsafeCell::new([const { Device::EMPTY }; DEVICES]));
+
+/// The SMs of the device that has some.
+struct Spare(UnsafeCell<Units>);
+// SAFETY: as for `Models`.
+unsafe impl Sync for Spare {}
+static SPARE: Spare = Spare(UnsafeCell::new(UNITS));
 
 impl Blocks {
     fn each(&self) -> &[Block] {
@@ -107,6 +116,11 @@ impl Blocks {
             },
             switch: block.switch.into(),
             counters: block.counters == 1,
+            sms: (block.sms > 0).then_some(Sms {
+                number: block.sms,
+                mechanism: Mechanism::Switch,
+                tokens: block.weights.map(u16::from),
+            }),
         }
     }
 }
@@ -140,9 +154,14 @@ pub fn run(blocks: &'static Blocks) -> ! {
     let mut memory = Memory::without(start::own(), clock);
     // SAFETY: called once, by `start`: the only reference.
     let devices = unsafe { &mut *MODELS.0.get() };
+    // SAFETY: the same; one device has them.
+    let mut spare = Some(unsafe { &mut *SPARE.0.get() });
     for (index, device) in devices.iter_mut().take(blocks.each().len()).enumerate() {
         // SAFETY: a program with `firmware!` has this function, and of this type.
         let kernels = unsafe { engine_kernels(index) };
+        if let Some(units) = spare.take_if(|_| blocks.each()[index].sms > 0) {
+            device.equip(Equipment::Lent(units));
+        }
         device.offer(kernels, blocks.each()[index].times(blocks), Clock::is_exact());
         device.configure(blocks.description(index), &mut memory).expect("the description is one");
     }

@@ -37,6 +37,7 @@ pub(crate) fn description(system: &Resolved) -> Vec<u8> {
             device.size.number() as u64
                 | u64::from(device.counters) << 8
                 | (device.arbiter as u64) << 16
+                | u64::from(device.sms) << 24
                 | u64::from(device.switch) << 32,
         ]);
         let weights = device.weights();

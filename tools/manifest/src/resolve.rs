@@ -263,6 +263,8 @@ pub struct Device {
     pub switch: u32,
     /// Whether it counts what each context has.
     pub counters: bool,
+    /// SMs of its execution engine; zero: it does one command at a time.
+    pub sms: u8,
     /// Physical address of its local memory.
     pub memory: u64,
     /// Bytes of its local memory; zero without copy engines.

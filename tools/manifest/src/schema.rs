@@ -259,6 +259,8 @@ pub struct Use {
     pub cpu: Option<Spanned<Time>>,
     pub operation: Option<Spanned<Operation>>,
     pub operations: Option<Spanned<Time>>,
+    /// Commands of one hold, at most.
+    pub commands: Option<Spanned<u32>>,
     /// The handle of the pool with whose token it is held.
     pub within: Option<Spanned<String>>,
     /// The handle of the engine of its group that is acquired together with it.
@@ -381,6 +383,8 @@ pub struct Device {
     pub switch: Option<Spanned<Time>>,
     /// Whether it counts what each context has.
     pub counters: Option<Spanned<bool>>,
+    /// How many SMs its execution engine has.
+    pub sms: Option<Spanned<u32>>,
     /// Package of the kernels that its execution engine runs.
     pub kernels: Option<Spanned<String>>,
     /// Who opens contexts of its clients without locks, if these are not open from the start.

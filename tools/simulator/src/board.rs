@@ -7,7 +7,7 @@ use fusee_abi::call::{HandleValue, NUMBER, rights};
 use fusee_abi::image::{EngineUser, Supervision, System, kind};
 use fusee_abi::trace::{BY_INTERRUPT, Event, Level, PANIC_CODE, Record, TRAP_FAULT, TRAP_KICK, TRAP_TIMER};
 use fusee_accel_contract as contract;
-use fusee_device_model::{Arbiter, Bus, BusError, Description, Device, Window};
+use fusee_device_model::{Arbiter, Bus, BusError, Description, Device, Equipment, Mechanism, Sms, Window};
 use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, RegionId, ThreadId};
 use fusee_kernel_core::machine::{Members, Page as Given, Store};
 use fusee_kernel_core::reach::Reach;
@@ -325,8 +325,11 @@ impl Board {
             fusee_manifest::Arbiter::Weighted => Arbiter::weighted(device.weights()),
         };
         let (switch, counters) = (device.switch.into(), device.counters);
+        let tokens = device.weights().map(u16::from);
+        let sms = (device.sms > 0).then_some(Sms { number: device.sms, mechanism: Mechanism::Switch, tokens });
         let Simulated { device, contexts, .. } = &mut self.devices[index];
-        let description = Description { arbiter, switch, counters, ..description(index, *contexts) };
+        let description = Description { arbiter, switch, counters, sms, ..description(index, *contexts) };
+        device.equip(Equipment::owned(sms.as_ref()));
         device.configure(description, &mut self.memory).expect("the simulator's own device description is right");
     }
 

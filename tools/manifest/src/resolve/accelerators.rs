@@ -10,6 +10,7 @@ use fusee_accel_contract::{Contexts, CopyEngines, EngineIndex};
 use fusee_kernel_core::limits;
 use fusee_sched::key::FAIR_LATENESS_OFFSET;
 use fusee_sched::time::Nanoseconds;
+use fusee_spatial::{Limits, SMS_MAX};
 use toml::Spanned;
 
 use super::users::KICK;
@@ -121,6 +122,7 @@ impl Resolver<'_> {
                 weighed: Vec::new(),
                 switch: 0,
                 counters: false,
+                sms: 0,
                 memory: 0,
                 memory_bytes: 0,
                 ways,
@@ -244,6 +246,7 @@ impl Resolver<'_> {
             weighed,
             switch,
             counters: self.counts(name, device),
+            sms: self.sms(name, device)?,
             memory,
             memory_bytes,
             given,
@@ -291,6 +294,27 @@ impl Resolver<'_> {
             short.ok_or_else(|| At(switch.span(), Reason::OutOfRange { what, of: of(), from: 0, to }))
         });
         Ok((weights?, switch.transpose()?.unwrap_or(0)))
+    }
+
+    /// SMs of a device's execution engine.
+    fn sms(&self, name: &Spanned<String>, device: &schema::Device) -> Result<u8, Fail> {
+        let Some(said) = &device.sms else { return Ok(0) };
+        let of = || name.get_ref().clone();
+        let excluded = [
+            (device.device.is_some(), "`device`"),
+            (device.preemptible, "`preemptible`"),
+            (device.switch.is_some(), "`switch`"),
+        ];
+        if let Some((_, with)) = excluded.into_iter().find(|(is_there, _)| *is_there) {
+            return Err(At(said.span(), Reason::Excludes { what: "sms", of: of(), with }));
+        }
+        // The firmware has room for those of one.
+        if self.out.devices.iter().any(|other| other.sms > 0) {
+            return Err(At(said.span(), Reason::TooMany { what: "device with `sms`", limit: 1 }));
+        }
+        let number = u8::try_from(*said.get_ref()).ok().filter(|number| (1..=SMS_MAX).contains(&usize::from(*number)));
+        let range = Reason::OutOfRange { what: "sms", of: of(), from: 1, to: SMS_MAX as u32 };
+        number.ok_or_else(|| At(said.span(), range))
     }
 
     /// Whether a device counts what each context has: as it says, or because a server decides by that.
@@ -688,6 +712,17 @@ impl Resolver<'_> {
         let longest = span("shared_longest", &engine.shared_longest, name)?.0;
         let clients: Vec<u32> =
             self.out.shared_users.iter().filter(|one| one.engine as usize == index).map(|one| one.task).collect();
+        if self.has_sms(index) {
+            // Who has no lock makes room at once: nothing is shut out.
+            let excluded = [
+                ("shared_longest", engine.shared_longest.as_ref().map(Spanned::span)),
+                ("sharer", engine.sharer.as_ref().map(Spanned::span)),
+            ];
+            let found = excluded.into_iter().find_map(|(what, place)| Some((what, place?)));
+            return found.map_or(Ok(()), |(what, place)| {
+                Err(At(place, Reason::Excludes { what, of: of(), with: "`sms` of its device" }))
+            });
+        }
         let Some(said) = &engine.shared_longest else {
             return match clients.is_empty() {
                 true => Ok(()),
@@ -718,6 +753,18 @@ impl Resolver<'_> {
         record.gate = control + contract::control_gate(number);
         record.shared_progress = status + contract::status_ended(number);
         Ok(())
+    }
+
+    /// Whether an engine is the execution engine of a device with SMs.
+    fn has_sms(&self, engine: usize) -> bool {
+        let place = self.out.engine_places[engine].filter(|(_, number)| *number == EngineIndex::Execution);
+        place.is_some_and(|(device, _)| self.out.devices[device].sms > 0)
+    }
+
+    /// How much later a command of a lock's holder may begin because clients without the lock are on the SMs of the engine: a restore that is under way, and a save. Each SM has its own.
+    pub(super) fn room(&self, engine: usize) -> u64 {
+        let has_others = self.out.shared_users.iter().any(|user| user.engine as usize == engine);
+        if has_others && self.has_sms(engine) { 2 * Limits::K20C.transfer_time(Limits::K20C.bytes()) } else { 0 }
     }
 
     /// When tokens are taken from those who have them.

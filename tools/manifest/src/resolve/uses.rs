@@ -163,8 +163,15 @@ impl Resolver<'_> {
         // The first command of a hold may come after one of another context.
         let place = self.out.engine_places[engine].filter(|_| hold.operation > Nanoseconds::ZERO);
         let switch = place.map_or(0, |(device, _)| u64::from(self.out.devices[device].switch));
-        let hold = Hold { operation: hold.operation + Nanoseconds(switch), ..hold };
-        let operations = operations + Nanoseconds(switch.saturating_mul(times.into()));
+        // Each command of a hold waits for room on the SMs.
+        let commands = used.commands.as_ref().map_or(1, |commands| *commands.get_ref());
+        if let (Some(said), 0) = (&used.commands, commands) {
+            return Err(At(said.span(), Reason::Zero { what: "number of commands", of: of() }));
+        }
+        let room = place.map_or(0, |_| self.room(engine).saturating_mul(commands.into()));
+        let later = Nanoseconds(switch.saturating_add(room));
+        let hold = Hold { operation: hold.operation + later, ..hold };
+        let operations = operations + Nanoseconds(later.0.saturating_mul(times.into()));
         if let Some(user) = self.user_of(task, engine) {
             self.out.engine_holds[user] = Some(DeclaredHold { times, hold, operations, within, tokens });
         }

@@ -79,7 +79,8 @@ pub struct Record {
     pub work: u64,
     /// The number of the block.
     pub block: u32,
-    /// Where in the context's save area the state is: a number below 256, which no other saved block of the context has.
+    /// Where in the context's save area the state is: a number below the SMs times the blocks on an SM, which no other saved
+    /// block of the context has. So a save area as large as the state of all SMs is always large enough.
     pub slot: u16,
     /// Bytes of state.
     pub bytes: u32,
@@ -502,7 +503,7 @@ impl<P: Policy> Engine<P> {
         let budget = i32::from(self.policy.budget(&self.table, self.tokens[context.index()]));
         let Launch { work, blocks, fit, times } = launch;
         self.kernels[place] = Kernel { context, work, fit, times, blocks, fresh: 0, resident: 0, fault: None };
-        self.preempted[place].clear();
+        self.preempted[place].start(usize::from(self.description.sms) * usize::from(fit.blocks));
         self.table.active[place] = Some(Active {
             context,
             key: waits.key,

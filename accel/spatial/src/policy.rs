@@ -16,6 +16,7 @@
 //! 1. Each decision is possible: it names an SM in the right state, and a kernel with blocks to issue, or the one whose blocks
 //!    are on the SM.
 //! 2. After finitely many decisions there are no more until something else changes the table.
+//! 3. A policy that takes SMs away admits one kernel of each context at a time, because a context has one save area.
 
 use crate::priority::Ppq;
 use crate::queues::{Fcfs, Npq};

@@ -36,4 +36,24 @@ impl Mechanism {
             Mechanism::DrainThenSwitch { limit } => now.saturating_add(limit),
         }
     }
+
+    /// How long a kernel waits at most for an SM that it may take, in nanoseconds, if it has a place in the active queue.
+    ///
+    /// `save`: the longest save of a full SM, of all kernels that the SM may belong to; a restore takes no longer. `block`: the
+    /// longest time of a block of these kernels. The kernel may take the SM from the instant on at which its key is smaller than
+    /// those of all others and it has blocks to issue.
+    ///
+    /// Without saves there are no restores, so a drain waits for blocks only.
+    #[must_use]
+    pub const fn delay(self, save: u64, block: u64) -> u64 {
+        match self {
+            Mechanism::Switch => save.saturating_add(save),
+            Mechanism::Drain => block,
+            Mechanism::DrainThenSwitch { limit } => {
+                let stopped = (if limit > save { limit } else { save }).saturating_add(save);
+                let ended = save.saturating_add(block);
+                if stopped < ended { stopped } else { ended }
+            }
+        }
+    }
 }

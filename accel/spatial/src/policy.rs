@@ -8,8 +8,9 @@
 //! # What a policy relies on
 //!
 //! 1. A decision is carried out before the policy is asked again.
-//! 2. An SM that is running or reserved has been set to a kernel by a decision, except that the SM driver gives it to no
-//!    kernel: an SM whose kernel has no more blocks for it becomes idle.
+//! 2. Only decisions set an SM to a kernel or reserve it. Without a decision, an SM becomes idle when its kernel has no more
+//!    blocks for it, a reserved SM goes to the kernel that it is reserved for, and it stays with the kernel whose blocks are on
+//!    it if the other kernel is gone.
 //!
 //! # What the SM driver relies on
 //!

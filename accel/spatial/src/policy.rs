@@ -1,9 +1,9 @@
 //! The interface of policies: which kernel an SM is set to.
 //!
 //! A policy is asked when a kernel becomes active or ends, when an SM becomes idle, when blocks have been saved, and when a key
-//! or a number of tokens changes. It gives one decision at a time. The SM driver carries the decision out, updates the table, and asks again until the policy
-//! has no more decisions. Everything that happens at one instant is in the table before the policy is asked, so a policy
-//! gives the same decisions in a device and in a driver whose messages take no time.
+//! or a number of tokens changes. It gives one decision at a time. The SM driver carries the decision out, updates the table,
+//! and asks again until the policy has no more decisions. Everything that happens at one instant is in the table before the
+//! policy is asked. So a policy gives the same decisions in a device and in a driver whose messages take no time.
 //!
 //! # What a policy relies on
 //!

@@ -1,4 +1,4 @@
-//! The preempted blocks of one kernel, in the order in which they were saved: its PTBQ (section 3.2 of the paper).
+//! The preempted blocks of one kernel, in the order in which they were saved: its PTBQ (section 3.3 of the paper).
 //!
 //! Preempted blocks go before fresh ones, and a fresh block is only issued when there is no preempted one. So the blocks of a
 //! kernel that are preempted or on SMs are never more than fit on all SMs together, and the queue cannot overflow.

@@ -10,7 +10,7 @@
 //! A restore that is under way is not interrupted: its blocks are saved, or drained, when it has ended. So the delay of a
 //! switch is at most what is left of one restore, plus one save.
 //!
-//! Source: Tanasic et al., ISCA 2014, section 3.3. Draining with a limit is ours.
+//! Source: Tanasic et al., ISCA 2014, section 3.2. Draining with a limit is ours.
 
 /// A way to take an SM away from the kernel that runs on it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

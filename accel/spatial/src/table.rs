@@ -1,10 +1,10 @@
 //! What a policy sees: the active kernels and the SMs.
 //!
 //! The SM driver keeps the table. A policy that runs elsewhere decides on a copy that it makes of what the device tells. It holds no times and nothing of blocks
-//! beyond their number, because policies do not know how an SM is taken away (principle of section 3.1 of the paper).
+//! beyond their number, because policies do not know how an SM is taken away (principle of section 3 of the paper).
 //!
-//! The kernels are the paper's active queue and the policy's part of its KSRT, the states its SMST, the waiting launches its
-//! command buffers.
+//! In the words of section 3.3 of the paper: the kernels are the active queue and the policy's part of the KSRT, the states are
+//! the SMST, and the waiting launches are the command buffers.
 
 /// The most SMs of an engine.
 pub const SMS_MAX: usize = 16;

@@ -3,7 +3,7 @@
 //! Everything that changes is due at an instant: the first block on an SM ends, a restore or a save ends, a drain reaches its
 //! limit. [`Engine::advance`] goes from instant to instant. At each one it does, in this order:
 //!
-//! 1. On each SM, by number: what is due there. Places of blocks that ended are filled again, with preempted blocks before
+//! 1. On each SM, by number: what is due there. Slots of blocks that ended are filled again, with preempted blocks before
 //!    fresh ones, as long as the SM is not reserved. A reserved SM that is free is set to the kernel that it is reserved for.
 //! 2. Kernels without a block left are over.
 //! 3. If an SM is idle, if blocks have been saved, or if anything else has changed for the policy: launches are admitted, and
@@ -316,9 +316,7 @@ impl<P: Policy> Engine<P> {
         mechanism: Mechanism,
         host: &mut impl Host,
     ) -> Result<(), Refused> {
-        self.apply(decision, mechanism, host)?;
-        self.refresh();
-        Ok(())
+        self.apply(decision, mechanism, host)
     }
 
     /// Does all that is due until `now`, and at `now`, in the order of time. An earlier instant than the last one counts as the
@@ -334,7 +332,10 @@ impl<P: Policy> Engine<P> {
         }
         self.now = now;
         self.book_all();
-        self.refresh();
+        debug_assert!(
+            self.table.kernels().all(|(place, kernel)| kernel.issuable == self.issuable(place.index())),
+            "the table says how many blocks each kernel has to issue"
+        );
     }
 
     /// When the engine must be advanced to next. Not after the last instant: again, to the same one. `None`: nothing is under
@@ -474,14 +475,12 @@ impl<P: Policy> Engine<P> {
         loop {
             let mut has_admitted = false;
             while self.table.kernels().count() < usize::from(self.description.places) {
-                self.refresh();
                 let Some(context) = self.policy.admit(&self.table) else { break };
                 let Some(launch) = self.launches[context.index()].take() else { break };
                 self.admit(context, launch);
                 has_admitted = true;
             }
             for _ in 0..DECISIONS_MAX {
-                self.refresh();
                 let Some(decision) = self.policy.decide(&self.table) else { break };
                 let carried_out = self.apply(decision, self.description.mechanism, host);
                 debug_assert_eq!(carried_out, Ok(()), "{decision:?} is not possible");
@@ -489,7 +488,6 @@ impl<P: Policy> Engine<P> {
                     break;
                 }
             }
-            self.refresh();
             debug_assert_eq!(self.policy.decide(&self.table), None, "the policy does not come to an end");
             if !has_admitted {
                 return;
@@ -583,7 +581,7 @@ impl<P> Engine<P> {
         self.go_on(sm, host);
     }
 
-    /// Ends blocks whose time is over, and fills places of an SM that is not reserved.
+    /// Ends blocks whose time is over, and fills the slots of an SM that is not reserved.
     ///
     /// This is the loop that runs for each block.
     fn fill(&mut self, sm: usize, host: &mut impl Host) {
@@ -645,6 +643,7 @@ impl<P> Engine<P> {
             unit.until = self.now + time;
             unit.started += time;
         }
+        self.publish(place);
     }
 
     /// What an SM does next, after its blocks were looked at.
@@ -716,6 +715,7 @@ impl<P> Engine<P> {
             }
         }
         unit.resident = 0;
+        self.publish(place);
     }
 
     /// An SM without blocks goes to the kernel that it is reserved for, or is idle.
@@ -778,7 +778,7 @@ impl<P> Engine<P> {
             (Some(victim), None) if self.sms[sm].phase != Phase::Saving => {
                 self.add_token(Some(victim), -1);
                 self.call_off(sm, victim);
-                // Free places are filled at this instant, or when the restore has ended.
+                // Free slots are filled at this instant, or when the restore has ended.
                 if self.sms[sm].phase == Phase::Running {
                     self.due[sm] = self.now;
                 }
@@ -809,13 +809,11 @@ impl<P> Engine<P> {
         if kernel.fault.is_some() { 0 } else { kernel.blocks - kernel.fresh + self.preempted[place].len() }
     }
 
-    /// Brings the policy's view of blocks up to date.
-    fn refresh(&mut self) {
-        for place in 0..PLACES_MAX {
-            let issuable = if self.table.active[place].is_some() { self.issuable(place) } else { 0 };
-            if let Some(kernel) = &mut self.table.active[place] {
-                kernel.issuable = issuable;
-            }
+    /// Brings the policy's view of a kernel's blocks up to date.
+    fn publish(&mut self, place: usize) {
+        let issuable = self.issuable(place);
+        if let Some(kernel) = &mut self.table.active[place] {
+            kernel.issuable = issuable;
         }
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | What happens | the SM stops, saves the state of its blocks, and is free | the SM is given no more blocks, and is free when the last has ended |
 //! | Delay | bytes of state divided by the SM's share of the bandwidth | what the longest block on it has left |
-//! | Cost | the SM does nothing while it saves, and nothing while the blocks are restored later | places of the SM are empty |
+//! | Cost | the SM does nothing while it saves, and nothing while the blocks are restored later | slots of the SM are empty |
 //! | Fails for | nothing | blocks that do not end |
 //!
 //! A restore that is under way is not interrupted: its blocks are saved, or drained, when it has ended. So the delay of a

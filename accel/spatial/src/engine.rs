@@ -3,7 +3,7 @@
 //! Everything that changes is due at an instant: the first block on an SM ends, a restore or a save ends, a drain reaches its
 //! limit. [`Engine::advance`] goes from instant to instant. At each one it does, in this order:
 //!
-//! 1. On each SM, by number: what is due there. Places of blocks that ended are filled again, with preempted blocks before
+//! 1. On each SM, by number: what is due there. Slots of blocks that ended are filled again, with preempted blocks before
 //!    fresh ones, as long as the SM is not reserved. A reserved SM that is free is set to the kernel that it is reserved for.
 //! 2. Kernels without a block left are over.
 //! 3. If an SM is idle, if blocks have been saved, or if anything else has changed for the policy: launches are admitted, and
@@ -25,14 +25,18 @@
 //! Blocks end by the *clock of their SM*, which stands while the SM restores. So a restore moves no end, and the loop that runs
 //! for each block looks at the ends of one SM and at one due instant of each other SM.
 //!
-//! Not here: who decides (`policy.rs`), how long a save takes (`limits.rs`), the work of a block (the host).
+//! Not here: what happens on one SM (`engine/unit.rs`), who decides (`policy.rs`), how long a save takes (`limits.rs`), the work
+//! of a block (the host).
 //! Source: Tanasic et al., ISCA 2014, sections 3.1 to 3.3. The number of places of the active queue is a parameter here: with
 //! fewer places than contexts, a launch with a small key may wait for kernels that it could preempt if it were active.
 
+mod unit;
+
+use self::unit::{Phase, Unit};
 use crate::account::{Counters, Payer};
-use crate::limits::{BLOCKS_MAX, Fit, Grid, GridError, Limits, Times};
+use crate::limits::{Fit, Grid, GridError, Limits, Times};
 use crate::policy::{Decision, Policy};
-use crate::preempted::{Preempted, Queue};
+use crate::preempted::Queue;
 use crate::preemption::Mechanism;
 use crate::table::{Active, CONTEXTS, Context, Key, PLACES_MAX, Place, SMS_MAX, Sm, State, Table, Waits};
 
@@ -93,7 +97,8 @@ pub struct Record {
     pub work: u64,
     /// The number of the block.
     pub block: u32,
-    /// Where in the context's save area the state is: a number below 256, which no other saved block of the context has.
+    /// Where in the context's save area the state is: a number below the SMs times the blocks on an SM, which no other saved
+    /// block of the context has. So a save area as large as the state of all SMs is always large enough.
     pub slot: u16,
     /// Bytes of state.
     pub bytes: u32,
@@ -342,9 +347,7 @@ impl<P: Policy> Engine<P> {
         mechanism: Mechanism,
         host: &mut impl Host,
     ) -> Result<(), Refused> {
-        self.apply(decision, mechanism, host)?;
-        self.refresh();
-        Ok(())
+        self.apply(decision, mechanism, host)
     }
 
     /// Does all that is due until `now`, and at `now`, in the order of time. An earlier instant than the last one counts as the
@@ -360,7 +363,10 @@ impl<P: Policy> Engine<P> {
         }
         self.now = now;
         self.book_all();
-        self.refresh();
+        debug_assert!(
+            self.table.kernels().all(|(place, kernel)| kernel.issuable == self.issuable(place.index())),
+            "the table says how many blocks each kernel has to issue"
+        );
     }
 
     /// When the engine must be advanced to next. Not after the last instant: again, to the same one. `None`: nothing is under
@@ -500,14 +506,12 @@ impl<P: Policy> Engine<P> {
         loop {
             let mut has_admitted = false;
             while self.table.kernels().count() < usize::from(self.description.places) {
-                self.refresh();
                 let Some(context) = self.policy.admit(&self.table) else { break };
                 let Some(launch) = self.launches[context.index()].take() else { break };
                 self.admit(context, launch);
                 has_admitted = true;
             }
             for _ in 0..DECISIONS_MAX {
-                self.refresh();
                 let Some(decision) = self.policy.decide(&self.table) else { break };
                 let carried_out = self.apply(decision, self.description.mechanism, host);
                 debug_assert_eq!(carried_out, Ok(()), "{decision:?} is not possible");
@@ -515,7 +519,6 @@ impl<P: Policy> Engine<P> {
                     break;
                 }
             }
-            self.refresh();
             debug_assert_eq!(self.policy.decide(&self.table), None, "the policy does not come to an end");
             if !has_admitted {
                 return;
@@ -529,7 +532,7 @@ impl<P: Policy> Engine<P> {
         let budget = i32::from(self.policy.budget(&self.table, self.tokens[context.index()]));
         let Launch { work, blocks, fit, times } = launch;
         self.kernels[place] = Kernel { context, work, fit, times, blocks, fresh: 0, resident: 0, fault: None };
-        self.preempted[place].clear();
+        self.preempted[place].start(usize::from(self.description.sms) * usize::from(fit.blocks));
         self.table.active[place] = Some(Active {
             context,
             key: waits.key,
@@ -592,228 +595,6 @@ impl<P: Policy> Engine<P> {
     }
 }
 
-//--- One SM
-
-impl<P> Engine<P> {
-    /// Sets an SM up for a kernel with blocks to issue.
-    fn set_up(&mut self, sm: usize, kernel: Place, host: &mut impl Host) {
-        self.book(sm);
-        self.table.states[sm] = State::Running(kernel);
-        let unit = &mut self.sms[sm];
-        unit.phase = Phase::Running;
-        unit.kernel = kernel.index() as u8;
-        unit.owner = Payer::from(self.kernels[kernel.index()].context);
-        unit.saves_at = NEVER;
-        unit.started = self.now;
-        self.fill(sm, host);
-        self.go_on(sm, host);
-    }
-
-    /// Ends blocks whose time is over, and fills places of an SM that is not reserved.
-    ///
-    /// This is the loop that runs for each block.
-    fn fill(&mut self, sm: usize, host: &mut impl Host) {
-        let unit = &mut self.sms[sm];
-        let place = usize::from(unit.kernel);
-        let (kernel, queue) = (&mut self.kernels[place], &mut self.preempted[place]);
-        let is_reserved = !matches!(self.table.states[sm], State::Running(_));
-        let clock = self.now - unit.started;
-        let (mut earliest, mut restoring) = (NEVER, 0_u16);
-        for slot in 0..usize::from(kernel.fit.blocks).min(BLOCKS_MAX) {
-            let mut end = unit.ends[slot];
-            if end <= clock {
-                end = NEVER;
-                unit.resident -= 1;
-                kernel.resident -= 1;
-            }
-            if end == NEVER && !is_reserved && kernel.fault.is_none() {
-                if let Some((entry, preempted)) = queue.pop() {
-                    let Preempted { block, remaining, payer } = preempted;
-                    let record = kernel.record(entry, block, remaining);
-                    if host.restored(self.now, &record).is_ok() {
-                        end = clock + remaining;
-                        (unit.blocks[slot], unit.payers[slot]) = (block, payer);
-                        restoring |= 1 << slot;
-                        self.counters.account(unit.owner).resumed += 1;
-                    } else {
-                        kernel.fault = Some(Outcome::Damaged { block });
-                    }
-                } else if kernel.fresh < kernel.blocks {
-                    let block = kernel.fresh;
-                    kernel.fresh += 1;
-                    self.counters.account(unit.owner).issued += 1;
-                    if host.block(self.now, kernel.context, kernel.work, block).is_ok() {
-                        end = clock + kernel.times.of(block);
-                        unit.blocks[slot] = block;
-                    } else {
-                        kernel.fault = Some(Outcome::BlockFailed { block });
-                    }
-                }
-                if end != NEVER {
-                    unit.resident += 1;
-                    kernel.resident += 1;
-                }
-            }
-            unit.ends[slot] = end;
-            earliest = earliest.min(end);
-        }
-        unit.earliest = earliest;
-        if kernel.fault.is_some() || (kernel.resident == 0 && kernel.fresh == kernel.blocks && queue.len() == 0) {
-            self.over |= 1 << place;
-        }
-        if restoring != 0 {
-            let time = kernel.fit.time_of(restoring.count_ones(), &self.description.limits);
-            self.book(sm);
-            let unit = &mut self.sms[sm];
-            unit.phase = Phase::Restoring;
-            unit.restoring = restoring;
-            unit.restore_from = self.now;
-            unit.until = self.now + time;
-            unit.started += time;
-        }
-    }
-
-    /// What an SM does next, after its blocks were looked at.
-    fn go_on(&mut self, sm: usize, host: &mut impl Host) {
-        let unit = &self.sms[sm];
-        match unit.phase {
-            Phase::Free => self.due[sm] = NEVER,
-            Phase::Saving | Phase::Restoring => self.due[sm] = unit.until,
-            Phase::Running if unit.resident == 0 => self.hand_over(sm, host),
-            Phase::Running if unit.saves_at <= self.now => self.save(sm),
-            Phase::Running => self.due[sm] = (unit.started + unit.earliest).min(unit.saves_at),
-        }
-    }
-
-    /// Starts to take an SM away, for the kernel at `next`.
-    fn preempt(&mut self, sm: usize, next: Place, mechanism: Mechanism) {
-        let causer = Payer::from(self.kernels[next.index()].context);
-        self.counters.account(causer).preemptions += 1;
-        let unit = &mut self.sms[sm];
-        unit.causer = causer;
-        unit.saves_at = mechanism.saves_at(self.now);
-        if unit.phase == Phase::Running {
-            if unit.saves_at <= self.now {
-                self.save(sm);
-            } else {
-                self.due[sm] = self.due[sm].min(unit.saves_at);
-            }
-        }
-    }
-
-    /// Leaves an SM, on which nothing is being saved, to the kernel whose blocks are on it.
-    fn call_off(&mut self, sm: usize, victim: Place) {
-        self.book(sm);
-        self.table.states[sm] = State::Running(victim);
-        self.sms[sm].saves_at = NEVER;
-    }
-
-    /// Stops the blocks on an SM.
-    fn save(&mut self, sm: usize) {
-        self.book(sm);
-        let unit = &mut self.sms[sm];
-        let fit = self.kernels[usize::from(unit.kernel)].fit;
-        let clock = self.now - unit.started;
-        for end in unit.ends.iter_mut().filter(|end| **end != NEVER) {
-            *end -= clock;
-        }
-        unit.phase = Phase::Saving;
-        unit.until = self.now + fit.time_of(u32::from(unit.resident), &self.description.limits);
-        self.due[sm] = unit.until;
-        self.counters.account(unit.causer).saved_bytes += u64::from(unit.resident) * u64::from(fit.block_bytes);
-    }
-
-    /// The blocks of an SM have been saved.
-    fn keep(&mut self, sm: usize, host: &mut impl Host) {
-        let unit = &mut self.sms[sm];
-        let place = usize::from(unit.kernel);
-        let kernel = &mut self.kernels[place];
-        for slot in 0..BLOCKS_MAX {
-            let remaining = core::mem::replace(&mut unit.ends[slot], NEVER);
-            if remaining == NEVER {
-                continue;
-            }
-            kernel.resident -= 1;
-            let (block, payer) = (unit.blocks[slot], unit.causer);
-            let entry = self.preempted[place].push(Preempted { block, remaining, payer });
-            if kernel.fault.is_none() && host.saved(self.now, &kernel.record(entry, block, remaining)).is_err() {
-                kernel.fault = Some(Outcome::NotSaved { block });
-                self.over |= 1 << place;
-            }
-        }
-        unit.resident = 0;
-    }
-
-    /// An SM without blocks goes to the kernel that it is reserved for, or is idle.
-    fn hand_over(&mut self, sm: usize, host: &mut impl Host) {
-        let kernel = match self.table.states[sm] {
-            State::Idle => None,
-            State::Running(kernel) => Some(kernel),
-            State::Reserved { next: Some(next), .. } if self.issuable(next.index()) > 0 => {
-                return self.set_up(sm, next, host);
-            }
-            State::Reserved { next, .. } => next,
-        };
-        self.add_token(kernel, 1);
-        self.free(sm);
-    }
-
-    fn free(&mut self, sm: usize) {
-        self.book(sm);
-        self.table.states[sm] = State::Idle;
-        let unit = &mut self.sms[sm];
-        unit.phase = Phase::Free;
-        unit.saves_at = NEVER;
-        unit.drop_blocks();
-        self.due[sm] = NEVER;
-        self.asks = true;
-    }
-
-    /// Takes a kernel off the engine, at once, whatever state it is in.
-    fn evict(&mut self, place: usize) {
-        let gone = self.table.active[place].take();
-        debug_assert!(gone.is_some(), "only an active kernel is taken off");
-        self.over &= !(1 << place);
-        self.preempted[place].clear();
-        for sm in 0..usize::from(self.description.sms) {
-            let is_gone = |kernel: &Place| kernel.index() == place;
-            match self.table.states[sm] {
-                State::Running(kernel) if is_gone(&kernel) => self.free(sm),
-                State::Reserved { victim, next } => {
-                    if victim.is_some_and(|victim| is_gone(&victim)) {
-                        // As if they had been saved in no time.
-                        self.book(sm);
-                        self.sms[sm].drop_blocks();
-                        self.sms[sm].phase = Phase::Saving;
-                        self.sms[sm].until = self.now;
-                        self.due[sm] = self.now;
-                    }
-                    self.reserve_again(sm, victim.filter(|one| !is_gone(one)), next.filter(|one| !is_gone(one)));
-                }
-                _ => {}
-            }
-        }
-        self.asks = true;
-    }
-
-    /// Sets a reserved SM's victim and next kernel, one of which may have gone.
-    fn reserve_again(&mut self, sm: usize, victim: Option<Place>, next: Option<Place>) {
-        self.table.states[sm] = State::Reserved { victim, next };
-        match (victim, next) {
-            (None, None) => self.free(sm),
-            (Some(victim), None) if self.sms[sm].phase != Phase::Saving => {
-                self.add_token(Some(victim), -1);
-                self.call_off(sm, victim);
-                // Free places are filled at this instant, or when the restore has ended.
-                if self.sms[sm].phase == Phase::Running {
-                    self.due[sm] = self.now;
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
 //--- Small things
 
 impl<P> Engine<P> {
@@ -835,13 +616,11 @@ impl<P> Engine<P> {
         if kernel.fault.is_some() { 0 } else { kernel.blocks - kernel.fresh + self.preempted[place].len() }
     }
 
-    /// Brings the policy's view of blocks up to date.
-    fn refresh(&mut self) {
-        for place in 0..PLACES_MAX {
-            let issuable = if self.table.active[place].is_some() { self.issuable(place) } else { 0 };
-            if let Some(kernel) = &mut self.table.active[place] {
-                kernel.issuable = issuable;
-            }
+    /// Brings the policy's view of a kernel's blocks up to date.
+    fn publish(&mut self, place: usize) {
+        let issuable = self.issuable(place);
+        if let Some(kernel) = &mut self.table.active[place] {
+            kernel.issuable = issuable;
         }
     }
 
@@ -854,100 +633,6 @@ impl<P> Engine<P> {
     fn book_all(&mut self) {
         (0..usize::from(self.description.sms)).for_each(|sm| self.book(sm));
     }
-
-    /// Books the time of an SM from the last booking until now.
-    fn book(&mut self, sm: usize) {
-        let unit = &mut self.sms[sm];
-        let from = core::mem::replace(&mut unit.since, self.now);
-        let time = self.now - from;
-        if time == 0 {
-            return;
-        }
-        match unit.phase {
-            Phase::Free => self.counters.count_idle(time),
-            Phase::Running => {
-                self.counters.account(unit.owner).running += time;
-                if matches!(self.table.states[sm], State::Reserved { .. }) {
-                    self.counters.count_draining(time);
-                }
-            }
-            Phase::Saving => self.counters.account(unit.causer).saving += time,
-            Phase::Restoring => {
-                // One block is restored after another, and each may have another payer.
-                let fit = self.kernels[usize::from(unit.kernel)].fit;
-                let restored = |blocks| unit.restore_from + fit.time_of(blocks, &self.description.limits);
-                let slots = (0..BLOCKS_MAX).filter(|slot| unit.restoring & 1 << slot != 0);
-                for (number, slot) in (0..).zip(slots) {
-                    let (start, end) = (restored(number).max(from), restored(number + 1).min(self.now));
-                    self.counters.account(unit.payers[slot]).restoring += end.saturating_sub(start);
-                }
-            }
-        }
-    }
-}
-
-/// One SM.
-struct Unit {
-    phase: Phase,
-    /// The place of the kernel whose blocks are on it.
-    kernel: u8,
-    resident: u8,
-    /// To whom its running is booked.
-    owner: Payer,
-    /// To whom its save is booked.
-    causer: Payer,
-    /// The slots whose blocks are being restored, a bit each.
-    restoring: u16,
-    /// From when on its blocks are saved if it is not free. [`NEVER`] if it is not reserved.
-    saves_at: u64,
-    /// When the save or the restore ends.
-    until: u64,
-    restore_from: u64,
-    /// Until when its time has been booked.
-    since: u64,
-    /// When its clock would have been zero, had the clock not stood.
-    started: u64,
-    /// The first of `ends`.
-    earliest: u64,
-    /// When each block ends by the SM's clock; [`NEVER`]: no block. While saving: what the block has left.
-    ends: [u64; BLOCKS_MAX],
-    blocks: [u32; BLOCKS_MAX],
-    /// To whom the restore of each block is booked.
-    payers: [Payer; BLOCKS_MAX],
-}
-
-impl Unit {
-    const FREE: Unit = Unit {
-        phase: Phase::Free,
-        kernel: 0,
-        resident: 0,
-        owner: Payer::NOBODY,
-        causer: Payer::NOBODY,
-        restoring: 0,
-        saves_at: NEVER,
-        until: 0,
-        restore_from: 0,
-        since: 0,
-        started: 0,
-        earliest: NEVER,
-        ends: [NEVER; BLOCKS_MAX],
-        blocks: [0; BLOCKS_MAX],
-        payers: [Payer::NOBODY; BLOCKS_MAX],
-    };
-
-    fn drop_blocks(&mut self) {
-        self.ends = [NEVER; BLOCKS_MAX];
-        self.earliest = NEVER;
-        self.resident = 0;
-    }
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Phase {
-    Free,
-    Running,
-    Restoring,
-    Saving,
 }
 
 /// What a kernel is made of: its KSR, but for what the policy sees.

@@ -5,7 +5,7 @@
 //! 1. A [`Fit`] holds at least one block and at most [`BLOCKS_MAX`].
 //! 2. The times of the blocks of a grid add up to the number of blocks times the mean, to the nanosecond.
 //!
-//! Source: Tanasic et al., ISCA 2014, Table 2 (limits) and section 3 (a fixed share of the memory bandwidth for each SM).
+//! Source: Tanasic et al., ISCA 2014, Table 2 (limits) and section 4.1 (each SM has its share of the memory bandwidth).
 
 /// The most blocks that an SM can hold.
 pub const BLOCKS_MAX: usize = 16;
@@ -152,7 +152,7 @@ impl Fit {
 
 //--- A grid
 
-/// What a kernel is made of, and what a block of it needs. The same for all its blocks, and known at launch (section 3.2).
+/// What a kernel is made of, and what a block of it needs. The same for all its blocks, and known at launch (section 2.3).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Grid {
     /// How many blocks there are, at least 1.

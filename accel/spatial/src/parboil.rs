@@ -1,7 +1,7 @@
 //! The 24 kernels of the ten Parboil programs that the paper runs, as data.
 //!
 //! Table 1 of Tanasic et al., ISCA 2014, with times in nanoseconds. The number of threads of a block is not published. It is
-//! ours where registers, shared memory and the 16 places of an SM allow more blocks than the table has: six kernels.
+//! ours where registers, shared memory and the 16 slots of an SM allow more blocks than the table has: six kernels.
 
 use crate::limits::Grid;
 
@@ -48,7 +48,7 @@ pub struct Row {
     pub shared: u32,
     /// Registers of a block.
     pub registers: u32,
-    /// Threads of a block. Not in the paper. 0: registers, shared memory and places say how many blocks an SM holds.
+    /// Threads of a block. Not in the paper. 0: registers, shared memory and slots say how many blocks an SM holds.
     pub threads: u32,
     /// Blocks on an SM.
     pub blocks_per_sm: u8,
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_per_sm_follow_from_registers_shared_memory_and_places_in_18_rows_and_from_our_threads_in_six() {
+    fn blocks_per_sm_follow_from_registers_shared_memory_and_slots_in_18_rows_and_from_our_threads_in_six() {
         let mut published = 0;
         for row in &ROWS {
             let grid = row.grid(Reading::Block, 0, 0);

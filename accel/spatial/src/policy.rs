@@ -1,21 +1,23 @@
 //! The interface of policies: which kernel an SM is set to.
 //!
 //! A policy is asked when a kernel becomes active or ends, when an SM becomes idle, when blocks have been saved, and when a key
-//! or a number of tokens changes. It gives one decision at a time. The SM driver carries the decision out, updates the table, and asks again until the policy
-//! has no more decisions. Everything that happens at one instant is in the table before the policy is asked, so a policy
-//! gives the same decisions in a device and in a driver whose messages take no time.
+//! or a number of tokens changes. It gives one decision at a time. The SM driver carries the decision out, updates the table,
+//! and asks again until the policy has no more decisions. Everything that happens at one instant is in the table before the
+//! policy is asked. So a policy gives the same decisions in a device and in a driver whose messages take no time.
 //!
 //! # What a policy relies on
 //!
 //! 1. A decision is carried out before the policy is asked again.
-//! 2. An SM that is running or reserved has been set to a kernel by a decision, except that the SM driver gives it to no
-//!    kernel: an SM whose kernel has no more blocks for it becomes idle.
+//! 2. Only decisions set an SM to a kernel or reserve it. Without a decision, an SM becomes idle when its kernel has no more
+//!    blocks for it, a reserved SM goes to the kernel that it is reserved for, and it stays with the kernel whose blocks are on
+//!    it if the other kernel is gone.
 //!
 //! # What the SM driver relies on
 //!
 //! 1. Each decision is possible: it names an SM in the right state, and a kernel with blocks to issue, or the one whose blocks
 //!    are on the SM.
 //! 2. After finitely many decisions there are no more until something else changes the table.
+//! 3. A policy that takes SMs away admits one kernel of each context at a time, because a context has one save area.
 
 use crate::priority::Ppq;
 use crate::queues::{Fcfs, Npq};

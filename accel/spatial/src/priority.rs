@@ -14,7 +14,7 @@
 //!   of its own kernel keeps running, because nobody wants it.
 //! - *Shared*: an idle SM goes to the kernel with the next key. It will soon be preempted again.
 //!
-//! Source: Tanasic et al., ISCA 2014, section 3.4. That equal keys go by age is ours.
+//! Source: Tanasic et al., ISCA 2014, sections 4.2 and 4.3. That equal keys go by age is ours.
 
 use crate::policy::{Decision, Policy, first_issuable, first_of_its_context, reserve, retarget, take_back};
 use crate::table::{Active, Context, Key, Place, Table};

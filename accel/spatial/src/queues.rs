@@ -4,7 +4,7 @@
 //! is next in order, if it is of the same context: back-to-back execution. A launch of another context waits until the engine
 //! is free.
 //!
-//! Source: Tanasic et al., ISCA 2014, section 2 (FCFS, back-to-back execution) and section 3.4 (NPQ). That equal keys go by
+//! Source: Tanasic et al., ISCA 2014, section 2.3 (FCFS, back-to-back execution) and section 4.2 (NPQ). That equal keys go by
 //! age is ours.
 
 use crate::policy::{Decision, Policy, first_issuable};

@@ -1,10 +1,10 @@
 //! What a policy sees: the active kernels and the SMs.
 //!
-//! The SM driver keeps the table. A policy that runs elsewhere reads a copy of it. It holds no times and nothing of blocks
-//! beyond their number, because policies do not know how an SM is taken away (principle of section 3.1 of the paper).
+//! The SM driver keeps the table. A policy that runs elsewhere decides on a copy that it makes of what the device tells. It holds no times and nothing of blocks
+//! beyond their number, because policies do not know how an SM is taken away (principle of section 3 of the paper).
 //!
-//! The kernels are the paper's active queue and the policy's part of its KSRT, the states its SMST, the waiting launches its
-//! command buffers.
+//! In the words of section 3.3 of the paper: the kernels are the active queue and the policy's part of the KSRT, the states are
+//! the SMST, and the waiting launches are the command buffers.
 
 /// The most SMs of an engine.
 pub const SMS_MAX: usize = 16;
@@ -151,8 +151,26 @@ pub struct Table {
 }
 
 impl Table {
-    pub(crate) const fn new(sms: u8) -> Table {
+    /// A table of so many SMs, at most [`SMS_MAX`], which are idle.
+    #[must_use]
+    pub const fn new(sms: u8) -> Table {
+        let sms = if sms as usize > SMS_MAX { SMS_MAX as u8 } else { sms };
         Table { sms, states: [State::Idle; SMS_MAX], active: [None; PLACES_MAX], waiting: [None; CONTEXTS] }
+    }
+
+    /// Writes down what `sm` is set to.
+    pub fn set_state(&mut self, sm: Sm, state: State) {
+        self.states[sm.index()] = state;
+    }
+
+    /// Writes down which kernel is at `place`.
+    pub fn set_kernel(&mut self, place: Place, kernel: Option<Active>) {
+        self.active[place.index()] = kernel;
+    }
+
+    /// Writes down which launch of `context` waits.
+    pub fn set_waiting(&mut self, context: Context, waits: Option<Waits>) {
+        self.waiting[context.index()] = waits;
     }
 
     /// The SMs with their states, by number.

@@ -14,7 +14,7 @@
 //! youngest loses. An SM whose preemption is under way counts as an SM of the kernel that it is reserved for, and changes its
 //! destination rather than that another SM is preempted.
 //!
-//! Source: Tanasic et al., ISCA 2014, section 3.5 and Algorithm 1.
+//! Source: Tanasic et al., ISCA 2014, section 3.4 and Algorithm 1.
 
 use core::cmp::Reverse;
 

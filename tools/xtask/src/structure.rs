@@ -8,7 +8,7 @@ use fusee_abi::image::feature;
 use object::{Object, ObjectSection};
 
 /// Crates that must forbid `unsafe`: policy, the kernel's core, the device model, and what writes to disks.
-const SAFE: [&str; 19] = [
+const SAFE: [&str; 20] = [
     "kernel/abi",
     "kernel/core",
     "sched",
@@ -19,6 +19,7 @@ const SAFE: [&str; 19] = [
     "accel/contract",
     "accel/library",
     "accel/sharing",
+    "accel/spatial",
     "docs/examples/picture-kernels",
     "qemu/device-model",
     "qemu/wrong-kernels",

@@ -61,6 +61,14 @@ pub struct Setting {
     pub single: bool,
 }
 
+impl Setting {
+    /// How many blocks of a grid fit on all SMs.
+    pub fn slots(&self, grid: &Grid) -> u16 {
+        let fit = self.description.limits.fit(grid).expect("random grids fit");
+        u16::from(fit.blocks) * u16::from(self.description.sms)
+    }
+}
+
 pub const POLICIES: [Rule; 7] = [
     Rule::Fcfs(Fcfs),
     Rule::Npq(Npq),

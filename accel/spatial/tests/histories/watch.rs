@@ -45,6 +45,7 @@ pub fn is_spoilt(spoilt_in: u64, way: Way, work: u64, block: u32) -> bool {
 #[derive(Default)]
 struct Launched {
     blocks: u32,
+    slots: u16,
     issued: BTreeSet<u32>,
     /// What is saved: the record and its slot.
     saved: BTreeMap<u32, Record>,
@@ -65,8 +66,8 @@ impl Watch {
         Watch { spoilt_in, ..Watch::default() }
     }
 
-    pub fn launch(&mut self, context: Context, work: u64, grid: &Grid) {
-        self.launched.insert((context.index(), work), Launched { blocks: grid.blocks, ..Launched::default() });
+    pub fn launch(&mut self, context: Context, work: u64, grid: &Grid, slots: u16) {
+        self.launched.insert((context.index(), work), Launched { blocks: grid.blocks, slots, ..Launched::default() });
     }
 
     pub fn remove(&mut self, context: Context) {
@@ -105,6 +106,7 @@ impl Host for Watch {
         let Record { context, work, block, remaining, slot, .. } = *record;
         let launched = self.of(context, work);
         assert!(launched.issued.contains(&block) && remaining > 0);
+        assert!(slot < launched.slots, "all slots fit into the state of all SMs");
         assert!(launched.saved.values().all(|other| other.slot != slot), "a slot holds one block");
         assert!(launched.saved.insert(block, *record).is_none(), "a block is saved once at a time");
         self.tell(now, Told::Saved { context: context.index(), work, block, remaining });

@@ -190,6 +190,40 @@ fn a_kernel_alone_goes_into_debt_and_gives_six_sms_back_to_the_next_one() {
 }
 
 #[test]
+fn a_third_kernel_that_comes_during_saves_takes_over_two_of_them_and_causes_two() {
+    let (mut engine, mut host) = (engine(dss(3), 13, Mechanism::Switch), Log::default());
+    engine.submit(context(0), &grid(ENDLESS, 5 * US), 0).unwrap();
+    engine.advance(US, &mut host);
+    engine.submit(context(1), &grid(ENDLESS, 5 * US), 1).unwrap();
+    engine.advance(2 * US, &mut host);
+    assert_eq!((sms_of(&engine, 2), counts(&engine)), (vec![7, 6], vec![-2, -2]));
+    engine.submit(context(2), &grid(ENDLESS, 5 * US), 2).unwrap();
+    engine.advance(2 * US, &mut host);
+    assert_eq!((sms_of(&engine, 3), counts(&engine)), (vec![5, 4, 4], vec![0, 0, 0]));
+    assert_eq!([1, 2].map(|number| preemptions(&engine, number)), [6, 2]);
+    engine.advance(MS, &mut host);
+    assert_eq!(sms_of(&engine, 3), [5, 4, 4]);
+}
+
+#[test]
+fn a_real_time_kernel_takes_what_it_has_blocks_for_and_the_rest_is_shared_by_tokens() {
+    let (mut engine, mut host) = (engine(REAL_TIME, 8, Mechanism::Switch), Log::default());
+    for (number, tokens) in [(0, 6), (1, 2)] {
+        engine.set_tokens(context(number), tokens);
+        engine.submit(context(number), &grid(ENDLESS, 5 * US), 0).unwrap();
+    }
+    engine.advance(MS, &mut host);
+    assert_eq!(sms_of(&engine, 2), [6, 2]);
+    engine.set_key(context(2), Key(1));
+    engine.submit(context(2), &grid(8, 50 * US), 2).unwrap();
+    engine.advance(MS + 10 * US, &mut host);
+    assert_eq!(sms_of(&engine, 3), [5, 1, 2]);
+    engine.advance(2 * MS, &mut host);
+    assert_eq!(sms_of(&engine, 3), [6, 2, 0]);
+    assert_eq!(host.ended, [(MS + 54 * US, context(2), 2, Outcome::Complete)], "a save of 4 us before 50");
+}
+
+#[test]
 fn the_14th_kernel_waits_unseen_until_one_of_13_ends() {
     let description = Description::of(13, Mechanism::Switch);
     let (mut engine, mut host) = (Engine::new(REAL_TIME, description).unwrap(), Log::default());
@@ -371,6 +405,23 @@ fn a_key_that_falls_while_an_sm_is_drained_calls_the_drain_off() {
     engine.advance(150 * US, &mut host);
     assert_eq!(engine.resident(sm(0)), 4, "all places are filled again");
     assert_eq!(sms_of(&engine, 2), [1, 0]);
+}
+
+#[test]
+fn a_kernel_whose_key_falls_and_rises_during_a_save_keeps_the_sm_that_its_blocks_are_on() {
+    let (mut engine, mut host) = (engine(SHARED, 1, Mechanism::Switch), Log::default());
+    engine.set_key(context(0), Key(1));
+    engine.set_key(context(1), Key(2));
+    engine.submit(context(0), &grid(4, 100 * US), 0).unwrap();
+    engine.submit(context(1), &grid(4, 100 * US), 1).unwrap();
+    engine.advance(10 * US, &mut host);
+    engine.set_key(context(0), Key(3));
+    engine.advance(11 * US, &mut host);
+    // Nothing is left to issue of it, and nothing is saved yet.
+    engine.set_key(context(0), Key(1));
+    engine.advance(MS, &mut host);
+    let ends: Vec<_> = host.ended.iter().map(|&(at, _, work, _)| (at, work)).collect();
+    assert_eq!(ends, [(108 * US, 0), (208 * US, 1)], "one save and one restore of 4 us");
 }
 
 #[test]

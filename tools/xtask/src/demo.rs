@@ -11,8 +11,10 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use demo::{FRAME_BYTES, HEIGHT, WIDTH, record, render_row, shake};
 use fusee_abi::trace::Ledger;
+use fusee_accel_contract::status_sm_time;
 use fusee_manifest::trace::Trace;
-use fusee_manifest::{Manifest, Profile};
+use fusee_manifest::{Manifest, Profile, Resolved};
+use fusee_simulator::metrics::Metrics;
 
 mod vibration;
 
@@ -30,6 +32,12 @@ const SHOWN: &str = "demo-shown";
 const SHOWN_MANIFEST: &str = "userland/demo/shown.toml";
 const SHARED: &str = "demo-shared";
 const SHARED_MANIFEST: &str = "userland/demo/shared.toml";
+/// The one whose hogs have no lock, and make room on the SMs of the GPU.
+const SPATIAL: &str = "demo-spatial";
+const SPATIAL_MANIFEST: &str = "userland/demo/spatial.toml";
+/// What its stabiliser may take, nanoseconds, and what its hogs must have of the time of all SMs.
+const SPATIAL_RESPONSE: i64 = 13_500_000;
+const SPATIAL_SHARE: f64 = 0.6;
 /// The demo whose drivers and servers end, and begin again.
 pub const FAULTS_MANIFEST: &str = "userland/demo/faults.toml";
 const FAULTS: &str = "demo-faults";
@@ -47,7 +55,8 @@ const FRAMES: &str = "demo";
 pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&str)) -> Result<bool> {
     let system = &image.manifest.system;
     let (is_shown, is_shared, is_faulty) = (system.name == SHOWN, system.name == SHARED, system.name == FAULTS);
-    if (system.name != NAME && !is_shown && !is_shared && !is_faulty) || !workspace.project.is(&workspace.fusee) {
+    let (is_spatial, names) = (system.name == SPATIAL, [NAME, SHOWN, SHARED, FAULTS, SPATIAL]);
+    if !names.contains(&system.name.as_str()) || !workspace.project.is(&workspace.fusee) {
         return Ok(true);
     }
     let Ok(trace) = &run.trace else { bail!("the run left no trace") };
@@ -56,6 +65,7 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
         () if image.unmanaged => "unmanaged",
         () if is_shown => "shown",
         () if is_shared => "shared",
+        () if is_spatial => "spatial",
         () if is_faulty => "faults",
         () => "frames",
     });
@@ -93,6 +103,22 @@ pub fn after_run(workspace: &Workspace, image: &Image, run: &Run, say: &dyn Fn(&
     if is_shared {
         if is_right {
             say(&report::green("The demo is right, and its hogs have no lock."));
+        }
+        return Ok(is_right || image.unmanaged && truthful);
+    }
+
+    if is_spatial {
+        let share = share_of_hogs(system, run)?;
+        let stabiliser = Metrics::of(trace, system).tasks.into_iter().find(|task| task.name == "stabiliser");
+        let longest = stabiliser.and_then(|task| task.response()).map_or(i64::MAX, |response| response.greatest);
+        let milliseconds = longest as f64 / 1e6;
+        say(&format!(
+            "hogs had {:.1} % of the time of all SMs; longest response of the stabiliser: {milliseconds:.3} ms",
+            share * 100.0
+        ));
+        let is_right = is_right && share >= SPATIAL_SHARE && longest <= SPATIAL_RESPONSE;
+        if is_right {
+            say(&report::green("The demo is right, and its hogs make room."));
         }
         return Ok(is_right || image.unmanaged && truthful);
     }
@@ -156,6 +182,27 @@ pub const WITHOUT_LOCKS: &str = "the demo with hogs that share what is left of t
 /// Runs the demo with hogs without locks, and a sharer.
 pub fn check_without_locks(workspace: &Workspace) -> Result<Vec<String>> {
     check(workspace, workspace.manifest(Path::new(SHARED_MANIFEST))?)
+}
+
+/// The name of a check, and what it does.
+pub const ON_SMS: &str = "the demo with hogs that make room on SMs";
+
+/// Runs the demo with hogs without locks, on a GPU with SMs.
+pub fn check_on_sms(workspace: &Workspace) -> Result<Vec<String>> {
+    check(workspace, workspace.manifest(Path::new(SPATIAL_MANIFEST))?)
+}
+
+/// Which part of the time of all SMs the clients without a lock had.
+fn share_of_hogs(system: &Resolved, run: &Run) -> Result<f64> {
+    let device = system.devices.iter().find(|device| device.sms > 0).context("no device has SMs")?;
+    let is_hog = |task: usize| system.tasks[task].name.starts_with("hog");
+    let mut had = 0;
+    for (context, _) in device.contexts.iter().enumerate().filter(|(_, task)| is_hog(**task)) {
+        let bytes = run.outcome.memory.read(device.status + status_sm_time(context), 8)?;
+        had += bytes.try_into().map_or(0, u64::from_le_bytes);
+    }
+    let span = run.trace.as_ref().ok().and_then(|trace| trace.records.last()).map_or(1, |last| last.time);
+    Ok(had as f64 / (u64::from(device.sms) * span) as f64)
 }
 
 /// What is wrong with a run of the demo.

@@ -240,9 +240,10 @@ fn on_board(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summ
 type OwnCheck = fn(&Workspace) -> Result<Vec<String>>;
 
 /// Checks that run systems of their own.
-const OWN: [(&str, OwnCheck); 15] = [
+const OWN: [(&str, OwnCheck); 16] = [
     (demo::SCREEN, demo::check_screen),
     (demo::WITHOUT_LOCKS, demo::check_without_locks),
+    (demo::ON_SMS, demo::check_on_sms),
     (vision::CHECK, vision::check),
     (faults::EMULATED_CHECK, faults::check_emulated),
     (stream::CHECK, stream::check),

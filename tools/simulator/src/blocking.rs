@@ -80,6 +80,8 @@ pub enum Family {
     Waiting,
     /// Those of one cluster; and clients without locks, which do anything, have the engines of the accelerator meanwhile.
     Shared,
+    /// The same on an execution engine with SMs.
+    Spatial,
 }
 
 /// What came out.
@@ -280,7 +282,9 @@ fn tighten(most: &mut (u64, u64), (seen, bound): (u64, u64)) {
 impl BlockingReport {
     fn check(&mut self, family: Family, seed: u64, number: u64, claims: Claims<'_>) -> Result<(), String> {
         let (text, longest) = match family {
-            Family::Within | Family::Across | Family::Waiting | Family::Shared => systems::draw(family, seed, number),
+            Family::Within | Family::Across | Family::Waiting | Family::Shared | Family::Spatial => {
+                systems::draw(family, seed, number)
+            }
             Family::Calls | Family::CallsAcross => calls::draw(family, seed, number),
             Family::Devices => devices::draw(seed, number),
         };
@@ -294,7 +298,7 @@ impl BlockingReport {
         };
         let run = Options { checks: Checks::Instants(64), first: First::Tasks, programs, ..Options::default() };
         // As guesses of budgets go, some periods are very long, beside others that are very short.
-        let long = if family == Family::Shared { LONG_SHARED } else { LONG };
+        let long = if matches!(family, Family::Shared | Family::Spatial) { LONG_SHARED } else { LONG };
         let limit = manifest.system.start + (20 * longest).min(long.max(3 * longest));
         let mut observe = |record: &Record| {
             metrics.observe(record);

@@ -21,12 +21,13 @@ const PRIORITY_SETS: u64 = 5_000;
 
 /// Random systems with tokens and engine locks; such that share them across clusters; such with several devices; and such with clients without
 /// locks.
-const SYSTEMS: [(Family, u64); 5] = [
+const SYSTEMS: [(Family, u64); 6] = [
     (Family::Within, 1_200),
     (Family::Across, 600),
     (Family::Devices, 600),
     (Family::Waiting, 600),
     (Family::Shared, 1_200),
+    (Family::Spatial, 1_000),
 ];
 
 /// Random systems that call servers: each within its cluster; and such that clusters share.
@@ -124,6 +125,7 @@ pub fn check_blocking() -> (String, Vec<String>) {
                 Family::Across => "across clusters",
                 Family::Devices => "with several devices",
                 Family::Shared => "beside clients without locks",
+                Family::Spatial => "beside clients without locks on SMs",
                 Family::Waiting => "that wait for engines alone",
                 Family::Calls | Family::CallsAcross => "with calls",
             },
@@ -360,6 +362,30 @@ mod tests {
             claims_of(manifest, |locks| locks.engines.iter_mut().for_each(|one| one.shared = Shared::default()))
         };
         assert!(!blocking::blocking(Family::Shared, 7, 100, &alone).violations.is_empty());
+    }
+
+    /// What makes room on SMs delays who has the lock by a restore and a save.
+    #[test]
+    fn bounds_on_sms_hold_and_without_the_restore_they_are_found_out() {
+        let report = blocking::blocking(Family::Spatial, 7, 150, &claims);
+        let is_good = report.violations.is_empty() && report.failures.is_empty();
+        assert!(is_good && report.blocked[0] > 500, "{report}");
+        let without = |part: u64| {
+            move |manifest: &Manifest| {
+                let mut manifest = manifest.clone();
+                let system = &mut manifest.system;
+                let ee = system.engines.iter().position(|(name, _)| name == "ee");
+                let users = system.engine_users.iter().zip(&mut system.engine_holds);
+                for hold in users.filter_map(|(user, hold)| hold.as_mut().filter(|_| Some(user.engine as usize) == ee))
+                {
+                    hold.hold.operation.0 -= part;
+                    hold.operations.0 -= part * u64::from(hold.times);
+                }
+                claims(&manifest)
+            }
+        };
+        const SAVE: u64 = 19_456;
+        assert!(!blocking::blocking(Family::Spatial, 7, 150, &without(SAVE)).violations.is_empty());
     }
 
     #[test]

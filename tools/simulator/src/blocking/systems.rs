@@ -114,7 +114,8 @@ fn draw_with(family: Family, has_graphs: bool, seed: u64, number: u64, waits: &W
         next += size;
         let _ = write!(text, "\n[clusters.c{index}]\ncpus = [{}]\n", members.join(", "));
     }
-    let is_shared = family == Family::Shared;
+    let is_spatial = family == Family::Spatial;
+    let is_shared = family == Family::Shared || is_spatial;
     let only_waits = family == Family::Waiting;
     let has_device = source.draw(0, 3) > 0 || is_shared || has_graphs || only_waits;
     let mut longest = 0;
@@ -131,13 +132,17 @@ fn draw_with(family: Family, has_graphs: bool, seed: u64, number: u64, waits: &W
         super::graphs::connect(&mut source, &mut text);
     }
     if is_shared {
-        riders(&mut source, &mut text, clusters.len() as u64);
+        riders(&mut source, &mut text, clusters.len() as u64, is_spatial);
     }
     if has_device {
         text += DEVICE;
         let switch = source.pick(&[0, 0, 1_000, 50 * MICROSECOND, 400 * MICROSECOND]);
         let arbiter = source.pick(&["arrival", "round-robin", "weighted"]);
-        let _ = write!(text, "arbiter = \"{arbiter}\"\nswitch = \"{switch}ns\"\n");
+        let _ = write!(text, "arbiter = \"{arbiter}\"\n");
+        let _ = match is_spatial {
+            true => writeln!(text, "sms = {}", source.pick(&[1, 2, 4, 13, 16])),
+            false => writeln!(text, "switch = \"{switch}ns\""),
+        };
     }
     (text, longest)
 }
@@ -363,10 +368,10 @@ fn tasks(
 }
 
 /// Writes clients without locks, of any cluster: they queue what there is room for, in commands as long as they may be or shorter, and some that never
-/// end; and says of the engines how long they take.
-fn riders(source: &mut Source, text: &mut String, clusters: u64) {
+/// end; and says of the engines how long they take. With `on_sms` they use the execution engine, which has SMs and is said nothing of.
+fn riders(source: &mut Source, text: &mut String, clusters: u64, on_sms: bool) {
     let hang = source.draw(0, 1) == 0;
-    let first = source.draw(0, 2) as usize;
+    let first = if on_sms { 0 } else { source.draw(0, 2) as usize };
     let used: Vec<(&str, u64)> = DEVICE_ENGINES
         .into_iter()
         .enumerate()
@@ -375,7 +380,7 @@ fn riders(source: &mut Source, text: &mut String, clusters: u64) {
         .collect();
     let used: Vec<(&str, u64)> =
         used.into_iter().map(|(name, _)| (name, source.draw(50 * MICROSECOND, 2 * MILLISECOND))).collect();
-    for (name, longest) in &used {
+    for (name, longest) in used.iter().skip(usize::from(on_sms)) {
         let keys = format!("[engines.{name}]\nshared_longest = \"{longest}ns\"\nreset_bound = \"1ms\"\n");
         *text = text.replace(&format!("[engines.{name}]\n"), &keys);
     }

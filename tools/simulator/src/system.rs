@@ -6,7 +6,7 @@ use fusee_abi::image::{Engine, PAGE, kind, release};
 use fusee_abi::lives::Policy;
 use fusee_abi::trace::Record;
 use fusee_accel_contract::space::client_contexts;
-use fusee_graph::Edge;
+use fusee_graph::{Edge, names};
 use fusee_kernel_core::Planted;
 use fusee_manifest::{Entry, Manifest, ManifestError, PackOptions, Resolved, Task};
 use sharer::setup::{of_groups, of_members};
@@ -173,8 +173,8 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
 
 /// What the manifest makes of a task in a graph, as `fusee::graph` finds it in its environment.
 fn node(system: &Resolved, index: usize, task: &Task) -> Option<Node> {
-    let number = parameter(task, "node")? as usize;
-    let region = task.environment.iter().find(|entry| entry.name == "graph")?;
+    let number = parameter(task, names::NODE)? as usize;
+    let region = task.environment.iter().find(|entry| entry.name == names::GRAPH)?;
     let slot = u32::from(HandleValue(region.handle).slot());
     let record = system.handles.iter().find(|record| record.task as usize == index && record.slot == slot)?;
     let edges = |prefix: &'static str| {
@@ -182,18 +182,18 @@ fn node(system: &Resolved, index: usize, task: &Task) -> Option<Node> {
         named.filter_map(|entry| Edge::decode(entry.address)).collect()
     };
     let handles = |prefix: &'static str| {
-        let to = |entry: &Entry| Some((entry.name.strip_prefix(prefix)?.parse().ok()?, entry.handle));
+        let to = |entry: &Entry| Some((names::number(&entry.name, prefix)?, entry.handle));
         task.environment.iter().filter_map(to).collect()
     };
-    let room = task.environment.iter().find(|entry| entry.name == "room");
+    let room = task.environment.iter().find(|entry| entry.name == names::ROOM);
     Some(Node {
         number,
         graph: record.object as usize,
-        edges: edges("edge."),
-        next: handles("next."),
-        back: edges("back."),
+        edges: edges(names::EDGE),
+        next: handles(names::NEXT),
+        back: edges(names::BACK),
         room: room.map(|entry| entry.handle),
-        rooms: handles("room."),
+        rooms: handles(names::ROOM_OF),
         thread: None,
     })
 }

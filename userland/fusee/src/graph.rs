@@ -1,4 +1,4 @@
-//! This task as a node of a graph: `[graphs.NAME]` of the manifest makes tasks nodes, and tells each of its edges.
+//! This task as a node of a graph: `[graphs.NAME]` of the manifest makes tasks nodes, and tells each of its edges, by [these entries](fusee_graph::names) of its environment.
 //!
 //! A node's job begins when its tokens are there: [`next_job`](crate::next_job) waits for that. It puts others when it ends. What it hands on by memory has to be written before [`Node::end`]: whoever is released by
 //! that sees it.
@@ -18,22 +18,11 @@
 //!     node.end(&job);
 //! }
 //! ```
-//!
-//! | Entry of a node's environment | Is |
-//! |---|---|
-//! | parameter `node` | its number |
-//! | parameter `edge.K` | an edge from it, or to it or one of its consumers ([`fusee_graph::Edge::encode`]) |
-//! | region `graph` (read, write) | a word of 64 bits for each node: how many jobs it has ended |
-//! | `next.N` (task, credit) | the consumer number *N* |
-//! | parameter `back.K` | an edge from a reader to a writer, of which it is one: as many tokens at the start as the writer may be ahead |
-//! | `room` (notification, wait) | is signalled when a frame may be free |
-//! | `room.N` (notification, signal) | that of node *N* |
-//! | region `OBJECT` | the frames of an object, each on pages of its own |
-//! | parameter `OBJECT.frames` | how many there are, and in the upper half how many jobs back this reader looks |
 
 use core::sync::atomic::{Ordering, fence};
 
 use fusee_abi::environment::kind;
+use fusee_graph::names::{self, BACK, EDGE, FRAMES, Frames, NEXT, PLACE, Place, ROOM, ROOM_OF};
 use fusee_graph::{Edge, NODES, Tokens, Words, begin, begin_job, end_job, give_back};
 
 use crate::environment::unpadded;
@@ -41,15 +30,6 @@ use crate::{Environment, Instant, JobInfo, Notification, Region, SharedBytes, Ta
 
 /// Edges that a node is told of.
 const EDGES: usize = 40;
-/// What the names of edges and consumers begin with.
-const EDGE: &str = "edge.";
-const NEXT: &str = "next.";
-const BACK: &str = "back.";
-const ROOM: &str = "room.";
-/// What follows the name of an object in that of the parameter that says how many frames it has.
-const FRAMES: &str = ".frames";
-/// The same of one that says where it is among the objects that a device reaches, and how many bytes a frame has.
-const PLACE: &str = ".at";
 /// The longest name of an entry.
 const NAME: usize = 24;
 
@@ -123,8 +103,8 @@ impl Node {
     /// # Errors
     /// [`NodeError`].
     pub fn of(environment: &Environment) -> Result<Node, NodeError> {
-        let number = environment.parameter("node").ok_or(NodeError::NoNode)? as usize;
-        let region = environment.region("graph").map_err(|_| NodeError::NoNode)?;
+        let number = environment.parameter(names::NODE).ok_or(NodeError::NoNode)? as usize;
+        let region = environment.region(names::GRAPH).map_err(|_| NodeError::NoNode)?;
         Node::made(number, &region, entries(environment))
     }
 
@@ -192,14 +172,14 @@ impl Node {
     /// [`NodeError::NoObject`].
     pub fn object(&self, environment: &Environment, name: &str) -> Result<Object, NodeError> {
         let word = of_object(environment, name, FRAMES).ok_or(NodeError::NoObject)?;
-        let (frames, back) = (word as u32, (word >> 32) as u32);
+        let Frames { count: frames, back } = Frames::decode(word);
         let region = |name| environment.region(name).map(|region| region.shared()).map_err(|_| NodeError::NoObject);
         let (memory, address) = match of_object(environment, name, PLACE) {
             None => (region(name)?, 0),
-            Some(place) => {
-                let (offset, frame) = (place & 0xFFFF_FFFF, place >> 32);
-                let base = environment.parameter("objects.at").ok_or(NodeError::NoObject)?;
-                (region("objects")?.part(offset as usize, frame as usize * frames as usize), base + offset)
+            Some(word) => {
+                let Place { offset, frame } = Place::decode(word);
+                let base = environment.parameter(names::OBJECTS_AT).ok_or(NodeError::NoObject)?;
+                (region(names::OBJECTS)?.part(offset as usize, frame as usize * frames as usize), base + offset)
             }
         };
         if frames == 0 || frames as usize > memory.len() {
@@ -299,14 +279,13 @@ fn entries(environment: &Environment) -> impl Iterator<Item = Said> + '_ {
         if name.starts_with(BACK) && entry.kind == kind::PARAMETER {
             return Some(Said::Back(entry.address));
         }
-        if name == "room" {
+        if name == ROOM {
             return environment.notification(name).ok().map(|room| Said::Room(None, room));
         }
-        if let Some(number) = name.strip_prefix(ROOM) {
-            let number = number.parse().ok()?;
+        if let Some(number) = names::number(name, ROOM_OF) {
             return environment.notification(name).ok().map(|room| Said::Room(Some(number), room));
         }
-        let number = name.strip_prefix(NEXT)?.parse().ok()?;
+        let number = names::number(name, NEXT)?;
         environment.task(name).ok().map(|task| Said::Next(number, task))
     })
 }

@@ -1,12 +1,15 @@
 //! Graphs: `[graphs.NAME]` becomes periods of tasks, handles between them, a region and parameters.
 //!
 //! All of it happens before names are resolved, so the rest of the crate knows no graphs. What is added stands in the file where the edge does that it comes from. The source keeps
-//! its period; the periods of the other nodes follow from the tokens ([`fusee_graph::rate`]). What a node finds in its environment is read by `fusee::graph`.
+//! its period; the periods of the other nodes follow from the tokens ([`fusee_graph::rate`]). What a node finds in its environment is named in [`fusee_graph::names`].
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use fusee_accel_contract::space;
+use fusee_graph::names::{
+    self, BACK, EDGE, FRAMES, Frames, MEMORY, NEXT, OBJECTS, OBJECTS_AT, OBJECTS_OF, PLACE, Place, ROOM, ROOM_OF,
+};
 use fusee_graph::{Edge, NODES, Rate, RateError, Tokens, starved};
 use toml::Spanned;
 
@@ -204,50 +207,57 @@ fn one(
         let mut say = |entry: String, value: u64| {
             task.parameters.0.push((Spanned::new(place.clone(), entry), Spanned::new(place.clone(), value as i64)));
         };
-        say("node".to_owned(), number as u64);
+        say(names::NODE.to_owned(), number as u64);
         let concerns = back.iter().filter(|(_, edge)| edge.to == number || edge.from == number);
         for (place, (_, edge)) in concerns.enumerate() {
-            say(format!("back.{place}"), edge.encode().unwrap_or(0));
+            say(format!("{BACK}{place}"), edge.encode().unwrap_or(0));
         }
         for object in &objects {
             let looks_back = object.readers.iter().find(|(reader, _)| *reader == number).map(|(_, back)| *back);
             if object.writer == number || looks_back.is_some() {
-                let frames = u64::from(object.frames());
-                say(format!("{}{FRAMES}", object.name), frames | u64::from(looks_back.unwrap_or(0)) << 32);
+                let frames = Frames { count: object.frames(), back: looks_back.unwrap_or(0) };
+                say(format!("{}{FRAMES}", object.name), frames.encode());
                 if let Some(offset) = object.offset {
-                    say(format!("{}{PLACE}", object.name), offset | object.frame << 32);
+                    // Where it does not fit, there are too many pages.
+                    let place = Place { offset, frame: object.frame };
+                    say(format!("{}{PLACE}", object.name), place.encode().unwrap_or(0));
                 }
             }
         }
         if objects.iter().any(|object| object.offset.is_some() && object.concerns(number)) {
-            say(ADDRESS.to_owned(), address);
+            say(OBJECTS_AT.to_owned(), address);
         }
         let is_next = |consumer: usize| edges.iter().any(|(_, edge)| edge.from == number && edge.to == consumer);
         let concerns = edges.iter().filter(|(_, edge)| edge.to == number || is_next(edge.to));
         for (place, (_, edge)) in concerns.enumerate() {
             // Its numbers are in range.
-            say(format!("edge.{place}"), edge.encode().unwrap_or(0));
+            say(format!("{EDGE}{place}"), edge.encode().unwrap_or(0));
         }
     }
     for (number, node) in nodes.iter().enumerate() {
-        let mut handles = vec![("graph".to_owned(), format!("region {}: read write", name.get_ref()), name.span())];
+        let mut handles =
+            vec![(names::GRAPH.to_owned(), format!("region {}: read write", name.get_ref()), name.span())];
         for (consumer, of) in nodes.iter().enumerate() {
             let Some((edge, _)) = edges.iter().find(|(_, edge)| edge.from == number && edge.to == consumer) else {
                 continue;
             };
             let to = file.tasks.0[of.task].0.get_ref();
-            handles.push((format!("next.{consumer}"), format!("task {to}: credit"), edge.span()));
+            handles.push((format!("{NEXT}{consumer}"), format!("task {to}: credit"), edge.span()));
         }
         let room = |writer: usize| format!("{}.{}", name.get_ref(), file.tasks.0[nodes[writer].task].0.get_ref());
         if let Some((at, _)) = back.iter().find(|(_, edge)| edge.to == number) {
-            handles.push(("room".to_owned(), format!("notification {}: wait", room(number)), at.span()));
+            handles.push((ROOM.to_owned(), format!("notification {}: wait", room(number)), at.span()));
         }
         for (at, edge) in back.iter().filter(|(_, edge)| edge.from == number) {
-            handles.push((format!("room.{}", edge.to), format!("notification {}: signal", room(edge.to)), at.span()));
+            handles.push((
+                format!("{ROOM_OF}{}", edge.to),
+                format!("notification {}: signal", room(edge.to)),
+                at.span(),
+            ));
         }
         if objects.iter().any(|object| object.offset.is_some() && object.concerns(number)) {
-            let region = format!("region {}.{ON_DEVICE}: read write", name.get_ref());
-            handles.push((ON_DEVICE.to_owned(), region, name.span()));
+            let region = format!("region {}.{OBJECTS}: read write", name.get_ref());
+            handles.push((OBJECTS.to_owned(), region, name.span()));
         }
         for object in objects.iter().filter(|object| object.offset.is_none()) {
             let rights = match object.readers.iter().any(|(reader, _)| *reader == number) {
@@ -280,7 +290,7 @@ fn one(
             let what = "pages of objects on a device";
             return Err((key.span(), Reason::TooMany { what, limit: space::OBJECTS_PAGES as usize }));
         }
-        region(ON_DEVICE, key.span(), device_bytes);
+        region(OBJECTS, key.span(), device_bytes);
         let clients: Vec<usize> =
             nodes.iter().map(|node| node.task).filter(|task| is_client(file, *task, key)).collect();
         tell_driver(file, device, (graph_number, name), &clients, address)?;
@@ -301,15 +311,7 @@ fn one(
     })
 }
 
-/// What follows the name of an object in that of the parameter that says how many frames it has.
-const FRAMES: &str = ".frames";
-/// The same of one that says where it is among those that a device reaches, and in the upper half how many bytes a frame has.
-const PLACE: &str = ".at";
-/// What a node calls all these together,
-const ON_DEVICE: &str = "objects";
-/// and where the device does.
-const ADDRESS: &str = "objects.at";
-/// Each frame of those begins at a multiple of so many bytes.
+/// Each frame that a device reaches begins at a multiple of so many bytes.
 const FRAME: u64 = 64;
 
 impl Object {
@@ -352,19 +354,19 @@ fn tell_driver(
     let spanned = |text: String| Spanned::new(name.span(), text);
     let value = |number: u64| Spanned::new(name.span(), number as i64);
     let driver = &mut file.tasks.0[driver].1;
-    let region = format!("region {}.{ON_DEVICE}: physical", name.get_ref());
-    driver.handles.0.push((spanned(format!("memory.{number}")), spanned(region)));
+    let region = format!("region {}.{OBJECTS}: physical", name.get_ref());
+    driver.handles.0.push((spanned(format!("{MEMORY}{number}")), spanned(region)));
     for client in names {
-        driver.parameters.0.push((spanned(format!("objects.{client}")), value(number as u64)));
+        driver.parameters.0.push((spanned(format!("{OBJECTS_OF}{client}")), value(number as u64)));
     }
-    if !driver.parameters.0.iter().any(|(known, _)| known.get_ref() == ADDRESS) {
-        driver.parameters.0.push((spanned(ADDRESS.to_owned()), value(address)));
+    if !driver.parameters.0.iter().any(|(known, _)| known.get_ref() == OBJECTS_AT) {
+        driver.parameters.0.push((spanned(OBJECTS_AT.to_owned()), value(address)));
     }
     Ok(())
 }
 
 /// Jobs that a reader looks back at most, and replicas.
-const BACK: u32 = 64;
+const MOST: u32 = 64;
 
 fn object(
     name: &Spanned<String>,
@@ -375,8 +377,8 @@ fn object(
     let of = || name.get_ref().clone();
     let number = |key: &Option<Spanned<u32>>, what, from, without| match key {
         None => Ok(without),
-        Some(key) if (from..=BACK).contains(key.get_ref()) => Ok(*key.get_ref()),
-        Some(key) => Err((key.span(), Reason::OutOfRange { what, of: of(), from, to: BACK })),
+        Some(key) if (from..=MOST).contains(key.get_ref()) => Ok(*key.get_ref()),
+        Some(key) => Err((key.span(), Reason::OutOfRange { what, of: of(), from, to: MOST })),
     };
     if object.bytes.get_ref().0 == 0 {
         return Err((object.bytes.span(), Reason::Zero { what: "number of bytes", of: of() }));

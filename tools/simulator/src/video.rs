@@ -40,7 +40,7 @@ use crate::board::GraphEnd;
 use crate::graph::{Node, Thread};
 use crate::overheads::Overheads;
 use crate::run::Checks;
-use crate::system::{Options, simulate_observed};
+use crate::system::{Options, object, simulate_observed};
 use crate::workload::Source;
 
 const MICROSECOND: u64 = 1_000;
@@ -606,9 +606,8 @@ fn handle(system: &Resolved, task: usize, name: &str) -> Result<u64, String> {
 /// The index of a graph's region.
 fn region(system: &Resolved, graph: usize) -> Result<usize, String> {
     let source = task(system, &name(graph, 0))?;
-    let slot = u32::from(HandleValue(handle(system, source, GRAPH)?).slot());
-    let record = system.handles.iter().find(|record| record.task as usize == source && record.slot == slot);
-    Ok(record.ok_or("no region")?.object as usize)
+    let region = object(system, source, handle(system, source, GRAPH)?).ok_or("no region")?;
+    Ok(region as usize)
 }
 
 #[cfg(test)]

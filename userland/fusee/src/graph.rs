@@ -37,15 +37,20 @@ const NAME: usize = 24;
 #[derive(Debug)]
 pub struct Node {
     number: usize,
-    edges: [Edge; EDGES],
-    count: usize,
-    /// The same from readers to writers.
-    back: [Edge; EDGES],
-    backs: usize,
+    edges: Edges,
+    /// From readers to writers.
+    back: Edges,
     words: SharedBytes,
     next: [Option<Task>; NODES],
     room: Option<Notification>,
     rooms: [Option<Notification>; NODES],
+}
+
+/// What a node is told of edges of one kind.
+#[derive(Debug)]
+struct Edges {
+    all: [Edge; EDGES],
+    count: usize,
 }
 
 /// Frames of memory that jobs of one node write, and jobs of others read.
@@ -109,14 +114,11 @@ impl Node {
     }
 
     fn made(number: usize, region: &Region, entries: impl Iterator<Item = Said>) -> Result<Node, NodeError> {
-        let nothing = Edge { from: 0, to: 0, tokens: Tokens::ONE };
         let words = region.shared();
         let mut node = Node {
             number,
-            edges: [nothing; EDGES],
-            count: 0,
-            back: [nothing; EDGES],
-            backs: 0,
+            edges: Edges::NONE,
+            back: Edges::NONE,
             words,
             next: [const { None }; NODES],
             room: None,
@@ -124,16 +126,8 @@ impl Node {
         };
         for entry in entries {
             match entry {
-                Said::Edge(word) => {
-                    let place = node.edges.get_mut(node.count).ok_or(NodeError::BadEdges)?;
-                    *place = Edge::decode(word).ok_or(NodeError::BadEdges)?;
-                    node.count += 1;
-                }
-                Said::Back(word) => {
-                    let place = node.back.get_mut(node.backs).ok_or(NodeError::BadEdges)?;
-                    *place = Edge::decode(word).ok_or(NodeError::BadEdges)?;
-                    node.backs += 1;
-                }
+                Said::Edge(word) => node.edges.add(word)?,
+                Said::Back(word) => node.back.add(word)?,
                 Said::Room(None, room) => node.room = Some(room),
                 Said::Room(Some(number), room) => {
                     *node.rooms.get_mut(number).ok_or(NodeError::BadEdges)? = Some(room);
@@ -145,7 +139,7 @@ impl Node {
             return Err(NodeError::NoNode);
         }
         let next = &node.next;
-        begin(&node.edges[..node.count], &mut InRegion(words), number, |consumer, upto| credit(next, consumer, upto));
+        begin(node.edges.all(), &mut InRegion(words), number, |consumer, upto| credit(next, consumer, upto));
         Ok(node)
     }
 
@@ -154,7 +148,7 @@ impl Node {
         let mut words = InRegion(self.words);
         let job = self.whole_number(job);
         let mut waited = 0;
-        while !begin_job(&self.back[..self.backs], &mut words, self.number, job) {
+        while !begin_job(self.back.all(), &mut words, self.number, job) {
             waited += 1;
             let Some(room) = &self.room else { break };
             // An error leaves the frame as it is, and the next look finds that out.
@@ -232,15 +226,29 @@ impl Node {
         let mut words = InRegion(self.words);
         let ended = self.whole_number(job);
         let next = &self.next;
-        end_job(&self.edges[..self.count], &mut words, self.number, ended, |consumer, upto| {
-            credit(next, consumer, upto)
-        });
+        end_job(self.edges.all(), &mut words, self.number, ended, |consumer, upto| credit(next, consumer, upto));
         let rooms = &self.rooms;
-        give_back(&self.back[..self.backs], &mut words, self.number, |writer| {
+        give_back(self.back.all(), &mut words, self.number, |writer| {
             if let Some(room) = rooms.get(writer).and_then(Option::as_ref) {
                 let _ = room.signal(1);
             }
         });
+    }
+}
+
+impl Edges {
+    const NONE: Edges = Edges { all: [Edge { from: 0, to: 0, tokens: Tokens::ONE }; EDGES], count: 0 };
+
+    /// One more, by its parameter.
+    fn add(&mut self, word: u64) -> Result<(), NodeError> {
+        let place = self.all.get_mut(self.count).ok_or(NodeError::BadEdges)?;
+        *place = Edge::decode(word).ok_or(NodeError::BadEdges)?;
+        self.count += 1;
+        Ok(())
+    }
+
+    fn all(&self) -> &[Edge] {
+        &self.all[..self.count]
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::iter::once;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use fusee_accel_contract::space;
 use fusee_graph::names::{
@@ -115,6 +115,13 @@ struct Node {
     rate: Option<Rate>,
 }
 
+impl Node {
+    /// The name of its task.
+    fn name<'a>(&self, file: &'a schema::File) -> &'a str {
+        file.tasks.0[self.task].0.get_ref()
+    }
+}
+
 /// An edge with its name, or that of its object.
 type NamedEdge<'a> = (&'a Spanned<String>, Edge);
 
@@ -176,7 +183,7 @@ impl<'a> Draft<'a> {
         (number, name): (usize, &'a Spanned<String>),
         graph: &'a schema::Graph,
     ) -> Result<Self, Mistake> {
-        let device = graph.device.as_ref().map(|of| Ok((device(file, of)?, of))).transpose()?;
+        let device = graph.device.as_ref().map(|of| Ok((index_of(&file.devices, "device", of)?, of))).transpose()?;
         let nodes = vec![Node { task: task(file, &graph.source)?, rate: Some(Rate::SOURCE) }];
         let (edges, back, objects) = (Vec::new(), Vec::new(), Vec::new());
         Ok(Draft { number, name, nodes, edges, back, objects, device, device_bytes: 0 })
@@ -331,8 +338,8 @@ impl Draft<'_> {
         let mut handles = vec![(names::GRAPH.to_owned(), words, self.name.span())];
         for (consumer, of) in self.nodes.iter().enumerate() {
             if let Some(at) = self.edge(node, consumer) {
-                let to = file.tasks.0[of.task].0.get_ref();
-                handles.push((format!("{NEXT}{consumer}"), format!("task {to}: credit"), at.span()));
+                let to = format!("task {}: credit", of.name(file));
+                handles.push((format!("{NEXT}{consumer}"), to, at.span()));
             }
         }
         if let Some(at) = self.waits(node) {
@@ -374,7 +381,7 @@ impl Draft<'_> {
 
     /// What is called as the notification by which a writer waits for frames.
     fn room(&self, file: &schema::File, writer: usize) -> String {
-        format!("{}.{}", self.name.get_ref(), file.tasks.0[self.nodes[writer].task].0.get_ref())
+        format!("{}.{}", self.name.get_ref(), self.nodes[writer].name(file))
     }
 
     /// Whether a node writes or reads objects that the device reaches.
@@ -415,8 +422,8 @@ impl Draft<'_> {
         address: u64,
     ) -> Result<(), Mistake> {
         let driver = task(file, &file.devices.0[device].1.driver)?;
-        let clients = self.nodes.iter().map(|node| node.task).filter(|task| is_client(file, *task, key));
-        let clients: Vec<String> = clients.map(|task| file.tasks.0[task].0.get_ref().clone()).collect();
+        let clients = self.nodes.iter().filter(|node| is_client(file, node.task, key));
+        let clients: Vec<String> = clients.map(|node| node.name(file).to_owned()).collect();
         let spanned = |text: String| Spanned::new(self.name.span(), text);
         let value = |number: u64| Spanned::new(self.name.span(), number as i64);
         let driver = &mut file.tasks.0[driver].1;
@@ -444,19 +451,16 @@ impl Draft<'_> {
 
 //--- Tasks and devices by their names
 
-fn device(file: &schema::File, name: &Spanned<String>) -> Result<usize, Mistake> {
-    let devices = &file.devices.0;
-    devices.iter().position(|(device, _)| device.get_ref() == name.get_ref()).ok_or_else(|| {
-        let choices = devices.iter().map(|(device, _)| device.get_ref().clone()).collect();
-        (name.span(), Reason::Unknown { kind: "device", name: name.get_ref().clone(), choices })
-    })
+fn task(file: &schema::File, name: &Spanned<String>) -> Result<usize, Mistake> {
+    index_of(&file.tasks, "task", name)
 }
 
-fn task(file: &schema::File, name: &Spanned<String>) -> Result<usize, Mistake> {
-    let tasks = &file.tasks.0;
-    tasks.iter().position(|(task, _)| task.get_ref() == name.get_ref()).ok_or_else(|| {
-        let choices = tasks.iter().map(|(task, _)| task.get_ref().clone()).collect();
-        (name.span(), Reason::Unknown { kind: "task", name: name.get_ref().clone(), choices })
+/// The place of what has this name.
+fn index_of<T>(table: &schema::Named<T>, kind: &'static str, name: &Spanned<String>) -> Result<usize, Mistake> {
+    let known = &table.0;
+    known.iter().position(|(key, _)| key.get_ref() == name.get_ref()).ok_or_else(|| {
+        let choices = known.iter().map(|(key, _)| key.get_ref().clone()).collect();
+        (name.span(), Reason::Unknown { kind, name: name.get_ref().clone(), choices })
     })
 }
 
@@ -500,11 +504,6 @@ fn object(
     node: &mut impl FnMut(&Spanned<String>) -> Result<usize, Mistake>,
 ) -> Result<Object, Mistake> {
     let of = || name.get_ref().clone();
-    let number = |key: &Option<Spanned<u32>>, what, from, without| match key {
-        None => Ok(without),
-        Some(key) if (from..=MOST).contains(key.get_ref()) => Ok(*key.get_ref()),
-        Some(key) => Err((key.span(), Reason::OutOfRange { what, of: of(), from, to: MOST })),
-    };
     if object.bytes.get_ref().0 == 0 {
         return Err((object.bytes.span(), Reason::Zero { what: "number of bytes", of: of() }));
     }
@@ -519,8 +518,9 @@ fn object(
             let what = "reader";
             return Err((reader.span(), Reason::Excludes { what, of: of(), with: "being its `writer`" }));
         }
-        let delay = number(&keys.delay, "`delay`", 0, 0)?;
-        readers.push((reader_node, delay + number(&keys.history, "`history`", 0, 0)?));
+        let delay = number(&keys.delay, "`delay`", name, 0..=MOST)?.unwrap_or(0);
+        let history = number(&keys.history, "`history`", name, 0..=MOST)?.unwrap_or(0);
+        readers.push((reader_node, delay + history));
     }
     // At first nothing is known, and nobody waits: then nobody does, if there are as many as follow from that.
     let needed = match (known, &object.replicas) {
@@ -529,7 +529,7 @@ fn object(
         (Some(Err(_)), Some(_)) => u32::MAX,
         (Some(Err(why)), None) => return Err((name.span(), Reason::NoReplicas { object: of(), why: why.clone() })),
     };
-    let replicas = number(&object.replicas, "`replicas`", 1, needed)?;
+    let replicas = number(&object.replicas, "`replicas`", name, 1..=MOST)?.unwrap_or(needed);
     let short = (replicas < needed).then(|| match known {
         Some(Err(why)) => format!("it may wait for a frame of `{}`, as nothing says how many are enough: {why}", of()),
         _ => format!("it may wait for a frame of `{}`, which would need {needed} `replicas`", of()),
@@ -539,19 +539,29 @@ fn object(
 }
 
 fn tokens(name: &Spanned<String>, edge: &schema::GraphEdge) -> Result<Tokens, Mistake> {
-    let of = || name.get_ref().clone();
-    let number = |key: &Option<Spanned<u32>>, what, from, to, without| match key {
-        None => Ok(without),
-        Some(key) if (from..=to).contains(key.get_ref()) => Ok(*key.get_ref()),
-        Some(key) => Err((key.span(), Reason::OutOfRange { what, of: of(), from, to })),
-    };
-    let produced = number(&edge.produces, "`produces`", 1, AT_ONCE, 1)?;
-    let consumed = number(&edge.consumes, "`consumes`", 1, AT_ONCE, 1)?;
-    let threshold = number(&edge.threshold, "`threshold`", consumed, THERE, consumed)?;
-    let initial = number(&edge.initial, "`initial`", 0, THERE, 0)?;
+    let produced = number(&edge.produces, "`produces`", name, 1..=AT_ONCE)?.unwrap_or(1);
+    let consumed = number(&edge.consumes, "`consumes`", name, 1..=AT_ONCE)?.unwrap_or(1);
+    let threshold = number(&edge.threshold, "`threshold`", name, consumed..=THERE)?.unwrap_or(consumed);
+    let initial = number(&edge.initial, "`initial`", name, 0..=THERE)?.unwrap_or(0);
     // All of them are in range.
     Tokens::new(produced, consumed, threshold, initial)
-        .map_err(|_| (name.span(), Reason::Zero { what: "number of tokens", of: of() }))
+        .map_err(|_| (name.span(), Reason::Zero { what: "number of tokens", of: name.get_ref().clone() }))
+}
+
+/// The number that a key of `of` says, if it is there.
+fn number(
+    key: &Option<Spanned<u32>>,
+    what: &'static str,
+    of: &Spanned<String>,
+    range: RangeInclusive<u32>,
+) -> Result<Option<u32>, Mistake> {
+    match key {
+        Some(key) if !range.contains(key.get_ref()) => {
+            let (of, from, to) = (of.get_ref().clone(), *range.start(), *range.end());
+            Err((key.span(), Reason::OutOfRange { what, of, from, to }))
+        }
+        key => Ok(key.as_ref().map(|key| *key.get_ref())),
+    }
 }
 
 //--- Rates
@@ -563,15 +573,18 @@ fn rates(
     nodes: &mut [Node],
     edges: &[NamedEdge<'_>],
 ) -> Result<(), Mistake> {
-    let task_of = |nodes: &[Node], node: usize| file.tasks.0[nodes[node].task].0.get_ref().clone();
-    let mistake = |nodes: &[Node], node: usize, of: &[&NamedEdge<'_>], error| match error {
-        RateError::Uneven(place) => {
-            let (edge, _) = of[place];
-            (edge.span(), Reason::UnevenEdge { edge: edge.get_ref().clone(), task: task_of(nodes, node) })
-        }
-        RateError::NoInput | RateError::TooLarge => {
-            (name.span(), Reason::TooMany { what: "tokens of a graph in a period of its source", limit: usize::MAX })
-        }
+    let rate = |nodes: &[Node], node: usize, of: Vec<&NamedEdge<'_>>| {
+        let inputs = of.iter().filter_map(|(_, edge)| Some((nodes[edge.from].rate?, edge.tokens)));
+        Rate::of_consumer(inputs).map_err(|error| match error {
+            RateError::Uneven(place) => {
+                let (edge, task) = (of[place].0, nodes[node].name(file).to_owned());
+                (edge.span(), Reason::UnevenEdge { edge: edge.get_ref().clone(), task })
+            }
+            RateError::NoInput | RateError::TooLarge => {
+                let what = "tokens of a graph in a period of its source";
+                (name.span(), Reason::TooMany { what, limit: usize::MAX })
+            }
+        })
     };
     loop {
         let next = (1..nodes.len()).find(|&node| {
@@ -581,18 +594,15 @@ fn rates(
                 && before.all(|(_, edge)| nodes[edge.from].rate.is_some())
         });
         let Some(node) = next else { break };
-        let of: Vec<_> = edges.iter().filter(|(_, edge)| edge.to == node && edge.tokens.initial() == 0).collect();
-        let inputs = of.iter().filter_map(|(_, edge)| Some((nodes[edge.from].rate?, edge.tokens)));
-        nodes[node].rate = Some(Rate::of_consumer(inputs).map_err(|error| mistake(nodes, node, &of, error))?);
+        let of = edges.iter().filter(|(_, edge)| edge.to == node && edge.tokens.initial() == 0).collect();
+        nodes[node].rate = Some(rate(nodes, node, of)?);
     }
     if let Some(node) = nodes.iter().position(|node| node.rate.is_none()) {
-        let (graph, task) = (name.get_ref().clone(), task_of(nodes, node));
+        let (graph, task) = (name.get_ref().clone(), nodes[node].name(file).to_owned());
         return Err((name.span(), Reason::GraphCycle { graph, task }));
     }
     for node in 1..nodes.len() {
-        let of: Vec<_> = edges.iter().filter(|(_, edge)| edge.to == node).collect();
-        let inputs = of.iter().filter_map(|(_, edge)| Some((nodes[edge.from].rate?, edge.tokens)));
-        Rate::of_consumer(inputs).map_err(|error| mistake(nodes, node, &of, error))?;
+        rate(nodes, node, edges.iter().filter(|(_, edge)| edge.to == node).collect())?;
     }
     Ok(())
 }
@@ -607,7 +617,7 @@ fn goes_on<'a>(
     let edges: Vec<Edge> = edges.map(|(_, edge)| *edge).collect();
     let rates: Vec<Rate> = nodes.iter().filter_map(|node| node.rate).collect();
     starved(&edges, &rates).map_or(Ok(()), |node| {
-        let (graph, task) = (name.get_ref().clone(), file.tasks.0[nodes[node].task].0.get_ref().clone());
+        let (graph, task) = (name.get_ref().clone(), nodes[node].name(file).to_owned());
         Err((name.span(), Reason::GraphStarves { graph, task }))
     })
 }

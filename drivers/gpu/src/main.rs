@@ -39,6 +39,7 @@ use fusee::{Environment, Instant, Interrupt, Kick, Nanoseconds, Notification, Re
 use fusee_accel_contract as contract;
 use fusee_accel_contract::space;
 use fusee_driver::{clients, name_of, of_client, parameter_of_client};
+use fusee_graph::names;
 use gpu_driver::Table;
 
 fusee::entry!(main);
@@ -195,13 +196,10 @@ fn open_contexts(environment: &Environment, control: &SharedBytes) -> [Option<Cl
 
 /// Where the objects are, to the device and in memory, of the graph that `client` is a node of.
 fn objects_of(environment: &Environment, client: &str) -> Option<(u64, Region)> {
-    let number = parameter_of_client(environment, "objects.", client)?;
-    let is_it = |entry: &&Entry| {
-        let of = name_of(entry).and_then(|name| name.strip_prefix("memory."));
-        of.and_then(|of| of.parse().ok()) == Some(number)
-    };
+    let number = parameter_of_client(environment, names::OBJECTS_OF, client)? as usize;
+    let is_it = |entry: &&Entry| name_of(entry).and_then(|name| names::number(name, names::MEMORY)) == Some(number);
     let name = environment.entries().iter().find(is_it).and_then(name_of)?;
-    Some((environment.parameter("objects.at")?, environment.region(name).ok()?))
+    Some((environment.parameter(names::OBJECTS_AT)?, environment.region(name).ok()?))
 }
 
 /// The device that an entry `peerN.<client>` is about, if it is about this client.

@@ -6,7 +6,7 @@ use fusee_abi::image::{Engine, PAGE, kind, release};
 use fusee_abi::lives::Policy;
 use fusee_abi::trace::Record;
 use fusee_accel_contract::space::client_contexts;
-use fusee_graph::Edge;
+use fusee_graph::{Edge, names};
 use fusee_kernel_core::Planted;
 use fusee_manifest::{Entry, Manifest, ManifestError, PackOptions, Resolved, Task};
 use sharer::setup::{of_groups, of_members};
@@ -143,21 +143,13 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
     }
     let handle = |wanted: u32, suits: &dyn Fn(u32) -> bool| {
         let entries = task.environment.iter().filter(|entry| entry.kind == wanted);
-        entries.map(|entry| entry.handle).find(|value| {
-            let slot = fusee_abi::call::HandleValue(*value).slot();
-            let mut records = system.handles.iter();
-            records
-                .any(|record| record.task as usize == index && record.slot == u32::from(slot) && suits(record.object))
-        })
+        entries.map(|entry| entry.handle).find(|value| object(system, index, *value).is_some_and(suits))
     };
     if let Some(interrupt) = handle(kind::INTERRUPT, &|_| true) {
         let notified = |object: u32| system.interrupts.iter().any(|(_, interrupt)| interrupt.notification == object);
         let Some(wait) = handle(kind::NOTIFICATION, &notified) else { return Program::Nothing };
         let bottom_half = parameter(task, "bottom_half_us").unwrap_or(0) * 1_000;
-        let slot = u32::from(fusee_abi::call::HandleValue(interrupt).slot());
-        let mut records = system.handles.iter();
-        let record = records.find(|record| record.task as usize == index && record.slot == slot);
-        let line = record.map_or(0, |record| record.object as usize);
+        let line = object(system, index, interrupt).map_or(0, |interrupt| interrupt as usize);
         let wrong = contexts(task)
             .filter_map(|(client, context)| Some((context, parameter(task, &format!("inject.{client}"))? as u32)));
         return Program::Driver { wait, interrupt, line, clients: clients(task), wrong: wrong.collect(), bottom_half };
@@ -171,29 +163,35 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
     }
 }
 
+/// What a task has by this handle, among all of its kind.
+pub(crate) fn object(system: &Resolved, task: usize, handle: u64) -> Option<u32> {
+    let slot = u32::from(HandleValue(handle).slot());
+    let mut records = system.handles.iter();
+    records.find(|record| record.task as usize == task && record.slot == slot).map(|record| record.object)
+}
+
 /// What the manifest makes of a task in a graph, as `fusee::graph` finds it in its environment.
 fn node(system: &Resolved, index: usize, task: &Task) -> Option<Node> {
-    let number = parameter(task, "node")? as usize;
-    let region = task.environment.iter().find(|entry| entry.name == "graph")?;
-    let slot = u32::from(HandleValue(region.handle).slot());
-    let record = system.handles.iter().find(|record| record.task as usize == index && record.slot == slot)?;
+    let number = parameter(task, names::NODE)? as usize;
+    let region = task.environment.iter().find(|entry| entry.name == names::GRAPH)?;
+    let graph = object(system, index, region.handle)?;
     let edges = |prefix: &'static str| {
         let named = task.environment.iter().filter(move |entry| entry.name.starts_with(prefix));
         named.filter_map(|entry| Edge::decode(entry.address)).collect()
     };
     let handles = |prefix: &'static str| {
-        let to = |entry: &Entry| Some((entry.name.strip_prefix(prefix)?.parse().ok()?, entry.handle));
+        let to = |entry: &Entry| Some((names::number(&entry.name, prefix)?, entry.handle));
         task.environment.iter().filter_map(to).collect()
     };
-    let room = task.environment.iter().find(|entry| entry.name == "room");
+    let room = task.environment.iter().find(|entry| entry.name == names::ROOM);
     Some(Node {
         number,
-        graph: record.object as usize,
-        edges: edges("edge."),
-        next: handles("next."),
-        back: edges("back."),
+        graph: graph as usize,
+        edges: edges(names::EDGE),
+        next: handles(names::NEXT),
+        back: edges(names::BACK),
         room: room.map(|entry| entry.handle),
-        rooms: handles("room."),
+        rooms: handles(names::ROOM_OF),
         thread: None,
     })
 }
@@ -202,8 +200,7 @@ fn node(system: &Resolved, index: usize, task: &Task) -> Option<Node> {
 fn sharer(system: &Resolved, index: usize, task: &Task) -> Option<Sharer> {
     let named = |kind: u32, name: &str| task.environment.iter().find(|entry| entry.kind == kind && entry.name == name);
     let doorbells = task.environment.iter().find(|entry| entry.kind == kind::DOORBELLS)?;
-    let slot = u32::from(HandleValue(doorbells.handle).slot());
-    let record = system.handles.iter().find(|record| record.task as usize == index && record.slot == slot)?;
+    let engine = object(system, index, doorbells.handle)?;
     let parameters = task.environment.iter().filter(|entry| entry.kind == environment::kind::PARAMETER);
     let parameters: Vec<(String, u64)> = parameters.map(|entry| (entry.name.clone(), entry.address)).collect();
     let over = |group: &str| named(kind::NOTIFICATION, &format!("over.{group}")).map(|entry| entry.handle);
@@ -211,7 +208,7 @@ fn sharer(system: &Resolved, index: usize, task: &Task) -> Option<Sharer> {
     Some(Sharer {
         endpoint: named(kind::ENDPOINT, "requests")?.handle,
         doorbells: doorbells.handle,
-        engine: record.object as usize,
+        engine: engine as usize,
         // Of each client two pages are there, its doorbell and its shadow; and 4 bits say its context.
         contexts: (0..doorbells.bytes / (2 * PAGE)).map(|at| (doorbells.physical >> (4 * at) & 15) as usize).collect(),
         sessions: named(kind::ENDPOINT, "sessions").map(|entry| entry.handle),

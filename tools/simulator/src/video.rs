@@ -30,6 +30,7 @@ use fusee_abi::image::{Handle, kind};
 use fusee_abi::script::operation;
 use fusee_abi::trace::{Event, Ledger, Record};
 use fusee_accel_contract::{CONTEXTS, EngineIndex, PAGE_BYTES, status_retired};
+use fusee_graph::names::{GRAPH, NEXT};
 use fusee_graph::{Edge, Tokens};
 use fusee_kernel_core::limits::USERS_PER_POOL;
 use fusee_manifest::{Manifest, Resolved};
@@ -39,7 +40,7 @@ use crate::board::GraphEnd;
 use crate::graph::{Node, Thread};
 use crate::overheads::Overheads;
 use crate::run::Checks;
-use crate::system::{Options, simulate_observed};
+use crate::system::{Options, object, simulate_observed};
 use crate::workload::Source;
 
 const MICROSECOND: u64 = 1_000;
@@ -457,7 +458,7 @@ impl Workload {
             let _ = writeln!(text, "tokens = \"notification tokens.{name}: wait\"");
             for one in next {
                 let consumer = self::name(graph, *one);
-                let _ = writeln!(text, "\"next.{one}\" = \"notification tokens.{consumer}: signal\"");
+                let _ = writeln!(text, "\"{NEXT}{one}\" = \"notification tokens.{consumer}: signal\"");
             }
         }
     }
@@ -568,7 +569,7 @@ impl Workload {
         for (graph, Graph { period, phase, .. }) in self.graphs.iter().enumerate() {
             for (number, (.., next)) in NODES.iter().enumerate() {
                 let one = task(system, &name(graph, number))?;
-                let next = next.iter().map(|to| Ok((*to, handle(system, one, &format!("next.{to}"))?)));
+                let next = next.iter().map(|to| Ok((*to, handle(system, one, &format!("{NEXT}{to}"))?)));
                 let tokens = handle(system, one, "tokens")?;
                 let node = Node {
                     number,
@@ -605,9 +606,8 @@ fn handle(system: &Resolved, task: usize, name: &str) -> Result<u64, String> {
 /// The index of a graph's region.
 fn region(system: &Resolved, graph: usize) -> Result<usize, String> {
     let source = task(system, &name(graph, 0))?;
-    let slot = u32::from(HandleValue(handle(system, source, "graph")?).slot());
-    let record = system.handles.iter().find(|record| record.task as usize == source && record.slot == slot);
-    Ok(record.ok_or("no region")?.object as usize)
+    let region = object(system, source, handle(system, source, GRAPH)?).ok_or("no region")?;
+    Ok(region as usize)
 }
 
 #[cfg(test)]

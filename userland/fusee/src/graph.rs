@@ -1,4 +1,4 @@
-//! This task as a node of a graph: `[graphs.NAME]` of the manifest makes tasks nodes, and tells each of its edges.
+//! This task as a node of a graph: `[graphs.NAME]` of the manifest makes tasks nodes, and tells each of its edges, by [these entries](fusee_graph::names) of its environment.
 //!
 //! A node's job begins when its tokens are there: [`next_job`](crate::next_job) waits for that. It puts others when it ends. What it hands on by memory has to be written before [`Node::end`]: whoever is released by
 //! that sees it.
@@ -18,22 +18,11 @@
 //!     node.end(&job);
 //! }
 //! ```
-//!
-//! | Entry of a node's environment | Is |
-//! |---|---|
-//! | parameter `node` | its number |
-//! | parameter `edge.K` | an edge from it, or to it or one of its consumers ([`fusee_graph::Edge::encode`]) |
-//! | region `graph` (read, write) | a word of 64 bits for each node: how many jobs it has ended |
-//! | `next.N` (task, credit) | the consumer number *N* |
-//! | parameter `back.K` | an edge from a reader to a writer, of which it is one: as many tokens at the start as the writer may be ahead |
-//! | `room` (notification, wait) | is signalled when a frame may be free |
-//! | `room.N` (notification, signal) | that of node *N* |
-//! | region `OBJECT` | the frames of an object, each on pages of its own |
-//! | parameter `OBJECT.frames` | how many there are, and in the upper half how many jobs back this reader looks |
 
 use core::sync::atomic::{Ordering, fence};
 
 use fusee_abi::environment::kind;
+use fusee_graph::names::{self, BACK, EDGE, FRAMES, Frames, NEXT, PLACE, Place, ROOM, ROOM_OF};
 use fusee_graph::{Edge, NODES, Tokens, Words, begin, begin_job, end_job, give_back};
 
 use crate::environment::unpadded;
@@ -41,15 +30,6 @@ use crate::{Environment, Instant, JobInfo, Notification, Region, SharedBytes, Ta
 
 /// Edges that a node is told of.
 const EDGES: usize = 40;
-/// What the names of edges and consumers begin with.
-const EDGE: &str = "edge.";
-const NEXT: &str = "next.";
-const BACK: &str = "back.";
-const ROOM: &str = "room.";
-/// What follows the name of an object in that of the parameter that says how many frames it has.
-const FRAMES: &str = ".frames";
-/// The same of one that says where it is among the objects that a device reaches, and how many bytes a frame has.
-const PLACE: &str = ".at";
 /// The longest name of an entry.
 const NAME: usize = 24;
 
@@ -57,15 +37,20 @@ const NAME: usize = 24;
 #[derive(Debug)]
 pub struct Node {
     number: usize,
-    edges: [Edge; EDGES],
-    count: usize,
-    /// The same from readers to writers.
-    back: [Edge; EDGES],
-    backs: usize,
+    edges: Edges,
+    /// From readers to writers.
+    back: Edges,
     words: SharedBytes,
     next: [Option<Task>; NODES],
     room: Option<Notification>,
     rooms: [Option<Notification>; NODES],
+}
+
+/// What a node is told of edges of one kind.
+#[derive(Debug)]
+struct Edges {
+    all: [Edge; EDGES],
+    count: usize,
 }
 
 /// Frames of memory that jobs of one node write, and jobs of others read.
@@ -123,20 +108,17 @@ impl Node {
     /// # Errors
     /// [`NodeError`].
     pub fn of(environment: &Environment) -> Result<Node, NodeError> {
-        let number = environment.parameter("node").ok_or(NodeError::NoNode)? as usize;
-        let region = environment.region("graph").map_err(|_| NodeError::NoNode)?;
+        let number = environment.parameter(names::NODE).ok_or(NodeError::NoNode)? as usize;
+        let region = environment.region(names::GRAPH).map_err(|_| NodeError::NoNode)?;
         Node::made(number, &region, entries(environment))
     }
 
     fn made(number: usize, region: &Region, entries: impl Iterator<Item = Said>) -> Result<Node, NodeError> {
-        let nothing = Edge { from: 0, to: 0, tokens: Tokens::ONE };
         let words = region.shared();
         let mut node = Node {
             number,
-            edges: [nothing; EDGES],
-            count: 0,
-            back: [nothing; EDGES],
-            backs: 0,
+            edges: Edges::NONE,
+            back: Edges::NONE,
             words,
             next: [const { None }; NODES],
             room: None,
@@ -144,16 +126,8 @@ impl Node {
         };
         for entry in entries {
             match entry {
-                Said::Edge(word) => {
-                    let place = node.edges.get_mut(node.count).ok_or(NodeError::BadEdges)?;
-                    *place = Edge::decode(word).ok_or(NodeError::BadEdges)?;
-                    node.count += 1;
-                }
-                Said::Back(word) => {
-                    let place = node.back.get_mut(node.backs).ok_or(NodeError::BadEdges)?;
-                    *place = Edge::decode(word).ok_or(NodeError::BadEdges)?;
-                    node.backs += 1;
-                }
+                Said::Edge(word) => node.edges.add(word)?,
+                Said::Back(word) => node.back.add(word)?,
                 Said::Room(None, room) => node.room = Some(room),
                 Said::Room(Some(number), room) => {
                     *node.rooms.get_mut(number).ok_or(NodeError::BadEdges)? = Some(room);
@@ -165,7 +139,7 @@ impl Node {
             return Err(NodeError::NoNode);
         }
         let next = &node.next;
-        begin(&node.edges[..node.count], &mut InRegion(words), number, |consumer, upto| credit(next, consumer, upto));
+        begin(node.edges.all(), &mut InRegion(words), number, |consumer, upto| credit(next, consumer, upto));
         Ok(node)
     }
 
@@ -174,7 +148,7 @@ impl Node {
         let mut words = InRegion(self.words);
         let job = self.whole_number(job);
         let mut waited = 0;
-        while !begin_job(&self.back[..self.backs], &mut words, self.number, job) {
+        while !begin_job(self.back.all(), &mut words, self.number, job) {
             waited += 1;
             let Some(room) = &self.room else { break };
             // An error leaves the frame as it is, and the next look finds that out.
@@ -192,14 +166,14 @@ impl Node {
     /// [`NodeError::NoObject`].
     pub fn object(&self, environment: &Environment, name: &str) -> Result<Object, NodeError> {
         let word = of_object(environment, name, FRAMES).ok_or(NodeError::NoObject)?;
-        let (frames, back) = (word as u32, (word >> 32) as u32);
+        let Frames { count: frames, back } = Frames::decode(word);
         let region = |name| environment.region(name).map(|region| region.shared()).map_err(|_| NodeError::NoObject);
         let (memory, address) = match of_object(environment, name, PLACE) {
             None => (region(name)?, 0),
-            Some(place) => {
-                let (offset, frame) = (place & 0xFFFF_FFFF, place >> 32);
-                let base = environment.parameter("objects.at").ok_or(NodeError::NoObject)?;
-                (region("objects")?.part(offset as usize, frame as usize * frames as usize), base + offset)
+            Some(word) => {
+                let Place { offset, frame } = Place::decode(word);
+                let base = environment.parameter(names::OBJECTS_AT).ok_or(NodeError::NoObject)?;
+                (region(names::OBJECTS)?.part(offset as usize, frame as usize * frames as usize), base + offset)
             }
         };
         if frames == 0 || frames as usize > memory.len() {
@@ -252,15 +226,29 @@ impl Node {
         let mut words = InRegion(self.words);
         let ended = self.whole_number(job);
         let next = &self.next;
-        end_job(&self.edges[..self.count], &mut words, self.number, ended, |consumer, upto| {
-            credit(next, consumer, upto)
-        });
+        end_job(self.edges.all(), &mut words, self.number, ended, |consumer, upto| credit(next, consumer, upto));
         let rooms = &self.rooms;
-        give_back(&self.back[..self.backs], &mut words, self.number, |writer| {
+        give_back(self.back.all(), &mut words, self.number, |writer| {
             if let Some(room) = rooms.get(writer).and_then(Option::as_ref) {
                 let _ = room.signal(1);
             }
         });
+    }
+}
+
+impl Edges {
+    const NONE: Edges = Edges { all: [Edge { from: 0, to: 0, tokens: Tokens::ONE }; EDGES], count: 0 };
+
+    /// One more, by its parameter.
+    fn add(&mut self, word: u64) -> Result<(), NodeError> {
+        let place = self.all.get_mut(self.count).ok_or(NodeError::BadEdges)?;
+        *place = Edge::decode(word).ok_or(NodeError::BadEdges)?;
+        self.count += 1;
+        Ok(())
+    }
+
+    fn all(&self) -> &[Edge] {
+        &self.all[..self.count]
     }
 }
 
@@ -299,14 +287,13 @@ fn entries(environment: &Environment) -> impl Iterator<Item = Said> + '_ {
         if name.starts_with(BACK) && entry.kind == kind::PARAMETER {
             return Some(Said::Back(entry.address));
         }
-        if name == "room" {
+        if name == ROOM {
             return environment.notification(name).ok().map(|room| Said::Room(None, room));
         }
-        if let Some(number) = name.strip_prefix(ROOM) {
-            let number = number.parse().ok()?;
+        if let Some(number) = names::number(name, ROOM_OF) {
             return environment.notification(name).ok().map(|room| Said::Room(Some(number), room));
         }
-        let number = name.strip_prefix(NEXT)?.parse().ok()?;
+        let number = names::number(name, NEXT)?;
         environment.task(name).ok().map(|task| Said::Next(number, task))
     })
 }

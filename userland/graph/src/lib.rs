@@ -7,6 +7,7 @@
 //! - [`lateness`](mod@lateness): how late each node's jobs are at most.
 //! - [`edge`]: tokens as arithmetic: up to which job a consumer may run.
 //! - [`progress`]: what a node does at the end of a job, beside others on other CPUs.
+//! - [`names`]: what a node finds in its environment.
 //!
 //! # Tokens are not counted
 //!
@@ -21,6 +22,7 @@
 
 pub mod edge;
 pub mod lateness;
+pub mod names;
 pub mod progress;
 pub mod rate;
 

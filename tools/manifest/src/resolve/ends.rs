@@ -4,6 +4,7 @@
 use fusee_abi::call::rights;
 use fusee_abi::image::{self, kind};
 use fusee_accel_contract::space;
+use fusee_graph::names;
 
 use super::mistakes::mentions;
 use super::{
@@ -103,7 +104,7 @@ impl Resolver<'_> {
         });
         let peers = peers.next_back().map_or(0, |last| last + 1);
         // Objects of graphs lie behind what any device could have.
-        let memories = task.environment.iter().filter(|entry| entry.name.starts_with("memory."));
+        let memories = task.environment.iter().filter(|entry| entry.name.starts_with(names::MEMORY));
         let bytes = match memories.map(|entry| entry.bytes.div_ceil(crate::layout::PAGE)).max() {
             Some(pages) => space::tables_bytes(size, self.out.devices.len(), pages),
             None => space::tables_bytes(size, peers, 0),

@@ -1,12 +1,16 @@
 //! Graphs: `[graphs.NAME]` becomes periods of tasks, handles between them, a region and parameters.
 //!
 //! All of it happens before names are resolved, so the rest of the crate knows no graphs. What is added stands in the file where the edge does that it comes from. The source keeps
-//! its period; the periods of the other nodes follow from the tokens ([`fusee_graph::rate`]). What a node finds in its environment is read by `fusee::graph`.
+//! its period; the periods of the other nodes follow from the tokens ([`fusee_graph::rate`]). What a node finds in its environment is named in [`fusee_graph::names`].
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::iter::once;
+use std::ops::{Range, RangeInclusive};
 
 use fusee_accel_contract::space;
+use fusee_graph::names::{
+    self, BACK, EDGE, FRAMES, Frames, MEMORY, NEXT, OBJECTS, OBJECTS_AT, OBJECTS_OF, PLACE, Place, ROOM, ROOM_OF,
+};
 use fusee_graph::{Edge, NODES, Rate, RateError, Tokens, starved};
 use toml::Spanned;
 
@@ -21,6 +25,12 @@ const BACKLOG: u32 = 8;
 /// What a job moves at most, and tokens that there may be.
 const AT_ONCE: u32 = fusee_graph::edge::AT_ONCE;
 const THERE: u32 = fusee_graph::edge::THERE;
+/// Jobs that a reader looks back at most, and replicas.
+const MOST: u32 = 64;
+/// Each frame that a device reaches begins at a multiple of so many bytes.
+const FRAME: u64 = 64;
+/// Bytes of the region of a graph's words.
+const WORDS: u64 = 4096;
 
 /// A graph of tasks.
 #[derive(Clone, Debug)]
@@ -105,225 +115,352 @@ struct Node {
     rate: Option<Rate>,
 }
 
+impl Node {
+    /// The name of its task.
+    fn name<'a>(&self, file: &'a schema::File) -> &'a str {
+        file.tasks.0[self.task].0.get_ref()
+    }
+}
+
 /// An edge with its name, or that of its object.
 type NamedEdge<'a> = (&'a Spanned<String>, Edge);
 
-fn one(
+/// An entry of a task's handles: what the task calls it, what it is, and where that is written.
+type Handle = (String, String, Range<usize>);
+
+/// A graph while it is read, and until all that it says is said to tasks.
+struct Draft<'a> {
+    /// Its place among the graphs.
+    number: usize,
+    name: &'a Spanned<String>,
+    nodes: Vec<Node>,
+    edges: Vec<NamedEdge<'a>>,
+    /// Edges from readers of objects to their writers.
+    back: Vec<NamedEdge<'a>>,
+    objects: Vec<Object>,
+    /// The device that some of the objects are for, and where that is written.
+    device: Option<(usize, &'a Spanned<String>)>,
+    /// Bytes of these objects.
+    device_bytes: u64,
+}
+
+fn one<'a>(
     file: &mut schema::File,
-    (graph_number, name): (usize, &Spanned<String>),
-    graph: &schema::Graph,
+    (number, name): (usize, &'a Spanned<String>),
+    graph: &'a schema::Graph,
     replicas: &Replicas,
 ) -> Result<Graph, Mistake> {
-    let device = graph.device.as_ref().map(|of| device(file, of)).transpose()?;
-    // Of the objects that it reaches.
-    let mut device_bytes = 0;
-    let mut nodes = vec![Node { task: task(file, &graph.source)?, rate: Some(Rate::SOURCE) }];
-    let mut node = |of: &Spanned<String>| -> Result<usize, Mistake> {
-        let task = task(file, of)?;
-        let known = nodes.iter().position(|node| node.task == task);
-        Ok(known.unwrap_or_else(|| {
-            nodes.push(Node { task, rate: None });
-            nodes.len() - 1
-        }))
-    };
-    let mut edges: Vec<NamedEdge<'_>> = Vec::new();
-    for (edge_name, edge) in &graph.edges.0 {
-        let (from, to) = (node(&edge.from)?, node(&edge.to)?);
-        edges.push((edge_name, Edge { from, to, tokens: tokens(edge_name, edge)? }));
+    let mut draft = Draft::new(file, (number, name), graph)?;
+    draft.read_edges(file, graph)?;
+    draft.read_objects(file, graph, replicas)?;
+    draft.check(file)?;
+    rates(file, name, &mut draft.nodes, &draft.edges)?;
+    // Before that is known, nobody waits for a frame.
+    let back_known = if replicas.is_empty() { &[] } else { draft.back.as_slice() };
+    goes_on(file, name, &draft.nodes, draft.edges.iter().chain(back_known))?;
+    let period = source_period(file, &graph.source, draft.nodes[0].task)?;
+    draft.release_nodes(file, period)?;
+    let address = space::objects(file.devices.0.len());
+    draft.tell_nodes(file, address);
+    draft.add_regions(file, address)?;
+    draft.add_notifications(file);
+    Ok(Graph {
+        objects: draft.objects,
+        name: name.get_ref().clone(),
+        nodes: draft.nodes.iter().map(|node| (node.task, node.rate.unwrap_or(Rate::SOURCE))).collect(),
+        edges: draft.edges.iter().map(|(_, edge)| *edge).collect(),
+        latency: graph.latency.as_ref().map(|latency| *latency.get_ref()),
+        place: graph.latency.as_ref().map_or(name.span(), Spanned::span),
+    })
+}
+
+//--- What a graph says
+
+impl<'a> Draft<'a> {
+    /// A graph of its source alone.
+    fn new(
+        file: &schema::File,
+        (number, name): (usize, &'a Spanned<String>),
+        graph: &'a schema::Graph,
+    ) -> Result<Self, Mistake> {
+        let device = graph.device.as_ref().map(|of| Ok((index_of(&file.devices, "device", of)?, of))).transpose()?;
+        let nodes = vec![Node { task: task(file, &graph.source)?, rate: Some(Rate::SOURCE) }];
+        let (edges, back, objects) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Draft { number, name, nodes, edges, back, objects, device, device_bytes: 0 })
     }
-    let mut objects = Vec::new();
-    let mut back: Vec<NamedEdge<'_>> = Vec::new();
-    for (object_name, object) in &graph.objects.0 {
-        let known = replicas.get(&(name.get_ref().clone(), object_name.get_ref().clone()));
-        let mut found = self::object(object_name, object, known, &mut node)?;
-        if let Some(key) = object.on_device.as_ref().filter(|key| *key.get_ref()) {
-            if device.is_none() {
-                let (of, needs) = (name.get_ref().clone(), "a `device`, as it has objects on one");
-                return Err((key.span(), Reason::Needs { what: "graph", of, needs }));
-            }
-            found.frame = object.bytes.get_ref().0.next_multiple_of(FRAME);
-            found.offset = Some(device_bytes);
-            device_bytes += found.frame * u64::from(found.frames());
+
+    /// The node that a task is; a new one if it has not been named before.
+    fn node(&mut self, file: &schema::File, of: &Spanned<String>) -> Result<usize, Mistake> {
+        let task = task(file, of)?;
+        let known = self.nodes.iter().position(|node| node.task == task);
+        Ok(known.unwrap_or_else(|| {
+            self.nodes.push(Node { task, rate: None });
+            self.nodes.len() - 1
+        }))
+    }
+
+    fn read_edges(&mut self, file: &schema::File, graph: &'a schema::Graph) -> Result<(), Mistake> {
+        for (name, edge) in &graph.edges.0 {
+            let (from, to) = (self.node(file, &edge.from)?, self.node(file, &edge.to)?);
+            self.edges.push((name, Edge { from, to, tokens: tokens(name, edge)? }));
         }
+        Ok(())
+    }
+
+    /// Objects, and where they are if the graph's device reaches them.
+    fn read_objects(
+        &mut self,
+        file: &schema::File,
+        graph: &'a schema::Graph,
+        replicas: &Replicas,
+    ) -> Result<(), Mistake> {
+        for (name, object) in &graph.objects.0 {
+            let known = replicas.get(&(self.name.get_ref().clone(), name.get_ref().clone()));
+            let mut found = self::object(name, object, known, &mut |of| self.node(file, of))?;
+            if let Some(key) = object.on_device.as_ref().filter(|key| *key.get_ref()) {
+                if self.device.is_none() {
+                    let (of, needs) = (self.name.get_ref().clone(), "a `device`, as it has objects on one");
+                    return Err((key.span(), Reason::Needs { what: "graph", of, needs }));
+                }
+                found.frame = object.bytes.get_ref().0.next_multiple_of(FRAME);
+                found.offset = Some(self.device_bytes);
+                self.device_bytes += found.frame * u64::from(found.frames());
+            }
+            self.connect(name, &found, object);
+            self.objects.push(found);
+        }
+        Ok(())
+    }
+
+    /// The edges of an object: from its writer to each reader, and back.
+    fn connect(&mut self, name: &'a Spanned<String>, found: &Object, object: &schema::GraphObject) {
+        let token = |initial| Tokens::new(1, 1, 1, initial).unwrap_or(Tokens::ONE);
         for ((reader, oldest), (_, keys)) in found.readers.iter().zip(&object.readers.0) {
             let newest = keys.delay.as_ref().map_or(0, |delay| *delay.get_ref());
-            let token = |initial| Tokens::new(1, 1, 1, initial).unwrap_or(Tokens::ONE);
             let edge = Edge { from: found.writer, to: *reader, tokens: token(newest) };
-            if !edges.iter().any(|(_, known)| *known == edge) {
-                edges.push((object_name, edge));
+            if !self.edges.iter().any(|(_, known)| *known == edge) {
+                self.edges.push((name, edge));
             }
             let edge = Edge { from: *reader, to: found.writer, tokens: token(found.frames() - oldest) };
             // Of several frames the fewest.
-            match back.iter_mut().find(|(_, known)| (known.from, known.to) == (edge.from, edge.to)) {
+            match self.back.iter_mut().find(|(_, known)| (known.from, known.to) == (edge.from, edge.to)) {
                 Some((_, known)) if known.tokens.initial() > edge.tokens.initial() => *known = edge,
                 Some(_) => {}
-                None => back.push((object_name, edge)),
+                None => self.back.push((name, edge)),
             }
         }
-        objects.push(found);
     }
-    if file.regions.0.iter().any(|(region, _)| region.get_ref() == name.get_ref()) {
-        return Err((name.span(), Reason::DefinedTwice { kind: "region", name: name.get_ref().clone() }));
+
+    /// Refuses a graph whose region has the name of another one, that has too many nodes, or whose source is no source.
+    fn check(&self, file: &schema::File) -> Result<(), Mistake> {
+        let name = self.name;
+        if file.regions.0.iter().any(|(region, _)| region.get_ref() == name.get_ref()) {
+            return Err((name.span(), Reason::DefinedTwice { kind: "region", name: name.get_ref().clone() }));
+        }
+        if self.nodes.len() > NODES {
+            return Err((name.span(), Reason::TooMany { what: "tasks of one graph", limit: NODES }));
+        }
+        if let Some((edge, _)) = self.edges.iter().find(|(_, edge)| edge.to == 0) {
+            let (what, of, with) = ("an edge to the source", edge.get_ref().clone(), "its release by the clock");
+            return Err((edge.span(), Reason::Excludes { what, of, with }));
+        }
+        Ok(())
     }
-    if nodes.len() > NODES {
-        return Err((name.span(), Reason::TooMany { what: "tasks of one graph", limit: NODES }));
-    }
-    if let Some((edge, _)) = edges.iter().find(|(_, edge)| edge.to == 0) {
-        let (what, of, with) = ("an edge to the source", edge.get_ref().clone(), "its release by the clock");
-        return Err((edge.span(), Reason::Excludes { what, of, with }));
-    }
-    rates(file, name, &mut nodes, &edges)?;
-    // Before that is known, nobody waits for a frame.
-    let back_known = if replicas.is_empty() { &[] } else { back.as_slice() };
-    goes_on(file, name, &nodes, edges.iter().chain(back_known))?;
-    let period = source_period(file, &graph.source, nodes[0].task)?;
-    let address = space::objects(file.devices.0.len());
-    for (number, node) in nodes.iter().enumerate() {
-        let (task_name, task) = &mut file.tasks.0[node.task];
-        let at = |of: &Spanned<String>| of.span();
-        // Its first edge, or the graph.
-        let place = edges
-            .iter()
-            .find(|(_, edge)| edge.to == number || edge.from == number)
-            .map_or(name.span(), |(edge, _)| at(edge));
-        if number > 0 {
+}
+
+//--- What is said to nodes
+
+impl Draft<'_> {
+    /// Lets all nodes but the source be released by tokens, with the periods that follow from that of the source.
+    fn release_nodes(&self, file: &mut schema::File, source: Time) -> Result<(), Mistake> {
+        for (number, node) in self.nodes.iter().enumerate().skip(1) {
+            let (name, task) = &mut file.tasks.0[node.task];
             let given = [
                 ("release", task.release.as_ref().map(Spanned::span)),
                 ("period", task.period.as_ref().map(Spanned::span)),
                 ("phase", task.phase.as_ref().map(Spanned::span)),
             ];
             if let Some((what, Some(key))) = given.into_iter().find(|(_, key)| key.is_some()) {
-                let (of, with) = (task_name.get_ref().clone(), "its place in a graph");
+                let (of, with) = (name.get_ref().clone(), "its place in a graph");
                 return Err((key, Reason::Excludes { what, of, with }));
             }
+            let place = self.place(number);
             let rate = node.rate.unwrap_or(Rate::SOURCE);
             task.release = Some(Spanned::new(place.clone(), schema::Release::Sporadic));
-            task.period = Some(Spanned::new(place.clone(), Time(rate.period(period.0))));
-            task.backlog.get_or_insert(Spanned::new(place.clone(), BACKLOG));
+            task.period = Some(Spanned::new(place.clone(), Time(rate.period(source.0))));
+            task.backlog.get_or_insert(Spanned::new(place, BACKLOG));
         }
-        let mut say = |entry: String, value: u64| {
-            task.parameters.0.push((Spanned::new(place.clone(), entry), Spanned::new(place.clone(), value as i64)));
-        };
-        say("node".to_owned(), number as u64);
-        let concerns = back.iter().filter(|(_, edge)| edge.to == number || edge.from == number);
-        for (place, (_, edge)) in concerns.enumerate() {
-            say(format!("back.{place}"), edge.encode().unwrap_or(0));
-        }
-        for object in &objects {
-            let looks_back = object.readers.iter().find(|(reader, _)| *reader == number).map(|(_, back)| *back);
-            if object.writer == number || looks_back.is_some() {
-                let frames = u64::from(object.frames());
-                say(format!("{}{FRAMES}", object.name), frames | u64::from(looks_back.unwrap_or(0)) << 32);
-                if let Some(offset) = object.offset {
-                    say(format!("{}{PLACE}", object.name), offset | object.frame << 32);
-                }
+        Ok(())
+    }
+
+    /// Gives each node its entries; `address` is where the device reaches objects.
+    fn tell_nodes(&self, file: &mut schema::File, address: u64) {
+        for (number, node) in self.nodes.iter().enumerate() {
+            let place = self.place(number);
+            let handles = self.handles(file, number);
+            let task = &mut file.tasks.0[node.task].1;
+            for (entry, value) in self.parameters(number, address) {
+                let value = Spanned::new(place.clone(), value as i64);
+                task.parameters.0.push((Spanned::new(place.clone(), entry), value));
+            }
+            for (entry, text, place) in handles {
+                task.handles.0.push((Spanned::new(place.clone(), entry), Spanned::new(place, text)));
             }
         }
-        if objects.iter().any(|object| object.offset.is_some() && object.concerns(number)) {
-            say(ADDRESS.to_owned(), address);
-        }
-        let is_next = |consumer: usize| edges.iter().any(|(_, edge)| edge.from == number && edge.to == consumer);
-        let concerns = edges.iter().filter(|(_, edge)| edge.to == number || is_next(edge.to));
-        for (place, (_, edge)) in concerns.enumerate() {
-            // Its numbers are in range.
-            say(format!("edge.{place}"), edge.encode().unwrap_or(0));
-        }
     }
-    for (number, node) in nodes.iter().enumerate() {
-        let mut handles = vec![("graph".to_owned(), format!("region {}: read write", name.get_ref()), name.span())];
-        for (consumer, of) in nodes.iter().enumerate() {
-            let Some((edge, _)) = edges.iter().find(|(_, edge)| edge.from == number && edge.to == consumer) else {
-                continue;
-            };
-            let to = file.tasks.0[of.task].0.get_ref();
-            handles.push((format!("next.{consumer}"), format!("task {to}: credit"), edge.span()));
-        }
-        let room = |writer: usize| format!("{}.{}", name.get_ref(), file.tasks.0[nodes[writer].task].0.get_ref());
-        if let Some((at, _)) = back.iter().find(|(_, edge)| edge.to == number) {
-            handles.push(("room".to_owned(), format!("notification {}: wait", room(number)), at.span()));
-        }
-        for (at, edge) in back.iter().filter(|(_, edge)| edge.from == number) {
-            handles.push((format!("room.{}", edge.to), format!("notification {}: signal", room(edge.to)), at.span()));
-        }
-        if objects.iter().any(|object| object.offset.is_some() && object.concerns(number)) {
-            let region = format!("region {}.{ON_DEVICE}: read write", name.get_ref());
-            handles.push((ON_DEVICE.to_owned(), region, name.span()));
-        }
-        for object in objects.iter().filter(|object| object.offset.is_none()) {
-            let rights = match object.readers.iter().any(|(reader, _)| *reader == number) {
-                _ if object.writer == number => "read write",
-                true => "read",
-                false => continue,
-            };
-            let region = format!("region {}.{}: {rights}", name.get_ref(), object.name);
-            handles.push((object.name.clone(), region, object.at.clone()));
-        }
-        let task = &mut file.tasks.0[node.task].1;
-        for (entry, text, place) in handles {
-            task.handles.0.push((Spanned::new(place.clone(), entry), Spanned::new(place, text)));
-        }
+
+    /// Where it is written that a task is a node: its first edge, or the graph.
+    fn place(&self, node: usize) -> Range<usize> {
+        let mut edges = self.edges.iter();
+        edges.find(|(_, edge)| edge.to == node || edge.from == node).map_or(self.name.span(), |(name, _)| name.span())
     }
-    file.regions.0.push((
-        name.clone(),
-        schema::Region { bytes: Some(Spanned::new(name.span(), Bytes(4096))), ..schema::Region::default() },
-    ));
-    let mut region = |called: &str, place: Range<usize>, bytes: u64| {
-        let bytes = Some(Spanned::new(place.clone(), Bytes(bytes.next_multiple_of(PAGE))));
-        let called = Spanned::new(place, format!("{}.{called}", name.get_ref()));
-        file.regions.0.push((called, schema::Region { bytes, ..schema::Region::default() }));
-    };
-    for object in objects.iter().filter(|object| object.offset.is_none()) {
-        region(&object.name, object.at.clone(), object.frame * u64::from(object.frames()));
+
+    /// The parameters of a node.
+    fn parameters(&self, node: usize, address: u64) -> Vec<(String, u64)> {
+        // The numbers of all edges are in range.
+        let word = |edge: &Edge| edge.encode().unwrap_or(0);
+        let mut parameters = vec![(names::NODE.to_owned(), node as u64)];
+        let back = self.back.iter().filter(|(_, edge)| edge.to == node || edge.from == node);
+        parameters.extend(back.enumerate().map(|(place, (_, edge))| (format!("{BACK}{place}"), word(edge))));
+        let objects = self.objects.iter().filter(|object| object.concerns(node));
+        parameters.extend(objects.flat_map(|object| object.parameters(node)));
+        if self.has_on_device(node) {
+            parameters.push((OBJECTS_AT.to_owned(), address));
+        }
+        let edges = self.edges.iter().filter(|(_, edge)| edge.to == node || self.edge(node, edge.to).is_some());
+        parameters.extend(edges.enumerate().map(|(place, (_, edge))| (format!("{EDGE}{place}"), word(edge))));
+        parameters
     }
-    if let Some((device, key)) = device.zip(graph.device.as_ref()).filter(|_| device_bytes > 0) {
-        if device_bytes > space::OBJECTS_PAGES * PAGE {
+
+    /// The handles of a node: to the graph's words, its consumers, what is signalled when frames are free, and memory.
+    fn handles(&self, file: &schema::File, node: usize) -> Vec<Handle> {
+        let words = format!("region {}: read write", self.name.get_ref());
+        let mut handles = vec![(names::GRAPH.to_owned(), words, self.name.span())];
+        for (consumer, of) in self.nodes.iter().enumerate() {
+            if let Some(at) = self.edge(node, consumer) {
+                let to = format!("task {}: credit", of.name(file));
+                handles.push((format!("{NEXT}{consumer}"), to, at.span()));
+            }
+        }
+        if let Some(at) = self.waits(node) {
+            let room = self.room(file, node);
+            handles.push((ROOM.to_owned(), format!("notification {room}: wait"), at.span()));
+        }
+        for (at, edge) in self.back.iter().filter(|(_, edge)| edge.from == node) {
+            let room = self.room(file, edge.to);
+            handles.push((format!("{ROOM_OF}{}", edge.to), format!("notification {room}: signal"), at.span()));
+        }
+        handles.extend(self.memory(node));
+        handles
+    }
+
+    /// A node's handles to objects: to all together that the device reaches, and to each other one.
+    fn memory(&self, node: usize) -> Vec<Handle> {
+        let graph = self.name.get_ref();
+        let mut handles = Vec::new();
+        if self.has_on_device(node) {
+            handles.push((OBJECTS.to_owned(), format!("region {graph}.{OBJECTS}: read write"), self.name.span()));
+        }
+        let apart = self.objects.iter().filter(|object| object.offset.is_none() && object.concerns(node));
+        handles.extend(apart.map(|object| {
+            let rights = if object.writer == node { "read write" } else { "read" };
+            (object.name.clone(), format!("region {graph}.{}: {rights}", object.name), object.at.clone())
+        }));
+        handles
+    }
+
+    /// The name of the first edge from one node to another, if there is one.
+    fn edge(&self, from: usize, to: usize) -> Option<&Spanned<String>> {
+        self.edges.iter().find(|(_, edge)| edge.from == from && edge.to == to).map(|(name, _)| *name)
+    }
+
+    /// The first object for whose frames a node may wait.
+    fn waits(&self, writer: usize) -> Option<&Spanned<String>> {
+        self.back.iter().find(|(_, edge)| edge.to == writer).map(|(name, _)| *name)
+    }
+
+    /// What is called as the notification by which a writer waits for frames.
+    fn room(&self, file: &schema::File, writer: usize) -> String {
+        format!("{}.{}", self.name.get_ref(), self.nodes[writer].name(file))
+    }
+
+    /// Whether a node writes or reads objects that the device reaches.
+    fn has_on_device(&self, node: usize) -> bool {
+        self.objects.iter().any(|object| object.offset.is_some() && object.concerns(node))
+    }
+}
+
+//--- What else there is because of a graph
+
+impl Draft<'_> {
+    /// The regions of the graph: of its words, of each object that tasks alone reach, and of all others together.
+    fn add_regions(&self, file: &mut schema::File, address: u64) -> Result<(), Mistake> {
+        let region = |bytes: u64, place: Range<usize>| schema::Region {
+            bytes: Some(Spanned::new(place, Bytes(bytes.next_multiple_of(PAGE)))),
+            ..schema::Region::default()
+        };
+        let called = |what: &str, place: Range<usize>| Spanned::new(place, format!("{}.{what}", self.name.get_ref()));
+        file.regions.0.push((self.name.clone(), region(WORDS, self.name.span())));
+        for object in self.objects.iter().filter(|object| object.offset.is_none()) {
+            let bytes = object.frame * u64::from(object.frames());
+            file.regions.0.push((called(&object.name, object.at.clone()), region(bytes, object.at.clone())));
+        }
+        let Some((device, key)) = self.device.filter(|_| self.device_bytes > 0) else { return Ok(()) };
+        if self.device_bytes > space::OBJECTS_PAGES * PAGE {
             let what = "pages of objects on a device";
             return Err((key.span(), Reason::TooMany { what, limit: space::OBJECTS_PAGES as usize }));
         }
-        region(ON_DEVICE, key.span(), device_bytes);
-        let clients: Vec<usize> =
-            nodes.iter().map(|node| node.task).filter(|task| is_client(file, *task, key)).collect();
-        tell_driver(file, device, (graph_number, name), &clients, address)?;
+        file.regions.0.push((called(OBJECTS, key.span()), region(self.device_bytes, key.span())));
+        self.tell_driver(file, (device, key), address)
     }
-    for (writer, node) in nodes.iter().enumerate() {
-        if let Some((at, _)) = back.iter().find(|(_, edge)| edge.to == writer) {
-            let called = format!("{}.{}", name.get_ref(), file.tasks.0[node.task].0.get_ref());
-            file.notifications.0.push((Spanned::new(at.span(), called), schema::Notification::default()));
+
+    /// Tells the driver of a device where the graph's objects are, and who reaches them by it.
+    fn tell_driver(
+        &self,
+        file: &mut schema::File,
+        (device, key): (usize, &Spanned<String>),
+        address: u64,
+    ) -> Result<(), Mistake> {
+        let driver = task(file, &file.devices.0[device].1.driver)?;
+        let clients = self.nodes.iter().filter(|node| is_client(file, node.task, key));
+        let clients: Vec<String> = clients.map(|node| node.name(file).to_owned()).collect();
+        let spanned = |text: String| Spanned::new(self.name.span(), text);
+        let value = |number: u64| Spanned::new(self.name.span(), number as i64);
+        let driver = &mut file.tasks.0[driver].1;
+        let region = format!("region {}.{OBJECTS}: physical", self.name.get_ref());
+        driver.handles.0.push((spanned(format!("{MEMORY}{}", self.number)), spanned(region)));
+        for client in clients {
+            driver.parameters.0.push((spanned(format!("{OBJECTS_OF}{client}")), value(self.number as u64)));
+        }
+        if !driver.parameters.0.iter().any(|(known, _)| known.get_ref() == OBJECTS_AT) {
+            driver.parameters.0.push((spanned(OBJECTS_AT.to_owned()), value(address)));
+        }
+        Ok(())
+    }
+
+    /// A notification for each node that may wait for frames.
+    fn add_notifications(&self, file: &mut schema::File) {
+        for writer in 0..self.nodes.len() {
+            if let Some(at) = self.waits(writer) {
+                let called = Spanned::new(at.span(), self.room(file, writer));
+                file.notifications.0.push((called, schema::Notification::default()));
+            }
         }
     }
-    Ok(Graph {
-        objects,
-        name: name.get_ref().clone(),
-        nodes: nodes.iter().map(|node| (node.task, node.rate.unwrap_or(Rate::SOURCE))).collect(),
-        edges: edges.iter().map(|(_, edge)| *edge).collect(),
-        latency: graph.latency.as_ref().map(|latency| *latency.get_ref()),
-        place: graph.latency.as_ref().map_or(name.span(), Spanned::span),
-    })
 }
 
-/// What follows the name of an object in that of the parameter that says how many frames it has.
-const FRAMES: &str = ".frames";
-/// The same of one that says where it is among those that a device reaches, and in the upper half how many bytes a frame has.
-const PLACE: &str = ".at";
-/// What a node calls all these together,
-const ON_DEVICE: &str = "objects";
-/// and where the device does.
-const ADDRESS: &str = "objects.at";
-/// Each frame of those begins at a multiple of so many bytes.
-const FRAME: u64 = 64;
+//--- Tasks and devices by their names
 
-impl Object {
-    /// Whether a node writes or reads it.
-    fn concerns(&self, node: usize) -> bool {
-        self.writer == node || self.readers.iter().any(|(reader, _)| *reader == node)
-    }
+fn task(file: &schema::File, name: &Spanned<String>) -> Result<usize, Mistake> {
+    index_of(&file.tasks, "task", name)
 }
 
-fn device(file: &schema::File, name: &Spanned<String>) -> Result<usize, Mistake> {
-    let devices = &file.devices.0;
-    devices.iter().position(|(device, _)| device.get_ref() == name.get_ref()).ok_or_else(|| {
-        let choices = devices.iter().map(|(device, _)| device.get_ref().clone()).collect();
-        (name.span(), Reason::Unknown { kind: "device", name: name.get_ref().clone(), choices })
+/// The place of what has this name.
+fn index_of<T>(table: &schema::Named<T>, kind: &'static str, name: &Spanned<String>) -> Result<usize, Mistake> {
+    let known = &table.0;
+    known.iter().position(|(key, _)| key.get_ref() == name.get_ref()).ok_or_else(|| {
+        let choices = known.iter().map(|(key, _)| key.get_ref().clone()).collect();
+        (name.span(), Reason::Unknown { kind, name: name.get_ref().clone(), choices })
     })
 }
 
@@ -339,32 +476,26 @@ fn is_client(file: &schema::File, task: usize, device: &Spanned<String>) -> bool
     file.tasks.0[task].1.handles.0.iter().any(|(_, handle)| named(handle))
 }
 
-/// Tells the driver of a device where a graph's objects are, and who reaches them by it.
-fn tell_driver(
-    file: &mut schema::File,
-    device: usize,
-    (number, name): (usize, &Spanned<String>),
-    clients: &[usize],
-    address: u64,
-) -> Result<(), Mistake> {
-    let driver = task(file, &file.devices.0[device].1.driver)?;
-    let names: Vec<String> = clients.iter().map(|task| file.tasks.0[*task].0.get_ref().clone()).collect();
-    let spanned = |text: String| Spanned::new(name.span(), text);
-    let value = |number: u64| Spanned::new(name.span(), number as i64);
-    let driver = &mut file.tasks.0[driver].1;
-    let region = format!("region {}.{ON_DEVICE}: physical", name.get_ref());
-    driver.handles.0.push((spanned(format!("memory.{number}")), spanned(region)));
-    for client in names {
-        driver.parameters.0.push((spanned(format!("objects.{client}")), value(number as u64)));
-    }
-    if !driver.parameters.0.iter().any(|(known, _)| known.get_ref() == ADDRESS) {
-        driver.parameters.0.push((spanned(ADDRESS.to_owned()), value(address)));
-    }
-    Ok(())
-}
+//--- Objects and edges by themselves
 
-/// Jobs that a reader looks back at most, and replicas.
-const BACK: u32 = 64;
+impl Object {
+    /// Whether a node writes or reads it.
+    fn concerns(&self, node: usize) -> bool {
+        self.writer == node || self.readers.iter().any(|(reader, _)| *reader == node)
+    }
+
+    /// What a node that writes or reads it is told of it.
+    fn parameters(&self, node: usize) -> impl Iterator<Item = (String, u64)> {
+        let back = self.readers.iter().find(|(reader, _)| *reader == node).map_or(0, |(_, back)| *back);
+        let frames = (format!("{}{FRAMES}", self.name), Frames { count: self.frames(), back }.encode());
+        let place = self.offset.map(|offset| {
+            // Where it does not fit, there are too many pages.
+            let word = Place { offset, frame: self.frame }.encode().unwrap_or(0);
+            (format!("{}{PLACE}", self.name), word)
+        });
+        once(frames).chain(place)
+    }
+}
 
 fn object(
     name: &Spanned<String>,
@@ -373,11 +504,6 @@ fn object(
     node: &mut impl FnMut(&Spanned<String>) -> Result<usize, Mistake>,
 ) -> Result<Object, Mistake> {
     let of = || name.get_ref().clone();
-    let number = |key: &Option<Spanned<u32>>, what, from, without| match key {
-        None => Ok(without),
-        Some(key) if (from..=BACK).contains(key.get_ref()) => Ok(*key.get_ref()),
-        Some(key) => Err((key.span(), Reason::OutOfRange { what, of: of(), from, to: BACK })),
-    };
     if object.bytes.get_ref().0 == 0 {
         return Err((object.bytes.span(), Reason::Zero { what: "number of bytes", of: of() }));
     }
@@ -392,8 +518,9 @@ fn object(
             let what = "reader";
             return Err((reader.span(), Reason::Excludes { what, of: of(), with: "being its `writer`" }));
         }
-        let delay = number(&keys.delay, "`delay`", 0, 0)?;
-        readers.push((reader_node, delay + number(&keys.history, "`history`", 0, 0)?));
+        let delay = number(&keys.delay, "`delay`", name, 0..=MOST)?.unwrap_or(0);
+        let history = number(&keys.history, "`history`", name, 0..=MOST)?.unwrap_or(0);
+        readers.push((reader_node, delay + history));
     }
     // At first nothing is known, and nobody waits: then nobody does, if there are as many as follow from that.
     let needed = match (known, &object.replicas) {
@@ -402,7 +529,7 @@ fn object(
         (Some(Err(_)), Some(_)) => u32::MAX,
         (Some(Err(why)), None) => return Err((name.span(), Reason::NoReplicas { object: of(), why: why.clone() })),
     };
-    let replicas = number(&object.replicas, "`replicas`", 1, needed)?;
+    let replicas = number(&object.replicas, "`replicas`", name, 1..=MOST)?.unwrap_or(needed);
     let short = (replicas < needed).then(|| match known {
         Some(Err(why)) => format!("it may wait for a frame of `{}`, as nothing says how many are enough: {why}", of()),
         _ => format!("it may wait for a frame of `{}`, which would need {needed} `replicas`", of()),
@@ -411,29 +538,33 @@ fn object(
     Ok(Object { name: of(), writer, readers, replicas, frame, offset: None, short, at: name.span() })
 }
 
-fn task(file: &schema::File, name: &Spanned<String>) -> Result<usize, Mistake> {
-    let tasks = &file.tasks.0;
-    tasks.iter().position(|(task, _)| task.get_ref() == name.get_ref()).ok_or_else(|| {
-        let choices = tasks.iter().map(|(task, _)| task.get_ref().clone()).collect();
-        (name.span(), Reason::Unknown { kind: "task", name: name.get_ref().clone(), choices })
-    })
-}
-
 fn tokens(name: &Spanned<String>, edge: &schema::GraphEdge) -> Result<Tokens, Mistake> {
-    let of = || name.get_ref().clone();
-    let number = |key: &Option<Spanned<u32>>, what, from, to, without| match key {
-        None => Ok(without),
-        Some(key) if (from..=to).contains(key.get_ref()) => Ok(*key.get_ref()),
-        Some(key) => Err((key.span(), Reason::OutOfRange { what, of: of(), from, to })),
-    };
-    let produced = number(&edge.produces, "`produces`", 1, AT_ONCE, 1)?;
-    let consumed = number(&edge.consumes, "`consumes`", 1, AT_ONCE, 1)?;
-    let threshold = number(&edge.threshold, "`threshold`", consumed, THERE, consumed)?;
-    let initial = number(&edge.initial, "`initial`", 0, THERE, 0)?;
+    let produced = number(&edge.produces, "`produces`", name, 1..=AT_ONCE)?.unwrap_or(1);
+    let consumed = number(&edge.consumes, "`consumes`", name, 1..=AT_ONCE)?.unwrap_or(1);
+    let threshold = number(&edge.threshold, "`threshold`", name, consumed..=THERE)?.unwrap_or(consumed);
+    let initial = number(&edge.initial, "`initial`", name, 0..=THERE)?.unwrap_or(0);
     // All of them are in range.
     Tokens::new(produced, consumed, threshold, initial)
-        .map_err(|_| (name.span(), Reason::Zero { what: "number of tokens", of: of() }))
+        .map_err(|_| (name.span(), Reason::Zero { what: "number of tokens", of: name.get_ref().clone() }))
 }
+
+/// The number that a key of `of` says, if it is there.
+fn number(
+    key: &Option<Spanned<u32>>,
+    what: &'static str,
+    of: &Spanned<String>,
+    range: RangeInclusive<u32>,
+) -> Result<Option<u32>, Mistake> {
+    match key {
+        Some(key) if !range.contains(key.get_ref()) => {
+            let (of, from, to) = (of.get_ref().clone(), *range.start(), *range.end());
+            Err((key.span(), Reason::OutOfRange { what, of, from, to }))
+        }
+        key => Ok(key.as_ref().map(|key| *key.get_ref())),
+    }
+}
+
+//--- Rates
 
 /// The rates of all nodes: of each once those of its producers are known, but for edges with tokens at the start, which are looked at afterwards.
 fn rates(
@@ -442,15 +573,18 @@ fn rates(
     nodes: &mut [Node],
     edges: &[NamedEdge<'_>],
 ) -> Result<(), Mistake> {
-    let task_of = |nodes: &[Node], node: usize| file.tasks.0[nodes[node].task].0.get_ref().clone();
-    let mistake = |nodes: &[Node], node: usize, of: &[&NamedEdge<'_>], error| match error {
-        RateError::Uneven(place) => {
-            let (edge, _) = of[place];
-            (edge.span(), Reason::UnevenEdge { edge: edge.get_ref().clone(), task: task_of(nodes, node) })
-        }
-        RateError::NoInput | RateError::TooLarge => {
-            (name.span(), Reason::TooMany { what: "tokens of a graph in a period of its source", limit: usize::MAX })
-        }
+    let rate = |nodes: &[Node], node: usize, of: Vec<&NamedEdge<'_>>| {
+        let inputs = of.iter().filter_map(|(_, edge)| Some((nodes[edge.from].rate?, edge.tokens)));
+        Rate::of_consumer(inputs).map_err(|error| match error {
+            RateError::Uneven(place) => {
+                let (edge, task) = (of[place].0, nodes[node].name(file).to_owned());
+                (edge.span(), Reason::UnevenEdge { edge: edge.get_ref().clone(), task })
+            }
+            RateError::NoInput | RateError::TooLarge => {
+                let what = "tokens of a graph in a period of its source";
+                (name.span(), Reason::TooMany { what, limit: usize::MAX })
+            }
+        })
     };
     loop {
         let next = (1..nodes.len()).find(|&node| {
@@ -460,18 +594,15 @@ fn rates(
                 && before.all(|(_, edge)| nodes[edge.from].rate.is_some())
         });
         let Some(node) = next else { break };
-        let of: Vec<_> = edges.iter().filter(|(_, edge)| edge.to == node && edge.tokens.initial() == 0).collect();
-        let inputs = of.iter().filter_map(|(_, edge)| Some((nodes[edge.from].rate?, edge.tokens)));
-        nodes[node].rate = Some(Rate::of_consumer(inputs).map_err(|error| mistake(nodes, node, &of, error))?);
+        let of = edges.iter().filter(|(_, edge)| edge.to == node && edge.tokens.initial() == 0).collect();
+        nodes[node].rate = Some(rate(nodes, node, of)?);
     }
     if let Some(node) = nodes.iter().position(|node| node.rate.is_none()) {
-        let (graph, task) = (name.get_ref().clone(), task_of(nodes, node));
+        let (graph, task) = (name.get_ref().clone(), nodes[node].name(file).to_owned());
         return Err((name.span(), Reason::GraphCycle { graph, task }));
     }
     for node in 1..nodes.len() {
-        let of: Vec<_> = edges.iter().filter(|(_, edge)| edge.to == node).collect();
-        let inputs = of.iter().filter_map(|(_, edge)| Some((nodes[edge.from].rate?, edge.tokens)));
-        Rate::of_consumer(inputs).map_err(|error| mistake(nodes, node, &of, error))?;
+        rate(nodes, node, edges.iter().filter(|(_, edge)| edge.to == node).collect())?;
     }
     Ok(())
 }
@@ -486,7 +617,7 @@ fn goes_on<'a>(
     let edges: Vec<Edge> = edges.map(|(_, edge)| *edge).collect();
     let rates: Vec<Rate> = nodes.iter().filter_map(|node| node.rate).collect();
     starved(&edges, &rates).map_or(Ok(()), |node| {
-        let (graph, task) = (name.get_ref().clone(), file.tasks.0[nodes[node].task].0.get_ref().clone());
+        let (graph, task) = (name.get_ref().clone(), nodes[node].name(file).to_owned());
         Err((name.span(), Reason::GraphStarves { graph, task }))
     })
 }

@@ -7,7 +7,7 @@
 //! 3. After a reset of an engine nothing is left to do there for the context.
 
 use fusee_accel_contract::{EngineIndex, PAGE_BYTES, RING_ENTRIES, control_reset_request, doorbell_page, ring_slot};
-use fusee_device_model::Bus;
+use fusee_device_model::{Bus, Description, Mechanism, Sms};
 
 use crate::bytes::Bytes;
 use crate::rig::{DESCRIPTION, LOCAL, Rig, SYSTEM, local, ring_page, system};
@@ -23,8 +23,14 @@ const COMMAND: usize = 64;
 /// # Panics
 /// Something does not hold.
 pub fn run(data: &[u8]) {
+    run_on(None, data);
+    run_on(Some(Sms::of(4, Mechanism::Switch)), data);
+}
+
+/// The same on a device with these SMs.
+fn run_on(sms: Option<Sms>, data: &[u8]) {
     let mut bytes = Bytes(data);
-    let mut rig = Rig::new();
+    let mut rig = Rig::with(Description { sms, ..DESCRIPTION });
     rig.ram.written.clear();
     let mut now = 0;
     while let Some(what) = bytes.next() {

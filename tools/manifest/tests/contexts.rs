@@ -60,6 +60,40 @@ fn tables_are_as_large_as_the_contexts_need() {
     }
 }
 
+/// Who has no lock makes room: nothing is said of it, and each command of who has it may come later by a restore and a save.
+#[test]
+fn what_makes_room_on_sms_needs_no_gate() {
+    let made = |clients, keys: &str, of_job: &str, of_engine: &str| {
+        let text = text(clients, tables_bytes(Contexts::new(CONTEXTS).unwrap(), 0, 0), keys);
+        let text = text.replace("operation = \"2ms\"", of_job).replace("shared_longest = \"3ms\"\n", of_engine);
+        Manifest::parse(Path::new("m.toml"), &text)
+            .map_err(|errors| errors.0.iter().map(|error| error.reason.to_string()).collect::<Vec<_>>())
+    };
+    let holds = |clients, of_job: &str| {
+        let system = made(clients, "sms = 4", of_job, "").unwrap().system;
+        assert_eq!((system.devices[0].sms, system.engines[0].1.shared_longest, system.engines[0].1.gate), (4, 0, 0));
+        let hold = system.engine_holds[0].unwrap();
+        (hold.hold.operation.0, hold.operations.0)
+    };
+    assert_eq!(holds(0, "operation = \"2ms\""), (2_000_000, 4_000_000), "alone it waits for nobody");
+    assert_eq!(holds(2, "operation = \"2ms\""), (2_038_912, 4_077_824));
+    assert_eq!(holds(2, "operation = \"2ms\", commands = 3"), (2_116_736, 4_233_472));
+
+    let refused = |keys: &str, of_job: &str, of_engine: &str| made(2, keys, of_job, of_engine).unwrap_err();
+    let plain = "operation = \"2ms\"";
+    for wrong in [0, 17] {
+        assert_eq!(refused(&format!("sms = {wrong}"), plain, "")[0], "sms of `gpu` is not from 1 to 16");
+    }
+    for (other, key) in [("preemptible = true", "preemptible"), ("switch = \"1us\"", "switch")] {
+        let expected = format!("sms of `gpu` means nothing together with `{key}`");
+        assert_eq!(refused(&format!("sms = 4\n{other}"), plain, "")[0], expected);
+    }
+    let expected = "shared_longest of `ee` means nothing together with `sms` of its device";
+    assert_eq!(refused("sms = 4", plain, "shared_longest = \"3ms\"\n"), [expected]);
+    let refused = refused("sms = 4", "operation = \"2ms\", commands = 0", "");
+    assert_eq!(refused, ["number of commands of `job` is zero"]);
+}
+
 #[test]
 fn weights_are_of_clients_without_a_lock_by_their_contexts() {
     let keys = "arbiter = \"weighted\"\nweights = { client2 = 3, client1 = 255 }";

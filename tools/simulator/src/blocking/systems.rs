@@ -138,7 +138,7 @@ fn draw_with(family: Family, has_graphs: bool, seed: u64, number: u64, waits: &W
         text += DEVICE;
         let switch = source.pick(&[0, 0, 1_000, 50 * MICROSECOND, 400 * MICROSECOND]);
         let arbiter = source.pick(&["arrival", "round-robin", "weighted"]);
-        let _ = write!(text, "arbiter = \"{arbiter}\"\n");
+        let _ = writeln!(text, "arbiter = \"{arbiter}\"");
         let _ = match is_spatial {
             true => writeln!(text, "sms = {}", source.pick(&[1, 2, 4, 13, 16])),
             false => writeln!(text, "switch = \"{switch}ns\""),

@@ -419,6 +419,29 @@ mod tests {
         }
     }
 
+    /// A kernel with this device, where somebody else wants the engine when its holder asks for the second time.
+    fn wanted_once(mut device: impl FnMut()) -> impl FnMut(Call, u64) -> u64 {
+        let mut asked = 0;
+        move |call, _| match call {
+            Call::Wait => {
+                device();
+                0
+            }
+            Call::ShouldYield => {
+                asked += 1;
+                u64::from(asked == 2)
+            }
+            _ => 0,
+        }
+    }
+
+    /// What was submitted to an engine, by number.
+    fn submitted(context: &Context, engine: EngineIndex, number: u32) -> Operation {
+        let mut bytes = [0; contract::COMMAND_BYTES];
+        context.ring.copy_to_slice(contract::ring_slot(engine, number) as usize, &mut bytes);
+        Command::decode(&bytes).unwrap().operation
+    }
+
     /// Lets the device retire an operation.
     fn retire(operation: &Pending<'_>, error: u32) {
         let fence = operation.fence;
@@ -469,19 +492,7 @@ mod tests {
     #[test]
     fn a_preemptible_engine_is_given_to_who_waits_after_a_block() {
         let (context, engine) = (context(), Engine::on_host(0).preemptible());
-        let mut device = device(&context, &engine);
-        let mut asked = 0;
-        played::by(move |call, _| match call {
-            Call::Wait => {
-                device();
-                0
-            }
-            Call::ShouldYield => {
-                asked += 1;
-                u64::from(asked == 2)
-            }
-            _ => 0,
-        });
+        played::by(wanted_once(device(&context, &engine)));
         let transform = Operation::Launch(TRANSFORM);
         context.run(&engine, transform, Instant::NEVER).unwrap();
         let block = [Call::Wait, Call::ShouldYield];
@@ -494,11 +505,7 @@ mod tests {
             &[Call::Wait, Call::Release],
         ];
         assert_eq!(played::calls(), calls.concat());
-        let submitted = |number| {
-            let mut bytes = [0; contract::COMMAND_BYTES];
-            context.ring.copy_to_slice(contract::ring_slot(EngineIndex::Execution, number) as usize, &mut bytes);
-            Command::decode(&bytes).unwrap().operation
-        };
+        let submitted = |number| submitted(&context, EngineIndex::Execution, number);
         assert_eq!([0, 1, 2, 3].map(submitted), [0, 1, 2, 3].map(|number| Operation::Launch(TRANSFORM.block(number))));
 
         let burn = Operation::Burn { time: 1 };
@@ -506,30 +513,11 @@ mod tests {
         assert_eq!(played::calls(), [Call::Acquire, Call::Wait, Call::Release], "what cannot be cut is not");
     }
 
-    /// What was submitted to a copy engine, by number.
-    fn copied(context: &Context, number: u32) -> Operation {
-        let mut bytes = [0; contract::COMMAND_BYTES];
-        context.ring.copy_to_slice(contract::ring_slot(EngineIndex::CopyIn, number) as usize, &mut bytes);
-        Command::decode(&bytes).unwrap().operation
-    }
-
     /// Somebody waits while the second chunk is copied.
     #[test]
     fn a_copy_in_chunks_lets_others_in_between_two_and_keeps_the_engine_otherwise() {
         let (context, engine) = (context(), Engine::on_host(1));
-        let mut device = device_of(&context, &engine, EngineIndex::CopyIn);
-        let mut asked = 0;
-        played::by(move |call, _| match call {
-            Call::Wait => {
-                device();
-                0
-            }
-            Call::ShouldYield => {
-                asked += 1;
-                u64::from(asked == 2)
-            }
-            _ => 0,
-        });
+        played::by(wanted_once(device_of(&context, &engine, EngineIndex::CopyIn)));
         let whole = Operation::Copy { source: 1 << 16, destination: 1 << 20, length: 40 };
         context.run_in_chunks(&engine, whole, 16, Instant::NEVER).unwrap();
         let calls = [
@@ -538,7 +526,10 @@ mod tests {
         ];
         assert_eq!(played::calls(), calls.concat());
         let part = |at: u64, length| Operation::Copy { source: (1 << 16) + at, destination: (1 << 20) + at, length };
-        assert_eq!([0, 1, 2].map(|number| copied(&context, number)), [part(0, 16), part(16, 16), part(32, 8)]);
+        assert_eq!(
+            [0, 1, 2].map(|number| submitted(&context, EngineIndex::CopyIn, number)),
+            [part(0, 16), part(16, 16), part(32, 8)]
+        );
         for bad in [0, 12] {
             let refused = context.run_in_chunks(&engine, whole, bad, Instant::NEVER);
             assert_eq!(refused, Err(RunError::Submit(SubmitError::BadCommand)));

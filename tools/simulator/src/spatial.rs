@@ -29,7 +29,8 @@
 //!
 //! - *The length of a whole run*: three [variants](workload::VARIANTS), at the lower end of the range of its class, in its middle and at its
 //!   upper end. LONG has no upper end; it is twice its lower one, 800 ms. SHORT has no lower end; it is where the kernels take four fifths
-//!   of a run. Nothing is shorter than that: the kernels of mri-q take 6.8 ms, more than its class says of the whole run.
+//!   of a run, which leaves a fifth to others under exclusive priorities, or these would take for ever. Nothing is shorter than that: the kernels
+//!   of mri-q take 6.8 ms, more than its class says of the whole run.
 //! - *What is not kernels*: three quarters computing, all of it before the copy in, and one quarter copies, of which two thirds in. The rate of the
 //!   bus is not published either, so copies are given as times.
 //! - *The order of launches*: those of each kernel are spread evenly over the run; of several at one place the first of the table first.

@@ -196,6 +196,8 @@ pub struct Engine<P> {
     asked: bool,
     /// Kernels that are over, one bit for each place.
     over: u16,
+    /// A kernel ended since [`Engine::advance_to_an_end`] began.
+    has_ended: bool,
     /// When something is next due on each SM. `u64::MAX`: never.
     due: [u64; SMS_MAX],
     sms: [Unit; SMS_MAX],
@@ -231,6 +233,7 @@ impl<P: Policy + Copy> Engine<P> {
             asks: false,
             asked: false,
             over: 0,
+            has_ended: false,
             due: [NEVER; SMS_MAX],
             sms: [const { Unit::FREE }; SMS_MAX],
             kernels: [const { Kernel::NONE }; PLACES_MAX],
@@ -353,15 +356,29 @@ impl<P: Policy> Engine<P> {
     /// Does all that is due until `now`, and at `now`, in the order of time. An earlier instant than the last one counts as the
     /// last one.
     pub fn advance(&mut self, now: u64, host: &mut impl Host) {
+        self.advance_while(now, host, |_| true);
+    }
+
+    /// The same, but not beyond the first instant at which a kernel ends. For a caller that launches another one then: it need
+    /// not ask for each block whether that was the last.
+    pub fn advance_to_an_end(&mut self, now: u64, host: &mut impl Host) {
+        self.has_ended = false;
+        self.advance_while(now, host, |engine| !engine.has_ended);
+    }
+
+    fn advance_while(&mut self, now: u64, host: &mut impl Host, goes_on: impl Fn(&Self) -> bool) {
         let now = now.max(self.now);
         loop {
             let next = self.instant(host);
+            if !goes_on(self) {
+                break;
+            }
             if next > now {
+                self.now = now;
                 break;
             }
             self.now = next;
         }
-        self.now = now;
         self.book_all();
         debug_assert!(
             self.table.kernels().all(|(place, kernel)| kernel.issuable == self.issuable(place.index())),
@@ -495,6 +512,7 @@ impl<P: Policy> Engine<P> {
                 continue;
             }
             let Kernel { context, work, fault, .. } = self.kernels[place];
+            self.has_ended = true;
             self.evict(place);
             host.ended(self.now, context, work, fault.unwrap_or(Outcome::Complete));
         }

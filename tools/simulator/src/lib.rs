@@ -19,6 +19,7 @@
 //! - [`blocking`]: the same for bounds on blocking, in random systems with engines.
 //! - [`faults`]: tasks that end and are given further lives, and all others.
 //! - [`video`]: many graphs on one GPU, with more tasks in a pool than a board's kernel has room for.
+//! - [`spatial`]: processes that share a GPU of many SMs. The kernel has no part in these.
 //! - [`hostile`]: deadlines that are proved, among tasks that do anything.
 //!
 //! [`Machine`]: fusee_kernel_core::Machine
@@ -38,6 +39,7 @@ pub mod run;
 pub mod services;
 pub mod sharing;
 pub mod soundness;
+pub mod spatial;
 pub mod system;
 pub mod video;
 pub mod watcher;

@@ -1,9 +1,10 @@
 //! `cargo xtask experiment`: one workload in several arrangements, what each gives, and whether that has the shape it should.
 //!
 //! An experiment is a value, [`Experiment`]: arrangements, quantities, conditions. To add one, write a module beside
-//! [`management`] and name it in [`ALL`]; tables, CSV, pictures and the verdict are the same for all. There are three kinds: systems,
-//! which the simulator and QEMU run, those of one large workload ([`gpusync`]), of which QEMU runs a smaller one, and those of a
-//! workload for which a board's kernel has no room ([`graphs`]).
+//! [`management`] and name it in [`ALL`]; tables, CSV, pictures and the verdict are the same for all. There are four kinds: systems,
+//! which the simulator and QEMU run, those of one large workload ([`gpusync`]), of which QEMU runs a smaller one, those of a
+//! workload for which a board's kernel has no room ([`graphs`]), and those of processes on an engine of many SMs, in which the
+//! kernel has no part ([`spatial`]).
 //!
 //! # What is not claimed
 //!
@@ -16,6 +17,7 @@ mod gpusync;
 mod graphs;
 mod management;
 mod migration;
+mod spatial;
 mod systems;
 
 use anyhow::{Context, Result, bail};
@@ -31,8 +33,16 @@ use crate::system::Workspace;
 use crate::table::Table;
 
 /// All experiments.
-const ALL: [Experiment; 5] =
-    [management::EXPERIMENT, budgets::EXPERIMENT, migration::EXPERIMENT, graphs::GRAPHS, graphs::LATENCY];
+const ALL: [Experiment; 8] = [
+    management::EXPERIMENT,
+    budgets::EXPERIMENT,
+    migration::EXPERIMENT,
+    graphs::GRAPHS,
+    graphs::LATENCY,
+    spatial::PRIORITY,
+    spatial::THROUGHPUT,
+    spatial::SHARING,
+];
 /// The longest run in QEMU, in nanoseconds.
 const EMULATED: u64 = 3_000_000_000;
 /// Where results are written.
@@ -56,6 +66,12 @@ pub struct ExperimentArguments {
     /// So many draws, from that seed on: the least, the mean and the most of each, and which conditions hold in which draw.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     seeds: u64,
+    /// How many workloads of each size the spatial experiments run. [default: 40]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(10..=1_000))]
+    workloads: Option<u64>,
+    /// Times of blocks of the spatial experiments are those of the paper's table, and kernels a 13th as long.
+    #[arg(long)]
+    block_mode: bool,
     /// How often `faults` runs its system. [default: 1000; in QEMU 20]
     #[arg(long)]
     runs: Option<u64>,
@@ -78,7 +94,7 @@ pub struct Experiment {
     pub name: &'static str,
     /// What it is to find out.
     pub question: &'static str,
-    /// Virtual nanoseconds of an arrangement,
+    /// Virtual nanoseconds of an arrangement, or workloads of each size,
     pub length: u64,
     /// and in `cargo xtask test`.
     pub short: u64,
@@ -96,6 +112,8 @@ pub enum Kind {
     Clusters(fn() -> Vec<gpusync::Arrangement>, &'static [gpusync::Measure]),
     /// The workload of [`graphs`], what is measured of it, and what else is written down.
     Graphs(fn() -> Vec<graphs::Arrangement>, &'static [graphs::Measure], graphs::Files),
+    /// The workloads of [`spatial`], and what is measured of them.
+    Spatial(fn() -> Vec<spatial::Arrangement>, &'static [spatial::Measure]),
 }
 
 /// Something that is measured.
@@ -252,14 +270,35 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
     let known = ALL.iter().map(|one| one.name).chain([faults::NAME]).collect::<Vec<_>>().join(", ");
     let chosen =
         ALL.iter().find(|one| one.name == name).with_context(|| format!("no experiment `{name}`; known: {known}"))?;
-    let length = arguments.length.map_or(chosen.length, |time| time.0);
-    if arguments.qemu && matches!(chosen.kind, Kind::Graphs(..)) {
-        bail!("`{name}` is for the simulator only: a kernel that QEMU boots has no room for so many tasks in a pool");
+    let is_spatial = matches!(chosen.kind, Kind::Spatial(..));
+    let length = match (arguments.length, arguments.workloads) {
+        (Some(_), _) if is_spatial => {
+            bail!("`{name}` runs until all processes are done three times; it has `--workloads`")
+        }
+        (_, Some(_)) if !is_spatial => bail!("`--workloads` is for the spatial experiments"),
+        (Some(time), _) => time.0,
+        (None, workloads) => workloads.unwrap_or(chosen.length),
+    };
+    if arguments.block_mode && !is_spatial {
+        bail!("`--block-mode` is for the spatial experiments");
     }
+    match chosen.kind {
+        Kind::Graphs(..) if arguments.qemu => {
+            bail!(
+                "`{name}` is for the simulator only: a kernel that QEMU boots has no room for so many tasks in a pool"
+            )
+        }
+        Kind::Spatial(..) if arguments.qemu => bail!("`{name}` is for the host only: the kernel has no part in it yet"),
+        _ => {}
+    }
+    let form = spatial::Form::full(arguments.block_mode);
     if arguments.seeds > 1 {
-        return draws(chosen, length, arguments);
+        return draws(chosen, length, arguments, &form);
     }
-    let found = find(chosen, length, arguments.seed)?;
+    let found = find(chosen, length, arguments.seed, &form)?;
+    if is_spatial {
+        println!("{}", form.words(length));
+    }
     for (name, about) in &found.arrangements {
         println!("{name}: {about}");
     }
@@ -293,19 +332,19 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
             println!("{}\nthe same in the simulator:\n{}", table(&found[0]), table(&found[1]));
             (true, differences)
         }
-        Kind::Graphs(..) => (true, Vec::new()),
+        Kind::Graphs(..) | Kind::Spatial(..) => (true, Vec::new()),
     };
     differences.iter().for_each(|line| println!("{}: {line}", report::red("differs")));
     Ok(is_also_good && differences.is_empty() && is_good)
 }
 
 /// Runs an experiment with several seeds, and prints what they have in common.
-fn draws(experiment: &Experiment, length: u64, arguments: &ExperimentArguments) -> Result<bool> {
+fn draws(experiment: &Experiment, length: u64, arguments: &ExperimentArguments, form: &spatial::Form) -> Result<bool> {
     if matches!(experiment.kind, Kind::Systems(..)) || arguments.qemu {
         bail!("`--seeds` is for experiments that draw their tasks, in the simulator: {} does not", experiment.name);
     }
     let seeds = arguments.seed..arguments.seed + arguments.seeds;
-    let found = seeds.clone().map(|seed| find(experiment, length, seed)).collect::<Result<Vec<_>>>()?;
+    let found = seeds.clone().map(|seed| find(experiment, length, seed, form)).collect::<Result<Vec<_>>>()?;
     println!("{}", drawn_table(&found));
     let conditions: Vec<Vec<Condition>> = found.iter().map(experiment.conditions).collect();
     let mut is_good = true;
@@ -361,11 +400,15 @@ fn judge(experiment: &Experiment, found: &Findings) -> bool {
 /// Runs each experiment shortly, on the host: its name, and which conditions are not as they are said to be.
 pub fn check() -> impl Iterator<Item = (String, Vec<String>)> {
     ALL.iter().map(|experiment| {
-        let problems = match find(experiment, experiment.short, SEED) {
+        let problems = match find(experiment, experiment.short, SEED, &spatial::Form::SHORT) {
             Ok(found) => surprises(&(experiment.conditions)(&found)),
             Err(error) => vec![format!("{error:#}")],
         };
-        (format!("experiment {}, {} s", experiment.name, experiment.short / 1_000_000_000), problems)
+        let extent = match experiment.kind {
+            Kind::Spatial(..) => format!("{} workloads of a size", experiment.short),
+            _ => format!("{} s", experiment.short / 1_000_000_000),
+        };
+        (format!("experiment {}, {extent}", experiment.name), problems)
     })
 }
 
@@ -383,11 +426,13 @@ fn surprises(conditions: &[Condition]) -> Vec<String> {
     surprising.map(Condition::line).collect()
 }
 
-fn find(experiment: &Experiment, length: u64, seed: u64) -> Result<Findings> {
+/// Runs an experiment. `form` is for those of [`spatial`].
+fn find(experiment: &Experiment, length: u64, seed: u64, form: &spatial::Form) -> Result<Findings> {
     match experiment.kind {
         Kind::Systems(arrangements, measures) => systems::simulate(&arrangements(length), measures, length),
         Kind::Clusters(arrangements, measures) => gpusync::simulate(&arrangements(), measures, seed, length),
         Kind::Graphs(arrangements, measures, files) => graphs::simulate(&arrangements(), measures, files, seed, length),
+        Kind::Spatial(arrangements, measures) => Ok(spatial::simulate(arrangements(), measures, form, seed, length)),
     }
 }
 

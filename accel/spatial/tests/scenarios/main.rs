@@ -602,3 +602,21 @@ fn decisions_that_are_not_possible_are_refused_and_change_nothing() {
     let mut refused = |decision, error| assert_eq!(engine.carry_out(decision, &mut host), Err(error), "{decision:?}");
     refused(Decision::Retarget { sm: sm(0), next: place(1) }, Refused::SameKernel);
 }
+
+//--- To the end of a kernel
+
+#[test]
+fn an_engine_that_is_advanced_to_an_end_stops_there_and_not_before_and_knows_the_next() {
+    let (mut engine, mut host) = (engine(EXCLUSIVE, 4, Mechanism::Switch), Log::default());
+    engine.submit(context(0), &grid(40, 5 * US), 0).unwrap();
+    engine.submit(context(1), &grid(16, 5 * US), 1).unwrap();
+    let mut ends = Vec::new();
+    while engine.next().is_some() {
+        engine.advance_to_an_end(MS, &mut host);
+        ends.push((engine.now(), host.ended.len()));
+    }
+    // 40 blocks take three rounds of 16 places; in the third, two SMs are free for the other kernel, whose keys are equal.
+    assert_eq!(ends, [(15 * US, 1), (20 * US, 2)]);
+    engine.advance_to_an_end(30 * US, &mut host);
+    assert_eq!(engine.now(), 30 * US);
+}

@@ -6,7 +6,7 @@
 //!
 //! - [`workload`]: what a process does, and which processes run together.
 //! - [`process`]: a process that replays its trace.
-//! - [`run`]: the loop over events: the CPUs, one copy engine, the execution engine.
+//! - [`mod@run`]: the loop over events: the CPUs, one copy engine, the execution engine.
 //! - [`metrics`]: what is measured of a run.
 //!
 //! # The machine

@@ -282,7 +282,9 @@ impl Device {
         if let Some(engine) = self.earliest(|running| running.progress != Progress::Finished) {
             self.work(engine, now, bus);
         }
-        self.work_on_sms(now, bus);
+        if self.has_sms() {
+            self.work_on_sms(now, bus);
+        }
         // 4. Say when to come again.
         let unfinished = self.earliest(|running| running.progress != Progress::Finished);
         let next = match unfinished {
@@ -290,7 +292,7 @@ impl Device {
             None => self.running().map(|(_, running)| running.due).min(),
         };
         let kept_back = self.let_go(now);
-        let on_sms = self.next_of_sms(now);
+        let on_sms = if self.has_sms() { self.next_of_sms(now) } else { None };
         let next = [next, on_sms, self.misbehave(now, bus), kept_back].into_iter().flatten().min();
         Actions { interrupt: core::mem::take(&mut self.interrupt), next }
     }

@@ -205,11 +205,10 @@ impl Device {
             return;
         }
         let start = self.spatial.slots[context].free_at.max(arrival).min(now);
-        let mut running = self.begin(ENGINE, context, shares, start, bus);
+        let (mut running, sms) = (self.begin(ENGINE, context, shares, start, bus), self.sms());
         let slot = &mut self.spatial.slots[context];
         (slot.issued, slot.arrives) = (0, NEVER);
         if running.fault.is_none() {
-            let sms = u32::from(self.description.sms.map_or(1, |sms| sms.number));
             let time = running.due - start;
             slot.grid = match running.operation {
                 Operation::Launch(launch) => {
@@ -245,11 +244,21 @@ impl Device {
         has_any
     }
 
-    /// Forgets the command that a context has under way: it has worked until `end`.
-    pub(crate) fn remove_from_sms(&mut self, context: usize, end: u64, bus: &mut impl Bus) {
+    /// How many SMs there are.
+    fn sms(&self) -> u32 {
+        self.description.sms.map_or(1, |sms| sms.number.into())
+    }
+
+    /// Takes a context's blocks from all SMs.
+    fn clear_sms(&mut self, context: usize) {
         if let (Some(units), Some(context)) = (self.equipment.units(), Context::new(context)) {
             units.remove(context);
         }
+    }
+
+    /// Forgets the command that a context has under way: it has worked until `end`.
+    pub(crate) fn remove_from_sms(&mut self, context: usize, end: u64, bus: &mut impl Bus) {
+        self.clear_sms(context);
         self.free_slot(context, end, bus);
         self.say_who_runs(bus);
     }
@@ -258,25 +267,17 @@ impl Device {
         let slot = &mut self.spatial.slots[context];
         (slot.running, slot.arrives, slot.free_at) = (None, NEVER, end);
         self.spatial.working = self.spatial.working.filter(|(working, _)| *working != context);
-        let status = self.description.status;
-        let sms = u64::from(self.description.sms.map_or(1, |sms| sms.number));
-        let counts = self.description.counters;
-        let Some(counters) = self.equipment.units().map(|units| units.counters()) else { return };
-        let mut busy = 0;
-        for index in Context::all() {
-            let usage = counters.of(index);
-            busy += usage.sm_time();
-            if index.index() == context {
-                let at = status + status_sm_time(context);
-                let words = [usage.running, usage.saving, usage.restoring, usage.preemptions];
-                for (place, word) in words.into_iter().enumerate() {
-                    let _ = bus.write_u64(at + 8 * place as u64, word);
-                }
-                if counts {
-                    let _ = bus.write_u64(status + status_counted(ENGINE, context), usage.running / sms);
-                }
-            }
+        let (status, counts, sms) = (self.description.status, self.description.counters, u64::from(self.sms()));
+        let (Some(units), Some(number)) = (self.equipment.units(), Context::new(context)) else { return };
+        let usage = units.counters().of(number);
+        let words = [usage.running, usage.saving, usage.restoring, usage.preemptions];
+        for (place, word) in words.into_iter().enumerate() {
+            let _ = bus.write_u64(status + status_sm_time(context) + 8 * place as u64, word);
         }
+        if counts {
+            let _ = bus.write_u64(status + status_counted(ENGINE, context), usage.running / sms);
+        }
+        let busy: u64 = Context::all().map(|context| units.counters().of(context).sm_time()).sum();
         let _ = bus.write_u64(status + status_busy(ENGINE), busy / sms);
     }
 
@@ -294,11 +295,6 @@ impl Device {
         Ok(())
     }
 
-    /// Whether a block waits for its real work.
-    pub(crate) fn has_work_on_sms(&self) -> bool {
-        self.spatial.next_work().is_some()
-    }
-
     /// Does a slice of the real work of blocks that were issued.
     pub(crate) fn work_on_sms(&mut self, now: u64, bus: &mut impl Bus) {
         let Some(context) = self.spatial.next_work() else { return };
@@ -312,9 +308,7 @@ impl Device {
         self.work_on(&mut running, ENGINE, (u64::from(slot.issued), limit), now, bus);
         self.spatial.working = (running.progress == before).then_some((context, since));
         if running.fault.is_some() {
-            if let (Some(units), Some(context)) = (self.equipment.units(), Context::new(context)) {
-                units.remove(context);
-            }
+            self.clear_sms(context);
             running.due = running.due.min(now);
         }
         self.spatial.slots[context].running = Some(running);
@@ -322,7 +316,7 @@ impl Device {
 
     /// When the SMs want to be looked at next.
     pub(crate) fn next_of_sms(&mut self, now: u64) -> Option<u64> {
-        if self.has_work_on_sms() {
+        if self.spatial.next_work().is_some() {
             return Some(now);
         }
         let ends = self.spatial.running().filter(|(_, running)| running.progress == Progress::Finished);

@@ -16,6 +16,9 @@ pub struct Usage {
     pub saving: u64,
     /// Nanoseconds in which an SM restored blocks that the context had caused to be saved.
     pub restoring: u64,
+    /// Nanoseconds in which one SM or more ran a kernel of the context, or saved blocks of others for it. So long and no longer
+    /// the context kept others waiting, whatever it had of how many SMs.
+    pub occupied: u64,
     /// Blocks of the context that were issued for the first time.
     pub issued: u64,
     /// Blocks of the context that were issued again, after they had been preempted.
@@ -28,7 +31,7 @@ pub struct Usage {
 
 impl Usage {
     const NONE: Usage =
-        Usage { running: 0, saving: 0, restoring: 0, issued: 0, resumed: 0, preemptions: 0, saved_bytes: 0 };
+        Usage { running: 0, saving: 0, restoring: 0, occupied: 0, issued: 0, resumed: 0, preemptions: 0, saved_bytes: 0 };
 
     /// Nanoseconds of SMs that the context pays for.
     #[must_use]
@@ -41,12 +44,19 @@ impl Usage {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Counters {
     accounts: [Usage; CONTEXTS + 1],
+    /// How many SMs run or save for each account, and since when its time has been counted in [`Usage::occupied`].
+    occupying: [(u8, u64); CONTEXTS + 1],
     idle: u64,
     draining: u64,
 }
 
 impl Counters {
-    pub(crate) const NONE: Counters = Counters { accounts: [Usage::NONE; CONTEXTS + 1], idle: 0, draining: 0 };
+    pub(crate) const NONE: Counters = Counters {
+        accounts: [Usage::NONE; CONTEXTS + 1],
+        occupying: [(0, 0); CONTEXTS + 1],
+        idle: 0,
+        draining: 0,
+    };
 
     /// What is booked to `context`.
     #[must_use]
@@ -80,6 +90,36 @@ impl Counters {
 
     pub(crate) fn account(&mut self, payer: Payer) -> &mut Usage {
         &mut self.accounts[usize::from(payer.number())]
+    }
+
+    /// From `now` on an SM works for `to`, and no longer for `from`.
+    pub(crate) fn occupy(&mut self, from: Option<Payer>, to: Option<Payer>, now: u64) {
+        if from == to {
+            return;
+        }
+        if let Some(from) = from {
+            let occupying = &mut self.occupying[usize::from(from.number())];
+            occupying.0 -= 1;
+            self.accounts[usize::from(from.number())].occupied += now - occupying.1;
+            occupying.1 = now;
+        }
+        if let Some(to) = to {
+            let occupying = &mut self.occupying[usize::from(to.number())];
+            if occupying.0 > 0 {
+                self.accounts[usize::from(to.number())].occupied += now - occupying.1;
+            }
+            *occupying = (occupying.0 + 1, now);
+        }
+    }
+
+    /// Counts in [`Usage::occupied`] until `now`.
+    pub(crate) fn count_occupied(&mut self, now: u64) {
+        for ((sms, since), account) in self.occupying.iter_mut().zip(&mut self.accounts) {
+            if *sms > 0 {
+                account.occupied += now - *since;
+                *since = now;
+            }
+        }
     }
 
     pub(crate) fn count_idle(&mut self, nanoseconds: u64) {

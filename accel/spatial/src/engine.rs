@@ -329,6 +329,7 @@ impl<P: Policy> Engine<P> {
             let payers = unit.payers.iter_mut().chain([&mut unit.causer]);
             payers.filter(|one| **one == payer).for_each(|one| *one = Payer::NOBODY);
         }
+        (0..SMS_MAX).for_each(|sm| self.turn(sm, self.sms[sm].phase));
         self.asks = true;
     }
 
@@ -491,7 +492,7 @@ impl<P: Policy> Engine<P> {
             }
             Phase::Restoring => {
                 self.book(sm);
-                self.sms[sm].phase = Phase::Running;
+                self.turn(sm, Phase::Running);
                 self.fill(sm, host);
                 self.go_on(sm, host);
             }
@@ -650,6 +651,7 @@ impl<P> Engine<P> {
 
     fn book_all(&mut self) {
         (0..usize::from(self.description.sms)).for_each(|sm| self.book(sm));
+        self.counters.count_occupied(self.now);
     }
 }
 

@@ -22,11 +22,11 @@ impl<P> Engine<P> {
         self.book(sm);
         self.table.states[sm] = State::Running(kernel);
         let unit = &mut self.sms[sm];
-        unit.phase = Phase::Running;
         unit.kernel = kernel.index() as u8;
         unit.owner = Payer::from(self.kernels[kernel.index()].context);
         unit.saves_at = NEVER;
         unit.started = self.now;
+        self.turn(sm, Phase::Running);
         self.fill(sm, host);
         self.go_on(sm, host);
     }
@@ -86,8 +86,8 @@ impl<P> Engine<P> {
         if restoring != 0 {
             let time = kernel.fit.time_of(restoring.count_ones(), &self.description.limits);
             self.book(sm);
+            self.turn(sm, Phase::Restoring);
             let unit = &mut self.sms[sm];
-            unit.phase = Phase::Restoring;
             unit.restoring = restoring;
             unit.restore_from = self.now;
             unit.until = self.now + time;
@@ -140,10 +140,10 @@ impl<P> Engine<P> {
         for end in unit.ends.iter_mut().filter(|end| **end != NEVER) {
             *end -= clock;
         }
-        unit.phase = Phase::Saving;
         unit.until = self.now + fit.time_of(u32::from(unit.resident), &self.description.limits);
         self.due[sm] = unit.until;
         self.counters.account(unit.causer).saved_bytes += u64::from(unit.resident) * u64::from(fit.block_bytes);
+        self.turn(sm, Phase::Saving);
     }
 
     /// The blocks of an SM have been saved.
@@ -185,8 +185,8 @@ impl<P> Engine<P> {
     fn free(&mut self, sm: usize) {
         self.book(sm);
         self.table.states[sm] = State::Idle;
+        self.turn(sm, Phase::Free);
         let unit = &mut self.sms[sm];
-        unit.phase = Phase::Free;
         unit.saves_at = NEVER;
         unit.drop_blocks();
         self.due[sm] = NEVER;
@@ -208,7 +208,7 @@ impl<P> Engine<P> {
                         // As if they had been saved in no time.
                         self.book(sm);
                         self.sms[sm].drop_blocks();
-                        self.sms[sm].phase = Phase::Saving;
+                        self.turn(sm, Phase::Saving);
                         self.sms[sm].until = self.now;
                         self.due[sm] = self.now;
                     }
@@ -235,6 +235,19 @@ impl<P> Engine<P> {
             }
             _ => {}
         }
+    }
+
+    /// An SM, whose time has been booked until now, is in this phase from here on.
+    pub(super) fn turn(&mut self, sm: usize, phase: Phase) {
+        let unit = &mut self.sms[sm];
+        unit.phase = phase;
+        let occupant = match phase {
+            Phase::Running => Some(unit.owner),
+            Phase::Saving => Some(unit.causer),
+            Phase::Free | Phase::Restoring => None,
+        };
+        let before = core::mem::replace(&mut unit.occupant, occupant);
+        self.counters.occupy(before, occupant, self.now);
     }
 
     /// Books the time of an SM from the last booking until now.
@@ -278,6 +291,8 @@ pub(super) struct Unit {
     owner: Payer,
     /// To whom its save is booked.
     pub(super) causer: Payer,
+    /// Whom it works for, of those two; nobody while it restores.
+    occupant: Option<Payer>,
     /// The slots whose blocks are being restored, a bit each.
     restoring: u16,
     /// From when on its blocks are saved if it is not free. [`NEVER`] if it is not reserved.
@@ -305,6 +320,7 @@ impl Unit {
         resident: 0,
         owner: Payer::NOBODY,
         causer: Payer::NOBODY,
+        occupant: None,
         restoring: 0,
         saves_at: NEVER,
         until: 0,

@@ -233,8 +233,10 @@ fn a_model_that_steps_every_nanosecond_agrees() {
                 continue;
             }
             let counters = world.engine.counters();
-            let spent =
-                |usage: &Usage| Spent { running: usage.running, saving: usage.saving, restoring: usage.restoring };
+            let spent = |usage: &Usage| {
+                let Usage { running, saving, restoring, occupied, .. } = *usage;
+                Spent { running, saving, restoring, occupied }
+            };
             let all = Context::all().map(|context| counters.of(context)).chain([counters.nobody()]);
             let all: Vec<Spent> = all.map(spent).collect();
             let (told, expected) = (sorted(world.watch.told.clone()), sorted(model.told.clone()));

@@ -72,6 +72,7 @@ pub struct Spent {
     pub running: u64,
     pub saving: u64,
     pub restoring: u64,
+    pub occupied: u64,
 }
 
 pub struct Model {
@@ -162,6 +163,7 @@ impl Model {
 
     fn pass_a_nanosecond(&mut self) {
         self.now += 1;
+        let mut occupants = vec![false; self.spent.len()];
         for (sm, unit) in self.units.iter_mut().enumerate() {
             let Some(kernel) = unit.kernel else {
                 self.idle += 1;
@@ -174,11 +176,13 @@ impl Model {
                 Busy::Saving { left } => {
                     *left -= 1;
                     self.spent[unit.causer].saving += 1;
+                    occupants[unit.causer] = true;
                 }
                 Busy::Restoring(payers) => self.spent[payers.pop().unwrap()].restoring += 1,
                 Busy::No => {
                     let kernel = self.kernels.iter_mut().find(|one| one.id == kernel).unwrap();
                     self.spent[kernel.context].running += 1;
+                    occupants[kernel.context] = true;
                     for block in &mut kernel.blocks {
                         if matches!(block.at, Where::On { sm: on, .. } if on == sm) {
                             block.left -= 1;
@@ -186,6 +190,9 @@ impl Model {
                     }
                 }
             }
+        }
+        for (spent, occupies) in self.spent.iter_mut().zip(occupants) {
+            spent.occupied += u64::from(occupies);
         }
     }
 

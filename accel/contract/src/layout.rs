@@ -132,7 +132,7 @@ impl CopyEngines {
 /// other words of the page are valid. Spells `FUSE`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"FUSE");
 /// The version of this contract.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// Feature: each context has a translation table, and the device touches nothing else.
 pub const FEATURE_TRANSLATION: u32 = 1;
 /// Feature: one engine can be reset for one context.
@@ -151,6 +151,10 @@ pub const FEATURE_COUNTERS: u32 = 32;
 /// Feature: the execution engine has SMs ([`CONTROL_SMS`]), on which commands of several contexts run at once. Commands of a context that is
 /// [`CONTEXT_SHARED`] lose SMs to those of others, whatever the gate says, and share what is left.
 pub const FEATURE_SMS: u32 = 64;
+
+/// Feature, beside [`FEATURE_SMS`]: of contexts that are not [`CONTEXT_SHARED`] the one with the smallest [key](control_key) has SMs first, and
+/// takes them from those with greater ones. Without it they are all alike, since a lock lets in one of them.
+pub const FEATURE_KEYS: u32 = 128;
 
 /// Offset of [`MAGIC`], `u32`, written by the device.
 pub const CONTROL_MAGIC: u64 = 0x00;
@@ -174,6 +178,13 @@ pub const CONTROL_SMS: u64 = 0x18;
 pub const CONTROL_GATES: u64 = 0x20;
 /// No shared command begins.
 pub const GATE_SHUT: u32 = 1;
+
+/// Offset of the key of the first context; see [`control_key`].
+pub const CONTROL_KEYS: u64 = 0x40;
+/// A key that takes no SM from anybody: its job has no budget, or there is none.
+pub const KEY_LAST: u64 = u64::MAX;
+/// What a real-time key is below.
+pub const KEY_BEST_EFFORT: u64 = u64::MAX - 1;
 
 /// Offset of the first context's words; see [`control_context`].
 pub const CONTROL_CONTEXT_BASE: u64 = 0x100;
@@ -254,6 +265,13 @@ pub const KERNEL_NAME_BYTES: usize = (KERNEL_BYTES - KERNEL_NAME) as usize;
 #[must_use]
 pub const fn control_gate(engine: EngineIndex) -> u64 {
     CONTROL_GATES + 4 * engine.number() as u64
+}
+
+/// Offset in the control page of the key of a context, `u64`, by the kernel: it stores it before the context's client can reach a doorbell, and
+/// again whenever the job has another while the client has the engine. A smaller key goes first. A device with [`FEATURE_KEYS`] looks at it as often as at doorbells.
+#[must_use]
+pub const fn control_key(context: usize) -> u64 {
+    CONTROL_KEYS + 8 * context as u64
 }
 
 /// Offset of a context's words in the control page.
@@ -337,6 +355,10 @@ pub const STATUS_COUNTED_BYTES: u64 = 16;
 /// Offset in the status page of the modelled nanoseconds for which this engine has run commands of this context, `u64`: those that have ended, each with the
 /// change of context before it. [`status_backlogged`] follows. Both are written if the device has
 /// [`FEATURE_COUNTERS`], whenever a command ends on the engine; so they are behind by the command that runs.
+///
+/// Of an execution engine with [`FEATURE_KEYS`] the nanoseconds for which this context had one SM or more, or had some saved for it. It is written
+/// whenever the device looks, so it is not behind by more than a look. It is no share of the SMs: a context with one SM keeps others waiting as
+/// one with all does, if each of their blocks needs an SM at the same time.
 #[must_use]
 pub const fn status_counted(engine: EngineIndex, context: usize) -> u64 {
     STATUS_COUNTED + STATUS_COUNTED_BYTES * (engine.number() * CONTEXTS + context) as u64
@@ -473,7 +495,8 @@ const _: () = assert!(status_running(EngineIndex::CopyOut) < STATUS_COUNTS && ST
 const _: () = assert!(status_counted(EngineIndex::CopyOut, CONTEXTS) <= STATUS_SM_TIME);
 const _: () = assert!(status_sm_time(CONTEXTS) <= PAGE_BYTES);
 const _: () = assert!(CONTROL_SMS + 4 <= CONTROL_GATES);
-const _: () = assert!(control_gate(EngineIndex::CopyOut) < CONTROL_CONTEXT_BASE);
+const _: () = assert!(control_gate(EngineIndex::CopyOut) < CONTROL_KEYS);
+const _: () = assert!(control_key(CONTEXTS) <= CONTROL_CONTEXT_BASE);
 const _: () = assert!(control_context(CONTEXTS) <= CONTROL_KERNELS);
 
 #[cfg(test)]

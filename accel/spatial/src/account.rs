@@ -30,8 +30,16 @@ pub struct Usage {
 }
 
 impl Usage {
-    const NONE: Usage =
-        Usage { running: 0, saving: 0, restoring: 0, occupied: 0, issued: 0, resumed: 0, preemptions: 0, saved_bytes: 0 };
+    const NONE: Usage = Usage {
+        running: 0,
+        saving: 0,
+        restoring: 0,
+        occupied: 0,
+        issued: 0,
+        resumed: 0,
+        preemptions: 0,
+        saved_bytes: 0,
+    };
 
     /// Nanoseconds of SMs that the context pays for.
     #[must_use]
@@ -51,12 +59,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    pub(crate) const NONE: Counters = Counters {
-        accounts: [Usage::NONE; CONTEXTS + 1],
-        occupying: [(0, 0); CONTEXTS + 1],
-        idle: 0,
-        draining: 0,
-    };
+    pub(crate) const NONE: Counters =
+        Counters { accounts: [Usage::NONE; CONTEXTS + 1], occupying: [(0, 0); CONTEXTS + 1], idle: 0, draining: 0 };
 
     /// What is booked to `context`.
     #[must_use]

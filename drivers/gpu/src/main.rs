@@ -17,7 +17,7 @@
 //! Before the kernel takes an engine away from a client whose operation does not end, it unmaps the doorbell. Then its signal
 //! carries a `RESET` bit, and the driver lets the device forget that engine's commands, of all contexts of clients with locks: only the one that held the
 //! engine has any, and a context that is idle there loses nothing. Of clients without locks it is the one whose command runs. The device answers by
-//! an interrupt, like all else.
+//! an interrupt, like all else. Where the device decides by keys several have the execution engine at a time, so there is a bit for each of their contexts.
 //!
 //! # Another life
 //!
@@ -66,8 +66,10 @@ fn main() {
     kick.send();
     // What the device has told, and nothing was done about.
     let mut left = if fusee::life() > 0 { forget(&environment, &control, &kick, line, event) } else { 0 };
-    // Of each engine the resets that the device has yet to answer, by context.
+    // Of each engine the resets that the device has yet to answer, by context;
     let mut asked = [None; contract::ENGINES];
+    // and those of the execution engine for one context alone.
+    let mut alone = [None; contract::CONTEXTS];
     let bottom_half = Nanoseconds(environment.parameter("bottom_half_us").unwrap_or(0) * 1_000);
     loop {
         let bits = match core::mem::take(&mut left) {
@@ -98,6 +100,19 @@ fn main() {
                 let _ = line.complete_reset(engine.number());
             }
         }
+        if bits >> RESET.trailing_zeros() >> contract::ENGINES != 0 || alone != [None; contract::CONTEXTS] {
+            for (context, asked) in alone.iter_mut().enumerate() {
+                let (engine, number) = (contract::EngineIndex::Execution, contract::ENGINES + context);
+                if bits & RESET << number != 0 {
+                    *asked = Some(gpu_driver::request_reset(&control, engine, context));
+                    kick.send();
+                }
+                if asked.is_some_and(|request| gpu_driver::has_reset(&control, engine, context, request)) {
+                    *asked = None;
+                    let _ = line.complete_reset(number);
+                }
+            }
+        }
         for client in all.iter_mut().flatten() {
             if client.has_news(&status) {
                 fusee::burn(bottom_half);
@@ -126,9 +141,9 @@ fn forget(environment: &Environment, control: &SharedBytes, kick: &Kick, line: I
         told |= event.wait(Instant::NEVER).expect("the driver may wait for its device");
         let _ = line.acknowledge();
     }
-    for engine in contract::EngineIndex::ALL {
-        // The life before may have been asked to.
-        let _ = line.complete_reset(engine.number());
+    // The life before may have been asked to.
+    for number in 0..contract::ENGINES + contract::CONTEXTS {
+        let _ = line.complete_reset(number);
     }
     told
 }

@@ -6,11 +6,13 @@ use fusee_abi::environment::LOST;
 use fusee_abi::image::GATE_SHUT;
 use fusee_abi::trace::{Level, Record};
 use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, NotificationId, RegionId, ThreadId};
-use fusee_kernel_core::limits::{ENGINE_USERS, ENGINES, INTERRUPTS, LIVES, MEMBERS, REGIONS, RESTARTS, STREAMS};
+use fusee_kernel_core::limits::{
+    ENGINE_USERS, ENGINES, INTERRUPTS, LIVES, MEMBERS, REGIONS, RESTARTS, SPATIAL, STREAMS,
+};
 #[cfg(feature = "check")]
 use fusee_kernel_core::reach::Reach;
 use fusee_kernel_core::{Fault, Machine, Members, Page, Place, Registers, Store, stored_register};
-use fusee_sched::time::Instant;
+use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::panic::Plain;
 use crate::streams::Streams;
@@ -50,6 +52,18 @@ pub struct Gate {
 // SAFETY: the words are memory for ever. All accesses are volatile and under the kernel's lock; counts are only read.
 unsafe impl Send for Gate {}
 
+/// The words of a user of an engine whose device decides.
+#[derive(Clone, Copy)]
+pub struct Keyed {
+    /// The key of its job.
+    pub key: NonNull<u64>,
+    /// For how long it has occupied the engine.
+    pub occupied: NonNull<u64>,
+}
+
+// SAFETY: the words are memory for ever. All accesses are volatile and under the kernel's lock; counts are only read.
+unsafe impl Send for Keyed {}
+
 /// The doorbell of a client that stores to it when a server lets it.
 #[derive(Clone, Copy)]
 pub struct Shared {
@@ -70,6 +84,8 @@ pub struct Board {
     doorbells: [Option<Doorbell>; ENGINE_USERS],
     /// Of engines that clients without a lock have meanwhile.
     gates: [Option<Gate>; ENGINES],
+    /// Of users of engines whose device decides.
+    keyed: [Option<Keyed>; KEYED],
     /// Of clients that a server decides on.
     shared: [Option<Shared>; MEMBERS],
     /// First virtual address of each region in the tasks that map it, and number of windows of a place for it.
@@ -84,6 +100,9 @@ pub struct Board {
     entries: u64,
 }
 
+/// Users of engines that may have such words.
+const KEYED: usize = if SPATIAL { ENGINE_USERS } else { 2 };
+
 const _: () = assert!(
     ENGINES.is_power_of_two()
         && ENGINE_USERS.is_power_of_two()
@@ -97,6 +116,7 @@ impl Board {
     pub const EMPTY: Board = Board {
         doorbells: [const { None }; ENGINE_USERS],
         gates: [None; ENGINES],
+        keyed: [None; KEYED],
         shared: [None; MEMBERS],
         regions: [(0, 0); REGIONS],
         lines: [0; INTERRUPTS],
@@ -113,6 +133,11 @@ impl Board {
     /// Remembers the gate of `engine`.
     pub fn set_gate_words(&mut self, engine: EngineId, gate: Gate) {
         self.gates[engine.index() % ENGINES] = Some(gate);
+    }
+
+    /// Remembers the words of `user`.
+    pub fn set_keyed(&mut self, user: EngineUserId, words: Keyed) {
+        self.keyed[user.index() % KEYED] = Some(words);
     }
 
     /// Remembers the doorbell of the member at `place` among all members; one beyond the last is none.
@@ -282,6 +307,21 @@ impl Machine for Board {
         // SAFETY: a word of memory the kernel maps, aligned: `spaces::build` checked both. Volatile: the device writes it.
         let progress = unsafe { gate.progress.read_volatile() };
         progress >> 32 == progress & u64::from(u32::MAX)
+    }
+
+    fn set_engine_key(&mut self, user: EngineUserId, key: u64, rouse: bool) {
+        let Some(words) = self.keyed[user.index() % KEYED] else { return };
+        // SAFETY: a word of memory the kernel maps, aligned: `spaces::build` checked both. Volatile: the device reads it.
+        unsafe { words.key.write_volatile(key) };
+        if rouse {
+            engine::rouse();
+        }
+    }
+
+    fn occupied(&mut self, user: EngineUserId) -> Nanoseconds {
+        let Some(words) = self.keyed[user.index() % KEYED] else { return Nanoseconds::ZERO };
+        // SAFETY: a word of memory the kernel maps, aligned: `spaces::build` checked both. Volatile: the device writes it.
+        Nanoseconds(unsafe { words.occupied.read_volatile() })
     }
 
     fn doorbell_store(&mut self, thread: ThreadId, fault: &Fault) -> Option<Store> {

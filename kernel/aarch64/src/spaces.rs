@@ -9,10 +9,10 @@ use fusee_abi::environment::LOST_WORD;
 use fusee_abi::image::{Engine, EngineUser, Mapping, Region, Supervision, System, feature, kind, mapping};
 use fusee_bsp::board;
 use fusee_kernel_core::id::{EngineId, EngineUserId, LoanId, RegionId, ThreadId};
-use fusee_kernel_core::limits::{GATES, RESTARTS, STREAMS, STREAMS_MAX, THREADS};
+use fusee_kernel_core::limits::{GATES, RESTARTS, SPATIAL, STREAMS, STREAMS_MAX, THREADS};
 
 use crate::frame;
-use crate::machine::{Board, Doorbell, Gate, Shared};
+use crate::machine::{Board, Doorbell, Gate, Keyed, Shared};
 use crate::translation::{
     self, Access, Behind, How, MapError, PAGE, Pool, Space, WINDOW, WINDOWS, direct, invalidation, physical,
 };
@@ -172,6 +172,9 @@ pub unsafe fn build(
     if GATES {
         build_shared(system, board)?;
     }
+    if SPATIAL {
+        build_keyed(system, board)?;
+    }
     if let Some(streams) = board.streams().filter(|_| feature::STREAMS & system.header().features != 0) {
         check_faults(system, kernel)?;
         let nothing = pool.page().map_err(|_| SpaceError::OutOfTables)?;
@@ -214,6 +217,22 @@ fn build_shared(system: &System<'_>, board: &mut Board) -> Result<(), SpaceError
         }
     }
     Ok(())
+}
+
+/// Finds the words of users of engines whose device decides.
+#[inline(never)]
+fn build_keyed(system: &System<'_>, board: &mut Board) -> Result<(), SpaceError> {
+    for (index, user) in system.engine_users().iter().enumerate().filter(|(_, user)| user.key != 0) {
+        let words = keyed(user).ok_or(SpaceError::BadProbe(index))?;
+        if let Some(id) = EngineUserId::new(index) {
+            board.set_keyed(id, words);
+        }
+    }
+    Ok(())
+}
+
+fn keyed(user: &EngineUser) -> Option<Keyed> {
+    Some(Keyed { key: word(user.key)?, occupied: word(user.occupied)? })
 }
 
 fn shared(system: &System<'_>, user: &EngineUser) -> Option<Shared> {

@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The first word of a packed system: "FUSEESYS".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FUSEESYS");
 /// The layout described here.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
@@ -135,8 +135,10 @@ pub mod feature {
     pub const STREAMS: u32 = 1 << 10;
     /// Jobs that are released up to a number.
     pub const CREDITS: u32 = 1 << 11;
+    /// Engines whose device decides by the keys of jobs.
+    pub const SPATIAL: u32 = 1 << 12;
     /// Each with its name, which is that of a Cargo feature of the kernel, in the order of their bits.
-    pub const NAMES: [(u32, &str); 12] = [
+    pub const NAMES: [(u32, &str); 13] = [
         (ENGINES, "engines"),
         (GROUPS, "groups"),
         (POOLS, "pools"),
@@ -149,6 +151,7 @@ pub mod feature {
         (RESTART, "restart"),
         (STREAMS, "streams"),
         (CREDITS, "credits"),
+        (SPATIAL, "spatial"),
     ];
     /// All of them.
     pub const ALL: u32 = (1 << NAMES.len()) - 1;
@@ -388,6 +391,11 @@ pub struct EngineUser {
     /// Physical address of two words of the device, of which a task can write none: the count of retired commands, then the count
     /// that it has seen in the doorbell page. They are read as one of 64 bits.
     pub progress: u64,
+    /// Physical address of a word of 64 bits by which the device learns the key of the job that has the engine; zero: the device does not decide by keys.
+    /// Then the engine has no other user.
+    pub key: u64,
+    /// Physical address of a word of 64 bits of such a device: for how many nanoseconds the user has occupied the engine, in all.
+    pub occupied: u64,
 }
 
 /// Tokens shared by tasks of one cluster.

@@ -18,7 +18,7 @@ use crate::id::{
 use crate::limits::{
     CLUSTERS, CPUS, CREDITS, ENDPOINTS, ENGINE_USERS, ENGINES, GATES, GROUPS, HANDLES, INTERRUPTS, MEMBERS,
     MEMBERS_PER_ENGINE, NOTIFICATIONS, PENDING_JOBS, POOL_REPLICAS, POOL_USERS, POOLS, POOLS_PER_TASK, REGIONS,
-    RELEASES, RESTARTS, STREAMS, THREADS, USERS_PER_ENGINE, USERS_PER_POOL, WATCHDOGS,
+    RELEASES, RESTARTS, SPATIAL, STREAMS, THREADS, USERS_PER_ENGINE, USERS_PER_POOL, WATCHDOGS,
 };
 use crate::object::{Object, Overrun, PoolUser, Release, ReleaseQueue, TokenWatch};
 use fusee_locking::groups;
@@ -53,6 +53,7 @@ const PRESENT: u32 = when(EngineId::EXISTS, feature::ENGINES)
     | when(GATES, feature::SHARING)
     | when(RESTARTS, feature::RESTART)
     | when(CREDITS, feature::CREDITS)
+    | when(SPATIAL, feature::SPATIAL)
     | when(STREAMS, feature::STREAMS);
 
 const fn when(exists: bool, bits: u32) -> u32 {
@@ -279,6 +280,14 @@ impl Kernel {
             }
             self.engine_users[id].engine = Some(refer!(EngineId, record.engine, self.counts.engines, "engine user"));
             self.engine_users[id].thread = Some(refer!(ThreadId, record.task, self.counts.threads, "engine user"));
+            if SPATIAL && self.managed && record.key != 0 {
+                let users = system.engine_users().iter().filter(|other| other.engine == record.engine).count();
+                if users != 1 || self.engines[engine].group.is_some() || self.gates[engine].longest != Nanoseconds::ZERO
+                {
+                    return Err(BootError::Dangling("engine user"));
+                }
+                self.arbitrated |= 1 << engine.index();
+            }
             if GATES && self.managed && self.gates[engine].longest != Nanoseconds::ZERO {
                 self.gated |= 1 << engine.index();
                 self.gates[engine].user = Some(id);

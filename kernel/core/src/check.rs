@@ -515,6 +515,25 @@ impl Kernel {
             if !is_watched && matches!(object.lock.state(), Lock::Resetting(_) | Lock::Quarantined(_)) {
                 return Err("K55: an engine without a watchdog is reset");
             }
+            self.check_key(engine)?;
+        }
+        Ok(())
+    }
+
+    /// A device that decides has been told the key of each user that has its engine, or is not through with it.
+    fn check_key(&self, engine: EngineId) -> Result<(), &'static str> {
+        let user = self.user_of_lock(engine).filter(|_| self.is_arbitrated(engine));
+        if user.is_some() != (self.keyed >> engine.index() & 1 != 0) {
+            return Err("K65: a device is told the keys of others than those that have its engine");
+        }
+        let Some((user, thread)) = user.and_then(|user| Some((user, self.engine_users[user].thread?))) else {
+            return Ok(());
+        };
+        if self.engine_users[user].key != self.key_word(thread) {
+            return Err("K66: a device that decides does not know the key of a job");
+        }
+        if self.threads[thread].keyed == 0 {
+            return Err("K67: a thread does not know that a device is told its key");
         }
         Ok(())
     }
@@ -894,7 +913,7 @@ impl Kernel {
                 Lock::Resetting(user) => (3, user),
                 Lock::Quarantined(user) => (4, user),
             };
-            hasher.write_u8(kind | u8::from(object.unwatched) << 4);
+            hasher.write_u8(kind | u8::from(object.unwatched) << 4 | u8::from(object.is_asked) << 5);
             hasher.write_u16(user);
             // The class holds it for as long as nobody wants it, whenever it was given to it.
             let counts = object.watchdog != Nanoseconds::ZERO && object.lock.state() != Lock::Held(SHARED);
@@ -905,6 +924,7 @@ impl Kernel {
             }
             hasher.write_u16(0);
         }
+        hasher.write_u32(self.keyed);
         for user in (0..ENGINE_USERS).filter_map(EngineUserId::new) {
             hasher.write_u8(self.engine_users[user].lost.into());
         }

@@ -71,7 +71,7 @@ impl Kernel {
         let object = &self.engine_users[user];
         let is_alone = |engine: EngineId| {
             let object = &self.engines[engine];
-            object.group.is_none() && object.pool.is_none() && !self.has_gate(engine)
+            object.group.is_none() && object.pool.is_none() && !self.has_gate(engine) && !self.is_arbitrated(engine)
         };
         self.engine_users[user].is_plain = !object.lost && object.engine.is_some_and(is_alone);
     }
@@ -117,6 +117,9 @@ impl Kernel {
     /// The same, for the slow paths; and somebody watches it.
     #[inline(never)]
     pub(crate) fn hand<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
+        if self.is_arbitrated(engine) {
+            self.begin_key(machine, engine, user);
+        }
         self.granted(machine, engine, user);
         if WATCHDOGS && self.engines[engine].unwatched {
             self.watch(engine, user);
@@ -140,7 +143,10 @@ impl Kernel {
         engine: EngineId,
         user: EngineUserId,
     ) -> Nanoseconds {
-        let held = machine.now().since(self.engines[engine].granted);
+        let held = match self.is_arbitrated(engine) {
+            true => self.end_key(machine, engine, user),
+            false => machine.now().since(self.engines[engine].granted),
+        };
         let object = &mut self.engine_users[user];
         object.time += held;
         let thread = object.thread;

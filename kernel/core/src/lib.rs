@@ -62,6 +62,7 @@
 //! | `jobs` | jobs begin and end |
 //! | `boot` | from a packed system to a kernel |
 //! | `watchdog` | engines that are not given back, or do not end |
+//! | `spatial` | engines whose device decides by keys |
 //! | `check` | the invariants |
 //! | `reach` | those of what tasks and devices reach |
 //! | `death` | threads end, and tell the others |
@@ -115,6 +116,7 @@ mod resting;
 mod schedule;
 mod settling;
 mod shared_pools;
+mod spatial;
 mod stores;
 mod timekeeper;
 mod tokens;
@@ -241,6 +243,10 @@ pub struct Kernel {
     shared: u32,
     /// Engines that clients without a lock have while nobody holds them, a bit each.
     gated: u32,
+    /// Engines whose device decides by keys,
+    arbitrated: u32,
+    /// and those of them whose users' keys it is told.
+    keyed: u32,
     /// CPUs to kick when the current trap ends.
     kicks: CpuSet,
     /// Threads whose choice may be another at the end of the current trap,
@@ -307,6 +313,8 @@ impl Kernel {
     pub const EMPTY: Kernel = Kernel {
         cpus: Arena::new([const { Cpu::EMPTY }; CPUS]),
         gated: 0,
+        arbitrated: 0,
+        keyed: 0,
         kicks: CpuSet::EMPTY,
         unsettled: List::EMPTY,
         touched: List::EMPTY,
@@ -389,11 +397,14 @@ impl Kernel {
 
     /// The same if a fast path can, for callers that count. `None`: nothing has happened; use [`Kernel::slow_trap`].
     pub fn fast_trap<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, entry: Entry) -> Option<Outcome> {
-        if self.cpus[cpu].current.is_none() {
-            return self.fast_switch::<M, true>(machine, cpu, entry.trap, entry.at);
-        }
-        let switched = self.fast_switch::<M, false>(machine, cpu, entry.trap, entry.at);
-        switched.or_else(|| self.fast_rare(machine, cpu, entry.trap))
+        let outcome = if self.cpus[cpu].current.is_none() {
+            self.fast_switch::<M, true>(machine, cpu, entry.trap, entry.at)
+        } else {
+            let switched = self.fast_switch::<M, false>(machine, cpu, entry.trap, entry.at);
+            switched.or_else(|| self.fast_rare(machine, cpu, entry.trap))
+        }?;
+        self.say_keys(machine);
+        Some(outcome)
     }
 
     /// The same for a caller that knows whether the CPU idled, and names the kind of trap: what does not concern these
@@ -407,9 +418,11 @@ impl Kernel {
         at: Option<Instant>,
     ) -> Outcome {
         if let Some(outcome) = self.fast_switch::<M, IDLE>(machine, cpu, trap, at) {
+            self.say_keys(machine);
             return outcome;
         }
         if !IDLE && let Some(outcome) = self.fast_rare(machine, cpu, trap) {
+            self.say_keys(machine);
             return outcome;
         }
         self.slow_trap(machine, cpu, Entry { trap, at })
@@ -454,9 +467,12 @@ impl Kernel {
             }
         }
         if self.is_settled() && !self.cpus[cpu].needs_reschedule && self.resting & self.recount == 0 {
+            self.say_keys(machine);
             return self.go_on(cpu);
         }
-        self.reschedule(machine, cpu)
+        let outcome = self.reschedule(machine, cpu);
+        self.say_keys(machine);
+        outcome
     }
 
     /// The thread on `cpu`, unless another CPU has stopped it: then its last trap does nothing but leave.

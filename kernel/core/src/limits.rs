@@ -91,6 +91,9 @@ pub const LIVES: usize = if RESTARTS { THREADS } else { 1 };
 /// Whether jobs can be released up to a number.
 pub const CREDITS: bool = cfg!(feature = "credits");
 
+/// Whether devices can decide by the keys of jobs.
+pub const SPATIAL: bool = cfg!(feature = "spatial");
+
 /// Whether devices can be kept from memory that is not theirs.
 pub const STREAMS: bool = cfg!(feature = "streams");
 /// Devices that can be, in a kernel that has that.

@@ -5,7 +5,7 @@
 
 use fusee_abi::call::{FIRST_WORD, MESSAGE_WORDS, page};
 use fusee_abi::trace::{Level, Record};
-use fusee_sched::time::Instant;
+use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::Fault;
 use crate::id::{EngineId, EngineUserId, InterruptId, NotificationId, RegionId, ThreadId};
@@ -149,6 +149,14 @@ pub trait Machine {
     /// gate is opened.
     fn is_shared_idle(&mut self, _engine: EngineId) -> bool {
         true
+    }
+
+    /// Tells the device that decides on the engine of `user` the key of its job; `rouse`: and makes it look at all keys, and say what all have occupied.
+    fn set_engine_key(&mut self, _user: EngineUserId, _key: u64, _rouse: bool) {}
+
+    /// Reads for how long `user` has occupied its engine in all, as the device that decides said when it looked last: if the engine is idle, that is all.
+    fn occupied(&mut self, _user: EngineUserId) -> Nanoseconds {
+        Nanoseconds::ZERO
     }
 
     /// The store that `fault` of `thread` is, if it is one of a word to the doorbell of a member, and such that the kernel can tell what

@@ -253,6 +253,8 @@ pub struct Thread {
     pub losses: u8,
     /// Tokens it holds or waits for.
     pub requests: u8,
+    /// Engines whose device is told its key.
+    pub keyed: u8,
     /// Badge of the handle its queued request came through.
     pub badge: u32,
     /// What it waits to store to a doorbell, if that is what it waits for: then no register of it is a message.
@@ -290,6 +292,7 @@ impl Thread {
         holds: 0,
         losses: 0,
         requests: 0,
+        keyed: 0,
         badge: 0,
         stores: None,
         slots: [ReplySlot { client: None, loan: None, generation: 0 }; REPLY_SLOTS],
@@ -651,6 +654,8 @@ pub struct Engine {
     pub reset_bits: u64,
     /// The next grant must plan a look at it: it has a watchdog, and no look is planned.
     pub unwatched: bool,
+    /// Its device, which decides, has been asked for how long it has been occupied, and the look that is planned will believe it.
+    pub is_asked: bool,
 }
 
 impl Engine {
@@ -667,6 +672,7 @@ impl Engine {
         reset_bound: Nanoseconds::ZERO,
         reset_bits: 0,
         unwatched: false,
+        is_asked: false,
     };
 }
 
@@ -692,6 +698,10 @@ pub struct EngineUser {
     pub lost: bool,
     /// Its lock may take the fast paths: the engine has no group and no pool, and is not lost.
     pub is_plain: bool,
+    /// What its device was told of its key last, if the device decides,
+    pub key: u64,
+    /// and what it had occupied at the last grant.
+    pub occupied_at_grant: Nanoseconds,
 }
 
 impl EngineUser {
@@ -706,6 +716,8 @@ impl EngineUser {
         next: None,
         lost: false,
         is_plain: false,
+        key: 0,
+        occupied_at_grant: Nanoseconds::ZERO,
     };
 }
 

@@ -83,6 +83,13 @@ impl Kernel {
         let next = match state {
             Lock::Held(_) | Lock::Draining(_) if now < until && of_class => until,
             Lock::Held(_) | Lock::Draining(_) if now < until => return self.watch(engine, of_cluster),
+            Lock::Held(_) | Lock::Draining(_)
+                if self.is_arbitrated(engine)
+                    && let Some(next) = self.look_again(machine, engine, of_cluster, now) =>
+            {
+                self.engines[engine].unwatched = false;
+                next
+            }
             Lock::Held(_) | Lock::Draining(_) => {
                 self.take_away(machine, engine, user);
                 match self.engines[engine].lock.state() {
@@ -91,7 +98,7 @@ impl Kernel {
                 }
             }
             _ => {
-                if object.lock.quarantine().is_some() {
+                if self.engines[engine].lock.quarantine().is_some() {
                     let thread = user_of(user).and_then(|user| self.engine_users[user].thread);
                     self.trace(machine, Event::EngineLost, thread, u32::from(engine.number()), 0);
                 }

@@ -35,12 +35,12 @@ use fusee_accel_contract::{
     CONTEXT_INJECT, CONTEXT_SHARED, CONTEXT_TABLE, CONTEXT_TABLE_ENTRIES, CONTEXT_VALID, CONTEXTS, CONTROL_CONTEXTS,
     CONTROL_ENGINES, CONTROL_FEATURES, CONTROL_KERNELS, CONTROL_LATE_COMPLETIONS, CONTROL_MAGIC, CONTROL_SMS,
     CONTROL_VERSION, Command, Contexts, CopyEngines, DOORBELL_SUBMITTED, ENGINES, EngineIndex, FEATURE_BURN,
-    FEATURE_COUNTERS, FEATURE_INJECT, FEATURE_PREEMPTIBLE, FEATURE_RESET, FEATURE_SMS, FEATURE_TRANSLATION,
-    FENCE_ERROR, FaultKind, FaultWord, Fence, INJECT_DEAF, INJECT_LATE, INJECT_LIE, INJECT_LOST, INJECT_SPURIOUS,
-    KERNEL_BYTES, KERNEL_LAUNCHES, KERNELS, Launch, MAGIC, MORE_BYTES, Memory, Operation, RING_BASE, RING_ENTRIES,
-    STATUS_COUNTS, VERSION, control_context, control_gate, control_reset_done, control_reset_request, doorbell_page,
-    more_offset, outstanding, ring_slot, status_backlogged, status_begun, status_busy, status_counted, status_ended,
-    status_retired, status_running, status_seen,
+    FEATURE_COUNTERS, FEATURE_INJECT, FEATURE_KEYS, FEATURE_PREEMPTIBLE, FEATURE_RESET, FEATURE_SMS,
+    FEATURE_TRANSLATION, FENCE_ERROR, FaultKind, FaultWord, Fence, INJECT_DEAF, INJECT_LATE, INJECT_LIE, INJECT_LOST,
+    INJECT_SPURIOUS, KERNEL_BYTES, KERNEL_LAUNCHES, KERNELS, Launch, MAGIC, MORE_BYTES, Memory, Operation, RING_BASE,
+    RING_ENTRIES, STATUS_COUNTS, VERSION, control_context, control_gate, control_reset_done, control_reset_request,
+    doorbell_page, more_offset, outstanding, ring_slot, status_backlogged, status_begun, status_busy, status_counted,
+    status_ended, status_retired, status_running, status_seen,
     timing::{self, Slowdown},
 };
 use fusee_compute::{Entry, find};
@@ -349,7 +349,8 @@ impl Device {
         let preemptible = if self.description.preemptible { FEATURE_PREEMPTIBLE } else { 0 };
         let counters = if self.description.counters { FEATURE_COUNTERS } else { 0 };
         let sms = self.description.sms.map_or(0, |sms| sms.number.into());
-        let spatial = if sms > 0 { FEATURE_SMS } else { 0 };
+        let keys = if self.description.sms.is_some_and(|sms| sms.keyed) { FEATURE_KEYS } else { 0 };
+        let spatial = if sms > 0 { FEATURE_SMS | keys } else { 0 };
         if sms > 0 {
             self.introduce_sms(bus)?;
         }

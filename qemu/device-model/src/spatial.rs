@@ -9,7 +9,8 @@
 //! | a burn | one block for each SM, which takes its time |
 //!
 //! Nothing is known of registers and shared memory of a block: it is taken to need those of a whole SM, which is the most that a save can take. Commands of a context that has no lock
-//! ([`CONTEXT_SHARED`](fusee_accel_contract::CONTEXT_SHARED)) are best effort. All others have one key: their lock says who of them is next.
+//! ([`CONTEXT_SHARED`](fusee_accel_contract::CONTEXT_SHARED)) are best effort. All others have the key that the kernel says
+//! ([`control_key`]), if the device is one that looks at it; else one key, since their lock says who of them is next.
 //!
 //! # Invariants
 //!
@@ -20,8 +21,8 @@
 //! Not here: policies and mechanisms (`accel/spatial`).
 
 use fusee_accel_contract::{
-    CONTEXTS, EngineIndex, Operation, STATUS_SM_TIME, status_busy, status_counted, status_running, status_sm_time,
-    timing,
+    CONTEXTS, EngineIndex, Operation, STATUS_SM_TIME, control_key, status_busy, status_counted, status_running,
+    status_sm_time, timing,
 };
 use fusee_spatial::limits::BLOCK_TIME_MAX;
 use fusee_spatial::{Bad, Context, Engine, Grid, Host, Key, Limits, Mechanism, Outcome, RealTime, Record};
@@ -48,13 +49,15 @@ pub struct Sms {
     pub mechanism: Mechanism,
     /// Of the SMs that clients without a lock share, how many parts each context has.
     pub tokens: [u16; CONTEXTS],
+    /// Contexts with a lock have the keys that the kernel says ([`FEATURE_KEYS`](fusee_accel_contract::FEATURE_KEYS)).
+    pub keyed: bool,
 }
 
 impl Sms {
     /// So many; all contexts alike.
     #[must_use]
     pub const fn of(number: u8, mechanism: Mechanism) -> Sms {
-        Sms { number, mechanism, tokens: [1; CONTEXTS] }
+        Sms { number, mechanism, tokens: [1; CONTEXTS], keyed: false }
     }
 
     pub(crate) const fn description(&self) -> fusee_spatial::Description {
@@ -114,13 +117,15 @@ pub(crate) struct Slot {
     grid: (u32, u64),
     /// Blocks that were issued.
     issued: u32,
+    /// The key of its blocks.
+    key: Key,
     /// When the last command ended.
     pub free_at: u64,
 }
 
 impl Spatial {
     pub const IDLE: Self = Self {
-        slots: [Slot { running: None, arrives: NEVER, grid: (0, 0), issued: 0, free_at: 0 }; CONTEXTS],
+        slots: [Slot { running: None, arrives: NEVER, grid: (0, 0), issued: 0, key: Key(0), free_at: 0 }; CONTEXTS],
         working: None,
     };
 
@@ -129,7 +134,7 @@ impl Spatial {
         self.slots.iter().enumerate().filter_map(|(context, slot)| Some((context, slot.running.as_ref()?)))
     }
 
-    /// The context of the next block to work on: one that has begun goes on, and those with a lock come first.
+    /// The context of the next block to work on: one that has begun goes on, and the smallest key comes first.
     fn next_work(&self) -> Option<usize> {
         let has_work = |slot: &Slot| {
             slot.running.is_some_and(|running| match running.progress {
@@ -139,7 +144,7 @@ impl Spatial {
         };
         let begun = self.working.map(|(context, _)| context).filter(|context| has_work(&self.slots[*context]));
         let all = self.running().filter(|(context, _)| has_work(&self.slots[*context]));
-        begun.or_else(|| Some(all.min_by_key(|(_, running)| (running.shares, running.start))?.0))
+        begun.or_else(|| Some(all.min_by_key(|(context, running)| (self.slots[*context].key, running.start))?.0))
     }
 }
 
@@ -181,12 +186,12 @@ impl Device {
             let first = self.spatial.slots.iter().map(|slot| slot.arrives).min().unwrap_or(NEVER);
             units.advance(first.min(now), &mut Slots(&mut self.spatial.slots));
             if first > now {
-                return;
+                return self.hear_keys(now, bus);
             }
             for (index, slot) in self.spatial.slots.iter_mut().enumerate().filter(|(_, slot)| slot.arrives == first) {
                 slot.arrives = NEVER;
                 let (Some(context), Some(running)) = (Context::new(index), &mut slot.running) else { continue };
-                units.set_key(context, if running.shares { Key::BEST_EFFORT } else { Key(0) });
+                units.set_key(context, slot.key);
                 let (blocks, time) = slot.grid;
                 if units.submit(context, &grid(blocks, time), 0).is_err() {
                     // Each grid made here fits, and of each context there is one at a time.
@@ -194,6 +199,52 @@ impl Device {
                 }
             }
         }
+    }
+
+    /// Those whose commands are under way go by their keys of now, and what they have had so far is told.
+    fn hear_keys(&mut self, now: u64, bus: &mut impl Bus) {
+        if !self.is_keyed() {
+            return;
+        }
+        for index in 0..CONTEXTS {
+            let Some(running) = self.spatial.slots[index].running else { continue };
+            let key = self.key_of(index, running.shares, bus);
+            self.spatial.slots[index].key = key;
+            if let (Some(units), Some(context)) = (self.equipment.units(), Context::new(index)) {
+                units.set_key(context, key);
+            }
+        }
+        let Some(units) = self.equipment.units() else { return };
+        units.advance(now, &mut Slots(&mut self.spatial.slots));
+        for index in 0..CONTEXTS {
+            if self.spatial.slots[index].running.is_some() {
+                self.tell_occupied(index, bus);
+            }
+        }
+    }
+
+    /// Whether contexts have keys of their own.
+    fn is_keyed(&self) -> bool {
+        self.description.sms.is_some_and(|sms| sms.keyed)
+    }
+
+    /// The key of a context's blocks. One that cannot be read is the last.
+    fn key_of(&self, context: usize, shares: bool, bus: &mut impl Bus) -> Key {
+        match shares {
+            true => Key::BEST_EFFORT,
+            false if self.is_keyed() => {
+                let word = self.description.control + control_key(context);
+                bus.read_u64(word).map_or(Key::EXHAUSTED, Key)
+            }
+            false => Key(0),
+        }
+    }
+
+    /// Says for how long a context has had an SM.
+    fn tell_occupied(&mut self, context: usize, bus: &mut impl Bus) {
+        let at = self.description.status + status_counted(ENGINE, context);
+        let (Some(units), Some(number)) = (self.equipment.units(), Context::new(context)) else { return };
+        let _ = bus.write_u64(at, units.counters().of(number).occupied);
     }
 
     /// Begins the next command of a context, if it has none under way and one waits.
@@ -206,8 +257,9 @@ impl Device {
         }
         let start = self.spatial.slots[context].free_at.max(arrival).min(now);
         let (mut running, sms) = (self.begin(ENGINE, context, shares, start, bus), self.sms());
+        let key = self.key_of(context, shares, bus);
         let slot = &mut self.spatial.slots[context];
-        (slot.issued, slot.arrives) = (0, NEVER);
+        (slot.issued, slot.arrives, slot.key) = (0, NEVER, key);
         if running.fault.is_none() {
             let time = running.due - start;
             slot.grid = match running.operation {
@@ -267,14 +319,18 @@ impl Device {
         let slot = &mut self.spatial.slots[context];
         (slot.running, slot.arrives, slot.free_at) = (None, NEVER, end);
         self.spatial.working = self.spatial.working.filter(|(working, _)| *working != context);
-        let (status, counts, sms) = (self.description.status, self.description.counters, u64::from(self.sms()));
+        let (status, sms, keyed) = (self.description.status, u64::from(self.sms()), self.is_keyed());
+        let counts = self.description.counters;
+        if keyed {
+            self.tell_occupied(context, bus);
+        }
         let (Some(units), Some(number)) = (self.equipment.units(), Context::new(context)) else { return };
         let usage = units.counters().of(number);
         let words = [usage.running, usage.saving, usage.restoring, usage.preemptions];
         for (place, word) in words.into_iter().enumerate() {
             let _ = bus.write_u64(status + status_sm_time(context) + 8 * place as u64, word);
         }
-        if counts {
+        if counts && !keyed {
             let _ = bus.write_u64(status + status_counted(ENGINE, context), usage.running / sms);
         }
         let busy: u64 = Context::all().map(|context| units.counters().of(context).sm_time()).sum();
@@ -291,6 +347,9 @@ impl Device {
     pub(crate) fn introduce_sms(&mut self, bus: &mut impl Bus) -> Result<(), crate::BusError> {
         for place in 0..4 * CONTEXTS as u64 {
             bus.write_u64(self.description.status + STATUS_SM_TIME + 8 * place, 0)?;
+        }
+        for context in 0..CONTEXTS {
+            bus.write_u64(self.description.status + status_counted(ENGINE, context), 0)?;
         }
         Ok(())
     }

@@ -50,7 +50,7 @@ struct Block {
     counters: u8,
     /// Whose command is next: 0, the one that arrived first; 1, in turn; 2, by weights.
     arbiter: u8,
-    /// SMs of the execution engine; 0: it has none.
+    /// SMs of the execution engine; 0: it has none. And [`KEYED`].
     sms: u8,
     /// Nanoseconds that a change of context takes.
     switch: u32,
@@ -62,6 +62,8 @@ struct Block {
 
 /// In place of a number of times: they are measured.
 const MEASURING: u64 = u64::MAX;
+/// In [`Block::sms`]: contexts with a lock have keys of their own.
+const KEYED: u8 = 1 << 7;
 
 /// The software interrupt that is a kick, where it is no message; as the kernel sends it.
 const KICK: u32 = 0;
@@ -117,9 +119,10 @@ impl Blocks {
             switch: block.switch.into(),
             counters: block.counters == 1,
             sms: (block.sms > 0).then_some(Sms {
-                number: block.sms,
+                number: block.sms & !KEYED,
                 mechanism: Mechanism::Switch,
                 tokens: block.weights.map(u16::from),
+                keyed: block.sms & KEYED != 0,
             }),
         }
     }

@@ -286,6 +286,8 @@ impl Locks {
             Order::Fifo => true,
             // Else of one CPU it is said that nobody is blocked while jobs of higher priority are pending.
             Order::Priority => engine.users.len() <= 2 || cluster.cpus() > 1,
+            // What others have of the engine counts as their execution, and as nothing else.
+            Order::Preemptive => false,
         };
         let is_ours = |user: &User| !self.abroad.iter().any(|abroad| abroad.task == user.task);
         let is_alone =
@@ -566,6 +568,8 @@ impl Study<'_> {
     ///   different rivals are of different tasks, since a task waits in one place.
     /// - Priority, one CPU: while a job of higher priority is pending, nobody is blocked. Of lower ones, only who holds
     ///   the engine when the request is made comes before it.
+    /// - Preemptive, one CPU: nobody of lower priority has what it could have, but while it makes room. That is part of operations, as is what
+    ///   those of higher priority cost the others by it: they are pending, and what they are pending for counts as their execution.
     /// - Clients without the lock have the engine whenever nobody else does: each request may be the first after that, and each hold of others, too.
     /// - Priority, several CPUs, and where else jobs are counted ([`Study::is_counted`]): the same; and while it is among
     ///   the c highest, jobs of higher priority can pass it with each of their requests. As many jobs of task j are pending
@@ -582,6 +586,11 @@ impl Study<'_> {
             Order::Fifo => {
                 total.add_longest(&others, ahead, user.times.into())?;
             }
+            // How often it is kept from the engine on several CPUs is not counted.
+            Order::Preemptive if self.cluster.cpus() > 1 && !others.is_empty() => {
+                return Err(Unbounded::NoBound(On::Engine(index)));
+            }
+            Order::Preemptive => {}
             Order::Priority => {
                 let mut under_way = others.clone();
                 if self.is_counted(engine) {

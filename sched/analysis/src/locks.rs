@@ -37,6 +37,8 @@ pub enum Order {
     Fifo,
     /// Earliest key first; a hold is not interrupted.
     Priority,
+    /// The device works for the earliest key, and nobody waits for another's hold. What it takes to let one make room is part of each operation.
+    Preemptive,
 }
 
 /// One of several devices, of which a job works on one: the one that its token is for.

@@ -125,7 +125,8 @@ impl Study {
         for (number, (_, engine)) in system.engines.iter().enumerate() {
             let group =
                 |other: &image::Engine| engine.group_plus_one != 0 && other.group_plus_one == engine.group_plus_one;
-            let others = (0..system.engines.len()).filter(|other| *other == number || group(&system.engines[*other].1));
+            let others = (0..system.engines.len())
+                .filter(|other| *other == number || group(&system.engines[*other].1) || system.is_same(*other, number));
             let engines: Vec<usize> = others.collect();
             // A group is one lock, that of its first engine.
             if engines[0] == number {
@@ -192,7 +193,11 @@ impl Study {
         let uses = system.engine_users.iter().zip(&system.engine_holds);
         let uses: Vec<_> = uses.filter(|(user, _)| engines.contains(&(user.engine as usize))).collect();
         let concerns = uses.iter().any(|(user, _)| self.members.contains(&(user.task as usize)));
-        let names: Vec<&str> = engines.iter().map(|engine| system.engines[*engine].0.as_str()).collect();
+        let arbitrated = system.arbitrated[engines[0]].as_deref();
+        let names: Vec<&str> = match arbitrated {
+            Some(name) => vec![name],
+            None => engines.iter().map(|engine| system.engines[*engine].0.as_str()).collect(),
+        };
         let lock = format!("engine{} `{}`", if names.len() == 1 { "" } else { "s" }, names.join("`, `"));
         let silent = uses.iter().find(|(_, hold)| hold.is_none()).map(|(user, _)| user.task as usize);
         let driver = engines.iter().find_map(|engine| overstretched(system, *engine));
@@ -243,8 +248,12 @@ impl Study {
         };
         let is_by_priority = system.engines[first].1.order == order::PRIORITY;
         self.locks.engines.push(Engine {
-            order: if is_by_priority { Order::Priority } else { Order::Fifo },
-            is_group: engines.len() > 1,
+            order: match (arbitrated, is_by_priority) {
+                (Some(_), _) => Order::Preemptive,
+                (None, true) => Order::Priority,
+                (None, false) => Order::Fifo,
+            },
+            is_group: names.len() > 1,
             is_mutex: engines.iter().all(|engine| system.engine_places[*engine].is_none()),
             users: holds.iter().filter_map(user).collect(),
             alternative: alternative(&system.engines[first].1),
@@ -450,7 +459,9 @@ fn meets_deadlines(system: &Resolved, task: usize) -> bool {
 fn shares_with_untrusted(system: &Resolved, task: usize) -> Option<String> {
     let same_lock = |one: &image::EngineUser, other: &image::EngineUser| {
         let group = |user: &image::EngineUser| system.engines[user.engine as usize].1.group_plus_one;
-        one.engine == other.engine || (group(one) != 0 && group(one) == group(other))
+        one.engine == other.engine
+            || (group(one) != 0 && group(one) == group(other))
+            || system.is_same(one.engine as usize, other.engine as usize)
     };
     let own = system.engine_users.iter().filter(|user| user.task as usize == task);
     let rivals = own.flat_map(|own| system.engine_users.iter().filter(move |other| same_lock(own, other)));
@@ -466,6 +477,13 @@ fn shares_with_untrusted(system: &Resolved, task: usize) -> Option<String> {
         "`{}` may hold {lock} for longer than it says; is it `hard`, or to be `trusted`?",
         system.tasks[who].name
     ))
+}
+
+impl Resolved {
+    /// Whether two engines are parts of one whose device decides.
+    fn is_same(&self, one: usize, other: usize) -> bool {
+        self.arbitrated[one].is_some() && self.arbitrated[one] == self.arbitrated[other]
+    }
 }
 
 /// Where clusters share a pool, all jobs of each of them may donate to a holder, for as long as any user holds a token and any job of

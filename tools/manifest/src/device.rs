@@ -7,6 +7,8 @@ use crate::resolve::{Device, Resolved};
 
 /// Words of a device, and then one for each way.
 const OF_DEVICE: usize = 15;
+/// Beside the number of SMs: contexts with a lock have keys of their own.
+const KEYED: u64 = 1 << 31;
 /// Times of kernels for which there is room in the page that the firmware is told by.
 pub(crate) const TIMES: usize = 160;
 const _: () = assert!(CONTEXTS == 16, "two words of weights");
@@ -38,6 +40,7 @@ pub(crate) fn description(system: &Resolved) -> Vec<u8> {
                 | u64::from(device.counters) << 8
                 | (device.arbiter as u64) << 16
                 | u64::from(device.sms) << 24
+                | if device.keyed { KEYED } else { 0 }
                 | u64::from(device.switch) << 32,
         ]);
         let weights = device.weights();

@@ -52,6 +52,7 @@ mod mistakes;
 mod paths;
 mod reservations;
 mod sessions;
+mod spatial;
 mod streams;
 mod users;
 mod uses;
@@ -114,6 +115,8 @@ pub struct Resolved {
     pub engine_shadows: Vec<u64>,
     /// For each engine its device and its number there, if it belongs to one.
     pub engine_places: Vec<Option<(usize, EngineIndex)>>,
+    /// For each engine that is one user's part of an engine whose device decides: what that is called.
+    pub arbitrated: Vec<Option<String>>,
     /// Pools of tokens.
     pub pools: Vec<(String, image::Pool)>,
     /// Who uses which pool.
@@ -265,6 +268,8 @@ pub struct Device {
     pub counters: bool,
     /// SMs of its execution engine; zero: it does one command at a time.
     pub sms: u8,
+    /// Whether that engine's SMs go by the keys of jobs.
+    pub keyed: bool,
     /// Physical address of its local memory.
     pub memory: u64,
     /// Bytes of its local memory; zero without copy engines.
@@ -478,6 +483,7 @@ pub(crate) fn resolve(file: &schema::File, graphs: Vec<Graph>) -> Result<Resolve
             engine_take_backs: Vec::new(),
             engine_shadows: Vec::new(),
             engine_places: Vec::new(),
+            arbitrated: Vec::new(),
             pools: Vec::new(),
             pool_users: Vec::new(),
             sections: Vec::new(),
@@ -577,6 +583,7 @@ impl Resolver<'_> {
         self.environments();
         let found = self.panic();
         self.keep(Of::Nothing, found);
+        self.split_locks();
         self.test();
     }
 

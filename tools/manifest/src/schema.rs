@@ -437,6 +437,8 @@ pub struct Engine {
     pub interrupt: Option<Spanned<String>>,
     pub watchdog: Option<Spanned<Time>>,
     pub reset_bound: Option<Spanned<Time>>,
+    /// Who says whose commands are next.
+    pub arbiter: Option<Spanned<Grants>>,
     /// What the end of an operation takes: interrupt and bottom half.
     pub completion: Option<Spanned<Time>>,
     /// What one command of a client without the lock takes at most, once a job asks for the engine.
@@ -453,6 +455,17 @@ pub enum Order {
     Fifo,
     #[default]
     Priority,
+}
+
+/// Who says whose commands an engine works on next, of those of tasks with its lock.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Grants {
+    /// The lock: it lets in one at a time.
+    #[default]
+    Lock,
+    /// The device, by the keys of their jobs: it takes SMs from one for the other.
+    Device,
 }
 
 /// Clients of an engine without its lock that share what they get.

@@ -12,7 +12,7 @@ use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, RegionId, Threa
 use fusee_kernel_core::machine::{Members, Page as Given, Store};
 use fusee_kernel_core::reach::Reach;
 use fusee_kernel_core::{CpuId, Fault, Machine, Place, Registers, Trap};
-use fusee_sched::time::Instant;
+use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::overheads::Overheads;
 use crate::run::Commands;
@@ -326,7 +326,8 @@ impl Board {
         };
         let (switch, counters) = (device.switch.into(), device.counters);
         let tokens = device.weights().map(u16::from);
-        let sms = (device.sms > 0).then_some(Sms { number: device.sms, mechanism: Mechanism::Switch, tokens });
+        let (number, mechanism, keyed) = (device.sms, Mechanism::Switch, device.keyed);
+        let sms = (number > 0).then_some(Sms { number, mechanism, tokens, keyed });
         let Simulated { device, contexts, .. } = &mut self.devices[index];
         let description = Description { arbiter, switch, counters, sms, ..description(index, *contexts) };
         device.equip(Equipment::owned(sms.as_ref()));
@@ -366,6 +367,10 @@ impl Board {
 
     fn store_u64(&mut self, address: u64, value: u64) {
         self.memory.write_u64(address, value).expect("the simulator's own addresses are right");
+    }
+
+    fn load_u64(&mut self, address: u64) -> u64 {
+        self.memory.read_u64(address).expect("the simulator's own addresses are right")
     }
 
     fn load(&mut self, address: u64) -> u32 {
@@ -728,6 +733,19 @@ impl Machine for Board {
         let Some((device, number)) = self.places[engine.index()] else { return true };
         let status = of(device, STATUS);
         self.load(status + contract::status_begun(number)) == self.load(status + contract::status_ended(number))
+    }
+
+    fn set_engine_key(&mut self, user: EngineUserId, key: u64, rouse: bool) {
+        let one = self.uses[user.index()];
+        self.store_u64(of(one.device, CONTROL) + contract::control_key(one.context), key);
+        if rouse {
+            self.devices[one.device].next = Some(self.now);
+        }
+    }
+
+    fn occupied(&mut self, user: EngineUserId) -> Nanoseconds {
+        let one = self.uses[user.index()];
+        Nanoseconds(self.load_u64(of(one.device, STATUS) + contract::status_counted(one.engine, one.context)))
     }
 
     fn doorbell_store(&mut self, thread: ThreadId, _fault: &Fault) -> Option<Store> {

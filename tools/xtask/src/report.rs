@@ -167,7 +167,8 @@ pub fn task_table(trace: &Trace, system: &Resolved) -> String {
         ["task", "jobs", "missed", "skipped", "latest ms", "state", "CPU ms", "charged ms", "dry"]
             .map(Into::into)
             .into();
-    let engines: Vec<String> = system.engines.iter().map(|(name, _)| format!("{name} ms")).collect();
+    let columns = system.whole_engines();
+    let engines: Vec<String> = columns.iter().map(|(name, _)| format!("{name} ms")).collect();
     let of_tasks = header.len();
     header.extend(engines.clone());
     let mut table = Table::new(header)
@@ -197,8 +198,8 @@ pub fn task_table(trace: &Trace, system: &Resolved) -> String {
             time(reserved(Ledger::Charged)),
             reserved(Ledger::Throttles).map_or_else(|| NOTHING.into(), |count| count.to_string()),
         ];
-        let used = |engine: usize| amount(Ledger::EngineTime, engine << ENGINE_TIME_SHIFT | index);
-        row.extend((0..system.engines.len()).map(|engine| time(used(engine))));
+        let used = |engine: &usize| amount(Ledger::EngineTime, engine << ENGINE_TIME_SHIFT | index);
+        row.extend(columns.iter().map(|(_, parts)| time(parts.iter().filter_map(used).reduce(|sum, part| sum + part))));
         table.add_row(row);
     }
     let shared = |engine: usize| amount(Ledger::SharedTime, engine);
@@ -206,7 +207,7 @@ pub fn task_table(trace: &Trace, system: &Resolved) -> String {
         let mut row = vec![WITHOUT_LOCK.to_owned()];
         row.resize(of_tasks, NOTHING.to_owned());
         let time = |time: u64| milliseconds(time.cast_signed());
-        row.extend((0..system.engines.len()).map(|engine| shared(engine).map_or_else(|| NOTHING.into(), time)));
+        row.extend(columns.iter().map(|(_, parts)| shared(parts[0]).map_or_else(|| NOTHING.into(), time)));
         table.add_row(row);
     }
     table.to_string()

@@ -62,6 +62,7 @@ pub struct Object {
     /// So many jobs back this task may look.
     back: u32,
     /// Where the device reaches it; zero: no device does.
+    #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "tasks without devices have no device addresses"))]
     address: u64,
 }
 

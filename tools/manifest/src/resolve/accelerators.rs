@@ -10,7 +10,6 @@ use fusee_accel_contract::{Contexts, CopyEngines, EngineIndex};
 use fusee_kernel_core::limits;
 use fusee_sched::key::FAIR_LATENESS_OFFSET;
 use fusee_sched::time::Nanoseconds;
-use fusee_spatial::{Limits, SMS_MAX};
 use toml::Spanned;
 
 use super::users::KICK;
@@ -123,6 +122,7 @@ impl Resolver<'_> {
                 switch: 0,
                 counters: false,
                 sms: 0,
+                keyed: false,
                 memory: 0,
                 memory_bytes: 0,
                 ways,
@@ -296,27 +296,6 @@ impl Resolver<'_> {
         Ok((weights?, switch.transpose()?.unwrap_or(0)))
     }
 
-    /// SMs of a device's execution engine.
-    fn sms(&self, name: &Spanned<String>, device: &schema::Device) -> Result<u8, Fail> {
-        let Some(said) = &device.sms else { return Ok(0) };
-        let of = || name.get_ref().clone();
-        let excluded = [
-            (device.device.is_some(), "`device`"),
-            (device.preemptible, "`preemptible`"),
-            (device.switch.is_some(), "`switch`"),
-        ];
-        if let Some((_, with)) = excluded.into_iter().find(|(is_there, _)| *is_there) {
-            return Err(At(said.span(), Reason::Excludes { what: "sms", of: of(), with }));
-        }
-        // The firmware has room for those of one.
-        if self.out.devices.iter().any(|other| other.sms > 0) {
-            return Err(At(said.span(), Reason::TooMany { what: "device with `sms`", limit: 1 }));
-        }
-        let number = u8::try_from(*said.get_ref()).ok().filter(|number| (1..=SMS_MAX).contains(&usize::from(*number)));
-        let range = Reason::OutOfRange { what: "sms", of: of(), from: 1, to: SMS_MAX as u32 };
-        number.ok_or_else(|| At(said.span(), range))
-    }
-
     /// Whether a device counts what each context has: as it says, or because a server decides by that.
     fn counts(&self, name: &Spanned<String>, device: &schema::Device) -> bool {
         let mut engines = self.file.engines.0.iter().map(|(_, engine)| engine);
@@ -482,6 +461,7 @@ impl Resolver<'_> {
             return Err(At(time.span(), Reason::Needs { what: "completion", of, needs: "a device" }));
         }
         let completion = span("completion", &engine.completion, name)?;
+        self.may_arbitrate(name, engine, place)?;
         let order = match engine.order {
             Order::Fifo => order::FIFO,
             Order::Priority => order::PRIORITY,
@@ -608,7 +588,8 @@ impl Resolver<'_> {
             return Err(At(place, Reason::Needs { what: "watchdog", of: of(), needs }));
         }
         let reset_bits = RESET << number.number();
-        if self.out.interrupts[line as usize].1.bits & reset_bits != 0 {
+        // Those of each user of an engine whose device decides, too: see `split`.
+        if self.out.interrupts[line as usize].1.bits & (u64::MAX << RESET.trailing_zeros()) != 0 {
             let with = "event bits of its interrupt from 32 on";
             return Err(At(place, Reason::Excludes { what: "watchdog", of: of(), with }));
         }
@@ -753,18 +734,6 @@ impl Resolver<'_> {
         record.gate = control + contract::control_gate(number);
         record.shared_progress = status + contract::status_ended(number);
         Ok(())
-    }
-
-    /// Whether an engine is the execution engine of a device with SMs.
-    fn has_sms(&self, engine: usize) -> bool {
-        let place = self.out.engine_places[engine].filter(|(_, number)| *number == EngineIndex::Execution);
-        place.is_some_and(|(device, _)| self.out.devices[device].sms > 0)
-    }
-
-    /// How much later a command of a lock's holder may begin because clients without the lock are on the SMs of the engine: a restore that is under way, and a save. Each SM has its own.
-    pub(super) fn room(&self, engine: usize) -> u64 {
-        let has_others = self.out.shared_users.iter().any(|user| user.engine as usize == engine);
-        if has_others && self.has_sms(engine) { 2 * Limits::K20C.transfer_time(Limits::K20C.bytes()) } else { 0 }
     }
 
     /// When tokens are taken from those who have them.

@@ -1,0 +1,152 @@
+//! Engines whose device decides: it is told the key of each job that has one, and takes what it works with from one for the other.
+//!
+//! Such an engine has as many locks as users, one each, and so nobody waits for another. A lock is granted at once, as a right to the
+//! doorbell; it is watched and taken away as others are. The device goes by a word for each user, which the kernel alone
+//! writes: the priority point of the reservation that its thread has chosen. It is stored before the doorbell is mapped, and again at the end
+//! of each trap in which it has changed, until the last command has ended.
+//!
+//! | The thread has chosen | The word |
+//! |---|---|
+//! | a real-time reservation | the point of its key |
+//! | another | that of best effort |
+//! | none, for all budgets are dry; or its own, and no job of it is active; or it is dead | the last: it takes nothing from anybody |
+//!
+//! Of equal points the device takes the older command first: a word can be stored at once, and a key cannot.
+//!
+//! # Whose time it is
+//!
+//! A user has *occupied* the engine while it had a part of it, however small; so the device counts. Charged is what it has occupied from grant to
+//! idle, and its watchdog counts that, too: a job that is kept from the engine by others is no offender. The share of the engine
+//! that it had would not do: with one SM of four it can keep another from a whole round of blocks, and would pay for a quarter.
+//!
+//! # Invariants
+//!
+//! 1. Between traps the word of each user that has its engine, or whose commands have not ended, says what the table says.
+//!
+//! Source: ours. Tanasic et al. (ISCA 2014) leave open who says priorities.
+
+use fusee_locking::engine::State as Lock;
+use fusee_sched::key::Class;
+use fusee_sched::time::{Instant, Nanoseconds};
+
+use crate::id::{EngineId, EngineUserId, ThreadId, user_of};
+use crate::limits::SPATIAL;
+use crate::object::{Release, State};
+use crate::{Kernel, Machine};
+
+/// The contract's words for what is no real-time key.
+const BEST_EFFORT: u64 = u64::MAX - 1;
+const LAST: u64 = u64::MAX;
+/// How long a device may take to say what its users have occupied until now.
+const ANSWER: Nanoseconds = Nanoseconds(50_000);
+
+impl Kernel {
+    /// Whether the device of `engine` decides.
+    #[inline(always)]
+    pub(crate) fn is_arbitrated(&self, engine: EngineId) -> bool {
+        SPATIAL && self.arbitrated >> engine.index() & 1 != 0
+    }
+
+    /// The word of a job of `thread`.
+    pub(crate) fn key_word(&self, thread: ThreadId) -> u64 {
+        let object = &self.threads[thread];
+        let Some(chosen) = object.chosen().filter(|_| object.state != State::Stopped) else { return LAST };
+        let reservation = &self.reservations[chosen];
+        if reservation.owner == Some(thread) && reservation.release != Release::None && !object.job.active {
+            return LAST;
+        }
+        match reservation.key.class() {
+            Class::RealTime => reservation.key.instant().0,
+            Class::Service | Class::Background => BEST_EFFORT,
+        }
+    }
+
+    /// Tells the device the keys that have changed, of all who have one.
+    #[inline(always)]
+    pub(crate) fn say_keys<M: Machine>(&mut self, machine: &mut M) {
+        if SPATIAL && self.keyed != 0 {
+            self.say_each_key(machine);
+        }
+    }
+
+    #[inline(never)]
+    fn say_each_key<M: Machine>(&mut self, machine: &mut M) {
+        let mut left = self.keyed;
+        while left != 0 {
+            let engine = EngineId::new(left.trailing_zeros() as usize);
+            left &= left.wrapping_sub(1);
+            if let Some(user) = engine.and_then(|engine| self.user_of_lock(engine)) {
+                self.say_key(machine, user, true);
+            }
+        }
+    }
+
+    /// Tells the device the key of `user` if it has changed; `rouse`: so that it looks at once.
+    fn say_key<M: Machine>(&mut self, machine: &mut M, user: EngineUserId, rouse: bool) {
+        let Some(thread) = self.engine_users[user].thread else { return };
+        let word = self.key_word(thread);
+        if core::mem::replace(&mut self.engine_users[user].key, word) != word {
+            machine.set_engine_key(user, word, rouse);
+        }
+    }
+
+    /// Who has `engine`, or had it last and is not through.
+    pub(crate) fn user_of_lock(&self, engine: EngineId) -> Option<EngineUserId> {
+        match self.engines[engine].lock.state() {
+            Lock::Free => None,
+            Lock::Held(user) | Lock::Draining(user) | Lock::Resetting(user) | Lock::Quarantined(user) => user_of(user),
+        }
+    }
+
+    /// `user` is about to have `engine`: the device knows its key before its doorbell is mapped.
+    #[cold]
+    pub(crate) fn begin_key<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) {
+        self.keyed |= 1 << engine.index();
+        self.say_key(machine, user, false);
+        self.engine_users[user].occupied_at_grant = machine.occupied(user);
+        self.engines[engine].is_asked = false;
+        if let Some(thread) = self.engine_users[user].thread {
+            self.threads[thread].keyed += 1;
+        }
+    }
+
+    /// The engine is idle after `user`'s hold. Returns how long it has occupied it.
+    #[cold]
+    pub(crate) fn end_key<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) -> Nanoseconds {
+        self.keyed &= !(1 << engine.index());
+        if let Some(thread) = self.engine_users[user].thread {
+            self.threads[thread].keyed -= 1;
+        }
+        self.has_occupied(machine, user)
+    }
+
+    fn has_occupied<M: Machine>(&self, machine: &mut M, user: EngineUserId) -> Nanoseconds {
+        Nanoseconds(machine.occupied(user).0.saturating_sub(self.engine_users[user].occupied_at_grant.0))
+    }
+
+    /// The watchdog of `engine`, which `user` has or had, looks. When it must look again, if that is not long enough yet.
+    ///
+    /// What the device said may be old: it looks when somebody makes it. So it is asked first, and believed a moment later.
+    #[cold]
+    pub(crate) fn look_again<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        engine: EngineId,
+        user: EngineUserId,
+        now: Instant,
+    ) -> Option<Instant> {
+        let left = self.engines[engine].watchdog.0.saturating_sub(self.has_occupied(machine, user).0);
+        if left == 0 {
+            return None;
+        }
+        let object = &mut self.engines[engine];
+        object.is_asked = !object.is_asked;
+        let next = if object.is_asked { now + ANSWER } else { now + Nanoseconds(left) };
+        // As if it had occupied the engine all the time since then.
+        object.granted = Instant(next.0.saturating_sub(object.watchdog.0));
+        if object.is_asked {
+            machine.set_engine_key(user, self.engine_users[user].key, true);
+        }
+        Some(next)
+    }
+}

@@ -60,6 +60,8 @@ pub struct Claim {
 const LONG: u64 = 30_000_000_000;
 /// The same beside clients without locks, which submit on and on.
 const LONG_SHARED: u64 = 2_000_000_000;
+/// To restore all that is on an SM, in nanoseconds.
+const RESTORE: u64 = 19_456;
 /// What jobs wait for, by the index of its blocking.
 const WAITS: [&str; 4] = ["engines", "tokens", "donation", "servers"];
 
@@ -82,6 +84,8 @@ pub enum Family {
     Shared,
     /// The same on an execution engine with SMs.
     Spatial,
+    /// The same, and the device decides by keys who of those with locks has it, in clusters of one CPU; beside clients without locks, or not.
+    Keyed,
 }
 
 /// What came out.
@@ -148,14 +152,18 @@ struct Watched {
     held: u64,
     most_held: u64,
     granted: HashMap<u32, u64>,
+    /// Uses of SMs by others that ended during this job: what they had saved is restored after that, and this is theirs.
+    ended: u64,
 }
 
 /// Watches how jobs are pi-blocked, record by record.
 struct Watch {
     /// By thread; those without jobs are not watched.
     tasks: Vec<Option<Watched>>,
-    /// By engine, whether it has a device.
+    /// By engine, whether it has a device,
     works: Vec<bool>,
+    /// and whether that decides by keys.
+    decides: Vec<bool>,
     cpus: Vec<usize>,
     now: u64,
 }
@@ -193,28 +201,37 @@ impl Watch {
                 held: 0,
                 most_held: 0,
                 granted: HashMap::new(),
+                ended: 0,
             })
         };
         let works = system.engine_places.iter().map(Option::is_some).collect();
-        Watch { tasks: system.tasks.iter().map(watched).collect(), works, cpus, now: 0 }
+        let decides = system.arbitrated.iter().map(Option::is_some).collect();
+        Watch { tasks: system.tasks.iter().map(watched).collect(), works, decides, cpus, now: 0 }
     }
 
     fn observe(&mut self, record: &Record) {
         self.pass(record.time);
         let Some(event) = Event::from_number(record.event) else { return };
         let Some(index) = usize::from(record.thread).checked_sub(1) else { return };
+        let decides = |record: &Record| self.decides.get(record.object as usize - 1) == Some(&true);
+        let is_keyed = event == Event::EngineIdle && decides(record);
+        if is_keyed {
+            let others = self.tasks.iter_mut().enumerate().filter(|(other, _)| *other != index);
+            others.filter_map(|(_, other)| other.as_mut()).for_each(|other| other.ended += 1);
+        }
         let Some(Some(task)) = self.tasks.get_mut(index) else { return };
         match event {
             Event::Release => {
                 let release = task.first + (u64::from(record.job) - 1) * task.period;
                 task.pending = Some(task.point.of_job(Instant(release)).0);
-                (task.blocked, task.otherwise, task.held) = ([0; 4], 0, 0);
+                (task.blocked, task.otherwise, task.held, task.ended) = ([0; 4], 0, 0, 0);
                 // It begins where the job before ended, if that was late; else it has to be switched to.
                 task.waits = Some(2);
             }
             Event::Complete => {
                 task.pending = None;
-                task.most_otherwise = task.most_otherwise.max(task.otherwise);
+                let own = task.otherwise.saturating_sub(task.ended * RESTORE);
+                task.most_otherwise = task.most_otherwise.max(own);
                 task.most_held = task.most_held.max(task.held);
                 for (on, blocked) in task.blocked.into_iter().enumerate() {
                     task.most_blocked[on] = task.most_blocked[on].max(blocked);
@@ -241,7 +258,11 @@ impl Watch {
             }
             Event::EngineIdle => {
                 let granted = task.granted.remove(&record.object);
-                task.held += granted.map_or(0, |granted| record.time - granted);
+                task.held += match granted {
+                    Some(_) if is_keyed => 1_000 * u64::from(record.value),
+                    Some(granted) => record.time - granted,
+                    None => 0,
+                };
             }
             Event::TokenGrant => task.waits = None,
             _ => {}
@@ -282,7 +303,7 @@ fn tighten(most: &mut (u64, u64), (seen, bound): (u64, u64)) {
 impl BlockingReport {
     fn check(&mut self, family: Family, seed: u64, number: u64, claims: Claims<'_>) -> Result<(), String> {
         let (text, longest) = match family {
-            Family::Within | Family::Across | Family::Waiting | Family::Shared | Family::Spatial => {
+            Family::Within | Family::Across | Family::Waiting | Family::Shared | Family::Spatial | Family::Keyed => {
                 systems::draw(family, seed, number)
             }
             Family::Calls | Family::CallsAcross => calls::draw(family, seed, number),
@@ -298,7 +319,7 @@ impl BlockingReport {
         };
         let run = Options { checks: Checks::Instants(64), first: First::Tasks, programs, ..Options::default() };
         // As guesses of budgets go, some periods are very long, beside others that are very short.
-        let long = if matches!(family, Family::Shared | Family::Spatial) { LONG_SHARED } else { LONG };
+        let long = if matches!(family, Family::Shared | Family::Spatial | Family::Keyed) { LONG_SHARED } else { LONG };
         let limit = manifest.system.start + (20 * longest).min(long.max(3 * longest));
         let mut observe = |record: &Record| {
             metrics.observe(record);

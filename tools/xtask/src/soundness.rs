@@ -21,13 +21,14 @@ const PRIORITY_SETS: u64 = 5_000;
 
 /// Random systems with tokens and engine locks; such that share them across clusters; such with several devices; and such with clients without
 /// locks.
-const SYSTEMS: [(Family, u64); 6] = [
+const SYSTEMS: [(Family, u64); 7] = [
     (Family::Within, 1_200),
     (Family::Across, 600),
     (Family::Devices, 600),
     (Family::Waiting, 600),
     (Family::Shared, 1_200),
     (Family::Spatial, 1_000),
+    (Family::Keyed, 1_000),
 ];
 
 /// Random systems that call servers: each within its cluster; and such that clusters share.
@@ -126,6 +127,7 @@ pub fn check_blocking() -> (String, Vec<String>) {
                 Family::Devices => "with several devices",
                 Family::Shared => "beside clients without locks",
                 Family::Spatial => "beside clients without locks on SMs",
+                Family::Keyed => "on SMs that the device gives by keys",
                 Family::Waiting => "that wait for engines alone",
                 Family::Calls | Family::CallsAcross => "with calls",
             },
@@ -370,22 +372,34 @@ mod tests {
         let report = blocking::blocking(Family::Spatial, 7, 150, &claims);
         let is_good = report.violations.is_empty() && report.failures.is_empty();
         assert!(is_good && report.blocked[0] > 500, "{report}");
-        let without = |part: u64| {
-            move |manifest: &Manifest| {
-                let mut manifest = manifest.clone();
-                let system = &mut manifest.system;
-                let ee = system.engines.iter().position(|(name, _)| name == "ee");
-                let users = system.engine_users.iter().zip(&mut system.engine_holds);
-                for hold in users.filter_map(|(user, hold)| hold.as_mut().filter(|_| Some(user.engine as usize) == ee))
-                {
-                    hold.hold.operation.0 -= part;
-                    hold.operations.0 -= part * u64::from(hold.times);
-                }
-                claims(&manifest)
-            }
-        };
-        const SAVE: u64 = 19_456;
-        assert!(!blocking::blocking(Family::Spatial, 7, 150, &without(SAVE)).violations.is_empty());
+        let by = |part: u64| move |manifest: &Manifest| claims(&without(manifest, part));
+        assert!(!blocking::blocking(Family::Spatial, 7, 150, &by(SAVE)).violations.is_empty());
+    }
+
+    /// Who has the SMs by a later key makes room for it within a restore and a save.
+    #[test]
+    fn bounds_where_the_device_decides_hold_and_without_the_restore_they_are_found_out() {
+        let report = blocking::blocking(Family::Keyed, 7, 150, &claims);
+        let is_good = report.violations.is_empty() && report.failures.is_empty();
+        assert!(is_good && report.jobs > 1_000, "{report}");
+        let by = |part: u64| move |manifest: &Manifest| claims(&without(manifest, part));
+        assert!(!blocking::blocking(Family::Keyed, 7, 150, &by(SAVE)).violations.is_empty());
+    }
+
+    const SAVE: u64 = 19_456;
+
+    /// The same system, as if each operation on SMs took so much less.
+    fn without(manifest: &Manifest, part: u64) -> Manifest {
+        let mut manifest = manifest.clone();
+        let system = &mut manifest.system;
+        let whole = system.whole_engines();
+        let parts = whole.iter().find(|(name, _)| *name == "ee").map_or(Vec::new(), |(_, parts)| parts.clone());
+        let users = system.engine_users.iter().zip(&mut system.engine_holds);
+        for hold in users.filter_map(|(user, hold)| hold.as_mut().filter(|_| parts.contains(&(user.engine as usize)))) {
+            hold.hold.operation.0 -= part;
+            hold.operations.0 -= part * u64::from(hold.times);
+        }
+        manifest
     }
 
     #[test]

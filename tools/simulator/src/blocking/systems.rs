@@ -102,6 +102,8 @@ fn draw_with(family: Family, has_graphs: bool, seed: u64, number: u64, waits: &W
     let policy = source.pick(&["EDF", "FL", "EDF", "FL", "RM"]);
     let clusters = match across {
         true => source.pick(&[&[1, 1][..], &[2, 1], &[1, 2], &[1, 1, 1], &[2, 2], &[3, 1], &[1, 1, 2]]).to_vec(),
+        // On several CPUs nothing is said of engines whose device decides.
+        false if family == Family::Keyed => vec![1; cpus as usize],
         false => clusters(&mut source, cpus),
     };
     let cpus = clusters.iter().sum::<u64>();
@@ -114,7 +116,8 @@ fn draw_with(family: Family, has_graphs: bool, seed: u64, number: u64, waits: &W
         next += size;
         let _ = write!(text, "\n[clusters.c{index}]\ncpus = [{}]\n", members.join(", "));
     }
-    let is_spatial = family == Family::Spatial;
+    let is_keyed = family == Family::Keyed;
+    let is_spatial = family == Family::Spatial || is_keyed;
     let is_shared = family == Family::Shared || is_spatial;
     let only_waits = family == Family::Waiting;
     let has_device = source.draw(0, 3) > 0 || is_shared || has_graphs || only_waits;
@@ -123,7 +126,14 @@ fn draw_with(family: Family, has_graphs: bool, seed: u64, number: u64, waits: &W
     for (index, size) in clusters.iter().enumerate() {
         let shared = match across {
             true => all.and(own(&mut source, &mut text, (index, *size))),
-            false => shared(&mut source, &mut text, (index, *size), has_device && index == 0, only_waits),
+            false => shared(
+                &mut source,
+                &mut text,
+                (index, *size),
+                has_device && index == 0,
+                only_waits,
+                is_keyed && index == 0,
+            ),
         };
         let most = if is_shared { CLIENTS - RIDERS - 1 } else { CLIENTS - 1 };
         longest = tasks(&mut source, &mut text, (index, *size), most, &shared, waits).max(longest);
@@ -131,7 +141,10 @@ fn draw_with(family: Family, has_graphs: bool, seed: u64, number: u64, waits: &W
     if has_graphs {
         super::graphs::connect(&mut source, &mut text);
     }
-    if is_shared {
+    if is_keyed {
+        text = text.replace("[engines.ee]\n", "[engines.ee]\narbiter = \"device\"\n");
+    }
+    if is_shared && !(is_keyed && source.draw(0, 1) == 0) {
         riders(&mut source, &mut text, clusters.len() as u64, is_spatial);
     }
     if has_device {
@@ -159,13 +172,14 @@ pub(super) fn clusters(source: &mut Source, cpus: u64) -> Vec<u64> {
     sizes
 }
 
-/// Writes the engines and pools of a cluster of `size` CPUs.
+/// Writes the engines and pools of a cluster of `size` CPUs. `is_alone`: the first engine is in no group.
 fn shared(
     source: &mut Source,
     text: &mut String,
     (cluster, size): (usize, u64),
     has_device: bool,
     only_waits: bool,
+    is_alone: bool,
 ) -> Shared {
     let engines: Vec<Engine> = match has_device {
         true => DEVICE_ENGINES.map(|name| Engine { name: name.into(), works: true, pool: None }).to_vec(),
@@ -173,7 +187,8 @@ fn shared(
     };
     let count = engines.len();
     let is_grouped = count > 1 && source.draw(0, 2) == 0 && !only_waits;
-    let grouped = if is_grouped { source.draw(0, count as u64 - 2) as usize } else { count };
+    let first = u64::from(is_alone);
+    let grouped = if is_grouped { source.draw(first, count as u64 - 2) as usize } else { count };
     let together = source.pick(&["fifo", "fifo", "priority"]);
     for (number, engine) in engines.iter().enumerate() {
         let order = source.pick(&["fifo", "priority"]);

@@ -25,6 +25,8 @@ pub(super) struct Draft {
     pools: Vec<Option<Pool>>,
     services: Vec<Option<Service>>,
     device: bool,
+    /// The device has SMs, and decides who has them.
+    keyed: bool,
     /// What jobs leave of their budgets, nanoseconds.
     spare: u64,
 }
@@ -204,6 +206,7 @@ pub(super) fn draw(seed: u64, number: u64, attempt: u64, spare: u64) -> Draft {
         pools: Vec::new(),
         services: Vec::new(),
         device: themes.device,
+        keyed: number.is_multiple_of(3),
         spare,
     };
     for cluster in 0..draft.clusters.len() {
@@ -682,6 +685,9 @@ impl Draft {
             if let Some((number, watchdog)) = lock.device {
                 let _ = write!(out, "device = \"gpu\"\nindex = {number}\ninterrupt = \"gpu\"\n");
                 let _ = watchdog.map(|span| writeln!(out, "watchdog = \"{span}ns\""));
+                if self.keyed && number == 0 && !lock.grouped {
+                    out.push_str("arbiter = \"device\"\n");
+                }
             }
         }
         for (index, pool) in self.pools.iter().enumerate() {
@@ -701,7 +707,9 @@ impl Draft {
                 .enumerate()
                 .any(|(index, lock)| lock.is_some_and(|lock| lock.device.is_some()) && self.is_used(Of::Lock(index)))
         {
-            out.push_str(DEVICE);
+            let device =
+                if self.keyed { DEVICE.replace("[devices.gpu]\n", "[devices.gpu]\nsms = 4\n") } else { DEVICE.into() };
+            out.push_str(&device);
         }
         out
     }

@@ -98,7 +98,8 @@ fn script(task: &Task, clusters: usize) -> Vec<String> {
         .collect()
 }
 
-fn manifest(tasks: &[Task], clusters: usize, managed: bool) -> String {
+/// `keyed`: the device decides who has the first engine.
+fn manifest(tasks: &[Task], clusters: usize, managed: bool, keyed: bool) -> String {
     let mut text = format!(
         "[system]\nname = \"random\"\nboard = \"virt\"\ncpus = 3\nstart = \"5ms\"\nadmission = \"warn\"\nmanaged = {managed}\n"
     );
@@ -146,8 +147,10 @@ fn manifest(tasks: &[Task], clusters: usize, managed: bool) -> String {
     let users: Vec<usize> = (0..tasks.len()).filter(|index| tasks[*index].cluster.is_multiple_of(clusters)).collect();
     let handles: String =
         users.iter().map(|user| format!("\"done.t{user}\" = \"notification d{user}: signal\"\n")).collect();
-    let engines = [("e0", "order = \"priority\""), ("e1", "order = \"fifo\"")];
-    text += &Device { cluster: Some("c0"), handles: &handles, engines: &engines, ..Device::GPU }.text();
+    let first = if keyed { "arbiter = \"device\"" } else { "order = \"priority\"" };
+    let engines = [("e0", first), ("e1", "order = \"fifo\"")];
+    let device = Device { cluster: Some("c0"), handles: &handles, engines: &engines, ..Device::GPU }.text();
+    text += &if keyed { device.replace("[devices.gpu]\n", "[devices.gpu]\nsms = 4\n") } else { device };
     text += &end("60ms", &URGENT.replace("\"all\"", "\"c0\"\nsuspends = \"60ms\""));
     text.push_str("[notifications.n0]\n[notifications.n1]\n");
     for user in &users {
@@ -170,8 +173,9 @@ proptest! {
         tasks in prop::collection::vec(task(), 2..6),
         clusters in 1usize..3,
         managed in prop::bool::weighted(0.9),
+        keyed in prop::bool::weighted(0.3),
     ) {
-        let text = manifest(&tasks, clusters, managed);
+        let text = manifest(&tasks, clusters, managed, keyed);
         let manifest = match Manifest::parse(Path::new("random.toml"), &text) {
             Ok(manifest) => manifest,
             // No task of the first cluster: then nobody uses the engines, which the manifest may refuse.

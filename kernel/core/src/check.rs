@@ -522,6 +522,9 @@ impl Kernel {
 
     /// A device that decides has been told the key of each user that has its engine, or is not through with it.
     fn check_key(&self, engine: EngineId) -> Result<(), &'static str> {
+        if self.keyed_threads != self.bits_of_keyed() {
+            return Err("K67: it is not known whose keys devices are told");
+        }
         let user = self.user_of_lock(engine).filter(|_| self.is_arbitrated(engine));
         if user.is_some() != (self.keyed >> engine.index() & 1 != 0) {
             return Err("K65: a device is told the keys of others than those that have its engine");
@@ -531,9 +534,6 @@ impl Kernel {
         };
         if self.engine_users[user].key != self.key_word(thread) {
             return Err("K66: a device that decides does not know the key of a job");
-        }
-        if self.threads[thread].keyed == 0 {
-            return Err("K67: a thread does not know that a device is told its key");
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{EndpointId, PoolUserId, ThreadId};
 use crate::keys::user_number;
-use crate::limits::{CHAIN_MAX, HANDLES, RESTARTS, SPATIAL};
+use crate::limits::{CHAIN_MAX, HANDLES, RESTARTS};
 use crate::object::{Cpu, Object, State};
 use crate::{Kernel, Machine, Outcome, Trap};
 
@@ -226,7 +226,7 @@ impl Kernel {
             || !other.waits.is_alone()
             || slot.client.is_some()
             || RESTARTS && other.life != known
-            || SPATIAL && other.keyed != 0
+            || self.is_keyed(server)
         {
             return None;
         }
@@ -286,7 +286,7 @@ impl Kernel {
             || other.timed != TIMED
             || other.waits.is_urgent()
             || !propagation::has_lent(self, client, thread)
-            || SPATIAL && server.keyed != 0
+            || self.is_keyed(thread)
         {
             return None;
         }

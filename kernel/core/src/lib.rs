@@ -243,10 +243,6 @@ pub struct Kernel {
     shared: u32,
     /// Engines that clients without a lock have while nobody holds them, a bit each.
     gated: u32,
-    /// Engines whose device decides by keys,
-    arbitrated: u32,
-    /// and those of them whose users' keys it is told.
-    keyed: u32,
     /// CPUs to kick when the current trap ends.
     kicks: CpuSet,
     /// Threads whose choice may be another at the end of the current trap,
@@ -286,6 +282,12 @@ pub struct Kernel {
     releases: [Instant; RELEASES],
     gates: Arena<gates::Gate, EngineId, ENGINES>,
     lives: Arena<lives::Life, ThreadId, LIVES>,
+    /// Engines whose device decides by keys,
+    arbitrated: u32,
+    /// and those of them whose users' keys it is told.
+    keyed: u32,
+    /// The threads of these, a bit for each 64th.
+    keyed_threads: u64,
     /// What the trap in progress is about, for the trace: a thread or an interrupt, as in the record of a thread that is woken; zero: neither.
     cause: u32,
     /// What tests have made it forget.
@@ -315,6 +317,7 @@ impl Kernel {
         gated: 0,
         arbitrated: 0,
         keyed: 0,
+        keyed_threads: 0,
         kicks: CpuSet::EMPTY,
         unsettled: List::EMPTY,
         touched: List::EMPTY,

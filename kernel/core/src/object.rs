@@ -253,8 +253,6 @@ pub struct Thread {
     pub losses: u8,
     /// Tokens it holds or waits for.
     pub requests: u8,
-    /// Engines whose device is told its key.
-    pub keyed: u8,
     /// Badge of the handle its queued request came through.
     pub badge: u32,
     /// What it waits to store to a doorbell, if that is what it waits for: then no register of it is a message.
@@ -292,7 +290,6 @@ impl Thread {
         holds: 0,
         losses: 0,
         requests: 0,
-        keyed: 0,
         badge: 0,
         stores: None,
         slots: [ReplySlot { client: None, loan: None, generation: 0 }; REPLY_SLOTS],

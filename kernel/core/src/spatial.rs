@@ -69,6 +69,20 @@ impl Kernel {
         }
     }
 
+    /// Whether a device is told the key of `thread`, or of one that shares its bit.
+    #[inline(always)]
+    pub(crate) fn is_keyed(&self, thread: ThreadId) -> bool {
+        SPATIAL && self.keyed_threads >> (thread.index() % 64) & 1 != 0
+    }
+
+    /// The bits of all threads whose keys devices are told.
+    pub(crate) fn bits_of_keyed(&self) -> u64 {
+        let engines = (0..self.counts.engines).filter(|engine| self.keyed >> engine & 1 != 0).filter_map(EngineId::new);
+        let users = engines.filter_map(|engine| self.user_of_lock(engine));
+        let threads = users.filter_map(|user| self.engine_users[user].thread);
+        threads.fold(0, |bits, thread| bits | 1 << (thread.index() % 64))
+    }
+
     #[inline(never)]
     fn say_each_key<M: Machine>(&mut self, machine: &mut M) {
         let mut left = self.keyed;
@@ -106,7 +120,7 @@ impl Kernel {
         self.engine_users[user].occupied_at_grant = machine.occupied(user);
         self.engines[engine].is_asked = false;
         if let Some(thread) = self.engine_users[user].thread {
-            self.threads[thread].keyed += 1;
+            self.keyed_threads |= 1 << (thread.index() % 64);
         }
     }
 
@@ -114,9 +128,7 @@ impl Kernel {
     #[cold]
     pub(crate) fn end_key<M: Machine>(&mut self, machine: &mut M, engine: EngineId, user: EngineUserId) -> Nanoseconds {
         self.keyed &= !(1 << engine.index());
-        if let Some(thread) = self.engine_users[user].thread {
-            self.threads[thread].keyed -= 1;
-        }
+        self.keyed_threads = self.bits_of_keyed();
         self.has_occupied(machine, user)
     }
 

@@ -13,7 +13,7 @@ use fusee_kernel_core::limits::LONGEST_PATH;
 use fusee_manifest::{Manifest, Profile};
 
 use crate::answers::{self, BenchAnswer, PathAnswer};
-use crate::build::Kernel;
+use crate::build::{self, Kernel};
 use crate::clients::{self, Client};
 use crate::crowd::Costs;
 use crate::structure;
@@ -115,9 +115,11 @@ struct Measured {
     size: structure::Sizes,
     /// The same of a kernel without features.
     bare: structure::Sizes,
-    /// The same of one with all features but `sharing`, and of one with all but `streams`.
+    /// The same of one without `sharing`, and of one without `streams`.
     without_sharing: structure::Sizes,
     without_streams: structure::Sizes,
+    /// The same of one with `spatial` besides, which all others do without.
+    with_spatial: structure::Sizes,
     /// What scheduling costs among many tasks.
     crowd: Costs,
     /// What clients of devices pay.
@@ -165,13 +167,14 @@ pub fn bench(arguments: &BenchArguments, install: bool) -> Result<bool> {
     println!("{}", clients::table(&measured.clients));
     let structure::Sizes { text, data, frame, thread } = measured.size;
     println!(
-        "kernel: {:.1} KiB of code and constants with all features, {:.1} with all but `streams` (must 120, aim 96), {:.1} without any (must 64, aim 48), \
-         {} B for sharing (must 4096), {} for streams (must 3072); {data} B of data, largest stack frame {frame} B, a thread {thread} B",
+        "kernel: {:.1} KiB of code and constants with all features but `spatial`, {:.1} without `streams` (must 120, aim 96), {:.1} without any (must 64, aim 48), \
+         {} B for sharing (must 4096), {} for streams (must 3072), {} for spatial (must 2560); {data} B of data, largest stack frame {frame} B, a thread {thread} B",
         kibibytes(text),
         kibibytes(measured.without_streams.text),
         kibibytes(measured.bare.text),
         text.saturating_sub(measured.without_sharing.text),
-        text.saturating_sub(measured.without_streams.text)
+        text.saturating_sub(measured.without_streams.text),
+        measured.with_spatial.text.saturating_sub(text)
     );
     println!("{}, profile det, no trace", measured.column);
     if arguments.bless {
@@ -223,8 +226,9 @@ fn measure(arguments: &BenchArguments, install: bool) -> Result<Measured> {
         clients: Client::measure(install)?,
         size: structure::sizes(&image.programs.kernel)?,
         bare: structure::sizes(&workspace.builder().kernel(0)?)?,
-        without_sharing: structure::sizes(&workspace.builder().kernel(feature::ALL & !feature::SHARING)?)?,
-        without_streams: structure::sizes(&workspace.builder().kernel(feature::ALL & !feature::STREAMS)?)?,
+        without_sharing: structure::sizes(&workspace.builder().kernel(build::USUAL & !feature::SHARING)?)?,
+        without_streams: structure::sizes(&workspace.builder().kernel(build::USUAL & !feature::STREAMS)?)?,
+        with_spatial: structure::sizes(&workspace.builder().kernel(feature::ALL)?)?,
         column,
         root: workspace.root,
     })
@@ -302,10 +306,15 @@ impl Measured {
         }
         problems.extend(self.crowd.problems());
         problems.extend(self.clients.iter().flat_map(Client::problems));
-        // Its frames are those of all features; `streams` has a limit of its own.
+        // Its frames are those of all these features; `streams` has a limit of its own.
         problems.extend(structure::too_large(structure::Sizes { text: self.without_streams.text, ..self.size }));
-        for (feature, without) in [(feature::SHARING, self.without_sharing), (feature::STREAMS, self.without_streams)] {
-            problems.extend(structure::too_large_feature(feature, self.size.text, without.text));
+        let features = [
+            (feature::SHARING, self.size, self.without_sharing),
+            (feature::STREAMS, self.size, self.without_streams),
+            (feature::SPATIAL, self.with_spatial, self.size),
+        ];
+        for (feature, with, without) in features {
+            problems.extend(structure::too_large_feature(feature, with.text, without.text));
         }
         Ok(problems)
     }

@@ -52,9 +52,12 @@ pub struct Builder<'a> {
 pub enum Features {
     /// What the systems ask for.
     Asked,
-    /// All: what is measured, and what all tests run on.
+    /// All but `spatial`, and that if they ask for it: what is measured, and what all tests run on.
     All,
 }
+
+/// What kernels have that are measured, and that tests run on.
+pub const USUAL: u32 = feature::ALL & !feature::SPATIAL;
 
 /// How the kernel is built.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -92,9 +95,10 @@ impl<'a> Builder<'a> {
     /// # Errors
     /// A program that is in no workspace, or in two.
     pub fn plan(&self, systems: &[&'a Resolved]) -> Result<Plan<'a>, Reason> {
+        let asked = systems.iter().fold(0, |features, system| features | system.features());
         let features = match self.features {
-            Features::Asked => systems.iter().fold(0, |features, system| features | system.features()),
-            Features::All => feature::ALL,
+            Features::Asked => asked,
+            Features::All => asked | USUAL,
         };
         let kernel = match self.kernel {
             Kernel::Asked => systems.iter().map(|system| system.trace).max().map_or(self.kernel, Kernel::Traced),

@@ -1,5 +1,5 @@
 //! What a client pays for using a device, in instructions: for a kick, on boards where no page makes a device look at its doorbells, and for submitting
-//! launches with few and many arguments; what clients without a lock cost those that have it, and their sharer; what another life of a task costs; and the end of a node's job.
+//! launches with few and many arguments; what clients without a lock cost those that have it, and their sharer; what another life of a task costs; the end of a node's job; and engines whose device decides by keys.
 
 use std::path::Path;
 
@@ -19,15 +19,16 @@ const MANIFEST: &str = "tests/bench/client.toml";
 const SHARING: (&str, &str) = ("tests/bench/sharing.toml", BOARDS[0]);
 /// The system that measures further lives, on the same board.
 const LIVES: &str = "tests/bench/lives.toml";
-/// That of devices behind an SMMU, and that of graphs.
+/// That of devices behind an SMMU, that of graphs, and that of engines whose device decides by keys.
 const STREAMS: &str = "tests/bench/streams.toml";
 const GRAPHS: &str = "tests/bench/graph.toml";
+const KEYS: &str = "tests/bench/keys.toml";
 /// Host seconds after which it is ended.
 const SECONDS: u64 = 60;
 /// Boards: one with a page that kicks, and two with different controllers that have none.
 const BOARDS: [&str; 3] = ["virt", "raspi3b", "zcu102"];
 /// What the task that measures logs, by its numbers.
-const PATHS: [&str; 24] = [
+const PATHS: [&str; 27] = [
     "null system call",
     "kick by a call",
     "submit a launch, no arguments",
@@ -52,6 +53,9 @@ const PATHS: [&str; 24] = [
     "end of a node's job, 1 consumer",
     "end of a node's job, 3 consumers",
     "token -> first instruction on another CPU",
+    "acquire, its device decides by keys",
+    "release, its device decides by keys",
+    "call and reply, with a key of an engine each",
 ];
 /// The first of those that the other system logs, as 0,
 const OF_SHARING: usize = 5;
@@ -63,6 +67,10 @@ const OF_STREAMS: usize = 17;
 const OF_GRAPHS: usize = 19;
 /// What these must be at most.
 const MOST_OF_GRAPHS: [u64; 5] = [1_500, 500, 2_000, 5_500, 2_500];
+/// The first of engines whose device decides,
+const OF_KEYS: usize = 24;
+/// and what they must be at most.
+const MOST_OF_KEYS: [u64; 3] = [1_500, 1_500, 4_000];
 /// What they must be at most.
 const MOST: [u64; 6] = [1_500, 1_500, 4_000, 700, 1_500, 1_500];
 /// A store by a task that has the lock; one by a client without it, which may take no instruction more.
@@ -100,7 +108,9 @@ impl Client {
         let of_lives = if board == SHARING.1 { Some(shortest(LIVES)?) } else { None };
         let of_streams = if board == SHARING.1 { Some(shortest(STREAMS)?) } else { None };
         let of_graphs = if board == SHARING.1 { Some(shortest(GRAPHS)?) } else { None };
+        let of_keys = if board == SHARING.1 { Some(shortest(KEYS)?) } else { None };
         let paths = std::array::from_fn(|row| match row {
+            OF_KEYS.. => of_keys.as_ref().and_then(|shortest| shortest(row - OF_KEYS)),
             OF_GRAPHS.. => of_graphs.as_ref().and_then(|shortest| shortest(row - OF_GRAPHS)),
             OF_STREAMS.. => of_streams.as_ref().and_then(|shortest| shortest(row - OF_STREAMS)),
             OF_LIVES.. => of_lives.as_ref().and_then(|shortest| shortest(row - OF_LIVES)),
@@ -132,7 +142,8 @@ impl Client {
         let many = (MANY.0, Some(MANY.1));
         let of_lives = (OF_LIVES..OF_GRAPHS).map(|row| (row, Some(LONGEST_PATH)));
         let of_graphs = MOST_OF_GRAPHS.iter().enumerate().map(|(row, most)| (OF_GRAPHS + row, Some(*most)));
-        let all = [kick, open, many].into_iter().chain(of_sharing).chain(of_lives).chain(of_graphs);
+        let of_keys = MOST_OF_KEYS.iter().enumerate().map(|(row, most)| (OF_KEYS + row, Some(*most)));
+        let all = [kick, open, many].into_iter().chain(of_sharing).chain(of_lives).chain(of_graphs).chain(of_keys);
         all.filter_map(|(row, most)| {
             let (path, most) = (self.paths[row]?, most?);
             let (name, board) = (PATHS[row], self.board);

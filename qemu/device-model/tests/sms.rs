@@ -4,8 +4,9 @@
 mod rig;
 
 use fusee_accel_contract::{
-    CONTEXT_FLAGS, CONTEXT_SHARED, CONTEXT_VALID, CONTROL_FEATURES, CONTROL_SMS, EngineIndex, FEATURE_SMS, FenceState,
-    Operation, control_context, control_reset_request, status_sm_time,
+    CONTEXT_FLAGS, CONTEXT_SHARED, CONTEXT_VALID, CONTROL_FEATURES, CONTROL_SMS, EngineIndex, FEATURE_KEYS,
+    FEATURE_SMS, FenceState, KEY_LAST, Operation, control_context, control_key, control_reset_request, status_counted,
+    status_sm_time,
 };
 use fusee_compute::Kernel;
 use fusee_device_model::{Bus, Description, Mechanism, Sms};
@@ -135,6 +136,49 @@ fn a_reset_takes_the_sms_of_its_context_only() {
     assert_eq!(rig.run(5 * MILLISECOND).last(), Some(&(6 * MILLISECOND)), "all SMs are free");
 }
 
+/// By keys: what the kernel says of each goes at once, as it says it; a client without a lock comes behind all real-time keys, and before the last.
+#[test]
+fn contexts_have_sms_by_the_keys_that_the_kernel_says() {
+    let mut rig = rig(Some(Sms { keyed: true, ..Sms::of(4, Mechanism::Switch) }));
+    let features = rig.ram.read_u32(DESCRIPTION.control + CONTROL_FEATURES).unwrap();
+    assert_eq!(features & (FEATURE_SMS | FEATURE_KEYS), FEATURE_SMS | FEATURE_KEYS);
+    let say = |rig: &mut Rig, context, key| rig.ram.write_u64(DESCRIPTION.control + control_key(context), key).unwrap();
+    let occupied = |rig: &mut Rig, now, context| {
+        let _ = rig.poll(now);
+        rig.ram.read_u64(DESCRIPTION.status + status_counted(EXECUTION, context)).unwrap()
+    };
+    let ends_at = |rig: &mut Rig, fence, end| {
+        rig.run_until(end - 1);
+        assert_eq!(rig.fence(2, fence), FenceState::Pending);
+        rig.run_until(end);
+        assert_eq!(rig.fence(2, fence), FenceState::Done);
+    };
+    say(&mut rig, 1, 20);
+    rig.submit(EXECUTION, 1, Operation::Burn { time: 9 * MILLISECOND }, 0);
+    rig.run_until(2 * MILLISECOND);
+    // A later key waits.
+    say(&mut rig, 2, 30);
+    rig.submit(EXECUTION, 2, Operation::Burn { time: MILLISECOND }, 0);
+    rig.run_until(3 * MILLISECOND);
+    assert_eq!([1, 2].map(|context| occupied(&mut rig, 3 * MILLISECOND, context)), [3 * MILLISECOND, 0]);
+    // Then it is the earlier one.
+    say(&mut rig, 2, 10);
+    let _ = rig.poll(3 * MILLISECOND);
+    ends_at(&mut rig, 0, 4 * MILLISECOND + SAVE);
+    assert_eq!(occupied(&mut rig, 4 * MILLISECOND + SAVE, 2), MILLISECOND + SAVE);
+    // The restore is of nobody.
+    rig.run_until(5 * MILLISECOND);
+    assert_eq!(occupied(&mut rig, 5 * MILLISECOND, 1), 4 * MILLISECOND - 2 * SAVE);
+    // A client without a lock takes all from one whose job has no budget.
+    share(&mut rig, 2);
+    rig.submit(EXECUTION, 2, Operation::Burn { time: MILLISECOND }, 1);
+    rig.run_until(6 * MILLISECOND);
+    assert_eq!(occupied(&mut rig, 6 * MILLISECOND, 1), 5 * MILLISECOND - 2 * SAVE);
+    say(&mut rig, 1, KEY_LAST);
+    let _ = rig.poll(6 * MILLISECOND);
+    ends_at(&mut rig, 1, 7 * MILLISECOND + SAVE);
+}
+
 /// Whatever is preempted, and whoever is forgotten in between, comes out as it does where one works after the other.
 #[test]
 fn what_two_contexts_compute_at_once_is_what_each_computes_alone() {
@@ -146,7 +190,7 @@ fn what_two_contexts_compute_at_once_is_what_each_computes_alone() {
             1 => Mechanism::Drain,
             _ => Mechanism::DrainThenSwitch { limit: below(MILLISECOND) },
         };
-        let sms = Sms::of(1 + below(16) as u8, mechanism);
+        let sms = Sms { keyed: below(2) == 0, ..Sms::of(1 + below(16) as u8, mechanism) };
         let (mut rig, mut plain) = (rig(Some(sms)), rig(None));
         let shared = below(4);
         (1..=2).filter(|context| shared & context != 0).for_each(|context| share(&mut rig, context as usize));
@@ -163,6 +207,7 @@ fn what_two_contexts_compute_at_once_is_what_each_computes_alone() {
                 plain.submit(EXECUTION, context, operation, *fence);
                 *fence += 1;
             }
+            rig.ram.write_u64(DESCRIPTION.control + control_key(context), below(4)).unwrap();
             let until = now + below(2 * MILLISECOND);
             while now < until {
                 now = rig.poll(now).next.unwrap_or(until).clamp(now + 1, until);

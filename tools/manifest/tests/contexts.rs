@@ -4,9 +4,11 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use fusee_abi::call::RESET;
+use fusee_abi::image::{feature, kind};
 use fusee_accel_contract::space::tables_bytes;
-use fusee_accel_contract::{CONTEXTS, Contexts};
-use fusee_manifest::{Arbiter, Manifest};
+use fusee_accel_contract::{CONTEXTS, Contexts, EngineIndex, control_key, status_counted};
+use fusee_manifest::{Arbiter, Manifest, Resolved};
 
 /// A device with these keys, this many clients without a lock, a job that acquires its engine, and tables of so many bytes.
 fn text(clients: usize, tables: u64, keys: &str) -> String {
@@ -92,6 +94,56 @@ fn what_makes_room_on_sms_needs_no_gate() {
     assert_eq!(refused("sms = 4", plain, "shared_longest = \"3ms\"\n"), [expected]);
     let refused = refused("sms = 4", "operation = \"2ms\", commands = 0", "");
     assert_eq!(refused, ["number of commands of `job` is zero"]);
+}
+
+/// Each of its users has a lock of its own, a word for its key and one for what it has occupied; and its commands wait for room for each other.
+#[test]
+fn an_engine_whose_device_decides_has_a_lock_for_each_user() {
+    let second = "[tasks.job2]\nbinary = \"apps/hello\"\nperiod = \"60ms\"\nbudget = \"8ms\"\nwcet = \"1ms\"\n\
+                  uses.ee = { cpu = \"10us\", operation = \"3ms\" }\nhandles = { ee = \"engine ee: acquire\" }\n";
+    let made = |rest: &str, keys: &str, of_engine: &str| {
+        let text = text(0, tables_bytes(Contexts::new(CONTEXTS).unwrap(), 0, 0), keys);
+        let text = text.replace("[engines.ee]\n", &format!("{rest}[engines.ee]\n{of_engine}\n"));
+        Manifest::parse(Path::new("m.toml"), &text)
+            .map_err(|errors| errors.0.iter().map(|error| error.reason.to_string()).collect::<Vec<_>>())
+    };
+    let by_device = "arbiter = \"device\"";
+    let system = made(second, "sms = 4", by_device).unwrap().system;
+    let names: Vec<&str> = system.engines.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["ee:job", "ee:job2"]);
+    assert_eq!(system.whole_engines(), [("ee", vec![0, 1])]);
+    let device = &system.devices[0];
+    let users: Vec<_> = system.engine_users.iter().map(|user| (user.engine, user.key, user.occupied)).collect();
+    let words = |engine, context| {
+        let counted = device.status + status_counted(EngineIndex::Execution, context);
+        (engine, device.control + control_key(context), counted)
+    };
+    assert!(device.keyed);
+    assert_eq!(users, [words(0, 1), words(1, 2)]);
+    let resets: Vec<u64> = system.engines.iter().map(|(_, engine)| engine.reset_bits).collect();
+    assert_eq!(resets, [RESET << (3 + 1), RESET << (3 + 2)]);
+    let handles = system.handles.iter().filter(|handle| handle.kind == kind::ENGINE);
+    assert_eq!(handles.map(|handle| handle.object).collect::<Vec<_>>(), [0, 1]);
+    let holds = |system: &Resolved| {
+        let holds = system.engine_holds.iter().map(|hold| hold.unwrap().hold.operation.0);
+        holds.collect::<Vec<_>>()
+    };
+    assert_eq!(holds(&system), [2_038_912, 3_038_912]);
+    assert_eq!(system.features() & feature::SPATIAL, feature::SPATIAL);
+    // Alone it waits for nobody.
+    assert_eq!(holds(&made("", "sms = 4", by_device).unwrap().system), [2_000_000]);
+    let by_lock = made(second, "sms = 4", "arbiter = \"lock\"").unwrap().system;
+    assert_eq!((by_lock.engines.len(), by_lock.devices[0].keyed, by_lock.features() & feature::SPATIAL), (1, false, 0));
+
+    let needs = "arbiter of `ee` needs the execution engine of a device with `sms`";
+    assert_eq!(made(second, "", by_device).unwrap_err(), [needs]);
+    let with = |key: &str| format!("arbiter of `ee` means nothing together with `{key}`");
+    assert_eq!(made(second, "sms = 4", "arbiter = \"device\"\ngroup = \"g\"").unwrap_err(), [with("group")]);
+    let pool = format!("[pools.p]\nreplicas = 1\n{second}");
+    let refused = made(&pool, "sms = 4", "arbiter = \"device\"\npool = \"p\"").unwrap_err();
+    assert!(refused.contains(&with("pool")), "{refused:?}");
+    let unknown = made(second, "sms = 4", "arbiter = \"driver\"").unwrap_err();
+    assert_eq!(unknown, ["unknown value `driver`; there are `lock` and `device`"]);
 }
 
 #[test]

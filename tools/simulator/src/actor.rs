@@ -708,7 +708,7 @@ impl Actor {
         if let Phase::Start = self.phase {
             self.seen.resize(clients.len(), [0; contract::ENGINES]);
             if std::mem::take(&mut self.again) {
-                self.resets = (1 << contract::ENGINES) - 1;
+                self.resets = devices.clone().fold(0, |all, device| all | board.all_resets(device));
                 devices.clone().for_each(|device| board.request_resets(device, self.resets));
             }
             self.phase = Phase::Woken;
@@ -741,8 +741,10 @@ impl Actor {
                 return trap(board, thread, Call::Signal, *handle, 1, NEVER);
             }
         }
-        for engine in contract::EngineIndex::ALL {
-            let bit = 1 << engine.number();
+        for number in 0..contract::ENGINES + contract::CONTEXTS {
+            // What comes after the engines are contexts of the execution engine.
+            let engine = contract::EngineIndex::from_number(number).unwrap_or(contract::EngineIndex::Execution);
+            let bit = 1 << number;
             if self.resets & bit != 0 && devices.clone().all(|device| board.is_reset(device, engine)) {
                 self.resets &= !bit;
                 return trap(board, thread, Call::EngineComplete, interrupt, RESET * bit, NEVER);

@@ -121,6 +121,8 @@ struct Simulated {
     status_page: u64,
     device: Box<Device>,
     contexts: contract::Contexts,
+    /// It decides by keys who has its execution engine.
+    keyed: bool,
     /// When it must be polled next.
     next: Option<u64>,
     /// Index of its interrupt.
@@ -328,6 +330,7 @@ impl Board {
         let tokens = device.weights().map(u16::from);
         let (number, mechanism, keyed) = (device.sms, Mechanism::Switch, device.keyed);
         let sms = (number > 0).then_some(Sms { number, mechanism, tokens, keyed });
+        self.devices[index].keyed = keyed;
         let Simulated { device, contexts, .. } = &mut self.devices[index];
         let description = Description { arbiter, switch, counters, sms, ..description(index, *contexts) };
         device.equip(Equipment::owned(sms.as_ref()));
@@ -512,8 +515,19 @@ impl Board {
         self.load(of(device, STATUS) + contract::status_running(engine)) as usize
     }
 
-    /// The driver of `device` lets it forget what has been submitted to these engines, one bit each.
+    /// The resets that another life of the driver of `device` begins with: what is said to have been asked before, as in [`Board::request_resets`].
+    pub fn all_resets(&self, device: usize) -> u64 {
+        let bits = contract::ENGINES + if self.devices[device].keyed { contract::CONTEXTS } else { 0 };
+        (1 << bits) - 1
+    }
+
+    /// The driver of `device` lets it forget what has been submitted to these engines, one bit each; the bits above are contexts, whose commands the
+    /// execution engine alone forgets.
     pub fn request_resets(&mut self, device: usize, engines: u64) {
+        for context in self.contexts(device).filter(|context| engines >> contract::ENGINES >> context & 1 != 0) {
+            self.request_reset(device, contract::EngineIndex::Execution, context);
+            self.devices[device].next = Some(self.now);
+        }
         for engine in contract::EngineIndex::ALL.into_iter().filter(|engine| engines >> engine.number() & 1 != 0) {
             let running = self.running(device, engine);
             for context in self.contexts(device) {
@@ -608,7 +622,7 @@ impl Simulated {
         device
             .configure(description(index, contexts), memory)
             .expect("the simulator's own device description is right");
-        Simulated { status_page, device, contexts, next: None, interrupt: None }
+        Simulated { status_page, device, contexts, keyed: false, next: None, interrupt: None }
     }
 }
 

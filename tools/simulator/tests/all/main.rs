@@ -16,6 +16,7 @@ mod images;
 mod instants;
 mod interrupts;
 mod isolation;
+mod keys;
 mod ledgers;
 mod lives;
 mod loans;

@@ -47,6 +47,7 @@
 //! | `budgets` | who pays, throttling, replenishment |
 //! | `watches` | plans when holds are looked at |
 //! | `gates` | engines that clients without a lock have meanwhile |
+//! | `spatial` | engines whose device decides by keys |
 //! | `engines` | holds of engines, and their doorbells |
 //! | `tokens` | tokens of pools are requested, granted, given back |
 //! | `fast_calls` | fast calls: messages and locks |
@@ -62,7 +63,6 @@
 //! | `jobs` | jobs begin and end |
 //! | `boot` | from a packed system to a kernel |
 //! | `watchdog` | engines that are not given back, or do not end |
-//! | `spatial` | engines whose device decides by keys |
 //! | `check` | the invariants |
 //! | `reach` | those of what tasks and devices reach |
 //! | `death` | threads end, and tell the others |

@@ -246,6 +246,9 @@ pub fn check(fusee: &Project) -> Result<Vec<String>> {
     let words =
         [format!("built for version {other} "), format!("kernel has version {kernel},"), "elf.toml:".to_owned()];
     expect(&mut problems, &own(&folder, &manifest)?, 1, &words.each_ref().map(String::as_str));
+    if problems.is_empty() {
+        std::fs::remove_dir_all(place)?;
+    }
     Ok(problems)
 }
 

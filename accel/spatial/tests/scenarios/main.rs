@@ -620,3 +620,143 @@ fn an_engine_that_is_advanced_to_an_end_stops_there_and_not_before_and_knows_the
     engine.advance_to_an_end(30 * US, &mut host);
     assert_eq!(engine.now(), 30 * US);
 }
+
+//--- A policy in a driver
+
+/// When blocks of one context began.
+struct Begun(Context, Vec<u64>);
+
+impl Host for Begun {
+    fn block(&mut self, now: u64, context: Context, _: u64, _: u32) -> Result<(), Bad> {
+        if context == self.0 {
+            self.1.push(now);
+        }
+        Ok(())
+    }
+
+    fn saved(&mut self, _: u64, _: &Record) -> Result<(), Bad> {
+        Ok(())
+    }
+
+    fn restored(&mut self, _: u64, _: &Record) -> Result<(), Bad> {
+        Ok(())
+    }
+
+    fn ended(&mut self, _: u64, _: Context, _: u64, _: Outcome) {}
+}
+
+/// What a driver knows of the table after its own decision.
+fn follow(table: &mut Table, decision: Decision) {
+    let count = |table: &mut Table, place: Option<Place>, tokens: i32, blocks: bool| {
+        let Some((place, mut kernel)) = place.and_then(|place| Some((place, *table.kernel(place)?))) else { return };
+        kernel.count += tokens;
+        kernel.issuable -= if blocks { kernel.issuable.min(kernel.capacity.into()) } else { 0 };
+        table.set_kernel(place, Some(kernel));
+    };
+    match (decision, decision_state(table, decision)) {
+        (Decision::Assign { sm, kernel }, _) => {
+            count(table, Some(kernel), -1, true);
+            table.set_state(sm, State::Running(kernel));
+        }
+        (Decision::Reserve { sm, next }, State::Running(victim)) => {
+            count(table, Some(victim), 1, false);
+            count(table, Some(next), -1, false);
+            table.set_state(sm, State::Reserved { victim: Some(victim), next: Some(next) });
+        }
+        (Decision::Retarget { sm, next: to }, State::Reserved { victim, next }) => {
+            count(table, next, 1, false);
+            count(table, Some(to), -1, false);
+            let stays = victim == Some(to);
+            table.set_state(sm, if stays { State::Running(to) } else { State::Reserved { victim, next: Some(to) } });
+        }
+        (decision, state) => panic!("{decision:?} of an SM that is {state:?}"),
+    }
+}
+
+fn decision_state(table: &Table, decision: Decision) -> State {
+    let (Decision::Assign { sm, .. } | Decision::Reserve { sm, .. } | Decision::Retarget { sm, .. }) = decision;
+    table.state(sm)
+}
+
+/// How long after its launch the last of the first blocks of a kernel begins that takes all four SMs from another, for launches at these instants; the
+/// policy is in the device, or in a driver that hears of each change, and is heard, so many nanoseconds later.
+fn waits(launches: &[u64], message: Option<u64>) -> Vec<u64> {
+    let description = Description::of(4, Mechanism::Switch);
+    let (low, high) = (context(1), context(2));
+    let grid = |blocks, time| Grid { blocks, ..grid(1, time) };
+    let mut begun = Begun(high, Vec::new());
+    let mut found = Vec::new();
+    let mut inside = Engine::new(RealTime, description).unwrap();
+    let mut outside = Engine::new(Outside, description).unwrap();
+    inside.set_key(high, Key(1));
+    outside.set_key(high, Key(1));
+    inside.submit(low, &grid(10_000, 300 * US), 0).unwrap();
+    outside.submit(low, &grid(10_000, 300 * US), 0).unwrap();
+    // What the driver has heard and not yet answered, and its answers, each with its instant.
+    let (mut told, mut answers): (Option<u64>, Vec<(u64, Decision)>) = (None, Vec::new());
+    let mut advance = |outside: &mut Engine<Outside>, begun: &mut Begun, message: u64, until: u64| loop {
+        let answer = answers.iter().map(|(at, _)| *at).min();
+        let next = [outside.next(), told, answer].into_iter().flatten().filter(|at| *at <= until).min();
+        let now = next.unwrap_or(until);
+        outside.advance(now, begun);
+        if told == Some(now) {
+            told = None;
+            // It sees what is so by now, and decides until nothing is left.
+            let mut seen = outside.table().clone();
+            while let Some(decision) = RealTime.decide(&seen) {
+                follow(&mut seen, decision);
+                answers.push((now + message, decision));
+            }
+        }
+        let due: Vec<Decision> = answers.extract_if(.., |(at, _)| *at <= now).map(|(_, decision)| decision).collect();
+        for decision in due {
+            // What is no longer possible is refused, and decided anew.
+            let _ = outside.carry_out(decision, begun);
+        }
+        outside.advance(now, begun);
+        if outside.was_asked() && told.is_none() && answers.is_empty() {
+            told = Some(now + message);
+        }
+        if next.is_none() {
+            return;
+        }
+    };
+    for (work, launch) in launches.iter().enumerate() {
+        begun.1.clear();
+        let end = launch + 400 * US;
+        match message {
+            None => {
+                inside.advance(*launch, &mut begun);
+                inside.submit(high, &grid(4, 50 * US), work as u64).unwrap();
+                inside.advance(end, &mut begun);
+            }
+            Some(message) => {
+                advance(&mut outside, &mut begun, message, *launch);
+                outside.submit(high, &grid(4, 50 * US), work as u64).unwrap();
+                advance(&mut outside, &mut begun, message, end);
+            }
+        }
+        assert_eq!(begun.1.len(), 4, "{work}");
+        found.push(begun.1.iter().max().unwrap() - launch);
+    }
+    found
+}
+
+/// In the device each preemption takes a save. Where the policy is in the driver it takes two messages more: that of the launch to the driver, and that of
+/// what the driver decides.
+#[test]
+fn a_policy_in_a_driver_takes_sms_later_by_two_messages() {
+    let launches: Vec<u64> = (1..200).map(|number| number * 1_000 * US + number * 7_919 % (300 * US)).collect();
+    let inside = waits(&launches, None);
+    // A restore and a save, or less where a block has just ended.
+    assert!(inside.iter().all(|wait| *wait <= 8 * US), "{:?}", inside.iter().max());
+    assert_eq!(waits(&launches, Some(0)), inside);
+    for message in [US, 5 * US, 20 * US] {
+        let outside = waits(&launches, Some(message));
+        let added: Vec<u64> = outside.iter().zip(&inside).map(|(outside, inside)| outside - inside).collect();
+        let mean = added.iter().sum::<u64>() / added.len() as u64;
+        // Meanwhile another block may have begun where one had just ended, and has to be saved.
+        assert!(added.iter().all(|added| *added <= 2 * message + 4 * US), "{message}: {added:?}");
+        assert!((2 * message..2 * message + US).contains(&mean), "{message}: {mean}");
+    }
+}

@@ -369,16 +369,17 @@ impl<P: Policy> Engine<P> {
 
     fn advance_while(&mut self, now: u64, host: &mut impl Host, goes_on: impl Fn(&Self) -> bool) {
         let now = now.max(self.now);
+        let mut first = self.first_due();
         loop {
-            let next = self.instant(host);
+            first = self.instant(first, host);
             if !goes_on(self) {
                 break;
             }
-            if next > now {
+            if first.due > now {
                 self.now = now;
                 break;
             }
-            self.now = next;
+            self.now = first.due;
         }
         self.book_all();
         debug_assert!(
@@ -394,7 +395,7 @@ impl<P: Policy> Engine<P> {
         if self.asks || self.over != 0 {
             return Some(self.now);
         }
-        Some(self.first_due()).filter(|&due| due != NEVER)
+        Some(self.first_due().due).filter(|&due| due != NEVER)
     }
 }
 
@@ -458,27 +459,37 @@ impl<P> Engine<P> {
 //--- One instant
 
 impl<P: Policy> Engine<P> {
-    /// Does all that is due now. Returns when something is due next.
-    fn instant(&mut self, host: &mut impl Host) -> u64 {
+    /// Does all that is due now. Takes what is due first, and returns what is due next.
+    fn instant(&mut self, mut first: First, host: &mut impl Host) -> First {
         loop {
-            // What fires on one SM makes nothing due on another one, so all can be found at once.
-            let mut due = self.all_due();
-            while due != 0 {
-                self.fire(due.trailing_zeros() as usize, host);
-                due &= due - 1;
+            if first.due <= self.now {
+                let fired = first.sm;
+                self.fire(fired, host);
+                first = self.first_due();
+                // Seldom is there more at one instant. What fires on one SM makes nothing due on another one, so all others can be
+                // found at once; they have greater numbers.
+                if first.due <= self.now {
+                    let mut due = self.all_due() & (!1 << fired);
+                    while due != 0 {
+                        self.fire(due.trailing_zeros() as usize, host);
+                        due &= due - 1;
+                    }
+                    first = self.first_due();
+                }
             }
             if self.over != 0 {
                 self.retire(host);
+                first = self.first_due();
             }
-            let next = self.first_due();
-            if next <= self.now {
+            if first.due <= self.now {
                 continue;
             }
             if !self.asks {
-                return next;
+                return first;
             }
             self.asks = false;
             self.ask(host);
+            first = self.first_due();
         }
     }
 
@@ -622,8 +633,16 @@ impl<P> Engine<P> {
         (0..SMS_MAX).fold(0, |all, sm| all | u32::from(self.due[sm] <= self.now) << sm)
     }
 
-    fn first_due(&self) -> u64 {
-        self.due.iter().copied().fold(NEVER, u64::min)
+    /// What is due first; of several SMs, on that with the smallest number.
+    fn first_due(&self) -> First {
+        let at = |sm: usize| First { due: self.due[sm], sm };
+        let earlier = |one: First, other: First| if other.due < one.due { other } else { one };
+        // As a tournament: one after the other, each comparison would wait for the one before it.
+        let of_two = |sm: usize| earlier(at(sm), at(sm + 1));
+        let of_four = |sm: usize| earlier(of_two(sm), of_two(sm + 2));
+        let of_eight = |sm: usize| earlier(of_four(sm), of_four(sm + 4));
+        const { assert!(SMS_MAX == 16) };
+        earlier(of_eight(0), of_eight(8))
     }
 
     fn kernels_of(&mut self, context: Context) -> impl Iterator<Item = &mut Active> {
@@ -686,6 +705,14 @@ impl Kernel {
         let Kernel { context, work, fit, .. } = *self;
         Record { context, work, block, slot, bytes: fit.block_bytes, remaining }
     }
+}
+
+/// What is due first.
+#[derive(Clone, Copy)]
+struct First {
+    /// When. [`NEVER`]: nothing is.
+    due: u64,
+    sm: usize,
 }
 
 /// A launch in its command buffer.

@@ -216,8 +216,10 @@ impl Times {
         let is_first = block < other;
         let hash = mixed(self.seed, if is_first { block } else { other });
         let off = (((self.amplitude + 1) as u128 * hash as u128) >> 64) as u64;
-        // The amount comes from the upper bits of the hash, the sign from the lowest.
-        if is_first == (hash & 1 == 0) { self.mean + off } else { self.mean - off }
+        // The amount comes from the upper bits of the hash, the sign from the lowest. Neither sum can overflow; both are formed,
+        // since nobody could predict a branch.
+        let (above, below) = (self.mean.wrapping_add(off), self.mean.wrapping_sub(off));
+        if is_first == (hash & 1 == 0) { above } else { below }
     }
 }
 

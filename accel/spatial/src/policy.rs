@@ -154,11 +154,17 @@ pub(crate) fn retarget<R: Ord>(
     taker: Place,
     rank: impl Fn(Place, &Active) -> Option<R>,
 ) -> Option<Decision> {
+    // SMs that are taken away are mostly for one kernel, so what was counted for it is counted once.
+    let mut counted: Option<(Place, bool)> = None;
+    let mut has_surplus = |place: Place| match counted {
+        Some((known, has)) if known == place => has,
+        _ => counted.insert((place, table.has_surplus(place))).1,
+    };
     let offers = table.sms().filter_map(|(sm, state)| {
         let State::Reserved { victim, next } = state else { return None };
         let offer = match next {
             Some(next) if next == taker => return None,
-            Some(next) if victim == Some(next) || !table.has_surplus(next) => Some(rank(next, table.kernel(next)?)?),
+            Some(next) if victim == Some(next) || !has_surplus(next) => Some(rank(next, table.kernel(next)?)?),
             _ => None,
         };
         // `None` is what costs nobody anything, and goes first.

@@ -17,7 +17,7 @@
 //! Source: Tanasic et al., ISCA 2014, sections 4.2 and 4.3. That equal keys go by age is ours.
 
 use crate::policy::{Decision, Policy, first_issuable, first_of_its_context, reserve, retarget, take_back};
-use crate::table::{Active, Context, Key, Place, Table};
+use crate::table::{Active, Context, Key, Place, State, Table};
 
 /// Preemptive priority queues.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -52,11 +52,19 @@ pub(crate) fn take_first<R: Ord>(
     may_take: impl Fn(&Active) -> bool,
     rank: impl Fn(&Active) -> R,
 ) -> Option<Decision> {
+    let greatest = table.kernels().map(|(_, kernel)| kernel.key).max()?;
+    let is_any_reserved = table.sms().any(|(_, state)| matches!(state, State::Reserved { .. }));
     let mut after: Option<(Key, u64)> = None;
     loop {
         let later =
             table.kernels().filter(|(_, kernel)| may_take(kernel) && Some((kernel.key, kernel.arrival)) > after);
-        let (taker, &Active { key, arrival, .. }) = later.min_by_key(|(_, kernel)| (kernel.key, kernel.arrival))?;
+        let earlier = |one: &Active, other: &Active| (one.key, one.arrival) < (other.key, other.arrival);
+        let (taker, &Active { key, arrival, .. }) =
+            later.reduce(|first, other| if earlier(other.1, first.1) { other } else { first })?;
+        // Neither this kernel nor a later one finds a kernel with a greater key, or an SM that is on its way to somebody.
+        if key == greatest && !is_any_reserved {
+            return None;
+        }
         let greater = |_: Place, kernel: &Active| (kernel.key > key).then(|| rank(kernel));
         let mut decision = take_back(table, taker, greater);
         if table.wanted(taker) > 0 {

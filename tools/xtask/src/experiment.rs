@@ -20,7 +20,7 @@ mod migration;
 mod spatial;
 mod systems;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use fusee_manifest::Time;
 
@@ -102,6 +102,12 @@ pub struct Experiment {
     pub kind: Kind,
     /// What must hold of what was measured.
     pub conditions: fn(&Findings) -> Vec<Condition>,
+}
+
+impl Experiment {
+    const fn is_spatial(&self) -> bool {
+        matches!(self.kind, Kind::Spatial(..))
+    }
 }
 
 /// What runs in an experiment.
@@ -252,7 +258,8 @@ impl Findings {
 /// Runs an experiment, prints what it found and writes it down; `false` if a condition does not hold, or QEMU disagrees.
 pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool> {
     if arguments.list {
-        let all = ALL.iter().map(|one| (one.name, one.question)).chain([(faults::NAME, faults::QUESTION)]);
+        let others = [(spatial::ALL, spatial::ALL_QUESTION), (faults::NAME, faults::QUESTION)];
+        let all = ALL.iter().map(|one| (one.name, one.question)).chain(others);
         all.for_each(|(name, question)| println!("{name}: {question}"));
         return Ok(true);
     }
@@ -267,10 +274,31 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
     if arguments.runs.is_some() {
         bail!("`--runs` is for the experiment `{}`", faults::NAME);
     }
-    let known = ALL.iter().map(|one| one.name).chain([faults::NAME]).collect::<Vec<_>>().join(", ");
-    let chosen =
-        ALL.iter().find(|one| one.name == name).with_context(|| format!("no experiment `{name}`; known: {known}"))?;
-    let is_spatial = matches!(chosen.kind, Kind::Spatial(..));
+    let is_chosen = |one: &&Experiment| one.name == name || name == spatial::ALL && one.is_spatial();
+    let chosen: Vec<&Experiment> = ALL.iter().filter(is_chosen).collect();
+    if chosen.is_empty() {
+        let known = ALL.iter().map(|one| one.name).chain([spatial::ALL, faults::NAME]).collect::<Vec<_>>().join(", ");
+        bail!("no experiment `{name}`; known: {known}");
+    }
+    let replays = spatial::Replays::default();
+    let mut is_good = true;
+    for one in &chosen {
+        if chosen.len() > 1 {
+            println!("{}: {}", one.name, one.question);
+        }
+        is_good &= run(one, arguments, &replays, install)?;
+    }
+    Ok(is_good)
+}
+
+/// The same, of one experiment.
+fn run(
+    chosen: &Experiment,
+    arguments: &ExperimentArguments,
+    replays: &spatial::Replays,
+    install: bool,
+) -> Result<bool> {
+    let (name, is_spatial) = (chosen.name, chosen.is_spatial());
     let length = match (arguments.length, arguments.workloads) {
         (Some(_), _) if is_spatial => {
             bail!("`{name}` runs until all processes are done three times; it has `--workloads`")
@@ -293,9 +321,9 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
     }
     let form = spatial::Form::full(arguments.block_mode);
     if arguments.seeds > 1 {
-        return draws(chosen, length, arguments, &form);
+        return draws(chosen, length, arguments, &form, replays);
     }
-    let found = find(chosen, length, arguments.seed, &form)?;
+    let found = find(chosen, length, arguments.seed, &form, replays)?;
     if is_spatial {
         println!("{}", form.words(length));
     }
@@ -314,7 +342,7 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
         std::fs::write(folder.join(format!("{name}-{ends}")), text)?;
         println!("written: {shown}/{name}-{ends}");
     }
-    let is_good = judge(chosen, &found);
+    let is_good = judge(&conditions(chosen, &found, &form));
     if !arguments.qemu {
         return Ok(is_good);
     }
@@ -325,7 +353,7 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
         Kind::Systems(arrangements, measures) => {
             let (emulated, differences) = systems::emulate(&workspace, &arrangements(length), measures, length)?;
             println!("{}", table(&emulated));
-            (judge(chosen, &emulated), differences)
+            (judge(&(chosen.conditions)(&emulated)), differences)
         }
         Kind::Clusters(arrangements, measures) => {
             let (found, differences) = gpusync::emulate(&workspace, &arrangements(), measures, arguments.seed, length)?;
@@ -339,14 +367,20 @@ pub fn experiment(arguments: &ExperimentArguments, install: bool) -> Result<bool
 }
 
 /// Runs an experiment with several seeds, and prints what they have in common.
-fn draws(experiment: &Experiment, length: u64, arguments: &ExperimentArguments, form: &spatial::Form) -> Result<bool> {
+fn draws(
+    experiment: &Experiment,
+    length: u64,
+    arguments: &ExperimentArguments,
+    form: &spatial::Form,
+    replays: &spatial::Replays,
+) -> Result<bool> {
     if matches!(experiment.kind, Kind::Systems(..)) || arguments.qemu {
         bail!("`--seeds` is for experiments that draw their tasks, in the simulator: {} does not", experiment.name);
     }
     let seeds = arguments.seed..arguments.seed + arguments.seeds;
-    let found = seeds.clone().map(|seed| find(experiment, length, seed, form)).collect::<Result<Vec<_>>>()?;
+    let found = seeds.clone().map(|seed| find(experiment, length, seed, form, replays)).collect::<Result<Vec<_>>>()?;
     println!("{}", drawn_table(&found));
-    let conditions: Vec<Vec<Condition>> = found.iter().map(experiment.conditions).collect();
+    let conditions: Vec<Vec<Condition>> = found.iter().map(|found| conditions(experiment, found, form)).collect();
     let mut is_good = true;
     for number in 0..conditions[0].len() {
         let one = || seeds.clone().zip(conditions.iter().map(|conditions| &conditions[number]));
@@ -390,17 +424,26 @@ fn drawn_table(found: &[Findings]) -> String {
     table.to_string()
 }
 
+/// What must hold. In a form of [`spatial`] that has a reason of its own why something does not, that is the reason.
+fn conditions(experiment: &Experiment, found: &Findings, form: &spatial::Form) -> Vec<Condition> {
+    let mut all = (experiment.conditions)(found);
+    if let Some(why) = form.reason().filter(|_| experiment.is_spatial()) {
+        all.iter_mut().for_each(|condition| condition.why_not = Some(why));
+    }
+    all
+}
+
 /// Says which conditions hold, and whether all do that should.
-fn judge(experiment: &Experiment, found: &Findings) -> bool {
-    let conditions = (experiment.conditions)(found);
+fn judge(conditions: &[Condition]) -> bool {
     conditions.iter().for_each(|condition| println!("{}", condition.line()));
     conditions.iter().all(|condition| condition.holds || condition.reason().is_some())
 }
 
 /// Runs each experiment shortly, on the host: its name, and which conditions are not as they are said to be.
 pub fn check() -> impl Iterator<Item = (String, Vec<String>)> {
-    ALL.iter().map(|experiment| {
-        let problems = match find(experiment, experiment.short, SEED, &spatial::Form::SHORT) {
+    let replays = spatial::Replays::default();
+    ALL.iter().map(move |experiment| {
+        let problems = match find(experiment, experiment.short, SEED, &spatial::Form::SHORT, &replays) {
             Ok(found) => surprises(&(experiment.conditions)(&found)),
             Err(error) => vec![format!("{error:#}")],
         };
@@ -426,13 +469,21 @@ fn surprises(conditions: &[Condition]) -> Vec<String> {
     surprising.map(Condition::line).collect()
 }
 
-/// Runs an experiment. `form` is for those of [`spatial`].
-fn find(experiment: &Experiment, length: u64, seed: u64, form: &spatial::Form) -> Result<Findings> {
+/// Runs an experiment. `form` and `replays` are for those of [`spatial`].
+fn find(
+    experiment: &Experiment,
+    length: u64,
+    seed: u64,
+    form: &spatial::Form,
+    replays: &spatial::Replays,
+) -> Result<Findings> {
     match experiment.kind {
         Kind::Systems(arrangements, measures) => systems::simulate(&arrangements(length), measures, length),
         Kind::Clusters(arrangements, measures) => gpusync::simulate(&arrangements(), measures, seed, length),
         Kind::Graphs(arrangements, measures, files) => graphs::simulate(&arrangements(), measures, files, seed, length),
-        Kind::Spatial(arrangements, measures) => Ok(spatial::simulate(arrangements(), measures, form, seed, length)),
+        Kind::Spatial(arrangements, measures) => {
+            Ok(spatial::simulate(arrangements(), measures, form, seed, length, replays))
+        }
     }
 }
 
@@ -497,6 +548,17 @@ mod tests {
         // The seed of the tests is none of those for which there is a reason.
         let with_some = Condition { some_draws: Some("known"), ..condition(false, None) };
         assert!(with_some.reason().is_some() && !surprises(&[with_some]).is_empty());
+    }
+
+    #[test]
+    fn in_block_mode_its_own_reason_is_given_and_in_kernel_mode_that_of_the_condition() {
+        let condition = |_: &Findings| vec![Condition::new("", false, String::new())];
+        let reason = |block_mode| {
+            let form = spatial::Form::full(block_mode);
+            conditions(&Experiment { conditions: condition, ..spatial::SHARING }, &found(), &form)[0].reason()
+        };
+        assert_eq!(reason(false), None);
+        assert!(reason(true).is_some_and(|why| why.starts_with("in block mode")));
     }
 
     #[test]

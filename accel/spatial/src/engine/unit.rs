@@ -40,46 +40,61 @@ impl<P> Engine<P> {
         let (kernel, queue) = (&mut self.kernels[place], &mut self.preempted[place]);
         let is_reserved = !matches!(self.table.states[sm], State::Running(_));
         let clock = self.now - unit.started;
-        let (mut earliest, mut restoring) = (NEVER, 0_u16);
-        for slot in 0..usize::from(kernel.fit.blocks).min(BLOCKS_MAX) {
-            let mut end = unit.ends[slot];
-            if end <= clock {
-                end = NEVER;
-                unit.resident -= 1;
-                kernel.resident -= 1;
-            }
-            if end == NEVER && !is_reserved && kernel.fault.is_none() {
-                if let Some((entry, preempted)) = queue.pop() {
-                    let Preempted { block, remaining, payer } = preempted;
-                    let record = kernel.record(entry, block, remaining);
-                    if host.restored(self.now, &record).is_ok() {
-                        end = clock + remaining;
-                        (unit.blocks[slot], unit.payers[slot]) = (block, payer);
-                        restoring |= 1 << slot;
-                        self.counters.account(unit.owner).resumed += 1;
-                    } else {
-                        kernel.fault = Some(Outcome::Damaged { block });
+        let mut restoring = 0_u16;
+        let holds = kernel.fit.blocks.min(BLOCKS_MAX as u8);
+        let has_more = queue.len() > 0 || kernel.fresh < kernel.blocks;
+        // Mostly one block has ended and no slot is empty: then the slot is known, and the others are not looked at one by one.
+        let mut open = if unit.resident < holds && has_more && !is_reserved {
+            unit.open(clock) & ((1 << holds) - 1)
+        } else {
+            u32::from(unit.ends[usize::from(unit.first)] <= clock) << unit.first
+        };
+        loop {
+            while open != 0 {
+                let slot = open.trailing_zeros() as usize;
+                open &= open - 1;
+                let mut end = unit.ends[slot];
+                if end <= clock {
+                    end = NEVER;
+                    unit.resident -= 1;
+                    kernel.resident -= 1;
+                }
+                if end == NEVER && !is_reserved && kernel.fault.is_none() {
+                    if let Some((entry, preempted)) = queue.pop() {
+                        let Preempted { block, remaining, payer } = preempted;
+                        let record = kernel.record(entry, block, remaining);
+                        if host.restored(self.now, &record).is_ok() {
+                            end = clock + remaining;
+                            (unit.blocks[slot], unit.payers[slot]) = (block, payer);
+                            restoring |= 1 << slot;
+                            self.counters.account(unit.owner).resumed += 1;
+                        } else {
+                            kernel.fault = Some(Outcome::Damaged { block });
+                        }
+                    } else if kernel.fresh < kernel.blocks {
+                        let block = kernel.fresh;
+                        kernel.fresh += 1;
+                        self.counters.account(unit.owner).issued += 1;
+                        if host.block(self.now, kernel.context, kernel.work, block).is_ok() {
+                            end = clock + kernel.times.of(block);
+                            unit.blocks[slot] = block;
+                        } else {
+                            kernel.fault = Some(Outcome::BlockFailed { block });
+                        }
                     }
-                } else if kernel.fresh < kernel.blocks {
-                    let block = kernel.fresh;
-                    kernel.fresh += 1;
-                    self.counters.account(unit.owner).issued += 1;
-                    if host.block(self.now, kernel.context, kernel.work, block).is_ok() {
-                        end = clock + kernel.times.of(block);
-                        unit.blocks[slot] = block;
-                    } else {
-                        kernel.fault = Some(Outcome::BlockFailed { block });
+                    if end != NEVER {
+                        unit.resident += 1;
+                        kernel.resident += 1;
                     }
                 }
-                if end != NEVER {
-                    unit.resident += 1;
-                    kernel.resident += 1;
-                }
+                unit.ends[slot] = end;
             }
-            unit.ends[slot] = end;
-            earliest = earliest.min(end);
+            unit.find_first();
+            if unit.earliest > clock {
+                break;
+            }
+            open = 1 << unit.first;
         }
-        unit.earliest = earliest;
         if kernel.fault.is_some() || (kernel.resident == 0 && kernel.fresh == kernel.blocks && queue.len() == 0) {
             self.over |= 1 << place;
         }
@@ -304,8 +319,10 @@ pub(super) struct Unit {
     since: u64,
     /// When its clock would have been zero, had the clock not stood.
     started: u64,
-    /// The first of `ends`.
+    /// The first of `ends`,
     earliest: u64,
+    /// and its slot; of several the one with the smallest number.
+    first: u8,
     /// When each block ends by the SM's clock; [`NEVER`]: no block. While saving: what the block has left.
     ends: [u64; BLOCKS_MAX],
     blocks: [u32; BLOCKS_MAX],
@@ -328,10 +345,28 @@ impl Unit {
         since: 0,
         started: 0,
         earliest: NEVER,
+        first: 0,
         ends: [NEVER; BLOCKS_MAX],
         blocks: [0; BLOCKS_MAX],
         payers: [Payer::NOBODY; BLOCKS_MAX],
     };
+
+    /// The slots without a block, and those whose blocks have ended by the SM's clock, a bit each.
+    fn open(&self, clock: u64) -> u32 {
+        let is_open = |end: u64| end == NEVER || end <= clock;
+        (0..BLOCKS_MAX).fold(0, |all, slot| all | u32::from(is_open(self.ends[slot])) << slot)
+    }
+
+    /// Finds the first of `ends`, as [`Engine::first_due`] finds the first SM.
+    fn find_first(&mut self) {
+        let at = |slot: usize| (self.ends[slot], slot as u8);
+        let earlier = |one: (u64, u8), other: (u64, u8)| if other.0 < one.0 { other } else { one };
+        let of_two = |slot: usize| earlier(at(slot), at(slot + 1));
+        let of_four = |slot: usize| earlier(of_two(slot), of_two(slot + 2));
+        let of_eight = |slot: usize| earlier(of_four(slot), of_four(slot + 4));
+        const { assert!(BLOCKS_MAX == 16) };
+        (self.earliest, self.first) = earlier(of_eight(0), of_eight(8));
+    }
 
     fn drop_blocks(&mut self) {
         self.ends = [NEVER; BLOCKS_MAX];

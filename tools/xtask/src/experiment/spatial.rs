@@ -13,6 +13,9 @@
 //!
 //! All of it is done in each variant of what is not published, and a condition holds if it holds in all of them.
 //!
+//! A replay depends on nothing but its [`Replay`] and its workload. So what two experiments of one command have in common is
+//! replayed once: three of the six ways of [`throughput`] are ways of [`priority`], too.
+//!
 //! # Two ways to read the table
 //!
 //! The paper's table of kernels contradicts itself: its times of launches and its times of blocks differ by the number of SMs. *Kernel
@@ -21,6 +24,9 @@
 mod priority;
 mod sharing;
 mod throughput;
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
 use fusee_simulator::soundness::in_parallel;
 use fusee_simulator::spatial::{
@@ -35,6 +41,11 @@ use super::{Findings, Quantity, Unit};
 pub use self::priority::EXPERIMENT as PRIORITY;
 pub use self::sharing::EXPERIMENT as SHARING;
 pub use self::throughput::EXPERIMENT as THROUGHPUT;
+
+/// The name of all of them, one after the other.
+pub const ALL: &str = "spatial";
+/// What they are to find out.
+pub const ALL_QUESTION: &str = "the three above; what two of them have in common runs once";
 
 /// Numbers of processes.
 const SIZES: [usize; 4] = [2, 4, 6, 8];
@@ -61,6 +72,17 @@ impl Form {
 
     /// What `cargo xtask test` runs: 2 and 4 processes, in one variant, until each has two complete runs.
     pub const SHORT: Form = Form { sizes: &[2, 4], variants: &[VARIANTS[2]], reading: Inputs::KERNEL, runs: 2 };
+
+    /// Why conditions need not hold that are about who has the SMs.
+    pub const fn reason(&self) -> Option<&'static str> {
+        match self.reading {
+            Reading::Block => Some(
+                "in block mode kernels are a 13th as long and the rest of a run is as long as ever: the engine is idle for most of the time, \
+                 and what processes wait for is the one copy engine",
+            ),
+            Reading::Kernel { .. } | Reading::Waves { .. } => None,
+        }
+    }
 
     /// In a sentence.
     pub fn words(&self, workloads: u64) -> String {
@@ -179,6 +201,7 @@ pub enum What {
 }
 
 /// A workload under one policy.
+#[derive(Clone)]
 struct Seen {
     metrics: Metrics,
     moving: f64,
@@ -242,8 +265,47 @@ impl What {
 
 //--- Running it
 
+/// What was replayed already, for all experiments of one command: some have ways in common, and of two processes some workloads are drawn twice.
+#[derive(Default)]
+pub struct Replays(Mutex<HashMap<Vec<usize>, OfWorkload>>);
+
+/// All replays of one workload.
+type OfWorkload = Vec<(Replay, Seen)>;
+
+/// All that a replay depends on but its workload.
+#[derive(Clone, Copy, PartialEq)]
+struct Replay {
+    inputs: Inputs,
+    setup: Setup,
+    /// Whether the first process has the high priority.
+    has_high: bool,
+    runs: usize,
+}
+
+impl Replays {
+    /// What came of a replay of a workload: known, or found now.
+    fn of(&self, workload: &[usize], replay: Replay, find: impl Fn() -> Seen) -> Seen {
+        // A thread that panicked has put nothing in by halves.
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known =
+            lock().get(workload).and_then(|all| all.iter().find(|one| one.0 == replay)).map(|one| one.1.clone());
+        known.unwrap_or_else(|| {
+            let seen = find();
+            lock().entry(workload.to_vec()).or_default().push((replay, seen.clone()));
+            seen
+        })
+    }
+}
+
 /// Runs all workloads under all policies, as many at a time as there are CPUs.
-pub fn simulate(arrangements: Vec<Arrangement>, measures: &[Measure], form: &Form, seed: u64, count: u64) -> Findings {
+pub fn simulate(
+    arrangements: Vec<Arrangement>,
+    measures: &[Measure],
+    form: &Form,
+    seed: u64,
+    count: u64,
+    replays: &Replays,
+) -> Findings {
     let is_run =
         |one: &Arrangement| one.way.is_none() || form.variants.iter().any(|variant| variant.name == one.variant);
     let arrangements: Vec<Arrangement> = arrangements.into_iter().filter(is_run).collect();
@@ -261,8 +323,8 @@ pub fn simulate(arrangements: Vec<Arrangement>, measures: &[Measure], form: &For
         workloads.flat_map(|workload| variants.iter().map(move |alone| (alone, workload.clone()))).collect();
     let one = |done: &mut Vec<(u64, Ran)>, number: u64| {
         let (alone, workload) = &items[number as usize];
-        let ways = ways.iter().map(|way| alone.replay(workload, way, form.runs)).collect();
-        done.push((number, Ran { variant: alone.variant.name, programs: workload.clone(), ways }));
+        let ways = ways.iter().map(|way| alone.replay(workload, way, form.runs, replays)).collect();
+        done.push((number, Ran { variant: alone.inputs.variant.name, programs: workload.clone(), ways }));
     };
     let mut done = in_parallel(items.len() as u64, &one, |all, some| all.extend(some));
     done.sort_by_key(|(number, _)| *number);
@@ -288,7 +350,7 @@ const LOW: Key = Key(2);
 
 /// The programs in one variant: the trace of each, and how long a run of it takes alone, in nanoseconds.
 struct Alone {
-    variant: Variant,
+    inputs: Inputs,
     traces: Vec<Trace>,
     lengths: Vec<f64>,
 }
@@ -299,18 +361,21 @@ impl Alone {
         let setup = Setup { rule: Rule::Fcfs(Fcfs), mechanism: Mechanism::Switch, copies: Copies::ByArrival };
         let traces: Vec<Trace> = (0..PROGRAMS.len()).map(|program| trace(program, &inputs)).collect();
         let length = |trace| run(&[Member { trace, key: LOW }], &setup, 1).means()[0];
-        Alone { variant, lengths: traces.iter().map(length).collect(), traces }
+        Alone { inputs, lengths: traces.iter().map(length).collect(), traces }
     }
 
     /// Runs one workload under one policy.
-    fn replay(&self, workload: &[usize], way: &Way, runs: usize) -> Seen {
-        let key = |number| if number == 0 && way.has_high { HIGH } else { LOW };
-        let members = workload.iter().enumerate();
-        let members: Vec<Member<'_>> =
-            members.map(|(number, program)| Member { trace: &self.traces[*program], key: key(number) }).collect();
+    fn replay(&self, workload: &[usize], way: &Way, runs: usize, replays: &Replays) -> Seen {
+        let has_high = way.has_high;
         let setup = Setup { rule: (way.rule)(workload.len() as u8), mechanism: way.mechanism, copies: way.copies };
-        let alone: Vec<f64> = workload.iter().map(|program| self.lengths[*program]).collect();
-        Seen::new(&run(&members, &setup, runs), &alone)
+        replays.of(workload, Replay { inputs: self.inputs, setup, has_high, runs }, || {
+            let key = |number| if number == 0 && has_high { HIGH } else { LOW };
+            let members = workload.iter().enumerate();
+            let members: Vec<Member<'_>> =
+                members.map(|(number, program)| Member { trace: &self.traces[*program], key: key(number) }).collect();
+            let alone: Vec<f64> = workload.iter().map(|program| self.lengths[*program]).collect();
+            Seen::new(&run(&members, &setup, runs), &alone)
+        })
     }
 }
 
@@ -426,7 +491,7 @@ mod tests {
     fn a_short_form_runs_one_variant_and_what_the_paper_says_stays() {
         let ntt = |name, size| measure(name, Unit::Ratio, false, What::Ntt, size);
         let measures = [ntt("NTT, 2", 2), ntt("NTT, 4", 4), ntt("NTT, 6", 6), ntt("NTT, 8", 8)];
-        let found = |form| simulate(test_arrangements(), &measures, form, 1, 1);
+        let found = |form| simulate(test_arrangements(), &measures, form, 1, 1, &Replays::default());
         let short = Form { sizes: &[2], ..Form::SHORT };
         let one = found(&short);
         assert_eq!(one.arrangements.iter().map(|one| one.0).collect::<Vec<_>>(), ["high: a", "paper"]);
@@ -434,6 +499,23 @@ mod tests {
         assert_eq!(one.values[0][0], found(&short).values[0][0]);
         let numbers = Numbers::new(&one, "a", "NTT");
         assert_eq!((numbers.variants, numbers.sizes), (vec!["high"], vec![2]));
+    }
+
+    #[test]
+    fn what_was_replayed_is_known_by_its_workload_its_variant_and_its_way() {
+        let replays = Replays::default();
+        let alone = |variant| Alone::new(Inputs::KERNEL, variant, 1);
+        let way = |has_high, mechanism| Way { rule: FCFS, mechanism, copies: Copies::ByKey, has_high };
+        let ntt = |alone: &Alone, workload: &[usize], way| alone.replay(workload, &way, 1, &replays).metrics.ntt;
+        let count = || replays.0.lock().unwrap().values().map(Vec::len).sum::<usize>();
+        let low = alone(VARIANTS[0]);
+        let first = ntt(&low, &[3, 6], way(true, Mechanism::Switch));
+        assert_eq!((ntt(&low, &[3, 6], way(true, Mechanism::Switch)), count()), (first, 1));
+        let _ = ntt(&low, &[6, 3], way(true, Mechanism::Switch));
+        let _ = ntt(&low, &[3, 6], way(false, Mechanism::Switch));
+        let _ = ntt(&low, &[3, 6], way(true, Mechanism::Drain));
+        let _ = ntt(&alone(VARIANTS[1]), &[3, 6], way(true, Mechanism::Switch));
+        assert_eq!(count(), 5);
     }
 
     fn test_arrangements() -> Vec<Arrangement> {

@@ -40,7 +40,9 @@ struct Block {
     /// Number of copy engines.
     copy_engines: u64,
     /// 1 if the execution engine is preemptible.
-    preemptible: u64,
+    preemptible: u32,
+    /// For how many nanoseconds blocks on SMs run on before they are saved for another; [`DRAINS`]: to their end.
+    drain: u32,
     /// Times of kernels whose authors do not know: how many, or [`MEASURING`]; and the bytes from the beginning of [`Blocks`] to the first of them.
     time_count: u64,
     times: u64,
@@ -64,6 +66,8 @@ struct Block {
 const MEASURING: u64 = u64::MAX;
 /// In [`Block::sms`]: contexts with a lock have keys of their own.
 const KEYED: u8 = 1 << 7;
+/// In place of a number of nanoseconds: blocks are not saved.
+const DRAINS: u32 = u32::MAX;
 
 /// The software interrupt that is a kick, where it is no message; as the kernel sends it.
 const KICK: u32 = 0;
@@ -120,7 +124,11 @@ impl Blocks {
             counters: block.counters == 1,
             sms: (block.sms > 0).then_some(Sms {
                 number: block.sms & !KEYED,
-                mechanism: Mechanism::Switch,
+                mechanism: match block.drain {
+                    0 => Mechanism::Switch,
+                    DRAINS => Mechanism::Drain,
+                    limit => Mechanism::DrainThenSwitch { limit: limit.into() },
+                },
                 tokens: block.weights.map(u16::from),
                 keyed: block.sms & KEYED != 0,
             }),

@@ -1,6 +1,7 @@
 //! The description that the engine firmware finds in `x0`.
 
 use fusee_accel_contract::{CONTEXTS, DEVICES, timing::Slowdown};
+use fusee_spatial::Mechanism;
 
 use crate::layout::PAGE;
 use crate::resolve::{Device, Resolved};
@@ -23,6 +24,11 @@ pub(crate) fn description(system: &Resolved) -> Vec<u8> {
     let mut times = Vec::new();
     let first = 8 * (1 + played().count() * (OF_DEVICE + DEVICES));
     for (_, device) in played() {
+        let drain = match device.mechanism {
+            Mechanism::Switch => 0,
+            Mechanism::Drain => u32::MAX,
+            Mechanism::DrainThenSwitch { limit } => limit as u32,
+        };
         words.extend([
             device.control,
             device.status,
@@ -33,7 +39,7 @@ pub(crate) fn description(system: &Resolved) -> Vec<u8> {
             device.system_end - pool,
             u64::from(device.line),
             device.copy_engines as u64,
-            u64::from(device.preemptible),
+            u64::from(device.preemptible) | u64::from(drain) << 32,
             device.times.as_ref().map_or(u64::MAX, |own| own.len() as u64),
             (first + times.len()) as u64,
             device.size.number() as u64

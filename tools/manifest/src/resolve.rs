@@ -29,6 +29,7 @@ use fusee_accel_contract::{Contexts, CopyEngines, EngineIndex};
 use fusee_kernel_core::limits;
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
+use fusee_spatial::Mechanism;
 use toml::Spanned;
 
 use crate::board::{Board, BoardDevice, ControllerKind, Start};
@@ -268,8 +269,10 @@ pub struct Device {
     pub counters: bool,
     /// SMs of its execution engine; zero: it does one command at a time.
     pub sms: u8,
-    /// Whether that engine's SMs go by the keys of jobs.
+    /// Whether that engine's SMs go by the keys of jobs,
     pub keyed: bool,
+    /// and how they are taken from one command for another.
+    pub mechanism: Mechanism,
     /// Physical address of its local memory.
     pub memory: u64,
     /// Bytes of its local memory; zero without copy engines.

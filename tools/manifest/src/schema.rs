@@ -261,6 +261,8 @@ pub struct Use {
     pub operations: Option<Spanned<Time>>,
     /// Commands of one hold, at most.
     pub commands: Option<Spanned<u32>>,
+    /// How long one block of them takes on an SM, at most.
+    pub block: Option<Spanned<Time>>,
     /// The handle of the pool with whose token it is held.
     pub within: Option<Spanned<String>>,
     /// The handle of the engine of its group that is acquired together with it.
@@ -383,8 +385,12 @@ pub struct Device {
     pub switch: Option<Spanned<Time>>,
     /// Whether it counts what each context has.
     pub counters: Option<Spanned<bool>>,
-    /// How many SMs its execution engine has.
+    /// How many SMs its execution engine has,
     pub sms: Option<Spanned<u32>>,
+    /// how they are taken from one command for another,
+    pub preemption: Option<Spanned<Preemption>>,
+    /// and for how long its blocks run on before they are saved.
+    pub drain_limit: Option<Spanned<Time>>,
     /// Package of the kernels that its execution engine runs.
     pub kernels: Option<Spanned<String>>,
     /// Who opens contexts of its clients without locks, if these are not open from the start.
@@ -455,6 +461,19 @@ pub enum Order {
     Fifo,
     #[default]
     Priority,
+}
+
+/// How SMs are taken from one command for another.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preemption {
+    /// Blocks are saved, and go on later.
+    #[default]
+    Switch,
+    /// Blocks run to their end.
+    Drain,
+    /// The same for a while; those that have not ended by then are saved.
+    DrainThenSwitch,
 }
 
 /// Who says whose commands an engine works on next, of those of tasks with its lock.

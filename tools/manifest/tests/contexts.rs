@@ -9,6 +9,7 @@ use fusee_abi::image::{feature, kind};
 use fusee_accel_contract::space::tables_bytes;
 use fusee_accel_contract::{CONTEXTS, Contexts, EngineIndex, control_key, status_counted};
 use fusee_manifest::{Arbiter, Manifest, Resolved};
+use fusee_spatial::Mechanism;
 
 /// A device with these keys, this many clients without a lock, a job that acquires its engine, and tables of so many bytes.
 fn text(clients: usize, tables: u64, keys: &str) -> String {
@@ -94,6 +95,49 @@ fn what_makes_room_on_sms_needs_no_gate() {
     assert_eq!(refused("sms = 4", plain, "shared_longest = \"3ms\"\n"), [expected]);
     let refused = refused("sms = 4", "operation = \"2ms\", commands = 0", "");
     assert_eq!(refused, ["number of commands of `job` is zero"]);
+}
+
+/// How SMs change hands says how long a command may wait for room.
+#[test]
+fn sms_may_be_drained() {
+    let second = "[tasks.job2]\nbinary = \"apps/hello\"\nperiod = \"60ms\"\nbudget = \"8ms\"\nwcet = \"1ms\"\n\
+                  uses.ee = { cpu = \"10us\", operation = \"3ms\", block = \"750us\" }\nhandles = { ee = \"engine ee: acquire\" }\n";
+    let made = |clients, keys: &str, block: bool| {
+        let text = text(clients, tables_bytes(Contexts::new(CONTEXTS).unwrap(), 0, 0), keys);
+        let text = text.replace("shared_longest = \"3ms\"\n", "");
+        let text = text.replace("[engines.ee]\n", &format!("{second}[engines.ee]\narbiter = \"device\"\n"));
+        let text = match block {
+            true => text.replace("operation = \"2ms\"", "operation = \"2ms\", block = \"400us\""),
+            false => text.replace(", block = \"750us\"", ""),
+        };
+        Manifest::parse(Path::new("m.toml"), &text)
+            .map_err(|errors| errors.0.iter().map(|error| error.reason.to_string()).collect::<Vec<_>>())
+    };
+    let made_of = |manifest: Manifest| {
+        let holds = manifest.system.engine_holds.iter().map(|hold| hold.unwrap().hold.operation.0);
+        (manifest.system.devices[0].mechanism, holds.collect::<Vec<_>>())
+    };
+    let drains = "sms = 4\npreemption = \"drain\"";
+    assert_eq!(made_of(made(0, drains, true).unwrap()), (Mechanism::Drain, vec![2_750_000, 3_400_000]));
+    let limited = "sms = 4\npreemption = \"drain-then-switch\"\ndrain_limit = \"100us\"";
+    let limit = Mechanism::DrainThenSwitch { limit: 100_000 };
+    assert_eq!(made_of(made(1, limited, false).unwrap()), (limit, vec![2_119_456, 3_119_456]));
+    let switches = "sms = 4\npreemption = \"switch\"";
+    assert_eq!(made_of(made(1, switches, false).unwrap()), (Mechanism::Switch, vec![2_038_912, 3_038_912]));
+
+    let refused = |clients, keys, block| made(clients, keys, block).unwrap_err();
+    let blocks = "use of `ee` needs `block`, since SMs are drained";
+    assert_eq!(refused(0, drains, false), [blocks, blocks]);
+    let needless = "block of `ee` needs an engine of a device with `preemption = \"drain\"`";
+    assert_eq!(refused(0, switches, true), [needless, needless]);
+    let unbounded = "preemption = \"drain\" of `gpu` means nothing together with clients without a lock";
+    assert_eq!(refused(1, drains, true), [unbounded]);
+    let limit = "preemption of `gpu` needs `drain_limit`";
+    assert!(refused(0, "sms = 4\npreemption = \"drain-then-switch\"", false).contains(&limit.to_owned()));
+    let other = "drain_limit of `gpu` needs `preemption = \"drain-then-switch\"`";
+    assert!(refused(0, "sms = 4\ndrain_limit = \"1us\"", false).contains(&other.to_owned()));
+    let sms = "preemption of `gpu` needs `sms`";
+    assert!(refused(0, "preemption = \"switch\"", false).contains(&sms.to_owned()));
 }
 
 /// Each of its users has a lock of its own, a word for its key and one for what it has occupied; and its commands wait for room for each other.

@@ -7,7 +7,7 @@ use fusee_abi::call::{HandleValue, NUMBER, rights};
 use fusee_abi::image::{EngineUser, Supervision, System, kind};
 use fusee_abi::trace::{BY_INTERRUPT, Event, Level, PANIC_CODE, Record, TRAP_FAULT, TRAP_KICK, TRAP_TIMER};
 use fusee_accel_contract as contract;
-use fusee_device_model::{Arbiter, Bus, BusError, Description, Device, Equipment, Mechanism, Sms, Window};
+use fusee_device_model::{Arbiter, Bus, BusError, Description, Device, Equipment, Sms, Window};
 use fusee_kernel_core::id::{EngineId, EngineUserId, InterruptId, RegionId, ThreadId};
 use fusee_kernel_core::machine::{Members, Page as Given, Store};
 use fusee_kernel_core::reach::Reach;
@@ -328,7 +328,7 @@ impl Board {
         };
         let (switch, counters) = (device.switch.into(), device.counters);
         let tokens = device.weights().map(u16::from);
-        let (number, mechanism, keyed) = (device.sms, Mechanism::Switch, device.keyed);
+        let (number, mechanism, keyed) = (device.sms, device.mechanism, device.keyed);
         let sms = (number > 0).then_some(Sms { number, mechanism, tokens, keyed });
         self.devices[index].keyed = keyed;
         let Simulated { device, contexts, .. } = &mut self.devices[index];

@@ -10,8 +10,10 @@ use fusee_accel_contract::{Contexts, CopyEngines, EngineIndex};
 use fusee_kernel_core::limits;
 use fusee_sched::key::FAIR_LATENESS_OFFSET;
 use fusee_sched::time::Nanoseconds;
+use fusee_spatial::Mechanism;
 use toml::Spanned;
 
+use super::spatial::mechanism;
 use super::users::KICK;
 use super::{
     Device,
@@ -123,6 +125,7 @@ impl Resolver<'_> {
                 counters: false,
                 sms: 0,
                 keyed: false,
+                mechanism: Mechanism::Switch,
                 memory: 0,
                 memory_bytes: 0,
                 ways,
@@ -247,6 +250,7 @@ impl Resolver<'_> {
             switch,
             counters: self.counts(name, device),
             sms: self.sms(name, device)?,
+            mechanism: mechanism(name, device)?,
             memory,
             memory_bytes,
             given,
@@ -694,6 +698,14 @@ impl Resolver<'_> {
         let clients: Vec<u32> =
             self.out.shared_users.iter().filter(|one| one.engine as usize == index).map(|one| one.task).collect();
         if self.has_sms(index) {
+            let drains = self.out.engine_places[index]
+                .filter(|(device, _)| self.out.devices[*device].mechanism == Mechanism::Drain);
+            if let (Some((device, _)), false) = (drains, clients.is_empty()) {
+                // Nothing says how long their blocks are.
+                let place = self.file.devices.0[device].1.preemption.as_ref().map_or(name.span(), Spanned::span);
+                let (of, with) = (self.out.devices[device].name.clone(), "clients without a lock");
+                return Err(At(place, Reason::Excludes { what: "preemption = \"drain\"", of, with }));
+            }
             // Who has no lock makes room at once: nothing is shut out.
             let excluded = [
                 ("shared_longest", engine.shared_longest.as_ref().map(Spanned::span)),

@@ -8,7 +8,7 @@ use fusee_abi::image::{self, kind};
 use fusee_accel_contract as contract;
 use fusee_accel_contract::EngineIndex;
 use fusee_kernel_core::limits;
-use fusee_spatial::{Limits, SMS_MAX};
+use fusee_spatial::{Limits, Mechanism, SMS_MAX};
 use toml::Spanned;
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::error::Reason;
 use crate::layout::PAGE;
-use crate::schema::{self, Grants};
+use crate::schema::{self, Grants, Preemption};
 
 impl Resolved {
     /// The engines as the manifest has them: what each is called, and the engines of the image that are parts of it.
@@ -34,6 +34,43 @@ impl Resolved {
         all
     }
 }
+
+/// How SMs of a device change hands.
+pub(super) fn mechanism(name: &Spanned<String>, device: &schema::Device) -> Result<Mechanism, Fail> {
+    let of = || name.get_ref().clone();
+    let said = device.preemption.as_ref();
+    let place = said.map(Spanned::span).map(|place| (place, "preemption"));
+    let place = place.or(device.drain_limit.as_ref().map(|limit| (limit.span(), "drain_limit")));
+    if let (Some((place, what)), None) = (place, &device.sms) {
+        return Err(At(place, Reason::Needs { what, of: of(), needs: "`sms`" }));
+    }
+    let kind = said.map_or(Preemption::Switch, |said| *said.get_ref());
+    match (kind, &device.drain_limit) {
+        (Preemption::DrainThenSwitch, Some(limit)) if limit.get_ref().0 == 0 => {
+            Err(At(limit.span(), Reason::Zero { what: "drain_limit", of: of() }))
+        }
+        (Preemption::DrainThenSwitch, Some(limit)) => match limit.get_ref().0 {
+            limit @ ..=DRAIN_MAX => Ok(Mechanism::DrainThenSwitch { limit }),
+            _ => {
+                let (what, to) = ("drain_limit, in microseconds,", (DRAIN_MAX / 1_000) as u32);
+                Err(At(limit.span(), Reason::OutOfRange { what, of: of(), from: 0, to }))
+            }
+        },
+        (Preemption::DrainThenSwitch, None) => {
+            let needs = "`drain_limit`";
+            Err(At(said.map_or(name.span(), Spanned::span), Reason::Needs { what: "preemption", of: of(), needs }))
+        }
+        (_, Some(limit)) => {
+            let needs = "`preemption = \"drain-then-switch\"`";
+            Err(At(limit.span(), Reason::Needs { what: "drain_limit", of: of(), needs }))
+        }
+        (Preemption::Switch, None) => Ok(Mechanism::Switch),
+        (Preemption::Drain, None) => Ok(Mechanism::Drain),
+    }
+}
+
+/// How long blocks may run on before they are saved, in nanoseconds.
+const DRAIN_MAX: u64 = 1_000_000_000;
 
 impl Resolver<'_> {
     /// SMs of a device's execution engine.
@@ -63,13 +100,49 @@ impl Resolver<'_> {
         place.is_some_and(|(device, _)| self.out.devices[device].sms > 0)
     }
 
-    /// How much later a command of a lock's holder may begin because others are on the SMs of the engine: a restore that is under way, and a save. Each
-    /// SM has its own.
-    pub(super) fn room(&self, engine: usize) -> u64 {
+    /// How much later a command of `task`, which has a lock, may begin because others are on the SMs of the engine. With saves that is a restore that is under
+    /// way, and a save; with drains the longest block of another. Each SM has its own.
+    pub(super) fn room(&self, engine: usize, task: usize) -> u64 {
         let uses = |users: &[image::EngineUser]| users.iter().filter(|user| user.engine as usize == engine).count();
         let has_others =
             uses(&self.out.shared_users) > 0 || (self.is_arbitrated(engine) && uses(&self.out.engine_users) > 1);
-        if has_others && self.has_sms(engine) { 2 * Limits::K20C.transfer_time(Limits::K20C.bytes()) } else { 0 }
+        let place = self.out.engine_places[engine].filter(|_| has_others && self.has_sms(engine));
+        let Some((device, _)) = place else { return 0 };
+        let others = (0..self.file.tasks.0.len()).filter(|other| *other != task);
+        let block = others.filter_map(|other| self.block_of(other, engine)).max().unwrap_or(0);
+        let save = Limits::K20C.transfer_time(Limits::K20C.bytes());
+        match self.out.devices[device].mechanism {
+            // Of those without a lock nobody says how long their blocks are.
+            mechanism @ Mechanism::DrainThenSwitch { .. } => mechanism.delay(save, u64::MAX),
+            mechanism => mechanism.delay(save, block),
+        }
+    }
+
+    /// How long a block of `task` takes on `engine`, as it says.
+    fn block_of(&self, task: usize, engine: usize) -> Option<u64> {
+        let uses = self.file.tasks.0[task].1.uses.0.iter();
+        let is_it = |handle: &Spanned<String>| self.object_of(task, handle.get_ref()) == Some((kind::ENGINE, engine));
+        uses.filter(|(handle, _)| is_it(handle)).filter_map(|(_, used)| Some(used.block.as_ref()?.get_ref().0)).max()
+    }
+
+    /// A use of an engine whose SMs are drained says how long a block is; and no other.
+    pub(super) fn says_block(&self, engine: usize, used: &schema::Use, handle: &Spanned<String>) -> Result<(), Fail> {
+        let of = || handle.get_ref().clone();
+        let place = self.out.engine_places[engine].filter(|_| self.has_sms(engine));
+        let mechanism = place.map(|(device, _)| self.out.devices[device].mechanism);
+        match (&used.block, mechanism == Some(Mechanism::Drain)) {
+            (None, true) => {
+                Err(At(handle.span(), Reason::Needs { what: "use", of: of(), needs: "`block`, since SMs are drained" }))
+            }
+            (Some(block), true) if block.get_ref().0 == 0 => {
+                Err(At(block.span(), Reason::Zero { what: "block", of: of() }))
+            }
+            (Some(block), false) => {
+                let needs = "an engine of a device with `preemption = \"drain\"`";
+                Err(At(block.span(), Reason::Needs { what: "block", of: of(), needs }))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether the device of an engine decides by the keys of jobs.

@@ -98,7 +98,7 @@ impl Resolver<'_> {
     }
 
     /// Kind and number of what the handle `name` of `task` names.
-    fn object_of(&self, task: usize, name: &str) -> Option<(u32, usize)> {
+    pub(super) fn object_of(&self, task: usize, name: &str) -> Option<(u32, usize)> {
         let kinds = [kind::ENGINE, kind::POOL, kind::ENDPOINT, kind::NOTIFICATION];
         let is_used = |entry: &&Entry| entry.name == name && kinds.contains(&entry.kind);
         let entry = self.out.tasks[task].environment.iter().find(is_used)?;
@@ -168,7 +168,8 @@ impl Resolver<'_> {
         if let (Some(said), 0) = (&used.commands, commands) {
             return Err(At(said.span(), Reason::Zero { what: "number of commands", of: of() }));
         }
-        let room = place.map_or(0, |_| self.room(engine).saturating_mul(commands.into()));
+        self.says_block(engine, used, handle)?;
+        let room = place.map_or(0, |_| self.room(engine, task).saturating_mul(commands.into()));
         let later = Nanoseconds(switch.saturating_add(room));
         let hold = Hold { operation: hold.operation + later, ..hold };
         let operations = operations + Nanoseconds(later.0.saturating_mul(times.into()));

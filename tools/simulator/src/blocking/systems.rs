@@ -144,7 +144,8 @@ fn draw_with(family: Family, has_graphs: bool, seed: u64, number: u64, waits: &W
     if is_keyed {
         text = text.replace("[engines.ee]\n", "[engines.ee]\narbiter = \"device\"\n");
     }
-    if is_shared && !(is_keyed && source.draw(0, 1) == 0) {
+    let has_riders = is_shared && !(is_keyed && source.draw(0, 1) == 0);
+    if has_riders {
         riders(&mut source, &mut text, clusters.len() as u64, is_spatial);
     }
     if has_device {
@@ -156,8 +157,31 @@ fn draw_with(family: Family, has_graphs: bool, seed: u64, number: u64, waits: &W
             true => writeln!(text, "sms = {}", source.pick(&[1, 2, 4, 13, 16])),
             false => writeln!(text, "switch = \"{switch}ns\""),
         };
+        let limit = source.draw(1, 500) * MICROSECOND;
+        match source.draw(0, 3) {
+            0 if is_spatial => {
+                let _ = write!(text, "preemption = \"drain-then-switch\"\ndrain_limit = \"{limit}ns\"\n");
+            }
+            1 if is_spatial && !has_riders => {
+                text = with_blocks(&text);
+                text.push_str("preemption = \"drain\"\n");
+            }
+            _ => {}
+        }
     }
     (text, longest)
+}
+
+/// The same, and each use of the execution engine says how long a block of it takes: as long as the operation, which has one for each SM.
+fn with_blocks(text: &str) -> String {
+    let lines = text.lines().map(|line| {
+        let operation = line.strip_prefix("uses.ee = ").and_then(|uses| uses.split("operation = ").nth(1));
+        match operation.and_then(|rest| rest.split([',', ' ']).next()) {
+            Some(operation) => line.replace(" }", &format!(", block = {operation} }}")) + "\n",
+            None => line.to_owned() + "\n",
+        }
+    });
+    lines.collect()
 }
 
 /// Sizes of clusters: one, one for each CPU, or something between.

@@ -316,7 +316,7 @@ fn run(
                 "`{name}` is for the simulator only: a kernel that QEMU boots has no room for so many tasks in a pool"
             )
         }
-        Kind::Spatial(..) if arguments.qemu => bail!("`{name}` is for the host only: the kernel has no part in it yet"),
+        Kind::Spatial(..) if arguments.qemu => bail!("`{name}` is for the host only: the kernel has no part in it"),
         _ => {}
     }
     let form = spatial::Form::full(arguments.block_mode);

@@ -1,7 +1,7 @@
 //! Processes that share one GPU of many SMs: the workloads of an experiment on preemption, replayed.
 //!
 //! Source: Tanasic et al., "Enabling Preemptive Multiprogramming on GPUs", ISCA 2014, section 4. The SMs, the policies and the ways
-//! to take an SM away are [`fusee_spatial`]. **The kernel has no part in it yet**: each process has a CPU of its own, so the kernel
+//! to take an SM away are [`fusee_spatial`]. **The kernel has no part in it**: each process has a CPU of its own, so the kernel
 //! would decide nothing but the keys, and these are given here.
 //!
 //! - [`workload`]: what a process does, and which processes run together.

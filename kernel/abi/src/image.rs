@@ -375,6 +375,11 @@ pub struct Engine {
 /// What [`Engine::gate`] holds while no command of a client without a lock begins; the same word as the contract's of devices.
 pub const GATE_SHUT: u32 = 1;
 
+/// What [`EngineUser::key`] holds of a job without a real-time key; all real-time keys are below. The same word as the contract's of devices.
+pub const KEY_BEST_EFFORT: u64 = u64::MAX - 1;
+/// The same of a job without budget, and where there is no job.
+pub const KEY_LAST: u64 = u64::MAX;
+
 /// What a task may do with one engine: its doorbell page and idle probe. An engine without a device has neither: all its
 /// addresses are zero.
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]

@@ -25,6 +25,7 @@
 //!
 //! Source: ours. Tanasic et al. (ISCA 2014) leave open who says priorities.
 
+use fusee_abi::image::{KEY_BEST_EFFORT, KEY_LAST};
 use fusee_locking::engine::State as Lock;
 use fusee_sched::key::Class;
 use fusee_sched::time::{Instant, Nanoseconds};
@@ -34,9 +35,6 @@ use crate::limits::SPATIAL;
 use crate::object::{Release, State};
 use crate::{Kernel, Machine};
 
-/// The contract's words for what is no real-time key.
-const BEST_EFFORT: u64 = u64::MAX - 1;
-const LAST: u64 = u64::MAX;
 /// How long a device may take to say what its users have occupied until now.
 const ANSWER: Nanoseconds = Nanoseconds(50_000);
 
@@ -50,14 +48,14 @@ impl Kernel {
     /// The word of a job of `thread`.
     pub(crate) fn key_word(&self, thread: ThreadId) -> u64 {
         let object = &self.threads[thread];
-        let Some(chosen) = object.chosen().filter(|_| object.state != State::Stopped) else { return LAST };
+        let Some(chosen) = object.chosen().filter(|_| object.state != State::Stopped) else { return KEY_LAST };
         let reservation = &self.reservations[chosen];
         if reservation.owner == Some(thread) && reservation.release != Release::None && !object.job.active {
-            return LAST;
+            return KEY_LAST;
         }
         match reservation.key.class() {
             Class::RealTime => reservation.key.instant().0,
-            Class::Service | Class::Background => BEST_EFFORT,
+            Class::Service | Class::Background => KEY_BEST_EFFORT,
         }
     }
 

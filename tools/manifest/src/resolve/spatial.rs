@@ -8,7 +8,7 @@ use fusee_abi::image::{self, kind};
 use fusee_accel_contract as contract;
 use fusee_accel_contract::EngineIndex;
 use fusee_kernel_core::limits;
-use fusee_spatial::{Limits, Mechanism, SMS_MAX};
+use fusee_spatial::{Key, Limits, Mechanism, SMS_MAX};
 use toml::Spanned;
 
 use super::{
@@ -18,6 +18,12 @@ use super::{
 use crate::error::Reason;
 use crate::layout::PAGE;
 use crate::schema::{self, Grants, Preemption};
+
+const _: () = assert!(
+    image::KEY_LAST == contract::KEY_LAST && image::KEY_BEST_EFFORT == contract::KEY_BEST_EFFORT,
+    "the kernel stores what devices look for"
+);
+const _: () = assert!(Key::BEST_EFFORT.0 == contract::KEY_BEST_EFFORT && Key::EXHAUSTED.0 == contract::KEY_LAST);
 
 impl Resolved {
     /// The engines as the manifest has them: what each is called, and the engines of the image that are parts of it.

@@ -87,6 +87,29 @@ fn a_reservation_follows_its_thread_to_the_server_and_back() {
     holds(&three);
 }
 
+/// In each state the device knows the key of who has its engine, whatever is lent to that one, and when its budget or its job ends.
+#[test]
+fn a_device_that_decides_knows_the_keys() {
+    for (cpus, deadlines) in [(1, [3, 4, 5]), (1, [5, 4, 3]), (2, [3, 5, 4]), (2, [4, 3, 5])] {
+        let [a, b, c] = deadlines.map(real_time);
+        for (whose, server) in [("passive", PASSIVE.to_owned()), ("active", c.clone())] {
+            let name = format!("{whose} server with an engine of keys, {cpus} CPUs, deadlines {deadlines:?}");
+            let model = Model { keyed: true, ..Model::new(name, &[cpus]) }
+                .task("a", 0, a.clone(), &[Call("s"), Wait("n")])
+                .task("b", 0, b.clone(), &[Call("s"), Acquire("m"), Release("m"), Signal("n")])
+                .task("server", 0, server, &[Serve("s"), Acquire("l"), Release("l"), Wait("n")]);
+            holds(&model);
+        }
+    }
+    for cpus in [1, 2] {
+        let model = Model { keyed: true, ..Model::new(format!("engines of keys and budgets, {cpus} CPUs"), &[cpus]) }
+            .task("a", 0, periodic(3, 1, 3), &[Acquire("l"), Release("l"), NextJob])
+            .task("b", 0, periodic(4, 2, 4), &[Acquire("m"), Release("m"), NextJob, Sleep(1)])
+            .ticks(5);
+        holds(&model);
+    }
+}
+
 #[test]
 fn a_server_works_for_clients_of_two_clusters() {
     for (clusters, home) in [([1, 1], 0), ([1, 1], 1), ([2, 1], 0), ([2, 1], 1), ([1, 2], 0), ([1, 2], 1)] {

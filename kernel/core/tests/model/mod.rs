@@ -211,6 +211,8 @@ pub struct Model {
     pub watchdog: u64,
     /// If there is one, all engines are of a device, with gates: mutexes no more.
     pub gates: Option<Gates>,
+    /// The device of each engine decides by the keys of jobs. Each has one user.
+    pub keyed: bool,
     /// How many ticks a service takes at most, and in how many ticks servers are boosted once for so long. Zero: no boosts.
     pub service: (u64, u64),
     /// Who gives which task further lives.
@@ -229,7 +231,7 @@ impl Model {
         let clusters = clusters.to_vec();
         let (tasks, bound, lines) = (Vec::new(), Vec::new(), Vec::new());
         let (group, tokens, fault) = (None, (1, "\"r2dglp\""), None);
-        let (watchdog, gates, service, supervisor, ticks, late) = (0, None, (0, 0), None, 0, 0);
+        let (watchdog, gates, keyed, service, supervisor, ticks, late) = (0, None, false, (0, 0), None, 0, 0);
         let name = name.into();
         Model {
             name,
@@ -241,6 +243,7 @@ impl Model {
             tokens,
             watchdog,
             gates,
+            keyed,
             service,
             supervisor,
             ticks,
@@ -348,6 +351,9 @@ impl System {
         if let Some(gates) = model.gates {
             set_gates(&mut packed, gates);
         }
+        if model.keyed {
+            set_keys(&mut packed);
+        }
         let engines = objects(model, "engine");
         let handles = model.tasks.iter().map(|task| task.alphabet.iter().map(|step| handle(task, *step)).collect());
         let second = |task: &Task, step: &Step| match step {
@@ -397,6 +403,14 @@ fn set_gates(packed: &mut [u64], gates: Gates) {
         engine.reset_bits = reset_bits(number);
         engine.shared_longest = gates.longest * TICK;
     }
+}
+
+/// Lets the devices of all engines decide by keys. A manifest says of such a device more than a small kernel has room for.
+fn set_keys(packed: &mut [u64]) {
+    let image::Span { offset, count } = parsed(packed).header().tables[Table::EngineUsers as usize];
+    let bytes = &mut packed.as_mut_bytes()[offset as usize..];
+    let (users, _) = <[image::EngineUser]>::mut_from_prefix_with_elems(bytes, count as usize).expect("a table");
+    users.iter_mut().for_each(|user| user.key = 8);
 }
 
 /// The number of an engine.

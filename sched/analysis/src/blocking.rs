@@ -171,6 +171,7 @@ const ROUNDS: usize = 1_000;
 /// [`Unbounded`].
 pub fn analyse(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Report, Vec<Blocked>), Unbounded> {
     let (report, mut blocked) = settle(cluster, overheads, locks)?;
+    locks.within_windows(&report)?;
     if blocked.iter().all(|one| one.drawn == Nanoseconds::ZERO) {
         return Ok((report, blocked));
     }
@@ -298,6 +299,20 @@ impl Locks {
             && cluster.above().is_empty()
             && engines().next().is_some()
             && engines().all(|engine| is_counted(engine) && is_alone(engine))
+    }
+
+    /// Whether jobs of users of engines whose device decides are pending for no longer than counts.
+    fn within_windows(&self, report: &Report) -> Result<(), Unbounded> {
+        for (index, engine) in self.engines.iter().enumerate() {
+            for (task, window) in &engine.windows {
+                let Some(own) = report.tasks.get(*task) else { continue };
+                let response = own.bound.as_ref().and_then(|bound| bound.response.ceil().to_integer().to_u64());
+                if response.is_none_or(|response| response > window.0) {
+                    return Err(Unbounded::NoResponse(On::Engine(index)));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether no engine and no tokens are wanted for more than all of their time by the cluster's tasks; then no bound would

@@ -75,6 +75,8 @@ pub struct Engine {
     pub reset: Nanoseconds,
     /// Clients without its lock, if there are some.
     pub shared: Shared,
+    /// If its device decides: for users how long a job may be pending so that what is restored for it is part of its operations.
+    pub windows: Vec<(usize, Nanoseconds)>,
 }
 
 /// What clients without the lock of an engine, all together, make those wait for who have it.

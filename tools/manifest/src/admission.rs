@@ -200,9 +200,17 @@ impl Study {
         };
         let lock = format!("engine{} `{}`", if names.len() == 1 { "" } else { "s" }, names.join("`, `"));
         let silent = uses.iter().find(|(_, hold)| hold.is_none()).map(|(user, _)| user.task as usize);
+        let silent = silent.map(|task| is_silent(system, task, &lock));
+        // What is lent to it lets it take SMs, however often.
+        let jobless = uses.iter().map(|(user, _)| user.task as usize).find(|task| window(system, *task).is_none());
+        let jobless = jobless.filter(|_| arbitrated.is_some() && uses.len() > 1);
+        let silent = silent.or_else(|| {
+            let name = &system.tasks[jobless?].name;
+            Some(format!("`{name}` has no jobs, so nothing says how often it may take {lock} from others"))
+        });
         let driver = engines.iter().find_map(|engine| overstretched(system, *engine));
         let why = match (silent, driver) {
-            (Some(task), _) => Some(is_silent(system, task, &lock)),
+            (Some(why), _) => Some(why),
             (None, driver) => driver
                 .map(|driver| format!("clusters share its driver `{driver}`, but not the tokens of all its engines")),
         };
@@ -247,6 +255,9 @@ impl Study {
             Some(User { task, times: hold.times, hold: hold.hold, operations: hold.operations })
         };
         let is_by_priority = system.engines[first].1.order == order::PRIORITY;
+        let decided = holds.iter().filter(|_| arbitrated.is_some() && holds.len() > 1);
+        let windows = decided
+            .filter_map(|(task, _)| Some((order.iter().position(|other| other == task)?, window(system, *task)?)));
         self.locks.engines.push(Engine {
             order: match (arbitrated, is_by_priority) {
                 (Some(_), _) => Order::Preemptive,
@@ -262,6 +273,7 @@ impl Study {
             shared: interrupts::shared(system, engines),
             others: interrupts::other_completions(system, engines, &holds),
             reset,
+            windows: windows.collect(),
         });
         self.engines.push(names.join("+"));
     }
@@ -530,6 +542,12 @@ fn overstretched(system: &Resolved, engine: usize) -> Option<&str> {
     };
     let is_shared = clients.clone().any(|one| clients.clone().any(|other| cluster(one) != cluster(other)));
     (is_shared && !clients.clone().all(asks_for_token)).then(|| system.tasks[driver].name.as_str())
+}
+
+/// How long a job of `task` is taken to be pending where the device of an engine decides; `None`: it has none.
+fn window(system: &Resolved, task: usize) -> Option<Nanoseconds> {
+    let own = system.tasks[task].reservation.map(|own| &system.reservations[own])?;
+    (own.class == class::REAL_TIME && own.period > 0).then(|| Nanoseconds(own.period.max(own.deadline)))
 }
 
 /// Why waiting for `lock` is not bounded: `task` does not say how long it uses it.

@@ -60,8 +60,6 @@ pub struct Claim {
 const LONG: u64 = 30_000_000_000;
 /// The same beside clients without locks, which submit on and on.
 const LONG_SHARED: u64 = 2_000_000_000;
-/// To restore all that is on an SM, in nanoseconds.
-const RESTORE: u64 = 19_456;
 /// What jobs wait for, by the index of its blocking.
 const WAITS: [&str; 4] = ["engines", "tokens", "donation", "servers"];
 
@@ -152,8 +150,6 @@ struct Watched {
     held: u64,
     most_held: u64,
     granted: HashMap<u32, u64>,
-    /// Uses of SMs by others that ended during this job: what they had saved is restored after that, and this is theirs.
-    ended: u64,
 }
 
 /// Watches how jobs are pi-blocked, record by record.
@@ -201,7 +197,6 @@ impl Watch {
                 held: 0,
                 most_held: 0,
                 granted: HashMap::new(),
-                ended: 0,
             })
         };
         let works = system.engine_places.iter().map(Option::is_some).collect();
@@ -215,23 +210,18 @@ impl Watch {
         let Some(index) = usize::from(record.thread).checked_sub(1) else { return };
         let decides = |record: &Record| self.decides.get(record.object as usize - 1) == Some(&true);
         let is_keyed = event == Event::EngineIdle && decides(record);
-        if is_keyed {
-            let others = self.tasks.iter_mut().enumerate().filter(|(other, _)| *other != index);
-            others.filter_map(|(_, other)| other.as_mut()).for_each(|other| other.ended += 1);
-        }
         let Some(Some(task)) = self.tasks.get_mut(index) else { return };
         match event {
             Event::Release => {
                 let release = task.first + (u64::from(record.job) - 1) * task.period;
                 task.pending = Some(task.point.of_job(Instant(release)).0);
-                (task.blocked, task.otherwise, task.held, task.ended) = ([0; 4], 0, 0, 0);
+                (task.blocked, task.otherwise, task.held) = ([0; 4], 0, 0);
                 // It begins where the job before ended, if that was late; else it has to be switched to.
                 task.waits = Some(2);
             }
             Event::Complete => {
                 task.pending = None;
-                let own = task.otherwise.saturating_sub(task.ended * RESTORE);
-                task.most_otherwise = task.most_otherwise.max(own);
+                task.most_otherwise = task.most_otherwise.max(task.otherwise);
                 task.most_held = task.most_held.max(task.held);
                 for (on, blocked) in task.blocked.into_iter().enumerate() {
                     task.most_blocked[on] = task.most_blocked[on].max(blocked);

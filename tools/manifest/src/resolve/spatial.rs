@@ -4,10 +4,11 @@
 //! as many engines of the image as it has users, after all else is known of it.
 
 use fusee_abi::call::RESET;
-use fusee_abi::image::{self, kind};
+use fusee_abi::image::{self, class, kind};
 use fusee_accel_contract as contract;
 use fusee_accel_contract::EngineIndex;
 use fusee_kernel_core::limits;
+use fusee_sched::time::Nanoseconds;
 use fusee_spatial::{Key, Limits, Mechanism, SMS_MAX};
 use toml::Spanned;
 
@@ -181,6 +182,51 @@ impl Resolver<'_> {
         Ok(())
     }
 
+    /// How much longer the users of an engine whose device decides are suspended in a job, since what is saved for others is restored after that: a
+    /// restore for each command of another that comes while the job may be pending. So long it keeps its key, too.
+    fn add_restores(&mut self, users: &[usize]) {
+        let mut added = Vec::new();
+        for user in users {
+            let Some(window) = self.window(*user) else { continue };
+            let commands = users.iter().filter(|other| *other != user).filter_map(|other| {
+                let (theirs, hold) = (self.window(*other)?, self.out.engine_holds[*other]?);
+                let task = self.out.engine_users[*other].task as usize;
+                let period = self.reservation_of(task)?.period;
+                let jobs = window.saturating_add(theirs).div_ceil(period);
+                Some(jobs.saturating_mul(hold.times.into()).saturating_mul(self.commands_of(task, *other)))
+            });
+            let restores = commands.fold(0, u64::saturating_add);
+            added.push((*user, restores.saturating_mul(Limits::K20C.transfer_time(Limits::K20C.bytes()))));
+        }
+        for (user, time) in added {
+            let task = self.out.engine_users[user].task;
+            let Some(hold) = &mut self.out.engine_holds[user] else { continue };
+            hold.operations = Nanoseconds(hold.operations.0.saturating_add(time));
+            let own = self.out.reservations.iter_mut().filter(|one| one.task == task);
+            own.for_each(|one| one.suspension = one.suspension.saturating_add(time));
+        }
+    }
+
+    /// How long after its release a job of the user with this number is taken to be pending, at most: the analysis finds out whether it is. `None`: it has none.
+    fn window(&self, user: usize) -> Option<u64> {
+        let own = self.reservation_of(self.out.engine_users[user].task as usize)?;
+        Some(own.period.max(own.deadline))
+    }
+
+    fn reservation_of(&self, task: usize) -> Option<&image::Reservation> {
+        let own = self.out.tasks[task].reservation.map(|own| &self.out.reservations[own]);
+        own.filter(|own| own.class == class::REAL_TIME && own.period > 0)
+    }
+
+    /// Commands of one hold of the user with this number, at most.
+    fn commands_of(&self, task: usize, user: usize) -> u64 {
+        let engine = self.out.engine_users[user].engine as usize;
+        let uses = self.file.tasks.0[task].1.uses.0.iter();
+        let is_it = |handle: &Spanned<String>| self.object_of(task, handle.get_ref()) == Some((kind::ENGINE, engine));
+        let said = uses.filter(|(handle, _)| is_it(handle)).filter_map(|(_, used)| used.commands.as_ref());
+        said.map(|commands| u64::from(*commands.get_ref())).max().unwrap_or(1)
+    }
+
     /// Gives each user of an engine whose device decides a lock of its own.
     pub(super) fn split_locks(&mut self) {
         self.out.arbitrated = vec![None; self.out.engines.len()];
@@ -198,6 +244,9 @@ impl Resolver<'_> {
         let users: Vec<usize> = (0..self.out.engine_users.len())
             .filter(|user| self.out.engine_users[*user].engine as usize == engine)
             .collect();
+        if self.out.devices[device].mechanism != Mechanism::Drain {
+            self.add_restores(&users);
+        }
         for (at, user) in users.into_iter().enumerate() {
             let own = if at == 0 { engine } else { self.out.engines.len() };
             if own >= limits::ENGINES {

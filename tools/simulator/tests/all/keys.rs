@@ -114,3 +114,43 @@ fn the_operation_of_the_dead_makes_room() {
     assert_eq!(idle(&run, "early"), [5 * MS + 2 * SAVE]);
     assert_eq!(run.all(Event::EngineTaken).count(), 0);
 }
+
+/// What is restored after each of the others is suspension of the job that was preempted, and is declared for it: it keeps its key, and goes on before
+/// a job of a later deadline.
+#[test]
+fn who_was_preempted_often_keeps_its_key() {
+    let mut text = common::system(1, "admission = \"warn\"");
+    let mut task = |name: &str, deadline: u64, phase: u64, operation: &str| {
+        let uses = if operation.is_empty() {
+            String::new()
+        } else {
+            format!(
+                "handles.ee = \"engine ee: acquire\"\nuses.ee = {{ cpu = \"10us\", operation = \"{operation}\" }}\n"
+            )
+        };
+        text += &format!(
+            "[tasks.{name}]\nscript = [\"burn 1us\"]\ncluster = \"all\"\nperiod = \"500ms\"\ndeadline = \"{deadline}ms\"\nphase = \"{phase}ms\"\n\
+             budget = \"12ms\"\n{uses}"
+        );
+    };
+    task("late", 100, 0, "20ms");
+    task("busy", 90, 22, "");
+    let early = ["first", "second", "third", "fourth", "fifth"];
+    early.iter().zip(1..).for_each(|(name, number)| task(name, 20, 3 * number, "1ms"));
+    let engines = [("ee", "arbiter = \"device\"")];
+    let device = Device { driver: "period = \"10ms\"\nbudget = \"10ms\"", engines: &engines, ..Device::GPU }.text();
+    text += &device.replace("[devices.gpu]\n", "[devices.gpu]\nsms = 4\n");
+    text += &common::end("100ms", "cluster = \"all\"\nperiod = \"1s\"\ndeadline = \"150ms\"\nbudget = \"1ms\"");
+    // Their jobs end with their operations.
+    let brief = [NEXT_JOB, ACQUIRE, submit(0, MS), RELEASE, ACQUIRE, RELEASE, NEXT_JOB];
+    let busy = [NEXT_JOB, burn(10 * MS), STAY];
+    let late = [NEXT_JOB, ACQUIRE, submit(0, 20 * MS), RELEASE, ACQUIRE, burn(MS), STAY];
+    let mut asked: Vec<(&str, &[Asked])> = vec![("late", &late), ("busy", &busy)];
+    early.iter().for_each(|name| asked.push((name, &brief)));
+    let run = common::run(&text, Overheads::NONE, &asked);
+    // It has waited for its own operation to end, and goes on at once.
+    let end = idle(&run, "late")[0];
+    assert_eq!(end, 25 * MS + 10 * SAVE);
+    let ran = run.of("late").find(|record| record.event == Event::SwitchTo as u8 && record.time >= 10 * MS + end);
+    assert_eq!(ran.map(|record| record.time - 10 * MS), Some(end));
+}

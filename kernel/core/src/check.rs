@@ -482,6 +482,9 @@ impl Kernel {
 
     /// No task holds an engine that is lost, and a watched engine that is not free is looked at in time.
     fn check_engines(&self) -> Result<(), &'static str> {
+        if self.keyed_threads != self.bits_of_keyed() {
+            return Err("K67: it is not known whose keys devices are told");
+        }
         for engine in (0..self.counts.engines).filter_map(EngineId::new) {
             let object = &self.engines[engine];
             let event = watches::event_of(engine);
@@ -522,9 +525,6 @@ impl Kernel {
 
     /// A device that decides has been told the key of each user that has its engine, or is not through with it.
     fn check_key(&self, engine: EngineId) -> Result<(), &'static str> {
-        if self.keyed_threads != self.bits_of_keyed() {
-            return Err("K67: it is not known whose keys devices are told");
-        }
         let user = self.user_of_lock(engine).filter(|_| self.is_arbitrated(engine));
         if user.is_some() != (self.keyed >> engine.index() & 1 != 0) {
             return Err("K65: a device is told the keys of others than those that have its engine");

@@ -125,8 +125,9 @@ impl Study {
         for (number, (_, engine)) in system.engines.iter().enumerate() {
             let group =
                 |other: &image::Engine| engine.group_plus_one != 0 && other.group_plus_one == engine.group_plus_one;
-            let others = (0..system.engines.len())
-                .filter(|other| *other == number || group(&system.engines[*other].1) || system.is_same(*other, number));
+            let others = (0..system.engines.len()).filter(|other| {
+                *other == number || group(&system.engines[*other].1) || system.are_parts_of_one(*other, number)
+            });
             let engines: Vec<usize> = others.collect();
             // A group is one lock, that of its first engine.
             if engines[0] == number {
@@ -202,7 +203,8 @@ impl Study {
         let silent = uses.iter().find(|(_, hold)| hold.is_none()).map(|(user, _)| user.task as usize);
         let silent = silent.map(|task| is_silent(system, task, &lock));
         // What is lent to it lets it take SMs, however often.
-        let jobless = uses.iter().map(|(user, _)| user.task as usize).find(|task| window(system, *task).is_none());
+        let jobless =
+            uses.iter().map(|(user, _)| user.task as usize).find(|task| system.period_and_window(*task).is_none());
         let jobless = jobless.filter(|_| arbitrated.is_some() && uses.len() > 1);
         let silent = silent.or_else(|| {
             let name = &system.tasks[jobless?].name;
@@ -256,8 +258,9 @@ impl Study {
         };
         let is_by_priority = system.engines[first].1.order == order::PRIORITY;
         let decided = holds.iter().filter(|_| arbitrated.is_some() && holds.len() > 1);
-        let windows = decided
-            .filter_map(|(task, _)| Some((order.iter().position(|other| other == task)?, window(system, *task)?)));
+        let windows = decided.filter_map(|(task, _)| {
+            Some((order.iter().position(|other| other == task)?, Nanoseconds(system.period_and_window(*task)?.1)))
+        });
         self.locks.engines.push(Engine {
             order: match (arbitrated, is_by_priority) {
                 (Some(_), _) => Order::Preemptive,
@@ -473,7 +476,7 @@ fn shares_with_untrusted(system: &Resolved, task: usize) -> Option<String> {
         let group = |user: &image::EngineUser| system.engines[user.engine as usize].1.group_plus_one;
         one.engine == other.engine
             || (group(one) != 0 && group(one) == group(other))
-            || system.is_same(one.engine as usize, other.engine as usize)
+            || system.are_parts_of_one(one.engine as usize, other.engine as usize)
     };
     let own = system.engine_users.iter().filter(|user| user.task as usize == task);
     let rivals = own.flat_map(|own| system.engine_users.iter().filter(move |other| same_lock(own, other)));
@@ -489,13 +492,6 @@ fn shares_with_untrusted(system: &Resolved, task: usize) -> Option<String> {
         "`{}` may hold {lock} for longer than it says; is it `hard`, or to be `trusted`?",
         system.tasks[who].name
     ))
-}
-
-impl Resolved {
-    /// Whether two engines are parts of one whose device decides.
-    fn is_same(&self, one: usize, other: usize) -> bool {
-        self.arbitrated[one].is_some() && self.arbitrated[one] == self.arbitrated[other]
-    }
 }
 
 /// Where clusters share a pool, all jobs of each of them may donate to a holder, for as long as any user holds a token and any job of
@@ -542,12 +538,6 @@ fn overstretched(system: &Resolved, engine: usize) -> Option<&str> {
     };
     let is_shared = clients.clone().any(|one| clients.clone().any(|other| cluster(one) != cluster(other)));
     (is_shared && !clients.clone().all(asks_for_token)).then(|| system.tasks[driver].name.as_str())
-}
-
-/// How long a job of `task` is taken to be pending where the device of an engine decides; `None`: it has none.
-fn window(system: &Resolved, task: usize) -> Option<Nanoseconds> {
-    let own = system.tasks[task].reservation.map(|own| &system.reservations[own])?;
-    (own.class == class::REAL_TIME && own.period > 0).then(|| Nanoseconds(own.period.max(own.deadline)))
 }
 
 /// Why waiting for `lock` is not bounded: `task` does not say how long it uses it.

@@ -13,6 +13,8 @@ pub enum Spoilt {
 /// All that a host was told.
 #[derive(Default)]
 pub struct Log {
+    /// When blocks were issued for the first time, and whose they are.
+    pub begun: Vec<(u64, Context)>,
     pub saved: Vec<Record>,
     pub restored: Vec<Record>,
     pub ended: Vec<(u64, Context, u64, Outcome)>,
@@ -26,7 +28,8 @@ impl Log {
 }
 
 impl Host for Log {
-    fn block(&mut self, _: u64, context: Context, _: u64, block: u32) -> Result<(), Bad> {
+    fn block(&mut self, now: u64, context: Context, _: u64, block: u32) -> Result<(), Bad> {
+        self.begun.push((now, context));
         self.does(context, Spoilt::Block(block))
     }
 

@@ -623,28 +623,6 @@ fn an_engine_that_is_advanced_to_an_end_stops_there_and_not_before_and_knows_the
 
 //--- A policy in a driver
 
-/// When blocks of one context began.
-struct Begun(Context, Vec<u64>);
-
-impl Host for Begun {
-    fn block(&mut self, now: u64, context: Context, _: u64, _: u32) -> Result<(), Bad> {
-        if context == self.0 {
-            self.1.push(now);
-        }
-        Ok(())
-    }
-
-    fn saved(&mut self, _: u64, _: &Record) -> Result<(), Bad> {
-        Ok(())
-    }
-
-    fn restored(&mut self, _: u64, _: &Record) -> Result<(), Bad> {
-        Ok(())
-    }
-
-    fn ended(&mut self, _: u64, _: Context, _: u64, _: Outcome) {}
-}
-
 /// What a driver knows of the table after its own decision.
 fn follow(table: &mut Table, decision: Decision) {
     let count = |table: &mut Table, place: Option<Place>, tokens: i32, blocks: bool| {
@@ -684,7 +662,7 @@ fn waits(launches: &[u64], message: Option<u64>) -> Vec<u64> {
     let description = Description::of(4, Mechanism::Switch);
     let (low, high) = (context(1), context(2));
     let grid = |blocks, time| Grid { blocks, ..grid(1, time) };
-    let mut begun = Begun(high, Vec::new());
+    let mut host = Log::default();
     let mut found = Vec::new();
     let mut inside = Engine::new(RealTime, description).unwrap();
     let mut outside = Engine::new(Outside, description).unwrap();
@@ -694,11 +672,11 @@ fn waits(launches: &[u64], message: Option<u64>) -> Vec<u64> {
     outside.submit(low, &grid(10_000, 300 * US), 0).unwrap();
     // What the driver has heard and not yet answered, and its answers, each with its instant.
     let (mut told, mut answers): (Option<u64>, Vec<(u64, Decision)>) = (None, Vec::new());
-    let mut advance = |outside: &mut Engine<Outside>, begun: &mut Begun, message: u64, until: u64| loop {
+    let mut advance = |outside: &mut Engine<Outside>, host: &mut Log, message: u64, until: u64| loop {
         let answer = answers.iter().map(|(at, _)| *at).min();
         let next = [outside.next(), told, answer].into_iter().flatten().filter(|at| *at <= until).min();
         let now = next.unwrap_or(until);
-        outside.advance(now, begun);
+        outside.advance(now, host);
         if told == Some(now) {
             told = None;
             // It sees what is so by now, and decides until nothing is left.
@@ -711,9 +689,9 @@ fn waits(launches: &[u64], message: Option<u64>) -> Vec<u64> {
         let due: Vec<Decision> = answers.extract_if(.., |(at, _)| *at <= now).map(|(_, decision)| decision).collect();
         for decision in due {
             // What is no longer possible is refused, and decided anew.
-            let _ = outside.carry_out(decision, begun);
+            let _ = outside.carry_out(decision, host);
         }
-        outside.advance(now, begun);
+        outside.advance(now, host);
         if outside.was_asked() && told.is_none() && answers.is_empty() {
             told = Some(now + message);
         }
@@ -722,22 +700,23 @@ fn waits(launches: &[u64], message: Option<u64>) -> Vec<u64> {
         }
     };
     for (work, launch) in launches.iter().enumerate() {
-        begun.1.clear();
+        host.begun.clear();
         let end = launch + 400 * US;
         match message {
             None => {
-                inside.advance(*launch, &mut begun);
+                inside.advance(*launch, &mut host);
                 inside.submit(high, &grid(4, 50 * US), work as u64).unwrap();
-                inside.advance(end, &mut begun);
+                inside.advance(end, &mut host);
             }
             Some(message) => {
-                advance(&mut outside, &mut begun, message, *launch);
+                advance(&mut outside, &mut host, message, *launch);
                 outside.submit(high, &grid(4, 50 * US), work as u64).unwrap();
-                advance(&mut outside, &mut begun, message, end);
+                advance(&mut outside, &mut host, message, end);
             }
         }
-        assert_eq!(begun.1.len(), 4, "{work}");
-        found.push(begun.1.iter().max().unwrap() - launch);
+        let begun: Vec<u64> = host.begun.iter().filter(|(_, of)| *of == high).map(|(now, _)| *now).collect();
+        assert_eq!(begun.len(), 4, "{work}");
+        found.push(begun.iter().max().unwrap() - launch);
     }
     found
 }

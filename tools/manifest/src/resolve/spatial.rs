@@ -40,7 +40,22 @@ impl Resolved {
         }
         all
     }
+
+    /// Whether two engines of the image are parts of one whose device decides.
+    pub(crate) fn are_parts_of_one(&self, one: usize, other: usize) -> bool {
+        self.arbitrated[one].is_some() && self.arbitrated[one] == self.arbitrated[other]
+    }
+
+    /// Where the device of an engine decides: how often jobs of `task` come at most, and how long after its release one is taken to be pending, which the
+    /// analysis looks at. `None`: it has no jobs.
+    pub(crate) fn period_and_window(&self, task: usize) -> Option<(u64, u64)> {
+        let own = self.tasks[task].reservation.map(|own| &self.reservations[own])?;
+        (own.class == class::REAL_TIME && own.period > 0).then(|| (own.period, own.period.max(own.deadline)))
+    }
 }
+
+/// To save all that is on an SM, or to restore it, in nanoseconds.
+const SAVE: u64 = Limits::K20C.transfer_time(Limits::K20C.bytes());
 
 /// How SMs of a device change hands.
 pub(super) fn mechanism(name: &Spanned<String>, device: &schema::Device) -> Result<Mechanism, Fail> {
@@ -115,21 +130,25 @@ impl Resolver<'_> {
             uses(&self.out.shared_users) > 0 || (self.is_arbitrated(engine) && uses(&self.out.engine_users) > 1);
         let place = self.out.engine_places[engine].filter(|_| has_others && self.has_sms(engine));
         let Some((device, _)) = place else { return 0 };
-        let others = (0..self.file.tasks.0.len()).filter(|other| *other != task);
-        let block = others.filter_map(|other| self.block_of(other, engine)).max().unwrap_or(0);
-        let save = Limits::K20C.transfer_time(Limits::K20C.bytes());
-        match self.out.devices[device].mechanism {
-            // Of those without a lock nobody says how long their blocks are.
-            mechanism @ Mechanism::DrainThenSwitch { .. } => mechanism.delay(save, u64::MAX),
-            mechanism => mechanism.delay(save, block),
-        }
+        let mechanism = self.out.devices[device].mechanism;
+        // If SMs are not drained to the end, nobody says how long blocks are.
+        let block = if mechanism == Mechanism::Drain { self.longest_block(engine, task) } else { u64::MAX };
+        mechanism.delay(SAVE, block)
     }
 
-    /// How long a block of `task` takes on `engine`, as it says.
-    fn block_of(&self, task: usize, engine: usize) -> Option<u64> {
+    /// How long a block of others than `task` takes on `engine`, as they say.
+    fn longest_block(&self, engine: usize, task: usize) -> u64 {
+        let others = (0..self.file.tasks.0.len()).filter(|other| *other != task);
+        let blocks = others.flat_map(|other| self.uses_of(other, engine)).filter_map(|used| used.block.as_ref());
+        blocks.map(|block| block.get_ref().0).max().unwrap_or(0)
+    }
+
+    /// What `task` says of its use of `engine`.
+    fn uses_of(&self, task: usize, engine: usize) -> impl Iterator<Item = &schema::Use> {
         let uses = self.file.tasks.0[task].1.uses.0.iter();
-        let is_it = |handle: &Spanned<String>| self.object_of(task, handle.get_ref()) == Some((kind::ENGINE, engine));
-        uses.filter(|(handle, _)| is_it(handle)).filter_map(|(_, used)| Some(used.block.as_ref()?.get_ref().0)).max()
+        let is_it =
+            move |handle: &Spanned<String>| self.object_of(task, handle.get_ref()) == Some((kind::ENGINE, engine));
+        uses.filter(move |(handle, _)| is_it(handle)).map(|(_, used)| used)
     }
 
     /// A use of an engine whose SMs are drained says how long a block is; and no other.
@@ -184,19 +203,21 @@ impl Resolver<'_> {
 
     /// How much longer the users of an engine whose device decides are suspended in a job, since what is saved for others is restored after that: a
     /// restore for each command of another that comes while the job may be pending. So long it keeps its key, too.
-    fn add_restores(&mut self, users: &[usize]) {
+    fn add_restores(&mut self, engine: usize, users: &[usize]) {
         let mut added = Vec::new();
+        let task_of = |user: usize| self.out.engine_users[user].task as usize;
         for user in users {
-            let Some(window) = self.window(*user) else { continue };
+            let Some((_, window)) = self.out.period_and_window(task_of(*user)) else { continue };
             let commands = users.iter().filter(|other| *other != user).filter_map(|other| {
-                let (theirs, hold) = (self.window(*other)?, self.out.engine_holds[*other]?);
-                let task = self.out.engine_users[*other].task as usize;
-                let period = self.reservation_of(task)?.period;
+                let (period, theirs) = self.out.period_and_window(task_of(*other))?;
+                let hold = self.out.engine_holds[*other]?;
                 let jobs = window.saturating_add(theirs).div_ceil(period);
-                Some(jobs.saturating_mul(hold.times.into()).saturating_mul(self.commands_of(task, *other)))
+                let said = self.uses_of(task_of(*other), engine).filter_map(|used| used.commands.as_ref());
+                let commands = said.map(|commands| *commands.get_ref()).max().unwrap_or(1);
+                Some(jobs.saturating_mul(hold.times.into()).saturating_mul(commands.into()))
             });
             let restores = commands.fold(0, u64::saturating_add);
-            added.push((*user, restores.saturating_mul(Limits::K20C.transfer_time(Limits::K20C.bytes()))));
+            added.push((*user, restores.saturating_mul(SAVE)));
         }
         for (user, time) in added {
             let task = self.out.engine_users[user].task;
@@ -205,26 +226,6 @@ impl Resolver<'_> {
             let own = self.out.reservations.iter_mut().filter(|one| one.task == task);
             own.for_each(|one| one.suspension = one.suspension.saturating_add(time));
         }
-    }
-
-    /// How long after its release a job of the user with this number is taken to be pending, at most: the analysis finds out whether it is. `None`: it has none.
-    fn window(&self, user: usize) -> Option<u64> {
-        let own = self.reservation_of(self.out.engine_users[user].task as usize)?;
-        Some(own.period.max(own.deadline))
-    }
-
-    fn reservation_of(&self, task: usize) -> Option<&image::Reservation> {
-        let own = self.out.tasks[task].reservation.map(|own| &self.out.reservations[own]);
-        own.filter(|own| own.class == class::REAL_TIME && own.period > 0)
-    }
-
-    /// Commands of one hold of the user with this number, at most.
-    fn commands_of(&self, task: usize, user: usize) -> u64 {
-        let engine = self.out.engine_users[user].engine as usize;
-        let uses = self.file.tasks.0[task].1.uses.0.iter();
-        let is_it = |handle: &Spanned<String>| self.object_of(task, handle.get_ref()) == Some((kind::ENGINE, engine));
-        let said = uses.filter(|(handle, _)| is_it(handle)).filter_map(|(_, used)| used.commands.as_ref());
-        said.map(|commands| u64::from(*commands.get_ref())).max().unwrap_or(1)
     }
 
     /// Gives each user of an engine whose device decides a lock of its own.
@@ -245,7 +246,7 @@ impl Resolver<'_> {
             .filter(|user| self.out.engine_users[*user].engine as usize == engine)
             .collect();
         if self.out.devices[device].mechanism != Mechanism::Drain {
-            self.add_restores(&users);
+            self.add_restores(engine, &users);
         }
         for (at, user) in users.into_iter().enumerate() {
             let own = if at == 0 { engine } else { self.out.engines.len() };

@@ -37,6 +37,8 @@ pub struct Expectations {
     pub screenshot: Option<String>,
     /// Whether the button for power is pressed, again and again.
     pub power_button: bool,
+    /// The package of the program that says whether the results of a run are right.
+    pub judge: Option<String>,
     /// Whether the kernel checks all its invariants after every trap.
     pub self_check: bool,
     /// Whether a second run has the same trace, to the record; checked in det only.
@@ -125,6 +127,7 @@ impl Expectations {
             input: test.input.clone(),
             screenshot: test.screenshot.clone(),
             power_button: test.power_button,
+            judge: test.judge.clone(),
             self_check: test.self_check,
             repeatable: test.repeatable,
             eighth: test.eighth,

@@ -17,7 +17,7 @@
 //! 2. No physical page is given out twice, except through one region that several tasks name.
 //! 3. No page is both writable and executable.
 //!
-//! Not here: building programs and running QEMU (`tools/xtask`), what records mean (`kernel/abi`).
+//! Not here: building programs and running QEMU (`tools/host`), what records mean (`kernel/abi`).
 #![forbid(unsafe_code)]
 
 pub mod admission;

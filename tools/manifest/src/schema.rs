@@ -650,6 +650,8 @@ pub struct Test {
     /// The button for power is pressed again and again.
     #[serde(default)]
     pub power_button: bool,
+    /// The package of a program that says whether the results of a run are right.
+    pub judge: Option<String>,
     /// Run it on a kernel that checks all its invariants after every trap.
     #[serde(default)]
     pub self_check: bool,

@@ -33,7 +33,7 @@
 //! Addresses are those an instruction was translated at; code that is mapped at two addresses is known by either. Cores
 //! are watched one by one; what one does while another waits is not in the other's windows.
 //!
-//! Not here: what an address means, and to which row of the bench a window belongs (`tools/xtask/src/profile.rs`).
+//! Not here: what an address means, and to which row of the bench a window belongs (`research/src/profile.rs`).
 #![deny(unsafe_code)]
 
 mod instruction;

@@ -4,7 +4,7 @@
 //! simulator.
 //!
 //! - [`schedule`]: what happened, in intervals.
-//! - [`picture`]: these as SVG, and [`raster`] that as PNG.
+//! - [`picture`]: these as SVG (`tools/raster` makes PNG of it).
 //! - [`page`]: these as a page to look around in.
 //! - [`explain`]: where the time of a job went.
 //! - [`audit`]: whether that is right.
@@ -26,7 +26,6 @@ pub mod perfetto;
 pub mod picture;
 #[cfg(test)]
 mod random;
-pub mod raster;
 pub mod schedule;
 pub mod stream;
 mod tokens;

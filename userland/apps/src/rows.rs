@@ -1,6 +1,6 @@
 //! The rows of `cargo xtask bench`, and how its tasks tell each other what happened.
 //!
-//! The client logs each sample on its own, as `log(row, instructions)`; `tools/xtask/src/bench.rs` sorts them. This
+//! The client logs each sample on its own, as `log(row, instructions)`; `research/src/bench.rs` sorts them. This
 //! file depends on nothing, so that a host tool can include it.
 
 /// A call and its reply, without words that matter.

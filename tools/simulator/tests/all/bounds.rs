@@ -1,6 +1,6 @@
 //! Two task sets: what the kernel does with them, beside what is proved of them.
 //!
-//! Many random sets are in `cargo xtask test` (`tools/xtask/src/soundness.rs`).
+//! Many random sets are in `cargo xtask test` (`research/src/soundness.rs`).
 
 use fusee_manifest::PolicyName;
 use fusee_sched::time::Nanoseconds;

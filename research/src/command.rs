@@ -1,0 +1,83 @@
+//! The command line, and which module carries out a command.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use fusee_host::{report, table};
+
+use crate::{bench, contention, coverage, experiment, fuzz, hostile, profile, worst};
+
+/// Measure Fusee, and look for what breaks it.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Install nothing; say what is missing instead.
+    #[arg(long, global = true)]
+    no_install: bool,
+    /// Print each table as one, with all its columns, however wide.
+    #[arg(long, global = true)]
+    wide: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measures the paths of the kernel, in instructions, beside those of other kernels.
+    Bench(bench::BenchArguments),
+    /// Says where the instructions of the paths that `bench` measures go, by function and by what they are for.
+    Profile(profile::ProfileArguments),
+    /// Searches for the longest path of each kind of trap, in systems that are made to find it.
+    Worst(worst::WorstArguments),
+    /// Runs one workload in several arrangements, and says whether what comes out has the shape it should.
+    Experiment(experiment::ExperimentArguments),
+    /// Simulates random systems in which all tasks that are not proved do anything, and counts deadlines of proved ones that are missed.
+    Hostile(hostile::HostileArguments),
+    /// Looks for bytes that break what reads bytes of others: calls, manifests, images, rings, traces.
+    Fuzz(fuzz::FuzzArguments),
+    /// Says which lines of the kernel's state machine its tests on the host do not run.
+    Coverage(coverage::CoverageArguments),
+    /// Simulates CPUs that all call at once: how much they do, and how long they wait for the kernel's lock
+    Contention(contention::ContentionArguments),
+}
+
+/// Reads the command line and carries out its command.
+pub fn main() -> ExitCode {
+    if std::env::var_os(fuzz::COMPILES).is_some() {
+        return fuzz::compile();
+    }
+    let arguments = Arguments::parse();
+    if arguments.wide {
+        table::print_wide();
+    }
+    match dispatch(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{} {error:#}", report::red("error:"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Carries out the command; `false`: it ran, and its result is not good.
+fn dispatch(arguments: &Arguments) -> Result<bool> {
+    let install = !arguments.no_install;
+    match &arguments.command {
+        Command::Bench(bench) => bench::bench(bench, install),
+        Command::Profile(profile) => profile::profile(profile, install),
+        Command::Worst(worst) => worst::worst(worst, install),
+        Command::Experiment(arguments) => experiment::experiment(arguments, install),
+        Command::Hostile(arguments) => hostile::hostile(arguments),
+        Command::Fuzz(arguments) => fuzz::fuzz(arguments, install),
+        Command::Coverage(arguments) => coverage::coverage(arguments, install),
+        Command::Contention(arguments) => contention::contention(arguments),
+    }
+}
+
+/// Whether a command is one of these.
+pub fn has(name: &str) -> bool {
+    use clap::CommandFactory;
+    Arguments::command().get_subcommands().any(|command| command.get_name() == name)
+}

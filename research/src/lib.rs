@@ -1,0 +1,40 @@
+//! Measurements, experiments and campaigns.
+//!
+//! ```text
+//! command    the command line, and which module carries out a command
+//! bench      `cargo xtask bench`
+//! profile    `cargo xtask profile`
+//! purposes   the purpose of each function of the kernel
+//! clients    `bench`: clients of a server
+//! crowd      `bench`: the cost of scheduling among many tasks
+//! sizes      sizes of the kernel, and their limits
+//! worst      `cargo xtask worst`
+//! adversary  `worst`: systems that make traps as long as they can be
+//! contention `cargo xtask contention`
+//! coverage   `cargo xtask coverage`
+//! fuzz       `cargo xtask fuzz`: bytes that break readers of foreign bytes
+//! experiment `cargo xtask experiment`: arrangements of one workload, compared
+//! faults     `experiment faults`: the demo while tasks of it end
+//! hostile    `cargo xtask hostile`: whether proofs hold among tasks that do anything
+//! soundness  whether observed lateness stays within its bounds
+//! ```
+//!
+//! Not here: building and running (`tools/host`), commands of users (`tools/fusee`), checks of this repository (`tests/systems`).
+#![forbid(unsafe_code)]
+
+pub mod adversary;
+pub mod bench;
+pub mod clients;
+pub mod command;
+pub mod contention;
+pub mod coverage;
+pub mod crowd;
+pub mod experiment;
+pub mod faults;
+pub mod fuzz;
+pub mod hostile;
+pub mod profile;
+pub mod purposes;
+pub mod sizes;
+pub mod soundness;
+pub mod worst;

@@ -1,0 +1,8 @@
+//! Measurements, experiments and campaigns: see the library of this package.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    fusee_research::command::main()
+}

@@ -1,0 +1,176 @@
+//! Conformance systems: QEMU, the simulator and the checked-in golden trace must tell the same story.
+//!
+//! Compared are the canonical traces of scripted tasks, and what sharers log, from the synchronous release on: what each cell of the
+//! 1 ms grid contains, up to the shutdown. A system may list policies and clusters to be run with; each combination has a golden trace
+//! of its own. What drivers and servers without a script do in between differs by nature.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use fusee_abi::trace::{Event, Ledger, Level, Record};
+use fusee_kernel_core::limits;
+use fusee_manifest::trace::{self, Places, Trace};
+use fusee_manifest::{Manifest, Profile, Variant};
+use fusee_simulator::metrics::Metrics;
+use fusee_views::audit::audit;
+
+use crate::case::Found;
+use crate::known;
+use crate::target::{self, difference};
+use fusee_host::build::Programs;
+use fusee_host::system::{self, Run, RunOptions, Workspace};
+use fusee_host::turns;
+
+/// Where conformance systems are; each has its golden trace beside it.
+pub const FOLDER: &str = "tests/conformance";
+/// Virtual nanoseconds after which a simulation is given up.
+const LIMIT: u64 = 10_000_000_000;
+/// Longest turn of a CPU, virtual microseconds: the others wait so long, and so late may a job complete.
+const QUANTUM: u32 = 2;
+/// Half a cell: events up to here before the first release belong to its cell.
+const HALF_CELL: u64 = 500_000;
+
+/// What the ledgers of a run say of jobs: complete, late, skipped.
+fn counts(trace: &Trace) -> Vec<((u16, u16), u64)> {
+    let counted = [Ledger::Jobs, Ledger::Misses, Ledger::Skipped].map(|ledger| ledger as u16);
+    trace.ledgers().into_iter().filter(|((ledger, _), _)| counted.contains(ledger)).collect()
+}
+
+/// One system of [`FOLDER`], in one of its variants.
+pub struct Case {
+    /// The system.
+    pub manifest: Manifest,
+    /// Where its golden trace is.
+    golden: PathBuf,
+}
+
+impl Case {
+    /// All variants of the system at `path`.
+    pub fn all(workspace: &Workspace, path: &Path) -> Result<Vec<Case>> {
+        let plain = workspace.manifest(path)?;
+        let variants = plain.expectations.map_or_else(|| vec![Variant::default()], |expected| expected.variants);
+        let case = |variant: &Variant| {
+            let variant = Variant { board: workspace.board.clone(), ..variant.clone() };
+            let manifest = Manifest::read_variant(&workspace.root.join(path), &variant)?;
+            let name = path.with_file_name(format!("{}.trace", manifest.system.name));
+            Ok(Case { manifest, golden: workspace.root.join(name) })
+        };
+        variants.iter().map(case).collect()
+    }
+
+    /// Runs the system in QEMU and in the simulator: the longest response times to be shown, and what differs. Then once more with each
+    /// of these kernels, which keep other levels of the trace.
+    pub fn check(
+        &self,
+        workspace: &Workspace,
+        name: &str,
+        programs: &Programs,
+        levels: &[(Level, PathBuf)],
+        bless: bool,
+    ) -> Result<Found> {
+        let image = workspace.image_of(self.manifest.clone(), programs.clone(), Profile::Det, false)?;
+        let mut inputs = target::inputs(workspace, name, &image, &RunOptions::quiet(60))?;
+        inputs.add(&(QUANTUM, std::fs::read(&self.golden).ok()));
+        for (_, kernel) in levels {
+            inputs.file(kernel)?;
+        }
+        let check = || {
+            let (words, problems) = self.compare(workspace, programs, levels, bless)?;
+            Ok(Found::with_words(words, problems))
+        };
+        if bless { check() } else { known::unless(&inputs, check) }
+    }
+
+    fn compare(
+        &self,
+        workspace: &Workspace,
+        programs: &Programs,
+        levels: &[(Level, PathBuf)],
+        bless: bool,
+    ) -> Result<(String, Vec<String>)> {
+        let run = self.run(workspace, programs)?;
+        let mut problems = Vec::new();
+        let trace = run.trace.context("the run left no trace")?;
+        let emulated = self.canonical(&trace, "QEMU", &mut problems);
+        let simulated = fusee_simulator::simulate(&self.manifest, None, LIMIT)?;
+        let simulated = self.canonical(&Trace::from_records(simulated.records), "the simulator", &mut problems);
+        if run.outcome.code != Some(0) {
+            problems.push(format!("QEMU ended with {:?}", run.outcome.code));
+        }
+        if let Some(difference) = difference(&simulated, &emulated) {
+            problems.push(format!("QEMU (+) and simulator (-) differ:\n{difference}"));
+        }
+        if bless && problems.is_empty() {
+            std::fs::write(&self.golden, &emulated)?;
+        }
+        // A golden trace that is not there yet differs in its first line.
+        let expected = std::fs::read_to_string(&self.golden).unwrap_or_default();
+        if let Some(difference) = difference(&expected, &emulated) {
+            problems.push(format!("QEMU (+) and {} (-) differ:\n{difference}", self.golden.display()));
+        }
+        problems.extend(audit(&trace, &self.manifest.system, &[], 2 * limits::LONGEST_PATH).err());
+        for (level, kernel) in levels {
+            let programs = Programs { kernel: kernel.clone(), ..programs.clone() };
+            let run = self.run(workspace, &programs)?;
+            let problem = match (level, &run.trace) {
+                _ if run.outcome.code != Some(0) => Some(format!("ended with {:?}", run.outcome.code)),
+                (Level::Off, trace) => trace.is_ok().then(|| "there is a trace".to_owned()),
+                (Level::Marks, Ok(marks)) => {
+                    (counts(marks) != counts(&trace)).then(|| "other counts of jobs".to_owned())
+                }
+                (_, Ok(full)) => difference(&emulated, &self.canonical(full, level.name(), &mut problems))
+                    .map(|difference| format!("another trace (+):\n{difference}"))
+                    .or_else(|| audit(full, &self.manifest.system, &[], 2 * limits::LONGEST_PATH).err()),
+                (_, Err(error)) => Some(format!("{error:#}")),
+            };
+            problems.extend(problem.map(|problem| format!("with trace `{}`: {problem}", level.name())));
+        }
+        Ok((self.responses(&trace), problems))
+    }
+
+    /// Runs the system in QEMU.
+    fn run(&self, workspace: &Workspace, programs: &Programs) -> Result<Run> {
+        let image = workspace.image_of(self.manifest.clone(), programs.clone(), Profile::Det, false)?;
+        // A CPU without another, and without one that plays devices, takes turns with nobody; and an idle one passes long turns quickly.
+        let quantum = if turns::cpus(&image.manifest.system) == 1 { 1_000 * QUANTUM } else { QUANTUM };
+        let options = RunOptions { quantum, ..RunOptions::quiet(60) };
+        system::run(workspace, &image, &options)
+    }
+
+    /// `: high answers within 8.04 ms`, for the tasks to be shown.
+    fn responses(&self, trace: &Trace) -> String {
+        let metrics = Metrics::of(trace, &self.manifest.system);
+        let tasks = self.manifest.expectations.iter().flat_map(|expected| &expected.responses);
+        let shown = tasks.filter_map(|task| {
+            let task = metrics.tasks.get(*task)?;
+            Some(format!("{} answers within {:.2} ms", task.name, task.response()?.greatest as f64 / 1e6))
+        });
+        let shown: Vec<String> = shown.collect();
+        shown.join(", ")
+    }
+
+    fn canonical(&self, trace: &Trace, who: &str, problems: &mut Vec<String>) -> String {
+        let system = &self.manifest.system;
+        let places = self.manifest.expectations.as_ref().map_or(Places::Left, |expected| expected.places);
+        let scripted = |thread: u16| {
+            let task = usize::from(thread).checked_sub(1).and_then(|index| system.tasks.get(index));
+            task.is_some_and(|task| !task.script.is_empty())
+        };
+        let start = system.start.saturating_sub(HALF_CELL);
+        // What else happens at the instant of the shutdown may come before or after it.
+        let ended = trace.records.iter().find(|record| record.event == Event::Shutdown as u8);
+        let end = ended.map_or(u64::MAX, |record| (record.time / trace::GRID * trace::GRID).saturating_sub(HALF_CELL));
+        let is_log = |record: &Record| record.event == Event::Log as u8;
+        let compared =
+            |record: &&Record| (start..end).contains(&record.time) && (is_log(record) || scripted(record.thread));
+        let kept = trace.records.iter().filter(compared);
+        match trace::canonical(&Trace::from_records(kept.copied().collect()), system, places) {
+            Ok(text) => text,
+            Err(off) => {
+                let what = trace::describe(&off.record, system);
+                problems.push(format!("{who}: off the grid by {} ns at {} ns: {what}", off.by, off.record.time));
+                String::new()
+            }
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The pages say what is so: commands exist, shown files are the files, and each claim names what shows it.
+//!
+//! ```text
+//! <!-- support table -->          then the table that `docs/support.toml` gives
+//! <!-- file: PATH -->             then a block that is this whole file
+//! <!-- excerpt of: PATH -->       then a block that is a part of it
+//! <!-- output of: COMMAND -->     then a block: `$ COMMAND`, and all it prints
+//! ```
+//!
+//! Not here: running the commands that pages show (`readme`).
+
+use std::fmt::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use clap::CommandFactory;
+
+use fusee_tool::command::Arguments;
+
+use crate::boards;
+use crate::markdown::Page;
+
+/// The example of `docs/first-task.md` compiles.
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../../docs/examples/pulse.rs"]
+mod pulse;
+
+/// That of `docs/own-project.md`, too.
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../../../docs/examples/lamp.rs"]
+mod lamp;
+
+/// Pages that are not in the book's folder.
+const OUTSIDE: [&str; 5] = ["README.md", "CHANGES.md", "CONTRIBUTING.md", "SECURITY.md", "userland/demo/README.md"];
+/// Where claims are written as data.
+const SUPPORT: &str = "docs/support.toml";
+/// The page that shows them.
+const SUPPORT_PAGE: &str = "docs/support.md";
+/// The book's table of contents, as mdBook reads it.
+const CONTENTS: &str = "docs/SUMMARY.md";
+const TABLE: &str = "<!-- support table -->";
+
+/// Checks the README and all pages.
+///
+/// # Errors
+/// All that is not so, one line each.
+pub fn check(root: &Path) -> Result<()> {
+    let features = features(&read(root, SUPPORT)?)?;
+    let mut problems = claims(root, &features);
+    let page = read(root, SUPPORT_PAGE)?;
+    let table = table(&features);
+    if !page.split_once(TABLE).is_some_and(|(_, rest)| rest.trim_start().starts_with(&table)) {
+        problems.push(format!("{SUPPORT_PAGE}: its table is not what {SUPPORT} gives:\n{table}"));
+    }
+    let results = boards::table(root)?;
+    if !read(root, boards::PAGE)?
+        .split_once(boards::MARK)
+        .is_some_and(|(_, rest)| rest.trim_start().starts_with(&results))
+    {
+        problems.push(format!("{}: its table is not what {} gives:\n{results}", boards::PAGE, boards::FOLDER));
+    }
+    problems.extend(unlisted(root)?);
+    for page in pages(root)? {
+        let text = read(root, &page)?;
+        problems.extend(page_problems(root, &page, &text));
+    }
+    none(&problems)
+}
+
+fn none(problems: &[String]) -> Result<()> {
+    if problems.is_empty() { Ok(()) } else { bail!("{}", problems.join("\n")) }
+}
+
+fn read(root: &Path, path: &str) -> Result<String> {
+    std::fs::read_to_string(root.join(path)).with_context(|| path.to_owned())
+}
+
+/// All pages, by their paths from the repository.
+pub fn pages(root: &Path) -> Result<Vec<String>> {
+    let mut pages = OUTSIDE.map(str::to_owned).to_vec();
+    for entry in std::fs::read_dir(root.join("docs"))? {
+        let name = entry?.file_name().into_string().unwrap_or_default();
+        if name.ends_with(".md") {
+            pages.push(format!("docs/{name}"));
+        }
+    }
+    pages.sort();
+    Ok(pages)
+}
+
+/// Pages of the book that its table of contents does not lead to: the book would be without them.
+fn unlisted(root: &Path) -> Result<Vec<String>> {
+    let contents = read(root, CONTENTS)?;
+    let pages = pages(root)?.into_iter().filter(|page| page != CONTENTS);
+    let names = pages.filter_map(|page| page.strip_prefix("docs/").map(str::to_owned));
+    let missing = names.filter(|name| !contents.contains(&format!("({name})")));
+    Ok(missing.map(|name| format!("{CONTENTS}: docs/{name} is not in it")).collect())
+}
+
+//--- Claims
+
+/// One row of the table.
+struct Feature {
+    name: String,
+    state: String,
+    shown_by: Vec<String>,
+}
+
+fn features(text: &str) -> Result<Vec<Feature>> {
+    let file: toml::Table = toml::from_str(text).context(SUPPORT)?;
+    let rows = file.get("feature").and_then(toml::Value::as_array).context("docs/support.toml has no features")?;
+    let feature = |row: &toml::Value| {
+        let word = |key: &str| row.get(key)?.as_str().map(str::to_owned);
+        let shown_by = row.get("shown_by").and_then(toml::Value::as_array).into_iter().flatten();
+        let shown_by = shown_by.map(|one| one.as_str().map(str::to_owned)).collect::<Option<_>>()?;
+        Some(Feature { name: word("name")?, state: word("state")?, shown_by })
+    };
+    rows.iter().map(|row| feature(row).with_context(|| format!("{SUPPORT}: not a feature: {row}"))).collect()
+}
+
+/// Every claim names a command or a test, and that exists; what is not there is shown by nothing.
+fn claims(root: &Path, features: &[Feature]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for Feature { name, state, shown_by } in features {
+        let bad = |why: String| Some(format!("{SUPPORT}: `{name}`: {why}"));
+        problems.extend(match state.as_str() {
+            "works" | "partly" if shown_by.is_empty() => bad("nothing shows it".into()),
+            "not yet" if !shown_by.is_empty() => bad("something shows what is not there".into()),
+            "works" | "partly" | "not yet" => None,
+            other => bad(format!("no such state: {other}")),
+        });
+        for shown in shown_by {
+            problems.extend(match (shown.starts_with("cargo "), shown.split_once(": ")) {
+                (true, _) => command_problem(SUPPORT, shown),
+                (_, Some((path, test))) if !defines(root, path, test) => bad(format!("no test `{test}` in {path}")),
+                (_, None) if !root.join(shown).exists() => bad(format!("there is no {shown}")),
+                _ => None,
+            });
+        }
+    }
+    problems
+}
+
+fn defines(root: &Path, path: &str, test: &str) -> bool {
+    read(root, path).is_ok_and(|text| text.contains(&format!("fn {test}(")))
+}
+
+/// Its links lead from [`SUPPORT_PAGE`].
+fn table(features: &[Feature]) -> String {
+    let mut text = String::from("| Feature | State | Shown by |\n|---|---|---|\n");
+    for Feature { name, state, shown_by } in features {
+        let cells: Vec<String> = shown_by
+            .iter()
+            .map(|shown| match shown.split_once(": ") {
+                Some((path, test)) => format!("[`{test}`](../{path})"),
+                None if shown.starts_with("cargo ") => format!("`{shown}`"),
+                None => format!("[`{shown}`](../{shown})"),
+            })
+            .collect();
+        let _ = writeln!(text, "| {name} | {state} | {} |", cells.join(", "));
+    }
+    text
+}
+
+//--- Pages
+
+/// A fenced block.
+struct Block {
+    /// Line of its opening fence, from 1.
+    line: usize,
+    /// What the comment right before it says.
+    comment: Option<String>,
+    /// What follows the opening fence.
+    language: String,
+    text: String,
+}
+
+fn blocks(page: &str) -> Vec<Block> {
+    let mut found: Vec<Block> = Vec::new();
+    let mut comment = None;
+    let mut inside = false;
+    for (index, line) in page.lines().enumerate() {
+        match (inside, line.strip_prefix("```")) {
+            (true, Some(_)) => inside = false,
+            (true, None) => {
+                if let Some(block) = found.last_mut() {
+                    block.text.push_str(line);
+                    block.text.push('\n');
+                }
+            }
+            (false, Some(language)) => {
+                inside = true;
+                let (comment, language) = (comment.take(), language.to_owned());
+                found.push(Block { line: index + 1, comment, language, text: String::new() });
+            }
+            (false, None) if line.trim().is_empty() => {}
+            (false, None) => {
+                let text = line.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
+                comment = text.map(str::to_owned);
+            }
+        }
+    }
+    found
+}
+
+fn page_problems(root: &Path, page: &str, text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    for block in blocks(text) {
+        let place = format!("{page}:{}", block.line);
+        if ["sh", "console"].contains(&block.language.as_str()) {
+            let commands = block.text.lines().map(|line| line.strip_prefix("$ ").unwrap_or(line));
+            problems.extend(commands.filter_map(|command| command_problem(&place, command)));
+        }
+        let source = |kind: &str| block.comment.as_deref().and_then(|comment| comment.strip_prefix(kind));
+        let part = match (source("file: "), source("excerpt of: ")) {
+            (Some(path), _) => Some((path, true)),
+            (_, Some(path)) => Some((path, false)),
+            _ => None,
+        };
+        if let Some((path, whole)) = part {
+            let file = read(root, path).unwrap_or_default();
+            if (whole && file != block.text) || !file.contains(&block.text) {
+                problems.push(format!("{place}: this is not what {path} says"));
+            }
+        }
+    }
+    let folder = Path::new(page).parent().unwrap_or(Path::new(""));
+    let parsed = Page::parse(text);
+    let is_lost = |link: &&&str| !link.contains("://") && !leads(root, folder, link, &parsed);
+    problems
+        .extend(parsed.links().iter().filter(is_lost).map(|link| format!("{page}: the link to {link} leads nowhere")));
+    problems
+}
+
+/// Whether there is what `link` names, seen from `page` in `folder`: a file, and in a page the heading.
+fn leads(root: &Path, folder: &Path, link: &str, page: &Page) -> bool {
+    let (path, anchor) = link.split_once('#').map_or((link, None), |(path, anchor)| (path, Some(anchor)));
+    let file = root.join(folder).join(path);
+    match anchor {
+        None => file.exists(),
+        Some(anchor) if path.is_empty() => page.anchors().contains(&anchor),
+        Some(anchor) => std::fs::read_to_string(file).is_ok_and(|text| Page::parse(&text).anchors().contains(&anchor)),
+    }
+}
+
+/// Whether `line` is a command of ours that we would not understand.
+fn command_problem(place: &str, line: &str) -> Option<String> {
+    let words: Vec<&str> = line.split(" #").next()?.split_whitespace().collect();
+    let ["cargo", "xtask", arguments @ ..] = &words[..] else { return None };
+    let arguments = std::iter::once("cargo xtask").chain(arguments.iter().copied());
+    let error = Arguments::command().try_get_matches_from(arguments).err()?;
+    error.use_stderr().then(|| format!("{place}: `{line}`: {}", error.to_string().lines().next().unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pages_say_what_is_so() {
+        let root = fusee_host::system::root().unwrap();
+        check(&root).unwrap_or_else(|problems| panic!("{problems}"));
+    }
+
+    #[test]
+    fn a_link_to_no_page_or_no_heading_leads_nowhere() {
+        let root = fusee_host::system::root().unwrap();
+        let text = "# Here\n[a](#here) [b](#there) [c](late.md#why-was-it-late) [d](late.md#early) [e](none.md) [f](../README.md)\n";
+        let lost = ["#there", "late.md#early", "none.md"];
+        let expected = lost.map(|link| format!("docs/calls.md: the link to {link} leads nowhere"));
+        assert_eq!(page_problems(&root, "docs/calls.md", text), expected);
+    }
+
+    #[test]
+    fn a_block_knows_its_comment_and_its_place() {
+        let page = "text\n<!-- file: a -->\n```rust\nlet a;\n```\n<!-- b -->\nmore\n```\n```\n";
+        let found: Vec<_> =
+            blocks(page).into_iter().map(|block| (block.line, block.comment, block.language, block.text)).collect();
+        let first = (3, Some("file: a".to_owned()), "rust".to_owned(), "let a;\n".to_owned());
+        assert_eq!(found, [first, (8, None, String::new(), String::new())]);
+    }
+
+    #[test]
+    fn only_commands_that_exist_pass() {
+        assert_eq!(command_problem("p", "git clone x"), None);
+        assert_eq!(command_problem("p", "cargo xtask run --unmanaged  # a remark"), None);
+        assert_eq!(command_problem("p", "cargo xtask run -- -S"), None);
+        assert!(command_problem("p", "cargo xtask fly").is_some());
+        assert!(command_problem("p", "cargo xtask run --fly").is_some());
+    }
+}

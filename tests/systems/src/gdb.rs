@@ -1,0 +1,43 @@
+//! A session of gdb that nobody types.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+use fusee_host::system::Workspace;
+use fusee_manifest::Profile;
+use fusee_tool::gdb::under;
+
+/// What a check of gdb is called.
+pub const CHECK: &str = "gdb stops at a line of one task and prints what is in its variable";
+const MANIFEST: &str = "tests/target/a_task_that_never_yields_is_throttled.toml";
+const SOURCE: &str = "userland/apps/src/bin/misbehave.rs";
+/// In the line before that.
+const MARK: &str = "// <- gdb";
+
+/// Lets gdb stop three times at a line of one task, whose variable counts how often it was there; what is wrong.
+pub fn check(workspace: &Workspace, program: &Path) -> Result<Vec<String>> {
+    let image = workspace.image(Path::new(MANIFEST), Profile::Det, false)?;
+    let source = std::fs::read_to_string(workspace.root.join(SOURCE))?;
+    let line = source.lines().position(|line| line.contains(MARK)).context("no line is marked")? + 2;
+    let mut gdb = Command::new(program);
+    gdb.args(["-batch", "-nx"]);
+    let output = under(workspace, &image, false, gdb, |gdb| {
+        // All tasks begin at this address, others before this one.
+        gdb.args(["-ex", "task-break culprit _start", "-ex", "continue", "-ex", "python print('at', running())"]);
+        gdb.arg("-ex").arg(format!("task-break culprit misbehave.rs:{line}"));
+        for _ in 0..3 {
+            gdb.args(["-ex", "continue", "-ex", "print count", "-ex", "backtrace"]);
+        }
+        gdb.args(["-ex", "delete", "-ex", "tbreak fusee_kernel::trap::slow_syscall", "-ex", "continue"]);
+        gdb.args(["-ex", "backtrace"]).stdin(Stdio::null()).output().context("gdb does not start")
+    })?;
+    let text = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+    let count = |number: u32| text.split_once(&format!("${number} = "))?.1.lines().next()?.parse::<u64>().ok();
+    let counts: Vec<u64> = (1..=3).filter_map(count).collect();
+    let is_counting = matches!(counts[..], [first, second, third] if second == first + 1 && third == second + 1);
+    let called = format!("misbehave::target::compute () at {SOURCE}:{line}");
+    let wanted = ["at ('culprit', True)", &called, "#0  fusee_kernel::trap::slow_syscall"];
+    let is_there = wanted.iter().all(|words| text.contains(words));
+    Ok(if is_counting && is_there { Vec::new() } else { vec![text] })
+}

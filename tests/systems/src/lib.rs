@@ -1,0 +1,78 @@
+//! Checks of this repository: each is a case of the runner `libtest-mimic`, and one queue keeps all cores busy with them.
+//!
+//! ```text
+//! list           the list of all checks
+//! queue          one queue of all checks
+//! case           one check: its name, its needs, and how it runs
+//! context        compilers, emulators, boards, and programs that are built once
+//! known          results by content
+//! times          where the time goes
+//! hosts          format, lints, documentation, tests on the host, models
+//! target         systems of `tests/target`
+//! conformance    systems whose golden traces QEMU and the simulator must match
+//! boards         the systems that each board runs
+//! combinations   kernels with some features
+//! configurations CPUs and GPUs in each arrangement
+//! boot           starts of boards, and of images that are wrong
+//! cards          boards that start from cards
+//! demo, vision   the demo and the stabilised video
+//! dump, gdb      whether the right lines are named
+//! errata         instructions that some CPUs get wrong
+//! isolation      translation tables, and what a task can reach
+//! kernels        times of GPU kernels
+//! messages       messages of tasks, and pictures of traces
+//! own_project, own_kernels   projects outside the repository
+//! refusal        images that no tool of ours would make
+//! screens        pictures of a screen
+//! stream         the trace that a task sends
+//! turns          turns of emulated CPUs
+//! docs, readme   pages: links, commands, and what these print
+//! browser        pages in a browser
+//! markdown       pages, parsed
+//! resolution     features of all crates
+//! schemas        schemas of `--json`
+//! structure      what must stay true of the tree
+//! ```
+//!
+//! Not here: random systems and measurements (`research`), which are called from here.
+#![forbid(unsafe_code)]
+
+pub mod boards;
+pub mod boot;
+pub mod browser;
+pub mod cards;
+pub mod case;
+pub mod combinations;
+pub mod configurations;
+pub mod conformance;
+pub mod context;
+pub mod demo;
+pub mod docs;
+pub mod dump;
+pub mod errata;
+pub mod gdb;
+pub mod hosts;
+pub mod isolation;
+pub mod kernels;
+pub mod known;
+pub mod list;
+pub mod markdown;
+pub mod messages;
+pub mod own_kernels;
+pub mod own_project;
+pub mod queue;
+pub mod readme;
+pub mod refusal;
+pub mod resolution;
+pub mod schemas;
+pub mod screens;
+pub mod stream;
+pub mod structure;
+pub mod target;
+pub mod times;
+pub mod turns;
+pub mod vision;
+
+mod command;
+
+pub use command::{AS_TOOL, main};

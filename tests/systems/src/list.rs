@@ -1,0 +1,504 @@
+//! The list of all checks.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use fusee_abi::image::feature;
+use fusee_abi::trace::Level;
+use fusee_host::build::{Builder, Kernel};
+use fusee_host::system::{self, DEFAULT_BOARD, Workspace, profile_name};
+use fusee_host::toolchain::{self, R5F_TARGET};
+use fusee_manifest::{Board, Manifest, ManifestError, ManifestErrors, Profile, Reason, Resolved};
+use fusee_research::{bench, experiment, faults, fuzz, hostile, soundness, worst};
+
+use crate::case::{Case, Found, Kind, Needs};
+use crate::context::{Context, Group};
+use crate::target::run_case;
+use crate::{
+    boards, boot, browser, cards, combinations, configurations, conformance, demo, docs, dump, errata, gdb, hosts,
+    isolation, kernels, messages, own_kernels, own_project, readme, refusal, resolution, schemas, stream, structure,
+    target, turns, vision,
+};
+
+/// Which checks are listed.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Checks on this board in place of all others.
+    pub board: Option<String>,
+    /// With a board: only runs of this profile.
+    pub profile: Option<Profile>,
+    /// With a board: only the share of the board in a whole run.
+    pub share: bool,
+    /// Text that names have to contain. Checks of other boards are listed only if it asks for them.
+    pub filter: Option<String>,
+}
+
+/// All checks.
+///
+/// # Errors
+/// A manifest or a page cannot be read.
+pub fn all(context: &Arc<Context>, choice: &Choice) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    if let Some(board) = choice.board.as_deref().filter(|board| *board != DEFAULT_BOARD) {
+        on_board(context, board, choice, &mut cases)?;
+        return Ok(cases);
+    }
+    cases.extend(hosts::lints(context)?);
+    cases.extend(hosts::tests(context)?);
+    sources(context, &mut cases);
+    campaigns(context, &mut cases);
+    on_target(context, DEFAULT_BOARD, choice, &mut cases)?;
+    golden(context, DEFAULT_BOARD, choice, &mut cases)?;
+    own(context, &mut cases)?;
+    pages(context, &mut cases)?;
+    for board in boards::others() {
+        if choice.filter.as_ref().is_none_or(|filter| filter.contains(board)) {
+            let share = Choice { profile: Some(Profile::Det), share: true, ..choice.clone() };
+            on_board(context, board, &share, &mut cases)?;
+        }
+    }
+    Ok(cases)
+}
+
+/// Sources, pages and schemas.
+fn sources(context: &Arc<Context>, cases: &mut Vec<Case>) {
+    let mut add = |name: &str, body: fn(&Context) -> Result<Vec<String>>| {
+        let context = Arc::clone(context);
+        cases.push(Case::of(name, Kind::Page, move || body(&context)).stage(0));
+    };
+    add("repo::where unsafe code may be", |context| structure::sources(context.root()));
+    add("repo::pages, manifests and commands agree", |context| docs::check(context.root()).map(|()| Vec::new()));
+    add("repo::schemas of what `--json` prints", |context| schemas::check_schemas(context.root(), context.bless));
+    add(&format!("repo::{}", resolution::CHECK), resolution::check);
+    add("page::the README's pictures are what its commands draw", |context| messages::check_pictures(context.root()));
+    let pages: [(&str, browser::Check); 2] = [
+        ("page::the page of a trace, in a browser", messages::check_page),
+        ("page::all pages, wide and narrow, in a browser", browser::check_pages),
+    ];
+    for (name, check) in pages {
+        let context = Arc::clone(context);
+        cases.push(Case::new(name, Kind::Page, move || match browser::browser() {
+            Some(browser) => check(context.root(), browser).map(Found::from),
+            None => Ok(Found::skipped("there is no Chromium here")),
+        }));
+    }
+}
+
+/// Random systems, experiments and bytes.
+fn campaigns(context: &Arc<Context>, cases: &mut Vec<Case>) {
+    let checks: [(&str, fn() -> (String, Vec<String>)); 7] = [
+        ("bounds on lateness hold", soundness::check),
+        ("bounds on blocking hold", soundness::check_blocking),
+        ("bounds on calls hold", soundness::check_calls),
+        ("bounds on latencies hold", soundness::check_graphs),
+        ("what is proved holds among tasks that do anything", hostile::check),
+        ("planted faults are found", hostile::check_planted),
+        ("experiment faults", faults::check),
+    ];
+    for (name, check) in checks {
+        cases.push(Case::new(format!("campaign::{name}"), Kind::Campaign, move || {
+            let (words, problems) = check();
+            Ok(Found::with_words(words, problems))
+        }));
+    }
+    cases.push(Case::new("campaign::experiments, short", Kind::Campaign, || {
+        let (names, problems): (Vec<String>, Vec<Vec<String>>) = experiment::check().unzip();
+        Ok(Found::with_words(names.join("; "), problems.concat()))
+    }));
+    let context = Arc::clone(context);
+    cases.push(Case::new("campaign::any bytes, guided by coverage", Kind::Campaign, move || match fuzz::lack() {
+        Some(why) => Ok(Found::skipped(why)),
+        None => {
+            let (words, problems) = fuzz::check(&context.workspace("fuzz"))?;
+            Ok(Found::with_words(format!("steps: {words}"), problems))
+        }
+    }));
+}
+
+//--- Systems
+
+/// The reason why a board cannot run a system, if a manifest was refused for nothing else.
+fn lacks(error: &anyhow::Error) -> Option<String> {
+    let errors = error.downcast_ref::<ManifestErrors>()?;
+    let is_lack = |error: &ManifestError| matches!(error.reason, Reason::BoardLacks { .. });
+    errors.0.iter().all(is_lack).then(|| errors.0[0].reason.to_string())
+}
+
+/// Why the firmware of a processor of the board cannot be built here, if the system has one.
+fn no_compiler(workspace: &Workspace, manifest: &Manifest) -> Option<String> {
+    let programs = manifest.system.devices.iter().filter_map(|device| device.processor.as_ref()?.program);
+    (programs.count() > 0)
+        .then(|| workspace.toolchain.add_target(R5F_TARGET).err())
+        .flatten()
+        .map(|error| error.to_string())
+}
+
+/// The beginning of the name of a check on a board.
+fn prefix(kind: &str, board: &str) -> String {
+    if board == DEFAULT_BOARD { format!("{kind}::") } else { format!("{kind}::{board}::") }
+}
+
+/// Systems of `tests/target`.
+fn on_target(context: &Arc<Context>, board: &str, choice: &Choice, cases: &mut Vec<Case>) -> Result<()> {
+    let workspace = context.on(board, board);
+    let elsewhere = elsewhere(&workspace, choice)?;
+    // Those with the usual kernel, and those whose kernel checks its invariants.
+    let mut found: [Vec<target::Case>; 2] = [Vec::new(), Vec::new()];
+    for path in manifests(&workspace.root.join("tests/target"))? {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if elsewhere.contains(&stem) {
+            continue;
+        }
+        let manifest = match system::read_manifest_for(&workspace.root, &path, Some(board)) {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                cases.push(unreadable(prefix("det", board) + &stem, &error));
+                continue;
+            }
+        };
+        let Some(expectations) = &manifest.expectations else { continue };
+        let wanted = |profile: &Profile| choice.profile.is_none_or(|wanted| wanted == *profile);
+        for profile in expectations.profiles.iter().copied().filter(wanted) {
+            let lack =
+                system::lacks(&workspace, &manifest.system, profile).or_else(|| no_compiler(&workspace, &manifest));
+            match lack {
+                Some(why) => cases.push(Case::skipped(prefix(profile_name(profile), board) + &stem, Kind::Det, why)),
+                None => found[usize::from(expectations.self_check)]
+                    .push(target::Case { manifest: manifest.clone(), profile }),
+            }
+        }
+    }
+    for (kernel, found) in [workspace.kernel, Kernel::Checked].into_iter().zip(found) {
+        let group = group(&workspace, kernel, found.iter().map(|case| &case.manifest), choice);
+        let name = format!(
+            "build::{board}, {} systems{}",
+            found.len(),
+            if kernel == Kernel::Checked { ", checked" } else { "" }
+        );
+        cases.extend(build(&name, &group, found.len()));
+        for case in found {
+            let name = prefix(profile_name(case.profile), board) + &case.manifest.system.name;
+            let (group, share) = (Arc::clone(&group), choice.share);
+            let workspace = context.on(board, &name);
+            let kind = if case.profile == Profile::Par { Kind::Par } else { Kind::Det };
+            let needs = if case.profile == Profile::Par { Needs::Cores } else { Needs::Core };
+            let body = {
+                let name = name.clone();
+                move || run_case(&workspace, &name, &case, &group.programs()?, !share)
+            };
+            cases.push(Case::new(name, kind, body).needs(needs));
+        }
+    }
+    Ok(())
+}
+
+/// A manifest that its board refuses because of what it lacks, or that cannot be read.
+fn unreadable(name: String, error: &anyhow::Error) -> Case {
+    match lacks(error) {
+        Some(why) => Case::skipped(name, Kind::Det, why),
+        None => {
+            let words = format!("{error:#}");
+            Case::of(name, Kind::Det, move || Ok(vec![words]))
+        }
+    }
+}
+
+/// The programs of these systems; all kernels of a board are the same, whatever is asked for.
+fn group<'a>(
+    workspace: &Workspace,
+    kernel: Kernel,
+    manifests: impl Iterator<Item = &'a Manifest>,
+    choice: &Choice,
+) -> Arc<Group> {
+    let wanted = |manifest: &&Manifest| {
+        choice.filter.as_ref().is_none_or(|filter| {
+            let name = &manifest.system.name;
+            filter.contains(name.as_str()) || name.contains(filter.rsplit("::").next().unwrap_or(filter))
+        })
+    };
+    // A filter that names a sort of checks wants all of the sort.
+    let all: Vec<&Manifest> = manifests.collect();
+    let chosen: Vec<Resolved> = all.iter().copied().filter(|one| wanted(one)).map(|one| one.system.clone()).collect();
+    let systems = if chosen.is_empty() { all.iter().map(|one| one.system.clone()).collect() } else { chosen };
+    Arc::new(Group::new(workspace.clone(), kernel, systems))
+}
+
+/// The check that a group of programs can be built, which builds them before they are needed.
+fn build(name: &str, group: &Arc<Group>, systems: usize) -> Option<Case> {
+    let group = Arc::clone(group);
+    (systems > 0).then(|| Case::of(name, Kind::Build, move || group.programs().map(|_| Vec::new())))
+}
+
+/// Systems whose golden traces are compared.
+fn golden(context: &Arc<Context>, board: &str, choice: &Choice, cases: &mut Vec<Case>) -> Result<()> {
+    if choice.profile == Some(Profile::Par) {
+        return Ok(());
+    }
+    let workspace = context.on(board, board);
+    let elsewhere = elsewhere(&workspace, choice)?;
+    let mut found = Vec::new();
+    for path in manifests(&workspace.root.join(conformance::FOLDER))? {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        match conformance::Case::all(&workspace, &path) {
+            Ok(all) => {
+                for case in all.into_iter().filter(|case| !elsewhere.contains(&case.manifest.system.name)) {
+                    match system::lacks(&workspace, &case.manifest.system, Profile::Det) {
+                        Some(lack) => {
+                            let name = prefix("golden", board) + &case.manifest.system.name;
+                            cases.push(Case::skipped(name, Kind::Det, lack));
+                        }
+                        None => found.push(case),
+                    }
+                }
+            }
+            Err(error) => cases.push(unreadable(prefix("golden", board) + &stem, &error)),
+        }
+    }
+    let group = group(&workspace, workspace.kernel, found.iter().map(|case| &case.manifest), choice);
+    cases.extend(build(&format!("build::{board}, {} conformance systems", found.len()), &group, found.len()));
+    // Levels are no matter of boards.
+    let is_usual = board == DEFAULT_BOARD;
+    let levels = [Level::Off, Level::Marks, Level::Full];
+    if is_usual {
+        let group = Arc::clone(&group);
+        let build = move || {
+            for level in levels {
+                Builder { kernel: Kernel::Traced(level), ..group.builder() }.kernel(feature::ALL)?;
+            }
+            Ok(Vec::new())
+        };
+        cases.push(Case::of("build::kernels with other levels of the trace", Kind::Build, build));
+    }
+    for case in found {
+        let name = prefix("golden", board) + &case.manifest.system.name;
+        let (group, workspace, bless) = (Arc::clone(&group), context.on(board, &name), context.bless && is_usual);
+        let body = {
+            let name = name.clone();
+            move || {
+                let programs = group.programs()?;
+                let kernel = |level| Builder { kernel: Kernel::Traced(level), ..group.builder() }.kernel(feature::ALL);
+                let levels = levels.into_iter().filter(|_| is_usual).map(|level| anyhow::Ok((level, kernel(level)?)));
+                case.check(&workspace, &name, &programs, &levels.collect::<Result<Vec<_>>>()?, bless)
+            }
+        };
+        cases.push(Case::new(name, Kind::Det, body));
+    }
+    Ok(())
+}
+
+/// The systems that a board can run, and whether they are those that it could before.
+fn on_board(context: &Arc<Context>, board: &str, choice: &Choice, cases: &mut Vec<Case>) -> Result<()> {
+    if let Some(why) = context.too_old(board) {
+        cases.push(Case::skipped(format!("board::{board}: its share of all systems"), Kind::Det, why));
+        return Ok(());
+    }
+    let first = cases.len();
+    on_target(context, board, choice, cases)?;
+    golden(context, board, choice, cases)?;
+    if choice.profile != Some(Profile::Par) {
+        let workspace = context.on(board, board);
+        let elsewhere = elsewhere(&workspace, choice)?;
+        let mut listed = boards::Results::default();
+        for case in &cases[first..] {
+            let Some((kind, name)) = case.name.split_once(&format!("::{board}::")) else { continue };
+            match &case.why {
+                Some(why) => listed.skip(name, why),
+                None => listed.pass(name, kind),
+            }
+        }
+        let (context, board) = (Arc::clone(context), board.to_owned());
+        let name = format!("board::{board}: its systems are those that could be run before");
+        cases.push(Case::of(name, Kind::Page, move || {
+            boards::settle(context.root(), &board, &listed, &elsewhere, context.bless)
+        }));
+    }
+    Ok(())
+}
+
+/// Systems that are left to other boards.
+fn elsewhere(workspace: &Workspace, choice: &Choice) -> Result<BTreeSet<String>> {
+    match &workspace.board {
+        Some(board) if choice.share && board != DEFAULT_BOARD => boards::elsewhere(&workspace.root, board),
+        _ => Ok(BTreeSet::new()),
+    }
+}
+
+/// The manifests in a folder.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<std::io::Result<Vec<_>>>()?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    paths.sort();
+    Ok(paths)
+}
+
+//--- Checks that run systems of their own
+
+/// A check that says what is wrong.
+type OwnCheck = fn(&Workspace) -> Result<Vec<String>>;
+
+/// Checks on the usual board.
+const OWN: [(&str, OwnCheck); 18] = [
+    ("the demo's frames on a screen", demo::check_screen),
+    ("the demo with hogs that share what is left of the GPU", demo::check_without_locks),
+    ("the demo with hogs that make room on SMs", demo::check_on_sms),
+    (vision::CHECK, vision::check),
+    (faults::EMULATED_CHECK, faults::check_emulated),
+    (experiment::EMULATED_CHECK, experiment::check_emulated),
+    (messages::MESSAGES, messages::check_messages),
+    (messages::DEFMT, messages::check_defmt),
+    (errata::CHECK, errata::check),
+    (boot::TREES, boot::check_trees),
+    (boot::ENTRIES, boot::check_entries),
+    (boot::MISTAKES, boot::check_mistakes),
+    (boot::PANICS, boot::check_panics),
+    (kernels::CHECK, kernels::check),
+    (turns::CHECK, turns::check),
+    (isolation::CHECK, isolation::check_planted),
+    (refusal::CHECK, refusal::check),
+    (combinations::REFUSAL, combinations::check_refusal),
+];
+
+/// Boards that the demo is run on, with all their CPUs.
+const DEMO: [&str; 2] = ["raspi3b", "zcu102"];
+
+/// Boards that start from the image on a card; all others are started by U-Boot.
+const RASPBERRIES: [&str; 2] = ["raspi3b", "raspi4b"];
+
+fn own(context: &Arc<Context>, cases: &mut Vec<Case>) -> Result<()> {
+    for (name, check) in OWN {
+        let name = format!("own::{name}");
+        let workspace = context.workspace(&name);
+        cases.push(Case::of(name, Kind::Det, move || check(&workspace)));
+    }
+    let name = format!("own::{}", stream::CHECK);
+    let workspace = context.workspace(&name);
+    cases.push(Case::of(name, Kind::Par, move || stream::check(&workspace)).needs(Needs::Cores));
+    for (name, check) in [
+        (own_project::CHECK, own_project::check as fn(&fusee_host::project::Project) -> Result<Vec<String>>),
+        (own_kernels::CHECK, own_kernels::check),
+    ] {
+        let context = Arc::clone(context);
+        cases.push(Case::of(format!("own::{name}"), Kind::Page, move || check(context.fusee())));
+    }
+    for board in Board::NAMES {
+        let name = match board {
+            DEFAULT_BOARD => format!("own::{}", isolation::PROBES),
+            _ => format!("own::{board}: {}", isolation::PROBES),
+        };
+        emulated(context, board, &name, cases, |workspace| isolation::check_probes(workspace));
+    }
+    for (features, system) in combinations::ALL {
+        let name = format!("own::{}", combinations::name(features));
+        let workspace = context.workspace(&name);
+        cases.push(Case::of(name, Kind::Det, move || combinations::check(&workspace, features, system)));
+    }
+    for one in configurations::all() {
+        let name = format!("own::{}", one.name());
+        let workspace = context.workspace(&name);
+        let body = {
+            let name = name.clone();
+            move || configurations::check(&workspace, &name, &one)
+        };
+        cases.push(Case::new(name, Kind::Det, body));
+    }
+    for board in DEMO {
+        let name = format!("own::{board}: the demo, every frame, every tone, every deadline");
+        emulated(context, board, &name, cases, |workspace| {
+            demo::check(workspace, workspace.manifest(Path::new(demo_judge::MANIFEST))?)
+        });
+    }
+    from_cards(context, cases);
+    for check in dump::checks(context.root())? {
+        let name = format!("own::{}", check.name);
+        let workspace = context.workspace(&name);
+        cases.push(Case::of(name, Kind::Det, move || {
+            let programs = workspace.builder().programs(&[&check.manifest.system])?;
+            dump::run(&workspace, &check, &programs)
+        }));
+    }
+    let name = format!("own::{}", gdb::CHECK);
+    let workspace = context.workspace(&name);
+    cases.push(Case::new(name, Kind::Det, move || match toolchain::find_gdb(false) {
+        Ok(program) => gdb::check(&workspace, &program).map(Found::from),
+        Err(error) => Ok(Found::skipped(error.to_string())),
+    }));
+    let install = context.install;
+    cases.push(Case::of("bench::kernel paths", Kind::Det, move || bench::regressions(install)));
+    cases.push(Case::of("bench::the longest kernel paths, where they were found", Kind::Det, move || {
+        worst::check(install)
+    }));
+    Ok(())
+}
+
+/// A check of the board, unless the emulator or the board cannot run it.
+fn emulated(
+    context: &Arc<Context>,
+    board: &str,
+    name: &str,
+    cases: &mut Vec<Case>,
+    check: impl Fn(&Workspace) -> Result<Vec<String>> + Send + 'static,
+) {
+    let workspace = context.on(board, name);
+    let body = move || match toolchain::too_old(&workspace.qemu, &workspace.the_board()?) {
+        Some(why) => Ok(Found::skipped(why)),
+        None => check(&workspace).map(Found::from),
+    };
+    cases.push(Case::new(name, Kind::Det, body));
+}
+
+fn from_cards(context: &Arc<Context>, cases: &mut Vec<Case>) {
+    let mut add = |name: String, board: &str, check: fn(&Workspace) -> Result<Vec<String>>| {
+        let install = context.install;
+        let workspace = context.on(board, &name);
+        let body = move || {
+            if let Err(error) = cards::tools(install) {
+                return Ok(Found::skipped(error.to_string()));
+            }
+            match toolchain::too_old(&workspace.qemu, &workspace.the_board()?) {
+                Some(why) => Ok(Found::skipped(why)),
+                None => check(&workspace).map(Found::from),
+            }
+        };
+        cases.push(Case::new(name, Kind::Det, body));
+    };
+    add(format!("own::{}", cards::BY_U_BOOT), DEFAULT_BOARD, cards::check_by_u_boot);
+    for board in RASPBERRIES {
+        add(format!("own::{}: {board}", cards::READ_BACK), board, |workspace| {
+            let board = workspace.board.clone().context("no board")?;
+            cards::check_read_back(workspace, &board)
+        });
+    }
+}
+
+//--- Pages
+
+/// The commands that pages show: those of a page one after the other, since a command may be about the run of the one before it.
+fn pages(context: &Arc<Context>, cases: &mut Vec<Case>) -> Result<()> {
+    let mut pages: Vec<(&str, Vec<readme::Example>)> = Vec::new();
+    for example in readme::examples(context.root())? {
+        match pages.iter_mut().find(|(page, _)| *page == example.page) {
+            Some((_, examples)) => examples.push(example),
+            None => pages.push((example.page, vec![example])),
+        }
+    }
+    for (page, examples) in pages {
+        let name = format!("page::{page}");
+        let workspace = context.workspace(&name);
+        cases.push(Case::new(name, Kind::Page, move || {
+            let count = examples.len();
+            let mut problems = Vec::new();
+            for example in examples {
+                let found = readme::check(&workspace.fusee, &workspace.project.kept_in, &example)?;
+                problems.extend(found.into_iter().map(|problem| format!("{}: {problem}", example.command)));
+            }
+            Ok(Found::with_words(format!("{count} commands"), problems))
+        }));
+    }
+    Ok(())
+}

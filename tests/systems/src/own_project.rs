@@ -1,0 +1,163 @@
+//! A project outside the repository, made, built and run as its owner would.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use fusee_abi::program;
+use fusee_host::project::{MANIFEST, Project};
+use fusee_host::system::{self};
+use fusee_simulator::metrics::Metrics;
+
+/// Name of the check, as `cargo xtask test` has it.
+pub const CHECK: &str = "a project outside the repository";
+
+/// Two packages of the project have a program that is called as one of ours.
+const NAMESAKES: [&str; 2] = ["one", "two"];
+
+/// Makes a project, adds programs whose names are taken, builds and runs it as its owner would, and looks at what it did.
+///
+/// # Errors
+/// What could not be tried.
+pub fn check(fusee: &Project) -> Result<Vec<String>> {
+    let place = fusee.target.join("outside");
+    if place.exists() {
+        std::fs::remove_dir_all(&place)?;
+    }
+    let folder = place.join("flight");
+    let made = own(&fusee.root, &["new", &folder.display().to_string()])?;
+    ensure!(made.status == 0, "`cargo xtask new` failed: {}", made.all());
+    extend(&folder, &fusee.root)?;
+    let mut problems = Vec::new();
+
+    // By its alias, and from a folder inside.
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["xtask", "--no-install", "run"];
+    let run = Ran::of(Command::new(cargo).args(arguments).current_dir(folder.join("src")))?;
+    let expect = |problems: &mut Vec<String>, ran: &Ran, wanted_status: i32, words: &[&str]| {
+        let missing: Vec<_> = words.iter().filter(|words| !ran.all().contains(**words)).collect();
+        if ran.status != wanted_status || !missing.is_empty() {
+            problems.push(format!("ended with {}, and does not say {missing:?}:\n{}", ran.status, ran.all()));
+        }
+    };
+    expect(
+        &mut problems,
+        &run,
+        0,
+        &[
+            "beat: job 20;",
+            "this is hello of one",
+            "this is hello of two",
+            "hello from job 1 of 1000",
+            "building kernel",
+        ],
+    );
+    if !problems.is_empty() {
+        return Ok(problems);
+    }
+    let project = Project::around(&folder)?;
+    ensure!(project.root == folder.canonicalize()?, "{} is no project of its own", folder.display());
+    let (trace, manifest) = system::last_trace(&project)?;
+    ensure!(manifest.system.name == "flight", "the trace kept is one of `{}`", manifest.system.name);
+    let metrics = Metrics::of(&trace, &manifest.system);
+    let beat = metrics.tasks.iter().find(|task| task.name == "beat").context("no task `beat`")?;
+    ensure!((beat.jobs(), beat.misses()) == (19, 0), "`beat` has {} jobs, {} late", beat.jobs(), beat.misses());
+    for (command, words) in [("analyze", "no deadline is missed"), ("trace", "beat")] {
+        expect(&mut problems, &own(&folder, &[command])?, 0, &[words]);
+    }
+
+    // A program that is there already, and the same for a kernel of another version.
+    let path = find(&project.target, "one/aarch64-unknown-none/release/hello")?.context("where is the program?")?;
+    let text = std::fs::read_to_string(folder.join(MANIFEST))?;
+    std::fs::write(folder.join("elf.toml"), text.replace("binary = \"one/hello\"", "elf = \"hello.elf\""))?;
+    let mut bytes = std::fs::read(path)?;
+    std::fs::write(folder.join("hello.elf"), &bytes)?;
+    let manifest = ["--no-install", "run", "--manifest", "elf.toml"];
+    expect(&mut problems, &own(&folder, &manifest)?, 0, &["this is hello of one", "this is hello of two"]);
+    let name = bytes.windows(8).position(|bytes| bytes == b"Fusee\0\0\0").context("the program has no note")?;
+    bytes[name + 8..name + 12].copy_from_slice(&(program::VERSION + 1).to_le_bytes());
+    std::fs::write(folder.join("hello.elf"), &bytes)?;
+    let [other, kernel] = [program::VERSION + 1, program::VERSION];
+    let words =
+        [format!("built for version {other} "), format!("kernel has version {kernel},"), "elf.toml:".to_owned()];
+    expect(&mut problems, &own(&folder, &manifest)?, 1, &words.each_ref().map(String::as_str));
+    if problems.is_empty() {
+        std::fs::remove_dir_all(place)?;
+    }
+    Ok(problems)
+}
+
+/// What a command did.
+pub struct Ran {
+    /// Its exit code.
+    pub status: i32,
+    printed: String,
+    said: String,
+}
+
+impl Ran {
+    fn of(command: &mut Command) -> Result<Ran> {
+        let output = command.env("NO_COLOR", "1").output().context("it does not start")?;
+        let [printed, said] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        Ok(Ran { status: output.status.code().unwrap_or(-1), printed, said })
+    }
+
+    /// What it printed and said.
+    pub fn all(&self) -> String {
+        format!("{}{}", self.printed, self.said)
+    }
+}
+
+/// Runs this program.
+pub fn own(folder: &Path, arguments: &[&str]) -> Result<Ran> {
+    Ran::of(Command::new(std::env::current_exe()?).args(arguments).current_dir(folder))
+}
+
+/// Adds packages with a program `hello` each, and tasks for these and for ours of that name.
+fn extend(folder: &Path, root: &Path) -> Result<()> {
+    let workspace = folder.join("Cargo.toml");
+    let text = std::fs::read_to_string(&workspace)?;
+    std::fs::write(&workspace, text.replace("[workspace]\n", &format!("[workspace]\nmembers = {NAMESAKES:?}\n")))?;
+    let dependency = toml::Value::from(root.join("userland/fusee").to_str().context("not UTF-8")?);
+    let mut manifest = std::fs::read_to_string(folder.join(MANIFEST))?.replace("jobs = 50", "jobs = 20");
+    for name in NAMESAKES {
+        let package = folder.join(name);
+        std::fs::create_dir_all(package.join("src/bin"))?;
+        let text = format!(
+            "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[dependencies]\nfusee.path = {dependency}\n"
+        );
+        std::fs::write(package.join("Cargo.toml"), text)?;
+        let text = format!(
+            "#![no_std]\n#![no_main]\nfusee::entry!(main);\nfn main() {{\n    let _ = fusee::next_job();\n    \
+             fusee::println!(\"this is hello of {name}\");\n    let _ = fusee::next_job();\n}}\n"
+        );
+        std::fs::write(package.join("src/bin/hello.rs"), text)?;
+        manifest += &task(name, &format!("{name}/hello"));
+    }
+    manifest += &task("ours", "apps/hello");
+    std::fs::write(folder.join(MANIFEST), manifest)?;
+    Ok(())
+}
+
+fn task(name: &str, binary: &str) -> String {
+    format!(
+        "\n[tasks.{name}]\nbinary = \"{binary}\"\nperiod = \"100ms\"\nbudget = \"2ms\"\ntrusted = true\nwcet = \"600us\"\nparameters = {{ jobs = 1000 }}\n\
+         [tasks.{name}.handles]\nconsole = \"endpoint console: call\"\nsystem = \"system: shutdown\"\n[tasks.{name}.uses]\n\
+         console = {{ times = 2 }}\n"
+    )
+}
+
+/// The first file in `folder` whose path ends so.
+fn find(folder: &Path, end: &str) -> Result<Option<PathBuf>> {
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        if path.is_dir() {
+            if let Some(found) = find(&path, end)? {
+                return Ok(Some(found));
+            }
+        } else if path.ends_with(end) {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}

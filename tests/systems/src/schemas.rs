@@ -1,0 +1,45 @@
+//! The published schemas of what `--json` prints.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use fusee_host::answers::{Analysis, BenchAnswer, RunAnswer};
+use schemars::{Schema, schema_for};
+
+/// Where they are published.
+const FOLDER: &str = "docs/schema";
+
+/// All schemas, by their file names.
+fn schemas() -> [(&'static str, Schema); 3] {
+    [
+        ("run.json", schema_for!(RunAnswer)),
+        ("analyze.json", schema_for!(Vec<Analysis>)),
+        ("bench.json", schema_for!(BenchAnswer)),
+    ]
+}
+
+/// The published schemas that are not those of the types; written anew if `bless`.
+pub fn check_schemas(root: &Path, bless: bool) -> Result<Vec<String>> {
+    let mut problems = Vec::new();
+    for (name, schema) in schemas() {
+        let path = root.join(FOLDER).join(name);
+        let text = serde_json::to_string_pretty(&schema).context("JSON")? + "\n";
+        if bless {
+            fusee_host::system::write(&path, text.as_bytes())?;
+        } else if std::fs::read_to_string(&path).unwrap_or_default() != text {
+            problems.push(format!("{FOLDER}/{name} is not the schema of what is printed; --bless writes it"));
+        }
+    }
+    Ok(problems)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_schemas_are_those_of_the_types() {
+        let root = fusee_host::system::root().unwrap();
+        assert_eq!(check_schemas(&root, false).unwrap(), Vec::<String>::new());
+    }
+}

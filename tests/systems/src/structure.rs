@@ -1,0 +1,230 @@
+//! What must stay true of the tree and of the kernel's size, checked like a test.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// Crates that must forbid `unsafe`: policy, the kernel's core, the device model, and what writes to disks.
+const SAFE: [&str; 20] = [
+    "kernel/abi",
+    "kernel/core",
+    "sched",
+    "sched/analysis",
+    "locking",
+    "accel",
+    "accel/compute",
+    "accel/contract",
+    "accel/library",
+    "accel/sharing",
+    "accel/spatial",
+    "docs/examples/picture-kernels",
+    "qemu/device-model",
+    "qemu/wrong-kernels",
+    "drivers/r5f/commands",
+    "drivers/stream/frames",
+    "tools/card",
+    "userland/graph",
+    "userland/vision",
+    "userland/vision/kernels",
+];
+
+/// Where `unsafe` may stand: hardware, boards, system-call stubs and shared memory, the trait of the crate `defmt`, registers of
+/// devices and memory that devices reach, the firmware that plays hardware and that of a processor beside the kernel's, and the functions of QEMU that the
+/// profiler calls and is called by.
+const UNSAFE: [&str; 11] = [
+    "kernel/aarch64/",
+    "bsp/",
+    "qemu/engine-core/",
+    "drivers/r5f/firmware/",
+    "userland/fusee/src/defmt_logger.rs",
+    "userland/fusee/src/syscall.rs",
+    "userland/fusee/src/memory.rs",
+    "userland/fusee/src/misbehave.rs",
+    "drivers/framework/src/registers.rs",
+    "drivers/framework/src/virtio.rs",
+    "tools/profiler/src/interface.rs",
+];
+
+/// Checks the sources under `root`; what does not hold.
+pub fn sources(root: &Path) -> Result<Vec<String>> {
+    let mut problems = Vec::new();
+    for folder in SAFE {
+        let text = std::fs::read_to_string(root.join(folder).join("src/lib.rs")).context(folder)?;
+        if !text.lines().any(|line| line == "#![forbid(unsafe_code)]") {
+            problems.push(format!("{folder}/src/lib.rs does not forbid unsafe code"));
+        }
+    }
+    for folder in ["accel", "bsp", "drivers", "kernel", "locking", "qemu", "sched", "tools", "userland"] {
+        for path in rust_files(&root.join(folder))? {
+            let name = path.strip_prefix(root)?.to_string_lossy().into_owned();
+            if UNSAFE.iter().any(|allowed| name.starts_with(allowed)) || name.ends_with("structure.rs") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path)?;
+            for (number, line) in text.lines().enumerate() {
+                let code = line.split("//").next().unwrap_or("");
+                // What stands between quotes is no code.
+                let mut words = code.split('"').step_by(2).flat_map(str::split_whitespace);
+                let bare = words.any(|word| word == "unsafe" || word.starts_with("unsafe{"));
+                // The entry macro expands in a task, whose own code forbids `unsafe` otherwise.
+                if bare && name != "userland/fusee/src/lib.rs" {
+                    problems.push(format!("{name}:{}: unsafe code where none may be", number + 1));
+                }
+            }
+        }
+    }
+    let mut modules = Vec::new();
+    for path in rust_files(&root.join("kernel/core/src"))? {
+        let module = path.file_stem().context("a name")?.to_string_lossy().into_owned();
+        if !module.ends_with("_tests") {
+            modules.push((module, std::fs::read_to_string(&path)?));
+        }
+    }
+    problems.extend(floors(&modules));
+    problems.extend(doors(&modules));
+    Ok(problems)
+}
+
+/// What of the kernel's state is written, or settled, in some modules only.
+const DOORS: [(&str, &[&str]); 3] = [
+    // What a thread is doing.
+    (".state = ", &["waiting"]),
+    // Who runs on a reservation: at the end of a trap, and by fast paths, which know.
+    (".runner = ", &["schedule", "fast_calls", "fast_switches"]),
+    // All that a trap has changed.
+    (".settle()", &["reschedule", "boot"]),
+];
+
+/// The kernel's modules that write what they must not.
+fn doors(sources: &[(String, String)]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (module, text) in sources {
+        for (number, line) in code(text).enumerate() {
+            for (what, _) in DOORS.iter().filter(|(what, of)| line.contains(what) && !of.contains(&module.as_str())) {
+                problems.push(format!(
+                    "kernel/core/src/{module}.rs:{}: `{}` is not for `{module}`",
+                    number + 1,
+                    what.trim()
+                ));
+            }
+        }
+    }
+    problems
+}
+
+/// The kernel's modules stand one above the other: calls of methods, and names of other modules, go to the own one and downward
+/// only. The order is that of the table in `lib.rs`, the lowest first.
+fn floors(sources: &[(String, String)]) -> Vec<String> {
+    let map = sources.iter().find(|(module, _)| module == "lib").map_or("", |(_, text)| text);
+    let rows = map.lines().filter_map(|line| line.strip_prefix("//! | `"));
+    let cells = rows.enumerate().filter_map(|(floor, row)| Some((floor, row.split_once(" | ")?.0)));
+    let mut floor_of: BTreeMap<&str, usize> = BTreeMap::new();
+    for (floor, cell) in cells {
+        floor_of.extend(cell.split(['`', ',', ' ']).filter(|name| !name.is_empty()).map(|name| (name, floor)));
+    }
+    let mut problems = Vec::new();
+    let without = sources.iter().filter(|(module, _)| !floor_of.contains_key(module.as_str()));
+    problems
+        .extend(without.map(|(module, _)| format!("kernel/core/src/{module}.rs has no floor in the table of lib.rs")));
+    // Which module each method of the kernel is in.
+    let mut homes: BTreeMap<&str, &str> = BTreeMap::new();
+    for (module, text) in sources {
+        homes.extend(methods(text).map(|name| (name, module.as_str())));
+    }
+    for (module, text) in sources {
+        let Some(own) = floor_of.get(module.as_str()) else { continue };
+        for (number, line) in code(text).enumerate() {
+            let calls = ["self.", "kernel.", "Self::", "Kernel::"].into_iter();
+            let called = calls.flat_map(|before| named(line, before)).filter(|(_, rest)| rest.starts_with(['(', ':']));
+            let called = called.filter_map(|(name, _)| homes.get(name).copied());
+            for other in called.chain(named(line, "crate::").map(|(name, _)| name)) {
+                if floor_of.get(other).is_some_and(|floor| floor > own) {
+                    problems.push(format!("kernel/core/src/{module}.rs:{}: `{other}` is above `{module}`", number + 1));
+                }
+            }
+        }
+    }
+    problems
+}
+
+/// The lines of a file up to its tests, without comments.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().take_while(|line| *line != "#[cfg(test)]" || text.contains("extern crate std"));
+    lines.map(|line| line.split("//").next().unwrap_or_default())
+}
+
+/// The methods in blocks of `impl Kernel`.
+fn methods(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_inside = false;
+    text.lines().filter_map(move |line| {
+        if !line.starts_with(' ') && !line.is_empty() {
+            is_inside = line.starts_with("impl Kernel {");
+        }
+        let (before, rest) =
+            line.split_once("fn ").filter(|_| is_inside && line.starts_with("    ") && !line.starts_with("     "))?;
+        let is_method = before.split_whitespace().all(|word| word == "const" || word.starts_with("pub"));
+        is_method.then(|| rest.split(['(', '<']).next()).flatten()
+    })
+}
+
+/// The names that follow `before` in a line, and what follows each.
+fn named<'a>(line: &'a str, before: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let places = line.match_indices(before).filter(move |(at, _)| !line[..*at].ends_with(is_word));
+    places.map(move |(at, found)| {
+        let rest = &line[at + found.len()..];
+        rest.split_at(rest.find(|c: char| !is_word(c)).unwrap_or(rest.len()))
+    })
+}
+
+fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(rust_files(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sources_are_as_they_must_be() {
+        let problems = sources(&fusee_host::system::root().unwrap()).unwrap();
+        assert_eq!(problems, [""; 0]);
+    }
+
+    #[test]
+    fn a_call_of_what_is_above_is_found() {
+        let table = "//! | `low` | a |\n//! | `high`, `other` | b |\n//! | `lib` | c |\n";
+        let top = format!("{table}impl Kernel {{\n    pub fn top(&self) {{\n        self.step();\n    }}\n}}\n");
+        let high = "impl Kernel {\n    pub(crate) fn step<M>(&self) {\n        self.below() // self.top()\n    }\n}\n";
+        let low = "use crate::other::Name;\nimpl Kernel {\n    fn below(&self) {\n        self.fields.step();\n        self.step();\n    }\n}\n";
+        let files = [("lib", top.as_str()), ("high", high), ("low", low), ("new", "")];
+        let found = floors(&files.map(|(module, text)| (module.to_owned(), text.to_owned())));
+        assert_eq!(
+            found,
+            [
+                "kernel/core/src/new.rs has no floor in the table of lib.rs",
+                "kernel/core/src/low.rs:1: `other` is above `low`",
+                "kernel/core/src/low.rs:5: `high` is above `low`",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_write_past_the_door_is_found() {
+        let text = "impl Kernel {\n    fn f(&mut self) {\n        self.threads[one].state = State::Ready;\n    }\n}\n";
+        let found = |module: &str| doors(&[(module.to_owned(), text.to_owned())]);
+        assert_eq!(found("jobs"), ["kernel/core/src/jobs.rs:3: `.state =` is not for `jobs`"]);
+        assert!(found("waiting").is_empty());
+    }
+}

@@ -1,0 +1,664 @@
+//! `cargo xtask analyze`: what can be proved of a system, or of task sets, before they run.
+//!
+//! Analyses each cluster by itself, with the tests of `fusee_sched_analysis`; prints tables, or JSON for scripts.
+//! It does not pass if a cluster is overloaded, a task cannot pay for the kernel, or a task is called hard and is
+//! not proved. Floating point is used to print, and for nothing else.
+//!
+//! Not here: reading task sets (`task_set`), reading manifests (`tools/manifest`).
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use fusee_kernel_core::limits::LONGEST_PATH;
+use fusee_manifest::admission::{Latencies, Recovery};
+use fusee_manifest::{Graph, Resolved, Time, Variant, admission};
+use fusee_sched::key::PolicyName;
+use fusee_sched::time::Nanoseconds;
+use fusee_sched_analysis::blocking::Blocked;
+use fusee_sched_analysis::overheads::Infeasible;
+use fusee_sched_analysis::report::{Hard, Term};
+use fusee_sched_analysis::utilisation::Utilisations;
+use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse, approximate};
+use num_rational::BigRational;
+
+use crate::simulate::{self, Sizes};
+use crate::task_set::{self, NamedTask, TaskSet};
+use fusee_host::answers::{self, Analysis, ClusterAnalysis, GraphAnalysis, LifeAnalysis, PathAnalysis, TaskAnalysis};
+use fusee_host::project::Project;
+use fusee_host::system;
+use fusee_host::table::Table;
+
+/// What to analyse, and how.
+#[derive(Args)]
+pub struct AnalyzeArguments {
+    /// A manifest (`.toml`), or task sets as JSON, in microseconds; `-` reads JSON from standard input. [default: the demo; in a
+    /// project of one's own its system.toml]
+    #[arg(conflicts_with = "manifest")]
+    source: Option<PathBuf>,
+    /// The system's manifest.
+    #[arg(long)]
+    manifest: Option<PathBuf>,
+    /// CPUs of task sets; before what they say themselves.
+    #[arg(long)]
+    cpus: Option<u32>,
+    /// Policy of all clusters: EDF, FL, RM, DM or FP; before what is written. [default for JSON: EDF]
+    #[arg(long, value_parser = simulate::policy)]
+    policy: Option<PolicyName>,
+    /// CPUs of each cluster, such as `2,1`; tasks are spread over them, worst fit by decreasing utilisation.
+    #[arg(long, value_parser = simulate::clusters)]
+    clusters: Option<Sizes>,
+    /// What the kernel costs: a TOML file with nanoseconds.
+    #[arg(long)]
+    overheads: Option<PathBuf>,
+    /// Print a list of JSON objects (docs/schema/analyze.json), one for each system or task set.
+    #[arg(long)]
+    json: bool,
+}
+
+impl AnalyzeArguments {
+    fn sizes(&self) -> Option<Vec<u32>> {
+        self.clusters.clone().map(|sizes| sizes.0)
+    }
+}
+
+/// A cluster with the names of its tasks.
+struct NamedCluster {
+    name: String,
+    cluster: Cluster,
+    /// In the order of the cluster's tasks.
+    tasks: Vec<NamedTask>,
+    /// What its tasks share, if it is of a manifest.
+    study: Option<admission::Study>,
+}
+
+/// A report; for each task how it is blocked; or, in words, why there is none.
+type Verdict = Result<(Report, Vec<Blocked>), String>;
+
+impl NamedCluster {
+    fn analyse(&self, overheads: &Overheads) -> Verdict {
+        match &self.study {
+            Some(study) => study.analyse(overheads).map_err(|why| study.unbounded(&self.name, &why).to_string()),
+            None => analyse(&self.cluster, overheads, &[])
+                .map(|report| (report, vec![Blocked::default(); self.tasks.len()]))
+                .map_err(|why| why.to_string()),
+        }
+    }
+
+    /// What the bound of the task with this index does not count.
+    fn uncounted(&self, index: usize) -> &[String] {
+        self.study.as_ref().map_or(&[], |study| &study.uncounted[index])
+    }
+
+    /// Why the deadlines of the task with this index rest on what others do, which nothing enforces.
+    fn unenforced(&self, index: usize) -> Option<&str> {
+        self.study.as_ref()?.unenforced[index].as_deref()
+    }
+
+    /// Whether the task with this index misses no deadline, whatever others do.
+    fn is_proved(&self, index: usize, report: &Report) -> bool {
+        let holds = || report.tasks[index].hard == Hard::Proved;
+        self.study.as_ref().map_or_else(holds, |study| study.is_proved(index, report))
+    }
+
+    /// A term of the bound of a task that is so blocked.
+    fn term(&self, term: Term, blocked: &Blocked) -> String {
+        match (&self.study, term) {
+            (Some(study), term) => study.term(term, blocked),
+            (None, Term::Interference { largest }) => format!("{}, first {}", term.words(), self.tasks[largest].name),
+            (None, term) => term.words().to_owned(),
+        }
+    }
+
+    /// What it waits for longest; `None` if it does not wait.
+    fn first(&self, blocked: &Blocked) -> Option<String> {
+        self.study.as_ref()?.first(blocked)
+    }
+}
+
+/// One system or task set, divided into clusters.
+struct Subject {
+    /// What to call it; empty if there is only one.
+    name: String,
+    clusters: Vec<NamedCluster>,
+    /// The longest path of the kernel there, in instructions.
+    longest_path: u64,
+    /// The system, if it has a manifest.
+    system: Option<Resolved>,
+}
+
+impl Subject {
+    /// What the kernel costs there. Files have what an interrupt waits for the longest path of a system that is not crowded.
+    fn costs(&self, overheads: Overheads) -> Overheads {
+        let latency = overheads.event_latency.0 * self.longest_path / LONGEST_PATH;
+        Overheads { event_latency: Nanoseconds(latency), ..overheads }
+    }
+
+    /// How long services are away whose tasks end, and begin again.
+    fn recoveries(&self, overheads: &Overheads) -> Vec<(String, Recovery)> {
+        let Some(system) = &self.system else { return Vec::new() };
+        let named = |recovery: Recovery| (system.tasks[recovery.task].name.clone(), recovery);
+        admission::recoveries(system, overheads).into_iter().map(named).collect()
+    }
+
+    /// How late graphs are.
+    fn latencies(&self, overheads: &Overheads) -> Vec<GraphAnalysis> {
+        let Some(system) = &self.system else { return Vec::new() };
+        let all = admission::latencies(system, overheads);
+        system.graphs.iter().zip(all).map(|(graph, found)| of_graph(system, graph, found)).collect()
+    }
+}
+
+/// Analyses what the arguments name, and prints it; `false`: something does not hold.
+pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
+    let overheads = match &arguments.overheads {
+        Some(path) => read_overheads(path)?,
+        None => Overheads::default(),
+    };
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut good = true;
+    let mut first = true;
+    let mut each = |subject: Subject| -> Result<()> {
+        let overheads = subject.costs(overheads);
+        let reports: Vec<_> = subject.clusters.iter().map(|one| one.analyse(&overheads)).collect();
+        good &= subject.clusters.iter().zip(&reports).all(|(cluster, report)| holds(cluster, report));
+        let reports = subject.clusters.iter().zip(&reports);
+        let recoveries = subject.recoveries(&overheads);
+        let graphs = subject.latencies(&overheads);
+        good &= graphs.iter().all(keeps_latency);
+        if arguments.json {
+            let answer = answer(reports, &recoveries, graphs);
+            write!(out, "{}{}", if first { "[\n" } else { ",\n" }, answers::line(&answer)?)?;
+        } else {
+            if !subject.name.is_empty() {
+                writeln!(out, "{}\n", subject.name)?;
+            }
+            for (cluster, report) in reports {
+                match report {
+                    Ok((report, blocked)) => writeln!(out, "{}", text(cluster, report, blocked))?,
+                    Err(why) => writeln!(out, "{}: {why}\n", cluster.name)?,
+                }
+            }
+            if !recoveries.is_empty() {
+                writeln!(out, "{}", lives(&recoveries))?;
+            }
+            if !graphs.is_empty() {
+                writeln!(out, "{}", latencies(&graphs))?;
+            }
+        }
+        first = false;
+        Ok(())
+    };
+    let project = Project::here()?;
+    let source = project.manifest(arguments.manifest.as_deref().or(arguments.source.as_deref()))?;
+    if arguments.manifest.is_some() || source.extension().is_some_and(|extension| extension == "toml") {
+        each(of_manifest(arguments, &project.root, &source, overheads != Overheads::default())?)?;
+    } else {
+        let sets = task_set::read(&source)?;
+        let several = sets.len() > 1;
+        for (index, set) in sets.into_iter().enumerate() {
+            each(of_set(arguments, several, index, set).with_context(|| format!("set {index}"))?)?;
+        }
+    }
+    if arguments.json {
+        writeln!(out, "{}", if first { "[]" } else { "\n]" })?;
+    }
+    out.flush()?;
+    Ok(good)
+}
+
+/// Whether the cluster is not overloaded, and all its hard tasks are proved.
+fn holds(cluster: &NamedCluster, verdict: &Verdict) -> bool {
+    verdict.as_ref().is_ok_and(|(report, _)| {
+        let proved = |(index, task): (usize, &NamedTask)| !task.hard || cluster.is_proved(index, report);
+        report.bounded != Some(false) && cluster.tasks.iter().enumerate().all(proved)
+    })
+}
+
+/// Reads costs; each key is one of [`Overheads`], in nanoseconds or with a unit.
+pub fn read_overheads(path: &Path) -> Result<Overheads> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| shown.to_string())?;
+    let table: toml::Table = text.parse().with_context(|| shown.to_string())?;
+    let mut overheads = Overheads::default();
+    for (key, value) in table {
+        let cost = overheads.by_name(&key).with_context(|| format!("{shown}: no cost is called `{key}`"))?;
+        let number = value.as_integer().and_then(|span| u64::try_from(span).ok());
+        let span = number.or_else(|| Some(Time::parse(value.as_str()?)?.0));
+        *cost = Nanoseconds(span.with_context(|| format!("{shown}: `{key}` should be a time, such as \"2us\""))?);
+    }
+    Ok(overheads)
+}
+
+//--- Where clusters come from
+
+fn of_manifest(arguments: &AnalyzeArguments, root: &Path, source: &Path, with_overheads: bool) -> Result<Subject> {
+    if arguments.cpus.is_some() {
+        bail!("a manifest says itself how many CPUs there are; --cpus is for task sets");
+    }
+    let variant = Variant { policy: arguments.policy, clusters: arguments.sizes(), ..Variant::default() };
+    let manifest = system::read_variant(root, source, &variant)?;
+    let (name, longest_path) = (manifest.system.name.clone(), manifest.system.longest_path());
+    Ok(Subject {
+        name,
+        clusters: clusters_of(&manifest.system, with_overheads)?,
+        longest_path,
+        system: Some(manifest.system),
+    })
+}
+
+/// The clusters of a system with their real-time tasks, and with interrupts of devices if paths of the kernel take time.
+fn clusters_of(system: &Resolved, with_overheads: bool) -> Result<Vec<NamedCluster>> {
+    let each = system.clusters.iter().enumerate().map(|(index, (name, _))| {
+        let mut study = admission::Study::new(system, index).with_context(|| format!("cluster `{name}`"))?;
+        if with_overheads {
+            study.count_interrupts(system, index);
+        }
+        let named = |(member, task): (&usize, &Task)| {
+            let member = &system.tasks[*member];
+            NamedTask { name: member.name.clone(), task: *task, hard: member.hard }
+        };
+        let tasks = study.members.iter().zip(study.cluster.tasks()).map(named).collect();
+        Ok(NamedCluster { name: name.clone(), cluster: study.cluster.clone(), tasks, study: Some(study) })
+    });
+    each.collect()
+}
+
+fn of_set(arguments: &AnalyzeArguments, several: bool, index: usize, set: TaskSet) -> Result<Subject> {
+    let policy = arguments.policy.or(set.policy).unwrap_or_default();
+    let cpus = arguments.cpus.or(set.cpus);
+    let sizes = match (arguments.sizes().or(set.clusters), cpus) {
+        (Some(sizes), _) => sizes,
+        (None, Some(cpus)) => vec![cpus],
+        (None, None) => bail!("`m` is missing, and there is no --cpus"),
+    };
+    let sum: u64 = sizes.iter().copied().map(u64::from).sum();
+    if let Some(cpus) = arguments.cpus.filter(|cpus| u64::from(*cpus) != sum) {
+        bail!("--cpus is {cpus}, but clusters have {sum} CPUs");
+    }
+    let clusters = spread(&sizes, set.tasks).into_iter().zip(&sizes).enumerate();
+    let clusters = clusters.map(|(index, (tasks, cpus))| named(format!("c{index}"), *cpus, policy, tasks));
+    let name = if several { format!("set {index}") } else { String::new() };
+    Ok(Subject { name, clusters: clusters.collect::<Result<_>>()?, longest_path: LONGEST_PATH, system: None })
+}
+
+fn named(name: String, cpus: u32, policy: PolicyName, tasks: Vec<NamedTask>) -> Result<NamedCluster> {
+    let cluster = Cluster::new(cpus, policy, tasks.iter().map(|one| one.task).collect())
+        .with_context(|| format!("cluster `{name}`"))?;
+    Ok(NamedCluster { name, cluster, tasks, study: None })
+}
+
+/// Spreads tasks over clusters of these sizes: the one with the largest utilisation first, each to where most is
+/// left. Of equals the first.
+fn spread(sizes: &[u32], tasks: Vec<NamedTask>) -> Vec<Vec<NamedTask>> {
+    if let [_] = sizes {
+        return vec![tasks];
+    }
+    let parameters: Vec<Task> = tasks.iter().map(|one| one.task).collect();
+    let shares = Utilisations::of(&parameters);
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    order.sort_by(|one, other| shares.parts[*other].cmp(&shares.parts[*one]));
+    let mut left: Vec<_> = sizes.iter().map(|cpus| &shares.whole * *cpus).collect();
+    let mut home = vec![0; tasks.len()];
+    for task in order {
+        let emptiest = (0..left.len()).rev().max_by(|one, other| left[*one].cmp(&left[*other])).unwrap_or(0);
+        left[emptiest] -= &shares.parts[task];
+        home[task] = emptiest;
+    }
+    let mut clusters = vec![Vec::new(); sizes.len()];
+    tasks.into_iter().zip(home).for_each(|(task, home)| clusters[home].push(task));
+    clusters
+}
+
+//--- What people and scripts read
+
+fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String {
+    // Columns on waiting only where somebody waits.
+    let waits = blocked.iter().any(|one| *one != Blocked::default());
+    let has_tokens = blocked.iter().any(|one| !one.sections.is_empty());
+    let mut header = vec!["task", "e", "p", "d", "u", "response", "lateness", "hard"];
+    header.extend(if waits { &["operations", "blocking", "first"][..] } else { &[] });
+    header.extend(has_tokens.then_some("token"));
+    header.extend(["mostly", "test", "CVA", "Devi"]);
+    let mut table = Table::new(header)
+        .amounts(&["operations", "blocking", "token", "CVA", "Devi"])
+        .left(&["hard", "first", "mostly", "test"])
+        .parts(&["operations", "mostly"]);
+    let all = cluster.tasks.iter().zip(blocked).enumerate();
+    for (index, (named, blocked)) in all {
+        let is_proved = cluster.is_proved(index, report);
+        let report = &report.tasks[index];
+        // A bound that does not count all that its task waits for is none.
+        let bound = report.bound.as_ref().filter(|_| cluster.uncounted(index).is_empty());
+        let Task { execution, period, deadline, .. } = named.task;
+        let bounds = match bound {
+            Some(bound) => [&bound.response, &bound.lateness].map(shown),
+            None => ["-"; 2].map(str::to_owned),
+        };
+        let time = |span: Nanoseconds| trimmed(span.0 as f64 / 1e3);
+        let mut row = vec![named.name.clone(), time(execution), time(period), time(deadline)];
+        row.push(format!("{:.3}", execution.0 as f64 / period.0 as f64));
+        row.extend(bounds);
+        row.push(match (is_proved, named.hard, cluster.uncounted(index).is_empty()) {
+            (true, ..) => "proved".to_owned(),
+            (_, true, _) => "NOT PROVED".to_owned(),
+            (.., false) => "not counted".to_owned(),
+            _ => "no".to_owned(),
+        });
+        if waits {
+            row.extend([time(blocked.operations), time(blocked.blocking)]);
+            row.push(cluster.first(blocked).unwrap_or_else(|| "-".into()));
+        }
+        if has_tokens {
+            row.push(time(token(blocked)));
+        }
+        row.push(bound.map_or_else(|| "-".into(), |bound| cluster.term(bound.dominating, blocked)));
+        row.push(bound.map_or("-", |bound| bound.test.name()).to_owned());
+        let literature =
+            [&report.printed_lateness, &report.devi_tardiness].map(|one| one.as_ref().filter(|_| bound.is_some()));
+        row.extend(literature.map(|one| one.map_or("-".into(), shown)));
+        table.add_row(row);
+    }
+    let bounded = match report.bounded {
+        _ if is_proved(cluster, report) => "no deadline is missed",
+        _ if report.is_hard() && (0..cluster.tasks.len()).all(|index| cluster.uncounted(index).is_empty()) => {
+            "no deadline is missed if all tasks do what they declare"
+        }
+        _ if report.is_hard() => "no deadline is missed if nobody waits for what is not counted",
+        Some(true) => "tardiness is bounded",
+        Some(false) => "OVERLOAD: tardiness is not bounded",
+        None => "no test says whether tardiness is bounded",
+    };
+    let mut remarks: Vec<String> =
+        report.tests.iter().map(|(test, verdict)| format!("{}: {}", test.name(), verdict.words())).collect();
+    let mut causes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (named, report) in cluster.tasks.iter().zip(&report.tasks) {
+        if let Hard::NotProved(why) = report.hard {
+            causes.entry(why.words()).or_default().push(&named.name);
+        }
+    }
+    remarks.extend(causes.iter().map(|(why, tasks)| format!("not hard, because {why}: {}", tasks.join(", "))));
+    remarks.extend(too_long(cluster, report, blocked));
+    remarks.extend(undeclared(cluster).map(|admission::Undeclared { lock, why, .. }| {
+        format!("waiting for {lock} is not bounded, and not counted: {why}")
+    }));
+    for (index, named) in cluster.tasks.iter().enumerate() {
+        // What is said of locks stands above.
+        let reasons = cluster.uncounted(index).iter().filter(|why| !why.starts_with("waiting for "));
+        remarks.extend(reasons.map(|why| format!("not counted, for {}: {why}", named.name)));
+        if let Some(why) = cluster.unenforced(index).filter(|_| cluster.uncounted(index).is_empty()) {
+            remarks.push(format!("not proved whatever others do, for {}: {why}", named.name));
+        }
+    }
+    format!(
+        "{table}\n{}: {} CPU{}, {}, U = {:.4}: {bounded}  (times in us)\n  {}\n",
+        cluster.name,
+        cluster.cluster.cpus(),
+        if cluster.cluster.cpus() == 1 { "" } else { "s" },
+        cluster.cluster.policy().name(),
+        approximate(&report.utilisation),
+        remarks.join("\n  "),
+    )
+}
+
+/// When services are there again whose tasks end, and why that is not known.
+fn lives(recoveries: &[(String, Recovery)]) -> String {
+    let mut table = Table::new(vec!["further lives", "delay", "up within"]);
+    let mut reasons: Vec<&str> = Vec::new();
+    for (name, recovery) in recoveries {
+        let within = recovery.bound.as_ref().map_or_else(|_| "-".to_owned(), |bound| trimmed(bound.0 as f64 / 1e3));
+        table.add_row(vec![name.clone(), trimmed(recovery.delay.0 as f64 / 1e3), within]);
+        reasons.extend(recovery.bound.as_ref().err().map(String::as_str));
+    }
+    reasons.dedup();
+    let reasons: String = reasons.iter().map(|why| format!("  not bounded: {why}\n")).collect();
+    format!("{table}\n{reasons}")
+}
+
+/// Times in microseconds, as all that is printed.
+fn of_graph(system: &Resolved, graph: &Graph, found: Latencies) -> GraphAnalysis {
+    let time = |span: u64| span as f64 / 1e3;
+    let name = |node: &usize| system.tasks[graph.nodes[*node].0].name.clone();
+    let path = |path: &admission::Path| PathAnalysis {
+        tasks: path.nodes.iter().map(name).collect(),
+        latency: time(path.latency),
+    };
+    let mut paths: Vec<PathAnalysis> = found.paths.iter().map(path).collect();
+    // One that comes back over an edge with initial tokens is not among those that lead on.
+    if let Some(longest) = found.longest.as_ref().filter(|longest| !found.paths.contains(longest)) {
+        paths.insert(0, path(longest));
+    }
+    GraphAnalysis {
+        name: graph.name.clone(),
+        latency: graph.latency.map(|latency| time(latency.0)),
+        bound: found.longest.map(|longest| time(longest.latency)),
+        paths,
+        why_not: found.why_not,
+        not_enforced: found.unenforced,
+    }
+}
+
+/// Whether a graph is no later than it may be, if the manifest says so.
+fn keeps_latency(graph: &GraphAnalysis) -> bool {
+    graph
+        .latency
+        .is_none_or(|latency| graph.not_enforced.is_none() && graph.bound.is_some_and(|bound| bound <= latency))
+}
+
+/// How late graphs are, path by path.
+fn latencies(graphs: &[GraphAnalysis]) -> String {
+    let mut table = Table::new(vec!["graph", "latency", "limit", "proved", "path"]).left(&["proved", "path"]);
+    let mut remarks = String::new();
+    for graph in graphs {
+        let limit = graph.latency.map_or_else(|| "-".into(), trimmed);
+        let proved = match (keeps_latency(graph), graph.latency) {
+            _ if graph.bound.is_none() => "no",
+            (true, Some(_)) => "proved",
+            (false, Some(_)) => "NOT PROVED",
+            (_, None) => "-",
+        };
+        let mut rows = graph.paths.iter();
+        let first = rows.next().map_or_else(|| ["-".to_owned(), "-".into()], row);
+        let [latency, path] = first;
+        table.add_row(vec![graph.name.clone(), latency, limit, proved.to_owned(), path]);
+        for [latency, path] in rows.map(row) {
+            table.add_row(vec![String::new(), latency, String::new(), String::new(), path]);
+        }
+        let why = graph.why_not.iter().map(|why| format!("  not bounded, for {}: {why}\n", graph.name));
+        remarks.extend(why);
+        let unenforced = graph.not_enforced.iter().filter(|_| graph.bound.is_some());
+        remarks.extend(unenforced.map(|why| format!("  not proved whatever others do, for {}: {why}\n", graph.name)));
+    }
+    return format!("{table}\n{remarks}");
+
+    fn row(path: &PathAnalysis) -> [String; 2] {
+        [trimmed(path.latency), path.tasks.join(" > ")]
+    }
+}
+
+/// What is to be said of each task that needs more than its period.
+fn too_long(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> impl Iterator<Item = String> {
+    let words: Vec<String> = match &cluster.study {
+        Some(study) => study.too_long(report, blocked).map(|reason| reason.to_string()).collect(),
+        None => {
+            let tasks = report.infeasible.iter().filter_map(Infeasible::task);
+            let name = |task: usize| format!("task `{}` needs more than its period", cluster.tasks[task].name);
+            tasks.map(name).collect()
+        }
+    };
+    words.into_iter()
+}
+
+/// Engines and pools of which somebody does not say how long it uses them.
+fn undeclared(cluster: &NamedCluster) -> impl Iterator<Item = &admission::Undeclared> {
+    cluster.study.iter().flat_map(|study| &study.undeclared)
+}
+
+/// Whether no task of the cluster misses a deadline, whatever others do.
+fn is_proved(cluster: &NamedCluster, report: &Report) -> bool {
+    (0..cluster.tasks.len()).all(|index| cluster.is_proved(index, report))
+}
+
+/// Microseconds, from nanoseconds.
+fn number(value: &BigRational) -> f64 {
+    approximate(&BigRational::new_raw(value.numer().clone(), value.denom() * 1_000u32))
+}
+
+fn shown(value: &BigRational) -> String {
+    trimmed(number(value))
+}
+
+/// Up to three digits after the point.
+fn trimmed(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// One object for each task set. Times are microseconds.
+fn answer<'a>(
+    clusters: impl Iterator<Item = (&'a NamedCluster, &'a Verdict)>,
+    recoveries: &[(String, Recovery)],
+    graphs: Vec<GraphAnalysis>,
+) -> Analysis {
+    let mut tasks = Vec::new();
+    let mut parts = Vec::new();
+    let mut errors = Vec::new();
+    let (mut cpus, mut utilisation) = (0, BigRational::from_integer(0.into()));
+    let (mut bounded, mut hard, mut holding) = (Some(true), true, true);
+    let mut policies = Vec::new();
+    for (cluster, report) in clusters {
+        cpus += cluster.cluster.cpus();
+        policies.push(cluster.cluster.policy().name());
+        holding &= holds(cluster, report);
+        let (report, blocked) = match report {
+            Ok(report) => report,
+            Err(why) => {
+                (bounded, hard) = (Some(false), false);
+                errors.push(format!("cluster {}: {why}", cluster.name));
+                continue;
+            }
+        };
+        errors.extend(too_long(cluster, report, blocked).map(|why| format!("cluster {}: {why}", cluster.name)));
+        utilisation += &report.utilisation;
+        let is_hard = is_proved(cluster, report);
+        hard &= is_hard;
+        bounded = match (bounded, report.bounded) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (Some(true), Some(true)) => Some(true),
+            _ => None,
+        };
+        let tests = report.tests.iter().map(|(test, verdict)| (test.name().to_owned(), verdict.words().to_owned()));
+        parts.push(ClusterAnalysis {
+            name: cluster.name.clone(),
+            m: cluster.cluster.cpus(),
+            policy: cluster.cluster.policy().name(),
+            utilisation: approximate(&report.utilisation),
+            bounded_tardiness: report.bounded,
+            hard: is_hard,
+            tests: tests.collect(),
+            undeclared: undeclared(cluster).map(|one| one.lock.clone()).collect(),
+        });
+        let each = cluster.tasks.iter().zip(blocked).enumerate();
+        tasks.extend(each.map(|(index, (named, blocked))| task(cluster, (index, named), report, blocked)));
+    }
+    policies.dedup();
+    Analysis {
+        m: cpus,
+        policy: if let [policy] = policies[..] { Some(policy) } else { None },
+        utilisation: approximate(&utilisation),
+        bounded_tardiness: bounded,
+        hard,
+        holds: holding && graphs.iter().all(keeps_latency),
+        errors,
+        clusters: parts,
+        tasks,
+        lives: recoveries.iter().map(life).collect(),
+        graphs,
+    }
+}
+
+/// How long a job has tokens.
+fn token(blocked: &Blocked) -> Nanoseconds {
+    Nanoseconds(blocked.sections.iter().map(|(_, span)| span.0).sum())
+}
+
+fn life((name, recovery): &(String, Recovery)) -> LifeAnalysis {
+    let time = |span: Nanoseconds| span.0 as f64 / 1e3;
+    LifeAnalysis {
+        task: name.clone(),
+        delay: time(recovery.delay),
+        up_within: recovery.bound.as_ref().ok().copied().map(time),
+        why_not: recovery.bound.as_ref().err().cloned(),
+    }
+}
+
+fn task(cluster: &NamedCluster, (index, named): (usize, &NamedTask), all: &Report, blocked: &Blocked) -> TaskAnalysis {
+    let report = &all.tasks[index];
+    let Task { execution, period, deadline, .. } = named.task;
+    let time = |span: Nanoseconds| span.0 as f64 / 1e3;
+    let bound = report.bound.as_ref().filter(|_| cluster.uncounted(index).is_empty());
+    TaskAnalysis {
+        name: named.name.clone(),
+        cluster: cluster.name.clone(),
+        e: time(execution),
+        p: time(period),
+        d: time(deadline),
+        operations: time(blocked.operations),
+        blocking: time(blocked.blocking),
+        blocking_first: cluster.first(blocked),
+        token: time(token(blocked)),
+        devi_tardiness: report.devi_tardiness.as_ref().map(number),
+        cva_lateness: report.printed_lateness.as_ref().map(number),
+        response: bound.map(|bound| number(&bound.response)),
+        lateness: bound.map(|bound| number(&bound.lateness)),
+        tardiness: bound.map(|bound| number(&bound.tardiness())),
+        slack: bound.map(|bound| number(&bound.slack())),
+        test: bound.map(|bound| bound.test.name()),
+        dominating: bound.map(|bound| cluster.term(bound.dominating, blocked)),
+        hard: cluster.is_proved(index, all),
+        not_counted: cluster.uncounted(index).to_vec(),
+        not_enforced: cluster.unenforced(index).map(str::to_owned),
+        why_not: match report.hard {
+            Hard::Proved => None,
+            Hard::NotProved(why) => Some(why.words()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fusee_kernel_core::limits::LONGEST_PATH_CROWDED;
+
+    use super::*;
+
+    #[test]
+    fn what_is_printed_as_json_is_what_the_schema_says() {
+        let root = system::root().unwrap();
+        for example in ["docs/examples/global.toml", "userland/demo/demo.toml", "userland/demo/faults.toml"] {
+            let manifest = system::read_variant(&root, Path::new(example), &Variant::default()).unwrap();
+            let clusters = clusters_of(&manifest.system, false).unwrap();
+            let subject = Subject { name: String::new(), clusters, longest_path: 0, system: Some(manifest.system) };
+            let overheads = Overheads::default();
+            let verdicts: Vec<Verdict> = subject.clusters.iter().map(|one| one.analyse(&overheads)).collect();
+            let answer = answer(
+                subject.clusters.iter().zip(&verdicts),
+                &subject.recoveries(&overheads),
+                subject.latencies(&overheads),
+            );
+            let answer = serde_json::to_value([answer]).unwrap();
+            assert_eq!(crate::published::problems("analyze.json", &answer), Vec::<String>::new(), "{example}");
+        }
+    }
+
+    #[test]
+    fn an_interrupt_waits_longer_in_a_crowded_system() {
+        let overheads = Overheads { event_latency: Nanoseconds(10), schedule: Nanoseconds(7), ..Overheads::default() };
+        let costs = |longest_path| {
+            Subject { name: String::new(), clusters: Vec::new(), longest_path, system: None }.costs(overheads)
+        };
+        assert_eq!(costs(LONGEST_PATH), overheads);
+        assert_eq!(costs(LONGEST_PATH_CROWDED), Overheads { event_latency: Nanoseconds(30), ..overheads });
+    }
+}

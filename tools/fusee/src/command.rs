@@ -1,0 +1,167 @@
+//! The command line, and which module carries out a command.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use fusee_host::build::Kernel;
+use fusee_host::system::Workspace;
+use fusee_host::{report, table};
+use fusee_manifest::Profile;
+
+use crate::{analyze, dump, gdb, new, passed, run, simulate, top, trace};
+
+/// Build, run, test and measure Fusee.
+///
+/// The first use looks for a compiler that can build for AArch64, and for QEMU: first the active toolchain,
+/// then `rustup target add`, then Debian's packages. Whatever is missing is named, and installed if we are root.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Install nothing; say what is missing instead.
+    #[arg(long, global = true)]
+    pub no_install: bool,
+    /// Print each table as one, with all its columns, however wide.
+    #[arg(long, global = true)]
+    pub wide: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Makes a project of one's own: a task, its manifest, and all that `cargo xtask` needs to build and run them.
+    New(new::NewArguments),
+    /// Runs a system in QEMU (the demo, unless told otherwise), then prints what each task got.
+    Run(run::RunArguments),
+    /// Builds the image of a system (the demo, unless told otherwise) and says where it is.
+    Build(SystemArguments),
+    /// Makes the image of a card that a board starts from, or writes such a card.
+    Flash(passed::Passed),
+    /// Runs all checks of this repository: format, lints, host tests, systems in QEMU, pages, campaigns.
+    Test(passed::Passed),
+    /// Simulates a system or task sets on the host: the same kernel, scripted tasks, virtual time.
+    Simulate(simulate::SimulateArguments),
+    /// Says what can be proved of a system, or of task sets, before they run.
+    Analyze(analyze::AnalyzeArguments),
+    /// Measures the paths of the kernel, in instructions, beside those of other kernels.
+    Bench(passed::Passed),
+    /// Says where the instructions of the paths that `bench` measures go, by function and by what they are for.
+    Profile(passed::Passed),
+    /// Searches for the longest path of each kind of trap, in systems that are made to find it.
+    Worst(passed::Passed),
+    /// Runs one workload in several arrangements, and says whether what comes out has the shape it should.
+    Experiment(passed::Passed),
+    /// Simulates random systems in which all tasks that are not proved do anything, and counts deadlines of proved ones that are missed.
+    Hostile(passed::Passed),
+    /// Looks for bytes that break what reads bytes of others: calls, manifests, images, rings, traces.
+    Fuzz(passed::Passed),
+    /// Says which lines of the kernel's state machine its tests on the host do not run.
+    Coverage(passed::Passed),
+    /// Simulates CPUs that all call at once: how much they do, and how long they wait for the kernel's lock
+    Contention(passed::Passed),
+    /// Prints the records of the last run as text, or writes other views of it.
+    Trace(trace::TraceArguments),
+    /// Runs a system in QEMU, or listens to one, and shows what each task does at the moment: who waits for whom, how late jobs are.
+    Top(top::TopArguments),
+    /// Says what each task was doing when the last run ended, where it was in its source, what it held and who waited for it.
+    Dump(dump::DumpArguments),
+    /// Runs a system under gdb, paused at first, with the symbols of the kernel and of each task.
+    Gdb(gdb::GdbArguments),
+}
+
+/// The system that a command is about, and how it runs.
+#[derive(Args, Clone)]
+pub struct SystemArguments {
+    /// The system's manifest. [default: the demo; in a project of one's own its system.toml]
+    #[arg(conflicts_with = "manifest")]
+    pub system: Option<PathBuf>,
+    /// The system's manifest, named by an option.
+    #[arg(long)]
+    pub manifest: Option<PathBuf>,
+    /// How QEMU keeps time: `det` counts instructions and repeats exactly, `par` runs on host threads.
+    #[arg(long, default_value = "det")]
+    pub profile: ProfileArgument,
+    /// Leave all doorbells mapped: engine locks become advice.
+    #[arg(long)]
+    pub unmanaged: bool,
+    /// The board, in place of the one that the manifest names: virt, virt-gicv2, zcu102, raspi3b, raspi4b or versal.
+    #[arg(long)]
+    pub board: Option<String>,
+}
+
+/// How QEMU keeps time.
+#[derive(Clone, Copy, Eq, PartialEq, ValueEnum)]
+pub enum ProfileArgument {
+    /// By counting instructions.
+    Det,
+    /// By the host's clock.
+    Par,
+}
+
+impl SystemArguments {
+    /// The manifest that is named, if one is.
+    pub fn path(&self) -> Option<&Path> {
+        self.manifest.as_deref().or(self.system.as_deref())
+    }
+}
+
+impl From<ProfileArgument> for Profile {
+    fn from(argument: ProfileArgument) -> Self {
+        match argument {
+            ProfileArgument::Det => Profile::Det,
+            ProfileArgument::Par => Profile::Par,
+        }
+    }
+}
+
+/// Reads the command line and carries out its command.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if arguments.wide {
+        table::print_wide();
+    }
+    match dispatch(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{} {error:#}", report::red("error:"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Carries out the command; `false`: it ran, and its result is not good.
+fn dispatch(arguments: &Arguments) -> Result<bool> {
+    let install = !arguments.no_install;
+    let research = |name: &str, passed: &passed::Passed| passed::research(name, passed, arguments);
+    match &arguments.command {
+        Command::New(arguments) => new::new(arguments),
+        Command::Run(run) => run::run(run, install),
+        Command::Build(build) => {
+            let workspace =
+                Workspace { kernel: Kernel::Asked, board: build.board.clone(), ..Workspace::here(install)? };
+            let manifest = workspace.project.manifest(build.path())?;
+            let image = workspace.image(&manifest, build.profile.into(), build.unmanaged)?;
+            println!("{}", image.path.display());
+            Ok(true)
+        }
+        Command::Flash(passed) => passed::flash(passed, arguments),
+        Command::Simulate(arguments) => simulate::simulate(arguments),
+        Command::Test(passed) => passed::test(passed, arguments),
+        Command::Analyze(arguments) => analyze::analyze(arguments),
+        Command::Bench(passed) => research("bench", passed),
+        Command::Profile(passed) => research("profile", passed),
+        Command::Worst(passed) => research("worst", passed),
+        Command::Experiment(passed) => research("experiment", passed),
+        Command::Hostile(passed) => research("hostile", passed),
+        Command::Fuzz(passed) => research("fuzz", passed),
+        Command::Coverage(passed) => research("coverage", passed),
+        Command::Contention(passed) => research("contention", passed),
+        Command::Trace(arguments) => trace::trace(arguments),
+        Command::Top(arguments) => top::top(arguments, install),
+        Command::Dump(arguments) => dump::dump(arguments),
+        Command::Gdb(arguments) => gdb::gdb(arguments, install),
+    }
+}

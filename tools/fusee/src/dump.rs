@@ -1,0 +1,215 @@
+//! `cargo xtask dump`: what each task of the last run was doing when it ended, and where.
+//!
+//! A run leaves its memory, the manifest, and what was in the CPUs, if QEMU still had that when the run was ended. So it does not
+//! matter how it ended: by itself, by a panic of the kernel, or because it hung.
+//!
+//! Not here: how memory is read (`look`), checks (`dump_check`).
+
+use std::fmt::Write;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use fusee_manifest::Resolved;
+use fusee_manifest::trace::Trace;
+
+use fusee_host::decode::{Registers, Rings};
+use fusee_host::judge::Watch;
+use fusee_host::kept::{FOLDER, Kept};
+use fusee_host::look::{Look, Place, Seen, Task};
+use fusee_host::project::Project;
+use fusee_host::qemu::GuestMemory;
+use fusee_host::report::span;
+
+/// Arguments of `cargo xtask dump`.
+#[derive(Args)]
+pub struct DumpArguments {
+    /// Only this task, with addresses and registers.
+    task: Option<String>,
+}
+
+/// Prints what the last run left.
+pub fn dump(arguments: &DumpArguments) -> Result<bool> {
+    let kept = Kept::read(&Project::here()?.kept(FOLDER)?).context("no run to look into; try `cargo xtask run`")?;
+    let system = &kept.manifest.system;
+    let task = arguments.task.as_ref().map(|name| number_of(system, name)).transpose()?;
+    let look = Look::new(system, &kept.programs)?;
+    let seen = look.see(&kept.memory, &kept.cpus)?;
+    let changed = look.changed(&kept.memory, &seen)?;
+    ensure!(changed.is_empty(), "built anew since that run: {}; run it again", changed.join(", "));
+    eprintln!("the last run: system `{}`, which {}", system.name, kept.ended);
+    let trace = Rings::of(&kept.programs.kernel)?.trace(&kept.memory)?;
+    let report = Report { system, look: &look, seen: &seen, memory: &kept.memory, trace: &trace };
+    print!("{}", report.text(task)?);
+    Ok(true)
+}
+
+fn number_of(system: &Resolved, name: &str) -> Result<usize> {
+    let found = system.tasks.iter().position(|task| task.name == name);
+    let names = || system.tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>().join(", ");
+    found.with_context(|| format!("the system has no task `{name}`; it has {}", names()))
+}
+
+//--- What is printed
+
+/// What was seen of a system, and all that explains it.
+pub struct Report<'a> {
+    /// The system.
+    pub system: &'a Resolved,
+    /// How it is read.
+    pub look: &'a Look<'a>,
+    /// What was seen.
+    pub seen: &'a Seen,
+    /// Its memory.
+    pub memory: &'a GuestMemory,
+    /// Its trace.
+    pub trace: &'a Trace,
+}
+
+impl Report<'_> {
+    /// All tasks, or one with its registers; before that the kernel, if it has stopped.
+    pub fn text(&self, only: Option<usize>) -> Result<String> {
+        let mut text = String::new();
+        if let Some(registers) = self.seen.kernel {
+            text += "kernel: panicked\n";
+            lines(&mut text, &self.look.kernel_backtrace(self.memory, registers)?, true);
+            register_lines(&mut text, &registers);
+        }
+        for (number, cpu) in self.seen.cpus.iter().enumerate() {
+            if let (true, Some(registers)) = (cpu.in_kernel, cpu.registers) {
+                let places = self.look.kernel_backtrace(self.memory, registers)?;
+                let _ = writeln!(text, "CPU {number}: in the kernel, {}", first_line(&places));
+            }
+        }
+        for (engine, (name, _)) in self.seen.engines.iter().zip(&self.system.engines).filter(|_| only.is_none()) {
+            let user = engine.user.map_or_else(String::new, |user| format!(", by `{}`", self.name(user)));
+            let waiters = self.names(engine.waiters.iter().copied());
+            let waiters = if waiters.is_empty() { waiters } else { format!(", waited for by {waiters}") };
+            let _ = writeln!(text, "engine `{name}`: {}{user}{waiters}", engine.state.to_lowercase());
+        }
+        for index in (0..self.seen.tasks.len()).filter(|index| only.is_none_or(|only| only == *index)) {
+            self.task(&mut text, index, only.is_some())?;
+        }
+        Ok(text)
+    }
+
+    fn name(&self, task: usize) -> &str {
+        self.system.tasks.get(task).map_or("?", |task| task.name.as_str())
+    }
+
+    fn names(&self, tasks: impl Iterator<Item = usize>) -> String {
+        tasks.map(|task| format!("`{}`", self.name(task))).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Tasks that wait for this one.
+    fn waiting_for(&self, task: usize) -> impl Iterator<Item = usize> {
+        let tasks = self.seen.tasks.iter().enumerate();
+        tasks.filter(move |(_, other)| other.waits_for == Some(task)).map(|(index, _)| index)
+    }
+
+    fn task(&self, text: &mut String, index: usize, whole: bool) -> Result<()> {
+        let task = &self.seen.tasks[index];
+        let _ = writeln!(text, "task `{}`: {}", self.name(index), self.state_words(index, task));
+        if task.job.number > 0 {
+            let state = match (task.state.as_str(), task.job.active) {
+                ("Stopped", _) => "was its last",
+                (_, true) => "is under way",
+                (_, false) => "is complete",
+            };
+            let deadline = span(task.job.deadline.cast_signed());
+            let _ = writeln!(text, "  job {} {state}, deadline {deadline}", task.job.number);
+        }
+        if let Some(budget) = task.budget {
+            let _ = write!(text, "  {} left of {}", span_of(budget.left), span_of(budget.whole));
+            if budget.debt > 0 {
+                let _ = write!(text, ", {} owed", span_of(budget.debt));
+            }
+            text.push_str(if budget.throttled { ", throttled\n" } else { "\n" });
+        }
+        if task.is_stale {
+            text.push_str("  as of its last trap: what was in its CPU is gone\n");
+        }
+        lines(text, &self.look.backtrace(self.memory, self.seen, index)?, whole);
+        if whole {
+            register_lines(text, &task.registers);
+        }
+        for held in &task.holds {
+            let _ = writeln!(text, "  holds {held}");
+        }
+        if !task.serves.is_empty() {
+            let _ = writeln!(text, "  serves {}", self.names(task.serves.iter().copied()));
+        }
+        let waiting = self.names(self.waiting_for(index));
+        if !waiting.is_empty() {
+            let _ = writeln!(text, "  waited for by {waiting}");
+        }
+        for handle in &task.handles {
+            let name = handle.name.as_ref().map_or_else(|| "(from a message)".to_owned(), |name| format!("`{name}`"));
+            let _ = writeln!(text, "  handle {} {name}: {}, {}", handle.slot, handle.object, handle.rights.join(" "));
+        }
+        Ok(())
+    }
+
+    fn state_words(&self, index: usize, task: &Task) -> String {
+        let on = task.runs_on.filter(|owner| *owner != index);
+        let on = on.map_or_else(String::new, |owner| format!(", on the budget of `{}`", self.name(owner)));
+        if let Some(waits_on) = &task.waits_on {
+            let whom = task.waits_for.filter(|other| *other != index).map(|other| self.name(other));
+            let whom = whom.filter(|name| !waits_on.contains(&format!("`{name}`")));
+            return format!("waits for {waits_on}{}", whom.map_or_else(String::new, |name| format!(", from `{name}`")));
+        }
+        match (task.state.as_str(), task.cpu) {
+            ("Stopped", _) => {
+                let end = Watch::of(self.trace, self.system).end_of(index);
+                format!("stopped: {}", end.as_deref().unwrap_or("its end is not in the trace any more"))
+            }
+            ("Dormant", _) => "not started".to_owned(),
+            (_, Some(cpu)) => format!("running on CPU {cpu}{on}"),
+            _ if task.budget.is_some_and(|budget| budget.throttled) && on.is_empty() => {
+                "ready, but its budget is used up".to_owned()
+            }
+            _ => format!("ready, and on no CPU{on}"),
+        }
+    }
+}
+
+fn span_of(nanoseconds: u64) -> String {
+    span(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
+}
+
+/// Source lines of a backtrace: those of functions that were inlined into each other stand below each other, and what calls itself
+/// stands there once. Addresses are shown if they are asked for, or if there is nothing else.
+fn lines(text: &mut String, places: &[Place], with_addresses: bool) {
+    let mut rest = places.iter().enumerate().peekable();
+    while let Some((depth, place)) = rest.next() {
+        let (address, frames) = place;
+        let _ = write!(text, "  #{depth:<2}");
+        if with_addresses || frames.is_empty() {
+            let _ = write!(text, " {address:#x}");
+        }
+        for (inlined, frame) in frames.iter().enumerate() {
+            let _ = write!(text, "{} {frame}", if inlined == 0 { "" } else { "\n        inlined into" });
+        }
+        text.push('\n');
+        let again = std::iter::from_fn(|| rest.next_if(|(_, next)| *next == place)).count();
+        if again > 0 {
+            let _ = writeln!(text, "      {again} more of the same");
+        }
+    }
+}
+
+fn first_line(places: &[Place]) -> String {
+    let frames = places.first().map(|(address, frames)| frames.first().cloned().unwrap_or(format!("{address:#x}")));
+    frames.unwrap_or_default()
+}
+
+fn register_lines(text: &mut String, registers: &Registers) {
+    for (row, values) in registers.general.chunks(4).enumerate() {
+        text.push(' ');
+        for (column, value) in values.iter().enumerate() {
+            let number = row * 4 + column;
+            let name = if number == Registers::STACK { "sp".to_owned() } else { format!("x{number}") };
+            let _ = write!(text, " {name:>4} {value:016x}");
+        }
+        text.push('\n');
+    }
+}

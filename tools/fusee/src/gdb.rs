@@ -1,0 +1,130 @@
+//! `cargo xtask gdb`: a system under gdb, with the symbols of the kernel and of the task that runs.
+//!
+//! QEMU starts paused, with gdb's stub at a socket. All tasks are linked at the same addresses, so their symbols are chosen by the
+//! address space, which `gdb.py` does: at each stop, and as a condition of breakpoints.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use fusee_manifest::Profile;
+
+use fusee_host::qemu::{self, GuestMemory, Setup, Stimuli};
+use fusee_host::system::{Image, Workspace, device_arguments};
+use fusee_host::toolchain;
+use fusee_host::turns::{self, Turns};
+
+/// What gdb is told.
+const SCRIPT: &str = include_str!("gdb.py");
+/// How long QEMU may take to make its socket.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a person may look.
+const LIMIT: Duration = Duration::from_secs(24 * 3600);
+
+/// Arguments of `cargo xtask gdb`.
+#[derive(Args)]
+pub struct GdbArguments {
+    /// The system's manifest. [default: the demo; in a project of one's own its system.toml]
+    #[arg(long)]
+    manifest: Option<PathBuf>,
+    /// Arguments for gdb, such as `-- -ex 'task-break camera main'`.
+    #[arg(last = true)]
+    gdb: Vec<String>,
+}
+
+/// Runs a system under gdb.
+pub fn gdb(arguments: &GdbArguments, install: bool) -> Result<bool> {
+    let program = toolchain::find_gdb(install)?;
+    let workspace = Workspace::here(install)?;
+    let manifest = workspace.project.manifest(arguments.manifest.as_deref())?;
+    let image = workspace.image(&manifest, Profile::Det, false)?;
+    let mut gdb = Command::new(program);
+    gdb.args(["-quiet"]);
+    let finish = |gdb: &mut Command| {
+        let status = gdb.args(&arguments.gdb).status().context("gdb does not start")?;
+        Ok(status.success())
+    };
+    under(&workspace, &image, true, gdb, finish)
+}
+
+/// Runs an image in QEMU as long as gdb does, which `finish` is to start.
+///
+/// # Errors
+/// QEMU or gdb does not start.
+pub fn under<T>(
+    workspace: &Workspace,
+    image: &Image,
+    echo: bool,
+    mut gdb: Command,
+    finish: impl FnOnce(&mut Command) -> Result<T>,
+) -> Result<T> {
+    let system = &image.manifest.system;
+    // The path of a socket may have a hundred characters only.
+    let temporary = |kind: &str| std::env::temp_dir().join(format!("fusee-{}.{kind}", std::process::id()));
+    let (socket, script) = (temporary("gdb"), temporary("py"));
+    std::fs::write(&script, prelude(image)? + SCRIPT)?;
+    let chardev = format!("socket,id=gdb,path={},server=on,wait=off", socket.display());
+    let mut arguments = ["-S", "-chardev", &chardev, "-gdb", "chardev:gdb"].map(str::to_owned).to_vec();
+    arguments.extend(device_arguments(image)?);
+    let done = AtomicBool::new(false);
+    let over = AtomicBool::new(false);
+    let result = std::thread::scope(|scope| {
+        let run = scope.spawn(|| {
+            let outcome = qemu::run(&Setup {
+                qemu: &workspace.qemu,
+                image: &image.path,
+                enters: true,
+                board: &system.board,
+                profile: image.profile,
+                cpus: turns::cpus(system),
+                quantum: Turns::of(system, None).quantum,
+                limit: LIMIT,
+                echo,
+                apart: true,
+                is_enough: &|_: &GuestMemory| done.load(Ordering::Relaxed),
+                arguments: &arguments,
+                stimuli: Stimuli::default(),
+            });
+            over.store(true, Ordering::Relaxed);
+            outcome.map(|_| ())
+        });
+        let started = Instant::now();
+        while !socket.exists() && started.elapsed() < PATIENCE && !over.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        gdb.arg("-x").arg(&script).arg("-ex").arg(format!("target remote {}", socket.display()));
+        let result = finish(&mut gdb);
+        // Relaxed: nothing else is told by it.
+        done.store(true, Ordering::Relaxed);
+        match run.join() {
+            Ok(ended) => ended.and(result),
+            Err(_) => bail!("QEMU could not be waited for"),
+        }
+    });
+    for path in [&socket, &script] {
+        // QEMU removes its socket if it ends by itself.
+        let _ = std::fs::remove_file(path);
+    }
+    result
+}
+
+/// Which programs there are, for the script.
+fn prelude(image: &Image) -> Result<String> {
+    let mut text = format!("FUSEE_KERNEL = {}\nFUSEE_TASKS = {{\n", quoted(&image.programs.kernel)?);
+    for task in &image.manifest.system.tasks {
+        let path =
+            image.programs.binaries.get(&task.binary).with_context(|| format!("no program `{}`", task.binary))?;
+        text += &format!("    \"{}\": {},\n", task.name, quoted(path)?);
+    }
+    Ok(text + "}\n")
+}
+
+/// A path as Python writes it; gdb takes it as one word.
+fn quoted(path: &Path) -> Result<String> {
+    let text = path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
+    ensure!(!text.contains(['"', '\\', ' ', '\'']), "gdb does not take the path `{text}`");
+    Ok(format!("\"{text}\""))
+}

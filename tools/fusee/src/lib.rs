@@ -1,0 +1,36 @@
+//! The command of users: builds, runs, tests and explains systems.
+//!
+//! ```text
+//! command    the command line, and which module carries out a command
+//! passed     commands that other programs of this repository carry out
+//! run        `cargo xtask run`
+//! top        `cargo xtask top`: the present state of each task
+//! trace      `cargo xtask trace`: views of the last run
+//! explain    `trace explain`: why a job was late
+//! dump       `cargo xtask dump`
+//! gdb        `cargo xtask gdb`
+//! new        `cargo xtask new`
+//! stream     the trace that a task sends over a serial line
+//! analyze    `cargo xtask analyze`
+//! simulate   `cargo xtask simulate`
+//! task_set   task sets written as JSON
+//! ```
+//!
+//! Not here: building and running (`tools/host`), checks of this repository (`tests/systems`), measurements (`research`).
+#![forbid(unsafe_code)]
+
+pub mod analyze;
+pub mod command;
+pub mod dump;
+pub mod explain;
+pub mod gdb;
+pub mod new;
+pub mod passed;
+#[cfg(test)]
+mod published;
+pub mod run;
+pub mod simulate;
+pub mod stream;
+pub mod task_set;
+pub mod top;
+pub mod trace;

@@ -1,0 +1,8 @@
+//! `cargo xtask`: see the library of this package.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    fusee_tool::command::main()
+}

@@ -1,0 +1,245 @@
+//! `cargo xtask new`: makes a project outside this repository.
+//!
+//! What it makes is a copy of `tools/fusee/template`, which is such a project itself: it can be read, built and run where it
+//! is. Only its name, and the places of what it uses of this repository, are replaced.
+//!
+//! Not here: how a project's programs are found and built (`project`, `build`).
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use fusee_host::project::{MANIFEST, Project};
+
+/// The files of a project, as they are in the template's folder.
+const TEMPLATE: [(&str, &str); 6] = [
+    ("Cargo.toml", include_str!("../template/Cargo.toml")),
+    (".cargo/config.toml", include_str!("../template/.cargo/config.toml")),
+    (".gitignore", include_str!("../template/.gitignore")),
+    ("README.md", include_str!("../template/README.md")),
+    (MANIFEST, include_str!("../template/system.toml")),
+    ("src/bin/beat.rs", include_str!("../template/src/bin/beat.rs")),
+];
+/// The template's own name.
+const NAME: &str = "my-system";
+/// Where the template finds the crate that tasks are written against, the tool, and the repository.
+const CRATE: &str = r#"{ path = "../../../userland/fusee" }"#;
+const ALIAS: &str = "\"run --manifest-path ../../../Cargo.toml --package fusee-tool --\"";
+const REPOSITORY: &str = "(../../..)";
+/// Bytes of a name, at most.
+const NAME_BYTES: usize = 64;
+
+/// Where the new project goes, and what it depends on.
+#[derive(Args)]
+pub struct NewArguments {
+    /// The project's folder, which must be empty or not be there yet.
+    folder: PathBuf,
+    /// The project's name; unless told otherwise that of its folder.
+    #[arg(long)]
+    name: Option<String>,
+    /// Take the crate `fusee` from this git repository, not by its path in this one.
+    #[arg(long, value_name = "URL")]
+    git: Option<String>,
+    /// Which commit, tag or branch of that.
+    #[arg(long, requires = "git")]
+    rev: Option<String>,
+}
+
+/// Why no project is made.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Refused {
+    /// The name cannot be that of a package.
+    Name { name: String, why: BadName },
+    /// Something is in the folder.
+    NotEmpty(PathBuf),
+    /// There is a file in the folder's place.
+    NotAFolder(PathBuf),
+    /// This repository is in a folder that cannot be written into files of cargo.
+    Repository(PathBuf),
+}
+
+/// What is wrong with a name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum BadName {
+    Empty,
+    Long,
+    First(char),
+    Character(char),
+    Taken,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name { name, why } => {
+                write!(f, "`{name}` cannot be a project's name: {why}; name another with --name")
+            }
+            Self::NotEmpty(path) => write!(f, "{} is not empty, and nothing is replaced", path.display()),
+            Self::Repository(path) => write!(
+                f,
+                "Fusee is in {}: an alias of cargo can hold no path with a blank, nor one that is not UTF-8",
+                path.display()
+            ),
+            Self::NotAFolder(path) => write!(f, "{} is a file; a project is a folder", path.display()),
+        }
+    }
+}
+
+impl fmt::Display for BadName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => write!(f, "it is empty"),
+            Self::Long => write!(f, "it is longer than {NAME_BYTES} bytes"),
+            Self::First(first) => write!(f, "it begins with `{first}`, and names begin with a letter"),
+            Self::Character(other) => {
+                write!(f, "it has a `{other}`, and names have letters, digits, `-` and `_` of ASCII")
+            }
+            Self::Taken => write!(f, "Fusee has a package of that name, and manifests could not tell the two apart"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Makes a project; says what it made.
+pub fn new(arguments: &NewArguments) -> Result<bool> {
+    let fusee = Project::fusee()?;
+    let folder = std::path::absolute(&arguments.folder)?;
+    let of_folder = || folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = arguments.name.clone().unwrap_or_else(of_folder);
+    if let Some(why) = bad_name(&name, &fusee) {
+        bail!(Refused::Name { name, why });
+    }
+    ensure_empty(&folder)?;
+    let files = files(&name, &fusee.root, arguments.git.as_deref(), arguments.rev.as_deref())?;
+    for (file, text) in &files {
+        let path = folder.join(file);
+        let parent = path.parent().context("a file in a folder")?;
+        std::fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
+        std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+    }
+    println!("made project `{name}` in {}:", folder.canonicalize()?.display());
+    files.iter().for_each(|(file, _)| println!("  {file}"));
+    println!("run it: cd {} && cargo xtask run", arguments.folder.display());
+    Ok(true)
+}
+
+fn bad_name(name: &str, fusee: &Project) -> Option<BadName> {
+    let first = name.chars().next();
+    let other = name.chars().find(|c| !c.is_ascii_alphanumeric() && !"-_".contains(*c));
+    match (first, other) {
+        (None, _) => Some(BadName::Empty),
+        (Some(first), _) if !first.is_ascii_alphabetic() => Some(BadName::First(first)),
+        (_, Some(other)) => Some(BadName::Character(other)),
+        _ if name.len() > NAME_BYTES => Some(BadName::Long),
+        _ => fusee.members.contains_key(name).then_some(BadName::Taken),
+    }
+}
+
+fn ensure_empty(folder: &Path) -> Result<()> {
+    if folder.exists() && !folder.is_dir() {
+        bail!(Refused::NotAFolder(folder.to_owned()));
+    }
+    match std::fs::read_dir(folder) {
+        Ok(mut entries) => match entries.next() {
+            Some(_) => bail!(Refused::NotEmpty(folder.to_owned())),
+            None => Ok(()),
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).context(folder.display().to_string()),
+    }
+}
+
+/// The files of a project of this name that uses the repository at `root`.
+fn files(name: &str, root: &Path, git: Option<&str>, rev: Option<&str>) -> Result<Vec<(&'static str, String)>> {
+    let quoted = |text: &str| toml::Value::from(text).to_string();
+    let place = root.to_str().filter(|place| !place.contains(char::is_whitespace));
+    let place = place.ok_or_else(|| Refused::Repository(root.to_owned()))?;
+    let source = match (git, rev) {
+        (Some(url), Some(rev)) => format!("{{ git = {}, rev = {} }}", quoted(url), quoted(rev)),
+        (Some(url), None) => format!("{{ git = {} }}", quoted(url)),
+        (None, _) => format!("{{ path = {} }}", quoted(&format!("{place}/userland/fusee"))),
+    };
+    let alias = quoted(&format!("run --manifest-path {place}/Cargo.toml --package fusee-tool --"));
+    let replaced = [(CRATE, source), (ALIAS, alias), (REPOSITORY, format!("({place})")), (NAME, name.to_owned())];
+    let file = |text: &str| replaced.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+    Ok(TEMPLATE.into_iter().map(|(path, text)| (path, file(text))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fusee_host::system;
+    use fusee_manifest::Manifest;
+
+    #[test]
+    fn a_project_has_its_name_and_finds_the_repository() {
+        let files = files("flight", Path::new("/a/fusee"), None, None).unwrap();
+        let text = |name: &str| files.iter().find(|(file, _)| *file == name).unwrap().1.clone();
+        let cargo: toml::Table = text("Cargo.toml").parse().unwrap();
+        assert_eq!(cargo["package"]["name"].as_str(), Some("flight"));
+        assert_eq!(cargo["dependencies"]["fusee"]["path"].as_str(), Some("/a/fusee/userland/fusee"));
+        let config: toml::Table = text(".cargo/config.toml").parse().unwrap();
+        let alias = "run --manifest-path /a/fusee/Cargo.toml --package fusee-tool --";
+        assert_eq!(config["alias"]["xtask"].as_str(), Some(alias));
+        assert!(text("README.md").contains("[Fusee](/a/fusee)"));
+        for (file, text) in &files {
+            assert!(!text.contains("../..") && !text.contains(NAME), "{file}: {text}");
+        }
+        let manifest = Manifest::parse(Path::new(MANIFEST), &text(MANIFEST)).unwrap();
+        assert_eq!(
+            (manifest.system.name.as_str(), manifest.system.tasks[0].binary.as_str()),
+            ("flight", "flight/beat")
+        );
+    }
+
+    #[test]
+    fn a_repository_that_no_alias_can_name_is_refused() {
+        let error = files("flight", Path::new("/a b/fusee"), None, None).unwrap_err();
+        assert_eq!(error.downcast::<Refused>().unwrap(), Refused::Repository("/a b/fusee".into()));
+    }
+
+    #[test]
+    fn a_project_may_take_the_crate_from_git() {
+        let dependency = |rev| {
+            let files = files("flight", Path::new("/fusee"), Some("https://example.org/\"f\""), rev).unwrap();
+            let cargo: toml::Table = files[0].1.parse().unwrap();
+            cargo["dependencies"]["fusee"].clone()
+        };
+        assert_eq!(dependency(None)["git"].as_str(), Some("https://example.org/\"f\""));
+        assert_eq!(dependency(Some("v1"))["rev"].as_str(), Some("v1"));
+    }
+
+    #[test]
+    fn a_name_that_no_package_can_have_is_refused_with_the_reason() {
+        let packages = serde_json::json!([{ "name": "demo", "targets": [{ "name": "hog", "kind": ["bin"] }] }]);
+        let metadata = serde_json::json!({ "packages": packages, "workspace_root": "/fusee", "target_directory": "/fusee/target" });
+        let fusee = Project::of(&metadata).unwrap();
+        let why = |name: &str| bad_name(name, &fusee);
+        assert_eq!(why("my-system_2"), None);
+        assert_eq!(why(""), Some(BadName::Empty));
+        assert_eq!(why("9lives"), Some(BadName::First('9')));
+        assert_eq!(why("-x"), Some(BadName::First('-')));
+        assert_eq!(why("my system"), Some(BadName::Character(' ')));
+        assert_eq!(why("träge"), Some(BadName::Character('ä')));
+        assert_eq!(why(&"x".repeat(65)), Some(BadName::Long));
+        assert_eq!(why("demo"), Some(BadName::Taken));
+        let refused = Refused::Name { name: "demo".into(), why: BadName::Taken };
+        assert_eq!(
+            refused.to_string(),
+            "`demo` cannot be a project's name: Fusee has a package of that name, and manifests could not tell the two apart; \
+             name another with --name"
+        );
+    }
+
+    #[test]
+    fn nothing_is_replaced() {
+        let root = system::root().unwrap();
+        let refused = |path: &str| ensure_empty(&root.join(path)).unwrap_err().downcast::<Refused>().unwrap();
+        assert_eq!(refused("docs"), Refused::NotEmpty(root.join("docs")));
+        assert_eq!(refused("Cargo.toml"), Refused::NotAFolder(root.join("Cargo.toml")));
+        assert!(ensure_empty(&root.join("not/there")).is_ok());
+    }
+}

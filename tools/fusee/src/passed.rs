@@ -1,0 +1,112 @@
+//! Commands that other programs of this repository carry out: its checks, and its measurements. They are compiled when they are first
+//! asked for, so a project of one's own never compiles them to run a system.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use fusee_host::project::Project;
+use fusee_host::system::{root, write};
+use serde_json::Value;
+
+use crate::command::Arguments;
+
+/// Arguments that are handed on as they are.
+#[derive(Args, Clone, Default)]
+#[command(disable_help_flag = true)]
+pub struct Passed {
+    /// Arguments of the command; `--help` lists them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<OsString>,
+}
+
+/// The package of measurements and experiments.
+const RESEARCH: &str = "fusee-research";
+/// The package of cards.
+const FLASH: &str = "fusee-flash";
+/// The package of this repository's checks.
+const SYSTEMS: &str = "systems";
+
+/// Runs a command of `research`.
+///
+/// # Errors
+/// Cargo does not start.
+pub fn research(name: &str, passed: &Passed, arguments: &Arguments) -> Result<bool> {
+    run(RESEARCH, name, passed, arguments)
+}
+
+/// Makes or writes a card.
+///
+/// # Errors
+/// Cargo does not start.
+pub fn flash(passed: &Passed, arguments: &Arguments) -> Result<bool> {
+    run(FLASH, "flash", passed, arguments)
+}
+
+/// The target of the checks.
+const CHECKS: &str = "all";
+/// Names the file with all programs of tests that cargo has built.
+const TESTS: &str = "FUSEE_HOST_TESTS";
+/// How names of tests on the host begin.
+const ON_HOST: &str = "host";
+
+/// Builds all tests of the host and the checks of this repository, in one call of cargo so that no crate is compiled twice, and runs the checks.
+///
+/// With a filter, tests on the host are built only if the filter asks for them.
+///
+/// # Errors
+/// Cargo does not start, or does not say where the checks are.
+pub fn test(passed: &Passed, arguments: &Arguments) -> Result<bool> {
+    let fusee = Project::fusee()?;
+    let filter = passed.arguments.iter().filter_map(|argument| argument.to_str()).find(|word| !word.starts_with('-'));
+    let wants_host = filter.is_none_or(|filter| filter.starts_with(ON_HOST));
+    let mut command = cargo();
+    command.args(["test", "--no-run", "--quiet", "--message-format", "json-render-diagnostics"]);
+    let defaults = fusee.defaults.iter().map(String::as_str).filter(|_| wants_host);
+    for package in defaults.chain([SYSTEMS]) {
+        command.args(["--package", package]);
+    }
+    let output = command.current_dir(&fusee.root).stderr(Stdio::inherit()).output().context("cargo does not start")?;
+    if !output.status.success() {
+        return Ok(false);
+    }
+    let list = fusee.target.join("systems/tests.json");
+    write(&list, &output.stdout)?;
+    let program = program(&String::from_utf8_lossy(&output.stdout)).context("cargo has built no checks")?;
+    let mut command = Command::new(program);
+    command.current_dir(&fusee.root).env("CARGO_MANIFEST_DIR", fusee.root.join("tests/systems")).env(TESTS, list);
+    if !wants_host {
+        command.env_remove(TESTS);
+    }
+    command.args(arguments.no_install.then_some("--no-install")).args(arguments.wide.then_some("--wide"));
+    let status = command.args(&passed.arguments).status().context("the checks do not start")?;
+    Ok(status.success())
+}
+
+/// The program of the checks, among what cargo says of what it has built.
+fn program(text: &str) -> Option<PathBuf> {
+    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let of = |message: Value| {
+        let id = message["package_id"].as_str()?;
+        let is_ours = id.contains("tests/systems") && message["target"]["name"] == CHECKS;
+        message["executable"].as_str().filter(|_| is_ours).map(PathBuf::from)
+    };
+    messages.filter_map(of).next()
+}
+
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Builds a package and runs its program.
+fn run(package: &str, name: &str, passed: &Passed, arguments: &Arguments) -> Result<bool> {
+    let manifest = root()?.join("Cargo.toml");
+    let mut command = cargo();
+    command.arg("run").arg("--quiet").arg("--manifest-path").arg(manifest).args(["--package", package, "--"]);
+    command.arg(name);
+    command.args(arguments.no_install.then_some("--no-install")).args(arguments.wide.then_some("--wide"));
+    let status = command.args(&passed.arguments).status().context("cargo does not start")?;
+    Ok(status.success())
+}

@@ -1,0 +1,431 @@
+//! `cargo xtask simulate`: one system, or the systems of task sets, on the host in virtual time.
+//!
+//! What is simulated comes from a manifest, from a file of task sets, or from a few words and a seed. Systems made of
+//! task sets are written to `target/fusee/simulated.toml`, where they can be looked at and run as any other.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use fusee_abi::trace::Record;
+use fusee_manifest::trace::Trace;
+use fusee_manifest::{Manifest, PolicyName, Time, Variant};
+use fusee_simulator::metrics::Metrics;
+use fusee_simulator::services::Services;
+use fusee_simulator::workload::{CPU, Generator, Platform, SimulatedTask, Source, TaskSet, cpus, task_name};
+use fusee_simulator::{Checks, First, Options, Overheads, Report, simulate_observed};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::task_set as written;
+use crate::trace::Pictures;
+use fusee_host::answers::{self, RunAnswer, VerdictAnswer};
+use fusee_host::judge::{Cause, Problem, Verdict, Watch};
+use fusee_host::observed::Observed;
+use fusee_host::project::Project;
+use fusee_host::report;
+use fusee_host::system;
+
+/// Records that are kept for `cargo xtask trace` and for pictures; of a longer run it is the first ones.
+const KEPT: usize = 4_000_000;
+/// Task sets may run long, and do little that is not done again and again.
+const CHECKS: Checks = Checks::Instants(16);
+/// Where the systems of task sets are written, among what is kept.
+const WRITTEN: &str = "simulated.toml";
+
+/// Arguments of `cargo xtask simulate`.
+#[derive(Args)]
+pub struct SimulateArguments {
+    /// A manifest, a file of task sets (`.json`), or `random:` and what to draw: `random:medium,moderate,u=3` or
+    /// `random:uunifast,n=10,u=2.5,periods=1:2:5:10`.
+    /// [default: the demo; in a project of one's own its system.toml]
+    #[arg(conflicts_with = "manifest")]
+    system: Option<String>,
+    /// The system's manifest.
+    #[arg(long)]
+    manifest: Option<PathBuf>,
+    /// Policy of all clusters: EDF, FL, RM, DM or FP.
+    #[arg(long, value_parser = policy)]
+    policy: Option<PolicyName>,
+    /// CPUs of each cluster, such as `2,1`; tasks are spread over them worst fit, by decreasing utilisation.
+    #[arg(long, value_parser = clusters)]
+    clusters: Option<Sizes>,
+    /// So many CPUs in one cluster. Unless told otherwise a task set gets as many as it needs.
+    #[arg(long, conflicts_with = "clusters")]
+    cpus: Option<u32>,
+    /// Virtual time after which the simulation ends.
+    #[arg(long = "for", default_value = "10s", value_parser = time)]
+    limit: Time,
+    /// Which of all random task sets.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// What paths of the kernel cost: a TOML file with times, such as tests/bench/overheads.toml.
+    #[arg(long)]
+    overheads: Option<PathBuf>,
+    #[command(flatten)]
+    pictures: Pictures,
+    /// Print what tasks declare beside the longest that was seen: budgets, holds, calls, services.
+    #[arg(long)]
+    observed: bool,
+    /// Print one JSON object (docs/schema/run.json) for each system or task set, each in a line.
+    #[arg(long)]
+    json: bool,
+    /// Leave all doorbells mapped: engine locks become advice.
+    #[arg(long)]
+    unmanaged: bool,
+}
+
+/// CPUs of each cluster.
+#[derive(Clone)]
+pub struct Sizes(pub Vec<u32>);
+
+/// A policy on the command line.
+pub fn policy(text: &str) -> Result<PolicyName, String> {
+    let named = PolicyName::from_name(&text.to_ascii_uppercase());
+    named.ok_or_else(|| "known are EDF, FL, RM, DM and FP".to_owned())
+}
+
+/// Sizes of clusters on the command line.
+pub fn clusters(text: &str) -> Result<Sizes, String> {
+    Variant::parse_clusters(text).map(Sizes).ok_or_else(|| "a list of sizes, such as `2,1`".to_owned())
+}
+
+/// A time on the command line.
+pub fn time(text: &str) -> Result<Time, String> {
+    Time::parse(text).ok_or_else(|| "a time with its unit, such as `10ms` (ns, us, ms, s)".to_owned())
+}
+
+/// Simulates what the command line says; `false`: it ran, and what came out is not good.
+///
+/// # Errors
+/// What cannot be read, simulated or written.
+pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
+    let project = Project::here()?;
+    let overheads = match &arguments.overheads {
+        None => Overheads::NONE,
+        Some(path) => {
+            let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            Overheads::parse(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?
+        }
+    };
+    let named = match (&arguments.system, &arguments.manifest) {
+        (Some(system), _) => system.clone(),
+        (None, Some(manifest)) => manifest.display().to_string(),
+        (None, None) => project.manifest(None)?.display().to_string(),
+    };
+    let sets = match named.strip_prefix("random:") {
+        Some(words) => {
+            let set = Generator::parse(words)?.generate(&mut Source::new(arguments.seed, 0))?;
+            vec![(TaskSet { name: format!("{named}, seed {}", arguments.seed), ..set }, written::TaskSet::default())]
+        }
+        None if named.ends_with(".json") || named == "-" => {
+            let sets = written::read(Path::new(&named))?;
+            sets.into_iter().enumerate().map(|(number, set)| (task_set(&set, &named, number), set)).collect()
+        }
+        None => {
+            let variant = Variant { policy: arguments.policy, clusters: arguments.sizes(), ..Variant::default() };
+            let manifest = system::read_variant(&project.root, Path::new(&named), &variant)?;
+            for warning in &manifest.system.warnings {
+                eprintln!("{} {}: {warning}", report::yellow("warning:"), manifest.file.display());
+            }
+            let name = &manifest.system.name;
+            let title = name.strip_suffix(&format!(".{variant}")).unwrap_or(name).to_owned();
+            return one(&project, &manifest, &title, &Options { overheads, ..Options::default() }, arguments);
+        }
+    };
+    ensure!(
+        sets.len() == 1 || !arguments.pictures.any(),
+        "a picture shows one task set, and {named} has {}",
+        sets.len()
+    );
+    let mut good = true;
+    for (set, said) in &sets {
+        // What the command line says comes before what the set says.
+        let needed = vec![set.utilisation().div_ceil(CPU).max(1) as u32];
+        let own = said.clusters.clone().or(said.cpus.map(|cpus| vec![cpus]));
+        let platform = Platform {
+            clusters: arguments.sizes().or(own).unwrap_or(needed),
+            policy: arguments.policy.or(said.policy).unwrap_or_default(),
+            overheads,
+        };
+        if !arguments.json {
+            say(&heading(set, &platform));
+        }
+        let path = project.kept(WRITTEN)?;
+        system::write(&path, set.manifest(&platform).as_bytes())?;
+        let variant = Variant { clusters: Some(platform.clusters), ..Variant::default() };
+        let manifest = system::read_variant(&project.root, &path, &variant)?;
+        // As the literature has it: a job is complete when it has computed its time.
+        let options = Options { overheads, first: First::Tasks, checks: CHECKS, ..Options::default() };
+        good &= one(&project, &manifest, &set.name, &options, arguments)?;
+    }
+    Ok(good)
+}
+
+/// A set of a file in the simulator's terms.
+fn task_set(set: &written::TaskSet, file: &str, number: usize) -> TaskSet {
+    let tasks = set.tasks.iter().map(|named| SimulatedTask {
+        name: task_name(&named.name),
+        execution: named.task.execution.0,
+        period: named.task.period.0,
+        deadline: named.task.deadline.0,
+        priority: Some(named.task.priority).filter(|priority| *priority > 0),
+    });
+    TaskSet { name: format!("{file}, set {number}"), tasks: tasks.collect() }
+}
+
+impl SimulateArguments {
+    fn sizes(&self) -> Option<Vec<u32>> {
+        self.clusters.clone().map(|sizes| sizes.0).or(self.cpus.map(|cpus| vec![cpus]))
+    }
+}
+
+/// A simulation, done.
+struct Simulated<'a> {
+    report: Report,
+    metrics: Metrics,
+    services: Services,
+    watch: Watch<'a>,
+    observed: Observed<'a>,
+    /// The first [`KEPT`] records.
+    trace: Trace,
+    /// How many there were.
+    seen: usize,
+    /// Why the command fails.
+    problems: Vec<Problem>,
+    /// Seconds of the host.
+    took: f64,
+}
+
+/// Simulates one system, and watches it.
+fn run<'a>(manifest: &'a Manifest, options: &Options, arguments: &SimulateArguments) -> Result<Simulated<'a>> {
+    let options = Options { managed: arguments.unmanaged.then_some(false), ..options.clone() };
+    let (mut metrics, mut services) = (Metrics::new(&manifest.system), Services::new(&manifest.system));
+    let mut watch = Watch::new(&manifest.system);
+    let mut observed = Observed::new(&manifest.system);
+    let (mut records, mut seen) = (Vec::new(), 0usize);
+    let progress = progress(arguments.limit.0);
+    let began = std::time::Instant::now();
+    let report = simulate_observed(manifest, &options, arguments.limit.0, &mut |record: &Record| {
+        metrics.observe(record);
+        services.observe(record);
+        watch.observe(record);
+        observed.observe(record);
+        if seen < KEPT {
+            records.push(*record);
+        }
+        seen += 1;
+        if seen.is_multiple_of(1 << 14) {
+            progress.set_position(record.time / 1_000_000);
+        }
+    })?;
+    let took = began.elapsed().as_secs_f64();
+    progress.finish_and_clear();
+    let trace = Trace::from_records(records);
+    let problems = problems(manifest, &report, &watch, &trace, seen, arguments.unmanaged);
+    Ok(Simulated { report, metrics, services, watch, observed, trace, seen, problems, took })
+}
+
+impl Simulated<'_> {
+    /// All that is known of it, for scripts.
+    fn answer(&self, manifest: &Manifest) -> RunAnswer {
+        let Self { report, trace, .. } = self;
+        let has_ended = report.exit.is_some();
+        let counted = if has_ended { trace.clone() } else { trace.with_counted_ledgers(&manifest.system) };
+        let counted = (self.seen <= KEPT).then_some(&counted);
+        RunAnswer {
+            name: manifest.system.name.clone(),
+            unit: answers::Unit::Ns,
+            by: answers::By::Simulator,
+            ended_at: report.ended_at,
+            exit: report.exit.map(i64::from),
+            traps: Some(report.traps),
+            lost_records: 0,
+            verdict: VerdictAnswer { good: self.problems.is_empty(), problems: self.problems.clone() },
+            tasks: answers::tasks(&manifest.system, &self.metrics, counted, &self.watch, has_ended),
+            graphs: answers::graphs(&manifest.system, self.watch.latencies()),
+            observed: self.observed.declarations(),
+            console: None,
+        }
+    }
+}
+
+/// Simulates one system, prints its tables, draws it and keeps its trace.
+fn one(
+    project: &Project,
+    manifest: &Manifest,
+    title: &str,
+    options: &Options,
+    arguments: &SimulateArguments,
+) -> Result<bool> {
+    let simulated = run(manifest, options, arguments)?;
+    let Simulated { report, metrics, services, observed, trace, seen, problems, took, .. } = &simulated;
+    let seen = *seen;
+    system::keep_trace(project, manifest, trace)?;
+    let good = problems.is_empty();
+    if arguments.json {
+        say(&answers::line(&simulated.answer(manifest))?);
+    } else {
+        print_tables(manifest, report, metrics, trace, seen);
+        report::graph_table(&manifest.system, simulated.watch.latencies()).into_iter().for_each(|table| say(&table));
+        if arguments.observed {
+            say(&fusee_host::observed::table(&observed.declarations()).to_string());
+        }
+    }
+    for problem in problems {
+        eprintln!("{} {}", report::red("error:"), problem.text);
+    }
+    if !good {
+        report::say_why_missed(trace, &manifest.system, &[]);
+    }
+    for service in services.too_long() {
+        let (name, [longest, declared]) = (&service.endpoint, [service.longest, service.service_max]);
+        let why = "bounds of its clients rest on that";
+        eprintln!(
+            "{} a service of `{name}` took {longest} ns, longer than its service_max ({declared} ns): {why}",
+            report::yellow("warning:")
+        );
+    }
+    arguments.pictures.draw(trace, manifest, title)?;
+    if seen > KEPT {
+        eprintln!("{} of {seen} records the first {KEPT} were kept", report::yellow("note:"));
+    }
+    let speed = report.traps as f64 / took.max(1e-9) / 1e6;
+    eprintln!("{} traps in {took:.3} s ({speed:.2} M/s)", report.traps);
+    Ok(good)
+}
+
+/// A bar of virtual milliseconds, if somebody looks.
+fn progress(limit: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} ms, {eta} left");
+    ProgressBar::new(limit / 1_000_000).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+//--- What is printed
+
+/// What a task set is, and where it runs.
+fn heading(set: &TaskSet, platform: &Platform) -> String {
+    let clusters: Vec<String> = platform.clusters.iter().map(u32::to_string).collect();
+    let (tasks, used, policy) = (set.tasks.len(), cpus(set.utilisation()), platform.policy.name());
+    format!("{}: {tasks} tasks use {used} CPUs of {}, {policy}", set.name, clusters.join(" + "))
+}
+
+/// What the manifest promises and the simulation did not keep. Programs without a model end at once, which says nothing of them.
+fn verdict(manifest: &Manifest, watch: &Watch<'_>, unmanaged: bool) -> Vec<Problem> {
+    let unmodelled = fusee_simulator::unmodelled(manifest);
+    if !unmodelled.is_empty() {
+        let names: Vec<&str> = unmodelled.iter().map(|task| manifest.system.tasks[*task].name.as_str()).collect();
+        let do_nothing = "have a program but no `model`, so here they do nothing";
+        eprintln!("{} {do_nothing}: {}", report::yellow("note:"), names.join(", "));
+    }
+    let verdict = watch.verdict_without(manifest.expectations.as_ref(), &unmodelled);
+    let misses = verdict.misses.into_iter().filter(|_| !unmanaged);
+    Verdict { misses: misses.collect(), ..verdict }.problems()
+}
+
+/// What is wrong with a simulation.
+fn problems(
+    manifest: &Manifest,
+    report: &Report,
+    watch: &Watch<'_>,
+    trace: &Trace,
+    seen: usize,
+    unmanaged: bool,
+) -> Vec<Problem> {
+    let mut problems = verdict(manifest, watch, unmanaged);
+    let mut bad = |cause, text| problems.push(Problem { cause, text });
+    if let Some(code) = report.exit.filter(|code| *code != 0) {
+        bad(Cause::ExitCode, format!("the system ended with code {code}"));
+    }
+    // Ledgers are the last records of a system.
+    if report.exit.is_some() && seen <= KEPT {
+        report::unbalanced(trace).into_iter().for_each(|text| bad(Cause::Accounts, text));
+    }
+    if report.late_completions > 0 {
+        bad(Cause::LateCompletions, format!("{} completions of the device came late", report.late_completions));
+    }
+    problems
+}
+
+fn print_tables(manifest: &Manifest, report: &Report, metrics: &Metrics, trace: &Trace, seen: usize) {
+    say(&format!("{} traps, {seen} records, until {} us", report.traps, report.ended_at / 1_000));
+    if report.exit.is_some() && seen <= KEPT {
+        say(&report::task_table(trace, &manifest.system));
+    } else if report.exit.is_none() {
+        say("the system did not end itself");
+    }
+    say(&report::response_table(metrics));
+}
+
+/// Prints a line. A closed pipe (`| head`) is no error.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: SimulateArguments,
+    }
+
+    const SYSTEM: &str = "
+        [system]
+        name = \"causes\"
+        board = \"virt\"
+        cpus = 1
+        admission = \"warn\"
+        [tasks.worker]
+        script = [\"burn LENGTH\"]
+        period = \"10ms\"
+        deadline = \"3ms\"
+        budget = \"3ms\"
+        HARD
+        [tasks.desk]
+        script = [\"serve desk\"]
+        handles = { desk = \"endpoint desk: receive\" }
+        [tasks.killer]
+        script = [\"sleep 25ms\", LAST]
+        handles = { victim = \"task desk: stop\", system = \"system: shutdown\" }
+        [endpoints.desk]
+        server = \"desk\"
+    ";
+
+    /// The causes for which a simulation fails, and what is printed of it as JSON.
+    fn simulated(length: &str, hard: &str, last: &str) -> (Vec<Cause>, serde_json::Value) {
+        let text = SYSTEM.replace("LENGTH", length).replace("HARD", hard).replace("LAST", last);
+        let manifest = Manifest::parse(Path::new("causes.toml"), &text).unwrap();
+        let line = Line::parse_from(["simulate", "causes.toml", "--for", "100ms"]);
+        let outcome = run(&manifest, &Options::default(), &line.arguments).unwrap();
+        let causes = outcome.problems.iter().map(|problem| problem.cause).collect();
+        (causes, serde_json::to_value(outcome.answer(&manifest)).unwrap())
+    }
+
+    #[test]
+    fn each_cause_fails_a_simulation_and_no_other() {
+        let causes = |length, hard, last| simulated(length, hard, last).0;
+        assert_eq!(causes("2ms", "hard = true", "\"shutdown\""), []);
+        assert_eq!(causes("4ms", "hard = true", "\"shutdown\""), [Cause::MissedDeadlines]);
+        assert_eq!(causes("4ms", "", "\"shutdown\""), []);
+        assert_eq!(causes("2ms", "hard = true", "\"stop victim\""), [Cause::TaskEnded]);
+    }
+
+    #[test]
+    fn what_is_printed_as_json_is_what_the_schema_says() {
+        for (length, last) in [("2ms", "\"shutdown\""), ("2ms", "\"stop victim\"")] {
+            let (causes, answer) = simulated(length, "hard = true", last);
+            assert_eq!(crate::published::problems("run.json", &answer), Vec::<String>::new());
+            assert_eq!(answer["verdict"]["good"], causes.is_empty());
+            assert_eq!(answer["tasks"][0]["response"]["max"], 2_000_000);
+            assert_eq!(answer["verdict"]["problems"].as_array().unwrap().len(), causes.len());
+        }
+    }
+}

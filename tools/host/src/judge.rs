@@ -1,0 +1,478 @@
+//! Whether a run kept what its manifest promises, whether it was emulated or simulated.
+//!
+//! A run is wrong if a `hard` task missed a deadline, if a task panicked or faulted, or if a task ended that others depend on: the
+//! server of an endpoint, the driver of a device, the handler of an interrupt, a node of a graph; or if a graph took longer than its `latency`. What a manifest's table `test` expects to
+//! happen is right.
+//!
+//! Records are looked at one by one, so that a long simulation need not be kept.
+
+use std::collections::BTreeMap;
+
+use fusee_abi::call::rights;
+use fusee_abi::image::kind;
+use fusee_abi::trace::{Event, Ledger, PANIC_CODE, PANIC_TEXT, Record, TEXT_BYTES};
+use fusee_manifest::trace::{Trace, wide};
+use fusee_manifest::{Expectations, Resolved};
+use fusee_simulator::latency::Latencies;
+use fusee_views::explain::Wait;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::words::span;
+
+/// Something that makes a run fail.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Problem {
+    /// Its kind.
+    pub cause: Cause,
+    /// In words.
+    pub text: String,
+}
+
+/// Why a run fails.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// A task panicked, faulted, or ended although others depend on it.
+    TaskEnded,
+    /// A hard task missed deadlines, or a graph exceeded its latency.
+    MissedDeadlines,
+    /// The system ended with a code other than zero.
+    ExitCode,
+    /// The system did not end itself within the host's limit, or was interrupted.
+    NotEnded,
+    /// Time is not accounted for.
+    Accounts,
+    /// Completions of a device came late.
+    LateCompletions,
+    /// The system left no trace that can be read.
+    NoTrace,
+    /// What the system computed is not right.
+    Result,
+}
+
+/// Watches a run for what its verdict needs.
+pub struct Watch<'a> {
+    system: &'a Resolved,
+    tasks: Vec<Seen>,
+    ends: Vec<End>,
+    latencies: Latencies,
+    /// Instant of the latest record, nanoseconds.
+    latest: u64,
+}
+
+/// What was seen of one task.
+#[derive(Clone, Default)]
+struct Seen {
+    completed: u64,
+    missed: u64,
+    skipped: u64,
+    /// Deadlines of jobs that have not completed, by number of the job. Nanoseconds.
+    open: BTreeMap<u32, u64>,
+    panic_text: Vec<u8>,
+    /// What it waits for, if it does.
+    waiting: Option<Wait>,
+}
+
+/// The end of one task.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct End {
+    task: usize,
+    /// Nanoseconds.
+    at: u64,
+    how: How,
+    /// The number of the life that it was given after it.
+    next_life: Option<u32>,
+    /// What it said when it panicked.
+    panic_text: Vec<u8>,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum How {
+    Exited(u32),
+    Panicked,
+    Faulted,
+    /// By this task.
+    Stopped(usize),
+}
+
+/// What is said of a run.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Verdict {
+    /// Panics, faults, and ends of tasks that others depend on.
+    pub ends: Vec<String>,
+    /// Deadlines that `hard` tasks missed, and latencies that graphs exceeded.
+    pub misses: Vec<String>,
+    /// Tasks that ended, which harms nobody.
+    pub harmless: Vec<String>,
+}
+
+fn panic_words(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let text = text.trim_end_matches('\0').split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.is_empty() { format!("exited with code {PANIC_CODE}: a panic whose message is lost") } else { text }
+}
+
+impl Verdict {
+    /// What makes the run fail.
+    pub fn problems(self) -> Vec<Problem> {
+        let of = |cause| move |text| Problem { cause, text };
+        let misses = self.misses.into_iter().map(of(Cause::MissedDeadlines));
+        self.ends.into_iter().map(of(Cause::TaskEnded)).chain(misses).collect()
+    }
+}
+
+impl<'a> Watch<'a> {
+    /// Of a system that has not run yet.
+    pub fn new(system: &'a Resolved) -> Self {
+        let (tasks, latencies) = (vec![Seen::default(); system.tasks.len()], Latencies::new(system));
+        Self { system, tasks, ends: Vec::new(), latencies, latest: 0 }
+    }
+
+    /// Of a whole trace. Its ledgers count what the rings have lost.
+    pub fn of(trace: &Trace, system: &'a Resolved) -> Self {
+        let mut watch = Self::new(system);
+        trace.records.iter().for_each(|record| watch.observe(record));
+        watch
+    }
+
+    /// Looks at one record.
+    pub fn observe(&mut self, record: &Record) {
+        self.latest = self.latest.max(record.time);
+        self.latencies.observe(record);
+        let Some(event) = Event::from_number(record.event) else { return };
+        if event == Event::Ledger {
+            self.ledger((record.object >> 16) as u16, record.object as usize & 0xffff, wide(record));
+        }
+        let Some(task) = usize::from(record.thread).checked_sub(1).filter(|task| *task < self.tasks.len()) else {
+            return;
+        };
+        let seen = &mut self.tasks[task];
+        let how = match event {
+            Event::Block => {
+                seen.waiting = Some(Wait::of(record.value, record.object));
+                return;
+            }
+            Event::Call if record.value == 0 => {
+                seen.waiting = (record.object as usize).checked_sub(1).map(Wait::Server);
+                return;
+            }
+            Event::Resume | Event::SwitchTo => {
+                seen.waiting = None;
+                return;
+            }
+            Event::Release => {
+                seen.open.insert(record.job, record.time + u64::from(record.value) * 1_000);
+                return;
+            }
+            Event::Complete => {
+                // Jobs complete in order. A ring may have lost that an earlier one did.
+                seen.open = seen.open.split_off(&record.job.saturating_add(1));
+                seen.completed += 1;
+                seen.missed += u64::from(record.value.cast_signed() > 0);
+                return;
+            }
+            Event::Skip => {
+                seen.skipped += 1;
+                return;
+            }
+            Event::Log if record.object >= PANIC_TEXT => {
+                let at = (record.object - PANIC_TEXT) as usize * 8;
+                if at + 8 <= TEXT_BYTES {
+                    seen.panic_text.resize(at, b' ');
+                    seen.panic_text.extend(wide(record).to_le_bytes());
+                }
+                return;
+            }
+            Event::Restart => {
+                seen.waiting = None;
+                let last = self.ends.iter_mut().rev().find(|end| end.task == task);
+                last.into_iter().for_each(|end| end.next_life = Some(record.value));
+                return;
+            }
+            Event::Exit if u64::from(record.value) == PANIC_CODE => How::Panicked,
+            Event::Exit => How::Exited(record.value),
+            Event::Fault => How::Faulted,
+            Event::Stop => How::Stopped((record.object as usize).saturating_sub(1)),
+            _ => return,
+        };
+        // The dead complete nothing, and that is said once.
+        seen.open.clear();
+        let panic_text = std::mem::take(&mut seen.panic_text);
+        self.ends.push(End { task, at: record.time, how, next_life: None, panic_text });
+    }
+
+    /// Ledgers count since the start; rings keep the newest records only.
+    fn ledger(&mut self, kind: u16, task: usize, amount: u64) {
+        let Some(seen) = self.tasks.get_mut(task) else { return };
+        let counts = [
+            (Ledger::Jobs, &mut seen.completed),
+            (Ledger::Misses, &mut seen.missed),
+            (Ledger::Skipped, &mut seen.skipped),
+        ];
+        for (ledger, count) in counts {
+            if ledger as u16 == kind {
+                *count = amount.max(*count);
+            }
+        }
+    }
+
+    /// What is to be said, of a run that is expected to do what `expected` says.
+    pub fn verdict(&self, expected: Option<&Expectations>) -> Verdict {
+        self.verdict_without(expected, &[])
+    }
+
+    /// As [`Watch::verdict`], but the ends of the tasks `idle` count for nothing.
+    pub fn verdict_without(&self, expected: Option<&Expectations>, idle: &[usize]) -> Verdict {
+        let mut verdict = Verdict::default();
+        for end in self.ends.iter().filter(|end| !idle.contains(&end.task)) {
+            let roles = self.roles(end.task);
+            let words = self.end_words(end, &roles);
+            if end.next_life.is_some() || expected.is_some_and(|expected| is_expected(end, expected)) {
+                verdict.harmless.push(words);
+            } else if !roles.is_empty() || matches!(end.how, How::Panicked | How::Faulted) {
+                verdict.ends.push(words);
+            } else {
+                verdict.harmless.push(words);
+            }
+        }
+        for (task, seen) in self.system.tasks.iter().zip(&self.tasks).filter(|(task, _)| task.hard) {
+            let overdue = seen.open.values().filter(|deadline| **deadline < self.latest).count();
+            if seen.missed + seen.skipped + overdue as u64 > 0 {
+                let skipped = match seen.skipped {
+                    1 => "1 release was skipped".to_owned(),
+                    several => format!("{several} releases were skipped"),
+                };
+                let overdue =
+                    if overdue == 1 { "1 job is overdue".to_owned() } else { format!("{overdue} jobs are overdue") };
+                verdict.misses.push(format!(
+                    "hard task `{}` missed {} of {} deadlines; {skipped}, {overdue}",
+                    task.name, seen.missed, seen.completed
+                ));
+            }
+        }
+        verdict.misses.extend(self.late_graphs());
+        verdict
+    }
+
+    /// Of each graph whose `latency` was not kept, by how much.
+    fn late_graphs(&self) -> Vec<String> {
+        let overdue = self.latencies.overdue(self.latest);
+        let graphs = self.system.graphs.iter().zip(self.latencies.of_graphs()).zip(overdue);
+        let words = graphs.filter_map(|((graph, seen), is_overdue)| {
+            let latency = graph.latency?;
+            let late = seen.iter().filter(|one| **one > latency.0).count();
+            let longest = seen.iter().max().map_or_else(|| "never".into(), |longest| span(longest.cast_signed()));
+            let overdue = if is_overdue { ", and its next job is overdue" } else { "" };
+            (late > 0 || is_overdue).then(|| {
+                format!(
+                    "graph `{}`, whose latency is {latency}, was late {late} of {} times, the longest {longest}{overdue}",
+                    graph.name,
+                    seen.len()
+                )
+            })
+        });
+        words.collect()
+    }
+
+    /// How late graphs were.
+    pub fn latencies(&self) -> &Latencies {
+        &self.latencies
+    }
+
+    /// Of each task how it ended, in few words; or what it does at the end of a system that has not ended itself.
+    pub fn states(&self, has_ended: bool) -> Vec<Option<String>> {
+        let state = |(task, seen): (usize, &Seen)| match self.last_end(task) {
+            Some(end) => Some(match end.how {
+                How::Exited(code) => format!("exited {code}"),
+                How::Panicked => "panicked".to_owned(),
+                How::Faulted => "faulted".to_owned(),
+                How::Stopped(by) => format!("stopped by {}", self.system.tasks.get(by).map_or("?", |task| &task.name)),
+            }),
+            None if has_ended => None,
+            None => {
+                let is_at_rest = seen.completed > 0 && seen.open.is_empty();
+                let ready = if is_at_rest { "between jobs" } else { "ready" };
+                Some(seen.waiting.map_or_else(|| ready.to_owned(), |wait| wait.now(self.system)))
+            }
+        };
+        self.tasks.iter().enumerate().map(state).collect()
+    }
+
+    /// The end of a task after which it was given no other life.
+    fn last_end(&self, task: usize) -> Option<&End> {
+        self.ends.iter().find(|end| end.task == task && end.next_life.is_none())
+    }
+
+    /// How a task ended, if it did.
+    pub fn end_of(&self, task: usize) -> Option<String> {
+        let end = self.last_end(task)?;
+        Some(format!("{} ({})", self.how_words(end), span(end.at.cast_signed())))
+    }
+
+    fn end_words(&self, end: &End, roles: &[String]) -> String {
+        let roles = if roles.is_empty() { String::new() } else { format!(", {},", roles.join(" and ")) };
+        let next = end.next_life.map_or_else(String::new, |life| format!("; restarted, life {life}"));
+        format!("task `{}`{roles} {} ({}){next}", self.name(end.task), self.how_words(end), span(end.at.cast_signed()))
+    }
+
+    fn how_words(&self, end: &End) -> String {
+        match end.how {
+            How::Exited(code) => format!("exited with code {code}"),
+            How::Panicked => panic_words(&end.panic_text),
+            How::Faulted => "faulted".to_owned(),
+            How::Stopped(by) => format!("was stopped by task `{}`", self.name(by)),
+        }
+    }
+
+    fn name(&self, task: usize) -> &str {
+        self.system.tasks.get(task).map_or("?", |task| task.name.as_str())
+    }
+
+    /// What others need the task for.
+    fn roles(&self, task: usize) -> Vec<String> {
+        let system = self.system;
+        let mut roles = Vec::new();
+        for device in system.devices.iter().filter(|device| device.driver == task) {
+            roles.push(format!("driver of device `{}`", device.name));
+        }
+        for (name, endpoint) in &system.endpoints {
+            if endpoint.server as usize == task {
+                roles.push(format!("server of endpoint `{name}`"));
+            }
+        }
+        let is_driver = !roles.is_empty();
+        for handle in system.handles.iter().filter(|handle| handle.task as usize == task && !is_driver) {
+            if handle.kind == kind::INTERRUPT
+                && handle.rights & rights::ACKNOWLEDGE != 0
+                && let Some((name, _)) = system.interrupts.get(handle.object as usize)
+            {
+                roles.push(format!("handler of interrupt `{name}`"));
+            }
+        }
+        for graph in system.graphs.iter().filter(|graph| graph.nodes.iter().any(|(node, _)| *node == task)) {
+            roles.push(format!("node of graph `{}`", graph.name));
+        }
+        roles
+    }
+}
+
+/// Whether the manifest's table `test` says so.
+fn is_expected(end: &End, expected: &Expectations) -> bool {
+    let exits = |code: u32| expected.exits.contains(&(end.task, code));
+    match end.how {
+        How::Exited(code) => exits(code),
+        How::Panicked => exits(PANIC_CODE as u32),
+        How::Faulted => expected.faults.contains(&end.task),
+        How::Stopped(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fusee_manifest::Manifest;
+    use std::path::Path;
+
+    /// Task 0 is hard, task 1 serves, task 2 is nobody's.
+    fn manifest(test: &str) -> Manifest {
+        let text = format!(
+            "[system]\nname = \"judged\"\nboard = \"virt\"\ncpus = 1\nadmission = \"warn\"\n[tasks.brake]\nbinary = \"apps/ticker\"\n\
+             period = \"10ms\"\nbudget = \"1ms\"\nhard = true\n[tasks.log]\nbinary = \"apps/hello\"\nhandles = {{ text = \
+             \"endpoint text: receive\" }}\n[tasks.other]\nbinary = \"apps/hello\"\n[endpoints.text]\nserver = \"log\"\n{test}"
+        );
+        Manifest::parse(Path::new("judged.toml"), &text).unwrap()
+    }
+
+    fn record(time: u64, event: Event, thread: u16, job: u32, object: u32, value: u32) -> Record {
+        Record { time, number: 0, event: event as u8, cpu: 0, thread, job, object, value }
+    }
+
+    fn verdict(records: &[Record], test: &str) -> Verdict {
+        let manifest = manifest(test);
+        Watch::of(&Trace::from_records(records.to_vec()), &manifest.system).verdict(manifest.expectations.as_ref())
+    }
+
+    #[test]
+    fn a_run_in_which_nothing_happens_is_right() {
+        let records = [record(0, Event::Release, 1, 1, 0, 10_000), record(5, Event::Complete, 1, 1, 0, -5i32 as u32)];
+        assert_eq!(verdict(&records, ""), Verdict::default());
+    }
+
+    #[test]
+    fn a_late_a_skipped_and_an_overdue_job_of_a_hard_task_are_misses_and_of_another_task_are_not() {
+        let all = |thread| {
+            [
+                record(0, Event::Release, thread, 1, 0, 10_000),
+                record(11_000_000, Event::Complete, thread, 1, 0, 1_000_000),
+                record(12_000_000, Event::Skip, thread, 2, 0, 0),
+                record(20_000_000, Event::Release, thread, 3, 0, 10_000),
+                record(30_000_001, Event::Idle, 0, 0, 0, 0),
+            ]
+        };
+        let words = "hard task `brake` missed 1 of 1 deadlines; 1 release was skipped, 1 job is overdue";
+        assert_eq!(verdict(&all(1), "").misses, [words]);
+        assert_eq!(verdict(&all(2), "").misses, [""; 0]);
+    }
+
+    #[test]
+    fn a_ledger_counts_misses_whose_records_are_lost() {
+        let ledger = |ledger: Ledger, amount| record(9, Event::Ledger, 0, 0, (ledger as u32) << 16, amount);
+        let words = "hard task `brake` missed 7 of 90 deadlines; 0 releases were skipped, 0 jobs are overdue";
+        assert_eq!(verdict(&[ledger(Ledger::Jobs, 90), ledger(Ledger::Misses, 7)], "").misses, [words]);
+    }
+
+    #[test]
+    fn a_panic_is_told_with_its_message_and_a_server_that_ends_with_what_it_serves() {
+        let text = |number: u32, text: &[u8; 8]| {
+            let word = u64::from_le_bytes(*text);
+            record(3, Event::Log, 3, (word >> 32) as u32, PANIC_TEXT + number, word as u32)
+        };
+        let panic = [text(0, b"panicked"), text(1, b" at:\nhot"), record(4_000, Event::Exit, 3, 0, 0, 101)];
+        assert_eq!(verdict(&panic, "").ends, ["task `other` panicked at: hot (4.000 us)"]);
+        let exit = [record(4_000, Event::Exit, 2, 0, 0, 0)];
+        assert_eq!(verdict(&exit, "").ends, ["task `log`, server of endpoint `text`, exited with code 0 (4.000 us)"]);
+        let stop = [record(4_000, Event::Stop, 2, 0, 1, 0)];
+        let words = "task `log`, server of endpoint `text`, was stopped by task `brake` (4.000 us)";
+        assert_eq!(verdict(&stop, "").ends, [words]);
+    }
+
+    #[test]
+    fn what_is_expected_and_what_nobody_needs_is_harmless() {
+        let exit = [record(4_000, Event::Exit, 3, 0, 0, 0)];
+        assert_eq!(verdict(&exit, "").ends, [""; 0]);
+        assert_eq!(verdict(&exit, "").harmless, ["task `other` exited with code 0 (4.000 us)"]);
+        let ends = [record(4_000, Event::Exit, 2, 0, 0, 101), record(5_000, Event::Fault, 3, 0, 0, 1)];
+        let expected = verdict(&ends, "[test]\nexits = [\"log: 101\"]\nfaults = [\"other\"]\n");
+        assert_eq!((expected.ends.len(), expected.harmless.len()), (0, 2));
+        assert_eq!(verdict(&ends, "").ends.len(), 2);
+    }
+
+    /// A graph of two tasks, 10 ms each round, that may take 15.
+    fn of_graph(records: &[Record], line: &str) -> Verdict {
+        let text = "[system]\nname = \"judged\"\nboard = \"virt\"\ncpus = 1\nadmission = \"warn\"\n[tasks.camera]\nbinary = \"apps/ticker\"\n\
+             period = \"10ms\"\nbudget = \"1ms\"\n[tasks.warp]\nbinary = \"apps/ticker\"\nbudget = \"1ms\"\n\
+             [graphs.video]\nsource = \"camera\"\nlatency = \"15ms\"\n[graphs.video.edges]\npicture = { from = \"camera\", to = \"warp\" }\n";
+        let manifest = Manifest::parse(Path::new("judged.toml"), &(text.to_owned() + line)).unwrap();
+        Watch::of(&Trace::from_records(records.to_vec()), &manifest.system).verdict(manifest.expectations.as_ref())
+    }
+
+    #[test]
+    fn a_graph_is_late_if_a_job_ends_too_long_after_its_source_was_released_or_not_at_all() {
+        let ends = |job: u32, at: u64| record(at, Event::Complete, 2, job, 0, 0);
+        let quiet = |at| record(at, Event::Idle, 0, 0, 0, 0);
+        assert_eq!(of_graph(&[ends(1, 15_000_000), ends(2, 25_000_000), quiet(35_000_000)], ""), Verdict::default());
+        let late = "graph `video`, whose latency is 15 ms, was late 1 of 2 times, the longest 15.001 ms";
+        assert_eq!(of_graph(&[ends(1, 15_000_000), ends(2, 25_001_000), quiet(35_000_000)], "").misses, [late]);
+        let overdue = "graph `video`, whose latency is 15 ms, was late 0 of 1 times, the longest 15.000 ms, and its next job is overdue";
+        assert_eq!(of_graph(&[ends(1, 15_000_000), quiet(25_000_001)], "").misses, [overdue]);
+    }
+
+    #[test]
+    fn a_node_that_faults_is_told_with_its_graph() {
+        let faults = [record(5, Event::Fault, 2, 1, 0, 0)];
+        assert_eq!(of_graph(&faults, "").ends, ["task `warp`, node of graph `video`, faulted (5 ns)"]);
+        let expected = of_graph(&faults, "[test]\nfaults = [\"warp\"]\n");
+        assert_eq!((expected.ends.len(), expected.harmless.len()), (0, 1));
+    }
+}

@@ -1,0 +1,67 @@
+//! Builds systems, runs them in QEMU, and reads what they left.
+//!
+//! Arrows between these modules go up this list only:
+//!
+//! ```text
+//! evidence   the results of a run, for judges
+//! kept       what is kept of the last run of a project
+//! run        one run of an image: QEMU, trace, verdict, report
+//! isolation  whether translation tables are what the manifest says
+//! kernels    how long blocks of GPU kernels took
+//! report     trace -> fault reports and the table of tasks
+//! answers    what `--json` prints
+//! observed   what tasks declare, beside what was seen
+//! judge      whether a run kept what its manifest promises
+//! workspace  the workspace of a command, and the image of a system
+//! defmt      what tasks say by the crate `defmt`
+//! look       guest memory -> tasks, what they wait for and hold
+//! typed      memory -> values, by the names of the source
+//! decode     guest memory -> trace, addresses -> source lines, stacks -> calls
+//! screen     when a picture of a screen is made
+//! qemu       runs an image under a time limit
+//! build      kernel, firmware, tasks and manifest -> one bootable image
+//! project    the cargo workspace that a command is about
+//! turns      how long the turns of emulated CPUs may be
+//! errata     what the compiler has to keep away from
+//! toolchain  finds a compiler that has the targets, and QEMU
+//! words      words of all reports: colours, spans of time
+//! meter      CPU time of a thread and of its programs
+//! picture    pictures of a screen
+//! table      tables that fit a terminal
+//! ```
+//!
+//! Not here: commands (`tools/fusee`), checks of this repository (`tests/systems`), measurements (`research`).
+#![forbid(unsafe_code)]
+
+pub mod answers;
+pub mod build;
+pub mod decode;
+pub mod defmt;
+pub mod errata;
+pub mod evidence;
+pub mod isolation;
+pub mod judge;
+pub mod kept;
+pub mod kernels;
+pub mod look;
+pub mod meter;
+pub mod observed;
+pub mod picture;
+pub mod project;
+pub mod qemu;
+pub mod report;
+pub mod run;
+pub mod screen;
+pub mod table;
+pub mod toolchain;
+pub mod turns;
+pub mod typed;
+pub mod words;
+pub mod workspace;
+
+/// One system from manifest to verdict: its workspace, its run, and what is kept of it.
+pub mod system {
+    pub use crate::kept::*;
+    pub use crate::run::*;
+    pub use crate::workspace::*;
+}

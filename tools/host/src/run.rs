@@ -1,0 +1,300 @@
+//! One run of an image: QEMU, trace, verdict and report.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use fusee_abi::trace::Level;
+use fusee_accel_contract::CONTROL_LATE_COMPLETIONS;
+use fusee_manifest::trace::{Trace, describe};
+use fusee_manifest::{Panic, Profile, Resolved};
+use fusee_simulator::metrics::Metrics;
+use fusee_views::explain::Turn;
+
+use crate::answers::{self, RunAnswer};
+use crate::decode::Rings;
+use crate::judge::{Cause, Problem, Watch};
+use crate::qemu::{self, EndedBy, GuestMemory, Outcome, Stimuli};
+use crate::turns::{self, Turns};
+use crate::workspace::{Image, Workspace};
+use crate::{isolation, report};
+
+/// Records that are shown of a system that did not end itself.
+const LAST: usize = 12;
+
+/// How to run an image.
+pub struct RunOptions<'a> {
+    /// Show the console while it is printed.
+    pub echo: bool,
+    /// Host seconds after which the run is ended.
+    pub seconds: u64,
+    /// Longest turn of a CPU, virtual microseconds.
+    pub quantum: u32,
+    /// Whether QEMU enters the image; else the arguments say what it enters.
+    pub enters: bool,
+    /// Further arguments for QEMU.
+    pub arguments: Vec<String>,
+    /// Virtual nanoseconds after which the run is ended.
+    pub until: Option<u64>,
+    /// Who looks at it meanwhile: called again and again with what reads the trace so far.
+    pub watch: Option<&'a Watcher<'a>>,
+    /// What comes from outside.
+    pub stimuli: Stimuli,
+}
+
+/// See [`RunOptions::watch`].
+pub type Watcher<'a> = dyn Fn(&dyn Fn() -> Option<Trace>) + 'a;
+
+impl RunOptions<'_> {
+    /// A run of at most so many host seconds that shows nothing, with short turns, for latencies.
+    pub fn quiet(seconds: u64) -> Self {
+        let stimuli = Stimuli::default();
+        RunOptions {
+            echo: false,
+            seconds,
+            quantum: 10,
+            enters: true,
+            arguments: Vec::new(),
+            until: None,
+            watch: None,
+            stimuli,
+        }
+    }
+}
+
+/// A run, and its trace if it left one.
+pub struct Run {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Completions that the devices announced too late.
+    pub late: u32,
+    /// The turns of its CPUs.
+    pub turns: Turns,
+    /// What happened.
+    pub trace: Result<Trace>,
+    /// When CPUs were not executed, as far as that was watched.
+    pub away: Vec<Turn>,
+}
+
+impl Run {
+    /// What a run says of completions that came too late; nothing if none did. There are some only if it was emulated in parallel.
+    pub fn late_words(&self) -> Option<String> {
+        let were = if self.late == 1 { "completion was" } else { "completions were" };
+        (self.late > 0).then(|| format!("{} {were} late, because the host was", self.late))
+    }
+}
+
+/// Runs an image and reads its trace.
+///
+/// # Errors
+/// QEMU does not start, or a device was late: then the devices were not as fast as their formulas say, and nothing that
+/// the run shows counts. Emulated in parallel, that depends on the host: it is no error, but whoever shows the run says so.
+pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Result<Run> {
+    let system = &image.manifest.system;
+    let rings = Rings::of(&image.programs.kernel);
+    let is_enough = |memory: &GuestMemory| {
+        if let Some(watch) = options.watch {
+            watch(&|| rings.as_ref().ok()?.trace(memory).ok());
+        }
+        let latest = || rings.as_ref().ok()?.latest(memory);
+        options.until.is_some_and(|until| latest().is_some_and(|latest| latest > until))
+    };
+    let mut arguments = options.arguments.clone();
+    if let Some(path) = image.stream() {
+        let path = path.display().to_string();
+        arguments.extend(system.board.qemu.stream.iter().map(|argument| argument.replace("{file}", &path)));
+    }
+    arguments.extend(device_arguments(image)?);
+    let outcome = qemu::run(&qemu::Setup {
+        qemu: &workspace.qemu,
+        image: &image.path,
+        enters: options.enters,
+        board: &system.board,
+        profile: image.profile,
+        cpus: turns::cpus(system),
+        quantum: options.quantum,
+        limit: Duration::from_secs(options.seconds),
+        echo: options.echo,
+        apart: false,
+        is_enough: &is_enough,
+        arguments: &arguments,
+        stimuli: options.stimuli.clone(),
+    })?;
+    let late = late_completions(system, &outcome)?;
+    if late > 0 && image.profile == Profile::Det {
+        bail!("{late} completions of the device model were announced too late");
+    }
+    let reached = isolation::check(image, &outcome)?;
+    if !reached.is_empty() {
+        bail!("tables of translations are not what the manifest says:\n  {}", reached.join("\n  "));
+    }
+    let trace = rings.and_then(|rings| rings.trace(&outcome.memory)).map(|mut trace| {
+        // The host ends a run a little later than it was asked to.
+        trace.records.retain(|record| outcome.code.is_some() || options.until.is_none_or(|until| record.time <= until));
+        trace
+    });
+    Ok(Run { outcome, late, trace, turns: Turns::of(system, Some(options.quantum)), away: Vec::new() })
+}
+
+/// What QEMU is told of the board's devices that the system has, and that are not always there. The files behind them are made anew.
+pub fn device_arguments(image: &Image) -> Result<Vec<String>> {
+    let mut arguments = Vec::new();
+    if let Some(smmu) = image.manifest.system.board.smmu.as_ref().filter(|_| image.manifest.system.has_smmu()) {
+        arguments.extend_from_slice(&smmu.qemu.arguments);
+    }
+    for (name, device) in image.manifest.system.board_devices() {
+        let Some(qemu) = &device.qemu else { continue };
+        let path = image.path.with_extension(name);
+        if let Some(bytes) = qemu.bytes {
+            let file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
+            file.set_len(bytes.0)?;
+        }
+        let path = path.display().to_string();
+        arguments.extend(qemu.arguments.iter().map(|argument| argument.replace("{file}", &path)));
+    }
+    Ok(arguments)
+}
+
+/// What is to be known of a system before it runs: which tasks could do more than their handles say.
+pub fn say_what_is_reached(system: &Resolved) {
+    let mut by_task: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (task, device) in system.reaching_all_memory() {
+        by_task.entry(task).or_default().push(format!("`{device}`"));
+    }
+    for (task, devices) in by_task {
+        eprintln!(
+            "{} `{task}` can reach all memory: nothing translates the addresses that it gives to {}",
+            report::yellow("note:"),
+            devices.join(", ")
+        );
+    }
+}
+
+/// How many completions all devices of the system announced too late.
+fn late_completions(system: &Resolved, outcome: &Outcome) -> Result<u32> {
+    let mut late = 0;
+    for device in system.devices.iter().filter(|device| device.processor.is_none()) {
+        let word = outcome.memory.read(device.control + CONTROL_LATE_COMPLETIONS, 4)?;
+        late += u32::from_le_bytes(word.try_into().expect("four bytes were asked for"));
+    }
+    Ok(late)
+}
+
+/// Prints faults, the table of tasks and what is wrong, which is returned, too. `say` prints what is no error.
+pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Problem> {
+    let system = &image.manifest.system;
+    let mut problems = Vec::new();
+    let mut bad = |cause: Cause, text: String| {
+        eprintln!("{} {text}", report::red("error:"));
+        problems.push(Problem { cause, text });
+    };
+    match (run.outcome.code, run.outcome.ended_by) {
+        // A board that was reset ends QEMU as if all were well.
+        (Some(0), _) if system.panic == Panic::Reset && run.outcome.console.contains("kernel panic") => {
+            bad(Cause::ExitCode, "the kernel panicked and reset the board".into());
+        }
+        (Some(0), _) => {}
+        (Some(code), _) => bad(Cause::ExitCode, format!("the system ended with code {code}")),
+        (None, Some(EndedBy::Enough)) => say("the run ended here, as asked; the system did not end itself"),
+        (None, Some(EndedBy::User)) => bad(Cause::NotEnded, "the run was interrupted".into()),
+        (None, _) => bad(
+            Cause::NotEnded,
+            format!(
+                "the system did not end within {} s of the host; `--seconds` gives it more, `--for` ends it on time",
+                run.outcome.took.as_secs()
+            ),
+        ),
+    }
+    if run.outcome.code != Some(0) {
+        for line in report::kernel_addresses(&run.outcome.console, &image.programs.kernel) {
+            eprintln!("{line}");
+        }
+    }
+    if let Some(path) = image.stream() {
+        say(&format!("the trace that was sent: `cargo xtask trace --stream {}`", path.display()));
+    }
+    if let Some(words) = run.late_words() {
+        eprintln!("{} {words}", report::yellow("note:"));
+    }
+    match &run.trace {
+        Ok(trace) => {
+            for fault in report::faults(trace, image) {
+                eprintln!("{}", report::red(&fault));
+            }
+            if trace.exit_code().is_some() {
+                say(&report::task_table(trace, system));
+                for error in report::unbalanced(trace) {
+                    bad(Cause::Accounts, error);
+                }
+            } else {
+                say(&report::task_table(&trace.with_counted_ledgers(system), system));
+                if run.outcome.ended_by != Some(EndedBy::Enough) {
+                    eprintln!("what happened last:");
+                    for record in &trace.records[trace.records.len().saturating_sub(LAST)..] {
+                        eprintln!("{}", describe(record, system));
+                    }
+                }
+            }
+            if trace.lost > 0 {
+                eprintln!("{} the first {} records of the trace were overwritten", report::yellow("note:"), trace.lost);
+            }
+            say(&run.turns.words(image.profile));
+            if let Some(words) = run.turns.warning(image.profile) {
+                eprintln!("{} {words}", report::yellow("note:"));
+            }
+            let mut verdict = Watch::of(trace, system).verdict(image.manifest.expectations.as_ref());
+            verdict.harmless.iter().for_each(|words| say(words));
+            let missed = !verdict.misses.is_empty();
+            if let Some(why) = excuse(image) {
+                for words in std::mem::take(&mut verdict.misses) {
+                    eprintln!("{} {words}: {why}", report::yellow("note:"));
+                }
+            }
+            verdict.problems().into_iter().for_each(|problem| bad(problem.cause, problem.text));
+            if missed && excuse(image).is_none() {
+                report::say_why_missed(trace, system, &run.away);
+            }
+        }
+        Err(_) if system.trace == Level::Off => {
+            say("no trace, as the manifest asks: the exit code is all that is known")
+        }
+        Err(error) => bad(Cause::NoTrace, format!("no trace: {error:#}")),
+    }
+    problems
+}
+
+/// All that is known of a run, for scripts.
+pub fn answer(image: &Image, run: &Run, problems: Vec<Problem>) -> RunAnswer {
+    let system = &image.manifest.system;
+    let none = Trace::default();
+    let trace = run.trace.as_ref().unwrap_or(&none);
+    let has_ended = trace.exit_code().is_some();
+    let watch = Watch::of(trace, system);
+    let counted = if has_ended { trace.clone() } else { trace.with_counted_ledgers(system) };
+    RunAnswer {
+        name: system.name.clone(),
+        unit: answers::Unit::Ns,
+        by: match image.profile {
+            Profile::Det => answers::By::QemuDet,
+            Profile::Par => answers::By::QemuPar,
+        },
+        ended_at: trace.records.last().map_or(0, |record| record.time),
+        exit: run.outcome.code.map(i64::from),
+        traps: None,
+        lost_records: trace.lost,
+        verdict: answers::VerdictAnswer { good: problems.is_empty(), problems },
+        tasks: answers::tasks(system, &Metrics::of(trace, system), Some(&counted), &watch, has_ended),
+        graphs: answers::graphs(system, watch.latencies()),
+        observed: answers::observed(trace, system),
+        console: Some(run.outcome.console.clone()),
+    }
+}
+
+/// Why missed deadlines say nothing about the system, if they do not.
+fn excuse(image: &Image) -> Option<&'static str> {
+    match (image.unmanaged, image.profile) {
+        (true, _) => Some("engines were not managed"),
+        (_, Profile::Par) => Some("with `par` times are the host's"),
+        (false, Profile::Det) => None,
+    }
+}

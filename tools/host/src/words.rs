@@ -1,0 +1,63 @@
+//! Words of all reports: colours, spans of time, and which tasks have jobs.
+
+use std::io::IsTerminal;
+
+use fusee_abi::image::release;
+use fusee_manifest::Resolved;
+
+/// Red, if somebody looks.
+pub fn red(text: &str) -> String {
+    colour(text, 31)
+}
+
+/// Yellow, if somebody looks.
+pub fn yellow(text: &str) -> String {
+    colour(text, 33)
+}
+
+/// Green, if somebody looks.
+pub fn green(text: &str) -> String {
+    colour(text, 32)
+}
+
+/// Red, if what is printed to the standard output is looked at, too.
+pub fn red_in_a_table(text: &str) -> String {
+    if std::io::stdout().is_terminal() { red(text) } else { text.to_owned() }
+}
+
+fn colour(text: &str, code: u8) -> String {
+    let plain = std::env::var_os("NO_COLOR").is_some() || !std::io::stderr().is_terminal();
+    if plain { text.to_owned() } else { format!("\x1b[1;{code}m{text}\x1b[0m") }
+}
+
+//--- Faults
+
+/// Whether the task has jobs.
+pub fn has_jobs(system: &Resolved, task: usize) -> bool {
+    let reservation = system.tasks[task].reservation.map(|reservation| &system.reservations[reservation]);
+    reservation.is_some_and(|reservation| reservation.release != release::NONE)
+}
+
+/// A span of time in the unit that suits it, three digits after the point.
+pub fn span(nanoseconds: i64) -> String {
+    let magnitude = nanoseconds.unsigned_abs();
+    let (divisor, unit) = match magnitude {
+        0..1_000 => return format!("{nanoseconds} ns"),
+        1_000..1_000_000 => (1_000, "us"),
+        1_000_000..10_000_000_000 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
+    };
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    format!("{sign}{}.{:03} {unit}", magnitude / divisor, magnitude % divisor * 1_000 / divisor)
+}
+
+/// Microseconds, three digits after the point.
+pub fn microseconds(time: u64) -> String {
+    format!("{}.{:03}", time / 1_000, time % 1_000)
+}
+
+/// Milliseconds, three digits after the point.
+pub fn milliseconds(time: i64) -> String {
+    let sign = if time < 0 { "-" } else { "" };
+    format!("{sign}{}", microseconds(time.unsigned_abs() / 1_000))
+}

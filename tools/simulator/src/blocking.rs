@@ -22,9 +22,9 @@ use fusee_sched::key::{Policy, PriorityPoint, TaskParameters};
 use fusee_sched::time::{Instant, Nanoseconds};
 use fusee_sched_analysis::pi_blocking::{Pending, State, classify};
 
+use crate::draws::{Draws, Wrong};
 use crate::metrics::Metrics;
 use crate::run::{Checks, First};
-use crate::soundness::in_parallel;
 use crate::system::{self, Options};
 
 pub(crate) mod calls;
@@ -102,9 +102,9 @@ pub struct BlockingReport {
     /// Jobs that were pi-blocked for engines, for a token, as donors, and for servers.
     pub blocked: [u64; 4],
     /// Systems that could not be simulated, or are not what they should be.
-    pub failures: Vec<String>,
+    pub failures: Vec<Wrong>,
     /// Claims that do not hold, with their systems.
-    pub violations: Vec<String>,
+    pub violations: Vec<Wrong>,
     /// The largest observed blocking and its bound, by their ratio, for engines, for tokens, by donation and for
     /// servers; then the response time, and the engine time that a budget pays for.
     pub tightest: [(u64, u64); 6],
@@ -113,14 +113,14 @@ pub struct BlockingReport {
 /// The claims on the tasks of a system, in its order; tasks without jobs have none.
 pub type Claims<'a> = &'a (dyn Fn(&Manifest) -> Vec<Claim> + Sync);
 
-/// Draws and simulates `systems` systems of `family` on all CPUs of the host, and compares what happened with `claims`.
-pub fn blocking(family: Family, seed: u64, systems: u64, claims: Claims<'_>) -> BlockingReport {
+/// Draws and simulates systems of `family` on all CPUs of the host, and compares what happened with `claims`.
+pub fn blocking(family: Family, draws: Draws, claims: Claims<'_>) -> BlockingReport {
     let check = |report: &mut BlockingReport, number: u64| {
-        if let Err(error) = report.check(family, seed, number, claims) {
-            report.failures.push(format!("seed {seed}, number {number}: {error}"));
+        if let Err(what) = report.check(family, draws.seed, number, claims) {
+            report.failures.push(Wrong { seed: draws.seed, number, what });
         }
     };
-    let mut report = in_parallel(systems, &check, BlockingReport::join);
+    let mut report = draws.judge(&check, |report| !report.violations.is_empty(), BlockingReport::join);
     report.violations.sort();
     report.failures.sort();
     report
@@ -329,9 +329,8 @@ impl BlockingReport {
             let violations = &mut self.violations;
             let mut violated = |what: &str, seen: i64, bound: i64| {
                 let name = &task.name;
-                violations.push(format!(
-                    "seed {seed}, number {number}: {what} of {name} {seen} ns, bound {bound} ns\n{text}"
-                ));
+                let what = format!("{what} of {name} {seen} ns, bound {bound} ns\n{text}");
+                violations.push(Wrong { seed, number, what });
             };
             // What its own services take of that time is no blocking.
             let most_blocked = watched.most_blocked;
@@ -376,7 +375,8 @@ impl BlockingReport {
         Ok(())
     }
 
-    fn join(&mut self, other: BlockingReport) {
+    /// Adds what came out of other systems.
+    pub fn join(&mut self, other: BlockingReport) {
         self.systems += other.systems;
         self.timely += other.timely;
         self.paid += other.paid;

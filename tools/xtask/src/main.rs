@@ -22,6 +22,8 @@
 //! table      tables that fit a terminal
 //! simulate   `cargo xtask simulate`
 //! soundness  whether observed lateness stays within its bounds
+//! campaign   `cargo xtask campaign`: random systems in large numbers, and the suite's budget of them
+//! launches   random launches of GPU kernels, as a campaign
 //! hostile    `cargo xtask hostile`: whether what is proved holds among tasks that do anything
 //! project    the workspace that a command is about, ours or one outside
 //! new        `cargo xtask new`
@@ -63,6 +65,7 @@ mod boards;
 mod boot;
 mod browser;
 mod build;
+mod campaign;
 mod clients;
 mod combinations;
 mod configurations;
@@ -87,6 +90,7 @@ mod hostile;
 mod isolation;
 mod judge;
 mod kernels;
+mod launches;
 mod look;
 mod markdown;
 mod new;
@@ -173,6 +177,8 @@ enum Command {
     Experiment(experiment::ExperimentArguments),
     /// Simulates random systems in which all tasks that are not proved do anything, and counts deadlines of proved ones that are missed.
     Hostile(hostile::HostileArguments),
+    /// Draws random systems in large numbers: `cargo xtask test` draws a part of them. An interrupted run goes on where it was.
+    Campaign(campaign::CampaignArguments),
     /// Looks for bytes that break what reads bytes of others: calls, manifests, images, rings, traces.
     Fuzz(fuzz::FuzzArguments),
     /// Says which lines of the kernel's state machine its tests on the host do not run.
@@ -426,6 +432,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Worst(worst) => worst::worst(worst, install),
         Command::Experiment(arguments) => experiment::experiment(arguments, install),
         Command::Hostile(arguments) => hostile::hostile(arguments),
+        Command::Campaign(arguments) => campaign::campaign(arguments),
         Command::Fuzz(arguments) => fuzz::fuzz(arguments, install),
         Command::Coverage(arguments) => coverage::coverage(arguments, install),
         Command::Contention(arguments) => contention::contention(arguments),

@@ -20,11 +20,13 @@ use fusee_manifest::{
     Board, Expectations, Manifest, ManifestError, ManifestErrors, Mark, Profile, Reason, Resolved, admission,
 };
 use fusee_sched_analysis::Overheads;
+use fusee_simulator::draws::Draws;
 use fusee_simulator::metrics::Metrics;
 use num_traits::ToPrimitive;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::build::{Builder, KERNEL_PACKAGE, Kernel, Programs};
+use crate::campaign::{self, Left};
 use crate::configurations::{self, Seen};
 use crate::judge::Watch;
 use crate::kernels::{self, KernelRan};
@@ -34,8 +36,8 @@ use crate::toolchain::{self, KERNEL_TARGET, R5F_TARGET, TASK_TARGET};
 use crate::turns::{self, Turns};
 use crate::{
     ProfileArgument, answers, bench, boards, boot, browser, combinations, conformance, demo, docs, dump_check, errata,
-    experiment, faults, flash, fuzz, gdb, hostile, isolation, new, own_kernels, readme, report, screen, soundness,
-    stream, structure, trace, vision, worst,
+    experiment, faults, flash, fuzz, gdb, hostile, isolation, launches, new, own_kernels, readme, report, screen,
+    soundness, stream, structure, trace, vision, worst,
 };
 
 /// Arguments of `cargo xtask test`.
@@ -478,11 +480,10 @@ fn host(workspace: &Workspace, summary: &mut Summary) -> Result<()> {
         arguments.extend(["--package", package]);
     }
     check("documentation, kernel and firmware", rustdoc(KERNEL_TARGET, &[]), &arguments);
-    check("tests on the host", Some(toolchain.cargo("host", &[])), &["test", "--quiet", "--no-fail-fast"]);
-    let mut launches = toolchain.cargo("host", &[]);
-    launches.env("FUSEE_LAUNCHES", LAUNCHES);
-    let arguments = ["test", "--quiet", "--package", "fusee-device-model", "--test", "launches", "random"];
-    check(&format!("{LAUNCHES} random launches of GPU kernels"), Some(launches), &arguments);
+    let mut tests = toolchain.cargo("host", &[]);
+    launches::set(&mut tests, Draws::new(campaign::seed(), launches::CAMPAIGN.budget));
+    let left = Left(&[launches::CAMPAIGN]);
+    check(&format!("tests on the host; of GPU kernels {left}"), Some(tests), &["test", "--quiet", "--no-fail-fast"]);
     // The only unsafe code that runs on a host. Loom switches stacks, which Miri cannot.
     let miri = toolchain.plugin("miri", "host", &[]).map(|mut miri| {
         miri.env("MIRIFLAGS", "-Zmiri-disable-isolation");
@@ -512,9 +513,6 @@ fn views(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summary
         }
     }
 }
-
-/// How many launches a random test of GPU kernels makes here; in a plain `cargo test` fewer.
-const LAUNCHES: &str = "1000000";
 
 /// Lets random tests draw the same cases in each run, unless a seed is given: whether a change is let in does not depend on luck. A plain `cargo test` draws
 /// others each time, and finds what no run has met.

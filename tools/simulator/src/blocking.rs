@@ -12,7 +12,6 @@
 //!
 //! Not here: systems (`systems`), bounds (`sched/analysis`).
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use fusee_abi::image::class;
@@ -149,7 +148,7 @@ struct Watched {
     /// Engine time of this job, in all its holds, and the most of all jobs; by engine the grant of its present hold.
     held: u64,
     most_held: u64,
-    granted: HashMap<u32, u64>,
+    granted: Vec<Option<u64>>,
 }
 
 /// Watches how jobs are pi-blocked, record by record.
@@ -196,7 +195,7 @@ impl Watch {
                 jobs_blocked: [0; 4],
                 held: 0,
                 most_held: 0,
-                granted: HashMap::new(),
+                granted: vec![None; system.engines.len()],
             })
         };
         let works = system.engine_places.iter().map(Option::is_some).collect();
@@ -243,11 +242,11 @@ impl Watch {
                 task.waits = None;
                 // No budget pays for a mutex.
                 if self.works.get(record.object as usize - 1) == Some(&true) {
-                    task.granted.insert(record.object, record.time);
+                    task.granted[record.object as usize - 1] = Some(record.time);
                 }
             }
             Event::EngineIdle => {
-                let granted = task.granted.remove(&record.object);
+                let granted = task.granted.get_mut(record.object as usize - 1).and_then(Option::take);
                 task.held += match granted {
                     Some(_) if is_keyed => 1_000 * u64::from(record.value),
                     Some(granted) => record.time - granted,

@@ -161,6 +161,9 @@ struct Watch {
     decides: Vec<bool>,
     cpus: Vec<usize>,
     now: u64,
+    /// The tasks of one cluster with pending jobs, and these jobs; kept between instants for the memory alone.
+    indices: Vec<usize>,
+    pending: Vec<Pending<u64>>,
 }
 
 impl Watch {
@@ -200,7 +203,8 @@ impl Watch {
         };
         let works = system.engine_places.iter().map(Option::is_some).collect();
         let decides = system.arbitrated.iter().map(Option::is_some).collect();
-        Watch { tasks: system.tasks.iter().map(watched).collect(), works, decides, cpus, now: 0 }
+        let tasks = system.tasks.iter().map(watched).collect();
+        Watch { tasks, works, decides, cpus, now: 0, indices: Vec::new(), pending: Vec::new() }
     }
 
     fn observe(&mut self, record: &Record) {
@@ -266,11 +270,17 @@ impl Watch {
         }
         self.now = now;
         for (cluster, cpus) in self.cpus.iter().enumerate() {
-            let mut all: Vec<&mut Watched> = self.tasks.iter_mut().flatten().collect();
-            all.retain(|task| task.cluster == cluster && task.pending.is_some());
-            let pending: Vec<Pending<u64>> =
-                all.iter().map(|task| Pending { key: task.pending.unwrap_or(0), state: task.state }).collect();
-            for (task, blocking) in all.iter_mut().zip(classify(*cpus, &pending)) {
+            self.indices.clear();
+            self.pending.clear();
+            for (index, task) in self.tasks.iter().enumerate() {
+                let Some(task) = task.as_ref().filter(|task| task.cluster == cluster) else { continue };
+                if let Some(key) = task.pending {
+                    self.indices.push(index);
+                    self.pending.push(Pending { key, state: task.state });
+                }
+            }
+            for (index, blocking) in self.indices.iter().zip(classify(*cpus, &self.pending)) {
+                let Some(task) = &mut self.tasks[*index] else { continue };
                 let to = match task.waits {
                     Some(on) => &mut task.blocked[on],
                     None => &mut task.otherwise,

@@ -165,7 +165,12 @@ impl Regions {
         let handles =
             handles.map(|one| ((one.task as usize, one.slot as u16), (one.object as usize, one.rights))).collect();
         let (tasks, regions) = (system.tasks().len(), system.regions().len());
-        Regions { words: vec![0; regions], handles, places: vec![Place::Empty; tasks * regions], scratch: vec![0; tasks] }
+        Regions {
+            words: vec![0; regions],
+            handles,
+            places: vec![Place::Empty; tasks * regions],
+            scratch: vec![0; tasks],
+        }
     }
 
     /// What is at the place of `task` in `region`.

@@ -37,6 +37,9 @@ pub struct CampaignArguments {
     /// Draw this multiple of each campaign's large number of systems.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     times: u64,
+    /// Draw only the budgets, as `cargo xtask test` does. Such a run is not recorded.
+    #[arg(long, conflicts_with_all = ["times", "afresh"])]
+    budget: bool,
     /// The seed. [default: that of an interrupted run, else one made from the commit]
     #[arg(long)]
     seed: Option<u32>,
@@ -44,7 +47,7 @@ pub struct CampaignArguments {
     #[arg(long)]
     afresh: bool,
     /// Search for each planted fault instead, with several seeds, and print the number of the system that shows it.
-    #[arg(long, conflicts_with_all = ["names", "list", "times", "afresh"])]
+    #[arg(long, conflicts_with_all = ["names", "list", "times", "afresh", "budget"])]
     planted: bool,
     /// Number of seeds, one after the other, with --planted.
     #[arg(long, default_value_t = 5, requires = "planted", value_parser = clap::value_parser!(u32).range(1..=1_000))]
@@ -300,11 +303,13 @@ pub fn campaign(arguments: &CampaignArguments) -> Result<bool> {
 
 /// The state from which a run of `campaign` goes on.
 fn begin(root: &Path, campaign: &Campaign, arguments: &CampaignArguments, commit: String) -> Result<State> {
-    let size = campaign.large * arguments.times;
+    let size = if arguments.budget { campaign.budget } else { campaign.large * arguments.times };
     let seed = arguments.seed.map_or_else(seed, u64::from);
     let afresh = State { commit, seed, size, next: 0, systems: 0, jobs: 0, violations: 0 };
     let path = state_path(root, campaign.name);
-    let Some(text) = std::fs::read_to_string(&path).ok().filter(|_| !arguments.afresh) else { return Ok(afresh) };
+    let Some(text) = std::fs::read_to_string(&path).ok().filter(|_| !arguments.afresh && !arguments.budget) else {
+        return Ok(afresh);
+    };
     let kept: State = toml::from_str(&text).with_context(|| path.display().to_string())?;
     if kept.commit != afresh.commit || arguments.seed.is_some_and(|seed| u64::from(seed) != kept.seed) {
         eprintln!("{}: an interrupted run was of another commit or seed; this one begins anew", campaign.name);
@@ -331,7 +336,9 @@ fn run(root: &Path, campaign: &Campaign, arguments: &CampaignArguments) -> Resul
         let draws = Draws { first: state.next, ..Draws::new(state.seed, count) };
         take(root, campaign, &mut state, draws)?;
         state.next += count;
-        system::write(&path, toml::to_string(&state)?.as_bytes())?;
+        if !arguments.budget {
+            system::write(&path, toml::to_string(&state)?.as_bytes())?;
+        }
         let rate = (state.next - first) as f64 / started.elapsed().as_secs_f64();
         eprintln!(
             "{}: {} of {} {}, {} violations, {rate:.0} a second",
@@ -342,11 +349,16 @@ fn run(root: &Path, campaign: &Campaign, arguments: &CampaignArguments) -> Resul
             state.violations
         );
     }
-    std::fs::remove_file(&path)?;
+    if !arguments.budget {
+        std::fs::remove_file(&path)?;
+    }
     let State { commit, seed, systems, jobs, violations, .. } = state;
     let is_good = violations == 0;
     let ran = Ran { date: today(), commit, seed, systems, jobs, violations };
     println!("{}: {}", campaign.name, ran.words(campaign));
+    if arguments.budget {
+        return Ok(is_good);
+    }
     if ran.commit.contains(',') {
         eprintln!("{}: not recorded, since files differ from the commit", campaign.name);
         return Ok(is_good);
@@ -513,6 +525,7 @@ mod tests {
             times: 2,
             seed,
             afresh,
+            budget: false,
             planted: false,
             seeds: 5,
         };

@@ -31,12 +31,14 @@ type Bytes = [u8; contract::PAGE_BYTES as usize];
 
 /// Pages of a folder.
 const FOLDER: usize = 256;
+/// A table of pages, those of them that were touched.
+type Folder = [Option<Box<Bytes>>; FOLDER];
 /// Folders of a memory: 4 GiB.
 const FOLDERS: usize = 4096;
 
 /// Sparse physical memory: a table of folders, each a table of pages. Each access of the device model walks it, so it is no map.
 pub struct Memory {
-    folders: Vec<Option<Box<[Option<Box<Bytes>>; FOLDER]>>>,
+    folders: Vec<Option<Box<Folder>>>,
 }
 
 impl Default for Memory {

@@ -354,21 +354,18 @@ fn every_interleaving(name: &str, clusters: usize, cpus: u16, jobs: u16) -> usiz
         lowered: vec![false; usize::from(jobs)],
     };
     let all_cpus = clusters * usize::from(cpus);
-    explore(name, start, |system| {
-        let reached: List<System> =
-            (0..jobs).flat_map(|user| (0..6).filter_map(move |action| system.act(user, action))).collect();
-        for system in &reached {
-            system.clusters.iter().for_each(check);
-            assert!(system.lock.users(false).len() <= all_cpus.saturating_sub(2), "more than m - k wait");
-            let with_requests =
-                system.clusters.iter().flat_map(|cluster| cluster.pending()).filter(|job| job.requests > 0);
-            let mut with_requests: List<u16> = with_requests.map(|job| job.user).collect();
-            let mut in_lock = [system.lock.users(true), system.lock.users(false)].concat();
-            with_requests.sort_unstable();
-            in_lock.sort_unstable();
-            assert_eq!(with_requests, in_lock);
-        }
-        reached
+    let next = |system: &System| -> List<System> {
+        (0..jobs).flat_map(|user| (0..6).filter_map(move |action| system.act(user, action))).collect()
+    };
+    explore(name, start, next, |system| {
+        system.clusters.iter().for_each(check);
+        assert!(system.lock.users(false).len() <= all_cpus.saturating_sub(2), "more than m - k wait");
+        let with_requests = system.clusters.iter().flat_map(|cluster| cluster.pending()).filter(|job| job.requests > 0);
+        let mut with_requests: List<u16> = with_requests.map(|job| job.user).collect();
+        let mut in_lock = [system.lock.users(true), system.lock.users(false)].concat();
+        with_requests.sort_unstable();
+        in_lock.sort_unstable();
+        assert_eq!(with_requests, in_lock);
     })
 }
 

@@ -315,7 +315,7 @@ proptest! {
 /// Five jobs that need two or three of four locks each, and have two keys. Lock 0 may drain.
 fn every_interleaving(name: &str, order: Order) -> usize {
     let needs = [set(&[0, 1]), set(&[1, 2]), set(&[2, 3]), set(&[0, 2, 3]), set(&[1, 3])];
-    explore(name, (group(order), [false; 5]), |(before, lowered)| {
+    let next = |(before, lowered): &(Tested, [bool; 5])| {
         let mut reached = List::new();
         for user in 0..5u16 {
             let index = usize::from(user);
@@ -335,13 +335,15 @@ fn every_interleaving(name: &str, order: Order) -> usize {
                     _ => None,
                 };
                 if change.is_some() {
-                    check(&group);
-                    check_end(group.clone());
                     reached.push((group, lowered));
                 }
             }
         }
         reached
+    };
+    explore(name, (group(order), [false; 5]), next, |(group, _)| {
+        check(group);
+        check_end(group.clone());
     })
 }
 

@@ -5,16 +5,26 @@ use std::hash::Hash;
 use std::println;
 use std::vec::Vec;
 
-/// Visits all states that `next` leads to from `start`, and says how many there are. `next` fails a test if a state is
-/// wrong.
-pub fn explore<State: Clone + Eq + Hash>(name: &str, start: State, next: impl Fn(&State) -> Vec<State>) -> usize {
-    let mut seen = HashSet::from([start.clone()]);
+/// Visits all states that `next` leads to from `start`, and returns their number. `check` is called once for each state; it and `next` fail a
+/// test if a state is wrong.
+pub fn explore<State: Clone + Eq + Hash>(
+    name: &str,
+    start: State,
+    next: impl Fn(&State) -> Vec<State>,
+    check: impl Fn(&State),
+) -> usize {
+    // States are chosen by nobody who would do harm, so a fast hash is enough.
+    let mut seen = HashSet::with_hasher(foldhash::fast::FixedState::default());
+    check(&start);
+    seen.insert(start.clone());
     let mut open = VecDeque::from([start]);
     let mut transitions = 0;
     while let Some(state) = open.pop_front() {
         for reached in next(&state) {
             transitions += 1;
-            if seen.insert(reached.clone()) {
+            if !seen.contains(&reached) {
+                check(&reached);
+                seen.insert(reached.clone());
                 open.push_back(reached);
             }
         }

@@ -562,7 +562,7 @@ proptest! {
 /// All that `jobs` jobs can do with a pool, in every order. All base keys are different, and the first two jobs have
 /// two each.
 fn every_interleaving(name: &str, rules: Rules, jobs: u16) -> usize {
-    explore(name, (pool(rules), vec![false; usize::from(jobs)]), |(before, lowered)| {
+    let next = |(before, lowered): &(Tested, List<bool>)| {
         let mut reached = List::new();
         for user in 0..jobs {
             let lower = lowered[usize::from(user)];
@@ -577,27 +577,27 @@ fn every_interleaving(name: &str, rules: Rules, jobs: u16) -> usize {
                 {
                     lowered[usize::from(user)] = !lower;
                 }
-                check(&pool, false);
-                for request in pool.requests() {
-                    let target =
-                        request.waits_on.map(|target| pool.request_of(target).expect("it has a request").place);
-                    match (request.place, target) {
-                        (Place::Fifo { ahead: 0, .. } | Place::Priority, None)
-                        | (Place::Donor { .. }, Some(Place::Fifo { .. })) => {}
-                        (Place::Fifo { replica, .. }, Some(Place::Fifo { replica: of, ahead: 0 })) if replica == of => {
-                        }
-                        wrong => panic!("{wrong:?}"),
-                    }
-                }
-                let mut end = pool.clone();
-                while let Some(holder) = holders(&end).first().copied() {
-                    let _ = end.release(holder, &Unadvised);
-                }
-                assert!(end.requests().is_empty(), "a lost request");
                 reached.push((pool, lowered));
             }
         }
         reached
+    };
+    explore(name, (pool(rules), vec![false; usize::from(jobs)]), next, |(pool, _)| {
+        check(pool, false);
+        for request in pool.requests() {
+            let target = request.waits_on.map(|target| pool.request_of(target).expect("it has a request").place);
+            match (request.place, target) {
+                (Place::Fifo { ahead: 0, .. } | Place::Priority, None)
+                | (Place::Donor { .. }, Some(Place::Fifo { .. })) => {}
+                (Place::Fifo { replica, .. }, Some(Place::Fifo { replica: of, ahead: 0 })) if replica == of => {}
+                wrong => panic!("{wrong:?}"),
+            }
+        }
+        let mut end = pool.clone();
+        while let Some(holder) = holders(&end).first().copied() {
+            let _ = end.release(holder, &Unadvised);
+        }
+        assert!(end.requests().is_empty(), "a lost request");
     })
 }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use fusee_host::{report, table};
 
-use crate::{bench, contention, coverage, experiment, fuzz, hostile, profile, worst};
+use crate::{bench, campaign, contention, coverage, experiment, fuzz, hostile, profile, worst};
 
 /// Measure Fusee, and look for what breaks it.
 #[derive(Parser)]
@@ -34,6 +34,8 @@ enum Command {
     Experiment(experiment::ExperimentArguments),
     /// Simulates random systems in which all tasks that are not proved do anything, and counts deadlines of proved ones that are missed.
     Hostile(hostile::HostileArguments),
+    /// Draws random systems in large numbers: `cargo xtask test` draws a part of them. An interrupted run goes on where it was.
+    Campaign(campaign::CampaignArguments),
     /// Looks for bytes that break what reads bytes of others: calls, manifests, images, rings, traces.
     Fuzz(fuzz::FuzzArguments),
     /// Says which lines of the kernel's state machine its tests on the host do not run.
@@ -70,6 +72,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Worst(worst) => worst::worst(worst, install),
         Command::Experiment(arguments) => experiment::experiment(arguments, install),
         Command::Hostile(arguments) => hostile::hostile(arguments),
+        Command::Campaign(arguments) => campaign::campaign(arguments),
         Command::Fuzz(arguments) => fuzz::fuzz(arguments, install),
         Command::Coverage(arguments) => coverage::coverage(arguments, install),
         Command::Contention(arguments) => contention::contention(arguments),

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow};
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, Profile};
 use fusee_sched_analysis::Overheads;
+use fusee_simulator::draws::{Draws, Wrong};
 use fusee_simulator::faults::{Campaign, Fault, FaultReport, How, SABOTEUR, Verdict, script};
 use fusee_simulator::hostile::{ANALYSED, COSTS};
 use fusee_simulator::metrics::Metrics;
@@ -17,6 +18,7 @@ use fusee_host::report;
 use fusee_host::system::{self, RunOptions, Workspace};
 use fusee_host::table::Table;
 use fusee_host::turns::Turns;
+use crate::campaign::{self, Left, Outcome};
 
 /// Its name among the experiments.
 pub const NAME: &str = "faults";
@@ -27,7 +29,17 @@ pub const QUESTION: &str =
 const SIMULATED: u64 = 1_000;
 /// and in QEMU.
 const EMULATED: u64 = 20;
-/// The seed of the checks.
+/// The runs of the suite in the simulator, and the large number of them.
+pub const CAMPAIGN: campaign::Campaign = campaign::Campaign {
+    name: NAME,
+    question: "Is each driver, server and client that ends there again in time, and does all else go on?",
+    unit: "runs",
+    budget: 150,
+    large: 1_000,
+    block: 100,
+    draw,
+};
+/// The seed of the checks in QEMU.
 const SEED: u64 = 1;
 /// Length of a run in the simulator, nanoseconds,
 const SHORT: u64 = 250_000_000;
@@ -60,11 +72,30 @@ pub fn faults(seed: u64, first: u64, runs: Option<u64>, emulated: Option<&Worksp
     Ok(is_good)
 }
 
+/// Draws and judges some runs.
+fn draw(draws: Draws) -> Result<Outcome> {
+    let manifest = manifest()?;
+    let (campaign, report) = simulate(&manifest, draws.seed, draws.first, draws.count)?;
+    let wrong = report.violations.iter().map(|(number, faults, problems)| Wrong {
+        seed: draws.seed,
+        number: *number,
+        what: format!("{}: {}", campaign.words(faults), problems.join("; ")),
+    });
+    let wrong = wrong.collect();
+    let jobs = report.ends.values().map(|(times, ..)| times).sum();
+    Ok(Outcome { systems: report.runs, jobs, wrong, report: table(&campaign, &manifest, &report).to_string() })
+}
+
 /// The campaign in the simulator, as it is checked: its name, and what is wrong.
 pub fn check() -> (String, Vec<String>) {
     let checked = manifest().and_then(|manifest| {
-        let (campaign, report) = simulate(&manifest, SEED, 0, SIMULATED)?;
-        Ok((words(&report, "the simulator"), violations(&campaign, &report, SEED)))
+        let (mut all, mut problems) = (FaultReport::default(), Vec::new());
+        for draws in CAMPAIGN.draws()? {
+            let (campaign, report) = simulate(&manifest, draws.seed, draws.first, draws.count)?;
+            problems.extend(violations(&campaign, &report, draws.seed));
+            all.join(report);
+        }
+        Ok((format!("{} ({})", words(&all, "the simulator"), Left(&[CAMPAIGN])), problems))
     });
     checked.unwrap_or_else(|error| (format!("experiment {NAME}"), vec![format!("{error:#}")]))
 }

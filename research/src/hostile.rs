@@ -9,17 +9,33 @@ use clap::Args;
 use fusee_kernel_core::Planted;
 use fusee_manifest::Manifest;
 use fusee_simulator::Overheads;
+use fusee_simulator::draws::{Draws, Wrong};
 use fusee_simulator::hostile::{self, HostileOptions, HostileReport, Which};
 
 use fusee_host::report;
 use fusee_tool::analyze::read_overheads;
+use fusee_host::table::Table;
+use crate::campaign::{self, Campaign, Left, Outcome};
 
-/// Systems of each check.
+/// Systems of `cargo xtask hostile`, unless told otherwise.
 const SYSTEMS: u64 = 20_000;
-/// The seed of each check.
+/// The seed of `cargo xtask hostile`, unless told otherwise.
 const SEED: u64 = 1;
 /// Systems between two signs of life.
 const BLOCK: u64 = 20_000;
+/// Systems in which a planted fault is searched for, at most: the search ends at the first that shows it.
+const SEARCH: u64 = 200_000;
+
+/// The systems of the suite, and the large number of them.
+pub const CAMPAIGN: Campaign = Campaign {
+    name: "hostile",
+    question: "Does a task that is proved miss a deadline, among tasks that do anything?",
+    unit: "systems",
+    budget: 5_000,
+    large: 1_000_000,
+    block: BLOCK,
+    draw: |draws| Ok(outcome(&hostile::hostile(&HostileOptions { draws, kernel: Which::default() }))),
+};
 
 /// Arguments of `cargo xtask hostile`.
 #[derive(Args)]
@@ -98,7 +114,10 @@ fn simulate(seed: u64, first: u64, systems: u64, kernel: Which) -> HostileReport
     let mut done = 0;
     while done < systems {
         let some = BLOCK.min(systems - done);
-        let block = hostile::hostile(&HostileOptions { seed, first: first + done, systems: some, stop: false, kernel });
+        let block = hostile::hostile(&HostileOptions {
+            draws: Draws { first: first + done, ..Draws::new(seed, some) },
+            kernel,
+        });
         for violation in &block.violations {
             eprintln!("number {}: {}", violation.origin.1, violation.what);
         }
@@ -111,32 +130,87 @@ fn simulate(seed: u64, first: u64, systems: u64, kernel: Which) -> HostileReport
     all
 }
 
-/// Simulates as many systems as each check does: what came out, in words, and what is wrong.
+fn outcome(report: &HostileReport) -> Outcome {
+    let violations = report.violations.iter().map(|violation| Wrong {
+        seed: violation.origin.0,
+        number: violation.origin.1,
+        what: format!("{}\n{}", violation.what, violation.manifest),
+    });
+    let wrong = report.failures.iter().cloned().chain(violations).collect();
+    Outcome { systems: report.systems, jobs: report.jobs, wrong, report: report.to_string() }
+}
+
+/// Simulates the systems of the suite: what came out, in words, and what is wrong.
 pub fn check() -> (String, Vec<String>) {
-    let report = simulate(SEED, 0, SYSTEMS, Which::default());
+    let all = match CAMPAIGN.draws() {
+        Ok(all) => all,
+        Err(error) => return ("what is proved holds".to_owned(), vec![format!("{error:#}")]),
+    };
+    let (mut report, mut drawn) = (HostileReport::default(), 0);
+    for draws in all {
+        report.join(hostile::hostile(&HostileOptions { draws, kernel: Which::default() }));
+        drawn += draws.count;
+    }
     let words = format!(
-        "what is proved holds among tasks that do anything: {} random systems, {} proved tasks, {} attackers, {} jobs, tightest {:.4}",
+        "what is proved holds among tasks that do anything: {} random systems, {} proved tasks, {} attackers, {} jobs, tightest {:.4} ({})",
         report.systems,
         report.proved_tasks(),
         report.attackers,
         report.jobs,
-        report.tightest.0 as f64 / report.tightest.1.max(1) as f64
+        report.tightest.0 as f64 / report.tightest.1.max(1) as f64,
+        Left(&[CAMPAIGN])
     );
-    let good = report.violations.is_empty() && report.failures.is_empty() && report.systems == SYSTEMS;
+    let good = report.violations.is_empty() && report.failures.is_empty() && report.systems == drawn;
     (words, if good { Vec::new() } else { vec![report.to_string()] })
+}
+
+//--- Planted faults
+
+/// The number of the first system of `seed` that shows a planted fault; `None`: none does.
+fn search(fault: Planted, seed: u64) -> Option<u64> {
+    let kernel = Which { planted: Some(fault), costs: None };
+    let draws = Draws::new(seed, SEARCH).until_wrong();
+    let report = hostile::hostile(&HostileOptions { draws, kernel });
+    report.violations.first().map(|found| found.origin.1)
 }
 
 /// Plants each fault in the kernel: how soon it is found, in words, and which are not.
 pub fn check_planted() -> (String, Vec<String>) {
-    let (mut problems, mut last) = (Vec::new(), 0);
+    let (mut problems, mut last, seed) = (Vec::new(), 0, campaign::seed());
     for fault in Planted::ALL {
-        let kernel = Which { planted: Some(fault), costs: None };
-        let options = HostileOptions { seed: SEED, first: 0, systems: SYSTEMS, stop: true, kernel };
-        let report = hostile::hostile(&options);
-        match report.violations.first() {
-            Some(found) => last = found.origin.1.max(last),
-            None => problems.push(format!("{fault:?} is not found in {SYSTEMS} systems")),
+        match search(fault, seed) {
+            Some(number) => last = number.max(last),
+            None => problems.push(format!("{fault:?} is not found in {SEARCH} systems of seed {seed}")),
         }
     }
-    (format!("{} planted faults are found, the last in system {last}", Planted::ALL.len()), problems)
+    let all = Planted::ALL.len();
+    (format!("{all} planted faults are found, the last in system {last} of seed {seed}"), problems)
+}
+
+/// Prints the number of the system that shows each planted fault, for several seeds; `false` if a fault is not found.
+pub fn planted_table(first: u64, seeds: u32) -> Result<bool> {
+    let seeds: Vec<u64> = (first..).take(seeds as usize).collect();
+    let mut header = vec!["planted fault".to_owned()];
+    header.extend(seeds.iter().map(|seed| format!("seed {seed}")));
+    let mut table = Table::new(header);
+    let mut missed = 0;
+    for fault in Planted::ALL {
+        let mut row = vec![format!("{fault:?}")];
+        for seed in &seeds {
+            let found = search(fault, *seed);
+            missed += usize::from(found.is_none());
+            row.push(found.map_or_else(|| "not found".to_owned(), |number| number.to_string()));
+        }
+        eprintln!("{}", row.join(", "));
+        table.add_row(row);
+    }
+    println!("The number of the first system that shows each fault, of {SEARCH} at most:\n{table}");
+    println!(
+        "{}",
+        match missed {
+            0 => report::green("Each planted fault is found with each seed."),
+            _ => report::red(&format!("{missed} searches found nothing.")),
+        }
+    );
+    Ok(missed == 0)
 }

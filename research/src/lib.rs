@@ -15,6 +15,8 @@
 //! fuzz       `cargo xtask fuzz`: bytes that break readers of foreign bytes
 //! experiment `cargo xtask experiment`: arrangements of one workload, compared
 //! faults     `experiment faults`: the demo while tasks of it end
+//! campaign   `cargo xtask campaign`: random systems in large numbers, and the budget of them in the suite
+//! launches   random launches of GPU kernels, as a campaign
 //! hostile    `cargo xtask hostile`: whether proofs hold among tasks that do anything
 //! soundness  whether observed lateness stays within its bounds
 //! ```
@@ -24,6 +26,7 @@
 
 pub mod adversary;
 pub mod bench;
+pub mod campaign;
 pub mod clients;
 pub mod command;
 pub mod contention;
@@ -33,6 +36,7 @@ pub mod experiment;
 pub mod faults;
 pub mod fuzz;
 pub mod hostile;
+pub mod launches;
 pub mod profile;
 pub mod purposes;
 pub mod sizes;

@@ -8,61 +8,174 @@ use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::{Locks, On};
 use fusee_sched_analysis::report::{Hard, Test, Verdict};
 use fusee_sched_analysis::{Above, Cluster, Overheads, Report, Task, analyse};
-use fusee_simulator::blocking::graphs::{GraphClaims, graphs};
-use fusee_simulator::blocking::{self, Claim, Family};
-use fusee_simulator::soundness::{GeneratedSet, SoundnessOptions, soundness};
+use fusee_simulator::blocking::graphs::{GraphClaims, GraphReport, graphs};
+use fusee_simulator::blocking::{self, BlockingReport, Claim, Family};
+use fusee_simulator::draws::{Draws, Wrong};
+use fusee_simulator::soundness::{GeneratedSet, SoundnessOptions, SoundnessReport, soundness};
 use num_rational::BigRational;
 use num_traits::ToPrimitive;
 
-/// Random task sets under EDF and FL, each for 20 of its longest periods,
-const DEADLINE_SETS: u64 = 10_000;
-/// and under fixed priorities.
-const PRIORITY_SETS: u64 = 5_000;
+use crate::campaign::{Campaign, Left, Outcome};
 
-/// Random systems with tokens and engine locks; such that share them across clusters; such with several devices; and such with clients without
-/// locks.
-const SYSTEMS: [(Family, u64); 7] = [
-    (Family::Within, 1_200),
-    (Family::Across, 600),
-    (Family::Devices, 600),
-    (Family::Waiting, 600),
-    (Family::Shared, 1_200),
-    (Family::Spatial, 1_000),
-    (Family::Keyed, 1_000),
+/// Random task sets under EDF and FL and under fixed priorities, each for 20 of its longest periods.
+const SETS: [Campaign; 2] = [
+    Campaign {
+        unit: "sets",
+        ..plain("bounds-deadlines", "Is a task under EDF or FL later than its bound?", [2_500, 10_000], |draws| {
+            Ok(of_sets(&sets(false, draws), draws))
+        })
+    },
+    Campaign {
+        unit: "sets",
+        ..plain("bounds-priorities", "Is a task under RM, DM or FP later than its bound?", [1_250, 5_000], |draws| {
+            Ok(of_sets(&sets(true, draws), draws))
+        })
+    },
+];
+
+/// Random systems with tokens and engine locks.
+const SYSTEMS: [(Family, Campaign); 7] = [
+    (Family::Within, blocked("blocking-within", Asked::LOCKS, [200, 1_200], |draws| of(Family::Within, draws))),
+    (Family::Across, blocked("blocking-across", Asked::ACROSS, [100, 600], |draws| of(Family::Across, draws))),
+    (Family::Devices, blocked("blocking-devices", Asked::DEVICES, [100, 600], |draws| of(Family::Devices, draws))),
+    (Family::Waiting, blocked("blocking-waiting", Asked::WAITING, [100, 600], |draws| of(Family::Waiting, draws))),
+    (Family::Shared, blocked("blocking-shared", Asked::SHARED, [200, 1_200], |draws| of(Family::Shared, draws))),
+    (Family::Spatial, blocked("blocking-spatial", Asked::SPATIAL, [160, 1_000], |draws| of(Family::Spatial, draws))),
+    (Family::Keyed, blocked("blocking-keyed", Asked::KEYED, [160, 1_000], |draws| of(Family::Keyed, draws))),
 ];
 
 /// Random systems that call servers: each within its cluster; and such that clusters share.
-const CALLING: [(Family, u64); 2] = [(Family::Calls, 1_400), (Family::CallsAcross, 800)];
+const CALLING: [(Family, Campaign); 2] = [
+    (Family::Calls, blocked("calls-within", Asked::CALLS, [500, 1_400], |draws| of(Family::Calls, draws))),
+    (
+        Family::CallsAcross,
+        blocked("calls-across", Asked::CALLS_ACROSS, [300, 800], |draws| of(Family::CallsAcross, draws)),
+    ),
+];
 
-/// Random systems of graphs, and how many with a bound at least have to use an accelerator.
-const GRAPHS: u64 = 2_400;
-const GRAPHS_WITH_DEVICE: u64 = 1_000;
+/// The questions of systems in which jobs are blocked.
+struct Asked;
+
+impl Asked {
+    const LOCKS: &str = "Is a job blocked by tokens and engines for longer than its bound, or later?";
+    const ACROSS: &str = "The same, where clusters share pools";
+    const DEVICES: &str = "The same, where a pool has tokens of several devices";
+    const WAITING: &str = "The same, where jobs compute little and wait for engines for long";
+    const SHARED: &str = "The same, beside clients without locks";
+    const SPATIAL: &str = "The same, beside clients without locks on SMs";
+    const KEYED: &str = "The same, on SMs that the device gives by keys";
+    const CALLS: &str = "Is a job blocked by servers for longer than its bound, or later?";
+    const CALLS_ACROSS: &str = "The same, where clusters share servers";
+}
+
+/// Random systems of graphs.
+const GRAPHS: Campaign = plain("graphs", "Is a node or a graph later than its bound?", [400, 2_400], |draws| {
+    Ok(of_graphs(&graphs(draws, &graph_claims)))
+});
+/// The least part of them, in percent, that has a bound and a node on an accelerator. With seed 1 it is 42 %.
+const WITH_DEVICE: u64 = 30;
+
+const fn plain(
+    name: &'static str,
+    question: &'static str,
+    [budget, large]: [u64; 2],
+    draw: fn(Draws) -> anyhow::Result<Outcome>,
+) -> Campaign {
+    Campaign { name, question, unit: "systems", budget, large, block: large.div_ceil(10), draw }
+}
+
+const fn blocked(
+    name: &'static str,
+    question: &'static str,
+    sizes: [u64; 2],
+    draw: fn(Draws) -> anyhow::Result<Outcome>,
+) -> Campaign {
+    plain(name, question, sizes, draw)
+}
+
+/// All campaigns of this module.
+pub fn campaigns() -> Vec<Campaign> {
+    let families = SYSTEMS.into_iter().chain(CALLING).map(|(_, campaign)| campaign);
+    SETS.into_iter().chain(families).chain([GRAPHS]).collect()
+}
+
+//--- What came of draws
+
+/// Simulates task sets.
+fn sets(by_priority: bool, draws: Draws) -> (SoundnessReport, Tally) {
+    let policies = match by_priority {
+        true => vec![PolicyName::Rm, PolicyName::Dm, PolicyName::Fp],
+        false => SoundnessOptions::default().policies,
+    };
+    let hard = Tally::default();
+    let options = SoundnessOptions { draws, policies, ..SoundnessOptions::default() };
+    (soundness(&options, &|drawn| bounds(drawn, &hard)), hard)
+}
+
+fn of_sets((report, hard): &(SoundnessReport, Tally), draws: Draws) -> Outcome {
+    let mut wrong = report.failures.clone();
+    wrong.extend(report.violations.iter().map(|one| Wrong {
+        seed: draws.seed,
+        number: one.origin.1,
+        what: format!("task {}, bound {} ns, seen {:?}, in\n{}", one.task, one.bound, one.seen, one.text),
+    }));
+    Outcome { systems: report.sets, jobs: report.jobs, wrong, report: format!("{report}{hard}") }
+}
+
+fn of(family: Family, draws: Draws) -> anyhow::Result<Outcome> {
+    let report = blocking::blocking(family, draws, &claims);
+    let wrong = [report.failures.as_slice(), &report.violations].concat();
+    Ok(Outcome { systems: report.systems, jobs: report.jobs, wrong, report: report.to_string() })
+}
+
+fn of_graphs(report: &GraphReport) -> Outcome {
+    let wrong = [report.failures.as_slice(), &report.violations].concat();
+    Outcome { systems: report.systems, jobs: report.jobs, wrong, report: report.to_string() }
+}
+
+/// Runs a check; an error is one problem.
+fn checked(name: &str, check: impl FnOnce() -> anyhow::Result<(String, Vec<String>)>) -> (String, Vec<String>) {
+    check().unwrap_or_else(|error| (name.to_owned(), vec![format!("{error:#}")]))
+}
+
+/// Draws the budget of a campaign of blocking.
+fn budgeted(family: Family, campaign: &Campaign) -> anyhow::Result<(BlockingReport, bool)> {
+    let (mut report, mut drawn) = (BlockingReport::default(), 0);
+    for draws in campaign.draws()? {
+        report.join(blocking::blocking(family, draws, &claims));
+        drawn += draws.count;
+    }
+    let is_good = report.systems == drawn && report.failures.is_empty() && report.violations.is_empty();
+    Ok((report, is_good))
+}
+
+//--- Checks
 
 /// Runs all task sets: what was compared, in words, and what is wrong.
 pub fn check() -> (String, Vec<String>) {
-    let deadlines = SoundnessOptions { sets: DEADLINE_SETS, ..SoundnessOptions::default() };
-    let priorities = SoundnessOptions {
-        sets: PRIORITY_SETS,
-        policies: vec![PolicyName::Rm, PolicyName::Dm, PolicyName::Fp],
-        ..SoundnessOptions::default()
-    };
-    let mut problems = Vec::new();
-    let (mut sets, mut tasks, mut tardy, mut tightest) = (0, 0, 0, 0.0f64);
-    let hard = Tally::default();
-    for options in [deadlines, priorities] {
-        let report = soundness(&options, &|drawn| bounds(drawn, &hard));
-        sets += report.sets;
-        tasks += report.bounded;
-        tardy += report.tardy;
-        tightest = tightest.max(report.tightest.as_ref().map_or(0.0, |one| one.ratio()));
-        if report.sets < options.sets || !report.failures.is_empty() || !report.violations.is_empty() {
-            problems.push(report.to_string());
+    checked("bounds on lateness hold", || {
+        let mut problems = Vec::new();
+        let (mut sets_run, mut tasks, mut tardy, mut tightest) = (0, 0, 0, 0.0f64);
+        let all_hard = Tally::default();
+        for (by_priority, campaign) in [false, true].into_iter().zip(&SETS) {
+            for draws in campaign.draws()? {
+                let (report, hard) = sets(by_priority, draws);
+                all_hard.add(&hard);
+                sets_run += report.sets;
+                tasks += report.bounded;
+                tardy += report.tardy;
+                tightest = tightest.max(report.tightest.as_ref().map_or(0.0, |one| one.ratio()));
+                if report.sets < draws.count || !report.failures.is_empty() || !report.violations.is_empty() {
+                    problems.push(report.to_string());
+                }
+            }
         }
-    }
-    let words = format!(
-        "bounds on lateness hold: {sets} random sets, {tasks} tasks with a bound, {tardy} tardy, tightest {tightest:.3}; {hard}"
-    );
-    (words, problems)
+        let words = format!(
+            "bounds on lateness hold: {sets_run} random sets, {tasks} tasks with a bound, {tardy} tardy, tightest {tightest:.3}; {all_hard} ({})",
+            Left(&SETS)
+        );
+        Ok((words, problems))
+    })
 }
 
 /// Tasks of clusters with fewer CPUs than tasks, and more than one.
@@ -77,6 +190,14 @@ struct Tally {
 }
 
 impl Tally {
+    /// Adds the tasks of another.
+    fn add(&self, other: &Tally) {
+        let pairs = self.tasks.iter().zip(&other.tasks).chain(self.hard.iter().zip(&other.hard));
+        for (sum, more) in pairs.chain([(&self.dense, &other.dense)]) {
+            sum.fetch_add(more.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
     fn count(&self, cluster: &Cluster, report: &Report) {
         if cluster.cpus() == 1 || cluster.tasks().len() <= cluster.cpus() as usize {
             return;
@@ -108,68 +229,82 @@ impl std::fmt::Display for Tally {
 
 /// Runs all systems with tokens and engine locks: the same.
 pub fn check_blocking() -> (String, Vec<String>) {
-    let mut words = Vec::new();
-    let mut problems = Vec::new();
-    for (family, systems) in SYSTEMS {
-        let report = blocking::blocking(family, 1, systems, &claims);
-        let [engines, tokens, donation, _, response, paid] = report.ratios();
-        let donors = match family {
-            Family::Across => format!(", {} as donors ({donation:.3})", report.blocked[2]),
-            _ => String::new(),
-        };
-        words.push(format!(
-            "{} random systems {}, of their jobs {} blocked for engines (tightest {engines:.3}), {} for tokens \
-             ({tokens:.3}){donors}, response {response:.3}, of {} budgets that pay for engines {paid:.3}",
-            report.systems,
-            match family {
-                Family::Within => "within clusters",
-                Family::Across => "across clusters",
-                Family::Devices => "with several devices",
-                Family::Shared => "beside clients without locks",
-                Family::Spatial => "beside clients without locks on SMs",
-                Family::Keyed => "on SMs that the device gives by keys",
-                Family::Waiting => "that wait for engines alone",
-                Family::Calls | Family::CallsAcross => "with calls",
-            },
-            report.blocked[0],
-            report.blocked[1],
-            report.paid
-        ));
-        if report.systems < systems || !report.failures.is_empty() || !report.violations.is_empty() {
+    checked("bounds on blocking hold", || check_families(&SYSTEMS, words_of_blocking, "blocking"))
+}
+
+/// Draws the budgets of some families.
+fn check_families(
+    families: &[(Family, Campaign)],
+    words_of: fn(Family, &BlockingReport) -> String,
+    what: &str,
+) -> anyhow::Result<(String, Vec<String>)> {
+    let (mut words, mut problems, mut campaigns) = (Vec::new(), Vec::new(), Vec::new());
+    for (family, campaign) in families {
+        let (report, is_good) = budgeted(*family, campaign)?;
+        words.push(words_of(*family, &report));
+        if !is_good {
             problems.push(report.to_string());
         }
+        campaigns.push(*campaign);
     }
-    (format!("bounds on blocking hold: {}", words.join("; ")), problems)
+    Ok((format!("bounds on {what} hold: {} ({})", words.join("; "), Left(&campaigns)), problems))
+}
+
+fn words_of_blocking(family: Family, report: &BlockingReport) -> String {
+    let [engines, tokens, donation, _, response, paid] = report.ratios();
+    let donors = match family {
+        Family::Across => format!(", {} as donors ({donation:.3})", report.blocked[2]),
+        _ => String::new(),
+    };
+    format!(
+        "{} random systems {}, of their jobs {} blocked for engines (tightest {engines:.3}), {} for tokens \
+         ({tokens:.3}){donors}, response {response:.3}, of {} budgets that pay for engines {paid:.3}",
+        report.systems,
+        match family {
+            Family::Within => "within clusters",
+            Family::Across => "across clusters",
+            Family::Devices => "with several devices",
+            Family::Shared => "beside clients without locks",
+            Family::Spatial => "beside clients without locks on SMs",
+            Family::Keyed => "on SMs that the device gives by keys",
+            Family::Waiting => "that wait for engines alone",
+            Family::Calls | Family::CallsAcross => "with calls",
+        },
+        report.blocked[0],
+        report.blocked[1],
+        report.paid
+    )
 }
 
 /// Runs all systems that call servers: the same.
 pub fn check_calls() -> (String, Vec<String>) {
-    let mut words = Vec::new();
-    let mut problems = Vec::new();
-    for (family, systems) in CALLING {
-        let report = blocking::blocking(family, 1, systems, &claims);
-        let [.., servers, response, _] = report.ratios();
-        words.push(format!(
-            "{} random systems {}, {} tasks with a bound, {} jobs blocked (tightest {servers:.3}), response {response:.3}",
-            report.systems,
-            if family == Family::Calls { "within clusters" } else { "across clusters" },
-            report.bounded[3],
-            report.blocked[3],
-        ));
-        if report.systems < systems || !report.failures.is_empty() || !report.violations.is_empty() {
-            problems.push(report.to_string());
-        }
-    }
-    (format!("bounds on calls hold: {}", words.join("; ")), problems)
+    checked("bounds on calls hold", || check_families(&CALLING, words_of_calls, "calls"))
+}
+
+fn words_of_calls(family: Family, report: &BlockingReport) -> String {
+    let [.., servers, response, _] = report.ratios();
+    format!(
+        "{} random systems {}, {} tasks with a bound, {} jobs blocked (tightest {servers:.3}), response {response:.3}",
+        report.systems,
+        if family == Family::Calls { "within clusters" } else { "across clusters" },
+        report.bounded[3],
+        report.blocked[3],
+    )
 }
 
 /// Runs all systems of graphs: the same.
 pub fn check_graphs() -> (String, Vec<String>) {
-    let report = graphs(1, GRAPHS, &graph_claims);
-    let is_good =
-        report.failures.is_empty() && report.violations.is_empty() && report.with_device >= GRAPHS_WITH_DEVICE;
-    let problems = if is_good { Vec::new() } else { vec![report.to_string()] };
-    (format!("bounds on latencies hold: {report}"), problems)
+    checked("bounds on latencies hold", || {
+        let mut report = GraphReport::default();
+        for draws in GRAPHS.draws()? {
+            report.join(graphs(draws, &graph_claims));
+        }
+        let is_good = report.failures.is_empty()
+            && report.violations.is_empty()
+            && report.with_device * 100 >= report.systems * WITH_DEVICE;
+        let problems = if is_good { Vec::new() } else { vec![report.to_string()] };
+        Ok((format!("bounds on latencies hold: {report} ({})", Left(&[GRAPHS])), problems))
+    })
 }
 
 /// What the analysis says of a system of graphs.
@@ -277,7 +412,8 @@ mod tests {
     #[test]
     fn no_task_under_any_policy_is_later_than_its_bound_and_many_are_hard_that_density_does_not_prove() {
         let hard = Tally::default();
-        let options = SoundnessOptions { sets: 600, seed: 3, policies: PolicyName::ALL.to_vec(), ..Default::default() };
+        let options =
+            SoundnessOptions { draws: Draws::new(3, 600), policies: PolicyName::ALL.to_vec(), ..Default::default() };
         let report = soundness(&options, &|drawn| bounds(drawn, &hard));
         assert!(report.failures.is_empty() && report.violations.is_empty(), "{report}");
         let number = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
@@ -291,12 +427,13 @@ mod tests {
             };
             bounds(drawn, &Tally::default()).into_iter().enumerate().map(task).collect()
         };
-        assert!(!soundness(&options, &half).violations.is_empty());
+        let search = SoundnessOptions { draws: options.draws.until_wrong(), ..options };
+        assert!(!soundness(&search, &half).violations.is_empty());
     }
 
     #[test]
     fn bounds_on_blocking_that_are_too_good_are_found_out() {
-        let report = blocking::blocking(Family::Within, 7, 60, &claims);
+        let report = blocking::blocking(Family::Within, Draws::new(7, 60), &claims);
         assert!(
             report.violations.is_empty()
                 && report.failures.is_empty()
@@ -332,7 +469,9 @@ mod tests {
         };
         let all: [blocking::Claims<'_>; 7] =
             [&no_holds, &no_operations, &by_arrival, &by_priority, &many_tokens, &no_engines, &half];
-        let found = all.map(|too_good| blocking::blocking(Family::Within, 7, 100, too_good).violations.len());
+        let found = all.map(|too_good| {
+            blocking::blocking(Family::Within, Draws::new(7, 100).until_wrong(), too_good).violations.len()
+        });
         assert!(found.iter().all(|found| *found > 0), "{found:?}");
     }
 
@@ -349,41 +488,43 @@ mod tests {
             }
             claims(manifest)
         };
-        let report = blocking::blocking(Family::Waiting, 7, 300, &counted);
+        let report = blocking::blocking(Family::Waiting, Draws::new(7, 300), &counted);
         assert!(report.violations.is_empty() && report.failures.is_empty(), "{report}");
         assert!(found.load(Ordering::Relaxed) > 150, "{found:?}");
     }
 
     #[test]
     fn bounds_beside_clients_without_locks_that_are_too_good_are_found_out() {
-        let report = blocking::blocking(Family::Shared, 7, 100, &claims);
+        let report = blocking::blocking(Family::Shared, Draws::new(7, 100), &claims);
         let is_good = report.violations.is_empty() && report.failures.is_empty();
         assert!(is_good && report.blocked[0] > 1_000, "{report}");
         // As if nobody had engines meanwhile.
         let alone = |manifest: &Manifest| {
             claims_of(manifest, |locks| locks.engines.iter_mut().for_each(|one| one.shared = Shared::default()))
         };
-        assert!(!blocking::blocking(Family::Shared, 7, 100, &alone).violations.is_empty());
+        assert!(!blocking::blocking(Family::Shared, Draws::new(7, 100).until_wrong(), &alone).violations.is_empty());
     }
 
     /// What makes room on SMs delays who has the lock by a restore and a save.
     #[test]
     fn bounds_on_sms_hold_and_without_the_restore_they_are_found_out() {
-        let report = blocking::blocking(Family::Spatial, 7, 150, &claims);
+        let report = blocking::blocking(Family::Spatial, Draws::new(7, 150), &claims);
         let is_good = report.violations.is_empty() && report.failures.is_empty();
         assert!(is_good && report.blocked[0] > 500, "{report}");
         let by = |part: u64| move |manifest: &Manifest| claims(&without(manifest, part));
-        assert!(!blocking::blocking(Family::Spatial, 7, 150, &by(SAVE)).violations.is_empty());
+        assert!(
+            !blocking::blocking(Family::Spatial, Draws::new(7, 150).until_wrong(), &by(SAVE)).violations.is_empty()
+        );
     }
 
     /// Who has the SMs by a later key makes room for it within a restore and a save.
     #[test]
     fn bounds_where_the_device_decides_hold_and_without_the_restore_they_are_found_out() {
-        let report = blocking::blocking(Family::Keyed, 7, 150, &claims);
+        let report = blocking::blocking(Family::Keyed, Draws::new(7, 150), &claims);
         let is_good = report.violations.is_empty() && report.failures.is_empty();
         assert!(is_good && report.jobs > 1_000, "{report}");
         let by = |part: u64| move |manifest: &Manifest| claims(&without(manifest, part));
-        assert!(!blocking::blocking(Family::Keyed, 7, 150, &by(SAVE)).violations.is_empty());
+        assert!(!blocking::blocking(Family::Keyed, Draws::new(7, 150).until_wrong(), &by(SAVE)).violations.is_empty());
     }
 
     const SAVE: u64 = 19_456;
@@ -404,7 +545,7 @@ mod tests {
 
     #[test]
     fn bounds_on_latencies_that_are_too_good_are_found_out() {
-        let report = graphs(7, 150, &graph_claims);
+        let report = graphs(Draws::new(7, 150), &graph_claims);
         let is_good = report.violations.is_empty() && report.failures.is_empty();
         assert!(is_good && report.bounded > 60 && report.with_device > 25, "{report}");
         // What would be said of other graphs.
@@ -440,14 +581,14 @@ mod tests {
             claims
         };
         let all: [&(dyn Fn(&Manifest) -> GraphClaims + Sync); 3] = [&no_joins, &no_rates, &no_responses];
-        let found = all.map(|too_good| graphs(7, 200, too_good).violations.len());
+        let found = all.map(|too_good| graphs(Draws::new(7, 200).until_wrong(), too_good).violations.len());
         assert!(found.iter().all(|found| *found > 0), "{found:?}");
     }
 
     #[test]
     fn bounds_on_calls_that_are_too_good_are_found_out() {
         for (family, least) in [(Family::Calls, 1_000), (Family::CallsAcross, 300)] {
-            let report = blocking::blocking(family, 7, 100, &claims);
+            let report = blocking::blocking(family, Draws::new(7, 100), &claims);
             let is_good = report.violations.is_empty() && report.failures.is_empty();
             assert!(is_good && report.blocked[3] > least && report.bounded[3] > 50, "{family:?}: {report}");
         }
@@ -463,13 +604,15 @@ mod tests {
             claims_of(manifest, |locks| locks.servers.iter_mut().for_each(|one| one.callers.truncate(2)))
         };
         let all: [blocking::Claims<'_>; 3] = [&no_nesting, &alone, &by_one];
-        let found = all.map(|too_good| blocking::blocking(Family::Calls, 7, 150, too_good).violations.len());
+        let found = all.map(|too_good| {
+            blocking::blocking(Family::Calls, Draws::new(7, 150).until_wrong(), too_good).violations.len()
+        });
         assert!(found.iter().all(|found| *found > 0), "{found:?}");
     }
 
     #[test]
     fn bounds_with_several_devices_that_are_too_good_are_found_out() {
-        let report = blocking::blocking(Family::Devices, 7, 120, &claims);
+        let report = blocking::blocking(Family::Devices, Draws::new(7, 120), &claims);
         assert!(
             report.violations.is_empty()
                 && report.failures.is_empty()
@@ -487,13 +630,15 @@ mod tests {
             claims_of(manifest, |locks| locks.engines.iter_mut().for_each(|one| one.rivals = Some(1)))
         };
         let all: [blocking::Claims<'_>; 2] = [&last_device, &no_rivals];
-        let found = all.map(|too_good| blocking::blocking(Family::Devices, 7, 120, too_good).violations.len());
+        let found = all.map(|too_good| {
+            blocking::blocking(Family::Devices, Draws::new(7, 120).until_wrong(), too_good).violations.len()
+        });
         assert!(found.iter().all(|found| *found > 0), "{found:?}");
     }
 
     #[test]
     fn bounds_across_clusters_that_are_too_good_are_found_out() {
-        let report = blocking::blocking(Family::Across, 7, 100, &claims);
+        let report = blocking::blocking(Family::Across, Draws::new(7, 100), &claims);
         assert!(
             report.violations.is_empty()
                 && report.failures.is_empty()
@@ -522,7 +667,9 @@ mod tests {
             })
         };
         let all: [blocking::Claims<'_>; 4] = [&no_donation, &nobody_abroad, &no_engines, &own_engines];
-        let found = all.map(|too_good| blocking::blocking(Family::Across, 7, 150, too_good).violations.len());
+        let found = all.map(|too_good| {
+            blocking::blocking(Family::Across, Draws::new(7, 150).until_wrong(), too_good).violations.len()
+        });
         assert!(found.iter().all(|found| *found > 0), "{found:?}");
     }
 }

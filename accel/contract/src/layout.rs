@@ -72,6 +72,7 @@ impl EngineIndex {
     }
 
     /// The engine's number.
+    #[inline]
     #[must_use]
     pub const fn number(self) -> usize {
         self as usize

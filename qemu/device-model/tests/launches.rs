@@ -482,8 +482,10 @@ fn remap(world: &mut World, chance: &mut Chance) {
 }
 
 /// Does so many launches; how many were right, and how many of each fault there were.
-fn random_launches(count: u32, seed: u64) -> (u32, Vec<(FaultKind, u32)>) {
+/// Makes `count` launches of a seed, in the stream of random numbers with the number `first`.
+fn random_launches(count: u32, (seed, first): (u64, u64)) -> (u32, Vec<(FaultKind, u32)>) {
     let mut chance = Chance(ChaCha8Rng::seed_from_u64(seed));
+    chance.0.set_stream(first);
     let mut world = World::new();
     let local_at = (DESCRIPTION.local.base - BASE) as usize;
     let window = local_at..local_at + DESCRIPTION.local.length as usize;
@@ -567,11 +569,14 @@ fn random_launches(count: u32, seed: u64) -> (u32, Vec<(FaultKind, u32)>) {
     (right, faults)
 }
 
-/// `FUSEE_LAUNCHES` says how many.
+/// `FUSEE_LAUNCHES` is the number of launches, `FUSEE_LAUNCHES_SEED` and `FUSEE_LAUNCHES_FIRST` say which.
 #[test]
 fn random_launches_write_what_the_plain_functions_write_and_nothing_else() {
-    let count = std::env::var("FUSEE_LAUNCHES").ok().and_then(|count| count.parse().ok()).unwrap_or(20_000);
-    let (right, mut faults) = random_launches(count, 1);
+    let number =
+        |name: &str, otherwise| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise);
+    let count = number("FUSEE_LAUNCHES", 20_000) as u32;
+    let draws = (number("FUSEE_LAUNCHES_SEED", 1), number("FUSEE_LAUNCHES_FIRST", 0));
+    let (right, mut faults) = random_launches(count, draws);
     faults.sort_by_key(|(kind, _)| *kind as u8);
     println!("{count} launches, {right} right, {faults:?}");
     assert!(right > count / 4, "{right} of {count}");

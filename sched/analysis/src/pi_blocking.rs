@@ -33,13 +33,12 @@ pub struct Blocking {
     pub aware: bool,
 }
 
-/// How each of the pending jobs of a cluster of `cpus` CPUs is pi-blocked.
+/// How each of the pending jobs of a cluster of `cpus` CPUs is pi-blocked, in their order.
 ///
 /// # Source
 /// Brandenburg, Anderson 2013; Elliott 2015, section 2.1.6.3.
-#[must_use]
-pub fn classify<Key: Ord>(cpus: usize, pending: &[Pending<Key>]) -> Vec<Blocking> {
-    let blocking = |job: &Pending<Key>| {
+pub fn classify<Key: Ord>(cpus: usize, pending: &[Pending<Key>]) -> impl Iterator<Item = Blocking> {
+    let blocking = move |job: &Pending<Key>| {
         let higher = || pending.iter().filter(|other| other.key < job.key);
         let waits = job.state != State::Scheduled;
         Blocking {
@@ -47,7 +46,7 @@ pub fn classify<Key: Ord>(cpus: usize, pending: &[Pending<Key>]) -> Vec<Blocking
             aware: waits && higher().filter(|other| other.state != State::Suspended).count() < cpus,
         }
     };
-    pending.iter().map(blocking).collect()
+    pending.iter().map(blocking)
 }
 
 #[cfg(test)]
@@ -71,7 +70,7 @@ mod tests {
             let at = (5..20).filter(move |at| {
                 let pending = schedule(*at);
                 let found = pending.iter().position(|job| job.key == of);
-                found.is_some_and(|index| by(&classify(2, &pending)[index]))
+                found.and_then(|index| classify(2, &pending).nth(index)).is_some_and(|blocking| by(&blocking))
             });
             at.collect::<Vec<_>>()
         };
@@ -92,7 +91,7 @@ mod tests {
             let state = |number| [State::Scheduled, State::Ready, State::Suspended][usize::from(number)];
             let pending: Vec<Pending<usize>> =
                 states.into_iter().enumerate().map(|(key, number)| Pending { key, state: state(number) }).collect();
-            for (rank, blocking) in classify(cpus, &pending).into_iter().enumerate() {
+            for (rank, blocking) in classify(cpus, &pending).enumerate() {
                 prop_assert!(!blocking.oblivious || blocking.aware);
                 prop_assert_eq!(blocking.oblivious, rank < cpus && pending[rank].state != State::Scheduled);
             }

@@ -15,10 +15,11 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
 
+use fusee_research::campaign;
 use fusee_tool::command::Arguments;
 
-use crate::boards;
 use crate::markdown::Page;
+use crate::boards;
 
 /// The example of `docs/first-task.md` compiles.
 #[cfg(test)]
@@ -61,6 +62,7 @@ pub fn check(root: &Path) -> Result<()> {
     {
         problems.push(format!("{}: its table is not what {} gives:\n{results}", boards::PAGE, boards::FOLDER));
     }
+    problems.extend(campaign::problems(root)?);
     problems.extend(unlisted(root)?);
     for page in pages(root)? {
         let text = read(root, &page)?;

@@ -55,6 +55,8 @@ enum Command {
     Experiment(passed::Passed),
     /// Simulates random systems in which all tasks that are not proved do anything, and counts deadlines of proved ones that are missed.
     Hostile(passed::Passed),
+    /// Draws random systems in large numbers: `cargo xtask test` draws a part of them. An interrupted run goes on where it was.
+    Campaign(passed::Passed),
     /// Looks for bytes that break what reads bytes of others: calls, manifests, images, rings, traces.
     Fuzz(passed::Passed),
     /// Says which lines of the kernel's state machine its tests on the host do not run.
@@ -156,6 +158,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
         Command::Worst(passed) => research("worst", passed),
         Command::Experiment(passed) => research("experiment", passed),
         Command::Hostile(passed) => research("hostile", passed),
+        Command::Campaign(passed) => research("campaign", passed),
         Command::Fuzz(passed) => research("fuzz", passed),
         Command::Coverage(passed) => research("coverage", passed),
         Command::Contention(passed) => research("contention", passed),

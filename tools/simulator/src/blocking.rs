@@ -12,7 +12,6 @@
 //!
 //! Not here: systems (`systems`), bounds (`sched/analysis`).
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use fusee_abi::image::class;
@@ -22,9 +21,9 @@ use fusee_sched::key::{Policy, PriorityPoint, TaskParameters};
 use fusee_sched::time::{Instant, Nanoseconds};
 use fusee_sched_analysis::pi_blocking::{Pending, State, classify};
 
+use crate::draws::{Draws, Wrong};
 use crate::metrics::Metrics;
 use crate::run::{Checks, First};
-use crate::soundness::in_parallel;
 use crate::system::{self, Options};
 
 pub(crate) mod calls;
@@ -102,9 +101,9 @@ pub struct BlockingReport {
     /// Jobs that were pi-blocked for engines, for a token, as donors, and for servers.
     pub blocked: [u64; 4],
     /// Systems that could not be simulated, or are not what they should be.
-    pub failures: Vec<String>,
+    pub failures: Vec<Wrong>,
     /// Claims that do not hold, with their systems.
-    pub violations: Vec<String>,
+    pub violations: Vec<Wrong>,
     /// The largest observed blocking and its bound, by their ratio, for engines, for tokens, by donation and for
     /// servers; then the response time, and the engine time that a budget pays for.
     pub tightest: [(u64, u64); 6],
@@ -113,14 +112,14 @@ pub struct BlockingReport {
 /// The claims on the tasks of a system, in its order; tasks without jobs have none.
 pub type Claims<'a> = &'a (dyn Fn(&Manifest) -> Vec<Claim> + Sync);
 
-/// Draws and simulates `systems` systems of `family` on all CPUs of the host, and compares what happened with `claims`.
-pub fn blocking(family: Family, seed: u64, systems: u64, claims: Claims<'_>) -> BlockingReport {
+/// Draws and simulates systems of `family` on all CPUs of the host, and compares what happened with `claims`.
+pub fn blocking(family: Family, draws: Draws, claims: Claims<'_>) -> BlockingReport {
     let check = |report: &mut BlockingReport, number: u64| {
-        if let Err(error) = report.check(family, seed, number, claims) {
-            report.failures.push(format!("seed {seed}, number {number}: {error}"));
+        if let Err(what) = report.check(family, draws.seed, number, claims) {
+            report.failures.push(Wrong { seed: draws.seed, number, what });
         }
     };
-    let mut report = in_parallel(systems, &check, BlockingReport::join);
+    let mut report = draws.judge(&check, |report| !report.violations.is_empty(), BlockingReport::join);
     report.violations.sort();
     report.failures.sort();
     report
@@ -149,7 +148,7 @@ struct Watched {
     /// Engine time of this job, in all its holds, and the most of all jobs; by engine the grant of its present hold.
     held: u64,
     most_held: u64,
-    granted: HashMap<u32, u64>,
+    granted: Vec<Option<u64>>,
 }
 
 /// Watches how jobs are pi-blocked, record by record.
@@ -162,6 +161,9 @@ struct Watch {
     decides: Vec<bool>,
     cpus: Vec<usize>,
     now: u64,
+    /// The tasks of one cluster with pending jobs, and these jobs; kept between instants for the memory alone.
+    indices: Vec<usize>,
+    pending: Vec<Pending<u64>>,
 }
 
 impl Watch {
@@ -196,12 +198,13 @@ impl Watch {
                 jobs_blocked: [0; 4],
                 held: 0,
                 most_held: 0,
-                granted: HashMap::new(),
+                granted: vec![None; system.engines.len()],
             })
         };
         let works = system.engine_places.iter().map(Option::is_some).collect();
         let decides = system.arbitrated.iter().map(Option::is_some).collect();
-        Watch { tasks: system.tasks.iter().map(watched).collect(), works, decides, cpus, now: 0 }
+        let tasks = system.tasks.iter().map(watched).collect();
+        Watch { tasks, works, decides, cpus, now: 0, indices: Vec::new(), pending: Vec::new() }
     }
 
     fn observe(&mut self, record: &Record) {
@@ -243,11 +246,11 @@ impl Watch {
                 task.waits = None;
                 // No budget pays for a mutex.
                 if self.works.get(record.object as usize - 1) == Some(&true) {
-                    task.granted.insert(record.object, record.time);
+                    task.granted[record.object as usize - 1] = Some(record.time);
                 }
             }
             Event::EngineIdle => {
-                let granted = task.granted.remove(&record.object);
+                let granted = task.granted.get_mut(record.object as usize - 1).and_then(Option::take);
                 task.held += match granted {
                     Some(_) if is_keyed => 1_000 * u64::from(record.value),
                     Some(granted) => record.time - granted,
@@ -267,11 +270,17 @@ impl Watch {
         }
         self.now = now;
         for (cluster, cpus) in self.cpus.iter().enumerate() {
-            let mut all: Vec<&mut Watched> = self.tasks.iter_mut().flatten().collect();
-            all.retain(|task| task.cluster == cluster && task.pending.is_some());
-            let pending: Vec<Pending<u64>> =
-                all.iter().map(|task| Pending { key: task.pending.unwrap_or(0), state: task.state }).collect();
-            for (task, blocking) in all.iter_mut().zip(classify(*cpus, &pending)) {
+            self.indices.clear();
+            self.pending.clear();
+            for (index, task) in self.tasks.iter().enumerate() {
+                let Some(task) = task.as_ref().filter(|task| task.cluster == cluster) else { continue };
+                if let Some(key) = task.pending {
+                    self.indices.push(index);
+                    self.pending.push(Pending { key, state: task.state });
+                }
+            }
+            for (index, blocking) in self.indices.iter().zip(classify(*cpus, &self.pending)) {
+                let Some(task) = &mut self.tasks[*index] else { continue };
                 let to = match task.waits {
                     Some(on) => &mut task.blocked[on],
                     None => &mut task.otherwise,
@@ -329,9 +338,8 @@ impl BlockingReport {
             let violations = &mut self.violations;
             let mut violated = |what: &str, seen: i64, bound: i64| {
                 let name = &task.name;
-                violations.push(format!(
-                    "seed {seed}, number {number}: {what} of {name} {seen} ns, bound {bound} ns\n{text}"
-                ));
+                let what = format!("{what} of {name} {seen} ns, bound {bound} ns\n{text}");
+                violations.push(Wrong { seed, number, what });
             };
             // What its own services take of that time is no blocking.
             let most_blocked = watched.most_blocked;
@@ -376,7 +384,8 @@ impl BlockingReport {
         Ok(())
     }
 
-    fn join(&mut self, other: BlockingReport) {
+    /// Adds what came out of other systems.
+    pub fn join(&mut self, other: BlockingReport) {
         self.systems += other.systems;
         self.timely += other.timely;
         self.paid += other.paid;

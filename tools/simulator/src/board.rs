@@ -1,6 +1,6 @@
 //! The simulated machine: registers, interrupts, a little physical memory, and the accelerator.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use fusee_abi::call::{HandleValue, NUMBER, rights};
@@ -26,27 +26,47 @@ const SYSTEM: Window = Window { base: 0x4000_0000, length: 0x10_0000 };
 /// How far those of the next device are from them.
 const STEP: u64 = 0x100_0000;
 
-/// Sparse physical memory.
-#[derive(Default)]
+/// The bytes of a page.
+type Bytes = [u8; contract::PAGE_BYTES as usize];
+
+/// Pages of a folder.
+const FOLDER: usize = 256;
+/// A table of pages, those of them that were touched.
+type Folder = [Option<Box<Bytes>>; FOLDER];
+/// Folders of a memory: 4 GiB.
+const FOLDERS: usize = 4096;
+
+/// Sparse physical memory: a table of folders, each a table of pages. Each access of the device model walks it, so it is no map.
 pub struct Memory {
-    pages: HashMap<u64, Box<[u8; contract::PAGE_BYTES as usize]>>,
+    folders: Vec<Option<Box<Folder>>>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Memory { folders: vec![const { None }; FOLDERS] }
+    }
 }
 
 impl Memory {
+    #[inline]
     fn at(&mut self, address: u64, length: usize) -> Result<&mut [u8], BusError> {
-        let page = address / contract::PAGE_BYTES;
+        let page = (address / contract::PAGE_BYTES) as usize;
         let offset = (address % contract::PAGE_BYTES) as usize;
-        let page = self.pages.entry(page).or_insert_with(|| Box::new([0; contract::PAGE_BYTES as usize]));
+        let folder = self.folders.get_mut(page / FOLDER).ok_or(BusError)?;
+        let folder = folder.get_or_insert_with(|| Box::new([const { None }; FOLDER]));
+        let page = folder[page % FOLDER].get_or_insert_with(|| Box::new([0; contract::PAGE_BYTES as usize]));
         page.get_mut(offset..offset + length).ok_or(BusError)
     }
 }
 
 impl Bus for Memory {
+    #[inline]
     fn read(&mut self, address: u64, buffer: &mut [u8]) -> Result<(), BusError> {
         buffer.copy_from_slice(self.at(address, buffer.len())?);
         Ok(())
     }
 
+    #[inline]
     fn write(&mut self, address: u64, data: &[u8]) -> Result<(), BusError> {
         self.at(address, data.len())?.copy_from_slice(data);
         Ok(())
@@ -130,15 +150,15 @@ struct Simulated {
 }
 
 /// What tasks reach of one region: its first word stands for all of it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Regions {
     words: Vec<u64>,
     /// By task and slot of its handle: the region, and the rights.
-    handles: HashMap<(usize, u16), (usize, u32)>,
-    /// What is at each place, by task and region; nothing, if it is not here.
-    places: HashMap<(usize, usize), Place>,
-    /// The word that a task finds where a place has scratch memory.
-    scratch: HashMap<usize, u64>,
+    handles: BTreeMap<(usize, u16), (usize, u32)>,
+    /// What is at each place: region after region of the first task, then of the next.
+    places: Vec<Place>,
+    /// The word that each task finds where a place has scratch memory.
+    scratch: Vec<u64>,
 }
 
 impl Regions {
@@ -146,22 +166,33 @@ impl Regions {
         let handles = system.handles().iter().filter(|handle| handle.kind == kind::REGION);
         let handles =
             handles.map(|one| ((one.task as usize, one.slot as u16), (one.object as usize, one.rights))).collect();
-        Regions { words: vec![0; system.regions().len()], handles, ..Regions::default() }
+        let (tasks, regions) = (system.tasks().len(), system.regions().len());
+        Regions {
+            words: vec![0; regions],
+            handles,
+            places: vec![Place::Empty; tasks * regions],
+            scratch: vec![0; tasks],
+        }
+    }
+
+    /// What is at the place of `task` in `region`.
+    fn place(&mut self, task: usize, region: usize) -> Option<&mut Place> {
+        self.places.get_mut(task * self.words.len() + region)
     }
 
     /// The word that `task` would load from the region of its `handle`, or store to; `None`: it would fault.
     fn reach(&mut self, task: usize, handle: u64, stores: bool) -> Option<&mut u64> {
         let (region, rights) = *self.handles.get(&(task, HandleValue(handle).slot()))?;
         let may_store = rights & rights::WRITE != 0;
-        let (is_scratch, writable) = match self.places.get(&(task, region)) {
+        let (is_scratch, writable) = match self.place(task, region)? {
             _ if rights & rights::LENT == 0 => (false, may_store),
-            None | Some(Place::Empty) => return None,
-            Some(Place::Lent { writable }) => (false, may_store && *writable),
-            Some(Place::Scratch) => (true, may_store),
+            Place::Empty => return None,
+            Place::Lent { writable } => (false, may_store && *writable),
+            Place::Scratch => (true, may_store),
         };
         match stores && !writable {
             true => None,
-            false if is_scratch => Some(self.scratch.entry(task).or_default()),
+            false if is_scratch => self.scratch.get_mut(task),
             false => self.words.get_mut(region),
         }
     }
@@ -693,7 +724,8 @@ impl Reach for Board {
     }
 
     fn place(&self, thread: ThreadId, region: RegionId) -> Place {
-        self.regions.places.get(&(thread.index(), region.index())).copied().unwrap_or(Place::Empty)
+        let place = thread.index() * self.regions.words.len() + region.index();
+        self.regions.places.get(place).copied().unwrap_or(Place::Empty)
     }
 
     fn has_space(&self, thread: ThreadId) -> bool {
@@ -787,7 +819,9 @@ impl Machine for Board {
     fn set_region_pages(&mut self, _thread: ThreadId, _region: RegionId, _first: u64, _count: u64, _mapped: bool) {}
 
     fn set_place(&mut self, thread: ThreadId, region: RegionId, place: Place) {
-        self.regions.places.insert((thread.index(), region.index()), place);
+        if let Some(at) = self.regions.place(thread.index(), region.index()) {
+            *at = place;
+        }
     }
 
     fn has_passed(&mut self, _thread: ThreadId, _fault: &Fault) -> bool {

@@ -25,10 +25,10 @@ use fusee_sched_analysis::report::Hard;
 
 use crate::actor::Program;
 use crate::blocking::calls;
+use crate::draws::{Draws, Wrong};
 use crate::metrics::Metrics;
 use crate::overheads::Overheads;
 use crate::run::{Checks, First};
-use crate::soundness::in_parallel;
 use crate::system::{self, Options};
 
 pub mod attacker;
@@ -42,14 +42,8 @@ use draft::Draft;
 /// Which systems are drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct HostileOptions {
-    /// Of all random numbers.
-    pub seed: u64,
-    /// The number of the first system.
-    pub first: u64,
-    /// How many systems follow it, itself included.
-    pub systems: u64,
-    /// End at the first violation.
-    pub stop: bool,
+    /// Their seed and numbers. A search for the first violation leaves that one as it is drawn; else each is made smaller.
+    pub draws: Draws,
     /// The kernel they run on.
     pub kernel: Which,
 }
@@ -119,7 +113,7 @@ pub struct HostileReport {
     /// The longest response time of a proved task and its deadline, by their ratio, in nanoseconds.
     pub tightest: (u64, u64),
     /// Systems that could not be simulated.
-    pub failures: Vec<String>,
+    pub failures: Vec<Wrong>,
     /// What must not happen.
     pub violations: Vec<Violation>,
 }
@@ -181,17 +175,11 @@ const CALLS: u64 = 16;
 #[must_use]
 pub fn hostile(options: &HostileOptions) -> HostileReport {
     say_which_system_panics();
-    let stopped = std::sync::atomic::AtomicBool::new(false);
-    let check = |report: &mut HostileReport, index: u64| {
-        if options.stop && stopped.load(std::sync::atomic::Ordering::Relaxed) {
-            return;
-        }
-        report.check((options.seed, options.first + index), options.kernel);
-        if !report.violations.is_empty() {
-            stopped.store(true, std::sync::atomic::Ordering::Relaxed);
-        }
+    let draws = options.draws;
+    let check = |report: &mut HostileReport, number: u64| {
+        report.check((draws.seed, number), options.kernel, !draws.stop);
     };
-    let mut report = in_parallel(options.systems, &check, HostileReport::join);
+    let mut report = draws.judge(&check, |report| !report.violations.is_empty(), HostileReport::join);
     report.violations.sort_by_key(|violation| violation.origin);
     report.failures.sort();
     report
@@ -215,7 +203,8 @@ pub fn replay(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) ->
 /// Nothing is proved in it.
 pub fn manifest(seed: u64, number: u64) -> Result<String, String> {
     let mut ignored = HostileReport::default();
-    ignored.draw(seed, number, Which::default()).map(|(draft, _)| draft.text())
+    let drawn = ignored.draw(seed, number, Which::default());
+    drawn.map(|(draft, _)| draft.text()).map_err(|why| format!("seed {seed}, number {number}: {why}"))
 }
 
 thread_local! {
@@ -240,22 +229,22 @@ fn say_which_system_panics() {
 //--- One system
 
 impl HostileReport {
-    fn check(&mut self, (seed, number): (u64, u64), kernel: Which) {
+    fn check(&mut self, (seed, number): (u64, u64), kernel: Which, shrinks: bool) {
         PRESENT.set(Some((seed, number)));
         let (draft, manifest) = match self.draw(seed, number, kernel) {
             Ok(drawn) => drawn,
-            Err(why) => {
-                self.failures.push(why);
+            Err(what) => {
+                self.failures.push(Wrong { seed, number, what });
                 return;
             }
         };
         match run(&manifest, (seed, number), kernel) {
-            Ok(Outcome { wrong: Some(_), .. }) => {
+            Ok(Outcome { wrong: Some(_), .. }) if shrinks => {
                 let (draft, outcome) = shrink(&draft, (seed, number), kernel);
                 self.add(outcome, (seed, number), || draft.text());
             }
-            Ok(outcome) => self.add(outcome, (seed, number), String::new),
-            Err(why) => self.failures.push(format!("seed {seed}, number {number}: {why}\n{}", draft.text())),
+            Ok(outcome) => self.add(outcome, (seed, number), || draft.text()),
+            Err(why) => self.failures.push(Wrong { seed, number, what: format!("{why}\n{}", draft.text()) }),
         }
     }
 
@@ -278,7 +267,7 @@ impl HostileReport {
                 }
             }
         }
-        Err(format!("seed {seed}, number {number}: nothing is proved in {ATTEMPTS} attempts, at last because {last}"))
+        Err(format!("nothing is proved in {ATTEMPTS} attempts, at last because {last}"))
     }
 
     fn add(&mut self, outcome: Outcome, origin: (u64, u64), text: impl FnOnce() -> String) {
@@ -578,7 +567,7 @@ mod tests {
     const FORGETFUL: Which = Which { planted: Some(Planted::ExhaustionRefills), costs: None };
 
     fn some(systems: u64, kernel: Which) -> HostileReport {
-        hostile(&HostileOptions { seed: 7, first: 0, systems, stop: false, kernel })
+        hostile(&HostileOptions { draws: Draws::new(7, systems), kernel })
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! - [`system`]: from a manifest to a simulation.
 //! - [`workload`]: from a task set to a manifest; random task sets.
 //! - [`metrics`]: from a trace to response times and lateness.
+//! - [`draws`]: which random systems are simulated, and which of them went wrong.
 //! - [`soundness`]: bounds against what happens, in many random task sets.
 //! - [`blocking`]: the same for bounds on blocking, in random systems with engines.
 //! - [`faults`]: tasks that end and are given further lives, and all others.
@@ -28,6 +29,7 @@
 pub mod actor;
 pub mod blocking;
 pub mod board;
+pub mod draws;
 pub mod faults;
 pub mod gpu_job;
 pub mod graph;

@@ -17,6 +17,7 @@ use std::sync::atomic::{self, AtomicU64};
 
 use fusee_manifest::PolicyName;
 
+use crate::draws::{Draws, Wrong};
 use crate::metrics::{Metrics, TaskMetrics};
 use crate::overheads::Overheads;
 use crate::run::{Checks, First};
@@ -26,10 +27,8 @@ use crate::workload::{CPU, Deadlines, Generator, PERIODS, Periods, Platform, Sou
 /// What is drawn and how it is run.
 #[derive(Clone, Debug)]
 pub struct SoundnessOptions {
-    /// How many sets.
-    pub sets: u64,
-    /// Which of all possible ones.
-    pub seed: u64,
+    /// Which of all possible sets.
+    pub draws: Draws,
     /// Policies to draw from.
     pub policies: Vec<PolicyName>,
     /// Each set runs for so many of its longest period.
@@ -41,7 +40,7 @@ pub struct SoundnessOptions {
 impl Default for SoundnessOptions {
     fn default() -> Self {
         let policies = vec![PolicyName::Edf, PolicyName::Fl];
-        SoundnessOptions { sets: 1_000, seed: 1, policies, periods: 20, checks: Checks::Instants(64) }
+        SoundnessOptions { draws: Draws::new(1, 1_000), policies, periods: 20, checks: Checks::Instants(64) }
     }
 }
 
@@ -127,7 +126,7 @@ pub struct SoundnessReport {
     /// Sets that lost releases.
     pub with_skips: u64,
     /// Sets that could not be simulated to the end: a defect of the kernel, or of ours.
-    pub failures: Vec<String>,
+    pub failures: Vec<Wrong>,
     /// Bounds that do not hold.
     pub violations: Vec<Violation>,
     /// The tardiness nearest to its bound.
@@ -143,7 +142,8 @@ pub fn soundness(
     bounds: &(dyn Fn(&GeneratedSet) -> Vec<Option<i64>> + Sync),
 ) -> SoundnessReport {
     let check = |report: &mut SoundnessReport, number| report.check(options, number, bounds);
-    let mut report = in_parallel(options.sets, &check, SoundnessReport::join);
+    let is_wrong = |report: &SoundnessReport| !report.violations.is_empty();
+    let mut report = options.draws.judge(&check, is_wrong, SoundnessReport::join);
     report.violations.sort_by(|one, other| (one.origin, &one.task).cmp(&(other.origin, &other.task)));
     report.failures.sort();
     report
@@ -183,7 +183,7 @@ impl GeneratedSet {
     /// # Errors
     /// Why there is no such set: text, for people.
     pub fn draw(options: &SoundnessOptions, number: u64) -> Result<GeneratedSet, String> {
-        let mut source = Source::new(options.seed, number);
+        let mut source = Source::new(options.draws.seed, number);
         let cpus = source.draw(1, 4);
         let tasks = source.draw((cpus + 1).max(2), 12) as usize;
         // Now and then not a nanosecond is left.
@@ -208,7 +208,7 @@ impl GeneratedSet {
         };
         let set = generator.generate(&mut source).map_err(|error| error.to_string())?;
         let platform = Platform { clusters, policy, overheads: Overheads::NONE };
-        let origin = (options.seed, number);
+        let origin = (options.draws.seed, number);
         Ok(GeneratedSet { origin, set, deadlines, platform, homes: Vec::new() })
     }
 
@@ -225,8 +225,8 @@ impl GeneratedSet {
 impl SoundnessReport {
     /// Draws, simulates and judges one set.
     fn check(&mut self, options: &SoundnessOptions, number: u64, bounds: &dyn Fn(&GeneratedSet) -> Vec<Option<i64>>) {
-        if let Err(error) = self.try_check(options, number, bounds) {
-            self.failures.push(format!("seed {}, number {number}: {error}", options.seed));
+        if let Err(what) = self.try_check(options, number, bounds) {
+            self.failures.push(Wrong { seed: options.draws.seed, number, what });
         }
     }
 
@@ -289,7 +289,8 @@ impl SoundnessReport {
         }
     }
 
-    fn join(&mut self, other: SoundnessReport) {
+    /// Adds what came out of other sets.
+    pub fn join(&mut self, other: SoundnessReport) {
         self.sets += other.sets;
         self.tasks += other.tasks;
         self.bounded += other.bounded;
@@ -353,7 +354,8 @@ mod tests {
 
     #[test]
     fn one_cpu_under_edf_meets_every_implicit_deadline_at_any_utilisation_up_to_one() {
-        let options = SoundnessOptions { sets: 400, checks: Checks::Instants(16), ..SoundnessOptions::default() };
+        let options =
+            SoundnessOptions { draws: Draws::new(1, 400), checks: Checks::Instants(16), ..SoundnessOptions::default() };
         let report = soundness(&options, &uniprocessor);
         assert!(report.failures.is_empty() && report.violations.is_empty(), "{report}");
         assert!(report.sets == 400 && report.bounded > 100 && report.tardy > 100, "{report}");
@@ -361,7 +363,7 @@ mod tests {
 
     #[test]
     fn bounds_that_are_too_good_are_found_out_with_the_set_that_refutes_them() {
-        let options = SoundnessOptions { sets: 20, ..SoundnessOptions::default() };
+        let options = SoundnessOptions { draws: Draws::new(1, 20), ..SoundnessOptions::default() };
         let early = |drawn: &GeneratedSet| vec![Some(-1_000_000_000); drawn.set.tasks.len()];
         let report = soundness(&options, &early);
         assert_eq!(report.violations.len() as u64, report.tasks);
@@ -372,7 +374,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_report() {
-        let options = SoundnessOptions { sets: 30, ..SoundnessOptions::default() };
+        let options = SoundnessOptions { draws: Draws::new(1, 30), ..SoundnessOptions::default() };
         let lax = |drawn: &GeneratedSet| vec![Some(1_000_000_000); drawn.set.tasks.len()];
         assert_eq!(soundness(&options, &lax).to_string(), soundness(&options, &lax).to_string());
     }

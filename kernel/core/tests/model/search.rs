@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use super::state::{Action, Marks, Progress, State};
 use super::{Model, System};
@@ -49,6 +50,24 @@ impl fmt::Display for Violation {
     }
 }
 
+/// The lower half of a fingerprint, which is a hash itself.
+#[derive(Default)]
+struct Low(u64);
+
+impl Hasher for Low {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u128(&mut self, fingerprint: u128) {
+        self.0 = fingerprint as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// How a state was reached first.
 struct Node {
     from: usize,
@@ -70,7 +89,8 @@ impl Model {
     pub fn explore(&self) -> Result<Report, Violation> {
         let system = System::new(self);
         let start = State::boot(&system);
-        let mut visited = HashMap::from([(start.fingerprint(&system), 0)]);
+        let mut visited: HashMap<u128, usize, BuildHasherDefault<Low>> = HashMap::default();
+        visited.insert(start.fingerprint(&system), 0);
         let mut nodes = vec![Node { from: 0, by: None }];
         let mut kicks: Vec<(usize, usize)> = Vec::new();
         let mut marks = vec![start.marks(&system)];

@@ -196,14 +196,14 @@ impl State {
 
     /// Whether this is `other` in all that the kernel decides by or counts.
     fn is_exactly(&self, other: &State) -> bool {
-        let hash = |state: &State| {
-            let mut hasher = Pair::new();
-            state.kernel.hash_state(state.board.now, &mut hasher);
-            hasher.0
+        let words = |state: &State| {
+            let mut words = Words::new();
+            state.kernel.hash_state(state.board.now, &mut words);
+            words.0
         };
         let reservations = (0..THREADS).filter_map(ReservationId::new);
         let threads = (0..THREADS).filter_map(ThreadId::new);
-        hash(self) == hash(other)
+        words(self) == words(other)
             && self.board.registers == other.board.registers
             && self.board.enabled == other.board.enabled
             && self.board.holds == other.board.holds
@@ -480,9 +480,9 @@ impl State {
 
     //--- Identity and words --------------------------------------------------------------------------------
 
-    /// What tells this state from others: two hashes with different seeds, of everything that matters from here on.
+    /// What tells this state from others: two hashes with different seeds of everything that matters from here on.
     pub fn fingerprint(&self, system: &System) -> u128 {
-        let mut hasher = Pair::new();
+        let mut hasher = Words::new();
         self.kernel.hash_state(self.board.now, &mut hasher);
         hasher.write_u8(u8::from(self.failed));
         self.board.enabled.iter().for_each(|enabled| hasher.write_u8(u8::from(*enabled)));
@@ -501,7 +501,7 @@ impl State {
             hasher.write_u8(u8::from(reply != 0));
             hasher.write_u16(self.kernel.client_of(thread, reply).map_or(0, ThreadId::number));
         }
-        u128::from(hasher.0[0]) << 64 | u128::from(hasher.0[1])
+        hasher.hashed()
     }
 
     /// What `action` is, in words.
@@ -542,16 +542,35 @@ impl State {
     }
 }
 
-/// Two 64-bit hashes of one stream, with different seeds and multipliers.
-struct Pair([u64; 2]);
+/// The words that tell one state from others: compared whole where two states are at hand, and hashed where states are kept.
+struct Words(Vec<u64>);
 
-impl Pair {
-    fn new() -> Pair {
-        Pair([0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344])
+impl Words {
+    fn new() -> Words {
+        // More than any model of ours has, so that the list never grows.
+        Words(Vec::with_capacity(1024))
+    }
+
+    /// Two 64-bit hashes of all words, with different seeds and multipliers. Each step takes two words: a full product, folded, so that every bit of
+    /// both reaches every bit of the hash.
+    fn hashed(&self) -> u128 {
+        let mut hashes = [0x243f_6a88_85a3_08d3_u64, 0x1319_8a2e_0370_7344];
+        let (pairs, rest) = self.0.as_chunks::<2>();
+        for [one, other] in pairs {
+            for (hash, multiplier) in hashes.iter_mut().zip(MULTIPLIERS) {
+                *hash = mixed(*hash, *one, multiplier ^ other);
+            }
+        }
+        for (hash, multiplier) in hashes.iter_mut().zip(MULTIPLIERS) {
+            for word in rest.iter().copied().chain([self.0.len() as u64]) {
+                *hash = mixed(*hash, word, multiplier);
+            }
+        }
+        u128::from(hashes[0]) << 64 | u128::from(hashes[1])
     }
 }
 
-impl Hasher for Pair {
+impl Hasher for Words {
     fn write(&mut self, bytes: &[u8]) {
         for chunk in bytes.chunks(8) {
             let mut word = [0; 8];
@@ -560,25 +579,28 @@ impl Hasher for Pair {
         }
     }
 
+    #[inline]
     fn write_u64(&mut self, word: u64) {
-        for (hash, multiplier) in self.0.iter_mut().zip(MULTIPLIERS) {
-            *hash = mixed(*hash, word, multiplier);
-        }
+        self.0.push(word);
     }
 
+    #[inline]
     fn write_u8(&mut self, word: u8) {
         self.write_u64(u64::from(word));
     }
 
+    #[inline]
     fn write_u16(&mut self, word: u16) {
         self.write_u64(u64::from(word));
     }
 
+    #[inline]
     fn write_u32(&mut self, word: u32) {
         self.write_u64(u64::from(word));
     }
 
+    /// Nothing asks for it: [`Words::hashed`] has more bits.
     fn finish(&self) -> u64 {
-        self.0[0]
+        self.hashed() as u64
     }
 }

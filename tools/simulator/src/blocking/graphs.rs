@@ -11,9 +11,9 @@ use fusee_graph::{Edge, Lateness, Rate, Tokens, source_job, starved};
 use fusee_manifest::{Graph, Manifest, Resolved};
 
 use super::{LONG, systems, tighten};
+use crate::draws::{Draws, Wrong};
 use crate::metrics::Metrics;
 use crate::run::{Checks, First};
-use crate::soundness::in_parallel;
 use crate::system::{self, Options};
 use crate::workload::Source;
 
@@ -42,19 +42,19 @@ pub struct GraphReport {
     /// The largest observed response time and latency, and its bound, by their ratio.
     pub tightest: [(u64, u64); 2],
     /// Systems that could not be simulated.
-    pub failures: Vec<String>,
+    pub failures: Vec<Wrong>,
     /// Claims that do not hold, with their systems.
-    pub violations: Vec<String>,
+    pub violations: Vec<Wrong>,
 }
 
-/// Draws and simulates `systems` systems on all CPUs of the host, and compares what happened with what `claims` says of each.
-pub fn graphs(seed: u64, systems: u64, claims: &(dyn Fn(&Manifest) -> GraphClaims + Sync)) -> GraphReport {
+/// Draws and simulates systems on all CPUs of the host, and compares what happened with what `claims` says of each.
+pub fn graphs(draws: Draws, claims: &(dyn Fn(&Manifest) -> GraphClaims + Sync)) -> GraphReport {
     let check = |report: &mut GraphReport, number: u64| {
-        if let Err(error) = report.check(seed, number, claims) {
-            report.failures.push(format!("seed {seed}, number {number}: {error}"));
+        if let Err(what) = report.check(draws.seed, number, claims) {
+            report.failures.push(Wrong { seed: draws.seed, number, what });
         }
     };
-    let mut report = in_parallel(systems, &check, GraphReport::join);
+    let mut report = draws.judge(&check, |report| !report.violations.is_empty(), GraphReport::join);
     report.violations.sort();
     report.failures.sort();
     report
@@ -237,8 +237,8 @@ impl GraphReport {
             }
             works |= graph.nodes.iter().any(|(task, _)| accelerated(*task));
             let wrong = self.compare(system, graph, (&claims.responses, nodes), &jobs);
-            self.violations
-                .extend(wrong.into_iter().map(|wrong| format!("seed {seed}, number {number}: {wrong}\n{text}")));
+            let wrong = wrong.into_iter().map(|wrong| format!("{wrong}\n{text}"));
+            self.violations.extend(wrong.map(|what| Wrong { seed, number, what }));
         }
         self.bounded += u64::from(said);
         self.with_device += u64::from(works);
@@ -286,7 +286,8 @@ impl GraphReport {
         wrong
     }
 
-    fn join(&mut self, other: GraphReport) {
+    /// Adds what came out of other systems.
+    pub fn join(&mut self, other: GraphReport) {
         self.systems += other.systems;
         self.bounded += other.bounded;
         self.nodes += other.nodes;

@@ -26,7 +26,7 @@ use fusee_kernel_core::id::{EngineUserId, ThreadId};
 use fusee_kernel_core::object;
 use fusee_sched::time::Nanoseconds;
 
-use super::{Action, Pair, State, Step, System, TICK};
+use super::{Action, State, Step, System, TICK, Words};
 use crate::table::device::{Engine, Move, Shared};
 
 /// One of the three ways on.
@@ -263,7 +263,7 @@ impl State {
 
     //--- Identity and words ------------------------------------------------------------------------------------
 
-    pub(super) fn hash_device(&self, hasher: &mut Pair) {
+    pub(super) fn hash_device(&self, hasher: &mut Words) {
         let device = &self.board.device;
         for engine in &device.engines[..device.count] {
             let bits = [engine.open, engine.asked, device.interrupts, device.hurried];

@@ -26,9 +26,11 @@ pub const KERNEL_PACKAGE: &str = "fusee-kernel";
 /// Where the kernel's image ends and the packed system begins, by the linker script.
 const IMAGE_END: &str = "__image_end";
 const PAGE: usize = 4096;
-/// Says how functions save registers, for backtraces. It is not loaded; but the compiler may choose a few instructions otherwise, so the
-/// kernel that is measured goes without.
+/// Unwind tables say how functions save registers, for backtraces. They are not loaded, and all programs have them: a crate is then compiled once for all
+/// kernels.
 const FRAMES: &str = "-Cforce-unwind-tables=yes";
+/// Schedules are traced in very many places. What is measured is a kernel without these, so the kernel that traces schedules is optimised for size.
+const SMALL: &str = "-Cllvm-args=-inline-threshold=100";
 
 /// How a line begins that says what is built.
 pub const BUILDING: &str = "building";
@@ -182,10 +184,11 @@ impl<'a> Builder<'a> {
     /// name and folder.
     fn with_kernels(&self, name: &str, kernels: &[Option<(&str, PathBuf)>], board: &str) -> Result<PathBuf> {
         let engine = self.folder(self.project).join("engines").join(name.replace('+', "_"));
+        let program = program_of(&engine);
         std::fs::create_dir_all(engine.join("src")).with_context(|| engine.display().to_string())?;
         let root = &self.fusee.root;
         let mut manifest = format!(
-            "[workspace]\n[package]\nname = \"engine\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n\
+            "[workspace]\n[package]\nname = \"{program}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n\
              engine-core = {{ path = {:?} }}\nfusee-bsp = {{ path = {:?} }}\n",
             root.join("qemu/engine-core"),
             root.join("bsp")
@@ -207,8 +210,8 @@ impl<'a> Builder<'a> {
              println!(\"cargo::rustc-link-arg-bins=-T{{}}\", {:?});\n}}\n",
             root.join("linker/firmware.ld")
         );
-        let program = format!("#![no_std]\n#![no_main]\nfusee_engine_core::firmware!([{}]);\n", tables.join(", "));
-        for (file, text) in [("Cargo.toml", manifest), ("build.rs", build), ("src/main.rs", program)] {
+        let main = format!("#![no_std]\n#![no_main]\nfusee_engine_core::firmware!([{}]);\n", tables.join(", "));
+        for (file, text) in [("Cargo.toml", manifest), ("build.rs", build), ("src/main.rs", main)] {
             let path = engine.join(file);
             if std::fs::read_to_string(&path).ok().as_ref() != Some(&text) {
                 std::fs::write(&path, text).with_context(|| path.display().to_string())?;
@@ -218,33 +221,24 @@ impl<'a> Builder<'a> {
         if !engine.join("Cargo.lock").exists() {
             std::fs::copy(root.join("Cargo.lock"), engine.join("Cargo.lock"))?;
         }
-        let flags: Vec<String> = errata::flags(board).into_iter().chain(nameless_registries()).collect();
-        let mut command = self.toolchain.cargo(KERNEL_TARGET, &flags);
+        let mut command = self.toolchain.cargo(KERNEL_TARGET, &flags(board));
         command.args(["build", "--release", "--target", KERNEL_TARGET]);
+        command.env(BUILD_DIR, self.compiled(self.project, board));
         if board != DEFAULT_BOARD {
             command.env("FUSEE_BOARD", root.join(format!("bsp/boards/{board}.toml")));
         }
         let packages: Vec<&str> = kernels.iter().flatten().map(|(package, _)| *package).collect();
         let folder = engine.join("target");
         run(command.current_dir(&engine), &folder, &format!("firmware with kernels of `{}`", packages.join("`, `")))?;
-        Ok(folder.join(KERNEL_TARGET).join("release/engine"))
+        Ok(folder.join(KERNEL_TARGET).join("release").join(program))
     }
 
     /// Builds a program without floating point; its build script names the linker script.
     fn softfloat(&self, project: &Project, package: &str, board: &str, arguments: &[String]) -> Result<PathBuf> {
-        // Schedules are traced in very many places. What is measured is a kernel without these, so this one is for size.
-        let schedule = ["-Cllvm-args=-inline-threshold=100", FRAMES];
-        let flags: &[&str] = match self.kernel {
-            Kernel::Checked => &[FRAMES],
-            kernel if kernel.level().keeps_schedule() => &schedule,
-            _ => &[],
-        };
-        let mut flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        flags.extend(errata::flags(board));
-        flags.extend(nameless_registries());
-        let mut command = self.toolchain.cargo(KERNEL_TARGET, &flags);
-        command.args(["build", "--release", "--target", KERNEL_TARGET, "--package", package, "--bin", package]);
+        let mut command = self.toolchain.cargo(KERNEL_TARGET, &flags(board));
+        command.args(["rustc", "--release", "--target", KERNEL_TARGET, "--package", package, "--bin", package]);
         command.args(arguments);
+        command.env(BUILD_DIR, self.compiled(project, board));
         let mut folder = self.folder(project);
         if board != DEFAULT_BOARD {
             command.env("FUSEE_BOARD", self.fusee.root.join(format!("bsp/boards/{board}.toml")));
@@ -252,7 +246,10 @@ impl<'a> Builder<'a> {
             folder = folder.join("boards").join(board);
         }
         let what = if package == KERNEL_PACKAGE { "kernel".to_owned() } else { format!("firmware `{package}`") };
-        run(command.current_dir(&project.root), &folder, &what)?;
+        // Whole programs are optimised when they are linked, so the last crate alone is compiled with this flag, and all others are shared.
+        let is_small = self.kernel != Kernel::Checked && self.kernel.level().keeps_schedule();
+        let last: &[&str] = if is_small { &[SMALL] } else { &[] };
+        run_with(command.current_dir(&project.root), &folder, &what, last)?;
         Ok(folder.join(KERNEL_TARGET).join("release").join(package))
     }
 
@@ -261,6 +258,7 @@ impl<'a> Builder<'a> {
         self.toolchain.add_target(R5F_TARGET)?;
         let mut command = self.toolchain.cargo(R5F_TARGET, &[]);
         command.args(["build", "--release", "--target", R5F_TARGET, "--package", package, "--bin", package]);
+        command.env(BUILD_DIR, self.compiled(project, DEFAULT_BOARD));
         let folder = self.folder(project);
         run(command.current_dir(&project.root), &folder, &format!("firmware `{package}`"))?;
         Ok(folder.join(R5F_TARGET).join("release").join(package))
@@ -274,6 +272,7 @@ impl<'a> Builder<'a> {
             flags.extend(errata::flags(step.board));
             let mut command = self.toolchain.cargo(TASK_TARGET, &flags);
             command.args(["build", "--release", "--target", TASK_TARGET]);
+            command.env(BUILD_DIR, self.compiled(project, step.board));
             for (package, program) in programs {
                 command.args(["--package", package, "--bin", program]);
             }
@@ -326,6 +325,15 @@ impl<'a> Builder<'a> {
         self.folder(self.fusee)
     }
 
+    /// Where cargo compiles the crates of a project: one place for all programs with the same flags, whatever folder the programs go to, so that no crate is
+    /// compiled twice. Programs with other flags have another place, because cargo gives crates the same names there, and would compile them again at each
+    /// change. So have other workspaces: cargo names a crate by its path in its workspace, and two workspaces may have the same paths.
+    fn compiled(&self, project: &Project, board: &str) -> PathBuf {
+        let mut hasher = DefaultHasher::new();
+        (&project.root, errata::flags(board), self.toolchain.name).hash(&mut hasher);
+        project.target.join("fusee-compiled").join(format!("{:08x}", hasher.finish() as u32))
+    }
+
     /// Where the programs of a project go. Those of two projects never meet, even if `CARGO_TARGET_DIR` gives them one place.
     fn folder(&self, project: &Project) -> PathBuf {
         let toolchain = if self.toolchain.name == "debian" { "-debian" } else { "" };
@@ -346,9 +354,31 @@ impl<'a> Builder<'a> {
     }
 }
 
+/// The variable by which cargo is told where to compile; programs go to the folder of `--target-dir`.
+const BUILD_DIR: &str = "CARGO_BUILD_BUILD_DIR";
+
+/// Flags of all crates for the kernel's target.
+fn flags(board: &str) -> Vec<String> {
+    let frames = [FRAMES.to_owned()];
+    frames.into_iter().chain(errata::flags(board)).chain(nameless_registries()).collect()
+}
+
+/// The program of an engine with kernels, and the package of that name. Each folder has a name of its own: cargo takes two packages for one if they
+/// have the same name, version and place in their workspaces, and these packages share one folder of compiled crates.
+fn program_of(engine: &Path) -> String {
+    let mut hasher = DefaultHasher::new();
+    engine.hash(&mut hasher);
+    format!("engine-{:08x}", hasher.finish() as u32)
+}
+
 /// Runs cargo, which builds into `folder`. On a terminal cargo shows what it does, elsewhere one line says what is built: each
 /// only the first time, because some commands build again and again.
 fn run(command: &mut Command, folder: &Path, what: &str) -> Result<()> {
+    run_with(command, folder, what, &[])
+}
+
+/// Runs cargo as [`run`] does. `last`: flags for the last crate, if the command is `cargo rustc`.
+fn run_with(command: &mut Command, folder: &Path, what: &str, last: &[&str]) -> Result<()> {
     static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let is_new = TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned());
     let is_watched = std::io::stderr().is_terminal();
@@ -358,7 +388,11 @@ fn run(command: &mut Command, folder: &Path, what: &str) -> Result<()> {
     if !is_new || !is_watched {
         command.arg("--quiet");
     }
-    let status = command.arg("--target-dir").arg(folder).status().context("cargo does not start")?;
+    command.arg("--target-dir").arg(folder);
+    if !last.is_empty() {
+        command.arg("--").args(last);
+    }
+    let status = command.status().context("cargo does not start")?;
     ensure!(status.success(), "could not build: {what}");
     Ok(())
 }

@@ -979,15 +979,14 @@ fn run_case(workspace: &Workspace, case: &Case, programs: &Programs, again: bool
     let expected = case.manifest.expectations.as_ref().context("the manifest has no table `test`")?;
     let image = workspace.image_of(case.manifest.clone(), programs.clone(), case.profile, false)?;
     let options = RunOptions {
-        // What `run` finds wrong is found as it runs systems. Else all turns are short, for latencies.
         stimuli: Stimuli {
             input: expected.input.clone(),
             screen: expected.screenshot.as_ref().map(|_| screen::STANDS.to_owned()),
             power_button: expected.power_button,
         },
         quantum: match expected.verdict {
-            Some(_) => Turns::of(&case.manifest.system, None).quantum,
-            None => turns::of_tests(&case.manifest.system),
+            Some(_) => Turns::of(&case.manifest.system, expected.turns).quantum,
+            None => turns::of_tests(&case.manifest.system, expected.turns),
         },
         ..RunOptions::quiet(expected.seconds.unwrap_or(60))
     };

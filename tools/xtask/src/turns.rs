@@ -21,7 +21,7 @@ use crate::system::{self, RunOptions, Workspace};
 /// one CPU to the next.
 const CHOICE: [u32; 5] = [50, 25, 12, 6, 3];
 /// The longest turn that can be asked for.
-pub const LONGEST: u32 = 1_000;
+pub const LONGEST: u32 = fusee_manifest::LONGEST_TURN;
 /// Turns of all others take this part of a budget, at most: one in so many.
 const PART_OF_BUDGET: u64 = 4;
 /// And this part of what it exceeds the `wcet` by.
@@ -43,11 +43,12 @@ pub fn cpus(system: &Resolved) -> u32 {
     system.cpus + u32::from(system.has_engine_cpu())
 }
 
-/// Turns of a test, microseconds: short ones, for latencies. A system of one CPU has no turns, and none to wait for, unless a thread of the host plays a device for it.
-pub fn of_tests(system: &Resolved) -> u32 {
+/// Turns of a test, microseconds: those that the test asks for, or else those that `run` would choose. A system of one CPU has no turns, and none to wait
+/// for, unless a thread of the host plays a device for it.
+pub fn of_tests(system: &Resolved, asked: Option<u32>) -> u32 {
     let is_of_host = |device: &BoardDevice| device.kind == DeviceKind::VirtioMmio;
     let has_others = cpus(system) > 1 || system.board_devices().any(|(_, device)| is_of_host(device));
-    if has_others { 10 } else { LONGEST }
+    if has_others { Turns::of(system, asked).quantum } else { asked.unwrap_or(LONGEST) }
 }
 
 impl Turns {

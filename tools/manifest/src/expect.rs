@@ -42,6 +42,8 @@ pub struct Expectations {
     pub self_check: bool,
     /// Whether a second run has the same trace, to the record; checked in det only.
     pub repeatable: bool,
+    /// Whether it runs only if its whole name is asked for, because it takes long and a shorter system shows the same.
+    pub campaign: bool,
     /// The longest turn of an emulated CPU, microseconds; det only. `None`: as long as the system can spare.
     pub turns: Option<u32>,
     /// Whether kernels of accelerators run for an eighth of the time that they say, at most; checked in det only.
@@ -139,6 +141,7 @@ impl Expectations {
             power_button: test.power_button,
             self_check: test.self_check,
             repeatable: test.repeatable,
+            campaign: test.campaign,
             turns: test.turns.as_ref().and_then(|turns| turns_of(*turns.get_ref())),
             eighth: test.eighth,
             variants: variants(test),

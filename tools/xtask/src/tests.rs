@@ -653,6 +653,10 @@ fn target(workspace: &Workspace, arguments: &TestArguments, summary: &mut Summar
         let Some(expectations) = manifest.expectations.as_ref().filter(|_| named) else { continue };
         let of_profile = |profile: &Profile| arguments.profile.is_none_or(|wanted| Profile::from(wanted) == *profile);
         for profile in expectations.profiles.iter().copied().filter(of_profile) {
+            if expectations.campaign && arguments.filter.as_ref() != Some(name) {
+                summary.skip(name, &format!("a campaign: `cargo xtask test --only target {name}`"));
+                continue;
+            }
             if let Some(lack) = system::lacks(workspace, &manifest.system, profile) {
                 summary.skip(&manifest.system.name, &lack);
                 continue;

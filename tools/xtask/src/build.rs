@@ -226,6 +226,7 @@ impl<'a> Builder<'a> {
         command.env(BUILD_DIR, self.compiled(self.project, board));
         if board != DEFAULT_BOARD {
             command.env("FUSEE_BOARD", root.join(format!("bsp/boards/{board}.toml")));
+            command.arg(of_board(board));
         }
         let packages: Vec<&str> = kernels.iter().flatten().map(|(package, _)| *package).collect();
         let folder = engine.join("target");
@@ -242,6 +243,9 @@ impl<'a> Builder<'a> {
         let mut folder = self.folder(project);
         if board != DEFAULT_BOARD {
             command.env("FUSEE_BOARD", self.fusee.root.join(format!("bsp/boards/{board}.toml")));
+            if project.is(self.fusee) {
+                command.arg(of_board(board));
+            }
             // Kernels of several boards do not take each other's place.
             folder = folder.join("boards").join(board);
         }
@@ -356,6 +360,11 @@ impl<'a> Builder<'a> {
 
 /// The variable by which cargo is told where to compile; programs go to the folder of `--target-dir`.
 const BUILD_DIR: &str = "CARGO_BUILD_BUILD_DIR";
+
+/// The argument by which cargo keeps what it compiles for a board beside what it compiles for others.
+fn of_board(board: &str) -> String {
+    format!("--features=fusee-bsp/{board}")
+}
 
 /// Flags of all crates for the kernel's target.
 fn flags(board: &str) -> Vec<String> {

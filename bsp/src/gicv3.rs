@@ -159,7 +159,7 @@ impl Setup {
         enable_system_registers();
         // SAFETY: a redistributor, by the promise made to `new`.
         unsafe { wake_redistributor(base) };
-        let word = FRAME + PRIORITY + (urgent as usize % 32 & !3);
+        let word = FRAME + PRIORITY + (urgent as usize % 32 / 4 * 4);
         let others = redistributor.read32(word) & !(0xff << (8 * (urgent % 4)));
         redistributor.write32(word, others);
         let enabled = private.iter().fold(1 << (urgent % 32), |set, number| set | 1 << (number % 32));

@@ -1,8 +1,7 @@
 //! The interrupt controller, GICv2, of which CPUs have registers in memory (Arm IHI 0048B).
 //!
 //! Everything has one priority, but for the end of a nap: the kernel decides what is urgent, not the controller. Interrupts are taken with
-//! interrupts masked, so acknowledging and ending come in pairs. Set-up is by registers, too: `arm-gic` 0.10 has no targets for shared lines, and
-//! writes four priorities where one is meant.
+//! interrupts masked, so acknowledging and ending come in pairs. Set-up is by registers, too.
 
 use core::ptr::NonNull;
 

@@ -1,40 +1,73 @@
-//! The interrupt controller, GICv3: set-up through `arm-gic`, the hot path by single register accesses.
+//! The interrupt controller, GICv3 (Arm IHI 0069H), by its registers.
 //!
 //! Everything is one non-secure group 1 with one priority, but for the end of a nap: the kernel decides what is
 //! urgent, not the controller. Interrupts are taken with interrupts masked, so acknowledging and ending come in pairs.
+//!
+//! # Why no driver crate
+//!
+//! `arm-gic` 0.10 did the set-up until it came with all registers of AArch32, which took a third of the time to build a kernel. Set-up is some thirty stores.
 
 use core::arch::asm;
+use core::ops::Range;
 use core::ptr::NonNull;
-
-use arm_gic::gicv3::registers::{Gicd, GicrSgi};
-use arm_gic::gicv3::{GicCpuInterface, GicError, GicV3};
-use arm_gic::{IntId, Trigger, UniqueMmioPointer};
 
 use crate::interrupt::{SHARED, SPECIAL, SetupError, Signal};
 use crate::mmio::Registers;
 
+// Registers of the distributor. Those of extended shared interrupts are apart.
+const CONTROL: usize = 0x000;
+const TYPE: usize = 0x004;
+const GROUP: usize = 0x080;
 const SET_ENABLE: usize = 0x100;
 const CLEAR_ENABLE: usize = 0x180;
 const SET_PENDING: usize = 0x200;
-/// `GICR_WAKER` of a redistributor, and its bits.
+const PRIORITY: usize = 0x400;
+const CONFIGURATION: usize = 0xc00;
+const EXTENDED_GROUP: usize = 0x1000;
+const EXTENDED_CLEAR_ENABLE: usize = 0x1400;
+const EXTENDED_PRIORITY: usize = 0x2000;
+const EXTENDED_CONFIGURATION: usize = 0x3000;
+const ROUTE: usize = 0x6000;
+/// `GICD_CTLR`: interrupts are routed by affinity, group 1 is enabled, and a store has not taken effect yet.
+const BY_AFFINITY: u32 = 1 << 4;
+const ENABLE_GROUP: u32 = 1 << 1;
+const PENDING_WRITE: u32 = 1 << 31;
+/// `GICD_TYPER`: there are extended shared interrupts.
+const HAS_EXTENDED: u32 = 1 << 8;
+/// Bits of `GICD_IROUTER` that are an affinity.
+const AFFINITY: u64 = 0xff_00ff_ffff;
+
+// A redistributor has a frame for itself and a frame for the private interrupts of its CPU; with GICv4 two more frames.
+const FRAME: usize = 0x1_0000;
+/// `GICR_CTLR`: a store has not taken effect yet.
+const REDISTRIBUTOR_PENDING_WRITE: u32 = 1 << 3;
+/// `GICR_TYPER`, and its bit for virtual message-signalled interrupts.
+const REDISTRIBUTOR_TYPE: usize = 0x08;
+const HAS_VIRTUAL: u64 = 1 << 1;
+/// `GICR_WAKER`, and its bits.
 const WAKER: usize = 0x14;
 const PROCESSOR_SLEEP: u32 = 1 << 1;
 const CHILDREN_ASLEEP: u32 = 1 << 2;
+/// `GICR_PIDR2`, of which bits 4 to 7 are the revision of the architecture.
+const REVISION: usize = 0xffe8;
+
+/// The priority of four interrupts: 0x80.
+const ALIKE: u32 = 0x8080_8080;
 
 /// Set-up of the controller, one CPU at a time.
-pub struct Setup(GicV3<'static>);
-
-impl From<GicError> for SetupError {
-    fn from(_: GicError) -> Self {
-        Self
-    }
+pub struct Setup {
+    distributor: Registers,
+    first: NonNull<u8>,
+    cpus: usize,
+    /// Bytes from one redistributor to the next.
+    step: usize,
 }
 
 impl Setup {
     /// Takes hold of the controller of a board with `cpus` CPUs. `cpu`: the first one's redistributor.
     ///
     /// # Errors
-    /// The CPU has no registers of a GICv3, or the redistributors are not what `arm-gic` expects.
+    /// The CPU has no registers of a GICv3, or the redistributors are neither a GICv3's nor a GICv4's.
     ///
     /// # Safety
     /// `distributor` and `cpu` are mapped as device memory, 64 KiB and 128 KiB for each CPU; the
@@ -47,17 +80,53 @@ impl Setup {
         if features >> 24 & 0xf == 0 {
             return Err(SetupError);
         }
-        // SAFETY: mapped, a distributor, no alias: all promised by our caller.
-        let distributor = unsafe { UniqueMmioPointer::<Gicd>::new(distributor.cast()) };
-        // SAFETY: the same for the redistributors.
-        unsafe { GicV3::new(distributor, cpu.cast::<GicrSgi>(), cpus) }.map(Self).map_err(SetupError::from)
+        // SAFETY: mapped: promised by our caller. Harmless: a distributor writes no memory.
+        let distributor = unsafe { Registers::new(distributor) };
+        // SAFETY: mapped: promised by our caller. Harmless: only identification registers are read here.
+        let redistributor = unsafe { Registers::new(cpu) };
+        let has_virtual = redistributor.read64(REDISTRIBUTOR_TYPE) & HAS_VIRTUAL != 0;
+        let step = match (redistributor.read32(REVISION) >> 4 & 0xf, has_virtual) {
+            (3, false) => 2 * FRAME,
+            (4, true) => 4 * FRAME,
+            _ => return Err(SetupError),
+        };
+        Ok(Setup { distributor, first: cpu, cpus, step })
     }
 
     /// Brings the distributor to a known state: everything group 1, disabled, level triggered.
     pub fn reset(&mut self) {
-        let distributor = self.0.distributor();
-        distributor.enable_all_interrupts(false);
-        distributor.configure_default_settings();
+        let kind = self.distributor.read32(TYPE);
+        let lines = ((kind & 0x1f) as usize + 1) * 32;
+        let extended = if kind & HAS_EXTENDED == 0 { 0 } else { ((kind >> 27) as usize + 1) * 32 };
+        self.fill(CLEAR_ENABLE, 1..lines / 32, !0);
+        self.fill(EXTENDED_CLEAR_ENABLE, 0..extended / 32, !0);
+        self.control(BY_AFFINITY);
+        self.control(ENABLE_GROUP);
+        self.fill(GROUP, 1..lines / 32, !0);
+        self.fill(EXTENDED_GROUP, 0..extended / 32, !0);
+        self.fill(PRIORITY, SHARED as usize / 4..lines.min(SPECIAL as usize) / 4, ALIKE);
+        self.fill(EXTENDED_PRIORITY, 0..extended / 4, ALIKE);
+        self.fill(CONFIGURATION, SHARED as usize / 16..lines / 16, 0);
+        self.fill(EXTENDED_CONFIGURATION, 0..extended / 16, 0);
+        self.settle();
+    }
+
+    /// Stores `value` to these words from `register` on.
+    fn fill(&self, register: usize, words: Range<usize>, value: u32) {
+        words.for_each(|word| self.distributor.write32(register + 4 * word, value));
+    }
+
+    /// Sets `bits` of the distributor's control register.
+    fn control(&self, bits: u32) {
+        self.distributor.write32(CONTROL, self.distributor.read32(CONTROL) | bits);
+        self.settle();
+    }
+
+    /// Waits until all stores have taken effect.
+    fn settle(&self) {
+        while self.distributor.read32(CONTROL) & PENDING_WRITE != 0 {
+            crate::relax();
+        }
     }
 
     /// Makes the calling CPU, number `index` on the board, ready to take interrupts, and enables its private
@@ -67,18 +136,35 @@ impl Setup {
     /// # Errors
     /// There is no CPU `index`.
     pub fn enter(&mut self, index: usize, private: &[u32], urgent: u32) -> Result<(), SetupError> {
-        self.0.redistributor(index)?.configure_default_settings();
-        self.0.init_cpu(index);
-        for &number in private {
-            let Some(id) = private_id(number) else { continue };
-            self.0.enable_interrupt(id, Some(index), true)?;
+        if index >= self.cpus {
+            return Err(SetupError);
         }
-        if let Some(id) = private_id(urgent) {
-            self.0.set_interrupt_priority(id, Some(index), 0)?;
-            self.0.enable_interrupt(id, Some(index), true)?;
+        // SAFETY: the caller of `new` guarantees registers for each CPU of the board.
+        let base = unsafe { self.first.add(index * self.step) };
+        // SAFETY: mapped: promised to `new`. Harmless: what is stored here makes no redistributor write memory.
+        let redistributor = unsafe { Registers::new(base) };
+        // Extended private interrupts, if there are some, follow the first 32.
+        let words = 1 + (redistributor.read64(REDISTRIBUTOR_TYPE) >> 27 & 0x1f).min(2) as usize;
+        let fill = |register: usize, words: Range<usize>, value: u32| {
+            words.for_each(|word| redistributor.write32(FRAME + register + 4 * word, value));
+        };
+        fill(CLEAR_ENABLE, 0..words, !0);
+        while redistributor.read32(CONTROL) & REDISTRIBUTOR_PENDING_WRITE != 0 {
+            crate::relax();
         }
-        GicCpuInterface::set_priority_mask(0xff);
-        GicCpuInterface::enable_group1(true);
+        fill(GROUP, 0..words, !0);
+        fill(PRIORITY, 0..8 * words, ALIKE);
+        // Software interrupts, the first 16, have edges for good.
+        fill(CONFIGURATION, 1..2 * words, 0);
+        enable_system_registers();
+        // SAFETY: a redistributor, by the promise made to `new`.
+        unsafe { wake_redistributor(base) };
+        let word = FRAME + PRIORITY + (urgent as usize % 32 / 4 * 4);
+        let others = redistributor.read32(word) & !(0xff << (8 * (urgent % 4)));
+        redistributor.write32(word, others);
+        let enabled = private.iter().fold(1 << (urgent % 32), |set, number| set | 1 << (number % 32));
+        redistributor.write32(FRAME + SET_ENABLE, enabled);
+        take_group();
         Ok(())
     }
 
@@ -87,24 +173,15 @@ impl Setup {
     /// # Errors
     /// There is no such line.
     pub fn route(&mut self, line: u32, signal: Signal, affinity: u64) -> Result<(), SetupError> {
-        let id = line.checked_sub(SHARED).filter(|_| line < SPECIAL).map(IntId::spi);
-        let id = id.ok_or(SetupError)?;
-        let trigger = match signal {
-            Signal::Level => Trigger::Level,
-            Signal::Edge => Trigger::Edge,
-        };
-        let distributor = self.0.distributor();
-        distributor.set_trigger(id, trigger)?;
-        Ok(distributor.set_routing(id, Some(affinity))?)
-    }
-}
-
-/// Software interrupts are 0 to 15, private lines 16 to 31.
-fn private_id(number: u32) -> Option<IntId> {
-    match number {
-        0..16 => Some(IntId::sgi(number)),
-        16..32 => Some(IntId::ppi(number - 16)),
-        _ => None,
+        if !(SHARED..SPECIAL).contains(&line) {
+            return Err(SetupError);
+        }
+        let edge = 2 << (2 * (line % 16));
+        let word = CONFIGURATION + (line as usize / 16) * 4;
+        let others = self.distributor.read32(word) & !edge;
+        self.distributor.write32(word, others | if signal == Signal::Edge { edge } else { 0 });
+        self.distributor.write64(ROUTE + 8 * line as usize, affinity & AFFINITY);
+        Ok(())
     }
 }
 
@@ -215,7 +292,8 @@ pub unsafe fn listen(_distributor: NonNull<u8>, first: NonNull<u8>, index: usize
         // SAFETY: promised by our caller.
         unsafe { enable_private(redistributor, *number) };
     }
-    enable_cpu_interface();
+    enable_system_registers();
+    take_group();
 }
 
 /// Wakes the redistributor at `base`, that of the calling CPU, with nothing but register accesses: for code
@@ -238,8 +316,6 @@ unsafe fn wake_redistributor(base: NonNull<u8>) {
 /// # Safety
 /// `base` is accessible as device memory for 128 KiB and is a GICv3 redistributor.
 unsafe fn enable_private(base: NonNull<u8>, number: u32) {
-    const FRAME: usize = 0x1_0000;
-    const GROUP: usize = 0x80;
     // SAFETY: mapped: promised by our caller. Harmless: an interrupt enable writes no memory.
     let redistributor = unsafe { Registers::new(base) };
     let bit = 1 << (number % 32);
@@ -248,9 +324,34 @@ unsafe fn enable_private(base: NonNull<u8>, number: u32) {
     redistributor.write32(FRAME + SET_ENABLE, bit);
 }
 
-/// Lets the calling CPU take all group 1 interrupts through system registers.
-fn enable_cpu_interface() {
-    GicCpuInterface::enable_system_register_el1();
-    GicCpuInterface::set_priority_mask(0xff);
-    GicCpuInterface::enable_group1(true);
+/// Gives the calling CPU its interface to the controller by system registers. Ending an interrupt also deactivates it.
+fn enable_system_registers() {
+    // SAFETY: ICC_SRE_EL1 is readable and writable at EL1, where firmware and the entry code let EL1 use it; its bit 0 is only set. The barrier makes the
+    // other registers accessible.
+    unsafe {
+        asm!(
+            "mrs {0}, s3_0_c12_c12_5",
+            "orr {0}, {0}, #1",
+            "msr s3_0_c12_c12_5, {0}",
+            "isb",
+            out(reg) _,
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+}
+
+/// Lets the calling CPU take all group 1 interrupts, of whatever priority.
+fn take_group() {
+    // SAFETY: ICC_CTLR_EL1, ICC_PMR_EL1 and ICC_IGRPEN1_EL1 are writable at EL1 once `enable_system_registers` has run. Not `nomem`: whatever a
+    // handler finds is stored before the first interrupt.
+    unsafe {
+        asm!(
+            "msr s3_0_c12_c12_4, xzr",
+            "msr s3_0_c4_c6_0, {0}",
+            "msr s3_0_c12_c12_7, {1}",
+            in(reg) 0xff_u64,
+            in(reg) 1_u64,
+            options(nostack, preserves_flags)
+        );
+    }
 }

@@ -12,13 +12,13 @@ use fusee_simulator::hostile::{ANALYSED, COSTS};
 use fusee_simulator::metrics::Metrics;
 use fusee_simulator::soundness::in_parallel;
 
+use crate::campaign::{self, Left, Outcome};
 use fusee_host::build::Programs;
 use fusee_host::evidence::Evidence;
 use fusee_host::report;
 use fusee_host::system::{self, RunOptions, Workspace};
 use fusee_host::table::Table;
 use fusee_host::turns::Turns;
-use crate::campaign::{self, Left, Outcome};
 
 /// Its name among the experiments.
 pub const NAME: &str = "faults";

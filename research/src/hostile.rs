@@ -12,10 +12,10 @@ use fusee_simulator::Overheads;
 use fusee_simulator::draws::{Draws, Wrong};
 use fusee_simulator::hostile::{self, HostileOptions, HostileReport, Which};
 
-use fusee_host::report;
-use fusee_tool::analyze::read_overheads;
-use fusee_host::table::Table;
 use crate::campaign::{self, Campaign, Left, Outcome};
+use fusee_host::report;
+use fusee_host::table::Table;
+use fusee_tool::analyze::read_overheads;
 
 /// Systems of `cargo xtask hostile`, unless told otherwise.
 const SYSTEMS: u64 = 20_000;

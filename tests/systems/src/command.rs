@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use fusee_host::{report, table};
+use fusee_host::{build, report, table};
 use fusee_tool::command::ProfileArgument;
 
 use crate::context::Context;
@@ -89,6 +89,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     if arguments.afresh {
         known::forget();
     }
+    build::remember();
     let context = Arc::new(Context::new(!arguments.no_install, arguments.bless)?);
     let choice = Choice {
         board: arguments.board.clone(),

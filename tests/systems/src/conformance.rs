@@ -25,8 +25,11 @@ use fusee_host::turns;
 pub const FOLDER: &str = "tests/conformance";
 /// Virtual nanoseconds after which a simulation is given up.
 const LIMIT: u64 = 10_000_000_000;
-/// Longest turn of a CPU, virtual microseconds: the others wait so long, and so late may a job complete.
-const QUANTUM: u32 = 2;
+/// Longest turn of a CPU, virtual microseconds, unless a system asks for another: the others wait so long, and so late may a job complete. Turns of 25 us put
+/// a quarter of the systems off the grid; turns of 2 us cost the host 2.6 times as much.
+const QUANTUM: u32 = 10;
+/// The turn of a CPU without others, virtual microseconds.
+const ALONE: u32 = 2_000;
 /// Half a cell: events up to here before the first release belong to its cell.
 const HALF_CELL: u64 = 500_000;
 
@@ -132,7 +135,9 @@ impl Case {
     fn run(&self, workspace: &Workspace, programs: &Programs) -> Result<Run> {
         let image = workspace.image_of(self.manifest.clone(), programs.clone(), Profile::Det, false)?;
         // A CPU without another, and without one that plays devices, takes turns with nobody; and an idle one passes long turns quickly.
-        let quantum = if turns::cpus(&image.manifest.system) == 1 { 1_000 * QUANTUM } else { QUANTUM };
+        let asked = self.manifest.expectations.as_ref().and_then(|expected| expected.turns);
+        let usual = if turns::cpus(&image.manifest.system) == 1 { ALONE } else { QUANTUM };
+        let quantum = asked.unwrap_or(usual);
         let options = RunOptions { quantum, ..RunOptions::quiet(60) };
         system::run(workspace, &image, &options)
     }

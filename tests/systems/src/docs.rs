@@ -18,8 +18,8 @@ use clap::CommandFactory;
 use fusee_research::campaign;
 use fusee_tool::command::Arguments;
 
-use crate::markdown::Page;
 use crate::boards;
+use crate::markdown::Page;
 
 /// The example of `docs/first-task.md` compiles.
 #[cfg(test)]

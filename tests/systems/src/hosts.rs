@@ -8,6 +8,9 @@ use anyhow::{Context as _, Result, bail};
 use fusee_host::build::KERNEL_PACKAGE;
 use fusee_host::meter;
 use fusee_host::toolchain::{KERNEL_TARGET, R5F_TARGET, TASK_TARGET};
+use fusee_research::campaign::{self, Left};
+use fusee_research::launches;
+use fusee_simulator::draws::Draws;
 use serde_json::Value;
 
 use crate::case::{Case, Found, Kind};
@@ -145,11 +148,19 @@ impl Tests {
         format!("host::{}::{}", self.package, self.target)
     }
 
+    /// Whether these are random launches of GPU kernels, a campaign.
+    fn is_launches(&self) -> bool {
+        self.package == "fusee-device-model" && self.target == "launches"
+    }
+
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         // As cargo would call it.
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
         seeded(&mut command);
+        if self.is_launches() {
+            launches::set(&mut command, Draws::new(campaign::seed(), launches::CAMPAIGN.budget));
+        }
         command
     }
 
@@ -182,6 +193,9 @@ impl Tests {
         inputs.add(&test);
         inputs.file(&self.program)?;
         inputs.add(&known::tree(root, &READ)?);
+        if self.is_launches() {
+            inputs.add(&campaign::seed());
+        }
         known::unless(&inputs, || {
             let mut command = self.command();
             command.args(["--test-threads", "1", "--nocapture"]);
@@ -197,6 +211,9 @@ impl Tests {
                 let sum = |of: fn(&(u64, u64)) -> u64| explored.iter().map(of).sum::<u64>();
                 let (states, transitions) = (sum(|model| model.0), sum(|model| model.1));
                 words = format!("{} models, {states} states, {transitions} transitions", explored.len());
+            }
+            if self.is_launches() {
+                words += &format!("; of launches {}", Left(&[launches::CAMPAIGN]));
             }
             let mut problems = Vec::new();
             if !output.status.success() {

@@ -161,10 +161,16 @@ fn on_target(context: &Arc<Context>, board: &str, choice: &Choice, cases: &mut V
         let Some(expectations) = &manifest.expectations else { continue };
         let wanted = |profile: &Profile| choice.profile.is_none_or(|wanted| wanted == *profile);
         for profile in expectations.profiles.iter().copied().filter(wanted) {
+            let name = prefix(profile_name(profile), board) + &stem;
+            if expectations.campaign && choice.filter.as_ref() != Some(&name) {
+                let why = format!("large, and run by its name alone: `cargo xtask test {name}`");
+                cases.push(Case::skipped(name, Kind::Det, why));
+                continue;
+            }
             let lack =
                 system::lacks(&workspace, &manifest.system, profile).or_else(|| no_compiler(&workspace, &manifest));
             match lack {
-                Some(why) => cases.push(Case::skipped(prefix(profile_name(profile), board) + &stem, Kind::Det, why)),
+                Some(why) => cases.push(Case::skipped(name, Kind::Det, why)),
                 None => found[usize::from(expectations.self_check)]
                     .push(target::Case { manifest: manifest.clone(), profile }),
             }

@@ -57,10 +57,9 @@ pub fn run_and(
             screen: expected.screenshot.as_ref().map(|_| screen::STANDS.to_owned()),
             power_button: expected.power_button,
         },
-        // What `run` finds wrong is found as it runs systems. Else all turns are short, for latencies.
         quantum: match expected.verdict {
-            Some(_) => Turns::of(&case.manifest.system, None).quantum,
-            None => turns::of_tests(&case.manifest.system),
+            Some(_) => Turns::of(&case.manifest.system, expected.turns).quantum,
+            None => turns::of_tests(&case.manifest.system, expected.turns),
         },
         ..RunOptions::quiet(expected.seconds.unwrap_or(60))
     };

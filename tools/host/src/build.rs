@@ -25,9 +25,11 @@ pub const KERNEL_PACKAGE: &str = "fusee-kernel";
 /// Where the kernel's image ends and the packed system begins, by the linker script.
 const IMAGE_END: &str = "__image_end";
 const PAGE: usize = 4096;
-/// Says how functions save registers, for backtraces. It is not loaded; but the compiler may choose a few instructions otherwise, so the
-/// kernel that is measured goes without.
+/// Unwind tables say how functions save registers, for backtraces. They are not loaded, and all programs have them: a crate is then compiled once for all
+/// kernels.
 const FRAMES: &str = "-Cforce-unwind-tables=yes";
+/// Schedules are traced in very many places. What is measured is a kernel without these, so the kernel that traces schedules is optimised for size.
+const SMALL: &str = "-Cllvm-args=-inline-threshold=100";
 
 /// The board whose kernels and images have no board in their names.
 pub const DEFAULT_BOARD: &str = "virt";
@@ -173,10 +175,17 @@ impl<'a> Builder<'a> {
             // Invariants are long loops, and there is no limit to its size.
             arguments.push("--config=profile.release.package.fusee-kernel-core.opt-level=3".to_owned());
         }
+        let folder = self.softfloat_folder(self.fusee, board).join(KERNEL_TARGET).join("release");
+        let kept = folder.join(format!("{KERNEL_PACKAGE}-{features:02x}-{}", level.name()));
+        let id = format!("{} {arguments:?}", kept.display());
+        if is_built(&id) {
+            return Ok(kept);
+        }
+        // The next kernel of another kind goes to the same place: nobody else may build one before this one is copied.
+        let _alone = KERNELS.lock().unwrap_or_else(PoisonError::into_inner);
         let built = self.softfloat(self.fusee, KERNEL_PACKAGE, board, &arguments)?;
-        // The next kernel of another kind goes to the same place.
-        let kept = built.with_file_name(format!("{KERNEL_PACKAGE}-{features:02x}-{}", level.name()));
         std::fs::copy(&built, &kept).with_context(|| kept.display().to_string())?;
+        note_built(id);
         Ok(kept)
     }
 
@@ -184,10 +193,11 @@ impl<'a> Builder<'a> {
     /// name and folder.
     fn with_kernels(&self, name: &str, kernels: &[Option<(&str, PathBuf)>], board: &str) -> Result<PathBuf> {
         let engine = self.folder(self.project).join("engines").join(name.replace('+', "_"));
+        let program = program_of(&engine);
         std::fs::create_dir_all(engine.join("src")).with_context(|| engine.display().to_string())?;
         let root = &self.fusee.root;
         let mut manifest = format!(
-            "[workspace]\n[package]\nname = \"engine\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n\
+            "[workspace]\n[package]\nname = \"{program}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n\
              engine-core = {{ path = {:?} }}\nfusee-bsp = {{ path = {:?} }}\n",
             root.join("qemu/engine-core"),
             root.join("bsp")
@@ -209,8 +219,8 @@ impl<'a> Builder<'a> {
              println!(\"cargo::rustc-link-arg-bins=-T{{}}\", {:?});\n}}\n",
             root.join("linker/firmware.ld")
         );
-        let program = format!("#![no_std]\n#![no_main]\nfusee_engine_core::firmware!([{}]);\n", tables.join(", "));
-        for (file, text) in [("Cargo.toml", manifest), ("build.rs", build), ("src/main.rs", program)] {
+        let main = format!("#![no_std]\n#![no_main]\nfusee_engine_core::firmware!([{}]);\n", tables.join(", "));
+        for (file, text) in [("Cargo.toml", manifest), ("build.rs", build), ("src/main.rs", main)] {
             let path = engine.join(file);
             if std::fs::read_to_string(&path).ok().as_ref() != Some(&text) {
                 std::fs::write(&path, text).with_context(|| path.display().to_string())?;
@@ -220,41 +230,43 @@ impl<'a> Builder<'a> {
         if !engine.join("Cargo.lock").exists() {
             std::fs::copy(root.join("Cargo.lock"), engine.join("Cargo.lock"))?;
         }
-        let flags: Vec<String> = errata::flags(board).into_iter().chain(nameless_registries()).collect();
-        let mut command = self.toolchain.cargo(KERNEL_TARGET, &flags);
+        let mut command = self.toolchain.cargo(KERNEL_TARGET, &flags(board));
         command.args(["build", "--release", "--target", KERNEL_TARGET]);
+        command.env(BUILD_DIR, self.compiled(self.project, board));
         if board != DEFAULT_BOARD {
             command.env("FUSEE_BOARD", root.join(format!("bsp/boards/{board}.toml")));
+            command.arg(of_board(board));
         }
         let packages: Vec<&str> = kernels.iter().flatten().map(|(package, _)| *package).collect();
         let folder = engine.join("target");
         run(command.current_dir(&engine), &folder, &format!("firmware with kernels of `{}`", packages.join("`, `")))?;
-        Ok(folder.join(KERNEL_TARGET).join("release/engine"))
+        Ok(folder.join(KERNEL_TARGET).join("release").join(program))
+    }
+
+    /// Where programs without floating point go: kernels of several boards do not take each other's place.
+    fn softfloat_folder(&self, project: &Project, board: &str) -> PathBuf {
+        let folder = self.folder(project);
+        if board == DEFAULT_BOARD { folder } else { folder.join("boards").join(board) }
     }
 
     /// Builds a program without floating point; its build script names the linker script.
     fn softfloat(&self, project: &Project, package: &str, board: &str, arguments: &[String]) -> Result<PathBuf> {
-        // Schedules are traced in very many places. What is measured is a kernel without these, so this one is for size.
-        let schedule = ["-Cllvm-args=-inline-threshold=100", FRAMES];
-        let flags: &[&str] = match self.kernel {
-            Kernel::Checked => &[FRAMES],
-            kernel if kernel.level().keeps_schedule() => &schedule,
-            _ => &[],
-        };
-        let mut flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        flags.extend(errata::flags(board));
-        flags.extend(nameless_registries());
-        let mut command = self.toolchain.cargo(KERNEL_TARGET, &flags);
-        command.args(["build", "--release", "--target", KERNEL_TARGET, "--package", package, "--bin", package]);
+        let mut command = self.toolchain.cargo(KERNEL_TARGET, &flags(board));
+        command.args(["rustc", "--release", "--target", KERNEL_TARGET, "--package", package, "--bin", package]);
         command.args(arguments);
-        let mut folder = self.folder(project);
+        command.env(BUILD_DIR, self.compiled(project, board));
+        let folder = self.softfloat_folder(project, board);
         if board != DEFAULT_BOARD {
             command.env("FUSEE_BOARD", self.fusee.root.join(format!("bsp/boards/{board}.toml")));
-            // Kernels of several boards do not take each other's place.
-            folder = folder.join("boards").join(board);
+            if project.is(self.fusee) {
+                command.arg(of_board(board));
+            }
         }
-        let what = if package == KERNEL_PACKAGE { "kernel".to_owned() } else { format!("firmware `{package}`") };
-        run(command.current_dir(&project.root), &folder, &what)?;
+        let what = if package == KERNEL_PACKAGE { KERNEL.to_owned() } else { format!("firmware `{package}`") };
+        // Whole programs are optimised when they are linked, so the last crate alone is compiled with this flag, and all others are shared.
+        let is_small = self.kernel != Kernel::Checked && self.kernel.level().keeps_schedule();
+        let last: &[&str] = if is_small { &[SMALL] } else { &[] };
+        run_with(command.current_dir(&project.root), &folder, &what, last)?;
         Ok(folder.join(KERNEL_TARGET).join("release").join(package))
     }
 
@@ -263,6 +275,7 @@ impl<'a> Builder<'a> {
         self.toolchain.add_target(R5F_TARGET)?;
         let mut command = self.toolchain.cargo(R5F_TARGET, &[]);
         command.args(["build", "--release", "--target", R5F_TARGET, "--package", package, "--bin", package]);
+        command.env(BUILD_DIR, self.compiled(project, DEFAULT_BOARD));
         let folder = self.folder(project);
         run(command.current_dir(&project.root), &folder, &format!("firmware `{package}`"))?;
         Ok(folder.join(R5F_TARGET).join("release").join(package))
@@ -276,6 +289,7 @@ impl<'a> Builder<'a> {
             flags.extend(errata::flags(step.board));
             let mut command = self.toolchain.cargo(TASK_TARGET, &flags);
             command.args(["build", "--release", "--target", TASK_TARGET]);
+            command.env(BUILD_DIR, self.compiled(project, step.board));
             for (package, program) in programs {
                 command.args(["--package", package, "--bin", program]);
             }
@@ -328,6 +342,15 @@ impl<'a> Builder<'a> {
         self.folder(self.fusee)
     }
 
+    /// Where cargo compiles the crates of a project: one place for all programs with the same flags, whatever folder the programs go to, so that no crate is
+    /// compiled twice. Programs with other flags have another place, because cargo gives crates the same names there, and would compile them again at each
+    /// change. So have other workspaces: cargo names a crate by its path in its workspace, and two workspaces may have the same paths.
+    fn compiled(&self, project: &Project, board: &str) -> PathBuf {
+        let mut hasher = DefaultHasher::new();
+        (&project.root, errata::flags(board), self.toolchain.name).hash(&mut hasher);
+        project.target.join("fusee-compiled").join(format!("{:08x}", hasher.finish() as u32))
+    }
+
     /// Where the programs of a project go. Those of two projects never meet, even if `CARGO_TARGET_DIR` gives them one place.
     fn folder(&self, project: &Project) -> PathBuf {
         let toolchain = if self.toolchain.name == "debian" { "-debian" } else { "" };
@@ -348,9 +371,58 @@ impl<'a> Builder<'a> {
     }
 }
 
+/// The variable by which cargo is told where to compile; programs go to the folder of `--target-dir`.
+const BUILD_DIR: &str = "CARGO_BUILD_BUILD_DIR";
+
+/// The argument by which cargo keeps what it compiles for a board beside what it compiles for others.
+fn of_board(board: &str) -> String {
+    format!("--features=fusee-bsp/{board}")
+}
+
+/// Flags of all crates for the kernel's target.
+fn flags(board: &str) -> Vec<String> {
+    let frames = [FRAMES.to_owned()];
+    frames.into_iter().chain(errata::flags(board)).chain(nameless_registries()).collect()
+}
+
+/// The program of an engine with kernels, and the package of that name. Each folder has a name of its own: cargo takes two packages for one if they
+/// have the same name, version and place in their workspaces, and these packages share one folder of compiled crates.
+fn program_of(engine: &Path) -> String {
+    let mut hasher = DefaultHasher::new();
+    engine.hash(&mut hasher);
+    format!("engine-{:08x}", hasher.finish() as u32)
+}
+
+/// What a kernel is called while it is built.
+const KERNEL: &str = "kernel";
+/// One kernel is built at a time.
+static KERNELS: Mutex<()> = Mutex::new(());
+/// Whether each program is built once only, and which are, if sources do not change while this program runs.
+static BUILT: Mutex<Option<BTreeSet<String>>> = Mutex::new(None);
+
+/// From here on each program is built once: sources do not change while this program runs.
+pub fn remember() {
+    BUILT.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+}
+
+fn is_built(id: &str) -> bool {
+    BUILT.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|built| built.contains(id))
+}
+
+fn note_built(id: String) {
+    if let Some(built) = BUILT.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        built.insert(id);
+    }
+}
+
 /// Runs cargo, which builds into `folder`. On a terminal cargo shows what it does, elsewhere one line says what is built: each
 /// only the first time, because some commands build again and again.
 fn run(command: &mut Command, folder: &Path, what: &str) -> Result<()> {
+    run_with(command, folder, what, &[])
+}
+
+/// Runs cargo as [`run`] does. `last`: flags for the last crate, if the command is `cargo rustc`.
+fn run_with(command: &mut Command, folder: &Path, what: &str, last: &[&str]) -> Result<()> {
     static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let is_new = TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned());
     let is_watched = std::io::stderr().is_terminal();
@@ -360,8 +432,21 @@ fn run(command: &mut Command, folder: &Path, what: &str) -> Result<()> {
     if !is_new || !is_watched {
         command.arg("--quiet");
     }
-    let status = meter::status(command.arg("--target-dir").arg(folder)).context("cargo does not start")?;
+    command.arg("--target-dir").arg(folder);
+    if !last.is_empty() {
+        command.arg("--").args(last);
+    }
+    let id = format!("{:?} {command:?}", command.get_current_dir());
+    // Kernels are built again and again in one place; it is their copies that are known.
+    let is_kernel = what == KERNEL;
+    if !is_kernel && is_built(&id) {
+        return Ok(());
+    }
+    let status = meter::status(command).context("cargo does not start")?;
     ensure!(status.success(), "could not build: {what}");
+    if !is_kernel {
+        note_built(id);
+    }
     Ok(())
 }
 

@@ -12,7 +12,9 @@ use fusee_manifest::{BoardDevice, DeviceKind, Profile, Resolved, UNLIMITED};
 /// one CPU to the next.
 const CHOICE: [u32; 5] = [50, 25, 12, 6, 3];
 /// The longest turn that can be asked for.
-pub const LONGEST: u32 = 1_000;
+pub const LONGEST: u32 = fusee_manifest::LONGEST_TURN;
+/// Turns of a test with a device that is played by a thread of the host, microseconds.
+const BESIDE_A_HOST: u32 = 10;
 /// Turns of all others take this part of a budget, at most: one in so many.
 const PART_OF_BUDGET: u64 = 4;
 /// And this part of what it exceeds the `wcet` by.
@@ -34,11 +36,16 @@ pub fn cpus(system: &Resolved) -> u32 {
     system.cpus + u32::from(system.has_engine_cpu())
 }
 
-/// Turns of a test, microseconds: short ones, for latencies. A system of one CPU has no turns, and none to wait for, unless a thread of the host plays a device for it.
-pub fn of_tests(system: &Resolved) -> u32 {
+/// Turns of a test, microseconds: those that the test asks for, or else those that `run` would choose. They are short where a thread of the host plays a
+/// device, which answers in the host's time, whatever virtual time has gone by. A system of one CPU has no turns otherwise, and none to wait for.
+pub fn of_tests(system: &Resolved, asked: Option<u32>) -> u32 {
     let is_of_host = |device: &BoardDevice| device.kind == DeviceKind::VirtioMmio;
-    let has_others = cpus(system) > 1 || system.board_devices().any(|(_, device)| is_of_host(device));
-    if has_others { 10 } else { LONGEST }
+    let usual = || match cpus(system) {
+        _ if system.board_devices().any(|(_, device)| is_of_host(device)) => BESIDE_A_HOST,
+        1 => LONGEST,
+        _ => Turns::of(system, None).quantum,
+    };
+    asked.unwrap_or_else(usual)
 }
 
 impl Turns {

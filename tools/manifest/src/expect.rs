@@ -2,6 +2,7 @@
 
 use fusee_sched::key::PolicyName;
 
+use crate::quantity::Time;
 use crate::resolve::Variant;
 use crate::schema::{self, Profile};
 use crate::trace::Places;
@@ -43,6 +44,10 @@ pub struct Expectations {
     pub self_check: bool,
     /// Whether a second run has the same trace, to the record; checked in det only.
     pub repeatable: bool,
+    /// Whether it runs only if its whole name is asked for, because it takes long and a shorter system shows the same.
+    pub campaign: bool,
+    /// The longest turn of an emulated CPU, microseconds; det only. `None`: as long as the system can spare.
+    pub turns: Option<u32>,
     /// Whether kernels of accelerators run for an eighth of the time that they say, at most; checked in det only.
     pub eighth: bool,
     /// Conformance systems: how to vary them; each variant is run. One plain run if nothing is said.
@@ -104,6 +109,15 @@ fn number(text: &str) -> Option<Option<u64>> {
     }
 }
 
+/// The longest turn that can be asked for, microseconds.
+pub const LONGEST_TURN: u32 = 1_000;
+
+/// Whole microseconds of a turn, if it is from one to [`LONGEST_TURN`].
+pub(crate) fn turns_of(time: Time) -> Option<u32> {
+    let turns = u32::try_from(time.0 / 1_000).ok().filter(|_| time.0.is_multiple_of(1_000))?;
+    (1..=LONGEST_TURN).contains(&turns).then_some(turns)
+}
+
 /// Reads `task: code`.
 pub(crate) fn parse_exit(text: &str, task: impl Fn(&str) -> Option<usize>) -> Option<(usize, u32)> {
     let (name, code) = text.split_once(':')?;
@@ -130,6 +144,8 @@ impl Expectations {
             judge: test.judge.clone(),
             self_check: test.self_check,
             repeatable: test.repeatable,
+            campaign: test.campaign,
+            turns: test.turns.as_ref().and_then(|turns| turns_of(*turns.get_ref())),
             eighth: test.eighth,
             variants: variants(test),
             responses: test.responses.iter().filter_map(|name| task(name.get_ref())).collect(),

@@ -46,7 +46,7 @@ pub use board::{
     Qemu, QemuProfile, Smmu, Start, Timer, Windows,
 };
 pub use error::{ManifestError, ManifestErrors, Reason, nearest};
-pub use expect::{Expectations, Mark};
+pub use expect::{Expectations, LONGEST_TURN, Mark};
 pub use fusee_sched::key::PolicyName;
 pub use pack::{Binaries, PackOptions, PackedSystem};
 pub use quantity::{Bytes, Time};

@@ -658,6 +658,11 @@ pub struct Test {
     /// A second run does the same, to the record.
     #[serde(default)]
     pub repeatable: bool,
+    /// It runs long: only if it is named whole.
+    #[serde(default)]
+    pub campaign: bool,
+    /// The longest turn of an emulated CPU.
+    pub turns: Option<Spanned<Time>>,
     /// Kernels of accelerators run for an eighth of the time that they say, at most.
     #[serde(default)]
     pub eighth: bool,

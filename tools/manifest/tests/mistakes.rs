@@ -212,6 +212,7 @@ const MEANT: &[Row] = &[
     ("region shared: read write", "region shared: write lend", 19, "lend of `shared` needs the right to read"),
     ("faults = [\"far\"]", "clusters = [\"two\"]", 70, "`two` is no list of cluster sizes: write \"2,1\""),
     ("faults = [\"far\"]", "exits = [\"far\"]", 70, "`far` is not the end of a task: write \"task: code\""),
+    ("faults = [\"far\"]", "turns = \"1500ns\"", 70, "turns of emulated CPUs are whole microseconds, from 1us to 1ms, not 1500ns"),
     ("faults = [\"far\"]", "policies = [\"edf\"]", 70, "no policy is called `edf`; did you mean `EDF`?"),
     ("endpoint service: call", "endpoint nothing: call", 18, "no endpoint is called `nothing`; there is `service`"),
     ("endpoint service: call", "engine nothing: acquire", 18, "no engine is called `nothing`; there are `ee` and `mutex`"),
@@ -292,7 +293,7 @@ reasons! {
     TwoFirmwares NotSquare Distance TwoDevices Overlap KernelDevice PoolExhausted NoAddresses
     NotUsed Overload ServicePeriod ReleasesEarly WatchdogTooShort Overcommitted TooFewTokens
     WaitsTooLong LendsTooMuch DrawsTooMuch NotCounted NotEnforced Unbounded NotProved NoBinary
-    NotAnElf WritableCode BadSegment NoVersion WrongVersion NoProgram TwoPrograms BadClusters BadMark BadExit
+    NotAnElf WritableCode BadSegment NoVersion WrongVersion NoProgram TwoPrograms BadClusters BadMark BadExit BadTurns
 }
 
 fn parse(text: &str) -> Result<Manifest, ManifestErrors> {

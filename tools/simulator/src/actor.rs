@@ -16,6 +16,7 @@ use crate::gpu_job::{GpuTask, Progress};
 use crate::graph::{Node, Tell};
 use crate::hostile::attacker::{Attacker, Mind};
 use crate::sharing::{Sessions, Sharer, Sharing};
+use crate::stress::{self, Stress};
 use crate::watcher::{Supervisor, Watch};
 
 /// What a task consists of.
@@ -70,6 +71,8 @@ pub enum Program {
     Sessions(Sessions),
     /// A task that does anything.
     Hostile(Attacker),
+    /// A task of a stress test.
+    Stress(Stress),
     /// A task that ends at once.
     Nothing,
 }
@@ -218,6 +221,8 @@ pub struct Actor {
     gpus: Progress,
     /// What a hostile task is up to.
     mind: Option<Mind>,
+    /// How far a task of a stress test is.
+    stress: Option<stress::Progress>,
     /// What a supervisor knows.
     watch: Option<Watch>,
     /// How far a sharer is.
@@ -256,6 +261,7 @@ impl Actor {
             seen: Vec::new(),
             gpus: Progress::default(),
             mind: None,
+            stress: None,
             watch: None,
             sharing: None,
             store: None,
@@ -280,6 +286,9 @@ impl Actor {
         self.gpus.ran(span);
         if let Some(mind) = &mut self.mind {
             mind.ran(span);
+        }
+        if let Some(stress) = &mut self.stress {
+            stress.ran(span);
         }
     }
 
@@ -329,6 +338,9 @@ impl Actor {
             }
             Program::Hostile(attacker) => {
                 self.mind.get_or_insert_with(|| Mind::new(attacker)).act(attacker, board, thread)
+            }
+            Program::Stress(stress) => {
+                self.stress.get_or_insert_with(|| stress::Progress::new(stress)).act(stress, board, thread)
             }
             Program::Nothing => trap(board, thread, Call::Exit, 0, 0, NEVER),
         }

@@ -21,6 +21,7 @@
 //! - [`faults`]: tasks that end and are given further lives, and all others.
 //! - [`video`]: many graphs on one GPU, with more tasks in a pool than a board's kernel has room for.
 //! - [`spatial`]: processes that share a GPU of many SMs. The kernel has no part in these.
+//! - [`stress`]: random calls, signals and waits of clients and servers.
 //! - [`hostile`]: deadlines that are proved, among tasks that do anything.
 //!
 //! [`Machine`]: fusee_kernel_core::Machine
@@ -42,6 +43,7 @@ pub mod services;
 pub mod sharing;
 pub mod soundness;
 pub mod spatial;
+pub mod stress;
 pub mod system;
 pub mod video;
 pub mod watcher;

@@ -189,7 +189,11 @@ impl Resolver<'_> {
         let clusters = test.clusters.iter().map(|one| check(one, is_list(one.get_ref()), Reason::BadClusters));
         let marks = test.marks.iter().map(|one| check(one, is_mark(one.get_ref()), Reason::BadMark));
         let exits = test.exits.iter().map(|one| check(one, is_exit(one.get_ref()), Reason::BadExit));
-        let results: Vec<_> = policies.chain(clusters).chain(marks).chain(exits).collect();
+        let turns = test.turns.iter().map(|one| match crate::expect::turns_of(*one.get_ref()) {
+            Some(_) => Ok(()),
+            None => Err(At(one.span(), Reason::BadTurns(*one.get_ref()))),
+        });
+        let results: Vec<_> = policies.chain(clusters).chain(marks).chain(exits).chain(turns).collect();
         for result in results {
             self.keep(Of::Nothing, result);
         }

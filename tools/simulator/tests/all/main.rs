@@ -27,5 +27,6 @@ mod refusals;
 mod requests;
 mod scenarios;
 mod sharers;
+mod stress;
 mod waiting;
 mod watchdog;

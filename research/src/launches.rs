@@ -31,6 +31,8 @@ pub fn set(command: &mut Command, draws: Draws) {
 /// Runs the test with other draws.
 fn draw(draws: Draws) -> Result<Outcome> {
     let root = system::root()?;
+    // The launches of a block are one sequence, so one that failed before is drawn with its whole block.
+    let draws = Draws { count: draws.count.max(CAMPAIGN.block), ..draws };
     let mut command = Toolchain::find(&root, false)?.cargo("host", &[]);
     set(&mut command, draws);
     command.args([

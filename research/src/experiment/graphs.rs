@@ -24,7 +24,6 @@ mod curves;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use fusee_simulator::soundness::in_parallel;
@@ -134,7 +133,7 @@ pub fn simulate(
     let program = build(&project)?;
     let one = |done: &mut Vec<(u64, Result<Run>)>, number: u64| {
         let (name, _, setup) = &arrangements[number as usize];
-        done.push((number, run_once(&program, *setup, seed, length).context(*name)));
+        done.push((number, run(&program, *setup, seed, length).context(*name)));
     };
     let mut done = in_parallel(arrangements.len() as u64, &one, |all, some| all.extend(some));
     done.sort_by_key(|(number, _)| *number);
@@ -160,31 +159,13 @@ fn build(project: &Project) -> Result<PathBuf> {
 
 const PROGRAM: &str = "video";
 
-/// Runs that were made, by what they were asked for.
-type Made = Vec<((Setup, u64, u64), Outcome)>;
-
-/// Runs an arrangement, unless the other experiment has run it before: a run depends on its arrangement, seed and length only.
-fn run_once(program: &Path, setup: Setup, seed: u64, length: u64) -> Result<Run> {
-    static MADE: Mutex<Made> = Mutex::new(Vec::new());
-    let made = || MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    let asked = (setup, seed, length + WARM_UP);
-    let before = made().iter().find(|(one, _)| *one == asked).map(|(_, outcome)| outcome.clone());
-    let outcome = match before {
-        Some(outcome) => outcome,
-        None => {
-            let outcome = run(program, asked)?;
-            made().push((asked, outcome.clone()));
-            outcome
-        }
-    };
-    Ok(Run::new(outcome, asked.2))
-}
-
-fn run(program: &Path, (setup, seed, length): (Setup, u64, u64)) -> Result<Outcome> {
+fn run(program: &Path, setup: Setup, seed: u64, length: u64) -> Result<Run> {
+    let length = length + WARM_UP;
     let output =
         Command::new(program).args(setup.words()).args([seed, length].map(|number| number.to_string())).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Outcome::of_lines(&String::from_utf8(output.stdout)?).context("it broke off")
+    let outcome = Outcome::of_lines(&String::from_utf8(output.stdout)?).context("it broke off")?;
+    Ok(Run::new(outcome, length))
 }
 
 //--- What came of it

@@ -20,7 +20,7 @@ pub const AS_TOOL: &str = "FUSEE_AS_TOOL";
 /// Runs all checks of this repository: format, lints, tests on the host, systems in QEMU, pages, campaigns.
 #[derive(Parser)]
 #[command(name = "cargo xtask test", bin_name = "cargo xtask test", version)]
-struct Arguments {
+struct Options {
     #[command(flatten)]
     runner: libtest_mimic::Arguments,
     /// Write golden traces, and the schemas of `--json`, instead of comparing with them.
@@ -62,7 +62,7 @@ pub fn main() -> ExitCode {
     if std::env::var_os(AS_TOOL).is_some() {
         return tool();
     }
-    let arguments = Arguments::parse();
+    let arguments = Options::parse();
     if arguments.wide {
         table::print_wide();
     }
@@ -85,7 +85,7 @@ fn tool() -> ExitCode {
     fusee_tool::command::main()
 }
 
-fn run(arguments: &Arguments) -> Result<bool> {
+fn run(arguments: &Options) -> Result<bool> {
     if arguments.afresh {
         known::forget();
     }

@@ -23,6 +23,8 @@
 //!
 //! Not here: building and running (`tools/host`), commands of users (`tools/fusee`), checks of this repository (`tests/systems`).
 #![forbid(unsafe_code)]
+// The library of a program: its documentation is for those who change it.
+#![allow(rustdoc::private_intra_doc_links)]
 
 pub mod adversary;
 pub mod bench;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use fusee_host::{build, report, table};
+use fusee_research::fuzz;
 use fusee_tool::command::ProfileArgument;
 
 use crate::context::Context;
@@ -20,7 +21,7 @@ pub const AS_TOOL: &str = "FUSEE_AS_TOOL";
 /// Runs all checks of this repository: format, lints, tests on the host, systems in QEMU, pages, campaigns.
 #[derive(Parser)]
 #[command(name = "cargo xtask test", bin_name = "cargo xtask test", version)]
-struct Options {
+pub struct Options {
     #[command(flatten)]
     runner: libtest_mimic::Arguments,
     /// Write golden traces, and the schemas of `--json`, instead of comparing with them.
@@ -59,6 +60,10 @@ struct Options {
 
 /// Runs the checks that the command line asks for.
 pub fn main() -> ExitCode {
+    // Cargo calls this program as its compiler while bytes are to be found.
+    if std::env::var_os(fuzz::COMPILES).is_some() {
+        return fuzz::compile();
+    }
     if std::env::var_os(AS_TOOL).is_some() {
         return tool();
     }

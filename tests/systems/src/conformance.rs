@@ -50,7 +50,11 @@ pub struct Case {
 impl Case {
     /// All variants of the system at `path`.
     pub fn all(workspace: &Workspace, path: &Path) -> Result<Vec<Case>> {
-        let plain = workspace.manifest(path)?;
+        let plain = system::read_variant(
+            &workspace.root,
+            path,
+            &Variant { board: workspace.board.clone(), ..Variant::default() },
+        )?;
         let variants = plain.expectations.map_or_else(|| vec![Variant::default()], |expected| expected.variants);
         let case = |variant: &Variant| {
             let variant = Variant { board: workspace.board.clone(), ..variant.clone() };

@@ -13,12 +13,14 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use clap::CommandFactory;
+use clap::{Args as _, CommandFactory as _};
 
-use fusee_research::campaign;
+use fusee_flash::FlashArguments;
+use fusee_research::{campaign, command as research};
 use fusee_tool::command::Arguments;
 
 use crate::boards;
+use crate::command::Options;
 use crate::markdown::Page;
 
 /// The example of `docs/first-task.md` compiles.
@@ -251,8 +253,14 @@ fn leads(root: &Path, folder: &Path, link: &str, page: &Page) -> bool {
 fn command_problem(place: &str, line: &str) -> Option<String> {
     let words: Vec<&str> = line.split(" #").next()?.split_whitespace().collect();
     let ["cargo", "xtask", arguments @ ..] = &words[..] else { return None };
+    let (parser, arguments) = match arguments {
+        ["test", arguments @ ..] => (Options::command(), arguments),
+        [name, ..] if research::has(name) => (research::Arguments::command(), arguments),
+        ["flash", arguments @ ..] => (FlashArguments::augment_args(clap::Command::new("flash")), arguments),
+        _ => (Arguments::command(), arguments),
+    };
     let arguments = std::iter::once("cargo xtask").chain(arguments.iter().copied());
-    let error = Arguments::command().try_get_matches_from(arguments).err()?;
+    let error = parser.try_get_matches_from(arguments).err()?;
     error.use_stderr().then(|| format!("{place}: `{line}`: {}", error.to_string().lines().next().unwrap_or_default()))
 }
 

@@ -36,6 +36,8 @@
 //!
 //! Not here: random systems and measurements (`research`), which are called from here.
 #![forbid(unsafe_code)]
+// The library of a program: its documentation is for those who change it.
+#![allow(rustdoc::private_intra_doc_links)]
 
 pub mod boards;
 pub mod boot;
@@ -43,6 +45,7 @@ pub mod browser;
 pub mod cards;
 pub mod case;
 pub mod combinations;
+pub mod command;
 pub mod configurations;
 pub mod conformance;
 pub mod context;
@@ -72,7 +75,5 @@ pub mod target;
 pub mod times;
 pub mod turns;
 pub mod vision;
-
-mod command;
 
 pub use command::{AS_TOOL, main};

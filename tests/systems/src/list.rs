@@ -10,7 +10,7 @@ use fusee_abi::trace::Level;
 use fusee_host::build::{Builder, Kernel};
 use fusee_host::system::{self, DEFAULT_BOARD, Workspace, profile_name};
 use fusee_host::toolchain::{self, R5F_TARGET};
-use fusee_manifest::{Board, Manifest, ManifestError, ManifestErrors, Profile, Reason, Resolved};
+use fusee_manifest::{Board, Manifest, ManifestError, ManifestErrors, Profile, Reason, Resolved, Variant};
 use fusee_research::{bench, experiment, faults, fuzz, hostile, soundness, worst};
 
 use crate::case::{Case, Found, Kind, Needs};
@@ -40,25 +40,27 @@ pub struct Choice {
 /// # Errors
 /// A manifest or a page cannot be read.
 pub fn all(context: &Arc<Context>, choice: &Choice) -> Result<Vec<Case>> {
-    let mut cases = Vec::new();
+    let (mut cases, mut builds) = (Vec::new(), Builds::default());
     if let Some(board) = choice.board.as_deref().filter(|board| *board != DEFAULT_BOARD) {
-        on_board(context, board, choice, &mut cases)?;
+        on_board(context, board, choice, &mut builds, &mut cases)?;
+        cases.extend(builds.case());
         return Ok(cases);
     }
     cases.extend(hosts::lints(context)?);
     cases.extend(hosts::tests(context)?);
     sources(context, &mut cases);
     campaigns(context, &mut cases);
-    on_target(context, DEFAULT_BOARD, choice, &mut cases)?;
-    golden(context, DEFAULT_BOARD, choice, &mut cases)?;
+    on_target(context, DEFAULT_BOARD, choice, &mut builds, &mut cases)?;
+    golden(context, DEFAULT_BOARD, choice, &mut builds, &mut cases)?;
     own(context, &mut cases)?;
     pages(context, &mut cases)?;
     for board in boards::others() {
         if choice.filter.as_ref().is_none_or(|filter| filter.contains(board)) {
             let share = Choice { profile: Some(Profile::Det), share: true, ..choice.clone() };
-            on_board(context, board, &share, &mut cases)?;
+            on_board(context, board, &share, &mut builds, &mut cases)?;
         }
     }
+    cases.extend(builds.case());
     Ok(cases)
 }
 
@@ -88,7 +90,8 @@ fn sources(context: &Arc<Context>, cases: &mut Vec<Case>) {
 
 /// Random systems, experiments and bytes.
 fn campaigns(context: &Arc<Context>, cases: &mut Vec<Case>) {
-    let checks: [(&str, fn() -> (String, Vec<String>)); 7] = [
+    type Campaign = fn() -> (String, Vec<String>);
+    let checks: [(&str, Campaign); 7] = [
         ("bounds on lateness hold", soundness::check),
         ("bounds on blocking hold", soundness::check_blocking),
         ("bounds on calls hold", soundness::check_calls),
@@ -100,6 +103,7 @@ fn campaigns(context: &Arc<Context>, cases: &mut Vec<Case>) {
     for (name, check) in checks {
         cases.push(Case::new(format!("campaign::{name}"), Kind::Campaign, move || {
             let (words, problems) = check();
+            let words = words.strip_prefix(&format!("{name}: ")).map_or(words.clone(), str::to_owned);
             Ok(Found::with_words(words, problems))
         }));
     }
@@ -141,7 +145,13 @@ fn prefix(kind: &str, board: &str) -> String {
 }
 
 /// Systems of `tests/target`.
-fn on_target(context: &Arc<Context>, board: &str, choice: &Choice, cases: &mut Vec<Case>) -> Result<()> {
+fn on_target(
+    context: &Arc<Context>,
+    board: &str,
+    choice: &Choice,
+    builds: &mut Builds,
+    cases: &mut Vec<Case>,
+) -> Result<()> {
     let workspace = context.on(board, board);
     let elsewhere = elsewhere(&workspace, choice)?;
     // Those with the usual kernel, and those whose kernel checks its invariants.
@@ -151,7 +161,7 @@ fn on_target(context: &Arc<Context>, board: &str, choice: &Choice, cases: &mut V
         if elsewhere.contains(&stem) {
             continue;
         }
-        let manifest = match system::read_manifest_for(&workspace.root, &path, Some(board)) {
+        let manifest = match system::read_variant(&workspace.root, &path, &of_board(board)) {
             Ok(manifest) => manifest,
             Err(error) => {
                 cases.push(unreadable(prefix("det", board) + &stem, &error));
@@ -178,12 +188,7 @@ fn on_target(context: &Arc<Context>, board: &str, choice: &Choice, cases: &mut V
     }
     for (kernel, found) in [workspace.kernel, Kernel::Checked].into_iter().zip(found) {
         let group = group(&workspace, kernel, found.iter().map(|case| &case.manifest), choice);
-        let name = format!(
-            "build::{board}, {} systems{}",
-            found.len(),
-            if kernel == Kernel::Checked { ", checked" } else { "" }
-        );
-        cases.extend(build(&name, &group, found.len()));
+        build(builds, &group, found.len());
         for case in found {
             let name = prefix(profile_name(case.profile), board) + &case.manifest.system.name;
             let (group, share) = (Arc::clone(&group), choice.share);
@@ -198,6 +203,11 @@ fn on_target(context: &Arc<Context>, board: &str, choice: &Choice, cases: &mut V
         }
     }
     Ok(())
+}
+
+/// A manifest for another board than the one it names. Its warnings are not printed: checks are about the run.
+fn of_board(board: &str) -> Variant {
+    Variant { board: Some(board.to_owned()), ..Variant::default() }
 }
 
 /// A manifest that its board refuses because of what it lacks, or that cannot be read.
@@ -231,14 +241,38 @@ fn group<'a>(
     Arc::new(Group::new(workspace.clone(), kernel, systems))
 }
 
-/// The check that a group of programs can be built, which builds them before they are needed.
-fn build(name: &str, group: &Arc<Group>, systems: usize) -> Option<Case> {
+/// Programs that are built before the systems that need them, one after the other: calls of cargo would wait for each other.
+#[derive(Default)]
+pub struct Builds(Vec<Box<dyn FnOnce() -> Result<()> + Send>>);
+
+impl Builds {
+    /// One check that builds all of them, if there are any.
+    fn case(self) -> Option<Case> {
+        let count = self.0.len();
+        let body = move || {
+            let problems = self.0.into_iter().filter_map(|build| build().err().map(|error| format!("{error:#}")));
+            Ok(Found::with_words(format!("{count} groups"), problems.collect()))
+        };
+        (count > 0).then(|| Case::new("build::all programs of systems", Kind::Build, body))
+    }
+}
+
+/// Has a group of programs built before they are needed.
+fn build(builds: &mut Builds, group: &Arc<Group>, systems: usize) {
     let group = Arc::clone(group);
-    (systems > 0).then(|| Case::of(name, Kind::Build, move || group.programs().map(|_| Vec::new())))
+    if systems > 0 {
+        builds.0.push(Box::new(move || group.programs().map(drop)));
+    }
 }
 
 /// Systems whose golden traces are compared.
-fn golden(context: &Arc<Context>, board: &str, choice: &Choice, cases: &mut Vec<Case>) -> Result<()> {
+fn golden(
+    context: &Arc<Context>,
+    board: &str,
+    choice: &Choice,
+    builds: &mut Builds,
+    cases: &mut Vec<Case>,
+) -> Result<()> {
     if choice.profile == Some(Profile::Par) {
         return Ok(());
     }
@@ -263,19 +297,18 @@ fn golden(context: &Arc<Context>, board: &str, choice: &Choice, cases: &mut Vec<
         }
     }
     let group = group(&workspace, workspace.kernel, found.iter().map(|case| &case.manifest), choice);
-    cases.extend(build(&format!("build::{board}, {} conformance systems", found.len()), &group, found.len()));
+    build(builds, &group, found.len());
     // Levels are no matter of boards.
     let is_usual = board == DEFAULT_BOARD;
     let levels = [Level::Off, Level::Marks, Level::Full];
     if is_usual {
         let group = Arc::clone(&group);
-        let build = move || {
+        builds.0.push(Box::new(move || {
             for level in levels {
                 Builder { kernel: Kernel::Traced(level), ..group.builder() }.kernel(feature::ALL)?;
             }
-            Ok(Vec::new())
-        };
-        cases.push(Case::of("build::kernels with other levels of the trace", Kind::Build, build));
+            Ok(())
+        }));
     }
     for case in found {
         let name = prefix("golden", board) + &case.manifest.system.name;
@@ -295,14 +328,20 @@ fn golden(context: &Arc<Context>, board: &str, choice: &Choice, cases: &mut Vec<
 }
 
 /// The systems that a board can run, and whether they are those that it could before.
-fn on_board(context: &Arc<Context>, board: &str, choice: &Choice, cases: &mut Vec<Case>) -> Result<()> {
+fn on_board(
+    context: &Arc<Context>,
+    board: &str,
+    choice: &Choice,
+    builds: &mut Builds,
+    cases: &mut Vec<Case>,
+) -> Result<()> {
     if let Some(why) = context.too_old(board) {
         cases.push(Case::skipped(format!("board::{board}: its share of all systems"), Kind::Det, why));
         return Ok(());
     }
     let first = cases.len();
-    on_target(context, board, choice, cases)?;
-    golden(context, board, choice, cases)?;
+    on_target(context, board, choice, builds, cases)?;
+    golden(context, board, choice, builds, cases)?;
     if choice.profile != Some(Profile::Par) {
         let workspace = context.on(board, board);
         let elsewhere = elsewhere(&workspace, choice)?;
@@ -397,7 +436,7 @@ fn own(context: &Arc<Context>, cases: &mut Vec<Case>) -> Result<()> {
             DEFAULT_BOARD => format!("own::{}", isolation::PROBES),
             _ => format!("own::{board}: {}", isolation::PROBES),
         };
-        emulated(context, board, &name, cases, |workspace| isolation::check_probes(workspace));
+        emulated(context, board, &name, cases, isolation::check_probes);
     }
     for (features, system) in combinations::ALL {
         let name = format!("own::{}", combinations::name(features));

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::AS_TOOL;
 use crate::browser;
 use anyhow::{Context, Result, ensure};
 use demo_judge as demo;
@@ -150,7 +151,8 @@ pub fn check_pictures(root: &Path) -> Result<Vec<String>> {
             let path = root.join(format!("target/fusee/picture-{number}.svg"));
             let words =
                 command.split_whitespace().map(|word| if word == drawn { path.as_os_str() } else { word.as_ref() });
-            let output = Command::new(std::env::current_exe()?).args(words).current_dir(root).output()?;
+            let mut tool = Command::new(std::env::current_exe()?);
+            let output = tool.args(words).current_dir(root).env(AS_TOOL, "1").output()?;
             let errors = String::from_utf8_lossy(&output.stderr);
             ensure!(output.status.success(), "`{command}` failed: {}", errors.trim_end());
             if std::fs::read_to_string(&path)? != kept {

@@ -110,7 +110,7 @@ impl Ran {
 
 /// Runs this program.
 pub fn own(folder: &Path, arguments: &[&str]) -> Result<Ran> {
-    Ran::of(Command::new(std::env::current_exe()?).args(arguments).current_dir(folder))
+    Ran::of(Command::new(std::env::current_exe()?).args(arguments).current_dir(folder).env(crate::AS_TOOL, "1"))
 }
 
 /// Adds packages with a program `hello` each, and tasks for these and for ours of that name.

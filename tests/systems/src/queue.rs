@@ -129,6 +129,10 @@ fn one(case: Case, cores: &Cores, done: &Mutex<Vec<Done>>, started: Instant) -> 
     if let Some(words) = &found.words {
         println!("     {name}: {words}");
     }
+    // Told at once, and again at the end: a run takes minutes.
+    for line in found.problems.iter().flat_map(|problem| problem.lines()) {
+        println!("       {line}");
+    }
     let result = match (&found.skipped, &found.problems[..]) {
         (Some(why), _) => Ok(Completion::ignored_with(why)),
         (None, []) => Ok(Completion::Completed),

@@ -4,7 +4,7 @@
 //! must come in this order; `...` stands for any number of lines. Numbers with a unit of time or three digits after the point may differ, and so may
 //! a whole (`7 of 7`), because they change with the compiler; all else is compared as printed. A command may fail if an `error:` line is
 //! shown. Before it `cp`, `mkdir` and `sed` of the same page are run, and what is new after them in the sources is removed in the end. Other
-//! commands, and `cargo xtask test` itself, are not run. Only the pages of [`PAGES`] are looked at.
+//! commands, and `cargo xtask test` itself, are not run. Only some pages are looked at.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -58,7 +58,7 @@ fn decode(root: &Path, elf: &Path) -> Result<bool> {
     // Without debug information messages have no places, and are messages all the same.
     let places = table.get_locations(&bytes).unwrap_or_default();
     say(&Answer::Ready)?;
-    let texts = Texts { table, places, root: root };
+    let texts = Texts { table, places, root };
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let digits = line

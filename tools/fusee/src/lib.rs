@@ -18,6 +18,8 @@
 //!
 //! Not here: building and running (`tools/host`), checks of this repository (`tests/systems`), measurements (`research`).
 #![forbid(unsafe_code)]
+// The library of a program: its documentation is for those who change it.
+#![allow(rustdoc::private_intra_doc_links)]
 
 pub mod analyze;
 pub mod command;

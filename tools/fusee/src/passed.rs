@@ -60,8 +60,7 @@ const ON_HOST: &str = "host";
 /// Cargo does not start, or does not say where the checks are.
 pub fn test(passed: &Passed, arguments: &Arguments) -> Result<bool> {
     let fusee = Project::fusee()?;
-    let filter = passed.arguments.iter().filter_map(|argument| argument.to_str()).find(|word| !word.starts_with('-'));
-    let wants_host = filter.is_none_or(|filter| filter.starts_with(ON_HOST));
+    let wants_host = filter(&passed.arguments).is_none_or(|filter| filter.starts_with(ON_HOST));
     let mut command = cargo();
     command.args(["test", "--no-run", "--quiet", "--message-format", "json-render-diagnostics"]);
     let defaults = fusee.defaults.iter().map(String::as_str).filter(|_| wants_host);
@@ -83,6 +82,23 @@ pub fn test(passed: &Passed, arguments: &Arguments) -> Result<bool> {
     command.args(arguments.no_install.then_some("--no-install")).args(arguments.wide.then_some("--wide"));
     let status = command.args(&passed.arguments).status().context("the checks do not start")?;
     Ok(status.success())
+}
+
+/// Options of the checks that have a value behind them.
+const WITH_VALUES: [&str; 8] =
+    ["--board", "--profile", "--junit", "--skip", "--test-threads", "--logfile", "--color", "--format"];
+
+/// The filter among the arguments of the checks, if there is one.
+fn filter(arguments: &[OsString]) -> Option<&str> {
+    let mut words = arguments.iter().filter_map(|argument| argument.to_str());
+    while let Some(word) = words.next() {
+        if WITH_VALUES.contains(&word) {
+            words.next();
+        } else if !word.starts_with('-') {
+            return Some(word);
+        }
+    }
+    None
 }
 
 /// The program of the checks, among what cargo says of what it has built.
@@ -109,4 +125,19 @@ fn run(package: &str, name: &str, passed: &Passed, arguments: &Arguments) -> Res
     command.args(arguments.no_install.then_some("--no-install")).args(arguments.wide.then_some("--wide"));
     let status = command.args(&passed.arguments).status().context("cargo does not start")?;
     Ok(status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_an_option_is_no_filter() {
+        let filter = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            super::filter(&words).map(str::to_owned)
+        };
+        assert_eq!(filter(&["--times", "--junit", "results.xml"]), None);
+        assert_eq!(filter(&["--board", "raspi3b", "par", "--exact"]).as_deref(), Some("par"));
+    }
 }

@@ -238,7 +238,8 @@ impl<'a> Builder<'a> {
             command.arg(of_board(board));
         }
         let packages: Vec<&str> = kernels.iter().flatten().map(|(package, _)| *package).collect();
-        let folder = engine.join("target");
+        // Firmware of several boards does not take each other's place.
+        let folder = engine.join("target").join(board);
         run(command.current_dir(&engine), &folder, &format!("firmware with kernels of `{}`", packages.join("`, `")))?;
         Ok(folder.join(KERNEL_TARGET).join("release").join(program))
     }

@@ -361,7 +361,7 @@ impl<'a> Objects<'a> {
     /// The object of a table. The last lies in front of all others: see `arena.rs` of the kernel's core.
     fn object(&self, table: &str, index: usize) -> Result<Value<'a>> {
         let table = self.kernel.field(table)?;
-        let count = table.len()?;
+        let count = table.length()?;
         ensure!(index < count, "an object has the number {index}, of {count}");
         table.element((index + 1) % count)
     }
@@ -421,7 +421,7 @@ impl<'a> Objects<'a> {
         let done = thread.field("statistics")?;
         let slots = thread.field("slots")?;
         let mut serves = Vec::new();
-        for slot in 0..slots.len()? {
+        for slot in 0..slots.length()? {
             serves.extend(id(&slots.element(slot)?.field("client")?)?);
         }
         Ok(Task {
@@ -530,7 +530,7 @@ impl<'a> Objects<'a> {
         let table = self.object("handles", task)?;
         let names = &self.system().tasks[task].environment;
         let mut handles = Vec::new();
-        for slot in 0..table.len()? {
+        for slot in 0..table.length()? {
             let handle = table.element(slot)?;
             let (kind, fields) = handle.field("object")?.variant()?;
             if kind == "Empty" {

@@ -45,8 +45,8 @@ pub fn program(package: &str) -> Result<PathBuf> {
     ensure!(output.status.success(), "could not build `{package}`");
     let text = String::from_utf8_lossy(&output.stdout);
     let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let programs = messages.filter(|message| message["target"]["name"] == package);
-    let found = programs.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).last();
+    let mut programs = messages.filter(|message| message["target"]["name"] == package);
+    let found = programs.find_map(|message| message["executable"].as_str().map(PathBuf::from));
     found.with_context(|| format!("`{package}` has no program of that name"))
 }
 

@@ -1,4 +1,4 @@
-//! Tables that fit a terminal of [`WIDTH`] columns, as all commands print them.
+//! Tables that fit a terminal of `WIDTH` columns, as all commands print them.
 //!
 //! Columns without anything in them are left out. A table that is still too wide becomes several, below each other, each with the
 //! first column; cells are never wrapped. `--wide` prints one table with all columns.

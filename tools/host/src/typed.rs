@@ -315,11 +315,11 @@ impl<'a> Value<'a> {
         self.part(element, index * size, format!("{}[{index}]", self.path))
     }
 
-    /// How many elements an array has.
-    pub fn len(&self) -> Result<usize> {
+    /// The number of elements of an array.
+    pub fn length(&self) -> Result<usize> {
         match self.types.layout(self.kind)?.shape {
             Shape::Array { count, .. } => Ok(count),
-            _ => self.wrapped()?.with_context(|| format!("{} is no array", self.path))?.len(),
+            _ => self.wrapped()?.with_context(|| format!("{} is no array", self.path))?.length(),
         }
     }
 
@@ -382,7 +382,7 @@ impl<'a> Value<'a> {
     /// The elements of a `heapless::Vec`.
     pub fn elements(&self) -> Result<Vec<Value<'a>>> {
         let (count, buffer) = (self.field("len")?.number()? as usize, self.field("buffer")?);
-        (0..count.min(buffer.len()?)).map(|index| buffer.element(index)).collect()
+        (0..count.min(buffer.length()?)).map(|index| buffer.element(index)).collect()
     }
 }
 

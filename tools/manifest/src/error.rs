@@ -503,7 +503,7 @@ impl fmt::Display for Reason {
             Self::BadClusters(text) => write!(f, "`{text}` is no list of cluster sizes: write \"2,1\""),
             Self::BadExit(text) => write!(f, "`{text}` is not the end of a task: write \"task: code\""),
             Self::BadTurns(turns) => {
-                write!(f, "turns of emulated CPUs are whole microseconds, from 1us to 1ms, not {turns}")
+                write!(f, "turns of emulated CPUs are whole microseconds, from 1 us to 1 ms, not {turns}")
             }
             Self::BadMark(text) => write!(f, "`{text}` is not a mark: write \"task: number number\""),
         }

@@ -212,7 +212,7 @@ const MEANT: &[Row] = &[
     ("region shared: read write", "region shared: write lend", 19, "lend of `shared` needs the right to read"),
     ("faults = [\"far\"]", "clusters = [\"two\"]", 70, "`two` is no list of cluster sizes: write \"2,1\""),
     ("faults = [\"far\"]", "exits = [\"far\"]", 70, "`far` is not the end of a task: write \"task: code\""),
-    ("faults = [\"far\"]", "turns = \"1500ns\"", 70, "turns of emulated CPUs are whole microseconds, from 1us to 1ms, not 1500ns"),
+    ("faults = [\"far\"]", "turns = \"1500ns\"", 70, "turns of emulated CPUs are whole microseconds, from 1 us to 1 ms, not 1500 ns"),
     ("faults = [\"far\"]", "policies = [\"edf\"]", 70, "no policy is called `edf`; did you mean `EDF`?"),
     ("endpoint service: call", "endpoint nothing: call", 18, "no endpoint is called `nothing`; there is `service`"),
     ("endpoint service: call", "engine nothing: acquire", 18, "no engine is called `nothing`; there are `ee` and `mutex`"),

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use fusee_host::{build, report, table};
 use fusee_research::fuzz;
+use fusee_simulator::soundness;
 use fusee_tool::command::ProfileArgument;
 
 use crate::context::Context;
@@ -95,6 +96,8 @@ fn run(arguments: &Options) -> Result<bool> {
         known::forget();
     }
     build::remember();
+    // The queue keeps the other cores busy.
+    soundness::use_workers(1);
     let context = Arc::new(Context::new(!arguments.no_install, arguments.bless)?);
     let choice = Choice {
         board: arguments.board.clone(),

@@ -251,6 +251,11 @@ fn seeded(command: &mut Command) -> &mut Command {
     }
 }
 
+/// Whether cargo has built tests on the host for this run.
+pub fn are_built() -> bool {
+    std::env::var_os(TESTS).is_some()
+}
+
 /// Tests on the host, if cargo has built them for this run.
 pub fn tests(context: &Arc<Context>) -> Result<Vec<Case>> {
     let Some(path) = std::env::var_os(TESTS) else { return Ok(Vec::new()) };

@@ -19,7 +19,7 @@ use crate::target::run_case;
 use crate::{
     boards, boot, browser, cards, combinations, configurations, conformance, demo, docs, dump, errata, gdb, hosts,
     isolation, kernels, messages, own_kernels, own_project, readme, refusal, resolution, schemas, stream, structure,
-    target, turns, vision,
+    target, times, turns, vision,
 };
 
 /// Which checks are listed.
@@ -61,7 +61,20 @@ pub fn all(context: &Arc<Context>, choice: &Choice) -> Result<Vec<Case>> {
         }
     }
     cases.extend(builds.case());
+    let listed: BTreeSet<String> = cases.iter().map(|case| case.name.clone()).collect();
+    let lost = lost(&listed, times::recorded(context.root())?.into_keys(), hosts::are_built());
+    if choice.filter.is_none() {
+        cases.push(Case::of("repo::no recorded check is lost", Kind::Page, move || Ok(lost)));
+    }
     Ok(cases)
+}
+
+/// Recorded checks that are not listed any more: a check that does not run cannot fail.
+fn lost(listed: &BTreeSet<String>, recorded: impl Iterator<Item = String>, with_host: bool) -> Vec<String> {
+    let is_lost = |name: &String| !listed.contains(name) && (with_host || !name.starts_with("host::"));
+    let words =
+        |name| format!("`{name}` is in {} and is not listed any more; if that is right, remove it there", times::FILE);
+    recorded.filter(is_lost).map(words).collect()
 }
 
 /// Sources, pages and schemas.
@@ -546,4 +559,18 @@ fn pages(context: &Arc<Context>, cases: &mut Vec<Case>) -> Result<()> {
         }));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_that_is_not_listed_any_more_is_named() {
+        let listed = BTreeSet::from(["det::one".to_owned()]);
+        let recorded = || ["det::one", "det::two", "host::three"].map(str::to_owned).into_iter();
+        assert_eq!(lost(&listed, recorded(), true).len(), 2);
+        let without_host = lost(&listed, recorded(), false);
+        assert!(without_host.len() == 1 && without_host[0].starts_with("`det::two`"), "{without_host:?}");
+    }
 }

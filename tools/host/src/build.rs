@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -181,8 +182,11 @@ impl<'a> Builder<'a> {
         if is_built(&id) {
             return Ok(kept);
         }
-        // The next kernel of another kind goes to the same place: nobody else may build one before this one is copied.
+        // The next kernel of another kind goes to the same place: nobody else may build one before this one is copied, in this program or in another.
         let _alone = KERNELS.lock().unwrap_or_else(PoisonError::into_inner);
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        let lock = File::create(folder.join("kernel.lock")).with_context(|| folder.display().to_string())?;
+        lock.lock().with_context(|| folder.display().to_string())?;
         let built = self.softfloat(self.fusee, KERNEL_PACKAGE, board, &arguments)?;
         std::fs::copy(&built, &kept).with_context(|| kept.display().to_string())?;
         note_built(id);

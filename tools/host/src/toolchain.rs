@@ -343,6 +343,8 @@ fn unpack(folder: &Path, package: &str, program: &str, options: &[String], why: 
     eprintln!("unpacking {package} into {}: {why}", folder.display());
     std::fs::create_dir_all(archives.join("partial")).with_context(|| format!("cannot make {}", archives.display()))?;
     let fetched = Command::new("apt-get")
+        // The folder is this user's alone.
+        .args(["-o", "APT::Sandbox::User=root"])
         .args(["install", "--yes", "--no-install-recommends", "--download-only", "-o"])
         .arg(format!("Dir::Cache::archives={}", archives.display()))
         .args(options)
@@ -538,25 +540,31 @@ pub fn try_install(packages: &[&str]) {
 
 fn install_packages(packages: &[&str]) -> Result<()> {
     eprintln!("installing {}", packages.join(" "));
-    let install = || {
-        Command::new("apt-get")
-            .args(["install", "--yes", "--no-install-recommends", "--no-remove"])
-            .args(packages)
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .stdout(std::process::Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        let output = command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C").output();
+        match output {
+            Ok(output) if output.status.success() => None,
+            Ok(output) => Some(String::from_utf8_lossy(&output.stderr).into_owned()),
+            Err(error) => Some(error.to_string()),
+        }
     };
-    if install() {
-        return Ok(());
+    let install = [&["install", "--yes", "--no-install-recommends", "--no-remove"], packages].concat();
+    let Some(mut why) = apt(&install) else { return Ok(()) };
+    // The lists of packages may be old; but newer ones change nothing if another package is in the way.
+    if !why.contains(IN_THE_WAY) && apt(&["update"]).is_none() {
+        let Some(again) = apt(&install) else { return Ok(()) };
+        why = again;
     }
-    // The lists of packages may be old.
-    let updated = Command::new("apt-get").arg("update").stdout(std::process::Stdio::null()).status();
-    if updated.is_ok_and(|status| status.success()) && install() {
-        return Ok(());
-    }
-    bail!("apt-get could not install {}", packages.join(" "))
+    bail!(
+        "apt-get could not install {}: {}",
+        packages.join(" "),
+        why.trim().lines().next().unwrap_or("it does not say why")
+    )
 }
+
+/// The words of `apt-get` if a package is in the way of another.
+const IN_THE_WAY: &str = "remove is disabled";
 
 #[cfg(test)]
 mod tests {

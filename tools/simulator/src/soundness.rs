@@ -13,7 +13,7 @@
 //! Not here: bounds (`sched/analysis`).
 
 use std::cmp::Ordering;
-use std::sync::atomic::{self, AtomicU64};
+use std::sync::atomic::{self, AtomicU64, AtomicUsize};
 
 use fusee_manifest::PolicyName;
 
@@ -149,7 +149,16 @@ pub fn soundness(
     report
 }
 
-/// Does `work` for each number below `count`, on all CPUs of the host, and joins what came out.
+/// CPUs of the host that [`in_parallel`] uses; zero: all.
+static WORKERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Lets [`in_parallel`] use so many CPUs of the host from here on: one, if the caller keeps the others busy itself.
+pub fn use_workers(count: usize) {
+    // Relaxed: the number is all that is shared.
+    WORKERS.store(count, atomic::Ordering::Relaxed);
+}
+
+/// Does `work` for each number below `count`, on all CPUs of the host unless [`use_workers`] has said otherwise, and joins what came out.
 pub fn in_parallel<R: Default + Send>(count: u64, work: &(dyn Fn(&mut R, u64) + Sync), join: fn(&mut R, R)) -> R {
     let next = AtomicU64::new(0);
     let some = || {
@@ -163,7 +172,11 @@ pub fn in_parallel<R: Default + Send>(count: u64, work: &(dyn Fn(&mut R, u64) + 
             work(&mut report, number);
         }
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = match WORKERS.load(atomic::Ordering::Relaxed) {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        1 => return some(),
+        threads => threads,
+    };
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(some)).collect();
         let mut all = R::default();

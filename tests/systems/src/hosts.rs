@@ -122,8 +122,11 @@ const SPLIT: [(&str, &str); 4] = [
     ("fusee-locking", "lib"),
 ];
 
-/// Folders with all that programs of tests read.
-const READ: [&str; 1] = ["."];
+/// Packages whose tests read sources and pages of the whole repository, or have some compiled.
+const READ_ALL: [&str; 7] =
+    ["fusee-fuzz", "fusee-host", "fusee-misuse", "fusee-orders", "fusee-research", "fusee-tool", "systems"];
+/// Packages whose tests read manifests and other data of the whole repository, and no sources. All others read files of their own folder at most.
+const READ_DATA: [&str; 5] = ["demo-judge", "fusee-card", "fusee-manifest", "fusee-simulator", "video-judge"];
 
 impl Tests {
     /// Reads what `cargo test --no-run --message-format=json` prints.
@@ -164,6 +167,19 @@ impl Tests {
         command
     }
 
+    /// The digest of all files that it reads while it runs.
+    fn files(&self, root: &Path) -> Result<[u64; 2]> {
+        let name = self.package.as_str();
+        let is_data = |name: &str| !name.ends_with(".rs") && !name.ends_with(".md");
+        match name {
+            _ if READ_ALL.contains(&name) => known::tree(root, root, |_| true),
+            _ if READ_DATA.contains(&name) => known::tree(root, root, is_data),
+            // Its tests are in the folder above.
+            _ if name.ends_with("-small") => known::tree(root, self.folder.parent().unwrap_or(root), |_| true),
+            _ => known::tree(root, &self.folder, |_| true),
+        }
+    }
+
     /// The names of its tests.
     fn list(&self) -> Result<Vec<String>> {
         let output = self.command().args(["--list", "--format", "terse"]).output().context(self.name())?;
@@ -192,7 +208,7 @@ impl Tests {
         let mut inputs = Inputs::of(&self.name());
         inputs.add(&test);
         inputs.file(&self.program)?;
-        inputs.add(&known::tree(root, &READ)?);
+        inputs.add(&self.files(root)?);
         if self.is_launches() {
             inputs.add(&campaign::seed());
         }

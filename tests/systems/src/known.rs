@@ -88,16 +88,16 @@ fn of_bytes(bytes: &[u8]) -> [u64; 2] {
     })
 }
 
-/// The digest of all files that git knows below these folders, with their changes.
+/// The digest of all files that git knows below a folder and that `is_read` wants, with their changes.
 ///
 /// # Errors
 /// A file cannot be read.
-pub fn tree(root: &Path, folders: &[&str]) -> Result<[u64; 2]> {
+pub fn tree(root: &Path, folder: &Path, is_read: fn(&str) -> bool) -> Result<[u64; 2]> {
     let mut command = std::process::Command::new("git");
-    command.args(["ls-files", "-co", "--exclude-standard", "--"]).args(folders).current_dir(root);
+    command.args(["ls-files", "-co", "--exclude-standard", "--"]).arg(folder).current_dir(root);
     let output = command.output().context("git does not start")?;
     let mut hashers = Inputs::of("tree");
-    for name in String::from_utf8_lossy(&output.stdout).lines() {
+    for name in String::from_utf8_lossy(&output.stdout).lines().filter(|name| is_read(name)) {
         let path = root.join(name);
         if path.is_file() {
             hashers.add(&name);

@@ -63,9 +63,9 @@ pub struct CampaignArguments {
 pub struct Campaign {
     /// The name on the command line and in files.
     pub name: &'static str,
-    /// What the campaign is to find out.
+    /// The question that the campaign answers.
     pub question: &'static str,
-    /// What is drawn, in the plural.
+    /// The name of its systems, in the plural.
     pub unit: &'static str,
     /// Number of systems that the suite draws.
     pub budget: u64,
@@ -77,7 +77,7 @@ pub struct Campaign {
     pub draw: fn(Draws) -> Result<Outcome>,
 }
 
-/// What came of some draws.
+/// The results of some draws.
 #[derive(Default)]
 pub struct Outcome {
     /// Systems judged.
@@ -110,7 +110,7 @@ pub fn all() -> Vec<Campaign> {
     all
 }
 
-/// What the budgets of some campaigns leave out, in words.
+/// The systems that the budgets of some campaigns leave out, in words.
 pub struct Left<'a>(pub &'a [Campaign]);
 
 impl fmt::Display for Left<'_> {
@@ -191,7 +191,7 @@ struct Failed {
     campaign: String,
     seed: u64,
     number: u64,
-    /// What was wrong.
+    /// The problem that was found.
     #[allow(dead_code)]
     why: String,
 }

@@ -20,6 +20,7 @@ use crate::bench::{self, rows};
 use crate::purposes::{self, Function, Purpose};
 use fusee_host::build::Kernel;
 use fusee_host::decode::Symbols;
+use fusee_host::kept::{PROFILER, PROFILER_LIBRARY};
 use fusee_host::system::Workspace;
 use fusee_host::table::Table;
 
@@ -36,10 +37,6 @@ pub struct ProfileArguments {
     summary: bool,
 }
 
-/// The plugin.
-pub const PACKAGE: &str = "fusee-profiler";
-/// Its crate.
-pub const LIBRARY: &str = "fusee_profiler";
 const FILE: &str = "last.profile";
 /// Functions with less than this share of a row, one in so many, are summed up.
 const SHARE: i64 = 100;
@@ -51,7 +48,7 @@ pub fn profile(arguments: &ProfileArguments, install: bool) -> Result<bool> {
     ensure!(!chosen.is_empty(), "no row's name contains `{filter}`");
 
     let workspace = Workspace { kernel: Kernel::Traced(Level::Marks), ..Workspace::open(install)? };
-    let plugin = workspace.builder().plugin(PACKAGE, LIBRARY)?;
+    let plugin = workspace.builder().plugin(PROFILER, PROFILER_LIBRARY)?;
     let image = workspace.image(Path::new(bench::MANIFEST), Profile::Det, false)?;
     let file = workspace.project.kept(FILE)?;
     let watched = vec!["-plugin".to_owned(), format!("{},out={}", plugin.display(), file.display())];

@@ -18,9 +18,10 @@ use fusee_kernel_core::limits::{LONGEST_PATH, LONGEST_PATH_CROWDED};
 use fusee_manifest::{Manifest, Profile};
 
 use crate::adversary::{self, FAMILIES};
-use crate::{crowd, profile, purposes};
+use crate::{crowd, purposes};
 use fusee_host::build::Kernel;
 use fusee_host::decode::Symbols;
+use fusee_host::kept::{PROFILER, PROFILER_LIBRARY};
 use fusee_host::system::{self, RunOptions, Workspace};
 use fusee_host::table::Table;
 
@@ -240,7 +241,7 @@ impl<'a> Search<'a> {
     fn new(workspace: &'a Workspace) -> Result<Search<'a>> {
         Ok(Search {
             workspace,
-            plugin: workspace.builder().plugin(profile::PACKAGE, profile::LIBRARY)?,
+            plugin: workspace.builder().plugin(PROFILER, PROFILER_LIBRARY)?,
             symbols: None,
             systems: 0,
             counts: [0; CLASSES.len()],

@@ -72,14 +72,7 @@ pub fn main() -> ExitCode {
     if arguments.wide {
         table::print_wide();
     }
-    match run(&arguments) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("{} {error:#}", report::red("error:"));
-            ExitCode::FAILURE
-        }
-    }
+    report::exit_code(run(&arguments))
 }
 
 /// Carries out a command of the tool, or of `research`.

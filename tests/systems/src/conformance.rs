@@ -18,7 +18,7 @@ use crate::case::Found;
 use crate::known;
 use crate::target::{self, difference};
 use fusee_host::build::Programs;
-use fusee_host::system::{self, Run, RunOptions, Workspace};
+use fusee_host::system::{self, Image, RunOptions, Workspace};
 use fusee_host::turns;
 
 /// Where conformance systems are; each has its golden trace beside it.
@@ -75,14 +75,14 @@ impl Case {
         levels: &[(Level, PathBuf)],
         bless: bool,
     ) -> Result<Found> {
-        let image = workspace.image_of(self.manifest.clone(), programs.clone(), Profile::Det, false)?;
-        let mut inputs = target::inputs(workspace, name, &image, &RunOptions::quiet(60))?;
-        inputs.add(&(QUANTUM, std::fs::read(&self.golden).ok()));
+        let image = self.image(workspace, programs)?;
+        let mut inputs = target::inputs(workspace, name, &image, &self.options())?;
+        inputs.add(&(std::fs::read(&self.golden).ok(), format!("{:?}", self.manifest.expectations)));
         for (_, kernel) in levels {
             inputs.file(kernel)?;
         }
         let check = || {
-            let (words, problems) = self.compare(workspace, programs, levels, bless)?;
+            let (words, problems) = self.compare(workspace, &image, levels, bless)?;
             Ok(Found::with_words(words, problems))
         };
         if bless { check() } else { known::unless(&inputs, check) }
@@ -91,11 +91,11 @@ impl Case {
     fn compare(
         &self,
         workspace: &Workspace,
-        programs: &Programs,
+        image: &Image,
         levels: &[(Level, PathBuf)],
         bless: bool,
     ) -> Result<(String, Vec<String>)> {
-        let run = self.run(workspace, programs)?;
+        let run = system::run(workspace, image, &self.options())?;
         let mut problems = Vec::new();
         let trace = run.trace.context("the run left no trace")?;
         let emulated = self.canonical(&trace, "QEMU", &mut problems);
@@ -117,8 +117,8 @@ impl Case {
         }
         problems.extend(audit(&trace, &self.manifest.system, &[], 2 * limits::LONGEST_PATH).err());
         for (level, kernel) in levels {
-            let programs = Programs { kernel: kernel.clone(), ..programs.clone() };
-            let run = self.run(workspace, &programs)?;
+            let programs = Programs { kernel: kernel.clone(), ..image.programs.clone() };
+            let run = system::run(workspace, &self.image(workspace, &programs)?, &self.options())?;
             let problem = match (level, &run.trace) {
                 _ if run.outcome.code != Some(0) => Some(format!("ended with {:?}", run.outcome.code)),
                 (Level::Off, trace) => trace.is_ok().then(|| "there is a trace".to_owned()),
@@ -135,15 +135,18 @@ impl Case {
         Ok((self.responses(&trace), problems))
     }
 
-    /// Runs the system in QEMU.
-    fn run(&self, workspace: &Workspace, programs: &Programs) -> Result<Run> {
-        let image = workspace.image_of(self.manifest.clone(), programs.clone(), Profile::Det, false)?;
+    /// The image of the system with these programs.
+    fn image(&self, workspace: &Workspace, programs: &Programs) -> Result<Image> {
+        workspace.image_of(self.manifest.clone(), programs.clone(), Profile::Det, false)
+    }
+
+    /// How QEMU runs the system.
+    fn options(&self) -> RunOptions<'static> {
         // A CPU without another, and without one that plays devices, takes turns with nobody; and an idle one passes long turns quickly.
         let asked = self.manifest.expectations.as_ref().and_then(|expected| expected.turns);
-        let usual = if turns::cpus(&image.manifest.system) == 1 { ALONE } else { QUANTUM };
+        let usual = if turns::cpus(&self.manifest.system) == 1 { ALONE } else { QUANTUM };
         let quantum = asked.unwrap_or(usual);
-        let options = RunOptions { quantum, ..RunOptions::quiet(60) };
-        system::run(workspace, &image, &options)
+        RunOptions { quantum, ..RunOptions::quiet(60) }
     }
 
     /// `: high answers within 8.04 ms`, for the tasks to be shown.

@@ -11,14 +11,12 @@ use fusee_host::toolchain::{KERNEL_TARGET, R5F_TARGET, TASK_TARGET};
 use fusee_research::campaign::{self, Left};
 use fusee_research::launches;
 use fusee_simulator::draws::Draws;
+use fusee_tool::passed::TESTS;
 use serde_json::Value;
 
 use crate::case::{Case, Found, Kind};
 use crate::context::Context;
 use crate::known::{self, Inputs};
-
-/// The file with the tests of the host that cargo has built, one line of JSON for each: set by `cargo xtask test`.
-pub const TESTS: &str = "FUSEE_HOST_TESTS";
 
 /// Lints of the Cortex-R5F's firmware, which need a target that not every toolchain has.
 const R5F_LINTS: &str = "lint::firmware of a Cortex-R5F";

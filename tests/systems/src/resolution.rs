@@ -1,10 +1,10 @@
 //! Each call of cargo resolves to the same features, whatever package it names: otherwise crates are compiled anew for the tests.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use fusee_host::meter;
+use fusee_host::project::cargo;
 
 use crate::context::Context;
 
@@ -46,7 +46,7 @@ fn different(package: &str, alone: &Features, together: &Features) -> Vec<String
 }
 
 fn features<'a>(context: &Context, packages: impl Iterator<Item = &'a str>, edges: &str) -> Result<Features> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = cargo();
     command.args(["tree", "--offline", "--prefix", "none", "--format", "{p} [{f}]", "--edges", edges]);
     for package in packages {
         command.args(["--package", package]);

@@ -33,12 +33,5 @@ fn main() -> ExitCode {
         fusee_host::table::print_wide();
     }
     let Command::Flash(flash) = &arguments.command;
-    match fusee_flash::flash(flash, !arguments.no_install) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("{} {error:#}", report::red("error:"));
-            ExitCode::FAILURE
-        }
-    }
+    report::exit_code(fusee_flash::flash(flash, !arguments.no_install))
 }

@@ -124,14 +124,7 @@ pub fn main() -> ExitCode {
     if arguments.wide {
         table::print_wide();
     }
-    match dispatch(&arguments) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("{} {error:#}", report::red("error:"));
-            ExitCode::FAILURE
-        }
-    }
+    report::exit_code(dispatch(&arguments))
 }
 
 /// Carries out the command; `false`: it ran, and its result is not good.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use fusee_host::project::Project;
+use fusee_host::project::{Project, cargo};
 use fusee_host::system::{root, write};
 use serde_json::Value;
 
@@ -47,8 +47,8 @@ pub fn flash(passed: &Passed, arguments: &Arguments) -> Result<bool> {
 
 /// The target of the checks.
 const CHECKS: &str = "all";
-/// Names the file with all programs of tests that cargo has built.
-const TESTS: &str = "FUSEE_HOST_TESTS";
+/// Names the file with all programs of tests that cargo has built, one line of JSON for each.
+pub const TESTS: &str = "FUSEE_HOST_TESTS";
 /// How names of tests on the host begin.
 const ON_HOST: &str = "host";
 
@@ -110,10 +110,6 @@ fn program(text: &str) -> Option<PathBuf> {
         message["executable"].as_str().filter(|_| is_ours).map(PathBuf::from)
     };
     messages.filter_map(of).next()
-}
-
-fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 /// Builds a package and runs its program.

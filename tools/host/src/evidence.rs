@@ -16,7 +16,7 @@ use fusee_manifest::trace::Trace;
 use crate::decode::Rings;
 use crate::kept::Kept;
 use crate::picture::Picture;
-use crate::project::Project;
+use crate::project::{self, Project};
 use crate::qemu::GuestMemory;
 use crate::run::Run;
 use crate::turns::Turns;
@@ -67,14 +67,7 @@ pub type Judge = fn(&Evidence<'_>, &dyn Fn(&str)) -> Result<bool>;
 
 /// The `main` of a judge: reads the kept run in the folder that its argument names.
 pub fn main(judge: Judge) -> ExitCode {
-    match judged(judge) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("{} {error:#}", words::red("error:"));
-            ExitCode::FAILURE
-        }
-    }
+    words::exit_code(judged(judge))
 }
 
 fn judged(judge: Judge) -> Result<bool> {
@@ -138,7 +131,7 @@ impl Called {
 }
 
 fn cargo(root: &Path) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = project::cargo();
     command.current_dir(root);
     command
 }

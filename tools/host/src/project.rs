@@ -34,12 +34,17 @@ pub fn root() -> Result<PathBuf> {
     Ok(root.context("this program is not of a repository of Fusee")?.to_owned())
 }
 
+/// A call of the cargo that runs this program, or of the one in the path.
+pub fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
 /// Builds the program of a package of this repository for the host, if it is not built; where the program is.
 ///
 /// # Errors
 /// Cargo does not start or cannot build the program.
 pub fn program(package: &str) -> Result<PathBuf> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = cargo();
     command.args(["build", "--quiet", "--message-format", "json-render-diagnostics", "--package", package]);
     let output = command.current_dir(root()?).stderr(Stdio::inherit()).output().context("cargo does not start")?;
     ensure!(output.status.success(), "could not build `{package}`");
@@ -96,7 +101,7 @@ impl Project {
 
     /// The workspace that `folder` is in.
     pub fn around(folder: &Path) -> Result<Project> {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut command = cargo();
         command.args(["metadata", "--no-deps", "--format-version", "1", "--offline"]).current_dir(folder);
         // A relative path counts from where the user is.
         if let Some(target) = std::env::var_os(TARGET_DIR).filter(|target| !target.is_empty()) {

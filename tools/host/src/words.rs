@@ -1,7 +1,9 @@
 //! Words of all reports: colours, spans of time, and which tasks have jobs.
 
 use std::io::IsTerminal;
+use std::process::ExitCode;
 
+use anyhow::Result;
 use fusee_abi::image::release;
 use fusee_manifest::Resolved;
 
@@ -60,4 +62,16 @@ pub fn microseconds(time: u64) -> String {
 pub fn milliseconds(time: i64) -> String {
     let sign = if time < 0 { "-" } else { "" };
     format!("{sign}{}", microseconds(time.unsigned_abs() / 1_000))
+}
+
+/// The exit code of a command that was carried out, or was not; `false`: its result is not good. An error is printed.
+pub fn exit_code(result: Result<bool>) -> ExitCode {
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{} {error:#}", red("error:"));
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -480,7 +480,7 @@ impl State {
 
     //--- Identity and words --------------------------------------------------------------------------------
 
-    /// What tells this state from others: two hashes with different seeds of everything that matters from here on.
+    /// A digest that differs from that of each other state: two hashes with different seeds of everything that matters from here on.
     pub fn fingerprint(&self, system: &System) -> u128 {
         let mut hasher = Words::new();
         self.kernel.hash_state(self.board.now, &mut hasher);

@@ -2,12 +2,11 @@
 //! asked for, so a project of one's own never compiles them to run a system.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use fusee_host::project::{Project, cargo};
+use fusee_host::project::{Project, built, cargo};
 use fusee_host::system::{root, write};
 use serde_json::Value;
 
@@ -73,7 +72,11 @@ pub fn test(passed: &Passed, arguments: &Arguments) -> Result<bool> {
     }
     let list = fusee.target.join("systems/tests.json");
     write(&list, &output.stdout)?;
-    let program = program(&String::from_utf8_lossy(&output.stdout)).context("cargo has built no checks")?;
+    let is_ours = |message: &Value| {
+        let id = message["package_id"].as_str().unwrap_or_default();
+        id.contains("tests/systems") && message["target"]["name"] == CHECKS
+    };
+    let program = built(&String::from_utf8_lossy(&output.stdout), is_ours).context("cargo has built no checks")?;
     let mut command = Command::new(program);
     command.current_dir(&fusee.root).env("CARGO_MANIFEST_DIR", fusee.root.join("tests/systems")).env(TESTS, list);
     if !wants_host {
@@ -99,17 +102,6 @@ fn filter(arguments: &[OsString]) -> Option<&str> {
         }
     }
     None
-}
-
-/// The program of the checks, among what cargo says of what it has built.
-fn program(text: &str) -> Option<PathBuf> {
-    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let of = |message: Value| {
-        let id = message["package_id"].as_str()?;
-        let is_ours = id.contains("tests/systems") && message["target"]["name"] == CHECKS;
-        message["executable"].as_str().filter(|_| is_ours).map(PathBuf::from)
-    };
-    messages.filter_map(of).next()
 }
 
 /// Builds a package and runs its program.

@@ -8,8 +8,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::thread::JoinHandle;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use fusee_manifest::Manifest;
 use fusee_manifest::trace::Trace;
 
@@ -90,15 +91,14 @@ fn judged(judge: Judge) -> Result<bool> {
 /// A judge that is built while the system runs.
 pub struct Called {
     package: String,
-    build: std::process::Child,
-    root: PathBuf,
+    build: JoinHandle<Result<PathBuf>>,
 }
 
 impl Called {
     /// Begins to build the judge of a manifest, if the manifest names one.
     ///
     /// # Errors
-    /// Cargo does not start, or the project has no such package.
+    /// The project has no such package.
     pub fn of(project: &Project, manifest: &Manifest) -> Result<Option<Called>> {
         let judge = manifest.expectations.as_ref().and_then(|expected| expected.judge.clone());
         let Some(package) = judge else { return Ok(None) };
@@ -108,9 +108,9 @@ impl Called {
             "`judge = {package:?}`: {} has no package `{package}` with a program of that name",
             project.root.display()
         );
-        let build = cargo(&project.root).args(["build", "--quiet", "--package", &package]).spawn();
-        let build = build.context("cargo does not start")?;
-        Ok(Some(Called { package, build, root: project.root.clone() }))
+        let (root, name) = (project.root.clone(), package.clone());
+        let build = std::thread::spawn(move || project::program_in(&root, &name));
+        Ok(Some(Called { package, build }))
     }
 
     /// Lets the judge look at the run that is kept in `folder`: whether the results are right. Its lines go to standard output, or to standard error if
@@ -118,20 +118,14 @@ impl Called {
     ///
     /// # Errors
     /// The judge could not be built or started.
-    pub fn judge(mut self, folder: &Path, apart: bool) -> Result<bool> {
-        let built = self.build.wait().context("the judge could not be waited for")?;
-        ensure!(built.success(), "could not build the judge `{}`", self.package);
-        let mut command = cargo(&self.root);
-        command.args(["run", "--quiet", "--package", &self.package, "--"]).arg(folder);
+    pub fn judge(self, folder: &Path, apart: bool) -> Result<bool> {
+        let program =
+            self.build.join().map_err(|_| anyhow!("the judge `{}` could not be waited for", self.package))??;
+        let mut command = Command::new(program);
+        command.arg(folder);
         if apart {
             command.stdout(std::io::stderr());
         }
-        Ok(command.status().context("cargo does not start")?.success())
+        Ok(command.status().with_context(|| format!("the judge `{}` does not start", self.package))?.success())
     }
-}
-
-fn cargo(root: &Path) -> Command {
-    let mut command = project::cargo();
-    command.current_dir(root);
-    command
 }

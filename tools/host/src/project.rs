@@ -44,15 +44,26 @@ pub fn cargo() -> Command {
 /// # Errors
 /// Cargo does not start or cannot build the program.
 pub fn program(package: &str) -> Result<PathBuf> {
+    program_in(&root()?, package)
+}
+
+/// As [`program`], of the workspace in `folder`.
+///
+/// # Errors
+/// Cargo does not start or cannot build the program.
+pub fn program_in(folder: &Path, package: &str) -> Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--quiet", "--message-format", "json-render-diagnostics", "--package", package]);
-    let output = command.current_dir(root()?).stderr(Stdio::inherit()).output().context("cargo does not start")?;
+    let output = command.current_dir(folder).stderr(Stdio::inherit()).output().context("cargo does not start")?;
     ensure!(output.status.success(), "could not build `{package}`");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut programs = messages.filter(|message| message["target"]["name"] == package);
-    let found = programs.find_map(|message| message["executable"].as_str().map(PathBuf::from));
+    let found = built(&String::from_utf8_lossy(&output.stdout), |message| message["target"]["name"] == package);
     found.with_context(|| format!("`{package}` has no program of that name"))
+}
+
+/// The first program that cargo has built, by its messages in JSON, and that is wanted.
+pub fn built(messages: &str, is_wanted: impl Fn(&Value) -> bool) -> Option<PathBuf> {
+    let mut messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    messages.find_map(|message| message["executable"].as_str().filter(|_| is_wanted(&message)).map(PathBuf::from))
 }
 
 /// The programs of each package of a workspace.

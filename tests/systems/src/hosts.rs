@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, Result, bail};
 use fusee_host::build::KERNEL_PACKAGE;
@@ -110,6 +110,8 @@ struct Tests {
     program: PathBuf,
     /// The folder of the package.
     folder: PathBuf,
+    /// The digest of all files that it reads, once that is needed.
+    files: Arc<OnceLock<[u64; 2]>>,
 }
 
 /// Programs of tests whose functions are checks of their own, because together they take long.
@@ -140,7 +142,8 @@ impl Tests {
             let (place, name) = id.rsplit_once('#')?;
             let name = name.split('@').next().filter(|name| name.starts_with(char::is_alphabetic));
             let package = name.or_else(|| place.rsplit('/').next())?;
-            Some(Tests { package: package.to_owned(), target: target.to_owned(), program, folder })
+            let (package, target) = (package.to_owned(), target.to_owned());
+            Some(Tests { package, target, program, folder, files: Arc::default() })
         };
         text.lines().filter_map(of).collect()
     }
@@ -165,17 +168,21 @@ impl Tests {
         command
     }
 
-    /// The digest of all files that it reads while it runs.
+    /// The digest of all files that it reads while it runs. All its checks share it.
     fn files(&self, root: &Path) -> Result<[u64; 2]> {
+        if let Some(known) = self.files.get() {
+            return Ok(*known);
+        }
         let name = self.package.as_str();
         let is_data = |name: &str| !name.ends_with(".rs") && !name.ends_with(".md");
-        match name {
+        let digest = match name {
             _ if READ_ALL.contains(&name) => known::tree(root, root, |_| true),
             _ if READ_DATA.contains(&name) => known::tree(root, root, is_data),
             // Its tests are in the folder above.
             _ if name.ends_with("-small") => known::tree(root, self.folder.parent().unwrap_or(root), |_| true),
             _ => known::tree(root, &self.folder, |_| true),
-        }
+        }?;
+        Ok(*self.files.get_or_init(|| digest))
     }
 
     /// The names of its tests.

@@ -1,6 +1,6 @@
 //! Random launches of GPU kernels on the device model, as a campaign.
 //!
-//! Not here: what is launched, and what is compared (`qemu/device-model/tests/launches.rs`).
+//! Not here: what is launched, and what is compared (`qemu/device-model/tests/all/launches.rs`).
 
 use std::process::Command;
 
@@ -41,8 +41,8 @@ fn draw(draws: Draws) -> Result<Outcome> {
         "--package",
         "fusee-device-model",
         "--test",
-        "launches",
-        "random",
+        "all",
+        "launches::random",
         "--",
         "--nocapture",
     ]);

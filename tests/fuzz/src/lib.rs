@@ -20,7 +20,7 @@ pub mod image;
 pub mod manifest;
 pub mod trace;
 
-#[path = "../../../qemu/device-model/tests/rig/mod.rs"]
+#[path = "../../../qemu/device-model/tests/all/rig/mod.rs"]
 #[allow(missing_docs)]
 mod rig;
 #[path = "../../../kernel/core/tests/table/mod.rs"]

@@ -152,9 +152,9 @@ impl Tests {
         format!("host::{}::{}", self.package, self.target)
     }
 
-    /// Whether these are random launches of GPU kernels, a campaign.
+    /// Whether random launches of GPU kernels, a campaign, are among these.
     fn is_launches(&self) -> bool {
-        self.package == "fusee-device-model" && self.target == "launches"
+        self.package == "fusee-device-model" && self.target == "all"
     }
 
     fn command(&self) -> Command {

@@ -64,7 +64,11 @@ fn given_within(records: &[Record], system: &Resolved, task: usize, from: u64, u
     let (mut sum, mut runs) = (0, 0);
     for (index, switch) in records.iter().enumerate() {
         let starts = matches!(Event::from_number(switch.event), Some(Event::SwitchTo | Event::RunOn));
-        if !starts || switch.object as usize != own + 1 || usize::from(switch.thread) == task + 1 {
+        if !starts
+            || switch.time >= until
+            || switch.object as usize != own + 1
+            || usize::from(switch.thread) == task + 1
+        {
             continue;
         }
         let ends = |record: &&Record| {
@@ -104,7 +108,7 @@ fn free_spans(records: &[Record], task: usize) -> Vec<(u64, u64)> {
 fn run_within(records: &[Record], task: usize, from: u64, until: u64) -> (u64, u64) {
     let (mut sum, mut of_kernel) = (0, 0);
     for (index, switch) in records.iter().enumerate() {
-        if !is(switch, Event::SwitchTo, task) {
+        if !is(switch, Event::SwitchTo, task) || switch.time >= until {
             continue;
         }
         let ends = |record: &&Record| {
@@ -118,7 +122,10 @@ fn run_within(records: &[Record], task: usize, from: u64, until: u64) -> (u64, u
         // Who waits does not run, though the switch comes a moment later in the same trap.
         let end = records[index + 1..].iter().find(ends).map_or(records[records.len() - 1].time, |record| record.time);
         let (begin, end) = (switch.time.max(from), end.min(until));
-        sum += end.saturating_sub(begin);
+        if end <= begin {
+            continue;
+        }
+        sum += end - begin;
         let traps = records.iter().filter(|record| record.event == Event::Trap as u8 && record.cpu == switch.cpu);
         of_kernel += traps
             .map(|trap| end.min(trap.time).saturating_sub(begin.max(trap.time - u64::from(trap.value))))

@@ -2,13 +2,11 @@
 //! Kinds of mistakes, each a small edit of a good manifest: all are refused, on their lines, with their reasons, before anything runs;
 //! and several at a time as each alone.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 
-use common::{Segment, elf, elf_with};
+use crate::common::{Segment, elf, elf_with};
 use fusee_abi::program::Note;
 use fusee_manifest::{Binaries, Manifest, ManifestError, ManifestErrors, PackOptions, Reason};
 use proptest::prelude::*;

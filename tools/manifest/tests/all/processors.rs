@@ -1,18 +1,16 @@
 #![allow(missing_docs)]
 //! Devices that are a processor of the board: what their drivers get, and what is refused.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use common::{Segment, elf};
+use crate::common::{Segment, elf};
 use fusee_abi::environment::{self, device};
 use fusee_abi::image::{FLAG_ENGINE_CPU, System, kind, mapping};
 use fusee_manifest::{Binaries, Board, DeviceKind, Manifest, PackOptions, Reason, layout};
 use zerocopy::FromBytes;
 
-const SYSTEM: &str = include_str!("../../../tests/target/a_cortex_r5f_computes_what_a_device_model_does.toml");
+const SYSTEM: &str = include_str!("../../../../tests/target/a_cortex_r5f_computes_what_a_device_model_does.toml");
 
 fn parse(text: &str) -> Result<Manifest, Vec<String>> {
     Manifest::parse(Path::new("m.toml"), text)

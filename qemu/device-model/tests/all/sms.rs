@@ -1,8 +1,7 @@
 #![allow(missing_docs)]
 //! An execution engine with SMs: commands of two contexts at once, and what comes out of them.
 
-mod rig;
-
+use crate::rig::{DESCRIPTION, LOCAL, Rig, launch, local, noise, time_of};
 use fusee_accel_contract::{
     CONTEXT_FLAGS, CONTEXT_SHARED, CONTEXT_VALID, CONTROL_FEATURES, CONTROL_SMS, EngineIndex, FEATURE_KEYS,
     FEATURE_SMS, FenceState, KEY_LAST, Operation, control_context, control_key, control_reset_request, status_counted,
@@ -13,7 +12,6 @@ use fusee_device_model::{Bus, Description, Mechanism, Sms};
 use fusee_library::{Filter, Gradient, Product, Transform};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use rig::{DESCRIPTION, LOCAL, Rig, launch, local, noise, time_of};
 
 const EXECUTION: EngineIndex = EngineIndex::Execution;
 /// To save or restore all that is on an SM.

@@ -1,10 +1,8 @@
 //! Mistakes with numbers and places of their own, and what is no mistake. One of each kind: `mistakes.rs`.
 
-mod common;
-
 use std::path::Path;
 
-use common::{Segment, elf, elf_with};
+use crate::common::{Segment, elf, elf_with};
 use fusee_abi::program::{Note, VERSION};
 use fusee_manifest::{Binaries, Manifest, PackOptions};
 

@@ -2,11 +2,9 @@
 //! The gate of an engine, in every order of what the kernel and the device do: the kernel shuts it after each access of the device, and looks
 //! whether the engine is idle after each later one.
 
-mod rig;
-
+use crate::rig::{DESCRIPTION, Ram, Rig, Watched};
 use fusee_accel_contract::*;
 use fusee_device_model::Bus;
-use rig::{DESCRIPTION, Ram, Rig, Watched};
 
 const ENGINE: EngineIndex = EngineIndex::Execution;
 const MICROSECOND: u64 = 1_000;

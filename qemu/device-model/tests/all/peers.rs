@@ -1,12 +1,10 @@
 //! Copies from the memory of other devices.
 
-mod rig;
-
+use crate::rig::*;
 use fusee_accel_contract::timing::{Slowdown, modelled_time_over};
 use fusee_accel_contract::*;
 use fusee_device_model::{Description, DescriptionError, PEERS, Peer, Window};
 use fusee_library::Transform;
-use rig::*;
 
 const LOCAL_WINDOW: Window = Window { base: DESCRIPTION.local.base, length: 0xC_0000 };
 const FAR: Slowdown = Slowdown(120);

@@ -2,12 +2,10 @@
 //! Clients that store anything to their doorbells, at any instant, also between two accesses of the device. The test plays the
 //! kernel: one holder at a time, a probe at release, and a watchdog with a reset if the engine is not idle by then.
 
-mod rig;
-
+use crate::rig::{DESCRIPTION, Ram, Rig, Watched, ring_page};
 use fusee_accel_contract::*;
 use fusee_device_model::Bus;
 use proptest::prelude::*;
-use rig::{DESCRIPTION, Ram, Rig, Watched, ring_page};
 
 const MICROSECOND: u64 = 1_000;
 /// From the grant to the instant at which the kernel takes an engine away.

@@ -1,10 +1,9 @@
 //! Kernels on the device: what they compute, against the same kernels as plain functions on a private copy of all memory; and what becomes of launches
 //! that are wrong in every way that a client or an author of kernels can think of.
 
-mod rig;
-
 use std::ops::Range;
 
+use crate::rig::{BASE, DESCRIPTION, LOCAL, TABLE_ENTRIES, local, ring_page, table};
 use fusee_accel_contract::*;
 use fusee_compute::{self as compute, Entry, Input, Kernel, Output, Update, arguments, identity};
 use fusee_device_model::bench::caught;
@@ -12,7 +11,6 @@ use fusee_device_model::{BlockTime, Bus, BusError, Device, Job, Ran, Times};
 use picture_kernels::{Histogram, Median};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use rig::{BASE, DESCRIPTION, LOCAL, TABLE_ENTRIES, local, ring_page, table};
 
 //--- Kernels
 

@@ -1,12 +1,10 @@
 //! Devices with fewer than two copy engines.
 
-mod rig;
-
+use crate::rig::*;
 use fusee_accel_contract::*;
 use fusee_compute::run;
 use fusee_device_model::{Bus, Description, DescriptionError, Window};
 use fusee_library::{Filter, Transform};
-use rig::*;
 
 const NO_MEMORY: Window = Window { base: 0, length: 0 };
 

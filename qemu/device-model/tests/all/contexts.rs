@@ -1,12 +1,10 @@
 #![allow(missing_docs)]
 //! Devices with more contexts or fewer, whose command runs next, what a change of context costs, and what the device counts of each.
 
-mod rig;
-
+use crate::rig::{DESCRIPTION, Rig};
 use fusee_accel_contract::*;
 use fusee_device_model::{Arbiter, Bus, Description};
 use proptest::prelude::*;
-use rig::{DESCRIPTION, Rig};
 
 const ENGINE: EngineIndex = EngineIndex::Execution;
 const MICROSECOND: u64 = 1_000;

@@ -6,8 +6,9 @@ use std::path::Path;
 use fusee_abi::image::kind;
 use fusee_manifest::Manifest;
 
-const SYSTEM: &str =
-    include_str!("../../../tests/target/a_small_text_is_enciphered_in_time_every_20_ms_beside_two_that_never_end.toml");
+const SYSTEM: &str = include_str!(
+    "../../../../tests/target/a_small_text_is_enciphered_in_time_every_20_ms_beside_two_that_never_end.toml"
+);
 
 fn parse(text: &str) -> Result<Manifest, Vec<String>> {
     Manifest::parse(Path::new("m.toml"), text)

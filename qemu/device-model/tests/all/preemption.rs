@@ -1,14 +1,12 @@
 #![allow(missing_docs)]
 //! Launches of two contexts, block by block in turn: what comes out is what comes out at once.
 
-mod rig;
-
+use crate::rig::{DESCRIPTION, LOCAL, Rig, launch, local, noise};
 use fusee_accel_contract::{
     CONTROL_FEATURES, EngineIndex, FEATURE_PREEMPTIBLE, FenceState, Launch, Operation, control_reset_request, timing,
 };
 use fusee_device_model::{Bus, Description};
 use fusee_library::{Filter, Gradient, Transform};
-use rig::{DESCRIPTION, LOCAL, Rig, launch, local, noise};
 
 const EXECUTION: EngineIndex = EngineIndex::Execution;
 

@@ -1,13 +1,11 @@
 //! The device as its users see it: rings and doorbells in, fences and counters out.
 
-mod rig;
-
+use crate::rig::*;
 use fusee_accel_contract::*;
 use fusee_compute::run;
 use fusee_device_model::{Actions, Bus, Description, DescriptionError, Device, Window};
 use fusee_library::{BlockMatch, Filter, Gradient, Match, Product, Shift, Transform};
 use proptest::prelude::*;
-use rig::*;
 
 const MILLISECOND: u64 = 1_000_000;
 const BURN: Operation = Operation::Burn { time: MILLISECOND };

@@ -1,10 +1,8 @@
 //! What is packed can be read back, and says what the manifest says.
 
-mod common;
-
 use std::path::Path;
 
-use common::{Segment, elf};
+use crate::common::{Segment, elf};
 use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::environment::{self, PREEMPTIBLE};
 use fusee_abi::image::{self, FLAG_ENGINE_CPU, FLAG_MANAGED, System, kind, mapping};

@@ -1,0 +1,22 @@
+//! Manifests that are accepted, refused and packed: one module for each theme.
+//!
+//! One crate, so that the library is linked once. `cargo test -p fusee-manifest --test all servers::` runs one theme.
+
+mod common;
+
+mod board_devices;
+mod contexts;
+mod devices;
+mod errors;
+mod graphs;
+mod groups;
+mod lives;
+mod mistakes;
+mod pack;
+mod processors;
+mod servers;
+mod streams;
+mod times;
+mod told_devices;
+mod trace;
+mod uses;

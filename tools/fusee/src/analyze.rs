@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use fusee_kernel_core::limits::LONGEST_PATH;
-use fusee_manifest::admission::{Latencies, Recovery};
+use fusee_manifest::admission::{Latencies, Missing, Origin, Recovery};
 use fusee_manifest::{Graph, Resolved, Time, Variant, admission};
 use fusee_sched::key::PolicyName;
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::Blocked;
 use fusee_sched_analysis::overheads::Infeasible;
-use fusee_sched_analysis::report::{Hard, Term};
+use fusee_sched_analysis::report::{Bound, Hard, Term};
 use fusee_sched_analysis::utilisation::Utilisations;
 use fusee_sched_analysis::{Cluster, Overheads, Report, Task, analyse, approximate};
 use num_rational::BigRational;
@@ -97,10 +97,26 @@ impl NamedCluster {
         self.study.as_ref()?.unenforced[index].as_deref()
     }
 
+    /// The conditions of its proof that do not hold.
+    fn missing(&self, index: usize, report: &Report, blocked: &[Blocked]) -> Vec<Missing> {
+        match (&self.study, report.tasks[index].hard) {
+            (Some(study), _) => study.missing(index, report, blocked),
+            (None, Hard::Proved) => Vec::new(),
+            (None, Hard::NotProved(why)) => vec![Missing { origin: Origin::Response, why: why.words().to_owned() }],
+        }
+    }
+
     /// Whether the task with this index misses no deadline, whatever others do.
-    fn is_proved(&self, index: usize, report: &Report) -> bool {
-        let holds = || report.tasks[index].hard == Hard::Proved;
-        self.study.as_ref().map_or_else(holds, |study| study.is_proved(index, report))
+    fn is_proved(&self, index: usize, report: &Report, blocked: &[Blocked]) -> bool {
+        self.missing(index, report, blocked).is_empty()
+    }
+
+    /// The bound of a task, if it counts all that it waits for.
+    fn bound<'a>(&self, index: usize, report: &'a Report, blocked: &[Blocked]) -> Option<&'a Bound> {
+        match &self.study {
+            Some(study) => study.bound(index, report, blocked),
+            None => report.tasks[index].bound.as_ref(),
+        }
     }
 
     /// A term of the bound of a task that is so blocked.
@@ -209,11 +225,15 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
     Ok(good)
 }
 
-/// Whether the cluster is not overloaded, and all its hard tasks are proved.
+/// Whether admission lets the cluster in: it is not overloaded, no budget may run dry, and all its hard tasks are proved.
 fn holds(cluster: &NamedCluster, verdict: &Verdict) -> bool {
-    verdict.as_ref().is_ok_and(|(report, _)| {
-        let proved = |(index, task): (usize, &NamedTask)| !task.hard || cluster.is_proved(index, report);
-        report.bounded != Some(false) && cluster.tasks.iter().enumerate().all(proved)
+    verdict.as_ref().is_ok_and(|(report, blocked)| {
+        let is_good = |(index, task): (usize, &NamedTask)| {
+            let refused = |missing: &Missing| task.hard || missing.origin == Origin::Budget;
+            !cluster.missing(index, report, blocked).iter().any(refused)
+        };
+        let is_possible = too_long(cluster, report, blocked).next().is_none();
+        report.bounded != Some(false) && is_possible && cluster.tasks.iter().enumerate().all(is_good)
     })
 }
 
@@ -327,11 +347,11 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
         .left(&["hard", "first", "mostly", "test"])
         .parts(&["operations", "mostly"]);
     let all = cluster.tasks.iter().zip(blocked).enumerate();
-    for (index, (named, blocked)) in all {
-        let is_proved = cluster.is_proved(index, report);
-        let report = &report.tasks[index];
+    for (index, (named, own)) in all {
+        let missing = cluster.missing(index, report, blocked);
         // A bound that does not count all that its task waits for is none.
-        let bound = report.bound.as_ref().filter(|_| cluster.uncounted(index).is_empty());
+        let bound = cluster.bound(index, report, blocked);
+        let (report, blocked) = (&report.tasks[index], own);
         let Task { execution, period, deadline, .. } = named.task;
         let bounds = match bound {
             Some(bound) => [&bound.response, &bound.lateness].map(shown),
@@ -341,10 +361,10 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
         let mut row = vec![named.name.clone(), time(execution), time(period), time(deadline)];
         row.push(format!("{:.3}", execution.0 as f64 / period.0 as f64));
         row.extend(bounds);
-        row.push(match (is_proved, named.hard, cluster.uncounted(index).is_empty()) {
-            (true, ..) => "proved".to_owned(),
-            (_, true, _) => "NOT PROVED".to_owned(),
-            (.., false) => "not counted".to_owned(),
+        row.push(match (missing.first().map(|missing| missing.origin), named.hard) {
+            (None, _) => "proved".to_owned(),
+            (_, true) => "NOT PROVED".to_owned(),
+            (Some(Origin::Counted), _) => "not counted".to_owned(),
             _ => "no".to_owned(),
         });
         if waits {
@@ -361,12 +381,16 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
         row.extend(literature.map(|one| one.map_or("-".into(), shown)));
         table.add_row(row);
     }
+    let all_miss = |at_most: &dyn Fn(Origin) -> bool| {
+        let mut missing = (0..cluster.tasks.len()).flat_map(|index| cluster.missing(index, report, blocked));
+        missing.all(|missing| at_most(missing.origin))
+    };
     let bounded = match report.bounded {
-        _ if is_proved(cluster, report) => "no deadline is missed",
-        _ if report.is_hard() && (0..cluster.tasks.len()).all(|index| cluster.uncounted(index).is_empty()) => {
-            "no deadline is missed if all tasks do what they declare"
+        _ if is_proved(cluster, report, blocked) => "no deadline is missed",
+        _ if all_miss(&|origin| origin == Origin::Others) => "no deadline is missed if all tasks do what they declare",
+        _ if all_miss(&|origin| matches!(origin, Origin::Others | Origin::Counted)) => {
+            "no deadline is missed if nobody waits for what is not counted"
         }
-        _ if report.is_hard() => "no deadline is missed if nobody waits for what is not counted",
         Some(true) => "tardiness is bounded",
         Some(false) => "OVERLOAD: tardiness is not bounded",
         None => "no test says whether tardiness is bounded",
@@ -385,11 +409,18 @@ fn text(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> String 
         format!("waiting for {lock} is not bounded, and not counted: {why}")
     }));
     for (index, named) in cluster.tasks.iter().enumerate() {
-        // What is said of locks stands above.
-        let reasons = cluster.uncounted(index).iter().filter(|why| !why.starts_with("waiting for "));
-        remarks.extend(reasons.map(|why| format!("not counted, for {}: {why}", named.name)));
-        if let Some(why) = cluster.unenforced(index).filter(|_| cluster.uncounted(index).is_empty()) {
-            remarks.push(format!("not proved whatever others do, for {}: {why}", named.name));
+        let missing = cluster.missing(index, report, blocked);
+        let is_counted = missing.iter().all(|missing| missing.origin != Origin::Counted);
+        for Missing { origin, why } in missing {
+            let name = &named.name;
+            remarks.extend(match origin {
+                // What is said of locks, and of responses, stands above.
+                Origin::Counted if why.starts_with("waiting for ") => None,
+                Origin::Response => None,
+                Origin::Counted => Some(format!("not counted, for {name}: {why}")),
+                Origin::Budget | Origin::Backlog => Some(format!("not proved, for {name}: {why}")),
+                Origin::Others => is_counted.then(|| format!("not proved whatever others do, for {name}: {why}")),
+            });
         }
     }
     format!(
@@ -497,8 +528,8 @@ fn undeclared(cluster: &NamedCluster) -> impl Iterator<Item = &admission::Undecl
 }
 
 /// Whether no task of the cluster misses a deadline, whatever others do.
-fn is_proved(cluster: &NamedCluster, report: &Report) -> bool {
-    (0..cluster.tasks.len()).all(|index| cluster.is_proved(index, report))
+fn is_proved(cluster: &NamedCluster, report: &Report, blocked: &[Blocked]) -> bool {
+    (0..cluster.tasks.len()).all(|index| cluster.is_proved(index, report, blocked))
 }
 
 /// Microseconds, from nanoseconds.
@@ -542,7 +573,7 @@ fn answer<'a>(
         };
         errors.extend(too_long(cluster, report, blocked).map(|why| format!("cluster {}: {why}", cluster.name)));
         utilisation += &report.utilisation;
-        let is_hard = is_proved(cluster, report);
+        let is_hard = is_proved(cluster, report, blocked);
         hard &= is_hard;
         bounded = match (bounded, report.bounded) {
             (Some(false), _) | (_, Some(false)) => Some(false),
@@ -560,8 +591,8 @@ fn answer<'a>(
             tests: tests.collect(),
             undeclared: undeclared(cluster).map(|one| one.lock.clone()).collect(),
         });
-        let each = cluster.tasks.iter().zip(blocked).enumerate();
-        tasks.extend(each.map(|(index, (named, blocked))| task(cluster, (index, named), report, blocked)));
+        let each = cluster.tasks.iter().enumerate();
+        tasks.extend(each.map(|named| task(cluster, named, report, blocked)));
     }
     policies.dedup();
     Analysis {
@@ -594,11 +625,12 @@ fn life((name, recovery): &(String, Recovery)) -> LifeAnalysis {
     }
 }
 
-fn task(cluster: &NamedCluster, (index, named): (usize, &NamedTask), all: &Report, blocked: &Blocked) -> TaskAnalysis {
-    let report = &all.tasks[index];
+fn task(cluster: &NamedCluster, (index, named): (usize, &NamedTask), all: &Report, each: &[Blocked]) -> TaskAnalysis {
+    let (report, blocked) = (&all.tasks[index], &each[index]);
     let Task { execution, period, deadline, .. } = named.task;
     let time = |span: Nanoseconds| span.0 as f64 / 1e3;
-    let bound = report.bound.as_ref().filter(|_| cluster.uncounted(index).is_empty());
+    let bound = cluster.bound(index, all, each);
+    let missing = cluster.missing(index, all, each);
     TaskAnalysis {
         name: named.name.clone(),
         cluster: cluster.name.clone(),
@@ -617,13 +649,10 @@ fn task(cluster: &NamedCluster, (index, named): (usize, &NamedTask), all: &Repor
         slack: bound.map(|bound| number(&bound.slack())),
         test: bound.map(|bound| bound.test.name()),
         dominating: bound.map(|bound| cluster.term(bound.dominating, blocked)),
-        hard: cluster.is_proved(index, all),
+        hard: missing.is_empty(),
         not_counted: cluster.uncounted(index).to_vec(),
         not_enforced: cluster.unenforced(index).map(str::to_owned),
-        why_not: match report.hard {
-            Hard::Proved => None,
-            Hard::NotProved(why) => Some(why.words()),
-        },
+        why_not: missing.first().map(|missing| missing.why.clone()),
     }
 }
 

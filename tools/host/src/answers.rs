@@ -359,7 +359,7 @@ pub struct TaskAnalysis {
     /// Why its deadlines rest on what others do, which nothing enforces.
     pub not_enforced: Option<String>,
     /// Why it is not proved.
-    pub why_not: Option<&'static str>,
+    pub why_not: Option<String>,
 }
 
 /// The kernel's paths: `bench --json`. Instructions.

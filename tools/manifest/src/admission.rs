@@ -8,17 +8,21 @@ use fusee_sched_analysis::blocking::{
     User,
 };
 use fusee_sched_analysis::overheads::Infeasible;
-use fusee_sched_analysis::report::{Hard, Term};
+use fusee_sched_analysis::report::Term;
 use fusee_sched_analysis::{Cluster, Nonsense, Overheads, Report, Task};
 
 mod latency;
 mod lives;
+mod scripts;
 mod servers;
+mod verdict;
 
 pub(crate) use latency::replicas;
 pub use latency::{Latencies, Path, latencies};
 pub use lives::{Recovery, recoveries};
 use servers::Waiting;
+pub(crate) use verdict::doubt;
+pub use verdict::{Missing, Origin};
 
 use crate::error::Reason;
 use crate::interrupts;
@@ -42,8 +46,12 @@ pub struct Study {
     pub uncounted: Vec<Vec<String>>,
     /// For each of its tasks why its deadlines rest on what others do, which nothing enforces, if they do.
     pub unenforced: Vec<Option<String>>,
+    /// For each of its tasks which node of its own graph may keep it waiting, if one may. How late the graph is rests on what its nodes declare anyway.
+    pub kept_waiting: Vec<Option<String>>,
     /// Tasks, among the system's, of which bounds here assume that they meet their deadlines.
     assumed: Vec<usize>,
+    /// Why nothing is known of those who share something with another cluster.
+    elsewhere: Option<String>,
     /// What the servers in `locks` are called.
     servers: Vec<String>,
     /// What the engines in `locks` are called.
@@ -81,13 +89,6 @@ impl Study {
         Ok(study)
     }
 
-    /// Whether the task with this index among the cluster's misses no deadline, whatever others do.
-    #[must_use]
-    pub fn is_proved(&self, index: usize, report: &Report) -> bool {
-        let holds = report.tasks[index].hard == Hard::Proved;
-        holds && self.uncounted[index].is_empty() && self.unenforced[index].is_none()
-    }
-
     /// Of the cluster with this index, if the tasks that it assumes to meet their deadlines do.
     fn assuming(system: &Resolved, index: usize) -> Result<Study, Nonsense> {
         let record = &system.clusters[index].1;
@@ -113,7 +114,9 @@ impl Study {
             undeclared: Vec::new(),
             uncounted: Vec::new(),
             unenforced: Vec::new(),
+            kept_waiting: Vec::new(),
             assumed: Vec::new(),
+            elsewhere: None,
             servers: Vec::new(),
             engines: Vec::new(),
             pools: Vec::new(),
@@ -147,6 +150,8 @@ impl Study {
         let covering = study.reservations.iter().enumerate().filter(covers);
         study.locks.covering = covering.map(|(task, _)| task).collect();
         study.waiting(system, index, &order);
+        let others = system.doubts.iter().enumerate().filter(|(other, _)| *other != index);
+        study.elsewhere = others.filter_map(|(_, doubt)| doubt.clone()).next();
         Ok(study)
     }
 
@@ -176,6 +181,7 @@ impl Study {
             calls.or_else(|| shares_with_untrusted(system, *task)).or_else(|| donates.clone())
         };
         self.unenforced = self.members.iter().map(unenforced).collect();
+        self.kept_waiting = self.members.iter().map(|task| waiting.kept_waiting(*task)).collect();
         assumed.sort_unstable();
         assumed.dedup();
         self.assumed = assumed;
@@ -465,8 +471,8 @@ fn meets_deadlines(system: &Resolved, task: usize) -> bool {
     let study = Study::assuming(system, system.tasks[task].cluster as usize);
     let Ok(study) = study else { return false };
     let Some(at) = study.members.iter().position(|one| *one == task) else { return false };
-    let Ok((report, _)) = study.analyse(&Overheads::default()) else { return false };
-    study.uncounted[at].is_empty() && report.tasks[at].hard == Hard::Proved
+    let Ok((report, blocked)) = study.analyse(&Overheads::default()) else { return false };
+    study.missing(at, &report, &blocked).iter().all(|missing| missing.origin == Origin::Others)
 }
 
 /// Who shares an engine or a pool with `task` and may hold it for longer than it says: then `task` may wait for longer than is

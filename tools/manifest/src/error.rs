@@ -24,11 +24,25 @@ pub struct ManifestError {
 
 impl fmt::Display for ManifestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = printable(&self.reason.to_string());
         match self.line {
-            0 => write!(f, "{}: {}", self.file.display(), self.reason),
-            line => write!(f, "{}:{line}: {}", self.file.display(), self.reason),
+            0 => write!(f, "{}: {reason}", self.file.display()),
+            line => write!(f, "{}:{line}: {reason}", self.file.display()),
         }
     }
+}
+
+/// A text without characters that tell a terminal what to do, or turn the direction of a line: those as Rust escapes them.
+fn printable(text: &str) -> String {
+    let tells = |one: char| {
+        (one.is_control() && one != '\n')
+            || matches!(one, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut shown = String::with_capacity(text.len());
+    for one in text.chars() {
+        if tells(one) { shown.extend(one.escape_default()) } else { shown.push(one) }
+    }
+    shown
 }
 
 impl std::error::Error for ManifestError {}
@@ -76,6 +90,8 @@ pub enum Reason {
     Unknown { kind: &'static str, name: String, choices: Vec<String> },
     /// A name longer than the kernel's tables hold.
     NameTooLong { name: String, limit: usize },
+    /// A name is empty, or has a character that names do not have.
+    BadName(String),
     /// Something in the environment of a task already has this name.
     NameTaken { task: String, name: String },
     /// A handle is not written `kind name: rights`.
@@ -214,6 +230,8 @@ pub enum Reason {
     Unbounded { cluster: String, why: String },
     /// `hard = true`, and the analysis cannot prove it; with its bound, if it has one.
     NotProved { task: String, why: &'static str, late: Option<String> },
+    /// `hard = true`, and more of its releases may queue than its `backlog` has places for.
+    Drops { task: String, queued: u64, backlog: u64 },
     /// A graph has a `latency`, and a path that may take longer.
     TooLate { graph: String, path: String, bound: Time, latency: Time },
     /// A graph has a `latency`, and nothing proves how late it is.
@@ -272,6 +290,9 @@ impl fmt::Display for Reason {
             Self::UnknownValue { value, choices } => write!(f, "unknown value `{value}`{}", hint(value, choices)),
             Self::DefinedTwice { kind, name } => write!(f, "a second {kind} is called `{name}`"),
             Self::Unknown { kind, name, choices } => write!(f, "no {kind} is called `{name}`{}", hint(name, choices)),
+            Self::BadName(name) => {
+                write!(f, "`{name}` is no name; names have letters, digits, `-` and `_`, one at least")
+            }
             Self::NameTooLong { name, limit } => write!(f, "`{name}` is longer than {limit} bytes"),
             Self::NameTaken { task, name } => {
                 write!(f, "the environment of task `{task}` already has an entry `{name}`")
@@ -465,6 +486,10 @@ impl fmt::Display for Reason {
             Self::NotProved { task, why, late: Some(late) } => {
                 write!(f, "task `{task}` is hard, but not proved: {why} ({late})")
             }
+            Self::Drops { task, queued, backlog } => write!(
+                f,
+                "task `{task}` is hard, but not proved: up to {queued} of its releases may queue, and with `backlog` = {backlog} the others are dropped"
+            ),
             Self::TooLate { graph, path, bound, latency } => {
                 write!(f, "graph `{graph}` may take {bound}, and its latency is {latency}: the longest path is {path}")
             }

@@ -114,6 +114,7 @@ impl Manifest {
             ManifestErrors(errors)
         };
         let mut file = read::read(text, line_of).map_err(all)?;
+        let names = resolve::names::bad(&file);
         resolve::expand(&mut file).map_err(all)?;
         let folder = variant.folder.as_deref().or(path.parent()).unwrap_or(Path::new(""));
         let whole = |mut file: schema::File, replicas: &resolve::graphs::Replicas| {
@@ -123,7 +124,10 @@ impl Manifest {
             resolve::resolve(&file, graphs).map(|system| (file, system))
         };
         // How many frames objects need follows from how late nodes are if nobody waits for one.
-        let (mut resolved, mut system) = whole(file.clone(), &BTreeMap::new()).map_err(all)?;
+        let first = whole(file.clone(), &BTreeMap::new());
+        let first =
+            if names.is_empty() { first } else { Err(first.err().into_iter().flatten().chain(names).collect()) };
+        let (mut resolved, mut system) = first.map_err(all)?;
         if system.graphs.iter().any(|graph| !graph.objects.is_empty()) {
             (resolved, system) = whole(file, &admission::replicas(&system)).map_err(all)?;
         }

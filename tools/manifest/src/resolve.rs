@@ -50,6 +50,7 @@ mod groups;
 mod handles;
 mod lives;
 mod mistakes;
+pub(crate) mod names;
 mod paths;
 mod reservations;
 mod sessions;
@@ -156,6 +157,8 @@ pub struct Resolved {
     pub pool_next: u64,
     /// Graphs of tasks.
     pub graphs: Vec<Graph>,
+    /// For each cluster why nothing is proved of those who share something with it, if that is so.
+    pub doubts: Vec<Option<String>>,
     /// What is doubtful, but allowed by the manifest.
     pub warnings: Vec<String>,
 }
@@ -356,7 +359,7 @@ pub(crate) fn vary(file: &mut schema::File, variant: &Variant) {
         file.system.board = Spanned::new(file.system.board.span(), board.clone());
     }
     if variant.policy.is_some() || variant.clusters.is_some() {
-        file.system.name = format!("{}.{variant}", file.system.name);
+        file.system.variant = format!(".{variant}");
     }
     let spanned = |text: &str| Spanned::new(place.clone(), text.to_owned());
     if let Some(sizes) = &variant.clusters {
@@ -460,7 +463,7 @@ pub(crate) fn resolve(file: &schema::File, graphs: Vec<Graph>) -> Result<Resolve
     let mut resolver = Resolver {
         file,
         out: Resolved {
-            name: file.system.name.clone(),
+            name: format!("{}{}", file.system.name.get_ref(), file.system.variant),
             cpus: *file.system.cpus.get_ref(),
             start: file.system.start.unwrap_or_default().0,
             managed: file.system.managed,
@@ -506,6 +509,7 @@ pub(crate) fn resolve(file: &schema::File, graphs: Vec<Graph>) -> Result<Resolve
             devices: Vec::new(),
             pool_next: board.memory.pool,
             graphs,
+            doubts: Vec::new(),
             warnings: Vec::new(),
             board,
         },
@@ -657,7 +661,7 @@ impl Resolver<'_> {
         let file = self.file;
         let cpus = &file.system.cpus;
         let count = match *cpus.get_ref() as usize {
-            0 => Err(At(cpus.span(), Reason::Zero { what: "number of CPUs", of: file.system.name.clone() })),
+            0 => Err(At(cpus.span(), Reason::Zero { what: "number of CPUs", of: file.system.name.get_ref().clone() })),
             count if count > limits::CPUS => {
                 Err(At(cpus.span(), Reason::TooMany { what: "CPUs", limit: limits::CPUS }))
             }

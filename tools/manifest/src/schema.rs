@@ -82,7 +82,10 @@ pub struct File {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct System {
-    pub name: String,
+    pub name: Spanned<String>,
+    /// What runs of another policy or other clusters add to it.
+    #[serde(skip)]
+    pub variant: String,
     pub board: Spanned<String>,
     pub cpus: Spanned<u32>,
     pub start: Option<Time>,

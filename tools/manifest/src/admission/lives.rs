@@ -42,6 +42,20 @@ pub fn recoveries(system: &Resolved, overheads: &Overheads) -> Vec<Recovery> {
     system.policies.iter().filter(has_lives).map(recovery).collect()
 }
 
+/// What the bound of `task` does not count, if it is the supervisor: that all it watches begins again in one job.
+pub(super) fn uncounted(system: &Resolved, task: usize) -> Option<String> {
+    system.supervisor.filter(|supervisor| *supervisor == task)?;
+    let begins = |policy: &Policy| u64::from(policy.start_within) * 1_000;
+    let beginning: u64 = system.policies.iter().filter(|policy| policy.at_most != 0).map(begins).sum();
+    let name = &system.tasks[task].name;
+    (beginning > system.suspends[task].0).then(|| {
+        let sum = milliseconds(beginning);
+        format!(
+            "all that `{name}` watches may end at once, and `suspends` of `{name}` is shorter than their `start_within` in sum, {sum}"
+        )
+    })
+}
+
 /// From the end of a delay until the task is up, at most.
 fn sight(system: &Resolved, supervisor: usize, overheads: &Overheads) -> Result<Nanoseconds, String> {
     let name = &system.tasks[supervisor].name;
@@ -49,19 +63,14 @@ fn sight(system: &Resolved, supervisor: usize, overheads: &Overheads) -> Result<
     let Some(reservation) = reservation.filter(|one| one.release == release::PERIODIC) else {
         return Err(format!("`{name}` has no jobs, so nothing says when it sees an end"));
     };
-    let begins = |policy: &Policy| u64::from(policy.start_within) * 1_000;
-    let beginning: u64 = system.policies.iter().filter(|policy| policy.at_most != 0).map(begins).sum();
-    if beginning > system.suspends[supervisor].0 {
-        return Err(format!(
-            "all that `{name}` watches may end at once, and `suspends` of `{name}` is shorter than their `start_within` in sum, {}",
-            milliseconds(beginning)
-        ));
+    if let Some(why) = uncounted(system, supervisor) {
+        return Err(why);
     }
     let study = Study::new(system, system.tasks[supervisor].cluster as usize).map_err(|why| why.to_string())?;
     let at = study.members.iter().position(|member| *member == supervisor);
-    let report = study.analyse(overheads).ok().map(|(report, _)| report);
-    let proved = at.zip(report).filter(|(at, report)| study.is_proved(*at, report));
-    let bound = proved.and_then(|(at, report)| report.tasks[at].bound.clone());
+    let found = at.zip(study.analyse(overheads).ok());
+    let proved = found.filter(|(at, (report, blocked))| study.is_proved(*at, report, blocked));
+    let bound = proved.and_then(|(at, (report, _))| report.tasks[at].bound.clone());
     let response = bound.map(|bound| bound.response.ceil().to_integer());
     let Some(response) = response.and_then(|response| u64::try_from(response).ok()) else {
         return Err(format!("that `{name}` meets its deadlines is not proved"));

@@ -9,12 +9,14 @@
 use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::image::{self, class, kind, release};
 use fusee_abi::script::operation;
+use fusee_graph::Rate;
 use fusee_sched::key::{Policy, PolicyName, PriorityPoint, TaskParameters};
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::Above;
 use fusee_sched_analysis::servers::{Caller, Server};
 
-use super::milliseconds;
+use super::scripts::Excesses;
+use super::{lives, milliseconds};
 use crate::resolve::{Device, Graph, Resolved};
 
 /// A system, looked at for what its tasks wait for.
@@ -22,11 +24,13 @@ pub(super) struct Waiting<'a> {
     system: &'a Resolved,
     /// For each endpoint why nothing is known of its calls, if that is so.
     problems: Vec<Option<String>>,
+    excesses: Excesses,
 }
 
 impl<'a> Waiting<'a> {
     pub(super) fn new(system: &'a Resolved) -> Waiting<'a> {
-        let mut waiting = Waiting { system, problems: vec![None; system.endpoints.len()] };
+        let problems = vec![None; system.endpoints.len()];
+        let mut waiting = Waiting { system, problems, excesses: Excesses::new(system) };
         for endpoint in 0..system.endpoints.len() {
             waiting.problems[endpoint] = waiting.problem(endpoint);
         }
@@ -300,6 +304,10 @@ impl<'a> Waiting<'a> {
             let (longest, said) = (milliseconds(longest), milliseconds(suspends));
             found.push(format!("it sleeps for up to {longest}, and its `suspends` is {said}"));
         }
+        found.extend(lives::uncounted(system, task));
+        let endpoints: Vec<usize> =
+            (0..system.endpoints.len()).filter(|endpoint| self.requests(task, *endpoint) > 0).collect();
+        found.extend(self.excesses.concerning(system, task, &endpoints));
         found
     }
 
@@ -476,7 +484,44 @@ impl<'a> Waiting<'a> {
                 }
             }
         }
+        self.ended(task)
+    }
+
+    /// Who may keep `task` waiting for a free frame of an object that it writes: all nodes of its graph can write the words that say so.
+    pub(super) fn kept_waiting(&self, task: usize) -> Option<String> {
+        let system = self.system;
+        for graph in &system.graphs {
+            let written = graph.objects.iter().find(|object| graph.nodes[object.writer].0 == task);
+            let keeps = |(node, _): &&(usize, Rate)| *node != task && !system.keeps_word[*node];
+            if let Some((object, (node, _))) = written.zip(graph.nodes.iter().find(keeps)) {
+                let (graph, object, who) = (&graph.name, &object.name, self.name(*node));
+                return Some(format!(
+                    "`{who}` may keep `{}` waiting for a frame of `{graph}.{object}`; is it `hard`, or to be `trusted`?",
+                    self.name(task)
+                ));
+            }
+        }
         None
+    }
+
+    /// Who may end `task`, a server that works for it, or the driver of a device that it uses. The supervisor ends nobody but to have it begin again.
+    fn ended(&self, task: usize) -> Option<String> {
+        let system = self.system;
+        let servers = (0..system.endpoints.len()).filter(|endpoint| self.requests(task, *endpoint) > 0);
+        let engines = system.engine_users.iter().filter(|user| user.task as usize == task);
+        let device = |user: &image::EngineUser| system.engine_places[user.engine as usize].map(|(device, _)| device);
+        let drivers = engines.filter_map(device).map(|device| system.devices[device].driver);
+        let needed: Vec<usize> = [task].into_iter().chain(servers.map(|at| self.server(at))).chain(drivers).collect();
+        let stops = |handle: &&image::Handle| {
+            let (by, target) = (handle.task as usize, handle.object as usize);
+            let is_right = handle.kind == kind::TASK && handle.rights & rights::STOP != 0;
+            let does = !self.is_scripted(by) || self.steps(by, operation::STOP).any(|other| other == target);
+            let is_trusted = system.keeps_word[by] || system.supervisor == Some(by);
+            is_right && does && !is_trusted && by != target && needed.contains(&target)
+        };
+        let found = system.handles.iter().find(stops)?;
+        let (by, target) = (self.name(found.task as usize), self.name(found.object as usize));
+        Some(format!("`{by}` may end `{target}`; is it `hard`, or to be `trusted`?"))
     }
 
     /// Whether keys of `other` are always later than those of `task`, of the same cluster.

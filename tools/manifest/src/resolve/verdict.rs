@@ -26,6 +26,10 @@ impl Resolver<'_> {
             for (reservation, suspension) in self.suspended(index) {
                 self.out.reservations[reservation].suspension = suspension;
             }
+            let doubt = admission::doubt(&self.out, index);
+            self.out.doubts.push(doubt);
+        }
+        for index in 0..self.out.clusters.len() {
             let found = self.complaints(index);
             let complaints = self.keep(Of::Nothing, found).unwrap_or_default();
             match self.file.system.admission {
@@ -120,16 +124,7 @@ impl Resolver<'_> {
         }
         for (at, (member, verdict)) in members.iter().zip(&report.tasks).enumerate() {
             let (task, _) = &self.file.tasks.0[*member];
-            let reservation = study.reservations[at];
-            let (execution, budget) = (Time(reservation.execution), Time(reservation.budget));
-            let (lends, drawn) = (Time(blocked[at].lends.0), Time(blocked[at].drawn.0));
-            if !study.is_covered(at, &blocked[at]) {
-                let name = task.get_ref().clone();
-                let services = Time(blocked[at].services.0);
-                let reason = match drawn.0 {
-                    0 => Reason::LendsTooMuch { task: name, execution, services, lends, budget },
-                    _ => Reason::DrawsTooMuch { task: name, execution, services, lends, drawn, budget },
-                };
+            if let Some(reason) = study.too_small(at, &blocked) {
                 complaints.push((task.span(), reason));
             }
             let Some(hard) = hard(*member) else { continue };
@@ -145,7 +140,9 @@ impl Resolver<'_> {
                 let late_by = bound.map(|bound| approximate(&bound.lateness) / 1e6);
                 let late = mostly.zip(late_by).map(|(mostly, by)| format!("{by:.3} ms late, mostly {mostly}"));
                 complaints.push((hard.span(), Reason::NotProved { task, why: why.words(), late }));
-            } else if let Some(why) = study.unenforced[at].clone() {
+            } else if let Some((queued, backlog)) = study.dropped(at, &report) {
+                complaints.push((hard.span(), Reason::Drops { task: name(), queued, backlog }));
+            } else if let Some(why) = study.unenforced[at].clone().or_else(|| study.kept_waiting[at].clone()) {
                 complaints.push((hard.span(), Reason::NotEnforced { task: name(), why }));
             }
         }
@@ -203,7 +200,7 @@ impl Resolver<'_> {
 /// From what follows the rest: complaints of a lower depth come first.
 fn depth(reason: &Reason) -> u32 {
     match reason {
-        Reason::NotCounted { .. } | Reason::NotProved { .. } | Reason::NotEnforced { .. } => 2,
+        Reason::NotCounted { .. } | Reason::NotProved { .. } | Reason::NotEnforced { .. } | Reason::Drops { .. } => 2,
         Reason::LendsTooMuch { .. } | Reason::DrawsTooMuch { .. } => 1,
         _ => 0,
     }

@@ -85,7 +85,7 @@ fn without_jobs_or_with_too_little_time_for_all_that_begin_or_without_a_proof_th
         "`watcher` has no jobs, so nothing says when it sees an end"
     );
     assert_eq!(
-        reason(&[("suspends = \"2ms\"", "suspends = \"1999us\"")]),
+        reason(&[("suspends = \"2ms\"\nhard = true", "suspends = \"1999us\"")]),
         "all that `watcher` watches may end at once, and `suspends` of `watcher` is shorter than their `start_within` in sum, 2.000 ms"
     );
     assert_eq!(

@@ -20,3 +20,4 @@ mod times;
 mod told_devices;
 mod trace;
 mod uses;
+mod verdicts;

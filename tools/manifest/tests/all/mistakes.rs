@@ -53,6 +53,7 @@ const WRITTEN: &[Row] = &[
 /// What means nothing, each in an object of its own or, in one object, in a part of its own.
 #[rustfmt::skip]
 const APART: &[Row] = &[
+    ("name = \"good\"", "name = \"../good\"", 2, "`../good` is no name; names have letters, digits, `-` and `_`, one at least"),
     ("\"virt\"", "\"toaster\"", 3, "no board is called `toaster`; there are `virt`, `virt-gicv2`, `zcu102`, `raspi3b`, `raspi4b` and `versal`"),
     ("server = \"server\"", "server = \"waiter\"", 38, "no task is called `waiter`; there are `client`, `server` and `far`"),
     ("bound = \"far\"", "bound = \"near\"", 41, "no task is called `near`; did you mean `far`?"),
@@ -222,6 +223,7 @@ const MEANT: &[Row] = &[
 /// What is well said, and does not fit.
 #[rustfmt::skip]
 const ADMITTED: &[Row] = &[
+    ("[endpoints.service]", "[tasks.slow]\nscript = [\"burn 1ms\"]\ncluster = \"right\"\nperiod = \"10ms\"\ndeadline = \"35ms\"\nbudget = \"2100us\"\nhard = true\n[tasks.long]\nscript = [\"burn 1ms\"]\ncluster = \"right\"\nperiod = \"100ms\"\ndeadline = \"27ms\"\nbudget = \"22500us\"\n\n[endpoints.service]", 43, "task `slow` is hard, but not proved: up to 3 of its releases may queue, and with `backlog` = 1 the others are dropped"),
     ("[endpoints.service]", "[tasks.twin]\nscript = [\"burn 1ms\"]\ncluster = \"left\"\nperiod = \"10ms\"\nbudget = \"9ms\"\n\n[endpoints.service]", 7, "the real-time tasks of cluster `left` need 110.0% of 1 CPU"),
     ("[endpoints.service]", "[tasks.twin]\ncopies = 2\nscript = [\"burn 1ms\"]\ncluster = \"left\"\nperiod = \"10ms\"\nbudget = \"4ms\"\ndeadline = \"5ms\"\nhard = true\n\n[endpoints.service]", 44, "task `twin1` is hard, but not proved: some run misses its deadline (3.000 ms late, mostly others, first twin2)"),
     ("[endpoints.service]", "[tasks.brake]\nscript = [\"call s 1ms\"]\ncluster = \"left\"\nperiod = \"20ms\"\nbudget = \"1ms\"\nhard = true\nhandles.s = \"endpoint service: call\"\n\n[endpoints.service]", 42, "task `brake` is hard, but not proved: not all that it waits for is counted: it calls `service`, and endpoint `service` has no `service_max`"),
@@ -283,14 +285,14 @@ macro_rules! reasons {
 // A reason that is not listed does not compile; one without a row fails.
 reasons! {
     Unreadable Syntax DuplicateKey MissingKey UnknownKey UnknownValue DefinedTwice Unknown
-    NotMeasured BadTimes NotBeside NameTooLong NameTaken BadHandle BadRight NotTheServer NoReceiver NoWaiter DriverNeeds
+    NotMeasured BadTimes NotBeside BadName NameTooLong NameTaken BadHandle BadRight NotTheServer NoReceiver NoWaiter DriverNeeds
     RegionTwice TooLargeToLend BadStep BinaryOrScript Zero Needs NoLength Excludes GroupInItself GroupTooDeep GraphCycle GraphStarves NoReplicas UnevenEdge TooLate LatencyNotProved BudgetExceeds
     BudgetTooSmall ExecutionExceeds TooLong OutOfRange OperationsOutOfRange NotPages TooMany Crowded
     NoSuchCpu BoardLacks CpuInTwoClusters CpuInNoCluster NoCluster EngineInTwoClusters TwoOrders
     PoolOfAnotherCluster ClusterOfShared NoToken PoolTwice PlaceTaken DeviceFull SecondLine
     TwoFirmwares NotSquare Distance TwoDevices Overlap KernelDevice PoolExhausted NoAddresses
     NotUsed Overload ServicePeriod ReleasesEarly WatchdogTooShort Overcommitted TooFewTokens
-    WaitsTooLong LendsTooMuch DrawsTooMuch NotCounted NotEnforced Unbounded NotProved NoBinary
+    WaitsTooLong LendsTooMuch DrawsTooMuch NotCounted NotEnforced Drops Unbounded NotProved NoBinary
     NotAnElf WritableCode BadSegment NoVersion WrongVersion NoProgram TwoPrograms BadClusters BadMark BadExit BadTurns
 }
 

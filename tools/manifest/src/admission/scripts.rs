@@ -1,0 +1,287 @@
+//! Scripts, held against what their tasks declare.
+//!
+//! A script is all that its task does, so its steps are summed up. Where a sum is larger than the number in `uses`, `wcet` or `service_max`, nothing that
+//! rests on that number is proved; nor is anything for those who wait for a lock inside of which a job waits for something else.
+//!
+//! Not here: sleeps against `suspends`, and how often endpoints are called ([`super::servers`]).
+
+use fusee_abi::call::HandleValue;
+use fusee_abi::image::{class, kind, release};
+use fusee_abi::script::{Step, operation};
+
+use super::milliseconds;
+use crate::resolve::Resolved;
+
+/// An engine or a pool of tokens.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Lock {
+    Engine(usize),
+    Pool(usize),
+}
+
+/// A lock that a job has, and what it has done with it.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    lock: Lock,
+    cpu: u64,
+    operations: u64,
+    /// It was acquired together with another engine of its group, which counts.
+    is_second: bool,
+}
+
+/// Sums over the steps of one job.
+#[derive(Debug, Default)]
+struct Sums {
+    /// All holds, in the order in which they end.
+    holds: Vec<Hold>,
+    /// Locks inside of which the job waits, and what it does there.
+    inside: Vec<(Lock, String)>,
+    /// The endpoints that it calls, and how long the services are.
+    services: Vec<(usize, u64)>,
+    /// CPU time, that of its servers apart.
+    cpu: u64,
+    /// It begins again and never completes.
+    is_endless: bool,
+}
+
+/// Something that a script does and its manifest does not say, or that no bound counts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Excess {
+    /// What it does, in words.
+    pub why: String,
+    on: On,
+}
+
+/// Those whose proof rests on what is exceeded.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum On {
+    /// The task itself.
+    Own,
+    /// All who use the lock.
+    Lock(Lock),
+    /// All others who use the lock: the task counts its own waits.
+    Others(Lock),
+    /// All who call the endpoint.
+    Endpoint(usize),
+}
+
+/// What the scripts of all tasks exceed, by task.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Excesses(Vec<(usize, Excess)>);
+
+impl Excesses {
+    /// Looks at all scripts of `system`.
+    pub(super) fn new(system: &Resolved) -> Excesses {
+        let scripted = (0..system.tasks.len()).filter(|task| !system.tasks[*task].script.is_empty());
+        let of = |task| excesses(system, task).into_iter().map(move |excess| (task, excess));
+        Excesses(scripted.flat_map(of).collect())
+    }
+
+    /// What is wrong with the bound of `task`, which calls `endpoints` directly or through servers.
+    pub(super) fn concerning(&self, system: &Resolved, task: usize, endpoints: &[usize]) -> Vec<String> {
+        let uses = |lock: Lock| match lock {
+            Lock::Engine(engine) => users_of(system, engine).any(|user| user == task),
+            Lock::Pool(pool) => super::users_of(system, pool).any(|user| user == task),
+        };
+        let concerns = |(by, excess): &&(usize, Excess)| match excess.on {
+            On::Own => *by == task,
+            On::Lock(lock) => *by == task || uses(lock),
+            On::Others(lock) => *by != task && uses(lock),
+            On::Endpoint(endpoint) => *by == task || endpoints.contains(&endpoint),
+        };
+        self.0.iter().filter(concerns).map(|(_, excess)| excess.why.clone()).collect()
+    }
+}
+
+/// The tasks that use `engine`, another of its group, or another user's part of the same.
+fn users_of(system: &Resolved, engine: usize) -> impl Iterator<Item = usize> {
+    let group = system.engines[engine].1.group_plus_one;
+    let is_same = move |other: usize| {
+        other == engine
+            || (group != 0 && system.engines[other].1.group_plus_one == group)
+            || system.are_parts_of_one(other, engine)
+    };
+    system.engine_users.iter().filter(move |user| is_same(user.engine as usize)).map(|user| user.task as usize)
+}
+
+fn words(system: &Resolved, lock: Lock) -> String {
+    match lock {
+        Lock::Engine(engine) => {
+            let name = system.arbitrated[engine].as_deref().unwrap_or(&system.engines[engine].0);
+            format!("engine `{name}`")
+        }
+        Lock::Pool(pool) => format!("pool `{}`", system.pools[pool].0),
+    }
+}
+
+/// The kind and the number of what a handle of `task` names.
+fn object(system: &Resolved, task: usize, handle: u64) -> Option<(u32, usize)> {
+    let slot = u32::from(HandleValue(handle).slot());
+    let found = system.handles.iter().find(|one| one.task as usize == task && one.slot == slot)?;
+    Some((found.kind, found.object as usize))
+}
+
+fn lock(system: &Resolved, task: usize, handle: u64) -> Option<Lock> {
+    match object(system, task, handle)? {
+        (kind::ENGINE, engine) => Some(Lock::Engine(engine)),
+        (kind::POOL, pool) => Some(Lock::Pool(pool)),
+        _ => None,
+    }
+}
+
+/// Whether the bounds count that `task` waits for `inner` while it has `outer`: its engine, held with a token of that pool.
+fn is_within(system: &Resolved, task: usize, outer: Lock, inner: Lock) -> bool {
+    let (Lock::Pool(pool), Lock::Engine(engine)) = (outer, inner) else { return false };
+    let users = system.engine_users.iter().zip(&system.engine_holds);
+    let mut own = users.filter(|(user, _)| user.task as usize == task && user.engine as usize == engine);
+    own.any(|(_, hold)| hold.is_some_and(|hold| hold.within == Some(pool)))
+}
+
+/// Whether `endpoint` is served by the driver of the engine `held`, which does nothing for those who hold none.
+fn is_driver_of(system: &Resolved, endpoint: usize, held: Lock) -> bool {
+    let Lock::Engine(engine) = held else { return false };
+    let device = system.engine_places[engine].map(|(device, _)| &system.devices[device]);
+    device.is_some_and(|device| device.driver == system.endpoints[endpoint].1.server as usize)
+}
+
+fn sums(system: &Resolved, task: usize) -> Sums {
+    let mut sums = Sums::default();
+    let mut open: Vec<Hold> = Vec::new();
+    for step in &system.tasks[task].script {
+        if let Some((what, counts)) = wait(system, task, step) {
+            let inside = open.iter().filter(|hold| !counts(hold.lock)).map(|hold| (hold.lock, what.clone()));
+            sums.inside.extend(inside);
+        }
+        match step.operation {
+            operation::BURN => {
+                sums.cpu = sums.cpu.saturating_add(step.value);
+                open.iter_mut().for_each(|hold| hold.cpu = hold.cpu.saturating_add(step.value));
+            }
+            operation::CALL => {
+                let endpoint = object(system, task, step.handle).map(|(_, endpoint)| endpoint);
+                sums.services.extend(endpoint.map(|endpoint| (endpoint, step.value)));
+            }
+            operation::ACQUIRE | operation::ACQUIRE_BOTH => {
+                let second = (step.operation == operation::ACQUIRE_BOTH).then_some(step.value);
+                let first = lock(system, task, step.handle).map(|lock| (lock, false));
+                let second = second.and_then(|handle| lock(system, task, handle)).map(|lock| (lock, true));
+                let held = |(lock, is_second)| Hold { lock, cpu: 0, operations: 0, is_second };
+                open.extend(first.into_iter().chain(second).map(held));
+            }
+            operation::RELEASE => {
+                let given = lock(system, task, step.handle);
+                if let Some(at) = open.iter().rposition(|hold| Some(hold.lock) == given) {
+                    sums.holds.push(open.remove(at));
+                }
+            }
+            operation::SUBMIT | operation::START => {
+                let works = |hold: &&mut Hold| match hold.lock {
+                    Lock::Engine(engine) => {
+                        system.engine_places[engine].is_some_and(|(_, index)| index as u32 == step.selector)
+                    }
+                    Lock::Pool(_) => false,
+                };
+                if let Some(hold) = open.iter_mut().rev().find(works) {
+                    hold.operations = hold.operations.saturating_add(step.value);
+                }
+            }
+            operation::REPEAT => sums.is_endless = true,
+            _ => {}
+        }
+    }
+    sums.holds.append(&mut open);
+    sums
+}
+
+/// Whether bounds count that somebody waits who has this lock.
+type Counts<'a> = Box<dyn Fn(Lock) -> bool + 'a>;
+
+/// What `step` waits for, in words, if it does.
+fn wait<'a>(system: &'a Resolved, task: usize, step: &Step) -> Option<(String, Counts<'a>)> {
+    let (_, at) = object(system, task, step.handle).unzip();
+    match step.operation {
+        operation::SLEEP => Some(("sleeps".to_owned(), Box::new(|_| false))),
+        operation::CALL => {
+            let endpoint = at?;
+            let what = format!("calls `{}`", system.endpoints[endpoint].0);
+            Some((what, Box::new(move |held| is_driver_of(system, endpoint, held))))
+        }
+        operation::WAIT => Some((format!("waits for `{}`", system.notifications[at?].0), Box::new(|_| false))),
+        operation::ACQUIRE | operation::ACQUIRE_BOTH => {
+            let inner = lock(system, task, step.handle)?;
+            let what = format!("waits for {}", words(system, inner));
+            Some((what, Box::new(move |outer| is_within(system, task, outer, inner))))
+        }
+        _ => None,
+    }
+}
+
+fn excesses(system: &Resolved, task: usize) -> Vec<Excess> {
+    let sums = sums(system, task);
+    let name = &system.tasks[task].name;
+    let mut found: Vec<Excess> = Vec::new();
+    let mut add = |on: On, why: String| {
+        let excess = Excess { why, on };
+        if !found.contains(&excess) {
+            found.push(excess);
+        }
+    };
+    for (lock, what) in &sums.inside {
+        let held = words(system, *lock);
+        add(On::Others(*lock), format!("`{name}` {what} while it holds {held}, and that is in no bound on the hold"));
+    }
+    let users = system.engine_users.iter().zip(&system.engine_holds);
+    for (user, said) in users.filter(|(user, _)| user.task as usize == task) {
+        let Some(said) = said else { continue };
+        let own = Lock::Engine(user.engine as usize);
+        let on = On::Lock(own);
+        let engine = words(system, own);
+        let holds = || sums.holds.iter().filter(|hold| hold.lock == own);
+        let times = holds().filter(|hold| !hold.is_second).count();
+        if times > said.times as usize {
+            add(on, format!("`{name}` holds {engine} {times} times in a job, and `uses` says {}", said.times));
+        }
+        let [cpu, operations] = [holds().map(|hold| hold.cpu).max(), holds().map(|hold| hold.operations).max()];
+        let both = [("computes", cpu, said.hold.cpu.0), ("has it work", operations, said.hold.operation.0)];
+        for (what, does, said) in both {
+            if let Some(does) = does.filter(|does| *does > said) {
+                let [does, said] = [does, said].map(milliseconds);
+                add(on, format!("`{name}` {what} for {does} while it holds {engine}, and `uses` says {said}"));
+            }
+        }
+    }
+    for (_, pool, said) in system.sections.iter().filter(|(by, ..)| *by == task) {
+        let own = Lock::Pool(*pool);
+        let engines = sums.holds.iter().filter(|hold| matches!(hold.lock, Lock::Engine(_)));
+        let counted: u64 = engines.filter(|hold| is_within(system, task, own, hold.lock)).map(|hold| hold.cpu).sum();
+        let longest = sums.holds.iter().filter(|hold| hold.lock == own).map(|hold| hold.cpu).max().unwrap_or(0);
+        if longest.saturating_sub(counted) > said.0 {
+            let [does, said] = [longest - counted, said.0].map(milliseconds);
+            let pool = words(system, own);
+            add(
+                On::Lock(own),
+                format!(
+                    "`{name}` computes for {does} with a token of {pool}, its engines apart, and `uses` says {said}"
+                ),
+            );
+        }
+    }
+    for (endpoint, does) in &sums.services {
+        let (called, record) = &system.endpoints[*endpoint];
+        if record.service_max > 0 && *does > record.service_max {
+            let [does, said] = [*does, record.service_max].map(milliseconds);
+            let why = format!("`{name}` calls `{called}` for {does}, and its `service_max` is {said}");
+            add(On::Endpoint(*endpoint), why);
+        }
+    }
+    let reservation = system.tasks[task].reservation.map(|one| &system.reservations[one]);
+    if let Some(one) = reservation.filter(|one| one.class == class::REAL_TIME && one.release != release::NONE) {
+        if sums.is_endless {
+            add(On::Own, "its script begins again and never completes a job".to_owned());
+        } else if sums.cpu > one.budget {
+            let [does, budget] = [sums.cpu, one.budget].map(milliseconds);
+            add(On::Own, format!("its script computes for {does}, and its budget is {budget}"));
+        }
+    }
+    found
+}

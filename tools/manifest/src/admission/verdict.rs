@@ -1,0 +1,146 @@
+//! The verdict on each task of a cluster: the conditions of its proof that do not hold, each with where it comes from.
+//!
+//! All who say that a task is proved ask here. `admission` of the manifest has no part in it: it decides whether a system is built of which not all is proved.
+
+use fusee_abi::image::release;
+use fusee_sched_analysis::blocking::Blocked;
+use fusee_sched_analysis::report::{Bound, Hard};
+use fusee_sched_analysis::{Overheads, Report};
+use num_bigint::BigInt;
+
+use super::Study;
+use crate::error::Reason;
+use crate::quantity::Time;
+use crate::resolve::Resolved;
+
+/// Where a condition comes from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Origin {
+    /// Its bound does not count all that it waits for.
+    Counted,
+    /// A budget may run dry: its own, or that of a task with which it shares something.
+    Budget,
+    /// The bound on its response time: there is none, or it is later than the deadline.
+    Response,
+    /// Releases may find no place in its queue.
+    Backlog,
+    /// Others may do what they do not say, and nothing enforces it.
+    Others,
+}
+
+/// A condition that does not hold.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Missing {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Why it does not hold, in words.
+    pub why: String,
+}
+
+impl Study {
+    /// The conditions of the proof that the task with this index among the cluster's misses no deadline, whatever others do, which do not hold. `report`
+    /// and `blocked` are what [`Study::analyse`] says.
+    #[must_use]
+    pub fn missing(&self, index: usize, report: &Report, blocked: &[Blocked]) -> Vec<Missing> {
+        let missing = |origin: Origin, why: &str| Missing { origin, why: why.to_owned() };
+        let mut found: Vec<Missing> = self.uncounted[index].iter().map(|why| missing(Origin::Counted, why)).collect();
+        found.extend(self.runs_dry(index, blocked).map(|why| Missing { origin: Origin::Budget, why }));
+        if let Hard::NotProved(why) = report.tasks[index].hard {
+            found.push(missing(Origin::Response, why.words()));
+        }
+        if let Some((queued, backlog)) = self.dropped(index, report) {
+            let why = format!(
+                "up to {queued} of its releases may queue, and with `backlog` = {backlog} the others are dropped"
+            );
+            found.push(Missing { origin: Origin::Backlog, why });
+        }
+        let others = self.unenforced[index].iter().chain(&self.kept_waiting[index]);
+        found.extend(others.map(|why| missing(Origin::Others, why)));
+        found
+    }
+
+    /// Whether the task with this index among the cluster's misses no deadline, whatever others do.
+    #[must_use]
+    pub fn is_proved(&self, index: usize, report: &Report, blocked: &[Blocked]) -> bool {
+        self.missing(index, report, blocked).is_empty()
+    }
+
+    /// The bound of a task, if it counts all that it waits for.
+    #[must_use]
+    pub fn bound<'a>(&self, index: usize, report: &'a Report, blocked: &[Blocked]) -> Option<&'a Bound> {
+        let is_whole = self.uncounted[index].is_empty() && self.runs_dry(index, blocked).is_none();
+        report.tasks[index].bound.as_ref().filter(|_| is_whole)
+    }
+
+    /// How many releases of a task may queue, and how many places there are, if these are fewer.
+    #[must_use]
+    pub fn dropped(&self, index: usize, report: &Report) -> Option<(u64, u64)> {
+        let one = self.reservations.get(index).filter(|one| one.release != release::NONE && one.period > 0)?;
+        let response = report.tasks[index].bound.as_ref()?.response.floor().to_integer();
+        let queued = u64::try_from(response / BigInt::from(one.period)).unwrap_or(u64::MAX);
+        let backlog = u64::from(one.backlog);
+        (queued > backlog).then_some((queued, backlog))
+    }
+
+    /// Why the budget of the task with this index may run dry while others wait for what it holds, if it may.
+    #[must_use]
+    pub fn too_small(&self, index: usize, blocked: &[Blocked]) -> Option<Reason> {
+        let own = &blocked[index];
+        if self.is_covered(index, own) {
+            return None;
+        }
+        let (task, reservation) = (self.tasks[index].clone(), &self.reservations[index]);
+        let [execution, budget] = [reservation.execution, reservation.budget].map(Time);
+        let [services, lends, drawn] = [own.services, own.lends, own.drawn].map(|span| Time(span.0));
+        Some(match drawn.0 {
+            0 => Reason::LendsTooMuch { task, execution, services, lends, budget },
+            _ => Reason::DrawsTooMuch { task, execution, services, lends, drawn, budget },
+        })
+    }
+
+    /// Whose budget may run dry while the task with this index waits for it, in words.
+    fn runs_dry(&self, index: usize, blocked: &[Blocked]) -> Option<String> {
+        let near = self.near(index);
+        let own = [index].into_iter().chain((0..blocked.len()).filter(|task| near[*task]));
+        let own = own.filter_map(|task| self.too_small(task, blocked)).map(|reason| reason.to_string()).next();
+        let shares = near.iter().skip(self.members.len()).any(|near| *near) || !self.cluster.above().is_empty();
+        own.or_else(|| self.elsewhere.clone().filter(|_| shares))
+    }
+
+    /// For each task, in the order of the analysis, whether it shares something with the one with this index, directly or through others.
+    fn near(&self, index: usize) -> Vec<bool> {
+        let mut near = vec![false; self.tasks.len()];
+        near[index] = true;
+        let locks = &self.locks;
+        let engines = locks.engines.iter().map(|one| one.users.iter().map(|user| user.task).collect());
+        let pools = locks.pools.iter().map(|one| one.sections.iter().map(|section| section.task).collect());
+        let servers = locks.servers.iter().map(|one| one.callers.iter().map(|caller| caller.task).collect());
+        let mut groups: Vec<Vec<usize>> = engines.chain(pools).collect();
+        // Servers may call each other: one group.
+        groups.push(servers.flat_map(|callers: Vec<usize>| callers).collect());
+        let mut changes = true;
+        while changes {
+            changes = false;
+            for group in &groups {
+                if group.iter().any(|task| near[*task]) {
+                    group.iter().for_each(|task| changes |= !std::mem::replace(&mut near[*task], true));
+                }
+            }
+        }
+        near
+    }
+}
+
+/// Why nothing is known of those who share something with the cluster with this index, if that is so.
+pub(crate) fn doubt(system: &Resolved, index: usize) -> Option<String> {
+    let name = &system.clusters[index].0;
+    let study = Study::new(system, index).ok()?;
+    let (report, blocked) = match study.analyse(&Overheads::default()) {
+        Ok(found) => found,
+        Err(why) => return Some(study.unbounded(name, &why).to_string()),
+    };
+    if report.bounded == Some(false) {
+        return Some(format!("cluster `{name}` is overloaded"));
+    }
+    (0..blocked.len()).find_map(|task| study.too_small(task, &blocked)).map(|reason| reason.to_string())
+}

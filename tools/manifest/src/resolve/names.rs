@@ -1,0 +1,44 @@
+//! Names that a manifest gives: of the system, of all kinds of things in it, of what tasks have.
+//!
+//! They become names of files, columns of tables and words in a terminal, so they have letters, digits, `-` and `_`. What a task calls its handles and
+//! parameters may have several of these, with points between them: programs find `buffer.NAME` by its first part.
+//!
+//! Not here: how long names may be, which the records of the image say.
+
+use toml::Spanned;
+
+use crate::error::Reason;
+use crate::read::Mistake;
+use crate::schema::{File, Named};
+
+/// Names of the file that are none.
+pub(crate) fn bad(file: &File) -> Vec<Mistake> {
+    let things = things(file).into_iter().filter(|name| !is_name(name.get_ref()));
+    let of_tasks = of_tasks(file).filter(|name| !name.get_ref().split('.').all(is_name));
+    things.chain(of_tasks).map(|name| (name.span(), Reason::BadName(name.get_ref().clone()))).collect()
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+}
+
+fn keys<T>(table: &Named<T>) -> impl Iterator<Item = &Spanned<String>> {
+    table.0.iter().map(|(name, _)| name)
+}
+
+/// What the system and the things in it are called.
+fn things(file: &File) -> Vec<&Spanned<String>> {
+    let mut names = vec![&file.system.name];
+    names.extend(keys(&file.clusters).chain(keys(&file.tasks)).chain(keys(&file.endpoints)));
+    names.extend(keys(&file.notifications).chain(keys(&file.interrupts)).chain(keys(&file.regions)));
+    names.extend(keys(&file.devices).chain(keys(&file.engines)).chain(keys(&file.groups)));
+    names.extend(keys(&file.pools).chain(keys(&file.graphs)));
+    let parts = file.graphs.0.iter().map(|(_, graph)| keys(&graph.edges).chain(keys(&graph.objects)));
+    names.extend(parts.flatten());
+    names
+}
+
+/// What tasks call their handles and parameters.
+fn of_tasks(file: &File) -> impl Iterator<Item = &Spanned<String>> {
+    file.tasks.0.iter().flat_map(|(_, task)| keys(&task.parameters).chain(keys(&task.handles)))
+}

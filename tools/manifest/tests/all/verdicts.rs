@@ -1,0 +1,356 @@
+//! Proofs that others made false: each manifest is one of honest tasks, or of a task that is told to do what it may, and its victim is not proved, whether
+//! the system is refused or built with a warning.
+
+use std::path::Path;
+
+use fusee_manifest::admission::{Origin, Study};
+use fusee_manifest::{Manifest, ManifestErrors};
+use fusee_sched_analysis::Overheads;
+
+fn parse(text: &str) -> Result<Manifest, ManifestErrors> {
+    Manifest::parse(Path::new("m.toml"), text)
+}
+
+/// A manifest of one CPU with these tables.
+fn system(more: &str, tables: &str) -> String {
+    format!("[system]\nname = \"s\"\nboard = \"virt\"\ncpus = 1\n{more}\n{tables}")
+}
+
+/// The conditions of the proof of `task` that do not hold.
+fn missing(text: &str, task: &str) -> Vec<(Origin, String)> {
+    let system = parse(text).unwrap_or_else(|error| panic!("{error}")).system;
+    let index = system.tasks.iter().position(|one| one.name == task).unwrap();
+    let study = Study::new(&system, system.tasks[index].cluster as usize).unwrap();
+    let Ok((report, blocked)) = study.analyse(&Overheads::default()) else { panic!("no bounds") };
+    let at = study.members.iter().position(|member| *member == index).unwrap();
+    study.missing(at, &report, &blocked).into_iter().map(|missing| (missing.origin, missing.why)).collect()
+}
+
+/// Whether `victim` is proved with `bad` replaced by `good`, and is not, for this reason, with it.
+#[track_caller]
+fn breaks(tables: &str, (bad, good): (&str, &str), victim: &str, (origin, why): (Origin, &str)) {
+    let warned = "admission = \"warn\"";
+    assert!(tables.contains(bad), "there is no `{bad}`");
+    let mended = system(warned, &tables.replace(bad, good));
+    assert_eq!(missing(&mended, victim), [], "with `{good}`");
+    let all = missing(&system(warned, tables), victim);
+    assert!(all.iter().any(|(of, text)| *of == origin && text.contains(why)), "{all:#?}");
+    let refused = parse(&system("", tables)).err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(refused.contains(why), "{refused}");
+}
+
+/// A hard task that takes a mutex, and another one that takes the same; `b` is the other's body.
+fn mutex(b: &str) -> String {
+    format!(
+        r#"
+[tasks.a]
+script = ["acquire m", "burn 100us", "release m"]
+period = "20ms"
+deadline = "8ms"
+budget = "3ms"
+wcet = "200us"
+hard = true
+handles = {{ m = "engine m: acquire" }}
+uses.m = {{ cpu = "200us" }}
+[engines.m]
+[tasks.b]
+{b}
+"#
+    )
+}
+
+#[test]
+fn waiting_inside_a_hold_is_counted_nowhere() {
+    let call = |script: &str| {
+        mutex(&format!(
+            r#"
+script = [{script}]
+period = "40ms"
+budget = "11ms"
+wcet = "200us"
+hard = true
+handles = {{ m = "engine m: acquire", s = "endpoint s: call" }}
+uses.m = {{ cpu = "200us" }}
+uses.s = {{ times = 1 }}
+[tasks.server]
+script = ["serve s"]
+handles = {{ s = "endpoint s: receive" }}
+[endpoints.s]
+server = "server"
+service_max = "2ms"
+"#
+        ))
+    };
+    let good = r#""acquire m", "burn 10us", "release m", "call s 100us""#;
+    let bad = r#""acquire m", "burn 10us", "call s 100us", "release m""#;
+    let why = (Origin::Counted, "`b` calls `s` while it holds engine `m`");
+    breaks(&call(bad), (bad, good), "a", why);
+    let sleeps = mutex(
+        r#"
+script = ["acquire m", "sleep 12ms", "release m"]
+period = "40ms"
+budget = "2ms"
+wcet = "100us"
+suspends = "12ms"
+hard = true
+handles = { m = "engine m: acquire" }
+uses.m = { cpu = "200us" }
+"#,
+    );
+    let orders = (r#""sleep 12ms", "release m""#, r#""release m", "sleep 12ms""#);
+    breaks(&sleeps, orders, "a", (Origin::Counted, "`b` sleeps while it holds engine `m`"));
+    let waits = mutex(
+        r#"
+script = ["acquire m", "wait n", "release m"]
+period = "40ms"
+budget = "2ms"
+wcet = "100us"
+suspends = "1ms"
+hard = true
+handles = { m = "engine m: acquire", n = "notification n: wait" }
+uses.m = { cpu = "200us" }
+uses.n = {}
+[notifications.n]
+"#,
+    );
+    let orders = (r#""wait n", "release m""#, r#""release m", "wait n""#);
+    breaks(&waits, orders, "a", (Origin::Counted, "`b` waits for `n` while it holds engine `m`"));
+    let nested = mutex(
+        r#"
+script = ["acquire m", "acquire p", "burn 10us", "release p", "release m"]
+period = "40ms"
+budget = "8ms"
+wcet = "200us"
+hard = true
+handles = { m = "engine m: acquire", p = "engine p: acquire" }
+uses.m = { cpu = "200us" }
+uses.p = { cpu = "100us" }
+[engines.p]
+[tasks.c]
+script = ["acquire p", "burn 1ms", "release p"]
+period = "40ms"
+budget = "8ms"
+wcet = "2ms"
+hard = true
+handles = { p = "engine p: acquire" }
+uses.p = { cpu = "1ms" }
+"#,
+    );
+    let orders = (
+        r#""acquire m", "acquire p", "burn 10us", "release p", "release m""#,
+        r#""acquire m", "burn 10us", "release m", "acquire p", "burn 10us", "release p""#,
+    );
+    breaks(&nested, orders, "a", (Origin::Counted, "`b` waits for engine `p` while it holds engine `m`"));
+    // The engine that is waited for is waited for by nobody inside another.
+    assert_eq!(missing(&system("admission = \"warn\"", &nested), "c"), []);
+}
+
+#[test]
+fn a_script_that_does_more_than_is_said_proves_nothing() {
+    let body = |script: &str| {
+        mutex(&format!(
+            r#"
+script = [{script}]
+period = "40ms"
+budget = "12ms"
+wcet = "10ms"
+hard = true
+handles = {{ m = "engine m: acquire" }}
+uses.m = {{ cpu = "200us" }}
+"#
+        ))
+    };
+    let once = r#""acquire m", "burn 200us", "release m""#;
+    let twice = r#""acquire m", "burn 200us", "release m", "acquire m", "burn 200us", "release m""#;
+    let why = (Origin::Counted, "`b` holds engine `m` 2 times in a job, and `uses` says 1");
+    breaks(&body(twice), (twice, once), "a", why);
+    let long = r#""acquire m", "burn 5ms", "release m""#;
+    let why = (Origin::Counted, "`b` computes for 5.000 ms while it holds engine `m`, and `uses` says 0.200 ms");
+    breaks(&body(long), (long, once), "a", why);
+    breaks(&body(long), (long, once), "b", why);
+    let much = r#""burn 13ms""#;
+    let why = (Origin::Counted, "its script computes for 13.000 ms, and its budget is 12.000 ms");
+    breaks(&body(much), (much, once), "b", why);
+    let endless = r#""burn 1ms", "repeat""#;
+    breaks(&body(endless), (endless, once), "b", (Origin::Counted, "never completes a job"));
+    let calls = r#"
+[tasks.a]
+script = ["call s 100us"]
+period = "10ms"
+budget = "2ms"
+wcet = "100us"
+hard = true
+handles = { s = "endpoint s: call" }
+uses.s = {}
+[tasks.b]
+script = ["call s 5ms"]
+period = "40ms"
+budget = "11ms"
+wcet = "100us"
+trusted = true
+handles = { s = "endpoint s: call" }
+uses.s = {}
+[tasks.server]
+script = ["serve s"]
+handles = { s = "endpoint s: receive" }
+[endpoints.s]
+server = "server"
+service_max = "100us"
+"#;
+    let why = (Origin::Counted, "`b` calls `s` for 5.000 ms, and its `service_max` is 0.100 ms");
+    breaks(calls, ("call s 5ms", "call s 100us"), "a", why);
+}
+
+#[test]
+fn releases_that_find_no_place_are_no_deadlines_met() {
+    let tables = r#"
+policy = "EDF"
+[tasks.a]
+script = ["burn 2ms"]
+period = "10ms"
+deadline = "35ms"
+budget = "2100us"
+backlog = 1
+hard = true
+[tasks.b]
+script = ["burn 26ms"]
+period = "100ms"
+deadline = "27ms"
+budget = "26500us"
+hard = true
+"#;
+    let why = (Origin::Backlog, "up to 2 of its releases may queue, and with `backlog` = 1 the others are dropped");
+    breaks(tables, ("backlog = 1", "backlog = 2"), "a", why);
+    breaks(&tables.replace("EDF", "DM").replace("35ms", "36ms"), ("backlog = 1", "backlog = 3"), "a", why);
+}
+
+#[test]
+fn who_may_be_ended_is_proved_only_if_those_who_may_are_trusted() {
+    let tables = r#"
+[tasks.a]
+script = ["call s 100us"]
+period = "10ms"
+budget = "2ms"
+wcet = "100us"
+hard = true
+handles = { s = "endpoint s: call" }
+uses.s = {}
+[tasks.server]
+script = ["serve s"]
+handles = { s = "endpoint s: receive" }
+[endpoints.s]
+server = "server"
+service_max = "100us"
+[tasks.killer]
+script = ["sleep 5ms", "stop a", "stop server"]
+class = "background"
+handles = { a = "task a: stop", server = "task server: stop" }
+"#;
+    let own = tables.replace(r#", "stop server""#, "");
+    breaks(&own, (r#", "stop a""#, ""), "a", (Origin::Others, "`killer` may end `a`"));
+    let server = tables.replace(r#", "stop a""#, "");
+    breaks(&server, (r#", "stop server""#, ""), "a", (Origin::Others, "`killer` may end `server`"));
+    let binary = tables.replace(r#"script = ["sleep 5ms", "stop a", "stop server"]"#, "binary = \"apps/attacker\"");
+    let handles = r#"handles = { a = "task a: stop", server = "task server: stop" }"#;
+    breaks(&binary, (handles, ""), "a", (Origin::Others, "`killer` may end `a`"));
+}
+
+#[test]
+fn a_node_that_nobody_trusts_may_keep_the_writer_of_an_object_waiting() {
+    let tables = r#"
+[tasks.w]
+script = ["burn 1ms"]
+period = "10ms"
+budget = "2ms"
+hard = true
+[tasks.r]
+script = ["burn 1ms"]
+budget = "2ms"
+trusted = true
+[tasks.third]
+script = ["burn 100us"]
+budget = "1ms"
+TRUST
+[graphs.g]
+source = "w"
+[graphs.g.edges.e]
+from = "r"
+to = "third"
+[graphs.g.objects.o]
+writer = "w"
+bytes = "4KiB"
+readers = { r = {} }
+"#;
+    let why = (Origin::Others, "`third` may keep `w` waiting for a frame of `g.o`");
+    breaks(&tables.replace("TRUST", "trusted = false"), ("trusted = false", "trusted = true"), "w", why);
+    breaks(&tables.replace("TRUST", "trusted = false"), ("trusted = false", "hard = true"), "w", why);
+    let reader = tables.replace("trusted = true", "trusted = false").replace("TRUST", "trusted = true");
+    let why = (Origin::Others, "`r` may keep `w` waiting for a frame of `g.o`");
+    breaks(&reader, ("trusted = false", "trusted = true"), "w", why);
+}
+
+#[test]
+fn a_budget_that_may_run_dry_proves_nothing_for_those_who_share_with_it() {
+    let tables = r#"
+policy = "FP"
+[tasks.high]
+script = ["call s 1ms"]
+period = "100ms"
+wcet = "2ms"
+budget = "3ms"
+priority = 1
+trusted = true
+handles = { s = "endpoint s: call" }
+uses.s = {}
+[tasks.low]
+script = ["call s 1ms"]
+period = "50ms"
+wcet = "2ms"
+budget = "10ms"
+priority = 2
+trusted = true
+handles = { s = "endpoint s: call" }
+uses.s = {}
+[tasks.alone]
+script = ["burn 1ms"]
+period = "50ms"
+budget = "2ms"
+priority = 3
+hard = true
+[tasks.server]
+script = ["serve s"]
+handles = { s = "endpoint s: receive" }
+[endpoints.s]
+server = "server"
+service_max = "1ms"
+"#;
+    let why = (Origin::Budget, "budget of `high` (3 ms) is too small");
+    breaks(tables, ("budget = \"3ms\"", "budget = \"4ms\""), "high", why);
+    breaks(tables, ("budget = \"3ms\"", "budget = \"4ms\""), "low", why);
+    // It waits for nothing.
+    assert_eq!(missing(&system("admission = \"warn\"", tables), "alone"), []);
+}
+
+#[test]
+fn a_supervisor_waits_for_all_that_it_watches() {
+    let tables = r#"
+[supervisor]
+task = "watcher"
+dies = "go-on"
+[tasks.watcher]
+binary = "supervisor/supervisor"
+period = "50ms"
+budget = "300us"
+suspends = "500us"
+hard = true
+[tasks.server]
+script = ["serve s"]
+handles = { s = "endpoint s: receive" }
+restart = { delay = "500us", longest_delay = "2ms" }
+[endpoints.s]
+server = "server"
+service_max = "100us"
+"#;
+    let why = (Origin::Counted, "`suspends` of `watcher` is shorter than their `start_within` in sum, 10.000 ms");
+    breaks(tables, ("500us\"\nhard", "10ms\"\nhard"), "watcher", why);
+}

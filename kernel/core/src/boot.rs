@@ -38,9 +38,6 @@ pub enum BootError {
     EarlyRelease,
 }
 
-/// A server of which no `service_period` is said is boosted for its longest service in so many times that.
-const SERVICE_PERIODS: u64 = 10;
-
 /// What this kernel was built with.
 const PRESENT: u32 = when(EngineId::EXISTS, feature::ENGINES)
     | when(GroupId::EXISTS, feature::GROUPS)
@@ -173,13 +170,9 @@ impl Kernel {
             let boost = &mut self.boosts[server];
             // The longest service of all its endpoints, in the shortest of their periods: each of them is counted for the server.
             let budget = Nanoseconds(record.service_max.max(boost.budget.0));
-            let period = match record.service_period {
-                0 => record.service_max.saturating_mul(SERVICE_PERIODS),
-                period => period,
-            };
             let others = if boost.budget == Nanoseconds::ZERO { u64::MAX } else { boost.period.0 };
             if record.service_max != 0 {
-                *boost = Account::new(budget, Nanoseconds(period.min(others).max(budget.0)));
+                *boost = Account::new(budget, Nanoseconds(record.boost_period().min(others).max(budget.0)));
             }
         }
         for (index, record) in system.notifications().iter().enumerate() {

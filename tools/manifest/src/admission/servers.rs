@@ -362,7 +362,7 @@ impl<'a> Waiting<'a> {
             let calls = self.calls_of(self.server(*at));
             let calls = calls.filter_map(|(other, times)| Some((used.iter().position(|one| *one == other)?, times)));
             let is_bounded = !is_shared || self.is_boosted_at_once(*at, index);
-            let elsewhere = Nanoseconds(if is_shared { record.service_period } else { 0 });
+            let elsewhere = Nanoseconds(if is_shared { record.boost_period() } else { 0 });
             let service = Nanoseconds(record.service_max);
             servers.push(Server { service, elsewhere, calls: calls.collect(), callers, is_shared, is_bounded });
         }

@@ -28,7 +28,7 @@ fn programs(manifest: &Manifest, done: &Arc<AtomicU64>) -> Vec<(usize, Program)>
             },
             _ => Role::Server { endpoint: handle("serves"), next: entry("next").map(|next| next.handle) },
         };
-        (index, Program::Stress(Stress { role, stream: index as u64, done: Arc::clone(done) }))
+        (index, Stress { role, stream: index as u64, done: Arc::clone(done) }.program())
     };
     manifest.system.tasks.iter().enumerate().map(program).collect()
 }

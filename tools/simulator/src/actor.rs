@@ -809,7 +809,7 @@ impl Actor {
 }
 
 /// A system call with these arguments is next.
-pub(crate) fn trap(board: &mut Board, thread: ThreadId, call: Call, first: u64, second: u64, deadline: u64) -> Action {
+pub fn trap(board: &mut Board, thread: ThreadId, call: Call, first: u64, second: u64, deadline: u64) -> Action {
     let registers: &mut Registers = board.registers(thread);
     registers.general[0] = first;
     registers.general[1] = second;

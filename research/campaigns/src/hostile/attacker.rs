@@ -15,10 +15,10 @@ use fusee_abi::call::{CARRIES, Call, DEADLINE, FIRST_WORD, GIVEN, KEPT, LENT, NE
 use fusee_abi::image::kind;
 use fusee_kernel_core::Machine;
 use fusee_kernel_core::id::ThreadId;
-
-use crate::actor::{Action, Behaviour, Program};
-use crate::board::{Board, Page, Submitted};
-use crate::workload::Source;
+use fusee_simulator::Program;
+use fusee_simulator::actor::{Action, Behaviour};
+use fusee_simulator::board::{Board, Page, Submitted};
+use fusee_simulator::workload::Source;
 
 //--- Public types
 

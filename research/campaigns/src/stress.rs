@@ -15,10 +15,10 @@ use fusee_abi::Error;
 use fusee_abi::call::{Call, FIRST_WORD, MESSAGE_WORDS, NEVER, TOKEN};
 use fusee_kernel_core::Machine;
 use fusee_kernel_core::id::ThreadId;
-
-use crate::actor::{Action, Behaviour, Program, trap};
-use crate::board::Board;
-use crate::workload::Source;
+use fusee_simulator::Program;
+use fusee_simulator::actor::{Action, Behaviour, trap};
+use fusee_simulator::board::Board;
+use fusee_simulator::workload::Source;
 
 /// What a server adds to each word.
 const SECRET: u64 = 0x5eed;

@@ -22,14 +22,12 @@ use fusee_manifest::admission::Study;
 use fusee_manifest::{Manifest, PolicyName, Reason, Resolved};
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::report::Hard;
+use fusee_simulator::metrics::Metrics;
+use fusee_simulator::system;
+use fusee_simulator::{Checks, First, Options, Overheads, Program};
 
-use crate::actor::Program;
 use crate::blocking::calls;
 use crate::draws::{Draws, Wrong};
-use crate::metrics::Metrics;
-use crate::overheads::Overheads;
-use crate::run::{Checks, First};
-use crate::system::{self, Options};
 
 pub mod attacker;
 mod draft;

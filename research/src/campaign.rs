@@ -10,7 +10,7 @@
 //! 2. A check that draws a budget prints what the budget leaves out ([`Left`]).
 //! 3. `tests/campaigns/ran.toml` names runs that came to their end on one commit, without changes of files.
 //!
-//! Not here: what is drawn, and what is wrong with a system (`soundness`, `hostile`, `faults`, `fusee_simulator`).
+//! Not here: what is drawn, and what is wrong with a system (`soundness`, `hostile`, `faults`, `fusee_campaigns`).
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -21,7 +21,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use fusee_simulator::draws::{Draws, Wrong};
+use fusee_campaigns::draws::{Draws, Wrong};
 use serde::{Deserialize, Serialize};
 
 use fusee_host::{report, system};

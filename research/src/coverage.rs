@@ -36,9 +36,10 @@ const PACKAGE: &str = "llvm-19";
 /// Where profiles and binaries are, in the folder of what is built.
 const FOLDER: &str = "coverage";
 /// What is run: packages and tests.
-const TESTS: [&[&str]; 4] = [
+const TESTS: [&[&str]; 5] = [
     &["--package", "fusee-kernel-core"],
     &["--package", "fusee-simulator", "--lib", "--test", "all"],
+    &["--package", "fusee-campaigns", "--lib", "--test", "all"],
     &["--package", "fusee-fuzz", "--test", "corpora"],
     &["--package", "fusee-kernel-core", "--features", "small", "--test", "gates", "--test", "grants"],
 ];

@@ -1,16 +1,16 @@
 //! `cargo xtask experiment faults`: the demo, again and again, while drivers, servers and clients of it end at other instants.
 //!
-//! Not here: what is drawn, and how a run is judged (`tools/simulator/src/faults.rs`).
+//! Not here: what is drawn, and how a run is judged (`research/campaigns/src/faults.rs`).
 
 use anyhow::{Context, Result, anyhow};
+use fusee_campaigns::draws::{Draws, Wrong};
+use fusee_campaigns::faults::{Campaign, Fault, FaultReport, How, SABOTEUR, Verdict, script};
+use fusee_campaigns::hostile::{ANALYSED, COSTS};
+use fusee_campaigns::soundness::in_parallel;
 use fusee_manifest::trace::Trace;
 use fusee_manifest::{Manifest, Profile};
 use fusee_sched_analysis::Overheads;
-use fusee_simulator::draws::{Draws, Wrong};
-use fusee_simulator::faults::{Campaign, Fault, FaultReport, How, SABOTEUR, Verdict, script};
-use fusee_simulator::hostile::{ANALYSED, COSTS};
 use fusee_simulator::metrics::Metrics;
-use fusee_simulator::soundness::in_parallel;
 
 use crate::campaign::{self, Left, Outcome};
 use fusee_host::build::Programs;

@@ -1,16 +1,16 @@
 //! `cargo xtask hostile`: what is proved holds, whatever other tasks do.
 //!
-//! Not here: the systems and their attackers (`tools/simulator/src/hostile.rs`).
+//! Not here: the systems and their attackers (`research/campaigns/src/hostile.rs`).
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
+use fusee_campaigns::draws::{Draws, Wrong};
+use fusee_campaigns::hostile::{self, HostileOptions, HostileReport, Which};
 use fusee_kernel_core::Planted;
 use fusee_manifest::Manifest;
 use fusee_simulator::Overheads;
-use fusee_simulator::draws::{Draws, Wrong};
-use fusee_simulator::hostile::{self, HostileOptions, HostileReport, Which};
 
 use crate::campaign::{self, Campaign, Left, Outcome};
 use fusee_host::report;

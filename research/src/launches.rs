@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use fusee_simulator::draws::{Draws, Wrong};
+use fusee_campaigns::draws::{Draws, Wrong};
 
 use crate::campaign::{Campaign, Outcome};
 use fusee_host::system;

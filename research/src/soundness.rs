@@ -3,15 +3,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fusee_campaigns::blocking::graphs::{GraphClaims, GraphReport, graphs};
+use fusee_campaigns::blocking::{self, BlockingReport, Claim, Family};
+use fusee_campaigns::draws::{Draws, Wrong};
+use fusee_campaigns::soundness::{GeneratedSet, SoundnessOptions, SoundnessReport, soundness};
 use fusee_manifest::{Manifest, PolicyName, admission};
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::blocking::{Locks, On};
 use fusee_sched_analysis::report::{Hard, Test, Verdict};
 use fusee_sched_analysis::{Above, Cluster, Overheads, Report, Task, analyse};
-use fusee_simulator::blocking::graphs::{GraphClaims, GraphReport, graphs};
-use fusee_simulator::blocking::{self, BlockingReport, Claim, Family};
-use fusee_simulator::draws::{Draws, Wrong};
-use fusee_simulator::soundness::{GeneratedSet, SoundnessOptions, SoundnessReport, soundness};
 use num_rational::BigRational;
 use num_traits::ToPrimitive;
 

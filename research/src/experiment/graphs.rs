@@ -1,7 +1,7 @@
 //! Graphs that share one GPU: how evenly the last node of each completes, and how long a frame is under way.
 //!
 //! Source: Elliott 2015, section 5.5.3, tables 5.2 to 5.14 and figures 5.10 to 5.22. The workload, and what the text leaves open of it, is
-//! [`fusee_simulator::video`]. The text's second measurement is another run than its first; here both are the same.
+//! [`fusee_campaigns::video`]. The text's second measurement is another run than its first; here both are the same.
 //!
 //! # The kernel
 //!
@@ -26,8 +26,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use fusee_simulator::soundness::in_parallel;
-use fusee_simulator::video::{Outcome, Scheduling, Setup, Sharing, WITH_TOKEN};
+use fusee_campaigns::soundness::in_parallel;
+use fusee_campaigns::video::{Outcome, Scheduling, Setup, Sharing, WITH_TOKEN};
 
 use super::{Condition, Experiment, Findings, Further, Kind, Quantity, Unit};
 use fusee_host::project::Project;
@@ -148,12 +148,12 @@ pub fn simulate(
     })
 }
 
-/// Compiles the simulator with a kernel that has room for so many.
+/// Compiles the program with a kernel that has room for so many.
 fn build(project: &Project) -> Result<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["build", "--quiet", "--package", "fusee-simulator", "--bin", PROGRAM, "--features", "large"]);
+    command.args(["build", "--quiet", "--package", "fusee-campaigns", "--bin", PROGRAM, "--features", "large"]);
     command.arg("--target-dir").arg(&project.target).current_dir(&project.root);
-    ensure!(command.status()?.success(), "the simulator does not build with larger limits");
+    ensure!(command.status()?.success(), "`{PROGRAM}` does not build with larger limits");
     Ok(project.target.join("debug").join(PROGRAM))
 }
 
@@ -494,7 +494,7 @@ fn list(unit: Unit, values: &[f64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fusee_simulator::video::{Frames, periods};
+    use fusee_campaigns::video::{Frames, periods};
 
     const SECOND: u64 = 1_000_000_000;
 

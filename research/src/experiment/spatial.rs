@@ -2,7 +2,7 @@
 //! ([`sharing`]).
 //!
 //! Source: Tanasic et al., ISCA 2014, sections 4.2 to 4.4. What the paper leaves open, and what we take, stands at the head of
-//! [`fusee_simulator::spatial`].
+//! [`fusee_campaigns::spatial`].
 //!
 //! # How it is measured
 //!
@@ -28,8 +28,8 @@ mod throughput;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use fusee_simulator::soundness::in_parallel;
-use fusee_simulator::spatial::{
+use fusee_campaigns::soundness::in_parallel;
+use fusee_campaigns::spatial::{
     Copies, Inputs, Member, Metrics, Outcome, RUNS, SPREAD, Setup, Trace, VARIANTS, Variant, metrics::mean, run, trace,
     workloads,
 };

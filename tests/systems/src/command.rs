@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
+use fusee_campaigns::soundness;
 use fusee_host::{build, report, table};
 use fusee_research::fuzz;
-use fusee_simulator::soundness;
 use fusee_tool::command::ProfileArgument;
 
 use crate::context::Context;

@@ -5,12 +5,12 @@ use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, Result, bail};
+use fusee_campaigns::draws::Draws;
 use fusee_host::build::KERNEL_PACKAGE;
 use fusee_host::meter;
 use fusee_host::toolchain::{KERNEL_TARGET, R5F_TARGET, TASK_TARGET};
 use fusee_research::campaign::{self, Left};
 use fusee_research::launches;
-use fusee_simulator::draws::Draws;
 use fusee_tool::passed::TESTS;
 use serde_json::Value;
 
@@ -115,10 +115,11 @@ struct Tests {
 }
 
 /// Programs of tests whose functions are checks of their own, because together they take long.
-const SPLIT: [(&str, &str); 4] = [
+const SPLIT: [(&str, &str); 5] = [
     ("fusee-kernel-core-small", "hand_over"),
     ("fusee-kernel-core-small", "gates"),
     ("fusee-simulator", "all"),
+    ("fusee-campaigns", "all"),
     ("fusee-locking", "lib"),
 ];
 
@@ -126,7 +127,8 @@ const SPLIT: [(&str, &str); 4] = [
 const READ_ALL: [&str; 7] =
     ["fusee-fuzz", "fusee-host", "fusee-misuse", "fusee-orders", "fusee-research", "fusee-tool", "systems"];
 /// Packages whose tests read manifests and other data of the whole repository, and no sources. All others read files of their own folder at most.
-const READ_DATA: [&str; 5] = ["demo-judge", "fusee-card", "fusee-manifest", "fusee-simulator", "video-judge"];
+const READ_DATA: [&str; 6] =
+    ["demo-judge", "fusee-campaigns", "fusee-card", "fusee-manifest", "fusee-simulator", "video-judge"];
 
 impl Tests {
     /// Reads what `cargo test --no-run --message-format=json` prints.

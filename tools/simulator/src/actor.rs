@@ -1,6 +1,7 @@
 //! What a task does: a script, step by step, as the task `scripted` does on a board.
 
 use std::collections::VecDeque;
+use std::fmt::Debug;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -14,9 +15,7 @@ use fusee_kernel_core::{Machine, Registers};
 use crate::board::{Board, DeviceUse, DoorbellStore, Submitted};
 use crate::gpu_job::{GpuTask, Progress};
 use crate::graph::{Node, Tell};
-use crate::hostile::attacker::{Attacker, Mind};
 use crate::sharing::{Sessions, Sharer, Sharing};
-use crate::stress::{self, Stress};
 use crate::watcher::{Supervisor, Watch};
 
 /// What a task consists of.
@@ -69,12 +68,30 @@ pub enum Program {
     Sharer(Box<Sharer>),
     /// The server of sessions.
     Sessions(Sessions),
-    /// A task that does anything.
-    Hostile(Attacker),
-    /// A task of a stress test.
-    Stress(Stress),
+    /// A task whose program is written elsewhere, before its first instruction.
+    Custom(Box<dyn Behaviour>),
     /// A task that ends at once.
     Nothing,
+}
+
+/// One life of a task whose program is written elsewhere, and how far it is.
+///
+/// A [`Program::Custom`] holds a task that has not begun. Each life begins with a copy of it.
+pub trait Behaviour: Debug + Send + Sync {
+    /// The same task, as far as it is.
+    fn copy(&self) -> Box<dyn Behaviour>;
+
+    /// The task has run for `span` nanoseconds.
+    fn ran(&mut self, span: u64);
+
+    /// What the task does next. If its last action was a trap, the call's results are in the registers.
+    fn act(&mut self, board: &mut Board, thread: ThreadId) -> Action;
+}
+
+impl Clone for Box<dyn Behaviour> {
+    fn clone(&self) -> Self {
+        self.copy()
+    }
 }
 
 /// A part of a service.
@@ -219,10 +236,8 @@ pub struct Actor {
     seen: Vec<[u32; contract::ENGINES]>,
     /// How far a task with several GPUs is.
     gpus: Progress,
-    /// What a hostile task is up to.
-    mind: Option<Mind>,
-    /// How far a task of a stress test is.
-    stress: Option<stress::Progress>,
+    /// The present life of a task whose program is written elsewhere, once it has begun.
+    custom: Option<Box<dyn Behaviour>>,
     /// What a supervisor knows.
     watch: Option<Watch>,
     /// How far a sharer is.
@@ -260,8 +275,7 @@ impl Actor {
             again: false,
             seen: Vec::new(),
             gpus: Progress::default(),
-            mind: None,
-            stress: None,
+            custom: None,
             watch: None,
             sharing: None,
             store: None,
@@ -284,11 +298,8 @@ impl Actor {
             *left = left.saturating_sub(span);
         }
         self.gpus.ran(span);
-        if let Some(mind) = &mut self.mind {
-            mind.ran(span);
-        }
-        if let Some(stress) = &mut self.stress {
-            stress.ran(span);
+        if let Some(custom) = &mut self.custom {
+            custom.ran(span);
         }
     }
 
@@ -336,12 +347,7 @@ impl Actor {
                 let begins = matches!(std::mem::replace(&mut self.phase, Phase::Received), Phase::Start);
                 sessions.act(board, thread, begins)
             }
-            Program::Hostile(attacker) => {
-                self.mind.get_or_insert_with(|| Mind::new(attacker)).act(attacker, board, thread)
-            }
-            Program::Stress(stress) => {
-                self.stress.get_or_insert_with(|| stress::Progress::new(stress)).act(stress, board, thread)
-            }
+            Program::Custom(custom) => self.custom.get_or_insert_with(|| custom.clone()).act(board, thread),
             Program::Nothing => trap(board, thread, Call::Exit, 0, 0, NEVER),
         }
     }
@@ -803,7 +809,7 @@ impl Actor {
 }
 
 /// A system call with these arguments is next.
-pub(crate) fn trap(board: &mut Board, thread: ThreadId, call: Call, first: u64, second: u64, deadline: u64) -> Action {
+pub fn trap(board: &mut Board, thread: ThreadId, call: Call, first: u64, second: u64, deadline: u64) -> Action {
     let registers: &mut Registers = board.registers(thread);
     registers.general[0] = first;
     registers.general[1] = second;

@@ -15,37 +15,27 @@
 //! - [`system`]: from a manifest to a simulation.
 //! - [`workload`]: from a task set to a manifest; random task sets.
 //! - [`metrics`]: from a trace to response times and lateness.
-//! - [`draws`]: which random systems are simulated, and which of them went wrong.
-//! - [`soundness`]: bounds against what happens, in many random task sets.
-//! - [`blocking`]: the same for bounds on blocking, in random systems with engines.
-//! - [`faults`]: tasks that end and are given further lives, and all others.
-//! - [`video`]: many graphs on one GPU, with more tasks in a pool than a board's kernel has room for.
-//! - [`spatial`]: processes that share a GPU of many SMs. The kernel has no part in these.
-//! - [`stress`]: random calls, signals and waits of clients and servers.
-//! - [`hostile`]: deadlines that are proved, among tasks that do anything.
+//! - [`latency`]: from a trace to how late graphs are.
+//! - [`services`]: from a trace to how long services took.
+//! - [`lives`]: how long tasks with further lives may be away, and when they were.
+//!
+//! Not here: random systems, and what must hold in them (`research/campaigns`).
 //!
 //! [`Machine`]: fusee_kernel_core::Machine
 #![forbid(unsafe_code)]
 
 pub mod actor;
-pub mod blocking;
 pub mod board;
-pub mod draws;
-pub mod faults;
 pub mod gpu_job;
 pub mod graph;
-pub mod hostile;
 pub mod latency;
+pub mod lives;
 pub mod metrics;
 pub mod overheads;
 pub mod run;
 pub mod services;
 pub mod sharing;
-pub mod soundness;
-pub mod spatial;
-pub mod stress;
 pub mod system;
-pub mod video;
 pub mod watcher;
 pub mod workload;
 

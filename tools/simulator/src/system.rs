@@ -164,7 +164,8 @@ fn program(manifest: &Manifest, index: usize, task: &Task) -> Program {
 }
 
 /// What a task has by this handle, among all of its kind.
-pub(crate) fn object(system: &Resolved, task: usize, handle: u64) -> Option<u32> {
+#[must_use]
+pub fn object(system: &Resolved, task: usize, handle: u64) -> Option<u32> {
     let slot = u32::from(HandleValue(handle).slot());
     let mut records = system.handles.iter();
     records.find(|record| record.task as usize == task && record.slot == slot).map(|record| record.object)
@@ -260,7 +261,7 @@ fn clients(task: &Task) -> Vec<(usize, u64)> {
 }
 
 /// The name and context of each client of the driver's device.
-pub(crate) fn contexts(task: &Task) -> impl Iterator<Item = (&str, usize)> {
+pub fn contexts(task: &Task) -> impl Iterator<Item = (&str, usize)> {
     let parameters = task.environment.iter().filter(|entry| entry.kind == environment::kind::PARAMETER);
     let told = parameters.filter_map(|entry| Some((entry.name.strip_prefix("context.")?, entry.address)));
     // What a driver is told of a client says all of its contexts, and whether it has engines without their locks.

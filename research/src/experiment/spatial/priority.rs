@@ -1,6 +1,6 @@
 //! Experiment A of the paper, section 4.2 and figure 5: one process of high priority among others.
 
-use fusee_simulator::spatial::Copies;
+use fusee_campaigns::spatial::Copies;
 use fusee_spatial::parboil::Class;
 use fusee_spatial::{Mechanism, Npq, Ppq, Rule};
 

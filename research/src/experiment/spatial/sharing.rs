@@ -1,6 +1,6 @@
 //! Experiment C of the paper, section 4.4, figures 7 and 8: equal shares of the SMs.
 
-use fusee_simulator::spatial::Copies;
+use fusee_campaigns::spatial::Copies;
 use fusee_spatial::parboil::Class;
 use fusee_spatial::{Dss, Mechanism, Rule, Shares};
 

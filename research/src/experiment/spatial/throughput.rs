@@ -1,6 +1,6 @@
 //! Experiment B of the paper, section 4.3 and figure 6: what priorities with preemption cost in throughput.
 
-use fusee_simulator::spatial::Copies;
+use fusee_campaigns::spatial::Copies;
 use fusee_spatial::{Mechanism, Npq, Ppq, Rule};
 
 use super::{

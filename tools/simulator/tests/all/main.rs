@@ -27,6 +27,5 @@ mod refusals;
 mod requests;
 mod scenarios;
 mod sharers;
-mod stress;
 mod waiting;
 mod watchdog;

@@ -17,7 +17,7 @@ use fusee_host::report;
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::Trace;
 use fusee_sched_analysis::Overheads;
-use fusee_simulator::faults::{bounds, ends};
+use fusee_simulator::lives::{bounds, ends};
 use fusee_simulator::metrics::Metrics;
 
 pub mod agreement;

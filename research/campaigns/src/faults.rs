@@ -2,7 +2,7 @@
 //!
 //! What must hold after each run ([`Campaign::judge`]):
 //!
-//! 1. A task that is given another life is up again within what the analysis says ([`recoveries`]).
+//! 1. A task that is given another life is up again within what the analysis says ([`recoveries`](fusee_manifest::admission::recoveries)).
 //! 2. Hard tasks that have nothing to do with those that ended miss nothing, and do as many jobs as without ends.
 //! 3. An engine that is asked for all the time is granted again once its driver is up.
 //! 4. A client of a device has an engine of it, until that is idle again, no longer than the watchdog and a reset take, whatever the device does.
@@ -13,28 +13,27 @@
 //!
 //! A client whose device misbehaves is never given its engines by another way than all clients are, so what it does to the users of the device is judged as an end of the driver would be.
 //!
-//! Not here: which system it is, and who prints (`xtask`).
+//! Not here: which system it is, and who prints (`research/src/faults.rs`); what a trace has of ends ([`fusee_simulator::lives`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fusee_abi::call::{Call, rights};
+use fusee_abi::call::rights;
 use fusee_abi::image::{class, kind, release};
 use fusee_abi::script::{Step, operation};
 use fusee_abi::trace::{Event, Record};
 use fusee_accel_contract as contract;
 use fusee_kernel_core::Planted;
 use fusee_kernel_core::object::State;
-use fusee_manifest::admission::recoveries;
 use fusee_manifest::{Manifest, Resolved};
 use fusee_sched_analysis::Overheads as Analysed;
+use fusee_simulator::lives::{End, Ended, bounds, ends};
+use fusee_simulator::metrics::Metrics;
+use fusee_simulator::run::Mishap;
+use fusee_simulator::system::{Error, contexts};
+use fusee_simulator::workload::Source;
+use fusee_simulator::{Checks, Options, Overheads, Program, Report, simulate_with};
 
-use crate::actor::Program;
-use crate::metrics::Metrics;
-use crate::overheads::Overheads;
-use crate::run::{Checks, Mishap, Report};
 use crate::soundness::in_parallel;
-use crate::system::{Error, Options, contexts, simulate_with};
-use crate::workload::Source;
 
 /// The task that stops others, in each system that a campaign is of: a script, and a handle to each task that it may stop (`stop`).
 pub const SABOTEUR: &str = "saboteur";
@@ -57,6 +56,15 @@ pub enum How {
     Faults,
     /// The device of which it is a client does this with its commands, for a while.
     Device(Wrong),
+}
+
+impl From<End> for How {
+    fn from(end: End) -> How {
+        match end {
+            End::Stopped => How::Stopped,
+            End::Faults => How::Faults,
+        }
+    }
 }
 
 /// What a device does wrong.
@@ -106,21 +114,6 @@ pub struct Fault {
     pub victim: usize,
     /// How.
     pub how: How,
-}
-
-/// One end of a task, as a trace has it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Ended {
-    /// The task's index.
-    pub victim: usize,
-    /// How.
-    pub how: How,
-    /// When.
-    pub at: u64,
-    /// When its next life began.
-    pub again: Option<u64>,
-    /// When that first waited for work.
-    pub up: Option<u64>,
 }
 
 /// What is wrong with one run, and how long tasks were away.
@@ -310,7 +303,8 @@ impl Campaign<'_> {
         let ends = ends(records, system.tasks.len());
         let mut problems = Vec::new();
         let name = |task: usize| &system.tasks[task].name;
-        let is_drawn = |end: &&Ended| faults.iter().any(|fault| (fault.victim, fault.how) == (end.victim, end.how));
+        let is_drawn =
+            |end: &&Ended| faults.iter().any(|fault| (fault.victim, fault.how) == (end.victim, end.how.into()));
         problems
             .extend(ends.iter().filter(|end| !is_drawn(end)).map(|end| format!("`{}` ended, too", name(end.victim))));
         let exits = records.iter().filter(|record| record.event == Event::Exit as u8);
@@ -517,14 +511,6 @@ fn clients(system: &Resolved) -> Vec<Client> {
     system.devices.iter().enumerate().flat_map(of_device).collect()
 }
 
-/// Of each task of `system` that is given further lives, how long it is away at most, in nanoseconds.
-///
-/// # Errors
-/// Of one of them that is not known.
-pub fn bounds(system: &Resolved, overheads: &Analysed) -> Result<BTreeMap<usize, u64>, String> {
-    recoveries(system, overheads).into_iter().map(|one| Ok((one.task, one.bound?.0))).collect()
-}
-
 /// What the saboteur of `system` does so that these tasks end.
 #[must_use]
 pub fn script(system: &Resolved, faults: &[Fault]) -> Vec<String> {
@@ -559,7 +545,7 @@ impl FaultReport {
         }
         self.note(&mishaps);
         for end in ends {
-            let (times, again, longest) = self.ends.entry((end.victim, end.how)).or_default();
+            let (times, again, longest) = self.ends.entry((end.victim, end.how.into())).or_default();
             *times += 1;
             if let Some(up) = end.up {
                 *again += 1;
@@ -587,53 +573,6 @@ impl FaultReport {
         self.violations.sort_by_key(|violation| violation.0);
         self.violations.truncate(KEPT);
     }
-}
-
-/// All ends that a trace has of tasks that did not end by themselves, in their order.
-#[must_use]
-pub fn ends(records: &[Record], tasks: usize) -> Vec<Ended> {
-    const WORK: [u32; 4] = [Call::Wait as u32, Call::Receive as u32, Call::ReplyReceive as u32, Call::NextJob as u32];
-    let mut ends: Vec<Ended> = Vec::new();
-    // For each task its last end, and who gives it its next life.
-    let mut last: Vec<Option<usize>> = vec![None; tasks];
-    let mut begun_by = vec![0; tasks];
-    for record in records {
-        let Some(task) = usize::from(record.thread).checked_sub(1).filter(|task| *task < tasks) else { continue };
-        let end = |how| Ended { victim: task, how, at: record.time, again: None, up: None };
-        let is_up = |ends: &mut Vec<Ended>, task: usize, time: u64| {
-            let open = last[task].map(|place| &mut ends[place]);
-            if let Some(open) = open.filter(|open| open.again.is_some()) {
-                open.up.get_or_insert(time);
-            }
-        };
-        match Event::from_number(record.event) {
-            Some(Event::Stop) => {
-                last[task] = Some(ends.len());
-                ends.push(end(How::Stopped));
-            }
-            Some(Event::Fault) => {
-                last[task] = Some(ends.len());
-                ends.push(end(How::Faults));
-            }
-            Some(Event::Restart) => {
-                begun_by[task] = record.object;
-                if let Some(place) = last[task] {
-                    ends[place].again = Some(record.time);
-                }
-            }
-            // It waits for work, has done a job, or has told its supervisor, which waits for that.
-            Some(Event::Complete) => is_up(&mut ends, task, record.time),
-            Some(Event::Block) if WORK.contains(&record.value) => is_up(&mut ends, task, record.time),
-            Some(Event::Resume) => {
-                let by = (record.object as usize).checked_sub(1).filter(|by| *by < tasks);
-                if let Some(by) = by.filter(|by| begun_by[*by] == u32::from(record.thread)) {
-                    is_up(&mut ends, by, record.time);
-                }
-            }
-            _ => {}
-        }
-    }
-    ends
 }
 
 #[cfg(test)]
@@ -713,7 +652,7 @@ mod tests {
         let manifest = demo();
         let campaign = campaign(&manifest);
         let concerned = |name: &str| {
-            let end = Ended { victim: task(&manifest, name), how: How::Stopped, at: 0, again: None, up: None };
+            let end = Ended { victim: task(&manifest, name), how: End::Stopped, at: 0, again: None, up: None };
             campaign.concerned(&[end])
         };
         assert_eq!(concerned("dsp"), ["vibration", "dsp", "archive"]);
@@ -721,32 +660,5 @@ mod tests {
         assert_eq!(concerned("console"), ["stabiliser", "console", "director"]);
         assert_eq!(concerned("hog2"), ["hog2"]);
         assert_eq!(concerned("gpu").len(), 8);
-    }
-
-    #[test]
-    fn a_life_is_up_when_it_waits_for_work_or_its_supervisor_has_heard_of_it() {
-        let record = |event: Event, thread, time, object, value| Record {
-            time,
-            event: event as u8,
-            thread,
-            object,
-            value,
-            ..Record::default()
-        };
-        let wait = Call::Wait as u32;
-        let begins = [
-            record(Event::Stop, 1, 10, 3, 0),
-            record(Event::Block, 1, 11, 0, wait),
-            record(Event::Restart, 1, 20, 2, 1),
-        ];
-        let up = |last: &[Record]| ends(&[&begins[..], last].concat(), 3)[0];
-        let none = Ended { victim: 0, how: How::Stopped, at: 10, again: Some(20), up: None };
-        assert_eq!(up(&[record(Event::Block, 1, 25, 0, Call::Acquire as u32)]), none);
-        assert_eq!(up(&[record(Event::Block, 1, 25, 0, wait)]), Ended { up: Some(25), ..none });
-        assert_eq!(
-            up(&[record(Event::Resume, 2, 24, 1, 0), record(Event::Block, 1, 25, 0, wait)]),
-            Ended { up: Some(24), ..none }
-        );
-        assert_eq!(up(&[record(Event::Resume, 3, 24, 1, 0)]), none, "another task was woken");
     }
 }

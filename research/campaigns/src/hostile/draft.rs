@@ -8,8 +8,7 @@
 use std::fmt::Write;
 
 use fusee_kernel_core::limits;
-
-use crate::workload::Source;
+use fusee_simulator::workload::Source;
 
 //--- Types
 

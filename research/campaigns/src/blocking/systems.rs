@@ -14,9 +14,9 @@ use std::path::Path;
 use fusee_kernel_core::limits;
 use fusee_manifest::{Manifest, admission};
 use fusee_sched_analysis::Overheads;
+use fusee_simulator::workload::Source;
 
 use super::{Family, MICROSECOND, MILLISECOND};
-use crate::workload::Source;
 
 /// Requests of each job of a task: an engine, and perhaps another of its group at once; how often; CPU time before and after
 /// the operation; the operation; whether a token is held meanwhile.

@@ -17,11 +17,11 @@ use fusee_abi::image::kind;
 use fusee_kernel_core::limits;
 use fusee_manifest::{Manifest, admission};
 use fusee_sched_analysis::Overheads;
+use fusee_simulator::workload::Source;
+use fusee_simulator::{Part, Program};
 
 use super::systems::{Waits, clusters};
 use super::{Family, MICROSECOND, MILLISECOND};
-use crate::actor::{Part, Program};
-use crate::workload::Source;
 
 /// A server: how long a service takes without its calls, which of the servers after it it calls, and the only cluster of its clients,
 /// if it has one.

@@ -20,11 +20,11 @@ use fusee_manifest::{Manifest, PolicyName, Resolved};
 use fusee_sched::key::{Policy, PriorityPoint, TaskParameters};
 use fusee_sched::time::{Instant, Nanoseconds};
 use fusee_sched_analysis::pi_blocking::{Pending, State, classify};
+use fusee_simulator::metrics::Metrics;
+use fusee_simulator::system;
+use fusee_simulator::{Checks, First, Options};
 
 use crate::draws::{Draws, Wrong};
-use crate::metrics::Metrics;
-use crate::run::{Checks, First};
-use crate::system::{self, Options};
 
 pub(crate) mod calls;
 mod devices;

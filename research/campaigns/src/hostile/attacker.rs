@@ -15,10 +15,10 @@ use fusee_abi::call::{CARRIES, Call, DEADLINE, FIRST_WORD, GIVEN, KEPT, LENT, NE
 use fusee_abi::image::kind;
 use fusee_kernel_core::Machine;
 use fusee_kernel_core::id::ThreadId;
-
-use crate::actor::Action;
-use crate::board::{Board, Page, Submitted};
-use crate::workload::Source;
+use fusee_simulator::Program;
+use fusee_simulator::actor::{Action, Behaviour};
+use fusee_simulator::board::{Board, Page, Submitted};
+use fusee_simulator::workload::Source;
 
 //--- Public types
 
@@ -58,6 +58,12 @@ impl Attacker {
         let names: Vec<String> = tactics.iter().map(|tactic| format!("{tactic:?}")).collect();
         if tactics.len() > 2 { "everything".to_owned() } else { names.join(" and ") }
     }
+
+    /// What the simulator runs.
+    #[must_use]
+    pub fn program(self) -> Program {
+        Program::Custom(Box::new(Life { mind: Mind::new(&self), attacker: self }))
+    }
 }
 
 impl Pace {
@@ -68,9 +74,30 @@ impl Pace {
     }
 }
 
+/// An attacker in one of its lives.
+#[derive(Clone, Debug)]
+struct Life {
+    attacker: Attacker,
+    mind: Mind,
+}
+
+impl Behaviour for Life {
+    fn copy(&self) -> Box<dyn Behaviour> {
+        Box::new(self.clone())
+    }
+
+    fn ran(&mut self, span: u64) {
+        self.mind.burning = self.mind.burning.saturating_sub(span);
+    }
+
+    fn act(&mut self, board: &mut Board, thread: ThreadId) -> Action {
+        self.mind.act(&self.attacker, board, thread)
+    }
+}
+
 /// What an attacker is up to.
 #[derive(Clone, Debug)]
-pub(crate) struct Mind {
+struct Mind {
     source: Source,
     /// What it does, the likelier ones several times.
     tactics: Vec<Tactic>,
@@ -224,7 +251,7 @@ const EXTREMES: [u64; 12] = [
 ];
 
 impl Mind {
-    pub(crate) fn new(attacker: &Attacker) -> Mind {
+    fn new(attacker: &Attacker) -> Mind {
         let mut source = Source::new(attacker.seed, attacker.stream);
         let suits: Vec<Tactic> = TACTICS.into_iter().filter(|tactic| tactic.suits(attacker)).collect();
         let tactics = match source.draw(0, 9) {
@@ -250,13 +277,8 @@ impl Mind {
         }
     }
 
-    /// It has run for `span` nanoseconds.
-    pub(crate) fn ran(&mut self, span: u64) {
-        self.burning = self.burning.saturating_sub(span);
-    }
-
     /// What it does next.
-    pub(crate) fn act(&mut self, attacker: &Attacker, board: &mut Board, thread: ThreadId) -> Action {
+    fn act(&mut self, attacker: &Attacker, board: &mut Board, thread: ThreadId) -> Action {
         if std::mem::take(&mut self.called) {
             self.returned(board, thread);
         }

@@ -9,13 +9,13 @@ use std::path::Path;
 use fusee_abi::trace::{Event, Record};
 use fusee_graph::{Edge, Lateness, Rate, Tokens, source_job, starved};
 use fusee_manifest::{Graph, Manifest, Resolved};
+use fusee_simulator::metrics::Metrics;
+use fusee_simulator::system;
+use fusee_simulator::workload::Source;
+use fusee_simulator::{Checks, First, Options};
 
 use super::{LONG, systems, tighten};
 use crate::draws::{Draws, Wrong};
-use crate::metrics::Metrics;
-use crate::run::{Checks, First};
-use crate::system::{self, Options};
-use crate::workload::Source;
 
 /// What is said of a system.
 #[derive(Clone, Debug, Default)]

@@ -1,10 +1,10 @@
-//! Runs the graphs of [`fusee_simulator::video`] in one arrangement, and prints each frame.
+//! Runs the graphs of [`fusee_campaigns::video`] in one arrangement, and prints each frame.
 //!
 //! A process of its own, because its kernel has other limits. `cargo xtask experiment graphs` starts it.
 
 use std::process::ExitCode;
 
-use fusee_simulator::video::{Setup, run};
+use fusee_campaigns::video::{Setup, run};
 
 fn main() -> ExitCode {
     match lines(&std::env::args().skip(1).collect::<Vec<_>>()) {

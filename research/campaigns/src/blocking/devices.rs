@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::workload::Source;
+use fusee_simulator::workload::Source;
 
 const MICROSECOND: u64 = 1_000;
 

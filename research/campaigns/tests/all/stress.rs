@@ -4,15 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fusee_campaigns::hostile::COSTS;
+use fusee_campaigns::stress::{Role, Stress};
 use fusee_manifest::Manifest;
-use fusee_simulator::stress::{Role, Stress};
 use fusee_simulator::{Options, Overheads, Program, simulate_observed};
-
-use super::common::MS;
 
 const OPERATIONS: u64 = 1_000_000;
 /// Virtual time after which the system would have been far too slow.
-const LIMIT: u64 = 100_000 * MS;
+const LIMIT: u64 = 100_000_000_000;
 
 /// What each task of the manifest does, by its parameters and handles.
 fn programs(manifest: &Manifest, done: &Arc<AtomicU64>) -> Vec<(usize, Program)> {
@@ -28,7 +27,7 @@ fn programs(manifest: &Manifest, done: &Arc<AtomicU64>) -> Vec<(usize, Program)>
             },
             _ => Role::Server { endpoint: handle("serves"), next: entry("next").map(|next| next.handle) },
         };
-        (index, Program::Stress(Stress { role, stream: index as u64, done: Arc::clone(done) }))
+        (index, Stress { role, stream: index as u64, done: Arc::clone(done) }.program())
     };
     manifest.system.tasks.iter().enumerate().map(program).collect()
 }
@@ -41,7 +40,7 @@ fn a_million_random_operations_break_no_invariant() {
     let manifest = Manifest::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap();
     let done = Arc::new(AtomicU64::new(0));
     let programs = programs(&manifest, &done);
-    for overheads in [Overheads::default(), fusee_simulator::hostile::COSTS] {
+    for overheads in [Overheads::default(), COSTS] {
         done.store(0, Ordering::Relaxed);
         let options = Options { overheads, programs: programs.clone(), ..Options::default() };
         let report = simulate_observed(&manifest, &options, LIMIT, &mut |_| {}).unwrap();

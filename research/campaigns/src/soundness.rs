@@ -16,13 +16,12 @@ use std::cmp::Ordering;
 use std::sync::atomic::{self, AtomicU64, AtomicUsize};
 
 use fusee_manifest::PolicyName;
+use fusee_simulator::metrics::{Metrics, TaskMetrics};
+use fusee_simulator::system;
+use fusee_simulator::workload::{CPU, Deadlines, Generator, PERIODS, Periods, Platform, Source, TaskSet, Utilisations};
+use fusee_simulator::{Checks, First, Options, Overheads};
 
 use crate::draws::{Draws, Wrong};
-use crate::metrics::{Metrics, TaskMetrics};
-use crate::overheads::Overheads;
-use crate::run::{Checks, First};
-use crate::system::{self, Options};
-use crate::workload::{CPU, Deadlines, Generator, PERIODS, Periods, Platform, Source, TaskSet, Utilisations};
 
 /// What is drawn and how it is run.
 #[derive(Clone, Debug)]

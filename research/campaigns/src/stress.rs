@@ -15,10 +15,10 @@ use fusee_abi::Error;
 use fusee_abi::call::{Call, FIRST_WORD, MESSAGE_WORDS, NEVER, TOKEN};
 use fusee_kernel_core::Machine;
 use fusee_kernel_core::id::ThreadId;
-
-use crate::actor::{Action, trap};
-use crate::board::Board;
-use crate::workload::Source;
+use fusee_simulator::Program;
+use fusee_simulator::actor::{Action, Behaviour, trap};
+use fusee_simulator::board::Board;
+use fusee_simulator::workload::Source;
 
 /// What a server adds to each word.
 const SECRET: u64 = 0x5eed;
@@ -77,9 +77,16 @@ struct Asked {
     words: Message,
 }
 
+/// A task of the test in one of its lives.
+#[derive(Clone, Debug)]
+struct Life {
+    stress: Stress,
+    progress: Progress,
+}
+
 /// How far a task is.
 #[derive(Clone, Debug)]
-pub(crate) struct Progress {
+struct Progress {
     source: Source,
     /// What is left to compute, nanoseconds.
     burning: u64,
@@ -116,8 +123,32 @@ fn answer_to(words: Message) -> Message {
     words.map(|word| word + SECRET)
 }
 
+impl Stress {
+    /// What the simulator runs.
+    #[must_use]
+    pub fn program(self) -> Program {
+        Program::Custom(Box::new(Life { progress: Progress::new(&self), stress: self }))
+    }
+}
+
+impl Behaviour for Life {
+    fn copy(&self) -> Box<dyn Behaviour> {
+        Box::new(self.clone())
+    }
+
+    fn ran(&mut self, span: u64) {
+        self.progress.burning = self.progress.burning.saturating_sub(span);
+    }
+
+    /// # Panics
+    /// If a call returned what it must not.
+    fn act(&mut self, board: &mut Board, thread: ThreadId) -> Action {
+        self.progress.act(&self.stress, board, thread)
+    }
+}
+
 impl Progress {
-    pub(crate) fn new(stress: &Stress) -> Progress {
+    fn new(stress: &Stress) -> Progress {
         let next = match stress.role {
             Role::Director { .. } => Next::Look,
             Role::Client { .. } => Next::Begin,
@@ -126,16 +157,11 @@ impl Progress {
         Progress { source: Source::new(SECRET, stress.stream), burning: 0, next, called: false, kept: None }
     }
 
-    /// The task has run for `span` nanoseconds.
-    pub(crate) fn ran(&mut self, span: u64) {
-        self.burning = self.burning.saturating_sub(span);
-    }
-
     /// What the task does next.
     ///
     /// # Panics
     /// If a call returned what it must not.
-    pub(crate) fn act(&mut self, stress: &Stress, board: &mut Board, thread: ThreadId) -> Action {
+    fn act(&mut self, stress: &Stress, board: &mut Board, thread: ThreadId) -> Action {
         if std::mem::take(&mut self.called) {
             self.next = self.returned(stress, board, thread);
             self.burning = self.source.draw(COMPUTES.0, COMPUTES.1);

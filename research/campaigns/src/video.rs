@@ -34,14 +34,11 @@ use fusee_graph::names::{GRAPH, NEXT};
 use fusee_graph::{Edge, Tokens};
 use fusee_kernel_core::limits::USERS_PER_POOL;
 use fusee_manifest::{Manifest, Resolved};
-
-use crate::actor::Program;
-use crate::board::GraphEnd;
-use crate::graph::{Node, Thread};
-use crate::overheads::Overheads;
-use crate::run::Checks;
-use crate::system::{Options, object, simulate_observed};
-use crate::workload::Source;
+use fusee_simulator::board::GraphEnd;
+use fusee_simulator::graph::{Node, Thread};
+use fusee_simulator::system::object;
+use fusee_simulator::workload::Source;
+use fusee_simulator::{Checks, Options, Overheads, Program, simulate_observed};
 
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;

@@ -22,14 +22,12 @@ use fusee_manifest::admission::Study;
 use fusee_manifest::{Manifest, PolicyName, Reason, Resolved};
 use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::report::Hard;
+use fusee_simulator::metrics::Metrics;
+use fusee_simulator::system;
+use fusee_simulator::{Checks, First, Options, Overheads, Program};
 
-use crate::actor::Program;
 use crate::blocking::calls;
 use crate::draws::{Draws, Wrong};
-use crate::metrics::Metrics;
-use crate::overheads::Overheads;
-use crate::run::{Checks, First};
-use crate::system::{self, Options};
 
 pub mod attacker;
 mod draft;
@@ -371,15 +369,15 @@ fn shrink(draft: &Draft, origin: (u64, u64), kernel: Which) -> (Draft, Outcome) 
 fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result<Outcome, String> {
     let system = &manifest.system;
     let costs = kernel.costs_of(number);
-    let mut programs = attackers(system, seed, number);
+    let attackers = attackers(system, seed, number);
+    let habit = |(task, attacker): &(usize, Attacker)| format!("{}: {}", system.tasks[*task].name, attacker.habits());
+    let habits: Vec<String> = attackers.iter().map(habit).collect();
+    let habits = habits.join(", ");
+    let mut programs: Vec<(usize, Program)> =
+        attackers.into_iter().map(|(task, attacker)| (task, attacker.program())).collect();
     let attackers = programs.len() as u64;
     // What a service makes the kernel do is part of it.
     programs.extend(calls::programs(manifest, costs.map_or(0, |(costs, _)| SPARE + CALLS * costs.sum())));
-    let habit = |(task, program): &(usize, Program)| match program {
-        Program::Hostile(attacker) => format!("{}: {}", system.tasks[*task].name, attacker.habits()),
-        _ => String::new(),
-    };
-    let habits: Vec<String> = programs.iter().map(habit).collect();
     let periods = || system.reservations.iter().map(|one| one.period).filter(|period| *period > 0);
     let (shortest, longest) = (periods().min().unwrap_or(0), periods().max().unwrap_or(0));
     let limit = system.start + (SHORTEST * shortest).clamp(LONGEST[0] * longest, LONGEST[1] * longest);
@@ -402,7 +400,7 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
     let report = match system::simulate_observed(manifest, &options, limit, &mut observe) {
         Ok(report) => report,
         Err(system::Error::Simulation(error)) => {
-            let wrong = Some(format!("{error:?} ({})", habits.join(", ")));
+            let wrong = Some(format!("{error:?} ({habits})"));
             return Ok(Outcome { wrong, attackers, ..Outcome::default() });
         }
         Err(error) => return Err(error.to_string()),
@@ -442,11 +440,10 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
         };
         if let Some(wrong) = wrong {
             let text = format!(
-                "hard task {}, {} {what:?}, deadline {} ns: {wrong} ({})",
+                "hard task {}, {} {what:?}, deadline {} ns: {wrong} ({habits})",
                 task.name,
                 policy.name(),
-                one.deadline,
-                habits.join(", ")
+                one.deadline
             );
             outcome.wrong = outcome.wrong.or(Some(text));
         } else if latest > i64::MIN {
@@ -476,7 +473,7 @@ fn proved_with(system: &Resolved, costs: Option<fusee_sched_analysis::Overheads>
 }
 
 /// What each attacker is.
-fn attackers(system: &Resolved, seed: u64, number: u64) -> Vec<(usize, Program)> {
+fn attackers(system: &Resolved, seed: u64, number: u64) -> Vec<(usize, Attacker)> {
     let pace = |task: usize| {
         let one = &system.reservations[system.tasks[task].reservation?];
         let pace =
@@ -496,7 +493,7 @@ fn attackers(system: &Resolved, seed: u64, number: u64) -> Vec<(usize, Program)>
         let name = task.name.bytes().fold(0, |sum: u64, byte| sum * 31 + u64::from(byte));
         let stream = number << 16 | name & 0xffff;
         let attacker = Attacker { seed: seed ^ 1 << 63, stream, handles, own: pace(index), others };
-        all.push((index, Program::Hostile(attacker)));
+        all.push((index, attacker));
     }
     all
 }

@@ -1,10 +1,10 @@
 //! What a process does, and which processes run together.
 
+use fusee_simulator::workload::Source;
 use fusee_spatial::Grid;
 use fusee_spatial::parboil::{Class, PROGRAMS, Program, ROWS, Reading};
 
 use super::SMS;
-use crate::workload::Source;
 
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000 * MICROSECOND;

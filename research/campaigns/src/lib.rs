@@ -1,0 +1,22 @@
+//! Random systems and faults in the simulator, and what must hold in them.
+//!
+//! - [`draws`]: which random systems are simulated, and which of them went wrong.
+//! - [`soundness`]: bounds against what happens, in many random task sets.
+//! - [`blocking`]: the same for bounds on blocking, in random systems with engines.
+//! - [`hostile`]: deadlines that are proved, among tasks that do anything.
+//! - [`faults`]: tasks that end and are given further lives, and all others.
+//! - [`stress`]: random calls, signals and waits of clients and servers.
+//! - [`video`]: many graphs on one GPU, with more tasks in a pool than a board's kernel has room for.
+//! - [`spatial`]: processes that share a GPU of many SMs. The kernel has no part in these.
+//!
+//! Not here: the simulator ([`fusee_simulator`]), which users have, too; budgets of campaigns, and commands (`research`).
+#![forbid(unsafe_code)]
+
+pub mod blocking;
+pub mod draws;
+pub mod faults;
+pub mod hostile;
+pub mod soundness;
+pub mod spatial;
+pub mod stress;
+pub mod video;

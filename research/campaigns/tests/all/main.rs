@@ -1,0 +1,6 @@
+//! Systems of this repository under random calls and under ends of tasks, one module for each theme.
+//!
+//! One crate, so that the kernel and the device model are linked once. Campaigns are drawn by `research`.
+
+mod lives;
+mod stress;

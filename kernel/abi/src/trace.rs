@@ -25,6 +25,31 @@ pub struct Record {
     pub value: u32,
 }
 
+impl Record {
+    /// How late the job was that completed: nanoseconds after its deadline. Of an [`Event::Complete`].
+    #[must_use]
+    pub const fn lateness(&self) -> i64 {
+        let value = self.value.cast_signed();
+        let upper = self.object.cast_signed() ^ (value >> 31);
+        (upper as i64) << 32 | self.value as i64
+    }
+
+    /// How long after its release the deadline of a job is: nanoseconds, of whole microseconds. Of an [`Event::Release`].
+    #[must_use]
+    pub const fn relative_deadline(&self) -> u64 {
+        ((self.object as u64) << 32 | self.value as u64).saturating_mul(1_000)
+    }
+
+    /// `object` and `value` of an [`Event::Complete`]. The upper half is written as it differs from the sign of the lower one, so it is zero where a lateness
+    /// has 32 bits.
+    #[must_use]
+    pub const fn lateness_words(lateness: i64) -> (u32, u32) {
+        let value = lateness as i32;
+        let upper = (lateness >> 32) as i32 ^ (value >> 31);
+        (upper.cast_unsigned(), value.cast_unsigned())
+    }
+}
+
 /// How much a kernel keeps in its trace: each level keeps what the one before it keeps, too.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 #[repr(u8)]
@@ -72,9 +97,9 @@ impl Level {
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[repr(u8)]
 pub enum Event {
-    /// A job was released. `value`: relative deadline in microseconds.
+    /// A job was released. `value`: relative deadline in microseconds, and in `object` what does not fit ([`Record::relative_deadline`]).
     Release = 1,
-    /// A job completed. `value`: lateness in nanoseconds (signed, saturated).
+    /// A job completed. `value`: lateness in nanoseconds, and in `object` what does not fit ([`Record::lateness`]).
     Complete = 2,
     /// The thread starts to run on this CPU. `object`: the reservation it runs on. `value`: the key of that, as [`key_word`].
     SwitchTo = 3,
@@ -316,3 +341,31 @@ pub const RING_BYTES: usize =
 
 /// First word of a ring.
 pub const RING_MAGIC: u64 = u64::from_le_bytes(*b"FUSEETRC");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complete(lateness: i64) -> Record {
+        let (object, value) = Record::lateness_words(lateness);
+        Record { time: 0, number: 1, event: Event::Complete as u8, cpu: 0, thread: 1, job: 1, object, value }
+    }
+
+    #[test]
+    fn a_lateness_has_64_bits_and_one_word_if_that_is_enough() {
+        for lateness in [0, 1, -1, i64::from(i32::MAX), i64::from(i32::MIN)] {
+            assert_eq!((complete(lateness).lateness(), complete(lateness).object), (lateness, 0));
+        }
+        for lateness in [1 << 31, -(1 << 31) - 1, 1 << 32, -(1 << 32), i64::MAX, i64::MIN] {
+            assert_eq!(complete(lateness).lateness(), lateness);
+            assert_ne!(complete(lateness).object, 0);
+        }
+    }
+
+    #[test]
+    fn a_deadline_may_be_hours_away() {
+        let release = |object, value| Record { object, value, ..complete(0) };
+        assert_eq!(release(0, u32::MAX).relative_deadline(), 1_000 * u64::from(u32::MAX));
+        assert_eq!(release(1, 5).relative_deadline(), 1_000 * ((1 << 32) + 5));
+    }
+}

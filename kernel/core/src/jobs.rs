@@ -8,7 +8,7 @@
 
 use fusee_abi::Error;
 use fusee_abi::call::rights;
-use fusee_abi::trace::Event;
+use fusee_abi::trace::{Event, Record};
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Tie;
 use fusee_sched::time::{Instant, Nanoseconds};
@@ -64,8 +64,8 @@ impl Kernel {
         statistics.misses += u32::from(lateness > 0);
         let deadline = self.reservations[reservation].deadline;
         self.reservations[reservation].tie = Tie::new(lateness, deadline, thread.index() as u16);
-        let traced = lateness.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
-        self.trace(machine, Event::Complete, Some(thread), 0, traced as u32);
+        let (upper, lower) = Record::lateness_words(lateness);
+        self.trace(machine, Event::Complete, Some(thread), upper, lower);
         if crosses {
             self.give_back_shared(machine, thread);
             self.job_ends(thread);
@@ -120,7 +120,7 @@ impl Kernel {
         general[5] = u64::from(skipped);
         general[6] = u64::from(overruns);
         let relative = self.reservations[reservation].deadline.0 / 1000;
-        self.trace(machine, Event::Release, Some(thread), 0, relative as u32);
+        self.trace(machine, Event::Release, Some(thread), (relative >> 32) as u32, relative as u32);
         if self.threads[thread].jobs_are_recorded && !self.reservations[reservation].throttled {
             self.job_begins(thread);
         }

@@ -359,8 +359,7 @@ impl BlockingReport {
                 violated("engine time", watched.most_held.cast_signed(), claim.drawn.cast_signed());
             }
             let latest = task.max_lateness().unwrap_or(i64::MIN);
-            // The trace does not say by how much more a job is early.
-            let lateness = claim.lateness.map(|bound| bound.max(i32::MIN.into()));
+            let lateness = claim.lateness;
             if let Some(bound) = lateness.filter(|bound| latest > *bound) {
                 violated("lateness", latest, bound);
             }

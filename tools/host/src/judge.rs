@@ -162,14 +162,14 @@ impl<'a> Watch<'a> {
                 return;
             }
             Event::Release => {
-                seen.open.insert(record.job, record.time + u64::from(record.value) * 1_000);
+                seen.open.insert(record.job, record.time.saturating_add(record.relative_deadline()));
                 return;
             }
             Event::Complete => {
                 // Jobs complete in order. A ring may have lost that an earlier one did.
                 seen.open = seen.open.split_off(&record.job.saturating_add(1));
                 seen.completed += 1;
-                seen.missed += u64::from(record.value.cast_signed() > 0);
+                seen.missed += u64::from(record.lateness() > 0);
                 return;
             }
             Event::Skip => {

@@ -150,11 +150,11 @@ impl Trace {
             let mut add = |ledger, index, amount| *amounts.entry((ledger, index)).or_default() += amount;
             match Event::from_number(record.event) {
                 Some(Event::Complete) => {
-                    let lateness = record.value.cast_signed();
+                    let lateness = record.lateness();
                     add(Ledger::Jobs, thread, 1);
                     add(Ledger::Misses, thread, u64::from(lateness > 0));
                     let greatest = amounts.entry((Ledger::MaxLateness, thread)).or_insert(i64::MIN.cast_unsigned());
-                    *greatest = greatest.cast_signed().max(lateness.into()).cast_unsigned();
+                    *greatest = greatest.cast_signed().max(lateness).cast_unsigned();
                 }
                 Some(Event::Skip) => add(Ledger::Skipped, thread, 1),
                 Some(Event::Throttle) => add(Ledger::Throttles, object, 1),
@@ -367,8 +367,8 @@ pub fn describe(record: &Record, system: &Resolved) -> String {
     let object = object_name(record, event, system);
     let _ = match event {
         Event::SwitchTo | Event::RunOn => write!(line, " {object} key {}", key_name(record.value)),
-        Event::Release => write!(line, " deadline {} us", record.value),
-        Event::Complete => write!(line, " lateness {} ns", record.value.cast_signed()),
+        Event::Release => write!(line, " deadline {} us", record.relative_deadline() / 1_000),
+        Event::Complete => write!(line, " lateness {} ns", record.lateness()),
         Event::Throttle => write!(line, " {object} overshoot {} ns", record.value),
         Event::EngineIdle => write!(line, " {object} after {} us", record.value),
         Event::Block => write!(line, " {} {object}", call_name(record.value)),

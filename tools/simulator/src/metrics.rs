@@ -93,7 +93,7 @@ impl Metrics {
         let Some(task) = task.and_then(|task| self.tasks.get_mut(task)) else { return };
         match Event::from_number(record.event) {
             Some(Event::Release) => task.started += 1,
-            Some(Event::Complete) => task.lateness.push(i64::from(record.value.cast_signed())),
+            Some(Event::Complete) => task.lateness.push(record.lateness()),
             Some(Event::Skip) => task.skipped += 1,
             _ => task.throttles += 1,
         }

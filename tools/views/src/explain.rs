@@ -627,12 +627,7 @@ impl<'a> Reader<'a> {
 
     fn complete(&mut self, task: usize, record: &Record) {
         let Some(open) = self.open.remove(&task) else { return };
-        let lateness = record.value.cast_signed();
-        let deadline = match lateness {
-            // It does not fit into the record.
-            i32::MIN | i32::MAX => open.released.saturating_add(self.relative_deadline(task)),
-            lateness => record.time.saturating_add_signed(-i64::from(lateness)),
-        };
+        let deadline = record.time.saturating_add_signed(record.lateness().saturating_neg());
         self.close(task, open, deadline, Some(record.time));
     }
 

@@ -236,7 +236,7 @@ pub fn records(trace: &Trace, system: &Resolved) -> Vec<Record> {
         let data = match Event::from_number(record.event) {
             Some(Event::Release) => {
                 *state = (0, state.1.map(|_| when));
-                Data::Release { release: when, deadline: when + u64::from(record.value) * 1_000 }
+                Data::Release { release: when, deadline: when.saturating_add(record.relative_deadline()) }
             }
             Some(Event::SwitchTo) => {
                 state.1 = Some(when);
@@ -266,7 +266,8 @@ mod tests {
         [tasks.camera]\nscript = [\"burn 1ms\"]\nperiod = \"10ms\"\nbudget = \"2ms\"\n";
 
     fn record(time: u64, event: Event, job: u32, value: u32) -> fusee_abi::trace::Record {
-        fusee_abi::trace::Record { time, event: event as u8, thread: 1, job, object: 1, value, ..Default::default() }
+        let object = u32::from(event == Event::EngineGrant);
+        fusee_abi::trace::Record { time, event: event as u8, thread: 1, job, object, value, ..Default::default() }
     }
 
     #[test]

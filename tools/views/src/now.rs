@@ -139,11 +139,11 @@ impl Now {
         match event {
             Event::Release => (task.job, task.is_complete) = (record.job, false),
             Event::Complete => {
-                let lateness = record.value.cast_signed();
+                let lateness = record.lateness();
                 task.is_complete = true;
                 task.jobs += 1;
                 task.misses += u64::from(lateness > 0);
-                task.latest = task.latest.max(Some(lateness.into()));
+                task.latest = task.latest.max(Some(lateness));
             }
             Event::SwitchTo | Event::RunOn => {
                 task.state = State::Runs(record.cpu, system.owner(object).unwrap_or(index))

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 const SYSTEM: &str = r#"
 [system]
-name = "a </script> & a \"system\""
+name = "random"
 board = "virt"
 cpus = 2
 start = "10ms"
@@ -38,7 +38,8 @@ limit = "unlimited"
 
 /// A system with two CPUs, an engine, a pool of two tokens and three tasks.
 pub fn system() -> Resolved {
-    Manifest::parse(Path::new("random.toml"), SYSTEM).unwrap_or_else(|error| panic!("{error}")).system
+    let manifest = Manifest::parse(Path::new("random.toml"), SYSTEM).unwrap_or_else(|error| panic!("{error}"));
+    Resolved { name: "a </script> & a \"system\"".to_owned(), ..manifest.system }
 }
 
 /// Records of any event, about things that are there or not, often at the same instant, in an order of their own.

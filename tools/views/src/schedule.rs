@@ -220,12 +220,9 @@ impl<'a> Reader<'a> {
             (Some(Event::Release), Some(task)) => self.release(task, record),
             (Some(Event::Complete), Some(task)) => {
                 if let Some(job) = self.last.get(&task).map(|place| &mut self.out.jobs[*place]) {
-                    let lateness = record.value.cast_signed();
                     let length = job.deadline - job.release;
-                    if lateness != i32::MIN && lateness != i32::MAX {
-                        job.deadline = time.saturating_add_signed(-i64::from(lateness));
-                        job.release = job.deadline.saturating_sub(length);
-                    }
+                    job.deadline = time.saturating_add_signed(record.lateness().saturating_neg());
+                    job.release = job.deadline.saturating_sub(length);
                     job.completed = Some(time);
                 }
             }

@@ -212,7 +212,7 @@ impl GraphReport {
                 else {
                     return;
                 };
-                let lateness = i64::from(record.value.cast_signed());
+                let lateness = record.lateness();
                 jobs[task].push((record.time.wrapping_sub(lateness.cast_unsigned()) - deadlines[task], record.time));
             }
         };

@@ -133,8 +133,10 @@ fn lock(system: &Resolved, task: usize, handle: u64) -> Option<Lock> {
 fn is_within(system: &Resolved, task: usize, outer: Lock, inner: Lock) -> bool {
     let (Lock::Pool(pool), Lock::Engine(engine)) = (outer, inner) else { return false };
     let users = system.engine_users.iter().zip(&system.engine_holds);
-    let mut own = users.filter(|(user, _)| user.task as usize == task && user.engine as usize == engine);
-    own.any(|(_, hold)| hold.is_some_and(|hold| hold.within == Some(pool)))
+    let group = |engine: u32| system.engines[engine as usize].1.group_plus_one;
+    let is_it = |other: u32| other as usize == engine || (group(other) != 0 && group(other) == group(engine as u32));
+    let mut own = users.filter(|(user, _)| user.task as usize == task && is_it(user.engine));
+    own.any(|(_, hold)| hold.is_some_and(|hold| hold.tokens >> pool & 1 != 0))
 }
 
 /// Whether `endpoint` is served by the driver of the engine `held`, which does nothing for those who hold none.
@@ -171,7 +173,10 @@ fn sums(system: &Resolved, task: usize) -> Sums {
             operation::RELEASE => {
                 let given = lock(system, task, step.handle);
                 if let Some(at) = open.iter().rposition(|hold| Some(hold.lock) == given) {
-                    sums.holds.push(open.remove(at));
+                    // Engines that were acquired together are given back together.
+                    let first = at - usize::from(open[at].is_second);
+                    let count = 1 + usize::from(open.get(first + 1).is_some_and(|hold| hold.is_second));
+                    sums.holds.extend(open.drain(first..first + count));
                 }
             }
             operation::SUBMIT | operation::START => {
@@ -278,7 +283,8 @@ fn excesses(system: &Resolved, task: usize) -> Vec<Excess> {
     if let Some(one) = reservation.filter(|one| one.class == class::REAL_TIME && one.release != release::NONE) {
         if sums.is_endless {
             add(On::Own, "its script begins again and never completes a job".to_owned());
-        } else if sums.cpu > one.budget {
+        } else if sums.cpu >= one.budget {
+            // The end of a job is in its budget, too.
             let [does, budget] = [sums.cpu, one.budget].map(milliseconds);
             add(On::Own, format!("its script computes for {does}, and its budget is {budget}"));
         }

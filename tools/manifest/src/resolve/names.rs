@@ -1,7 +1,7 @@
 //! Names that a manifest gives: of the system, of all kinds of things in it, of what tasks have.
 //!
-//! They become names of files, columns of tables and words in a terminal, so they have letters, digits, `-` and `_`. What a task calls its handles and
-//! parameters may have several of these, with points between them: programs find `buffer.NAME` by its first part.
+//! They become names of files, columns of tables and words in a terminal, so they have letters, digits, `-` and `_`, in parts with a point
+//! between them.
 //!
 //! Not here: how long names may be, which the records of the image say.
 
@@ -13,12 +13,12 @@ use crate::schema::{File, Named};
 
 /// Names of the file that are none.
 pub(crate) fn bad(file: &File) -> Vec<Mistake> {
-    let things = things(file).into_iter().filter(|name| !is_name(name.get_ref()));
-    let of_tasks = of_tasks(file).filter(|name| !name.get_ref().split('.').all(is_name));
-    things.chain(of_tasks).map(|name| (name.span(), Reason::BadName(name.get_ref().clone()))).collect()
+    let names = things(file).into_iter().chain(of_tasks(file));
+    let bad = names.filter(|name| !name.get_ref().split('.').all(is_part));
+    bad.map(|name| (name.span(), Reason::BadName(name.get_ref().clone()))).collect()
 }
 
-fn is_name(text: &str) -> bool {
+fn is_part(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
 }
 

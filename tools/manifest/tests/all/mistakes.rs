@@ -53,7 +53,7 @@ const WRITTEN: &[Row] = &[
 /// What means nothing, each in an object of its own or, in one object, in a part of its own.
 #[rustfmt::skip]
 const APART: &[Row] = &[
-    ("name = \"good\"", "name = \"../good\"", 2, "`../good` is no name; names have letters, digits, `-` and `_`, one at least"),
+    ("name = \"good\"", "name = \"../good\"", 2, "`../good` is no name; names have letters, digits, `-` and `_`, in parts with a point between them"),
     ("\"virt\"", "\"toaster\"", 3, "no board is called `toaster`; there are `virt`, `virt-gicv2`, `zcu102`, `raspi3b`, `raspi4b` and `versal`"),
     ("server = \"server\"", "server = \"waiter\"", 38, "no task is called `waiter`; there are `client`, `server` and `far`"),
     ("bound = \"far\"", "bound = \"near\"", 41, "no task is called `near`; did you mean `far`?"),

@@ -79,7 +79,7 @@ fn simulated(text: &str, all: [&[Said]; 3]) -> Run {
 
 /// The releases of the consumer's jobs, which are all over: completion, less lateness, less the deadline.
 fn releases(run: &Run) -> Vec<u64> {
-    let release = |record: &Record| record.time.wrapping_sub(i64::from(record.value as i32) as u64) - 1_000 * MS;
+    let release = |record: &Record| record.time.wrapping_sub(record.lateness() as u64) - 1_000 * MS;
     run.events(Event::Complete, "consumer").map(release).collect()
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use fusee_abi::Error;
 use fusee_abi::call::Call;
-use fusee_abi::trace::{Event, Ledger};
+use fusee_abi::trace::{Event, Ledger, Record};
 use fusee_manifest::Manifest;
 use fusee_simulator::{Overheads, Reply};
 
@@ -28,7 +28,7 @@ const fn answer(endpoint: &'static str) -> Asked {
 fn misses_nothing(run: &Run, name: &str, jobs: usize) {
     let completed = run.events(Event::Complete, name).count();
     assert!(completed >= jobs, "{name} completes {completed} jobs instead of {jobs}");
-    let late = run.events(Event::Complete, name).filter(|record| record.value as i32 > 0).count();
+    let late = run.events(Event::Complete, name).filter(|record| record.lateness() > 0).count();
     assert_eq!(late, 0, "late jobs of {name}");
     assert_eq!(run.events(Event::Skip, name).count(), 0, "releases of {name} that were dropped");
 }
@@ -164,7 +164,7 @@ phase = "3500us"
     };
     let lateness = |suspends: &str| {
         let run = run(&text(suspends), 30, &[]);
-        run.events(Event::Complete, "sleeper").next().map(|record| record.value as i32)
+        run.events(Event::Complete, "sleeper").next().map(Record::lateness)
     };
     // With its key it preempts the rival when it wakes, 4 ms after its release.
     assert_eq!(lateness("suspends = \"3ms\""), Some(-5_000_000));

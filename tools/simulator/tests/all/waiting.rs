@@ -1,10 +1,14 @@
 //! Waiting: deadlines of calls, engines that drain, chains, and threads that move between CPUs.
 
+use std::path::Path;
+
 use fusee_abi::Error;
 use fusee_abi::call::Call;
 use fusee_abi::trace::{Event, Ledger, Record};
 use fusee_kernel_core::limits::REPLY_SLOTS;
-use fusee_simulator::Overheads;
+use fusee_manifest::Manifest;
+use fusee_simulator::metrics::Metrics;
+use fusee_simulator::{First, Options, Overheads, simulate_observed};
 
 use super::common::{self, Asked, Device, MS, NEXT_JOB, Run, URGENT, burn, call, sleep, submit, system};
 
@@ -460,4 +464,17 @@ fn all_helpers_of_a_chain_run_at_its_earliest_key_and_fall_when_that_one_is_take
     assert_eq!(run.times(Event::Exit, "bottom"), [23_000]);
     let peer_died = Error::PeerDied as u64;
     assert!(["t1", "t8", "t9"].iter().all(|name| run.results(name)[1] == peer_died));
+}
+
+/// The server is boosted where it serves the background task for a tenth of the time, and then waits for a job there. That is part of how long a job of the
+/// other cluster waits, so its key stays, and with it its budget.
+#[test]
+fn a_job_that_waits_for_a_boost_that_is_used_up_keeps_its_budget() {
+    let manifest = Manifest::parse(Path::new("boosts.toml"), include_str!("boosts.toml")).expect("a good manifest");
+    let mut metrics = Metrics::new(&manifest.system);
+    let options = Options { first: First::Tasks, ..Options::default() };
+    simulate_observed(&manifest, &options, 3_000 * MS, &mut |record| metrics.observe(record)).expect("it runs");
+    let dry: Vec<_> = metrics.tasks.iter().map(|task| (task.name.as_str(), task.throttles)).collect();
+    assert!(dry.iter().all(|(_, throttles)| *throttles == 0), "{dry:?}");
+    assert!(metrics.tasks.iter().map(|task| task.jobs()).sum::<u64>() > 500);
 }

@@ -399,8 +399,8 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
     };
     let report = match system::simulate_observed(manifest, &options, limit, &mut observe) {
         Ok(report) => report,
-        Err(system::Error::Simulation(error)) => {
-            let wrong = Some(format!("{error:?} ({habits})"));
+        Err(error @ (system::Error::Simulation(_) | system::Error::Stuck { .. })) => {
+            let wrong = Some(format!("{error} ({habits})"));
             return Ok(Outcome { wrong, attackers, ..Outcome::default() });
         }
         Err(error) => return Err(error.to_string()),

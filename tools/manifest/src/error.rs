@@ -291,7 +291,10 @@ impl fmt::Display for Reason {
             Self::DefinedTwice { kind, name } => write!(f, "a second {kind} is called `{name}`"),
             Self::Unknown { kind, name, choices } => write!(f, "no {kind} is called `{name}`{}", hint(name, choices)),
             Self::BadName(name) => {
-                write!(f, "`{name}` is no name; names have letters, digits, `-` and `_`, in parts with a point between them")
+                write!(
+                    f,
+                    "`{name}` is no name; names have letters, digits, `-` and `_`, in parts with a point between them"
+                )
             }
             Self::NameTooLong { name, limit } => write!(f, "`{name}` is longer than {limit} bytes"),
             Self::NameTaken { task, name } => {

@@ -225,6 +225,8 @@ pub struct Actor {
     phase: Phase,
     step: usize,
     after_burn: Option<u64>,
+    /// It has begun again, and done nothing since that takes time or asks the kernel.
+    is_idle: bool,
     /// Told that its budget is used up: nothing is left to do but to give tokens back.
     gives_up: bool,
     release: u64,
@@ -267,6 +269,7 @@ impl Actor {
             phase: Phase::Start,
             step: 0,
             after_burn: None,
+            is_idle: false,
             gives_up: false,
             release: 0,
             job: 0,
@@ -491,6 +494,7 @@ impl Actor {
                         continue;
                     }
                     if let Some(action) = self.begin(board, thread, step) {
+                        self.is_idle = false;
                         if let Phase::Next = self.phase {
                             self.phase = Phase::Stepped;
                         }
@@ -528,11 +532,14 @@ impl Actor {
         let call = match step.operation {
             operation::BURN => {
                 self.phase = Phase::Burning(step.value);
+                self.is_idle &= step.value == 0;
                 return None;
             }
             operation::REPEAT => {
                 self.step = 0;
-                return None;
+                let takes_no_time = std::mem::replace(&mut self.is_idle, true);
+                return takes_no_time
+                    .then_some(Action::Fault("a script that begins again and again and takes no time"));
             }
             operation::SUBMIT => {
                 let Some(one) = board.find_use(thread.index(), step.selector) else {

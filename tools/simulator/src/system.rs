@@ -27,14 +27,37 @@ const SESSIONS: &str = "gpu-driver/sessions";
 pub enum Error {
     /// It could not be packed.
     Manifest(ManifestError),
+    /// A task asks the kernel again and again, and no time passes.
+    Stuck {
+        /// Its name.
+        task: String,
+        /// When, in nanoseconds.
+        at: u64,
+    },
     /// The simulation failed.
     Simulation(SimulationError),
+}
+
+impl Error {
+    /// Of a simulation of this system.
+    fn of(error: SimulationError, manifest: &Manifest) -> Error {
+        match error {
+            SimulationError::Stuck { at, task } => Error::Stuck { task: manifest.system.tasks[task].name.clone(), at },
+            error => Error::Simulation(error),
+        }
+    }
 }
 
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Error::Manifest(error) => write!(f, "{error}"),
+            Error::Stuck { task, at } => write!(
+                f,
+                "`{task}` asks the kernel again and again and no time passes, at {} us: its script needs a step that takes time, such as `burn`, or \
+                 paths of the kernel that do (`--overheads`)",
+                at / 1_000
+            ),
             Error::Simulation(error) => write!(f, "the simulation failed: {error:?}"),
         }
     }
@@ -85,7 +108,7 @@ pub fn simulate(manifest: &Manifest, managed: Option<bool>, limit: u64) -> Resul
 /// # Errors
 /// [`Error`].
 pub fn simulate_with(manifest: &Manifest, options: &Options, limit: u64) -> Result<Report, Error> {
-    Ok(prepare(manifest, options)?.run(limit, None)?)
+    prepare(manifest, options)?.run(limit, None).map_err(|error| Error::of(error, manifest))
 }
 
 /// As [`simulate_with`], but `observer` sees each record of the trace, in order, and none is kept.
@@ -98,7 +121,7 @@ pub fn simulate_observed(
     limit: u64,
     observer: &mut dyn FnMut(&Record),
 ) -> Result<Report, Error> {
-    Ok(prepare(manifest, options)?.run(limit, Some(observer))?)
+    prepare(manifest, options)?.run(limit, Some(observer)).map_err(|error| Error::of(error, manifest))
 }
 
 fn prepare(manifest: &Manifest, options: &Options) -> Result<Simulation, Error> {

@@ -150,8 +150,7 @@ impl Graph {
 /// When the jobs of a node ended, and when they were released: that is completion, less lateness, less the deadline.
 fn jobs(run: &Run, graph: &Graph, node: usize) -> Vec<(u64, u64)> {
     let deadline = graph.period(node);
-    let job =
-        |record: &Record| (record.time, record.time.wrapping_sub(record.lateness() as u64) - deadline);
+    let job = |record: &Record| (record.time, record.time.wrapping_sub(record.lateness() as u64) - deadline);
     run.events(Event::Complete, &format!("n{node}")).map(job).collect()
 }
 

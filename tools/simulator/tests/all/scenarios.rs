@@ -2,10 +2,15 @@
 
 use fusee_abi::Error;
 use fusee_abi::call::Call;
-use fusee_abi::trace::{Event, Ledger};
-use fusee_simulator::Overheads;
+use fusee_abi::trace::{Event, Ledger, Record};
+use fusee_manifest::trace::Trace;
+use fusee_simulator::metrics::Metrics;
+use fusee_simulator::{Overheads, simulate};
+use fusee_views::explain::{Explanation, explain};
 
-use super::common::{self, Asked, LIMIT, MS, NEXT_JOB, Run, URGENT, US, burn, call, end, run_for, system, through};
+use super::common::{
+    self, Asked, LIMIT, MS, NEXT_JOB, Run, URGENT, US, burn, call, end, parse, run_for, system, through,
+};
 
 /// Runs the system of `text` until its end.
 fn run(text: &str) -> Run {
@@ -175,4 +180,36 @@ fn budget_in_advance_is_for_those_that_may_have_it() {
     assert_eq!(told("early_release = true\n", &in_a_job), [0, 0]);
     assert_eq!(told("", &in_a_job), [0, Error::MissingRight as u64]);
     assert_eq!(told("early_release = true\n", &[early]), [Error::NoJobs as u64], "before its first");
+}
+
+//--- Times that do not fit, or do not pass
+
+/// Its response is its own, whatever 32 bits hold.
+#[test]
+fn a_job_that_is_seconds_early_has_the_response_that_it_has() {
+    let text = system(1, "") + "[tasks.slow]\nscript = [\"burn 2ms\"]\nperiod = \"5s\"\nbudget = \"3ms\"\n";
+    let run = run_for(&text, Overheads::NONE, 12_000 * MS, &[]);
+    let late = run.events(Event::Complete, "slow").map(Record::lateness).collect::<Vec<_>>();
+    assert_eq!(late, [-4_998_000_000; 3]);
+    let trace = Trace::from_records(run.report.records.clone());
+    let metrics = Metrics::of(&trace, &run.manifest.system);
+    assert_eq!(metrics.tasks[0].response().map(|response| response.greatest), Some(2_000_000));
+    let explained = explain(&trace, &run.manifest.system, &[]);
+    assert_eq!(explained.iter().map(Explanation::response).collect::<Vec<_>>(), [2_000_000; 3]);
+}
+
+#[test]
+fn a_script_that_takes_no_time_ends_with_its_name() {
+    let text = |script: &str| {
+        system(1, "") + &format!("[tasks.still]\nscript = [{script}]\nperiod = \"10ms\"\nbudget = \"3ms\"\n")
+    };
+    let stuck = simulate(&parse(&text("\"yield\", \"repeat\"")), None, 20 * MS).expect_err("no time passes");
+    assert!(stuck.to_string().contains("`still` asks the kernel again and again and no time passes"), "{stuck}");
+    for script in ["\"repeat\"", "\"burn 0ns\", \"repeat\""] {
+        let run = run_for(&text(script), Overheads::NONE, 20 * MS, &[]);
+        assert_eq!(run.events(Event::Fault, "still").count(), 1, "{script}");
+    }
+    // Each round takes time.
+    let run = run_for(&text("\"burn 1us\", \"repeat\""), Overheads::NONE, 20 * MS, &[]);
+    assert_eq!(run.events(Event::Fault, "still").count(), 0);
 }

@@ -2,12 +2,13 @@
 //!
 //! Not here: the systems and their attackers (`research/campaigns/src/hostile.rs`).
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use fusee_campaigns::draws::{Draws, Wrong};
-use fusee_campaigns::hostile::{self, HostileOptions, HostileReport, Which};
+use fusee_campaigns::hostile::{self, Granted, HostileOptions, HostileReport, Which};
 use fusee_kernel_core::Planted;
 use fusee_manifest::Manifest;
 use fusee_simulator::Overheads;
@@ -81,7 +82,7 @@ pub fn hostile(arguments: &HostileArguments) -> Result<bool> {
         Some(path) => Some((read_simulated(path)?, read_overheads(path)?)),
         None => None,
     };
-    let kernel = Which { planted, costs };
+    let kernel = Which { planted, costs, granted: None };
     if arguments.show {
         print!("{}", hostile::manifest(seed, number).map_err(|why| anyhow!(why))?);
         return Ok(true);
@@ -166,9 +167,35 @@ pub fn check() -> (String, Vec<String>) {
 
 //--- Planted faults
 
+/// What is planted.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// A rule that the kernel forgets.
+    Kernel(Planted),
+    /// A condition of a proof that is taken for granted.
+    Proof(Granted),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Kernel(planted) => write!(f, "{planted:?}"),
+            Fault::Proof(granted) => write!(f, "taken for granted: {granted:?}"),
+        }
+    }
+}
+
+/// All that is planted, one after the other.
+fn faults() -> Vec<Fault> {
+    Planted::ALL.into_iter().map(Fault::Kernel).chain(Granted::ALL.into_iter().map(Fault::Proof)).collect()
+}
+
 /// The number of the first system of `seed` that shows a planted fault; `None`: none does.
-fn search(fault: Planted, seed: u64) -> Option<u64> {
-    let kernel = Which { planted: Some(fault), costs: None };
+fn search(fault: Fault, seed: u64) -> Option<u64> {
+    let kernel = match fault {
+        Fault::Kernel(planted) => Which { planted: Some(planted), ..Which::default() },
+        Fault::Proof(granted) => Which { granted: Some(granted), ..Which::default() },
+    };
     let draws = Draws::new(seed, SEARCH).until_wrong();
     let report = hostile::hostile(&HostileOptions { draws, kernel });
     report.violations.first().map(|found| found.origin.1)
@@ -177,13 +204,14 @@ fn search(fault: Planted, seed: u64) -> Option<u64> {
 /// Plants each fault in the kernel: how soon it is found, in words, and which are not.
 pub fn check_planted() -> (String, Vec<String>) {
     let (mut problems, mut last, seed) = (Vec::new(), 0, campaign::seed());
-    for fault in Planted::ALL {
-        match search(fault, seed) {
+    let all = faults();
+    for fault in &all {
+        match search(*fault, seed) {
             Some(number) => last = number.max(last),
-            None => problems.push(format!("{fault:?} is not found in {SEARCH} systems of seed {seed}")),
+            None => problems.push(format!("{fault} is not found in {SEARCH} systems of seed {seed}")),
         }
     }
-    let all = Planted::ALL.len();
+    let all = all.len();
     (format!("{all} planted faults are found, the last in system {last} of seed {seed}"), problems)
 }
 
@@ -194,8 +222,8 @@ pub fn planted_table(first: u64, seeds: u32) -> Result<bool> {
     header.extend(seeds.iter().map(|seed| format!("seed {seed}")));
     let mut table = Table::new(header);
     let mut missed = 0;
-    for fault in Planted::ALL {
-        let mut row = vec![format!("{fault:?}")];
+    for fault in faults() {
+        let mut row = vec![fault.to_string()];
         for seed in &seeds {
             let found = search(fault, *seed);
             missed += usize::from(found.is_none());

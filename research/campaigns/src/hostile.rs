@@ -18,10 +18,9 @@ use std::sync::Once;
 use fusee_abi::image::{kind, release};
 use fusee_abi::trace::{Event, Record};
 use fusee_kernel_core::Planted;
-use fusee_manifest::admission::Study;
-use fusee_manifest::{Manifest, PolicyName, Reason, Resolved};
+use fusee_manifest::admission::{Missing, Origin, Study};
+use fusee_manifest::{Manifest, ManifestErrors, PolicyName, Reason, Resolved};
 use fusee_sched::time::Nanoseconds;
-use fusee_sched_analysis::report::Hard;
 use fusee_simulator::metrics::Metrics;
 use fusee_simulator::system;
 use fusee_simulator::{Checks, First, Options, Overheads, Program};
@@ -51,12 +50,62 @@ pub struct HostileOptions {
 pub struct Which {
     /// A rule that it forgets: whether that is found.
     pub planted: Option<Planted>,
+    /// A condition of proofs that is taken for granted: whether that is found.
+    pub granted: Option<Granted>,
     /// What its paths cost in simulations and in the analysis. If nothing is said, they cost nothing but in each eighth system. A
     /// task counts as proved if it is with these costs, too.
     pub costs: Option<(Overheads, fusee_sched_analysis::Overheads)>,
 }
 
+/// A condition of a proof that a search takes for granted where it does not hold.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Granted {
+    /// Nobody waits inside a hold.
+    NoWaitsInside,
+    /// Each release finds a place.
+    Places,
+    /// Nobody may end the task, or what works for it.
+    NobodyEnds,
+}
+
+impl Granted {
+    /// All of them.
+    pub const ALL: [Granted; 3] = [Granted::NoWaitsInside, Granted::Places, Granted::NobodyEnds];
+
+    fn covers(self, Missing { origin, why }: &Missing) -> bool {
+        match self {
+            Granted::NoWaitsInside => *origin == Origin::Counted && why.contains(" while it holds "),
+            Granted::Places => *origin == Origin::Backlog,
+            Granted::NobodyEnds => *origin == Origin::Others && why.contains(" may end "),
+        }
+    }
+
+    /// Whether it is what makes admission refuse a system.
+    fn refuses(self, reason: &Reason) -> bool {
+        match (self, reason) {
+            (Granted::Places, Reason::Drops { .. }) => true,
+            (Granted::NoWaitsInside, Reason::NotCounted { why, .. }) => why.contains(" while it holds "),
+            (Granted::NobodyEnds, Reason::NotEnforced { why, .. }) => why.contains(" may end "),
+            _ => false,
+        }
+    }
+}
+
 impl Which {
+    /// The manifest of `draft`.
+    fn parse(&self, draft: &Draft) -> Result<Manifest, ManifestErrors> {
+        Manifest::parse(Path::new("hostile.toml"), &self.text(draft))
+    }
+
+    /// The text of it, by which a system is built of which not all is proved where that is taken for granted.
+    fn text(&self, draft: &Draft) -> String {
+        let text = draft.text();
+        match self.granted {
+            Some(_) => text.replacen("[system]\n", "[system]\nadmission = \"warn\"\n", 1),
+            None => text,
+        }
+    }
+
     /// What paths cost in the system with this number.
     fn costs_of(&self, number: u64) -> Option<(Overheads, fusee_sched_analysis::Overheads)> {
         self.costs.or((number % 8 == 5).then_some((COSTS, ANALYSED)))
@@ -236,12 +285,16 @@ impl HostileReport {
                 return;
             }
         };
+        // Nothing is taken for granted there.
+        if kernel.granted.is_some() && Which::default().parse(&draft).is_ok() {
+            return;
+        }
         match run(&manifest, (seed, number), kernel) {
             Ok(Outcome { wrong: Some(_), .. }) if shrinks => {
                 let (draft, outcome) = shrink(&draft, (seed, number), kernel);
-                self.add(outcome, (seed, number), || draft.text());
+                self.add(outcome, (seed, number), || kernel.text(&draft));
             }
-            Ok(outcome) => self.add(outcome, (seed, number), || draft.text()),
+            Ok(outcome) => self.add(outcome, (seed, number), || kernel.text(&draft)),
             Err(why) => self.failures.push(Wrong { seed, number, what: format!("{why}\n{}", draft.text()) }),
         }
     }
@@ -256,8 +309,9 @@ impl HostileReport {
         };
         let mut last = String::new();
         for attempt in 0..ATTEMPTS {
-            let draft = draft::draw(seed, number, attempt, spare);
-            match admit(draft, &mut self.rejected) {
+            let all_wait = kernel.granted == Some(Granted::NoWaitsInside);
+            let draft = draft::draw(seed, number, attempt, (spare, all_wait));
+            match admit(draft, kernel, &mut self.rejected) {
                 Ok(found) => return Ok(found),
                 Err(why) => {
                     self.refused += 1;
@@ -310,7 +364,7 @@ impl HostileReport {
 }
 
 /// The draft as it is admitted, with fewer hard tasks if need be; or why the system is refused.
-fn admit(mut draft: Draft, rejected: &mut u64) -> Result<(Draft, Manifest), String> {
+fn admit(mut draft: Draft, kernel: Which, rejected: &mut u64) -> Result<(Draft, Manifest), String> {
     for _ in 0..ROUNDS {
         if !draft.wants_any() {
             return Err("no task is proved".to_owned());
@@ -319,8 +373,15 @@ fn admit(mut draft: Draft, rejected: &mut u64) -> Result<(Draft, Manifest), Stri
             Ok(manifest) => return Ok((draft, manifest)),
             Err(errors) => errors,
         };
+        let is_granted = |granted: Granted| errors.0.iter().all(|error| granted.refuses(&error.reason));
+        if kernel.granted.is_some_and(is_granted) {
+            return kernel.parse(&draft).map(|manifest| (draft, manifest)).map_err(|errors| errors.to_string());
+        }
         let changed = match &errors.0[0].reason {
-            Reason::NotProved { task, .. } | Reason::NotCounted { task, .. } | Reason::NotEnforced { task, .. } => {
+            Reason::NotProved { task, .. }
+            | Reason::NotCounted { task, .. }
+            | Reason::NotEnforced { task, .. }
+            | Reason::Drops { task, .. } => {
                 *rejected += 1;
                 draft.give_up(task)
             }
@@ -348,7 +409,7 @@ fn first(number: u64, kernel: Which) -> First {
 /// Leaves out of `draft` what it goes wrong without; and what happens then.
 fn shrink(draft: &Draft, origin: (u64, u64), kernel: Which) -> (Draft, Outcome) {
     let try_it = |draft: Draft| {
-        let manifest = Manifest::parse(Path::new("hostile.toml"), &draft.text()).ok()?;
+        let manifest = kernel.parse(&draft).ok()?;
         let outcome = run(&manifest, origin, kernel).ok()?;
         outcome.wrong.is_some().then_some((draft, outcome))
     };
@@ -406,7 +467,7 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
         Err(error) => return Err(error.to_string()),
     };
     let mut outcome = Outcome { traps: report.traps, attackers, ..Outcome::default() };
-    let proved = proved_with(system, costs.map(|costs| costs.1));
+    let proved = proved_with(system, costs.map(|costs| costs.1), kernel.granted);
     for (index, task) in metrics.tasks.iter().enumerate() {
         let Some(reservation) = system.tasks[index].reservation.filter(|_| proved[index]) else { continue };
         let one = &system.reservations[reservation];
@@ -456,17 +517,27 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
     Ok(outcome)
 }
 
-/// Which tasks are proved, with what paths of the kernel cost.
-fn proved_with(system: &Resolved, costs: Option<fusee_sched_analysis::Overheads>) -> Vec<bool> {
+/// Which tasks are proved, with what paths of the kernel cost, and with a condition taken for granted.
+fn proved_with(
+    system: &Resolved,
+    costs: Option<fusee_sched_analysis::Overheads>,
+    granted: Option<Granted>,
+) -> Vec<bool> {
     let mut proved: Vec<bool> = system.tasks.iter().map(|task| task.hard).collect();
-    let Some(costs) = costs else { return proved };
+    // Admission has proved them all.
+    if costs.is_none() && granted.is_none() {
+        return proved;
+    }
     for cluster in 0..system.clusters.len() {
         let Ok(mut study) = Study::new(system, cluster) else { continue };
-        study.doubt_interrupts(system, cluster);
-        let found = study.analyse(&costs);
+        if costs.is_some() {
+            study.doubt_interrupts(system, cluster);
+        }
+        let found = study.analyse(&costs.unwrap_or_default());
+        let is_granted = |missing: &Missing| granted.is_some_and(|granted| granted.covers(missing));
         for (at, member) in study.members.iter().enumerate() {
-            let holds = found.as_ref().is_ok_and(|(report, _)| report.tasks[at].hard == Hard::Proved);
-            proved[*member] &= holds && study.unenforced[at].is_none();
+            proved[*member] &=
+                found.as_ref().is_ok_and(|(report, blocked)| study.missing(at, report, blocked).iter().all(is_granted));
         }
     }
     proved
@@ -561,7 +632,7 @@ impl std::fmt::Display for HostileReport {
 mod tests {
     use super::*;
 
-    const FORGETFUL: Which = Which { planted: Some(Planted::ExhaustionRefills), costs: None };
+    const FORGETFUL: Which = Which { planted: Some(Planted::ExhaustionRefills), granted: None, costs: None };
 
     fn some(systems: u64, kernel: Which) -> HostileReport {
         hostile(&HostileOptions { draws: Draws::new(7, systems), kernel })

@@ -28,6 +28,8 @@ pub(super) struct Draft {
     keyed: bool,
     /// What jobs leave of their budgets, nanoseconds.
     spare: u64,
+    /// All that wait do so inside a hold, if they have one.
+    all_wait: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -51,6 +53,8 @@ pub(super) struct TaskDraft {
     overrun: usize,
     covers: bool,
     early: bool,
+    /// It calls and sleeps inside its first hold.
+    inside: bool,
     /// It shall be proved.
     pub(super) wanted: bool,
     handles: Vec<Has>,
@@ -174,7 +178,7 @@ struct Themes {
 }
 
 /// The system with this number.
-pub(super) fn draw(seed: u64, number: u64, attempt: u64, spare: u64) -> Draft {
+pub(super) fn draw(seed: u64, number: u64, attempt: u64, (spare, all_wait): (u64, bool)) -> Draft {
     let mut source = Source::new(seed ^ attempt << 56, number);
     let source = &mut source;
     let sizes = source.pick(&SIZES);
@@ -207,6 +211,7 @@ pub(super) fn draw(seed: u64, number: u64, attempt: u64, spare: u64) -> Draft {
         device: themes.device,
         keyed: number.is_multiple_of(3),
         spare,
+        all_wait,
     };
     for cluster in 0..draft.clusters.len() {
         draft.jobs(source, cluster, themes);
@@ -269,6 +274,7 @@ impl Draft {
             let deadline = match source.draw(0, 5) {
                 0 => source.draw(budget.max(period / 2), period),
                 1 if policy != "RM" => source.draw(period, 2 * period),
+                2 if policy != "RM" && size == 1 => source.draw(period, 10 * period),
                 _ => period,
             };
             let shares = themes.crossing || themes.pools || themes.mutexes || themes.device;
@@ -288,10 +294,11 @@ impl Draft {
                 sleeps: 0,
                 priority: if source.draw(0, 2) > 0 { deadline / MICROSECOND } else { source.draw(1, 9) },
                 sporadic: source.draw(0, 6) == 0,
-                backlog: source.pick(&[1, 1, 2, 4]),
+                backlog: source.pick(&[1, 1, 2, 4, 10]),
                 overrun: if policy == "EDF" || policy == "FL" { overrun } else { overrun % 2 },
                 covers: themes.device && source.draw(0, 5) == 0,
                 early: policy == "EDF" || policy == "FL",
+                inside: source.draw(0, 3) == 0 || self.all_wait,
                 wanted: index <= wanted,
                 handles: Vec::new(),
                 uses: Vec::new(),
@@ -304,7 +311,7 @@ impl Draft {
     fn sleep(&mut self, source: &mut Source) {
         for task in self.tasks.iter_mut().flatten().filter(|task| task.wanted) {
             let longest = task.deadline.saturating_sub(task.budget) / 2;
-            if source.draw(0, 4) == 0 && longest > 0 {
+            if (source.draw(0, 4) == 0 || self.all_wait) && longest > 0 {
                 task.sleeps = source.draw(1, longest);
             }
         }
@@ -414,7 +421,7 @@ impl Draft {
                 let Some(of) = &self.tasks[other] else { continue };
                 if of.sporadic && source.draw(0, 1) == 0 {
                     handles.push(Has::Task(other, "release_job credit"));
-                } else if !of.wanted && source.draw(0, 9) == 0 {
+                } else if source.draw(0, if of.wanted { 99 } else { 9 }) == 0 {
                     handles.push(Has::Task(other, "stop grant"));
                 }
             }
@@ -843,6 +850,11 @@ impl Draft {
         let mut left = task.computes;
         let parts = uses.iter().map(|one| one.times).sum::<u64>() + 1;
         let between = left.saturating_sub(uses.iter().map(|one| one.times * one.cpu).sum::<u64>()) / parts;
+        let calls = task.calls.iter().filter(|(service, _)| self.services[*service].is_some());
+        let calls = calls.flat_map(|(service, times)| (0..*times).map(move |_| format!("call s{service} 0ns")));
+        let mut inside: Vec<String> = if task.inside { calls.collect() } else { Vec::new() };
+        inside.extend((task.inside && task.sleeps > 0).then(|| format!("sleep {}ns", task.sleeps)));
+        let waits_inside = !inside.is_empty() && uses.iter().any(|one| one.times > 0);
         for one in uses {
             let name = self.name(one.of);
             for _ in 0..one.times {
@@ -856,18 +868,22 @@ impl Draft {
                 if one.operation > 0 {
                     steps.push(format!("submit {name} {}ns gpu_done", one.operation));
                 }
+                steps.append(&mut inside);
                 steps.push(format!("burn {hold}ns"));
                 steps.push(format!("release {name}"));
             }
         }
-        for (service, times) in task.calls.iter().filter(|(service, _)| self.services[*service].is_some()) {
+        // None of these, if they are among the steps already.
+        let waits_inside = waits_inside && inside.is_empty();
+        let calls = task.calls.iter().filter(|(service, _)| self.services[*service].is_some() && !waits_inside);
+        for (service, times) in calls {
             for _ in 0..*times {
                 let part = left / 4;
                 left -= part;
                 steps.extend([format!("burn {part}ns"), format!("call s{service} 0ns")]);
             }
         }
-        if task.sleeps > 0 {
+        if task.sleeps > 0 && !waits_inside {
             steps.push(format!("burn {}ns", left / 2));
             steps.push(format!("sleep {}ns", task.sleeps));
             left -= left / 2;
@@ -912,6 +928,7 @@ impl TaskDraft {
             overrun: 0,
             covers: false,
             early: false,
+            inside: false,
             wanted: false,
             handles: Vec::new(),
             uses: Vec::new(),

@@ -77,6 +77,11 @@ impl Excesses {
         Excesses(scripted.flat_map(of).collect())
     }
 
+    /// Whether none does more than is said.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// What is wrong with the bound of `task`, which calls `endpoints` directly or through servers.
     pub(super) fn concerning(&self, system: &Resolved, task: usize, endpoints: &[usize]) -> Vec<String> {
         let uses = |lock: Lock| match lock {

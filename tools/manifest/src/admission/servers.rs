@@ -146,9 +146,18 @@ impl<'a> Waiting<'a> {
         tasks
     }
 
+    /// The endpoints at which jobs of `task` make requests, directly or through servers.
+    fn asked(&self, task: usize) -> Vec<usize> {
+        self.with_further(self.calls_of(task).map(|(endpoint, _)| endpoint).collect())
+    }
+
     /// `endpoint`, and those that requests there lead to.
     fn leads_to(&self, endpoint: usize) -> Vec<usize> {
-        let mut found = vec![endpoint];
+        self.with_further(vec![endpoint])
+    }
+
+    /// These endpoints, and those that requests there lead to.
+    fn with_further(&self, mut found: Vec<usize>) -> Vec<usize> {
         let mut at = 0;
         while at < found.len() {
             let calls: Vec<usize> = self.calls_of(self.server(found[at])).map(|(other, _)| other).collect();
@@ -305,9 +314,9 @@ impl<'a> Waiting<'a> {
             found.push(format!("it sleeps for up to {longest}, and its `suspends` is {said}"));
         }
         found.extend(lives::uncounted(system, task));
-        let endpoints: Vec<usize> =
-            (0..system.endpoints.len()).filter(|endpoint| self.requests(task, *endpoint) > 0).collect();
-        found.extend(self.excesses.concerning(system, task, &endpoints));
+        if !self.excesses.is_empty() {
+            found.extend(self.excesses.concerning(system, task, &self.asked(task)));
+        }
         found
     }
 
@@ -463,7 +472,9 @@ impl<'a> Waiting<'a> {
     /// Why the deadlines of `task` rest on what other clients of its servers do, which nothing enforces.
     pub(super) fn unenforced(&self, task: usize) -> Option<String> {
         let index = self.cluster(task);
-        for endpoint in (0..self.system.endpoints.len()).filter(|at| self.requests(task, *at) > 0) {
+        let mut asked = self.asked(task);
+        asked.sort_unstable();
+        for endpoint in asked {
             let name = &self.system.endpoints[endpoint].0;
             for other in self.reach(endpoint).into_iter().filter(|other| *other != task) {
                 let who = self.name(other);
@@ -507,19 +518,22 @@ impl<'a> Waiting<'a> {
     /// Who may end `task`, a server that works for it, or the driver of a device that it uses. The supervisor ends nobody but to have it begin again.
     fn ended(&self, task: usize) -> Option<String> {
         let system = self.system;
-        let servers = (0..system.endpoints.len()).filter(|endpoint| self.requests(task, *endpoint) > 0);
+        let is_right = |one: &&image::Handle| one.kind == kind::TASK && one.rights & rights::STOP != 0;
+        let mut stopping = system.handles.iter().filter(is_right).peekable();
+        stopping.peek()?;
+        let servers = self.asked(task);
         let engines = system.engine_users.iter().filter(|user| user.task as usize == task);
         let device = |user: &image::EngineUser| system.engine_places[user.engine as usize].map(|(device, _)| device);
         let drivers = engines.filter_map(device).map(|device| system.devices[device].driver);
-        let needed: Vec<usize> = [task].into_iter().chain(servers.map(|at| self.server(at))).chain(drivers).collect();
+        let servers = servers.into_iter().map(|endpoint| self.server(endpoint));
+        let needed: Vec<usize> = [task].into_iter().chain(servers).chain(drivers).collect();
         let stops = |handle: &&image::Handle| {
             let (by, target) = (handle.task as usize, handle.object as usize);
-            let is_right = handle.kind == kind::TASK && handle.rights & rights::STOP != 0;
             let does = !self.is_scripted(by) || self.steps(by, operation::STOP).any(|other| other == target);
             let is_trusted = system.keeps_word[by] || system.supervisor == Some(by);
-            is_right && does && !is_trusted && by != target && needed.contains(&target)
+            does && !is_trusted && by != target && needed.contains(&target)
         };
-        let found = system.handles.iter().find(stops)?;
+        let found = stopping.find(stops)?;
         let (by, target) = (self.name(found.task as usize), self.name(found.object as usize));
         Some(format!("`{by}` may end `{target}`; is it `hard`, or to be `trusted`?"))
     }

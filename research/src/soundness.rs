@@ -403,6 +403,7 @@ fn bounds(drawn: &GeneratedSet, hard: &Tally) -> Vec<Option<i64>> {
 
 #[cfg(test)]
 mod tests {
+    use fusee_abi::script::operation;
     use fusee_graph::{Edge, Rate, Timing, Tokens, lateness};
     use fusee_sched_analysis::blocking::{Order, Protocol, Rules, Shared};
     use fusee_sched_analysis::report::TaskReport;
@@ -540,6 +541,9 @@ mod tests {
             hold.hold.operation.0 -= part;
             hold.operations.0 -= part * u64::from(hold.times);
         }
+        // Scripts are held against what is declared.
+        let steps = system.tasks.iter_mut().flat_map(|task| &mut task.script);
+        steps.filter(|step| step.operation == operation::SUBMIT).for_each(|step| step.value -= part.min(step.value));
         manifest
     }
 

@@ -222,6 +222,9 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
         writeln!(out, "{}", if first { "[]" } else { "\n]" })?;
     }
     out.flush()?;
+    if !good {
+        eprintln!("{} this is not proved, and admission would refuse it", fusee_host::report::red("error:"));
+    }
     Ok(good)
 }
 

@@ -125,12 +125,8 @@ impl Study {
         let mut unknown = Vec::new();
         // For each pool the engines that are held with a token of it.
         let mut within = vec![Vec::new(); system.pools.len()];
-        for (number, (_, engine)) in system.engines.iter().enumerate() {
-            let group =
-                |other: &image::Engine| engine.group_plus_one != 0 && other.group_plus_one == engine.group_plus_one;
-            let others = (0..system.engines.len()).filter(|other| {
-                *other == number || group(&system.engines[*other].1) || system.are_parts_of_one(*other, number)
-            });
+        for number in 0..system.engines.len() {
+            let others = (0..system.engines.len()).filter(|other| system.are_one_lock(*other, number));
             let engines: Vec<usize> = others.collect();
             // A group is one lock, that of its first engine.
             if engines[0] == number {
@@ -479,10 +475,7 @@ fn meets_deadlines(system: &Resolved, task: usize) -> bool {
 /// counted. Watchdogs take what is held for too long, but that is later than what is declared.
 fn shares_with_untrusted(system: &Resolved, task: usize) -> Option<String> {
     let same_lock = |one: &image::EngineUser, other: &image::EngineUser| {
-        let group = |user: &image::EngineUser| system.engines[user.engine as usize].1.group_plus_one;
-        one.engine == other.engine
-            || (group(one) != 0 && group(one) == group(other))
-            || system.are_parts_of_one(one.engine as usize, other.engine as usize)
+        system.are_one_lock(one.engine as usize, other.engine as usize)
     };
     let own = system.engine_users.iter().filter(|user| user.task as usize == task);
     let rivals = own.flat_map(|own| system.engine_users.iter().filter(move |other| same_lock(own, other)));

@@ -100,13 +100,8 @@ impl Excesses {
 
 /// The tasks that use `engine`, another of its group, or another user's part of the same.
 fn users_of(system: &Resolved, engine: usize) -> impl Iterator<Item = usize> {
-    let group = system.engines[engine].1.group_plus_one;
-    let is_same = move |other: usize| {
-        other == engine
-            || (group != 0 && system.engines[other].1.group_plus_one == group)
-            || system.are_parts_of_one(other, engine)
-    };
-    system.engine_users.iter().filter(move |user| is_same(user.engine as usize)).map(|user| user.task as usize)
+    let users = system.engine_users.iter().filter(move |user| system.are_one_lock(user.engine as usize, engine));
+    users.map(|user| user.task as usize)
 }
 
 fn words(system: &Resolved, lock: Lock) -> String {
@@ -138,9 +133,8 @@ fn lock(system: &Resolved, task: usize, handle: u64) -> Option<Lock> {
 fn is_within(system: &Resolved, task: usize, outer: Lock, inner: Lock) -> bool {
     let (Lock::Pool(pool), Lock::Engine(engine)) = (outer, inner) else { return false };
     let users = system.engine_users.iter().zip(&system.engine_holds);
-    let group = |engine: u32| system.engines[engine as usize].1.group_plus_one;
-    let is_it = |other: u32| other as usize == engine || (group(other) != 0 && group(other) == group(engine as u32));
-    let mut own = users.filter(|(user, _)| user.task as usize == task && is_it(user.engine));
+    let mut own =
+        users.filter(|(user, _)| user.task as usize == task && system.are_one_lock(user.engine as usize, engine));
     own.any(|(_, hold)| hold.is_some_and(|hold| hold.tokens >> pool & 1 != 0))
 }
 

@@ -100,6 +100,10 @@ impl Study {
 
     /// Whose budget may run dry while the task with this index waits for it, in words.
     fn runs_dry(&self, index: usize, blocked: &[Blocked]) -> Option<String> {
+        let is_dry = (0..blocked.len()).any(|task| !self.is_covered(task, &blocked[task]));
+        if !is_dry && self.elsewhere.is_none() {
+            return None;
+        }
         let near = self.near(index);
         let own = [index].into_iter().chain((0..blocked.len()).filter(|task| near[*task]));
         let own = own.filter_map(|task| self.too_small(task, blocked)).map(|reason| reason.to_string()).next();

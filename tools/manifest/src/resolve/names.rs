@@ -13,8 +13,7 @@ use crate::schema::{File, Named};
 
 /// Names of the file that are none.
 pub(crate) fn bad(file: &File) -> Vec<Mistake> {
-    let names = things(file).into_iter().chain(of_tasks(file));
-    let bad = names.filter(|name| !name.get_ref().split('.').all(is_part));
+    let bad = all(file).into_iter().filter(|name| !name.get_ref().split('.').all(is_part));
     bad.map(|name| (name.span(), Reason::BadName(name.get_ref().clone()))).collect()
 }
 
@@ -26,8 +25,8 @@ fn keys<T>(table: &Named<T>) -> impl Iterator<Item = &Spanned<String>> {
     table.0.iter().map(|(name, _)| name)
 }
 
-/// What the system and the things in it are called.
-fn things(file: &File) -> Vec<&Spanned<String>> {
+/// All names of the file.
+fn all(file: &File) -> Vec<&Spanned<String>> {
     let mut names = vec![&file.system.name];
     names.extend(keys(&file.clusters).chain(keys(&file.tasks)).chain(keys(&file.endpoints)));
     names.extend(keys(&file.notifications).chain(keys(&file.interrupts)).chain(keys(&file.regions)));
@@ -35,10 +34,6 @@ fn things(file: &File) -> Vec<&Spanned<String>> {
     names.extend(keys(&file.pools).chain(keys(&file.graphs)));
     let parts = file.graphs.0.iter().map(|(_, graph)| keys(&graph.edges).chain(keys(&graph.objects)));
     names.extend(parts.flatten());
+    names.extend(file.tasks.0.iter().flat_map(|(_, task)| keys(&task.parameters).chain(keys(&task.handles))));
     names
-}
-
-/// What tasks call their handles and parameters.
-fn of_tasks(file: &File) -> impl Iterator<Item = &Spanned<String>> {
-    file.tasks.0.iter().flat_map(|(_, task)| keys(&task.parameters).chain(keys(&task.handles)))
 }

@@ -46,6 +46,12 @@ impl Resolved {
         self.arbitrated[one].is_some() && self.arbitrated[one] == self.arbitrated[other]
     }
 
+    /// Whether two engines of the image have one lock: they are the same, of one group, or parts of one whose device decides.
+    pub(crate) fn are_one_lock(&self, one: usize, other: usize) -> bool {
+        let group = |engine: usize| self.engines[engine].1.group_plus_one;
+        one == other || (group(one) != 0 && group(one) == group(other)) || self.are_parts_of_one(one, other)
+    }
+
     /// Where the device of an engine decides: how often jobs of `task` come at most, and how long after its release one is taken to be pending, which the
     /// analysis looks at. `None`: it has no jobs.
     pub(crate) fn period_and_window(&self, task: usize) -> Option<(u64, u64)> {

@@ -7,7 +7,7 @@ use crate::layout::PAGE;
 use crate::resolve::{Device, Resolved};
 
 /// Words of a device, and then one for each way.
-const OF_DEVICE: usize = 15;
+pub const OF_DEVICE: usize = 15;
 /// Beside the number of SMs: contexts with a lock have keys of their own.
 const KEYED: u64 = 1 << 31;
 /// Times of kernels for which there is room in the page that the firmware is told by.
@@ -16,7 +16,8 @@ const _: () = assert!(CONTEXTS == 16, "two words of weights");
 const _: () = assert!(8 * (1 + DEVICES * (OF_DEVICE + DEVICES)) + 16 * TIMES <= PAGE as usize);
 
 /// The number of devices and a block for each, in the order of the firmware's `Blocks` and `Block`; then the times of their kernels.
-pub(crate) fn description(system: &Resolved) -> Vec<u8> {
+#[must_use]
+pub fn description(system: &Resolved) -> Vec<u8> {
     let pool = system.board.memory.pool;
     // Devices of the board play themselves.
     let played = || system.devices.iter().enumerate().filter(|(_, device)| device.processor.is_none());
@@ -71,53 +72,5 @@ impl Device {
             let said = self.weighed.iter().find(|(weighed, _)| Some(weighed) == task);
             said.map_or(1, |(_, weight)| *weight)
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Manifest;
-    use std::path::Path;
-
-    const TOLD: &str = include_str!(
-        "../../../tests/target/a_small_text_is_enciphered_in_time_every_20_ms_beside_two_that_never_end.toml"
-    );
-    const PLAYED: &str = r#"
-[tasks.gpu]
-binary = "gpu-driver/gpu-driver"
-class = "service"
-period = "10ms"
-budget = "1ms"
-handles = { line = "interrupt gpu: acknowledge", event = "notification gpu: wait", tables = "region gpu: read write physical" }
-[notifications.gpu]
-[interrupts.gpu]
-line = 112
-notification = "gpu"
-edge = true
-[devices.gpu]
-driver = "gpu"
-firmware = "engine-core"
-kernels = "picture-kernels"
-copy_engines = 0
-[engines.gpu]
-device = "gpu"
-index = 0
-interrupt = "gpu"
-[regions.gpu]
-bytes = "16KiB"
-"#;
-
-    /// A device of the board beside one that the engine CPU plays: that CPU is told of the second alone.
-    #[test]
-    fn the_firmware_plays_no_device_of_the_board() {
-        let text = TOLD.to_owned() + PLAYED;
-        let system = Manifest::parse(Path::new("m.toml"), &text).unwrap().system;
-        let firmwares: Vec<_> = system.devices.iter().map(|device| device.firmware.as_deref()).collect();
-        assert_eq!(firmwares, [None, Some("engine-core+picture-kernels")]);
-        let words = description(&system);
-        assert_eq!(words.len(), 8 * (1 + OF_DEVICE + DEVICES));
-        let word = |at: usize| u64::from_le_bytes(words[8 * at..8 * at + 8].try_into().unwrap());
-        assert_eq!((word(0), word(1), word(8)), (1, system.devices[1].control, system.devices[1].line.into()));
     }
 }

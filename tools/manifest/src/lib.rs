@@ -22,7 +22,7 @@
 
 pub mod admission;
 mod board;
-mod device;
+pub mod device;
 mod elf;
 mod error;
 mod expect;

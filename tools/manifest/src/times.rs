@@ -58,7 +58,11 @@ impl TimeTable {
         Self::parse(&text)
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
+    /// Reads `text`.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let table: Self = toml::from_str(text).map_err(|error| error.to_string().trim().to_owned())?;
         if table.margin > MARGIN_MAX {
             return Err(format!("a margin of {} %, and the largest is {MARGIN_MAX}", table.margin));
@@ -116,53 +120,5 @@ impl TimeTable {
             );
         }
         text
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn kernel(name: &str, identity: u32, class: u32, longest: u64) -> KernelTime {
-        KernelTime { name: name.into(), identity, class, launches: 3, longest: Time(longest) }
-    }
-
-    #[test]
-    fn what_is_written_is_read_again() {
-        let table = TimeTable { margin: 30, kernels: vec![kernel("median", 7, 9, 1_234), kernel("median", 7, 10, 99)] };
-        assert_eq!(TimeTable::parse(&table.text()), Ok(table));
-        assert_eq!(TimeTable::parse(&TimeTable::default().text()), Ok(TimeTable::default()));
-    }
-
-    #[test]
-    fn a_launch_takes_the_longest_block_of_its_class_with_the_margin_as_often_as_it_has_blocks() {
-        let table = TimeTable { margin: 25, kernels: vec![kernel("median", 7, 9, 1_001), kernel("median", 7, 10, 99)] };
-        assert_eq!(table.block(&table.kernels[0]), 10_010);
-        assert_eq!(table.launch("median", None, 3), Some(40_000 + 3 * 10_010));
-        assert_eq!(table.launch("median", Some(10), 3), Some(40_000 + 3 * 990));
-        assert_eq!(table.launch("median", Some(11), 3), None);
-        assert_eq!(table.launch("mean", None, 3), None);
-    }
-
-    #[test]
-    fn what_is_measured_anew_replaces_its_class_and_all_of_a_kernel_that_has_changed() {
-        let old = vec![kernel("a", 1, 1, 10), kernel("a", 1, 2, 20), kernel("b", 2, 1, 30), kernel("c", 3, 1, 40)];
-        let mut table = TimeTable { margin: 25, kernels: old };
-        table.update(vec![kernel("b", 5, 4, 1), kernel("a", 1, 2, 7)]);
-        let expected = [kernel("a", 1, 1, 10), kernel("a", 1, 2, 7), kernel("b", 5, 4, 1), kernel("c", 3, 1, 40)];
-        assert_eq!(table.kernels, expected);
-    }
-
-    #[test]
-    fn a_table_that_is_none_says_why() {
-        for (text, why) in [
-            ("", "margin"),
-            ("margin = 901", "a margin of 901 %"),
-            ("margin = 1\n[[kernels]]\nname = \"a\"", "identity"),
-            ("margin = 1\nextra = 2", "extra"),
-        ] {
-            let error = TimeTable::parse(text).unwrap_err();
-            assert!(error.contains(why), "{error}");
-        }
     }
 }

@@ -5,6 +5,7 @@
 mod common;
 
 mod board_devices;
+mod boards;
 mod contexts;
 mod devices;
 mod errors;
@@ -14,6 +15,7 @@ mod lives;
 mod mistakes;
 mod pack;
 mod processors;
+mod quantities;
 mod servers;
 mod streams;
 mod times;

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use fusee_manifest::{Manifest, PackOptions, Variant};
+use fusee_manifest::times::{KernelTime, TimeTable};
+use fusee_manifest::{Manifest, PackOptions, Time, Variant};
 
 const CLIENT: &str = r#"[system]
 name = "gpu"
@@ -150,4 +151,47 @@ fn the_engine_cpu_is_told_of_so_many_times_and_no_more() {
     assert!(errors.contains("more than 160 classes of launches"), "{errors}");
     let errors = read(&text, with(45), false).unwrap_err();
     assert!(errors.contains("45 classes, and a device has room for 44"), "{errors}");
+}
+
+fn measured(name: &str, identity: u32, class: u32, longest: u64) -> KernelTime {
+    KernelTime { name: name.into(), identity, class, launches: 3, longest: Time(longest) }
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let table = TimeTable { margin: 30, kernels: vec![measured("median", 7, 9, 1_234), measured("median", 7, 10, 99)] };
+    assert_eq!(TimeTable::parse(&table.text()), Ok(table));
+    assert_eq!(TimeTable::parse(&TimeTable::default().text()), Ok(TimeTable::default()));
+}
+
+#[test]
+fn a_launch_takes_the_longest_block_of_its_class_with_the_margin_as_often_as_it_has_blocks() {
+    let table = TimeTable { margin: 25, kernels: vec![measured("median", 7, 9, 1_001), measured("median", 7, 10, 99)] };
+    assert_eq!(table.block(&table.kernels[0]), 10_010);
+    assert_eq!(table.launch("median", None, 3), Some(40_000 + 3 * 10_010));
+    assert_eq!(table.launch("median", Some(10), 3), Some(40_000 + 3 * 990));
+    assert_eq!(table.launch("median", Some(11), 3), None);
+    assert_eq!(table.launch("mean", None, 3), None);
+}
+
+#[test]
+fn what_is_measured_anew_replaces_its_class_and_all_of_a_kernel_that_has_changed() {
+    let old = vec![measured("a", 1, 1, 10), measured("a", 1, 2, 20), measured("b", 2, 1, 30), measured("c", 3, 1, 40)];
+    let mut table = TimeTable { margin: 25, kernels: old };
+    table.update(vec![measured("b", 5, 4, 1), measured("a", 1, 2, 7)]);
+    let expected = [measured("a", 1, 1, 10), measured("a", 1, 2, 7), measured("b", 5, 4, 1), measured("c", 3, 1, 40)];
+    assert_eq!(table.kernels, expected);
+}
+
+#[test]
+fn a_table_that_is_none_says_why() {
+    for (text, why) in [
+        ("", "margin"),
+        ("margin = 901", "a margin of 901 %"),
+        ("margin = 1\n[[kernels]]\nname = \"a\"", "identity"),
+        ("margin = 1\nextra = 2", "extra"),
+    ] {
+        let error = TimeTable::parse(text).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
 }

@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use fusee_abi::image::kind;
-use fusee_manifest::Manifest;
+use fusee_accel_contract::DEVICES;
+use fusee_manifest::{Manifest, device};
 
 const SYSTEM: &str = include_str!(
     "../../../../tests/target/a_small_text_is_enciphered_in_time_every_20_ms_beside_two_that_never_end.toml"
@@ -72,4 +73,41 @@ fn a_hard_task_may_wait_for_such_a_driver_if_it_says_how_long_it_holds_the_engin
         + "\n[tasks.other]\nbinary = \"apps/lines\"\nhandles = { cipher = \"endpoint cipher: receive\", spare = \"notification spare: wait\" }\n\n[notifications.spare]\n";
     let errors = parse(&other).unwrap_err();
     assert!(errors.iter().any(|error| error.contains("server `other` may wait for notifications")), "{errors:?}");
+}
+
+const PLAYED: &str = r#"
+[tasks.gpu]
+binary = "gpu-driver/gpu-driver"
+class = "service"
+period = "10ms"
+budget = "1ms"
+handles = { line = "interrupt gpu: acknowledge", event = "notification gpu: wait", tables = "region gpu: read write physical" }
+[notifications.gpu]
+[interrupts.gpu]
+line = 112
+notification = "gpu"
+edge = true
+[devices.gpu]
+driver = "gpu"
+firmware = "engine-core"
+kernels = "picture-kernels"
+copy_engines = 0
+[engines.gpu]
+device = "gpu"
+index = 0
+interrupt = "gpu"
+[regions.gpu]
+bytes = "16KiB"
+"#;
+
+/// A device of the board beside one that the engine CPU plays: that CPU is told of the second alone.
+#[test]
+fn the_firmware_plays_no_device_of_the_board() {
+    let system = parse(&(SYSTEM.to_owned() + PLAYED)).unwrap().system;
+    let firmwares: Vec<_> = system.devices.iter().map(|device| device.firmware.as_deref()).collect();
+    assert_eq!(firmwares, [None, Some("engine-core+picture-kernels")]);
+    let words = device::description(&system);
+    assert_eq!(words.len(), 8 * (1 + device::OF_DEVICE + DEVICES));
+    let word = |at: usize| u64::from_le_bytes(words[8 * at..8 * at + 8].try_into().unwrap());
+    assert_eq!((word(0), word(1), word(8)), (1, system.devices[1].control, system.devices[1].line.into()));
 }

@@ -60,11 +60,11 @@ pub struct Which {
 /// A condition of a proof that a search takes for granted where it does not hold.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Granted {
-    /// Nobody waits inside a hold.
+    /// Holds end without a wait.
     NoWaitsInside,
     /// Each release finds a place.
     Places,
-    /// Nobody may end the task, or what works for it.
+    /// No task may end this one, or what works for it.
     NobodyEnds,
 }
 
@@ -251,7 +251,7 @@ pub fn replay(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) ->
 pub fn manifest(seed: u64, number: u64) -> Result<String, String> {
     let mut ignored = HostileReport::default();
     let drawn = ignored.draw(seed, number, Which::default());
-    drawn.map(|(draft, _)| draft.text()).map_err(|why| format!("seed {seed}, number {number}: {why}"))
+    drawn.map(|admitted| admitted.draft.text()).map_err(|why| format!("seed {seed}, number {number}: {why}"))
 }
 
 thread_local! {
@@ -278,15 +278,14 @@ fn say_which_system_panics() {
 impl HostileReport {
     fn check(&mut self, (seed, number): (u64, u64), kernel: Which, shrinks: bool) {
         PRESENT.set(Some((seed, number)));
-        let (draft, manifest) = match self.draw(seed, number, kernel) {
+        let Admitted { draft, manifest, by_grant } = match self.draw(seed, number, kernel) {
             Ok(drawn) => drawn,
             Err(what) => {
                 self.failures.push(Wrong { seed, number, what });
                 return;
             }
         };
-        // Nothing is taken for granted there.
-        if kernel.granted.is_some() && Which::default().parse(&draft).is_ok() {
+        if kernel.granted.is_some() && !by_grant {
             return;
         }
         match run(&manifest, (seed, number), kernel) {
@@ -300,7 +299,7 @@ impl HostileReport {
     }
 
     /// The system with this number: the first attempt in which admission proves something.
-    fn draw(&mut self, seed: u64, number: u64, kernel: Which) -> Result<(Draft, Manifest), String> {
+    fn draw(&mut self, seed: u64, number: u64, kernel: Which) -> Result<Admitted, String> {
         let spare = match (kernel.costs_of(number), first(number, kernel)) {
             (Some((costs, _)), _) => SPARE + CALLS * costs.sum(),
             (None, First::Interrupts) => SPARE,
@@ -363,19 +362,28 @@ impl HostileReport {
     }
 }
 
+/// A system that is simulated.
+struct Admitted {
+    draft: Draft,
+    manifest: Manifest,
+    /// Whether admission refuses it, for nothing but what a search takes for granted.
+    by_grant: bool,
+}
+
 /// The draft as it is admitted, with fewer hard tasks if need be; or why the system is refused.
-fn admit(mut draft: Draft, kernel: Which, rejected: &mut u64) -> Result<(Draft, Manifest), String> {
+fn admit(mut draft: Draft, kernel: Which, rejected: &mut u64) -> Result<Admitted, String> {
     for _ in 0..ROUNDS {
         if !draft.wants_any() {
             return Err("no task is proved".to_owned());
         }
         let errors = match Manifest::parse(Path::new("hostile.toml"), &draft.text()) {
-            Ok(manifest) => return Ok((draft, manifest)),
+            Ok(manifest) => return Ok(Admitted { draft, manifest, by_grant: false }),
             Err(errors) => errors,
         };
         let is_granted = |granted: Granted| errors.0.iter().all(|error| granted.refuses(&error.reason));
         if kernel.granted.is_some_and(is_granted) {
-            return kernel.parse(&draft).map(|manifest| (draft, manifest)).map_err(|errors| errors.to_string());
+            let manifest = kernel.parse(&draft).map_err(|errors| errors.to_string())?;
+            return Ok(Admitted { draft, manifest, by_grant: true });
         }
         let changed = match &errors.0[0].reason {
             Reason::NotProved { task, .. }

@@ -21,7 +21,6 @@ pub(crate) use latency::replicas;
 pub use latency::{Latencies, Path, latencies};
 pub use lives::{Recovery, recoveries};
 use servers::Waiting;
-pub(crate) use verdict::doubt;
 pub use verdict::{Missing, Origin};
 
 use crate::error::Reason;
@@ -61,6 +60,9 @@ pub struct Study {
     /// Names of the system's tasks, those in the cluster first.
     tasks: Vec<String>,
 }
+
+/// The tasks of a cluster and what each waits for at most; or why there are no bounds.
+pub(crate) type Analysis = Result<(Report, Vec<Blocked>), Unbounded>;
 
 /// An engine, a group or a pool of which nobody knows how long jobs wait for it.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -22,6 +22,8 @@ use crate::resolve::{Device, Graph, Resolved};
 /// A system, looked at for what its tasks wait for.
 pub(super) struct Waiting<'a> {
     system: &'a Resolved,
+    /// For each task which endpoints it calls, and how often in a job or a service, as far as that is said.
+    calls: Vec<Vec<(usize, u32)>>,
     /// For each endpoint why nothing is known of its calls, if that is so.
     problems: Vec<Option<String>>,
     excesses: Excesses,
@@ -30,7 +32,8 @@ pub(super) struct Waiting<'a> {
 impl<'a> Waiting<'a> {
     pub(super) fn new(system: &'a Resolved) -> Waiting<'a> {
         let problems = vec![None; system.endpoints.len()];
-        let mut waiting = Waiting { system, problems, excesses: Excesses::new(system) };
+        let mut waiting = Waiting { system, calls: Vec::new(), problems, excesses: Excesses::new(system) };
+        waiting.calls = (0..system.tasks.len()).map(|task| waiting.calls_said(task)).collect();
         for endpoint in 0..system.endpoints.len() {
             waiting.problems[endpoint] = waiting.problem(endpoint);
         }
@@ -109,11 +112,17 @@ impl<'a> Waiting<'a> {
 
     /// Which endpoints `task` calls, and how often in a job or a service, as far as that is said.
     fn calls_of(&self, task: usize) -> impl Iterator<Item = (usize, u32)> {
+        self.calls[task].iter().copied()
+    }
+
+    /// The same, as the manifest says it.
+    fn calls_said(&self, task: usize) -> Vec<(usize, u32)> {
         let called = self.handles(task, kind::ENDPOINT, rights::CALL).map(|handle| handle.object as usize);
         let mut called: Vec<usize> = called.collect();
         called.sort_unstable();
         called.dedup();
-        called.into_iter().map(move |at| (at, self.times(task, at).unwrap_or(1))).filter(|(_, times)| *times > 0)
+        let times = called.into_iter().map(|at| (at, self.times(task, at).unwrap_or(1)));
+        times.filter(|(_, times)| *times > 0).collect()
     }
 
     /// The tasks that call `endpoint` themselves.

@@ -3,15 +3,14 @@
 //! All who say that a task is proved ask here. `admission` of the manifest has no part in it: it decides whether a system is built of which not all is proved.
 
 use fusee_abi::image::release;
+use fusee_sched_analysis::Report;
 use fusee_sched_analysis::blocking::Blocked;
 use fusee_sched_analysis::report::{Bound, Hard};
-use fusee_sched_analysis::{Overheads, Report};
 use num_bigint::BigInt;
 
-use super::Study;
+use super::{Analysis, Study};
 use crate::error::Reason;
 use crate::quantity::Time;
-use crate::resolve::Resolved;
 
 /// Where a condition comes from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -135,16 +134,16 @@ impl Study {
     }
 }
 
-/// Why nothing is known of those who share something with the cluster with this index, if that is so.
-pub(crate) fn doubt(system: &Resolved, index: usize) -> Option<String> {
-    let name = &system.clusters[index].0;
-    let study = Study::new(system, index).ok()?;
-    let (report, blocked) = match study.analyse(&Overheads::default()) {
-        Ok(found) => found,
-        Err(why) => return Some(study.unbounded(name, &why).to_string()),
-    };
-    if report.bounded == Some(false) {
-        return Some(format!("cluster `{name}` is overloaded"));
+impl Study {
+    /// Why nothing is known of those who share something with this cluster, `name`, if that is so.
+    pub(crate) fn doubt(&self, name: &str, found: &Analysis) -> Option<String> {
+        let (report, blocked) = match found {
+            Ok(found) => found,
+            Err(why) => return Some(self.unbounded(name, why).to_string()),
+        };
+        if report.bounded == Some(false) {
+            return Some(format!("cluster `{name}` is overloaded"));
+        }
+        (0..blocked.len()).find_map(|task| self.too_small(task, blocked)).map(|reason| reason.to_string())
     }
-    (0..blocked.len()).find_map(|task| study.too_small(task, &blocked)).map(|reason| reason.to_string())
 }

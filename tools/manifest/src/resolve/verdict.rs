@@ -4,33 +4,60 @@ use std::ops::Range;
 
 use fusee_sched::key::PolicyName;
 use fusee_sched_analysis::report::Hard;
-use fusee_sched_analysis::{Overheads, approximate};
+use fusee_sched_analysis::{Nonsense, Overheads, approximate};
 use num_bigint::BigInt;
 use toml::Spanned;
 
 use super::reservations::may_release_early;
 use super::{
     Fail::{self, At},
-    Of, Resolver, Variant, unknown_policy,
+    Of, Resolved, Resolver, Variant, unknown_policy,
 };
-use crate::admission;
+use crate::admission::{self, Analysis, Study};
 use crate::error::Reason;
 use crate::quantity::Time;
 use crate::read::Mistake;
 use crate::schema::Admission;
 
+/// A cluster, and what the analysis says of it.
+struct Look {
+    study: Study,
+    found: Analysis,
+}
+
+impl Look {
+    fn new(system: &Resolved, index: usize) -> Result<Look, Nonsense> {
+        let study = Study::new(system, index)?;
+        let found = study.analyse(&Overheads::default());
+        Ok(Look { study, found })
+    }
+}
+
 impl Resolver<'_> {
     /// Refuses what is overloaded, and hard tasks that the analysis cannot prove.
     pub(super) fn admission(&mut self) {
+        let mut looks = Vec::new();
         for index in 0..self.out.clusters.len() {
-            for (reservation, suspension) in self.suspended(index) {
-                self.out.reservations[reservation].suspension = suspension;
+            let look = Look::new(&self.out, index);
+            if let Ok(Look { study, found: Ok((_, blocked)) }) = &look {
+                // What the analysis adds to the execution of a job is how long it may be suspended and keep its key.
+                for (member, one) in study.members.iter().zip(blocked) {
+                    if let Some(reservation) = self.out.tasks[*member].reservation {
+                        self.out.reservations[reservation].suspension = one.suspension().0;
+                    }
+                }
             }
-            let doubt = admission::doubt(&self.out, index);
+            let name = &self.out.clusters[index].0;
+            let doubt = look.as_ref().ok().and_then(|look| look.study.doubt(name, &look.found));
             self.out.doubts.push(doubt);
+            looks.push(look);
         }
-        for index in 0..self.out.clusters.len() {
-            let found = self.complaints(index);
+        // Doubts on a cluster are doubts on what others share with it.
+        if self.out.doubts.iter().any(Option::is_some) {
+            looks = (0..self.out.clusters.len()).map(|index| Look::new(&self.out, index)).collect();
+        }
+        for (index, look) in looks.into_iter().enumerate() {
+            let found = self.complaints(index, look);
             let complaints = self.keep(Of::Nothing, found).unwrap_or_default();
             match self.file.system.admission {
                 // Where there is no bound, or a budget does not do, it follows that nothing is proved.
@@ -73,20 +100,11 @@ impl Resolver<'_> {
         complaints
     }
 
-    /// For the reservations of the cluster with this index what the analysis adds to the execution of a job, which is how long it may be
-    /// suspended and keep its key. Nothing, where there are no bounds: then only what tasks declare is.
-    fn suspended(&self, index: usize) -> Vec<(usize, u64)> {
-        let Ok(study) = admission::Study::new(&self.out, index) else { return Vec::new() };
-        let Ok((_, blocked)) = study.analyse(&Overheads::default()) else { return Vec::new() };
-        let each = study.members.iter().zip(blocked);
-        each.filter_map(|(member, one)| Some((self.out.tasks[*member].reservation?, one.suspension().0))).collect()
-    }
-
     /// What does not hold in the cluster with this index.
-    pub(super) fn complaints(&self, index: usize) -> Result<Vec<Mistake>, Fail> {
+    fn complaints(&self, index: usize, look: Result<Look, Nonsense>) -> Result<Vec<Mistake>, Fail> {
         let (name, record) = &self.out.clusters[index];
         let key = self.file.clusters.0.get(index).map_or(self.file.system.cpus.span(), |(key, _)| key.span());
-        let study = admission::Study::new(&self.out, index).map_err(|why| {
+        let Look { study, found } = look.map_err(|why| {
             let why = why.to_string();
             At(key.clone(), Reason::Unbounded { cluster: name.clone(), why })
         })?;
@@ -104,7 +122,7 @@ impl Resolver<'_> {
             }
         }
         let hard = |member: usize| self.file.tasks.0[member].1.hard.as_ref().filter(|hard| *hard.get_ref());
-        let (report, blocked) = match study.analyse(&Overheads::default()) {
+        let (report, blocked) = match found {
             Ok(found) => found,
             Err(why) => {
                 let reason = study.unbounded(name, &why);

@@ -30,6 +30,7 @@ use fusee_host::answers::{self, Analysis, ClusterAnalysis, GraphAnalysis, LifeAn
 use fusee_host::project::Project;
 use fusee_host::system;
 use fusee_host::table::Table;
+use fusee_host::words;
 
 /// What to analyse, and how.
 #[derive(Args)]
@@ -173,7 +174,7 @@ pub fn analyze(arguments: &AnalyzeArguments) -> Result<bool> {
         Some(path) => read_overheads(path)?,
         None => Overheads::default(),
     };
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut out = std::io::BufWriter::new(words::Out);
     let mut good = true;
     let mut first = true;
     let mut each = |subject: Subject| -> Result<()> {

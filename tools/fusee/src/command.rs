@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fusee_host::build::Kernel;
 use fusee_host::system::Workspace;
+use fusee_host::words;
 use fusee_host::{report, table};
 use fusee_manifest::Profile;
 
@@ -139,7 +140,7 @@ fn dispatch(arguments: &Arguments) -> Result<bool> {
                 Workspace { kernel: Kernel::Asked, board: build.board.clone(), ..Workspace::here(install)? };
             let manifest = workspace.project.manifest(build.path())?;
             let image = workspace.image(&manifest, build.profile.into(), build.unmanaged)?;
-            println!("{}", image.path.display());
+            words::say(&image.path.display().to_string());
             Ok(true)
         }
         Command::Flash(passed) => passed::flash(passed, arguments),

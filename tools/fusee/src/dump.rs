@@ -14,11 +14,12 @@ use fusee_manifest::trace::Trace;
 
 use fusee_host::decode::{Registers, Rings};
 use fusee_host::judge::Watch;
-use fusee_host::kept::{FOLDER, Kept};
+use fusee_host::kept::Kept;
 use fusee_host::look::{Look, Place, Seen, Task};
 use fusee_host::project::Project;
 use fusee_host::qemu::GuestMemory;
 use fusee_host::report::span;
+use fusee_host::words;
 
 /// Arguments of `cargo xtask dump`.
 #[derive(Args)]
@@ -29,7 +30,7 @@ pub struct DumpArguments {
 
 /// Prints what the last run left.
 pub fn dump(arguments: &DumpArguments) -> Result<bool> {
-    let kept = Kept::read(&Project::here()?.kept(FOLDER)?).context("no run to look into; try `cargo xtask run`")?;
+    let kept = Kept::last(&Project::here()?).context("no run to look into; try `cargo xtask run`")?;
     let system = &kept.manifest.system;
     let task = arguments.task.as_ref().map(|name| number_of(system, name)).transpose()?;
     let look = Look::new(system, &kept.programs)?;
@@ -39,7 +40,7 @@ pub fn dump(arguments: &DumpArguments) -> Result<bool> {
     eprintln!("the last run: system `{}`, which {}", system.name, kept.ended);
     let trace = Rings::of(&kept.programs.kernel)?.trace(&kept.memory)?;
     let report = Report { system, look: &look, seen: &seen, memory: &kept.memory, trace: &trace };
-    print!("{}", report.text(task)?);
+    words::print(&report.text(task)?);
     Ok(true)
 }
 

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 use clap::Args;
 use fusee_host::report;
+use fusee_host::words;
 use fusee_manifest::Manifest;
 use fusee_manifest::trace::Trace;
 use fusee_views::explain::{self, Explanation, Turn};
@@ -49,7 +50,7 @@ pub fn explain(arguments: &ExplainArguments, trace: &Trace, manifest: &Manifest,
     }
     if shown.is_empty() {
         if arguments.missed {
-            println!("no job missed its deadline");
+            words::say("no job missed its deadline");
             return Ok(true);
         }
         let mut tasks: Vec<String> = system
@@ -69,12 +70,12 @@ pub fn explain(arguments: &ExplainArguments, trace: &Trace, manifest: &Manifest,
     }
     for one in shown {
         match missing(one) {
-            0 => println!("{}", one.text(system).trim_end()),
-            count => println!(
+            0 => words::say(one.text(system).trim_end()),
+            count => words::say(&format!(
                 "{}#{}: where its time went is not known: {count} records of it are missing",
                 name(one),
                 one.job
-            ),
+            )),
         }
     }
     Ok(true)

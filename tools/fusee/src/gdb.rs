@@ -40,6 +40,7 @@ pub fn gdb(arguments: &GdbArguments, install: bool) -> Result<bool> {
     let program = toolchain::find_gdb(install)?;
     let workspace = Workspace::here(install)?;
     let manifest = workspace.project.manifest(arguments.manifest.as_deref())?;
+    let (workspace, _folder) = workspace.in_folder()?;
     let image = workspace.image(&manifest, Profile::Det, false)?;
     let mut gdb = Command::new(program);
     gdb.args(["-quiet"]);

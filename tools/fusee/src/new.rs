@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use fusee_host::project::{MANIFEST, Project};
+use fusee_host::words;
 
 /// The files of a project, as they are in the template's folder.
 const TEMPLATE: [(&str, &str); 6] = [
@@ -120,9 +121,9 @@ pub fn new(arguments: &NewArguments) -> Result<bool> {
         std::fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
         std::fs::write(&path, text).with_context(|| path.display().to_string())?;
     }
-    println!("made project `{name}` in {}:", folder.canonicalize()?.display());
-    files.iter().for_each(|(file, _)| println!("  {file}"));
-    println!("run it: cd {} && cargo xtask run", arguments.folder.display());
+    words::say(&format!("made project `{name}` in {}:", folder.canonicalize()?.display()));
+    files.iter().for_each(|(file, _)| words::say(&format!("  {file}")));
+    words::say(&format!("run it: cd {} && cargo xtask run", arguments.folder.display()));
     Ok(true)
 }
 

@@ -11,6 +11,7 @@ use fusee_host::judge::{Cause, Problem};
 use fusee_host::kernels::{self};
 use fusee_host::system::{self, Workspace};
 use fusee_host::turns::{self, Turns};
+use fusee_host::words;
 use fusee_host::{answers, kept, observed, report, screen};
 use fusee_manifest::{Profile, Time};
 use fusee_simulator::latency::Latencies;
@@ -96,6 +97,7 @@ pub fn run(run: &RunArguments, install: bool) -> Result<bool> {
         false => workspace.manifest(&path)?,
     };
     manifest.system.trace = run.trace.unwrap_or(manifest.system.trace);
+    let (workspace, folder) = workspace.in_folder()?;
     let image = workspace.image_of_manifest(manifest, run.system.profile.into(), run.system.unmanaged)?;
     system::say_what_is_reached(&image.manifest.system);
     let mut arguments = run.qemu.clone();
@@ -105,6 +107,7 @@ pub fn run(run: &RunArguments, install: bool) -> Result<bool> {
     }
     let stimuli = screen::stimuli(&image.manifest.system, run.screenshot.as_deref(), &run.when)?;
     let judge = Called::of(&workspace.project, &image.manifest)?;
+    folder.announce()?;
     let mut outcome = system::run(
         &workspace,
         &image,
@@ -118,19 +121,17 @@ pub fn run(run: &RunArguments, install: bool) -> Result<bool> {
             ..system::RunOptions::quiet(run.seconds)
         },
     )?;
-    match &outcome.trace {
-        Ok(trace) => {
-            system::keep_trace(&workspace.project, &image.manifest, trace)?;
-            system::keep_tables(&workspace.project, &image.programs)?;
-        }
-        Err(_) => system::forget_trace(&workspace.project)?,
+    if let Ok(trace) = &outcome.trace {
+        system::keep_trace(&workspace.project, &image.manifest, trace)?;
+        system::keep_tables(&workspace.project, &image.programs)?;
     }
-    let folder = kept::keep_run(&workspace.project, &image, &outcome)?;
+    let left = kept::keep_run(&workspace.project, &image, &outcome)?;
     if let (true, Ok(trace)) = (run.turns, &outcome.trace) {
         outcome.away = system::turns_seen(&workspace, &image, trace)?;
         system::keep_turns(&workspace.project, &outcome.away)?;
     }
-    let say = |text: &str| if run.json { eprintln!("{text}") } else { println!("{text}") };
+    folder.keep(outcome.trace.as_ref().map_or(0, |trace| trace.records.len()))?;
+    let say = |text: &str| if run.json { eprintln!("{text}") } else { words::say(text) };
     let mut problems = system::print_outcome(&image, &outcome, &say);
     if let (true, Ok(trace)) = (run.responses, &outcome.trace) {
         say(&report::response_table(&Metrics::of(trace, &image.manifest.system)));
@@ -157,7 +158,7 @@ pub fn run(run: &RunArguments, install: bool) -> Result<bool> {
         kernels::keep(&image.manifest, &workspace.project.root, &kernels)?.iter().for_each(|line| say(line));
     }
     if let Some(judge) = judge
-        && !judge.judge(&folder, run.json)?
+        && !judge.judge(&left, run.json)?
     {
         problems
             .push(Problem { cause: Cause::Result, text: "the judge of this system finds its results wrong".into() });
@@ -170,7 +171,7 @@ pub fn run(run: &RunArguments, install: bool) -> Result<bool> {
     }
     let is_good = problems.is_empty();
     if run.json {
-        println!("{}", answers::line(&system::answer(&image, &outcome, problems))?);
+        words::say(&answers::line(&system::answer(&image, &outcome, problems))?);
     }
     Ok(is_good)
 }

@@ -3,7 +3,7 @@
 //! What is simulated comes from a manifest, from a file of task sets, or from a few words and a seed. Systems made of
 //! task sets are written to `target/fusee/simulated.toml`, where they can be looked at and run as any other.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -20,11 +20,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::task_set as written;
 use crate::trace::Pictures;
 use fusee_host::answers::{self, RunAnswer, VerdictAnswer};
+use fusee_host::folders::Folder;
 use fusee_host::judge::{Cause, Problem, Verdict, Watch};
 use fusee_host::observed::Observed;
 use fusee_host::project::Project;
 use fusee_host::report;
 use fusee_host::system;
+use fusee_host::words;
 
 /// Records that are kept for `cargo xtask trace` and for pictures; of a longer run it is the first ones.
 const KEPT: usize = 4_000_000;
@@ -152,9 +154,10 @@ pub fn simulate(arguments: &SimulateArguments) -> Result<bool> {
             say(&heading(set, &platform));
         }
         let path = project.kept(WRITTEN)?;
-        system::write(&path, set.manifest(&platform).as_bytes())?;
+        let text = set.manifest(&platform);
+        system::write(&path, text.as_bytes())?;
         let variant = Variant { clusters: Some(platform.clusters), ..Variant::default() };
-        let manifest = system::read_variant(&project.root, &path, &variant)?;
+        let manifest = Manifest::parse_variant(path.strip_prefix(&project.root).unwrap_or(&path), &text, &variant)?;
         // As the literature has it: a job is complete when it has computed its time.
         let options = Options { overheads, first: First::Tasks, checks: CHECKS, ..Options::default() };
         good &= one(&project, &manifest, &set.name, &options, arguments)?;
@@ -231,7 +234,8 @@ impl Simulated<'_> {
     fn answer(&self, manifest: &Manifest) -> RunAnswer {
         let Self { report, trace, .. } = self;
         let has_ended = report.exit.is_some();
-        let counted = if has_ended { trace.clone() } else { trace.with_counted_ledgers(&manifest.system) };
+        let counted =
+            if has_ended { trace.clone() } else { trace.with_ledgers(&trace.counted_ledgers(&manifest.system)) };
         let counted = (self.seen <= KEPT).then_some(&counted);
         RunAnswer {
             name: manifest.system.name.clone(),
@@ -261,7 +265,7 @@ fn one(
     let simulated = run(manifest, options, arguments)?;
     let Simulated { report, metrics, services, observed, trace, seen, problems, took, .. } = &simulated;
     let seen = *seen;
-    system::keep_trace(project, manifest, trace)?;
+    let kept = keep(project, manifest, trace);
     let good = problems.is_empty();
     if arguments.json {
         say(&answers::line(&simulated.answer(manifest))?);
@@ -287,12 +291,22 @@ fn one(
         );
     }
     arguments.pictures.draw(trace, manifest, title)?;
+    if let Err(error) = kept {
+        eprintln!("{} `trace` will not show this: {error:#}", report::yellow("warning:"));
+    }
     if seen > KEPT {
         eprintln!("{} of {seen} records the first {KEPT} were kept", report::yellow("note:"));
     }
     let speed = report.traps as f64 / took.max(1e-9) / 1e6;
     eprintln!("{} traps in {took:.3} s ({speed:.2} M/s)", report.traps);
     Ok(good)
+}
+
+/// Keeps the trace for `cargo xtask trace`.
+fn keep(project: &Project, manifest: &Manifest, trace: &Trace) -> Result<()> {
+    let (project, folder) = Folder::begin(project)?;
+    system::keep_trace(&project, manifest, trace)?;
+    folder.keep(trace.records.len())
 }
 
 /// A bar of virtual milliseconds, if somebody looks.
@@ -353,7 +367,7 @@ fn problems(
 fn print_tables(manifest: &Manifest, report: &Report, metrics: &Metrics, trace: &Trace, seen: usize) {
     say(&format!("{} traps, {seen} records, until {} us", report.traps, report.ended_at / 1_000));
     if report.exit.is_some() && seen <= KEPT {
-        say(&report::task_table(trace, &manifest.system));
+        say(&report::task_table(trace, &manifest.system, &Watch::of(trace, &manifest.system)));
     } else if report.exit.is_none() {
         say("the system did not end itself");
     }
@@ -362,7 +376,7 @@ fn print_tables(manifest: &Manifest, report: &Report, metrics: &Metrics, trace: 
 
 /// Prints a line. A closed pipe (`| head`) is no error.
 fn say(line: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{line}");
+    words::say(line);
 }
 
 #[cfg(test)]

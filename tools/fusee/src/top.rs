@@ -24,6 +24,7 @@ use fusee_host::report;
 use fusee_host::system::{self, RunOptions, Workspace};
 use fusee_host::table::Table;
 use fusee_host::turns::Turns;
+use fusee_host::words;
 
 /// Host time between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -59,6 +60,7 @@ fn run(arguments: &TopArguments, install: bool) -> Result<bool> {
     let board = arguments.system.board.clone();
     let workspace = Workspace { kernel: Kernel::Asked, board, ..Workspace::here(install)? };
     let path = workspace.project.manifest(arguments.system.path())?;
+    let (workspace, _folder) = workspace.in_folder()?;
     let image = workspace.image(&path, arguments.system.profile.into(), arguments.system.unmanaged)?;
     let system = &image.manifest.system;
     let screen = Screen::new(system);
@@ -149,7 +151,7 @@ impl<'a> Screen<'a> {
     /// Prints how it was in the end, and what was used all told.
     fn end(&self, trace: &Trace) {
         self.now.borrow_mut().add(&trace.records, self.system);
-        print!("{}", text(&self.now.borrow(), &Now::new(self.system), self.system));
+        words::print(&text(&self.now.borrow(), &Now::new(self.system), self.system));
     }
 }
 

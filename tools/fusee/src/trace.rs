@@ -1,6 +1,5 @@
 //! `cargo xtask trace`: views of the last run.
 
-use std::io::Write;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,6 +16,7 @@ use fusee_views::{litmus, perfetto};
 use crate::{explain, simulate, stream};
 use fusee_host::defmt::{self, Speakers};
 use fusee_host::project::{Project, program};
+use fusee_host::words;
 use fusee_host::{report, system};
 
 /// Arguments of `cargo xtask trace`.
@@ -163,8 +163,7 @@ pub fn trace(arguments: &TraceArguments) -> Result<bool> {
             _ => system::last_tables(&project)?,
         };
         let (lines, notes) = message_lines(&trace, system, &mut Speakers::new(tables, &project.root));
-        // A closed pipe (`| head`) is no error.
-        let _ = std::io::stdout().lock().write_all(lines.concat().as_bytes());
+        words::print(&lines.concat());
         notes.iter().for_each(|note| eprintln!("{} {note}", report::yellow("note:")));
         return Ok(true);
     }
@@ -178,14 +177,14 @@ pub fn trace(arguments: &TraceArguments) -> Result<bool> {
             2 => litmus::write(&litmus::records(&trace, system)),
             _ => {
                 let overheads = Overheads::of(&trace, system);
-                print!("{}", overheads.summary());
+                words::print(&overheads.summary());
                 overheads.csv().into_bytes()
             }
         };
         system::write(path, &bytes)?;
         written.push(path.clone());
     }
-    written.iter().for_each(|path| println!("{}", path.display()));
+    written.iter().for_each(|path| words::say(&path.display().to_string()));
     if written.is_empty() { system::print_trace(&trace, &manifest, arguments.canonical) } else { Ok(true) }
 }
 

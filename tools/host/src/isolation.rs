@@ -205,13 +205,16 @@ pub fn packed(read: Read<'_>, places: &Places) -> Result<Option<Vec<u64>>> {
     header.map(|header| words(read, places.packed, (header.bytes as usize).div_ceil(8))).transpose()
 }
 
+/// All that is said of a memory into which no image was loaded.
+pub const NO_SYSTEM: &str = "no system lies behind the kernel";
+
 /// Compares translation tables in memory with the manifest; the differences.
 ///
 /// # Errors
 /// Memory cannot be read.
 pub fn check_memory(read: Read<'_>, places: &Places, image: &Image) -> Result<Vec<String>> {
     let Some(packed) = packed(read, places)? else {
-        return Ok(vec!["no system lies behind the kernel".to_owned()]);
+        return Ok(vec![NO_SYSTEM.to_owned()]);
     };
     let Ok(system) = System::parse(packed.as_bytes()) else {
         return Ok(vec!["what lies behind the kernel is no system any more".to_owned()]);

@@ -18,6 +18,7 @@ use fusee_views::explain::Wait;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::counts::{Counts, Ended};
 use crate::words::span;
 
 /// Something that makes a run fail.
@@ -47,6 +48,8 @@ pub enum Cause {
     LateCompletions,
     /// The system left no trace that can be read.
     NoTrace,
+    /// What a verdict needs is not known: its records were overwritten, and the kernel counts it nowhere.
+    Unknown,
     /// What the system computed is not right.
     Result,
 }
@@ -72,14 +75,18 @@ struct Seen {
     panic_text: Vec<u8>,
     /// What it waits for, if it does.
     waiting: Option<Wait>,
+    /// Jobs whose completion was seen.
+    seen: u64,
+    /// What it does by the kernel's own state, if that was read.
+    state: Option<String>,
 }
 
 /// The end of one task.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct End {
     task: usize,
-    /// Nanoseconds.
-    at: u64,
+    /// Nanoseconds; `None`: the record of it is lost.
+    at: Option<u64>,
     how: How,
     /// The number of the life that it was given after it.
     next_life: Option<u32>,
@@ -87,13 +94,19 @@ struct End {
     panic_text: Vec<u8>,
 }
 
+impl End {
+    fn when(&self) -> String {
+        self.at.map_or_else(|| "its record is lost".to_owned(), |at| span(at.cast_signed()))
+    }
+}
+
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum How {
     Exited(u32),
     Panicked,
     Faulted,
-    /// By this task.
-    Stopped(usize),
+    /// By this task, if it is known.
+    Stopped(Option<usize>),
 }
 
 /// What is said of a run.
@@ -105,6 +118,8 @@ pub struct Verdict {
     pub misses: Vec<String>,
     /// Tasks that ended, which harms nobody.
     pub harmless: Vec<String>,
+    /// Promises of which it is not known whether they were kept.
+    pub unknown: Vec<String>,
 }
 
 fn panic_words(text: &[u8]) -> String {
@@ -118,7 +133,8 @@ impl Verdict {
     pub fn problems(self) -> Vec<Problem> {
         let of = |cause| move |text| Problem { cause, text };
         let misses = self.misses.into_iter().map(of(Cause::MissedDeadlines));
-        self.ends.into_iter().map(of(Cause::TaskEnded)).chain(misses).collect()
+        let unknown = self.unknown.into_iter().map(of(Cause::Unknown));
+        self.ends.into_iter().map(of(Cause::TaskEnded)).chain(misses).chain(unknown).collect()
     }
 }
 
@@ -169,6 +185,7 @@ impl<'a> Watch<'a> {
                 // Jobs complete in order. A ring may have lost that an earlier one did.
                 seen.open = seen.open.split_off(&record.job.saturating_add(1));
                 seen.completed += 1;
+                seen.seen += 1;
                 seen.missed += u64::from(record.lateness() > 0);
                 return;
             }
@@ -193,13 +210,13 @@ impl<'a> Watch<'a> {
             Event::Exit if u64::from(record.value) == PANIC_CODE => How::Panicked,
             Event::Exit => How::Exited(record.value),
             Event::Fault => How::Faulted,
-            Event::Stop => How::Stopped((record.object as usize).saturating_sub(1)),
+            Event::Stop => How::Stopped((record.object as usize).checked_sub(1)),
             _ => return,
         };
         // The dead complete nothing, and that is said once.
         seen.open.clear();
         let panic_text = std::mem::take(&mut seen.panic_text);
-        self.ends.push(End { task, at: record.time, how, next_life: None, panic_text });
+        self.ends.push(End { task, at: Some(record.time), how, next_life: None, panic_text });
     }
 
     /// Ledgers count since the start; rings keep the newest records only.
@@ -214,6 +231,29 @@ impl<'a> Watch<'a> {
             if ledger as u16 == kind {
                 *count = amount.max(*count);
             }
+        }
+    }
+
+    /// Adds what the kernel has counted: all that happened, whatever the trace has lost.
+    pub fn count(&mut self, counts: &Counts) {
+        for (task, count) in counts.tasks.iter().enumerate() {
+            if let (Some(ended), None) = (count.end, self.last_end(task)) {
+                let how = match ended {
+                    Ended::Exited(code) => How::Exited(code),
+                    Ended::Panicked => How::Panicked,
+                    Ended::Faulted => How::Faulted,
+                    Ended::Stopped => How::Stopped(None),
+                };
+                self.ends.push(End { task, at: None, how, next_life: None, panic_text: Vec::new() });
+            }
+            let Some(seen) = self.tasks.get_mut(task) else { continue };
+            seen.completed = seen.completed.max(count.jobs);
+            seen.missed = seen.missed.max(count.misses);
+            seen.skipped = seen.skipped.max(count.skipped);
+            if let (Some((job, deadline)), None) = (count.open, count.end) {
+                seen.open.entry(job).or_insert(deadline);
+            }
+            seen.state = Some(count.state.clone());
         }
     }
 
@@ -252,6 +292,7 @@ impl<'a> Watch<'a> {
             }
         }
         verdict.misses.extend(self.late_graphs());
+        verdict.unknown = self.unseen_graphs();
         verdict
     }
 
@@ -275,6 +316,23 @@ impl<'a> Watch<'a> {
         words.collect()
     }
 
+    /// Graphs with a `latency` of whose jobs some were not seen: how late these were is counted nowhere.
+    fn unseen_graphs(&self) -> Vec<String> {
+        let words = self.system.graphs.iter().filter_map(|graph| {
+            graph.latency?;
+            let jobs = |of: fn(&Seen) -> u64| graph.nodes.iter().map(|(node, _)| of(&self.tasks[*node])).sum::<u64>();
+            let (seen, all) = (jobs(|task| task.seen), jobs(|task| task.completed));
+            (seen < all).then(|| {
+                format!(
+                    "how late graph `{}` was is not known: {} of the {all} jobs of its nodes are not in the trace",
+                    graph.name,
+                    all - seen
+                )
+            })
+        });
+        words.collect()
+    }
+
     /// How late graphs were.
     pub fn latencies(&self) -> &Latencies {
         &self.latencies
@@ -287,13 +345,17 @@ impl<'a> Watch<'a> {
                 How::Exited(code) => format!("exited {code}"),
                 How::Panicked => "panicked".to_owned(),
                 How::Faulted => "faulted".to_owned(),
-                How::Stopped(by) => format!("stopped by {}", self.system.tasks.get(by).map_or("?", |task| &task.name)),
+                How::Stopped(by) => format!("stopped by {}", self.name_of(by)),
             }),
             None if has_ended => None,
             None => {
                 let is_at_rest = seen.completed > 0 && seen.open.is_empty();
-                let ready = if is_at_rest { "between jobs" } else { "ready" };
-                Some(seen.waiting.map_or_else(|| ready.to_owned(), |wait| wait.now(self.system)))
+                let ready = || match &seen.state {
+                    Some(state) => state.clone(),
+                    None if is_at_rest => "between jobs".to_owned(),
+                    None => "ready".to_owned(),
+                };
+                Some(seen.waiting.map_or_else(ready, |wait| wait.now(self.system)))
             }
         };
         self.tasks.iter().enumerate().map(state).collect()
@@ -307,13 +369,13 @@ impl<'a> Watch<'a> {
     /// How a task ended, if it did.
     pub fn end_of(&self, task: usize) -> Option<String> {
         let end = self.last_end(task)?;
-        Some(format!("{} ({})", self.how_words(end), span(end.at.cast_signed())))
+        Some(format!("{} ({})", self.how_words(end), end.when()))
     }
 
     fn end_words(&self, end: &End, roles: &[String]) -> String {
         let roles = if roles.is_empty() { String::new() } else { format!(", {},", roles.join(" and ")) };
         let next = end.next_life.map_or_else(String::new, |life| format!("; restarted, life {life}"));
-        format!("task `{}`{roles} {} ({}){next}", self.name(end.task), self.how_words(end), span(end.at.cast_signed()))
+        format!("task `{}`{roles} {} ({}){next}", self.name(end.task), self.how_words(end), end.when())
     }
 
     fn how_words(&self, end: &End) -> String {
@@ -321,8 +383,12 @@ impl<'a> Watch<'a> {
             How::Exited(code) => format!("exited with code {code}"),
             How::Panicked => panic_words(&end.panic_text),
             How::Faulted => "faulted".to_owned(),
-            How::Stopped(by) => format!("was stopped by task `{}`", self.name(by)),
+            How::Stopped(by) => format!("was stopped by task `{}`", self.name_of(by)),
         }
+    }
+
+    fn name_of(&self, task: Option<usize>) -> &str {
+        task.map_or("?", |task| self.name(task))
     }
 
     fn name(&self, task: usize) -> &str {

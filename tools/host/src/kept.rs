@@ -1,8 +1,8 @@
-//! What is kept of the last run of a project.
+//! The files of a run: what is kept of it in its folder, and how the last one is read.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use fusee_abi::trace::Record;
 use fusee_manifest::trace::{Places, Trace, canonical, describe};
 use fusee_manifest::{Manifest, Variant};
@@ -13,17 +13,18 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::build::Programs;
 use crate::decode::Rings;
 use crate::defmt::{self, Tables};
+use crate::folders;
 use crate::picture::Picture;
 use crate::project::Project;
 use crate::qemu::{CpuRegisters, GuestMemory};
 use crate::run::Run;
-use crate::turns;
 use crate::workspace::{Image, Workspace};
+use crate::{turns, words};
 
 //--- What is kept of a run
 
-/// The folder of the kept run, in that of all that is kept.
-pub const FOLDER: &str = "dump";
+/// The folder of what `dump` looks into, in that of the run.
+const FOLDER: &str = "dump";
 const MEMORY: &str = "memory";
 const MANIFEST: &str = "system.toml";
 const RUN: &str = "run.json";
@@ -54,7 +55,6 @@ pub fn keep_run(project: &Project, image: &Image, run: &Run) -> Result<PathBuf> 
     std::fs::write(folder.join(RUN), kept.to_string())?;
     match &outcome.screen {
         Some(Ok(picture)) => std::fs::write(folder.join(SCREEN), picture.to_bytes())?,
-        _ if folder.join(SCREEN).exists() => std::fs::remove_file(folder.join(SCREEN))?,
         _ => {}
     }
     Ok(folder)
@@ -85,6 +85,14 @@ pub struct Kept {
 }
 
 impl Kept {
+    /// Reads the last run of `project`.
+    ///
+    /// # Errors
+    /// There is none, it is not whole, or it cannot be read.
+    pub fn last(project: &Project) -> Result<Kept> {
+        Kept::read(&folders::last(project)?.0.kept(FOLDER)?)
+    }
+
     /// Reads the run that is kept in `folder`.
     ///
     /// # Errors
@@ -126,22 +134,22 @@ impl Kept {
     }
 }
 
-//--- The last trace
+//--- The trace
 
 /// The package of the profiler, a plugin of QEMU.
 pub const PROFILER: &str = "fusee-profiler";
 /// Its library.
 pub const PROFILER_LIBRARY: &str = "fusee_profiler";
 
-const RECORDS: &str = "last.trace";
-const NAMES: &str = "last.toml";
-const TURNS: &str = "last.turns";
+const RECORDS: &str = "trace";
+const NAMES: &str = "system.toml";
+const TURNS: &str = "turns";
 /// Extension of the file that says on which board a manifest ran.
 const BOARD: &str = "board";
 /// Which programs ran that have a table of `defmt`.
-const TABLES: &str = "last.tables";
+const TABLES: &str = "tables";
 /// What the profiler saw of a run that it watched.
-const WATCHED: &str = "last.watched";
+const WATCHED: &str = "watched";
 
 /// Arguments with which QEMU tells whose turn it is.
 pub fn watching(workspace: &Workspace, image: &Image) -> Result<[String; 2]> {
@@ -166,7 +174,7 @@ pub fn keep_turns(project: &Project, turns: &[Turn]) -> Result<()> {
 
 /// The turns of the last run, if they were watched.
 pub fn last_turns(project: &Project) -> Result<Vec<Turn>> {
-    match std::fs::read_to_string(project.kept(TURNS)?) {
+    match std::fs::read_to_string(folders::last(project)?.0.kept(TURNS)?) {
         Ok(text) => Ok(fusee_views::turns::read(&text)?),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error).context(TURNS),
@@ -175,7 +183,6 @@ pub fn last_turns(project: &Project) -> Result<Vec<Turn>> {
 
 /// Keeps the trace of a run for `cargo xtask trace`.
 pub fn keep_trace(project: &Project, manifest: &Manifest, trace: &Trace) -> Result<()> {
-    forget_trace(project)?;
     write(&project.kept(RECORDS)?, trace.records.as_bytes())?;
     keep_manifest(project, manifest, &project.kept(NAMES)?)
 }
@@ -187,28 +194,25 @@ pub fn keep_tables(project: &Project, programs: &Programs) -> Result<()> {
 
 /// The programs of the last run that have tables of `defmt`.
 pub fn last_tables(project: &Project) -> Result<Tables> {
-    match std::fs::read_to_string(project.kept(TABLES)?) {
+    match std::fs::read_to_string(folders::last(project)?.0.kept(TABLES)?) {
         Ok(text) => serde_json::from_str(&text).context(TABLES),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Tables::new()),
         Err(error) => Err(error).context(TABLES),
     }
 }
 
-/// Keeps a copy of the manifest of a run, and beside it the name of the board that it ran on: both may be others when the run is looked at.
+/// Keeps the manifest of a run as it was read, and beside it the name of the board that it ran on and the times of kernels: all may be others when the run is
+/// looked at.
 pub fn keep_manifest(project: &Project, manifest: &Manifest, to: &Path) -> Result<()> {
-    let source = project.root.join(&manifest.file);
-    let text = std::fs::read(&source).with_context(|| source.display().to_string())?;
     write(&to.with_extension(BOARD), manifest.system.board.name.as_bytes())?;
+    let source = project.root.join(&manifest.file);
     for file in manifest.system.devices.iter().filter_map(|device| device.time_file.as_ref()) {
-        let kept = to.with_file_name(file);
-        match std::fs::read(source.with_file_name(file)) {
-            Ok(times) => write(&kept, &times)?,
-            // What measures has none yet.
-            Err(_) if kept.exists() => std::fs::remove_file(&kept)?,
-            Err(_) => {}
+        // What measures has none yet.
+        if let Ok(times) = std::fs::read(source.with_file_name(file)) {
+            write(&to.with_file_name(file), &times)?;
         }
     }
-    write(to, &text)
+    write(to, manifest.text.as_bytes())
 }
 
 /// What [`keep_manifest`] has kept at `path`.
@@ -216,17 +220,6 @@ pub fn kept_manifest(path: &Path) -> Result<Manifest> {
     let board = path.with_extension(BOARD);
     let name = std::fs::read_to_string(&board).with_context(|| board.display().to_string())?;
     Ok(Manifest::read_variant(path, &Variant { board: Some(name), measures: true, ..Variant::default() })?)
-}
-
-/// There is no last run from here on.
-pub fn forget_trace(project: &Project) -> Result<()> {
-    for file in [RECORDS, TURNS, TABLES] {
-        match std::fs::remove_file(project.kept(file)?) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).context(file),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// Writes a file, and makes its folder. Errors name what cannot be written.
@@ -239,7 +232,9 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// The trace of the project's last run, and the system that ran.
 pub fn last_trace(project: &Project) -> Result<(Trace, Manifest)> {
-    let bytes = std::fs::read(project.kept(RECORDS)?)?;
+    let (run, expected) = folders::last(project)?;
+    let path = run.kept(RECORDS)?;
+    let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
     let manifest = last_manifest(project)?;
     let mut records = Vec::new();
     let mut rest = &bytes[..];
@@ -247,17 +242,17 @@ pub fn last_trace(project: &Project) -> Result<(Trace, Manifest)> {
         records.push(record);
         rest = next;
     }
+    ensure!(records.len() == expected, "{} has {} of {expected} records", path.display(), records.len());
     Ok((Trace::from_records(records), manifest))
 }
 
 /// The manifest of the last run.
 pub fn last_manifest(project: &Project) -> Result<Manifest> {
-    kept_manifest(&project.kept(NAMES)?)
+    kept_manifest(&folders::last(project)?.0.kept(NAMES)?)
 }
 
 /// Prints a trace.
 pub fn print_trace(trace: &Trace, manifest: &Manifest, as_canonical: bool) -> Result<bool> {
-    use std::io::Write;
     let text = if as_canonical {
         match canonical(trace, &manifest.system, Places::Shown) {
             Ok(text) => text,
@@ -266,7 +261,6 @@ pub fn print_trace(trace: &Trace, manifest: &Manifest, as_canonical: bool) -> Re
     } else {
         trace.records.iter().map(|record| describe(record, &manifest.system) + "\n").collect()
     };
-    // A closed pipe (`| head`) is no error.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    words::print(&text);
     Ok(true)
 }

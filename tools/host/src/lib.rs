@@ -35,10 +35,12 @@
 
 pub mod answers;
 pub mod build;
+pub mod counts;
 pub mod decode;
 pub mod defmt;
 pub mod errata;
 pub mod evidence;
+pub mod folders;
 pub mod isolation;
 pub mod judge;
 pub mod kept;

@@ -61,6 +61,8 @@ pub struct Seen {
     pub cpus: Vec<Cpu>,
     /// Engines and mutexes.
     pub engines: Vec<Engine>,
+    /// For how long each of the system's users of engines had its engine, nanoseconds.
+    pub engine_times: Vec<u64>,
     /// The kernel has stopped: its registers then.
     pub kernel: Option<Registers>,
     packed: Vec<u8>,
@@ -130,6 +132,10 @@ pub struct Budget {
     pub debt: u64,
     /// It is used up, and not refilled yet.
     pub throttled: bool,
+    /// So much was taken of it since the start.
+    pub charged: u64,
+    /// So often it was used up.
+    pub throttles: u64,
 }
 
 /// A job. Nanoseconds.
@@ -173,6 +179,32 @@ pub struct Handle {
     pub rights: Vec<&'static str>,
 }
 
+/// Where a kernel keeps what it knows of time: of each of its CPUs the thread on it, until when time is booked, and what its timer is set to.
+pub struct Clock {
+    at: u64,
+    cpus: Vec<[(usize, usize); 3]>,
+}
+
+impl Clock {
+    /// The latest instant that the kernel has come to; and the next at which it wants to be woken, if all of its CPUs are idle. Nanoseconds. `None`: the
+    /// memory cannot be read. The kernel may be about to write it, so this is good for nothing but to see that time goes on.
+    #[must_use]
+    pub fn read(&self, memory: &GuestMemory) -> Option<(u64, Option<u64>)> {
+        let number = |(offset, length): (usize, usize)| {
+            let mut word = [0; 8];
+            word[..length].copy_from_slice(&memory.read(self.at + offset as u64, length).ok()?);
+            Some(u64::from_le_bytes(word))
+        };
+        let (mut latest, mut next) = (0, Some(u64::MAX));
+        for [current, mark, armed] in &self.cpus {
+            latest = latest.max(number(*mark)?);
+            next =
+                next.filter(|_| number(*current) == Some(0)).zip(number(*armed)).map(|(next, armed)| next.min(armed));
+        }
+        Some((latest, next))
+    }
+}
+
 impl<'a> Look<'a> {
     /// How to look into a system that is made of these programs.
     pub fn new(system: &'a Resolved, programs: &'a Programs) -> Result<Look<'a>> {
@@ -194,6 +226,19 @@ impl<'a> Look<'a> {
         })
     }
 
+    /// How the kernel's time is read while it runs.
+    pub fn clock(&self) -> Result<Clock> {
+        let whole = vec![0; self.state.bytes];
+        let kernel = self.types.value(self.state, "STATE", &whole)?.field("value.kernel")?;
+        let cpu = |number: usize| {
+            let cpu = kernel.field("cpus")?.element(number)?;
+            let place = |field: &str| anyhow::Ok(cpu.field(field)?.place_in(&whole));
+            Ok([place("current")?, place("mark")?, place("armed")?])
+        };
+        let cpus = (0..self.system.cpus as usize).map(cpu).collect::<Result<_>>()?;
+        Ok(Clock { at: self.state.address - KERNEL_OFFSET, cpus })
+    }
+
     /// Looks. `cpus` are those that QEMU emulates, if it has said what is in them.
     pub fn see(&self, memory: &GuestMemory, cpus: &[CpuRegisters]) -> Result<Seen> {
         let read = |of: Static| memory.read(of.address - KERNEL_OFFSET, of.bytes);
@@ -207,7 +252,10 @@ impl<'a> Look<'a> {
         let objects = Objects { look: self, kernel };
         let stride = header.cpu_stride as usize;
 
-        let mut seen = Seen { tasks: Vec::new(), cpus: Vec::new(), engines: objects.engines()?, kernel: None, packed };
+        let time = |user: usize| objects.object("engine_users", user)?.field("time")?.number();
+        let engine_times = (0..self.system.engine_users.len()).map(time).collect::<Result<_>>()?;
+        let engines = objects.engines()?;
+        let mut seen = Seen { tasks: Vec::new(), cpus: Vec::new(), engines, engine_times, kernel: None, packed };
         for number in 0..self.system.cpus as usize {
             let task = id(&objects.kernel.field("cpus")?.element(number)?.field("current")?)?;
             let live = cpus.get(number * stride);
@@ -460,6 +508,8 @@ impl<'a> Objects<'a> {
             left: account.field("left")?.number()?,
             debt: account.field("debt")?.number()?,
             throttled: reservation.field("throttled")?.flag()?,
+            charged: reservation.field("charged")?.number()?,
+            throttles: reservation.field("throttles")?.number()?,
         })
     }
 

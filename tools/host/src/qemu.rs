@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use fusee_manifest::{Board, Profile};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use signal_hook::consts::SIGINT;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::picture::Picture;
@@ -65,6 +65,14 @@ pub struct Stimuli {
     pub power_button: bool,
 }
 
+impl Stimuli {
+    /// Whether anything comes.
+    #[must_use]
+    pub fn are_any(&self) -> bool {
+        self.input.is_some() || self.screen.is_some() || self.power_button
+    }
+}
+
 /// Host time to the first press of the button, and from that to the second. Each pause is twice as long as the one before: QEMU lets the button go
 /// 100 ms of virtual time after it was pressed last, and nobody knows how long these take.
 const PRESSES: Duration = Duration::from_millis(100);
@@ -108,7 +116,7 @@ pub enum EndedBy {
     Limit,
     /// It had gone on for as long as was asked for.
     Enough,
-    /// Ctrl-C.
+    /// Ctrl-C, or another signal that ends programs.
     User,
 }
 
@@ -193,9 +201,11 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
     if setup.apart {
         flag::register(SIGINT, Arc::default())?;
     } else if setup.echo {
-        // The second Ctrl-C ends us.
-        flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&interrupted))?;
-        flag::register(SIGINT, Arc::clone(&interrupted))?;
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // The second one ends us.
+            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&interrupted))?;
+            flag::register(signal, Arc::clone(&interrupted))?;
+        }
     }
     let ended_by = || match () {
         // Relaxed: nothing else is read that the handler writes.

@@ -133,7 +133,7 @@ pub fn kernel_addresses(console: &str, kernel: &Path) -> Vec<String> {
 //--- Tables
 
 /// The last word on each task: jobs, deadlines, time, and how it ended.
-pub fn task_table(trace: &Trace, system: &Resolved) -> String {
+pub fn task_table(trace: &Trace, system: &Resolved, watch: &Watch<'_>) -> String {
     let ledgers = trace.ledgers();
     let amount = |ledger: Ledger, index: usize| ledgers.get(&(ledger as u16, index as u16)).copied();
     let mut header: Vec<String> =
@@ -150,7 +150,7 @@ pub fn task_table(trace: &Trace, system: &Resolved) -> String {
         .left(&["state"])
         .bad(&["missed", "skipped"])
         .parts(&["CPU ms"]);
-    let states = Watch::of(trace, system).states(trace.exit_code().is_some());
+    let states = watch.states(trace.exit_code().is_some());
     for (index, (task, state)) in system.tasks.iter().zip(states).enumerate() {
         let jobs = amount(Ledger::Jobs, index).filter(|_| has_jobs(system, index));
         let count = |ledger| match (jobs, amount(ledger, index)) {

@@ -1,5 +1,6 @@
 //! One run of an image: QEMU, trace, verdict and report.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,13 +13,17 @@ use fusee_simulator::metrics::Metrics;
 use fusee_views::explain::Turn;
 
 use crate::answers::{self, RunAnswer};
+use crate::counts::Counts;
 use crate::decode::Rings;
 use crate::judge::{Cause, Problem, Watch};
+use crate::look::Look;
 use crate::qemu::{self, EndedBy, GuestMemory, Outcome, Stimuli};
 use crate::turns::{self, Turns};
 use crate::workspace::{Image, Workspace};
 use crate::{isolation, report};
 
+/// Looks in a row, some 20 ms of the host apart, at which a system that waits for nothing before the end of its run is taken to wait for no device either.
+const QUIET: u32 = 25;
 /// Records that are shown of a system that did not end itself.
 const LAST: usize = 12;
 
@@ -72,11 +77,33 @@ pub struct Run {
     pub turns: Turns,
     /// What happened.
     pub trace: Result<Trace>,
+    /// What the kernel has counted, where the trace does not say all; or why that is not known.
+    pub counts: Option<Result<Counts>>,
     /// When CPUs were not executed, as far as that was watched.
     pub away: Vec<Turn>,
 }
 
 impl Run {
+    /// What is seen in `trace`, with what the kernel has counted.
+    #[must_use]
+    pub fn watch<'a>(&self, trace: &Trace, system: &'a Resolved) -> Watch<'a> {
+        let mut watch = Watch::of(trace, system);
+        if let Some(Ok(counts)) = &self.counts {
+            watch.count(counts);
+        }
+        watch
+    }
+
+    /// `trace` with ledgers, whoever counted them.
+    #[must_use]
+    pub fn counted(&self, trace: &Trace, system: &Resolved) -> Trace {
+        match &self.counts {
+            _ if trace.exit_code().is_some() => trace.clone(),
+            Some(Ok(counts)) => counts.added_to(trace, system),
+            _ => trace.with_ledgers(&trace.counted_ledgers(system)),
+        }
+    }
+
     /// What a run says of completions that came too late; nothing if none did. There are some only if it was emulated in parallel.
     pub fn late_words(&self) -> Option<String> {
         let were = if self.late == 1 { "completion was" } else { "completions were" };
@@ -92,12 +119,22 @@ impl Run {
 pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Result<Run> {
     let system = &image.manifest.system;
     let rings = Rings::of(&image.programs.kernel);
+    let clock = options.until.and_then(|_| Look::new(system, &image.programs).ok()?.clock().ok());
+    let quiet = Cell::new(0);
     let is_enough = |memory: &GuestMemory| {
         if let Some(watch) = options.watch {
             watch(&|| rings.as_ref().ok()?.trace(memory).ok());
         }
-        let latest = || rings.as_ref().ok()?.latest(memory);
-        options.until.is_some_and(|until| latest().is_some_and(|latest| latest > until))
+        let Some(until) = options.until else { return false };
+        let recorded = || rings.as_ref().ok()?.latest(memory);
+        if recorded().is_some_and(|latest| latest > until) {
+            return true;
+        }
+        // Records come when something happens, and not at each level: the kernel knows more of time.
+        let Some((latest, next)) = clock.as_ref().and_then(|clock| clock.read(memory)) else { return false };
+        let is_quiet = latest > 0 && next.is_some_and(|next| next > until) && !options.stimuli.are_any();
+        quiet.set(if is_quiet { quiet.get() + 1 } else { 0 });
+        latest > until || quiet.get() > QUIET
     };
     let mut arguments = options.arguments.clone();
     if let Some(path) = image.stream() {
@@ -125,15 +162,27 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
         bail!("{late} completions of the device model were announced too late");
     }
     let reached = isolation::check(image, &outcome)?;
+    if reached == [isolation::NO_SYSTEM] {
+        let took = outcome.took.as_secs();
+        match outcome.code {
+            Some(code) => bail!("the kernel never ran: QEMU ended with code {code} before the image was in its memory"),
+            None => bail!("the kernel never ran: the image was not in QEMU's memory within {took} s of the host"),
+        }
+    }
     if !reached.is_empty() {
         bail!("tables of translations are not what the manifest says:\n  {}", reached.join("\n  "));
     }
+    // The host ends a run a little later than it was asked to.
+    let until = options.until.filter(|_| outcome.code.is_none()).unwrap_or(u64::MAX);
+    let mut after = Vec::new();
     let trace = rings.and_then(|rings| rings.trace(&outcome.memory)).map(|mut trace| {
-        // The host ends a run a little later than it was asked to.
-        trace.records.retain(|record| outcome.code.is_some() || options.until.is_none_or(|until| record.time <= until));
+        after.extend(trace.records.iter().filter(|record| record.time > until));
+        trace.records.retain(|record| record.time <= until);
         trace
     });
-    Ok(Run { outcome, late, trace, turns: Turns::of(system, Some(options.quantum)), away: Vec::new() })
+    let is_whole = trace.as_ref().is_ok_and(|trace| trace.lost == 0 && trace.exit_code().is_some());
+    let counts = (!is_whole).then(|| Ok(Counts::read(image, &outcome.memory)?.at(until, &after)));
+    Ok(Run { outcome, late, trace, counts, turns: Turns::of(system, Some(options.quantum)), away: Vec::new() })
 }
 
 /// What QEMU is told of the board's devices that the system has, and that are not always there. The files behind them are made anew.
@@ -216,49 +265,56 @@ pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Proble
     if let Some(words) = run.late_words() {
         eprintln!("{} {words}", report::yellow("note:"));
     }
-    match &run.trace {
-        Ok(trace) => {
-            for fault in report::faults(trace, image) {
-                eprintln!("{}", report::red(&fault));
-            }
-            if trace.exit_code().is_some() {
-                say(&report::task_table(trace, system));
-                for error in report::unbalanced(trace) {
-                    bad(Cause::Accounts, error);
-                }
-            } else {
-                say(&report::task_table(&trace.with_counted_ledgers(system), system));
-                if run.outcome.ended_by != Some(EndedBy::Enough) {
-                    eprintln!("what happened last:");
-                    for record in &trace.records[trace.records.len().saturating_sub(LAST)..] {
-                        eprintln!("{}", describe(record, system));
-                    }
-                }
-            }
-            if trace.lost > 0 {
-                eprintln!("{} the first {} records of the trace were overwritten", report::yellow("note:"), trace.lost);
-            }
-            say(&run.turns.words(image.profile));
-            if let Some(words) = run.turns.warning(image.profile) {
-                eprintln!("{} {words}", report::yellow("note:"));
-            }
-            let mut verdict = Watch::of(trace, system).verdict(image.manifest.expectations.as_ref());
-            verdict.harmless.iter().for_each(|words| say(words));
-            let missed = !verdict.misses.is_empty();
-            if let Some(why) = excuse(image) {
-                for words in std::mem::take(&mut verdict.misses) {
-                    eprintln!("{} {words}: {why}", report::yellow("note:"));
-                }
-            }
-            verdict.problems().into_iter().for_each(|problem| bad(problem.cause, problem.text));
-            if missed && excuse(image).is_none() {
-                report::say_why_missed(trace, system, &run.away);
-            }
+    let trace = match (&run.trace, system.trace) {
+        (Ok(trace), _) => trace,
+        (Err(_), Level::Off) => {
+            say("no trace, as the manifest asks: what the kernel has counted is all that is known");
+            &Trace::default()
         }
-        Err(_) if system.trace == Level::Off => {
-            say("no trace, as the manifest asks: the exit code is all that is known")
+        (Err(error), _) => {
+            bad(Cause::NoTrace, format!("no trace: {error:#}"));
+            return problems;
         }
-        Err(error) => bad(Cause::NoTrace, format!("no trace: {error:#}")),
+    };
+    for fault in report::faults(trace, image) {
+        eprintln!("{}", report::red(&fault));
+    }
+    say(&report::task_table(&run.counted(trace, system), system, &run.watch(trace, system)));
+    if trace.exit_code().is_some() {
+        for error in report::unbalanced(trace) {
+            bad(Cause::Accounts, error);
+        }
+    } else if run.outcome.ended_by != Some(EndedBy::Enough) && !trace.records.is_empty() {
+        eprintln!("what happened last:");
+        for record in &trace.records[trace.records.len().saturating_sub(LAST)..] {
+            eprintln!("{}", describe(record, system));
+        }
+    }
+    if trace.lost > 0 {
+        let note = report::yellow("note:");
+        eprintln!(
+            "{note} the first {} records of the trace were overwritten; the kernel has counted all jobs",
+            trace.lost
+        );
+    }
+    say(&run.turns.words(image.profile));
+    if let Some(words) = run.turns.warning(image.profile) {
+        eprintln!("{} {words}", report::yellow("note:"));
+    }
+    let mut verdict = run.watch(trace, system).verdict(image.manifest.expectations.as_ref());
+    if let Some(Err(error)) = &run.counts {
+        verdict.unknown.push(format!("what the kernel has counted cannot be read: {error:#}"));
+    }
+    verdict.harmless.iter().for_each(|words| say(words));
+    let missed = !verdict.misses.is_empty();
+    if let Some(why) = excuse(image) {
+        for words in std::mem::take(&mut verdict.misses) {
+            eprintln!("{} {words}: {why}", report::yellow("note:"));
+        }
+    }
+    verdict.problems().into_iter().for_each(|problem| bad(problem.cause, problem.text));
+    if missed && excuse(image).is_none() {
+        report::say_why_missed(trace, system, &run.away);
     }
     problems
 }
@@ -268,9 +324,9 @@ pub fn answer(image: &Image, run: &Run, problems: Vec<Problem>) -> RunAnswer {
     let system = &image.manifest.system;
     let none = Trace::default();
     let trace = run.trace.as_ref().unwrap_or(&none);
-    let has_ended = trace.exit_code().is_some();
-    let watch = Watch::of(trace, system);
-    let counted = if has_ended { trace.clone() } else { trace.with_counted_ledgers(system) };
+    let has_ended = run.outcome.code.is_some();
+    let watch = run.watch(trace, system);
+    let counted = run.counted(trace, system);
     RunAnswer {
         name: system.name.clone(),
         unit: answers::Unit::Ns,

@@ -304,6 +304,12 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Where it lies in `whole`, the memory of the variable that it is part of: offset and length.
+    #[must_use]
+    pub fn place_in(&self, whole: &[u8]) -> (usize, usize) {
+        (self.bytes.as_ptr().addr().wrapping_sub(whole.as_ptr().addr()), self.bytes.len())
+    }
+
     /// The element of an array.
     pub fn element(&self, index: usize) -> Result<Value<'a>> {
         let layout = self.types.layout(self.kind)?;

@@ -1,7 +1,8 @@
 //! Words of all reports: colours, spans of time, and which tasks have jobs.
 
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use anyhow::Result;
 use fusee_abi::image::release;
@@ -30,6 +31,40 @@ pub fn red_in_a_table(text: &str) -> String {
 fn colour(text: &str, code: u8) -> String {
     let plain = std::env::var_os("NO_COLOR").is_some() || !std::io::stderr().is_terminal();
     if plain { text.to_owned() } else { format!("\x1b[1;{code}m{text}\x1b[0m") }
+}
+
+//--- The standard output
+
+/// Why the standard output took no more, unless its reader had had enough.
+static LOST: OnceLock<std::io::Error> = OnceLock::new();
+
+/// Prints what a command is asked for. A reader that is gone (`| head`) has had enough; all other errors are kept, and make the command fail.
+pub fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => drop(LOST.set(error)),
+        _ => {}
+    }
+}
+
+/// The same, as what can be written to.
+#[derive(Debug)]
+pub struct Out;
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        print(&String::from_utf8_lossy(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The same, as a line.
+pub fn say(line: &str) {
+    print(&format!("{line}\n"));
 }
 
 //--- Faults
@@ -66,7 +101,8 @@ pub fn milliseconds(time: i64) -> String {
 
 /// The exit code of a command that was carried out, or was not; `false`: its result is not good. An error is printed.
 pub fn exit_code(result: Result<bool>) -> ExitCode {
-    match result {
+    let lost = LOST.get().map(|error| anyhow::anyhow!("the standard output: {error}"));
+    match lost.map_or(result, Err) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

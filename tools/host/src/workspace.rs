@@ -8,6 +8,7 @@ use fusee_manifest::{Board, Manifest, PackOptions, Profile, Resolved, Variant};
 
 pub use crate::build::DEFAULT_BOARD;
 use crate::build::{self, Builder, Features, Programs};
+use crate::folders::Folder;
 use crate::project::Project;
 pub use crate::project::root;
 use crate::toolchain::{self, Toolchain};
@@ -113,6 +114,12 @@ impl Workspace {
         let letters = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
         self.project.kept_in = self.project.target.join("fusee/apart").join(letters.take(120).collect::<String>());
         self
+    }
+
+    /// The workspace with the folder of a run, in which all is kept that is of it.
+    pub fn in_folder(self) -> Result<(Workspace, Folder)> {
+        let (project, folder) = Folder::begin(&self.project)?;
+        Ok((Workspace { project, ..self }, folder))
     }
 
     /// The board of the workspace: the usual one, unless another is named.

@@ -58,6 +58,8 @@ pub use schema::{Arbiter, Panic, Profile};
 pub struct Manifest {
     /// Where it was read from.
     pub file: PathBuf,
+    /// What was read.
+    pub text: String,
     /// The system, with all names resolved.
     pub system: Resolved,
     /// What tests expect of it.
@@ -144,7 +146,7 @@ impl Manifest {
         for (binary, place) in named {
             binary_lines.entry(binary).or_insert_with(|| line_of(place.span().start));
         }
-        Ok(Self { file: path.to_owned(), system, expectations, binary_lines })
+        Ok(Self { file: path.to_owned(), text: text.to_owned(), system, expectations, binary_lines })
     }
 
     /// The first line that names `binary`: a task's `package/binary`, or the package of a firmware.

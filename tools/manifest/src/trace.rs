@@ -123,10 +123,10 @@ impl Trace {
         self.records.iter().rev().find(|record| record.event == Event::Shutdown as u8).map(|record| record.value)
     }
 
-    /// This trace with ledgers that are counted from its records, for systems that did not end themselves and so left none: jobs,
-    /// lateness, and times between switches, as far as the records reach.
+    /// Ledgers that are counted from the records, by kind and index, for systems that did not end themselves and so left none: jobs, lateness, and times
+    /// between switches, as far as the records reach.
     #[must_use]
-    pub fn with_counted_ledgers(&self, system: &Resolved) -> Self {
+    pub fn counted_ledgers(&self, system: &Resolved) -> BTreeMap<(u16, u16), u64> {
         let of = |ledgers: &'static [Ledger], count: usize| {
             (0..count as u32).flat_map(move |index| ledgers.iter().map(move |ledger| ((*ledger, index), 0)))
         };
@@ -182,12 +182,19 @@ impl Trace {
         for run in running.into_values() {
             stop(&mut amounts, Some(run), end);
         }
-        let ledgers = amounts.into_iter().map(|((ledger, index), amount)| Record {
+        amounts.into_iter().map(|((ledger, index), amount)| ((ledger as u16, index as u16), amount)).collect()
+    }
+
+    /// This trace with these ledgers.
+    #[must_use]
+    pub fn with_ledgers(&self, amounts: &BTreeMap<(u16, u16), u64>) -> Self {
+        let end = self.records.last().map_or(0, |record| record.time);
+        let ledgers = amounts.iter().map(|((ledger, index), amount)| Record {
             time: end,
             event: Event::Ledger as u8,
-            object: (ledger as u32) << 16 | index & 0xffff,
+            object: u32::from(*ledger) << 16 | u32::from(*index),
             job: (amount >> 32) as u32,
-            value: amount as u32,
+            value: *amount as u32,
             ..Record::default()
         });
         Self { records: self.records.iter().copied().chain(ledgers).collect(), lost: self.lost }

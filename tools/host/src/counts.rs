@@ -1,0 +1,179 @@
+//! What the kernel has counted of each task: in constant memory, so whatever the trace has lost, and at each of its levels.
+//!
+//! A kernel that ends by itself writes ledgers as the last records of its trace. Of one that is ended its memory is read, and of one whose first records
+//! were overwritten, as these may have said how tasks ended.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use fusee_abi::call::{Call, NUMBER};
+use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, PANIC_CODE, Record};
+use fusee_manifest::Resolved;
+use fusee_manifest::trace::Trace;
+
+use crate::look::{Look, Seen, Task};
+use crate::qemu::GuestMemory;
+use crate::workspace::Image;
+
+/// What was counted until a run ended.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Counts {
+    /// By task.
+    pub tasks: Vec<Count>,
+    /// Times, nanoseconds, and the other amounts of ledgers, by kind and index.
+    ledgers: BTreeMap<(u16, u16), u64>,
+}
+
+/// What was counted of one task.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Count {
+    /// Jobs that completed.
+    pub jobs: u64,
+    /// Those that were late.
+    pub misses: u64,
+    /// Releases that were dropped.
+    pub skipped: u64,
+    /// Largest lateness, nanoseconds, if it is known.
+    pub lateness: Option<i64>,
+    /// Number and deadline, nanoseconds, of the job that is not complete.
+    pub open: Option<(u32, u64)>,
+    /// How it ended, if it did.
+    pub end: Option<Ended>,
+    /// What it does, in words.
+    pub state: String,
+}
+
+/// How a task ended, as far as its registers say.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ended {
+    /// With this code.
+    Exited(u32),
+    /// By a panic.
+    Panicked,
+    /// By a fault.
+    Faulted,
+    /// By another task.
+    Stopped,
+}
+
+impl Counts {
+    /// Reads them from the memory of a run that is over.
+    ///
+    /// # Errors
+    /// The kernel never ran, or is not the one that was built.
+    pub fn read(image: &Image, memory: &GuestMemory) -> Result<Counts> {
+        let system = &image.manifest.system;
+        Ok(Counts::of(&Look::new(system, &image.programs)?.see(memory, &[])?, system))
+    }
+
+    fn of(seen: &Seen, system: &Resolved) -> Counts {
+        let mut counts = Counts::default();
+        let mut add = |ledger: Ledger, index: usize, amount: u64| {
+            counts.ledgers.insert((ledger as u16, index as u16), amount);
+        };
+        for (index, task) in seen.tasks.iter().enumerate() {
+            let done = &task.statistics;
+            add(Ledger::ThreadTime, index, done.time);
+            add(Ledger::Faults, index, done.faults);
+            if let Some((reservation, budget)) = system.tasks[index].reservation.zip(task.budget) {
+                add(Ledger::Charged, reservation, budget.charged);
+                add(Ledger::Throttles, reservation, budget.throttles);
+            }
+        }
+        for (user, time) in system.engine_users.iter().zip(&seen.engine_times) {
+            add(Ledger::EngineTime, (user.engine as usize) << ENGINE_TIME_SHIFT | user.task as usize, *time);
+        }
+        counts.tasks = seen.tasks.iter().map(Count::of).collect();
+        counts
+    }
+
+    /// The counts as they were at `until`, from what was recorded after it.
+    #[must_use]
+    pub fn at(mut self, until: u64, after: &[Record]) -> Counts {
+        for record in after {
+            let Some(count) = usize::from(record.thread).checked_sub(1).and_then(|task| self.tasks.get_mut(task))
+            else {
+                continue;
+            };
+            match Event::from_number(record.event) {
+                Some(Event::Complete) => {
+                    count.jobs = count.jobs.saturating_sub(1);
+                    let lateness = record.lateness();
+                    count.misses = count.misses.saturating_sub(u64::from(lateness > 0));
+                    // It may be that of this job.
+                    count.lateness = count.lateness.filter(|most| *most > lateness);
+                    let deadline = record.time.saturating_add_signed(lateness.saturating_neg());
+                    if deadline < until && count.open.is_none_or(|(job, _)| job >= record.job) {
+                        count.open = Some((record.job, deadline));
+                    }
+                }
+                Some(Event::Skip) => count.skipped = count.skipped.saturating_sub(1),
+                Some(Event::Exit | Event::Fault | Event::Stop) => count.end = None,
+                _ => {}
+            }
+        }
+        self
+    }
+
+    /// `trace` with ledgers: of the kernel where the records are not all, else counted from these.
+    #[must_use]
+    pub fn added_to(&self, trace: &Trace, system: &Resolved) -> Trace {
+        let mut amounts = trace.counted_ledgers(system);
+        // All is there, and it ends when it was to end.
+        if trace.lost == 0 && trace.has_schedule() {
+            return trace.with_ledgers(&amounts);
+        }
+        let mut counted = self.ledgers.clone();
+        for (index, task) in self.tasks.iter().enumerate() {
+            let key = |ledger: Ledger| (ledger as u16, index as u16);
+            counted.extend([
+                (key(Ledger::Jobs), task.jobs),
+                (key(Ledger::Misses), task.misses),
+                (key(Ledger::Skipped), task.skipped),
+            ]);
+            if let Some(lateness) = task.lateness {
+                amounts.insert(key(Ledger::MaxLateness), lateness.cast_unsigned());
+            }
+        }
+        for (key, amount) in counted {
+            let known = amounts.entry(key).or_default();
+            *known = amount.max(*known);
+        }
+        trace.with_ledgers(&amounts)
+    }
+}
+
+impl Count {
+    fn of(task: &Task) -> Count {
+        let done = &task.statistics;
+        let open = task.job.active.then_some((task.job.number as u32, task.job.deadline));
+        let state = match (task.state.as_str(), &task.waits_on) {
+            ("Ready", _) => "ready".to_owned(),
+            ("BetweenJobs", _) => "between jobs".to_owned(),
+            (_, Some(what)) => format!("waits for {what}"),
+            (state, None) => state.to_lowercase(),
+        };
+        Count {
+            jobs: done.jobs,
+            misses: done.misses,
+            skipped: done.skipped,
+            lateness: (done.jobs > 0).then_some(done.lateness),
+            open,
+            end: (task.state == "Stopped").then(|| Ended::of(task)),
+            state,
+        }
+    }
+}
+
+impl Ended {
+    fn of(task: &Task) -> Ended {
+        // Without a handle it is the call that ends its caller, with this code.
+        let [handle, code] = [0, 1].map(|register: usize| task.registers.general[register]);
+        match () {
+            () if task.statistics.faults > 0 => Ended::Faulted,
+            () if task.registers.general[NUMBER] != Call::Exit as u64 || handle != 0 => Ended::Stopped,
+            () if code == PANIC_CODE => Ended::Panicked,
+            () => Ended::Exited(code as u32),
+        }
+    }
+}

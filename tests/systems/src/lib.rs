@@ -30,6 +30,7 @@
 //! browser        pages in a browser
 //! markdown       pages, parsed
 //! resolution     features of all crates
+//! runs           long ones, two at once, ended from outside
 //! schemas        schemas of `--json`
 //! structure      what must stay true of the tree
 //! ```
@@ -67,6 +68,7 @@ pub mod queue;
 pub mod readme;
 pub mod refusal;
 pub mod resolution;
+pub mod runs;
 pub mod schemas;
 pub mod screens;
 pub mod stream;

@@ -18,8 +18,8 @@ use crate::context::{Context, Group};
 use crate::target::run_case;
 use crate::{
     boards, boot, browser, cards, combinations, configurations, conformance, demo, docs, dump, errata, gdb, hosts,
-    isolation, kernels, messages, own_kernels, own_project, readme, refusal, resolution, schemas, stream, structure,
-    target, times, turns, vision,
+    isolation, kernels, messages, own_kernels, own_project, readme, refusal, resolution, runs, schemas, stream,
+    structure, target, times, turns, vision,
 };
 
 /// Which checks are listed.
@@ -401,7 +401,7 @@ pub fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
 type OwnCheck = fn(&Workspace) -> Result<Vec<String>>;
 
 /// Checks on the usual board.
-const OWN: [(&str, OwnCheck); 18] = [
+const OWN: [(&str, OwnCheck); 19] = [
     ("the demo's frames on a screen", demo::check_screen),
     ("the demo with hogs that share what is left of the GPU", demo::check_without_locks),
     ("the demo with hogs that make room on SMs", demo::check_on_sms),
@@ -420,6 +420,7 @@ const OWN: [(&str, OwnCheck); 18] = [
     (isolation::CHECK, isolation::check_planted),
     (refusal::CHECK, refusal::check),
     (combinations::REFUSAL, combinations::check_refusal),
+    (runs::CHECK, runs::check),
 ];
 
 /// Boards that the demo is run on, with all their CPUs.

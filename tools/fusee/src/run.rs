@@ -12,7 +12,7 @@ use fusee_host::kernels::{self};
 use fusee_host::system::{self, Workspace};
 use fusee_host::turns::{self, Turns};
 use fusee_host::words;
-use fusee_host::{answers, kept, observed, report, screen};
+use fusee_host::{answers, kept, observed, qemu, report, screen};
 use fusee_manifest::{Profile, Time};
 use fusee_simulator::latency::Latencies;
 use fusee_simulator::metrics::Metrics;
@@ -107,6 +107,7 @@ pub fn run(run: &RunArguments, install: bool) -> Result<bool> {
     }
     let stimuli = screen::stimuli(&image.manifest.system, run.screenshot.as_deref(), &run.when)?;
     let judge = Called::of(&workspace.project, &image.manifest)?;
+    qemu::listen()?;
     folder.announce()?;
     let mut outcome = system::run(
         &workspace,

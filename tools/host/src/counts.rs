@@ -20,6 +20,8 @@ use crate::workspace::Image;
 pub struct Counts {
     /// By task.
     pub tasks: Vec<Count>,
+    /// The instant until which was counted, nanoseconds.
+    pub now: u64,
     /// Times, nanoseconds, and the other amounts of ledgers, by kind and index.
     ledgers: BTreeMap<(u16, u16), u64>,
 }
@@ -83,6 +85,7 @@ impl Counts {
         for (user, time) in system.engine_users.iter().zip(&seen.engine_times) {
             add(Ledger::EngineTime, (user.engine as usize) << ENGINE_TIME_SHIFT | user.task as usize, *time);
         }
+        counts.now = seen.now;
         counts.tasks = seen.tasks.iter().map(Count::of).collect();
         counts
     }
@@ -90,6 +93,7 @@ impl Counts {
     /// The counts as they were at `until`, from what was recorded after it.
     #[must_use]
     pub fn at(mut self, until: u64, after: &[Record]) -> Counts {
+        self.now = self.now.min(until);
         for record in after {
             let Some(count) = usize::from(record.thread).checked_sub(1).and_then(|task| self.tasks.get_mut(task))
             else {

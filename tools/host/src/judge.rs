@@ -236,6 +236,7 @@ impl<'a> Watch<'a> {
 
     /// Adds what the kernel has counted: all that happened, whatever the trace has lost.
     pub fn count(&mut self, counts: &Counts) {
+        self.latest = self.latest.max(counts.now);
         for (task, count) in counts.tasks.iter().enumerate() {
             if let (Some(ended), None) = (count.end, self.last_end(task)) {
                 let how = match ended {

@@ -53,9 +53,8 @@ pub fn keep_run(project: &Project, image: &Image, run: &Run) -> Result<PathBuf> 
         "target": project.target,
     });
     std::fs::write(folder.join(RUN), kept.to_string())?;
-    match &outcome.screen {
-        Some(Ok(picture)) => std::fs::write(folder.join(SCREEN), picture.to_bytes())?,
-        _ => {}
+    if let Some(Ok(picture)) = &outcome.screen {
+        std::fs::write(folder.join(SCREEN), picture.to_bytes())?;
     }
     Ok(folder)
 }

@@ -65,6 +65,8 @@ pub struct Seen {
     pub engine_times: Vec<u64>,
     /// The kernel has stopped: its registers then.
     pub kernel: Option<Registers>,
+    /// The latest instant that the kernel has come to, nanoseconds.
+    pub now: u64,
     packed: Vec<u8>,
 }
 
@@ -255,9 +257,12 @@ impl<'a> Look<'a> {
         let time = |user: usize| objects.object("engine_users", user)?.field("time")?.number();
         let engine_times = (0..self.system.engine_users.len()).map(time).collect::<Result<_>>()?;
         let engines = objects.engines()?;
-        let mut seen = Seen { tasks: Vec::new(), cpus: Vec::new(), engines, engine_times, kernel: None, packed };
+        let mut seen =
+            Seen { tasks: Vec::new(), cpus: Vec::new(), engines, engine_times, kernel: None, now: 0, packed };
         for number in 0..self.system.cpus as usize {
-            let task = id(&objects.kernel.field("cpus")?.element(number)?.field("current")?)?;
+            let cpu = objects.kernel.field("cpus")?.element(number)?;
+            let task = id(&cpu.field("current")?)?;
+            seen.now = seen.now.max(cpu.field("mark")?.number()?);
             let live = cpus.get(number * stride);
             seen.cpus.push(Cpu {
                 task,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -158,6 +158,23 @@ impl GuestMemory {
     }
 }
 
+/// Set once a signal has come that ends programs, if anyone listens.
+static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// From here on a signal that ends programs ends the run, and not this program at once; the second one does.
+pub fn listen() -> Result<()> {
+    if INTERRUPTED.get().is_some() {
+        return Ok(());
+    }
+    let interrupted: Arc<AtomicBool> = Arc::default();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&interrupted))?;
+        flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    INTERRUPTED.get_or_init(|| interrupted);
+    Ok(())
+}
+
 /// Runs the image to its end, or to the end of our patience.
 pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
     let memory = guest_memory(setup)?;
@@ -197,19 +214,13 @@ pub fn run(setup: &Setup<'_>) -> Result<Outcome> {
     };
     let console = std::thread::spawn(move || copy_console(stdout, echo, &mut hears));
     let noise = std::thread::spawn(move || filter_errors(stderr));
-    let interrupted = Arc::new(AtomicBool::new(false));
     if setup.apart {
         flag::register(SIGINT, Arc::default())?;
-    } else if setup.echo {
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // The second one ends us.
-            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&interrupted))?;
-            flag::register(signal, Arc::clone(&interrupted))?;
-        }
     }
+    let is_interrupted = || INTERRUPTED.get().is_some_and(|interrupted| interrupted.load(Ordering::Relaxed));
     let ended_by = || match () {
         // Relaxed: nothing else is read that the handler writes.
-        () if interrupted.load(Ordering::Relaxed) => Some(EndedBy::User),
+        () if is_interrupted() => Some(EndedBy::User),
         () if Instant::now() >= started + setup.limit => Some(EndedBy::Limit),
         () if (setup.is_enough)(&memory) => Some(EndedBy::Enough),
         () => None,

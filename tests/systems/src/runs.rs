@@ -1,0 +1,326 @@
+//! Runs as people have them: long ones, two at once, with a manifest that is edited meanwhile, ended from outside, into a full disk.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use fusee_host::project::KEPT_DIR;
+use fusee_host::workspace::Workspace;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Name of the check.
+pub const CHECK: &str = "runs that are long, at once or ended from outside are what is said of them";
+
+/// A hard task misses in the first 50 ms; what tells of that is overwritten after some 3 s.
+const FORGETS: &str = r#"[system]
+name = "forgets"
+board = "virt"
+cpus = 1
+start = "10ms"
+policy = "FP"
+admission = "warn"
+[tasks.boot]
+script = ["burn 40ms"]
+period = "1000s"
+budget = "50ms"
+priority = 1
+[tasks.brake]
+script = ["burn 10us"]
+period = "200us"
+budget = "50us"
+priority = 2
+hard = true
+"#;
+/// The hard task's only job is not complete when its deadline passes, and goes on; others fill the trace.
+const OVERDUE: &str = r#"[system]
+name = "overdue"
+board = "virt"
+cpus = 1
+start = "10ms"
+admission = "warn"
+[tasks.slow]
+script = ["burn 100s"]
+period = "1000s"
+deadline = "20ms"
+budget = "1ms"
+hard = true
+[tasks.fast]
+script = ["burn 10us"]
+period = "200us"
+budget = "50us"
+"#;
+/// A server is ended in the first millisecond.
+const STOPPED: &str = r#"[system]
+name = "stopped"
+board = "virt"
+cpus = 1
+start = "10ms"
+admission = "warn"
+[endpoints.e]
+server = "server"
+[tasks.server]
+script = ["serve e"]
+handles = { e = "endpoint e: receive" }
+class = "service"
+period = "10ms"
+budget = "1ms"
+[tasks.ends]
+script = ["stop server"]
+handles = { server = "task server: stop" }
+period = "1000s"
+budget = "1ms"
+[tasks.fast]
+script = ["burn 10us"]
+period = "200us"
+budget = "50us"
+hard = true
+"#;
+/// All that it does is done after a millisecond.
+const QUIET: &str = r#"[system]
+name = "quiet"
+board = "virt"
+cpus = 1
+start = "10ms"
+[tasks.daily]
+script = ["burn 1ms"]
+period = "90000s"
+deadline = "20ms"
+budget = "2ms"
+"#;
+/// Two tasks of which each is the other after an edit.
+const EDITED: &str = r#"[system]
+name = "edited"
+board = "virt"
+cpus = 1
+start = "10ms"
+[tasks.brake]
+script = ["burn 1ms"]
+period = "10ms"
+budget = "2ms"
+[tasks.radio]
+script = ["burn 3ms"]
+period = "20ms"
+budget = "4ms"
+"#;
+
+/// Host time for what takes a moment.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Checks them all.
+///
+/// # Errors
+/// What could not be tried.
+pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
+    let folder = workspace.project.kept_in.clone();
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::create_dir_all(&folder)?;
+    let here = Here { root: workspace.root.clone(), folder };
+    let mut problems = Vec::new();
+    for text in [FORGETS, OVERDUE, STOPPED] {
+        problems.extend(here.long(text)?);
+    }
+    problems.extend(here.at_once()?);
+    problems.extend(here.edited()?);
+    problems.extend(here.ended()?);
+    problems.extend(here.refused()?);
+    Ok(problems)
+}
+
+/// Where runs are made, and all that is kept of them.
+struct Here {
+    root: PathBuf,
+    folder: PathBuf,
+}
+
+/// How a command ended, and what it printed.
+struct Ended {
+    code: Option<i32>,
+    text: String,
+}
+
+impl Here {
+    fn manifest(&self, name: &str, text: &str) -> Result<String> {
+        let path = self.folder.join(name);
+        std::fs::write(&path, text)?;
+        Ok(path.to_str().context("not UTF-8")?.to_owned())
+    }
+
+    fn command(&self, arguments: &[&str]) -> Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(arguments).current_dir(&self.root).env(crate::AS_TOOL, "1").env(KEPT_DIR, &self.folder);
+        command.env("NO_COLOR", "1").stdin(Stdio::null());
+        Ok(command)
+    }
+
+    fn start(&self, arguments: &[&str]) -> Result<Child> {
+        self.command(arguments)?.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("it does not start")
+    }
+
+    fn run(&self, arguments: &[&str]) -> Result<Ended> {
+        finish(self.start(arguments)?)
+    }
+
+    fn json(&self, arguments: &[&str]) -> Result<Value> {
+        let output = self.command(arguments)?.output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        serde_json::from_slice(&output.stdout).with_context(|| format!("{arguments:?} prints no JSON: {said}"))
+    }
+
+    /// A run whose first records are overwritten is judged as its simulation is, of which all is seen, at each level of the trace.
+    fn long(&self, text: &str) -> Result<Vec<String>> {
+        let mut problems = Vec::new();
+        let path = self.manifest("long.toml", text)?;
+        let simulated = self.json(&["simulate", "--manifest", &path, "--json", "--for", "4s"])?;
+        ensure!(simulated["verdict"]["good"] == false, "a simulation of this is to be red: {simulated}");
+        for level in ["schedule", "marks", "off"] {
+            let run = self.json(&["run", "--manifest", &path, "--json", "--for", "4s", "--trace", level])?;
+            ensure!(level != "schedule" || run["lost_records"].as_u64() > Some(0), "nothing is lost: {run}");
+            let kinds = |run: &Value| {
+                let all = run["verdict"]["problems"].as_array().into_iter().flatten();
+                all.map(|problem| problem["cause"].to_string()).collect::<Vec<_>>()
+            };
+            if run["verdict"]["good"] != false || kinds(&run) != kinds(&simulated) {
+                problems.push(format!("{} at {level}: {}", run["name"], run["verdict"]));
+            }
+            let tasks = |run: &Value| run["tasks"].as_array().cloned().unwrap_or_default();
+            for (seen, wanted) in tasks(&run).iter().zip(&tasks(&simulated)) {
+                // Below the schedule the run ends a little later than it was asked to.
+                let keys: &[&str] =
+                    if level == "schedule" { &["missed", "skipped", "jobs"] } else { &["missed", "skipped"] };
+                for key in keys.iter().filter(|key| seen[**key] != wanted[**key]) {
+                    let (name, seen, wanted) = (&seen["name"], &seen[*key], &wanted[*key]);
+                    problems.push(format!("{} at {level}: {key} of {name} is {seen}, simulated {wanted}", run["name"]));
+                }
+            }
+        }
+        Ok(problems)
+    }
+
+    /// Of two systems of one name that run at once, each has its own verdict.
+    fn at_once(&self) -> Result<Vec<String>> {
+        let text = |burns: u32| {
+            format!(
+                "[system]\nname = \"twin\"\nboard = \"virt\"\ncpus = 1\nstart = \"10ms\"\nadmission = \"warn\"\n[tasks.short]\n\
+                 script = [\"burn {burns}ms\"]\nperiod = \"10ms\"\nbudget = \"2ms\"\nhard = true\n"
+            )
+        };
+        let one = self.manifest("one.toml", &text(1))?;
+        let three = self.manifest("three.toml", &text(3))?;
+        let mut problems = Vec::new();
+        for _ in 0..5 {
+            let both = [&one, &three].map(|path| self.start(&["run", "--manifest", path, "--for", "200ms"]));
+            for (child, wanted) in both.into_iter().zip([0, 1]) {
+                let ended = finish(child?)?;
+                if ended.code != Some(wanted) {
+                    problems.push(format!("ended with {:?} for {wanted}: {}", ended.code, ended.text));
+                }
+            }
+        }
+        Ok(problems)
+    }
+
+    /// A run is shown with the manifest that it was run with.
+    fn edited(&self) -> Result<Vec<String>> {
+        let path = self.manifest("edited.toml", EDITED)?;
+        let began = self.last();
+        let child = self.start(&["run", "--manifest", &path, "--for", "2s"])?;
+        let has_begun = self.wait_for(|here| here.last() != began);
+        std::fs::write(&path, EDITED.replace("brake", "other").replace("radio", "brake"))?;
+        let ended = finish(child)?;
+        ensure!(has_begun && ended.code == Some(0), "the run ended with {:?}: {}", ended.code, ended.text);
+        let shown = self.run(&["trace", "explain", "--worst", "brake"])?;
+        let is_right = shown.text.contains("response 1.0");
+        Ok(if is_right { Vec::new() } else { vec![format!("`brake` takes a millisecond: {}", shown.text)] })
+    }
+
+    /// Runs that are ended say so, and what there is; none is shown for another.
+    fn ended(&self) -> Result<Vec<String>> {
+        let mut problems = Vec::new();
+        let path = self.manifest("quiet.toml", QUIET)?;
+        let ended = self.run(&["run", "--manifest", &path, "--for", "1s"])?;
+        if ended.code != Some(0) || !ended.text.contains("the run ended here, as asked") {
+            problems.push(format!("a quiet system does not end when asked: {}", ended.text));
+        }
+        let path = self.manifest("endless.toml", EDITED)?;
+        for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+            let began = self.last();
+            let child = self.start(&["run", "--manifest", &path, "--seconds", "100"])?;
+            ensure!(self.wait_for(|here| here.last() != began), "the run does not begin");
+            // The kernel has said something once it has an image.
+            signalled(&child, signal)?;
+            let ended = finish(child)?;
+            let is_said =
+                ["the run was interrupted", "the kernel never ran"].iter().any(|words| ended.text.contains(words));
+            if ended.code != Some(1) || !is_said {
+                problems.push(format!("{signal:?} ends a run with {:?}: {}", ended.code, ended.text));
+            }
+        }
+        // Killed, it cannot say anything: a later look does.
+        let began = self.last();
+        let child = self.start(&["run", "--manifest", &path, "--seconds", "100"])?;
+        ensure!(self.wait_for(|here| here.last() != began), "the run does not begin");
+        signalled(&child, Signal::KILL)?;
+        finish(child)?;
+        for command in ["trace", "dump"] {
+            let shown = self.run(&[command])?;
+            if shown.code != Some(1) || !shown.text.contains("not whole") {
+                problems.push(format!("`{command}` after a run that was killed: {}", shown.text));
+            }
+        }
+        Ok(problems)
+    }
+
+    /// A run that cannot begin, and output that nobody takes, are errors of their own.
+    fn refused(&self) -> Result<Vec<String>> {
+        let mut problems = Vec::new();
+        let path = self.manifest("refused.toml", EDITED)?;
+        for arguments in [&["--seconds", "0"][..], &["--", "-nonsense"], &["--", "-m", "32M"]] {
+            let ended = self.run(&[&["run", "--manifest", &path], arguments].concat())?;
+            if ended.code != Some(1) || !ended.text.contains("the kernel never ran") {
+                problems.push(format!("{arguments:?}: {}", ended.text));
+            }
+        }
+        for arguments in [&["simulate", "--for", "100ms"][..], &["simulate", "--json", "--for", "100ms"], &["analyze"]]
+        {
+            let mut command = self.command(&[arguments, &["--manifest", &path]].concat())?;
+            let output = command.stdout(File::create("/dev/full")?).output()?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            if output.status.code() != Some(1) || !said.contains("the standard output: ") {
+                problems.push(format!("{arguments:?} into a full disk ends with {}: {said}", output.status));
+            }
+        }
+        Ok(problems)
+    }
+
+    /// Where the last run is kept.
+    fn last(&self) -> Option<PathBuf> {
+        std::fs::read_link(self.folder.join("last")).ok()
+    }
+
+    fn wait_for(&self, holds: impl Fn(&Here) -> bool) -> bool {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if holds(self) {
+                return true;
+            }
+            std::thread::yield_now();
+        }
+        false
+    }
+}
+
+fn signalled(child: &Child, signal: Signal) -> Result<()> {
+    let process = Pid::from_raw(child.id().cast_signed()).context("no process")?;
+    Ok(kill_process(process, signal)?)
+}
+
+fn finish(child: Child) -> Result<Ended> {
+    let output = child.wait_with_output()?;
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    Ok(Ended { code: output.status.code(), text })
+}

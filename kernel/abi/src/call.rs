@@ -273,6 +273,8 @@ pub mod rights {
     pub const LEND: u32 = 1 << 14;
     /// Reach a region while it is lent to the holder, and only then.
     pub const LENT: u32 = 1 << 15;
+    /// Wait for what the handle names while holding an engine or a token. The bit is another one's, of regions: no object has both.
+    pub const INSIDE: u32 = READ;
 }
 
 #[cfg(test)]

@@ -58,6 +58,9 @@ pub enum Error {
     PeerRestarted = 24,
     /// The task has not ended, or not all have heard of it.
     NotEnded = 25,
+    /// The caller holds an engine or a token, and may not wait for this inside: its handle lacks the right `inside`. Of `sleep_until` and `next_job`: its task
+    /// has no `sleeps_inside`.
+    Holding = 26,
 }
 
 impl Error {
@@ -65,7 +68,7 @@ impl Error {
     #[must_use]
     pub fn from_code(code: u64) -> Option<Error> {
         use Error::*;
-        const ALL: [Error; 25] = [
+        const ALL: [Error; 26] = [
             BadCall,
             BadHandle,
             WrongKind,
@@ -91,6 +94,7 @@ impl Error {
             BacklogFull,
             PeerRestarted,
             NotEnded,
+            Holding,
         ];
         ALL.iter().copied().find(|error| *error as u64 == code)
     }

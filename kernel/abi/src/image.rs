@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The first word of a packed system: "FUSEESYS".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FUSEESYS");
 /// The layout described here.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
@@ -256,6 +256,16 @@ pub struct Task {
     pub cluster: u32,
     /// What follows its end: see [`Supervision`]; zero: nothing.
     pub supervision: u32,
+    /// Of [`task`].
+    pub flags: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Bits of [`Task::flags`].
+pub mod task {
+    /// It may sleep, and end its job, while it holds an engine or a token.
+    pub const SLEEPS_INSIDE: u32 = 1;
 }
 
 /// What follows the end of a task, as it stands in [`Task::supervision`].

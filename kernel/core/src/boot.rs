@@ -1,7 +1,7 @@
 //! From a packed system to kernel objects, filled in place.
 
 use fusee_abi::call::HandleValue;
-use fusee_abi::image::{self, System, class, feature, kind, measure, order, overrun, release};
+use fusee_abi::image::{self, System, class, feature, kind, measure, order, overrun, release, task};
 use fusee_locking::engine::Order;
 use fusee_locking::pool::{Measure, Rules};
 use fusee_sched::account::Account;
@@ -485,6 +485,7 @@ impl Kernel {
             if self.threads[id].own.is_none() {
                 self.boot_passive(id)?;
             }
+            self.threads[id].sleeps_inside = system.tasks()[index].flags & task::SLEEPS_INSIDE != 0;
             if RESTARTS && !self.boot_life(id, system.tasks()[index].supervision) {
                 return Err(BootError::Dangling("task"));
             }

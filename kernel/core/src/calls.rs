@@ -1,7 +1,7 @@
 //! System calls: which function serves which number.
 
 use fusee_abi::Error;
-use fusee_abi::call::{Call, NUMBER, rights};
+use fusee_abi::call::{Call, DEADLINE, NUMBER, rights};
 use fusee_abi::trace::Event;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Class;
@@ -35,7 +35,11 @@ impl Kernel {
         thread: ThreadId,
         number: u64,
     ) -> Result<(), Error> {
-        match Call::from_number(number).ok_or(Error::BadCall)? {
+        let call = Call::from_number(number).ok_or(Error::BadCall)?;
+        if self.threads[thread].holds != 0 {
+            self.check_inside(machine, thread, call)?;
+        }
+        match call {
             Call::Null => done(machine, thread),
             Call::Call | Call::CallWith => self.call(machine, thread, false),
             Call::Send => {
@@ -138,6 +142,39 @@ impl Kernel {
                 Err(Error::Unsupported)
             }
         }
+    }
+
+    /// What those who want what `thread` holds may count on: it waits for nothing there that its manifest does not name.
+    ///
+    /// # Errors
+    /// [`Error::Holding`].
+    #[cold]
+    fn check_inside<M: Machine>(&self, machine: &mut M, thread: ThreadId, call: Call) -> Result<(), Error> {
+        let general = &machine.registers(thread).general;
+        let may_wait = match call {
+            Call::SleepUntil | Call::NextJob => self.threads[thread].sleeps_inside,
+            // A look is no wait.
+            Call::Wait if general[DEADLINE] == 0 => true,
+            Call::Call
+            | Call::CallWith
+            | Call::Send
+            | Call::Receive
+            | Call::ReplyReceive
+            | Call::Wait
+            | Call::Acquire
+            | Call::AcquireGroup => {
+                // What names nothing has an error of its own.
+                !matches!(self.resolve(thread, general[0], rights::INSIDE), Err(Error::MissingRight))
+            }
+            _ => true,
+        };
+        if may_wait { Ok(()) } else { Err(Error::Holding) }
+    }
+
+    /// Whether `thread` may wait for what it has these `rights` to, as far as what it holds is concerned: for fast paths.
+    #[inline(always)]
+    pub(crate) fn may_wait(&self, thread: ThreadId, handle: u64) -> bool {
+        self.threads[thread].holds == 0 || self.resolve(thread, handle, rights::INSIDE).is_ok()
     }
 
     /// `yield`: a service or background thread goes to the end of its class. Real-time jobs have no equals

@@ -117,11 +117,11 @@ impl Kernel {
         if !self.engine_users[user].is_plain || !self.managed || self.threads[thread].job.signalled {
             return None;
         }
-        let unwatched = self.engines[engine].unwatched;
+        let (unwatched, may_wait) = (self.engines[engine].unwatched, self.may_wait(thread, handle));
         let lock = &mut self.engines[engine].lock;
         let holder = user.index() as u16;
         if number == Call::Acquire as u64 {
-            if lock.state() != Lock::Free || unwatched {
+            if !may_wait || lock.state() != Lock::Free || unwatched {
                 return None;
             }
             // What is free is refused to no task.
@@ -158,7 +158,11 @@ impl Kernel {
         let watch = &self.token_watches[pool];
         let has_look = watch.planned || watch.watchdog == Nanoseconds::ZERO;
         match self.pools[pool].requests() {
-            [] if number == Call::Acquire as u64 && has_look && !self.threads[thread].job.signalled => {
+            [] if number == Call::Acquire as u64
+                && has_look
+                && !self.threads[thread].job.signalled
+                && self.threads[thread].holds == 0 =>
+            {
                 self.acquire_token(machine, thread, user).ok()?;
             }
             [own] if number == Call::Release as u64 && own.user == user_number(user) => {
@@ -231,7 +235,7 @@ impl Kernel {
             return None;
         }
         // A boost is for the one that has it, and reaches others by the slow path.
-        if client.waits.depth() + 1 >= CHAIN_MAX || client.waits.is_urgent() {
+        if client.waits.depth() + 1 >= CHAIN_MAX || client.waits.is_urgent() || client.holds != 0 {
             return None;
         }
         if let Some(own) = other.own {
@@ -283,6 +287,7 @@ impl Kernel {
         if reply != token(0, slot.generation)
             || object.server != Some(thread)
             || !object.callers.is_empty()
+            || server.holds != 0
             || other.timed != TIMED
             || other.waits.is_urgent()
             || !propagation::has_lent(self, client, thread)

@@ -130,7 +130,11 @@ impl Kernel {
         let (endpoint, badge, known) = self.endpoint_of(running.thread, handle, rights::SEND)?;
         let server = self.endpoints[endpoint].server?;
         let State::Receiving(open) = self.threads[server].state else { return None };
-        if open != endpoint || self.threads[server].timed || RESTARTS && self.threads[server].life != known {
+        if open != endpoint
+            || self.threads[server].timed
+            || RESTARTS && self.threads[server].life != known
+            || self.threads[running.thread].holds != 0
+        {
             return None;
         }
         let now = machine.now();
@@ -225,6 +229,7 @@ impl Kernel {
             || notification.waiter.is_some()
             || notification.bound.is_some()
             || self.threads[running.thread].job.signalled
+            || !self.may_wait(running.thread, handle)
         {
             return None;
         }

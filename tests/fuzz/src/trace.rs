@@ -83,7 +83,7 @@ fn show(trace: &Trace) {
         assert!(!describe(record, system).is_empty());
     }
     let _ = (trace.logs().count(), trace.messages(), trace.ledgers(), trace.exit_code(), trace.has_schedule());
-    let _ = trace.with_counted_ledgers(system);
+    let _ = trace.with_ledgers(&trace.counted_ledgers(system));
     let _ = fusee_manifest::trace::canonical(trace, system, fusee_manifest::trace::Places::default());
     let _ = explain::explain(trace, system, &[]);
     let _ = perfetto::perfetto(trace, system);

@@ -151,6 +151,8 @@ impl<'a> Packer<'a> {
             environment: layout::ENVIRONMENT,
             cluster: task.cluster,
             supervision: task.supervision.word(),
+            flags: if task.sleeps_inside { image::task::SLEEPS_INSIDE } else { 0 },
+            reserved: 0,
         });
         Ok(())
     }

@@ -48,6 +48,7 @@ mod features;
 pub(crate) mod graphs;
 mod groups;
 mod handles;
+mod insides;
 mod lives;
 mod mistakes;
 pub(crate) mod names;
@@ -180,6 +181,8 @@ pub struct Task {
     pub reservation: Option<usize>,
     /// Whether it must not miss a deadline.
     pub hard: bool,
+    /// Whether it may sleep, and end its job, while it holds an engine or a token.
+    pub sleeps_inside: bool,
     /// Bytes of its stack.
     pub stack: u64,
     /// What its environment page will say.
@@ -587,6 +590,7 @@ impl Resolver<'_> {
         self.token_watchdogs();
         self.suspensions();
         self.scripts();
+        self.insides();
         self.environments();
         let found = self.panic();
         self.keep(Of::Nothing, found);

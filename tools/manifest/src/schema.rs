@@ -175,6 +175,9 @@ pub struct Task {
     /// Hard tasks may rely on what it declares, though nothing enforces it.
     #[serde(default)]
     pub trusted: bool,
+    /// It may sleep, and end its job, while it holds an engine or a token.
+    #[serde(default)]
+    pub sleeps_inside: bool,
     /// Its jobs may take the budget of the next job before its release.
     pub early_release: Option<Spanned<bool>>,
     pub phase: Option<Spanned<Time>>,

@@ -292,7 +292,7 @@ mod tests {
             prop_assert_eq!(&pieces, &whole);
             let decisions = trace.records.iter().filter(|record| record.event != Event::Ledger as u8).copied();
             let trace = Trace::from_records(decisions.collect());
-            let ledgers = trace.with_counted_ledgers(&system).ledgers();
+            let ledgers = trace.with_ledgers(&trace.counted_ledgers(&system)).ledgers();
             for (index, task) in whole.tasks.iter().enumerate() {
                 let count = |ledger| ledgers.get(&(ledger as u16, index as u16)).copied().unwrap_or(0);
                 prop_assert_eq!((task.jobs, task.misses), (count(Ledger::Jobs), count(Ledger::Misses)));

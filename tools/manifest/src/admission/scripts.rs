@@ -5,8 +5,8 @@
 //!
 //! Not here: sleeps against `suspends`, and how often endpoints are called ([`super::servers`]).
 
-use fusee_abi::call::HandleValue;
-use fusee_abi::image::{class, kind, release};
+use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::image::{self, class, kind, release};
 use fusee_abi::script::{Step, operation};
 
 use super::milliseconds;
@@ -72,9 +72,12 @@ pub(super) struct Excesses(Vec<(usize, Excess)>);
 impl Excesses {
     /// Looks at all scripts of `system`.
     pub(super) fn new(system: &Resolved) -> Excesses {
-        let scripted = (0..system.tasks.len()).filter(|task| !system.tasks[*task].script.is_empty());
-        let of = |task| excesses(system, task).into_iter().map(move |excess| (task, excess));
-        Excesses(scripted.flat_map(of).collect())
+        let of = |task: usize| match system.tasks[task].script.is_empty() {
+            true => allowed(system, task),
+            false => excesses(system, task),
+        };
+        let all = (0..system.tasks.len()).flat_map(|task| of(task).into_iter().map(move |excess| (task, excess)));
+        Excesses(all.collect())
     }
 
     /// Whether none does more than is said.
@@ -216,6 +219,49 @@ fn wait<'a>(system: &'a Resolved, task: usize, step: &Step) -> Option<(String, C
             let what = format!("waits for {}", words(system, inner));
             Some((what, Box::new(move |outer| is_within(system, task, outer, inner))))
         }
+        _ => None,
+    }
+}
+
+/// What the program of `task` may wait for while it holds locks, beside what bounds on the holds count: the kernel refuses all else.
+fn allowed(system: &Resolved, task: usize) -> Vec<Excess> {
+    let own = || system.handles.iter().filter(|handle| handle.task as usize == task);
+    let locks = || own().filter(|handle| handle.rights & rights::ACQUIRE != 0);
+    let locks = || locks().filter_map(|handle| lock_of(handle).map(|lock| (handle.slot, lock)));
+    if locks().next().is_none() {
+        return Vec::new();
+    }
+    let name = &system.tasks[task].name;
+    let is_extra = |handle: &&image::Handle| {
+        let waits = [kind::ENDPOINT, kind::NOTIFICATION, kind::ENGINE, kind::POOL].contains(&handle.kind);
+        waits && handle.rights & rights::INSIDE != 0 && !system.is_counted_inside(handle)
+    };
+    let waits = own().filter(is_extra).map(|handle| {
+        let object = handle.object as usize;
+        let what = match handle.kind {
+            kind::ENDPOINT => format!("wait for endpoint `{}`", system.endpoints[object].0),
+            kind::NOTIFICATION => format!("wait for notification `{}`", system.notifications[object].0),
+            kind::ENGINE => format!("wait for {}", words(system, Lock::Engine(object))),
+            _ => format!("wait for {}", words(system, Lock::Pool(object))),
+        };
+        (Some(handle.slot), what)
+    });
+    let sleeps = system.tasks[task].sleeps_inside.then(|| (None, "sleep".to_owned()));
+    let mut found = Vec::new();
+    for (slot, what) in waits.chain(sleeps) {
+        for (_, lock) in locks().filter(|(of, _)| Some(*of) != slot) {
+            let held = words(system, lock);
+            let why = format!("`{name}` may {what} while it holds {held}, and that is in no bound on the hold");
+            found.push(Excess { why, on: On::Others(lock) });
+        }
+    }
+    found
+}
+
+fn lock_of(handle: &image::Handle) -> Option<Lock> {
+    match handle.kind {
+        kind::ENGINE => Some(Lock::Engine(handle.object as usize)),
+        kind::POOL => Some(Lock::Pool(handle.object as usize)),
         _ => None,
     }
 }

@@ -20,6 +20,7 @@ use crate::quantity::Bytes;
 
 /// The right to give copies away, of handles that can be given.
 const GRANT: (&str, u32) = ("grant", rights::GRANT);
+const INSIDE: (&str, u32) = ("inside", rights::INSIDE);
 /// Rights to regions.
 pub(super) const READ: u32 = rights::READ;
 pub(super) const WRITE: u32 = rights::WRITE;
@@ -111,7 +112,8 @@ impl Resolver<'_> {
         };
         match kind {
             "endpoint" => {
-                let known = [("call", rights::CALL), ("send", rights::SEND), ("receive", rights::RECEIVE), GRANT];
+                let known =
+                    [("call", rights::CALL), ("send", rights::SEND), ("receive", rights::RECEIVE), GRANT, INSIDE];
                 let set = rights_of("endpoint", &known)?;
                 let endpoint = index_of(&file.endpoints, "endpoint", &object)?;
                 self.sound(Of::Endpoint(endpoint))?;
@@ -139,12 +141,13 @@ impl Resolver<'_> {
                 Ok(())
             }
             "notification" => {
-                let set = rights_of("notification", &[("signal", rights::SIGNAL), ("wait", rights::WAIT), GRANT])?;
+                let set =
+                    rights_of("notification", &[("signal", rights::SIGNAL), ("wait", rights::WAIT), GRANT, INSIDE])?;
                 let notification = index_of(&file.notifications, "notification", &object)?;
                 self.give(task, slot, entry, kind::NOTIFICATION, notification, set)
             }
             "engine" => {
-                let set = rights_of("engine", &[("acquire", rights::ACQUIRE), ("share", SHARE)])?;
+                let set = rights_of("engine", &[("acquire", rights::ACQUIRE), ("share", SHARE), INSIDE])?;
                 let engine = index_of(&file.engines, "engine", &object)?;
                 self.sound(Of::Task(task)).and_then(|()| self.sound(Of::Engine(engine)))?;
                 if set & SHARE != 0 {
@@ -158,7 +161,7 @@ impl Resolver<'_> {
                 self.engine_user(task, engine, entry, &place)
             }
             "pool" => {
-                let set = rights_of("pool", &[("acquire", rights::ACQUIRE)])?;
+                let set = rights_of("pool", &[("acquire", rights::ACQUIRE), INSIDE])?;
                 let pool = index_of(&file.pools, "pool", &object)?;
                 self.sound(Of::Task(task)).and_then(|()| self.sound(Of::Pool(pool)))?;
                 self.pool_user(task, pool, &place)?;

@@ -38,6 +38,7 @@ impl Resolver<'_> {
             self.out.keeps_word.push(task.trusted || hard);
             self.out.reservations.extend(reservation);
             self.out.tasks.push(Task {
+                sleeps_inside: false,
                 name: name.get_ref().clone(),
                 binary,
                 script: Vec::new(),

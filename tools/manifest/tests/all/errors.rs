@@ -32,10 +32,10 @@ fn handles_are_written_kind_name_rights() {
         refused("endpoint service: call", wrong, &expected);
     }
     for (handle, kind, choices) in [
-        ("endpoint service: wait", "endpoint", "are `call`, `send`, `receive` and `grant`"),
-        ("notification event: wait call", "notification", "are `signal`, `wait` and `grant`"),
+        ("endpoint service: wait", "endpoint", "are `call`, `send`, `receive`, `grant` and `inside`"),
+        ("notification event: wait call", "notification", "are `signal`, `wait`, `grant` and `inside`"),
         ("region shared: execute", "region", "are `read`, `write`, `map`, `physical`, `lend` and `lent`"),
-        ("engine ee: use", "engine", "are `acquire` and `share`"),
+        ("engine ee: use", "engine", "are `acquire`, `share` and `inside`"),
         ("system: start", "system", "is `shutdown`"),
     ] {
         let right = handle.split_whitespace().last().unwrap_or_default();

@@ -68,7 +68,7 @@ const APART: &[Row] = &[
     ("\"8KiB\"", "\"100B\"", 49, "length of `shared` is not a whole number of 4 KiB pages"),
     ("\"1MiB\"", "100", 59, "memory of `gpu` is not a whole number of 4 KiB pages"),
     ("line = 72", "line = 0", 44, "line of `line` is zero"),
-    ("endpoint service: call", "endpoint service: invoke", 18, "there is no right `invoke` to a handle of kind endpoint; there are `call`, `send`, `receive` and `grant`"),
+    ("endpoint service: call", "endpoint service: invoke", 18, "there is no right `invoke` to a handle of kind endpoint; there are `call`, `send`, `receive`, `grant` and `inside`"),
     ("burn 1ms", "dance", 30, "step `dance`: no such step"),
 ];
 

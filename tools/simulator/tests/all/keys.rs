@@ -21,7 +21,7 @@ fn run(tasks: &[(&str, u64, u64, u64, &[Asked])]) -> Run {
     let mut text = common::system(1, "admission = \"warn\"");
     for (name, deadline, phase, budget, _) in tasks {
         text += &format!(
-            "[tasks.{name}]\nscript = [\"burn 1us\"]\ncluster = \"all\"\nperiod = \"500ms\"\ndeadline = \"{deadline}ms\"\nphase = \"{phase}ms\"\n\
+            "[tasks.{name}]\nscript = [\"burn 1us\"]\ncluster = \"all\"\nsleeps_inside = true\nperiod = \"500ms\"\ndeadline = \"{deadline}ms\"\nphase = \"{phase}ms\"\n\
              budget = \"{budget}us\"\nsuspends = \"100ms\"\nhandles = {{ ee = \"engine ee: acquire\" }}\n"
         );
     }
@@ -29,7 +29,10 @@ fn run(tasks: &[(&str, u64, u64, u64, &[Asked])]) -> Run {
     let driver = "period = \"10ms\"\nbudget = \"10ms\"";
     let device = Device { driver, engines: &engines, ..Device::GPU }.text();
     text += &device.replace("[devices.gpu]\n", "[devices.gpu]\nsms = 4\n");
-    text += &common::end("100ms", "cluster = \"all\"\nperiod = \"1s\"\ndeadline = \"150ms\"\nbudget = \"1ms\"");
+    text += &common::end(
+        "100ms",
+        "cluster = \"all\"\nsleeps_inside = true\nperiod = \"1s\"\ndeadline = \"150ms\"\nbudget = \"1ms\"",
+    );
     let asked: Vec<(&str, &[Asked])> = tasks.iter().map(|(name, .., asked)| (*name, *asked)).collect();
     common::run(&text, Overheads::NONE, &asked)
 }
@@ -129,7 +132,7 @@ fn who_was_preempted_often_keeps_its_key() {
             )
         };
         text += &format!(
-            "[tasks.{name}]\nscript = [\"burn 1us\"]\ncluster = \"all\"\nperiod = \"500ms\"\ndeadline = \"{deadline}ms\"\nphase = \"{phase}ms\"\n\
+            "[tasks.{name}]\nscript = [\"burn 1us\"]\ncluster = \"all\"\nsleeps_inside = true\nperiod = \"500ms\"\ndeadline = \"{deadline}ms\"\nphase = \"{phase}ms\"\n\
              budget = \"12ms\"\n{uses}"
         );
     };
@@ -140,7 +143,10 @@ fn who_was_preempted_often_keeps_its_key() {
     let engines = [("ee", "arbiter = \"device\"")];
     let device = Device { driver: "period = \"10ms\"\nbudget = \"10ms\"", engines: &engines, ..Device::GPU }.text();
     text += &device.replace("[devices.gpu]\n", "[devices.gpu]\nsms = 4\n");
-    text += &common::end("100ms", "cluster = \"all\"\nperiod = \"1s\"\ndeadline = \"150ms\"\nbudget = \"1ms\"");
+    text += &common::end(
+        "100ms",
+        "cluster = \"all\"\nsleeps_inside = true\nperiod = \"1s\"\ndeadline = \"150ms\"\nbudget = \"1ms\"",
+    );
     // Their jobs end with their operations.
     let brief = [NEXT_JOB, ACQUIRE, submit(0, MS), RELEASE, ACQUIRE, RELEASE, NEXT_JOB];
     let busy = [NEXT_JOB, burn(10 * MS), STAY];

@@ -39,7 +39,8 @@ fn what_is_counted_from_records_is_what_the_kernel_counts() {
     let report = simulate(&manifest, None, LIMIT).unwrap();
     let kept = Trace::from_records(report.records.clone());
     let rest = report.records.into_iter().filter(|record| record.event != Event::Ledger as u8);
-    let counted = Trace::from_records(rest.collect()).with_counted_ledgers(&manifest.system);
+    let counted = Trace::from_records(rest.collect());
+    let counted = counted.with_ledgers(&counted.counted_ledgers(&manifest.system));
     let (kept, counted) = (kept.ledgers(), counted.ledgers());
     let same = |kind: Ledger, count: usize| {
         let of = |ledgers: &std::collections::BTreeMap<(u16, u16), u64>| -> Vec<Option<u64>> {

@@ -180,7 +180,7 @@ cluster = "all"
 period = "100ms"
 budget = "10ms"
 phase = "1ms"
-handles = { service = "endpoint service: call", never = "notification never: wait", ee = "engine ee: acquire" }
+handles = { service = "endpoint service: call inside", never = "notification never: wait", ee = "engine ee: acquire" }
 
 [tasks.other]
 script = ["burn 1ms"]
@@ -188,7 +188,7 @@ cluster = "all"
 period = "100ms"
 deadline = "90ms"
 budget = "50ms"
-handles = { service = "endpoint service: call", ee = "engine ee: acquire" }
+handles = { service = "endpoint service: call inside", ee = "engine ee: acquire" }
 "#;
 
 /// `text` with a device.
@@ -309,12 +309,12 @@ fn callers(count: usize) -> String {
         let phase = count - index;
         text += &format!(
             "[endpoints.s{index}]\nserver = \"t{index}\"\n[tasks.t{index}]\nscript = [\"burn 1ms\"]\ncluster = \"all\"\n\
-             period = \"100ms\"\nbudget = \"5ms\"\ndeadline = \"{}ms\"\nphase = \"{phase}ms\"\n[tasks.t{index}.handles]\n",
+             period = \"100ms\"\nbudget = \"5ms\"\ndeadline = \"{}ms\"\nphase = \"{phase}ms\"\nsleeps_inside = true\n[tasks.t{index}.handles]\n",
             100 - phase
         );
         for other in 0..count {
             let receive = if other == index { " receive" } else { "" };
-            text += &format!("s{other} = \"endpoint s{other}: call{receive}\"\n");
+            text += &format!("s{other} = \"endpoint s{other}: call inside{receive}\"\n");
         }
     }
     text
@@ -477,4 +477,44 @@ fn a_job_that_waits_for_a_boost_that_is_used_up_keeps_its_budget() {
     let dry: Vec<_> = metrics.tasks.iter().map(|task| (task.name.as_str(), task.throttles)).collect();
     assert!(dry.iter().all(|(_, throttles)| *throttles == 0), "{dry:?}");
     assert!(metrics.tasks.iter().map(|task| task.jobs()).sum::<u64>() > 500);
+}
+
+/// While a task holds an engine or a token it waits for nothing that its manifest does not name: the kernel refuses that at once, and all is as before.
+#[test]
+fn waits_inside_a_hold_are_refused_unless_the_manifest_names_them() {
+    let holding = Error::Holding as u64;
+    let waits = [
+        call(Call::Call, "service").with(MS),
+        call(Call::Wait, "never").within(2 * MS),
+        call(Call::Acquire, "two"),
+        call(Call::Acquire, "one"),
+        sleep(MS),
+        NEXT_JOB,
+    ];
+    let inside = |lock: &'static str| {
+        [&[NEXT_JOB, call(Call::Acquire, lock)][..], &waits, &[call(Call::Release, lock)]].concat()
+    };
+    let text = with_device(system(2, "") + TIMEOUTS) + "[engines.two]\n[pools.one]\nreplicas = 1\n";
+    let locks = ", two = \"engine two: acquire\", one = \"pool one: acquire\" }";
+    let text = text
+        .replace(" inside\"", "\"")
+        .replace("ee = \"engine ee: acquire\" }", &format!("ee = \"engine ee: acquire\"{locks}"));
+    // An engine is asked for with a token, which is how a device is used; of what it has, it is told that.
+    let has = Error::AlreadyHeld as u64;
+    for (lock, expected) in [
+        ("two", [holding, holding, has, holding, holding, holding]),
+        ("one", [holding, holding, 0, holding, holding, holding]),
+    ] {
+        let run = run(&text, 0, &[("patient", inside(lock))]);
+        let results = run.results("patient");
+        assert_eq!((&results[..2], &results[2..8], results[8]), (&[0, 0][..], &expected[..], 0), "{lock}");
+    }
+    // With the right to each of them, nothing is refused for what is held.
+    let named =
+        text.replace("service: call\"", "service: call inside\"").replace("never: wait\"", "never: wait inside\"");
+    let named =
+        named.replace("two: acquire\"", "two: acquire inside\"").replace("one: acquire\"", "one: acquire inside\"");
+    let named = named.replace("phase = \"1ms\"\n", "phase = \"1ms\"\nsleeps_inside = true\n");
+    let run = run(&named, 0, &[("patient", inside("two"))]);
+    assert!(run.results("patient").iter().all(|result| *result != holding), "{:?}", run.results("patient"));
 }

@@ -31,6 +31,7 @@ admission = "warn"
 script = ["burn 1us"]
 period = "100ms"
 budget = "20ms"
+sleeps_inside = true
 handles = { ee = "engine ee: acquire" }
 
 [tasks.other]
@@ -38,6 +39,7 @@ script = ["burn 1us"]
 period = "50ms"
 phase = "1ms"
 budget = "20ms"
+sleeps_inside = true
 handles = { ee = "engine ee: acquire" }
 "#;
 

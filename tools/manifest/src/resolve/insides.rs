@@ -1,0 +1,100 @@
+//! What tasks may wait for while they hold an engine or a token: the kernel refuses all else.
+//!
+//! A wait inside a hold is in no bound on that hold, but for those whose end the manifest says: of an operation, for its completion; of the driver that
+//! carries a command out; and of an engine with a token. These handles have the right `inside` by themselves, and so have those that a script waits for:
+//! it is read. Of a program the manifest says it.
+
+use fusee_abi::call::{HandleValue, rights};
+use fusee_abi::image::{self, kind};
+use fusee_abi::script::operation;
+
+use super::{Resolved, Resolver};
+
+/// What the handles are called by which a driver tells of completions.
+const COMPLETION: &str = "gpu_done";
+
+impl Resolver<'_> {
+    pub(super) fn insides(&mut self) {
+        for task in 0..self.out.tasks.len() {
+            self.out.tasks[task].sleeps_inside |= self.file.tasks.0[task].1.sleeps_inside;
+            let is_own = |handle: &&mut image::Handle| handle.task as usize == task;
+            let counted: Vec<u32> = {
+                let own = self.out.handles.iter().filter(|handle| handle.task as usize == task);
+                own.filter(|handle| self.out.is_counted_inside(handle)).map(|handle| handle.slot).collect()
+            };
+            let (waited, sleeps) = waits_of_script(&self.out, task);
+            for handle in self.out.handles.iter_mut().filter(is_own) {
+                if counted.contains(&handle.slot) || waited.contains(&handle.slot) {
+                    handle.rights |= rights::INSIDE;
+                }
+            }
+            self.out.tasks[task].sleeps_inside |= sleeps;
+        }
+    }
+}
+
+impl Resolved {
+    /// Whether a wait for what `handle` names, inside a hold of its task, is in the bounds on that hold; or nothing is proved of that hold anyway.
+    pub(crate) fn is_counted_inside(&self, handle: &image::Handle) -> bool {
+        let task = handle.task as usize;
+        let object = handle.object as usize;
+        let users = || self.engine_users.iter().zip(&self.engine_holds).filter(|(user, _)| user.task == handle.task);
+        match handle.kind {
+            kind::NOTIFICATION => {
+                let value = |entry: &super::Entry| u32::from(HandleValue(entry.handle).slot());
+                let mut entries = self.tasks[task].environment.iter().filter(|entry| entry.kind == kind::NOTIFICATION);
+                entries.any(|entry| value(entry) == handle.slot && entry.name.starts_with(COMPLETION))
+            }
+            kind::ENDPOINT => {
+                let server = self.endpoints[object].1.server as usize;
+                let device =
+                    |user: &image::EngineUser| self.engine_places[user.engine as usize].map(|(device, _)| device);
+                let mut devices = users().filter_map(|(user, _)| device(user));
+                devices.any(|device| self.devices[device].driver == server)
+            }
+            kind::ENGINE => {
+                let is_user = |user: &image::EngineUser| user.engine as usize == object;
+                let holds = || users().filter(|(user, _)| is_user(user)).map(|(_, hold)| hold);
+                let has_tokens = self.pool_users.iter().any(|user| user.task == handle.task);
+                has_tokens && holds().all(|hold| hold.is_none_or(|hold| hold.tokens != 0))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The slots of handles for which the script of `task` waits while it holds something, and whether it sleeps then, or ends its job.
+fn waits_of_script(system: &Resolved, task: usize) -> (Vec<u32>, bool) {
+    let (mut slots, mut sleeps) = (Vec::new(), false);
+    // Engines that were acquired together are given back together.
+    let mut held: Vec<[u64; 2]> = Vec::new();
+    for step in &system.tasks[task].script {
+        let is_held = !held.is_empty();
+        let mut waits = |handle: u64| slots.extend(is_held.then(|| u32::from(HandleValue(handle).slot())));
+        match step.operation {
+            operation::SLEEP => sleeps |= is_held,
+            operation::CALL | operation::SEND | operation::SERVE | operation::WAIT | operation::SUBMIT => {
+                waits(step.handle);
+            }
+            operation::ACQUIRE => {
+                waits(step.handle);
+                held.push([step.handle; 2]);
+            }
+            operation::ACQUIRE_BOTH => {
+                waits(step.handle);
+                waits(step.value);
+                held.push([step.handle, step.value]);
+            }
+            operation::YIELD_ENGINE => {
+                slots.extend((held.len() > 1).then(|| u32::from(HandleValue(step.handle).slot())));
+            }
+            operation::RELEASE => {
+                if let Some(at) = held.iter().rposition(|both| both.contains(&step.handle)) {
+                    held.remove(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    (slots, sleeps || !held.is_empty())
+}

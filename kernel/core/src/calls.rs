@@ -3,12 +3,15 @@
 use fusee_abi::Error;
 use fusee_abi::call::{Call, DEADLINE, NUMBER, rights};
 use fusee_abi::trace::Event;
+use fusee_locking::engine::State as Lock;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Class;
 
 use crate::id::ThreadId;
+use crate::keys::user_number;
 use crate::limits::{GATES, PAGES_PER_TRAP, RESTARTS, STREAMS};
 use crate::object::Object;
+
 use crate::{Kernel, Machine};
 
 impl Kernel {
@@ -155,6 +158,8 @@ impl Kernel {
             Call::SleepUntil | Call::NextJob => self.threads[thread].sleeps_inside,
             // A look is no wait.
             Call::Wait if general[DEADLINE] == 0 => true,
+            // Of what it has it is told that.
+            Call::Acquire if self.has(thread, general[0]) => true,
             Call::Call
             | Call::CallWith
             | Call::Send
@@ -169,6 +174,21 @@ impl Kernel {
             _ => true,
         };
         if may_wait { Ok(()) } else { Err(Error::Holding) }
+    }
+
+    /// Whether `thread` holds what this handle of its names: an engine or a token.
+    fn has(&self, thread: ThreadId, handle: u64) -> bool {
+        match self.resolve(thread, handle, rights::ACQUIRE) {
+            Ok((Object::Engine(user), _)) => {
+                let engine = self.engine_users[user].engine;
+                engine.is_some_and(|engine| self.engines[engine].lock.state() == Lock::Held(user.index() as u16))
+            }
+            Ok((Object::Pool(user), _)) => {
+                let pool = self.pool_users[user].pool;
+                pool.is_some_and(|pool| self.pools[pool].requests().iter().any(|one| one.user == user_number(user)))
+            }
+            _ => false,
+        }
     }
 
     /// Whether `thread` may wait for what it has these `rights` to, as far as what it holds is concerned: for fast paths.

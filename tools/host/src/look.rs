@@ -595,8 +595,11 @@ impl<'a> Objects<'a> {
             // A copy has its rights elsewhere.
             let rights = if own == 0 { handle.field("kept")?.number()? as u32 } else { own };
             let value = handle.field("value")?.number()?;
+            // Of a task that has ended: no value names it until the next life.
+            if usize::from(HandleValue(value).slot()) != slot {
+                continue;
+            }
             let name = names.iter().find(|entry| entry.handle == value && value != 0).map(|entry| entry.name.clone());
-            debug_assert!(usize::from(HandleValue(value).slot()) == slot);
             handles.push(Handle {
                 slot,
                 name,

@@ -179,6 +179,11 @@ impl<'a> Observed<'a> {
             Event::SwitchAway => {
                 self.running.retain(|_, run| run.1 != thread);
             }
+            // Another life begins with nothing.
+            Event::Exit | Event::Fault | Event::Stop => {
+                let one = &mut self.threads[thread];
+                *one = Thread { run: one.run, suspended: one.suspended, held: one.held, ..Thread::default() };
+            }
             Event::Block => self.threads[thread].since = Some(now),
             Event::Resume => self.resume(thread, now),
             Event::Complete => self.complete(thread, now),
@@ -215,6 +220,10 @@ impl<'a> Observed<'a> {
             Event::EngineIdle => {
                 let Some(hold) = self.threads[thread].holds.remove(&object) else { return };
                 let Some((released, until)) = hold.released else { return };
+                // Others may have had SMs meanwhile, which no record tells.
+                if self.system.arbitrated.get(object).is_some_and(Option::is_some) {
+                    return;
+                }
                 self.see(thread, What::Hold, object, until + now.saturating_sub(released));
             }
             Event::TokenGrant => {

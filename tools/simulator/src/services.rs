@@ -86,6 +86,12 @@ impl Services {
                     (one.spent, one.waiting) = (0, one.waiting.saturating_sub(1));
                 }
             }
+            // It answers nobody any more.
+            Some(Event::Exit | Event::Fault | Event::Stop) => {
+                if let Some(one) = self.watched.iter_mut().find(|one| Some(one.server) == thread) {
+                    (one.since, one.spent, one.waiting) = (None, 0, 0);
+                }
+            }
             _ => {}
         }
     }

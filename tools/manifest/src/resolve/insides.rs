@@ -55,8 +55,12 @@ impl Resolved {
             kind::ENGINE => {
                 let is_user = |user: &image::EngineUser| user.engine as usize == object;
                 let holds = || users().filter(|(user, _)| is_user(user)).map(|(_, hold)| hold);
-                let has_tokens = self.pool_users.iter().any(|user| user.task == handle.task);
-                has_tokens && holds().all(|hold| hold.is_none_or(|hold| hold.tokens != 0))
+                let pools = || self.pool_users.iter().filter(|user| user.task == handle.task);
+                let is_said = |user: &image::PoolUser| {
+                    self.sections.iter().any(|(by, pool, _)| *by == task && *pool == user.pool as usize)
+                };
+                let is_silent = pools().any(|user| !is_said(user));
+                pools().next().is_some() && (is_silent || holds().all(|hold| hold.is_none_or(|hold| hold.tokens != 0)))
             }
             _ => false,
         }

@@ -145,6 +145,52 @@ uses.p = { cpu = "1ms" }
     assert_eq!(missing(&system("admission = \"warn\"", &nested), "c"), []);
 }
 
+/// Programs cannot be read: the kernel refuses what their manifests do not allow.
+#[test]
+fn programs_that_may_wait_inside_a_hold_prove_nothing_for_those_who_share_the_lock() {
+    let program = |handles: &str, more: &str| {
+        mutex(&format!(
+            r#"
+binary = "p/b"
+period = "40ms"
+budget = "11ms"
+wcet = "200us"
+suspends = "1ms"
+hard = true
+{more}
+handles = {{ m = "engine m: acquire", {handles} }}
+uses.m = {{ cpu = "200us" }}
+uses.s = {{ times = 1 }}
+uses.n = {{}}
+uses.p = {{ cpu = "1ms" }}
+[engines.p]
+[notifications.n]
+[tasks.server]
+script = ["serve s"]
+handles = {{ s = "endpoint s: receive" }}
+[endpoints.s]
+server = "server"
+service_max = "2ms"
+"#
+        ))
+    };
+    let all = r#"s = "endpoint s: call", n = "notification n: wait", p = "engine p: acquire""#;
+    for (right, what) in [
+        ("endpoint s: call", "`b` may wait for endpoint `s` while it holds engine `m`"),
+        ("notification n: wait", "`b` may wait for notification `n` while it holds engine `m`"),
+        ("engine p: acquire", "`b` may wait for engine `p` while it holds engine `m`"),
+    ] {
+        let inside = format!("{right} inside");
+        let text = program(&all.replace(right, &inside), "");
+        breaks(&text, (&inside, right), "a", (Origin::Counted, what));
+        // Its own waits it counts.
+        assert_eq!(missing(&system("admission = \"warn\"", &text), "b"), [], "{right}");
+    }
+    let text = program(all, "sleeps_inside = true");
+    let why = "`b` may sleep while it holds engine `m`";
+    breaks(&text, ("sleeps_inside = true", "sleeps_inside = false"), "a", (Origin::Counted, why));
+}
+
 #[test]
 fn a_script_that_does_more_than_is_said_proves_nothing() {
     let body = |script: &str| {

@@ -511,7 +511,8 @@ fn packed_system() -> System<'static> {
     // gives no writable mapping of it to the kernel); below the kernel's memory by the assertion.
     let bytes = unsafe { slice::from_raw_parts(start, length) };
     match System::parse(bytes) {
-        Ok(system) => system,
+        Ok(system) if system.is_whole() => system,
+        Ok(_) => panic!("the packed system is not what was packed: its checksum does not fit"),
         Err(ImageError::OtherVersion(version)) => panic!("the packed system is of version {}", u64::from(version)),
         Err(ImageError::BadTable(table)) => panic!("table {table} of the packed system is broken"),
         Err(ImageError::Truncated | ImageError::NotAnImage) => panic!("no packed system behind the kernel"),

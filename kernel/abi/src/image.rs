@@ -105,6 +105,8 @@ pub struct Header {
     pub firmware_load: u64,
     /// Physical address of the page to which the SMMU writes DMA faults; zero: nobody reads them.
     pub dma_faults: u64,
+    /// Of everything else: see [`checksum`].
+    pub checksum: u64,
     /// Where each [`Table`] lies.
     pub tables: [Span; TABLES],
 }
@@ -635,7 +637,35 @@ pub enum ImageError {
     BadTable(usize),
 }
 
+/// The checksum of a packed system, a whole number of words; that in its header is left out. Each step loses nothing of what it is given, so no two systems that differ
+/// in one word have the same.
+#[must_use]
+pub fn checksum(bytes: &[u8]) -> u64 {
+    let (words, _) = bytes.as_chunks::<8>();
+    let own = core::mem::offset_of!(Header, checksum) / 8;
+    let (before, rest) = words.split_at(own.min(words.len()));
+    let after = rest.get(1..).unwrap_or_default();
+    let step = |sum: u64, word: &[u8; 8]| {
+        (sum ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    };
+    [before, after].into_iter().flatten().fold(words.len() as u64, step)
+}
+
+/// Gives a packed system that was changed, and what lies behind it, the checksum that fits. `None`: it is too short.
+pub fn seal(bytes: &mut [u8]) -> Option<()> {
+    let length = Header::ref_from_prefix(bytes).ok()?.0.bytes;
+    let sum = checksum(bytes.get(..usize::try_from(length).ok()?)?);
+    Header::mut_from_prefix(bytes).ok()?.0.checksum = sum;
+    Some(())
+}
+
 impl<'a> System<'a> {
+    /// Whether these are the bytes that were packed. Not once tasks have run: their data is among it.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.header.bytes == self.bytes.len() as u64 && checksum(self.bytes) == self.header.checksum
+    }
+
     /// Checks header and tables of `bytes`.
     ///
     /// # Errors

@@ -485,7 +485,9 @@ impl Kernel {
             if self.threads[id].own.is_none() {
                 self.boot_passive(id)?;
             }
-            self.threads[id].sleeps_inside = system.tasks()[index].flags & task::SLEEPS_INSIDE != 0;
+            if system.tasks()[index].flags & task::SLEEPS_INSIDE != 0 {
+                self.sleepers[index / 32] |= 1 << (index % 32);
+            }
             if RESTARTS && !self.boot_life(id, system.tasks()[index].supervision) {
                 return Err(BootError::Dangling("task"));
             }

@@ -8,7 +8,6 @@ use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Class;
 
 use crate::id::ThreadId;
-use crate::keys::user_number;
 use crate::limits::{GATES, PAGES_PER_TRAP, RESTARTS, STREAMS};
 use crate::object::Object;
 
@@ -38,11 +37,7 @@ impl Kernel {
         thread: ThreadId,
         number: u64,
     ) -> Result<(), Error> {
-        let call = Call::from_number(number).ok_or(Error::BadCall)?;
-        if self.threads[thread].holds != 0 {
-            self.check_inside(machine, thread, call)?;
-        }
-        match call {
+        match Call::from_number(number).ok_or(Error::BadCall)? {
             Call::Null => done(machine, thread),
             Call::Call | Call::CallWith => self.call(machine, thread, false),
             Call::Send => {
@@ -56,6 +51,7 @@ impl Kernel {
                 done(machine, thread)
             }
             Call::Wait => {
+                self.may_wait_here(machine, thread)?;
                 self.checkpoint(machine, thread)?;
                 self.wait_call(machine, thread)
             }
@@ -74,10 +70,12 @@ impl Kernel {
                 done(machine, thread)
             }
             Call::Acquire => {
+                self.may_wait_here(machine, thread)?;
                 self.checkpoint(machine, thread)?;
                 self.acquire(machine, thread)
             }
             Call::AcquireGroup => {
+                self.may_wait_here(machine, thread)?;
                 self.checkpoint(machine, thread)?;
                 self.acquire_group(machine, thread)
             }
@@ -110,6 +108,7 @@ impl Kernel {
                 done(machine, thread)
             }
             Call::SleepUntil => {
+                self.may_wait_here(machine, thread)?;
                 self.checkpoint(machine, thread)?;
                 self.sleep(machine, thread);
                 Ok(())
@@ -151,50 +150,41 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::Holding`].
+    #[inline]
+    pub(crate) fn may_wait_here<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
+        if self.threads[thread].holds == 0 { Ok(()) } else { self.check_inside(machine, thread) }
+    }
+
     #[cold]
-    fn check_inside<M: Machine>(&self, machine: &mut M, thread: ThreadId, call: Call) -> Result<(), Error> {
+    #[inline(never)]
+    fn check_inside<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
         let general = &machine.registers(thread).general;
-        let may_wait = match call {
-            Call::SleepUntil | Call::NextJob => self.threads[thread].sleeps_inside,
-            // A look is no wait.
-            Call::Wait if general[DEADLINE] == 0 => true,
-            // Of what it has it is told that.
-            Call::Acquire if self.has(thread, general[0]) => true,
-            Call::Call
-            | Call::CallWith
-            | Call::Send
-            | Call::Receive
-            | Call::ReplyReceive
-            | Call::Wait
-            | Call::Acquire
-            | Call::AcquireGroup => {
-                // What names nothing has an error of its own.
-                !matches!(self.resolve(thread, general[0], rights::INSIDE), Err(Error::MissingRight))
+        let may_wait = match Call::from_number(general[NUMBER]) {
+            Some(Call::SleepUntil | Call::NextJob) => {
+                self.sleepers[thread.index() / 32] >> (thread.index() % 32) & 1 != 0
             }
-            _ => true,
+            // A look is no wait.
+            Some(Call::Wait) if general[DEADLINE] == 0 => true,
+            // Of an engine that it has it is told that; what names nothing has an error of its own.
+            _ => {
+                self.has_engine(machine, thread)
+                    || self.argument(machine, thread, rights::INSIDE) != Err(Error::MissingRight)
+            }
         };
         if may_wait { Ok(()) } else { Err(Error::Holding) }
     }
 
-    /// Whether `thread` holds what this handle of its names: an engine or a token.
-    fn has(&self, thread: ThreadId, handle: u64) -> bool {
-        match self.resolve(thread, handle, rights::ACQUIRE) {
-            Ok((Object::Engine(user), _)) => {
-                let engine = self.engine_users[user].engine;
-                engine.is_some_and(|engine| self.engines[engine].lock.state() == Lock::Held(user.index() as u16))
-            }
-            Ok((Object::Pool(user), _)) => {
-                let pool = self.pool_users[user].pool;
-                pool.is_some_and(|pool| self.pools[pool].requests().iter().any(|one| one.user == user_number(user)))
-            }
-            _ => false,
-        }
+    /// Whether `thread` holds the engine that its first argument names.
+    fn has_engine<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> bool {
+        let Ok(Object::Engine(user)) = self.argument(machine, thread, rights::ACQUIRE) else { return false };
+        let engine = self.engine_users[user].engine;
+        engine.is_some_and(|engine| self.engines[engine].lock.state() == Lock::Held(user.index() as u16))
     }
 
-    /// Whether `thread` may wait for what it has these `rights` to, as far as what it holds is concerned: for fast paths.
+    /// The same for fast paths, of a call with this first argument.
     #[inline(always)]
-    pub(crate) fn may_wait(&self, thread: ThreadId, handle: u64) -> bool {
-        self.threads[thread].holds == 0 || self.resolve(thread, handle, rights::INSIDE).is_ok()
+    pub(crate) fn may_wait<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> bool {
+        self.threads[thread].holds == 0 || self.argument(machine, thread, rights::INSIDE).is_ok()
     }
 
     /// `yield`: a service or background thread goes to the end of its class. Real-time jobs have no equals

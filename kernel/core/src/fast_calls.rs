@@ -117,11 +117,14 @@ impl Kernel {
         if !self.engine_users[user].is_plain || !self.managed || self.threads[thread].job.signalled {
             return None;
         }
-        let (unwatched, may_wait) = (self.engines[engine].unwatched, self.may_wait(thread, handle));
+        let unwatched = self.engines[engine].unwatched;
+        if number == Call::Acquire as u64 && !self.may_wait(machine, thread) {
+            return None;
+        }
         let lock = &mut self.engines[engine].lock;
         let holder = user.index() as u16;
         if number == Call::Acquire as u64 {
-            if !may_wait || lock.state() != Lock::Free || unwatched {
+            if lock.state() != Lock::Free || unwatched {
                 return None;
             }
             // What is free is refused to no task.
@@ -235,7 +238,7 @@ impl Kernel {
             return None;
         }
         // A boost is for the one that has it, and reaches others by the slow path.
-        if client.waits.depth() + 1 >= CHAIN_MAX || client.waits.is_urgent() || client.holds != 0 {
+        if client.waits.depth() + 1 >= CHAIN_MAX || client.waits.is_urgent() || !self.may_wait(machine, thread) {
             return None;
         }
         if let Some(own) = other.own {
@@ -287,7 +290,6 @@ impl Kernel {
         if reply != token(0, slot.generation)
             || object.server != Some(thread)
             || !object.callers.is_empty()
-            || server.holds != 0
             || other.timed != TIMED
             || other.waits.is_urgent()
             || !propagation::has_lent(self, client, thread)
@@ -297,6 +299,9 @@ impl Kernel {
         }
         if TIMED {
             self.cancel_timeout(client);
+        }
+        if !self.may_wait(machine, thread) {
+            return None;
         }
         // It has a client, so it has received before: what it started on is taken back.
         self.suspend(thread, State::Receiving(endpoint));

@@ -229,7 +229,7 @@ impl Kernel {
             || notification.waiter.is_some()
             || notification.bound.is_some()
             || self.threads[running.thread].job.signalled
-            || !self.may_wait(running.thread, handle)
+            || !self.may_wait(machine, running.thread)
         {
             return None;
         }

@@ -19,6 +19,7 @@ use crate::{Kernel, Machine};
 impl Kernel {
     /// `call`, and `send` if `sends`.
     pub(crate) fn call<M: Machine>(&mut self, machine: &mut M, thread: ThreadId, sends: bool) -> Result<(), Error> {
+        self.may_wait_here(machine, thread)?;
         let registers = machine.registers(thread);
         let (handle, deadline) = (registers.general[0], registers.general[DEADLINE]);
         let (object, badge) = self.resolve(thread, handle, if sends { rights::SEND } else { rights::CALL })?;
@@ -125,6 +126,7 @@ impl Kernel {
         thread: ThreadId,
         replies: bool,
     ) -> Result<(), Error> {
+        self.may_wait_here(machine, thread)?;
         let registers = machine.registers(thread);
         let handle = registers.general[0];
         let deadline = registers.general[DEADLINE];

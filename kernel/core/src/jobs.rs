@@ -21,6 +21,7 @@ use crate::{Kernel, Machine, Planted};
 impl Kernel {
     /// `next_job`: completes the job; waits for the next release.
     pub(crate) fn next_job<M: Machine>(&mut self, machine: &mut M, cpu: CpuId, thread: ThreadId) -> Result<(), Error> {
+        self.may_wait_here(machine, thread)?;
         let reservation = self.threads[thread].own.ok_or(Error::NoJobs)?;
         if self.reservations[reservation].release == Release::None {
             return Err(Error::NoJobs);

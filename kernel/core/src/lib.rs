@@ -290,6 +290,8 @@ pub struct Kernel {
     keyed_threads: u64,
     /// What the trap in progress is about, for the trace: a thread or an interrupt, as in the record of a thread that is woken; zero: neither.
     cause: u32,
+    /// Threads that may sleep, and end their jobs, while they hold something, a bit each.
+    sleepers: [u32; THREADS.div_ceil(32)],
     /// What tests have made it forget.
     faults: planted::Faults,
 }
@@ -365,6 +367,7 @@ impl Kernel {
         },
         gates: Arena::new([const { gates::Gate::EMPTY }; ENGINES]),
         lives: Arena::new([const { lives::Life::EMPTY }; LIVES]),
+        sleepers: [0; THREADS.div_ceil(32)],
         faults: planted::Faults::NONE,
     };
 

@@ -249,8 +249,6 @@ pub struct Thread {
     pub jobs_are_recorded: bool,
     /// Engines and tokens it holds.
     pub holds: u8,
-    /// It may sleep, and end its job, while it holds some.
-    pub sleeps_inside: bool,
     /// Engines that were taken from it, of which it has not heard.
     pub losses: u8,
     /// Tokens it holds or waits for.
@@ -290,7 +288,6 @@ impl Thread {
         tokens: None,
         jobs_are_recorded: false,
         holds: 0,
-        sleeps_inside: false,
         losses: 0,
         requests: 0,
         badge: 0,

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::standard::Reg;
 use dtoolkit::{Node as _, Property as _};
-use fusee_abi::image::{Header, MAGIC};
+use fusee_abi::image::{Header, MAGIC, seal};
 use fusee_manifest::{Board, Conduit, DeviceKind, Manifest, Profile};
 
 use fusee_host::system::{self, Image, Run, RunOptions, Workspace};
@@ -152,6 +152,7 @@ pub fn check_panics(workspace: &Workspace) -> Result<Vec<String>> {
                 bytes.windows(8).rposition(|bytes| bytes == MAGIC.to_le_bytes()).context("no packed system")?;
             let cpus = header + offset_of!(Header, cpus);
             bytes[cpus..cpus + 4].copy_from_slice(&99_u32.to_le_bytes());
+            seal(&mut bytes[header..]).context("no packed system")?;
             image.path.set_extension("spoilt.img");
             std::fs::write(&image.path, bytes)?;
             // One that stays as it is has to be ended.

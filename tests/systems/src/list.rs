@@ -401,7 +401,7 @@ pub fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
 type OwnCheck = fn(&Workspace) -> Result<Vec<String>>;
 
 /// Checks on the usual board.
-const OWN: [(&str, OwnCheck); 19] = [
+const OWN: [(&str, OwnCheck); 20] = [
     ("the demo's frames on a screen", demo::check_screen),
     ("the demo with hogs that share what is left of the GPU", demo::check_without_locks),
     ("the demo with hogs that make room on SMs", demo::check_on_sms),
@@ -419,6 +419,7 @@ const OWN: [(&str, OwnCheck); 19] = [
     (turns::CHECK, turns::check),
     (isolation::CHECK, isolation::check_planted),
     (refusal::CHECK, refusal::check),
+    (refusal::DAMAGED, refusal::check_damaged),
     (combinations::REFUSAL, combinations::check_refusal),
     (runs::CHECK, runs::check),
 ];

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use fusee_abi::image::{self, MAGIC};
 use fusee_host::qemu::KERNEL_PANIC;
 use fusee_host::system::{self, RunOptions, Workspace};
 use fusee_manifest::{Manifest, Profile};
@@ -14,6 +15,51 @@ pub const CHECK: &str = "the kernel refuses an image that gives the interrupt co
 
 /// A place without a device, which the tool lets a region have.
 const NOWHERE: u64 = 0x0b5a_5000;
+
+/// The name of the check of images that are damaged.
+pub const DAMAGED: &str = "the kernel refuses each packed system of which one bit is another";
+
+/// Images with one bit flipped,
+const FLIPS: usize = 120;
+/// most of them near the start of the packed system, where its tables are.
+const NEAR: (usize, usize) = (90, 6 << 10);
+
+/// Where the packed system begins in an image, which ends with it.
+fn packed(image: &[u8]) -> Result<usize> {
+    image.windows(8).rposition(|bytes| bytes == MAGIC.to_le_bytes()).context("no packed system")
+}
+
+/// The kernel refuses a packed system that is not what was packed, and says so, whichever bit is another.
+pub fn check_damaged(workspace: &Workspace) -> Result<Vec<String>> {
+    let text = "[system]\nname = \"damaged\"\nboard = \"virt\"\ncpus = 1\n[tasks.one]\nscript = [\"burn 1us\", \"shutdown\"]\nperiod = \"10ms\"\n\
+                budget = \"1ms\"\nhandles = { system = \"system: shutdown\" }\n";
+    let manifest = Manifest::parse(Path::new(DAMAGED), text)?;
+    let programs = workspace.builder().programs(&[&manifest.system])?;
+    let mut image = workspace.image_of(manifest, programs, Profile::Det, false)?;
+    let bytes = std::fs::read(&image.path)?;
+    let start = packed(&bytes)?;
+    image.path.set_extension("damaged.img");
+    let mut problems = Vec::new();
+    let mut random = 1_u64;
+    let mut draw = |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize % below
+    };
+    for number in 0..FLIPS {
+        let room = if number < NEAR.0 { NEAR.1 } else { bytes.len() - start };
+        let (at, bit) = (start + draw(room), draw(8));
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 1 << bit;
+        std::fs::write(&image.path, bytes)?;
+        let run = system::run(workspace, &image, &RunOptions::quiet(60))?;
+        let is_named = run.outcome.console.contains("packed system");
+        if run.outcome.code != Some(KERNEL_PANIC) || !is_named {
+            let (code, console) = (run.outcome.code, run.outcome.console);
+            problems.push(format!("bit {bit} of byte {}: ended with {code:?}, console:\n{console}", at - start));
+        }
+    }
+    Ok(problems)
+}
 
 /// The kernel refuses an image by itself that gives its own devices to a task.
 pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
@@ -35,6 +81,8 @@ pub fn check(workspace: &Workspace) -> Result<Vec<String>> {
                 bytes[offset..offset + 8].copy_from_slice(&at.to_le_bytes());
             }
         }
+        let start = packed(&bytes)?;
+        image::seal(&mut bytes[start..]).context("no packed system")?;
         image.path.set_extension("spoilt.img");
         std::fs::write(&image.path, bytes)?;
         let options = RunOptions::quiet(60);

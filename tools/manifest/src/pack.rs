@@ -371,6 +371,7 @@ impl<'a> Packer<'a> {
             firmware_bytes: firmware.bytes,
             firmware_load: firmware.load,
             dma_faults: self.system.dma_faults.unwrap_or(0),
+            checksum: 0,
             tables: out.tables,
         };
         let mut bytes = out.bytes;
@@ -379,7 +380,10 @@ impl<'a> Packer<'a> {
         for blob in &self.blobs {
             bytes.extend_from_slice(blob);
         }
-        PackedSystem::new(&bytes)
+        let mut packed = PackedSystem::new(&bytes);
+        // It has a header.
+        let _ = image::seal(packed.words.as_mut_bytes());
+        packed
     }
 }
 

@@ -47,6 +47,11 @@ fn produce(environment: &Environment) -> ! {
     let mut node = Node::of(environment).expect("the task is a node");
     loop {
         let job = next_job().expect("a job follows");
+        // CPUs that take turns do so at the same instant of each period: jobs are to end at all instants of a turn.
+        let began = counter();
+        while counter() - began < job.number * 617 % 10_000 {
+            core::hint::black_box(());
+        }
         let before = counter();
         stamps.inspect(|stamps| stamps.write_u64(0, before));
         node.end(&job);

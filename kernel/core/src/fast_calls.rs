@@ -238,7 +238,7 @@ impl Kernel {
             return None;
         }
         // A boost is for the one that has it, and reaches others by the slow path.
-        if client.waits.depth() + 1 >= CHAIN_MAX || client.waits.is_urgent() || !self.may_wait(machine, thread) {
+        if client.waits.depth() + 1 >= CHAIN_MAX || client.waits.is_urgent() || client.holds != 0 {
             return None;
         }
         if let Some(own) = other.own {
@@ -290,6 +290,7 @@ impl Kernel {
         if reply != token(0, slot.generation)
             || object.server != Some(thread)
             || !object.callers.is_empty()
+            || server.holds != 0
             || other.timed != TIMED
             || other.waits.is_urgent()
             || !propagation::has_lent(self, client, thread)
@@ -299,9 +300,6 @@ impl Kernel {
         }
         if TIMED {
             self.cancel_timeout(client);
-        }
-        if !self.may_wait(machine, thread) {
-            return None;
         }
         // It has a client, so it has received before: what it started on is taken back.
         self.suspend(thread, State::Receiving(endpoint));

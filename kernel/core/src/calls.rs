@@ -1,9 +1,8 @@
 //! System calls: which function serves which number.
 
 use fusee_abi::Error;
-use fusee_abi::call::{Call, DEADLINE, NUMBER, rights};
+use fusee_abi::call::{Call, NUMBER, rights};
 use fusee_abi::trace::Event;
-use fusee_locking::engine::State as Lock;
 use fusee_sched::cpu::CpuId;
 use fusee_sched::key::Class;
 
@@ -144,47 +143,6 @@ impl Kernel {
                 Err(Error::Unsupported)
             }
         }
-    }
-
-    /// What those who want what `thread` holds may count on: it waits for nothing there that its manifest does not name.
-    ///
-    /// # Errors
-    /// [`Error::Holding`].
-    #[inline]
-    pub(crate) fn may_wait_here<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        if self.threads[thread].holds == 0 { Ok(()) } else { self.check_inside(machine, thread) }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn check_inside<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        let general = &machine.registers(thread).general;
-        let may_wait = match Call::from_number(general[NUMBER]) {
-            Some(Call::SleepUntil | Call::NextJob) => {
-                self.sleepers[thread.index() / 32] >> (thread.index() % 32) & 1 != 0
-            }
-            // A look is no wait.
-            Some(Call::Wait) if general[DEADLINE] == 0 => true,
-            // Of an engine that it has it is told that; what names nothing has an error of its own.
-            _ => {
-                self.has_engine(machine, thread)
-                    || self.argument(machine, thread, rights::INSIDE) != Err(Error::MissingRight)
-            }
-        };
-        if may_wait { Ok(()) } else { Err(Error::Holding) }
-    }
-
-    /// Whether `thread` holds the engine that its first argument names.
-    fn has_engine<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> bool {
-        let Ok(Object::Engine(user)) = self.argument(machine, thread, rights::ACQUIRE) else { return false };
-        let engine = self.engine_users[user].engine;
-        engine.is_some_and(|engine| self.engines[engine].lock.state() == Lock::Held(user.index() as u16))
-    }
-
-    /// The same for fast paths, of a call with this first argument.
-    #[inline(always)]
-    pub(crate) fn may_wait<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> bool {
-        self.threads[thread].holds == 0 || self.argument(machine, thread, rights::INSIDE).is_ok()
     }
 
     /// `yield`: a service or background thread goes to the end of its class. Real-time jobs have no equals

@@ -33,6 +33,7 @@
 //! | `advice` | which token to wait for |
 //! | `planted` | rules that tests let the kernel forget |
 //! | `lookup` | finds objects by handle and number |
+//! | `inside` | waits inside holds |
 //! | `resting` | suspended reservations lose their key |
 //! | `schedule` | runners, links, planned events |
 //! | `donation` | on whose reservation a thread runs |
@@ -97,6 +98,7 @@ mod gates;
 mod grants;
 mod groups;
 pub mod id;
+mod inside;
 mod ipc;
 mod jobs;
 mod keys;

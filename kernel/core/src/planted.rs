@@ -38,13 +38,15 @@ pub enum Planted {
     EarlyReleaseKeepsTheKey,
     /// A throttled job goes on with the key that it had.
     ReplenishmentKeepsTheKey,
+    /// Whoever holds an engine or a token waits for what it likes.
+    WaitsAreLetIn,
     /// A handle of another generation is as good as that which is in its slot.
     GenerationIsNotCompared,
 }
 
 impl Planted {
     /// All that cost a deadline.
-    pub const ALL: [Planted; 14] = [
+    pub const ALL: [Planted; 15] = [
         Planted::NoRuleAtWakeUp,
         Planted::QueuedReleasesRefill,
         Planted::EarlyReleaseUnderConstantPoints,
@@ -59,6 +61,7 @@ impl Planted {
         Planted::SporadicReleasesComeAtOnce,
         Planted::EarlyReleaseKeepsTheKey,
         Planted::ReplenishmentKeepsTheKey,
+        Planted::WaitsAreLetIn,
     ];
 }
 

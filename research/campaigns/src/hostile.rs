@@ -15,7 +15,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Once;
 
+use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::image::{kind, release};
+use fusee_abi::script::{Step, operation};
 use fusee_abi::trace::{Event, Record};
 use fusee_kernel_core::Planted;
 use fusee_manifest::admission::{Missing, Origin, Study};
@@ -445,6 +447,9 @@ fn run(manifest: &Manifest, (seed, number): (u64, u64), kernel: Which) -> Result
     let mut programs: Vec<(usize, Program)> =
         attackers.into_iter().map(|(task, attacker)| (task, attacker.program())).collect();
     let attackers = programs.len() as u64;
+    if costs.is_none() {
+        programs.extend(tempted(system, number));
+    }
     // What a service makes the kernel do is part of it.
     programs.extend(calls::programs(manifest, costs.map_or(0, |(costs, _)| SPARE + CALLS * costs.sum())));
     let periods = || system.reservations.iter().map(|one| one.period).filter(|period| *period > 0);
@@ -549,6 +554,41 @@ fn proved_with(
         }
     }
     proved
+}
+
+/// Hard tasks that try to wait inside their holds for whatever they can, and do what they declare. All that they try is refused.
+fn tempted(system: &Resolved, number: u64) -> Vec<(usize, Program)> {
+    let program = |(index, task): (usize, &fusee_manifest::Task)| {
+        if !task.hard || task.sleeps_inside || (index as u64 + number).is_multiple_of(2) {
+            return None;
+        }
+        let reservation = &system.reservations[task.reservation?];
+        let own: Vec<_> = system.handles.iter().filter(|handle| handle.task as usize == index).collect();
+        let value =
+            |slot: u32| task.environment.iter().find(|entry| u32::from(HandleValue(entry.handle).slot()) == slot);
+        let tries = own.iter().filter_map(|handle| {
+            let operation = match handle.kind {
+                kind::ENDPOINT if handle.rights & rights::CALL != 0 => operation::CALL,
+                kind::NOTIFICATION if handle.rights & rights::WAIT != 0 => operation::WAIT,
+                kind::ENGINE | kind::POOL => operation::ACQUIRE,
+                _ => return None,
+            };
+            let handle = value(handle.slot).filter(|_| handle.rights & rights::INSIDE == 0)?.handle;
+            Some(Step { operation, selector: 0, handle, value: 0 })
+        });
+        let sleep = Step { operation: operation::SLEEP, selector: 0, handle: 0, value: 2 * reservation.period };
+        let tries: Vec<Step> = tries.chain([sleep]).collect();
+        let mut steps = Vec::new();
+        for step in &task.script {
+            steps.push(*step);
+            if step.operation == operation::ACQUIRE {
+                steps.extend_from_slice(&tries);
+            }
+        }
+        let has_tried = steps.len() > task.script.len();
+        has_tried.then(|| (index, Program::Script { steps, has_jobs: true, node: None }))
+    };
+    system.tasks.iter().enumerate().filter_map(program).collect()
 }
 
 /// What each attacker is.

@@ -55,6 +55,8 @@ pub(super) struct TaskDraft {
     early: bool,
     /// It calls and sleeps inside its first hold.
     inside: bool,
+    /// What it may wait for inside holds if it does anything: endpoints, notifications, locks, sleep; a bit each.
+    may_inside: u64,
     /// It shall be proved.
     pub(super) wanted: bool,
     handles: Vec<Has>,
@@ -223,6 +225,8 @@ pub(super) fn draw(seed: u64, number: u64, attempt: u64, (spare, all_wait): (u64
     draft.objects(source, themes);
     draft.sleep(&mut Source::new(!seed ^ attempt << 56, number));
     draft.serve(&mut Source::new(seed ^ 1 << 62 ^ attempt << 56, number));
+    let inside = &mut Source::new(seed ^ 1 << 61 ^ attempt << 56, number);
+    draft.tasks.iter_mut().flatten().for_each(|task| task.may_inside = inside.draw(0, 15));
     draft
 }
 
@@ -299,6 +303,7 @@ impl Draft {
                 covers: themes.device && source.draw(0, 5) == 0,
                 early: policy == "EDF" || policy == "FL",
                 inside: source.draw(0, 3) == 0 || self.all_wait,
+                may_inside: 0,
                 wanted: index <= wanted,
                 handles: Vec::new(),
                 uses: Vec::new(),
@@ -803,21 +808,23 @@ impl Draft {
             Class::Passive => {}
         }
         let uses: Vec<&Use> = task.uses.iter().filter(|one| self.is_there(one.of)).collect();
+        let inside = |bit: u32| if !task.wanted && task.may_inside >> bit & 1 != 0 { " inside" } else { "" };
+        let [doors, events, locks] = [0, 1, 2].map(inside);
         let _ = match task.wanted {
             true => writeln!(out, "script = [{}]", self.script(task, &uses)),
-            false => writeln!(out, "binary = \"apps/anything\""),
+            false => writeln!(out, "binary = \"apps/anything\"\nsleeps_inside = {}", !inside(3).is_empty()),
         };
         for has in &task.handles {
             let _ = match *has {
                 Has::Endpoint(door) => match self.endpoints[door] {
                     Some(one) if one.server == index => {
-                        writeln!(out, "handles.e{door} = \"endpoint e{door}: call send receive grant\"")
+                        writeln!(out, "handles.e{door} = \"endpoint e{door}: call send receive grant{doors}\"")
                     }
-                    Some(_) => writeln!(out, "handles.e{door} = \"endpoint e{door}: call send grant\""),
+                    Some(_) => writeln!(out, "handles.e{door} = \"endpoint e{door}: call send grant{doors}\""),
                     None => Ok(()),
                 },
                 Has::Notification(event) if self.notifications[event].is_some() => {
-                    writeln!(out, "handles.n{event} = \"notification n{event}: signal wait grant\"")
+                    writeln!(out, "handles.n{event} = \"notification n{event}: signal wait grant{events}\"")
                 }
                 Has::Task(other, rights) if self.tasks[other].is_some() => {
                     writeln!(out, "handles.t{other} = \"task t{other}: {rights}\"")
@@ -829,7 +836,7 @@ impl Draft {
         for one in uses {
             let name = self.name(one.of);
             let kind = if matches!(one.of, Of::Pool(_)) { "pool" } else { "engine" };
-            let _ = writeln!(out, "handles.{name} = \"{kind} {name}: acquire\"");
+            let _ = writeln!(out, "handles.{name} = \"{kind} {name}: acquire{locks}\"");
             if one.silent {
                 continue;
             }
@@ -929,6 +936,7 @@ impl TaskDraft {
             covers: false,
             early: false,
             inside: false,
+            may_inside: 0,
             wanted: false,
             handles: Vec::new(),
             uses: Vec::new(),

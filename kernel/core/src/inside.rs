@@ -1,0 +1,61 @@
+//! Waits inside holds: whoever holds an engine or a token waits for nothing that its manifest does not name.
+//!
+//! Bounds on holds rest on that. What a task may wait for inside is a right of its handles; sleep, for which there is no handle, a bit of the task. Fast
+//! paths ask for the number of holds alone, but where waits inside are usual.
+//!
+//! Not here: who has the right (`tools/manifest`).
+
+use fusee_abi::Error;
+use fusee_abi::call::{Call, DEADLINE, NUMBER, rights};
+use fusee_locking::engine::State as Lock;
+
+use crate::id::ThreadId;
+use crate::object::Object;
+use crate::planted::Planted;
+use crate::{Kernel, Machine};
+
+impl Kernel {
+    /// What those who want what `thread` holds may count on: it waits for nothing there that its manifest does not name.
+    ///
+    /// # Errors
+    /// [`Error::Holding`].
+    #[inline]
+    pub(crate) fn may_wait_here<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
+        if self.threads[thread].holds == 0 || self.forgets(Planted::WaitsAreLetIn) {
+            return Ok(());
+        }
+        self.check_inside(machine, thread)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn check_inside<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
+        let general = &machine.registers(thread).general;
+        let may_wait = match Call::from_number(general[NUMBER]) {
+            Some(Call::SleepUntil | Call::NextJob) => {
+                self.sleepers[thread.index() / 32] >> (thread.index() % 32) & 1 != 0
+            }
+            // A look is no wait.
+            Some(Call::Wait) if general[DEADLINE] == 0 => true,
+            // Of an engine that it has it is told that; what names nothing has an error of its own.
+            _ => {
+                self.has_engine(machine, thread)
+                    || self.argument(machine, thread, rights::INSIDE) != Err(Error::MissingRight)
+            }
+        };
+        if may_wait { Ok(()) } else { Err(Error::Holding) }
+    }
+
+    /// Whether `thread` holds the engine that its first argument names.
+    fn has_engine<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> bool {
+        let Ok(Object::Engine(user)) = self.argument(machine, thread, rights::ACQUIRE) else { return false };
+        let engine = self.engine_users[user].engine;
+        engine.is_some_and(|engine| self.engines[engine].lock.state() == Lock::Held(user.index() as u16))
+    }
+
+    /// The same for fast paths, of a call with this first argument.
+    #[inline(always)]
+    pub(crate) fn may_wait<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> bool {
+        self.threads[thread].holds == 0 || self.argument(machine, thread, rights::INSIDE).is_ok()
+    }
+}

@@ -22,28 +22,88 @@ pub(crate) fn read(text: &str, line_of: impl Fn(usize) -> usize) -> Result<File,
     if !errors.is_empty() {
         return Err(syntax(text, errors, line_of));
     }
-    let mut mistakes = Vec::new();
-    // Keys that were taken out, or meant by those, with the places of their tables: that they are missing follows.
-    let mut removed = BTreeSet::new();
-    loop {
-        let error = match File::deserialize(Deserializer::from(root.clone())) {
-            Ok(file) => return if mistakes.is_empty() { Ok(file) } else { Err(mistakes) },
-            Err(error) => error,
-        };
-        let place = error.span().unwrap_or(0..0);
-        let reason = in_words(error.message());
-        let nearest = match &reason {
-            Reason::UnknownKey { key, choices } => nearest(key, choices.iter().map(String::as_str)).map(str::to_owned),
-            _ => None,
-        };
-        let follows = matches!(&reason, Reason::MissingKey(key) if removed.contains(&(place.start, key.clone())));
-        if !follows {
-            mistakes.push((place.clone(), reason));
+    if let Ok(file) = File::deserialize(Deserializer::from(root.clone())) {
+        return Ok(file);
+    }
+    let mut found = Found::default();
+    found.look_at_each(root.get_mut());
+    match found.look(&mut root) {
+        Some(file) if found.mistakes.is_empty() => Ok(file),
+        _ => Err(found.mistakes),
+    }
+}
+
+/// What is wrong with tables.
+#[derive(Default)]
+struct Found {
+    mistakes: Vec<Mistake>,
+    /// Keys that were taken out, or meant by those, with the places of their tables: that they are missing follows.
+    removed: BTreeSet<(usize, String)>,
+}
+
+impl Found {
+    /// Takes out of `root` what is not understood, until all else is.
+    fn look(&mut self, root: &mut Spanned<DeTable<'_>>) -> Option<File> {
+        loop {
+            let error = match File::deserialize(Deserializer::from(root.clone())) {
+                Ok(file) => return Some(file),
+                Err(error) => error,
+            };
+            let place = error.span().unwrap_or(0..0);
+            let reason = in_words(error.message());
+            let nearest = match &reason {
+                Reason::UnknownKey { key, choices } => {
+                    nearest(key, choices.iter().map(String::as_str)).map(str::to_owned)
+                }
+                _ => None,
+            };
+            let follows =
+                matches!(&reason, Reason::MissingKey(key) if self.removed.contains(&(place.start, key.clone())));
+            if !follows {
+                self.mistakes.push((place.clone(), reason));
+            }
+            let table = root.span();
+            let (table, key) = remove(root.get_mut(), table, &place)?;
+            self.removed.extend(nearest.map(|meant| (table.start, meant)));
+            self.removed.insert((table.start, key));
         }
-        let table = root.span();
-        let Some((table, key)) = remove(root.get_mut(), table, &place) else { return Err(mistakes) };
-        removed.extend(nearest.map(|meant| (table.start, meant)));
-        removed.insert((table.start, key));
+    }
+
+    /// Does so with one named table after the other, each in a manifest of its own: a mistake in one costs no look at the others.
+    fn look_at_each(&mut self, root: &mut DeTable<'_>) {
+        const NAMED: [&str; 11] = [
+            "clusters",
+            "devices",
+            "endpoints",
+            "engines",
+            "graphs",
+            "groups",
+            "interrupts",
+            "notifications",
+            "pools",
+            "regions",
+            "tasks",
+        ];
+        let (alone, _) = DeTable::parse_recoverable("[system]\nname = \"alone\"\nboard = \"virt\"\ncpus = 1");
+        for (section, tables) in root.iter_mut().filter(|(section, _)| NAMED.contains(&section.get_ref().as_ref())) {
+            let at = tables.span();
+            let DeValue::Table(tables) = tables.get_mut() else { continue };
+            for (name, value) in std::mem::take(tables) {
+                let mut one = DeTable::new();
+                one.insert(name, value);
+                let mut manifest = alone.get_ref().clone();
+                manifest.insert(section.clone(), Spanned::new(at.clone(), DeValue::Table(one)));
+                let mut manifest = Spanned::new(0..0, manifest);
+                if self.look(&mut manifest).is_none() {
+                    continue;
+                }
+                if let Some(DeValue::Table(one)) =
+                    manifest.get_mut().get_mut(&**section.get_ref()).map(Spanned::get_mut)
+                {
+                    tables.extend(std::mem::take(one));
+                }
+            }
+        }
     }
 }
 

@@ -431,3 +431,20 @@ fn a_trace_that_is_not_kept_is_shown_to_nobody() {
         "{errors}"
     );
 }
+
+/// Mistakes are looked for in one named table after the other, so that many take no longer than as many tables.
+#[test]
+fn of_thousands_of_mistakes_each_is_shown() {
+    const TASKS: usize = 3_000;
+    let head = "[system]\nname = \"m\"\nboard = \"virt\"\ncpus = 1\nboards = 2\n";
+    let task = |number: usize| {
+        format!("[tasks.t{number}]\nbinary = \"a/b\"\nperiod = \"10ms\"\nbudgett = \"1ms\"\nspare = 1\n")
+    };
+    let text = head.to_owned() + &(0..TASKS).map(task).collect::<String>();
+    let errors = Manifest::parse(Path::new("m.toml"), &text).unwrap_err().0;
+    assert_eq!(errors.len(), 2 * TASKS + 1);
+    let lines: Vec<usize> = errors.iter().map(|error| error.line).collect();
+    let expected: Vec<usize> =
+        [5].into_iter().chain((0..TASKS).flat_map(|task| [5 * task + 9, 5 * task + 10])).collect();
+    assert_eq!(lines, expected);
+}

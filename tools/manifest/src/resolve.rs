@@ -468,7 +468,7 @@ pub(crate) fn resolve(file: &schema::File, graphs: Vec<Graph>) -> Result<Resolve
         out: Resolved {
             name: format!("{}{}", file.system.name.get_ref(), file.system.variant),
             cpus: *file.system.cpus.get_ref(),
-            start: file.system.start.unwrap_or_default().0,
+            start: file.system.start.as_ref().map_or(0, |start| start.get_ref().0),
             managed: file.system.managed,
             trace: match file.system.trace {
                 schema::Trace::Off => Level::Off,
@@ -594,6 +594,8 @@ impl Resolver<'_> {
         self.environments();
         let found = self.panic();
         self.keep(Of::Nothing, found);
+        let start = span("start", &self.file.system.start, &self.file.system.name);
+        self.keep(Of::Nothing, start);
         self.split_locks();
         self.test();
     }

@@ -88,7 +88,7 @@ pub struct System {
     pub variant: String,
     pub board: Spanned<String>,
     pub cpus: Spanned<u32>,
-    pub start: Option<Time>,
+    pub start: Option<Spanned<Time>>,
     /// Policy of the clusters that name none.
     pub policy: Option<Spanned<String>>,
     #[serde(default = "yes")]

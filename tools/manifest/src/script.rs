@@ -34,6 +34,8 @@
 use fusee_abi::image::kind;
 use fusee_abi::script::{Step, operation};
 
+use fusee_sched::key::FAIR_LATENESS_OFFSET;
+
 use crate::quantity::Time;
 
 /// A handle of the task that a script may name.
@@ -56,7 +58,13 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
         None => Err(format!("the task has no handle `{name}`")),
     };
     let lock = |name: &str| target(name, kind::POOL).or_else(|_| target(name, kind::ENGINE));
-    let time = |text: &str| Time::parse(text).map(|time| time.0).ok_or_else(|| format!("`{text}` is not a time"));
+    let time = |text: &str| match Time::parse(text) {
+        Some(time) if time.0 > FAIR_LATENESS_OFFSET.0 => {
+            Err(format!("{time} is longer than any time may be, 2^56 ns (834 days)"))
+        }
+        Some(time) => Ok(time.0),
+        None => Err(format!("`{text}` is not a time")),
+    };
     let step =
         |operation, target: Target, value| Step { operation, selector: target.selector, handle: target.handle, value };
     let nothing = Target { kind: kind::EMPTY, handle: 0, selector: 0 };

@@ -202,7 +202,7 @@ fn reservation(
         budget,
         period,
         deadline,
-        phase: task.phase.as_ref().map_or(0, |phase| phase.get_ref().0),
+        phase: span("phase", &task.phase, name)?.0,
         execution,
         priority,
         overrun,

@@ -10,6 +10,7 @@ use fusee_abi::call::{Call, DEADLINE, NUMBER, rights};
 use fusee_locking::engine::State as Lock;
 
 use crate::id::ThreadId;
+use crate::limits::HOLDS;
 use crate::object::Object;
 use crate::planted::Planted;
 use crate::{Kernel, Machine};
@@ -21,7 +22,7 @@ impl Kernel {
     /// [`Error::Holding`].
     #[inline]
     pub(crate) fn may_wait_here<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        if self.threads[thread].holds == 0 || self.forgets(Planted::WaitsAreLetIn) {
+        if !HOLDS || self.threads[thread].holds == 0 || self.forgets(Planted::WaitsAreLetIn) {
             return Ok(());
         }
         self.check_inside(machine, thread)
@@ -56,6 +57,6 @@ impl Kernel {
     /// The same for fast paths, of a call with this first argument.
     #[inline(always)]
     pub(crate) fn may_wait<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> bool {
-        self.threads[thread].holds == 0 || self.argument(machine, thread, rights::INSIDE).is_ok()
+        !HOLDS || self.threads[thread].holds == 0 || self.argument(machine, thread, rights::INSIDE).is_ok()
     }
 }

@@ -85,6 +85,9 @@ pub const GATES: bool = cfg!(feature = "sharing");
 
 /// Whether tasks can have several lives.
 pub const RESTARTS: bool = cfg!(feature = "restart");
+
+/// Whether there is anything to hold: an engine, a mutex or a token.
+pub const HOLDS: bool = cfg!(any(feature = "engines", feature = "pools"));
 /// Records of tasks that can.
 pub const LIVES: usize = if RESTARTS { THREADS } else { 1 };
 

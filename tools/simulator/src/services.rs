@@ -162,4 +162,25 @@ mod tests {
         assert_eq!(longest("249us"), [250_000]);
         assert_eq!(longest("250us"), [0; 0]);
     }
+
+    /// What a server did before it was ended belongs to no service of its next life.
+    #[test]
+    fn a_service_that_an_end_cuts_short_is_forgotten() {
+        let manifest = Manifest::parse(Path::new("m.toml"), &SYSTEM.replace("MAX", "250us")).expect("a manifest");
+        let mut services = Services::new(&manifest.system);
+        let [client, server]: [u16; 2] = [1, 3];
+        let endpoint = 1;
+        for (time, event, thread, object) in [
+            (0, Event::Call, client, endpoint),
+            (0, Event::SwitchTo, server, 1),
+            (500_000, Event::Stop, server, client.into()),
+            (900_000, Event::Call, client, endpoint),
+            (1_000_000, Event::SwitchTo, server, 1),
+            (1_100_000, Event::Reply, client, server.into()),
+        ] {
+            services.observe(&Record { time, event: event as u8, thread, object, ..Record::default() });
+        }
+        let all: Vec<u64> = services.all().map(|one| one.longest).collect();
+        assert_eq!((all, services.too_long().count()), (vec![100_000], 0));
+    }
 }

@@ -9,7 +9,6 @@ use fusee_sched::key::Class;
 use crate::id::ThreadId;
 use crate::limits::{GATES, PAGES_PER_TRAP, RESTARTS, STREAMS};
 use crate::object::Object;
-
 use crate::{Kernel, Machine};
 
 impl Kernel {

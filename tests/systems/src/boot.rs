@@ -7,10 +7,12 @@ use anyhow::{Context, Result};
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::standard::Reg;
 use dtoolkit::{Node as _, Property as _};
-use fusee_abi::image::{Header, MAGIC, seal};
+use fusee_abi::image::{Header, seal};
 use fusee_manifest::{Board, Conduit, DeviceKind, Manifest, Profile};
 
 use fusee_host::system::{self, Image, Run, RunOptions, Workspace};
+
+use crate::refusal;
 
 /// The name of a check.
 pub const ENTRIES: &str = "each board starts at each exception level";
@@ -148,8 +150,7 @@ pub fn check_panics(workspace: &Workspace) -> Result<Vec<String>> {
         for (panic, code) in [("end", Some(REFUSED)), ("reset", Some(0)), ("halt", None)] {
             let mut image = system_with(workspace, board, "panics", &format!("panic = \"{panic}\""))?;
             let mut bytes = std::fs::read(&image.path)?;
-            let header =
-                bytes.windows(8).rposition(|bytes| bytes == MAGIC.to_le_bytes()).context("no packed system")?;
+            let header = refusal::packed(&bytes)?;
             let cpus = header + offset_of!(Header, cpus);
             bytes[cpus..cpus + 4].copy_from_slice(&99_u32.to_le_bytes());
             seal(&mut bytes[header..]).context("no packed system")?;

@@ -59,6 +59,13 @@ pub struct Options {
     wide: bool,
 }
 
+/// This program, as `cargo xtask`: cargo need not build it again, nor wait for its own lock.
+pub fn as_tool() -> std::io::Result<std::process::Command> {
+    let mut command = std::process::Command::new(std::env::current_exe()?);
+    command.env(AS_TOOL, "1").env("NO_COLOR", "1");
+    Ok(command)
+}
+
 /// Runs the checks that the command line asks for.
 pub fn main() -> ExitCode {
     // Cargo calls this program as its compiler while bytes are to be found.

@@ -9,6 +9,8 @@ use fusee_host::project::{MANIFEST, Project};
 use fusee_host::system::{self};
 use fusee_simulator::metrics::Metrics;
 
+use crate::command::as_tool;
+
 /// Name of the check, as `cargo xtask test` has it.
 pub const CHECK: &str = "a project outside the repository";
 
@@ -110,7 +112,7 @@ impl Ran {
 
 /// Runs this program.
 pub fn own(folder: &Path, arguments: &[&str]) -> Result<Ran> {
-    Ran::of(Command::new(std::env::current_exe()?).args(arguments).current_dir(folder).env(crate::AS_TOOL, "1"))
+    Ran::of(as_tool()?.args(arguments).current_dir(folder))
 }
 
 /// Adds packages with a program `hello` each, and tasks for these and for ours of that name.

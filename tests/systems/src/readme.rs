@@ -15,6 +15,8 @@ use fusee_host::build::BUILDING;
 use fusee_host::meter;
 use fusee_host::project::{KEPT_DIR, Project};
 
+use crate::command::as_tool;
+
 /// Pages whose commands are run.
 const PAGES: [&str; 9] = [
     "docs/accelerator.md",
@@ -60,11 +62,9 @@ pub fn check(fusee: &Project, kept: &Path, example: &Example) -> Result<Vec<Stri
         let status = Command::new("sh").args(["-c", command]).current_dir(root).status()?;
         ensure!(status.success(), "`{command}` failed");
     }
-    // We are that command's program: cargo need not build us again, nor wait for its own lock.
-    let program = std::env::current_exe()?;
     let arguments = example.command.split_whitespace().skip_while(|word| *word != "xtask").skip(1);
-    let mut command = Command::new(program);
-    command.args(arguments).current_dir(root).env("NO_COLOR", "1").env(crate::AS_TOOL, "1").env(KEPT_DIR, kept);
+    let mut command = as_tool()?;
+    command.args(arguments).current_dir(root).env(KEPT_DIR, kept);
     let output = meter::output(&mut command)?;
     let printed = [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat();
     // Pages call it `target`, wherever it is.

@@ -7,6 +7,7 @@ use fusee_abi::image::{self, MAGIC};
 use fusee_host::qemu::KERNEL_PANIC;
 use fusee_host::system::{self, RunOptions, Workspace};
 use fusee_manifest::{Manifest, Profile};
+use fusee_simulator::workload::Source;
 
 use crate::dump;
 
@@ -25,7 +26,7 @@ const FLIPS: usize = 120;
 const NEAR: (usize, usize) = (90, 6 << 10);
 
 /// Where the packed system begins in an image, which ends with it.
-fn packed(image: &[u8]) -> Result<usize> {
+pub fn packed(image: &[u8]) -> Result<usize> {
     image.windows(8).rposition(|bytes| bytes == MAGIC.to_le_bytes()).context("no packed system")
 }
 
@@ -40,11 +41,8 @@ pub fn check_damaged(workspace: &Workspace) -> Result<Vec<String>> {
     let start = packed(&bytes)?;
     image.path.set_extension("damaged.img");
     let mut problems = Vec::new();
-    let mut random = 1_u64;
-    let mut draw = |below: usize| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) as usize % below
-    };
+    let mut random = Source::new(1, 0);
+    let mut draw = |below: usize| random.draw(0, below as u64 - 1) as usize;
     for number in 0..FLIPS {
         let room = if number < NEAR.0 { NEAR.1 } else { bytes.len() - start };
         let (at, bit) = (start + draw(room), draw(8));

@@ -11,6 +11,8 @@ use fusee_host::workspace::Workspace;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::command::as_tool;
+
 /// Name of the check.
 pub const CHECK: &str = "runs that are long, at once or ended from outside are what is said of them";
 
@@ -151,9 +153,8 @@ impl Here {
     }
 
     fn command(&self, arguments: &[&str]) -> Result<Command> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(arguments).current_dir(&self.root).env(crate::AS_TOOL, "1").env(KEPT_DIR, &self.folder);
-        command.env("NO_COLOR", "1").stdin(Stdio::null());
+        let mut command = as_tool()?;
+        command.args(arguments).current_dir(&self.root).env(KEPT_DIR, &self.folder).stdin(Stdio::null());
         Ok(command)
     }
 

@@ -5,15 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
 use fusee_abi::call::{Call, NUMBER};
 use fusee_abi::trace::{ENGINE_TIME_SHIFT, Event, Ledger, PANIC_CODE, Record};
 use fusee_manifest::Resolved;
 use fusee_manifest::trace::Trace;
 
-use crate::look::{Look, Seen, Task};
-use crate::qemu::GuestMemory;
-use crate::workspace::Image;
+use crate::look::{Seen, Task};
 
 /// What was counted until a run ended.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -59,16 +56,9 @@ pub enum Ended {
 }
 
 impl Counts {
-    /// Reads them from the memory of a run that is over.
-    ///
-    /// # Errors
-    /// The kernel never ran, or is not the one that was built.
-    pub fn read(image: &Image, memory: &GuestMemory) -> Result<Counts> {
-        let system = &image.manifest.system;
-        Ok(Counts::of(&Look::new(system, &image.programs)?.see(memory, &[])?, system))
-    }
-
-    fn of(seen: &Seen, system: &Resolved) -> Counts {
+    /// Those in the memory of a run that is over.
+    #[must_use]
+    pub fn of(seen: &Seen, system: &Resolved) -> Counts {
         let mut counts = Counts::default();
         let mut add = |ledger: Ledger, index: usize, amount: u64| {
             counts.ledgers.insert((ledger as u16, index as u16), amount);

@@ -1,10 +1,10 @@
 //! One run of an image: QEMU, trace, verdict and report.
 
-use std::cell::Cell;
+use std::cell::{Cell, LazyCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use fusee_abi::trace::Level;
 use fusee_accel_contract::CONTROL_LATE_COMPLETIONS;
 use fusee_manifest::trace::{Trace, describe};
@@ -119,7 +119,8 @@ impl Run {
 pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Result<Run> {
     let system = &image.manifest.system;
     let rings = Rings::of(&image.programs.kernel);
-    let clock = options.until.and_then(|_| Look::new(system, &image.programs).ok()?.clock().ok());
+    let look = LazyCell::new(|| Look::new(system, &image.programs));
+    let clock = options.until.and_then(|_| look.as_ref().ok()?.clock().ok());
     let quiet = Cell::new(0);
     let is_enough = |memory: &GuestMemory| {
         if let Some(watch) = options.watch {
@@ -162,15 +163,14 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
         bail!("{late} completions of the device model were announced too late");
     }
     let reached = isolation::check(image, &outcome)?;
-    let has_panicked = outcome.console.contains("kernel panic");
-    if reached == [isolation::NO_SYSTEM] && !has_panicked {
+    if reached == [isolation::NO_SYSTEM] {
         let took = outcome.took.as_secs();
         match outcome.code {
             Some(code) => bail!("the kernel never ran: QEMU ended with code {code} before the image was in its memory"),
             None => bail!("the kernel never ran: the image was not in QEMU's memory within {took} s of the host"),
         }
     }
-    if !reached.is_empty() && reached != [isolation::NO_SYSTEM] {
+    if !reached.is_empty() {
         bail!("tables of translations are not what the manifest says:\n  {}", reached.join("\n  "));
     }
     // The host ends a run a little later than it was asked to.
@@ -182,7 +182,10 @@ pub fn run(workspace: &Workspace, image: &Image, options: &RunOptions<'_>) -> Re
         trace
     });
     let is_whole = trace.as_ref().is_ok_and(|trace| trace.lost == 0 && trace.exit_code().is_some());
-    let counts = (!is_whole).then(|| Ok(Counts::read(image, &outcome.memory)?.at(until, &after)));
+    let counts = (!is_whole).then(|| {
+        let look = look.as_ref().map_err(|error| anyhow!("{error:#}"))?;
+        Ok(Counts::of(&look.see(&outcome.memory, &[])?, system).at(until, &after))
+    });
     Ok(Run { outcome, late, trace, counts, turns: Turns::of(system, Some(options.quantum)), away: Vec::new() })
 }
 
@@ -280,7 +283,8 @@ pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Proble
     for fault in report::faults(trace, image) {
         eprintln!("{}", report::red(&fault));
     }
-    say(&report::task_table(&run.counted(trace, system), system, &run.watch(trace, system)));
+    let watch = run.watch(trace, system);
+    say(&report::task_table(&run.counted(trace, system), system, &watch));
     if trace.exit_code().is_some() {
         for error in report::unbalanced(trace) {
             bad(Cause::Accounts, error);
@@ -302,7 +306,7 @@ pub fn print_outcome(image: &Image, run: &Run, say: &dyn Fn(&str)) -> Vec<Proble
     if let Some(words) = run.turns.warning(image.profile) {
         eprintln!("{} {words}", report::yellow("note:"));
     }
-    let mut verdict = run.watch(trace, system).verdict(image.manifest.expectations.as_ref());
+    let mut verdict = watch.verdict(image.manifest.expectations.as_ref());
     if let Some(Err(error)) = &run.counts {
         verdict.unknown.push(format!("what the kernel has counted cannot be read: {error:#}"));
     }

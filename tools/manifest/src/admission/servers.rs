@@ -338,13 +338,8 @@ impl<'a> Waiting<'a> {
 
     /// Whether `notification` tells `task` of the ends of its operations: its driver signals it. How long these take, uses say.
     fn is_completion(&self, task: usize, notification: usize) -> bool {
-        let entries = self.system.tasks[task].environment.iter();
-        let mut named = entries.filter(|one| one.kind == kind::NOTIFICATION && one.name.starts_with("gpu_done"));
-        named.any(|entry| {
-            let slot = u32::from(HandleValue(entry.handle).slot());
-            let mut handles = self.handles(task, kind::NOTIFICATION, rights::WAIT);
-            handles.any(|one| one.slot == slot && one.object as usize == notification)
-        })
+        let mut handles = self.handles(task, kind::NOTIFICATION, rights::WAIT);
+        handles.any(|one| one.object as usize == notification && self.system.is_completion(one))
     }
 
     //--- For the analysis

@@ -34,17 +34,20 @@ impl Resolver<'_> {
 }
 
 impl Resolved {
+    /// Whether `handle` is the one by which its task hears of the ends of its operations: its driver signals it.
+    pub(crate) fn is_completion(&self, handle: &image::Handle) -> bool {
+        let entries = self.tasks[handle.task as usize].environment.iter();
+        let mut named = entries.filter(|one| one.kind == kind::NOTIFICATION && one.name.starts_with(COMPLETION));
+        named.any(|entry| u32::from(HandleValue(entry.handle).slot()) == handle.slot)
+    }
+
     /// Whether a wait for what `handle` names, inside a hold of its task, is in the bounds on that hold; or nothing is proved of that hold anyway.
     pub(crate) fn is_counted_inside(&self, handle: &image::Handle) -> bool {
         let task = handle.task as usize;
         let object = handle.object as usize;
         let users = || self.engine_users.iter().zip(&self.engine_holds).filter(|(user, _)| user.task == handle.task);
         match handle.kind {
-            kind::NOTIFICATION => {
-                let value = |entry: &super::Entry| u32::from(HandleValue(entry.handle).slot());
-                let mut entries = self.tasks[task].environment.iter().filter(|entry| entry.kind == kind::NOTIFICATION);
-                entries.any(|entry| value(entry) == handle.slot && entry.name.starts_with(COMPLETION))
-            }
+            kind::NOTIFICATION => self.is_completion(handle),
             kind::ENDPOINT => {
                 let server = self.endpoints[object].1.server as usize;
                 let device =

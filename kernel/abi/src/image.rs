@@ -105,7 +105,7 @@ pub struct Header {
     pub firmware_load: u64,
     /// Physical address of the page to which the SMMU writes DMA faults; zero: nobody reads them.
     pub dma_faults: u64,
-    /// Of everything else: see [`checksum`].
+    /// The checksum of everything else: see [`checksum`].
     pub checksum: u64,
     /// Where each [`Table`] lies.
     pub tables: [Span; TABLES],
@@ -258,7 +258,7 @@ pub struct Task {
     pub cluster: u32,
     /// What follows its end: see [`Supervision`]; zero: nothing.
     pub supervision: u32,
-    /// Of [`task`].
+    /// Bits of [`task`].
     pub flags: u32,
     /// Zero.
     pub reserved: u32,

@@ -16,7 +16,7 @@ use crate::planted::Planted;
 use crate::{Kernel, Machine};
 
 impl Kernel {
-    /// What those who want what `thread` holds may count on: it waits for nothing there that its manifest does not name.
+    /// Refuses the call in the registers of `thread` if it may wait, inside a hold, for something that the manifest does not name.
     ///
     /// # Errors
     /// [`Error::Holding`].
@@ -38,7 +38,7 @@ impl Kernel {
             }
             // A look is no wait.
             Some(Call::Wait) if general[DEADLINE] == 0 => true,
-            // Of an engine that it has it is told that; what names nothing has an error of its own.
+            // An engine that it has, and a handle that names nothing, have errors of their own.
             _ => {
                 self.has_engine(machine, thread)
                     || self.argument(machine, thread, rights::INSIDE) != Err(Error::MissingRight)
@@ -54,7 +54,7 @@ impl Kernel {
         engine.is_some_and(|engine| self.engines[engine].lock.state() == Lock::Held(user.index() as u16))
     }
 
-    /// The same for fast paths, of a call with this first argument.
+    /// Whether `thread` may wait for what its first argument names: for fast paths.
     #[inline(always)]
     pub(crate) fn may_wait<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> bool {
         !HOLDS || self.threads[thread].holds == 0 || self.argument(machine, thread, rights::INSIDE).is_ok()

@@ -17,11 +17,7 @@ use crate::command::as_tool;
 pub const CHECK: &str = "runs that are long, at once or ended from outside are what is said of them";
 
 /// A hard task misses in the first 50 ms; what tells of that is overwritten after some 3 s.
-const FORGETS: &str = r#"[system]
-name = "forgets"
-board = "virt"
-cpus = 1
-start = "10ms"
+const FORGETS: &str = r#"
 policy = "FP"
 admission = "warn"
 [tasks.boot]
@@ -37,11 +33,7 @@ priority = 2
 hard = true
 "#;
 /// The hard task's only job is not complete when its deadline passes, and goes on; others fill the trace.
-const OVERDUE: &str = r#"[system]
-name = "overdue"
-board = "virt"
-cpus = 1
-start = "10ms"
+const OVERDUE: &str = r#"
 admission = "warn"
 [tasks.slow]
 script = ["burn 100s"]
@@ -55,11 +47,7 @@ period = "200us"
 budget = "50us"
 "#;
 /// A server is ended in the first millisecond.
-const STOPPED: &str = r#"[system]
-name = "stopped"
-board = "virt"
-cpus = 1
-start = "10ms"
+const STOPPED: &str = r#"
 admission = "warn"
 [endpoints.e]
 server = "server"
@@ -81,11 +69,7 @@ budget = "50us"
 hard = true
 "#;
 /// All that it does is done after a millisecond.
-const QUIET: &str = r#"[system]
-name = "quiet"
-board = "virt"
-cpus = 1
-start = "10ms"
+const QUIET: &str = r#"
 [tasks.daily]
 script = ["burn 1ms"]
 period = "90000s"
@@ -93,11 +77,7 @@ deadline = "20ms"
 budget = "2ms"
 "#;
 /// Two tasks of which each is the other after an edit.
-const EDITED: &str = r#"[system]
-name = "edited"
-board = "virt"
-cpus = 1
-start = "10ms"
+const EDITED: &str = r#"
 [tasks.brake]
 script = ["burn 1ms"]
 period = "10ms"
@@ -146,8 +126,10 @@ struct Ended {
 }
 
 impl Here {
-    fn manifest(&self, name: &str, text: &str) -> Result<String> {
-        let path = self.folder.join(name);
+    /// Writes the manifest of a system on one CPU, with `more` keys and tables, to NAME.toml: the path.
+    fn manifest(&self, name: &str, more: &str) -> Result<String> {
+        let path = self.folder.join(format!("{name}.toml"));
+        let text = format!("[system]\nname = \"system\"\nboard = \"virt\"\ncpus = 1\nstart = \"10ms\"\n{more}");
         std::fs::write(&path, text)?;
         Ok(path.to_str().context("not UTF-8")?.to_owned())
     }
@@ -175,7 +157,7 @@ impl Here {
     /// A run whose first records are overwritten is judged as its simulation is, of which all is seen, at each level of the trace.
     fn long(&self, text: &str) -> Result<Vec<String>> {
         let mut problems = Vec::new();
-        let path = self.manifest("long.toml", text)?;
+        let path = self.manifest("long", text)?;
         let simulated = self.json(&["simulate", "--manifest", &path, "--json", "--for", "4s"])?;
         ensure!(simulated["verdict"]["good"] == false, "a simulation of this is to be red: {simulated}");
         for level in ["schedule", "marks", "off"] {
@@ -186,7 +168,7 @@ impl Here {
                 all.map(|problem| problem["cause"].to_string()).collect::<Vec<_>>()
             };
             if run["verdict"]["good"] != false || kinds(&run) != kinds(&simulated) {
-                problems.push(format!("{} at {level}: {}", run["name"], run["verdict"]));
+                problems.push(format!("{text} at {level}: {}", run["verdict"]));
             }
             let tasks = |run: &Value| run["tasks"].as_array().cloned().unwrap_or_default();
             for (seen, wanted) in tasks(&run).iter().zip(&tasks(&simulated)) {
@@ -195,7 +177,7 @@ impl Here {
                     if level == "schedule" { &["missed", "skipped", "jobs"] } else { &["missed", "skipped"] };
                 for key in keys.iter().filter(|key| seen[**key] != wanted[**key]) {
                     let (name, seen, wanted) = (&seen["name"], &seen[*key], &wanted[*key]);
-                    problems.push(format!("{} at {level}: {key} of {name} is {seen}, simulated {wanted}", run["name"]));
+                    problems.push(format!("{text} at {level}: {key} of {name} is {seen}, simulated {wanted}"));
                 }
             }
         }
@@ -206,12 +188,11 @@ impl Here {
     fn at_once(&self) -> Result<Vec<String>> {
         let text = |burns: u32| {
             format!(
-                "[system]\nname = \"twin\"\nboard = \"virt\"\ncpus = 1\nstart = \"10ms\"\nadmission = \"warn\"\n[tasks.short]\n\
-                 script = [\"burn {burns}ms\"]\nperiod = \"10ms\"\nbudget = \"2ms\"\nhard = true\n"
+                "admission = \"warn\"\n[tasks.short]\nscript = [\"burn {burns}ms\"]\nperiod = \"10ms\"\nbudget = \"2ms\"\nhard = true\n"
             )
         };
-        let one = self.manifest("one.toml", &text(1))?;
-        let three = self.manifest("three.toml", &text(3))?;
+        let one = self.manifest("one", &text(1))?;
+        let three = self.manifest("three", &text(3))?;
         let mut problems = Vec::new();
         for _ in 0..5 {
             let both = [&one, &three].map(|path| self.start(&["run", "--manifest", path, "--for", "200ms"]));
@@ -227,11 +208,11 @@ impl Here {
 
     /// A run is shown with the manifest that it was run with.
     fn edited(&self) -> Result<Vec<String>> {
-        let path = self.manifest("edited.toml", EDITED)?;
+        let path = self.manifest("edited", EDITED)?;
         let began = self.last();
         let child = self.start(&["run", "--manifest", &path, "--for", "2s"])?;
         let has_begun = self.wait_for(|here| here.last() != began);
-        std::fs::write(&path, EDITED.replace("brake", "other").replace("radio", "brake"))?;
+        self.manifest("edited", &EDITED.replace("brake", "other").replace("radio", "brake"))?;
         let ended = finish(child)?;
         ensure!(has_begun && ended.code == Some(0), "the run ended with {:?}: {}", ended.code, ended.text);
         let shown = self.run(&["trace", "explain", "--worst", "brake"])?;
@@ -242,12 +223,12 @@ impl Here {
     /// Runs that are ended say so, and what there is; none is shown for another.
     fn ended(&self) -> Result<Vec<String>> {
         let mut problems = Vec::new();
-        let path = self.manifest("quiet.toml", QUIET)?;
+        let path = self.manifest("quiet", QUIET)?;
         let ended = self.run(&["run", "--manifest", &path, "--for", "1s"])?;
         if ended.code != Some(0) || !ended.text.contains("the run ended here, as asked") {
             problems.push(format!("a quiet system does not end when asked: {}", ended.text));
         }
-        let path = self.manifest("endless.toml", EDITED)?;
+        let path = self.manifest("endless", EDITED)?;
         for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
             let began = self.last();
             let child = self.start(&["run", "--manifest", &path, "--seconds", "100"])?;
@@ -279,7 +260,7 @@ impl Here {
     /// A run that cannot begin, and output that nobody takes, are errors of their own.
     fn refused(&self) -> Result<Vec<String>> {
         let mut problems = Vec::new();
-        let path = self.manifest("refused.toml", EDITED)?;
+        let path = self.manifest("refused", EDITED)?;
         for arguments in [&["--seconds", "0"][..], &["--", "-nonsense"], &["--", "-m", "32M"]] {
             let ended = self.run(&[&["run", "--manifest", &path], arguments].concat())?;
             if ended.code != Some(1) || !ended.text.contains("the kernel never ran") {

@@ -42,7 +42,7 @@ pub struct Count {
     pub state: String,
 }
 
-/// How a task ended, as far as its registers say.
+/// How a task ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Ended {
     /// With this code.
@@ -51,8 +51,8 @@ pub enum Ended {
     Panicked,
     /// By a fault.
     Faulted,
-    /// By another task.
-    Stopped,
+    /// By this task, if it is known.
+    Stopped(Option<usize>),
 }
 
 impl Counts {
@@ -165,7 +165,7 @@ impl Ended {
         let [handle, code] = [0, 1].map(|register: usize| task.registers.general[register]);
         match () {
             () if task.statistics.faults > 0 => Ended::Faulted,
-            () if task.registers.general[NUMBER] != Call::Exit as u64 || handle != 0 => Ended::Stopped,
+            () if task.registers.general[NUMBER] != Call::Exit as u64 || handle != 0 => Ended::Stopped(None),
             () if code == PANIC_CODE => Ended::Panicked,
             () => Ended::Exited(code as u32),
         }

@@ -87,7 +87,7 @@ struct End {
     task: usize,
     /// Nanoseconds; `None`: the record of it is lost.
     at: Option<u64>,
-    how: How,
+    how: Ended,
     /// The number of the life that it was given after it.
     next_life: Option<u32>,
     /// What it said when it panicked.
@@ -98,15 +98,6 @@ impl End {
     fn when(&self) -> String {
         self.at.map_or_else(|| "its record is lost".to_owned(), |at| span(at.cast_signed()))
     }
-}
-
-#[derive(Clone, Debug, Eq, PartialEq)]
-enum How {
-    Exited(u32),
-    Panicked,
-    Faulted,
-    /// By this task, if it is known.
-    Stopped(Option<usize>),
 }
 
 /// What is said of a run.
@@ -207,10 +198,10 @@ impl<'a> Watch<'a> {
                 last.into_iter().for_each(|end| end.next_life = Some(record.value));
                 return;
             }
-            Event::Exit if u64::from(record.value) == PANIC_CODE => How::Panicked,
-            Event::Exit => How::Exited(record.value),
-            Event::Fault => How::Faulted,
-            Event::Stop => How::Stopped((record.object as usize).checked_sub(1)),
+            Event::Exit if u64::from(record.value) == PANIC_CODE => Ended::Panicked,
+            Event::Exit => Ended::Exited(record.value),
+            Event::Fault => Ended::Faulted,
+            Event::Stop => Ended::Stopped((record.object as usize).checked_sub(1)),
             _ => return,
         };
         // The dead complete nothing, and that is said once.
@@ -238,13 +229,7 @@ impl<'a> Watch<'a> {
     pub fn count(&mut self, counts: &Counts) {
         self.latest = self.latest.max(counts.now);
         for (task, count) in counts.tasks.iter().enumerate() {
-            if let (Some(ended), None) = (count.end, self.last_end(task)) {
-                let how = match ended {
-                    Ended::Exited(code) => How::Exited(code),
-                    Ended::Panicked => How::Panicked,
-                    Ended::Faulted => How::Faulted,
-                    Ended::Stopped => How::Stopped(None),
-                };
+            if let (Some(how), None) = (count.end, self.last_end(task)) {
                 self.ends.push(End { task, at: None, how, next_life: None, panic_text: Vec::new() });
             }
             let Some(seen) = self.tasks.get_mut(task) else { continue };
@@ -271,7 +256,7 @@ impl<'a> Watch<'a> {
             let words = self.end_words(end, &roles);
             if end.next_life.is_some() || expected.is_some_and(|expected| is_expected(end, expected)) {
                 verdict.harmless.push(words);
-            } else if !roles.is_empty() || matches!(end.how, How::Panicked | How::Faulted) {
+            } else if !roles.is_empty() || matches!(end.how, Ended::Panicked | Ended::Faulted) {
                 verdict.ends.push(words);
             } else {
                 verdict.harmless.push(words);
@@ -334,7 +319,7 @@ impl<'a> Watch<'a> {
         words.collect()
     }
 
-    /// How late graphs were.
+    /// Ended late graphs were.
     pub fn latencies(&self) -> &Latencies {
         &self.latencies
     }
@@ -343,10 +328,10 @@ impl<'a> Watch<'a> {
     pub fn states(&self, has_ended: bool) -> Vec<Option<String>> {
         let state = |(task, seen): (usize, &Seen)| match self.last_end(task) {
             Some(end) => Some(match end.how {
-                How::Exited(code) => format!("exited {code}"),
-                How::Panicked => "panicked".to_owned(),
-                How::Faulted => "faulted".to_owned(),
-                How::Stopped(by) => format!("stopped by {}", self.name_of(by)),
+                Ended::Exited(code) => format!("exited {code}"),
+                Ended::Panicked => "panicked".to_owned(),
+                Ended::Faulted => "faulted".to_owned(),
+                Ended::Stopped(by) => format!("stopped by {}", self.name_of(by)),
             }),
             None if has_ended => None,
             None => {
@@ -367,7 +352,7 @@ impl<'a> Watch<'a> {
         self.ends.iter().find(|end| end.task == task && end.next_life.is_none())
     }
 
-    /// How a task ended, if it did.
+    /// Ended a task ended, if it did.
     pub fn end_of(&self, task: usize) -> Option<String> {
         let end = self.last_end(task)?;
         Some(format!("{} ({})", self.how_words(end), end.when()))
@@ -381,10 +366,10 @@ impl<'a> Watch<'a> {
 
     fn how_words(&self, end: &End) -> String {
         match end.how {
-            How::Exited(code) => format!("exited with code {code}"),
-            How::Panicked => panic_words(&end.panic_text),
-            How::Faulted => "faulted".to_owned(),
-            How::Stopped(by) => format!("was stopped by task `{}`", self.name_of(by)),
+            Ended::Exited(code) => format!("exited with code {code}"),
+            Ended::Panicked => panic_words(&end.panic_text),
+            Ended::Faulted => "faulted".to_owned(),
+            Ended::Stopped(by) => format!("was stopped by task `{}`", self.name_of(by)),
         }
     }
 
@@ -428,10 +413,10 @@ impl<'a> Watch<'a> {
 fn is_expected(end: &End, expected: &Expectations) -> bool {
     let exits = |code: u32| expected.exits.contains(&(end.task, code));
     match end.how {
-        How::Exited(code) => exits(code),
-        How::Panicked => exits(PANIC_CODE as u32),
-        How::Faulted => expected.faults.contains(&end.task),
-        How::Stopped(_) => false,
+        Ended::Exited(code) => exits(code),
+        Ended::Panicked => exits(PANIC_CODE as u32),
+        Ended::Faulted => expected.faults.contains(&end.task),
+        Ended::Stopped(_) => false,
     }
 }
 

@@ -106,7 +106,7 @@ fn counts(records: &[Record], system: &Resolved) -> Counts {
             Some(Event::Exit) if u64::from(record.value) == PANIC_CODE => count.end = Some(Ended::Panicked),
             Some(Event::Exit) => count.end = Some(Ended::Exited(record.value)),
             Some(Event::Fault) => count.end = Some(Ended::Faulted),
-            Some(Event::Stop) => count.end = Some(Ended::Stopped),
+            Some(Event::Stop) => count.end = Some(Ended::Stopped(None)),
             _ => {}
         }
     }

@@ -55,7 +55,7 @@ pub(super) struct TaskDraft {
     early: bool,
     /// It calls and sleeps inside its first hold.
     inside: bool,
-    /// What it may wait for inside holds if it does anything: endpoints, notifications, locks, sleep; a bit each.
+    /// Kinds of things that it may wait for inside holds if it does anything: endpoints, notifications, locks, sleep; a bit each.
     may_inside: u64,
     /// It shall be proved.
     pub(super) wanted: bool,

@@ -21,7 +21,7 @@ use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{EndpointId, PoolUserId, ThreadId};
 use crate::keys::user_number;
-use crate::limits::{CHAIN_MAX, HANDLES, HOLDS, RESTARTS};
+use crate::limits::{CHAIN_MAX, HANDLES, RESTARTS};
 use crate::object::{Cpu, Object, State};
 use crate::{Kernel, Machine, Outcome, Trap};
 
@@ -164,7 +164,7 @@ impl Kernel {
             [] if number == Call::Acquire as u64
                 && has_look
                 && !self.threads[thread].job.signalled
-                && (!HOLDS || self.threads[thread].holds == 0) =>
+                && !self.threads[thread].is_holding() =>
             {
                 self.acquire_token(machine, thread, user).ok()?;
             }
@@ -238,7 +238,7 @@ impl Kernel {
             return None;
         }
         // A boost is for the one that has it, and reaches others by the slow path.
-        if client.waits.depth() + 1 >= CHAIN_MAX || client.waits.is_urgent() || HOLDS && client.holds != 0 {
+        if client.waits.depth() + 1 >= CHAIN_MAX || client.waits.is_urgent() || client.is_holding() {
             return None;
         }
         if let Some(own) = other.own {
@@ -290,7 +290,7 @@ impl Kernel {
         if reply != token(0, slot.generation)
             || object.server != Some(thread)
             || !object.callers.is_empty()
-            || HOLDS && server.holds != 0
+            || server.is_holding()
             || other.timed != TIMED
             || other.waits.is_urgent()
             || !propagation::has_lent(self, client, thread)

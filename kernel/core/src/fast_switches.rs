@@ -16,7 +16,7 @@ use fusee_sched::key::{Class, Key};
 use fusee_sched::time::{Instant, Nanoseconds};
 
 use crate::id::{ClusterId, InterruptId, NotificationId, ReservationId, ThreadId};
-use crate::limits::{HOLDS, LONGEST_PATH, RESTARTS};
+use crate::limits::{LONGEST_PATH, RESTARTS};
 use crate::machine::late_kick;
 use crate::object::{Cpu, Object, Payer, State};
 use crate::{Kernel, Machine, Outcome, Trap};
@@ -133,7 +133,7 @@ impl Kernel {
         if open != endpoint
             || self.threads[server].timed
             || RESTARTS && self.threads[server].life != known
-            || HOLDS && self.threads[running.thread].holds != 0
+            || self.threads[running.thread].is_holding()
         {
             return None;
         }

@@ -10,7 +10,6 @@ use fusee_abi::call::{Call, DEADLINE, NUMBER, rights};
 use fusee_locking::engine::State as Lock;
 
 use crate::id::ThreadId;
-use crate::limits::HOLDS;
 use crate::object::Object;
 use crate::planted::Planted;
 use crate::{Kernel, Machine};
@@ -22,7 +21,7 @@ impl Kernel {
     /// [`Error::Holding`].
     #[inline]
     pub(crate) fn may_wait_here<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> Result<(), Error> {
-        if !HOLDS || self.threads[thread].holds == 0 || self.forgets(Planted::WaitsAreLetIn) {
+        if !self.threads[thread].is_holding() || self.forgets(Planted::WaitsAreLetIn) {
             return Ok(());
         }
         self.check_inside(machine, thread)
@@ -57,6 +56,6 @@ impl Kernel {
     /// Whether `thread` may wait for what its first argument names: for fast paths.
     #[inline(always)]
     pub(crate) fn may_wait<M: Machine>(&self, machine: &mut M, thread: ThreadId) -> bool {
-        !HOLDS || self.threads[thread].holds == 0 || self.argument(machine, thread, rights::INSIDE).is_ok()
+        !self.threads[thread].is_holding() || self.argument(machine, thread, rights::INSIDE).is_ok()
     }
 }

@@ -20,7 +20,7 @@ use crate::id::{
     ClusterId, DerivationId, EndpointId, EngineId, EngineUserId, GroupId, InterruptId, LoanId, NotificationId, PoolId,
     PoolUserId, RegionId, ReservationId, ThreadId,
 };
-use crate::limits::{CALLERS, CPUS, GATES, HANDLES, REPLY_SLOTS, THREADS, USERS_PER_ENGINE, WAITING};
+use crate::limits::{CALLERS, CPUS, GATES, HANDLES, HOLDS, REPLY_SLOTS, THREADS, USERS_PER_ENGINE, WAITING};
 
 //--- Lists of what is to be done at the end of a trap -------------------------------------------------------
 
@@ -314,6 +314,13 @@ impl Thread {
 }
 
 impl Thread {
+    /// Whether it holds an engine or a token.
+    #[must_use]
+    #[inline]
+    pub fn is_holding(&self) -> bool {
+        HOLDS && self.holds != 0
+    }
+
     /// The reservation it has chosen.
     #[must_use]
     #[inline]

@@ -63,4 +63,8 @@ pub mod operation {
     pub const CREDIT: u32 = 21;
     /// Start task `handle`, which is dormant.
     pub const BEGIN: u32 = 20;
+    /// Wait for a request at endpoint `handle`. The steps up to [`REPLY`] are its service.
+    pub const RECEIVE: u32 = 22;
+    /// Answer the request that came last, wait for the next one at endpoint `handle`, and go on after the step that received the first.
+    pub const REPLY: u32 = 23;
 }

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use fusee_abi::image::{self, Supervision};
 use fusee_abi::lives::Policy;
-use fusee_abi::script::Step;
+use fusee_abi::script::{Step, operation};
 use fusee_abi::trace::{Level, RING_BYTES};
 use fusee_accel_contract as contract;
 use fusee_accel_contract::timing::Slowdown;
@@ -1012,7 +1012,15 @@ impl Resolver<'_> {
                 let step = self.step(index, text);
                 let Some(step) = self.keep(Of::Nothing, step) else { continue };
                 let resolved = &mut self.out.tasks[index];
-                if is_model { resolved.model.push(step) } else { resolved.script.push(step) }
+                let steps = if is_model { &mut resolved.model } else { &mut resolved.script };
+                let receives = |one: &Step| one.operation == operation::RECEIVE && one.handle == step.handle;
+                if step.operation == operation::REPLY && !steps.iter().any(receives) {
+                    let why = "no step before it receives there".to_owned();
+                    let reason = Reason::BadStep { step: text.get_ref().clone(), why };
+                    self.keep(Of::Nothing, Err::<(), _>(At(text.span(), reason)));
+                    continue;
+                }
+                steps.push(step);
             }
         }
     }

@@ -5,7 +5,9 @@
 //! sleep 5ms              suspend until 5 ms after this job's release
 //! call server 1ms        call an endpoint; the server burns 1 ms for us
 //! send server 1ms        send to an endpoint; nobody waits, and nobody donates
-//! serve server           serve an endpoint for ever
+//! serve server           serve an endpoint for ever: burn what each request asks for
+//! receive server         wait for a request: what follows is its service, whatever it asks for
+//! reply server           answer it, wait for the next one, and go on after that `receive`
 //! signal done 1          signal bits of a notification
 //! wait done              wait for a notification
 //! acquire ee             take an engine, or a token of a pool
@@ -74,6 +76,8 @@ pub(crate) fn parse_step(text: &str, find: impl Fn(&str) -> Option<Target>) -> R
         ["call", name, span] => step(operation::CALL, target(name, kind::ENDPOINT)?, time(span)?),
         ["send", name, span] => step(operation::SEND, target(name, kind::ENDPOINT)?, time(span)?),
         ["serve", name] => step(operation::SERVE, target(name, kind::ENDPOINT)?, 0),
+        ["receive", name] => step(operation::RECEIVE, target(name, kind::ENDPOINT)?, 0),
+        ["reply", name] => step(operation::REPLY, target(name, kind::ENDPOINT)?, 0),
         ["signal", name, bits] => {
             let bits = bits.parse().map_err(|_| format!("`{bits}` is not a number"))?;
             step(operation::SIGNAL, target(name, kind::NOTIFICATION)?, bits)

@@ -194,6 +194,8 @@ enum Phase {
     Received,
     /// The request with this token has been computed.
     Answer(u64),
+    /// A request was received, of which the steps that follow are the service; or none was.
+    Taken,
     /// Asked whether to yield this engine.
     Asked(u64),
     /// Gave this engine to another.
@@ -440,6 +442,17 @@ impl Actor {
                     board.registers(thread).general[TOKEN] = token;
                     return action;
                 }
+                Phase::Taken => {
+                    let general = &board.registers(thread).general;
+                    if general[0] != 0 {
+                        let Some(step) = self.step.checked_sub(1).and_then(|step| steps.get(step)) else {
+                            return Action::Fault("receiving without a step");
+                        };
+                        return trap(board, thread, Call::Receive, step.handle, 0, NEVER);
+                    }
+                    self.token = general[TOKEN];
+                    self.phase = Phase::Next;
+                }
                 Phase::Fence(one, target, handle) => {
                     if board.retired(one.device, one.engine, one.context).wrapping_sub(target) as i32 >= 0 {
                         self.phase = Phase::Next;
@@ -492,6 +505,16 @@ impl Actor {
                     }
                     if self.gives_up && step.operation != operation::RELEASE {
                         continue;
+                    }
+                    if step.operation == operation::REPLY {
+                        let received = |one: &Step| one.operation == operation::RECEIVE && one.handle == step.handle;
+                        let Some(at) = steps.iter().position(received) else {
+                            return Action::Fault("replying without a step that receives");
+                        };
+                        (self.step, self.phase, self.is_idle) = (at + 1, Phase::Taken, false);
+                        let action = trap(board, thread, Call::ReplyReceive, step.handle, 0, NEVER);
+                        board.registers(thread).general[TOKEN] = self.token;
+                        return action;
                     }
                     if let Some(action) = self.begin(board, thread, step) {
                         self.is_idle = false;
@@ -569,6 +592,10 @@ impl Actor {
             }
             operation::SERVE => {
                 self.phase = Phase::Received;
+                return Some(trap(board, thread, Call::Receive, step.handle, 0, NEVER));
+            }
+            operation::RECEIVE => {
+                self.phase = Phase::Taken;
                 return Some(trap(board, thread, Call::Receive, step.handle, 0, NEVER));
             }
             operation::YIELD_ENGINE => {

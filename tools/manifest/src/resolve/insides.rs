@@ -80,7 +80,13 @@ fn waits_of_script(system: &Resolved, task: usize) -> (Vec<u32>, bool) {
         let mut waits = |handle: u64| slots.extend(is_held.then(|| u32::from(HandleValue(handle).slot())));
         match step.operation {
             operation::SLEEP => sleeps |= is_held,
-            operation::CALL | operation::SEND | operation::SERVE | operation::WAIT | operation::SUBMIT => {
+            operation::CALL
+            | operation::SEND
+            | operation::SERVE
+            | operation::RECEIVE
+            | operation::REPLY
+            | operation::WAIT
+            | operation::SUBMIT => {
                 waits(step.handle);
             }
             operation::ACQUIRE => {

@@ -16,8 +16,8 @@ use fusee::gpu::{Context, Fence, Operation};
 use fusee::graph::Node;
 use fusee::{
     AcquireError, Endpoint, Engine, EngineGroup, EngineGuard, Environment, Instant, JobError, Nanoseconds,
-    Notification, Object, Pool, Server, SleepError, System, Task, WaitError, YieldError, burn, early_release,
-    environment, next_job, shutdown, sleep_until, yield_now,
+    Notification, Object, Pool, ReplyToken, ServeError, Server, SleepError, System, Task, WaitError, YieldError, burn,
+    early_release, environment, next_job, shutdown, sleep_until, yield_now,
 };
 
 fusee::entry!(main);
@@ -29,7 +29,7 @@ const REFUSED: u64 = 0xFFFF_FFFF;
 
 fn main() {
     let environment = environment();
-    let mut player = Player { environment, held: [const { None }; HELD], both: None, context: None };
+    let mut player = Player { environment, held: [const { None }; HELD], both: None, context: None, token: None };
     let mut node = Node::of(&player.environment).ok();
     let mut next = match next_job() {
         Err(JobError::NoJobs) => return player.play(Instant::ZERO, 0),
@@ -57,6 +57,12 @@ enum Outcome {
     Overrun,
 }
 
+/// Where the script receives what `reply` answers.
+fn received(steps: &[Step], reply: &Step) -> usize {
+    let is_it = |step: &Step| step.operation == operation::RECEIVE && step.handle == reply.handle;
+    steps.iter().position(is_it).expect("who replies has received")
+}
+
 impl From<bool> for Outcome {
     fn from(done: bool) -> Self {
         if done { Self::Done } else { Self::Refused }
@@ -71,6 +77,8 @@ struct Player {
     /// Two that were acquired together, and the handle of the first.
     both: Option<(u64, EngineGroup)>,
     context: Option<Context>,
+    /// What answers the request that it serves.
+    token: Option<ReplyToken>,
 }
 
 impl Player {
@@ -79,7 +87,11 @@ impl Player {
         let steps = self.environment.script();
         let mut next = 0;
         while let Some(step) = steps.get(next) {
-            next = if step.operation == operation::REPEAT { 0 } else { next + 1 };
+            next = match step.operation {
+                operation::REPEAT => 0,
+                operation::REPLY => received(steps, step) + 1,
+                _ => next + 1,
+            };
             match self.step(step, release, job) {
                 Outcome::Done => {}
                 Outcome::Refused => fusee::log(step.operation.into(), REFUSED),
@@ -113,6 +125,7 @@ impl Player {
                 self.object::<Endpoint>(step).send([value, 0, 0, 0, 0, 0], Instant::NEVER).is_ok().into()
             }
             operation::SERVE => self.serve(step),
+            operation::RECEIVE | operation::REPLY => self.receive(step),
             operation::SIGNAL => self.object::<Notification>(step).signal(value).is_ok().into(),
             operation::WAIT => match self.object::<Notification>(step).wait(Instant::NEVER) {
                 Err(WaitError::Overrun) => Outcome::Overrun,
@@ -145,6 +158,26 @@ impl Player {
             burn(Nanoseconds(words[0]));
             words
         })
+    }
+
+    /// Answers the request that it serves, if it serves one, and waits for the next.
+    fn receive(&mut self, step: &Step) -> Outcome {
+        let mut server = Server::new(self.object(step));
+        let mut next = match self.token.take() {
+            Some(token) => server.reply_receive(token, [0; 6], Instant::NEVER),
+            None => server.receive(Instant::NEVER),
+        };
+        loop {
+            match next {
+                Ok(request) => {
+                    self.token = Some(request.token);
+                    return Outcome::Done;
+                }
+                Err(ServeError::Handle(error)) => panic!("this task cannot serve its endpoint: {error:?}"),
+                // The client is gone, or its wait was refused: the next one is not to blame.
+                Err(_) => next = server.receive(Instant::NEVER),
+            }
+        }
     }
 
     fn acquire(&mut self, step: &Step) -> Outcome {

@@ -45,12 +45,13 @@ const SYSTEMS: [(Family, Campaign); 7] = [
 ];
 
 /// Random systems that call servers: each within its cluster; and such that clusters share.
-const CALLING: [(Family, Campaign); 2] = [
+const CALLING: [(Family, Campaign); 3] = [
     (Family::Calls, blocked("calls-within", Asked::CALLS, [500, 1_400], |draws| of(Family::Calls, draws))),
     (
         Family::CallsAcross,
         blocked("calls-across", Asked::CALLS_ACROSS, [300, 800], |draws| of(Family::CallsAcross, draws)),
     ),
+    (Family::Served, blocked("served", Asked::SERVED, [500, 2_400], |draws| of(Family::Served, draws))),
 ];
 
 /// The questions of systems in which jobs are blocked.
@@ -66,6 +67,7 @@ impl Asked {
     const KEYED: &str = "The same, on SMs that the device gives by keys";
     const CALLS: &str = "Is a job blocked by servers for longer than its bound, or later?";
     const CALLS_ACROSS: &str = "The same, where clusters share servers";
+    const SERVED: &str = "The same, where servers hold engines, and so do their clients";
 }
 
 /// Random systems of graphs.
@@ -268,7 +270,7 @@ fn words_of_blocking(family: Family, report: &BlockingReport) -> String {
             Family::Spatial => "beside clients without locks on SMs",
             Family::Keyed => "on SMs that the device gives by keys",
             Family::Waiting => "that wait for engines alone",
-            Family::Calls | Family::CallsAcross => "with calls",
+            Family::Calls | Family::CallsAcross | Family::Served => "with calls",
         },
         report.blocked[0],
         report.blocked[1],
@@ -286,7 +288,11 @@ fn words_of_calls(family: Family, report: &BlockingReport) -> String {
     format!(
         "{} random systems {}, {} tasks with a bound, {} jobs blocked (tightest {servers:.3}), response {response:.3}",
         report.systems,
-        if family == Family::Calls { "within clusters" } else { "across clusters" },
+        match family {
+            Family::Calls => "within clusters",
+            Family::CallsAcross => "across clusters",
+            _ => "with engines",
+        },
         report.bounded[3],
         report.blocked[3],
     )
@@ -356,7 +362,8 @@ fn claims_of(manifest: &Manifest, change: fn(&mut Locks)) -> Vec<Claim> {
             ];
             claims[*member] = Claim {
                 blocking: Some([engines, tokens, donation, servers]),
-                operations: blocked.operations.0 + blocked.suspends.0,
+                operations: blocked.operations.0 - blocked.served.0 + blocked.suspends.0,
+                served: blocked.served.0,
                 services: blocked.services.0,
                 boosts: verdict.bound.as_ref().map_or(0, |bound| boosts(&study.cluster, &bound.response)),
                 drawn: blocked.drawn.0,
@@ -610,6 +617,42 @@ mod tests {
         let all: [blocking::Claims<'_>; 3] = [&no_nesting, &alone, &by_one];
         let found = all.map(|too_good| {
             blocking::blocking(Family::Calls, Draws::new(7, 150).until_wrong(), too_good).violations.len()
+        });
+        assert!(found.iter().all(|found| *found > 0), "{found:?}");
+    }
+
+    #[test]
+    fn bounds_on_services_with_engines_that_are_too_good_are_found_out() {
+        let report = blocking::blocking(Family::Served, Draws::new(7, 100), &claims);
+        let is_good = report.violations.is_empty() && report.failures.is_empty();
+        let [engines, .., servers, _, _] = report.ratios();
+        assert!(is_good && report.blocked[0] > 500 && report.blocked[3] > 1_000, "{report}");
+        assert!(engines.min(servers) > 0.98, "{report}");
+        // As if services held no engines; as if servers were no users of them; as if others held them for half as long; as if operations took nothing.
+        let no_holds =
+            |manifest: &Manifest| claims_of(manifest, |locks| locks.servers.iter_mut().for_each(|one| one.task = None));
+        let no_users = |manifest: &Manifest| {
+            claims_of(manifest, |locks| {
+                let servers: Vec<usize> = locks.servers.iter().filter_map(|one| one.task).collect();
+                let users = locks.engines.iter_mut().map(|one| &mut one.users);
+                users.for_each(|users| users.retain(|user| !servers.contains(&user.task)));
+            })
+        };
+        let half = |manifest: &Manifest| {
+            claims_of(manifest, |locks| {
+                let servers: Vec<usize> = locks.servers.iter().filter_map(|one| one.task).collect();
+                let users = locks.engines.iter_mut().flat_map(|one| &mut one.users);
+                users.filter(|user| !servers.contains(&user.task)).for_each(|user| {
+                    user.hold.cpu.0 /= 2;
+                    user.hold.operation.0 /= 2;
+                });
+            })
+        };
+        let no_operations =
+            |manifest: &Manifest| claims(manifest).into_iter().map(|claim| Claim { served: 0, ..claim }).collect();
+        let all: [blocking::Claims<'_>; 4] = [&no_holds, &no_users, &half, &no_operations];
+        let found = all.map(|too_good| {
+            blocking::blocking(Family::Served, Draws::new(7, 300).until_wrong(), too_good).violations.len()
         });
         assert!(found.iter().all(|found| *found > 0), "{found:?}");
     }

@@ -29,6 +29,7 @@ use crate::draws::{Draws, Wrong};
 pub(crate) mod calls;
 mod devices;
 pub mod graphs;
+mod served;
 mod systems;
 
 const MICROSECOND: u64 = 1_000;
@@ -42,8 +43,10 @@ pub struct Claim {
     /// How long a job is pi-blocked while it waits for engines, for its token, before it begins, and for servers, at most. `None`:
     /// nothing is said of its cluster, or some budget is too short for what it may lend.
     pub blocking: Option<[u64; 4]>,
-    /// How long its own operations take, and how long it suspends itself.
+    /// How long its own operations take, those in services apart, and how long it suspends itself.
     pub operations: u64,
+    /// How long engines work in services of its own requests.
+    pub served: u64,
     /// CPU time of its servers for it, which is not blocking.
     pub services: u64,
     /// How long servers that are boosted for other clusters may keep a job from running, which is no blocking either: whatever it waits for,
@@ -73,6 +76,8 @@ pub enum Family {
     Calls,
     /// The same, and clusters share servers.
     CallsAcross,
+    /// None: they call servers, each of one cluster, and both hold engines.
+    Served,
     /// Those of one cluster, of a pool with tokens of several devices.
     Devices,
     /// None: those of one cluster compute little, and wait for engines by arrival for long.
@@ -305,7 +310,7 @@ impl BlockingReport {
             Family::Within | Family::Across | Family::Waiting | Family::Shared | Family::Spatial | Family::Keyed => {
                 systems::draw(family, seed, number)
             }
-            Family::Calls | Family::CallsAcross => calls::draw(family, seed, number),
+            Family::Calls | Family::CallsAcross | Family::Served => calls::draw(family, seed, number),
             Family::Devices => devices::draw(seed, number),
         };
         let fail = |why: String| format!("{why}\n{text}");
@@ -343,7 +348,8 @@ impl BlockingReport {
             };
             // What its own services take of that time is no blocking.
             let most_blocked = watched.most_blocked;
-            let most_blocked = [[0; 3].as_slice(), &[claim.services]].concat().into_iter().zip(most_blocked);
+            let most_blocked =
+                [[0; 3].as_slice(), &[claim.services + claim.served]].concat().into_iter().zip(most_blocked);
             let most_blocked: Vec<u64> = most_blocked.map(|(own, seen)| seen.saturating_sub(own)).collect();
             let bounds = bounds.map(|bound| bound + claim.boosts);
             for (on, (seen, bound)) in most_blocked.iter().copied().zip(bounds).enumerate() {

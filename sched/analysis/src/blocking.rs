@@ -51,7 +51,7 @@ use num_traits::{ToPrimitive, Zero};
 use crate::drawn;
 use crate::overheads::{Infeasible, Locking, Overheads};
 use crate::report::{self, Report};
-use crate::servers::Calls;
+use crate::servers::{Calls, Held};
 use crate::task::{Cluster, LONGEST};
 
 pub use fusee_locking::pool::{Measure, Rules};
@@ -93,6 +93,8 @@ pub struct Blocked {
     pub requests: u32,
     /// How long its own operations keep it suspended, at most: part of its execution (4.1).
     pub operations: Nanoseconds,
+    /// How long engines work for it in services of its own requests: part of its operations.
+    pub served: Nanoseconds,
     /// How long it suspends itself otherwise: part of its execution, too.
     pub suspends: Nanoseconds,
     /// CPU time that servers take from its budget for its own requests.
@@ -186,7 +188,7 @@ pub fn analyse(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Resul
 /// Blocking and response times that do not change any more.
 fn settle(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<(Report, Vec<Blocked>), Unbounded> {
     locks.within_their_time(cluster, overheads)?;
-    let calls = Calls::new(&locks.servers)?;
+    let calls = Calls::new(&locks.servers, Study::held(cluster, overheads, locks)?)?;
     let mut responses = vec![Nanoseconds::ZERO; cluster.tasks().len()];
     let mut before: Option<Vec<Blocked>> = None;
     for _ in 0..ROUNDS {
@@ -434,6 +436,38 @@ struct Total {
 }
 
 impl Study<'_> {
+    /// How services are suspended for engines, by server: the same whatever response times are.
+    fn held(cluster: &Cluster, overheads: &Overheads, locks: &Locks) -> Result<Vec<Held>, Unbounded> {
+        let none = Calls::new(&[], Vec::new())?;
+        let study = Study { cluster, overheads, locks, responses: &[], calls: &none };
+        locks.servers.iter().map(|server| server.task.map_or(Ok(Held::default()), |task| study.held_by(task))).collect()
+    }
+
+    /// The same, of the server that is `task` among users.
+    fn held_by(&self, task: usize) -> Result<Held, Unbounded> {
+        let mut held = Held::default();
+        let mut longest = Nanoseconds::ZERO;
+        for (index, engine) in self.locks.engines.iter().enumerate() {
+            let Some(user) = engine.users.iter().find(|user| user.task == task) else { continue };
+            let (operations, waits) = (engine.operations(user)?, self.engine(index, user)?);
+            held.requests = held.requests.checked_add(user.times).ok_or(Unbounded::Overflow)?;
+            held.operations = plus(held.operations, operations)?;
+            held.waits = plus(held.waits, waits.span)?;
+            let notices = engine.notices(plus(operations, waits.span)?)?;
+            held.cpu = plus(held.cpu, plus(waits.cpu, notices)?)?;
+            if waits.span > longest {
+                (longest, held.largest) = (waits.span, waits.largest.1);
+            }
+        }
+        Ok(held)
+    }
+
+    /// Whether a server is among the users of `engine`.
+    fn serves(&self, engine: &Engine) -> bool {
+        let is_server = |user: &User| self.locks.servers.iter().any(|server| server.task == Some(user.task));
+        engine.users.iter().any(is_server)
+    }
+
     /// The bounds of each of the cluster's tasks.
     fn blocked(&self) -> Result<Vec<Blocked>, Unbounded> {
         (0..self.cluster.tasks().len()).map(|task| self.task(task)).collect()
@@ -449,7 +483,7 @@ impl Study<'_> {
             }
             Ok(())
         };
-        let (mut requests, mut notices) = (0u32, Nanoseconds::ZERO);
+        let (mut requests, mut notices, mut served) = (0u32, Nanoseconds::ZERO, Nanoseconds::ZERO);
         let (mut operations, mut drawn, mut waits) = (Vec::new(), Vec::new(), Vec::new());
         for (index, engine) in self.locks.engines.iter().enumerate() {
             let Some(user) = engine.users.iter().find(|user| user.task == task) else { continue };
@@ -472,7 +506,10 @@ impl Study<'_> {
         }
         for (index, _) in self.locks.servers.iter().enumerate() {
             let (calls, total) = self.server(index, task)?;
-            requests = requests.checked_add(calls).ok_or(Unbounded::Overflow)?;
+            let held = self.calls.held(index);
+            let holds = calls.checked_mul(held.requests).and_then(|holds| holds.checked_add(calls));
+            requests = holds.and_then(|holds| requests.checked_add(holds)).ok_or(Unbounded::Overflow)?;
+            served = plus(served, times(calls.into(), held.operations)?)?;
             add(On::Server(index), total)?;
         }
         let (mut donation, mut held) = ((None, Total::default()), Vec::new());
@@ -496,7 +533,7 @@ impl Study<'_> {
         }
         blocked.requests = requests;
         blocked.lends = plus(plus(blocked.lends, lends)?, notices)?;
-        (blocked.operations, blocked.drawn) = (operations, drawn);
+        (blocked.operations, blocked.served, blocked.drawn) = (plus(operations, served)?, served, drawn);
         blocked.sections = held;
         blocked.services = self.calls.services(task)?;
         blocked.suspends = self.locks.suspends.get(task).copied().unwrap_or_default();
@@ -535,6 +572,8 @@ impl Study<'_> {
         if !self.locks.servers[index].is_bounded && others().next().is_some() {
             return Err(Unbounded::NoBound(on));
         }
+        let own = calls.held(index);
+        total.add(Wait { task: own.largest, span: own.waits, cpu: own.cpu }, requests)?;
         let (span, cpu) = calls.full(index);
         if let Some(other) = others().next().filter(|_| calls.waits(index)) {
             total.add(Wait { task: other.task, span, cpu }, requests)?;
@@ -576,6 +615,15 @@ impl Study<'_> {
         passes || engine.is_group
     }
 
+    /// Whether waits for `engine` are bounded by who comes first alone, of which nothing is known of services.
+    fn is_by_counting(&self, engine: &Engine) -> bool {
+        match engine.order {
+            Order::Fifo => false,
+            Order::Preemptive => true,
+            Order::Priority => self.is_counted(engine),
+        }
+    }
+
     /// How long all requests of a job of `user` are blocked by holds of the engine at `index`.
     ///
     /// - FIFO: each request waits for one hold of each other user; of `rho - 1` of them, if no more than `rho` jobs can
@@ -595,6 +643,9 @@ impl Study<'_> {
     fn engine(&self, index: usize, user: &User) -> Result<Total, Unbounded> {
         let engine = &self.locks.engines[index];
         let others = self.others(engine, user)?;
+        if self.serves(engine) && self.is_by_counting(engine) {
+            return Err(Unbounded::NoBound(On::Engine(index)));
+        }
         let mut total = Total::default();
         let ahead = engine.rivals.map_or(usize::MAX, |rivals| rivals.saturating_sub(1) as usize);
         match engine.order {

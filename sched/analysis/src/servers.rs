@@ -22,6 +22,18 @@
 //!
 //! Requests of tasks without jobs come after all of jobs. So they are in progress at most, and never taken earlier.
 //!
+//! # Engines
+//!
+//! A server may hold engines in a service, one after the other. It is one more user of each: it makes one request at a time, and nobody holds
+//! an engine while it waits for a service. So a service is longer by its operations, and by what each of its requests waits for the engine: as
+//! that of any user (`blocking`). Operations for a job's own request suspend that job; waits for the engine block it. In the service of
+//! another's request both are part of `full`.
+//!
+//! - By arrival, a request of a server waits for one hold of each other user, as that of a task does.
+//! - By priority, on one CPU: keys are compared when the engine is granted, and the server that the job waits for has inherited by then. So only
+//!   jobs of higher priority pass it, and while one is pending nobody is pi-blocked; the hold that is under way is waited for.
+//! - By priority, on several CPUs: a service for a job that comes last may pass others with an inherited key. No bound is given.
+//!
 //! # Several clusters
 //!
 //! Keys of two clusters say nothing to each other, so requests of other clusters' jobs are counted, for response times that are assumed
@@ -31,13 +43,13 @@
 //!
 //! # What must hold
 //!
-//! 1. No service takes longer than declared. Jobs call, and are suspended, only while they hold no engine and no token.
+//! 1. No service takes longer than declared. Jobs call, and are suspended, only while they hold no engine and no token; so do servers.
 //! 2. Nobody calls more often in a job than declared, and no call is given up before it is answered.
 //! 3. No task with jobs sends to a server, which would be served on the budget of whoever waits.
 //!
 //! What others could do that do not keep to 2 and 3 is a matter of what is called proved (admission).
 //!
-//! Not here: engines and tokens (`blocking`).
+//! Not here: how long engines and tokens are waited for (`blocking`); servers that use tokens, or engines of several clusters.
 
 use fusee_sched::time::Nanoseconds;
 
@@ -57,7 +69,9 @@ pub struct Caller {
 /// A task that answers requests, one by one.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Server {
-    /// The longest service, without the calls that it makes meanwhile.
+    /// As in [`crate::blocking::User`], if it uses engines.
+    pub task: Option<usize>,
+    /// CPU time of the longest service with its holds of engines, without the calls that it makes meanwhile.
     pub service: Nanoseconds,
     /// How much longer a service takes that is executed in another cluster: until that boosts it again.
     pub elsewhere: Nanoseconds,
@@ -71,9 +85,25 @@ pub struct Server {
     pub is_bounded: bool,
 }
 
+/// How a service is suspended for engines.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Held {
+    /// How often it holds one.
+    pub requests: u32,
+    /// How long they work for it.
+    pub operations: Nanoseconds,
+    /// How long it waits for what others do with them, at most,
+    pub waits: Nanoseconds,
+    /// and whose holds account for most of that.
+    pub largest: usize,
+    /// CPU time in all of that which whoever waits for the service may pay for.
+    pub cpu: Nanoseconds,
+}
+
 /// What follows from all servers, by server.
 pub(crate) struct Calls<'a> {
     servers: &'a [Server],
+    held: Vec<Held>,
     /// How long a request is in service at most.
     full: Vec<Nanoseconds>,
     /// CPU time of that.
@@ -87,15 +117,17 @@ pub(crate) struct Calls<'a> {
 impl<'a> Calls<'a> {
     /// # Errors
     /// A time that is too long. Servers that call each other in a circle are [`Unbounded::Circle`].
-    pub(crate) fn new(servers: &'a [Server]) -> Result<Calls<'a>, Unbounded> {
+    pub(crate) fn new(servers: &'a [Server], held: Vec<Held>) -> Result<Calls<'a>, Unbounded> {
         let order = order(servers)?;
         let calling = |index: usize| servers.iter().filter(move |one| one.calls.iter().any(|(at, _)| *at == index));
         let direct: Vec<usize> =
             servers.iter().enumerate().map(|(index, one)| one.callers.len() + calling(index).count()).collect();
         let none = vec![Nanoseconds::ZERO; servers.len()];
-        let mut calls = Calls { servers, full: none.clone(), cpu: none, direct, order };
+        let mut calls = Calls { servers, held, full: none.clone(), cpu: none, direct, order };
         for at in calls.order.clone().into_iter().rev() {
-            let (mut full, mut cpu) = (plus(servers[at].service, servers[at].elsewhere)?, servers[at].service);
+            let Held { operations, waits, cpu: lent, .. } = calls.held(at);
+            let mut full = plus(plus(servers[at].service, servers[at].elsewhere)?, plus(operations, waits)?)?;
+            let mut cpu = plus(servers[at].service, lent)?;
             for (other, count) in &servers[at].calls {
                 let services = u64::from(*count) * if calls.waits(*other) { 2 } else { 1 };
                 full = plus(full, times(services, calls.full[*other])?)?;
@@ -128,6 +160,11 @@ impl<'a> Calls<'a> {
             sum = plus(sum, times(count, self.servers[at].service)?)?;
         }
         Ok(sum)
+    }
+
+    /// How a service of the server at `index` is suspended for engines.
+    pub(crate) fn held(&self, index: usize) -> Held {
+        self.held.get(index).copied().unwrap_or_default()
     }
 
     /// Whether a request of the server at `index` may find another one in service.

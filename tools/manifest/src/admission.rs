@@ -11,6 +11,7 @@ use fusee_sched_analysis::overheads::Infeasible;
 use fusee_sched_analysis::report::Term;
 use fusee_sched_analysis::{Cluster, Nonsense, Overheads, Report, Task};
 
+mod engines;
 mod latency;
 mod lives;
 mod scripts;
@@ -125,14 +126,15 @@ impl Study {
             tasks: order.iter().map(|task| system.tasks[*task].name.clone()).collect(),
         };
         let mut unknown = Vec::new();
+        let waiting = Waiting::new(system);
+        let workers: Vec<usize> = study.members.iter().flat_map(|task| waiting.works_for(*task)).collect();
         // For each pool the engines that are held with a token of it.
         let mut within = vec![Vec::new(); system.pools.len()];
         for number in 0..system.engines.len() {
-            let others = (0..system.engines.len()).filter(|other| system.are_one_lock(*other, number));
-            let engines: Vec<usize> = others.collect();
+            let engines = engines::of_one_lock(system, number);
             // A group is one lock, that of its first engine.
             if engines[0] == number {
-                study.engines_of(system, &order, &engines, &mut unknown, &mut within);
+                study.engines_of(system, (&order, &workers), &engines, &mut unknown, &mut within);
             }
         }
         for (number, engines) in within.into_iter().enumerate() {
@@ -147,15 +149,14 @@ impl Study {
         let covers = |(_, one): &(usize, &image::Reservation)| one.covers_engines != 0;
         let covering = study.reservations.iter().enumerate().filter(covers);
         study.locks.covering = covering.map(|(task, _)| task).collect();
-        study.waiting(system, index, &order);
+        study.waiting(system, index, &order, &waiting);
         let others = system.doubts.iter().enumerate().filter(|(other, _)| *other != index);
         study.elsewhere = others.filter_map(|(_, doubt)| doubt.clone()).next();
         Ok(study)
     }
 
     /// Adds servers and what tasks wait for of their own accord. `order`: the system's tasks as they are counted here.
-    fn waiting(&mut self, system: &Resolved, index: usize, order: &[usize]) {
-        let waiting = Waiting::new(system);
+    fn waiting(&mut self, system: &Resolved, index: usize, order: &[usize], waiting: &Waiting<'_>) {
         let number = |task: usize| order.iter().position(|other| *other == task);
         let mut assumed = Vec::new();
         (self.locks.servers, self.servers) = waiting.servers(index, number, &mut assumed);
@@ -176,7 +177,7 @@ impl Study {
         let donates = donates_for_untrusted(system, index);
         let unenforced = |task: &usize| {
             let calls = waiting.unenforced(*task).or(boost.clone());
-            calls.or_else(|| shares_with_untrusted(system, *task)).or_else(|| donates.clone())
+            calls.or_else(|| shares_with_untrusted(system, *task, waiting)).or_else(|| donates.clone())
         };
         self.unenforced = self.members.iter().map(unenforced).collect();
         self.kept_waiting = self.members.iter().map(|task| waiting.kept_waiting(*task)).collect();
@@ -185,42 +186,23 @@ impl Study {
         self.assumed = assumed;
     }
 
-    /// Adds an engine, or those of a group, if tasks of this cluster use it, or somebody does with a token that they use, too.
-    /// `order`: the system's tasks as they are counted here. Tasks that wait for what nobody knows the end of come to `unknown`.
+    /// Adds an engine, or those of a group, if tasks of this cluster use it, or servers for them; or somebody does with a token that they use, too.
+    /// `order`: the system's tasks as they are counted here. `workers`: its tasks, and their servers. Tasks that wait for what nobody knows the end of come to `unknown`.
     fn engines_of(
         &mut self,
         system: &Resolved,
-        order: &[usize],
+        (order, workers): (&[usize], &[usize]),
         engines: &[usize],
         unknown: &mut Vec<(usize, Undeclared)>,
         within: &mut [Vec<usize>],
     ) {
         let uses = system.engine_users.iter().zip(&system.engine_holds);
         let uses: Vec<_> = uses.filter(|(user, _)| engines.contains(&(user.engine as usize))).collect();
-        let concerns = uses.iter().any(|(user, _)| self.members.contains(&(user.task as usize)));
+        let concerns = uses.iter().any(|(user, _)| workers.contains(&(user.task as usize)));
         let arbitrated = system.arbitrated[engines[0]].as_deref();
-        let names: Vec<&str> = match arbitrated {
-            Some(name) => vec![name],
-            None => engines.iter().map(|engine| system.engines[*engine].0.as_str()).collect(),
-        };
-        let lock = format!("engine{} `{}`", if names.len() == 1 { "" } else { "s" }, names.join("`, `"));
-        let silent = uses.iter().find(|(_, hold)| hold.is_none()).map(|(user, _)| user.task as usize);
-        let silent = silent.map(|task| is_silent(system, task, &lock));
-        // What is lent to it lets it take SMs, however often.
-        let jobless =
-            uses.iter().map(|(user, _)| user.task as usize).find(|task| system.period_and_window(*task).is_none());
-        let jobless = jobless.filter(|_| arbitrated.is_some() && uses.len() > 1);
-        let silent = silent.or_else(|| {
-            let name = &system.tasks[jobless?].name;
-            Some(format!("`{name}` has no jobs, so nothing says how often it may take {lock} from others"))
-        });
-        let driver = engines.iter().find_map(|engine| overstretched(system, *engine));
-        let why = match (silent, driver) {
-            (Some(why), _) => Some(why),
-            (None, driver) => driver
-                .map(|driver| format!("clusters share its driver `{driver}`, but not the tokens of all its engines")),
-        };
-        if let Some(why) = why {
+        let names = names_of(system, engines);
+        let lock = words_of(&names);
+        if let Some(why) = engines::unknown(system, engines) {
             let members = uses.iter().map(|(user, _)| user.task as usize).collect();
             let undeclared = Undeclared { why, lock, members };
             unknown.extend(uses.iter().map(|(user, _)| (user.task as usize, undeclared.clone())));
@@ -475,11 +457,14 @@ fn meets_deadlines(system: &Resolved, task: usize) -> bool {
 
 /// Who shares an engine or a pool with `task` and may hold it for longer than it says: then `task` may wait for longer than is
 /// counted. Watchdogs take what is held for too long, but that is later than what is declared.
-fn shares_with_untrusted(system: &Resolved, task: usize) -> Option<String> {
+///
+/// Servers that it calls wait for what they share with others as it would.
+fn shares_with_untrusted(system: &Resolved, task: usize, waiting: &Waiting<'_>) -> Option<String> {
+    let waits = waiting.works_for(task);
     let same_lock = |one: &image::EngineUser, other: &image::EngineUser| {
         system.are_one_lock(one.engine as usize, other.engine as usize)
     };
-    let own = system.engine_users.iter().filter(|user| user.task as usize == task);
+    let own = system.engine_users.iter().filter(|user| waits.contains(&(user.task as usize)));
     let rivals = own.flat_map(|own| system.engine_users.iter().filter(move |other| same_lock(own, other)));
     let engines =
         rivals.map(|rival| (rival.task as usize, format!("engine `{}`", system.engines[rival.engine as usize].0)));
@@ -488,7 +473,7 @@ fn shares_with_untrusted(system: &Resolved, task: usize) -> Option<String> {
         let name = format!("pool `{}`", system.pools[pool].0);
         users_of(system, pool).map(move |user| (user, name.clone()))
     });
-    let (who, lock) = engines.chain(tokens).find(|(other, _)| *other != task && !system.keeps_word[*other])?;
+    let (who, lock) = engines.chain(tokens).find(|(other, _)| !waits.contains(other) && !system.keeps_word[*other])?;
     Some(format!(
         "`{}` may hold {lock} for longer than it says; is it `hard`, or to be `trusted`?",
         system.tasks[who].name
@@ -519,26 +504,38 @@ fn donates_for_untrusted(system: &Resolved, index: usize) -> Option<String> {
     })
 }
 
+/// What the engines of one lock are called.
+fn names_of<'a>(system: &'a Resolved, engines: &[usize]) -> Vec<&'a str> {
+    match system.arbitrated[engines[0]].as_deref() {
+        Some(name) => vec![name],
+        None => engines.iter().map(|engine| system.engines[*engine].0.as_str()).collect(),
+    }
+}
+
+fn words_of(names: &[&str]) -> String {
+    format!("engine{} `{}`", if names.len() == 1 { "" } else { "s" }, names.join("`, `"))
+}
+
+/// The tasks for which `task` uses engines, and how often a job of each has it do so: itself, once; or, if it serves others, those who call it.
+pub(crate) fn works_for(system: &Resolved, task: usize) -> Vec<(usize, u64)> {
+    match engines::is_for_others(system, task) {
+        true => Waiting::new(system).requests_to(task),
+        false => vec![(task, 1)],
+    }
+}
+
+/// For each task itself, and the servers that use engines for it.
+pub(crate) fn workers(system: &Resolved) -> Vec<Vec<usize>> {
+    let mut users = system.engine_users.iter().map(|user| user.task as usize);
+    let waiting = users.any(|user| engines::is_for_others(system, user)).then(|| Waiting::new(system));
+    let works = |task| waiting.as_ref().map_or_else(|| vec![task], |waiting| waiting.works_for(task));
+    (0..system.tasks.len()).map(works).collect()
+}
+
 /// The tasks that use the pool with this number.
 fn users_of(system: &Resolved, pool: usize) -> impl Iterator<Item = usize> {
     let handles = system.handles.iter().filter(move |one| one.kind == kind::POOL && one.object as usize == pool);
     handles.map(|handle| handle.task as usize)
-}
-
-/// The driver of `engine`, if tasks of several clusters wait for it, some without a token that their clusters share: those
-/// may keep the others waiting for as long as they are not among the highest of their cluster, as a driver runs on what is
-/// lent to it in its own.
-fn overstretched(system: &Resolved, engine: usize) -> Option<&str> {
-    let driver_of = |engine: usize| system.engine_places[engine].map(|(device, _)| system.devices[device].driver);
-    let driver = driver_of(engine)?;
-    let clients = system.engine_users.iter().filter(|user| driver_of(user.engine as usize) == Some(driver));
-    let cluster = |user: &image::EngineUser| system.tasks[user.task as usize].cluster;
-    let asks_for_token = |user: &image::EngineUser| {
-        let pool = system.engines[user.engine as usize].1.pool_plus_one.checked_sub(1);
-        pool.is_some_and(|pool| system.pools[pool as usize].1.crosses != 0)
-    };
-    let is_shared = clients.clone().any(|one| clients.clone().any(|other| cluster(one) != cluster(other)));
-    (is_shared && !clients.clone().all(asks_for_token)).then(|| system.tasks[driver].name.as_str())
 }
 
 /// Why waiting for `lock` is not bounded: `task` does not say how long it uses it.

@@ -12,7 +12,7 @@ use fusee_sched::time::Nanoseconds;
 use fusee_sched_analysis::Interrupting;
 use fusee_sched_analysis::blocking::Shared;
 
-use crate::admission::{Study, Undeclared};
+use crate::admission::{self, Study, Undeclared};
 use crate::resolve::{DeclaredHold, Resolved};
 
 impl Study {
@@ -48,8 +48,10 @@ impl Study {
         let cpus = system.clusters[index].1.cpus;
         let untrusted = |task: usize| !system.keeps_word[task];
         let has_timeouts = |task: usize| cpus.count_ones() > 1 && system.tasks[task].cluster as usize == index;
+        // A server has the device work as often as it is called.
+        let works = admission::workers(system);
         let line_of = |task: usize| {
-            let used = system.engine_users.iter().filter(|user| user.task as usize == task);
+            let used = system.engine_users.iter().filter(|user| works[task].contains(&(user.task as usize)));
             let lines =
                 used.filter_map(|user| system.engines[user.engine as usize].1.interrupt_plus_one.checked_sub(1));
             lines.map(|line| &system.interrupts[line as usize]).find(|(_, record)| cpus >> record.cpu & 1 != 0)
@@ -82,24 +84,28 @@ fn raised(system: &Resolved, number: usize) -> Result<Vec<Interrupting>, String>
         return Err("nothing says how often it fires".to_owned());
     }
     let users = system.engine_users.iter().zip(&system.engine_holds).filter(|(user, _)| is_its(user.engine));
-    let source = |(user, hold): (&image::EngineUser, &Option<DeclaredHold>)| {
-        let task = &system.tasks[user.task as usize];
-        let reservation = task.reservation.map(|one| &system.reservations[one]);
-        match (hold, reservation.filter(|one| one.class == class::REAL_TIME && one.period > 0)) {
-            (None, _) => Err(format!("`{}` does not say how often it uses the device", task.name)),
-            (_, None) => Err(format!("`{}` uses the device, and has no period", task.name)),
-            (Some(hold), Some(one)) => Ok(Interrupting {
-                // The command from which the engine is taken back ends with an interrupt of its own, and so does a reset of it.
-                times: match system.engine_take_backs[user.engine as usize] {
-                    Nanoseconds::ZERO => hold.times,
-                    _ => hold.times.saturating_mul(3),
-                },
-                period: Nanoseconds(one.period),
-                pending: one.backlog.saturating_add(1),
-            }),
+    let mut sources = Vec::new();
+    for (user, hold) in users {
+        let name = |task: usize| &system.tasks[task].name;
+        let Some(hold) = hold else {
+            return Err(format!("`{}` does not say how often it uses the device", name(user.task as usize)));
+        };
+        // The command from which the engine is taken back ends with an interrupt of its own, and so does a reset of it.
+        let each = match system.engine_take_backs[user.engine as usize] {
+            Nanoseconds::ZERO => hold.times,
+            _ => hold.times.saturating_mul(3),
+        };
+        // A server uses it as often as it is called.
+        for (task, requests) in admission::works_for(system, user.task as usize) {
+            let reservation = system.tasks[task].reservation.map(|one| &system.reservations[one]);
+            let Some(one) = reservation.filter(|one| one.class == class::REAL_TIME && one.period > 0) else {
+                return Err(format!("`{}` uses the device, and has no period", name(task)));
+            };
+            let times = u32::try_from(u64::from(each).saturating_mul(requests)).unwrap_or(u32::MAX);
+            let (period, pending) = (Nanoseconds(one.period), one.backlog.saturating_add(1));
+            sources.push(Interrupting { times, period, pending });
         }
-    };
-    let mut sources = users.map(source).collect::<Result<Vec<_>, _>>()?;
+    }
     let is_shared = |user: &image::EngineUser| is_its(user.engine);
     if system.shared_users.iter().any(is_shared) {
         // As seldom as the device lets them, whoever has done how much.

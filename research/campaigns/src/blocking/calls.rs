@@ -20,6 +20,7 @@ use fusee_sched_analysis::Overheads;
 use fusee_simulator::workload::Source;
 use fusee_simulator::{Part, Program};
 
+use super::served::{self, Engine, Hold};
 use super::systems::{Waits, clusters};
 use super::{Family, MICROSECOND, MILLISECOND};
 
@@ -29,6 +30,7 @@ struct Server {
     service: u64,
     calls: Vec<(usize, u64)>,
     cluster: Option<usize>,
+    holds: Vec<Hold>,
 }
 
 /// The manifest of the system with this number, and the longest period in it.
@@ -70,18 +72,28 @@ fn draw_with(family: Family, seed: u64, number: u64, waits: &Waits) -> (String, 
         next += size;
         let _ = write!(text, "\n[clusters.c{index}]\ncpus = [{}]\n", members.join(", "));
     }
-    let servers = servers(&mut source, &mut text, &clusters, across);
+    let mut engines = match family {
+        Family::Served => served::engines(&mut source, &mut text, &clusters),
+        _ => Vec::new(),
+    };
+    let servers = servers(&mut source, &mut text, &clusters, across, &mut engines);
     let mut longest = 0;
     let idle = source.draw(0, 2 * clusters.len() as u64) as usize;
     for (cluster, size) in clusters.iter().enumerate() {
-        longest =
-            longest.max(tasks(&mut source, &mut text, (cluster, *size), &servers, waits, (across, idle == cluster)));
+        longest = longest.max(tasks(
+            &mut source,
+            &mut text,
+            (cluster, *size),
+            (&servers, &mut engines),
+            waits,
+            (across, idle == cluster),
+        ));
     }
     (text, longest)
 }
 
 /// Writes servers for clusters of these sizes: no more are shared than each has CPUs, as many as are boosted at once there.
-fn servers(source: &mut Source, text: &mut String, sizes: &[u64], across: bool) -> Vec<Server> {
+fn servers(source: &mut Source, text: &mut String, sizes: &[u64], across: bool, engines: &mut [Engine]) -> Vec<Server> {
     let (clusters, least) = (sizes.len(), sizes.iter().copied().min().unwrap_or(1));
     let count = source.draw(1, 4) as usize;
     let mut servers: Vec<Server> = Vec::new();
@@ -89,7 +101,13 @@ fn servers(source: &mut Source, text: &mut String, sizes: &[u64], across: bool) 
         // The last is one that all share, at least.
         let is_shared = across && (index + 1 == count || index + 2 == count && least > 1 && source.draw(0, 1) == 0);
         let cluster = (!is_shared).then(|| source.draw(0, clusters as u64 - 1) as usize);
-        servers.push(Server { service: source.draw(10 * MICROSECOND, 400 * MICROSECOND), calls: Vec::new(), cluster });
+        let holds = match cluster {
+            Some(cluster) if !engines.is_empty() => served::holds(source, engines, cluster, 150 * MICROSECOND),
+            _ => Vec::new(),
+        };
+        let held: u64 = holds.iter().map(Hold::cpu).sum();
+        let service = held + source.draw(10 * MICROSECOND, 400 * MICROSECOND);
+        servers.push(Server { service, calls: Vec::new(), cluster, holds });
     }
     for index in 0..count {
         let Some(cluster) = servers[index].cluster else { continue };
@@ -103,12 +121,21 @@ fn servers(source: &mut Source, text: &mut String, sizes: &[u64], across: bool) 
     }
     for (index, server) in servers.iter().enumerate() {
         let cluster = server.cluster.unwrap_or_else(|| source.draw(0, clusters as u64 - 1) as usize);
+        let program = match engines.is_empty() {
+            true => "binary = \"apps/server\"\n".to_owned(),
+            false => {
+                // Some have a budget of their own, which is for nothing here.
+                let reserve = source.pick(&["", "", "class = \"service\"\nperiod = \"10ms\"\nbudget = \"1ms\"\n"]);
+                format!("{reserve}trusted = true\nscript = [{}]\n", service(source, index, server, engines))
+            }
+        };
         let _ = write!(
             text,
-            "\n[endpoints.s{index}]\nserver = \"server{index}\"\nservice_max = \"{}ns\"\n\n[tasks.server{index}]\nbinary = \
-             \"apps/server\"\ncluster = \"c{cluster}\"\nhandles.s{index} = \"endpoint s{index}: receive\"\n",
+            "\n[endpoints.s{index}]\nserver = \"server{index}\"\nservice_max = \"{}ns\"\n\n[tasks.server{index}]\ncluster = \
+             \"c{cluster}\"\n{program}handles.s{index} = \"endpoint s{index}: receive\"\n",
             server.service
         );
+        server.holds.iter().for_each(|hold| hold.write(text, engines));
         for (other, times) in &server.calls {
             let _ =
                 write!(text, "handles.s{other} = \"endpoint s{other}: call\"\nuses.s{other} = {{ times = {times} }}\n");
@@ -117,12 +144,30 @@ fn servers(source: &mut Source, text: &mut String, sizes: &[u64], across: bool) 
     servers
 }
 
+/// The script of a server that holds engines, and calls others, in any order.
+fn service(source: &mut Source, index: usize, server: &Server, engines: &[Engine]) -> String {
+    let calls =
+        server.calls.iter().flat_map(|(other, times)| (0..*times).map(move |_| format!("\"call s{other} 0ns\"")));
+    let mut parts: Vec<String> = server.holds.iter().flat_map(|hold| hold.steps(engines)).chain(calls).collect();
+    shuffle(source, &mut parts);
+    let besides = server.service - server.holds.iter().map(Hold::cpu).sum::<u64>();
+    let first = source.draw(0, besides);
+    let parts: String = parts.into_iter().map(|part| part + ", ").collect();
+    format!("\"receive s{index}\", \"burn {first}ns\", {parts}\"burn {}ns\", \"reply s{index}\"", besides - first)
+}
+
+fn shuffle(source: &mut Source, steps: &mut [String]) {
+    for last in (1..steps.len()).rev() {
+        steps.swap(last, source.draw(0, last as u64) as usize);
+    }
+}
+
 /// Writes the tasks of a cluster of `size` CPUs; returns the longest period.
 fn tasks(
     source: &mut Source,
     text: &mut String,
     (cluster, size): (usize, u64),
-    servers: &[Server],
+    (servers, engines): (&[Server], &mut [Engine]),
     waits: &Waits,
     (across, idles): (bool, bool),
 ) -> u64 {
@@ -136,14 +181,18 @@ fn tasks(
         for server in usable.iter().filter(|_| source.draw(0, 2) > 0).copied().collect::<Vec<_>>() {
             calls.push((server, source.draw(1, 2)));
         }
+        let holds = match engines.is_empty() {
+            true => Vec::new(),
+            false => served::holds(source, engines, cluster, 300 * MICROSECOND),
+        };
         let mut steps: Vec<String> = calls
             .iter()
             .flat_map(|(server, times)| (0..*times).map(move |_| format!("\"call s{server} 0ns\"")))
+            .chain(holds.iter().flat_map(|hold| hold.steps(engines)))
             .collect();
-        for last in (1..steps.len()).rev() {
-            steps.swap(last, source.draw(0, last as u64) as usize);
-        }
-        let mut computed = 0;
+        shuffle(source, &mut steps);
+        let held: u64 = holds.iter().map(Hold::cpu).sum();
+        let mut computed = held;
         let mut script = Vec::new();
         let mut burn = |source: &mut Source, script: &mut Vec<String>, most: u64| {
             let span = source.draw(MICROSECOND, most);
@@ -160,9 +209,12 @@ fn tasks(
             burn(source, &mut script, 300 * MICROSECOND);
         }
         let services: u64 = calls.iter().map(|(server, times)| times * whole(servers, *server)).sum();
-        let (lends, blocking) = waits.get(&name).copied().unwrap_or((10 * services, 20 * services));
+        let own = holds.iter().map(Hold::operations).sum::<u64>();
+        let operations: u64 = own + calls.iter().map(|(server, times)| times * works(servers, *server)).sum::<u64>();
+        let (lends, blocking) =
+            waits.get(&name).copied().unwrap_or((10 * (services + held), 20 * (services + held + operations)));
         let budget = (computed + services + lends + MICROSECOND).max(limits::BUDGET_MIN);
-        let period = (budget + sleeps + blocking)
+        let period = (budget + sleeps + operations + blocking)
             * source.draw(if across { 8 } else { 2 }, if across { 40 } else { 12 })
             + source.draw(0, MILLISECOND);
         longest = longest.max(period);
@@ -175,6 +227,7 @@ fn tasks(
              \"{budget}ns\"\nwcet = \"{computed}ns\"\nphase = \"{phase}ns\"\nbacklog = 255\nsuspends = \"{sleeps}ns\"\n",
             script.join(", ")
         );
+        holds.iter().for_each(|hold| hold.write(text, engines));
         for (server, times) in calls {
             let _ = write!(
                 text,
@@ -196,6 +249,12 @@ fn tasks(
 fn whole(servers: &[Server], index: usize) -> u64 {
     let calls = servers[index].calls.iter();
     servers[index].service + calls.map(|(other, times)| times * whole(servers, *other)).sum::<u64>()
+}
+
+/// How long engines work in one request with all calls that it makes.
+fn works(servers: &[Server], index: usize) -> u64 {
+    let own: u64 = servers[index].holds.iter().map(Hold::operations).sum();
+    own + servers[index].calls.iter().map(|(other, times)| times * works(servers, *other)).sum::<u64>()
 }
 
 /// What the servers of such a system run, whose names begin with `server`: each service takes as long as it may, but for so many

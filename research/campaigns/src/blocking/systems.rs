@@ -299,7 +299,7 @@ fn own(source: &mut Source, text: &mut String, (cluster, size): (usize, u64)) ->
 
 const DEVICE_ENGINES: [&str; 3] = ["ee", "ce_in", "ce_out"];
 
-const DEVICE: &str = "
+pub(super) const DEVICE: &str = "
 [tasks.gpu]
 binary = \"gpu-driver/gpu-driver\"
 cluster = \"c0\"

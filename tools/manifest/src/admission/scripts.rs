@@ -87,9 +87,12 @@ impl Excesses {
 
     /// What is wrong with the bound of `task`, which calls `endpoints` directly or through servers.
     pub(super) fn concerning(&self, system: &Resolved, task: usize, endpoints: &[usize]) -> Vec<String> {
+        let waits = |user: usize| {
+            user == task || endpoints.iter().any(|endpoint| system.endpoints[*endpoint].1.server as usize == user)
+        };
         let uses = |lock: Lock| match lock {
-            Lock::Engine(engine) => users_of(system, engine).any(|user| user == task),
-            Lock::Pool(pool) => super::users_of(system, pool).any(|user| user == task),
+            Lock::Engine(engine) => users_of(system, engine).any(waits),
+            Lock::Pool(pool) => super::users_of(system, pool).any(waits),
         };
         let concerns = |(by, excess): &&(usize, Excess)| match excess.on {
             On::Own => *by == task,
@@ -214,6 +217,9 @@ fn wait<'a>(system: &'a Resolved, task: usize, step: &Step) -> Option<(String, C
             Some((what, Box::new(move |held| is_driver_of(system, endpoint, held))))
         }
         operation::WAIT => Some((format!("waits for `{}`", system.notifications[at?].0), Box::new(|_| false))),
+        operation::SERVE | operation::RECEIVE | operation::REPLY => {
+            Some((format!("waits for requests at `{}`", system.endpoints[at?].0), Box::new(|_| false)))
+        }
         operation::ACQUIRE | operation::ACQUIRE_BOTH => {
             let inner = lock(system, task, step.handle)?;
             let what = format!("waits for {}", words(system, inner));
@@ -258,6 +264,18 @@ fn allowed(system: &Resolved, task: usize) -> Vec<Excess> {
     found
 }
 
+/// Whether a script serves requests one by one, and does nothing else.
+pub(super) fn serves(script: &[Step]) -> bool {
+    let in_service = [operation::BURN, operation::CALL, operation::ACQUIRE, operation::SUBMIT, operation::RELEASE];
+    match script {
+        [first, service @ .., last] if first.operation == operation::RECEIVE => {
+            let is_plain = service.iter().all(|step| in_service.contains(&step.operation));
+            is_plain && last.operation == operation::REPLY && last.handle == first.handle
+        }
+        script => script.iter().all(|step| step.operation == operation::SERVE),
+    }
+}
+
 fn lock_of(handle: &image::Handle) -> Option<Lock> {
     match handle.kind {
         kind::ENGINE => Some(Lock::Engine(handle.object as usize)),
@@ -289,7 +307,8 @@ fn excesses(system: &Resolved, task: usize) -> Vec<Excess> {
         let holds = || sums.holds.iter().filter(|hold| hold.lock == own);
         let times = holds().filter(|hold| !hold.is_second).count();
         if times > said.times as usize {
-            add(on, format!("`{name}` holds {engine} {times} times in a job, and `uses` says {}", said.times));
+            let job = if super::engines::is_for_others(system, task) { "service" } else { "job" };
+            add(on, format!("`{name}` holds {engine} {times} times in a {job}, and `uses` says {}", said.times));
         }
         let [cpu, operations] = [holds().map(|hold| hold.cpu).max(), holds().map(|hold| hold.operations).max()];
         let both = [("computes", cpu, said.hold.cpu.0), ("has it work", operations, said.hold.operation.0)];
@@ -322,6 +341,15 @@ fn excesses(system: &Resolved, task: usize) -> Vec<Excess> {
             let [does, said] = [*does, record.service_max].map(milliseconds);
             let why = format!("`{name}` calls `{called}` for {does}, and its `service_max` is {said}");
             add(On::Endpoint(*endpoint), why);
+        }
+    }
+    let received = system.tasks[task].script.iter().find(|step| step.operation == operation::RECEIVE);
+    if let Some((_, endpoint)) = received.and_then(|step| object(system, task, step.handle)) {
+        let (served, record) = &system.endpoints[endpoint];
+        if record.service_max > 0 && sums.cpu > record.service_max {
+            let [does, said] = [sums.cpu, record.service_max].map(milliseconds);
+            let why = format!("`{name}` serves `{served}` for {does}, and its `service_max` is {said}");
+            add(On::Endpoint(endpoint), why);
         }
     }
     let reservation = system.tasks[task].reservation.map(|one| &system.reservations[one]);

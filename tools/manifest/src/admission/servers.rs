@@ -16,7 +16,7 @@ use fusee_sched_analysis::Above;
 use fusee_sched_analysis::servers::{Caller, Server};
 
 use super::scripts::Excesses;
-use super::{lives, milliseconds};
+use super::{engines, lives, milliseconds, scripts};
 use crate::resolve::{Device, Graph, Resolved};
 
 /// A system, looked at for what its tasks wait for.
@@ -192,7 +192,7 @@ impl<'a> Waiting<'a> {
         if record.service_max == 0 {
             return Some(format!("endpoint `{name}` has no `service_max`"));
         }
-        if let Some(why) = self.server_problem(server) {
+        if let Some(why) = self.server_problem(server).or_else(|| self.engine_problem(endpoint)) {
             return Some(why);
         }
         let handles = |right: u32| {
@@ -226,6 +226,32 @@ impl<'a> Waiting<'a> {
         counted.find(is_silent).map(|task| silence(self.name(task), name))
     }
 
+    /// Why nothing is known of how long the server of `endpoint` waits for engines and holds them, if it does.
+    fn engine_problem(&self, endpoint: usize) -> Option<String> {
+        let server = self.server(endpoint);
+        let name = self.name(server);
+        let mut used = self.handles(server, kind::ENGINE, rights::ACQUIRE).map(|one| one.object as usize).peekable();
+        used.peek()?;
+        if self.clusters(endpoint).into_iter().any(|cluster| cluster != self.cluster(server)) {
+            return Some(format!("server `{name}` holds engines, and tasks of another cluster than its own call it"));
+        }
+        let mut reach = self.reach(endpoint).into_iter();
+        let pays = |task: &usize| self.reservation(*task).is_some_and(|one| one.covers_engines != 0);
+        if let Some(task) = reach.find(pays) {
+            return Some(format!(
+                "server `{name}` holds engines, and the budget of `{}` pays for engines",
+                self.name(task)
+            ));
+        }
+        used.find_map(|engine| engines::unknown(self.system, &engines::of_one_lock(self.system, engine)))
+    }
+
+    /// `task`, and the servers that it calls, directly or through others.
+    pub(super) fn works_for(&self, task: usize) -> Vec<usize> {
+        let servers = self.asked(task).into_iter().map(|endpoint| self.server(endpoint));
+        [task].into_iter().chain(servers).collect()
+    }
+
     /// The device of which `server` is the driver, and that does what its driver is called for. Who calls such a driver without holding an engine is refused
     /// at once; so whoever holds one waits for no work of another.
     fn driven(&self, server: usize) -> Option<usize> {
@@ -251,22 +277,23 @@ impl<'a> Waiting<'a> {
         if self.reservation(server).is_some_and(|one| one.release != release::NONE) {
             return Some(format!("server `{name}` has jobs of its own"));
         }
-        // `serve` is all that the script of a server does.
-        if self.is_scripted(server) {
-            let mut others = self.system.tasks[server].script.iter().filter(|step| step.operation != operation::SERVE);
-            return others.next().map(|_| format!("the script of server `{name}` does more than to serve"));
+        if self.is_scripted(server) && !scripts::serves(&self.system.tasks[server].script) {
+            return Some(format!("the script of server `{name}` does more than to serve"));
         }
         for (of, rights, what) in [
-            (kind::ENGINE, rights::ACQUIRE, "engines"),
             (kind::POOL, rights::ACQUIRE, "tokens"),
             (kind::NOTIFICATION, rights::WAIT, "notifications"),
             (kind::ENDPOINT, rights::SEND, "those to whom it sends"),
         ] {
+            // A script does what it says.
+            if self.is_scripted(server) && of != kind::POOL {
+                continue;
+            }
             // For its device a driver waits while its client holds the engine, which says for how long.
             if of == kind::NOTIFICATION && self.driven(server).is_some() {
                 continue;
             }
-            if self.handles(server, of, rights).next().is_some() {
+            if self.handles(server, of, rights).any(|one| !self.system.is_completion(one)) {
                 return Some(format!("server `{name}` may wait for {what}"));
             }
         }
@@ -377,7 +404,9 @@ impl<'a> Waiting<'a> {
             let is_bounded = !is_shared || self.is_boosted_at_once(*at, index);
             let elsewhere = Nanoseconds(if is_shared { record.boost_period() } else { 0 });
             let service = Nanoseconds(record.service_max);
-            servers.push(Server { service, elsewhere, calls: calls.collect(), callers, is_shared, is_bounded });
+            let holds = self.handles(self.server(*at), kind::ENGINE, rights::ACQUIRE).next();
+            let task = holds.and_then(|_| number(self.server(*at)));
+            servers.push(Server { task, service, elsewhere, calls: calls.collect(), callers, is_shared, is_bounded });
         }
         (servers, used.iter().map(|at| self.system.endpoints[*at].0.clone()).collect())
     }
@@ -457,6 +486,16 @@ impl<'a> Waiting<'a> {
         of(self, task, endpoint, fusee_kernel_core::limits::CHAIN_MAX)
     }
 
+    /// The tasks whose jobs have `server` work for them, and how many services it is for a job.
+    pub(super) fn requests_to(&self, server: usize) -> Vec<(usize, u64)> {
+        let served = self.handles(server, kind::ENDPOINT, rights::RECEIVE).map(|one| one.object as usize);
+        let requests = |endpoint: usize| {
+            let tasks = self.reach(endpoint).into_iter();
+            tasks.map(move |task| (task, self.requests(task, endpoint)))
+        };
+        served.flat_map(requests).collect()
+    }
+
     /// Tasks that may have the priority of another while they call a server: those whose signals others wait for.
     pub(super) fn signallers(&self) -> Vec<usize> {
         let bound = self.system.notifications.iter().filter_map(|(_, one)| one.bound_plus_one.checked_sub(1));
@@ -465,10 +504,15 @@ impl<'a> Waiting<'a> {
 
     //--- What can be proved whatever others do
 
-    /// Whether `task` may have the priority of jobs that wait for what it holds, serves or signals.
+    /// Whether `task` may call with the priority of jobs that wait for what it holds, serves or signals. While it holds an engine or a token, it calls where it
+    /// has the right `inside`.
     fn may_inherit(&self, task: usize) -> bool {
-        self.handles(task, kind::ENGINE, rights::ACQUIRE).next().is_some()
-            || self.handles(task, kind::POOL, rights::ACQUIRE).next().is_some()
+        let holds = || {
+            let kinds = [kind::ENGINE, kind::POOL].into_iter();
+            kinds.flat_map(|kind| self.handles(task, kind, rights::ACQUIRE)).next().is_some()
+        };
+        let mut inside = self.handles(task, kind::ENDPOINT, rights::INSIDE);
+        inside.any(|handle| handle.rights & rights::CALL != 0) && holds()
             || self.is_server(task)
             || self.signallers().contains(&task)
     }

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use fusee_abi::call::HandleValue;
+use fusee_abi::call::{HandleValue, rights};
 use fusee_abi::image::{self, class, kind};
 use fusee_accel_contract::timing::EXECUTION_SETUP;
 use fusee_sched::key::FAIR_LATENESS_OFFSET;
@@ -24,7 +24,7 @@ use crate::schema;
 /// What a task says of its use of an engine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DeclaredHold {
-    /// How often in a job; zero: only together with another one of its group, of which that is said.
+    /// How often in a job, or in a service of a server; zero: only together with another one of its group, of which that is said.
     pub times: u32,
     /// For how long.
     pub hold: Hold,
@@ -107,6 +107,12 @@ impl Resolver<'_> {
         Some((handle.kind, handle.object as usize))
     }
 
+    /// Whether `task` receives requests.
+    fn serves(&self, task: usize) -> bool {
+        let receives = |one: &image::Handle| one.kind == kind::ENDPOINT && one.rights & rights::RECEIVE != 0;
+        self.out.handles.iter().any(|one| one.task as usize == task && receives(one))
+    }
+
     /// The number of `task` among the users of `engine`.
     fn user_of(&self, task: usize, engine: usize) -> Option<usize> {
         let is_it = |user: &image::EngineUser| user.task as usize == task && user.engine as usize == engine;
@@ -136,7 +142,7 @@ impl Resolver<'_> {
             match times {
                 0 => return Err(At(place, Reason::Zero { what: "number of uses", of: of() })),
                 // With one token as often as that.
-                _ if reservation == Some(class::REAL_TIME) || within.is_some() => {}
+                _ if reservation == Some(class::REAL_TIME) || within.is_some() || self.serves(task) => {}
                 _ => {
                     let with = "a class other than real-time";
                     return Err(At(place, Reason::Excludes { what: "number of uses", of: of(), with }));

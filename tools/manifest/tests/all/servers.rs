@@ -201,13 +201,16 @@ fn what_other_clients_may_do_again_and_again_is_not_proved() {
     // Its other clients come last under a policy without jobs.
     let background = edf.replace("period = \"100ms\"\nbudget = \"7ms\"\nwcet = \"1ms\"", "class = \"background\"");
     assert_eq!(parse(&background).err(), None);
+    // While it holds an engine it may not call, so nobody lends it a priority there; unless it is said that it does.
     let holds = background.replace(
         "handles = { slow = \"endpoint slow: call\" }\nuses.slow = {}\n[tasks.slow]",
         "handles = { slow = \"endpoint slow: call\", m = \"engine m: acquire\" }\nuses.m = { cpu = \"1ms\" }\n[tasks.slow]",
     ) + "[engines.m]\n";
+    assert_eq!(parse(&holds).err(), None);
+    let inside = holds.replace("[\"call slow 300us\"]", "[\"acquire m\", \"call slow 300us\", \"release m\"]");
     let expected = "m.toml:11: task `brake` is hard, but not proved: `log` may call `slow` with the priority of a job that waits \
                     for what it holds";
-    assert_eq!(parse(&holds).err().as_deref(), Some(expected));
+    assert_eq!(parse(&inside).err().as_deref(), Some(expected));
 }
 
 #[test]
@@ -297,4 +300,137 @@ fn requests_of_another_cluster_that_come_through_its_servers_are_waited_for() {
     // A service in progress for `front`, and until the server is boosted there again.
     assert_eq!(blocked[0].blocking.0, 1_300_000);
     assert_eq!(study.first(&blocked[0]).as_deref(), Some("server slow by log"));
+}
+
+/// A server holds an engine in its services, and so does one of its cluster that does not call it.
+const HOLDS: &str = r#"[system]
+name = "holds"
+board = "virt"
+cpus = 1
+[engines.m]
+order = "fifo"
+[endpoints.files]
+server = "files"
+service_max = "400us"
+[tasks.files]
+trusted = true
+script = ["receive files", "burn 100us", "acquire m", "burn 300us", "release m", "reply files"]
+handles = { files = "endpoint files: receive", m = "engine m: acquire" }
+uses.m = { cpu = "300us" }
+[tasks.client]
+script = ["burn 200us", "call files 0ns", "call files 0ns"]
+period = "20ms"
+budget = "4ms"
+wcet = "200us"
+hard = true
+handles = { files = "endpoint files: call" }
+uses.files = { times = 2 }
+[tasks.other]
+script = ["burn 100us", "acquire m", "burn 900us", "release m"]
+period = "30ms"
+budget = "3ms"
+wcet = "1ms"
+hard = true
+handles = { m = "engine m: acquire" }
+uses.m = { cpu = "900us" }
+"#;
+
+/// What is missing for the proof of `client`, with `from` replaced by `to`.
+#[track_caller]
+fn holds(from: &str, to: &str) -> String {
+    assert!(HOLDS.contains(from), "there is no `{from}`");
+    parse(&HOLDS.replace(from, to)).err().unwrap_or_default()
+}
+
+#[test]
+fn a_service_is_longer_by_what_its_server_waits_for_an_engine() {
+    let blocked = |text: &str| {
+        let manifest = parse(text).unwrap();
+        let (report, blocked) = Study::new(&manifest.system, 0).unwrap().analyse(&Overheads::default()).unwrap();
+        assert!(report.is_hard());
+        let span = |one: Nanoseconds| one.0 / 1_000;
+        let all =
+            blocked.iter().map(|one| [one.requests.into(), span(one.blocking), span(one.services), span(one.lends)]);
+        all.collect::<Vec<[u64; 4]>>()
+    };
+    // Its only client: nobody else is in service; each of two requests meets one hold of the other. That meets one of the server.
+    assert_eq!(blocked(HOLDS), [[4, 1_800, 800, 1_800], [1, 300, 0, 300]]);
+    // A second client: its service in progress is 400 us, and 900 us that it waits for the engine.
+    let second = HOLDS.replace(
+        "budget = \"3ms\"\nwcet = \"1ms\"\nhard = true\nhandles = { m",
+        "budget = \"6ms\"\nwcet = \"1ms\"\nhard = true\nuses.files = {}\nhandles = { files = \"endpoint files: call\", m",
+    );
+    let second = second.replace("budget = \"4ms\"", "budget = \"6ms\"");
+    let by_service = 400 + 900;
+    assert_eq!(blocked(&second)[0], [4, 2 * (900 + by_service), 800, 2 * (900 + by_service)]);
+    // By priority no more than the hold under way comes before, and on one CPU nobody is passed.
+    assert_eq!(
+        blocked(&second.replace("\"fifo\"", "\"priority\""))[0],
+        [4, 2 * (900 + by_service), 800, 2 * (900 + by_service)]
+    );
+}
+
+#[test]
+fn a_service_that_holds_what_nobody_bounds_is_not_counted() {
+    assert_eq!(holds("uses.files", "uses.files"), "");
+    let not_counted = |from: &str, to: &str, why: &str| {
+        let said = holds(from, to);
+        assert!(said.contains("task `client` is hard, but not proved") && said.contains(why), "{from} -> {to}: {said}");
+    };
+    not_counted("uses.m = { cpu = \"300us\" }", "", "`files` does not say how long it uses engine `m`");
+    not_counted("\nuses.m = { cpu = \"900us\" }", "", "`other` does not say how long it uses engine `m`");
+    not_counted(
+        "burn 300us",
+        "burn 301us",
+        "`files` computes for 0.301 ms while it holds engine `m`, and `uses` says 0.300 ms",
+    );
+    not_counted(
+        "burn 100us\", \"acquire m\", \"burn 300us",
+        "burn 101us\", \"acquire m\", \"burn 300us",
+        "`files` serves `files` for 0.401 ms, and its `service_max` is 0.400 ms",
+    );
+    let again = "\"release m\", \"acquire m\", \"release m\", \"reply files\"";
+    not_counted(
+        "\"release m\", \"reply files\"",
+        again,
+        "`files` holds engine `m` 2 times in a service, and `uses` says 1",
+    );
+    not_counted(
+        "\"release m\", \"reply files\"",
+        "\"reply files\"",
+        "`files` waits for requests at `files` while it holds engine `m`",
+    );
+    not_counted(
+        "\"reply files\"",
+        "\"sleep 1ms\", \"reply files\"",
+        "the script of server `files` does more than to serve",
+    );
+    // Who shares the engine with it trusts its word, and so does it that of others.
+    let untrusted = |task: &str, from: &str, to: &str, who: &str| {
+        let said = holds(from, to);
+        let why = format!("`{who}` may hold engine `m` for longer than it says; is it `hard`, or to be `trusted`?");
+        assert!(said.contains(&format!("task `{task}` is hard, but not proved")) && said.contains(&why), "{said}");
+    };
+    untrusted("other", "trusted = true\n", "", "files");
+    untrusted("client", "wcet = \"1ms\"\nhard = true", "wcet = \"1ms\"", "other");
+}
+
+#[test]
+fn engines_of_servers_are_of_the_cluster_of_all_who_call_them() {
+    let clusters = "cpus = 2\n[clusters.a]\ncpus = [0]\n[clusters.b]\ncpus = [1]\n[engines.m]";
+    let text =
+        HOLDS.replace("cpus = 1\n[engines.m]", clusters).replace("[tasks.client]", "[tasks.client]\ncluster = \"b\"");
+    let said = parse(
+        &text
+            .replace("[tasks.files]", "[tasks.files]\ncluster = \"a\"")
+            .replace("[tasks.other]", "[tasks.other]\ncluster = \"a\""),
+    );
+    let why = "server `files` holds engines, and tasks of another cluster than its own call it";
+    assert!(said.as_ref().is_err_and(|said| said.contains(why)), "{said:?}");
+}
+
+#[test]
+fn steps_that_reply_come_after_those_that_receive() {
+    let said = holds("\"receive files\", ", "");
+    assert!(said.contains("no step before it receives there"), "{said}");
 }

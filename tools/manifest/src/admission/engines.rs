@@ -1,0 +1,93 @@
+//! Engines of which nobody knows how long they are waited for, and why.
+//!
+//! Not here: how long others are (`fusee_sched_analysis::blocking`).
+
+use fusee_abi::call::rights;
+use fusee_abi::image::{self, kind, order, release};
+
+use super::{is_silent, names_of, words_of};
+use crate::resolve::{DeclaredHold, Resolved};
+
+/// The users of these engines, with what they say.
+fn users<'a>(
+    system: &'a Resolved,
+    engines: &'a [usize],
+) -> impl Iterator<Item = (&'a image::EngineUser, Option<DeclaredHold>)> {
+    let uses = system.engine_users.iter().zip(system.engine_holds.iter().copied());
+    uses.filter(|(user, _)| engines.contains(&(user.engine as usize)))
+}
+
+/// The engines that are one lock with `engine`.
+pub(super) fn of_one_lock(system: &Resolved, engine: usize) -> Vec<usize> {
+    (0..system.engines.len()).filter(|other| system.are_one_lock(*other, engine)).collect()
+}
+
+/// Whether `task` uses engines for those who call it, and in no jobs of its own.
+pub(super) fn is_for_others(system: &Resolved, task: usize) -> bool {
+    let serves = |one: &image::Handle| {
+        one.task as usize == task && one.kind == kind::ENDPOINT && one.rights & rights::RECEIVE != 0
+    };
+    let reservation = system.tasks[task].reservation.map(|own| &system.reservations[own]);
+    reservation.is_none_or(|one| one.release == release::NONE) && system.handles.iter().any(serves)
+}
+
+/// Why nobody knows how long jobs wait for `engines`, which are one lock.
+pub(super) fn unknown(system: &Resolved, engines: &[usize]) -> Option<String> {
+    let lock = words_of(&names_of(system, engines));
+    if let Some((user, _)) = users(system, engines).find(|(_, hold)| hold.is_none()) {
+        return Some(is_silent(system, user.task as usize, &lock));
+    }
+    let is_arbitrated = system.arbitrated[engines[0]].is_some();
+    let tasks: Vec<usize> = users(system, engines).map(|(user, _)| user.task as usize).collect();
+    // What is lent to it lets it take SMs, however often.
+    let jobless = tasks.iter().find(|task| system.period_and_window(**task).is_none());
+    if let Some(task) = jobless.filter(|_| is_arbitrated && tasks.len() > 1) {
+        let name = &system.tasks[*task].name;
+        return Some(format!("`{name}` has no jobs, so nothing says how often it may take {lock} from others"));
+    }
+    if let Some(driver) = engines.iter().find_map(|engine| overstretched(system, *engine)) {
+        return Some(format!("clusters share its driver `{driver}`, but not the tokens of all its engines"));
+    }
+    let mut servers = tasks.iter().filter(|task| is_for_others(system, **task));
+    servers.find_map(|server| unknown_to(system, *server, engines))
+}
+
+/// Why nobody knows how long the server `task` waits for `engines`, or others for it.
+fn unknown_to(system: &Resolved, task: usize, engines: &[usize]) -> Option<String> {
+    let server = &system.tasks[task].name;
+    let lock = words_of(&names_of(system, engines));
+    let record = &system.engines[engines[0]].1;
+    let with_tokens = users(system, engines).any(|(_, hold)| hold.is_some_and(|hold| hold.tokens != 0));
+    let cluster = |task: usize| system.tasks[task].cluster as usize;
+    let cpus = system.clusters[cluster(task)].1.cpus.count_ones();
+    let is_alone = users(system, engines).count() == 1;
+    let why = match () {
+        () if record.group_plus_one != 0 => "holds engines of a group",
+        () if with_tokens => "holds it, and others hold it with tokens",
+        () if record.order == order::PRIORITY && cpus > 1 && users(system, engines).count() > 2 => {
+            "holds it by priority on several CPUs: its requests may pass others with the priority of whoever waits"
+        }
+        () if users(system, engines).any(|(user, _)| cluster(user.task as usize) != cluster(task)) => {
+            "is of another cluster than others who hold it"
+        }
+        () if is_alone && system.arbitrated[engines[0]].is_some() => "has no jobs, and its device decides",
+        () => return None,
+    };
+    Some(format!("server `{server}`, which uses {lock}, {why}"))
+}
+
+/// The driver of `engine`, if tasks of several clusters wait for it, some without a token that their clusters share: those
+/// may keep the others waiting for as long as they are not among the highest of their cluster, as a driver runs on what is
+/// lent to it in its own.
+pub(super) fn overstretched(system: &Resolved, engine: usize) -> Option<&str> {
+    let driver_of = |engine: usize| system.engine_places[engine].map(|(device, _)| system.devices[device].driver);
+    let driver = driver_of(engine)?;
+    let clients = system.engine_users.iter().filter(|user| driver_of(user.engine as usize) == Some(driver));
+    let cluster = |user: &image::EngineUser| system.tasks[user.task as usize].cluster;
+    let asks_for_token = |user: &image::EngineUser| {
+        let pool = system.engines[user.engine as usize].1.pool_plus_one.checked_sub(1);
+        pool.is_some_and(|pool| system.pools[pool as usize].1.crosses != 0)
+    };
+    let is_shared = clients.clone().any(|one| clients.clone().any(|other| cluster(one) != cluster(other)));
+    (is_shared && !clients.clone().all(asks_for_token)).then(|| system.tasks[driver].name.as_str())
+}
